@@ -1,0 +1,44 @@
+# Everything runs inside .venv, made on demand. PYTHON picks the interpreter (3.11 or newer).
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+WORKERS ?= 2
+
+.PHONY: demo test lint format types docs docs-serve benchmark clean
+
+$(VENV)/installed-%: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "deeplimit needs Python 3.11 or newer; set PYTHON=python3.12, say" >&2; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[$(subst -,$(comma),$*)]'
+	touch $@
+
+comma := ,
+
+demo: $(VENV)/installed-data
+	$(BIN)/deeplimit demo --out out/demo
+
+test: $(VENV)/installed-data-dev
+	$(BIN)/python -m pytest -n $(WORKERS)
+
+lint: $(VENV)/installed-data-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: $(VENV)/installed-data-dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+types: $(VENV)/installed-data-dev
+	$(BIN)/mypy
+
+docs: $(VENV)/installed-docs
+	$(BIN)/mkdocs build --strict
+
+docs-serve: $(VENV)/installed-docs
+	$(BIN)/mkdocs serve
+
+benchmark: $(VENV)/installed-data-dev
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) out site build

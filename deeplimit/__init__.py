@@ -1,0 +1,53 @@
+"""deeplimit: residual networks of finite depth, and what they become as the depth goes to infinity."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from deeplimit.version import __version__
+
+if TYPE_CHECKING:
+    from deeplimit.convergence import CompareReport as CompareReport
+    from deeplimit.convergence import compare as compare
+    from deeplimit.limits import Identity as Identity
+    from deeplimit.limits import Independent as Independent
+    from deeplimit.limits import NeuralODE as NeuralODE
+    from deeplimit.limits import NeuralSDE as NeuralSDE
+    from deeplimit.limits import Regime as Regime
+    from deeplimit.networks import ResidualNetwork as ResidualNetwork
+    from deeplimit.networks import inner as inner
+    from deeplimit.networks import res1 as res1
+    from deeplimit.networks import res2 as res2
+    from deeplimit.networks import res3 as res3
+    from deeplimit.processes import IID as IID
+    from deeplimit.processes import Brownian as Brownian
+    from deeplimit.processes import SmoothGaussian as SmoothGaussian
+    from deeplimit.processes import Trend as Trend
+    from deeplimit.store import load_report as load_report
+    from deeplimit.validation import NoTheoremError as NoTheoremError
+
+# Names are loaded when first used, so that `deeplimit --help` and `import deeplimit` do not wait for torch.
+_HOMES = {
+    "convergence": ("CompareReport", "compare"),
+    "limits": ("Identity", "Independent", "NeuralODE", "NeuralSDE", "Regime"),
+    "networks": ("ResidualNetwork", "inner", "res1", "res2", "res3"),
+    "processes": ("IID", "Brownian", "SmoothGaussian", "Trend"),
+    "store": ("load_report",),
+    "validation": ("NoTheoremError",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = [*sorted(_HOME_OF), "__version__"]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'deeplimit' has no attribute {name!r}; public names: {', '.join(sorted(_HOME_OF))}")
+    value = getattr(importlib.import_module(f"deeplimit.{_HOME_OF[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

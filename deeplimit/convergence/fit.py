@@ -1,0 +1,185 @@
+"""The order of convergence and the floor, from errors that share their paths and have not yet reached their asymptotics.
+
+The model is log e_L = a − r log L + δ(L) + noise. The noise has the delta-method covariance of the per-path errors, depths
+correlated. δ is the correction that vanishes as L grows: a random sum of powers of L_1/L (errors at fixed times expand in
+1/L) whose size τ is not known and is integrated over, so that straight data give a narrow interval and bent data a wide
+one. A floor f makes it e_L² = c² L^{-2r} + f², with a share φ = f²/e² of the deepest squared error between 0 and 1.
+Every (τ, φ) is one generalised least-squares fit, weighted by its marginal likelihood.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import optimize, stats
+
+CORRECTION_POWERS = 4
+CORRECTION_SCALE = 1.0
+"""Half-Cauchy scale of τ·L_1: at the coarsest depth the correction is expected to be of the size of its step, 1/L_1."""
+STEEPEST = 2.0
+"""Orders that no theorem predicts are taken to lie between 0 and this."""
+_SIZES = np.concatenate([[0.0], np.geomspace(0.001, 1.0, 25)])
+_SHARES = np.concatenate([np.linspace(0.0, 0.95, 39), [0.96, 0.97, 0.98, 0.985, 0.99, 0.995]])
+
+
+@dataclass(frozen=True)
+class ErrorEstimates:
+    """Errors of m depths with their joint uncertainty.
+
+    Attributes:
+        depths: (m,).
+        log_errors: log e_L as measured (m,), not yet corrected for the reference.
+        covariance: Of `log_errors` (m, m).
+        log_bias: log of the factor by which the reference shrinks each error (m,); 0 where it does not.
+        count: Number of paths.
+        kurtosis: Largest kurtosis of the per-path errors to the power p; heavy tails leave fewer degrees of freedom.
+    """
+
+    depths: np.ndarray
+    log_errors: np.ndarray
+    covariance: np.ndarray
+    log_bias: np.ndarray
+    count: int
+    kurtosis: float = 3.0
+
+    @property
+    def degrees(self) -> float:
+        """Degrees of freedom of the covariance: Satterthwaite's 2/(relative variance of a sample variance)."""
+        return max(1.0, min(self.count - len(self.depths), 2 * self.count / max(self.kurtosis - 1.0, 1e-9)))
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A mixture of Student distributions for the order, one for each size of the correction."""
+
+    weights: np.ndarray
+    centres: np.ndarray
+    scales: np.ndarray
+    degrees: float
+    log_constant: float
+
+    @property
+    def rate(self) -> float:
+        """The order: the mixture's median."""
+        return self.quantile(0.5)
+
+    def quantile(self, probability: float) -> float:
+        """Return the order below which the mixture has this probability."""
+
+        def excess(order: float) -> float:
+            return float(self.weights @ stats.t.cdf((order - self.centres) / self.scales, self.degrees)) - probability
+
+        reach = 1.0 + 4 * np.abs(stats.t.ppf(min(probability, 1 - probability) / 4, self.degrees))
+        low = float((self.centres - reach * self.scales).min()) - 1e-12
+        high = float((self.centres + reach * self.scales).max()) + 1e-12
+        return float(optimize.brentq(excess, low, high, xtol=1e-12))
+
+    def interval(self, confidence: float) -> tuple[float, float]:
+        """Return the central interval of the order at this confidence."""
+        tail = (1.0 - confidence) / 2
+        return self.quantile(tail), self.quantile(1.0 - tail)
+
+
+def enough_paths(estimates: ErrorEstimates) -> bool:
+    """Whether the covariance between depths can be estimated at all."""
+    return estimates.count >= 2 * len(estimates.depths) + 4
+
+
+@dataclass(frozen=True)
+class _Transformed:
+    """The data of one floor share: log errors less the floor, and their covariance for every correction size."""
+
+    z: np.ndarray  # (m,)
+    inverses: np.ndarray  # (sizes, m, m)
+    log_determinants: np.ndarray  # (sizes,), less the Jacobian of taking the floor out
+
+    def regress(self, design: np.ndarray, offset: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return log marginal likelihoods (sizes,), solutions (sizes, c) and their covariances (sizes, c, c)."""
+        z = self.z - offset
+        information = design.T @ self.inverses @ design
+        spread = np.linalg.inv(information)
+        solution = (spread @ (design.T @ self.inverses @ z)[:, :, None])[:, :, 0]
+        residual = z - solution @ design.T
+        chi2 = np.einsum("si,sij,sj->s", residual, self.inverses, residual)
+        free = design.shape[1] * np.log(2 * np.pi)
+        likelihood = -0.5 * (self.log_determinants + np.linalg.slogdet(information)[1] + chi2 - free)
+        return likelihood, solution, spread
+
+
+def _transform(estimates: ErrorEstimates, share: float) -> _Transformed | None:
+    """Take a floor out of the errors; None where it exceeds one of them."""
+    depths = estimates.depths.astype(float)
+    m = len(depths)
+    squares = np.exp(2 * (estimates.log_errors - estimates.log_errors[-1]))
+    rest = squares - share
+    if rest.min() <= 0:
+        return None
+    stretch = squares / rest
+    z = 0.5 * np.log(rest) + estimates.log_errors[-1] - estimates.log_bias
+    inflation = (estimates.count - 1) / (estimates.count - m - 2)  # the mean of an inverse Wishart matrix
+    noise = inflation * estimates.covariance + 1e-14 * np.eye(m)
+    ratio = depths[0] / depths
+    correction = sum(np.outer(ratio, ratio) ** power for power in range(1, CORRECTION_POWERS + 1)) / CORRECTION_POWERS
+    covariances = (noise + (_SIZES**2)[:, None, None] * correction) * np.outer(stretch, stretch)
+    determinants = np.linalg.slogdet(covariances)[1] - 2 * np.log(stretch).sum()
+    return _Transformed(z, np.linalg.inv(covariances), determinants)
+
+
+def _design(estimates: ErrorEstimates) -> np.ndarray:
+    return np.stack([np.ones(len(estimates.depths)), -np.log(estimates.depths)], axis=1)
+
+
+def _size_prior(coarsest: int) -> np.ndarray:
+    edges = np.concatenate([[0.0, _SIZES[1] / 2], np.sqrt(_SIZES[1:-1] * _SIZES[2:]), [np.inf]])
+    prior: np.ndarray = np.diff(stats.halfcauchy.cdf(edges, scale=CORRECTION_SCALE / coarsest))
+    return prior
+
+
+def fit_rate(estimates: ErrorEstimates, trend: np.ndarray | float = 0.0) -> Fit:
+    """Fit the order without a floor; `trend` (m,) is a known factor (its log) to be taken out first."""
+    data = _transform(estimates, 0.0)
+    assert data is not None  # a share of nothing exceeds no error
+    likelihood, solution, spread = data.regress(_design(estimates), np.zeros(len(estimates.depths)) + trend)
+    weights = np.exp(likelihood - likelihood.max()) * _size_prior(int(estimates.depths[0]))
+    weights = weights / weights.sum()
+    return Fit(weights, solution[:, 1], np.sqrt(spread[:, 1, 1]), estimates.degrees, float(weights @ solution[:, 0]))
+
+
+@dataclass(frozen=True)
+class Floor:
+    """How much of the deepest squared error would remain at infinite depth.
+
+    Attributes:
+        share: Median of f²/e² at the deepest depth, between 0 and 1.
+        upper: Its upper bound at 95 %.
+        probability: Of the share being more than one half.
+    """
+
+    share: float
+    upper: float
+    probability: float
+
+
+def fit_floor(estimates: ErrorEstimates, predicted: float | None) -> Floor:
+    """Fit e² = c² L^{-2r} + f² and return what is known of f²/e² at the deepest depth.
+
+    Without more, a floor and a slow order look alike over a short range of depths. If a theorem says how fast this network
+    reaches its limit, half the belief is put on that order (`predicted`), half on any other between 0 and STEEPEST.
+    """
+    design = _design(estimates)
+    none = np.zeros(len(estimates.depths))
+    joint = np.full((len(_SHARES), len(_SIZES)), -np.inf)
+    for row, share in enumerate(_SHARES):
+        data = _transform(estimates, float(share))
+        if data is None:
+            continue
+        joint[row] = data.regress(design, none)[0] - np.log(STEEPEST)
+        if predicted is not None:
+            known = data.regress(design[:, :1], predicted * design[:, 1])[0]
+            joint[row] = np.logaddexp(joint[row], known)
+    posterior = np.exp(joint - joint.max()) * np.gradient(_SHARES)[:, None] * _size_prior(int(estimates.depths[0]))
+    marginal = posterior.sum(axis=1) / posterior.sum()
+    cumulative = np.cumsum(marginal)
+    share, upper = (float(_SHARES[min(int(np.searchsorted(cumulative, q)), len(_SHARES) - 1)]) for q in (0.5, 0.95))
+    return Floor(share, upper, float(marginal[_SHARES > 0.5].sum()))

@@ -1,0 +1,156 @@
+"""What one run consists of, as a specification that can be sent to another process or machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from deeplimit.coupling.grid import Grid
+from deeplimit.limits import Independent, Limit, ODELimit, SDELimit, read_limit
+from deeplimit.networks import ResidualNetwork
+from deeplimit.processes import FunctionProcess, IncrementProcess
+from deeplimit.randomness import Purpose, generator
+
+NORMS = ("sup", "sup-continuous", "final")
+NUMBERS_PER_BLOCK = {"cpu": 2**17, "cuda": 2**24}
+FUNCTION_NUMBERS_PER_BLOCK = {"cpu": 2**21, "cuda": 2**26}
+
+
+@dataclass(frozen=True)
+class Task:
+    """A network at several depths and a limit, on the same noise: all that a block of paths needs to know.
+
+    `h0` (n, d) holds the initial states that path p takes in turn (row p mod n), or None for standard normal ones.
+    """
+
+    network: ResidualNetwork
+    limit: Limit
+    independent: bool
+    grid: Grid
+    norm: str
+    p: float
+    paths: int
+    seed: int
+    h0: Tensor | None
+    device: torch.device
+    dtype: torch.dtype
+    tolerance: float
+    block_size: int
+
+    @property
+    def blocks(self) -> int:
+        return -(-self.paths // self.block_size)
+
+    @property
+    def shares_increments(self) -> bool:
+        """Whether the limit is an SDE driven by the network's own increments."""
+        driven = all(isinstance(process, IncrementProcess) for process in self.network.weights)
+        return isinstance(self.limit, SDELimit) and driven and not self.independent
+
+    @property
+    def shares_functions(self) -> bool:
+        """Whether the limit is an ODE that reads the network's own sampled functions."""
+        return isinstance(self.limit, ODELimit) and self.limit.functions == self.network.weights and not self.independent
+
+    def initial_states(self, block: int) -> Tensor:
+        """Return h_0 of one block, (P, d)."""
+        first = block * self.block_size
+        count = min(self.block_size, self.paths - first)
+        if self.h0 is not None:
+            return self.h0[torch.arange(first, first + count) % len(self.h0)].to(self.device, self.dtype)
+        states = torch.empty(count, self.network.width, dtype=self.dtype, device=self.device)
+        return states.normal_(generator=generator(self.seed, Purpose.INPUTS, block, device=self.device))
+
+
+def make_task(
+    network: ResidualNetwork,
+    limit: object,
+    x: Tensor | None,
+    *,
+    depths: tuple[int, ...],
+    reference: int | None,
+    norm: str,
+    p: float,
+    paths: int,
+    seed: int,
+    device: torch.device,
+    dtype: torch.dtype | None,
+    tolerance: float | None,
+) -> Task:
+    """Return the task for checked arguments; the limit is tried once on a few states.
+
+    Raises TypeError or ValueError where the limit is not usable or its noise cannot be the network's.
+    """
+    independent = isinstance(limit, Independent)
+    given = limit.limit if isinstance(limit, Independent) else limit
+    if dtype is None:
+        dtype = _natural_dtype(network, given)
+    h0 = None if x is None else initial_layer(x, network.width, seed)
+    probe = torch.zeros(2, network.width) if h0 is None else h0[:2]
+    equation = read_limit(given, probe.to(device, dtype))
+    if isinstance(equation, ODELimit) and independent and not equation.functions:
+        raise ValueError(f"Independent needs a limit with noise of its own to redraw; {equation.equation} has none.")
+    if isinstance(equation, ODELimit) and reference is not None:
+        raise ValueError(f"reference= is the grid of an SDE limit, but {equation.equation} is an ODE; use tolerance= instead.")
+    if isinstance(equation, SDELimit) and tolerance is not None:
+        raise ValueError(f"tolerance= is for an ODE limit, but {equation.equation} is an SDE; use reference= instead.")
+    extra: tuple[int, ...] = ()
+    if isinstance(equation, SDELimit) or norm == "sup-continuous":
+        extra = (reference if reference is not None else (4 if norm == "sup-continuous" else 2) * depths[-1],)
+    task = Task(
+        network=network,
+        limit=equation,
+        independent=independent,
+        grid=Grid(depths, extra),
+        norm=norm,
+        p=p,
+        paths=paths,
+        seed=seed,
+        h0=h0,
+        device=device,
+        dtype=dtype,
+        tolerance=tolerance if tolerance is not None else (1e-9 if dtype == torch.float64 else 1e-6),
+        block_size=_block_size(network, equation, device),
+    )
+    if task.shares_increments and isinstance(equation, SDELimit):
+        size = equation.noise_size(probe.to(device, dtype))
+        drives = len(network.weights) * network.width**2
+        if size is not None and size != drives:
+            raise ValueError(
+                f"limit has {size} Brownian motions, but the network is driven by {drives} ({len(network.weights)} matrix of "
+                f"{network.width} x {network.width}, row by row), so they cannot share their noise; make g return "
+                f"(paths, {network.width}, {drives})."
+            )
+    return task
+
+
+def initial_layer(x: Tensor, width: int, seed: int) -> Tensor:
+    """Return h_0 = A x as (n, d): x itself where it has d columns, else A drawn once, N(0, 1/n_in) per entry."""
+    if x.shape[1] == width:
+        return x
+    matrix = torch.empty(width, x.shape[1], dtype=torch.float64)
+    matrix.normal_(0.0, x.shape[1] ** -0.5, generator=generator(seed, Purpose.INPUT_LAYER))
+    return (x.to("cpu", torch.float64) @ matrix.T).to(x.dtype)
+
+
+def _natural_dtype(network: ResidualNetwork, limit: object) -> torch.dtype:
+    """Return the dtype of a module's parameters; else float64 for functions of time, whose errors fall fast; else float32."""
+    if isinstance(limit, torch.nn.Module):
+        for parameter in limit.parameters():
+            if parameter.dtype in (torch.float32, torch.float64):
+                return parameter.dtype
+    smooth = all(isinstance(process, FunctionProcess) for process in network.weights)
+    return torch.float64 if smooth else torch.float32
+
+
+def _block_size(network: ResidualNetwork, limit: Limit, device: torch.device) -> int:
+    """Return how many paths fit in cache at once; it depends on the specification alone, never on workers or paths."""
+    functions = [law for law in network.weights if isinstance(law, FunctionProcess)]
+    if isinstance(limit, ODELimit):
+        functions += [law for law in limit.functions if law not in functions]
+    held = [law.numbers_per_path(network.width) for law in functions]
+    by_increments = NUMBERS_PER_BLOCK[device.type] // network.width**2
+    by_functions = FUNCTION_NUMBERS_PER_BLOCK[device.type] // max(held, default=1)
+    return max(4, min(by_increments, by_functions, 4096 if device.type == "cpu" else 2**17))

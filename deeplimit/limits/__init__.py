@@ -1,0 +1,25 @@
+"""What a network becomes at infinite depth: the limit equations, and the theorems that say which one and how fast.
+
+The library's own limits are plain torchsde objects (`f`, `g`, `g_prod`, `sde_type`, `noise_type`) and torchdiffeq
+functions `f(t, h)`; a user's own objects of either kind are read by `adapters`.
+"""
+
+from deeplimit.limits.adapters import UserODE, UserSDE, read_limit
+from deeplimit.limits.equations import Identity, Independent, Limit, NeuralODE, NeuralSDE, ODELimit, SDELimit
+from deeplimit.limits.theorems import Regime, classify, limit_of
+
+__all__ = [
+    "Identity",
+    "Independent",
+    "Limit",
+    "NeuralODE",
+    "NeuralSDE",
+    "ODELimit",
+    "Regime",
+    "SDELimit",
+    "UserODE",
+    "UserSDE",
+    "classify",
+    "limit_of",
+    "read_limit",
+]

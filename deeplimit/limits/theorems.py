@@ -1,0 +1,175 @@
+"""The theorem table: which limit a network has, how fast, by which statement — or why none applies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from deeplimit.limits.equations import Identity, Limit, NeuralODE, NeuralSDE
+from deeplimit.processes import FunctionProcess, IncrementProcess, Process
+from deeplimit.recursions import Inner, Recursion, Res1
+from deeplimit.validation import NoTheoremError
+
+MARION = "of Marion et al. (2025)"
+
+
+@dataclass(frozen=True)
+class Regime:
+    """What becomes of a network as its depth grows.
+
+    Attributes:
+        name: "sde", "ode", "identity", "explosion", or "no theorem".
+        theorem: The statement that says so, or None.
+        rate: The order r in e_L ~ L**-r on the layer grid, or None where there is no pathwise limit.
+        convergence: "pathwise" (on the same noise), "in law", or None.
+        explanation: Sentences for a person: why, what was assumed, what was not checked.
+        closest: The nearest setting that has a pathwise limit; empty where this one has.
+    """
+
+    name: str
+    theorem: str | None
+    rate: float | None
+    convergence: str | None
+    explanation: str
+    closest: str = ""
+
+    def __str__(self) -> str:
+        lines = [f"{self.name}: {self.explanation}"]
+        if self.theorem is not None:
+            rate = "" if self.rate is None else f"; order {self.rate:g} in 1/L"
+            lines.append(f"  by {self.theorem}{rate}")
+        if self.closest:
+            lines.append(f"  closest: {self.closest}")
+        return "\n".join(lines)
+
+
+def classify(recursion: Recursion, weights: tuple[Process, ...], exponent: float) -> Regime:
+    """Return the regime of a network with this recursion, these laws and this residual exponent."""
+    if all(isinstance(process, IncrementProcess) for process in weights):
+        gaussian = all(isinstance(process, IncrementProcess) and process.is_gaussian for process in weights)
+        return _inner_independent(exponent) if isinstance(recursion, Inner) else _independent(recursion, gaussian, exponent)
+    if all(isinstance(process, FunctionProcess) for process in weights):
+        return _smooth(recursion, exponent)
+    return Regime(
+        "no theorem",
+        None,
+        None,
+        None,
+        "some weight matrices have independent layers and others are functions of time; neither proposition covers the mix.",
+        "the same law for all weight matrices.",
+    )
+
+
+def limit_of(recursion: Recursion, weights: tuple[Process, ...], exponent: float, width: int) -> Limit:
+    """Return the limit equation; raise NoTheoremError where there is none to pair with on the same noise."""
+    regime = classify(recursion, weights, exponent)
+    if regime.name == "identity":
+        return Identity()
+    if regime.name == "ode":
+        functions = tuple(process for process in weights if isinstance(process, FunctionProcess))
+        return NeuralODE(recursion, functions, width)
+    if regime.name == "sde" and isinstance(recursion, Res1):
+        increments = tuple(process for process in weights if isinstance(process, IncrementProcess))
+        return NeuralSDE(recursion, increments, width)
+    raise NoTheoremError(
+        f"cannot pair {recursion.name} ({', '.join(process.describe() for process in weights)}, exponent {exponent:g}) "
+        f"with a limit because {regime.explanation} Closest: {regime.closest}"
+    )
+
+
+def _independent(recursion: Recursion, gaussian: bool, exponent: float) -> Regime:
+    if exponent > 0.5:
+        return Regime(
+            "identity",
+            f"Corollary 5 {MARION}",
+            exponent - 0.5,
+            "pathwise",
+            "independent layers with an exponent above 1/2 add up to nothing: the network tends to the identity. Corollary "
+            "5 bounds the norm under its assumption (A2); the order exponent - 1/2 is that of the martingale's standard "
+            "deviation.",
+        )
+    if exponent < 0.5:
+        return Regime(
+            "explosion",
+            f"Corollary 5 {MARION}",
+            None,
+            None,
+            "independent layers with an exponent below 1/2 explode with depth.",
+            "the same network with exponent=0.5, which has a limit.",
+        )
+    if not isinstance(recursion, Res1):
+        return Regime(
+            "sde",
+            None,
+            None,
+            "in law",
+            f"{recursion.name} multiplies two independent matrices a layer; their product is no increment of the driving "
+            "path, so its diffusion limit holds in law only and no Euler scheme runs on the same noise.",
+            "res1 with the same weights (Proposition 11), or SmoothGaussian weights with exponent=1 (Proposition 12).",
+        )
+    if not gaussian:
+        return Regime(
+            "sde",
+            f"Proposition 11 {MARION}, by Donsker's invariance principle",
+            None,
+            "in law",
+            "the weights are not Gaussian, so the SDE is a limit in law only. On one path, coarse layers are normalised sums "
+            "of the reference's draws (no longer of the named law).",
+            "weights=Brownian(), for which the limit is pathwise.",
+        )
+    return Regime(
+        "sde",
+        f"Proposition 11 {MARION}",
+        0.5,
+        "pathwise",
+        "independent Gaussian layers at the critical exponent 1/2: the network is the Euler-Maruyama scheme of a neural SDE. "
+        + _lipschitz(recursion),
+    )
+
+
+def _inner_independent(exponent: float) -> Regime:
+    return Regime(
+        "no theorem",
+        None,
+        None,
+        None,
+        f"independent layers inside the activation (exponent {exponent:g}) are outside Propositions 11 and 12: the "
+        "activation bends each increment, and a second-order drift ½σ''(0)Q appears (Theorem 4.4 of Cohen et al. 2021, not "
+        "in this version).",
+        "inner with SmoothGaussian or Trend weights and exponent=1 (Proposition 12), or res1 (Proposition 11).",
+    )
+
+
+def _smooth(recursion: Recursion, exponent: float) -> Regime:
+    if exponent > 1.0:
+        return Regime(
+            "identity",
+            f"Proposition 13 {MARION}",
+            exponent - 1.0,
+            "pathwise",
+            "weights that are functions of time with an exponent above 1: the network tends to the identity.",
+        )
+    if exponent < 1.0:
+        return Regime(
+            "explosion",
+            f"Proposition 14 {MARION}",
+            None,
+            None,
+            "weights that are functions of time add up coherently; below exponent 1 the hidden state grows without bound "
+            "(Proposition 14 proves it for res-1 with the identity activation).",
+            "the same network with exponent=1, which has a limit.",
+        )
+    return Regime(
+        "ode",
+        f"Proposition 12 {MARION}",
+        1.0,
+        "pathwise",
+        "weights that are Lipschitz functions of time at the critical exponent 1: the network is an Euler scheme of a neural "
+        "ODE. " + _lipschitz(recursion),
+    )
+
+
+def _lipschitz(recursion: Recursion) -> str:
+    activation = recursion.activation
+    if activation.lipschitz is None:
+        return f"Not checked: that {activation.name} is Lipschitz (only that it grows at most linearly)."
+    return f"{activation.name} is Lipschitz, as the proposition asks."

@@ -1,0 +1,136 @@
+"""Residual networks of unspecified depth, and the factories `res1`, `res2`, `res3`, `inner`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from deeplimit import activations, validation
+from deeplimit.activations import Activation
+from deeplimit.limits import Limit, Regime, classify, limit_of
+from deeplimit.processes import Brownian, FunctionProcess, Process, Trend
+from deeplimit.recursions import Inner, Recursion, Res1, Res2, Res3
+
+ActivationLike = str | Callable[[Tensor], Tensor] | Activation
+WeightsLike = Process | tuple[Process, Process]
+
+
+@dataclass(frozen=True)
+class ResidualNetwork:
+    """A residual network whose depth L is left open: h_{k+1} = h_k + L^-exponent · branch(h_k, layer k + 1).
+
+    Made by `res1`, `res2`, `res3` and `inner`. Attributes: the recursion, the width d, one weight process for each weight
+    matrix, and the residual exponent.
+    """
+
+    recursion: Recursion
+    width: int
+    weights: tuple[Process, ...]
+    exponent: float
+
+    def regime(self) -> Regime:
+        """Return what becomes of the network as L → ∞, with the theorem that says so.
+
+        Example:
+            >>> import deeplimit as dl
+            >>> dl.res1(width=4, activation="tanh", exponent=0.25).regime().name
+            'explosion'
+        """
+        return classify(self.recursion, self.weights, self.exponent)
+
+    def limit(self) -> Limit:
+        """Return the limit equation, usable by torchsde or torchdiffeq as it is.
+
+        Raises NoTheoremError (a ValueError) where no theorem pairs the network with a limit on the same noise; the
+        message says why and names the closest setting that has one.
+        """
+        return limit_of(self.recursion, self.weights, self.exponent, self.width)
+
+    def __str__(self) -> str:
+        laws = list(dict.fromkeys(process.describe() for process in self.weights))
+        return (
+            f"{self.recursion.name}: {self.recursion.formula}, σ = {self.recursion.activation.name}, d = {self.width}, "
+            f"β = {self.exponent:g}, {', '.join(laws)}"
+        )
+
+
+def _make(
+    kind: type[Recursion], width: object, activation: ActivationLike, weights: WeightsLike | None, exponent: float | None
+) -> ResidualNetwork:
+    checked_width = validation.integer(width, "width", minimum=1, hint="It is the number of hidden units d.")
+    recursion = kind(activations.resolve(activation))
+    given = Brownian() if weights is None else weights
+    laws: tuple[Process, ...] = given if isinstance(given, tuple) else (given,) * recursion.matrices
+    for law in laws:
+        if not isinstance(law, Process):
+            raise TypeError(
+                "weights must be a weight process such as Brownian(), IID('uniform'), SmoothGaussian() or Trend(A); got "
+                f"{law!r} of type {type(law).__name__}."
+            )
+    if len(laws) != recursion.matrices:
+        raise ValueError(
+            f"weights must be one process, or a tuple with one for each of the {recursion.matrices} weight matrices of "
+            f"{recursion.name}; got {len(laws)}."
+        )
+    for law in laws:
+        law.check(checked_width)
+        if isinstance(law, Trend) and law.b is not None and kind is not Inner:
+            raise ValueError(f"{recursion.name} has no bias, so Trend's b would be ignored; use inner, or leave b out.")
+    if exponent is None:
+        exponent = 1.0 if all(isinstance(law, FunctionProcess) for law in laws) else 0.5
+    checked = validation.real(exponent, "exponent", minimum=0.0, hint="The branch is multiplied by L**-exponent.")
+    return ResidualNetwork(recursion, checked_width, laws, checked)
+
+
+def res1(
+    width: int, activation: ActivationLike = "relu", *, weights: Process | None = None, exponent: float | None = None
+) -> ResidualNetwork:
+    """Make the simple residual network h_{k+1} = h_k + L^-exponent V_{k+1} σ(h_k) ([M] Table 1, res-1).
+
+    Args:
+        width: d, at least 1.
+        activation: A name (`deeplimit.activations.NAMES`) or a callable on tensors, applied entry by entry.
+        weights: The law of V; `Brownian()` if left out.
+        exponent: The residual exponent; if left out the critical one, 1/2 for independent layers and 1 for functions.
+
+    Raises:
+        TypeError: For a wrong kind of argument.
+        ValueError: For a wrong value, or an activation that grows faster than linearly.
+
+    Example:
+        >>> import deeplimit as dl
+        >>> print(dl.res1(width=40, activation="tanh"))
+        res1: h + L^-β V σ(h), σ = tanh, d = 40, β = 0.5, i.i.d. Gaussian weights
+    """
+    return _make(Res1, width, activation, weights, exponent)
+
+
+def res2(
+    width: int, activation: ActivationLike = "relu", *, weights: WeightsLike | None = None, exponent: float | None = None
+) -> ResidualNetwork:
+    """Make the parametric network h_{k+1} = h_k + L^-exponent V_{k+1} σ(W_{k+1} h_k) ([M] Table 1, res-2).
+
+    Arguments and errors as for `res1`; `weights` is one law for both matrices (drawn independently), or a pair (V's, W's).
+    That σ satisfies [M]'s bounds a|x| ≤ |σ(x)| ≤ b|x| is NOT checked.
+    """
+    return _make(Res2, width, activation, weights, exponent)
+
+
+def res3(width: int, *, weights: WeightsLike | None = None, exponent: float | None = None) -> ResidualNetwork:
+    """Make the original network h_{k+1} = h_k + L^-exponent V_{k+1} ReLU(W_{k+1} h_k) ([M] Table 1, res-3).
+
+    Arguments and errors as for `res2`; the activation is ReLU.
+    """
+    return _make(Res3, width, "relu", weights, exponent)
+
+
+def inner(
+    width: int, activation: ActivationLike = "tanh", *, weights: Process | None = None, exponent: float | None = None
+) -> ResidualNetwork:
+    """Make the network h_{k+1} = h_k + L^-exponent σ(W_{k+1} h_k + b_{k+1}) ([M] Remark 2; [C] (1)).
+
+    Arguments and errors as for `res1`; only `Trend` weights bring biases b.
+    """
+    return _make(Inner, width, activation, weights, exponent)

@@ -1,0 +1,107 @@
+"""Reports drawn on axes. matplotlib is imported when something is drawn, never at import; nothing is ever shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from deeplimit import store
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from deeplimit.convergence.report import CompareReport
+
+SUFFIXES = (".png", ".pdf", ".svg")
+MEASURED, FITTED, PREDICTED = "#0072b2", "#d55e00", "#444444"
+
+
+def new_axes() -> Axes:
+    """Return axes of a new figure that no window manager knows of."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.2, 5.0), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure.add_subplot()
+
+
+def to_file(draw: Callable[[Axes], Axes], path: Path) -> Axes:
+    """Draw on new axes and write the picture, whole or not at all."""
+    axes = new_axes()
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    draw(axes)
+    with store.whole_file(path) as temporary:
+        figure.savefig(temporary, dpi=150)
+    return axes
+
+
+def draw_compare(report: CompareReport, ax: Axes | None = None) -> Axes:
+    """Draw a comparison: errors with error bars, the fitted power law, the predicted slope."""
+    from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
+
+    axes = ax if ax is not None else new_axes()
+    good = np.isfinite(report.errors) & (report.errors > 0)
+    depths, errors = report.depths[good].astype(float), report.errors[good]
+    percent = f"{100 * report.confidence:g} %"
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    if len(depths):
+        axes.errorbar(
+            depths,
+            errors,
+            yerr=1.96 * report.standard_errors[good],
+            fmt="o",
+            color=MEASURED,
+            capsize=3,
+            label=f"measured error, {report.paths} paths (bars: 95 %)",
+            zorder=3,
+        )
+    if np.isfinite(report.rate) and len(depths):
+        ends = np.array([depths[0], depths[-1]])
+        low, high = report.rate_interval
+        shown = np.exp(np.mean(np.log(errors) + report.rate * np.log(depths)))
+        axes.plot(
+            ends,
+            shown * ends**-report.rate,
+            color=FITTED,
+            label=f"fitted: error ∝ depth$^{{-{report.rate:.3f}}}$  ({percent}: {low:.3f} to {high:.3f})",
+        )
+        if report.predicted_rate is not None:
+            anchor = shown * depths[0] ** -report.rate * 1.3
+            axes.plot(
+                ends,
+                anchor * (ends / depths[0]) ** -report.predicted_rate,
+                "--",
+                color=PREDICTED,
+                label=f"predicted slope: depth$^{{-{report.predicted_rate:g}}}$ (shifted up)",
+            )
+    lost = report.depths[~np.isfinite(report.errors)]
+    if len(lost):
+        axes.plot(lost, np.full(len(lost), 0.97), "x", color=FITTED, transform=axes.get_xaxis_transform(), label="paths diverged")
+    axes.set_xticks(report.depths, [str(depth) for depth in report.depths.tolist()])
+    axes.minorticks_off()
+    axes.yaxis.set_major_locator(LogLocator(base=10, subs=(1.0, 2.0, 5.0)))
+    axes.yaxis.set_major_formatter(ScalarFormatter())
+    axes.yaxis.set_minor_formatter(NullFormatter())
+    axes.set_xlabel("depth L (number of residual layers)")
+    axes.set_ylabel(_error_words(report))
+    axes.set_title(f"{report.verdict.capitalize()} — {_short(report.network)}\nlimit: {_short(report.limit)}", fontsize=10)
+    axes.grid(which="major", alpha=0.3)
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(fontsize=9)
+    return axes
+
+
+def _error_words(report: CompareReport) -> str:
+    mean = "root mean square" if report.p == 2 else "mean" if report.p == 1 else f"$L^{{{report.p:g}}}$ mean"
+    over = {"sup": "largest distance over layers", "sup-continuous": "largest distance over time", "final": "final distance"}
+    return f"{mean} {over[report.norm]}"
+
+
+def _short(text: str, length: int = 88) -> str:
+    return text if len(text) <= length else text[: length - 1] + "…"

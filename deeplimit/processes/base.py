@@ -1,0 +1,78 @@
+"""The one interface of weight processes, in its two kinds."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Process(ABC):
+    """The law of one d × d weight matrix as a function of time on [0, 1].
+
+    A layer of a depth-L network is `L**layer_exponent * entry_scale(d) * X`, where X is what the path says of the layer:
+    its increment over the layer, or its value at the layer's end.
+    """
+
+    layer_exponent: ClassVar[float]
+
+    def entry_scale(self, width: int) -> float:
+        """Return the factor that turns unit variance per entry into the variance 1/d of [M] (A1)."""
+        return 1.0 / math.sqrt(width)
+
+    def check(self, width: int) -> None:
+        """Raise where this process cannot be drawn at this width; called once, when the network is made."""
+
+    @abstractmethod
+    def describe(self) -> str:
+        """Return a few words for a report."""
+
+
+@dataclass(frozen=True)
+class IncrementProcess(Process):
+    """A process with independent increments, one unit of variance per entry and unit of time."""
+
+    layer_exponent: ClassVar[float] = 0.5
+
+    @property
+    @abstractmethod
+    def is_gaussian(self) -> bool:
+        """Whether the path is a Brownian motion, so that a pathwise limit exists."""
+
+    @abstractmethod
+    def draw(self, step: float, out: Tensor, generator: torch.Generator) -> None:
+        """Fill `out` (P, d, d) with the increments over a time of length `step`."""
+
+
+class FunctionPath(ABC):
+    """One block of sampled functions of time; deterministic ones have P = 1 and broadcast."""
+
+    @abstractmethod
+    def at(self, times: Tensor) -> Tensor:
+        """Return the values at `times` (K,) as (K, P, d, d)."""
+
+    def bias_at(self, times: Tensor) -> Tensor | None:
+        """Return the biases at `times` (K,) as (K, P, d), or None where there is none."""
+        return None
+
+
+@dataclass(frozen=True)
+class FunctionProcess(Process):
+    """A process with paths that are Lipschitz functions of time ([M] (A5))."""
+
+    layer_exponent: ClassVar[float] = 0.0
+
+    @abstractmethod
+    def sample(
+        self, width: int, paths: int, generator: torch.Generator, dtype: torch.dtype, device: torch.device
+    ) -> FunctionPath:
+        """Draw the functions of one block of `paths` paths."""
+
+    @abstractmethod
+    def numbers_per_path(self, width: int) -> int:
+        """Return how many numbers one path holds in memory; it sizes the blocks."""

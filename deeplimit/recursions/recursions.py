@@ -1,0 +1,99 @@
+"""res-1, res-2, res-3 ([M] Table 1) and the inner recursion ([M] Remark 2; fully connected, [C] (1))."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from deeplimit.activations import Activation
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One weight matrix of one layer, unscaled as its path gave it; scaling vectors is d times cheaper than matrices."""
+
+    matrix: Tensor  # (P, d, d), or (1, d, d) for all paths
+    depth: int
+    layer_exponent: float
+    entry_scale: float
+    bias: Tensor | None = None  # (P, d) or (1, d)
+
+    def apply(self, vector: Tensor, residual_exponent: float = 0.0) -> Tensor:
+        """Return depth**-residual_exponent times this weight times `vector` (P, d).
+
+        The two powers of the depth are joined before they are taken: at the critical exponent their product is exactly
+        1, and the network is the Euler-Maruyama scheme bit for bit.
+        """
+        scale = math.pow(self.depth, self.layer_exponent - residual_exponent) * self.entry_scale
+        if self.matrix.shape[0] == 1:
+            return (vector @ self.matrix[0].T) * scale
+        return torch.bmm(self.matrix, vector.unsqueeze(-1)).squeeze(-1) * scale
+
+
+@dataclass(frozen=True)
+class Recursion(ABC):
+    """h_{k+1} = h_k + residual(h_k, layer k + 1), with `matrices` weight matrices a layer."""
+
+    activation: Activation
+    name: ClassVar[str]
+    formula: ClassVar[str]
+    matrices: ClassVar[int]
+
+    @abstractmethod
+    def residual(self, h: Tensor, layers: tuple[Layer, ...], exponent: float) -> Tensor:
+        """Return what the layer adds to h (P, d), the factor depth**-exponent included."""
+
+
+@dataclass(frozen=True)
+class Res1(Recursion):
+    """h + L^-β V σ(h)."""
+
+    name: ClassVar[str] = "res1"
+    formula: ClassVar[str] = "h + L^-β V σ(h)"
+    matrices: ClassVar[int] = 1
+
+    def residual(self, h: Tensor, layers: tuple[Layer, ...], exponent: float) -> Tensor:
+        (v,) = layers
+        return v.apply(self.activation(h), exponent)
+
+
+@dataclass(frozen=True)
+class Res2(Recursion):
+    """h + L^-β V σ(W h)."""
+
+    name: ClassVar[str] = "res2"
+    formula: ClassVar[str] = "h + L^-β V σ(W h)"
+    matrices: ClassVar[int] = 2
+
+    def residual(self, h: Tensor, layers: tuple[Layer, ...], exponent: float) -> Tensor:
+        v, w = layers
+        return v.apply(self.activation(w.apply(h)), exponent)
+
+
+@dataclass(frozen=True)
+class Res3(Res2):
+    """h + L^-β V ReLU(W h): res-2 with the one activation that breaks res-2's assumption."""
+
+    name: ClassVar[str] = "res3"
+    formula: ClassVar[str] = "h + L^-β V ReLU(W h)"
+
+
+@dataclass(frozen=True)
+class Inner(Recursion):
+    """h + L^-β σ(W h + b)."""
+
+    name: ClassVar[str] = "inner"
+    formula: ClassVar[str] = "h + L^-β σ(W h + b)"
+    matrices: ClassVar[int] = 1
+
+    def residual(self, h: Tensor, layers: tuple[Layer, ...], exponent: float) -> Tensor:
+        (w,) = layers
+        inside = w.apply(h)
+        if w.bias is not None:
+            inside = inside + w.bias
+        return self.activation(inside) * math.pow(w.depth, -exponent)

@@ -1,0 +1,133 @@
+"""Every check of what a caller passes: what was passed, what is wrong, what to do.
+
+`TypeError` for a wrong kind of thing, `ValueError` for a wrong value. The checks run once, at the public entry; nothing
+below it checks again.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import numbers
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import torch
+
+
+class NoTheoremError(ValueError):
+    """No theorem pairs this network with a limit on the same noise; the message names the closest one that does."""
+
+
+def integer(value: object, name: str, *, minimum: int, hint: str = "") -> int:
+    """Return `value` as an int that is at least `minimum`."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise TypeError(f"{name} must be an integer, got {value!r} of type {type(value).__name__}. {hint}".rstrip())
+    result = int(value)
+    if result < minimum:
+        raise ValueError(f"{name} must be at least {minimum}, got {result}. {hint}".rstrip())
+    return result
+
+
+def real(value: object, name: str, *, minimum: float = -math.inf, above: float = -math.inf, hint: str = "") -> float:
+    """Return `value` as a finite float that is at least `minimum` and strictly more than `above`."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{name} must be a number, got {value!r} of type {type(value).__name__}. {hint}".rstrip())
+    result = float(value)
+    if not math.isfinite(result):
+        raise ValueError(f"{name} must be finite, got {result}. {hint}".rstrip())
+    if result < minimum:
+        raise ValueError(f"{name} must be at least {minimum:g}, got {result:g}. {hint}".rstrip())
+    if result <= above:
+        raise ValueError(f"{name} must be more than {above:g}, got {result:g}. {hint}".rstrip())
+    return result
+
+
+def choice(value: object, name: str, allowed: Sequence[str]) -> str:
+    """Return `value` if it is one of the `allowed` names."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be a string, one of {', '.join(allowed)}; got {value!r}.")
+    if value not in allowed:
+        raise ValueError(f"{name} must be one of {', '.join(allowed)}; got {value!r}.")
+    return value
+
+
+def depths(value: object) -> tuple[int, ...]:
+    """Return depths as a strictly increasing tuple of at least two positive integers."""
+    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+        raise TypeError(f"depths must be a list of integers such as [16, 32, 64], got {value!r} of type {type(value).__name__}.")
+    listed = [integer(item, "every depth", minimum=1, hint="Depths count residual layers.") for item in value]
+    if len(listed) < 2:
+        raise ValueError(f"depths must name at least two depths to measure a rate, got {listed}.")
+    if any(later <= earlier for earlier, later in itertools.pairwise(listed)):
+        raise ValueError(f"depths must be strictly increasing without repeats, got {listed}; try {sorted(set(listed))}.")
+    if listed[-1] > 2**24:
+        raise ValueError(f"depths beyond 2**24 = {2**24} are not supported (exact layer times), got {listed[-1]}.")
+    return tuple(listed)
+
+
+def device(value: object) -> torch.device:
+    """Return `value` as a torch device that this machine has."""
+    if not isinstance(value, (str, torch.device)):
+        raise TypeError(f"device must be a string such as 'cpu' or 'cuda', or a torch.device; got {value!r}.")
+    try:
+        result = torch.device(value)
+    except RuntimeError as error:
+        raise ValueError(f"device {value!r} is not known to torch; use 'cpu' or 'cuda'.") from error
+    if result.type == "cuda" and not torch.cuda.is_available():
+        raise ValueError(f"device {str(value)!r} was asked for, but torch sees no CUDA device here; use device='cpu'.")
+    if result.type not in ("cpu", "cuda"):
+        raise ValueError(f"device must be 'cpu' or 'cuda', got {str(value)!r}.")
+    return result
+
+
+def dtype(value: object) -> torch.dtype | None:
+    """Return `value` if it is None, float32 or float64; the names as strings are accepted too."""
+    named = {"float32": torch.float32, "float64": torch.float64}
+    if value is None:
+        return None
+    if isinstance(value, str) and value in named:
+        return named[value]
+    if value in (torch.float32, torch.float64):
+        assert isinstance(value, torch.dtype)
+        return value
+    kind = ValueError if isinstance(value, (str, torch.dtype)) else TypeError
+    raise kind(f"dtype must be torch.float32 or torch.float64 (or None to choose by the limit), got {value!r}.")
+
+
+def inputs(value: object) -> torch.Tensor | None:
+    """Return inputs as a finite float tensor of shape (inputs, n_in), or None for standard normal ones."""
+    if value is None:
+        return None
+    if not isinstance(value, torch.Tensor):
+        raise TypeError(
+            f"x must be a torch tensor of shape (inputs, n_in), got {type(value).__name__}; torch.as_tensor(x) makes one."
+        )
+    if value.ndim != 2:
+        raise ValueError(f"x must have two dimensions (inputs, n_in), got x.shape={tuple(value.shape)}.")
+    if value.numel() == 0:
+        raise ValueError(f"x must hold at least one input of at least one entry, got x.shape={tuple(value.shape)}.")
+    if not value.is_floating_point():
+        raise TypeError(f"x must be floating point, got {value.dtype}; x.float() converts.")
+    if not bool(torch.isfinite(value).all()):
+        bad = int((~torch.isfinite(value)).any(dim=1).sum())
+        raise ValueError(f"x must be finite; {bad} of its {value.shape[0]} rows hold NaN or infinity.")
+    return value.detach()
+
+
+def writable_file(path: object, name: str, suffixes: Sequence[str] = ()) -> Path:
+    """Return `path` if a file can be written there; checked before any work, so that no result is lost at the end."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"{name} must be a path, got {path!r} of type {type(path).__name__}.")
+    result = Path(path)
+    if suffixes and result.suffix.lower() not in suffixes:
+        raise ValueError(f"{name} must end in {' or '.join(suffixes)}, got {str(result)!r}.")
+    if result.is_dir():
+        raise ValueError(f"{name} names a folder, got {str(result)!r}; give a file's name.")
+    parent = result.parent
+    if not parent.is_dir():
+        raise ValueError(f"{name} lies in {str(parent)!r}, which is not a folder; make it first.")
+    if not os.access(parent, os.W_OK):
+        raise ValueError(f"{name} lies in {str(parent)!r}, which cannot be written to.")
+    return result
