@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from deeplimit.processes import Brownian as Brownian
     from deeplimit.processes import SmoothGaussian as SmoothGaussian
     from deeplimit.processes import Trend as Trend
-    from deeplimit.store import load_report as load_report
+    from deeplimit.reports import load_report as load_report
     from deeplimit.validation import NoTheoremError as NoTheoremError
+
 
 # Names are loaded when first used, so that `deeplimit --help` and `import deeplimit` do not wait for torch.
 _HOMES = {
@@ -33,7 +34,7 @@ _HOMES = {
     "limits": ("Identity", "Independent", "NeuralODE", "NeuralSDE", "Regime"),
     "networks": ("ResidualNetwork", "inner", "res1", "res2", "res3"),
     "processes": ("IID", "Brownian", "SmoothGaussian", "Trend"),
-    "store": ("load_report",),
+    "reports": ("load_report",),
     "validation": ("NoTheoremError",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -71,6 +71,8 @@ def resolve(activation: str | Callable[[Tensor], Tensor] | Activation) -> Activa
         if activation not in _NAMED:
             raise ValueError(f"activation {activation!r} is not known; use one of {', '.join(NAMES)}, or pass a callable.")
         return _NAMED[activation]
+    if isinstance(activation, type):
+        raise TypeError(f"activation {activation.__name__} is a class; pass an object: {activation.__name__}().")
     if not callable(activation):
         raise TypeError(
             f"activation must be a name ({', '.join(NAMES)}) or a callable on tensors; got {activation!r} of type "
@@ -82,8 +84,19 @@ def resolve(activation: str | Callable[[Tensor], Tensor] | Activation) -> Activa
 def _probe(function: Callable[[Tensor], Tensor]) -> Activation:
     name = getattr(function, "__name__", type(function).__name__)
     probe = torch.tensor([[-1e6, -1e3, -1.0, 0.0], [1e6, 1e3, 1.0, 0.5]], dtype=torch.float64)
-    with torch.no_grad():
-        value = function(probe)
+    given = probe.clone()
+    try:
+        with torch.no_grad():
+            value = function(given)
+    except (RuntimeError, TypeError, ValueError, IndexError) as error:
+        raise TypeError(
+            f"activation {name!r} must map a tensor to a tensor of the same shape and dtype, elementwise; on shape "
+            f"{tuple(probe.shape)}, {probe.dtype} it failed: {error}."
+        ) from error
+    if not torch.equal(given, probe):
+        raise ValueError(
+            f"activation {name!r} works in place and changes the states it is given; use one that returns a new tensor."
+        )
     if not isinstance(value, Tensor) or value.shape != probe.shape or value.dtype != probe.dtype:
         got = f"shape {tuple(value.shape)}, {value.dtype}" if isinstance(value, Tensor) else type(value).__name__
         raise TypeError(
@@ -91,7 +104,11 @@ def _probe(function: Callable[[Tensor], Tensor]) -> Activation:
             f"{tuple(probe.shape)}, {probe.dtype} it returned {got}."
         )
     if not bool(torch.isfinite(value).all()):
-        raise ValueError(f"activation {name!r} is not finite at {probe[~torch.isfinite(value)].tolist()}.")
+        raise ValueError(f"activation {name!r} must be finite, but is not at {probe[~torch.isfinite(value)].tolist()}.")
+    with torch.no_grad():
+        alone = function(probe[:, :1].clone())
+    if alone.shape != (2, 1) or not torch.allclose(alone, value[:, :1]):
+        raise ValueError(f"activation {name!r} must act elementwise, but an entry's value depends on the entries beside it.")
     growth = (value[:, 0].abs() / (1e3 * (1.0 + value[:, 1].abs()))).max().item()
     if growth > 10.0:
         raise ValueError(

@@ -59,7 +59,11 @@ def parse_depths(text: str) -> list[int]:
         return [int(item) for item in text.replace(" ", "").split(",")]
     first, last, kind, by = int(spans[1]), int(spans[2]), spans[3], int(spans[4])
     if first < 1 or by < (2 if kind == "x" else 1) or last < first:
-        raise ValueError(f"--depths {text!r} does not grow: use first:last:xFACTOR or first:last:+STEP with first < last.")
+        raise ValueError(
+            f"--depths {text!r} does not grow: use first:last:xFACTOR or first:last:+STEP with first < last, "
+            "first at least 1, FACTOR at least 2, "
+            "STEP at least 1."
+        )
     depths = [first]
     while (following := depths[-1] * by if kind == "x" else depths[-1] + by) <= last:
         depths.append(following)
@@ -93,7 +97,7 @@ def _user_limit(text: str) -> Any:
     sys.path.insert(0, str(Path.cwd()))
     try:
         return getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
+    except Exception as error:  # whatever the user's module does when imported
         raise ValueError(f"--limit {text!r} could not be loaded: {error}.") from error
     finally:
         sys.path.remove(str(Path.cwd()))
@@ -185,7 +189,7 @@ def compare(
             report.plot(plot)
         if json is not None:
             report.save(json)
-    except (ValueError, TypeError, RuntimeError) as error:
+    except (ValueError, TypeError, RuntimeError, OSError) as error:
         _stop(error)
     typer.echo(str(report))
     raise typer.Exit(EXIT_CODES[report.verdict])

@@ -20,21 +20,33 @@ class NoTheoremError(ValueError):
     """No theorem pairs this network with a limit on the same noise; the message names the closest one that does."""
 
 
-def integer(value: object, name: str, *, minimum: int, hint: str = "") -> int:
-    """Return `value` as an int that is at least `minimum`."""
+def integer(value: object, name: str, *, minimum: int, maximum: int | None = None, hint: str = "") -> int:
+    """Return `value` as an int that is at least `minimum` and at most `maximum`."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise TypeError(f"{name} must be an integer, got {value!r} of type {type(value).__name__}. {hint}".rstrip())
     result = int(value)
     if result < minimum:
         raise ValueError(f"{name} must be at least {minimum}, got {result}. {hint}".rstrip())
+    if maximum is not None and result > maximum:
+        raise ValueError(f"{name} must be at most {maximum}, got {result}. {hint}".rstrip())
     return result
 
 
-def real(value: object, name: str, *, minimum: float = -math.inf, above: float = -math.inf, hint: str = "") -> float:
-    """Return `value` as a finite float that is at least `minimum` and strictly more than `above`."""
+def real(
+    value: object,
+    name: str,
+    *,
+    minimum: float = -math.inf,
+    above: float = -math.inf,
+    maximum: float = math.inf,
+    hint: str = "",
+) -> float:
+    """Return `value` as a finite float that is at least `minimum`, strictly more than `above` and at most `maximum`."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} must be a number, got {value!r} of type {type(value).__name__}. {hint}".rstrip())
     result = float(value)
+    if result > maximum:
+        raise ValueError(f"{name} must be at most {maximum:g}, got {result:g}; {hint}".rstrip("; "))
     if not math.isfinite(result):
         raise ValueError(f"{name} must be finite, got {result}. {hint}".rstrip())
     if result < minimum:
@@ -77,7 +89,7 @@ def device(value: object) -> torch.device:
         raise ValueError(f"device {value!r} is not known to torch; use 'cpu' or 'cuda'.") from error
     if result.type == "cuda" and not torch.cuda.is_available():
         raise ValueError(f"device {str(value)!r} was asked for, but torch sees no CUDA device here; use device='cpu'.")
-    if result.type not in ("cpu", "cuda"):
+    if result.type not in ("cpu", "cuda") or (result.type == "cpu" and result.index not in (None, 0)):
         raise ValueError(f"device must be 'cpu' or 'cuda', got {str(value)!r}.")
     return result
 
@@ -104,10 +116,18 @@ def inputs(value: object) -> torch.Tensor | None:
         raise TypeError(
             f"x must be a torch tensor of shape (inputs, n_in), got {type(value).__name__}; torch.as_tensor(x) makes one."
         )
+    if value.layout != torch.strided or value.device.type == "meta":
+        raise TypeError(
+            f"x must be a dense tensor that holds data, got {value.layout} on {value.device}; x.to_dense() fills one."
+        )
     if value.ndim != 2:
         raise ValueError(f"x must have two dimensions (inputs, n_in), got x.shape={tuple(value.shape)}.")
     if value.numel() == 0:
         raise ValueError(f"x must hold at least one input of at least one entry, got x.shape={tuple(value.shape)}.")
+    if value.is_complex():
+        raise TypeError(
+            f"x must be floating point, got {value.dtype}; x.real and x.imag are, or torch.view_as_real(x).flatten(1)."
+        )
     if not value.is_floating_point():
         raise TypeError(f"x must be floating point, got {value.dtype}; x.float() converts.")
     if not bool(torch.isfinite(value).all()):
@@ -121,6 +141,10 @@ def writable_file(path: object, name: str, suffixes: Sequence[str] = ()) -> Path
     if not isinstance(path, (str, os.PathLike)):
         raise TypeError(f"{name} must be a path, got {path!r} of type {type(path).__name__}.")
     result = Path(path)
+    if len(result.name.encode()) > 200:
+        raise ValueError(
+            f"{name} has a name of {len(result.name.encode())} bytes, too long, got {result.name!r}; use a shorter one."
+        )
     if suffixes and result.suffix.lower() not in suffixes:
         raise ValueError(f"{name} must end in {' or '.join(suffixes)}, got {str(result)!r}.")
     if result.is_dir():

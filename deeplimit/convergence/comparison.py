@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import platform
 import time
 from collections.abc import Callable, Sequence
@@ -89,20 +90,22 @@ def compare(
     checked_depths = validation.depths(depths)
     if reference is not None:
         reference = validation.integer(
-            reference, "reference", minimum=2 * checked_depths[-1], hint="The reference needs twice the deepest network."
+            reference,
+            "reference",
+            minimum=2 * checked_depths[-1],
+            maximum=2**26,
+            hint="The reference needs twice the deepest network.",
         )
     level = validation.real(confidence, "confidence", above=0.0)
     if level >= 1.0:
         raise ValueError(f"confidence must be below 1, got {level:g}; 0.95 is usual.")
-    power = validation.real(p, "p", minimum=1.0)
-    if power > 100:
-        raise ValueError(f"p must be at most 100, got {power:g}; the worst path is in report.worst.")
+    power = validation.real(p, "p", minimum=1.0, maximum=100.0, hint="the worst path's error is in report.worst")
     if tolerance is not None:
-        tolerance = validation.real(tolerance, "tolerance", above=0.0)
+        tolerance = validation.real(tolerance, "tolerance", above=0.0, maximum=0.1)
     if workers is not None:
         workers = validation.integer(workers, "workers", minimum=1)
-    if executor is not None and not hasattr(executor, "submit"):
-        raise TypeError(f"executor must have submit(), as in concurrent.futures; got {type(executor).__name__}.")
+    if executor is not None and (isinstance(executor, type) or not hasattr(executor, "submit")):
+        raise TypeError(f"executor must have submit(), as in concurrent.futures; got {_kind(executor)}.")
     if progress is not None and not callable(progress):
         raise TypeError(f"progress must be a function of the fraction done; got {type(progress).__name__}.")
     inputs = validation.inputs(x)
@@ -124,6 +127,10 @@ def compare(
     )
     coupled = run(task, workers=workers, executor=executor, progress=progress)
     return _report(task, coupled, level, time.perf_counter() - started)
+
+
+def _kind(value: object) -> str:
+    return f"the class {value.__name__}, not an object" if isinstance(value, type) else type(value).__name__
 
 
 def _log_bias(task: Task, norm: str) -> np.ndarray:
@@ -165,15 +172,20 @@ def _report(task: Task, coupled: Coupled, confidence: float, seconds: float) -> 
     errors, raw, spread = _errors(layer, diverged)
     common_errors, _, common_spread = _errors(common, diverged)
     fitted = layer if task.norm == "sup-continuous" else common
-    usable = diverged.sum() == 0 and bool((moments.mean > 0).all()) and enough_paths(fitted)
+    resolution = max(_rounding(task), coupled.reference_error)
+    usable = diverged.sum() == 0 and bool((moments.mean > 0).all()) and enough_paths(fitted) and errors.max() > resolution
     rate, interval, constant, floor = np.nan, (np.nan, np.nan), np.nan, Floor(np.nan, np.nan, np.nan)
     slopes, slope_errors = _local_slopes(fitted)
     if usable:
         rate, interval, constant = _order(task, fitted, confidence)
         floor = fit_floor(fitted, regime.rate)
         judged = verdicts.judge(interval, floor)
+        if judged.name == verdicts.DOES_NOT and errors[-1] < 3 * resolution:
+            judged = verdicts.Verdict(
+                verdicts.CANNOT_TELL, f"the errors have fallen to what rounding and the reference allow, about {resolution:.1e}"
+            )
     else:
-        judged = _judge_unfitted(task, moments.mean[:m], diverged, moments.count)
+        judged = _judge_unfitted(task, errors, resolution, diverged, moments.count)
     drift = np.hypot(slope_errors[0], slope_errors[-1]) if m > 2 else np.inf
     notes = [*_pairing_notes(task, own, regime.convergence)]
     notes += verdicts.reservations(
@@ -184,6 +196,7 @@ def _report(task: Task, coupled: Coupled, confidence: float, seconds: float) -> 
         reference_error=coupled.reference_error,
         errors=errors,
         rounding=_rounding(task),
+        narrow=task.dtype == torch.float32,
         rate=rate,
         interval=interval,
         predicted=predicted,
@@ -271,9 +284,12 @@ def _order(task: Task, estimates: ErrorEstimates, confidence: float) -> tuple[fl
     return fit.rate, interval, float(np.exp(fit.log_constant))
 
 
-def _judge_unfitted(task: Task, mean: np.ndarray, diverged: np.ndarray, paths: int) -> verdicts.Verdict:
-    if diverged.sum() == 0 and bool((mean == 0).all()):
-        return verdicts.Verdict(verdicts.CONVERGES, "the network equals the limit at every depth; there is no error to fit")
+def _judge_unfitted(task: Task, errors: np.ndarray, resolution: float, diverged: np.ndarray, paths: int) -> verdicts.Verdict:
+    if errors.max() <= resolution:
+        return verdicts.Verdict(
+            verdicts.CONVERGES,
+            f"the network equals the limit at every depth, to what rounding and the reference allow ({resolution:.1e})",
+        )
     if diverged[-1] > paths / 2 and diverged[0] < diverged[-1]:
         return verdicts.Verdict(
             verdicts.DOES_NOT,
@@ -284,19 +300,18 @@ def _judge_unfitted(task: Task, mean: np.ndarray, diverged: np.ndarray, paths: i
             verdicts.CANNOT_TELL,
             f"up to {diverged.max()} of {paths} paths are not finite, and averaging over the others would mislead",
         )
-    if bool((mean == 0).any()):
+    if bool((errors == 0).any()):
         return verdicts.Verdict(verdicts.CANNOT_TELL, "the error is exactly zero at some depths and not at others")
     return verdicts.Verdict(
         verdicts.CANNOT_TELL,
-        f"{paths} paths cannot estimate the covariance of {len(mean)} depths; use at least {2 * len(mean) + 4}",
+        f"{paths} paths cannot estimate the covariance of {len(errors)} depths; use at least {2 * len(errors) + 4}",
     )
 
 
 def _rounding(task: Task) -> float:
-    """Return the size that rounding errors reach: one unit in the last place of the states at each layer, added at random."""
-    size = 1.0 if task.h0 is None else float(task.h0.abs().max())
-    unit = torch.finfo(task.dtype).eps
-    return float(unit * size * (task.grid.depths[-1] * task.network.width) ** 0.5)
+    """Return the size that rounding errors reach: a unit in the last place of the states at each layer, added at random."""
+    size = 4.0 if task.h0 is None else float(task.h0.abs().max())  # a standard normal input stays below 4 or so
+    return float(torch.finfo(task.dtype).eps * size * math.sqrt(task.grid.depths[-1] * task.network.width))
 
 
 def _pairing_notes(task: Task, own: bool, convergence: str | None) -> list[str]:

@@ -15,7 +15,7 @@ import numpy as np
 from scipy import optimize, stats
 
 CORRECTION_POWERS = 4
-CORRECTION_SCALE = 1.0
+CORRECTION_SCALE = 0.7
 """Half-Cauchy scale of τ·L_1: at the coarsest depth the correction is expected to be of the size of its step, 1/L_1."""
 STEEPEST = 2.0
 """Orders that no theorem predicts are taken to lie between 0 and this."""

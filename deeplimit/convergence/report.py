@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from deeplimit import store, validation
+from deeplimit.convergence.verdict import CANNOT_TELL, CONVERGES, DOES_NOT
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 KIND = "compare"
+VERDICTS = (CONVERGES, DOES_NOT, CANNOT_TELL)
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,9 +118,15 @@ class CompareReport:
     def from_dict(cls, content: dict[str, Any]) -> CompareReport:
         """Return the report whose `to_dict()` this is."""
         values = dict(content)
+        if values["verdict"] not in VERDICTS:
+            raise ValueError(f"verdict must be one of {', '.join(VERDICTS)}, got {values['verdict']!r}")
+        count = len(values["depths"])
         for field in dataclasses.fields(cls):
             value = values[field.name]
             if field.type == "np.ndarray":
+                expected = count - 1 if field.name.startswith("local_slope") else count
+                if len(value) != expected:
+                    raise ValueError(f"{field.name} must have {expected} entries, got {len(value)}")
                 integral = field.name in ("depths", "diverged")
                 values[field.name] = np.array([float(item) for item in value]).astype(np.int64 if integral else np.float64)
             elif field.type == "float":
@@ -146,6 +154,8 @@ class CompareReport:
         if isinstance(ax, (str, os.PathLike)):
             path = validation.writable_file(ax, "path", plotting.SUFFIXES)
             return plotting.to_file(lambda axes: plotting.draw_compare(self, axes), path)
+        if ax is not None and not hasattr(ax, "set_xscale"):
+            raise TypeError(f"ax must be matplotlib Axes, a path to write to, or None; got {ax!r} of type {type(ax).__name__}.")
         return plotting.draw_compare(self, ax)
 
 
@@ -155,6 +165,3 @@ def _norm_words(norm: str) -> str:
         "sup-continuous": "sup over all times t of |H_t - h_floor(tL)|",
         "final": "at the last layer",
     }[norm]
-
-
-store.register(KIND, CompareReport.from_dict)

@@ -14,7 +14,7 @@ DOES_NOT = "does not converge"
 CANNOT_TELL = "cannot tell"
 FLAT = 0.05
 """An order whose whole interval lies below this is no convergence at any depth that will ever be built."""
-CERTAIN = 0.995
+CERTAIN = 0.999
 """Probability of a floor holding most of the deepest squared error from which "does not converge" is said."""
 DOUBTFUL = 0.05
 """Probability of such a floor up to which "converges" is said."""
@@ -61,6 +61,7 @@ def reservations(
     reference_error: float,
     errors: np.ndarray,
     rounding: float,
+    narrow: bool,
     rate: float,
     interval: tuple[float, float],
     predicted: float | None,
@@ -83,7 +84,8 @@ def reservations(
             "a smaller tolerance= helps."
         )
     if rounding > 0.05 * smallest:
-        yield f"rounding, about {rounding:.1e}, is not far below the smallest error {smallest:.1e}; dtype='float64' helps."
+        help_ = "dtype='float64' helps" if narrow else "read no more into it"
+        yield f"rounding, about {rounding:.1e}, is not far below the smallest error {smallest:.1e}; {help_}."
     if predicted is not None and np.isfinite(rate) and not interval[0] <= predicted <= interval[1]:
         yield (
             f"the interval [{interval[0]:.3f}, {interval[1]:.3f}] excludes the predicted order {predicted:g}: the depths may be "

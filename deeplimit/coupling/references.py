@@ -79,15 +79,11 @@ def solve(field: VectorField, state: Tensor, times: Tensor, tolerance: float) ->
     """
     if not bool(torch.isfinite(state).all()):
         return torch.full((len(times), *state.shape), math.nan, dtype=state.dtype, device=state.device)
+    # step_t makes the solver land on the end: left alone it steps past it, where weights and users' functions may not exist.
+    options = {"dtype": torch.float64, "max_num_steps": 20_000, "step_t": times[-1:]}
     try:
         solution: Tensor = torchdiffeq.odeint(
-            field,
-            state,
-            times,
-            rtol=tolerance,
-            atol=tolerance,
-            method="dopri5",
-            options={"dtype": torch.float64, "max_num_steps": 20_000},
+            field, state, times, rtol=tolerance, atol=tolerance, method="dopri5", options=options
         )
     except AssertionError as error:
         raise RuntimeError(

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from deeplimit.coupling.grid import Grid
-from deeplimit.limits import Independent, Limit, ODELimit, SDELimit, read_limit
+from deeplimit.limits import Independent, Limit, NeuralODE, NeuralSDE, ODELimit, SDELimit, read_limit
 from deeplimit.networks import ResidualNetwork
 from deeplimit.processes import FunctionProcess, IncrementProcess
 from deeplimit.randomness import Purpose, generator
@@ -89,7 +89,11 @@ def make_task(
         dtype = _natural_dtype(network, given)
     h0 = None if x is None else initial_layer(x, network.width, seed)
     probe = torch.zeros(2, network.width) if h0 is None else h0[:2]
-    equation = read_limit(given, probe.to(device, dtype))
+    if not bool(torch.isfinite(probe.to(dtype)).all()) or (h0 is not None and not bool(torch.isfinite(h0.to(dtype)).all())):
+        raise ValueError(f"x holds numbers too large for {str(dtype).removeprefix('torch.')}; scale x, or pass dtype='float64'.")
+    drives = len(network.weights) * network.width**2
+    driven = drives if all(isinstance(process, IncrementProcess) for process in network.weights) and not independent else None
+    equation = read_limit(given, probe.to(device, dtype), driven)
     if isinstance(equation, ODELimit) and independent and not equation.functions:
         raise ValueError(f"Independent needs a limit with noise of its own to redraw; {equation.equation} has none.")
     if isinstance(equation, ODELimit) and reference is not None:
@@ -116,13 +120,14 @@ def make_task(
     )
     if task.shares_increments and isinstance(equation, SDELimit):
         size = equation.noise_size(probe.to(device, dtype))
-        drives = len(network.weights) * network.width**2
         if size is not None and size != drives:
             raise ValueError(
                 f"limit has {size} Brownian motions, but the network is driven by {drives} ({len(network.weights)} matrix of "
                 f"{network.width} x {network.width}, row by row), so they cannot share their noise; make g return "
                 f"(paths, {network.width}, {drives})."
             )
+    if isinstance(equation, (NeuralSDE, NeuralODE)) and equation.width != network.width:
+        raise ValueError(f"limit has width {equation.width}, but the network has width {network.width}; make them the same.")
     return task
 
 

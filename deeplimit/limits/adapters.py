@@ -72,28 +72,32 @@ class UserODE(ODELimit):
         return self.function
 
 
-def read_limit(limit: object, h: Tensor) -> Limit:
+def read_limit(limit: object, h: Tensor, driven: int | None) -> Limit:
     """Return `limit` as a Limit, tried once on the states `h` (P, d).
 
-    Raises TypeError if it is neither kind or returns no tensors, ValueError for Stratonovich equations, wrong shapes,
-    or values that are not finite.
+    `driven` is the number of Brownian motions that the network is driven by; None where the limit brings its own.
+
+    Raises TypeError if it is neither kind, takes other arguments or returns no tensors; ValueError for Stratonovich
+    equations, wrong shapes or dtypes, or values that are not finite.
     """
     if isinstance(limit, Limit):
         return limit
+    if isinstance(limit, type):
+        raise TypeError(f"limit {limit.__name__} is a class; make an object: {limit.__name__}().")
     if any(hasattr(limit, name) for name in ("sde_type", "noise_type", *_SDE_METHODS)):
-        result: Limit = _read_sde(limit, h)
-    elif callable(limit):
-        _check_ode(limit, h)
-        result = UserODE(limit)
-    else:
-        raise TypeError(
-            "limit must be a torchsde-style object (f, g or g_prod, sde_type, noise_type), a torchdiffeq-style function "
-            f"f(t, h), or one of the library's own limits; got {limit!r} of type {type(limit).__name__}."
-        )
-    return result
+        return _read_sde(limit, h, driven)
+    if callable(limit):
+        name = getattr(limit, "__name__", type(limit).__name__)
+        time = torch.zeros((), dtype=h.dtype, device=h.device)
+        _checked(f"limit {name}(t, h)", lambda: limit(time, h), h, tuple(h.shape))
+        return UserODE(limit)
+    raise TypeError(
+        "limit must be a torchsde-style object (f, g or g_prod, sde_type, noise_type), a torchdiffeq-style function "
+        f"f(t, h), or one of the library's own limits; got {limit!r} of type {type(limit).__name__}."
+    )
 
 
-def _read_sde(sde: Any, h: Tensor) -> UserSDE:
+def _read_sde(sde: Any, h: Tensor, driven: int | None) -> UserSDE:
     name = type(sde).__name__
     for attribute, allowed in (
         ("sde_type", ("ito", "stratonovich")),
@@ -107,32 +111,70 @@ def _read_sde(sde: Any, h: Tensor) -> UserSDE:
             f"limit {name} is a Stratonovich equation; the limits of Propositions 11 and 12 are Itô equations. Add the "
             "Itô correction ½ Σ_j (∂g_j) g_j to its drift and set sde_type = 'ito'."
         )
-    has_drift = any(hasattr(sde, method) for method in ("f", "f_and_g", "f_and_g_prod"))
-    has_diffusion = any(hasattr(sde, method) for method in _SDE_METHODS)
-    if not has_drift or not has_diffusion:
-        missing = "a drift (f)" if not has_drift else "a diffusion (g or g_prod)"
-        raise TypeError(f"limit {name} is a torchsde-style object without {missing}; add that method.")
+    if not any(hasattr(sde, method) for method in ("f", "f_and_g", "f_and_g_prod")):
+        raise TypeError(f"limit {name} is a torchsde-style object without a drift (f); add that method.")
+    if not any(hasattr(sde, method) for method in _SDE_METHODS):
+        raise TypeError(f"limit {name} is a torchsde-style object without a diffusion (g or g_prod); add that method.")
     result = UserSDE(sde, str(sde.noise_type))
-    size = result.noise_size(h)
-    if size is not None:
-        noise = torch.zeros(h.shape[0], size, dtype=h.dtype, device=h.device)
-        _check_states(f"limit {name}", result.euler_step(0.0, 0.0, h, noise), h)
+    _try_sde(sde, result.noise_type, h, driven)
     return result
 
 
-def _check_ode(function: Callable[..., Any], h: Tensor) -> None:
-    name = getattr(function, "__name__", type(function).__name__)
-    with torch.no_grad():
-        value = function(torch.zeros((), dtype=h.dtype, device=h.device), h)
-    _check_states(f"limit {name}(t, h)", value, h)
+def _try_sde(sde: Any, noise_type: str, h: Tensor, driven: int | None) -> None:
+    """Call every method that a step would use, and check what each returns by itself: sums would broadcast."""
+    name, paths, width = type(sde).__name__, *h.shape
+    time = torch.zeros((), dtype=h.dtype, device=h.device)
+    motions = {"diagonal": width, "scalar": 1}.get(noise_type, driven if driven is not None else width**2)
+    noise = torch.zeros(paths, motions, dtype=h.dtype, device=h.device)
+    columns: int | None = motions if noise_type in ("scalar",) else None
+    expected = (paths, width) if noise_type == "diagonal" else (paths, width, columns)
+
+    def part(value: Any, index: int) -> Any:
+        return value[index] if isinstance(value, tuple) and len(value) == 2 else None
+
+    def check(method: str, call: Callable[[], Any], shape: tuple[int | None, ...]) -> None:
+        _checked(f"limit {name}: {method}", call, h, shape, hint=(paths, width, motions) if None in shape else None)
+
+    if hasattr(sde, "f_and_g_prod"):
+        check("the drift of f_and_g_prod(t, h, v)", lambda: part(sde.f_and_g_prod(time, h, noise), 0), (paths, width))
+        check("the product of f_and_g_prod(t, h, v)", lambda: part(sde.f_and_g_prod(time, h, noise), 1), (paths, width))
+        return
+    if hasattr(sde, "f"):
+        check("f(t, h)", lambda: sde.f(time, h), (paths, width))
+    if hasattr(sde, "f") and hasattr(sde, "g"):
+        check("g(t, h)", lambda: sde.g(time, h), expected)
+    elif hasattr(sde, "f_and_g"):
+        check("the drift of f_and_g(t, h)", lambda: part(sde.f_and_g(time, h), 0), (paths, width))
+        check("the diffusion g of f_and_g(t, h)", lambda: part(sde.f_and_g(time, h), 1), expected)
+    if hasattr(sde, "f") and hasattr(sde, "g_prod"):
+        if hasattr(sde, "g") and noise_type != "diagonal":
+            noise = torch.zeros(paths, sde.g(time, h).shape[-1], dtype=h.dtype, device=h.device)
+        check("g_prod(t, h, v)", lambda: sde.g_prod(time, h, noise), (paths, width))
 
 
-def _check_states(what: str, value: object, h: Tensor) -> None:
+def _checked(
+    what: str, call: Callable[[], Any], h: Tensor, shape: tuple[int | None, ...], hint: tuple[int, ...] | None = None
+) -> None:
+    """Call, and raise in words unless it returns a finite tensor of `shape` (None: any) and of h's dtype."""
+    wanted = hint if hint is not None else shape
+    names = "(paths, width)" if len(shape) == 2 else "(paths, width, Brownian motions)"
+    try:
+        with torch.no_grad():
+            value = call()
+    except TypeError as error:
+        raise TypeError(
+            f"{what} must take just these arguments, and be f(t, h) for an ODE; calling it raised: {error}."
+        ) from error
+    except (RuntimeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
+        raise ValueError(
+            f"{what} must be defined on the given inputs; calling it raised {type(error).__name__}: {error}."
+        ) from error
     if not isinstance(value, Tensor):
-        raise TypeError(f"{what} must return a tensor of shape {tuple(h.shape)}, got {type(value).__name__}.")
-    if value.shape != h.shape:
-        raise ValueError(f"{what} must return shape (paths, width) = {tuple(h.shape)}, got {tuple(value.shape)}.")
+        raise TypeError(f"{what} must return a tensor of shape {wanted}, got {type(value).__name__}.")
+    if len(value.shape) != len(shape) or any(n not in (None, got) for n, got in zip(shape, value.shape, strict=True)):
+        raise ValueError(f"{what} must return shape {names} = {wanted}, got {tuple(value.shape)}.")
     if value.dtype != h.dtype:
-        raise ValueError(f"{what} must keep the states' dtype {h.dtype}, got {value.dtype}; pass dtype={value.dtype}.")
+        advice = f"pass dtype={value.dtype}" if value.dtype in (torch.float32, torch.float64) else "return what it is given"
+        raise ValueError(f"{what} must keep the states' dtype {h.dtype}, got {value.dtype}; {advice}.")
     if not bool(torch.isfinite(value).all()):
-        raise ValueError(f"{what} is not finite at t = 0 on the given inputs.")
+        raise ValueError(f"{what} must be finite at t = 0 on the given inputs, but holds NaN or infinity.")

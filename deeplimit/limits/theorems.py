@@ -10,6 +10,9 @@ from deeplimit.recursions import Inner, Recursion, Res1
 from deeplimit.validation import NoTheoremError
 
 MARION = "of Marion et al. (2025)"
+PAIRED = (
+    "res1 with the same weights and exponent=0.5 (Proposition 11), or SmoothGaussian weights with exponent=1 (Proposition 12)."
+)
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,7 @@ def classify(recursion: Recursion, weights: tuple[Process, ...], exponent: float
         None,
         None,
         "some weight matrices have independent layers and others are functions of time; neither proposition covers the mix.",
-        "the same law for all weight matrices.",
+        "SmoothGaussian or Trend weights for all matrices, with exponent=1 (Proposition 12).",
     )
 
 
@@ -94,7 +97,7 @@ def _independent(recursion: Recursion, gaussian: bool, exponent: float) -> Regim
             None,
             None,
             "independent layers with an exponent below 1/2 explode with depth.",
-            "the same network with exponent=0.5, which has a limit.",
+            "the same network with exponent=0.5, which has a limit." if isinstance(recursion, Res1) else PAIRED,
         )
     if not isinstance(recursion, Res1):
         return Regime(
@@ -104,7 +107,7 @@ def _independent(recursion: Recursion, gaussian: bool, exponent: float) -> Regim
             "in law",
             f"{recursion.name} multiplies two independent matrices a layer; their product is no increment of the driving "
             "path, so its diffusion limit holds in law only and no Euler scheme runs on the same noise.",
-            "res1 with the same weights (Proposition 11), or SmoothGaussian weights with exponent=1 (Proposition 12).",
+            PAIRED,
         )
     if not gaussian:
         return Regime(

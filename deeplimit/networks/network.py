@@ -80,7 +80,7 @@ def _make(
             raise ValueError(f"{recursion.name} has no bias, so Trend's b would be ignored; use inner, or leave b out.")
     if exponent is None:
         exponent = 1.0 if all(isinstance(law, FunctionProcess) for law in laws) else 0.5
-    checked = validation.real(exponent, "exponent", minimum=0.0, hint="The branch is multiplied by L**-exponent.")
+    checked = validation.real(exponent, "exponent", minimum=0.0, maximum=100.0, hint="The branch is multiplied by L**-exponent.")
     return ResidualNetwork(recursion, checked_width, laws, checked)
 
 

@@ -93,16 +93,20 @@ class IID(IncrementProcess):
 def _check_sampler(sampler: Sampler) -> None:
     name = getattr(sampler, "__name__", type(sampler).__name__)
     shape = (64, 32, 32)
-    draws = sampler(shape, torch.Generator().manual_seed(0))
+    try:
+        draws = sampler(shape, torch.Generator().manual_seed(0))
+    except TypeError as error:
+        raise TypeError(f"sampler {name!r} must take (shape, generator); calling it so raised: {error}.") from error
     if not isinstance(draws, Tensor) or tuple(draws.shape) != shape:
         got = f"shape {tuple(draws.shape)}" if isinstance(draws, Tensor) else type(draws).__name__
         raise TypeError(f"sampler {name!r} must return a tensor of the shape asked for, {shape}; got {got}.")
     values = draws.double()
     if not bool(torch.isfinite(values).all()):
-        raise ValueError(f"sampler {name!r} drew NaN or infinity.")
+        raise ValueError(f"sampler {name!r} must draw finite numbers, but drew NaN or infinity.")
     count = values.numel()
     mean, variance = values.mean().item(), values.var().item()
     spread = 6.0 * (values.square().var().item() / count) ** 0.5 + 0.01
+    spread = min(spread, 0.25)  # heavy tails must not excuse themselves
     if abs(mean) > 6.0 * (variance / count) ** 0.5 + 0.01 or abs(variance - 1.0) > spread:
         raise ValueError(
             f"sampler {name!r} must draw with mean 0 and variance 1; {count} draws have mean {mean:.3g} and variance "

@@ -23,7 +23,7 @@ class TrendPath(FunctionPath):
     device: torch.device
 
     def _values(self, function: TimeFunction, times: Tensor) -> Tensor:
-        values = [torch.as_tensor(function(float(t))).to(self.device, self.dtype) for t in times.tolist()]
+        values = [function(float(t)).to(self.device, self.dtype) for t in times.tolist()]
         return torch.stack(values).unsqueeze(1)
 
     def at(self, times: Tensor) -> Tensor:
@@ -41,7 +41,7 @@ class Trend(FunctionProcess):
     applied. They should be Lipschitz in t ([M] (A5)); that is NOT checked. Only values at 0, 1/2 and 1 are checked for
     shape and finiteness, when the network is made.
 
-    Raises TypeError if A or b is not callable.
+    Raises TypeError if A or b is not callable or returns no tensor.
 
     Example:
         >>> import torch, deeplimit as dl
@@ -66,11 +66,13 @@ class Trend(FunctionProcess):
             if function is None:
                 continue
             for time in (0.0, 0.5, 1.0):
-                value = torch.as_tensor(function(time))
+                value = function(time)
+                if not isinstance(value, Tensor):
+                    raise TypeError(f"Trend's {name}({time}) must be a tensor of shape {shape}, got {type(value).__name__}.")
                 if tuple(value.shape) != shape:
                     raise ValueError(f"Trend's {name}({time}) must have shape {shape}, got {tuple(value.shape)}.")
                 if not bool(torch.isfinite(value).all()):
-                    raise ValueError(f"Trend's {name}({time}) holds NaN or infinity.")
+                    raise ValueError(f"Trend's {name}({time}) must be finite, but holds NaN or infinity.")
 
     def sample(self, width: int, paths: int, generator: torch.Generator, dtype: torch.dtype, device: torch.device) -> TrendPath:
         return TrendPath(self.A, self.b, dtype, device)

@@ -1,0 +1,154 @@
+"""Known pairs of network and limit, right ones and wrong ones: for tests, documentation and anyone who checks a method.
+
+A right pair must come out "converges" at its order; a wrong one must come out "does not converge", or the method that says
+otherwise cannot be trusted. Every wrong limit is wrong in one way only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from deeplimit.limits import Independent, NeuralSDE
+from deeplimit.networks import ResidualNetwork, inner, res1, res2, res3
+from deeplimit.processes import Brownian, SmoothGaussian, Trend
+
+
+@dataclass(frozen=True)
+class AlteredSDE:
+    """A torchsde object: a neural SDE with its diffusion scaled, its noise transposed or a drift added."""
+
+    sde: NeuralSDE
+    diffusion_scale: float = 1.0
+    transpose: bool = False
+    drift: Callable[[Tensor], Tensor] = torch.zeros_like
+    sde_type: ClassVar[str] = "ito"
+    noise_type: ClassVar[str] = "general"
+
+    def f(self, t: Any, y: Tensor) -> Tensor:
+        return self.drift(y)
+
+    def g_prod(self, t: Any, y: Tensor, v: Tensor) -> Tensor:
+        width = self.sde.width
+        noise = v.reshape(-1, width, width).transpose(1, 2).reshape(len(v), -1) if self.transpose else v
+        return self.diffusion_scale * self.sde.g_prod(t, y, noise)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A network, a limit, and what must come of comparing them.
+
+    Attributes:
+        name: A few words.
+        network, limit: What is compared.
+        equation: What the limit says, in LaTeX.
+        rate: The order if the limit is right; None if it is wrong.
+        source: Where it comes from, or in what the limit is wrong.
+    """
+
+    name: str
+    network: ResidualNetwork
+    limit: Any
+    equation: str
+    rate: float | None
+    source: str
+
+    @property
+    def verdict(self) -> str:
+        """The verdict that `compare` must reach, given enough paths and depths."""
+        return "does not converge" if self.rate is None else "converges"
+
+
+def stratonovich_drift(sde: NeuralSDE, derivative: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+    """Return ½ σ(h) σ'(h) / d, the drift that reading the neural SDE in Stratonovich's sense would add."""
+
+    def drift(y: Tensor) -> Tensor:
+        return 0.5 * sde.recursion.activation(y) * derivative(y) / sde.width
+
+    return drift
+
+
+def _tanh_derivative(y: Tensor) -> Tensor:
+    return 1.0 - torch.tanh(y) ** 2
+
+
+def _rotation(t: float) -> Tensor:
+    return torch.tensor([[0.0, 2.0 + t], [-2.0, -t]])
+
+
+def pairs(width: int = 4) -> tuple[Pair, ...]:
+    """Return the right pairs and the wrong ones, for networks of this width.
+
+    Example:
+        >>> from deeplimit import zoo
+        >>> sorted({pair.verdict for pair in zoo.pairs()})
+        ['converges', 'does not converge']
+    """
+    brownian, smooth = res1(width, "tanh", weights=Brownian()), res1(width, "tanh", weights=SmoothGaussian(0.2))
+    sde, ode = brownian.limit(), smooth.limit()
+    assert isinstance(sde, NeuralSDE)
+    prop11, prop12 = "Marion et al. (2025), Prop. 11", "Marion et al. (2025), Prop. 12"
+    neural_sde, neural_ode = r"dH = d^{-1/2}\,dB\,\sigma(H)", r"dH = V_t\,\sigma(H)\,dt"
+    right = (
+        Pair("res-1, Gaussian", brownian, sde, neural_sde, 0.5, prop11),
+        Pair("res-1, smooth", smooth, ode, neural_ode, 1.0, prop12),
+        *(
+            Pair(f"{network.recursion.name}, smooth", network, network.limit(), equation, 1.0, prop12)
+            for network, equation in (
+                (res2(width, "tanh", weights=SmoothGaussian(0.2)), r"dH = V_t\,\sigma(W_t H)\,dt"),
+                (res3(width, weights=SmoothGaussian(0.2)), r"dH = V_t\,\mathrm{ReLU}(W_t H)\,dt"),
+                (inner(width, "tanh", weights=SmoothGaussian(0.2)), r"dH = \sigma(W_t H)\,dt"),
+            )
+        ),
+        Pair(
+            "spiral",
+            (spiral := res1(2, "tanh", weights=Trend(_rotation))),
+            spiral.limit(),
+            r"dH = A(t)\,\sigma(H)\,dt",
+            1.0,
+            prop12,
+        ),
+        Pair(
+            "too small a branch",
+            (small := res1(width, "tanh", exponent=0.8)),
+            small.limit(),
+            r"dH = 0",
+            0.3,
+            "Marion et al. (2025), Cor. 5",
+        ),
+    )
+    wrong = (
+        Pair("independent noise", brownian, Independent(sde), neural_sde, None, "right law, other path"),
+        Pair(
+            "transposed noise",
+            brownian,
+            AlteredSDE(sde, transpose=True),
+            r"dH = d^{-1/2}\,dB^\top\sigma(H)",
+            None,
+            "right law, other path",
+        ),
+        Pair(
+            "diffusion 10 % too large",
+            brownian,
+            AlteredSDE(sde, diffusion_scale=1.1),
+            r"dH = 1.1\,d^{-1/2}\,dB\,\sigma(H)",
+            None,
+            "a constant",
+        ),
+        Pair(
+            "Stratonovich for Itô",
+            brownian,
+            AlteredSDE(sde, drift=stratonovich_drift(sde, _tanh_derivative)),
+            r"dH = d^{-1/2}\,dB\circ\sigma(H)",
+            None,
+            "the drift ½σσ'/d, which shrinks with the width",
+        ),
+        Pair("ODE for the SDE network", brownian, ode, neural_ode, None, "the other regime"),
+        Pair("SDE for the ODE network", smooth, sde, neural_sde, None, "the other regime"),
+        Pair("other smooth weights", smooth, Independent(ode), neural_ode, None, "right law, other path"),
+    )
+    return right + wrong

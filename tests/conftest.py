@@ -1,0 +1,28 @@
+"""Shared by all tests: derandomised property tests, every device present, one core an operation."""
+
+import os
+
+import pytest
+import torch
+from hypothesis import HealthCheck, settings
+
+SLOW = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]  # the device fixture holds no state
+settings.register_profile("ci", derandomize=True, deadline=None, max_examples=25, database=None, suppress_health_check=SLOW)
+settings.register_profile("explore", deadline=None, max_examples=200, suppress_health_check=SLOW)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
+
+
+@pytest.fixture(params=DEVICES)
+def device(request):
+    return request.param
+
+
+@pytest.fixture(autouse=True)
+def global_state_is_left_alone():
+    """No test, and so no library call in one, may move the global generator or leave the thread count changed."""
+    before, threads = torch.get_rng_state(), torch.get_num_threads()
+    yield
+    assert torch.equal(torch.get_rng_state(), before), "the global random state was touched"
+    assert torch.get_num_threads() == threads, "the thread count was left changed"
