@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import platform
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,8 @@ from deeplimit import validation
 from deeplimit.convergence import verdict as verdicts
 from deeplimit.convergence.fit import ErrorEstimates, Floor, enough_paths, fit_floor, fit_rate
 from deeplimit.convergence.report import CompareReport
-from deeplimit.coupling import Coupled, Task, make_task, run
+from deeplimit.convergence.verdict import Verdict
+from deeplimit.coupling import Coupled, Moments, Task, make_task, run
 from deeplimit.coupling.task import NORMS
 from deeplimit.limits import Identity, ODELimit, SDELimit
 from deeplimit.networks import ResidualNetwork
@@ -145,19 +148,26 @@ def _log_bias(task: Task, norm: str) -> np.ndarray:
     return shrink
 
 
-def _estimates(task: Task, coupled: Coupled, columns: slice, norm: str) -> ErrorEstimates:
-    moments = coupled.moments
-    mean = moments.mean[columns]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        relative = moments.covariance()[columns, columns] / np.outer(mean, mean) / moments.count
-        return ErrorEstimates(
-            np.array(task.grid.depths),
-            np.log(mean) / task.p,
-            relative / task.p**2,
-            _log_bias(task, norm),
-            moments.count,
-            float(moments.kurtosis()[columns].max()),
-        )
+def _estimates(task: Task, moments: Moments, columns: slice, norm: str) -> ErrorEstimates:
+    return ErrorEstimates(
+        np.array(task.grid.depths),
+        moments.log_errors()[columns],
+        moments.relative_covariance()[columns, columns],
+        _log_bias(task, norm),
+        moments.count,
+        float(moments.kurtosis()[columns].max()),
+    )
+
+
+@dataclass(frozen=True)
+class _Order:
+    """The fitted order with its interval, and the verdict that follows."""
+
+    rate: float
+    interval: tuple[float, float]
+    constant: float
+    floor: Floor
+    verdict: Verdict
 
 
 def _report(task: Task, coupled: Coupled, confidence: float, seconds: float) -> CompareReport:
@@ -166,45 +176,41 @@ def _report(task: Task, coupled: Coupled, confidence: float, seconds: float) -> 
     regime = task.network.regime()
     own = not task.independent and _is_own_limit(task)
     predicted = regime.rate if own else None
-    layer = _estimates(task, coupled, slice(0, m), task.norm)
-    common = _estimates(task, coupled, slice(m, None), "sup")
+    layer = _estimates(task, moments, slice(0, m), task.norm)
+    common = _estimates(task, moments, slice(m, None), "sup")
+    fitted = layer if task.norm == "sup-continuous" else common
     diverged = moments.diverged[:m]
     errors, raw, spread = _errors(layer, diverged)
     common_errors, _, common_spread = _errors(common, diverged)
-    fitted = layer if task.norm == "sup-continuous" else common
-    resolution = max(_rounding(task), coupled.reference_error)
-    usable = diverged.sum() == 0 and bool((moments.mean > 0).all()) and enough_paths(fitted) and errors.max() > resolution
-    rate, interval, constant, floor = np.nan, (np.nan, np.nan), np.nan, Floor(np.nan, np.nan, np.nan)
     slopes, slope_errors = _local_slopes(fitted)
-    if usable:
-        rate, interval, constant = _order(task, fitted, confidence)
-        floor = fit_floor(fitted, regime.rate)
-        judged = verdicts.judge(interval, floor)
-        if judged.name == verdicts.DOES_NOT and errors[-1] < 3 * resolution:
-            judged = verdicts.Verdict(
-                verdicts.CANNOT_TELL, f"the errors have fallen to what rounding and the reference allow, about {resolution:.1e}"
-            )
+    resolution = max(_rounding(task), coupled.reference_error)
+    obstacle = _obstacle(task, moments, fitted, errors, resolution)
+    if obstacle is None:
+        order = _order(task, fitted, confidence, slopes[-1], slope_errors[-1])
+        if order.verdict.name == verdicts.DOES_NOT and errors[-1] < 3 * resolution:
+            fallen = f"the errors have fallen to what rounding and the reference allow, about {resolution:.1e}"
+            order = dataclasses.replace(order, verdict=Verdict(verdicts.CANNOT_TELL, fallen))
     else:
-        judged = _judge_unfitted(task, errors, resolution, diverged, moments.count)
-    drift = np.hypot(slope_errors[0], slope_errors[-1]) if m > 2 else np.inf
+        order = _Order(np.nan, (np.nan, np.nan), np.nan, Floor(np.nan, np.nan, np.nan, np.nan), obstacle)
     notes = [*_pairing_notes(task, own, regime.convergence)]
     notes += verdicts.reservations(
         depths=task.grid.depths,
         diverged=diverged,
+        limit_lost=moments.limit_lost,
         paths=moments.count,
-        kurtosis=moments.kurtosis()[:m] if usable else np.zeros(m),
+        kurtosis=moments.kurtosis()[:m],
         reference_error=coupled.reference_error,
         errors=errors,
         rounding=_rounding(task),
         narrow=task.dtype == torch.float32,
-        rate=rate,
-        interval=interval,
+        rate=order.rate,
+        interval=order.interval,
         predicted=predicted,
-        drift=(abs(slopes[-1] - slopes[0]), drift) if usable else (0.0, 1.0),
+        drift=(abs(slopes[-1] - slopes[0]), float(np.hypot(slope_errors[0], slope_errors[-1]))),
     )
     return CompareReport(
-        verdict=judged.name,
-        reason=judged.reason,
+        verdict=order.verdict.name,
+        reason=order.verdict.reason,
         network=str(task.network),
         limit=task.limit.equation,
         regime=regime.name,
@@ -216,17 +222,18 @@ def _report(task: Task, coupled: Coupled, confidence: float, seconds: float) -> 
         raw_errors=raw,
         common_errors=common_errors,
         common_standard_errors=common_spread,
-        rate=float(rate),
-        rate_interval=interval,
-        constant=float(constant),
+        rate=float(order.rate),
+        rate_interval=order.interval,
+        constant=float(order.constant),
         confidence=confidence,
         local_slopes=slopes,
         local_slope_errors=slope_errors,
-        floor=floor.share,
-        floor_upper=floor.upper,
-        floor_probability=floor.probability,
+        floor=order.floor.share,
+        floor_lower=order.floor.lower,
+        floor_upper=order.floor.upper,
+        floor_probability=order.floor.probability,
         diverged=diverged,
-        worst=moments.worst[:m] ** (1 / task.p),
+        worst=moments.worst()[:m],
         kurtosis=moments.kurtosis()[:m],
         norm=task.norm,
         p=task.p,
@@ -269,48 +276,68 @@ def _local_slopes(estimates: ErrorEstimates) -> tuple[np.ndarray, np.ndarray]:
         return slopes, np.sqrt(np.maximum(change, 0.0)) / steps
 
 
-def _order(task: Task, estimates: ErrorEstimates, confidence: float) -> tuple[float, tuple[float, float], float]:
-    """Return the order, its interval and the constant c in e_L ≈ c L**-rate.
+def _order(task: Task, estimates: ErrorEstimates, confidence: float, last_slope: float, last_slope_error: float) -> _Order:
+    """Fit the order and the floor, and judge.
 
     The theorems' sup over all times adds the modulus of continuity √(log L / L) of a diffusion: somewhere between a pure
-    power and a power times √log L. The interval then spans both readings.
+    power and a power times √log L. The interval then spans both readings; the verdict rests on the pure power.
     """
     fit = fit_rate(estimates)
-    interval = fit.interval(confidence)
+    pure = fit.interval(confidence)
+    interval = pure
+    known = task.network.regime().rate
     if task.norm == "sup-continuous" and isinstance(task.limit, SDELimit):
-        other = fit_rate(estimates, 0.5 * np.log1p(np.log(estimates.depths)))
-        low, high = other.interval(confidence)
-        interval = (min(interval[0], low), max(interval[1], high))
-    return fit.rate, interval, float(np.exp(fit.log_constant))
-
-
-def _judge_unfitted(task: Task, errors: np.ndarray, resolution: float, diverged: np.ndarray, paths: int) -> verdicts.Verdict:
-    if errors.max() <= resolution:
-        return verdicts.Verdict(
-            verdicts.CONVERGES,
-            f"the network equals the limit at every depth, to what rounding and the reference allow ({resolution:.1e})",
-        )
-    if diverged[-1] > paths / 2 and diverged[0] < diverged[-1]:
-        return verdicts.Verdict(
-            verdicts.DOES_NOT,
-            f"{diverged[-1]} of {paths} paths are not finite at depth {task.grid.depths[-1]}, fewer at less depth",
-        )
-    if diverged.sum() > 0:
-        return verdicts.Verdict(
-            verdicts.CANNOT_TELL,
-            f"up to {diverged.max()} of {paths} paths are not finite, and averaging over the others would mislead",
-        )
-    if bool((errors == 0).any()):
-        return verdicts.Verdict(verdicts.CANNOT_TELL, "the error is exactly zero at some depths and not at others")
-    return verdicts.Verdict(
-        verdicts.CANNOT_TELL,
-        f"{paths} paths cannot estimate the covariance of {len(errors)} depths; use at least {2 * len(errors) + 4}",
+        low, high = fit_rate(estimates, 0.5 * np.log1p(np.log(estimates.depths))).interval(confidence)
+        interval = (min(pure[0], low), max(pure[1], high))
+    floor = fit_floor(estimates, known)
+    evidence = verdicts.Evidence(
+        interval=pure,
+        sure_upper=max(interval[1], fit.interval(0.999)[1]),
+        floor=floor,
+        last_slope=float(last_slope),
+        last_slope_error=float(last_slope_error),
+        order=known,
+        kurtosis=estimates.kurtosis,
+        count=estimates.count,
     )
+    return _Order(fit.rate, interval, float(np.exp(fit.log_constant)), floor, verdicts.judge(evidence))
+
+
+def _obstacle(task: Task, moments: Moments, estimates: ErrorEstimates, errors: np.ndarray, resolution: float) -> Verdict | None:
+    """Return the verdict where no order can be fitted, or None where one can."""
+    m, paths, diverged = len(errors), moments.count, moments.diverged[: len(errors)]
+    cannot = verdicts.CANNOT_TELL
+    if diverged.sum() > 0:
+        if moments.limit_lost == 0 and diverged[-1] > paths / 2 and diverged[0] < diverged[-1]:
+            reason = f"{diverged[-1]} of {paths} paths are not finite at depth {task.grid.depths[-1]}, fewer at less depth"
+            return Verdict(verdicts.DOES_NOT, reason)
+        return Verdict(cannot, f"up to {diverged.max()} of {paths} paths are not finite; averaging over the others would mislead")
+    if bool((errors == 0).all()):
+        return Verdict(
+            verdicts.CONVERGES, "the network equals the limit at every depth, to the last bit; there is no error to fit"
+        )
+    if errors.max() <= resolution:
+        return Verdict(
+            cannot,
+            f"the errors are within what rounding and the reference allow ({resolution:.1e}): to that precision the two agree, "
+            "and no order can be seen; dtype='float64' or a smaller tolerance= would help",
+        )
+    if bool((moments.mean == 0).any()):
+        return Verdict(cannot, "the error is exactly zero at some depths and not at others")
+    if not enough_paths(paths, m):
+        return Verdict(cannot, f"{paths} paths cannot estimate the covariance of {m} depths; use at least {2 * m + 4}")
+    if estimates.kurtosis > paths / 2:
+        reason = (
+            f"one or two of the {paths} paths make up the average (kurtosis {estimates.kurtosis:.0f}), so that no uncertainty "
+            "can be estimated; more paths or a smaller p would help"
+        )
+        return Verdict(cannot, reason)
+    return None
 
 
 def _rounding(task: Task) -> float:
     """Return the size that rounding errors reach: a unit in the last place of the states at each layer, added at random."""
-    size = 4.0 if task.h0 is None else float(task.h0.abs().max())  # a standard normal input stays below 4 or so
+    size = 4.0 * (1.0 if task.h0 is None else float(task.h0.double().square().mean().sqrt()))
     return float(torch.finfo(task.dtype).eps * size * math.sqrt(task.grid.depths[-1] * task.network.width))
 
 

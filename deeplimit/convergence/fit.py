@@ -17,10 +17,14 @@ from scipy import optimize, stats
 CORRECTION_POWERS = 4
 CORRECTION_SCALE = 0.7
 """Half-Cauchy scale of τ·L_1: at the coarsest depth the correction is expected to be of the size of its step, 1/L_1."""
+HEAVY_TAIL_FACTOR = 10.0
+"""The covariance is multiplied by this times kurtosis/count, where that is more than 1."""
 STEEPEST = 2.0
-"""Orders that no theorem predicts are taken to lie between 0 and this."""
+"""Orders that no theorem predicts lie between 0 and this."""
 _SIZES = np.concatenate([[0.0], np.geomspace(0.001, 1.0, 25)])
-_SHARES = np.concatenate([np.linspace(0.0, 0.95, 39), [0.96, 0.97, 0.98, 0.985, 0.99, 0.995]])
+_SHARES = np.concatenate(
+    [[0.0, 0.003, 0.006], np.arange(0.01, 0.1, 0.01), np.arange(0.1, 0.96, 0.025), [0.96, 0.97, 0.98, 0.99, 0.995]]
+)
 
 
 @dataclass(frozen=True)
@@ -33,7 +37,7 @@ class ErrorEstimates:
         covariance: Of `log_errors` (m, m).
         log_bias: log of the factor by which the reference shrinks each error (m,); 0 where it does not.
         count: Number of paths.
-        kurtosis: Largest kurtosis of the per-path errors to the power p; heavy tails leave fewer degrees of freedom.
+        kurtosis: Largest kurtosis of the per-path errors to the power p.
     """
 
     depths: np.ndarray
@@ -45,8 +49,21 @@ class ErrorEstimates:
 
     @property
     def degrees(self) -> float:
-        """Degrees of freedom of the covariance: Satterthwaite's 2/(relative variance of a sample variance)."""
-        return max(1.0, min(self.count - len(self.depths), 2 * self.count / max(self.kurtosis - 1.0, 1e-9)))
+        """Degrees of freedom that estimating the covariance leaves."""
+        return float(self.count - len(self.depths))
+
+    @property
+    def noise(self) -> np.ndarray:
+        """The covariance (m, m), made larger where it is known to be too small.
+
+        Once for inverting an estimate of it (the mean of an inverse Wishart matrix), and once for heavy tails: the relative
+        variance of a sample variance is (kurtosis - 1)/count, and where the rare large paths have not been seen yet it errs to
+        the low side. The factor was calibrated on geometric Brownian motion (docs/statistics.md).
+        """
+        inversion = (self.count - 1) / (self.count - len(self.depths) - 2)
+        tails = max(1.0, HEAVY_TAIL_FACTOR * self.kurtosis / self.count)
+        inflated: np.ndarray = inversion * tails * self.covariance
+        return inflated
 
 
 @dataclass(frozen=True)
@@ -81,9 +98,9 @@ class Fit:
         return self.quantile(tail), self.quantile(1.0 - tail)
 
 
-def enough_paths(estimates: ErrorEstimates) -> bool:
-    """Whether the covariance between depths can be estimated at all."""
-    return estimates.count >= 2 * len(estimates.depths) + 4
+def enough_paths(paths: int, depths: int) -> bool:
+    """Whether the covariance between so many depths can be estimated at all."""
+    return paths >= 2 * depths + 4
 
 
 @dataclass(frozen=True)
@@ -117,8 +134,7 @@ def _transform(estimates: ErrorEstimates, share: float) -> _Transformed | None:
         return None
     stretch = squares / rest
     z = 0.5 * np.log(rest) + estimates.log_errors[-1] - estimates.log_bias
-    inflation = (estimates.count - 1) / (estimates.count - m - 2)  # the mean of an inverse Wishart matrix
-    noise = inflation * estimates.covariance + 1e-14 * np.eye(m)
+    noise = estimates.noise + 1e-14 * np.eye(m)
     ratio = depths[0] / depths
     correction = sum(np.outer(ratio, ratio) ** power for power in range(1, CORRECTION_POWERS + 1)) / CORRECTION_POWERS
     covariances = (noise + (_SIZES**2)[:, None, None] * correction) * np.outer(stretch, stretch)
@@ -152,11 +168,12 @@ class Floor:
 
     Attributes:
         share: Median of f²/e² at the deepest depth, between 0 and 1.
-        upper: Its upper bound at 95 %.
+        lower, upper: Its bounds, each at 95 %.
         probability: Of the share being more than one half.
     """
 
     share: float
+    lower: float
     upper: float
     probability: float
 
@@ -165,8 +182,11 @@ def fit_floor(estimates: ErrorEstimates, predicted: float | None) -> Floor:
     """Fit e² = c² L^{-2r} + f² and return what is known of f²/e² at the deepest depth.
 
     Without more, a floor and a slow order look alike over a short range of depths. If a theorem says how fast this network
-    reaches its limit, half the belief is put on that order (`predicted`), half on any other between 0 and STEEPEST.
+    reaches its limit, half the belief is put on that order (`predicted`), half on a slower one, uniform from 0: the distance
+    to a wrong limit may fall more slowly, but not faster, than that to the right one. Else the order is uniform from 0 to
+    STEEPEST.
     """
+    steepest = STEEPEST if predicted is None else predicted
     design = _design(estimates)
     none = np.zeros(len(estimates.depths))
     joint = np.full((len(_SHARES), len(_SIZES)), -np.inf)
@@ -174,12 +194,15 @@ def fit_floor(estimates: ErrorEstimates, predicted: float | None) -> Floor:
         data = _transform(estimates, float(share))
         if data is None:
             continue
-        joint[row] = data.regress(design, none)[0] - np.log(STEEPEST)
+        likelihood, solution, spread = data.regress(design, none)
+        order, scale = solution[:, 1], np.sqrt(spread[:, 1, 1])
+        inside = stats.norm.cdf((steepest - order) / scale) - stats.norm.cdf(-order / scale)
+        joint[row] = likelihood + np.log(np.maximum(inside, 1e-300) / steepest)
         if predicted is not None:
             known = data.regress(design[:, :1], predicted * design[:, 1])[0]
             joint[row] = np.logaddexp(joint[row], known)
     posterior = np.exp(joint - joint.max()) * np.gradient(_SHARES)[:, None] * _size_prior(int(estimates.depths[0]))
     marginal = posterior.sum(axis=1) / posterior.sum()
     cumulative = np.cumsum(marginal)
-    share, upper = (float(_SHARES[min(int(np.searchsorted(cumulative, q)), len(_SHARES) - 1)]) for q in (0.5, 0.95))
-    return Floor(share, upper, float(marginal[_SHARES > 0.5].sum()))
+    lower, share, upper = (float(_SHARES[min(int(np.searchsorted(cumulative, q)), len(_SHARES) - 1)]) for q in (0.05, 0.5, 0.95))
+    return Floor(share, lower, upper, float(marginal[_SHARES > 0.5].sum()))

@@ -34,9 +34,9 @@ class CompareReport:
         rate, rate_interval, confidence: e_L ~ L**-rate, with its interval; NaN where nothing can be fitted.
         predicted_rate, theorem, regime: What the theory says; None where no theorem pairs the two.
         local_slopes, local_slope_errors: Between neighbouring depths (one entry fewer).
-        floor, floor_upper, floor_probability: Share of the deepest squared error that remains at infinite depth: median, 95 %
-            bound, and the probability that it is more than half.
-        diverged: Paths that were not finite, by depth. worst: The worst path's error.
+        floor, floor_lower, floor_upper, floor_probability: Share of the deepest squared error that remains at infinite depth:
+            median, bounds at 95 % each, and the probability that it is more than half.
+        diverged: Paths that were not finite, by depth. worst: The worst path's error (infinite where one was lost).
         kurtosis: Of the per-path errors to the power p.
         reference, reference_error: What the limit was solved with, and how far off that is (0 where corrected for).
         reservations: What a reader must know before trusting the numbers.
@@ -62,6 +62,7 @@ class CompareReport:
     local_slopes: np.ndarray
     local_slope_errors: np.ndarray
     floor: float
+    floor_lower: float
     floor_upper: float
     floor_probability: float
     diverged: np.ndarray

@@ -13,11 +13,15 @@ CONVERGES = "converges"
 DOES_NOT = "does not converge"
 CANNOT_TELL = "cannot tell"
 FLAT = 0.05
-"""An order whose whole interval lies below this is no convergence at any depth that will ever be built."""
+"""An order whose whole interval lies below this (or below half the predicted one, if that is smaller) is no convergence."""
 CERTAIN = 0.999
 """Probability of a floor holding most of the deepest squared error from which "does not converge" is said."""
 DOUBTFUL = 0.05
 """Probability of such a floor up to which "converges" is said."""
+NEGLIGIBLE = 0.02
+"""A floor whose lower bound exceeds this share of the deepest squared error forbids "converges"."""
+HEAVY = 100.0
+"""Kurtosis from which a few paths dominate an average (Giles' warning for multilevel Monte Carlo)."""
 
 
 @dataclass(frozen=True)
@@ -28,34 +32,82 @@ class Verdict:
     reason: str
 
 
-def judge(interval: tuple[float, float], floor: Floor) -> Verdict:
+@dataclass(frozen=True)
+class Evidence:
+    """What a verdict rests on.
+
+    Attributes:
+        interval: Of the order, at the confidence asked for, assuming a pure power.
+        sure_upper: Upper end of its 99.9 % interval.
+        floor: The fit with a floor.
+        last_slope, last_slope_error: The order between the two deepest depths alone.
+        order: The network's order if the limit is right, by its theorem; None where no theorem says.
+        kurtosis, count: Of the per-path errors, and how many there are.
+    """
+
+    interval: tuple[float, float]
+    sure_upper: float
+    floor: Floor
+    last_slope: float
+    last_slope_error: float
+    order: float | None
+    kurtosis: float
+    count: int
+
+
+def judge(evidence: Evidence) -> Verdict:
     """Return the verdict on finite, positive errors."""
-    low, high = interval
-    if high <= FLAT:
+    low, high = evidence.interval
+    floor, order = evidence.floor, evidence.order
+    if high <= (FLAT if order is None else min(FLAT, order / 2)):
         return Verdict(DOES_NOT, f"the errors do not fall with depth: order at most {high:.3f}")
     if floor.probability >= CERTAIN:
+        # A floor shows in the deepest slope; where that is steep, the floor model does not fit and proves nothing.
+        level = evidence.last_slope + 2 * evidence.last_slope_error < (0.25 if order is None else order / 2)
+        if level and evidence.kurtosis <= evidence.count / 4:
+            return Verdict(
+                DOES_NOT,
+                f"the errors level off: {100 * floor.share:.0f} % of the deepest squared error remains at infinite depth, so "
+                "the limit is another one",
+            )
+        if evidence.kurtosis > evidence.count / 4:
+            return Verdict(
+                CANNOT_TELL,
+                f"the errors seem to level off, but a few of the {evidence.count} paths make up the average (kurtosis "
+                f"{evidence.kurtosis:.0f}); more paths or a smaller p would help",
+            )
         return Verdict(
-            DOES_NOT,
-            f"the errors level off: {100 * floor.share:.0f} % of the deepest squared error remains at infinite depth, so the "
-            "limit is another one",
-        )
-    if low > 0 and floor.probability <= DOUBTFUL:
-        return Verdict(
-            CONVERGES,
-            f"the errors fall with depth; at most {max(1.0, 100 * floor.upper):.0f} % of the deepest squared error is a floor",
+            CANNOT_TELL,
+            f"no power law fits the errors, whose deepest slope is still {evidence.last_slope:.2f}; deeper networks would help",
         )
     if low <= 0:
         return Verdict(CANNOT_TELL, "the interval of the order contains 0; more paths or a wider range of depths would help")
-    return Verdict(
-        CANNOT_TELL,
-        f"with probability {floor.probability:.2f} the errors level off within reach; deeper networks or more paths would help",
-    )
+    if floor.probability > DOUBTFUL:
+        return Verdict(
+            CANNOT_TELL,
+            f"with probability {floor.probability:.2f} the errors level off; deeper networks or more paths would help",
+        )
+    if floor.lower > NEGLIGIBLE:
+        return Verdict(
+            CANNOT_TELL,
+            f"the errors fall, but {100 * floor.share:.0f} % of the deepest squared error looks like a floor: the limit is "
+            "slightly off, or the depths are too small; deeper networks would tell",
+        )
+    if order is not None and evidence.sure_upper < order:
+        return Verdict(
+            CANNOT_TELL,
+            f"the errors fall, but more slowly than this network reaches its limit (order {order:g}): the limit is slightly off, "
+            "or the depths are too small; deeper networks would tell",
+        )
+    most = max(1.0, 100 * floor.upper)
+    return Verdict(CONVERGES, f"the errors fall with depth; at most {most:.0f} % of the deepest squared error is a floor")
 
 
 def reservations(
     *,
     depths: tuple[int, ...],
     diverged: np.ndarray,
+    limit_lost: int,
     paths: int,
     kurtosis: np.ndarray,
     reference_error: float,
@@ -68,14 +120,19 @@ def reservations(
     drift: tuple[float, float],
 ) -> Iterator[str]:
     """Yield what a reader must know before trusting the numbers."""
+    if limit_lost:
+        yield f"the limit itself was not finite on {limit_lost} of {paths} paths; lost at every depth."
     for depth, lost in zip(depths, diverged.tolist(), strict=True):
         if lost:
             yield f"{lost} of {paths} paths were not finite at depth {depth}: its error is infinite, no average of the rest."
     if paths < 100:
         yield f"{paths} paths are few for covariances between depths; a few hundred make the interval trustworthy."
     heavy = float(kurtosis.max(initial=0.0))
-    if heavy > 100:
-        yield f"the per-path errors have kurtosis {heavy:.0f} (over 100): a few paths dominate, standard errors are too small."
+    if heavy > HEAVY:
+        yield (
+            f"the per-path errors have kurtosis {heavy:.0f} (over 100): a few paths dominate, and "
+            "standard errors are too small; the interval allows for it."
+        )
     finite = errors[np.isfinite(errors) & (errors > 0)]
     smallest = float(finite.min(initial=np.inf))
     if reference_error > 0.05 * smallest:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,62 +10,102 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Moments:
-    """Moments of columns of per-path numbers; blocks are merged in a fixed order, so results do not depend on workers."""
+    """Moments of columns of (error / scale)^p; blocks are merged in a fixed order, so results do not depend on workers.
 
+    Each column's scale is its largest error so far: p-th powers then lie in [0, 1] and neither overflow nor vanish, however
+    large p is or the errors are.
+    """
+
+    power: float
     count: int
+    scale: np.ndarray  # (C,): the largest finite error; 1 where all are 0
     mean: np.ndarray  # (C,)
     scatter: np.ndarray  # (C, C): sum of products of deviations
     third: np.ndarray  # (C,): sum of cubed deviations
     fourth: np.ndarray  # (C,)
-    worst: np.ndarray  # (C,): the largest value
-    diverged: np.ndarray  # (C,) int: values that were not finite; they enter as 0, and the caller must say so
+    diverged: np.ndarray  # (C,) int: errors that were not finite; they enter as 0, and the caller must say so
+    limit_lost: int  # paths on which the limit itself was not finite
 
     @staticmethod
-    def of(values: np.ndarray) -> Moments:
-        """Return the moments of `values` (P, C)."""
-        finite = np.isfinite(values)
-        clean = np.where(finite, values, 0.0)
-        mean = clean.mean(axis=0)
-        deviation = clean - mean
+    def of(errors: np.ndarray, power: float, limit_lost: int = 0) -> Moments:
+        """Return the moments of `errors` (P, C) to the given power."""
+        finite = np.isfinite(errors)
+        clean = np.where(finite, errors, 0.0)
+        scale = clean.max(axis=0)
+        scale = np.where(scale > 0, scale, 1.0)
+        values = (clean / scale) ** power
+        mean = values.mean(axis=0)
+        deviation = values - mean
         return Moments(
+            power,
             len(values),
+            scale,
             mean,
             deviation.T @ deviation,
             (deviation**3).sum(axis=0),
             (deviation**4).sum(axis=0),
-            clean.max(axis=0),
             (~finite).sum(axis=0),
+            limit_lost,
+        )
+
+    def _at(self, scale: np.ndarray) -> Moments:
+        """Return the same moments with other, larger scales."""
+        factor = (self.scale / scale) ** self.power
+        return dataclasses.replace(
+            self,
+            scale=scale,
+            mean=self.mean * factor,
+            scatter=self.scatter * np.outer(factor, factor),
+            third=self.third * factor**3,
+            fourth=self.fourth * factor**4,
         )
 
     def merge(self, other: Moments) -> Moments:
         """Return the moments of both samples together (Chan, Golub & LeVeque; Pébay for the higher ones)."""
-        n, m = self.count, other.count
+        both = np.where(self.mean == 0, other.scale, np.where(other.mean == 0, self.scale, np.maximum(self.scale, other.scale)))
+        a, b = self._at(both), other._at(both)
+        n, m = a.count, b.count
         total = n + m
-        delta = other.mean - self.mean
-        mine, theirs = np.diag(self.scatter), np.diag(other.scatter)
-        third = self.third + other.third + delta**3 * n * m * (n - m) / total**2 + 3 * delta * (n * theirs - m * mine) / total
+        delta = b.mean - a.mean
+        mine, theirs = np.diag(a.scatter), np.diag(b.scatter)
+        third = a.third + b.third + delta**3 * n * m * (n - m) / total**2 + 3 * delta * (n * theirs - m * mine) / total
         fourth = (
-            self.fourth
-            + other.fourth
+            a.fourth
+            + b.fourth
             + delta**4 * n * m * (n * n - n * m + m * m) / total**3
             + 6 * delta**2 * (n * n * theirs + m * m * mine) / total**2
-            + 4 * delta * (n * other.third - m * self.third) / total
+            + 4 * delta * (n * b.third - m * a.third) / total
         )
         return Moments(
+            self.power,
             total,
-            self.mean + delta * m / total,
-            self.scatter + other.scatter + np.outer(delta, delta) * n * m / total,
+            both,
+            a.mean + delta * m / total,
+            a.scatter + b.scatter + np.outer(delta, delta) * n * m / total,
             third,
             fourth,
-            np.maximum(self.worst, other.worst),
-            self.diverged + other.diverged,
+            a.diverged + b.diverged,
+            a.limit_lost + b.limit_lost,
         )
 
-    def covariance(self) -> np.ndarray:
-        """Return the sample covariance (C, C)."""
-        return self.scatter / max(self.count - 1, 1)
+    def log_errors(self) -> np.ndarray:
+        """Return log of the L^p mean of the errors (C,); minus infinity where all are 0."""
+        with np.errstate(divide="ignore"):
+            logs: np.ndarray = np.log(self.scale) + np.log(self.mean) / self.power
+        return logs
+
+    def relative_covariance(self) -> np.ndarray:
+        """Return the covariance of `log_errors` by the delta method (C, C)."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            covariance = self.scatter / max(self.count - 1, 1) / np.outer(self.mean, self.mean)
+        return covariance / self.count / self.power**2
+
+    def worst(self) -> np.ndarray:
+        """Return the largest error (C,); infinite where a path was lost, 0 where there is none."""
+        return np.where(self.diverged > 0, np.inf, np.where(self.mean > 0, self.scale, 0.0))
 
     def kurtosis(self) -> np.ndarray:
         """Return E(x - mean)⁴ / Var², which is 3 for a Gaussian; 0 where a column is constant."""
         variance = np.diag(self.scatter) / self.count
-        return np.divide(self.fourth / self.count, variance**2, out=np.zeros_like(variance), where=variance > 0)
+        constant = variance <= 1e-30
+        return np.divide(self.fourth / self.count, variance**2, out=np.zeros_like(variance), where=~constant)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -80,6 +79,7 @@ def run_block(task: Task, block: int, tick: Tick | None = None) -> Moments:
     deepest_first = range(len(states) - 1, -1, -1)
     zero = torch.zeros(len(h0), dtype=torch.float64, device=task.device)
     errors, common = [zero] * len(states), [zero] * len(states)
+    limit = h0
     for chunk in task.grid.chunks():
         for reader in readers:
             reader.begin(chunk)
@@ -103,8 +103,8 @@ def run_block(task: Task, block: int, tick: Tick | None = None) -> Moments:
         if tick is not None:
             tick(len(ends) / task.grid.size)
     values = torch.stack(errors + (errors if task.norm == "final" else common), dim=1)
-    with np.errstate(over="ignore", invalid="ignore"):
-        return Moments.of(values.pow(task.p).cpu().numpy())
+    lost = int((~torch.isfinite(limit).all(dim=1)).sum())
+    return Moments.of(values.cpu().numpy(), task.p, lost)
 
 
 @torch.no_grad()

@@ -88,7 +88,7 @@ def solve(field: VectorField, state: Tensor, times: Tensor, tolerance: float) ->
     except AssertionError as error:
         raise RuntimeError(
             f"the reference ODE could not be solved to tolerance {tolerance:g} between t = {times[0].item():.4g} and "
-            f"{times[-1].item():.4g} ({error}). Its right-hand side may be discontinuous in time or blow up; a larger "
-            "tolerance= may help."
+            f"{times[-1].item():.4g} ({error}). Its right-hand side may be discontinuous in time, or the solution or an input "
+            "so large that it overflows; a larger tolerance= may help."
         ) from error
     return solution

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pickle
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
@@ -58,7 +59,15 @@ def run(task: Task, *, workers: int | None = None, executor: Executor | None = N
         futures = [executor.submit(run_block, task, block) for block in range(task.blocks)]
         for future in futures:
             future.add_done_callback(lambda _: tick(1.0))
-        moments = _collect(futures)
+        try:
+            moments = _collect(futures)
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            if "pickle" not in str(error):
+                raise
+            raise TypeError(
+                "the executor runs in other processes, so the activation, the weights and the limit must be importable there: "
+                f"functions of a module, not lambdas or local ones ({error})."
+            ) from error
         return Coupled(moments, reference_error(task))
     count = workers if workers is not None else (os.cpu_count() or 1) if task.device.type == "cpu" else 1
     with _one_thread_an_operation() if task.device.type == "cpu" else contextlib.nullcontext():
