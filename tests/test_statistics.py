@@ -26,10 +26,11 @@ def synthetic(rng, *, rate=0.5, paths=400, floor=0.0, correction=0.0, depths=DEP
 def verdict_on(estimates, order=0.5):
     fit = fit_rate(estimates)
     steps = np.diff(np.log(estimates.depths))
-    slopes = -np.diff(estimates.log_errors) / steps
-    return judge(
-        Evidence(fit.interval(0.95), fit.interval(0.999)[1], fit_floor(estimates, order), slopes[-1], 0.02, order, 5.0, 1000)
-    ).name
+    slope = -np.diff(estimates.log_errors)[-1] / steps[-1]
+    contrast = np.array([*np.zeros(len(steps) - 1), -1.0, 1.0]) / steps[-1]
+    spread = np.sqrt(contrast @ estimates.covariance @ contrast)
+    floor = fit_floor(estimates, order)
+    return judge(Evidence(fit.interval(0.95), fit.interval(0.999)[1], floor, slope, spread, order, 5.0, 1000)).name
 
 
 @pytest.mark.parametrize(("rate", "correction"), [(0.5, 0.0), (1.0, 0.3), (0.25, -0.3)])
@@ -71,9 +72,11 @@ def test_false_alarms_and_power_of_the_verdict_on_synthetic_errors():
     right = verdicts()
     assert right.count("does not converge") <= 2
     assert right.count("converges") >= 190
-    wrong = verdicts(floor=0.12)  # twice the deepest error
-    assert wrong.count("does not converge") >= 190
-    assert wrong.count("converges") == 0
+    # A floor of twice, then three times the deepest error: 80 % and 91 % of its square. Power 85 %, then 99 %.
+    for floor, caught in ((0.125, 170), (0.19, 198)):
+        wrong = verdicts(floor=floor)
+        assert wrong.count("does not converge") >= caught
+        assert wrong.count("converges") == 0
 
 
 def test_without_a_predicted_order_a_floor_needs_more_evidence_but_is_found():
