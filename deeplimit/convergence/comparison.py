@@ -186,7 +186,7 @@ def _report(task: Task, coupled: Coupled, confidence: float, seconds: float) -> 
     resolution = max(_rounding(task), coupled.reference_error)
     obstacle = _obstacle(task, moments, fitted, errors, resolution)
     if obstacle is None:
-        order = _order(task, fitted, confidence, slopes[-1], slope_errors[-1])
+        order = _order(task, layer, common, confidence)
         if order.verdict.name == verdicts.DOES_NOT and errors[-1] < 3 * resolution:
             fallen = f"the errors have fallen to what rounding and the reference allow, about {resolution:.1e}"
             order = dataclasses.replace(order, verdict=Verdict(verdicts.CANNOT_TELL, fallen))
@@ -206,6 +206,7 @@ def _report(task: Task, coupled: Coupled, confidence: float, seconds: float) -> 
         rate=order.rate,
         interval=order.interval,
         predicted=predicted,
+        contradicts=order.verdict.name == verdicts.DOES_NOT and own,
         drift=(abs(slopes[-1] - slopes[0]), float(np.hypot(slope_errors[0], slope_errors[-1]))),
     )
     return CompareReport(
@@ -276,30 +277,33 @@ def _local_slopes(estimates: ErrorEstimates) -> tuple[np.ndarray, np.ndarray]:
         return slopes, np.sqrt(np.maximum(change, 0.0)) / steps
 
 
-def _order(task: Task, estimates: ErrorEstimates, confidence: float, last_slope: float, last_slope_error: float) -> _Order:
-    """Fit the order and the floor, and judge.
+def _order(task: Task, layer: ErrorEstimates, common: ErrorEstimates, confidence: float) -> _Order:
+    """Fit the order and the floor, and judge; the verdict always rests on the times that all depths share.
 
     The theorems' sup over all times adds the modulus of continuity √(log L / L) of a diffusion: somewhere between a pure
-    power and a power times √log L. The interval then spans both readings; the verdict rests on the pure power.
+    power and a power times √log L. Its interval spans both readings.
     """
-    fit = fit_rate(estimates)
-    pure = fit.interval(confidence)
-    interval = pure
+    fit = fit_rate(common)
+    slopes, slope_errors = _local_slopes(common)
     known = task.network.regime().rate
-    if task.norm == "sup-continuous" and isinstance(task.limit, SDELimit):
-        low, high = fit_rate(estimates, 0.5 * np.log1p(np.log(estimates.depths))).interval(confidence)
-        interval = (min(pure[0], low), max(pure[1], high))
-    floor = fit_floor(estimates, known)
+    floor = fit_floor(common, known)
     evidence = verdicts.Evidence(
-        interval=pure,
-        sure_upper=max(interval[1], fit.interval(0.999)[1]),
+        interval=fit.interval(confidence),
+        sure_upper=fit.interval(0.999)[1],
         floor=floor,
-        last_slope=float(last_slope),
-        last_slope_error=float(last_slope_error),
+        last_slope=float(slopes[-1]),
+        last_slope_error=float(slope_errors[-1]),
         order=known,
-        kurtosis=estimates.kurtosis,
-        count=estimates.count,
+        kurtosis=common.kurtosis,
+        count=common.count,
     )
+    interval = evidence.interval
+    if task.norm == "sup-continuous":
+        fit = fit_rate(layer)
+        interval = fit.interval(confidence)
+        if isinstance(task.limit, SDELimit):
+            low, high = fit_rate(layer, 0.5 * np.log1p(np.log(layer.depths))).interval(confidence)
+            interval = (min(interval[0], low), max(interval[1], high))
     return _Order(fit.rate, interval, float(np.exp(fit.log_constant)), floor, verdicts.judge(evidence))
 
 

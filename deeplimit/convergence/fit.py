@@ -19,6 +19,8 @@ CORRECTION_SCALE = 0.7
 """Half-Cauchy scale of τ·L_1: at the coarsest depth the correction is expected to be of the size of its step, 1/L_1."""
 HEAVY_TAIL_FACTOR = 10.0
 """The covariance is multiplied by this times kurtosis/count, where that is more than 1."""
+SLOWER = 0.05
+"""Prior probability that errors fall more slowly than the network's own order, instead of levelling off."""
 STEEPEST = 2.0
 """Orders that no theorem predicts lie between 0 and this."""
 _SIZES = np.concatenate([[0.0], np.geomspace(0.001, 1.0, 25)])
@@ -182,9 +184,9 @@ def fit_floor(estimates: ErrorEstimates, predicted: float | None) -> Floor:
     """Fit e² = c² L^{-2r} + f² and return what is known of f²/e² at the deepest depth.
 
     Without more, a floor and a slow order look alike over a short range of depths. If a theorem says how fast this network
-    reaches its limit, half the belief is put on that order (`predicted`), half on a slower one, uniform from 0: the distance
-    to a wrong limit may fall more slowly, but not faster, than that to the right one. Else the order is uniform from 0 to
-    STEEPEST.
+    reaches its limit, that order (`predicted`) is believed with probability 1 - SLOWER, else one uniform between 0 and it: the
+    distance to a wrong limit may fall more slowly, but not faster, than that to the right one. Where none is predicted, the
+    order is uniform from 0 to STEEPEST.
     """
     steepest = STEEPEST if predicted is None else predicted
     design = _design(estimates)
@@ -200,7 +202,7 @@ def fit_floor(estimates: ErrorEstimates, predicted: float | None) -> Floor:
         joint[row] = likelihood + np.log(np.maximum(inside, 1e-300) / steepest)
         if predicted is not None:
             known = data.regress(design[:, :1], predicted * design[:, 1])[0]
-            joint[row] = np.logaddexp(joint[row], known)
+            joint[row] = np.logaddexp(np.log(SLOWER) + joint[row], np.log1p(-SLOWER) + known)
     posterior = np.exp(joint - joint.max()) * np.gradient(_SHARES)[:, None] * _size_prior(int(estimates.depths[0]))
     marginal = posterior.sum(axis=1) / posterior.sum()
     cumulative = np.cumsum(marginal)

@@ -117,6 +117,7 @@ def reservations(
     rate: float,
     interval: tuple[float, float],
     predicted: float | None,
+    contradicts: bool,
     drift: tuple[float, float],
 ) -> Iterator[str]:
     """Yield what a reader must know before trusting the numbers."""
@@ -148,6 +149,8 @@ def reservations(
             f"the interval [{interval[0]:.3f}, {interval[1]:.3f}] excludes the predicted order {predicted:g}: the depths may be "
             "too small for the asymptotic order, or this is a finding."
         )
+    if contradicts:
+        yield "this contradicts the theorem named above: the depths are too small for what the weights do, or it is a finding."
     change, uncertainty = drift
     if change > max(0.05, 3 * uncertainty):
         yield f"the local slopes still drift, by {change:.2f} from the first to the last: read the order as local."

@@ -1,0 +1,1 @@
+"""Measured speed against what users have: `python -m benchmarks` (see __main__)."""
