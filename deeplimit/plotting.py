@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from deeplimit.convergence.report import CompareReport
 
+WRAP = 88
 SUFFIXES = (".png", ".pdf", ".svg")
 MEASURED, FITTED, PREDICTED = "#0072b2", "#d55e00", "#444444"
 
@@ -57,19 +59,21 @@ def draw_compare(report: CompareReport, ax: Axes | None = None) -> Axes:
             yerr=1.96 * report.standard_errors[good],
             fmt="o",
             color=MEASURED,
-            capsize=3,
+            markersize=4,
+            capsize=4,
             label=f"measured error, {report.paths} paths (bars: 95 %)",
             zorder=3,
         )
     if np.isfinite(report.rate) and len(depths):
         ends = np.array([depths[0], depths[-1]])
         low, high = report.rate_interval
+        digits = report.digits
         shown = np.exp(np.mean(np.log(errors) + report.rate * np.log(depths)))
         axes.plot(
             ends,
             shown * ends**-report.rate,
             color=FITTED,
-            label=f"fitted: error ∝ depth$^{{-{report.rate:.3f}}}$  ({percent}: {low:.3f} to {high:.3f})",
+            label=f"fitted: error ∝ depth$^{{{-report.rate:.{digits}f}}}$  ({percent}: {low:.{digits}f} to {high:.{digits}f})",
         )
         if report.predicted_rate is not None:
             anchor = shown * depths[0] ** -report.rate * 1.3
@@ -80,6 +84,13 @@ def draw_compare(report: CompareReport, ax: Axes | None = None) -> Axes:
                 color=PREDICTED,
                 label=f"predicted slope: depth$^{{-{report.predicted_rate:g}}}$ (shifted up)",
             )
+    if report.floor_probability > 0.95 and len(depths):
+        axes.axhline(
+            errors[-1] * report.floor**0.5,
+            ls=":",
+            color=FITTED,
+            label=f"fitted floor: {100 * report.floor:.0f} % of the last square",
+        )
     lost = report.depths[~np.isfinite(report.errors)]
     if len(lost):
         axes.plot(lost, np.full(len(lost), 0.97), "x", color=FITTED, transform=axes.get_xaxis_transform(), label="paths diverged")
@@ -90,7 +101,8 @@ def draw_compare(report: CompareReport, ax: Axes | None = None) -> Axes:
     axes.yaxis.set_minor_formatter(NullFormatter())
     axes.set_xlabel("depth L (number of residual layers)")
     axes.set_ylabel(_error_words(report))
-    axes.set_title(f"{report.verdict.capitalize()} — {_short(report.network)}\nlimit: {_short(report.limit)}", fontsize=10)
+    lines = [f"{report.verdict.capitalize()}", *wrap(report.network, WRAP), *wrap(f"limit: {report.limit}", WRAP)]
+    axes.set_title("\n".join(lines), fontsize=10)
     axes.grid(which="major", alpha=0.3)
     if axes.get_legend_handles_labels()[0]:
         axes.legend(fontsize=9)
@@ -101,7 +113,3 @@ def _error_words(report: CompareReport) -> str:
     mean = "root mean square" if report.p == 2 else "mean" if report.p == 1 else f"$L^{{{report.p:g}}}$ mean"
     over = {"sup": "largest distance over layers", "sup-continuous": "largest distance over time", "final": "final distance"}
     return f"{mean} {over[report.norm]}"
-
-
-def _short(text: str, length: int = 88) -> str:
-    return text if len(text) <= length else text[: length - 1] + "…"

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from deeplimit import validation
 from deeplimit.convergence import verdict as verdicts
-from deeplimit.convergence.fit import ErrorEstimates, Floor, enough_paths, fit_floor, fit_rate
+from deeplimit.convergence.fit import ErrorEstimates, Floor, above_floor, enough_paths, fit_floor, fit_rate
 from deeplimit.convergence.report import CompareReport
 from deeplimit.convergence.verdict import Verdict
 from deeplimit.coupling import Coupled, Moments, Task, make_task, run
@@ -168,6 +168,8 @@ class _Order:
     constant: float
     floor: Floor
     verdict: Verdict
+    layer: ErrorEstimates
+    common: ErrorEstimates
 
 
 def _report(task: Task, coupled: Coupled, confidence: float, seconds: float) -> CompareReport:
@@ -178,20 +180,20 @@ def _report(task: Task, coupled: Coupled, confidence: float, seconds: float) -> 
     predicted = regime.rate if own else None
     layer = _estimates(task, moments, slice(0, m), task.norm)
     common = _estimates(task, moments, slice(m, None), "sup")
-    fitted = layer if task.norm == "sup-continuous" else common
     diverged = moments.diverged[:m]
-    errors, raw, spread = _errors(layer, diverged)
-    common_errors, _, common_spread = _errors(common, diverged)
-    slopes, slope_errors = _local_slopes(fitted)
     resolution = max(_rounding(task), coupled.reference_error)
-    obstacle = _obstacle(task, moments, fitted, errors, resolution)
+    errors = _errors(layer, diverged)[0]
+    obstacle = _obstacle(task, moments, common, errors, resolution)
     if obstacle is None:
         order = _order(task, layer, common, confidence)
         if order.verdict.name == verdicts.DOES_NOT and errors[-1] < 3 * resolution:
             fallen = f"the errors have fallen to what rounding and the reference allow, about {resolution:.1e}"
             order = dataclasses.replace(order, verdict=Verdict(verdicts.CANNOT_TELL, fallen))
     else:
-        order = _Order(np.nan, (np.nan, np.nan), np.nan, Floor(np.nan, np.nan, np.nan, np.nan), obstacle)
+        order = _Order(np.nan, (np.nan, np.nan), np.nan, Floor(np.nan, np.nan, np.nan, np.nan), obstacle, layer, common)
+    errors, raw, spread = _errors(order.layer, diverged)
+    common_errors, _, common_spread = _errors(order.common, diverged)
+    slopes, slope_errors = _local_slopes(order.layer if task.norm == "sup-continuous" else order.common)
     notes = [*_pairing_notes(task, own, regime.convergence)]
     notes += verdicts.reservations(
         depths=task.grid.depths,
@@ -283,10 +285,12 @@ def _order(task: Task, layer: ErrorEstimates, common: ErrorEstimates, confidence
     The theorems' sup over all times adds the modulus of continuity √(log L / L) of a diffusion: somewhere between a pure
     power and a power times √log L. Its interval spans both readings.
     """
-    fit = fit_rate(common)
-    slopes, slope_errors = _local_slopes(common)
     known = task.network.regime().rate
     floor = fit_floor(common, known)
+    if floor.probability >= 1 - verdicts.DOUBTFUL:
+        layer, common = above_floor(layer, floor.share), above_floor(common, floor.share)
+    fit = fit_rate(common)
+    slopes, slope_errors = _local_slopes(common)
     evidence = verdicts.Evidence(
         interval=fit.interval(confidence),
         sure_upper=fit.interval(0.999)[1],
@@ -304,7 +308,7 @@ def _order(task: Task, layer: ErrorEstimates, common: ErrorEstimates, confidence
         if isinstance(task.limit, SDELimit):
             low, high = fit_rate(layer, 0.5 * np.log1p(np.log(layer.depths))).interval(confidence)
             interval = (min(interval[0], low), max(interval[1], high))
-    return _Order(fit.rate, interval, float(np.exp(fit.log_constant)), floor, verdicts.judge(evidence))
+    return _Order(fit.rate, interval, float(np.exp(fit.log_constant)), floor, verdicts.judge(evidence), layer, common)
 
 
 def _obstacle(task: Task, moments: Moments, estimates: ErrorEstimates, errors: np.ndarray, resolution: float) -> Verdict | None:
@@ -367,7 +371,7 @@ def _pairing_notes(task: Task, own: bool, convergence: str | None) -> list[str]:
         notes.append("no theorem pairs this network with this limit; the order is measured, not predicted.")
         if _log_bias(task, task.norm).any():
             notes.append(
-                "errors are corrected for the reference as if the limit were right; `raw_errors` holds them as measured."
+                "errors are corrected for the reference's own step size, above the floor that is found; `raw_errors` are not."
             )
     if task.norm == "sup-continuous":
         notes.append(

@@ -9,6 +9,7 @@ Every (τ, φ) is one generalised least-squares fit, weighted by its marginal li
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 import numpy as np
@@ -66,6 +67,17 @@ class ErrorEstimates:
         tails = max(1.0, HEAVY_TAIL_FACTOR * self.kurtosis / self.count)
         inflated: np.ndarray = inversion * tails * self.covariance
         return inflated
+
+
+def above_floor(estimates: ErrorEstimates, share: float) -> ErrorEstimates:
+    """Return the estimates with the reference's bias taken only from what lies above a floor.
+
+    The reference shrinks the part of an error that comes from the step size, not a difference between two limits: of squares
+    e² the part e² - f² is divided by the squared factor, f² is left. Without a floor this is the full correction.
+    """
+    squares = np.exp(2 * (estimates.log_errors - estimates.log_errors[-1]))
+    corrected = share + np.maximum(squares - share, 0.0) * np.exp(-2 * estimates.log_bias)
+    return dataclasses.replace(estimates, log_bias=0.5 * np.log(squares / corrected))
 
 
 @dataclass(frozen=True)

@@ -87,9 +87,8 @@ class CompareReport:
         lines = [f"{self.verdict}: {self.reason}."]
         if np.isfinite(self.rate):
             predicted = "no theorem predicts one" if self.predicted_rate is None else f"predicted {self.predicted_rate:g}"
-            digits = min(6, max(3, 1 - math.floor(math.log10(max(high - low, 1e-9)))))
-            interval = f"[{low:.{digits}f}, {high:.{digits}f}]"
-            lines.append(f"order {self.rate:.{digits}f}, {percent} interval {interval}, {predicted}")
+            interval = f"[{low:.{self.digits}f}, {high:.{self.digits}f}]"
+            lines.append(f"order {self.rate:.{self.digits}f}, {percent} interval {interval}, {predicted}")
         lines += [
             f"network    {self.network}",
             f"limit      {self.limit}",
@@ -110,6 +109,13 @@ class CompareReport:
         if self.reservations:
             lines += ["", "Reservations:", *(f"- {text}" for text in self.reservations)]
         return "\n".join(lines)
+
+    @property
+    def digits(self) -> int:
+        """Decimals of the order that its interval supports: two of the interval's width, between 3 and 6."""
+        low, high = self.rate_interval
+        width = high - low if np.isfinite(high - low) else 1.0
+        return min(6, max(3, 1 - math.floor(math.log10(max(width, 1e-9)))))
 
     def to_dict(self) -> dict[str, Any]:
         """Return every field as plain Python: lists, strings, numbers; NaN and infinities as strings."""

@@ -62,8 +62,9 @@ def judge(evidence: Evidence) -> Verdict:
     if high <= (FLAT if order is None else min(FLAT, order / 2)):
         return Verdict(DOES_NOT, f"the errors do not fall with depth: order at most {high:.3f}")
     if floor.probability >= CERTAIN:
-        # A floor shows in the deepest slope; where that is steep, the floor model does not fit and proves nothing.
-        level = evidence.last_slope + 2 * evidence.last_slope_error < (0.25 if order is None else order / 2)
+        # A floor of half the deepest square leaves at most two thirds of the order in the deepest slope, when depths double;
+        # where it is steeper, the floor model does not fit and proves nothing.
+        level = evidence.last_slope + 2 * evidence.last_slope_error < (0.33 if order is None else 2 * order / 3)
         if level and evidence.kurtosis <= evidence.count / 4:
             return Verdict(
                 DOES_NOT,
