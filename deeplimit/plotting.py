@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from deeplimit.convergence.report import CompareReport
 
-WRAP = 88
+WRAP = 96
 SUFFIXES = (".png", ".pdf", ".svg")
 MEASURED, FITTED, PREDICTED = "#0072b2", "#d55e00", "#444444"
 

@@ -101,7 +101,7 @@ def test_a_wrong_limit_is_caught_without_a_theorem_too():
 
 
 def test_prop_11_at_the_papers_width_is_narrow_and_flat():
-    """The issue's own numbers: d = 40, L = 16 ... 1024, 512 paths."""
+    """d = 40, L = 16 ... 1024, 512 paths."""
     depths = [16, 32, 64, 128, 256, 512, 1024]
     report = dl.compare(dl.res1(width=40, activation="tanh"), depths=depths, paths=512)
     low, high = report.rate_interval

@@ -42,7 +42,7 @@ def test_interval_covers_the_order_of_synthetic_errors_at_its_level(rate, correc
 
 
 def test_interval_of_a_network_of_known_order_covers_it_as_often_as_it_says():
-    """The issue's calibration: 200 replications of a known case; between 91 % and 99 % of the intervals hold 1/2."""
+    """200 replications of a known case: between 91 % and 99 % of the intervals hold 1/2."""
     reports = [dl.compare(dl.res1(6, "tanh"), depths=[16, 32, 64, 128, 256], paths=512, seed=seed) for seed in range(200)]
     covered = np.mean([low <= 0.5 <= high for low, high in (report.rate_interval for report in reports)])
     assert 0.91 <= covered <= 0.99
