@@ -1,11 +1,8 @@
-"""From fits to one of three verdicts, and every reservation a reader should have."""
+"""From fits to one of three verdicts, with the reason in a sentence."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-
-import numpy as np
 
 from deeplimit.convergence.fit import Floor
 
@@ -20,8 +17,6 @@ DOUBTFUL = 0.05
 """Probability of such a floor up to which "converges" is said."""
 NEGLIGIBLE = 0.02
 """A floor whose lower bound exceeds this share of the deepest squared error forbids "converges"."""
-HEAVY = 100.0
-"""Kurtosis from which a few paths dominate an average (Giles' warning for multilevel Monte Carlo)."""
 
 
 @dataclass(frozen=True)
@@ -102,56 +97,3 @@ def judge(evidence: Evidence) -> Verdict:
         )
     most = max(1.0, 100 * floor.upper)
     return Verdict(CONVERGES, f"the errors fall with depth; at most {most:.0f} % of the deepest squared error is a floor")
-
-
-def reservations(
-    *,
-    depths: tuple[int, ...],
-    diverged: np.ndarray,
-    limit_lost: int,
-    paths: int,
-    kurtosis: np.ndarray,
-    reference_error: float,
-    errors: np.ndarray,
-    rounding: float,
-    narrow: bool,
-    rate: float,
-    interval: tuple[float, float],
-    predicted: float | None,
-    contradicts: bool,
-    drift: tuple[float, float],
-) -> Iterator[str]:
-    """Yield what a reader must know before trusting the numbers."""
-    if limit_lost:
-        yield f"the limit itself was not finite on {limit_lost} of {paths} paths; lost at every depth."
-    for depth, lost in zip(depths, diverged.tolist(), strict=True):
-        if lost:
-            yield f"{lost} of {paths} paths were not finite at depth {depth}: its error is infinite, no average of the rest."
-    if paths < 100:
-        yield f"{paths} paths are few for covariances between depths; a few hundred make the interval trustworthy."
-    heavy = float(kurtosis.max(initial=0.0))
-    if heavy > HEAVY:
-        yield (
-            f"the per-path errors have kurtosis {heavy:.0f} (over 100): a few paths dominate, and "
-            "standard errors are too small; the interval allows for it."
-        )
-    finite = errors[np.isfinite(errors) & (errors > 0)]
-    smallest = float(finite.min(initial=np.inf))
-    if reference_error > 0.05 * smallest:
-        yield (
-            f"the reference's own error, about {reference_error:.1e}, is not far below the smallest error {smallest:.1e}; "
-            "a smaller tolerance= helps."
-        )
-    if rounding > 0.05 * smallest:
-        help_ = "dtype='float64' helps" if narrow else "read no more into it"
-        yield f"rounding, about {rounding:.1e}, is not far below the smallest error {smallest:.1e}; {help_}."
-    if predicted is not None and np.isfinite(rate) and not interval[0] <= predicted <= interval[1]:
-        yield (
-            f"the interval [{interval[0]:.3f}, {interval[1]:.3f}] excludes the predicted order {predicted:g}: the depths may be "
-            "too small for the asymptotic order, or this is a finding."
-        )
-    if contradicts:
-        yield "this contradicts the theorem named above: the depths are too small for what the weights do, or it is a finding."
-    change, uncertainty = drift
-    if change > max(0.05, 3 * uncertainty):
-        yield f"the local slopes still drift, by {change:.2f} from the first to the last: read the order as local."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, ClassVar
 
@@ -117,24 +117,24 @@ class NeuralODE(ODELimit):
     recursion: Recursion
     weights: tuple[FunctionProcess, ...]
     width: int
-    seed: int = 0
+    seed: int = field(default=0, compare=False)  # which draw f(t, h) reads is no part of the equation
 
     @property
     def equation(self) -> str:
-        field = self.recursion.formula.removeprefix("h + L^-β ").replace("h", "H")
-        field = field.replace("V", "V_t").replace("W", "W_t").replace(" + b", " + b_t")
-        return f"dH = {field} dt, σ = {self.recursion.activation.name}, d = {self.width}"
+        right = self.recursion.formula.removeprefix("h + L^-β ").replace("h", "H")
+        right = right.replace("V", "V_t").replace("W", "W_t").replace(" + b", " + b_t")
+        return f"dH = {right} dt, σ = {self.recursion.activation.name}, d = {self.width}"
 
     @property
     def functions(self) -> tuple[FunctionProcess, ...]:
         return self.weights
 
     def bind(self, paths: tuple[FunctionPath, ...]) -> VectorField:
-        def field(t: Any, h: Tensor) -> Tensor:
+        def vector_field(t: Any, h: Tensor) -> Tensor:
             time = torch.as_tensor(t, device=h.device, dtype=torch.float64).reshape(1)
             return self.recursion.residual(h, layers_at(paths, self.weights, self.width, time, 0, depth=1), exponent=0.0)
 
-        return field
+        return vector_field
 
     def __call__(self, t: Any, h: Tensor) -> Tensor:
         """Return dH/dt (P, d) at time `t` and state `h` (P, d), for the draw of `seed`."""

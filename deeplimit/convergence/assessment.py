@@ -1,0 +1,244 @@
+"""From a run's moments to its report: errors, order, floor, verdict."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import platform
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from deeplimit.convergence import verdict as verdicts
+from deeplimit.convergence import wording
+from deeplimit.convergence.fit import ErrorEstimates, Floor, above_floor, enough_paths, fit_floor, fit_rate
+from deeplimit.convergence.report import CompareReport
+from deeplimit.convergence.verdict import Verdict
+from deeplimit.coupling import Coupled, Moments, Task
+from deeplimit.limits import SDELimit
+from deeplimit.version import __version__
+
+
+def log_bias(task: Task, norm: str) -> np.ndarray:
+    """Return log of the factor by which the Euler reference, itself off on the same path, shrinks each error (theory 4.1).
+
+    The sup over all times is ruled by the limit's own modulus of continuity, which no reference shrinks.
+    """
+    depths = np.array(task.grid.depths, dtype=float)
+    if not task.shares_increments or norm == "sup-continuous":
+        return np.zeros(len(depths))
+    shrink: np.ndarray = 0.5 * np.log1p(-depths * task.grid.sum_of_squared_steps)
+    return shrink
+
+
+def _estimates(task: Task, moments: Moments, columns: slice, norm: str) -> ErrorEstimates:
+    return ErrorEstimates(
+        np.array(task.grid.depths),
+        moments.log_errors()[columns],
+        moments.relative_covariance()[columns, columns],
+        log_bias(task, norm),
+        moments.count,
+        float(moments.kurtosis()[columns].max()),
+    )
+
+
+@dataclass(frozen=True)
+class _Order:
+    """The fitted order with its interval, and the verdict that follows."""
+
+    rate: float
+    interval: tuple[float, float]
+    constant: float
+    floor: Floor
+    verdict: Verdict
+    layer: ErrorEstimates
+    common: ErrorEstimates
+
+
+def assess(task: Task, coupled: Coupled, confidence: float, seconds: float) -> CompareReport:
+    """Return the report on what a run measured: errors, order, verdict, reservations."""
+    m = len(task.grid.depths)
+    moments = coupled.moments
+    regime = task.network.regime()
+    own = not task.independent and _is_own_limit(task)
+    predicted = regime.rate if own else None
+    layer = _estimates(task, moments, slice(0, m), task.norm)
+    common = _estimates(task, moments, slice(m, None), "sup")
+    corrected = bool(layer.log_bias.any())
+    diverged = moments.diverged[:m]
+    resolution = max(_rounding(task), coupled.reference_error)
+    errors = _errors(layer, diverged)[0]
+    obstacle = _obstacle(task, moments, common, errors, resolution)
+    if obstacle is None:
+        order = _order(task, layer, common, confidence)
+        if order.verdict.name == verdicts.DOES_NOT and errors[-1] < 3 * resolution:
+            fallen = f"the errors have fallen to what rounding and the reference allow, about {resolution:.1e}"
+            order = dataclasses.replace(order, verdict=Verdict(verdicts.CANNOT_TELL, fallen))
+    else:
+        order = _Order(np.nan, (np.nan, np.nan), np.nan, Floor(np.nan, np.nan, np.nan, np.nan), obstacle, layer, common)
+    errors, raw, spread = _errors(order.layer, diverged)
+    common_errors, _, common_spread = _errors(order.common, diverged)
+    slopes, slope_errors = _local_slopes(order.layer if task.norm == "sup-continuous" else order.common)
+    notes = [*wording.pairing_notes(task, own, regime.convergence, corrected)]
+    notes += wording.reservations(
+        depths=task.grid.depths,
+        diverged=diverged,
+        limit_lost=moments.limit_lost,
+        paths=moments.count,
+        kurtosis=moments.kurtosis()[:m],
+        reference_error=coupled.reference_error,
+        errors=errors,
+        rounding=_rounding(task),
+        narrow=task.dtype == torch.float32,
+        rate=order.rate,
+        interval=order.interval,
+        predicted=predicted,
+        contradicts=order.verdict.name == verdicts.DOES_NOT and own,
+        drift=(abs(slopes[-1] - slopes[0]), float(np.hypot(slope_errors[0], slope_errors[-1]))),
+    )
+    return CompareReport(
+        verdict=order.verdict.name,
+        reason=order.verdict.reason,
+        network=str(task.network),
+        limit=task.limit.equation,
+        regime=regime.name,
+        theorem=regime.theorem if own else None,
+        predicted_rate=predicted,
+        depths=np.array(task.grid.depths),
+        errors=errors,
+        standard_errors=spread,
+        raw_errors=raw,
+        common_errors=common_errors,
+        common_standard_errors=common_spread,
+        rate=float(order.rate),
+        rate_interval=order.interval,
+        constant=float(order.constant),
+        confidence=confidence,
+        local_slopes=slopes,
+        local_slope_errors=slope_errors,
+        floor=order.floor.share,
+        floor_lower=order.floor.lower,
+        floor_upper=order.floor.upper,
+        floor_probability=order.floor.probability,
+        diverged=diverged,
+        worst=moments.worst()[:m],
+        kurtosis=moments.kurtosis()[:m],
+        norm=task.norm,
+        p=task.p,
+        paths=moments.count,
+        seed=task.seed,
+        coupling=wording.coupling(task),
+        reference=wording.reference(task, coupled.reference_error, corrected),
+        reference_error=coupled.reference_error,
+        device=str(task.device),
+        dtype=str(task.dtype).removeprefix("torch."),
+        seconds=seconds,
+        versions=_versions(),
+        reservations=tuple(notes),
+    )
+
+
+def _is_own_limit(task: Task) -> bool:
+    try:
+        return bool(task.limit == task.network.limit())
+    except ValueError:
+        return False
+
+
+def _errors(estimates: ErrorEstimates, diverged: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return corrected errors, raw errors and standard errors; infinite where a path was lost, zero where nothing differs."""
+    with np.errstate(over="ignore"):
+        raw = np.where(diverged > 0, np.inf, np.exp(estimates.log_errors))
+        corrected = raw * np.exp(-estimates.log_bias)
+        relative = np.sqrt(np.nan_to_num(np.diag(estimates.covariance)))
+        spread = np.where(np.isfinite(corrected), corrected, 1.0) * relative
+    return corrected, raw, np.where(diverged > 0, np.inf, spread)
+
+
+def _local_slopes(estimates: ErrorEstimates) -> tuple[np.ndarray, np.ndarray]:
+    with np.errstate(invalid="ignore"):
+        steps = np.diff(np.log(estimates.depths))
+        slopes = -np.diff(estimates.log_errors - estimates.log_bias) / steps
+        variances = np.diag(estimates.covariance)
+        change = variances[1:] + variances[:-1] - 2 * np.diag(estimates.covariance, 1)
+        return slopes, np.sqrt(np.maximum(change, 0.0)) / steps
+
+
+def _order(task: Task, layer: ErrorEstimates, common: ErrorEstimates, confidence: float) -> _Order:
+    """Fit the order and the floor, and judge; the verdict always rests on the times that all depths share.
+
+    The theorems' sup over all times adds the modulus of continuity √(log L / L) of a diffusion: somewhere between a pure
+    power and a power times √log L. Its interval spans both readings.
+    """
+    known = task.network.regime().rate
+    floor = fit_floor(common, known)
+    if floor.probability >= 1 - verdicts.DOUBTFUL:
+        layer, common = above_floor(layer, floor.share), above_floor(common, floor.share)
+    fit = fit_rate(common)
+    slopes, slope_errors = _local_slopes(common)
+    evidence = verdicts.Evidence(
+        interval=fit.interval(confidence),
+        sure_upper=fit.interval(0.999)[1],
+        floor=floor,
+        last_slope=float(slopes[-1]),
+        last_slope_error=float(slope_errors[-1]),
+        order=known,
+        kurtosis=common.kurtosis,
+        count=common.count,
+    )
+    interval = evidence.interval
+    if task.norm == "sup-continuous":
+        fit = fit_rate(layer)
+        interval = fit.interval(confidence)
+        if isinstance(task.limit, SDELimit):
+            low, high = fit_rate(layer, 0.5 * np.log1p(np.log(layer.depths))).interval(confidence)
+            interval = (min(interval[0], low), max(interval[1], high))
+    return _Order(fit.rate, interval, float(np.exp(fit.log_constant)), floor, verdicts.judge(evidence), layer, common)
+
+
+def _obstacle(task: Task, moments: Moments, estimates: ErrorEstimates, errors: np.ndarray, resolution: float) -> Verdict | None:
+    """Return the verdict where no order can be fitted, or None where one can."""
+    m, paths, diverged = len(errors), moments.count, moments.diverged[: len(errors)]
+    cannot = verdicts.CANNOT_TELL
+    if diverged.sum() > 0:
+        if moments.limit_lost == 0 and diverged[-1] > paths / 2 and diverged[0] < diverged[-1]:
+            reason = f"{diverged[-1]} of {paths} paths are not finite at depth {task.grid.depths[-1]}, fewer at less depth"
+            return Verdict(verdicts.DOES_NOT, reason)
+        return Verdict(cannot, f"up to {diverged.max()} of {paths} paths are not finite; averaging over the others would mislead")
+    if bool((errors == 0).all()):
+        return Verdict(
+            verdicts.CONVERGES, "the network equals the limit at every depth, to the last bit; there is no error to fit"
+        )
+    if errors.max() <= resolution:
+        return Verdict(
+            cannot,
+            f"the errors are within what rounding and the reference allow ({resolution:.1e}): to that precision the two agree, "
+            "and no order can be seen; dtype='float64' or a smaller tolerance= would help",
+        )
+    if bool((moments.mean == 0).any()):
+        return Verdict(cannot, "the error is exactly zero at some depths and not at others")
+    if not enough_paths(paths, m):
+        return Verdict(cannot, f"{paths} paths cannot estimate the covariance of {m} depths; use at least {2 * m + 4}")
+    if estimates.kurtosis > paths / 2:
+        reason = (
+            f"one or two of the {paths} paths make up the average (kurtosis {estimates.kurtosis:.0f}), so that no uncertainty "
+            "can be estimated; more paths or a smaller p would help"
+        )
+        return Verdict(cannot, reason)
+    return None
+
+
+def _rounding(task: Task) -> float:
+    """Return the size that rounding errors reach: a unit in the last place of the states at each layer, added at random."""
+    size = 4.0 * (1.0 if task.h0 is None else float(task.h0.double().square().mean().sqrt()))
+    return float(torch.finfo(task.dtype).eps * size * math.sqrt(task.grid.depths[-1] * task.network.width))
+
+
+def _versions() -> dict[str, str]:
+    return {
+        "deeplimit": __version__,
+        "torch": str(torch.__version__),
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+    }

@@ -1,0 +1,122 @@
+"""What a report says in words: how the two sides were paired, what solved the limit, every reservation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from deeplimit.coupling import Task
+from deeplimit.limits import Identity, ODELimit, SDELimit
+from deeplimit.processes import IncrementProcess
+
+HEAVY = 100.0
+"""Kurtosis from which a few paths dominate an average (Giles' warning for multilevel Monte Carlo)."""
+
+
+def pairing_notes(task: Task, own: bool, convergence: str | None, corrected: bool) -> list[str]:
+    """Return what a reader must know of how this network was paired with this limit."""
+    notes = []
+    driven = all(isinstance(process, IncrementProcess) for process in task.network.weights)
+    gaussian = all(isinstance(process, IncrementProcess) and process.is_gaussian for process in task.network.weights)
+    if driven and not gaussian:
+        notes.append(
+            "the weights are not Gaussian: the limit is in law, and strong convergence to it is not to be expected. What is "
+            "measured is the distance to the same recursion on the reference's finer grid, whose summed draws make the coarse "
+            "layers (so these are not of the named law)."
+        )
+    elif convergence == "in law":
+        notes.append("the network's own limit is in law only; no theorem says that it meets this one on the same noise.")
+    if task.independent:
+        notes.append("the limit is driven by noise of its own on purpose: this is the control that must not converge.")
+    elif isinstance(task.limit, SDELimit) and not task.shares_increments:
+        notes.append("the network has no Brownian increments, so the limit is driven by noise of its own.")
+    elif isinstance(task.limit, ODELimit) and task.limit.functions and not task.shares_functions:
+        notes.append("the limit's random weights are not the network's, so they are drawn independently.")
+    if not own and not task.independent:
+        notes.append("no theorem pairs this network with this limit; the order is measured, not predicted.")
+        if corrected:
+            notes.append(
+                "errors are corrected for the reference's own step size, above the floor that is found; `raw_errors` are not."
+            )
+    if task.norm == "sup-continuous":
+        notes.append(
+            f"the sup over all times is taken at the {task.grid.size} points of the common grid and misses what happens between "
+            "them; its order is approached slowly, as √(log L / L) for a diffusion."
+        )
+    if task.h0 is not None and len(task.h0) > task.paths:
+        notes.append(f"only the first {task.paths} of the {len(task.h0)} inputs were used, one a path.")
+    return notes
+
+
+def coupling(task: Task) -> str:
+    """Return what the network and the limit share."""
+    if task.shares_increments:
+        return "pathwise: every depth and the limit read the same increments, all d² of each layer drawn"
+    if task.shares_functions and isinstance(task.limit, ODELimit) and task.limit.functions:
+        return "pathwise: every depth and the limit read the same functions of time"
+    if isinstance(task.limit, ODELimit) and not task.limit.functions and not task.independent:
+        return "every depth reads the same path; the limit needs none"
+    return "every depth reads the same path; the limit reads one of its own"
+
+
+def reference(task: Task, error: float, corrected: bool) -> str:
+    """Return what the limit was solved with, and how far off that is."""
+    if isinstance(task.limit, Identity):
+        return "the initial state itself, exact"
+    if isinstance(task.limit, ODELimit):
+        return f"torchdiffeq dopri5, tolerance {task.tolerance:g}, own error about {error:.1e}"
+    return f"Euler-Maruyama on {task.grid.size} steps, own error {'' if corrected else 'not '}corrected for"
+
+
+def reservations(
+    *,
+    depths: tuple[int, ...],
+    diverged: np.ndarray,
+    limit_lost: int,
+    paths: int,
+    kurtosis: np.ndarray,
+    reference_error: float,
+    errors: np.ndarray,
+    rounding: float,
+    narrow: bool,
+    rate: float,
+    interval: tuple[float, float],
+    predicted: float | None,
+    contradicts: bool,
+    drift: tuple[float, float],
+) -> Iterator[str]:
+    """Yield what a reader must know before trusting the numbers."""
+    if limit_lost:
+        yield f"the limit itself was not finite on {limit_lost} of {paths} paths; lost at every depth."
+    for depth, lost in zip(depths, diverged.tolist(), strict=True):
+        if lost:
+            yield f"{lost} of {paths} paths were not finite at depth {depth}: its error is infinite, no average of the rest."
+    if paths < 100:
+        yield f"{paths} paths are few for covariances between depths; a few hundred make the interval trustworthy."
+    heavy = float(kurtosis.max(initial=0.0))
+    if heavy > HEAVY:
+        yield (
+            f"the per-path errors have kurtosis {heavy:.0f} (over 100): a few paths dominate, and "
+            "standard errors are too small; the interval allows for it."
+        )
+    finite = errors[np.isfinite(errors) & (errors > 0)]
+    smallest = float(finite.min(initial=np.inf))
+    if reference_error > 0.05 * smallest:
+        yield (
+            f"the reference's own error, about {reference_error:.1e}, is not far below the smallest error {smallest:.1e}; "
+            "a smaller tolerance= helps."
+        )
+    if rounding > 0.05 * smallest:
+        help_ = "dtype='float64' helps" if narrow else "read no more into it"
+        yield f"rounding, about {rounding:.1e}, is not far below the smallest error {smallest:.1e}; {help_}."
+    if predicted is not None and np.isfinite(rate) and not interval[0] <= predicted <= interval[1]:
+        yield (
+            f"the interval [{interval[0]:.3f}, {interval[1]:.3f}] excludes the predicted order {predicted:g}: the depths may be "
+            "too small for the asymptotic order, or this is a finding."
+        )
+    if contradicts:
+        yield "this contradicts the theorem named above: the depths are too small for what the weights do, or it is a finding."
+    change, uncertainty = drift
+    if change > max(0.05, 3 * uncertainty):
+        yield f"the local slopes still drift, by {change:.2f} from the first to the last: read the order as local."
