@@ -43,6 +43,8 @@ __all__ = [*sorted(_HOME_OF), "__version__"]  # noqa: PLE0604
 
 
 def __getattr__(name: str) -> Any:
+    if name in ("activations", "zoo"):
+        return importlib.import_module(f"deeplimit.{name}")
     if name not in _HOME_OF:
         raise AttributeError(f"module 'deeplimit' has no attribute {name!r}; public names: {', '.join(sorted(_HOME_OF))}")
     value = getattr(importlib.import_module(f"deeplimit.{_HOME_OF[name]}"), name)

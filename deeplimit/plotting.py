@@ -67,7 +67,7 @@ def draw_compare(report: CompareReport, ax: Axes | None = None) -> Axes:
     if np.isfinite(report.rate) and len(depths):
         ends = np.array([depths[0], depths[-1]])
         low, high = report.rate_interval
-        digits = report.digits
+        digits = min(4, report.digits)
         shown = np.exp(np.mean(np.log(errors) + report.rate * np.log(depths)))
         axes.plot(
             ends,
@@ -89,14 +89,17 @@ def draw_compare(report: CompareReport, ax: Axes | None = None) -> Axes:
             errors[-1] * report.floor**0.5,
             ls=":",
             color=FITTED,
-            label=f"fitted floor: {100 * report.floor:.0f} % of the last square",
+            label="error left at infinite depth",
         )
     lost = report.depths[~np.isfinite(report.errors)]
     if len(lost):
         axes.plot(lost, np.full(len(lost), 0.97), "x", color=FITTED, transform=axes.get_xaxis_transform(), label="paths diverged")
     axes.set_xticks(report.depths, [str(depth) for depth in report.depths.tolist()])
     axes.minorticks_off()
-    axes.yaxis.set_major_locator(LogLocator(base=10, subs=(1.0, 2.0, 5.0)))
+    low_end, high_end = axes.get_ylim()
+    if high_end < 2.5 * low_end:  # a flat line should look flat
+        axes.set_ylim(low_end / 1.6, high_end * 1.6)
+    axes.yaxis.set_major_locator(LogLocator(base=10, subs=(1.0, 2.0, 3.0, 5.0, 7.0)))
     axes.yaxis.set_major_formatter(ScalarFormatter())
     axes.yaxis.set_minor_formatter(NullFormatter())
     axes.set_xlabel("depth L (number of residual layers)")

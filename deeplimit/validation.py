@@ -121,7 +121,10 @@ def inputs(value: object) -> torch.Tensor | None:
             f"x must be a dense tensor that holds data, got {value.layout} on {value.device}; x.to_dense() fills one."
         )
     if value.ndim != 2:
-        raise ValueError(f"x must have two dimensions (inputs, n_in), got x.shape={tuple(value.shape)}.")
+        raise ValueError(
+            f"x must have two dimensions (inputs, n_in), got x.shape={tuple(value.shape)}; x.flatten(1) does it "
+            "for images, x[None] for one input."
+        )
     if value.numel() == 0:
         raise ValueError(f"x must hold at least one input of at least one entry, got x.shape={tuple(value.shape)}.")
     if value.is_complex():

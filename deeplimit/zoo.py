@@ -38,7 +38,7 @@ class AlteredSDE:
         return self.diffusion_scale * self.sde.g_prod(t, y, noise)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Pair:
     """A network, a limit, and what must come of comparing them.
 
@@ -56,6 +56,9 @@ class Pair:
     equation: str
     rate: float | None
     source: str
+
+    def __repr__(self) -> str:
+        return f"Pair({self.name!r}: {self.network} | {self.equation} | must be {self.verdict!r})"
 
     @property
     def verdict(self) -> str:

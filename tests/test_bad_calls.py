@@ -25,6 +25,7 @@ from deeplimit import cli
 NET = dl.res1(width=2, activation="tanh")
 BROWNIAN, SMOOTH = dl.Brownian(), dl.SmoothGaussian()
 NAN, INF = math.nan, math.inf
+LOOSE = torch.Generator()  # a generator that a sampler must not use
 EYE, ONES, METHOD = (lambda t: torch.eye(2)), (lambda t: torch.ones(2)), (lambda self, t, h: h)
 
 
@@ -164,7 +165,7 @@ MADE = [
     ("exponent", "'1/2'", lambda: dl.res3(2, exponent="1/2"), TypeError, r"exponent must be a number, got '1/2' of type str"),
     ("weights", 3, lambda: tanh(weights=3), TypeError, r"weights must be a weight process such as Brownian.*got 3 of type int"),
     ("weights", "a name", lambda: tanh(weights="iid"), TypeError, r"weights must be .*such as Brownian.*got 'iid' of type str"),
-    ("weights", "a class", lambda: tanh(weights=dl.Brownian), TypeError, r"weights must be .*such as Brownian\(\).*Brownian"),
+    ("weights", "a class", lambda: tanh(weights=dl.Brownian), TypeError, r"weights must be .*is a class, use Brownian\(\)"),
     ("weights", "too many", lambda: dl.res2(2, weights=(BROWNIAN,) * 3), ValueError, r"for each of the 2 .*res2; got 3"),
     ("weights", "too few", lambda: dl.res3(2, weights=(BROWNIAN,)), ValueError, r"for each of the 2 .*res3; got 1"),
     ("IID", "unknown", lambda: dl.IID("cauchy"), ValueError, r"law must be one of gaussian, uniform.*; got 'cauchy'"),
@@ -175,6 +176,7 @@ MADE = [
     ("IID", "mean 1", lambda: dl.IID(draws(mean=1)), ValueError, r"must .*mean 0 and.*have mean (1|0\.99).*Subtract"),
     ("IID", "NaN", lambda: dl.IID(lambda s, g: torch.full(s, NAN)), ValueError, r"sampler '<lambda>' must .*finite.*NaN"),
     ("IID", "Cauchy", lambda: dl.IID(lambda s, g: torch.empty(s).cauchy_(generator=g)), ValueError, r"must.*variance 1;"),
+    ("IID", "own generator", lambda: dl.IID(lambda s, g: torch.randn(s, generator=LOOSE)), ValueError, r"must draw from the gen"),
     ("IID", "one argument", lambda: dl.IID(lambda s: torch.ones(s)), TypeError, r"sampler '<lambda>' must .*shape, generator"),
     ("IID", "lwa=", lambda: dl.IID(lwa="uniform"), TypeError, r"IID.* got an unexpected keyword argument 'lwa'"),
     ("SmoothGaussian", 0, lambda: dl.SmoothGaussian(0), ValueError, r"length_scale must be at least 0\.005, got 0\. .*time on"),
@@ -236,7 +238,8 @@ LIMITS = [
     ("f of h alone", lambda h: h, TypeError, r"limit .*must be .*f\(t, h\)|limit .*must take .*\(t, h\)"),
     ("integer", 3, TypeError, r"limit must be a torchsde-style object.*f\(t, h\).*got 3 of type int"),
     ("string", "sde", TypeError, r"limit must be a torchsde-style object.*f\(t, h\).*got 'sde' of type str"),
-    ("inputs", torch.ones(2, 2), TypeError, r"limit must be a torchsde-style object.*f\(t, h\).*of type Tensor"),
+    ("inputs", torch.ones(2, 2), TypeError, r"limit must be a torchsde-style object.*shape \(2, 2\); inputs go in x="),
+    ("network", NET, TypeError, r"limit must be .*such as network\.limit\(\)"),
     ("independent, no noise", dl.Independent(dl.Identity()), ValueError, r"Independent needs .*noise of its own.*dH = 0.* none"),
     ("wider SDE", tanh(3).limit(), ValueError, r"has 9 Brownian motions.*driven by 4 .*of 2 x 2"),
     ("wider SDE, independent", dl.Independent(tanh(3).limit()), ValueError, r"(width|d = )\D*3.*(width|d = )\D*2"),

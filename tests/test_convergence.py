@@ -202,3 +202,33 @@ def test_few_diverging_paths_forbid_a_verdict():
     assert report.diverged.min() >= 1
     assert report.verdict == "cannot tell"
     assert "averaging over the others would mislead" in report.reason
+
+
+def test_regimes_claim_a_theorem_only_where_it_is_proved():
+    smooth = dl.SmoothGaussian()
+    assert "14" in dl.res1(2, "identity", weights=smooth, exponent=0.5).regime().theorem
+    assert dl.res1(2, "tanh", weights=smooth, exponent=0.5).regime().theorem is None
+    contracting = dl.res1(2, "identity", weights=dl.Trend(lambda t: -torch.eye(2)), exponent=0.5)
+    assert contracting.regime().name == "no theorem"
+    for exponent, name in ((0.25, "explosion"), (0.5, "sde"), (0.75, "identity")):
+        assert dl.res1(2, "tanh", exponent=exponent).regime().name == name
+    for exponent, name in ((0.5, "explosion"), (1.0, "ode"), (1.5, "identity")):
+        assert dl.res1(2, "tanh", weights=smooth, exponent=exponent).regime().name == name
+
+
+def test_slopes_of_lost_depths_are_not_numbers():
+    x = torch.ones(64, 2)
+    x[3] = 3e38
+    report = dl.compare(dl.res1(2, "identity"), x=x, depths=[4, 8, 16], paths=64)
+    assert report.local_slopes.tolist() != report.local_slopes.tolist()  # NaN
+    assert "nan" not in str(report)
+    assert not any("drift" in text for text in report.reservations)
+
+
+def test_the_report_says_where_the_paths_started():
+    network = dl.res1(3, "tanh")
+    wide, given = torch.ones(5, 7), torch.ones(5, 3)
+    starts = [dl.compare(network, x=x, depths=[2, 4, 8], paths=20).inputs for x in (None, given, wide)]
+    assert "standard normal" in starts[0]
+    assert "5 given as h_0" in starts[1]
+    assert "5 of 7 numbers each" in starts[2]

@@ -40,6 +40,7 @@ def _estimates(task: Task, moments: Moments, columns: slice, norm: str) -> Error
         log_bias(task, norm),
         moments.count,
         float(moments.kurtosis()[columns].max()),
+        task.network.regime().correction,
     )
 
 
@@ -75,11 +76,18 @@ def assess(task: Task, coupled: Coupled, confidence: float, seconds: float) -> C
         if order.verdict.name == verdicts.DOES_NOT and errors[-1] < 3 * resolution:
             fallen = f"the errors have fallen to what rounding and the reference allow, about {resolution:.1e}"
             order = dataclasses.replace(order, verdict=Verdict(verdicts.CANNOT_TELL, fallen))
+        if not order.verdict.fits:
+            order = dataclasses.replace(order, rate=np.nan, interval=(np.nan, np.nan), constant=np.nan)
+        if regime.convergence == "in law" and order.verdict.name == verdicts.CONVERGES:
+            told = f"to the same recursion on the finer grid (to the limit in law only): {order.verdict.reason}"
+            order = dataclasses.replace(order, verdict=Verdict(verdicts.CONVERGES, told))
     else:
         order = _Order(np.nan, (np.nan, np.nan), np.nan, Floor(np.nan, np.nan, np.nan, np.nan), obstacle, layer, common)
     errors, raw, spread = _errors(order.layer, diverged)
     common_errors, _, common_spread = _errors(order.common, diverged)
     slopes, slope_errors = _local_slopes(order.layer if task.norm == "sup-continuous" else order.common)
+    lost = (diverged[1:] > 0) | (diverged[:-1] > 0)
+    slopes, slope_errors = np.where(lost, np.nan, slopes), np.where(lost, np.nan, slope_errors)
     notes = [*wording.pairing_notes(task, own, regime.convergence, corrected)]
     notes += wording.reservations(
         depths=task.grid.depths,
@@ -129,6 +137,7 @@ def assess(task: Task, coupled: Coupled, confidence: float, seconds: float) -> C
         paths=moments.count,
         seed=task.seed,
         coupling=wording.coupling(task),
+        inputs=wording.inputs(task),
         reference=wording.reference(task, coupled.reference_error, corrected),
         reference_error=coupled.reference_error,
         device=str(task.device),
@@ -194,7 +203,13 @@ def _order(task: Task, layer: ErrorEstimates, common: ErrorEstimates, confidence
         if isinstance(task.limit, SDELimit):
             low, high = fit_rate(layer, 0.5 * np.log1p(np.log(layer.depths))).interval(confidence)
             interval = (min(interval[0], low), max(interval[1], high))
-    return _Order(fit.rate, interval, float(np.exp(fit.log_constant)), floor, verdicts.judge(evidence), layer, common)
+    verdict = verdicts.judge(evidence)
+    if len(common.depths) < 3:
+        verdict = Verdict(
+            verdicts.CANNOT_TELL,
+            "two depths cannot tell a slow order from another limit; give at least three, better five over a factor of 16",
+        )
+    return _Order(fit.rate, interval, float(np.exp(fit.log_constant)), floor, verdict, layer, common)
 
 
 def _obstacle(task: Task, moments: Moments, estimates: ErrorEstimates, errors: np.ndarray, resolution: float) -> Verdict | None:

@@ -39,7 +39,7 @@ def compare(
     """Measure how fast a residual network approaches a limit as its depth grows, on the same noise at every depth.
 
     Path i starts at input i mod n and has weights of its own; the error at depth L is e_L = (E sup_k |h_k - H_{k/L}|^p)^{1/p}
-    over the layer grid (norm "sup"), over all times ("sup-continuous", sup_t |H_t - h_floor(tL)|, as the theorems state it)
+    over the layer grid (norm "sup"), over all times ("sup-continuous", sup_t |H_t - h_floor(tL)|, as Cohen et al. state theirs)
     or at the last layer ("final"). Depths need not divide each other: everything is advanced on the union of their grids.
 
     Args:
@@ -92,7 +92,8 @@ def compare(
     level = validation.real(confidence, "confidence", above=0.0)
     if level >= 1.0:
         raise ValueError(f"confidence must be below 1, got {level:g}; 0.95 is usual.")
-    power = validation.real(p, "p", minimum=1.0, maximum=100.0, hint="the worst path's error is in report.worst")
+    validation.real(p, "p", maximum=100.0, hint="the worst path's error is in report.worst")
+    power = validation.real(p, "p", minimum=1.0)
     if tolerance is not None:
         tolerance = validation.real(tolerance, "tolerance", above=0.0, maximum=0.1)
     if workers is not None:

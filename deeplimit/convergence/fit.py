@@ -1,9 +1,10 @@
 """The order of convergence and the floor, from errors that share their paths and have not yet reached their asymptotics.
 
 The model is log e_L = a − r log L + δ(L) + noise. The noise has the delta-method covariance of the per-path errors, depths
-correlated. δ is the correction that vanishes as L grows: a random sum of powers of L_1/L (errors at fixed times expand in
-1/L) whose size τ is not known and is integrated over, so that straight data give a narrow interval and bent data a wide
-one. A floor f makes it e_L² = c² L^{-2r} + f², with a share φ = f²/e² of the deepest squared error between 0 and 1.
+correlated. δ is the correction that vanishes as L grows: a random sum of powers of (L_1/L)^s, where s = 1 (errors at fixed
+times expand in 1/L) but for the identity regime, where it is smaller. Its size τ is not known and is integrated over, so that
+straight data give a narrow interval and bent data a wide one. A floor f makes it e_L² = c² L^{-2r} + f², with a share
+φ = f²/e² of the deepest squared error between 0 and 1.
 Every (τ, φ) is one generalised least-squares fit, weighted by its marginal likelihood.
 """
 
@@ -17,7 +18,7 @@ from scipy import optimize, stats
 
 CORRECTION_POWERS = 4
 CORRECTION_SCALE = 0.7
-"""Half-Cauchy scale of τ·L_1: at the coarsest depth the correction is expected to be of the size of its step, 1/L_1."""
+"""Half-Cauchy scale of τ·L_1^s: at the coarsest depth the correction is expected to be of the size of L_1^-s."""
 HEAVY_TAIL_FACTOR = 10.0
 """The covariance is multiplied by this times kurtosis/count, where that is more than 1."""
 SLOWER = 0.05
@@ -40,6 +41,7 @@ class ErrorEstimates:
         covariance: Of `log_errors` (m, m).
         log_bias: log of the factor by which the reference shrinks each error (m,); 0 where it does not.
         count: Number of paths.
+        correction: The power of 1/L by which the error's next term is smaller than its first.
         kurtosis: Largest kurtosis of the per-path errors to the power p.
     """
 
@@ -49,6 +51,7 @@ class ErrorEstimates:
     log_bias: np.ndarray
     count: int
     kurtosis: float = 3.0
+    correction: float = 1.0
 
     @property
     def degrees(self) -> float:
@@ -149,7 +152,7 @@ def _transform(estimates: ErrorEstimates, share: float) -> _Transformed | None:
     stretch = squares / rest
     z = 0.5 * np.log(rest) + estimates.log_errors[-1] - estimates.log_bias
     noise = estimates.noise + 1e-14 * np.eye(m)
-    ratio = depths[0] / depths
+    ratio = (depths[0] / depths) ** estimates.correction
     correction = sum(np.outer(ratio, ratio) ** power for power in range(1, CORRECTION_POWERS + 1)) / CORRECTION_POWERS
     covariances = (noise + (_SIZES**2)[:, None, None] * correction) * np.outer(stretch, stretch)
     determinants = np.linalg.slogdet(covariances)[1] - 2 * np.log(stretch).sum()
@@ -160,9 +163,11 @@ def _design(estimates: ErrorEstimates) -> np.ndarray:
     return np.stack([np.ones(len(estimates.depths)), -np.log(estimates.depths)], axis=1)
 
 
-def _size_prior(coarsest: int) -> np.ndarray:
+def _size_prior(estimates: ErrorEstimates) -> np.ndarray:
     edges = np.concatenate([[0.0, _SIZES[1] / 2], np.sqrt(_SIZES[1:-1] * _SIZES[2:]), [np.inf]])
-    prior: np.ndarray = np.diff(stats.halfcauchy.cdf(edges, scale=CORRECTION_SCALE / coarsest))
+    prior: np.ndarray = np.diff(
+        stats.halfcauchy.cdf(edges, scale=CORRECTION_SCALE / float(estimates.depths[0]) ** estimates.correction)
+    )
     return prior
 
 
@@ -171,7 +176,7 @@ def fit_rate(estimates: ErrorEstimates, trend: np.ndarray | float = 0.0) -> Fit:
     data = _transform(estimates, 0.0)
     assert data is not None  # a share of nothing exceeds no error
     likelihood, solution, spread = data.regress(_design(estimates), np.zeros(len(estimates.depths)) + trend)
-    weights = np.exp(likelihood - likelihood.max()) * _size_prior(int(estimates.depths[0]))
+    weights = np.exp(likelihood - likelihood.max()) * _size_prior(estimates)
     weights = weights / weights.sum()
     return Fit(weights, solution[:, 1], np.sqrt(spread[:, 1, 1]), estimates.degrees, float(weights @ solution[:, 0]))
 
@@ -215,7 +220,7 @@ def fit_floor(estimates: ErrorEstimates, predicted: float | None) -> Floor:
         if predicted is not None:
             known = data.regress(design[:, :1], predicted * design[:, 1])[0]
             joint[row] = np.logaddexp(np.log(SLOWER) + joint[row], np.log1p(-SLOWER) + known)
-    posterior = np.exp(joint - joint.max()) * np.gradient(_SHARES)[:, None] * _size_prior(int(estimates.depths[0]))
+    posterior = np.exp(joint - joint.max()) * np.gradient(_SHARES)[:, None] * _size_prior(estimates)
     marginal = posterior.sum(axis=1) / posterior.sum()
     cumulative = np.cumsum(marginal)
     lower, share, upper = (float(_SHARES[min(int(np.searchsorted(cumulative, q)), len(_SHARES) - 1)]) for q in (0.05, 0.5, 0.95))

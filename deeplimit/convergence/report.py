@@ -38,6 +38,7 @@ class CompareReport:
             median, bounds at 95 % each, and the probability that it is more than half.
         diverged: Paths that were not finite, by depth. worst: The worst path's error (infinite where one was lost).
         kurtosis: Of the per-path errors to the power p.
+        inputs: Where the paths start.
         reference, reference_error: What the limit was solved with, and how far off that is (0 where corrected for).
         reservations: What a reader must know before trusting the numbers.
     """
@@ -73,6 +74,7 @@ class CompareReport:
     paths: int
     seed: int
     coupling: str
+    inputs: str
     reference: str
     reference_error: float
     device: str
@@ -86,7 +88,8 @@ class CompareReport:
         percent = f"{100 * self.confidence:g} %"
         lines = [f"{self.verdict}: {self.reason}."]
         if np.isfinite(self.rate):
-            predicted = "no theorem predicts one" if self.predicted_rate is None else f"predicted {self.predicted_rate:g}"
+            none = "no theorem predicts one" if self.theorem is None else "the theorem gives none"
+            predicted = none if self.predicted_rate is None else f"predicted {self.predicted_rate:g}"
             interval = f"[{low:.{self.digits}f}, {high:.{self.digits}f}]"
             lines.append(f"order {self.rate:.{self.digits}f}, {percent} interval {interval}, {predicted}")
         lines += [
@@ -94,6 +97,7 @@ class CompareReport:
             f"limit      {self.limit}",
             f"theorem    {self.theorem or 'none pairs these two'}",
             f"noise      {self.coupling}",
+            f"inputs     {self.inputs}",
             f"reference  {self.reference}",
             f"{self.paths} paths, {_norm_words(self.norm)}, p = {self.p:g}, seed {self.seed}, {self.dtype} on {self.device}, "
             f"{self.seconds:.1f} s",
@@ -101,7 +105,8 @@ class CompareReport:
             f"{'depth':>8}  {'error':>10}  {'std. error':>10}  {'at common times':>15}  {'local slope':>15}  {'diverged':>8}",
         ]
         for j, depth in enumerate(self.depths.tolist()):
-            slope = "" if j == 0 else f"{self.local_slopes[j - 1]:.3f} ± {self.local_slope_errors[j - 1]:.3f}"
+            known = j > 0 and np.isfinite(self.local_slopes[j - 1])
+            slope = f"{self.local_slopes[j - 1]:.3f} ± {self.local_slope_errors[j - 1]:.3f}" if known else ""
             lines.append(
                 f"{depth:>8}  {self.errors[j]:>10.4g}  {self.standard_errors[j]:>10.2g}  {self.common_errors[j]:>15.4g}  "
                 f"{slope:>15}  {self.diverged[j]:>8}"

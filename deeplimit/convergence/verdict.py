@@ -25,6 +25,7 @@ class Verdict:
 
     name: str
     reason: str
+    fits: bool = True  # whether a power law, with or without a floor, describes the errors at all
 
 
 @dataclass(frozen=True)
@@ -74,14 +75,17 @@ def judge(evidence: Evidence) -> Verdict:
             )
         return Verdict(
             CANNOT_TELL,
-            f"no power law fits the errors, whose deepest slope is still {evidence.last_slope:.2f}; deeper networks would help",
+            f"no power law fits the errors, whose deepest slope is still {evidence.last_slope:.2f}, so no order is given; "
+            "weights may vary faster than the networks resolve, or jump; deeper networks would help",
+            fits=False,
         )
     if low <= 0:
         return Verdict(CANNOT_TELL, "the interval of the order contains 0; more paths or a wider range of depths would help")
     if floor.probability > DOUBTFUL:
         return Verdict(
             CANNOT_TELL,
-            f"with probability {floor.probability:.2f} the errors level off; deeper networks or more paths would help",
+            f"a floor, as if the limit were another one, has probability {floor.probability:.2f} ({DOUBTFUL:g} is allowed); more "
+            "paths or deeper networks would decide",
         )
     if floor.lower > NEGLIGIBLE:
         return Verdict(
@@ -96,4 +100,6 @@ def judge(evidence: Evidence) -> Verdict:
             "or the depths are too small; deeper networks would tell",
         )
     most = max(1.0, 100 * floor.upper)
-    return Verdict(CONVERGES, f"the errors fall with depth; at most {most:.0f} % of the deepest squared error is a floor")
+    return Verdict(
+        CONVERGES, f"the errors fall with depth; at most {most:.0f} % of the deepest squared error would remain at infinite depth"
+    )

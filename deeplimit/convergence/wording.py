@@ -42,11 +42,23 @@ def pairing_notes(task: Task, own: bool, convergence: str | None, corrected: boo
     if task.norm == "sup-continuous":
         notes.append(
             f"the sup over all times is taken at the {task.grid.size} points of the common grid and misses what happens between "
-            "them; its order is approached slowly, as √(log L / L) for a diffusion."
+            f"them{'; its order is approached slowly, as √(log L / L)' if isinstance(task.limit, SDELimit) else ''}."
         )
+    if task.narrowed:
+        notes.append("float32, because the limit's parameters are float32; module.double() gives more digits.")
     if task.h0 is not None and len(task.h0) > task.paths:
         notes.append(f"only the first {task.paths} of the {len(task.h0)} inputs were used, one a path.")
     return notes
+
+
+def inputs(task: Task) -> str:
+    """Return where the paths start."""
+    if task.h0 is None:
+        return "standard normal h_0, one a path"
+    count = len(task.h0)
+    if task.input_size == task.network.width:
+        return f"{count} given as h_0, in turn"
+    return f"{count} of {task.input_size} numbers each, in turn, through one input layer of N(0, 1/{task.input_size}) entries"
 
 
 def coupling(task: Task) -> str:
@@ -89,9 +101,9 @@ def reservations(
     """Yield what a reader must know before trusting the numbers."""
     if limit_lost:
         yield f"the limit itself was not finite on {limit_lost} of {paths} paths; lost at every depth."
-    for depth, lost in zip(depths, diverged.tolist(), strict=True):
-        if lost:
-            yield f"{lost} of {paths} paths were not finite at depth {depth}: its error is infinite, no average of the rest."
+    for lost in sorted({int(count) for count in diverged if count > 0}):
+        where = ", ".join(str(depth) for depth, count in zip(depths, diverged, strict=True) if count == lost)
+        yield f"{lost} of {paths} paths were not finite at depth {where}: the error there is infinite, no average of the rest."
     if paths < 100:
         yield f"{paths} paths are few for covariances between depths; a few hundred make the interval trustworthy."
     heavy = float(kurtosis.max(initial=0.0))

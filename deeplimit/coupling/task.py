@@ -38,6 +38,8 @@ class Task:
     dtype: torch.dtype
     tolerance: float
     block_size: int
+    input_size: int | None = None
+    narrowed: bool = False
 
     @property
     def blocks(self) -> int:
@@ -85,6 +87,8 @@ def make_task(
     """
     independent = isinstance(limit, Independent)
     given = limit.limit if isinstance(limit, Independent) else limit
+    wide = _natural_dtype(network, None)
+    narrowed = dtype is None and wide == torch.float64 and _natural_dtype(network, given) == torch.float32
     if dtype is None:
         dtype = _natural_dtype(network, given)
     h0 = None if x is None else initial_layer(x, network.width, seed)
@@ -117,6 +121,8 @@ def make_task(
         dtype=dtype,
         tolerance=tolerance if tolerance is not None else (1e-9 if dtype == torch.float64 else 1e-6),
         block_size=_block_size(network, equation, device),
+        input_size=None if x is None else x.shape[1],
+        narrowed=narrowed,
     )
     if task.shares_increments and isinstance(equation, SDELimit):
         size = equation.noise_size(probe.to(device, dtype))

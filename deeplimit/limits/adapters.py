@@ -91,9 +91,10 @@ def read_limit(limit: object, h: Tensor, driven: int | None) -> Limit:
         time = torch.zeros((), dtype=h.dtype, device=h.device)
         _checked(f"limit {name}(t, h)", lambda: limit(time, h), h, tuple(h.shape))
         return UserODE(limit)
+    got = f"a tensor of shape {tuple(limit.shape)}; inputs go in x=" if isinstance(limit, Tensor) else f"{limit!r}"
     raise TypeError(
         "limit must be a torchsde-style object (f, g or g_prod, sde_type, noise_type), a torchdiffeq-style function "
-        f"f(t, h), or one of the library's own limits; got {limit!r} of type {type(limit).__name__}."
+        f"f(t, h), or one of the library's own limits, such as network.limit(); got {got} of type {type(limit).__name__}."
     )
 
 
@@ -163,7 +164,8 @@ def _checked(
             value = call()
     except TypeError as error:
         raise TypeError(
-            f"{what} must take just these arguments, and be f(t, h) for an ODE; calling it raised: {error}."
+            f"{what} must take just these arguments, and be f(t, h) for an ODE; calling it raised: {error}. A module that does "
+            "not depend on t goes in as lambda t, h: module(h)."
         ) from error
     except (RuntimeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
         raise ValueError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from deeplimit.limits.equations import Identity, Limit, NeuralODE, NeuralSDE
-from deeplimit.processes import FunctionProcess, IncrementProcess, Process
+from deeplimit.processes import FunctionProcess, IncrementProcess, Process, SmoothGaussian
 from deeplimit.recursions import Inner, Recursion, Res1
 from deeplimit.validation import NoTheoremError
 
@@ -26,6 +26,7 @@ class Regime:
         convergence: "pathwise" (on the same noise), "in law", or None.
         explanation: Sentences for a person: why, what was assumed, what was not checked.
         closest: The nearest setting that has a pathwise limit; empty where this one has.
+        correction: The error's next term is smaller than the first by a factor of order L**-correction.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Regime:
     convergence: str | None
     explanation: str
     closest: str = ""
+    correction: float = 1.0
 
     def __str__(self) -> str:
         lines = [f"{self.name}: {self.explanation}"]
@@ -51,7 +53,7 @@ def classify(recursion: Recursion, weights: tuple[Process, ...], exponent: float
         gaussian = all(isinstance(process, IncrementProcess) and process.is_gaussian for process in weights)
         return _inner_independent(exponent) if isinstance(recursion, Inner) else _independent(recursion, gaussian, exponent)
     if all(isinstance(process, FunctionProcess) for process in weights):
-        return _smooth(recursion, exponent)
+        return _smooth(recursion, weights, exponent)
     return Regime(
         "no theorem",
         None,
@@ -87,8 +89,9 @@ def _independent(recursion: Recursion, gaussian: bool, exponent: float) -> Regim
             exponent - 0.5,
             "pathwise",
             "independent layers with an exponent above 1/2 add up to nothing: the network tends to the identity. Corollary "
-            "5 bounds the norm under its assumption (A2); the order exponent - 1/2 is that of the martingale's standard "
-            "deviation.",
+            "5 bounds the norm under its assumption (A2), ½‖h‖² ≤ E‖g(h)‖² ≤ ‖h‖² (not checked); the order exponent - 1/2 is "
+            "that of the martingale's standard deviation, for any Lipschitz activation.",
+            correction=min(1.0, 2 * exponent - 1.0),
         )
     if exponent < 0.5:
         return Regime(
@@ -96,7 +99,8 @@ def _independent(recursion: Recursion, gaussian: bool, exponent: float) -> Regim
             f"Corollary 5 {MARION}",
             None,
             None,
-            "independent layers with an exponent below 1/2 explode with depth.",
+            "independent layers with an exponent below 1/2 make the hidden state grow without bound. Corollary 5 proves it for "
+            "d ≥ 9 under its assumption (A2), ½‖h‖² ≤ E‖g(h)‖² ≤ ‖h‖², which res-3 satisfies and tanh does not; not checked.",
             "the same network with exponent=0.5, which has a limit." if isinstance(recursion, Res1) else PAIRED,
         )
     if not isinstance(recursion, Res1):
@@ -142,7 +146,7 @@ def _inner_independent(exponent: float) -> Regime:
     )
 
 
-def _smooth(recursion: Recursion, exponent: float) -> Regime:
+def _smooth(recursion: Recursion, weights: tuple[Process, ...], exponent: float) -> Regime:
     if exponent > 1.0:
         return Regime(
             "identity",
@@ -150,15 +154,19 @@ def _smooth(recursion: Recursion, exponent: float) -> Regime:
             exponent - 1.0,
             "pathwise",
             "weights that are functions of time with an exponent above 1: the network tends to the identity.",
+            correction=min(1.0, exponent - 1.0),
         )
     if exponent < 1.0:
+        random = all(isinstance(process, SmoothGaussian) for process in weights)
+        proved = random and isinstance(recursion, Res1) and recursion.activation.name == "identity"
         return Regime(
-            "explosion",
-            f"Proposition 14 {MARION}",
+            "explosion" if random else "no theorem",
+            f"Proposition 14 {MARION}" if proved else None,
             None,
             None,
-            "weights that are functions of time add up coherently; below exponent 1 the hidden state grows without bound "
-            "(Proposition 14 proves it for res-1 with the identity activation).",
+            "weights that are functions of time add up coherently, too much of them below exponent 1. Proposition 14 proves "
+            "explosion for res-1 with the identity activation where V(0) transposed has a positive eigenvalue; other networks "
+            "may explode, saturate or contract.",
             "the same network with exponent=1, which has a limit.",
         )
     return Regime(

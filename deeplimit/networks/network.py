@@ -64,6 +64,10 @@ def _make(
     given = Brownian() if weights is None else weights
     laws: tuple[Process, ...] = given if isinstance(given, tuple) else (given,) * recursion.matrices
     for law in laws:
+        if isinstance(law, type):
+            raise TypeError(
+                f"weights must be a weight process such as Brownian(); {law.__name__} is a class, use {law.__name__}()."
+            )
         if not isinstance(law, Process):
             raise TypeError(
                 "weights must be a weight process such as Brownian(), IID('uniform'), SmoothGaussian() or Trend(A); got "
@@ -91,13 +95,13 @@ def res1(
 
     Args:
         width: d, at least 1.
-        activation: A name (`deeplimit.activations.NAMES`) or a callable on tensors, applied entry by entry.
-        weights: The law of V; `Brownian()` if left out.
+        activation: A name (`deeplimit.activations.NAMES`) or a callable on tensors (P, d), applied entry by entry.
+        weights: The law of V, (d, d) a layer; `Brownian()` if left out.
         exponent: The residual exponent; if left out the critical one, 1/2 for independent layers and 1 for functions.
 
     Raises:
         TypeError: For a wrong kind of argument.
-        ValueError: For a wrong value, or an activation that grows faster than linearly.
+        ValueError: For a wrong value, weights of another shape, or an activation that grows faster than linearly.
 
     Example:
         >>> import deeplimit as dl
@@ -113,7 +117,12 @@ def res2(
     """Make the parametric network h_{k+1} = h_k + L^-exponent V_{k+1} σ(W_{k+1} h_k) ([M] Table 1, res-2).
 
     Arguments and errors as for `res1`; `weights` is one law for both matrices (drawn independently), or a pair (V's, W's).
-    That σ satisfies [M]'s bounds a|x| ≤ |σ(x)| ≤ b|x| is NOT checked.
+    That σ satisfies [M]'s bounds a|x| ≤ |σ(x)| ≤ b|x| is NOT checked (ReLU, the default here, does not: that is res-3).
+
+    Example:
+        >>> import deeplimit as dl
+        >>> dl.res2(width=4, activation="tanh", weights=(dl.SmoothGaussian(0.1), dl.SmoothGaussian(0.5))).exponent
+        1.0
     """
     return _make(Res2, width, activation, weights, exponent)
 
@@ -121,7 +130,12 @@ def res2(
 def res3(width: int, *, weights: WeightsLike | None = None, exponent: float | None = None) -> ResidualNetwork:
     """Make the original network h_{k+1} = h_k + L^-exponent V_{k+1} ReLU(W_{k+1} h_k) ([M] Table 1, res-3).
 
-    Arguments and errors as for `res2`; the activation is ReLU.
+    Arguments and errors as for `res2` (width, weights, exponent); the activation is ReLU.
+
+    Example:
+        >>> import deeplimit as dl
+        >>> dl.res3(width=4, weights=dl.SmoothGaussian()).limit().equation
+        'dH = V_t ReLU(W_t H) dt, σ = relu, d = 4'
     """
     return _make(Res3, width, "relu", weights, exponent)
 
@@ -131,6 +145,11 @@ def inner(
 ) -> ResidualNetwork:
     """Make the network h_{k+1} = h_k + L^-exponent σ(W_{k+1} h_k + b_{k+1}) ([M] Remark 2; [C] (1)).
 
-    Arguments and errors as for `res1`; only `Trend` weights bring biases b.
+    Arguments and errors as for `res1`; W is (d, d) a layer, and only `Trend` weights bring biases b, (d,) a layer.
+
+    Example:
+        >>> import deeplimit as dl
+        >>> dl.inner(width=4, activation="sin", weights=dl.SmoothGaussian()).regime().rate
+        1.0
     """
     return _make(Inner, width, activation, weights, exponent)

@@ -42,7 +42,8 @@ class IID(IncrementProcess):
 
     A sampler is called as `sampler(shape, generator)` and returns a tensor of that shape of independent draws with mean 0
     and variance 1; the width's 1/√d is applied by the network. Its first 65,536 draws are checked when it is given
-    (finite, mean and variance within six standard errors plus 1 %); independence and lighter moments are NOT checked.
+    (finite, repeatable from the generator, mean and variance within six standard errors plus 1 %); independence and tails
+    ([M] (A1) asks for sub-Gaussian ones) are NOT checked.
 
     Only the Gaussian law is infinitely divisible into itself: for any other, a coarse layer is the normalised SUM of the
     reference's draws, no longer of the named law, and the SDE is a limit in law only ([M] after Prop. 11).
@@ -51,9 +52,14 @@ class IID(IncrementProcess):
     is not centred with unit variance.
 
     Example:
-        >>> import deeplimit as dl
+        >>> import torch, deeplimit as dl
         >>> dl.res1(width=4, activation="tanh", weights=dl.IID("uniform")).regime().convergence
         'in law'
+        >>> def laplace(shape, generator):
+        ...     signs = torch.randint(0, 2, shape, generator=generator) * 2.0 - 1.0
+        ...     return signs * torch.empty(shape).exponential_(generator=generator) / 2**0.5
+        >>> dl.IID(laplace).is_gaussian
+        False
     """
 
     law: str | Sampler = "gaussian"
@@ -94,7 +100,7 @@ def _check_sampler(sampler: Sampler) -> None:
     name = getattr(sampler, "__name__", type(sampler).__name__)
     shape = (64, 32, 32)
     try:
-        draws = sampler(shape, torch.Generator().manual_seed(0))
+        draws, again = (sampler(shape, torch.Generator().manual_seed(0)) for _ in range(2))
     except TypeError as error:
         raise TypeError(f"sampler {name!r} must take (shape, generator); calling it so raised: {error}.") from error
     if not isinstance(draws, Tensor) or tuple(draws.shape) != shape:
@@ -103,6 +109,11 @@ def _check_sampler(sampler: Sampler) -> None:
     values = draws.double()
     if not bool(torch.isfinite(values).all()):
         raise ValueError(f"sampler {name!r} must draw finite numbers, but drew NaN or infinity.")
+    if not torch.equal(draws, again):
+        raise ValueError(
+            f"sampler {name!r} must draw from the generator it is given, as in torch.randn(shape, generator=generator); two "
+            "calls with the same seed differ."
+        )
     count = values.numel()
     mean, variance = values.mean().item(), values.var().item()
     spread = 6.0 * (values.square().var().item() / count) ** 0.5 + 0.01
