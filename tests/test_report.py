@@ -133,3 +133,18 @@ def test_an_unsolvable_ode_says_what_to_do():
 
     with pytest.raises(RuntimeError, match=r"could not be solved to tolerance .* tolerance= may help"):
         dl.compare(dl.res1(2, "tanh"), blow_up, depths=[4, 8], paths=20)
+
+
+def test_the_plots_lines_fall_at_the_fitted_and_at_the_predicted_order():
+    report = dl.compare(dl.res1(4, "tanh"), depths=[8, 16, 32, 64], paths=200, seed=1)
+    axes = report.plot(matplotlib.figure.Figure().add_subplot())
+    lines = {line.get_label().split(":")[0].split(" ")[0]: line.get_xydata() for line in axes.get_lines()}
+    for label, order in (("fitted", report.rate), ("predicted", report.predicted_rate)):
+        (first, high), (last, low) = lines[label]
+        assert (first, last) == (8, 64)
+        assert np.log(high / low) / np.log(last / first) == pytest.approx(order)
+    offsets = np.log(report.errors) - np.log(lines["fitted"][0, 1]) + report.rate * np.log(report.depths / 8)
+    assert offsets.mean() == pytest.approx(0.0, abs=1e-12)  # the fitted line goes through the middle of the points
+    bars = axes.containers[0].lines[2][0].get_segments()
+    half = [(segment[1, 1] - segment[0, 1]) / 2 for segment in bars]
+    assert half == pytest.approx((1.96 * report.standard_errors).tolist())
