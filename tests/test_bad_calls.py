@@ -394,3 +394,8 @@ def test_bad_usage_exits_with_2_and_says_why_on_standard_error(tmp_path, monkeyp
     (tmp_path / "broken_limit.py").write_text("x = 1 / 0\n")
     (tmp_path / "failing_limit.py").write_text("def f(t, h):\n    return h * (1 / 0)\n")
     assert re.search(message, command_line("--depths", "2:8:x2", *arguments))
+
+
+def test_a_sampler_only_a_little_off_centre_is_refused():
+    with pytest.raises(ValueError, match=r"have mean 0\.(1|09)"):
+        dl.IID(lambda shape, generator: torch.randn(shape, generator=generator) + 0.1)

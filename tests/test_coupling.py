@@ -174,3 +174,13 @@ def test_the_loss_of_one_coordinate_of_the_limit_is_a_lost_path():
     task = task_of(dl.res1(3, "tanh"), paths=10)
     h0 = torch.tensor([[1.0, math.inf, 1.0], [1.0, 1.0, 1.0]], dtype=torch.float64)  # tanh keeps the others finite
     assert run_block(dataclasses.replace(task, h0=h0), 0).limit_lost == 5
+
+
+def test_local_slopes_are_those_of_the_errors_that_the_order_is_fitted_to():
+    """In the theorems' norm those over time, else those at the times that all depths share."""
+    network = dl.res1(6, "tanh")
+    for norm, source in (("sup", "common_errors"), ("sup-continuous", "errors")):
+        report = dl.compare(network, norm=norm, depths=[8, 16, 32, 64], paths=200)
+        by_hand = -np.diff(np.log(getattr(report, source))) / np.log(2)
+        np.testing.assert_allclose(report.local_slopes, by_hand, rtol=1e-9)
+        assert not np.allclose(report.errors, report.common_errors)

@@ -148,3 +148,9 @@ def test_the_plots_lines_fall_at_the_fitted_and_at_the_predicted_order():
     bars = axes.containers[0].lines[2][0].get_segments()
     half = [(segment[1, 1] - segment[0, 1]) / 2 for segment in bars]
     assert half == pytest.approx((1.96 * report.standard_errors).tolist())
+
+
+def test_progress_is_the_fraction_of_all_blocks_and_reaches_one_only_at_the_end():
+    seen = []
+    dl.compare(dl.res1(40, "tanh"), depths=[4, 8], paths=200, workers=1, progress=seen.append)  # 3 blocks of one chunk each
+    assert seen == pytest.approx([1 / 3, 2 / 3, 1.0])
