@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from deeplimit.convergence import compare as compare
     from deeplimit.limits import Identity as Identity
     from deeplimit.limits import Independent as Independent
+    from deeplimit.limits import ItoCorrectedSDE as ItoCorrectedSDE
+    from deeplimit.limits import LinearODE as LinearODE
     from deeplimit.limits import NeuralODE as NeuralODE
     from deeplimit.limits import NeuralSDE as NeuralSDE
     from deeplimit.limits import Regime as Regime
@@ -21,9 +23,13 @@ if TYPE_CHECKING:
     from deeplimit.networks import res2 as res2
     from deeplimit.networks import res3 as res3
     from deeplimit.processes import IID as IID
+    from deeplimit.processes import AuxiliaryDiffusion as AuxiliaryDiffusion
     from deeplimit.processes import Brownian as Brownian
+    from deeplimit.processes import Ito as Ito
+    from deeplimit.processes import Kronecker as Kronecker
     from deeplimit.processes import SmoothGaussian as SmoothGaussian
     from deeplimit.processes import Trend as Trend
+    from deeplimit.processes import stochastic_volatility as stochastic_volatility
     from deeplimit.reports import load_report as load_report
     from deeplimit.validation import NoTheoremError as NoTheoremError
 
@@ -31,9 +37,18 @@ if TYPE_CHECKING:
 # Names are loaded when first used, so that `deeplimit --help` and `import deeplimit` do not wait for torch.
 _HOMES = {
     "convergence": ("CompareReport", "compare"),
-    "limits": ("Identity", "Independent", "NeuralODE", "NeuralSDE", "Regime"),
+    "limits": ("Identity", "Independent", "ItoCorrectedSDE", "LinearODE", "NeuralODE", "NeuralSDE", "Regime"),
     "networks": ("ResidualNetwork", "inner", "res1", "res2", "res3"),
-    "processes": ("IID", "Brownian", "SmoothGaussian", "Trend"),
+    "processes": (
+        "IID",
+        "AuxiliaryDiffusion",
+        "Brownian",
+        "Ito",
+        "Kronecker",
+        "SmoothGaussian",
+        "Trend",
+        "stochastic_volatility",
+    ),
     "reports": ("load_report",),
     "validation": ("NoTheoremError",),
 }

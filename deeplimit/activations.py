@@ -1,7 +1,8 @@
 """Activations with what the theorems ask of them: Lipschitz constant, σ(0), σ'(0), σ''(0).
 
 A name looks up a tabulated activation; a callable is probed once at construction, because a theorem that needs a
-Lipschitz σ must refuse x**2 by name rather than overflow later.
+Lipschitz σ must refuse x**2 by name rather than overflow later. Assumption 4.2 of Cohen et al. (2021) is decided by
+`expansion`, from the table or, for a callable, by automatic differentiation at 0.
 """
 
 from __future__ import annotations
@@ -9,10 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import torch
 from torch import Tensor
 from torch.nn import functional
+
+from deeplimit.validation import NoTheoremError
 
 
 @dataclass(frozen=True)
@@ -34,8 +38,31 @@ class Activation:
         return self.function(x)
 
 
+@dataclass(frozen=True)
+class Expansion:
+    """σ(x) = slope·x + ½·curvature·x² + O(x³) near 0: all that the limits of Theorems 4.3 and 4.4 see of σ."""
+
+    slope: float
+    curvature: float
+
+
 def _identity(x: Tensor) -> Tensor:
     return x
+
+
+def _scaled_softplus(x: Tensor) -> Tensor:
+    """2 (softplus(x) - log 2) = x + 2 log cosh(x/2), without the cancellation at 0: layers feed it numbers of size L^-1/2."""
+    near = torch.log1p(2 * torch.sinh(x.clamp(-8.0, 8.0) / 4).square())
+    far = x.abs() / 2 + torch.log1p(torch.exp(-x.abs())) - math.log(2.0)
+    return x + 2 * torch.where(x.abs() < 8.0, near, far)
+
+
+def _scaled_silu(x: Tensor) -> Tensor:
+    return 2 * functional.silu(x)
+
+
+def _scaled_gelu(x: Tensor) -> Tensor:
+    return 2 * functional.gelu(x)
 
 
 _NAMED = {
@@ -52,18 +79,21 @@ _NAMED = {
         Activation("sigmoid", torch.sigmoid, 0.25, 0.5, 0.25, 0.0),
         Activation("silu", functional.silu, 1.0998, 0.0, 0.5, 0.5),
         Activation("gelu", functional.gelu, 1.1290, 0.0, 0.5, 2 / math.sqrt(2 * math.pi)),
+        Activation("scaled_softplus", _scaled_softplus, 2.0, 0.0, 1.0, 0.5),
+        Activation("scaled_silu", _scaled_silu, 2 * 1.0998, 0.0, 1.0, 1.0),
+        Activation("scaled_gelu", _scaled_gelu, 2 * 1.1290, 0.0, 1.0, 4 / math.sqrt(2 * math.pi)),
     )
 }
 NAMES = tuple(sorted(_NAMED))
 """The names that `activation=` accepts."""
 
 
-def resolve(activation: str | Callable[[Tensor], Tensor] | Activation) -> Activation:
+def resolve(activation: str | Callable[[Tensor], Tensor] | Activation, *, lipschitz: bool = True) -> Activation:
     """Return the Activation for a name or a callable.
 
     Raises TypeError if it is neither, or if the callable does not return a tensor of its input's shape and dtype;
-    ValueError for an unknown name, a callable that is not finite, or one that grows faster than linearly. Smoothness of
-    a callable is NOT checked.
+    ValueError for an unknown name, a callable that is not finite, or, where a theorem asks for a Lipschitz σ (`lipschitz`),
+    one that grows faster than linearly. Smoothness of a callable is NOT checked here; `expansion` does.
     """
     if isinstance(activation, Activation):
         return activation
@@ -78,10 +108,10 @@ def resolve(activation: str | Callable[[Tensor], Tensor] | Activation) -> Activa
             f"activation must be a name ({', '.join(NAMES)}) or a callable on tensors; got {activation!r} of type "
             f"{type(activation).__name__}."
         )
-    return _probe(activation)
+    return _probe(activation, lipschitz)
 
 
-def _probe(function: Callable[[Tensor], Tensor]) -> Activation:
+def _probe(function: Callable[[Tensor], Tensor], lipschitz: bool) -> Activation:
     name = getattr(function, "__name__", type(function).__name__)
     probe = torch.tensor([[-1e6, -1e3, -1.0, 0.0], [1e6, 1e3, 1.0, 0.5]], dtype=torch.float64)
     given = probe.clone()
@@ -110,9 +140,80 @@ def _probe(function: Callable[[Tensor], Tensor]) -> Activation:
     if alone.shape != (2, 1) or not torch.allclose(alone, value[:, :1]):
         raise ValueError(f"activation {name!r} must act elementwise, but an entry's value depends on the entries beside it.")
     growth = (value[:, 0].abs() / (1e3 * (1.0 + value[:, 1].abs()))).max().item()
-    if growth > 10.0:
+    if lipschitz and growth > 10.0:
         raise ValueError(
             f"activation {name!r} grows faster than linearly (from |x| = 1e3 to 1e6 it grows {1e3 * growth:.3g}-fold), "
             "so it is not Lipschitz; Propositions 11 and 12 of Marion et al. (2025) need a Lipschitz σ."
         )
     return Activation(name, function, at_zero=value[0, 3].item())
+
+
+ASSUMPTION = "Assumption 4.2 of Cohen et al. (2021)"
+_SCALED = "scaled_softplus, scaled_silu, scaled_gelu"
+_ORDERS = ("σ", "σ'", "σ''")
+
+
+@lru_cache(maxsize=256)
+def expansion(activation: Activation) -> Expansion:
+    """Return σ'(0) and σ''(0), from the table or by automatic differentiation of a callable.
+
+    Raises NoTheoremError, naming the assumption, unless σ(0) = 0, σ'(0) ≠ 0 and σ is twice continuously differentiable at
+    0 with a third derivative that stays bounded there. σ'(0) ≠ 1 is no obstacle: σ = σ'(0)·σ̃ with σ̃'(0) = 1. That σ is C³
+    away from 0 with a bounded third derivative is NOT checked.
+
+    Example:
+        >>> from deeplimit import activations
+        >>> activations.expansion(activations.resolve("silu"))
+        Expansion(slope=0.5, curvature=0.5)
+        >>> activations.expansion(activations.resolve(lambda x: x.sin() + 0.25 * x**2, lipschitz=False))
+        Expansion(slope=1.0, curvature=0.5)
+    """
+    if activation == _NAMED.get(activation.name):
+        slope, curvature = activation.slope, activation.curvature
+        if slope is None or curvature is None:
+            order = "σ'(0)" if slope is None else "σ''(0)"
+            raise NoTheoremError(f"{ASSUMPTION} needs {order}, and {activation.name} has none: it is not smooth at 0.")
+    else:
+        slope, curvature = _differentiate(activation)
+    if abs(activation.at_zero) > 1e-12:
+        raise NoTheoremError(
+            f"{ASSUMPTION} needs σ(0) = 0, and {activation.name} has σ(0) = {activation.at_zero:.4g}, which every layer adds "
+            f"again. Subtract it; {_SCALED} are centred, with slope 1."
+        )
+    if slope == 0.0:
+        raise NoTheoremError(f"{ASSUMPTION} needs σ'(0) = 1, to which {activation.name} cannot be scaled: its σ'(0) is 0.")
+    return Expansion(slope, curvature)
+
+
+def _differentiate(activation: Activation) -> tuple[float, float]:
+    """Return σ'(0) and σ''(0) of a callable; raise NoTheoremError where derivatives jump or blow up at 0."""
+    near = 1e-4
+    with torch.enable_grad():
+        x = torch.tensor([0.0, -near, near, -100 * near, 100 * near], dtype=torch.float64, requires_grad=True)
+        derivatives = []
+        try:
+            derivatives.append(activation.function(x))
+            for _ in range(3):
+                (following,) = torch.autograd.grad(derivatives[-1].sum(), x, create_graph=True)
+                # A derivative that is constant has no graph; adding 0·x gives the next one something to differentiate.
+                derivatives.append(following + 0.0 * x)
+        except RuntimeError as error:
+            raise NoTheoremError(
+                f"{ASSUMPTION} needs σ'(0) and σ''(0), but {activation.name} could not be differentiated: {error}."
+            ) from error
+    values = torch.stack([derivative.detach() for derivative in derivatives])
+    for order in range(3):
+        at, left, right = values[order, :3].tolist()
+        allowed = 0.02 * (1.0 + abs(left) + abs(right))
+        if not (abs(left - at) <= allowed and abs(right - at) <= allowed):
+            raise NoTheoremError(
+                f"{ASSUMPTION} needs a σ that is smooth at 0, but {activation.name} has {_ORDERS[order]} = {left:.4g} "
+                f"at {-near:g}, {at:.4g} at 0 and {right:.4g} at {near:g}."
+            )
+    close, far = values[3, 1:3].abs().max().item(), values[3, 3:].abs().max().item()
+    if not close <= 5.0 * far + 1.0:
+        raise NoTheoremError(
+            f"{ASSUMPTION} needs a bounded third derivative, but that of {activation.name} grows from {far:.3g} at "
+            f"±{100 * near:g} to {close:.3g} at ±{near:g}."
+        )
+    return values[1, 0].item(), values[2, 0].item()

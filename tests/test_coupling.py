@@ -75,7 +75,7 @@ def test_blocks_and_matrices_draw_from_streams_of_their_own():
     drawn = []
     for block in (0, 1):
         readers = network_readers(task, block, 5)
-        drawn += [reader.path.coefficients.flatten()[:15] for reader in readers]
+        drawn += [reader.paths[0].coefficients.flatten()[:15] for reader in readers]
         drawn.append(task.limit.bind(tuple(reader.path for reader in readers))(0.5, still).flatten())
         drawn.append(make_reference(task, block, still, readers).field(0.5, still).flatten())
     correlation = torch.corrcoef(torch.stack(drawn)[[0, 1, 4, 5]])

@@ -68,7 +68,7 @@ def test_res1_at_the_critical_exponent_is_euler_maruyama_bit_for_bit(width, dept
         h = h + network.recursion.residual(
             h, (Layer(increment, depth, 0.5, network.weights[0].entry_scale(width)),), network.exponent
         )
-        y = sde.euler_step(0.0, 1 / depth, y, increment.flatten(1))
+        y = y + sde.increment(0.0, 1 / depth, y, increment.flatten(1))
     assert torch.equal(h, y)
 
 

@@ -23,24 +23,58 @@ from deeplimit.version import __version__
 def log_bias(task: Task, norm: str) -> np.ndarray:
     """Return log of the factor by which the Euler reference, itself off on the same path, shrinks each error (theory 4.1).
 
-    The sup over all times is ruled by the limit's own modulus of continuity, which no reference shrinks.
+    The sup over all times is ruled by the limit's own modulus of continuity, which no reference shrinks. Where the network is
+    no Euler scheme, theory does not say; `_without_reference_error` measures it.
     """
     depths = np.array(task.grid.depths, dtype=float)
-    if not task.shares_increments or norm == "sup-continuous":
+    if not task.shares_increments or norm == "sup-continuous" or task.measures_reference:
         return np.zeros(len(depths))
     shrink: np.ndarray = 0.5 * np.log1p(-depths * task.grid.sum_of_squared_steps)
     return shrink
 
 
-def _estimates(task: Task, moments: Moments, columns: slice, norm: str) -> ErrorEstimates:
+def _reference_weight(task: Task) -> float:
+    """Return w with (squared error at no step size) = (1 + w)·(against the fine reference) - w·(against the coarse one).
+
+    Squared errors change linearly in Σ Δ_i² of the reference's grid, to first order and whatever the limit.
+    """
+    fine, coarse = task.grid.sum_of_squared_steps, task.grid.coarser.sum_of_squared_steps
+    return fine / (coarse - fine)
+
+
+def _without_reference_error(
+    log_errors: np.ndarray, covariance: np.ndarray, weight: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return log errors (m,) and their covariance with the reference's error taken out, from errors against both (2m,).
+
+    Both references read the same path, so that the difference is known far better than either.
+    """
+    m = len(log_errors) // 2
+    scale = log_errors.max()
+    fine, coarse = np.exp(2 * (log_errors[:m] - scale)), np.exp(2 * (log_errors[m:] - scale))
+    # Below a quarter the correction would be most of the result; the report then says that the reference is too coarse.
+    square = np.maximum((1 + weight) * fine - weight * coarse, fine / 4)
+    change = np.concatenate([np.diag((1 + weight) * fine / square), np.diag(-weight * coarse / square)], axis=1)
+    return 0.5 * np.log(square) + scale, change @ np.nan_to_num(covariance) @ change.T
+
+
+def _estimates(task: Task, moments: Moments, which: int, norm: str) -> ErrorEstimates:
+    """Return the errors over the layer grid (`which` = 0) or over the common times (1)."""
+    m = len(task.grid.depths)
+    columns = np.arange(which * m, (which + 1) * m)
+    log_errors, covariance = moments.log_errors(), moments.relative_covariance()
+    if task.measures_reference and norm != "sup-continuous":
+        both = np.concatenate([columns, columns + 2 * m])
+        corrected = _without_reference_error(log_errors[both], covariance[np.ix_(both, both)], _reference_weight(task))
+    else:
+        corrected = log_errors[columns], covariance[np.ix_(columns, columns)]
     return ErrorEstimates(
         np.array(task.grid.depths),
-        moments.log_errors()[columns],
-        moments.relative_covariance()[columns, columns],
+        *corrected,
         log_bias(task, norm),
         moments.count,
         float(moments.kurtosis()[columns].max()),
-        task.network.regime().correction,
+        task.network.regime().corrections,
     )
 
 
@@ -64,12 +98,12 @@ def assess(task: Task, coupled: Coupled, confidence: float, seconds: float) -> C
     regime = task.network.regime()
     own = not task.independent and _is_own_limit(task)
     predicted = regime.rate if own else None
-    layer = _estimates(task, moments, slice(0, m), task.norm)
-    common = _estimates(task, moments, slice(m, None), "sup")
-    corrected = bool(layer.log_bias.any())
+    layer = _estimates(task, moments, 0, task.norm)
+    common = _estimates(task, moments, 1, "sup")
+    corrected = bool(layer.log_bias.any()) or (task.measures_reference and task.norm != "sup-continuous")
     diverged = moments.diverged[:m]
     resolution = max(_rounding(task), coupled.reference_error)
-    errors = _errors(layer, diverged)[0]
+    errors = _errors(layer, diverged)
     obstacle = _obstacle(task, moments, common, errors, resolution)
     if obstacle is None:
         order = _order(task, layer, common, confidence)
@@ -83,8 +117,12 @@ def assess(task: Task, coupled: Coupled, confidence: float, seconds: float) -> C
             order = dataclasses.replace(order, verdict=Verdict(verdicts.CONVERGES, told))
     else:
         order = _Order(np.nan, (np.nan, np.nan), np.nan, Floor(np.nan, np.nan, np.nan, np.nan), obstacle, layer, common)
-    errors, raw, spread = _errors(order.layer, diverged)
-    common_errors, _, common_spread = _errors(order.common, diverged)
+    errors, spread = _errors(order.layer, diverged), _spread(order.layer, diverged)
+    common_errors, common_spread = _errors(order.common, diverged), _spread(order.common, diverged)
+    raw = np.where(diverged > 0, np.inf, np.exp(moments.log_errors()[:m]))
+    reference_error = coupled.reference_error
+    if task.measures_reference:
+        reference_error = float(np.exp(moments.log_errors()[-1]) * math.sqrt(_reference_weight(task)))
     slopes, slope_errors = _local_slopes(order.layer if task.norm == "sup-continuous" else order.common)
     lost = (diverged[1:] > 0) | (diverged[:-1] > 0)
     slopes, slope_errors = np.where(lost, np.nan, slopes), np.where(lost, np.nan, slope_errors)
@@ -138,8 +176,8 @@ def assess(task: Task, coupled: Coupled, confidence: float, seconds: float) -> C
         seed=task.seed,
         coupling=wording.coupling(task),
         inputs=wording.inputs(task),
-        reference=wording.reference(task, coupled.reference_error, corrected),
-        reference_error=coupled.reference_error,
+        reference=wording.reference(task, reference_error, corrected),
+        reference_error=reference_error,
         device=str(task.device),
         dtype=str(task.dtype).removeprefix("torch."),
         seconds=seconds,
@@ -155,14 +193,18 @@ def _is_own_limit(task: Task) -> bool:
         return False
 
 
-def _errors(estimates: ErrorEstimates, diverged: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return corrected errors, raw errors and standard errors; infinite where a path was lost, zero where nothing differs."""
+def _errors(estimates: ErrorEstimates, diverged: np.ndarray) -> np.ndarray:
+    """Return corrected errors; infinite where a path was lost, zero where nothing differs."""
     with np.errstate(over="ignore"):
-        raw = np.where(diverged > 0, np.inf, np.exp(estimates.log_errors))
-        corrected = raw * np.exp(-estimates.log_bias)
-        relative = np.sqrt(np.nan_to_num(np.diag(estimates.covariance)))
-        spread = np.where(np.isfinite(corrected), corrected, 1.0) * relative
-    return corrected, raw, np.where(diverged > 0, np.inf, spread)
+        return np.where(diverged > 0, np.inf, np.exp(estimates.log_errors - estimates.log_bias))
+
+
+def _spread(estimates: ErrorEstimates, diverged: np.ndarray) -> np.ndarray:
+    """Return the standard errors of `_errors`."""
+    corrected = _errors(estimates, diverged)
+    relative = np.sqrt(np.nan_to_num(np.diag(estimates.covariance)))
+    finite = np.isfinite(corrected)
+    return np.where(finite, np.where(finite, corrected, 0.0) * relative, np.inf)
 
 
 def _local_slopes(estimates: ErrorEstimates) -> tuple[np.ndarray, np.ndarray]:
@@ -231,7 +273,7 @@ def _obstacle(task: Task, moments: Moments, estimates: ErrorEstimates, errors: n
             f"the errors are within what rounding and the reference allow ({resolution:.1e}): to that precision the two agree, "
             "and no order can be seen; dtype='float64' or a smaller tolerance= would help",
         )
-    if bool((moments.mean == 0).any()):
+    if bool((moments.mean[: 2 * m] == 0).any()):
         return Verdict(cannot, "the error is exactly zero at some depths and not at others")
     if not enough_paths(paths, m):
         return Verdict(cannot, f"{paths} paths cannot estimate the covariance of {m} depths; use at least {2 * m + 4}")

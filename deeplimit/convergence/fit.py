@@ -1,8 +1,8 @@
 """The order of convergence and the floor, from errors that share their paths and have not yet reached their asymptotics.
 
 The model is log e_L = a − r log L + δ(L) + noise. The noise has the delta-method covariance of the per-path errors, depths
-correlated. δ is the correction that vanishes as L grows: a random sum of powers of (L_1/L)^s, where s = 1 (errors at fixed
-times expand in 1/L) but for the identity regime, where it is smaller. Its size τ is not known and is integrated over, so that
+correlated. δ is the correction that vanishes as L grows: a random sum of powers (L_1/L)^s, s = 1, 2, 3, 4 where errors expand in
+1/L, and smaller ones where the regime says so. Its size τ is not known and is integrated over, so that
 straight data give a narrow interval and bent data a wide one. A floor f makes it e_L² = c² L^{-2r} + f², with a share
 φ = f²/e² of the deepest squared error between 0 and 1.
 Every (τ, φ) is one generalised least-squares fit, weighted by its marginal likelihood.
@@ -17,8 +17,9 @@ import numpy as np
 from scipy import optimize, stats
 
 CORRECTION_POWERS = 4
+"""Powers up to so many times the smallest are terms of the correction, and in any case those up to 1."""
 CORRECTION_SCALE = 0.7
-"""Half-Cauchy scale of τ·L_1^s: at the coarsest depth the correction is expected to be of the size of L_1^-s."""
+"""Half-Cauchy scale of τ·L_1^s, s the smallest power: the correction is expected to be of size L_1^-s at the coarsest depth."""
 HEAVY_TAIL_FACTOR = 10.0
 """The covariance is multiplied by this times kurtosis/count, where that is more than 1."""
 SLOWER = 0.05
@@ -41,7 +42,7 @@ class ErrorEstimates:
         covariance: Of `log_errors` (m, m).
         log_bias: log of the factor by which the reference shrinks each error (m,); 0 where it does not.
         count: Number of paths.
-        correction: The power of 1/L by which the error's next term is smaller than its first.
+        corrections: Powers of 1/L by which further terms are smaller than the first, as in `Regime`.
         kurtosis: Largest kurtosis of the per-path errors to the power p.
     """
 
@@ -51,7 +52,19 @@ class ErrorEstimates:
     log_bias: np.ndarray
     count: int
     kurtosis: float = 3.0
-    correction: float = 1.0
+    corrections: tuple[float, ...] = (1.0,)
+
+    @property
+    def powers(self) -> tuple[float, ...]:
+        """The powers of 1/L in the correction: sums of `corrections`, each rounded to 1e-6."""
+        generators = [power for power in self.corrections if power > 1e-6]
+        most = max(CORRECTION_POWERS * min(generators), 1.0) + 1e-9
+        sums = {0.0}
+        while True:
+            more = {round(a + b, 6) for a in sums for b in generators if a + b <= most} - sums
+            if not more:
+                return tuple(sorted(sums - {0.0}))
+            sums |= more
 
     @property
     def degrees(self) -> float:
@@ -152,8 +165,8 @@ def _transform(estimates: ErrorEstimates, share: float) -> _Transformed | None:
     stretch = squares / rest
     z = 0.5 * np.log(rest) + estimates.log_errors[-1] - estimates.log_bias
     noise = estimates.noise + 1e-14 * np.eye(m)
-    ratio = (depths[0] / depths) ** estimates.correction
-    correction = sum(np.outer(ratio, ratio) ** power for power in range(1, CORRECTION_POWERS + 1)) / CORRECTION_POWERS
+    ratio = depths[0] / depths
+    correction = sum(np.outer(ratio, ratio) ** power for power in estimates.powers) / len(estimates.powers)
     covariances = (noise + (_SIZES**2)[:, None, None] * correction) * np.outer(stretch, stretch)
     determinants = np.linalg.slogdet(covariances)[1] - 2 * np.log(stretch).sum()
     return _Transformed(z, np.linalg.inv(covariances), determinants)
@@ -166,7 +179,7 @@ def _design(estimates: ErrorEstimates) -> np.ndarray:
 def _size_prior(estimates: ErrorEstimates) -> np.ndarray:
     edges = np.concatenate([[0.0, _SIZES[1] / 2], np.sqrt(_SIZES[1:-1] * _SIZES[2:]), [np.inf]])
     prior: np.ndarray = np.diff(
-        stats.halfcauchy.cdf(edges, scale=CORRECTION_SCALE / float(estimates.depths[0]) ** estimates.correction)
+        stats.halfcauchy.cdf(edges, scale=CORRECTION_SCALE / float(estimates.depths[0]) ** min(estimates.powers))
     )
     return prior
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from deeplimit.coupling import Task
-from deeplimit.limits import Identity, ODELimit, SDELimit
-from deeplimit.processes import IncrementProcess
+from deeplimit.limits import Identity, ItoCorrectedSDE, Limit, ODELimit, SDELimit
+from deeplimit.processes import FunctionProcess, IncrementProcess, Trend
 
 HEAVY = 100.0
 """Kurtosis from which a few paths dominate an average (Giles' warning for multilevel Monte Carlo)."""
@@ -17,9 +17,7 @@ HEAVY = 100.0
 def pairing_notes(task: Task, own: bool, convergence: str | None, corrected: bool) -> list[str]:
     """Return what a reader must know of how this network was paired with this limit."""
     notes = []
-    driven = all(isinstance(process, IncrementProcess) for process in task.network.weights)
-    gaussian = all(isinstance(process, IncrementProcess) and process.is_gaussian for process in task.network.weights)
-    if driven and not gaussian:
+    if any(isinstance(process, IncrementProcess) and not process.is_gaussian for process in task.network.weights):
         notes.append(
             "the weights are not Gaussian: the limit is in law, and strong convergence to it is not to be expected. What is "
             "measured is the distance to the same recursion on the reference's finer grid, whose summed draws make the coarse "
@@ -31,7 +29,7 @@ def pairing_notes(task: Task, own: bool, convergence: str | None, corrected: boo
         notes.append("the limit is driven by noise of its own on purpose: this is the control that must not converge.")
     elif isinstance(task.limit, SDELimit) and not task.shares_increments:
         notes.append("the network has no Brownian increments, so the limit is driven by noise of its own.")
-    elif isinstance(task.limit, ODELimit) and task.limit.functions and not task.shares_functions:
+    elif _functions(task.limit) and not task.shares_functions and not all(isinstance(f, Trend) for f in _functions(task.limit)):
         notes.append("the limit's random weights are not the network's, so they are drawn independently.")
     if not own and not task.independent:
         notes.append("no theorem pairs this network with this limit; the order is measured, not predicted.")
@@ -64,7 +62,10 @@ def inputs(task: Task) -> str:
 def coupling(task: Task) -> str:
     """Return what the network and the limit share."""
     if task.shares_increments:
-        return "pathwise: every depth and the limit read the same increments, all d² of each layer drawn"
+        return "pathwise: every depth and the limit read the same increments, all of each layer drawn"
+    if all(isinstance(function, Trend) for law in task.network.weights for function in law.functions):
+        if not any(law.motions(task.network.width) for law in task.network.weights):
+            return "none: the weights are functions of time; paths differ by their inputs"
     if task.shares_functions and isinstance(task.limit, ODELimit) and task.limit.functions:
         return "pathwise: every depth and the limit read the same functions of time"
     if isinstance(task.limit, ODELimit) and not task.limit.functions and not task.independent:
@@ -78,7 +79,19 @@ def reference(task: Task, error: float, corrected: bool) -> str:
         return "the initial state itself, exact"
     if isinstance(task.limit, ODELimit):
         return f"torchdiffeq dopri5, tolerance {task.tolerance:g}, own error about {error:.1e}"
+    if task.measures_reference:
+        taken = "and taken out" if corrected else "and not taken out"
+        return (
+            f"Euler-Maruyama on {task.grid.size} steps, own error about {error:.1e} (measured on {task.grid.coarser.size} steps) {taken}"
+        )
     return f"Euler-Maruyama on {task.grid.size} steps, own error {'' if corrected else 'not '}corrected for"
+
+
+def _functions(limit: Limit) -> tuple[FunctionProcess, ...]:
+    """Return the functions of time that a limit reads."""
+    if isinstance(limit, ItoCorrectedSDE):
+        return () if limit.trend is None else (limit.trend,)
+    return limit.functions if isinstance(limit, ODELimit) else ()
 
 
 def reservations(

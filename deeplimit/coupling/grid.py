@@ -21,14 +21,23 @@ class Chunk:
     start: float
     ends: np.ndarray  # (K, number of depths) bool
     common: np.ndarray  # (K,) bool: a layer of every depth ends there
+    coarse: np.ndarray  # (K,) bool: a step of the coarser reference ends there
 
 
 @dataclass(frozen=True)
 class Grid:
-    """The union of the grids of `depths` and, to refine it, of `extra` depths that nobody reads."""
+    """The union of the grids of `depths` and, to refine it, of `extra` depths that nobody reads.
+
+    A second, coarser reference lives on the union of the depths and half of each even extra depth.
+    """
 
     depths: tuple[int, ...]
     extra: tuple[int, ...] = ()
+
+    @cached_property
+    def coarser(self) -> Grid:
+        """The coarser reference's grid; every point of it is one of this grid."""
+        return Grid(self.depths, tuple(extra // 2 for extra in self.extra if extra % 2 == 0))
 
     @cached_property
     def _generating(self) -> tuple[int, ...]:
@@ -66,6 +75,7 @@ class Grid:
                 last_numerator / last_denominator,
                 np.stack([depth % denominator == 0 for depth in self.depths], axis=1),
                 self.common % denominator == 0,
+                np.any([depth % denominator == 0 for depth in self.coarser._generating], axis=0),
             )
             last_numerator, last_denominator = int(numerator[-1]), int(denominator[-1])
 

@@ -9,10 +9,11 @@ import torch
 from torch import Tensor
 
 from deeplimit.coupling.moments import Moments
-from deeplimit.coupling.readers import FunctionReader, IncrementReader, Reader, make_reader
-from deeplimit.coupling.references import AdaptiveODE, EulerMaruyama, Reference, solve
+from deeplimit.coupling.readers import HypothesisReader, Reader, make_reader
+from deeplimit.coupling.references import AdaptiveODE, EulerMaruyama, ItoEuler, Reference, solve
 from deeplimit.coupling.task import Task
-from deeplimit.limits import ODELimit, SDELimit
+from deeplimit.limits import ItoCorrectedSDE, ODELimit, SDELimit
+from deeplimit.processes import FunctionPath, FunctionProcess
 from deeplimit.randomness import Purpose, generator
 
 Tick = Callable[[float], None]
@@ -33,29 +34,34 @@ def network_readers(task: Task, block: int, paths: int) -> list[Reader]:
     ]
 
 
+def _functions_of_limit(
+    task: Task, functions: tuple[FunctionProcess, ...], block: int, readers: list[Reader], paths: int
+) -> tuple[FunctionPath, ...]:
+    """Return the paths that the limit reads: the network's own where they share them, else drawn afresh."""
+    if task.shares_functions:
+        return tuple(path for reader in readers for path in reader.paths)
+    streams = (generator(task.seed, Purpose.LIMIT_NOISE, block, 1 + index, task.device) for index in range(len(functions)))
+    return tuple(
+        process.sample(task.network.width, paths, stream, task.dtype, task.device)
+        for process, stream in zip(functions, streams, strict=True)
+    )
+
+
 def _limit_field(task: Task, block: int, readers: list[Reader], paths: int) -> Callable[..., Tensor]:
     assert isinstance(task.limit, ODELimit)
-    if task.shares_functions:
-        return task.limit.bind(tuple(reader.path for reader in readers if isinstance(reader, FunctionReader)))
-    own = tuple(
-        process.sample(
-            task.network.width,
-            paths,
-            generator(task.seed, Purpose.LIMIT_NOISE, block, index, task.device),
-            task.dtype,
-            task.device,
-        )
-        for index, process in enumerate(task.limit.functions)
-    )
-    return task.limit.bind(own)
+    return task.limit.bind(_functions_of_limit(task, task.limit.functions, block, readers, paths))
 
 
 def make_reference(task: Task, block: int, h0: Tensor, readers: list[Reader]) -> Reference:
     """Return the limit's solver for one block, reading the network's own path where they share one."""
     if isinstance(task.limit, SDELimit):
-        shared = [reader for reader in readers if isinstance(reader, IncrementReader)]
         own = None if task.shares_increments else generator(task.seed, Purpose.LIMIT_NOISE, block, 0, task.device)
-        return EulerMaruyama(task.limit, h0, shared, own)
+        twice = task.measures_reference
+        if not isinstance(task.limit, ItoCorrectedSDE):
+            return EulerMaruyama(task.limit, h0, readers, own, twice)
+        trends = () if task.limit.trend is None else _functions_of_limit(task, (task.limit.trend,), block, readers, len(h0))
+        same = [reader for reader in readers if isinstance(reader, HypothesisReader)] if task.shares_noise else []
+        return ItoEuler(task.limit, h0, readers, own, twice, same[0] if same else None, trends[0] if trends else None)
     return AdaptiveODE(_limit_field(task, block, readers, len(h0)), h0, task.tolerance)
 
 
@@ -69,7 +75,8 @@ def run_block(task: Task, block: int, tick: Tick | None = None) -> Moments:
     """Advance one block and return the moments of its per-path errors to the power p.
 
     Columns: for every depth the error in the task's norm, then for every depth the largest error at the times that all
-    depths share (theory.md 4.1: the maximum over more and more points creeps, the one over fixed points does not).
+    depths share (theory.md 4.1: the maximum over more and more points creeps, the one over fixed points does not). Where
+    the reference is solved twice, the same against the coarser solution, then the distance between the two.
     `tick` is called with the fraction of a block just done.
     """
     h0 = task.initial_states(block)
@@ -79,6 +86,7 @@ def run_block(task: Task, block: int, tick: Tick | None = None) -> Moments:
     deepest_first = range(len(states) - 1, -1, -1)
     zero = torch.zeros(len(h0), dtype=torch.float64, device=task.device)
     errors, common = [zero] * len(states), [zero] * len(states)
+    coarse_errors, coarse_common, apart = [zero] * len(states), [zero] * len(states), zero
     limit = h0
     for chunk in task.grid.chunks():
         for reader in readers:
@@ -89,6 +97,9 @@ def run_block(task: Task, block: int, tick: Tick | None = None) -> Moments:
             for reader in readers:
                 reader.step(index)
             limit = reference.step(index)
+            coarse = reference.coarse if chunk.coarse[index] else None
+            if coarse is not None:
+                apart = torch.maximum(apart, _distance(limit, coarse))
             for j in deepest_first:
                 if task.norm == "sup-continuous":
                     errors[j] = torch.maximum(errors[j], _distance(limit, states[j]))
@@ -100,9 +111,17 @@ def run_block(task: Task, block: int, tick: Tick | None = None) -> Moments:
                 errors[j] = distance if task.norm == "final" else torch.maximum(errors[j], distance)
                 if is_common:
                     common[j] = torch.maximum(common[j], distance)
+                if coarse is not None:
+                    distance = _distance(coarse, states[j])
+                    coarse_errors[j] = distance if task.norm == "final" else torch.maximum(coarse_errors[j], distance)
+                    if is_common:
+                        coarse_common[j] = torch.maximum(coarse_common[j], distance)
         if tick is not None:
             tick(len(ends) / task.grid.size)
-    values = torch.stack(errors + (errors if task.norm == "final" else common), dim=1)
+    columns = errors + (errors if task.norm == "final" else common)
+    if reference.coarse is not None:
+        columns += [*coarse_errors, *(coarse_errors if task.norm == "final" else coarse_common), apart]
+    values = torch.stack(columns, dim=1)
     lost = int((~torch.isfinite(limit).all(dim=1)).sum())
     return Moments.of(values.cpu().numpy(), task.p, lost)
 

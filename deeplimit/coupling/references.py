@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 
+import numpy as np
 import torch
 import torchdiffeq
 from torch import Tensor
 
 from deeplimit.coupling.grid import Chunk
-from deeplimit.coupling.readers import IncrementReader
-from deeplimit.limits import SDELimit
+from deeplimit.coupling.readers import HypothesisReader, Reader, Values
+from deeplimit.limits import ItoCorrectedSDE, SDELimit
 from deeplimit.limits.equations import VectorField
+from deeplimit.processes import FunctionPath, ItoStep
 
 
 class Reference(ABC):
-    """The limit's state along the grid."""
+    """The limit's state along the grid; `coarse` is that of a coarser solution where the reference is solved twice."""
+
+    coarse: Tensor | None = None
 
     def begin(self, chunk: Chunk) -> None:
         """Prepare for the steps of `chunk`."""
@@ -27,11 +32,19 @@ class Reference(ABC):
 
 
 class EulerMaruyama(Reference):
-    """An SDE by Euler-Maruyama on the union grid, on increments that the network's readers hold, or on its own."""
+    """An SDE by Euler-Maruyama on the union grid, on increments that the network's readers hold, or on its own.
 
-    def __init__(self, limit: SDELimit, state: Tensor, readers: list[IncrementReader], own: torch.Generator | None) -> None:
+    With `twice`, a second solution of the same equation on the same path moves on the grid's coarser half only: over a coarse
+    step it keeps its state and adds up what the fine steps say. How far the two lie apart measures the reference's own error.
+    """
+
+    def __init__(
+        self, limit: SDELimit, state: Tensor, readers: list[Reader], own: torch.Generator | None, twice: bool
+    ) -> None:
         self.limit = limit
         self.state = state
+        self.coarse = state if twice else None
+        self.pending: Tensor | None = None
         self.readers = readers
         self.own = own
         size = limit.noise_size(state[:1])
@@ -43,16 +56,71 @@ class EulerMaruyama(Reference):
 
     def _noise(self, step: float) -> Tensor:
         if self.own is None:
-            flat = [reader.increment.flatten(1) for reader in self.readers]
+            flat = [reader.brownian for reader in self.readers if reader.brownian is not None]
             return flat[0] if len(flat) == 1 else torch.cat(flat, dim=1)
         noise = torch.empty(len(self.state), self.size, dtype=self.state.dtype, device=self.state.device)
         return noise.normal_(0.0, math.sqrt(step), generator=self.own)
 
+    def _increment(self, time: float, step: float) -> Callable[[Tensor], Tensor]:
+        """Return the current step's increment as a function of the state."""
+        noise = self._noise(step)
+        return lambda h: self.limit.increment(time, step, h, noise)
+
     def step(self, index: int) -> Tensor:
-        step = float(self.chunk.steps[index])
         time = self.start if index == 0 else float(self.chunk.times[index - 1])
-        self.state = self.limit.euler_step(time, step, self.state, self._noise(step))
+        increment = self._increment(time, float(self.chunk.steps[index]))
+        self.state = self.state + increment(self.state)
+        if self.coarse is not None:
+            change = increment(self.coarse)
+            self.pending = change if self.pending is None else self.pending + change
+            if self.chunk.coarse[index]:
+                self.coarse, self.pending = self.coarse + self.pending, None
         return self.state
+
+
+class ItoEuler(EulerMaruyama):
+    """The diffusive limit of Theorem 4.4 by Euler-Maruyama, on weights that its network drew, or that it draws itself.
+
+    It reads W and its covariance as drawn, random volatility included, which a state-space equation in H alone cannot.
+    """
+
+    limit: ItoCorrectedSDE
+
+    def __init__(
+        self,
+        limit: ItoCorrectedSDE,
+        state: Tensor,
+        readers: list[Reader],
+        own: torch.Generator | None,
+        twice: bool,
+        same: HypothesisReader | None,
+        trend: FunctionPath | None,
+    ) -> None:
+        super().__init__(limit, state, readers, own, twice)
+        self.same = same
+        generator = own if own is not None else torch.Generator(device=state.device)
+        self.path = limit.noise.start(limit.width, len(state), generator, state.dtype) if same is None else None
+        self.values = None if trend is None else Values(trend, limit.width, len(state), state.device)
+        self.scale = 1.0 if limit.trend is None else limit.trend.entry_scale(limit.width)
+
+    def begin(self, chunk: Chunk) -> None:
+        super().begin(chunk)
+        self.at = 0
+        if self.values is not None:
+            self.values.begin(np.concatenate([[chunk.start], chunk.times[:-1]]))
+
+    def _increment(self, time: float, step: float) -> Callable[[Tensor], Tensor]:
+        trend = None
+        if self.values is not None:
+            matrix, bias = self.values.at(self.at)
+            trend = (matrix * self.scale, bias)
+        self.at += 1
+        if self.path is not None:
+            along: ItoStep | None = self.path.move(time, step, self._noise(step))
+        else:
+            along = None if self.same is None else self.same.along
+        assert along is not None  # a reader with noise has moved before the reference does
+        return lambda h: self.limit.increment_along(along, trend, h)
 
 
 class AdaptiveODE(Reference):

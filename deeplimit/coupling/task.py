@@ -8,9 +8,19 @@ import torch
 from torch import Tensor
 
 from deeplimit.coupling.grid import Grid
-from deeplimit.limits import Independent, Limit, NeuralODE, NeuralSDE, ODELimit, SDELimit, read_limit
+from deeplimit.limits import (
+    Independent,
+    ItoCorrectedSDE,
+    Limit,
+    LinearODE,
+    NeuralODE,
+    NeuralSDE,
+    ODELimit,
+    SDELimit,
+    read_limit,
+)
 from deeplimit.networks import ResidualNetwork
-from deeplimit.processes import FunctionProcess, IncrementProcess
+from deeplimit.processes import TrendAndNoise
 from deeplimit.randomness import Purpose, generator
 
 NORMS = ("sup", "sup-continuous", "final")
@@ -48,13 +58,26 @@ class Task:
     @property
     def shares_increments(self) -> bool:
         """Whether the limit is an SDE driven by the network's own increments."""
-        driven = all(isinstance(process, IncrementProcess) for process in self.network.weights)
-        return isinstance(self.limit, SDELimit) and driven and not self.independent
+        return isinstance(self.limit, SDELimit) and _motions(self.network) is not None and not self.independent
+
+    @property
+    def shares_noise(self) -> bool:
+        """Whether the limit reads the very Itô process that the network's layers are made of."""
+        own = [law.noise for law in self.network.weights if isinstance(law, TrendAndNoise)]
+        return self.shares_increments and isinstance(self.limit, ItoCorrectedSDE) and own == [self.limit.noise]
+
+    @property
+    def measures_reference(self) -> bool:
+        """Whether the reference is solved twice, since no theory says how its error enters: the network is no Euler scheme."""
+        return self.shares_increments and not self.network.recursion.is_euler
 
     @property
     def shares_functions(self) -> bool:
-        """Whether the limit is an ODE that reads the network's own sampled functions."""
-        return isinstance(self.limit, ODELimit) and self.limit.functions == self.network.weights and not self.independent
+        """Whether the limit reads the network's own sampled functions."""
+        own = tuple(function for law in self.network.weights for function in law.functions)
+        if isinstance(self.limit, ItoCorrectedSDE):
+            return (self.limit.trend,) == own and not self.independent
+        return isinstance(self.limit, ODELimit) and self.limit.functions == own and not self.independent
 
     def initial_states(self, block: int) -> Tensor:
         """Return h_0 of one block, (P, d)."""
@@ -95,8 +118,8 @@ def make_task(
     probe = torch.zeros(2, network.width) if h0 is None else h0[:2]
     if not bool(torch.isfinite(probe.to(dtype)).all()) or (h0 is not None and not bool(torch.isfinite(h0.to(dtype)).all())):
         raise ValueError(f"x holds numbers too large for {str(dtype).removeprefix('torch.')}; scale x, or pass dtype='float64'.")
-    drives = len(network.weights) * network.width**2
-    driven = drives if all(isinstance(process, IncrementProcess) for process in network.weights) and not independent else None
+    drives = _motions(network)
+    driven = drives if not independent else None
     equation = read_limit(given, probe.to(device, dtype), driven)
     if isinstance(equation, ODELimit) and independent and not equation.functions:
         raise ValueError(f"Independent needs a limit with noise of its own to redraw; {equation.equation} has none.")
@@ -106,7 +129,9 @@ def make_task(
         raise ValueError(f"tolerance= is for an ODE limit, but {equation.equation} is an SDE; use reference= instead.")
     extra: tuple[int, ...] = ()
     if isinstance(equation, SDELimit) or norm == "sup-continuous":
-        extra = (reference if reference is not None else (4 if norm == "sup-continuous" else 2) * depths[-1],)
+        # Where the reference's error is measured, not known, it must be small enough for that to be linear.
+        finer = 4 if norm == "sup-continuous" or (drives is not None and not network.recursion.is_euler) else 2
+        extra = (reference if reference is not None else finer * depths[-1],)
     task = Task(
         network=network,
         limit=equation,
@@ -128,11 +153,10 @@ def make_task(
         size = equation.noise_size(probe.to(device, dtype))
         if size is not None and size != drives:
             raise ValueError(
-                f"limit has {size} Brownian motions, but the network is driven by {drives} ({len(network.weights)} matrix of "
-                f"{network.width} x {network.width}, row by row), so they cannot share their noise; make g return "
-                f"(paths, {network.width}, {drives})."
+                f"limit has {size} Brownian motions, but the network is driven by {drives} ({_motions_in_words(network)}), so they "
+                f"cannot share their noise; make g return (paths, {network.width}, {drives})."
             )
-    if isinstance(equation, (NeuralSDE, NeuralODE)) and equation.width != network.width:
+    if isinstance(equation, (NeuralSDE, NeuralODE, LinearODE, ItoCorrectedSDE)) and equation.width != network.width:
         raise ValueError(f"limit has width {equation.width}, but the network has width {network.width}; make them the same.")
     return task
 
@@ -146,19 +170,36 @@ def initial_layer(x: Tensor, width: int, seed: int) -> Tensor:
     return (x.to("cpu", torch.float64) @ matrix.T).to(x.dtype)
 
 
+def _motions(network: ResidualNetwork) -> int | None:
+    """Return how many Brownian motions drive the network; None where a weight has none, so that no SDE can share its noise."""
+    each = [process.motions(network.width) for process in network.weights]
+    return sum(each) if all(each) else None
+
+
+def _motions_in_words(network: ResidualNetwork) -> str:
+    width = network.width
+    for law in network.weights:
+        if isinstance(law, TrendAndNoise) and law.noise is not None:
+            parts = [f"W^A's {width} x {width}, row by row"] if law.noise.A is not None else []
+            parts += [f"W^b's {width}"] if law.noise.b is not None else []
+            parts += [f"the auxiliary diffusion's {law.noise.auxiliary.size}"] if law.noise.auxiliary is not None else []
+            return ", then ".join(parts)
+    return f"{len(network.weights)} matrix of {width} x {width}, row by row"
+
+
 def _natural_dtype(network: ResidualNetwork, limit: object) -> torch.dtype:
     """Return the dtype of a module's parameters; else float64 for functions of time, whose errors fall fast; else float32."""
     if isinstance(limit, torch.nn.Module):
         for parameter in limit.parameters():
             if parameter.dtype in (torch.float32, torch.float64):
                 return parameter.dtype
-    smooth = all(isinstance(process, FunctionProcess) for process in network.weights)
+    smooth = any(process.functions for process in network.weights) and network.regime().name != "sde"
     return torch.float64 if smooth else torch.float32
 
 
 def _block_size(network: ResidualNetwork, limit: Limit, device: torch.device) -> int:
     """Return how many paths fit in cache at once; it depends on the specification alone, never on workers or paths."""
-    functions = [law for law in network.weights if isinstance(law, FunctionProcess)]
+    functions = [function for law in network.weights for function in law.functions]
     if isinstance(limit, ODELimit):
         functions += [law for law in limit.functions if law not in functions]
     held = [law.numbers_per_path(network.width) for law in functions]

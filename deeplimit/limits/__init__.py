@@ -5,13 +5,17 @@ functions `f(t, h)`; a user's own objects of either kind are read by `adapters`.
 """
 
 from deeplimit.limits.adapters import UserODE, UserSDE, read_limit
+from deeplimit.limits.cohen import ItoCorrectedSDE, LinearODE
 from deeplimit.limits.equations import Identity, Independent, Limit, NeuralODE, NeuralSDE, ODELimit, SDELimit
-from deeplimit.limits.theorems import Regime, classify, limit_of
+from deeplimit.limits.regime import Regime
+from deeplimit.limits.theorems import classify, limit_of
 
 __all__ = [
     "Identity",
     "Independent",
+    "ItoCorrectedSDE",
     "Limit",
+    "LinearODE",
     "NeuralODE",
     "NeuralSDE",
     "ODELimit",

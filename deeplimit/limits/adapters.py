@@ -41,7 +41,7 @@ class UserSDE(SDELimit):
             return int(self._drift_and_diffusion(torch.zeros((), dtype=h.dtype, device=h.device), h)[1].shape[-1])
         return None
 
-    def euler_step(self, time: float, step: float, h: Tensor, noise: Tensor) -> Tensor:
+    def increment(self, time: float, step: float, h: Tensor, noise: Tensor) -> Tensor:
         at = torch.as_tensor(time, dtype=h.dtype, device=h.device)
         if hasattr(self.sde, "f_and_g_prod"):
             drift, product = self.sde.f_and_g_prod(at, h, noise)
@@ -53,7 +53,7 @@ class UserSDE(SDELimit):
                 product = diffusion * noise
             else:
                 product = torch.bmm(diffusion, noise.unsqueeze(-1)).squeeze(-1)
-        result: Tensor = h + drift * step + product
+        result: Tensor = drift * step + product
         return result
 
 

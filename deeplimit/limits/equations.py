@@ -35,8 +35,8 @@ class SDELimit(Limit):
         """Return the number of Brownian motions, or None where any number will do (only a product is known)."""
 
     @abstractmethod
-    def euler_step(self, time: float, step: float, h: Tensor, noise: Tensor) -> Tensor:
-        """Return the state (P, d) one step later, for increments `noise` (P, number of Brownian motions)."""
+    def increment(self, time: float, step: float, h: Tensor, noise: Tensor) -> Tensor:
+        """Return what one step adds to the state h (P, d), for increments `noise` (P, number of Brownian motions)."""
 
 
 class ODELimit(Limit):
@@ -96,8 +96,8 @@ class NeuralSDE(SDELimit):
     def noise_size(self, h: Tensor) -> int | None:
         return self.width**2
 
-    def euler_step(self, time: float, step: float, h: Tensor, noise: Tensor) -> Tensor:
-        return h + self.g_prod(time, h, noise)
+    def increment(self, time: float, step: float, h: Tensor, noise: Tensor) -> Tensor:
+        return self.g_prod(time, h, noise)
 
 
 @dataclass(frozen=True)
@@ -138,13 +138,14 @@ class NeuralODE(ODELimit):
 
     def __call__(self, t: Any, h: Tensor) -> Tensor:
         """Return dH/dt (P, d) at time `t` and state `h` (P, d), for the draw of `seed`."""
-        return self.bind(_draw_one(self.weights, self.width, self.seed, h.dtype, h.device))(t, h)
+        return self.bind(draw_one(self.weights, self.width, self.seed, h.dtype, h.device))(t, h)
 
 
 @lru_cache(maxsize=8)
-def _draw_one(
+def draw_one(
     weights: tuple[FunctionProcess, ...], width: int, seed: int, dtype: torch.dtype, device: torch.device
 ) -> tuple[FunctionPath, ...]:
+    """Return the one draw of each function that a limit reads when it is called by itself."""
     return tuple(
         process.sample(width, 1, generator(seed, Purpose.NETWORK_WEIGHTS, 0, index, device), dtype, device)
         for index, process in enumerate(weights)

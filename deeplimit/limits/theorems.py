@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from deeplimit.limits.equations import Identity, Limit, NeuralODE, NeuralSDE
-from deeplimit.processes import FunctionProcess, IncrementProcess, Process, SmoothGaussian
+from deeplimit.limits.plane import classify_plane, limit_of_plane
+from deeplimit.limits.regime import Regime
+from deeplimit.processes import FunctionProcess, IncrementProcess, Process, SmoothGaussian, TrendAndNoise
 from deeplimit.recursions import Inner, Recursion, Res1
 from deeplimit.validation import NoTheoremError
 
@@ -15,40 +15,10 @@ PAIRED = (
 )
 
 
-@dataclass(frozen=True)
-class Regime:
-    """What becomes of a network as its depth grows.
-
-    Attributes:
-        name: "sde", "ode", "identity", "explosion", or "no theorem".
-        theorem: The statement that says so, or None.
-        rate: The order r in e_L ~ L**-r on the layer grid, or None where there is no pathwise limit.
-        convergence: "pathwise" (on the same noise), "in law", or None.
-        explanation: Sentences for a person: why, what was assumed, what was not checked.
-        closest: The nearest setting that has a pathwise limit; empty where this one has.
-        correction: The error's next term is smaller than the first by a factor of order L**-correction.
-    """
-
-    name: str
-    theorem: str | None
-    rate: float | None
-    convergence: str | None
-    explanation: str
-    closest: str = ""
-    correction: float = 1.0
-
-    def __str__(self) -> str:
-        lines = [f"{self.name}: {self.explanation}"]
-        if self.theorem is not None:
-            rate = "" if self.rate is None else f"; order {self.rate:g} in 1/L"
-            lines.append(f"  by {self.theorem}{rate}")
-        if self.closest:
-            lines.append(f"  closest: {self.closest}")
-        return "\n".join(lines)
-
-
 def classify(recursion: Recursion, weights: tuple[Process, ...], exponent: float) -> Regime:
     """Return the regime of a network with this recursion, these laws and this residual exponent."""
+    if isinstance(weights[0], TrendAndNoise):
+        return classify_plane(recursion, weights[0], exponent)
     if all(isinstance(process, IncrementProcess) for process in weights):
         gaussian = all(isinstance(process, IncrementProcess) and process.is_gaussian for process in weights)
         return _inner_independent(exponent) if isinstance(recursion, Inner) else _independent(recursion, gaussian, exponent)
@@ -66,6 +36,8 @@ def classify(recursion: Recursion, weights: tuple[Process, ...], exponent: float
 
 def limit_of(recursion: Recursion, weights: tuple[Process, ...], exponent: float, width: int) -> Limit:
     """Return the limit equation; raise NoTheoremError where there is none to pair with on the same noise."""
+    if isinstance(weights[0], TrendAndNoise):
+        return limit_of_plane(recursion, weights[0], exponent, width)
     regime = classify(recursion, weights, exponent)
     if regime.name == "identity":
         return Identity()
@@ -91,7 +63,7 @@ def _independent(recursion: Recursion, gaussian: bool, exponent: float) -> Regim
             "independent layers with an exponent above 1/2 add up to nothing: the network tends to the identity. Corollary "
             "5 bounds the norm under its assumption (A2), ½‖h‖² ≤ E‖g(h)‖² ≤ ‖h‖² (not checked); the order exponent - 1/2 is "
             "that of the martingale's standard deviation, for any Lipschitz activation.",
-            correction=min(1.0, 2 * exponent - 1.0),
+            corrections=(2 * exponent - 1.0, 1.0),
         )
     if exponent < 0.5:
         return Regime(
@@ -139,10 +111,10 @@ def _inner_independent(exponent: float) -> Regime:
         None,
         None,
         None,
-        f"independent layers inside the activation (exponent {exponent:g}) are outside Propositions 11 and 12: the "
-        "activation bends each increment, and a second-order drift ½σ''(0)Q appears (Theorem 4.4 of Cohen et al. 2021, not "
-        "in this version).",
-        "inner with SmoothGaussian or Trend weights and exponent=1 (Proposition 12), or res1 (Proposition 11).",
+        f"independent layers of size 1 inside the activation (exponent {exponent:g}) are outside Propositions 11 and 12; layers "
+        "that are increments, of size L^-1/2, are what Theorem 4.4 of Cohen et al. (2021) is about.",
+        "inner(..., noise=Ito(A=1/d), alpha=0) (Theorem 4.4), SmoothGaussian or Trend weights with exponent=1 (Proposition 12), or "
+        "res1 (Proposition 11).",
     )
 
 
@@ -154,7 +126,7 @@ def _smooth(recursion: Recursion, weights: tuple[Process, ...], exponent: float)
             exponent - 1.0,
             "pathwise",
             "weights that are functions of time with an exponent above 1: the network tends to the identity.",
-            correction=min(1.0, exponent - 1.0),
+            corrections=(exponent - 1.0, 1.0),
         )
     if exponent < 1.0:
         random = all(isinstance(process, SmoothGaussian) for process in weights)
@@ -169,12 +141,15 @@ def _smooth(recursion: Recursion, weights: tuple[Process, ...], exponent: float)
             "may explode, saturate or contract.",
             "the same network with exponent=1, which has a limit.",
         )
+    smoothness = min(function.smoothness for process in weights for function in process.functions)
+    rough = smoothness < 1.0
     return Regime(
         "ode",
-        f"Proposition 12 {MARION}",
-        1.0,
+        None if rough else f"Proposition 12 {MARION}",
+        smoothness,
         "pathwise",
-        "weights that are Lipschitz functions of time at the critical exponent 1: the network is an Euler scheme of a neural "
+        ("weights that are only Hölder functions of time, which Proposition 12 does not cover" if rough else "weights that are "
+        "Lipschitz functions of time") + " at the critical exponent 1: the network is an Euler scheme of a neural "
         "ODE. " + _lipschitz(recursion),
     )
 

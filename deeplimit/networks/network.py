@@ -10,7 +10,7 @@ from torch import Tensor
 from deeplimit import activations, validation
 from deeplimit.activations import Activation
 from deeplimit.limits import Limit, Regime, classify, limit_of
-from deeplimit.processes import Brownian, FunctionProcess, Process, Trend
+from deeplimit.processes import Brownian, FunctionProcess, Ito, Process, Trend, TrendAndNoise
 from deeplimit.recursions import Inner, Recursion, Res1, Res2, Res3
 
 ActivationLike = str | Callable[[Tensor], Tensor] | Activation
@@ -50,9 +50,14 @@ class ResidualNetwork:
 
     def __str__(self) -> str:
         laws = list(dict.fromkeys(process.describe() for process in self.weights))
+        (first, *_) = self.weights
+        formula, exponents = self.recursion.formula, f"β = {self.exponent:g}"
+        if isinstance(first, TrendAndNoise):  # [C] calls α the exponent that [M] calls β
+            formula = formula.replace("L^-β", "L^-α").replace("W h", "A h")
+            exponents = f"α = {self.exponent:g}, β = {first.exponent:g}"
         return (
-            f"{self.recursion.name}: {self.recursion.formula}, σ = {self.recursion.activation.name}, d = {self.width}, "
-            f"β = {self.exponent:g}, {', '.join(laws)}"
+            f"{self.recursion.name}: {formula}, σ = {self.recursion.activation.name}, d = {self.width}, {exponents}, "
+            f"{', '.join(laws)}"
         )
 
 
@@ -141,15 +146,67 @@ def res3(width: int, *, weights: WeightsLike | None = None, exponent: float | No
 
 
 def inner(
-    width: int, activation: ActivationLike = "tanh", *, weights: Process | None = None, exponent: float | None = None
+    width: int,
+    activation: ActivationLike = "tanh",
+    *,
+    trend: FunctionProcess | None = None,
+    noise: Ito | None = None,
+    alpha: float | None = None,
+    beta: float | None = None,
+    weights: Process | None = None,
+    exponent: float | None = None,
 ) -> ResidualNetwork:
-    """Make the network h_{k+1} = h_k + L^-exponent σ(W_{k+1} h_k + b_{k+1}) ([M] Remark 2; [C] (1)).
+    """Make the fully connected network h_{k+1} = h_k + L^-α σ(A_k h_k + b_k) ([C] (10); [M] Remark 2).
 
-    Arguments and errors as for `res1`; W is (d, d) a layer, and only `Trend` weights bring biases b, (d,) a layer.
+    With `trend` or `noise`, the weights are those of Hypothesis 1 (no noise) or 2 of [C]:
+    A_k = L^-β Ā(k/L) + W^A_{(k+1)/L} - W^A_{k/L}, and b_k likewise, k = 0 … L - 1. With `weights` instead, they are what one
+    process says, A_k = W(( k + 1)/L), multiplied by L^-exponent outside σ ([M]; arguments as for `res1`).
+
+    Args:
+        width: d, at least 1.
+        activation: A name (`deeplimit.activations.NAMES`) or a callable on tensors (P, d), applied entry by entry. Theorems 4.3
+            and 4.4 need Assumption 4.2: σ(0) = 0, σ'(0) ≠ 0, smooth; `limit()` refuses others by name.
+        trend: Ā and b̄ as functions of time: `Trend(A, b)`, or a random function such as `SmoothGaussian()`.
+        noise: The Itô processes W^A and W^b: `Ito(A=..., b=...)`.
+        alpha, beta: α ≥ 0 scales the branch, β ≥ 0 the trend; 0 and 1 if left out, the diffusive case.
+        weights, exponent: The other kind of weights; not together with those above.
+
+    Raises:
+        TypeError: For a wrong kind of argument.
+        ValueError: For a wrong value, weights of another shape, or both kinds of weights at once.
 
     Example:
-        >>> import deeplimit as dl
+        >>> import torch, deeplimit as dl
+        >>> turn = dl.Trend(lambda t: torch.tensor([[0.0, 1.0], [-1.0, 0.0]]))
+        >>> dl.inner(2, "tanh", trend=turn, alpha=0.5, beta=0.5).limit().equation
+        'dH = (Ā_t H + b̄_t) dt, d = 2'
+        >>> print(dl.inner(2, "scaled_silu", noise=dl.Ito(A=0.1, b=0.2)).limit().equation)
+        dH = dW^A H + dW^b + 0.5 Q(t, H) dt, d = 2
         >>> dl.inner(width=4, activation="sin", weights=dl.SmoothGaussian()).regime().rate
         1.0
     """
-    return _make(Inner, width, activation, weights, exponent)
+    if trend is None and noise is None:
+        for name, value in (("alpha", alpha), ("beta", beta)):
+            if value is not None:
+                raise ValueError(f"{name} is the exponent of weights given by trend= or noise=; with weights=, use exponent=.")
+        return _make(Inner, width, activation, weights, exponent)
+    for name, given in (("weights", weights), ("exponent", exponent)):
+        if given is not None:
+            raise ValueError(f"{name}= is the other way to give weights; leave it out with trend= or noise= (alpha=, beta=).")
+    if trend is not None and not isinstance(trend, FunctionProcess):
+        raise TypeError(f"trend must be a function of time, such as Trend(A, b); got {_named(trend)}.")
+    if noise is not None and not isinstance(noise, Ito):
+        raise TypeError(f"noise must be Itô processes, such as Ito(A=0.05, b=0.25); got {_named(noise)}.")
+    hint = "Cohen et al. (2021) ask for exponents of at least 0."
+    outside = validation.real(0.0 if alpha is None else alpha, "alpha", minimum=0.0, maximum=100.0, hint=hint)
+    inside = validation.real(1.0 if beta is None else beta, "beta", minimum=0.0, maximum=100.0, hint=hint)
+    checked_width = validation.integer(width, "width", minimum=1, hint="It is the number of hidden units d.")
+    law = TrendAndNoise(trend, noise, inside)
+    law.check(checked_width)
+    return ResidualNetwork(Inner(activations.resolve(activation, lipschitz=False)), checked_width, (law,), outside)
+
+
+def _named(value: object) -> str:
+    if isinstance(value, type):
+        return f"the class {value.__name__}, not an object: {value.__name__}(...)"
+    return f"{value!r} of type {type(value).__name__}"

@@ -1,22 +1,36 @@
 """Weight processes on [0, 1]: what a layer's weights are before any network reads them.
 
-Two kinds, told apart by type. An `IncrementProcess` is read through what happens between two times (Brownian motion,
+Three kinds, told apart by type. An `IncrementProcess` is read through what happens between two times (Brownian motion,
 i.i.d. sums): a coarse layer is exactly the sum of the fine ones. A `FunctionProcess` is read through its value at a time
-(smooth Gaussian process, deterministic trend): one draw is the same function at every depth.
+(smooth Gaussian process, deterministic trend): one draw is the same function at every depth. `TrendAndNoise` is both: a
+function that shrinks with the depth, plus the increments of an Itô process (`Ito`) of any covariance.
 """
 
+from deeplimit.processes.auxiliary import AuxiliaryDiffusion
 from deeplimit.processes.base import FunctionPath, FunctionProcess, IncrementProcess, Process
+from deeplimit.processes.covariance import Kronecker
+from deeplimit.processes.hypothesis import TrendAndNoise
 from deeplimit.processes.increments import IID, Brownian
+from deeplimit.processes.ito import Ito, ItoPath, ItoStep, QuadraticVariation
 from deeplimit.processes.smooth import SmoothGaussian
 from deeplimit.processes.trend import Trend
+from deeplimit.processes.volatility import stochastic_volatility
 
 __all__ = [
     "IID",
+    "AuxiliaryDiffusion",
     "Brownian",
     "FunctionPath",
     "FunctionProcess",
     "IncrementProcess",
+    "Ito",
+    "ItoPath",
+    "ItoStep",
+    "Kronecker",
     "Process",
+    "QuadraticVariation",
     "SmoothGaussian",
     "Trend",
+    "TrendAndNoise",
+    "stochastic_volatility",
 ]

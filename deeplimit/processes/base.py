@@ -25,6 +25,15 @@ class Process(ABC):
         """Return the factor that turns unit variance per entry into the variance 1/d of [M] (A1)."""
         return 1.0 / math.sqrt(width)
 
+    @property
+    def functions(self) -> tuple[FunctionProcess, ...]:
+        """The functions of time that a layer reads; empty where there are none."""
+        return ()
+
+    def motions(self, width: int) -> int:
+        """Return the number of Brownian motions that drive a layer; 0 where none does."""
+        return 0
+
     def check(self, width: int) -> None:
         """Raise where this process cannot be drawn at this width; called once, when the network is made."""
 
@@ -38,6 +47,9 @@ class IncrementProcess(Process):
     """A process with independent increments, one unit of variance per entry and unit of time."""
 
     layer_exponent: ClassVar[float] = 0.5
+
+    def motions(self, width: int) -> int:
+        return width**2
 
     @property
     @abstractmethod
@@ -66,6 +78,15 @@ class FunctionProcess(Process):
     """A process with paths that are Lipschitz functions of time ([M] (A5))."""
 
     layer_exponent: ClassVar[float] = 0.0
+
+    @property
+    def functions(self) -> tuple[FunctionProcess, ...]:
+        return (self,)
+
+    @property
+    def smoothness(self) -> float:
+        """The Hölder exponent of the paths in time, at most 1 (Lipschitz); it bounds the order of any limit."""
+        return 1.0
 
     @abstractmethod
     def sample(

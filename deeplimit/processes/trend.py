@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from deeplimit import validation
 from deeplimit.processes.base import FunctionPath, FunctionProcess
 
 TimeFunction = Callable[[float], Tensor]
@@ -37,11 +38,13 @@ class TrendPath(FunctionPath):
 class Trend(FunctionProcess):
     """Deterministic weights A(t) (d, d) and, for the inner recursion, biases b(t) (d,), for t in [0, 1].
 
-    The functions take a float and return a tensor; layer k + 1 of depth L reads them at (k + 1)/L, and no 1/√d is
-    applied. They should be Lipschitz in t ([M] (A5)); that is NOT checked. Only values at 0, 1/2 and 1 are checked for
-    shape and finiteness, when the network is made.
+    The functions take a float and return a tensor, and no 1/√d is applied. As `weights=`, layer k + 1 of depth L reads them at
+    (k + 1)/L ([M] (A5)); as `trend=` of `inner`, layer k at k/L ([C] (10)). `holder` is the Hölder exponent of the functions in
+    t, above 0 and at most 1: 1 for Lipschitz ones (the default), 1/2 for paths as rough as Brownian motion. It enters the order
+    that is predicted, as the worst case; that the functions are that smooth is NOT checked. Only values at 0, 1/2 and 1 are
+    checked for shape and finiteness, when the network is made.
 
-    Raises TypeError if A or b is not callable or returns no tensor.
+    Raises TypeError if A or b is not callable or returns no tensor, ValueError for a holder outside (0, 1].
 
     Example:
         >>> import torch, deeplimit as dl
@@ -52,11 +55,17 @@ class Trend(FunctionProcess):
 
     A: TimeFunction
     b: TimeFunction | None = None
+    holder: float = 1.0
 
     def __post_init__(self) -> None:
+        validation.real(self.holder, "holder", above=0.0, maximum=1.0, hint="it is the Hölder exponent of A and b in time.")
         for name, value in (("A", self.A), ("b", self.b)):
             if not callable(value) and not (name == "b" and value is None):
                 raise TypeError(f"{name} must be a function of time, such as lambda t: tensor; got {type(value).__name__}.")
+
+    @property
+    def smoothness(self) -> float:
+        return float(self.holder)
 
     def entry_scale(self, width: int) -> float:
         return 1.0

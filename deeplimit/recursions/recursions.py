@@ -13,11 +13,18 @@ from torch import Tensor
 from deeplimit.activations import Activation
 
 
+def matvec(matrix: Tensor, vector: Tensor) -> Tensor:
+    """Return a matrix, (1, d, d) for all paths or (P, d, d), times `vector` (P, d)."""
+    if matrix.shape[0] == 1:
+        return vector @ matrix[0].T
+    return torch.bmm(matrix, vector.unsqueeze(-1)).squeeze(-1)
+
+
 @dataclass(frozen=True)
 class Layer:
     """One weight matrix of one layer, unscaled as its path gave it; scaling vectors is d times cheaper than matrices."""
 
-    matrix: Tensor  # (P, d, d), or (1, d, d) for all paths
+    matrix: Tensor | None  # (P, d, d), or (1, d, d) for all paths; None for 0
     depth: int
     layer_exponent: float
     entry_scale: float
@@ -29,10 +36,10 @@ class Layer:
         The two powers of the depth are joined before they are taken: at the critical exponent their product is exactly
         1, and the network is the Euler-Maruyama scheme bit for bit.
         """
+        if self.matrix is None:
+            return torch.zeros_like(vector)
         scale = math.pow(self.depth, self.layer_exponent - residual_exponent) * self.entry_scale
-        if self.matrix.shape[0] == 1:
-            return (vector @ self.matrix[0].T) * scale
-        return torch.bmm(self.matrix, vector.unsqueeze(-1)).squeeze(-1) * scale
+        return matvec(self.matrix, vector) * scale
 
 
 @dataclass(frozen=True)
@@ -43,6 +50,7 @@ class Recursion(ABC):
     name: ClassVar[str]
     formula: ClassVar[str]
     matrices: ClassVar[int]
+    is_euler: ClassVar[bool] = False  # whether the residual is linear in the weights, and so a step of Euler-Maruyama
 
     @abstractmethod
     def residual(self, h: Tensor, layers: tuple[Layer, ...], exponent: float) -> Tensor:
@@ -56,6 +64,7 @@ class Res1(Recursion):
     name: ClassVar[str] = "res1"
     formula: ClassVar[str] = "h + L^-β V σ(h)"
     matrices: ClassVar[int] = 1
+    is_euler: ClassVar[bool] = True
 
     def residual(self, h: Tensor, layers: tuple[Layer, ...], exponent: float) -> Tensor:
         (v,) = layers

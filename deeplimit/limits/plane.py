@@ -1,0 +1,158 @@
+"""The plane of exponents (α, β) of Cohen et al. (2021): which limit a fully connected network has, and how fast.
+
+One layer adds L^-α σ(M) with M = L^-β (Ā h + b̄) + ΔW^A h + ΔW^b, and σ(M) = σ'(0) M + ½σ''(0) M² + O(M³). Summed over L layers,
+
+    trend    L^{1-α-β}    its square  ½σ''(0) L^{1-α-2β}    its cube  L^{1-α-3β}
+    noise    L^{-α}       its square  ½σ''(0) L^{-α} ∫Q dt + L^{-α} O(L^{-1/2})
+
+and Riemann sums of the trend are off by L^{-ν}, ν its Hölder exponent, at most 1. What has exponent 0 makes the limit; the
+smallest other exponents are the order and the correction to it (docs/theorems/theorem-4-4.md derives them).
+"""
+
+from __future__ import annotations
+
+import math
+
+from deeplimit.activations import ASSUMPTION, Expansion, expansion
+from deeplimit.limits.cohen import ItoCorrectedSDE, LinearODE
+from deeplimit.limits.equations import Identity, Limit, NeuralODE
+from deeplimit.limits.regime import Regime
+from deeplimit.processes import TrendAndNoise
+from deeplimit.recursions import Recursion
+from deeplimit.validation import NoTheoremError
+
+COHEN = "of Cohen et al. (2021)"
+EXPANSION = f"The expansion (13) {COHEN}"
+UNCHECKED = "Not checked: that σ is C³ with a bounded third derivative away from 0, and that states are uniformly integrable."
+
+
+def classify_plane(recursion: Recursion, weights: TrendAndNoise, alpha: float) -> Regime:
+    """Return the regime of h + L^-α σ(A h + b) under Hypothesis 1 or 2."""
+    beta, trend, noisy = weights.exponent, weights.trend, weights.noise is not None
+    drift = alpha + beta - 1.0 if trend is not None else math.inf  # the trend's sum is L^-drift
+    if _zero(drift) and _zero(beta):
+        return _neural_ode(weights, recursion)
+    if _zero(beta) and trend is not None and drift > 0:
+        return _identity(drift, "weights that do not shrink with depth, inside an activation scaled by L^-α with α > 1", (drift, 1.0))
+    try:
+        taylor = expansion(recursion.activation)
+    except NoTheoremError as refusal:
+        return Regime(
+            "no theorem",
+            None,
+            None,
+            None,
+            f"{refusal}",
+            "the same network with a smooth activation, such as tanh, sin, scaled_softplus, scaled_silu or scaled_gelu.",
+        )
+    if drift < 0 and not _zero(drift):
+        return Regime(
+            "explosion",
+            EXPANSION,
+            None,
+            None,
+            f"the trend's layers add up to L^{-drift:g}: the hidden state moves without bound, unless the trend vanishes, contracts "
+            "or saturates σ (not checked).",
+            f"the same network with alpha + beta = 1, such as beta={1 - alpha:g}, if alpha is at most 1.",
+        )
+    if noisy and _zero(alpha):
+        return _diffusive(weights, drift, taylor)
+    if _zero(drift):
+        return _linear_ode(weights, alpha, taylor)
+    parts = {"the trend's layers add up to": drift, "the noise adds up to": alpha if noisy else math.inf}
+    what = " and ".join(f"{words} L^-{power:g}" for words, power in parts.items() if power < math.inf)
+    ranks = [*parts.values(), *([beta + drift] if trend is not None else []), *([alpha + 0.5] if noisy else [])]
+    return _identity(min(ranks), what, _corrections(ranks))
+
+
+def limit_of_plane(recursion: Recursion, weights: TrendAndNoise, alpha: float, width: int) -> Limit:
+    """Return the limit equation; raise NoTheoremError where there is none."""
+    regime = classify_plane(recursion, weights, alpha)
+    trend, noise = weights.trend, weights.noise
+    if regime.name == "identity":
+        return Identity()
+    if regime.name == "ode" and trend is not None:
+        return NeuralODE(recursion, (trend,), width)
+    if regime.name == "linear-ode" and trend is not None:
+        return LinearODE(trend, width, expansion(recursion.activation).slope)
+    if regime.name == "sde" and noise is not None:
+        taylor = expansion(recursion.activation)
+        kept = trend if _zero(weights.exponent - 1.0) else None
+        return ItoCorrectedSDE(noise, kept, width, taylor.slope, taylor.curvature)
+    raise NoTheoremError(
+        f"cannot pair {recursion.name} (σ = {recursion.activation.name}, α = {alpha:g}, β = {weights.exponent:g}) with a limit "
+        f"because {regime.explanation} Closest: {regime.closest}"
+    )
+
+
+def _zero(value: float) -> bool:
+    """Whether an exponent is 0 up to the rounding of sums such as 0.7 + 0.3 - 1."""
+    return abs(value) < 1e-9
+
+
+def _corrections(exponents: list[float]) -> tuple[float, ...]:
+    """Return by what powers of 1/L these contributions, and the first one's feedback, are smaller than the first."""
+    first = min(exponents)
+    apart = {round(value - first, 9) for value in exponents if value < math.inf and not _zero(value - first)}
+    return tuple(sorted(apart | {round(first, 9), 1.0}))
+
+
+def _identity(rate: float, what: str, corrections: tuple[float, ...]) -> Regime:
+    return Regime(
+        "identity", EXPANSION, rate, "pathwise", f"{what}, which tends to 0: the network tends to the identity.", corrections=corrections
+    )
+
+
+def _neural_ode(weights: TrendAndNoise, recursion: Recursion) -> Regime:
+    smoothness = 1.0 if weights.trend is None else weights.trend.smoothness
+    return Regime(
+        "ode",
+        f"Equation (2) {COHEN}, after Thorpe and van Gennip (2018)",
+        min(1.0, smoothness),
+        "pathwise",
+        "weights that do not shrink with depth (β = 0) and a branch scaled by 1/L (α = 1): the neural ODE, in which σ stays. "
+        f"Noise in the weights is averaged away. Not checked: that {recursion.activation.name} is Lipschitz and, with noise, smooth.",
+    )
+
+
+def _linear_ode(weights: TrendAndNoise, alpha: float, taylor: Expansion) -> Regime:
+    beta, trend, noisy = weights.exponent, weights.trend, weights.noise is not None
+    assert trend is not None
+    square = beta if taylor.curvature != 0.0 else math.inf
+    contributions = [trend.smoothness, square, 2 * beta, *([alpha, alpha + 0.5] if noisy else [])]
+    why = f"its square leaves L^-{beta:g}" if taylor.curvature != 0.0 else f"its cube leaves L^-{2 * beta:g}, since σ''(0) = 0"
+    if noisy:
+        theorem = f"Theorem 4.4 {COHEN}"
+    else:
+        theorem = f"Theorem 4.3 {COHEN}" if alpha > 0 else f"Theorem 4.4 {COHEN}, without noise"
+    rough = "" if trend.smoothness == 1.0 else f" The trend is Hölder-{trend.smoothness:g}, which bounds the order from below."
+    return Regime(
+        "linear-ode",
+        theorem,
+        min(contributions),
+        "pathwise",
+        f"α + β = 1 with weights that shrink: σ acts as its tangent at 0. Of the trend, {why}"
+        f"{f'; the noise leaves L^-{alpha:g}' if noisy else ''}; Riemann sums leave L^-{trend.smoothness:g}.{rough} {ASSUMPTION} "
+        f"holds at 0. {UNCHECKED}",
+        corrections=_corrections(contributions),
+    )
+
+
+def _diffusive(weights: TrendAndNoise, drift: float, taylor: Expansion) -> Regime:
+    trend = weights.trend
+    gone = drift if trend is not None and not _zero(drift) else math.inf
+    rough = trend.smoothness if trend is not None and trend.smoothness < 1.0 and _zero(drift) else math.inf
+    # Squared errors expand in whole powers of 1/L; the trend that vanishes adds powers of L^-gone to them.
+    squares = sorted(value for value in (1.0, 2.0, 2 * gone, 3 * gone, 1.0 + gone, 2 * rough, 0.5 + rough) if value < math.inf)
+    apart = [value - squares[0] for value in squares if not _zero(value - squares[0])]
+    q = "the second-order drift ½σ''(0)Q appears" if taylor.curvature else "σ''(0) = 0, so Q leaves no drift"
+    kept = "" if trend is None else " The trend stays." if gone == math.inf else f" The trend vanishes like L^-{drift:g}."
+    return Regime(
+        "sde",
+        f"Theorem 4.4 {COHEN}",
+        min(0.5, gone, rough),
+        "pathwise",
+        f"noise of diffusive size in every layer (α = 0): an SDE driven by the weights' own noise; {q}.{kept} {ASSUMPTION} holds at "
+        f"0. {UNCHECKED}",
+        corrections=tuple(sorted({*(round(value, 9) for value in apart), 1.0})),
+    )

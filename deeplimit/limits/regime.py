@@ -1,0 +1,38 @@
+"""What becomes of a network as its depth grows, in words and numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Regime:
+    """What becomes of a network as its depth grows.
+
+    Attributes:
+        name: "sde", "ode", "linear-ode", "identity", "explosion", or "no theorem".
+        theorem: The statement that says so, or None.
+        rate: The order r in e_L ~ L**-r on the layer grid, or None where there is no pathwise limit.
+        convergence: "pathwise" (on the same noise), "in law", or None.
+        explanation: Sentences for a person: why, what was assumed, what was not checked.
+        closest: The nearest setting that has a pathwise limit; empty where this one has.
+        corrections: Powers of 1/L by which further terms of the error are smaller than its first; products of such terms
+            are terms again.
+    """
+
+    name: str
+    theorem: str | None
+    rate: float | None
+    convergence: str | None
+    explanation: str
+    closest: str = ""
+    corrections: tuple[float, ...] = (1.0,)
+
+    def __str__(self) -> str:
+        lines = [f"{self.name}: {self.explanation}"]
+        if self.theorem is not None:
+            rate = "" if self.rate is None else f"; order {self.rate:g} in 1/L"
+            lines.append(f"  by {self.theorem}{rate}")
+        if self.closest:
+            lines.append(f"  closest: {self.closest}")
+        return "\n".join(lines)
