@@ -76,7 +76,7 @@ def test_blocks_and_matrices_draw_from_streams_of_their_own():
     for block in (0, 1):
         readers = network_readers(task, block, 5)
         drawn += [reader.paths[0].coefficients.flatten()[:15] for reader in readers]
-        drawn.append(task.limit.bind(tuple(reader.path for reader in readers))(0.5, still).flatten())
+        drawn.append(task.limit.bind(tuple(reader.paths[0] for reader in readers))(0.5, still).flatten())
         drawn.append(make_reference(task, block, still, readers).field(0.5, still).flatten())
     correlation = torch.corrcoef(torch.stack(drawn)[[0, 1, 4, 5]])
     assert (correlation.fill_diagonal_(0).abs() < 0.99).all()

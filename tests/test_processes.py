@@ -105,7 +105,7 @@ def test_one_smooth_draw_is_the_same_function_at_every_depth(depths, seed):
         reader.begin(chunk)
         for index in range(len(chunk.steps)):
             reader.step(index)
-            direct = reader.path.at(torch.from_numpy(chunk.times[index : index + 1]))[0]
+            direct = reader.paths[0].at(torch.from_numpy(chunk.times[index : index + 1]))[0]
             for j in range(len(depths)):
                 if chunk.ends[index, j]:
                     torch.testing.assert_close(reader.layer(j).matrix, direct, rtol=1e-12, atol=1e-12)

@@ -47,7 +47,18 @@ def test_an_order_within_the_prior_needs_no_floor_to_explain_it():
 def evidence(**altered):
     """Return evidence for a clear "converges" of order 1/2, altered."""
     clear = {"interval": (0.45, 0.55), "sure_upper": 0.6, "floor": Floor(0.0, 0.0, 0.01, 0.0), "order": 0.5}
-    return Evidence(**{**clear, "last_slope": 0.5, "last_slope_error": 0.01, "kurtosis": 5.0, "count": 1000, **altered})
+    return Evidence(
+        **{
+            **clear,
+            "last_slope": 0.5,
+            "last_slope_error": 0.01,
+            "rate": 0.5,
+            "reach": 0.0,
+            "kurtosis": 5.0,
+            "count": 1000,
+            **altered,
+        }
+    )
 
 
 LEVEL = Floor(0.8, 0.7, 0.9, 0.9995)

@@ -12,7 +12,7 @@ import torch
 
 from deeplimit.convergence import verdict as verdicts
 from deeplimit.convergence import wording
-from deeplimit.convergence.fit import ErrorEstimates, Floor, above_floor, enough_paths, fit_floor, fit_rate
+from deeplimit.convergence.fit import ErrorEstimates, Floor, above_floor, enough_paths, fit_floor, fit_rate, local_slopes
 from deeplimit.convergence.report import CompareReport
 from deeplimit.convergence.verdict import Verdict
 from deeplimit.coupling import Coupled, Moments, Task
@@ -42,9 +42,7 @@ def _reference_weight(task: Task) -> float:
     return fine / (coarse - fine)
 
 
-def _without_reference_error(
-    log_errors: np.ndarray, covariance: np.ndarray, weight: float
-) -> tuple[np.ndarray, np.ndarray]:
+def _without_reference_error(log_errors: np.ndarray, covariance: np.ndarray, weight: float) -> tuple[np.ndarray, np.ndarray]:
     """Return log errors (m,) and their covariance with the reference's error taken out, from errors against both (2m,).
 
     Both references read the same path, so that the difference is known far better than either.
@@ -60,7 +58,7 @@ def _without_reference_error(
 
 def _estimates(task: Task, moments: Moments, which: int, norm: str) -> ErrorEstimates:
     """Return the errors over the layer grid (`which` = 0) or over the common times (1)."""
-    m = len(task.grid.depths)
+    m, regime = len(task.grid.depths), task.network.regime()
     columns = np.arange(which * m, (which + 1) * m)
     log_errors, covariance = moments.log_errors(), moments.relative_covariance()
     if task.measures_reference and norm != "sup-continuous":
@@ -74,7 +72,9 @@ def _estimates(task: Task, moments: Moments, which: int, norm: str) -> ErrorEsti
         log_bias(task, norm),
         moments.count,
         float(moments.kurtosis()[columns].max()),
-        task.network.regime().corrections,
+        regime.corrections,
+        regime.seconds,
+        regime.interfere,
     )
 
 
@@ -123,7 +123,7 @@ def assess(task: Task, coupled: Coupled, confidence: float, seconds: float) -> C
     reference_error = coupled.reference_error
     if task.measures_reference:
         reference_error = float(np.exp(moments.log_errors()[-1]) * math.sqrt(_reference_weight(task)))
-    slopes, slope_errors = _local_slopes(order.layer if task.norm == "sup-continuous" else order.common)
+    slopes, slope_errors = local_slopes(order.layer if task.norm == "sup-continuous" else order.common)
     lost = (diverged[1:] > 0) | (diverged[:-1] > 0)
     slopes, slope_errors = np.where(lost, np.nan, slopes), np.where(lost, np.nan, slope_errors)
     notes = [*wording.pairing_notes(task, own, regime.convergence, corrected)]
@@ -207,15 +207,6 @@ def _spread(estimates: ErrorEstimates, diverged: np.ndarray) -> np.ndarray:
     return np.where(finite, np.where(finite, corrected, 0.0) * relative, np.inf)
 
 
-def _local_slopes(estimates: ErrorEstimates) -> tuple[np.ndarray, np.ndarray]:
-    with np.errstate(invalid="ignore"):
-        steps = np.diff(np.log(estimates.depths))
-        slopes = -np.diff(estimates.log_errors - estimates.log_bias) / steps
-        variances = np.diag(estimates.covariance)
-        change = variances[1:] + variances[:-1] - 2 * np.diag(estimates.covariance, 1)
-        return slopes, np.sqrt(np.maximum(change, 0.0)) / steps
-
-
 def _order(task: Task, layer: ErrorEstimates, common: ErrorEstimates, confidence: float) -> _Order:
     """Fit the order and the floor, and judge; the verdict always rests on the times that all depths share.
 
@@ -227,13 +218,15 @@ def _order(task: Task, layer: ErrorEstimates, common: ErrorEstimates, confidence
     if floor.probability >= 1 - verdicts.DOUBTFUL:
         layer, common = above_floor(layer, floor.share), above_floor(common, floor.share)
     fit = fit_rate(common)
-    slopes, slope_errors = _local_slopes(common)
+    slopes, slope_errors = local_slopes(common)
     evidence = verdicts.Evidence(
         interval=fit.interval(confidence),
         sure_upper=fit.interval(0.999)[1],
         floor=floor,
         last_slope=float(slopes[-1]),
         last_slope_error=float(slope_errors[-1]),
+        rate=fit.rate,
+        reach=fit.reach,
         order=known,
         kurtosis=common.kurtosis,
         count=common.count,

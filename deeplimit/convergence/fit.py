@@ -3,9 +3,10 @@
 The model is log e_L = a − r log L + δ(L) + noise. The noise has the delta-method covariance of the per-path errors, depths
 correlated. δ is the correction that vanishes as L grows: a random sum of powers (L_1/L)^s, s = 1, 2, 3, 4 where errors expand in
 1/L, and smaller ones where the regime says so. Its size τ is not known and is integrated over, so that
-straight data give a narrow interval and bent data a wide one. A floor f makes it e_L² = c² L^{-2r} + f², with a share
-φ = f²/e² of the deepest squared error between 0 and 1.
-Every (τ, φ) is one generalised least-squares fit, weighted by its marginal likelihood.
+straight data give a narrow interval and bent data a wide one. Where a regime knows of a second contribution, L^-s times the first and perhaps larger at small depth, the
+errors are (1 + 2ρκu^s + κ²u^{2s})^½, u = L_1/L, times the first, with κ integrated over too, and with the correlation ρ unless it
+is known to vanish. A floor f makes it e_L² = c² L^{-2r} + f², with a share φ = f²/e² of the deepest squared error between 0 and 1.
+Every (τ, κ, ρ, s, φ) is one generalised least-squares fit, weighted by its marginal likelihood.
 """
 
 from __future__ import annotations
@@ -20,6 +21,12 @@ CORRECTION_POWERS = 4
 """Powers up to so many times the smallest are terms of the correction, and in any case those up to 1."""
 CORRECTION_SCALE = 0.7
 """Half-Cauchy scale of τ·L_1^s, s the smallest power: the correction is expected to be of size L_1^-s at the coarsest depth."""
+MIXED_CORRECTION_SCALE = 2.0
+"""The same where contributions of several orders mix, which leave more cross terms."""
+SECOND_SCALE = 1.5
+"""Scale of κ, half-Student with 3 degrees of freedom: at the coarsest depth both contributions are expected to be of one size."""
+UNSETTLED = 0.1
+"""No order is given if it lies further than this from the deepest local slope: that is extrapolation."""
 HEAVY_TAIL_FACTOR = 10.0
 """The covariance is multiplied by this times kurtosis/count, where that is more than 1."""
 SLOWER = 0.05
@@ -27,6 +34,8 @@ SLOWER = 0.05
 STEEPEST = 2.0
 """Orders that no theorem predicts lie between 0 and this."""
 _SIZES = np.concatenate([[0.0], np.geomspace(0.001, 1.0, 25)])
+_RATIOS = np.geomspace(0.1, 30.0, 13)
+_CORRELATIONS = (-1.0, -0.9, -0.5, 0.0, 0.5, 0.9, 1.0)
 _SHARES = np.concatenate(
     [[0.0, 0.003, 0.006], np.arange(0.01, 0.1, 0.01), np.arange(0.1, 0.96, 0.025), [0.96, 0.97, 0.98, 0.99, 0.995]]
 )
@@ -44,6 +53,7 @@ class ErrorEstimates:
         count: Number of paths.
         corrections: Powers of 1/L by which further terms are smaller than the first, as in `Regime`.
         kurtosis: Largest kurtosis of the per-path errors to the power p.
+        seconds, interfere: Powers of second contributions, and whether they may correlate with the first, as in `Regime`.
     """
 
     depths: np.ndarray
@@ -53,6 +63,8 @@ class ErrorEstimates:
     count: int
     kurtosis: float = 3.0
     corrections: tuple[float, ...] = (1.0,)
+    seconds: tuple[float, ...] = ()
+    interfere: bool = False
 
     @property
     def powers(self) -> tuple[float, ...]:
@@ -98,13 +110,17 @@ def above_floor(estimates: ErrorEstimates, share: float) -> ErrorEstimates:
 
 @dataclass(frozen=True)
 class Fit:
-    """A mixture of Student distributions for the order, one for each size of the correction."""
+    """A mixture of Student distributions for the order, one for each size of the correction and of a second contribution.
+
+    `reach` is how far the order lies from the deepest local slope, less two standard errors: how far it is extrapolated.
+    """
 
     weights: np.ndarray
     centres: np.ndarray
     scales: np.ndarray
     degrees: float
     log_constant: float
+    reach: float = 0.0
 
     @property
     def rate(self) -> float:
@@ -123,9 +139,9 @@ class Fit:
         return float(optimize.brentq(excess, low, high, xtol=1e-12))
 
     def interval(self, confidence: float) -> tuple[float, float]:
-        """Return the central interval of the order at this confidence."""
+        """Return the central interval of the order at this confidence, and at least as wide as the order is extrapolated."""
         tail = (1.0 - confidence) / 2
-        return self.quantile(tail), self.quantile(1.0 - tail)
+        return min(self.quantile(tail), self.rate - self.reach), max(self.quantile(1.0 - tail), self.rate + self.reach)
 
 
 def enough_paths(paths: int, depths: int) -> bool:
@@ -141,17 +157,38 @@ class _Transformed:
     inverses: np.ndarray  # (sizes, m, m)
     log_determinants: np.ndarray  # (sizes,), less the Jacobian of taking the floor out
 
-    def regress(self, design: np.ndarray, offset: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return log marginal likelihoods (sizes,), solutions (sizes, c) and their covariances (sizes, c, c)."""
-        z = self.z - offset
+    def regress(self, design: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return log marginal likelihoods (sizes, o), solutions (sizes, c, o) and their covariances (sizes, c, c).
+
+        One regression for each of the `offsets` (o, m), which are taken out of the data first.
+        """
+        z = (self.z - offsets).T
         information = design.T @ self.inverses @ design
         spread = np.linalg.inv(information)
-        solution = (spread @ (design.T @ self.inverses @ z)[:, :, None])[:, :, 0]
-        residual = z - solution @ design.T
-        chi2 = np.einsum("si,sij,sj->s", residual, self.inverses, residual)
+        solution = spread @ (design.T @ self.inverses @ z)
+        residual = z - design @ solution
+        chi2 = (residual * (self.inverses @ residual)).sum(axis=1)
         free = design.shape[1] * np.log(2 * np.pi)
-        likelihood = -0.5 * (self.log_determinants + np.linalg.slogdet(information)[1] + chi2 - free)
+        likelihood = -0.5 * ((self.log_determinants + np.linalg.slogdet(information)[1] - free)[:, None] + chi2)
         return likelihood, solution, spread
+
+
+def _second_contributions(estimates: ErrorEstimates) -> tuple[np.ndarray, np.ndarray]:
+    """Return log factors (o, m) that second contributions multiply the errors by, none first, and their prior (o,)."""
+    depths = estimates.depths.astype(float)
+    factors, prior = [np.zeros(len(depths))], [1.0]
+    edges = np.concatenate([[0.0], np.sqrt(_RATIOS[1:] * _RATIOS[:-1]), [np.inf]])
+    sizes = 2 * np.diff(stats.t.cdf(edges / SECOND_SCALE, 3))
+    correlations = _CORRELATIONS if estimates.interfere else (0.0,)
+    for power in estimates.seconds:
+        for correlation in correlations:
+            for ratio, size in zip(_RATIOS, sizes, strict=True):
+                second = ratio * (depths[0] / depths) ** power
+                square = 1.0 + 2.0 * correlation * second + second**2
+                if square.min() > 1e-3:  # else the two cancel at some depth, which no sum over paths does
+                    factors.append(0.5 * np.log(square))
+                    prior.append(size / len(estimates.seconds) / len(correlations))
+    return np.stack(factors), np.array(prior) / np.sum(prior)
 
 
 def _transform(estimates: ErrorEstimates, share: float) -> _Transformed | None:
@@ -177,10 +214,9 @@ def _design(estimates: ErrorEstimates) -> np.ndarray:
 
 
 def _size_prior(estimates: ErrorEstimates) -> np.ndarray:
+    scale = MIXED_CORRECTION_SCALE if estimates.seconds else CORRECTION_SCALE
     edges = np.concatenate([[0.0, _SIZES[1] / 2], np.sqrt(_SIZES[1:-1] * _SIZES[2:]), [np.inf]])
-    prior: np.ndarray = np.diff(
-        stats.halfcauchy.cdf(edges, scale=CORRECTION_SCALE / float(estimates.depths[0]) ** min(estimates.powers))
-    )
+    prior: np.ndarray = np.diff(stats.halfcauchy.cdf(edges, scale=scale / float(estimates.depths[0]) ** min(estimates.powers)))
     return prior
 
 
@@ -188,10 +224,33 @@ def fit_rate(estimates: ErrorEstimates, trend: np.ndarray | float = 0.0) -> Fit:
     """Fit the order without a floor; `trend` (m,) is a known factor (its log) to be taken out first."""
     data = _transform(estimates, 0.0)
     assert data is not None  # a share of nothing exceeds no error
-    likelihood, solution, spread = data.regress(_design(estimates), np.zeros(len(estimates.depths)) + trend)
-    weights = np.exp(likelihood - likelihood.max()) * _size_prior(estimates)
-    weights = weights / weights.sum()
-    return Fit(weights, solution[:, 1], np.sqrt(spread[:, 1, 1]), estimates.degrees, float(weights @ solution[:, 0]))
+    factors, prior = _second_contributions(estimates)
+    likelihood, solution, spread = data.regress(_design(estimates), factors + trend)
+    weights = np.exp(likelihood - likelihood.max()) * _size_prior(estimates)[:, None] * prior
+    weights = (weights / weights.sum()).ravel()
+    centres, scales = solution[:, 1].ravel(), np.repeat(np.sqrt(spread[:, 1, 1]), len(prior))
+    kept = weights > 1e-12 / len(weights)
+    fit = Fit(
+        weights[kept] / weights[kept].sum(),
+        centres[kept],
+        scales[kept],
+        estimates.degrees,
+        float(weights @ solution[:, 0].ravel()),
+    )
+    if not estimates.seconds:
+        return fit
+    slopes, errors = local_slopes(estimates)
+    return dataclasses.replace(fit, reach=max(0.0, abs(fit.rate - slopes[-1]) - 2 * errors[-1]))
+
+
+def local_slopes(estimates: ErrorEstimates) -> tuple[np.ndarray, np.ndarray]:
+    """Return the orders between neighbouring depths (m - 1,) and their standard errors."""
+    with np.errstate(invalid="ignore"):
+        steps = np.diff(np.log(estimates.depths))
+        slopes = -np.diff(estimates.log_errors - estimates.log_bias) / steps
+        variances = np.diag(estimates.covariance)
+        change = variances[1:] + variances[:-1] - 2 * np.diag(estimates.covariance, 1)
+        return slopes, np.sqrt(np.maximum(change, 0.0)) / steps
 
 
 @dataclass(frozen=True)
@@ -220,21 +279,21 @@ def fit_floor(estimates: ErrorEstimates, predicted: float | None) -> Floor:
     """
     steepest = STEEPEST if predicted is None else predicted
     design = _design(estimates)
-    none = np.zeros(len(estimates.depths))
-    joint = np.full((len(_SHARES), len(_SIZES)), -np.inf)
+    factors, prior = _second_contributions(estimates)
+    joint = np.full((len(_SHARES), len(_SIZES), len(prior)), -np.inf)
     for row, share in enumerate(_SHARES):
         data = _transform(estimates, float(share))
         if data is None:
             continue
-        likelihood, solution, spread = data.regress(design, none)
-        order, scale = solution[:, 1], np.sqrt(spread[:, 1, 1])
+        likelihood, solution, spread = data.regress(design, factors)
+        order, scale = solution[:, 1], np.sqrt(spread[:, 1, 1])[:, None]
         inside = stats.norm.cdf((steepest - order) / scale) - stats.norm.cdf(-order / scale)
         joint[row] = likelihood + np.log(np.maximum(inside, 1e-300) / steepest)
         if predicted is not None:
-            known = data.regress(design[:, :1], predicted * design[:, 1])[0]
+            known = data.regress(design[:, :1], factors + predicted * design[:, 1])[0]
             joint[row] = np.logaddexp(np.log(SLOWER) + joint[row], np.log1p(-SLOWER) + known)
-    posterior = np.exp(joint - joint.max()) * np.gradient(_SHARES)[:, None] * _size_prior(estimates)
-    marginal = posterior.sum(axis=1) / posterior.sum()
+    posterior = np.exp(joint - joint.max()) * np.gradient(_SHARES)[:, None, None] * _size_prior(estimates)[:, None] * prior
+    marginal = posterior.sum(axis=(1, 2)) / posterior.sum()
     cumulative = np.cumsum(marginal)
     lower, share, upper = (float(_SHARES[min(int(np.searchsorted(cumulative, q)), len(_SHARES) - 1)]) for q in (0.05, 0.5, 0.95))
     return Floor(share, lower, upper, float(marginal[_SHARES > 0.5].sum()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from deeplimit.convergence.fit import Floor
+from deeplimit.convergence.fit import UNSETTLED, Floor
 
 CONVERGES = "converges"
 DOES_NOT = "does not converge"
@@ -37,6 +37,7 @@ class Evidence:
         sure_upper: Upper end of its 99.9 % interval.
         floor: The fit with a floor.
         last_slope, last_slope_error: The order between the two deepest depths alone.
+        rate, reach: The fitted order, and how far it is extrapolated beyond the deepest slope.
         order: The network's order if the limit is right, by its theorem; None where no theorem says.
         kurtosis, count: Of the per-path errors, and how many there are.
     """
@@ -46,6 +47,8 @@ class Evidence:
     floor: Floor
     last_slope: float
     last_slope_error: float
+    rate: float
+    reach: float
     order: float | None
     kurtosis: float
     count: int
@@ -77,6 +80,13 @@ def judge(evidence: Evidence) -> Verdict:
             CANNOT_TELL,
             f"no power law fits the errors, whose deepest slope is still {evidence.last_slope:.2f}, so no order is given; "
             "weights may vary faster than the networks resolve, or jump; deeper networks would help",
+            fits=False,
+        )
+    if evidence.reach > UNSETTLED:
+        return Verdict(
+            CANNOT_TELL,
+            f"contributions of several orders mix: the deepest local slope is {evidence.last_slope:.2f}, an extrapolation says "
+            f"{evidence.rate:.2f}, and no order is given; deeper networks would tell",
             fits=False,
         )
     if low <= 0:

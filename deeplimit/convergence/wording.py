@@ -81,9 +81,7 @@ def reference(task: Task, error: float, corrected: bool) -> str:
         return f"torchdiffeq dopri5, tolerance {task.tolerance:g}, own error about {error:.1e}"
     if task.measures_reference:
         taken = "and taken out" if corrected else "and not taken out"
-        return (
-            f"Euler-Maruyama on {task.grid.size} steps, own error about {error:.1e} (measured on {task.grid.coarser.size} steps) {taken}"
-        )
+        return f"Euler-Maruyama on {task.grid.size} steps, own error about {error:.1e} (measured on {task.grid.coarser.size} steps) {taken}"
     return f"Euler-Maruyama on {task.grid.size} steps, own error {'' if corrected else 'not '}corrected for"
 
 

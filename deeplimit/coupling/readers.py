@@ -151,7 +151,13 @@ class HypothesisReader(Reader):
     """Reads the trend at the layers' starts and sums the noise over them: A_k = L^-β Ā(k/L) + ΔW ([C] (10))."""
 
     def __init__(
-        self, process: TrendAndNoise, depths: tuple[int, ...], width: int, paths: int, generator: torch.Generator, dtype: torch.dtype
+        self,
+        process: TrendAndNoise,
+        depths: tuple[int, ...],
+        width: int,
+        paths: int,
+        generator: torch.Generator,
+        dtype: torch.dtype,
     ) -> None:
         self.depths = depths
         self.shrink = [float(depth) ** -process.exponent for depth in depths]

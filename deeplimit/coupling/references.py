@@ -38,9 +38,7 @@ class EulerMaruyama(Reference):
     step it keeps its state and adds up what the fine steps say. How far the two lie apart measures the reference's own error.
     """
 
-    def __init__(
-        self, limit: SDELimit, state: Tensor, readers: list[Reader], own: torch.Generator | None, twice: bool
-    ) -> None:
+    def __init__(self, limit: SDELimit, state: Tensor, readers: list[Reader], own: torch.Generator | None, twice: bool) -> None:
         self.limit = limit
         self.state = state
         self.coarse = state if twice else None

@@ -33,7 +33,9 @@ def classify_plane(recursion: Recursion, weights: TrendAndNoise, alpha: float) -
     if _zero(drift) and _zero(beta):
         return _neural_ode(weights, recursion)
     if _zero(beta) and trend is not None and drift > 0:
-        return _identity(drift, "weights that do not shrink with depth, inside an activation scaled by L^-α with α > 1", (drift, 1.0))
+        return _identity(
+            drift, "weights that do not shrink with depth, inside an activation scaled by L^-α with α > 1", (drift, 1.0)
+        )
     try:
         taylor = expansion(recursion.activation)
     except NoTheoremError as refusal:
@@ -61,8 +63,8 @@ def classify_plane(recursion: Recursion, weights: TrendAndNoise, alpha: float) -
         return _linear_ode(weights, alpha, taylor)
     parts = {"the trend's layers add up to": drift, "the noise adds up to": alpha if noisy else math.inf}
     what = " and ".join(f"{words} L^-{power:g}" for words, power in parts.items() if power < math.inf)
-    ranks = [*parts.values(), *([beta + drift] if trend is not None else []), *([alpha + 0.5] if noisy else [])]
-    return _identity(min(ranks), what, _corrections(ranks))
+    shares = [*parts.values(), *([beta + drift] if trend is not None else []), *([alpha + 0.5] if noisy else [])]
+    return _identity(min(shares), what, _corrections(shares))
 
 
 def limit_of_plane(recursion: Recursion, weights: TrendAndNoise, alpha: float, width: int) -> Limit:
@@ -99,7 +101,14 @@ def _corrections(exponents: list[float]) -> tuple[float, ...]:
 
 def _identity(rate: float, what: str, corrections: tuple[float, ...]) -> Regime:
     return Regime(
-        "identity", EXPANSION, rate, "pathwise", f"{what}, which tends to 0: the network tends to the identity.", corrections=corrections
+        "identity",
+        EXPANSION,
+        rate,
+        "pathwise",
+        f"{what}, which tends to 0: the network tends to the identity.",
+        corrections=corrections,
+        seconds=corrections,
+        interfere=True,
     )
 
 
@@ -135,6 +144,8 @@ def _linear_ode(weights: TrendAndNoise, alpha: float, taylor: Expansion) -> Regi
         f"{f'; the noise leaves L^-{alpha:g}' if noisy else ''}; Riemann sums leave L^-{trend.smoothness:g}.{rough} {ASSUMPTION} "
         f"holds at 0. {UNCHECKED}",
         corrections=_corrections(contributions),
+        seconds=tuple(power for power in _corrections(contributions) if power <= 1.0),
+        interfere=True,
     )
 
 
@@ -143,8 +154,9 @@ def _diffusive(weights: TrendAndNoise, drift: float, taylor: Expansion) -> Regim
     gone = drift if trend is not None and not _zero(drift) else math.inf
     rough = trend.smoothness if trend is not None and trend.smoothness < 1.0 and _zero(drift) else math.inf
     # Squared errors expand in whole powers of 1/L; the trend that vanishes adds powers of L^-gone to them.
-    squares = sorted(value for value in (1.0, 2.0, 2 * gone, 3 * gone, 1.0 + gone, 2 * rough, 0.5 + rough) if value < math.inf)
-    apart = [value - squares[0] for value in squares if not _zero(value - squares[0])]
+    pure = sorted(value for value in (1.0, 2.0, 2 * gone, 2 * rough) if value < math.inf)
+    squares = [*pure, *(value for value in (3 * gone, 1.0 + gone, 0.5 + rough) if value < math.inf)]
+    apart = [value - pure[0] for value in squares if value - pure[0] > 1e-9]
     q = "the second-order drift ½σ''(0)Q appears" if taylor.curvature else "σ''(0) = 0, so Q leaves no drift"
     kept = "" if trend is None else " The trend stays." if gone == math.inf else f" The trend vanishes like L^-{drift:g}."
     return Regime(
@@ -155,4 +167,5 @@ def _diffusive(weights: TrendAndNoise, drift: float, taylor: Expansion) -> Regim
         f"noise of diffusive size in every layer (α = 0): an SDE driven by the weights' own noise; {q}.{kept} {ASSUMPTION} holds at "
         f"0. {UNCHECKED}",
         corrections=tuple(sorted({*(round(value, 9) for value in apart), 1.0})),
+        seconds=tuple(sorted({round((value - pure[0]) / 2, 9) for value in pure if value - pure[0] > 1e-9})),
     )

@@ -18,6 +18,8 @@ class Regime:
         closest: The nearest setting that has a pathwise limit; empty where this one has.
         corrections: Powers of 1/L by which further terms of the error are smaller than its first; products of such terms
             are terms again.
+        seconds: Those that belong to contributions of their own, which may be larger than the first at small depth.
+        interfere: Whether those may correlate with the first; if not, only their squares add.
     """
 
     name: str
@@ -27,6 +29,8 @@ class Regime:
     explanation: str
     closest: str = ""
     corrections: tuple[float, ...] = (1.0,)
+    seconds: tuple[float, ...] = ()
+    interfere: bool = False
 
     def __str__(self) -> str:
         lines = [f"{self.name}: {self.explanation}"]

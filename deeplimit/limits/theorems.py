@@ -148,8 +148,12 @@ def _smooth(recursion: Recursion, weights: tuple[Process, ...], exponent: float)
         None if rough else f"Proposition 12 {MARION}",
         smoothness,
         "pathwise",
-        ("weights that are only Hölder functions of time, which Proposition 12 does not cover" if rough else "weights that are "
-        "Lipschitz functions of time") + " at the critical exponent 1: the network is an Euler scheme of a neural "
+        (
+            "weights that are only Hölder functions of time, which Proposition 12 does not cover"
+            if rough
+            else "weights that are Lipschitz functions of time"
+        )
+        + " at the critical exponent 1: the network is an Euler scheme of a neural "
         "ODE. " + _lipschitz(recursion),
     )
 

@@ -46,9 +46,7 @@ class AuxiliaryDiffusion:
     def __post_init__(self) -> None:
         for name in ("drift", "diffusion"):
             if not callable(getattr(self, name)):
-                raise TypeError(
-                    f"the auxiliary {name} must be a function of (t, v); got {type(getattr(self, name)).__name__}."
-                )
+                raise TypeError(f"the auxiliary {name} must be a function of (t, v); got {type(getattr(self, name)).__name__}.")
         start = as_tensor(self.start, "the auxiliary start")
         if start.ndim > 1 or start.numel() == 0:
             raise ValueError(f"the auxiliary start must be a number or of shape (m,), got {tuple(start.shape)}.")

@@ -62,8 +62,8 @@ class Kronecker:
     Example:
         >>> import torch, deeplimit as dl
         >>> R, C = torch.tensor([[0.2, 0.1], [0.1, 0.2]]), torch.eye(2)
-        >>> dl.Ito(A=dl.Kronecker(R, C)).Q(0.0, torch.tensor([[1.0, 2.0]]))
-        tensor([[1., 1.]], dtype=torch.float64)
+        >>> dl.Ito(A=dl.Kronecker(R, C)).Q(0.0, torch.ones(1, 2))
+        tensor([[0.4000, 0.4000]], dtype=torch.float64)
     """
 
     R: Any
