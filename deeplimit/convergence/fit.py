@@ -1,12 +1,14 @@
 """The order of convergence and the floor, from errors that share their paths and have not yet reached their asymptotics.
 
 The model is log e_L = a − r log L + δ(L) + noise. The noise has the delta-method covariance of the per-path errors, depths
-correlated. δ is the correction that vanishes as L grows: a random sum of powers (L_1/L)^s, s = 1, 2, 3, 4 where errors expand in
-1/L, and smaller ones where the regime says so. Its size τ is not known and is integrated over, so that
-straight data give a narrow interval and bent data a wide one. Where a regime knows of a second contribution, L^-s times the first and perhaps larger at small depth, the
-errors are (1 + 2ρκu^s + κ²u^{2s})^½, u = L_1/L, times the first, with κ integrated over too, and with the correlation ρ unless it
-is known to vanish. A floor f makes it e_L² = c² L^{-2r} + f², with a share φ = f²/e² of the deepest squared error between 0 and 1.
-Every (τ, κ, ρ, s, φ) is one generalised least-squares fit, weighted by its marginal likelihood.
+correlated. δ is the correction that vanishes as L grows: a random sum of powers (L_1/L)^s, s = 1, 2, 3, 4 where errors expand
+in 1/L, and smaller ones where the regime says so. Its size τ is not known and is integrated over, so that straight data give
+a narrow interval and bent data a wide one.
+
+Where a regime knows of a second contribution, L^-s times the first and perhaps larger at small depth, errors are
+(1 + 2ρκu^s + κ²u^{2s})^½, u = L_1/L, times the first, with κ integrated over too, and the correlation ρ unless it is known to
+vanish. A floor f makes it e_L² = c² L^{-2r} + f², with a share φ = f²/e² of the deepest squared error between 0 and 1. Every
+(τ, κ, ρ, s, φ) is one generalised least-squares fit, weighted by its marginal likelihood.
 """
 
 from __future__ import annotations

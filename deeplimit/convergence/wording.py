@@ -63,9 +63,10 @@ def coupling(task: Task) -> str:
     """Return what the network and the limit share."""
     if task.shares_increments:
         return "pathwise: every depth and the limit read the same increments, all of each layer drawn"
-    if all(isinstance(function, Trend) for law in task.network.weights for function in law.functions):
-        if not any(law.motions(task.network.width) for law in task.network.weights):
-            return "none: the weights are functions of time; paths differ by their inputs"
+    weights = task.network.weights
+    fixed = all(isinstance(function, Trend) for law in weights for function in law.functions)
+    if fixed and not any(law.motions(task.network.width) for law in weights):
+        return "none: the weights are given functions of time; paths differ by their inputs alone"
     if task.shares_functions and isinstance(task.limit, ODELimit) and task.limit.functions:
         return "pathwise: every depth and the limit read the same functions of time"
     if isinstance(task.limit, ODELimit) and not task.limit.functions and not task.independent:
@@ -81,7 +82,8 @@ def reference(task: Task, error: float, corrected: bool) -> str:
         return f"torchdiffeq dopri5, tolerance {task.tolerance:g}, own error about {error:.1e}"
     if task.measures_reference:
         taken = "and taken out" if corrected else "and not taken out"
-        return f"Euler-Maruyama on {task.grid.size} steps, own error about {error:.1e} (measured on {task.grid.coarser.size} steps) {taken}"
+        measured = f"{error:.1e}, measured against {task.grid.coarser.size} steps"
+        return f"Euler-Maruyama on {task.grid.size} steps, own error about {measured}, {taken}"
     return f"Euler-Maruyama on {task.grid.size} steps, own error {'' if corrected else 'not '}corrected for"
 
 

@@ -70,6 +70,28 @@ def _distance(a: Tensor, b: Tensor) -> Tensor:
     return distance
 
 
+class _Errors:
+    """Per-path errors of every depth against one solution of the limit: in the task's norm, and at the common times."""
+
+    def __init__(self, task: Task, zero: Tensor) -> None:
+        self.norm = task.norm
+        self.errors = [zero] * len(task.grid.depths)
+        self.common = [zero] * len(task.grid.depths)
+
+    def between(self, j: int, distance: Tensor) -> None:
+        """Take in a distance at a time between two layers."""
+        self.errors[j] = torch.maximum(self.errors[j], distance)
+
+    def at_layer(self, j: int, distance: Tensor, is_common: bool) -> None:
+        """Take in a distance at a layer's end."""
+        self.errors[j] = distance if self.norm == "final" else torch.maximum(self.errors[j], distance)
+        if is_common:
+            self.common[j] = distance if self.norm == "final" else torch.maximum(self.common[j], distance)
+
+    def columns(self) -> list[Tensor]:
+        return self.errors + self.common
+
+
 @torch.no_grad()
 def run_block(task: Task, block: int, tick: Tick | None = None) -> Moments:
     """Advance one block and return the moments of its per-path errors to the power p.
@@ -85,8 +107,7 @@ def run_block(task: Task, block: int, tick: Tick | None = None) -> Moments:
     states = [h0] * len(task.grid.depths)
     deepest_first = range(len(states) - 1, -1, -1)
     zero = torch.zeros(len(h0), dtype=torch.float64, device=task.device)
-    errors, common = [zero] * len(states), [zero] * len(states)
-    coarse_errors, coarse_common, apart = [zero] * len(states), [zero] * len(states), zero
+    errors, coarse_errors, apart = _Errors(task, zero), _Errors(task, zero), zero
     limit = h0
     for chunk in task.grid.chunks():
         for reader in readers:
@@ -102,25 +123,17 @@ def run_block(task: Task, block: int, tick: Tick | None = None) -> Moments:
                 apart = torch.maximum(apart, _distance(limit, coarse))
             for j in deepest_first:
                 if task.norm == "sup-continuous":
-                    errors[j] = torch.maximum(errors[j], _distance(limit, states[j]))
+                    errors.between(j, _distance(limit, states[j]))
                 if not ends[index][j]:
                     continue
                 layers = tuple(reader.layer(j) for reader in readers)
                 states[j] = states[j] + task.network.recursion.residual(states[j], layers, task.network.exponent)
-                distance = _distance(limit, states[j])
-                errors[j] = distance if task.norm == "final" else torch.maximum(errors[j], distance)
-                if is_common:
-                    common[j] = torch.maximum(common[j], distance)
+                errors.at_layer(j, _distance(limit, states[j]), is_common)
                 if coarse is not None:
-                    distance = _distance(coarse, states[j])
-                    coarse_errors[j] = distance if task.norm == "final" else torch.maximum(coarse_errors[j], distance)
-                    if is_common:
-                        coarse_common[j] = torch.maximum(coarse_common[j], distance)
+                    coarse_errors.at_layer(j, _distance(coarse, states[j]), is_common)
         if tick is not None:
             tick(len(ends) / task.grid.size)
-    columns = errors + (errors if task.norm == "final" else common)
-    if reference.coarse is not None:
-        columns += [*coarse_errors, *(coarse_errors if task.norm == "final" else coarse_common), apart]
+    columns = errors.columns() + ([] if reference.coarse is None else [*coarse_errors.columns(), apart])
     values = torch.stack(columns, dim=1)
     lost = int((~torch.isfinite(limit).all(dim=1)).sum())
     return Moments.of(values.cpu().numpy(), task.p, lost)

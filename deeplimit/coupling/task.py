@@ -68,7 +68,7 @@ class Task:
 
     @property
     def measures_reference(self) -> bool:
-        """Whether the reference is solved twice, since no theory says how its error enters: the network is no Euler scheme."""
+        """Whether the reference is solved twice: no theory says how its error enters where the network is no Euler scheme."""
         return self.shares_increments and not self.network.recursion.is_euler
 
     @property
@@ -153,8 +153,8 @@ def make_task(
         size = equation.noise_size(probe.to(device, dtype))
         if size is not None and size != drives:
             raise ValueError(
-                f"limit has {size} Brownian motions, but the network is driven by {drives} ({_motions_in_words(network)}), so they "
-                f"cannot share their noise; make g return (paths, {network.width}, {drives})."
+                f"limit has {size} Brownian motions, but the network is driven by {drives} ({_motions_in_words(network)}), so "
+                f"they cannot share their noise; make g return (paths, {network.width}, {drives})."
             )
     if isinstance(equation, (NeuralSDE, NeuralODE, LinearODE, ItoCorrectedSDE)) and equation.width != network.width:
         raise ValueError(f"limit has width {equation.width}, but the network has width {network.width}; make them the same.")

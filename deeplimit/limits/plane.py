@@ -53,8 +53,8 @@ def classify_plane(recursion: Recursion, weights: TrendAndNoise, alpha: float) -
             EXPANSION,
             None,
             None,
-            f"the trend's layers add up to L^{-drift:g}: the hidden state moves without bound, unless the trend vanishes, contracts "
-            "or saturates σ (not checked).",
+            f"the trend's layers add up to L^{-drift:g}: the hidden state moves without bound, unless the trend vanishes, "
+            "contracts or saturates σ (not checked).",
             f"the same network with alpha + beta = 1, such as beta={1 - alpha:g}, if alpha is at most 1.",
         )
     if noisy and _zero(alpha):
@@ -120,7 +120,7 @@ def _neural_ode(weights: TrendAndNoise, recursion: Recursion) -> Regime:
         min(1.0, smoothness),
         "pathwise",
         "weights that do not shrink with depth (β = 0) and a branch scaled by 1/L (α = 1): the neural ODE, in which σ stays. "
-        f"Noise in the weights is averaged away. Not checked: that {recursion.activation.name} is Lipschitz and, with noise, smooth.",
+        f"Noise in the weights is averaged away. Not checked: that {recursion.activation.name} is Lipschitz (smooth, with noise).",
     )
 
 
@@ -130,10 +130,7 @@ def _linear_ode(weights: TrendAndNoise, alpha: float, taylor: Expansion) -> Regi
     square = beta if taylor.curvature != 0.0 else math.inf
     contributions = [trend.smoothness, square, 2 * beta, *([alpha, alpha + 0.5] if noisy else [])]
     why = f"its square leaves L^-{beta:g}" if taylor.curvature != 0.0 else f"its cube leaves L^-{2 * beta:g}, since σ''(0) = 0"
-    if noisy:
-        theorem = f"Theorem 4.4 {COHEN}"
-    else:
-        theorem = f"Theorem 4.3 {COHEN}" if alpha > 0 else f"Theorem 4.4 {COHEN}, without noise"
+    theorem = f"Theorem 4.4 {COHEN}" if noisy else f"Theorem {'4.3' if alpha > 0 else '4.4 without noise'} {COHEN}"
     rough = "" if trend.smoothness == 1.0 else f" The trend is Hölder-{trend.smoothness:g}, which bounds the order from below."
     return Regime(
         "linear-ode",
@@ -164,8 +161,8 @@ def _diffusive(weights: TrendAndNoise, drift: float, taylor: Expansion) -> Regim
         f"Theorem 4.4 {COHEN}",
         min(0.5, gone, rough),
         "pathwise",
-        f"noise of diffusive size in every layer (α = 0): an SDE driven by the weights' own noise; {q}.{kept} {ASSUMPTION} holds at "
-        f"0. {UNCHECKED}",
+        f"noise of diffusive size in every layer (α = 0): an SDE driven by the weights' own noise; {q}.{kept} {ASSUMPTION} "
+        f"holds at 0. {UNCHECKED}",
         corrections=tuple(sorted({*(round(value, 9) for value in apart), 1.0})),
         seconds=tuple(sorted({round((value - pure[0]) / 2, 9) for value in pure if value - pure[0] > 1e-9})),
     )

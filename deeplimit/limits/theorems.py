@@ -113,8 +113,8 @@ def _inner_independent(exponent: float) -> Regime:
         None,
         f"independent layers of size 1 inside the activation (exponent {exponent:g}) are outside Propositions 11 and 12; layers "
         "that are increments, of size L^-1/2, are what Theorem 4.4 of Cohen et al. (2021) is about.",
-        "inner(..., noise=Ito(A=1/d), alpha=0) (Theorem 4.4), SmoothGaussian or Trend weights with exponent=1 (Proposition 12), or "
-        "res1 (Proposition 11).",
+        "inner(..., noise=Ito(A=1/d), alpha=0) (Theorem 4.4), SmoothGaussian or Trend weights with exponent=1 (Proposition 12), "
+        "or res1 (Proposition 11).",
     )
 
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from deeplimit import validation
@@ -60,13 +59,14 @@ class AuxiliaryDiffusion:
 
     def initial(self, paths: int) -> Tensor:
         """Return v at time 0 (P, m)."""
-        return self.start.expand(paths, -1).clone()
+        start: Tensor = self.start.expand(paths, -1).clone()
+        return start
 
     def check(self, motions: int) -> Tensor:
         """Raise unless both functions return (P, m) and there is noise to lean on; return a probe of v (3, m)."""
         if self.leverage != 0.0 and self.size > motions:
             raise ValueError(
-                f"leverage needs a Brownian motion of the weights for each of v's {self.size} dimensions, but there are {motions}."
+                f"leverage needs a Brownian motion of the weights for each of v's {self.size} dimensions; there are {motions}."
             )
         v = self.initial(3)
         for name in ("drift", "diffusion"):

@@ -118,7 +118,8 @@ class MatrixEntries(Structure):
 
     def dense(self, width: int) -> Tensor:
         full = self.variances.expand(*self.variances.shape[:-2], width, width)
-        return torch.diag_embed(full.flatten(-2)).unflatten(-2, (width, width)).unflatten(-1, (width, width))
+        dense: Tensor = torch.diag_embed(full.flatten(-2)).reshape(*full.shape, width, width)
+        return dense
 
 
 @dataclass(frozen=True, eq=False)
@@ -278,9 +279,9 @@ class SeparateRate(Rate):
 
     def spread(self, noise: Tensor) -> tuple[Tensor | None, Tensor | None]:
         motions = self.width**2 if self.matrix is not None else 0
-        matrix = noise[:, :motions].unflatten(1, (self.width, self.width)) if self.matrix is not None else None
+        matrix = noise[:, :motions].reshape(-1, self.width, self.width)
         return (
-            None if self.matrix is None or matrix is None else self.matrix.spread(matrix),
+            None if self.matrix is None else self.matrix.spread(matrix),
             None if self.vector is None else self.vector.spread(noise[:, motions : motions + self.width]),
         )
 
@@ -306,20 +307,19 @@ class JointRate(Rate):
     def spread(self, noise: Tensor) -> tuple[Tensor | None, Tensor | None]:
         d = self.width
         both = _times(self.root, noise[:, : d * d + d])
-        return both[:, : d * d].unflatten(1, (d, d)), both[:, d * d :]
+        return both[:, : d * d].reshape(-1, d, d), both[:, d * d :]
 
     def quadratic(self, x: Tensor) -> Tensor:
         """Return Q with the cross term 2 Σ_j x_j Cov(dW^A_ij, dW^b_i), which (12) of Cohen et al. leaves out."""
         matrix, vector, cross = self.dense()
-        assert matrix is not None and vector is not None and cross is not None
         own = torch.einsum("...j,...jki,...k->...i", x, torch.diagonal(matrix, dim1=-4, dim2=-2), x)
         mixed = torch.einsum("...j,...ji->...i", x, torch.diagonal(cross, dim1=-3, dim2=-1))
         return own + torch.diagonal(vector, dim1=-2, dim2=-1) + 2 * mixed
 
-    def dense(self) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
-        d = self.width
-        matrix = self.covariance[..., : d * d, : d * d].unflatten(-1, (d, d)).unflatten(-3, (d, d))
-        cross = self.covariance[..., : d * d, d * d :].unflatten(-2, (d, d))
+    def dense(self) -> tuple[Tensor, Tensor, Tensor]:
+        d, lead = self.width, self.covariance.shape[:-2]
+        matrix = self.covariance[..., : d * d, : d * d].reshape(*lead, d, d, d, d)
+        cross = self.covariance[..., : d * d, d * d :].reshape(*lead, d, d, d)
         return matrix, self.covariance[..., d * d :, d * d :], cross
 
 
@@ -328,7 +328,7 @@ def joint_rate(matrix: Structure, vector: Structure, cross: Any, name: str, widt
     given, _ = _shaped(as_tensor(cross, name), name, width, {3: "a tensor (d, d, d)"}, batch)
     mixed = given.flatten(-3, -2)
     a, b = matrix.dense(width).flatten(-4, -3).flatten(-2), vector.dense(width)
-    lead = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2], mixed.shape[:-2])
+    lead = max((part.shape[:-2] for part in (a, b, mixed)), key=len)
     a, b, mixed = (part.expand(*lead, *part.shape[-2:]) for part in (a, b, mixed))
     covariance = torch.cat([torch.cat([a, mixed], dim=-1), torch.cat([mixed.mT, b], dim=-1)], dim=-2)
     return JointRate(width, covariance, symmetric_root(covariance, f"the joint covariance of A and b with {name}"))
