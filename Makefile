@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 
-.PHONY: demo test lint format types docs docs-serve benchmark clean
+.PHONY: demo test validate lint format types docs docs-serve benchmark clean
 
 $(VENV)/installed-%: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "deeplimit needs Python 3.11 or newer; set PYTHON=python3.12, say" >&2; exit 1; }
@@ -36,6 +36,9 @@ docs: $(VENV)/installed-docs
 
 docs-serve: $(VENV)/installed-docs
 	$(BIN)/mkdocs serve
+
+validate: $(VENV)/installed-data-dev
+	$(BIN)/deeplimit validate --quick
 
 benchmark: $(VENV)/installed-data-dev
 	$(BIN)/python -m benchmarks

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from deeplimit.processes import Trend as Trend
     from deeplimit.processes import stochastic_volatility as stochastic_volatility
     from deeplimit.reports import load_report as load_report
+    from deeplimit.scoreboard import Scoreboard as Scoreboard
+    from deeplimit.scoreboard import validate as validate
     from deeplimit.validation import NoTheoremError as NoTheoremError
 
 
@@ -50,6 +52,7 @@ _HOMES = {
         "stochastic_volatility",
     ),
     "reports": ("load_report",),
+    "scoreboard": ("Scoreboard", "validate"),
     "validation": ("NoTheoremError",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -196,6 +196,42 @@ def compare(
 
 
 @app.command()
+def validate(
+    quick: Annotated[bool, typer.Option("--quick", help="Depths up to 512: about a minute on 2 cores.")] = False,
+    only: Annotated[list[str] | None, typer.Option(help="Only rows whose name has this text, such as 'Thm 4.3'.")] = None,
+    seed: Seed = 0,
+    device: Device = "cpu",
+    json: Annotated[
+        Path | None, typer.Option("--json", help="Written after every row (.json); rows that it holds are not run again.")
+    ] = None,
+    plot: PlotFile = None,
+) -> None:
+    """Run the scoreboard: every statement the library rests on, measured, each beside a wrong limit that must be caught.
+
+    Exit code: 0 every row agrees and every control is caught, 1 a row disagrees, 2 bad usage, 3 cannot tell.
+
+    Example: deeplimit validate --quick --json board.json --plot board.png
+    """
+    from deeplimit import plotting, validation
+    from deeplimit.scoreboard import validate as run_validate
+    from deeplimit.scoreboard.report import HEADER
+
+    try:
+        if plot is not None:
+            validation.writable_file(plot, "--plot", plotting.SUFFIXES)
+        typer.echo(HEADER)
+        board = run_validate(
+            quick=quick, only=only, seed=seed, device=device, resume=json, on_row=lambda row: typer.echo(str(row))
+        )
+        if plot is not None:
+            board.plot(plot)
+    except (ValueError, TypeError, RuntimeError, OSError) as error:
+        _stop(error)
+    typer.echo("\n".join(["", *board.troubles(), board.summary()]))
+    raise typer.Exit({"agrees": 0, "disagrees": 1, "cannot tell": 3}[board.verdict])
+
+
+@app.command()
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the figures and the numbers.")] = Path("out/demo"),
     paths: Annotated[int, typer.Option(help="Number of independent networks, each on an image of its own.")] = 512,

@@ -15,25 +15,26 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from deeplimit.convergence.report import CompareReport
+    from deeplimit.scoreboard.report import Scoreboard
 
-WRAP = 96
+WRAP = 84
 SUFFIXES = (".png", ".pdf", ".svg")
 MEASURED, FITTED, PREDICTED = "#0072b2", "#d55e00", "#444444"
 
 
-def new_axes() -> Axes:
+def new_axes(size: tuple[float, float] = (7.2, 5.0)) -> Axes:
     """Return axes of a new figure that no window manager knows of."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(7.2, 5.0), layout="constrained")
+    figure = Figure(figsize=size, layout="constrained")
     FigureCanvasAgg(figure)
     return figure.add_subplot()
 
 
-def to_file(draw: Callable[[Axes], Axes], path: Path) -> Axes:
+def to_file(draw: Callable[[Axes], Axes], path: Path, size: tuple[float, float] = (7.2, 5.0)) -> Axes:
     """Draw on new axes and write the picture, whole or not at all."""
-    axes = new_axes()
+    axes = new_axes(size)
     figure = axes.get_figure(root=True)
     assert figure is not None
     draw(axes)
@@ -116,3 +117,32 @@ def _error_words(report: CompareReport) -> str:
     mean = "root mean square" if report.p == 2 else "mean" if report.p == 1 else f"$L^{{{report.p:g}}}$ mean"
     over = {"sup": "largest distance over layers", "sup-continuous": "largest distance over time", "final": "final distance"}
     return f"{mean} {over[report.norm]}"
+
+
+def draw_scoreboard(board: Scoreboard, axes: Axes) -> Axes:
+    """Draw each row's interval and its predicted order, with its outcome and its control beside it."""
+    count = len(board.rows)
+    places = np.arange(count)[::-1]
+    colours = {"agrees": MEASURED, "disagrees": FITTED}
+    axes.plot([row.predicted for row in board.rows], places, "|", color=PREDICTED, ms=11, mew=2, label="predicted order")
+    for place, row in zip(places, board.rows, strict=True):
+        colour = colours.get(row.outcome, "#999999")
+        if np.isfinite(row.rate):
+            low, high = row.interval
+            axes.plot([low, high], [place, place], color=colour, lw=2.5, alpha=0.6, solid_capstyle="butt")
+            axes.plot([row.rate], [place], "o", color=colour, ms=4)
+        caught = row.control == "caught"
+        told = f"{row.outcome};  {row.wrongly}: {row.control}"
+        colour = "black" if caught and row.outcome == "agrees" else FITTED
+        axes.annotate(
+            told, (1.015, place), xycoords=("axes fraction", "data"), va="center", fontsize=8, color=colour, annotation_clip=False
+        )
+    axes.plot([], [], "o-", color=MEASURED, ms=4, lw=2.5, label=f"measured, {100 * board.confidence:g} % interval")
+    axes.set_yticks(places, [f"{row.statement}: {row.setting}" for row in board.rows], fontsize=8)
+    axes.set_ylim(-0.7, count - 0.3)
+    axes.set_xlim(min(0.0, *axes.get_xlim()), max(1.1, axes.get_xlim()[1]))
+    axes.set_xlabel("order in 1/depth")
+    axes.set_title(board.summary().split(" (")[0].capitalize(), fontsize=10)
+    axes.grid(axis="x", alpha=0.3)
+    axes.legend(fontsize=8, loc="upper right" if count < 3 else "lower right")
+    return axes

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from typing import Any
 
 from deeplimit import store
-from deeplimit.convergence.report import KIND, CompareReport
+from deeplimit.convergence import CompareReport
+from deeplimit.convergence.report import KIND as COMPARE
+from deeplimit.scoreboard import Scoreboard
+from deeplimit.scoreboard.report import KIND as VALIDATE
 
-_READERS = {KIND: CompareReport.from_dict}
+_READERS: dict[str, Callable[[dict[str, Any]], Any]] = {COMPARE: CompareReport.from_dict, VALIDATE: Scoreboard.from_dict}
 
 
-def load_report(path: str | os.PathLike[str]) -> CompareReport:
-    """Read a report that `report.save(path)` wrote.
+def load_report(path: str | os.PathLike[str]) -> Any:
+    """Read a report that `report.save(path)` wrote: a `CompareReport` or a `Scoreboard`, whatever it was.
 
     Raises TypeError for what is no path, FileNotFoundError where there is no such file, ValueError where it is not a report,
     is damaged, or was written by a later version.

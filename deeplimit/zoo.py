@@ -6,6 +6,7 @@ otherwise cannot be trusted. Every wrong limit is wrong in one way only.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -13,9 +14,10 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from deeplimit.limits import Independent, NeuralSDE
+from deeplimit.limits import Independent, ItoCorrectedSDE, NeuralODE, NeuralSDE
 from deeplimit.networks import ResidualNetwork, inner, res1, res2, res3
-from deeplimit.processes import Brownian, SmoothGaussian, Trend
+from deeplimit.processes import Brownian, Ito, SmoothGaussian, Trend
+from deeplimit.processes.covariance import Rate
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,31 @@ class AlteredSDE:
         width = self.sde.width
         noise = v.reshape(-1, width, width).transpose(1, 2).reshape(len(v), -1) if self.transpose else v
         return self.diffusion_scale * self.sde.g_prod(t, y, noise)
+
+
+@dataclass(frozen=True)
+class ExchangedQ(ItoCorrectedSDE):
+    """The diffusive limit with the rows and columns of Σ^A exchanged in Q: Σ_jk x_j x_k Σ_jiki for Σ_ijik."""
+
+    def quadratic(self, rate: Rate, h: Tensor) -> Tensor:
+        matrix, vector, _ = rate.dense()
+        column = torch.diagonal(matrix, dim1=-3, dim2=-1) if matrix is not None else torch.zeros(1)  # (…, j, k, i) = Σ_jiki
+        exchanged = torch.einsum("...j,...jki,...k->...i", h, column, h)
+        return exchanged if vector is None else exchanged + torch.diagonal(vector, dim1=-2, dim2=-1)
+
+
+@dataclass(frozen=True)
+class WithoutCrossTerm(ItoCorrectedSDE):
+    """The diffusive limit with Q as (12) of Cohen et al. (2021) prints it, without the covariance of W^A and W^b."""
+
+    def quadratic(self, rate: Rate, h: Tensor) -> Tensor:
+        return (rate.quadratic(h) + rate.quadratic(-h)) / 2  # the cross term is the part that is odd in h
+
+
+def neural_ode_of(network: ResidualNetwork) -> NeuralODE:
+    """Return dH = σ(Ā_t H + b̄_t) dt, the limit of `inner` at α = 1, β = 0 and nowhere else."""
+    functions = tuple(function for law in network.weights for function in law.functions)
+    return NeuralODE(network.recursion, functions, network.width)
 
 
 @dataclass(frozen=True, repr=False)
@@ -83,6 +110,14 @@ def _rotation(t: float) -> Tensor:
     return torch.tensor([[0.0, 2.0 + t], [-2.0, -t]])
 
 
+def _shear(t: float) -> Tensor:
+    return torch.tensor([[0.4, 1.0], [-0.8 * t, -0.2]])
+
+
+def _push(t: float) -> Tensor:
+    return torch.tensor([0.5, -0.5 * t])
+
+
 def pairs(width: int = 4) -> tuple[Pair, ...]:
     """Return the right pairs and the wrong ones, for networks of this width.
 
@@ -124,7 +159,29 @@ def pairs(width: int = 4) -> tuple[Pair, ...]:
             "Marion et al. (2025), Cor. 5",
         ),
     )
+    sheared = Trend(_shear, _push)
+    linear = inner(2, "scaled_silu", trend=sheared, alpha=0.5, beta=0.5)
+    bent = inner(2, "scaled_silu", noise=Ito(A=0.1, b=0.1))
+    corrected = bent.limit()
+    assert isinstance(corrected, ItoCorrectedSDE)
+    thm43, thm44 = "Cohen et al. (2021), Thm 4.3", "Cohen et al. (2021), Thm 4.4"
+    corrected_sde = r"dH = dW^A H + dW^b + \frac12\sigma''(0)Q(t, H)\,dt"
+    right += (
+        Pair("linear ODE", linear, linear.limit(), r"dH = (\bar A_t H + \bar b_t)\,dt", 0.5, thm43),
+        Pair("second-order drift", bent, corrected, corrected_sde, 0.5, thm44),
+    )
     wrong = (
+        Pair(
+            "neural ODE for the linear ODE", linear, neural_ode_of(linear), r"dH = \sigma(\bar A_t H + \bar b_t)\,dt", None, "σ"
+        ),
+        Pair(
+            "second-order drift left out",
+            bent,
+            dataclasses.replace(corrected, curvature=0.0),
+            r"dH = dW^A H + dW^b",
+            None,
+            "the drift ½σ''(0)Q",
+        ),
         Pair("independent noise", brownian, Independent(sde), neural_sde, None, "right law, other path"),
         Pair(
             "transposed noise",

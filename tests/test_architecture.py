@@ -27,6 +27,7 @@ ORDER = [
     "plotting",
     "convergence",
     "zoo",
+    "scoreboard",
     "reports",
     "experiments",
     "cli",

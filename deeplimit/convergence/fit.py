@@ -27,6 +27,10 @@ MIXED_CORRECTION_SCALE = 2.0
 """The same where contributions of several orders mix, which leave more cross terms."""
 SECOND_SCALE = 1.5
 """Scale of κ, half-Student with 3 degrees of freedom: at the coarsest depth both contributions are expected to be of one size."""
+MOST_SECOND = 2.0
+"""At the deepest depth the second contribution is at most this many times the first: else nothing of the order is visible."""
+MODEL_ERROR = 1e-4
+"""Relative error that no depth is trusted beyond: errors without noise would else be believed to more digits than the model has."""
 UNSETTLED = 0.1
 """No order is given if it lies further than this from the deepest local slope: that is extrapolation."""
 HEAVY_TAIL_FACTOR = 10.0
@@ -55,6 +59,7 @@ class ErrorEstimates:
         count: Number of paths.
         corrections: Powers of 1/L by which further terms are smaller than the first, as in `Regime`.
         kurtosis: Largest kurtosis of the per-path errors to the power p.
+        resolution: What rounding and an ODE reference's own error leave uncertain of each error.
         seconds, interfere: Powers of second contributions, and whether they may correlate with the first, as in `Regime`.
     """
 
@@ -67,6 +72,7 @@ class ErrorEstimates:
     corrections: tuple[float, ...] = (1.0,)
     seconds: tuple[float, ...] = ()
     interfere: bool = False
+    resolution: float = 0.0
 
     @property
     def powers(self) -> tuple[float, ...]:
@@ -95,7 +101,8 @@ class ErrorEstimates:
         """
         inversion = (self.count - 1) / (self.count - len(self.depths) - 2)
         tails = max(1.0, HEAVY_TAIL_FACTOR * self.kurtosis / self.count)
-        inflated: np.ndarray = inversion * tails * self.covariance
+        unresolved = MODEL_ERROR**2 + (self.resolution * np.exp(-self.log_errors)) ** 2
+        inflated: np.ndarray = inversion * tails * self.covariance + np.diag(unresolved)
         return inflated
 
 
@@ -187,7 +194,8 @@ def _second_contributions(estimates: ErrorEstimates) -> tuple[np.ndarray, np.nda
             for ratio, size in zip(_RATIOS, sizes, strict=True):
                 second = ratio * (depths[0] / depths) ** power
                 square = 1.0 + 2.0 * correlation * second + second**2
-                if square.min() > 1e-3:  # else the two cancel at some depth, which no sum over paths does
+                # Where the two cancel at some depth no sum over paths would.
+                if square.min() > 1e-3 and second[-1] <= MOST_SECOND:
                     factors.append(0.5 * np.log(square))
                     prior.append(size / len(estimates.seconds) / len(correlations))
     return np.stack(factors), np.array(prior) / np.sum(prior)
@@ -203,7 +211,7 @@ def _transform(estimates: ErrorEstimates, share: float) -> _Transformed | None:
         return None
     stretch = squares / rest
     z = 0.5 * np.log(rest) + estimates.log_errors[-1] - estimates.log_bias
-    noise = estimates.noise + 1e-14 * np.eye(m)
+    noise = estimates.noise
     ratio = depths[0] / depths
     correction = sum(np.outer(ratio, ratio) ** power for power in estimates.powers) / len(estimates.powers)
     covariances = (noise + (_SIZES**2)[:, None, None] * correction) * np.outer(stretch, stretch)

@@ -102,14 +102,15 @@ class CompareReport:
             f"{self.paths} paths, {_norm_words(self.norm)}, p = {self.p:g}, seed {self.seed}, {self.dtype} on {self.device}, "
             f"{self.seconds:.1f} s",
             "",
-            f"{'depth':>8}  {'error':>10}  {'std. error':>10}  {'at common times':>15}  {'local slope':>15}  {'diverged':>8}",
+            f"{'depth':>8}  {'error':>10}  {'std. error':>10}  {'at common times':>15}  {'local slope':>15}  {'worst path':>10}  "
+            f"{'diverged':>8}",
         ]
         for j, depth in enumerate(self.depths.tolist()):
             known = j > 0 and np.isfinite(self.local_slopes[j - 1])
             slope = f"{self.local_slopes[j - 1]:.3f} ± {self.local_slope_errors[j - 1]:.3f}" if known else ""
             lines.append(
                 f"{depth:>8}  {self.errors[j]:>10.4g}  {self.standard_errors[j]:>10.2g}  {self.common_errors[j]:>15.4g}  "
-                f"{slope:>15}  {self.diverged[j]:>8}"
+                f"{slope:>15}  {self.worst[j]:>10.4g}  {self.diverged[j]:>8}"
             )
         if self.reservations:
             lines += ["", "Reservations:", *(f"- {text}" for text in self.reservations)]

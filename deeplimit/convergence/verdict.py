@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from deeplimit.convergence.fit import UNSETTLED, Floor
@@ -15,6 +16,8 @@ CERTAIN = 0.999
 """Probability of a floor holding most of the deepest squared error from which "does not converge" is said."""
 DOUBTFUL = 0.05
 """Probability of such a floor up to which "converges" is said."""
+LEVEL = 0.02
+"""Errors that are no smaller at the deepest network than at the coarsest, and fall no faster than this there, do not fall."""
 NEGLIGIBLE = 0.02
 """A floor whose lower bound exceeds this share of the deepest squared error forbids "converges"."""
 
@@ -37,6 +40,7 @@ class Evidence:
         sure_upper: Upper end of its 99.9 % interval.
         floor: The fit with a floor.
         last_slope, last_slope_error: The order between the two deepest depths alone.
+        fallen, fallen_error: log of the coarsest error over the deepest one: how far errors have come down.
         rate, reach: The fitted order, and how far it is extrapolated beyond the deepest slope.
         order: The network's order if the limit is right, by its theorem; None where no theorem says.
         kurtosis, count: Of the per-path errors, and how many there are.
@@ -47,6 +51,8 @@ class Evidence:
     floor: Floor
     last_slope: float
     last_slope_error: float
+    fallen: float
+    fallen_error: float
     rate: float
     reach: float
     order: float | None
@@ -60,11 +66,17 @@ def judge(evidence: Evidence) -> Verdict:
     floor, order = evidence.floor, evidence.order
     if high <= (FLAT if order is None else min(FLAT, order / 2)):
         return Verdict(DOES_NOT, f"the errors do not fall with depth: order at most {high:.3f}")
+    level = LEVEL if order is None else min(LEVEL, order / 10)
+    if evidence.fallen + 4 * evidence.fallen_error <= 0 and evidence.last_slope + 4 * evidence.last_slope_error <= level:
+        return Verdict(
+            DOES_NOT,
+            f"the errors do not fall with depth: the deepest is {math.exp(-evidence.fallen):.2f} times the coarsest, and level",
+        )
     if floor.probability >= CERTAIN:
         # A floor of half the deepest square leaves at most two thirds of the order in the deepest slope, when depths double;
         # where it is steeper, the floor model does not fit and proves nothing.
-        level = evidence.last_slope + 2 * evidence.last_slope_error < (0.33 if order is None else 2 * order / 3)
-        if level and evidence.kurtosis <= evidence.count / 4:
+        flat = evidence.last_slope + 2 * evidence.last_slope_error < (0.33 if order is None else 2 * order / 3)
+        if flat and evidence.kurtosis <= evidence.count / 4:
             return Verdict(
                 DOES_NOT,
                 f"the errors level off: {100 * floor.share:.0f} % of the deepest squared error remains at infinite depth, so "

@@ -120,7 +120,7 @@ def _neural_ode(weights: TrendAndNoise, recursion: Recursion) -> Regime:
         min(1.0, smoothness),
         "pathwise",
         "weights that do not shrink with depth (β = 0) and a branch scaled by 1/L (α = 1): the neural ODE, in which σ stays. "
-        f"Noise in the weights is averaged away. Not checked: that {recursion.activation.name} is Lipschitz (smooth, with noise).",
+        f"Noise in the weights averages out. Not checked: that {recursion.activation.name} is Lipschitz (smooth, with noise).",
     )
 
 

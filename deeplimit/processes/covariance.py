@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-NEGATIVE = 1e-9
-"""A negative eigenvalue smaller than this share of the largest is rounding."""
+ROUNDING = 1e-6
+"""Asymmetry and negative eigenvalues below this share of the largest entry are rounding: matrices are often given in float32."""
 
 
 def as_tensor(value: Any, name: str) -> Tensor:
@@ -36,10 +36,10 @@ def symmetric_root(matrix: Tensor, name: str) -> Tensor:
     """Return the symmetric square root of (..., n, n); raise ValueError unless it is symmetric positive semidefinite."""
     size = matrix.abs().amax(dim=(-2, -1), keepdim=True)
     skew = (matrix - matrix.mT).abs().amax().item()
-    if skew > 1e-9 * float(size.max()):
+    if skew > ROUNDING * float(size.max()):
         raise ValueError(f"{name} must be symmetric, but differs from its transpose by {skew:.3g}; use (S + S.T)/2.")
     values, vectors = torch.linalg.eigh((matrix + matrix.mT) / 2)
-    if bool((values[..., 0] < -NEGATIVE * size[..., 0, 0]).any()):
+    if bool((values[..., 0] < -ROUNDING * size[..., 0, 0]).any()):
         raise ValueError(f"{name} must be positive semidefinite, but has the eigenvalue {values.min().item():.3g}.")
     root: Tensor = (vectors * values.clamp(min=0.0).sqrt().unsqueeze(-2)) @ vectors.mT
     return root

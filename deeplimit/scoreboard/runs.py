@@ -1,0 +1,160 @@
+"""`validate`: run the scoreboard, row by row, keeping what is done."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from deeplimit import store, validation
+from deeplimit.convergence import CompareReport, compare
+from deeplimit.scoreboard.report import AGREES, CANNOT_TELL, CAUGHT, DISAGREES, KIND, MISSED, RowResult, Scoreboard
+from deeplimit.scoreboard.rows import Row, rows
+from deeplimit.version import __version__
+
+CONFIDENCE = 0.999
+"""Of each row's interval: with some forty rows, 95 % would cry wolf twice a run."""
+QUICK_DEPTHS = (16, 32, 64, 128, 256, 512)
+FULL_DEPTHS = (16, 32, 64, 128, 256, 512, 1024)
+FULL_FACTOR = 5
+"""A full run takes this many times the paths, and depths twice as large."""
+
+
+def validate(
+    *,
+    quick: bool = False,
+    only: str | Sequence[str] | None = None,
+    seed: int = 0,
+    device: str | torch.device = "cpu",
+    resume: str | os.PathLike[str] | None = None,
+    workers: int | None = None,
+    on_row: Callable[[RowResult], None] | None = None,
+) -> Scoreboard:
+    """Measure every statement that the library rests on, each beside a wrong limit that must be caught.
+
+    Propositions 11 and 12 of Marion et al. (2025), Theorems 4.3 and 4.4 of Cohen et al. (2021): several activations, exponents
+    and covariances. A row agrees if the network converges to its limit and the 99.9 % interval of the order holds the predicted
+    one; a control is caught if comparing the same network with its wrong limit "does not converge".
+
+    Args:
+        quick: Depths up to 512 and up to 2000 paths, instead of 1024 and 10,000.
+        only: A text, or several: only rows that have one of them in their name are run, such as "Thm 4.3".
+        seed: Everything random derives from it. device: "cpu" or "cuda". workers: Threads, by default one a core.
+        resume: A .json file that is written after every row. Rows that it holds already, measured by the same version in the
+            same way, are not run again.
+        on_row: Called with each row when it is done, in order, those from the file included.
+
+    Returns:
+        A scoreboard: `print` it, `plot` it, `save` it.
+
+    Raises:
+        TypeError: For an argument of the wrong kind.
+        ValueError: For a wrong value, or a file to resume from that is no scoreboard.
+
+    Example:
+        >>> import deeplimit as dl
+        >>> board = dl.validate(quick=True, only="α = 1, β = 0")
+        >>> board.verdict, len(board.rows)
+        ('agrees', 1)
+    """
+    if not isinstance(quick, bool):
+        raise TypeError(f"quick must be True or False, got {quick!r}.")
+    checked_seed = validation.integer(seed, "seed", minimum=0)
+    place = validation.device(device)
+    if workers is not None:
+        workers = validation.integer(workers, "workers", minimum=1)
+    if on_row is not None and not callable(on_row):
+        raise TypeError(f"on_row must be a function of a RowResult, got {type(on_row).__name__}.")
+    chosen = _chosen(only)
+    path = None if resume is None else validation.writable_file(resume, "resume", (".json",))
+    earlier = {} if path is None or not path.exists() else _earlier(path)
+    results: list[RowResult] = []
+    for row in chosen:
+        depths, paths = (QUICK_DEPTHS, row.paths) if quick else (FULL_DEPTHS, FULL_FACTOR * row.paths)
+        key = f"{row.name} | {row.wrongly} | depths {depths}, {paths} paths, seed {checked_seed}, {place.type}, {__version__}"
+        result = earlier[key] if key in earlier else _measure(row, key, depths, paths, checked_seed, place, workers)
+        results.append(result)
+        board = Scoreboard(tuple(results), quick, checked_seed, CONFIDENCE, place.type, __version__)
+        if path is not None:
+            kept = [old for old in earlier.values() if old.key not in {done.key for done in results}]
+            Scoreboard((*results, *kept), quick, checked_seed, CONFIDENCE, place.type, __version__).save(path)
+        if on_row is not None:
+            on_row(result)
+    if path is not None:
+        board.save(path)
+    return board
+
+
+def _chosen(only: str | Sequence[str] | None) -> list[Row]:
+    texts = [only] if isinstance(only, str) else only
+    if texts is not None and not (isinstance(texts, Sequence) and all(isinstance(text, str) for text in texts)):
+        raise TypeError(f"only must be a text or several, got {only!r}.")
+    chosen = [row for row in rows() if texts is None or any(text.lower() in row.name.lower() for text in texts)]
+    if not chosen:
+        statements = ", ".join(dict.fromkeys(row.statement for row in rows()))
+        raise ValueError(f"only={only!r} names no row; the statements are {statements}.")
+    return chosen
+
+
+def _earlier(path: Path) -> dict[str, RowResult]:
+    kind, content = store.load(path)
+    if kind != KIND:
+        raise ValueError(f"{str(path)!r} holds a report of kind {kind!r}, no scoreboard to resume from; give another file.")
+    try:
+        return {row.key: row for row in Scoreboard.from_dict(content).rows}
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ValueError(f"{str(path)!r} is a damaged scoreboard ({error}); delete it to start anew.") from error
+
+
+def _measure(
+    row: Row, key: str, depths: tuple[int, ...], paths: int, seed: int, device: torch.device, workers: int | None
+) -> RowResult:
+    started = time.perf_counter()
+
+    def run(limit: object) -> CompareReport:
+        return compare(
+            row.network,
+            limit,
+            row.x,
+            depths=depths,
+            paths=paths,
+            seed=seed,
+            confidence=CONFIDENCE,
+            device=device,
+            workers=workers,
+        )
+
+    right, wrong = run(None), run(row.wrong)
+    predicted = right.predicted_rate if right.predicted_rate is not None else np.nan
+    low, high = right.rate_interval
+    if right.verdict == "converges":
+        outcome = AGREES if low <= predicted <= high else DISAGREES
+    else:
+        outcome = DISAGREES if right.verdict == "does not converge" else CANNOT_TELL
+    return RowResult(
+        key=key,
+        statement=row.statement,
+        setting=row.setting,
+        theorem=str(right.theorem),
+        network=right.network,
+        limit=right.limit,
+        predicted=float(predicted),
+        rate=right.rate,
+        interval=right.rate_interval,
+        verdict=right.verdict,
+        reason=right.reason,
+        outcome=outcome,
+        wrongly=row.wrongly,
+        control_verdict=wrong.verdict,
+        control_reason=wrong.reason,
+        control=CAUGHT if wrong.verdict == "does not converge" else MISSED,
+        depths=right.depths,
+        errors=right.errors,
+        control_errors=wrong.errors,
+        worst=right.worst,
+        seconds=time.perf_counter() - started,
+    )

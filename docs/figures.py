@@ -1,0 +1,83 @@
+"""Draw the pictures of the documentation anew: python docs/figures.py (about two minutes on 2 cores)."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import torch
+
+import deeplimit as dl
+from deeplimit import plotting, zoo
+from deeplimit.scoreboard.rows import mixing, push, sphere
+
+IMAGES = Path(__file__).parent / "images"
+DEPTHS = [16, 32, 64, 128, 256, 512]
+CONTROL_COLOURS = ("#cc79a7", "#009e73")
+
+
+def beside_controls(network, controls, path, **knobs):
+    """Draw a comparison with the right limit and, over it, the errors against wrong ones."""
+
+    def draw(axes):
+        report = dl.compare(network, depths=DEPTHS, **knobs)
+        report.plot(axes)
+        for colour, (name, limit) in zip(CONTROL_COLOURS, controls.items(), strict=False):
+            wrong = dl.compare(network, limit, depths=DEPTHS, **knobs)
+            axes.plot(wrong.depths, wrong.errors, "s--", color=colour, ms=5, label=f"{name}: {wrong.verdict}")
+        axes.legend(fontsize=9)
+        axes.set_ylim(top=1.6 * axes.get_ylim()[1])
+        return axes
+
+    plotting.to_file(draw, path)
+
+
+def plane(path):
+    """Draw which regime each pair of exponents is in, for weights with a trend and noise."""
+    trend, noise = dl.Trend(lambda t: torch.eye(2)), dl.Ito(A=0.1)
+
+    def regime(alpha, beta):
+        return dl.inner(2, "scaled_silu", trend=trend, noise=noise, alpha=float(alpha), beta=float(beta)).regime()
+
+    def draw(axes):
+        grid = np.linspace(0.0, 2.0, 201)
+        orders = np.full((len(grid), len(grid)), np.nan)
+        for j, beta in enumerate(grid):
+            for i, alpha in enumerate(grid):
+                found = regime(alpha, beta)
+                if found.name == "identity":
+                    orders[j, i] = found.rate
+        image = axes.pcolormesh(grid, grid, orders, cmap="Blues", vmin=0.0, vmax=2.0, shading="nearest")
+        axes.figure.colorbar(image, ax=axes, label="order of convergence to the identity")
+        line = np.linspace(0.0, 1.0, 101)[1:-1]
+        axes.plot(line, 1 - line, color="#d55e00", lw=4, label="linear ODE (Theorems 4.3, 4.4)")
+        axes.plot([0, 0], [1, 2], color="#009e73", lw=6, label="SDE with ½σ''(0)Q (Theorem 4.4)")
+        axes.plot([1], [0], "D", color="#cc79a7", ms=10, label="neural ODE")
+        axes.text(0.3, 0.3, "explosion", ha="center", fontsize=11)
+        axes.text(1.3, 1.2, "identity", ha="center", fontsize=11, color="white")
+        axes.set(xlabel="α: the branch is multiplied by L^-α", ylabel="β: the trend is multiplied by L^-β", xlim=(-0.04, 2), ylim=(-0.06, 2))
+        axes.set_title("h + L^-α σ(A h + b), A = L^-β Ā + ΔW, σ''(0) ≠ 0", fontsize=10)
+        axes.legend(fontsize=9, loc="upper right")
+        return axes
+
+    plotting.to_file(draw, path)
+
+
+def main():
+    trend = dl.Trend(mixing, push)
+    linear = dl.inner(4, "scaled_silu", trend=trend, alpha=0.5, beta=0.5)
+    beside_controls(linear, {"neural ODE": zoo.neural_ode_of(linear)}, IMAGES / "theorem-4-3.png", paths=400)
+    bent = dl.inner(4, "scaled_gelu", noise=dl.Ito(A=0.05, b=0.25))
+    limit = bent.limit()
+    controls = {
+        "½σ''Q dropped": dataclasses.replace(limit, curvature=0.0),
+        "sign of ½σ''Q flipped": dataclasses.replace(limit, curvature=-limit.curvature),
+    }
+    beside_controls(bent, controls, IMAGES / "theorem-4-4.png", paths=2000, x=sphere())
+    plane(IMAGES / "plane.png")
+    dl.validate(quick=True).plot(IMAGES / "scoreboard.png")
+
+
+if __name__ == "__main__":
+    main()
