@@ -161,7 +161,7 @@ def pairs(width: int = 4) -> tuple[Pair, ...]:
     )
     sheared = Trend(_shear, _push)
     linear = inner(2, "scaled_silu", trend=sheared, alpha=0.5, beta=0.5)
-    bent = inner(2, "scaled_silu", noise=Ito(A=0.1, b=0.1))
+    bent = inner(2, "scaled_silu", noise=Ito(A=0.03, b=0.1))
     corrected = bent.limit()
     assert isinstance(corrected, ItoCorrectedSDE)
     thm43, thm44 = "Cohen et al. (2021), Thm 4.3", "Cohen et al. (2021), Thm 4.4"

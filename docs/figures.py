@@ -56,7 +56,12 @@ def plane(path):
         axes.plot([1], [0], "D", color="#cc79a7", ms=10, label="neural ODE")
         axes.text(0.3, 0.3, "explosion", ha="center", fontsize=11)
         axes.text(1.3, 1.2, "identity", ha="center", fontsize=11, color="white")
-        axes.set(xlabel="α: the branch is multiplied by L^-α", ylabel="β: the trend is multiplied by L^-β", xlim=(-0.04, 2), ylim=(-0.06, 2))
+        axes.set(
+            xlabel="α: the branch is multiplied by L^-α",
+            ylabel="β: the trend is multiplied by L^-β",
+            xlim=(-0.04, 2),
+            ylim=(-0.06, 2),
+        )
         axes.set_title("h + L^-α σ(A h + b), A = L^-β Ā + ΔW, σ''(0) ≠ 0", fontsize=10)
         axes.legend(fontsize=9, loc="upper right")
         return axes
@@ -65,6 +70,7 @@ def plane(path):
 
 
 def main():
+    """Write every picture but those of `make demo`."""
     trend = dl.Trend(mixing, push)
     linear = dl.inner(4, "scaled_silu", trend=trend, alpha=0.5, beta=0.5)
     beside_controls(linear, {"neural ODE": zoo.neural_ode_of(linear)}, IMAGES / "theorem-4-3.png", paths=400)

@@ -26,14 +26,7 @@ def synthetic(rng, *, rate=0.5, paths=400, floor=0.0, correction=0.0, depths=DEP
 
 def verdict_on(estimates, order=0.5):
     fit = fit_rate(estimates)
-    steps = np.diff(np.log(estimates.depths))
-    slope = -np.diff(estimates.log_errors)[-1] / steps[-1]
-    contrast = np.array([*np.zeros(len(steps) - 1), -1.0, 1.0]) / steps[-1]
-    spread = np.sqrt(contrast @ estimates.covariance @ contrast)
-    floor = fit_floor(estimates, order)
-    return judge(
-        Evidence(fit.interval(0.95), fit.interval(0.999)[1], floor, slope, spread, fit.rate, fit.reach, order, 5.0, 1000)
-    ).name
+    return judge(Evidence.of(estimates, fit, fit_floor(estimates, order), order, 0.95)).name
 
 
 @pytest.mark.parametrize(("rate", "correction"), [(0.5, 0.0), (1.0, 0.3), (0.25, -0.3)])

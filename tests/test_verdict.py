@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import deeplimit as dl
-from deeplimit.convergence.fit import ErrorEstimates, Floor, above_floor, fit_floor
+from deeplimit.convergence.fit import MODEL_ERROR, ErrorEstimates, Floor, above_floor, fit_floor
 from deeplimit.convergence.verdict import Evidence, judge
 from deeplimit.convergence.wording import reservations
 
@@ -16,7 +16,7 @@ def test_few_paths_have_few_degrees_of_freedom_and_an_inflated_covariance():
     """m = 5 depths and 17 paths: Student with 12 degrees, and the mean of an inverse Wishart matrix."""
     estimates = ErrorEstimates(DEPTHS, -0.5 * np.log(DEPTHS), 1e-4 * np.eye(5), np.zeros(5), 17, 1.0)
     assert estimates.degrees == 12
-    np.testing.assert_allclose(estimates.noise, 1e-4 * np.eye(5) * 16 / 10)
+    np.testing.assert_allclose(estimates.noise, (1e-4 * 16 / 10 + MODEL_ERROR**2) * np.eye(5))
 
 
 def test_the_references_bias_is_taken_from_what_lies_above_the_floor_only():
@@ -54,6 +54,8 @@ def evidence(**altered):
             "last_slope_error": 0.01,
             "rate": 0.5,
             "reach": 0.0,
+            "fallen": 1.0,
+            "fallen_error": 0.05,
             "kurtosis": 5.0,
             "count": 1000,
             **altered,
@@ -72,6 +74,15 @@ LEVEL = Floor(0.8, 0.7, 0.9, 0.9995)
         ({"interval": (0.001, 0.04), "order": 0.06, "sure_upper": 0.07}, "converges", "fall with depth"),
         ({"interval": (0.001, 0.06)}, "cannot tell", "slightly off"),
         ({"interval": (-0.01, 0.55)}, "cannot tell", "contains 0"),
+        (
+            {"interval": (-0.3, 0.3), "fallen": -0.5, "last_slope": -0.03, "last_slope_error": 0.01},
+            "does not converge",
+            "1.65 times",
+        ),
+        ({"interval": (-0.3, 0.3), "fallen": -0.5, "last_slope": 0.03, "last_slope_error": 0.01}, "cannot tell", "contains 0"),
+        ({"interval": (-0.3, 0.3), "fallen": 0.1, "last_slope": -0.03, "last_slope_error": 0.01}, "cannot tell", "contains 0"),
+        ({"reach": 0.11, "rate": 0.61}, "cannot tell", "deepest local slope is 0.50, an extrapolation says 0.61"),
+        ({"reach": 0.09}, "converges", "fall with depth"),
         ({"floor": LEVEL, "last_slope": 0.1}, "does not converge", "80 % of the deepest squared error"),
         ({"floor": LEVEL, "last_slope": 0.34}, "cannot tell", "no power law"),
         ({"floor": LEVEL, "last_slope": 0.32, "last_slope_error": 0.01}, "cannot tell", "no power law"),

@@ -56,7 +56,7 @@ def _without_reference_error(log_errors: np.ndarray, covariance: np.ndarray, wei
     return 0.5 * np.log(square) + scale, change @ np.nan_to_num(covariance) @ change.T
 
 
-def _estimates(task: Task, moments: Moments, which: int, norm: str, resolution: float) -> ErrorEstimates:
+def _estimates(task: Task, moments: Moments, which: int, norm: str, reference_error: float) -> ErrorEstimates:
     """Return the errors over the layer grid (`which` = 0) or over the common times (1)."""
     m, regime = len(task.grid.depths), task.network.regime()
     columns = np.arange(which * m, (which + 1) * m)
@@ -75,7 +75,7 @@ def _estimates(task: Task, moments: Moments, which: int, norm: str, resolution: 
         regime.corrections,
         regime.seconds,
         regime.interfere,
-        resolution,
+        reference_error,
     )
 
 
@@ -100,8 +100,8 @@ def assess(task: Task, coupled: Coupled, confidence: float, seconds: float) -> C
     own = not task.independent and _is_own_limit(task)
     predicted = regime.rate if own else None
     resolution = max(_rounding(task), coupled.reference_error)
-    layer = _estimates(task, moments, 0, task.norm, resolution)
-    common = _estimates(task, moments, 1, "sup", resolution)
+    layer = _estimates(task, moments, 0, task.norm, coupled.reference_error)
+    common = _estimates(task, moments, 1, "sup", coupled.reference_error)
     corrected = bool(layer.log_bias.any()) or (task.measures_reference and task.norm != "sup-continuous")
     diverged = moments.diverged[:m]
     errors = _errors(layer, diverged)
@@ -219,23 +219,7 @@ def _order(task: Task, layer: ErrorEstimates, common: ErrorEstimates, confidence
     if floor.probability >= 1 - verdicts.DOUBTFUL:
         layer, common = above_floor(layer, floor.share), above_floor(common, floor.share)
     fit = fit_rate(common)
-    slopes, slope_errors = local_slopes(common)
-    ends = np.zeros(len(common.depths))
-    ends[0], ends[-1] = 1.0, -1.0
-    evidence = verdicts.Evidence(
-        interval=fit.interval(confidence),
-        sure_upper=fit.interval(0.999)[1],
-        floor=floor,
-        last_slope=float(slopes[-1]),
-        last_slope_error=float(slope_errors[-1]),
-        fallen=float(common.log_errors[0] - common.log_bias[0] - common.log_errors[-1] + common.log_bias[-1]),
-        fallen_error=math.sqrt(max(0.0, float(ends @ common.covariance @ ends))),
-        rate=fit.rate,
-        reach=fit.reach,
-        order=known,
-        kurtosis=common.kurtosis,
-        count=common.count,
-    )
+    evidence = verdicts.Evidence.of(common, fit, floor, known, confidence)
     interval = evidence.interval
     if task.norm == "sup-continuous":
         fit = fit_rate(layer)

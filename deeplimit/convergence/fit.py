@@ -30,7 +30,7 @@ SECOND_SCALE = 1.5
 MOST_SECOND = 2.0
 """At the deepest depth the second contribution is at most this many times the first: else nothing of the order is visible."""
 MODEL_ERROR = 1e-4
-"""Relative error that no depth is trusted beyond: errors without noise would else be believed to more digits than the model has."""
+"""No error is trusted beyond this share of itself: without sampling noise, more digits would be believed than the model has."""
 UNSETTLED = 0.1
 """No order is given if it lies further than this from the deepest local slope: that is extrapolation."""
 HEAVY_TAIL_FACTOR = 10.0
@@ -59,7 +59,7 @@ class ErrorEstimates:
         count: Number of paths.
         corrections: Powers of 1/L by which further terms are smaller than the first, as in `Regime`.
         kurtosis: Largest kurtosis of the per-path errors to the power p.
-        resolution: What rounding and an ODE reference's own error leave uncertain of each error.
+        resolution: What an ODE reference's own error leaves uncertain of each error.
         seconds, interfere: Powers of second contributions, and whether they may correlate with the first, as in `Regime`.
     """
 
@@ -204,7 +204,6 @@ def _second_contributions(estimates: ErrorEstimates) -> tuple[np.ndarray, np.nda
 def _transform(estimates: ErrorEstimates, share: float) -> _Transformed | None:
     """Take a floor out of the errors; None where it exceeds one of them."""
     depths = estimates.depths.astype(float)
-    m = len(depths)
     squares = np.exp(2 * (estimates.log_errors - estimates.log_errors[-1]))
     rest = squares - share
     if rest.min() <= 0:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from deeplimit.convergence.fit import UNSETTLED, Floor
+import numpy as np
+
+from deeplimit.convergence.fit import UNSETTLED, ErrorEstimates, Fit, Floor, local_slopes
 
 CONVERGES = "converges"
 DOES_NOT = "does not converge"
@@ -58,6 +60,26 @@ class Evidence:
     order: float | None
     kurtosis: float
     count: int
+
+    @classmethod
+    def of(cls, estimates: ErrorEstimates, fit: Fit, floor: Floor, order: float | None, confidence: float) -> Evidence:
+        """Return what the fits of one set of errors say."""
+        logs, variances = estimates.log_errors - estimates.log_bias, np.diag(estimates.covariance)
+        slopes, slope_errors = local_slopes(estimates)
+        return cls(
+            interval=fit.interval(confidence),
+            sure_upper=fit.interval(CERTAIN)[1],
+            floor=floor,
+            last_slope=float(slopes[-1]),
+            last_slope_error=float(slope_errors[-1]),
+            fallen=float(logs[0] - logs[-1]),
+            fallen_error=math.sqrt(max(0.0, variances[0] + variances[-1] - 2 * estimates.covariance[0, -1])),
+            rate=fit.rate,
+            reach=fit.reach,
+            order=order,
+            kurtosis=estimates.kurtosis,
+            count=estimates.count,
+        )
 
 
 def judge(evidence: Evidence) -> Verdict:
