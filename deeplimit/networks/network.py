@@ -168,8 +168,10 @@ def inner(
             and 4.4 need Assumption 4.2: σ(0) = 0, σ'(0) ≠ 0, smooth; `limit()` refuses others by name.
         trend: Ā and b̄ as functions of time: `Trend(A, b)`, or a random function such as `SmoothGaussian()`.
         noise: The Itô processes W^A and W^b: `Ito(A=..., b=...)`.
-        alpha, beta: α ≥ 0 scales the branch, β ≥ 0 the trend; 0 and 1 if left out, the diffusive case.
-        weights, exponent: The other kind of weights; not together with those above.
+        alpha: α ≥ 0, the branch is multiplied by L^-α; 0 if left out.
+        beta: β ≥ 0, the trend is multiplied by L^-β; 1 if left out, which with α = 0 is the diffusive case.
+        weights: The other kind of weights; not together with those above.
+        exponent: That of `weights`.
 
     Raises:
         TypeError: For a wrong kind of argument.

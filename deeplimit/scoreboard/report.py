@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 KIND = "validate"
 AGREES, DISAGREES, CANNOT_TELL = "agrees", "disagrees", "cannot tell"
 CAUGHT, MISSED = "caught", "not caught"
+_VERBS = {AGREES: "agree", DISAGREES: "disagree"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +102,7 @@ class Scoreboard:
         """Return the verdict in a line."""
         outcomes = Counter(row.outcome for row in self.rows)
         caught = sum(row.control == CAUGHT for row in self.rows)
-        told = ", ".join(f"{count} of {len(self.rows)} rows {_plural(name, count)}" for name, count in outcomes.items())
+        told = ", ".join(f"{count} of {len(self.rows)} rows {_VERBS.get(name, name)}" for name, count in outcomes.items())
         seconds = sum(row.seconds for row in self.rows)
         return (
             f"{self.verdict}: {told}; {caught} of {len(self.rows)} controls caught ({100 * self.confidence:g} % intervals, "
@@ -157,7 +158,3 @@ class Scoreboard:
         if ax is not None and not hasattr(ax, "set_xscale"):
             raise TypeError(f"ax must be matplotlib Axes, a path to write to, or None; got {ax!r} of type {type(ax).__name__}.")
         return plotting.draw_scoreboard(self, ax if ax is not None else plotting.new_axes(size))
-
-
-def _plural(outcome: str, count: int) -> str:
-    return {AGREES: "agree", DISAGREES: "disagree"}.get(outcome, outcome) if count != 1 else outcome

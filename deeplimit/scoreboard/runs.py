@@ -45,7 +45,7 @@ def validate(
         only: A text, or several: only rows that have one of them in their name are run, such as "Thm 4.3".
         seed: Everything random derives from it. device: "cpu" or "cuda". workers: Threads, by default one a core.
         resume: A .json file that is written after every row. Rows that it holds already, measured by the same version in the
-            same way, are not run again.
+            same way, are not run again; rows measured in another way stay in it, after those of this run.
         on_row: Called with each row when it is done, in order, those from the file included.
 
     Returns:
@@ -84,8 +84,6 @@ def validate(
             Scoreboard((*results, *kept), quick, checked_seed, CONFIDENCE, place.type, __version__).save(path)
         if on_row is not None:
             on_row(result)
-    if path is not None:
-        board.save(path)
     return board
 
 
