@@ -76,7 +76,6 @@ def _network(name: str, width: int, activation: str | None, weights: str, length
     import deeplimit as dl
     from deeplimit import validation
 
-    validation.choice(name, "--network", ("res1", "res2", "res3", "inner"))
     validation.choice(weights, "--weights", ("brownian", "uniform", "rademacher", "smooth"))
     if weights == "smooth":
         law: Any = dl.SmoothGaussian(length_scale)
@@ -90,15 +89,32 @@ def _network(name: str, width: int, activation: str | None, weights: str, length
     return factory(width, activation if activation is not None else "tanh", weights=law, exponent=exponent)
 
 
-def _user_limit(text: str) -> Any:
+def _fully_connected(
+    width: int,
+    activation: str | None,
+    trend: str | None,
+    noise: float | None,
+    bias_noise: float | None,
+    alpha: float | None,
+    beta: float | None,
+) -> Any:
+    """Return `inner` with the weights of Hypothesis 1 or 2 of Cohen et al. (2021)."""
+    import deeplimit as dl
+
+    given = None if trend is None else _imported("--trend", trend)
+    ito = None if noise is None and bias_noise is None else dl.Ito(A=noise, b=bias_noise)
+    return dl.inner(width, activation if activation is not None else "tanh", trend=given, noise=ito, alpha=alpha, beta=beta)
+
+
+def _imported(option: str, text: str) -> Any:
     module, _, attribute = text.partition(":")
     if not module or not attribute:
-        raise ValueError(f"--limit must look like package.module:object, got {text!r}.")
+        raise ValueError(f"{option} must look like package.module:object, got {text!r}.")
     sys.path.insert(0, str(Path.cwd()))
     try:
         return getattr(importlib.import_module(module), attribute)
     except Exception as error:  # whatever the user's module does when imported
-        raise ValueError(f"--limit {text!r} could not be loaded: {error}.") from error
+        raise ValueError(f"{option} {text!r} could not be loaded: {error}.") from error
     finally:
         sys.path.remove(str(Path.cwd()))
 
@@ -145,6 +161,13 @@ def compare(
     limit: Annotated[
         str | None, typer.Option(help="Your own limit, package.module:object: a torchsde SDE or a function f(t, h).")
     ] = None,
+    trend: Annotated[
+        str | None, typer.Option(help="inner: the trend Ā, b̄ of its weights, package.module:object, a Trend.")
+    ] = None,
+    noise: Annotated[float | None, typer.Option(help="inner: variance of each entry of W^A a unit of time.")] = None,
+    bias_noise: Annotated[float | None, typer.Option(help="inner: variance of each entry of W^b a unit of time.")] = None,
+    alpha: Annotated[float | None, typer.Option(help="inner with trend or noise: the branch is multiplied by L^-alpha.")] = None,
+    beta: Annotated[float | None, typer.Option(help="inner with trend or noise: the trend is multiplied by L^-beta.")] = None,
     seed: Seed = 0,
     device: Device = "cpu",
     dtype: Annotated[str | None, typer.Option(help="float32 or float64; left out: chosen by the weights.")] = None,
@@ -155,7 +178,8 @@ def compare(
     """Compare a residual network with its infinite-depth limit: does it converge, to that limit, how fast?
 
     Independent layers with exponent 1/2 lead to a neural SDE (order 1/2 in 1/depth), smooth ones with exponent 1 to a
-    neural ODE (order 1). All depths and the limit read the same noise.
+    neural ODE (order 1). With --trend, --noise or --bias-noise, inner has the weights of Cohen et al. (2021): a trend that
+    shrinks with depth, plus noise; the limit is a linear ODE or an SDE. All depths and the limit read the same noise.
 
     Exit code: 0 converges, 1 does not converge, 2 bad usage, 3 cannot tell.
 
@@ -170,11 +194,20 @@ def compare(
         if json is not None:
             validation.writable_file(json, "--json", (".json",))
         levels = parse_depths(depths)
-        resnet: ResidualNetwork = _network(network, width, activation, weights, length_scale, exponent)
+        validation.choice(network, "--network", ("res1", "res2", "res3", "inner"))
+        resnet: ResidualNetwork
+        if any(value is not None for value in (trend, noise, bias_noise, alpha, beta)):
+            if network != "inner" or weights != "brownian" or exponent is not None:
+                raise ValueError(
+                    "--trend, --noise, --bias-noise, --alpha and --beta are for --network inner, with no --weights or --exponent."
+                )
+            resnet = _fully_connected(width, activation, trend, noise, bias_noise, alpha, beta)
+        else:
+            resnet = _network(network, width, activation, weights, length_scale, exponent)
         with _bar(quiet) as move:
             report: CompareReport = run_compare(
                 resnet,
-                None if limit is None else _user_limit(limit),
+                None if limit is None else _imported("--limit", limit),
                 depths=levels,
                 paths=paths,
                 norm=norm,

@@ -98,3 +98,24 @@ def test_version_is_printed():
     result = run("--version")
     assert result.exit_code == 0
     assert re.fullmatch(r"deeplimit \d+\.\d+\.\d+\n", result.stdout)
+
+
+def test_the_weights_of_cohen_et_al_are_reached_from_the_command_line(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_trend.py").write_text("import torch, deeplimit as dl\ntrend = dl.Trend(lambda t: 0.5 * torch.eye(2))\n")
+    common = ["compare", "--network", "inner", "--width", "2", "--quiet", "--paths", "2000"]
+    linear = CliRunner().invoke(app, [*common, "--trend", "my_trend:trend", "--alpha", "0.5", "--beta", "0.5"])
+    assert linear.exit_code == 0, linear.output
+    assert "Theorem 4.3" in linear.output
+    noisy = CliRunner().invoke(app, [*common, "--activation", "sin", "--noise", "0.05", "--bias-noise", "0.1"])
+    assert noisy.exit_code in (0, 3), noisy.output
+    assert "Theorem 4.4" in noisy.output
+    for wrong, words in (
+        (["--network", "res1", "--noise", "0.05"], "are for --network inner"),
+        ([*common[1:], "--noise", "-1"], "must not be negative"),
+        ([*common[1:], "--noise", "0.1", "--activation", "relu"], "Assumption 4.2"),
+        ([*common[1:], "--trend", "my_trend:none"], "--trend 'my_trend:none' could not be loaded"),
+    ):
+        refused = CliRunner().invoke(app, ["compare", *wrong])
+        assert refused.exit_code == 2
+        assert words in refused.output
