@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from deeplimit import validation
 from deeplimit.validation import NoTheoremError
 
 
@@ -105,8 +106,7 @@ def resolve(activation: str | Callable[[Tensor], Tensor] | Activation, *, lipsch
         raise TypeError(f"activation {activation.__name__} is a class; pass an object: {activation.__name__}().")
     if not callable(activation):
         raise TypeError(
-            f"activation must be a name ({', '.join(NAMES)}) or a callable on tensors; got {activation!r} of type "
-            f"{type(activation).__name__}."
+            f"activation must be a name ({', '.join(NAMES)}) or a callable on tensors; got {validation.named(activation)}."
         )
     return _probe(activation, lipschitz)
 

@@ -15,6 +15,7 @@ import typer
 if TYPE_CHECKING:
     from deeplimit.convergence import CompareReport
     from deeplimit.networks import ResidualNetwork
+    from deeplimit.scoreboard import RowResult
 
 EXIT_CODES = {"converges": 0, "does not converge": 1, "cannot tell": 3}
 BAD_USAGE = 2
@@ -252,10 +253,16 @@ def validate(
     try:
         if plot is not None:
             validation.writable_file(plot, "--plot", plotting.SUFFIXES)
-        typer.echo(HEADER)
-        board = run_validate(
-            quick=quick, only=only, seed=seed, device=device, resume=json, on_row=lambda row: typer.echo(str(row))
-        )
+        if json is not None:
+            validation.writable_file(json, "--json", (".json",))
+        header = [HEADER]
+
+        def show(row: RowResult) -> None:
+            while header:  # it waits for the first row, so that bad usage prints one line and no more
+                typer.echo(header.pop())
+            typer.echo(str(row))
+
+        board = run_validate(quick=quick, only=only, seed=seed, device=device, resume=json, on_row=show)
         if plot is not None:
             board.plot(plot)
     except (ValueError, TypeError, RuntimeError, OSError) as error:

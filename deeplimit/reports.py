@@ -38,4 +38,4 @@ def load_report(path: str | os.PathLike[str]) -> Any:
     try:
         return _READERS[kind](content)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ValueError(f"{str(path)!r} is a damaged {kind} report: {error}.") from error
+        raise ValueError(f"{str(path)!r} is a damaged {kind} report: {str(error).rstrip('.')}.") from error

@@ -10,8 +10,9 @@ import itertools
 import math
 import numbers
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -20,10 +21,22 @@ class NoTheoremError(ValueError):
     """No theorem pairs this network with a limit on the same noise; the message names the closest one that does."""
 
 
+def named(value: object) -> str:
+    """Return what was passed, in a few words on one line: a class by its name, an array by its shape."""
+    if isinstance(value, type):
+        return f"the class {value.__name__}, not an object: {value.__name__}(...)"
+    kind = type(value).__name__
+    shape = None if getattr(value, "is_nested", False) else getattr(value, "shape", None)
+    if isinstance(shape, tuple) and len(shape) > 0:
+        return f"{kind} of shape {tuple(shape)}"
+    text = repr(value)
+    return f"{text} of type {kind}" if len(text) <= 100 and "\n" not in text else f"an object of type {kind}"
+
+
 def integer(value: object, name: str, *, minimum: int, maximum: int | None = None, hint: str = "") -> int:
     """Return `value` as an int that is at least `minimum` and at most `maximum`."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-        raise TypeError(f"{name} must be an integer, got {value!r} of type {type(value).__name__}. {hint}".rstrip())
+        raise TypeError(f"{name} must be an integer, got {named(value)}. {hint}".rstrip())
     result = int(value)
     if result < minimum:
         raise ValueError(f"{name} must be at least {minimum}, got {result}. {hint}".rstrip())
@@ -42,17 +55,62 @@ def real(
     hint: str = "",
 ) -> float:
     """Return `value` as a finite float that is at least `minimum`, strictly more than `above` and at most `maximum`."""
+    sentence = hint[:1].upper() + hint[1:]
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise TypeError(f"{name} must be a number, got {value!r} of type {type(value).__name__}. {hint}".rstrip())
-    result = float(value)
+        raise TypeError(f"{name} must be a number, got {named(value)}. {sentence}".rstrip())
+    try:
+        result = float(value)
+    except OverflowError:
+        result = -math.inf if value < 0 else math.inf
     if result > maximum:
         raise ValueError(f"{name} must be at most {maximum:g}, got {result:g}; {hint}".rstrip("; "))
     if not math.isfinite(result):
-        raise ValueError(f"{name} must be finite, got {result}. {hint}".rstrip())
+        raise ValueError(f"{name} must be finite, got {result}. {sentence}".rstrip())
     if result < minimum:
-        raise ValueError(f"{name} must be at least {minimum:g}, got {result:g}. {hint}".rstrip())
+        raise ValueError(f"{name} must be at least {minimum:g}, got {result:g}. {sentence}".rstrip())
     if result <= above:
-        raise ValueError(f"{name} must be more than {above:g}, got {result:g}. {hint}".rstrip())
+        raise ValueError(f"{name} must be more than {above:g}, got {result:g}. {sentence}".rstrip())
+    return result
+
+
+def evaluated(name: str, takes: str, function: Callable[..., Any], time: float, *more: Any) -> Any:
+    """Return a user's function of time at `time`; whatever it raises, say which function it was, and when."""
+    try:
+        return function(time, *more)
+    except TypeError as error:
+        raise TypeError(f"{name} must be a function of {takes}; at t = {time:.6g} it raised: {_sentence(error)}.") from error
+    except (ArithmeticError, AttributeError, LookupError, RuntimeError, ValueError) as error:
+        raise ValueError(
+            f"{name} must be defined at all times in [0, 1]; at t = {time:.6g} it raised {type(error).__name__}: "
+            f"{_sentence(error)}."
+        ) from error
+
+
+def _sentence(error: Exception) -> str:
+    return str(error).rstrip(".")
+
+
+def real_tensor(value: object, name: str) -> torch.Tensor:
+    """Return `value` if it is a dense tensor of real numbers that holds data."""
+    if not isinstance(value, torch.Tensor):
+        raise TypeError(f"{name} must be a tensor, got {named(value)}; torch.as_tensor makes one.")
+    if value.is_nested or value.layout != torch.strided:
+        kind = "a nested one" if value.is_nested else f"{value.layout}; to_dense() fills it"
+        raise TypeError(f"{name} must be a dense tensor, got {kind}.")
+    if value.device.type == "meta":
+        raise TypeError(f"{name} must hold data, got a tensor of shape {tuple(value.shape)} on the device meta.")
+    if value.is_complex() or value.dtype == torch.bool:
+        raise TypeError(f"{name} must hold real numbers, got {value.dtype}.")
+    return value
+
+
+def finite_tensor(value: object, name: str, *shapes: tuple[int, ...]) -> torch.Tensor:
+    """Return `value` if it is a dense real tensor of one of these shapes, and finite."""
+    result = real_tensor(value, name)
+    if tuple(result.shape) not in shapes:
+        raise ValueError(f"{name} must have shape {' or '.join(map(str, shapes))}, got {tuple(result.shape)}.")
+    if not bool(torch.isfinite(result).all()):
+        raise ValueError(f"{name} must be finite, but holds NaN or infinity.")
     return result
 
 

@@ -1,7 +1,7 @@
 """The limits of Cohen et al. (2021): the drift that one layer leaves, the equations as torchsde objects, exact solutions.
 
-Statistical tests hold at level 1e-5. Orders are least-squares slopes of log errors; a tolerance of 0.1 covers what depths up
-to 256 leave of lower-order terms, and the statistical error of the slopes (below 0.02, the same paths at all depths).
+Statistical tests hold at level 1e-5. Orders against exact solutions are least-squares slopes of log errors, with a
+stated tolerance that covers what lower-order terms leave of it at these depths and the slope's own standard error, about 0.02.
 """
 
 import dataclasses
@@ -25,6 +25,15 @@ from deeplimit.coupling.pathwise import network_readers
 from deeplimit.coupling.readers import make_reader
 
 LEVEL = 1e-5
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """As in `compare`: threads inside small operations cost more than they bring."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 def randn(*shape, seed=0):
@@ -252,15 +261,15 @@ def test_the_scalar_equation_is_solved_by_the_formula():
     assert solution.subs({t: 0, w: 0, i: 0}) == h
 
 
-GROWTH, SIZE, START = 0.3, 0.5, -1.0  # below 0, where κ pulls back: no explosion, and σ''(0) does not mend Euler's error
+GROWTH, SIZE, START = 0.3, 0.5, -0.6  # below 0, where κ pulls back: no explosion, and σ''(0) does not mend Euler's error
 SCALAR_TREND = dl.Trend(lambda t: torch.full((1, 1), GROWTH, dtype=torch.float64))
-DEPTHS = [16, 32, 64, 128, 256]
+DEPTHS = [32, 64, 128, 256, 512]
 
 
-def exact_errors(network, slope, kappas, paths=1000, seed=1):
+def exact_errors(network, slope, kappas, paths=1500, seed=1):
     """For each κ, root mean square distances to the formula at t = 1, on the same path, of DEPTHS and of the reference.
 
-    σ'(0) = slope multiplies trend and noise. ∫Φ is summed by the trapezoidal rule on the reference's grid of 1,024 steps; it is
+    σ'(0) = slope multiplies trend and noise. ∫Φ is summed by the trapezoidal rule on the reference's grid of 2,048 steps; it is
     off by about κ times its step, a hundredth of the smallest error here.
     """
     x = torch.full((1, 1), START, dtype=torch.float64)
@@ -289,9 +298,9 @@ def test_scalar_networks_reach_the_exact_solution_at_order_one_half_and_no_other
     assert abs(order(right[:-1]) - 0.5) < 0.1
     assert right[-1] < 0.7 * right[-2]  # the reference, four times as deep as the deepest network, is closer
     for errors in wrong:
-        assert order(errors[:-1]) < 0.3
-        assert errors[-2] > 2 * right[-2]
-        assert errors[-1] > 0.7 * errors[-2]  # they have levelled off
+        assert order(errors[:-1]) < 0.2
+        assert errors[-2] > 4 * right[-2]
+        assert errors[-1] > 0.9 * errors[-2]  # they have levelled off
 
 
 PLANE = torch.tensor([[0.2, 1.0], [-2.0, -0.5]], dtype=torch.float64)
@@ -338,6 +347,34 @@ def test_networks_reach_the_matrix_exponential_at_the_order_of_what_the_tangent_
     coarse, fine = ((states[depth][-1][0] - exponential(1.0, x[0], slope)).norm().item() for depth in (512, 4096))
     assert math.log(coarse / fine, 8) == pytest.approx(expected, abs=0.05)
     assert network.regime().rate == pytest.approx(expected)
+
+
+RANDOM = dl.SmoothGaussian(0.5)
+
+
+@pytest.mark.parametrize(
+    ("alpha", "beta", "noise", "expected"), [(0.25, 0.75, None, 1.0), (0.0, 1.0, dl.Ito(A=0.2, b=0.1), 0.5)], ids=["ODE", "SDE"]
+)
+def test_a_random_trend_is_the_same_function_for_networks_and_limit(alpha, beta, noise, expected):
+    """Path by path; medians, since solutions of random linear equations are heavy-tailed. Tolerance 0.1 at 400 paths."""
+    network = dl.inner(3, "tanh", trend=RANDOM, noise=noise, alpha=alpha, beta=beta)
+    _, states, limits = walk(network, [32, 512], x=0.3 * randn(1, 3), paths=400)
+    coarse, fine = ((states[depth][-1] - limits[-1]).norm(dim=1).median().item() for depth in (32, 512))
+    assert math.log(coarse / fine, 16) == pytest.approx(expected, abs=0.1)
+
+
+def test_a_random_trend_has_entries_of_variance_1_over_d():
+    """As in every network: its draw is divided by √d in layers and limits; called by itself, a limit reads one draw."""
+    from deeplimit.randomness import Purpose, generator
+
+    path = RANDOM.sample(3, 1, generator(0, Purpose.NETWORK_WEIGHTS, 0, 0), torch.float64, torch.device("cpu"))
+    h = randn(5, 3)
+    expected = 0.5 * h @ path.at(torch.tensor([0.3]))[0, 0].T / 3**0.5
+    ode = dl.inner(3, "silu", trend=RANDOM, alpha=0.5, beta=0.5).limit()
+    torch.testing.assert_close(ode(0.3, h), expected)
+    sde = dl.inner(3, "silu", trend=RANDOM, noise=dl.Ito(A=0.2)).limit()
+    q = dl.Ito(A=0.2).Q(0.3, h)
+    torch.testing.assert_close(sde.f(0.3, h), expected + 0.25 * q)
 
 
 @pytest.mark.parametrize(("activation", "slope", "curvature"), SMOOTH, ids=SMOOTH_IDS)

@@ -28,6 +28,15 @@ DEPENDENCES = ("constant", "time", "random")
 VECTOR_KINDS = ("number", "entries", "matrix")
 
 
+@pytest.fixture(autouse=True)
+def one_thread():
+    """As in `compare`: threads inside small operations cost more than they bring."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 def quantile(comparisons):
     """The z-score that none of so many comparisons, in each of EXAMPLES examples, exceeds but with probability LEVEL."""
     return stats.norm.isf(LEVEL / 2 / comparisons / EXAMPLES)

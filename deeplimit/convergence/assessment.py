@@ -49,6 +49,8 @@ def _without_reference_error(log_errors: np.ndarray, covariance: np.ndarray, wei
     """
     m = len(log_errors) // 2
     scale = log_errors.max()
+    if not np.isfinite(scale):  # every path was lost
+        return log_errors[:m], covariance[:m, :m]
     fine, coarse = np.exp(2 * (log_errors[:m] - scale)), np.exp(2 * (log_errors[m:] - scale))
     # Below a quarter the correction would be most of the result; the report then says that the reference is too coarse.
     square = np.maximum((1 + weight) * fine - weight * coarse, fine / 4)

@@ -20,7 +20,7 @@ from deeplimit.limits import (
     read_limit,
 )
 from deeplimit.networks import ResidualNetwork
-from deeplimit.processes import TrendAndNoise
+from deeplimit.processes import Trend, TrendAndNoise
 from deeplimit.randomness import Purpose, generator
 
 NORMS = ("sup", "sup-continuous", "final")
@@ -121,8 +121,9 @@ def make_task(
     drives = _motions(network)
     driven = drives if not independent else None
     equation = read_limit(given, probe.to(device, dtype), driven)
-    if isinstance(equation, ODELimit) and independent and not equation.functions:
-        raise ValueError(f"Independent needs a limit with noise of its own to redraw; {equation.equation} has none.")
+    if isinstance(equation, ODELimit) and independent and all(isinstance(law, Trend) for law in equation.functions):
+        why = ", since its weights are deterministic" if equation.functions else ""
+        raise ValueError(f"Independent needs a limit with noise of its own to redraw; {equation.equation} has none{why}.")
     if isinstance(equation, ODELimit) and reference is not None:
         raise ValueError(f"reference= is the grid of an SDE limit, but {equation.equation} is an ODE; use tolerance= instead.")
     if isinstance(equation, SDELimit) and tolerance is not None:
@@ -152,9 +153,14 @@ def make_task(
     if task.shares_increments and isinstance(equation, SDELimit):
         size = equation.noise_size(probe.to(device, dtype))
         if size is not None and size != drives:
+            advice = (
+                f"the limit is of width {equation.width}, the network of width {network.width}: take network.limit()"
+                if isinstance(equation, (NeuralSDE, ItoCorrectedSDE))
+                else f"make g return (paths, {network.width}, {drives})"
+            )
             raise ValueError(
                 f"limit has {size} Brownian motions, but the network is driven by {drives} ({_motions_in_words(network)}), so "
-                f"they cannot share their noise; make g return (paths, {network.width}, {drives})."
+                f"they cannot share their noise; {advice}."
             )
     if isinstance(equation, (NeuralSDE, NeuralODE, LinearODE, ItoCorrectedSDE)) and equation.width != network.width:
         raise ValueError(f"limit has width {equation.width}, but the network has width {network.width}; make them the same.")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
+from deeplimit import validation
 from deeplimit.limits.equations import ODELimit, SDELimit, VectorField, draw_one, layers_at
 from deeplimit.processes import FunctionPath, FunctionProcess, Ito, ItoStep
 from deeplimit.processes.covariance import Rate
@@ -19,6 +21,7 @@ class LinearODE(ODELimit):
     """The linear ODE dH = σ'(0)(Ā_t H + b̄_t) dt of [C] Theorems 4.3 and 4.4: of σ only its slope at 0 is left.
 
     A torchdiffeq function as it is, f(t, h) (P, d); for a random trend it reads the draw of `seed`, as `NeuralODE` does.
+    Raises TypeError or ValueError for a trend that is no function of time or of another width, and for states of another width.
 
     Example:
         >>> import torch, torchdiffeq, deeplimit as dl
@@ -32,6 +35,12 @@ class LinearODE(ODELimit):
     width: int
     slope: float = 1.0
     seed: int = field(default=0, compare=False)
+
+    def __post_init__(self) -> None:
+        validation.integer(self.width, "width", minimum=1, hint="It is the number of hidden units d.")
+        _check_trend(self.trend, self.width)
+        validation.real(self.slope, "slope", hint="it is σ'(0).")
+        validation.integer(self.seed, "seed", minimum=0)
 
     @property
     def equation(self) -> str:
@@ -52,6 +61,7 @@ class LinearODE(ODELimit):
 
     def __call__(self, t: Any, h: Tensor) -> Tensor:
         """Return dH/dt (P, d) at time `t` and state `h` (P, d)."""
+        _check_columns("states h", h, self.width)
         return self.bind(draw_one(self.functions, self.width, self.seed, h.dtype, h.device))(t, h)
 
 
@@ -64,6 +74,7 @@ class ItoCorrectedSDE(SDELimit):
 
     A torchsde object as it is: f (P, d), g (P, d, motions), g_prod (P, d). Where the noise has an auxiliary diffusion v, states
     are (H, v), (P, d + m), since H alone is not Markov; `initial(h0)` makes them, and v's own Brownian motions come last.
+    Raises TypeError or ValueError for noise or a trend of another kind or width, and for states or noise of another width.
 
     Example:
         >>> import torch, torchsde, deeplimit as dl
@@ -82,6 +93,17 @@ class ItoCorrectedSDE(SDELimit):
     sde_type: ClassVar[str] = "ito"
     noise_type: ClassVar[str] = "general"
 
+    def __post_init__(self) -> None:
+        validation.integer(self.width, "width", minimum=1, hint="It is the number of hidden units d.")
+        if not isinstance(self.noise, Ito):
+            raise TypeError(f"noise must be Itô processes, such as Ito(A=0.05, b=0.25); got {validation.named(self.noise)}.")
+        self.noise.check(self.width)
+        if self.trend is not None:
+            _check_trend(self.trend, self.width)
+        validation.real(self.slope, "slope", hint="it is σ'(0).")
+        validation.real(self.curvature, "curvature", hint="it is σ''(0).")
+        validation.integer(self.seed, "seed", minimum=0)
+
     @property
     def equation(self) -> str:
         slope = _slope(self.slope)
@@ -96,8 +118,14 @@ class ItoCorrectedSDE(SDELimit):
     def noise_size(self, h: Tensor) -> int | None:
         return self.noise.motions(self.width)
 
+    @cached_property
+    def _trend(self) -> LinearODE | None:
+        """The trend's part of the drift."""
+        return None if self.trend is None else LinearODE(self.trend, self.width, self.slope, self.seed)
+
     def initial(self, h0: Tensor) -> Tensor:
         """Return the state at time 0: h0 (P, d), and after it v where the noise has an auxiliary diffusion (P, d + m)."""
+        _check_columns("states h0", h0, self.width)
         if self.noise.auxiliary is None:
             return h0
         return torch.cat([h0, self.noise.auxiliary.initial(len(h0)).to(h0)], dim=1)
@@ -112,10 +140,10 @@ class ItoCorrectedSDE(SDELimit):
         `trend` holds Ā (1 or P, d, d) and b̄ at the step's start.
         """
         moved = torch.zeros_like(h)
-        for matrix, bias, size in (
-            (along.matrix, along.bias, self.slope),
-            (*(trend if trend is not None and self.trend is not None else (None, None)), self.slope * along.step),
-        ):
+        parts = [(along.matrix, along.bias, self.slope)]
+        if trend is not None:
+            parts.append((*trend, self.slope * along.step))
+        for matrix, bias, size in parts:
             if matrix is not None:
                 moved = moved + size * matvec(matrix, h)
             if bias is not None:
@@ -134,15 +162,16 @@ class ItoCorrectedSDE(SDELimit):
         if (own := self.noise.drift_at_paths(float(t), v, h)) is not None:
             matrix, bias = own
             drift = drift + self.slope * (matvec(matrix, h) if bias is None else matvec(matrix, h) + bias)
-        if self.trend is not None:
-            drift = drift + LinearODE(self.trend, self.width, self.slope, self.seed)(t, h)
+        if self._trend is not None:
+            drift = drift + self._trend(t, h)
         if v is None or self.noise.auxiliary is None:
             return drift
-        return torch.cat([drift, self.noise.auxiliary.drift(float(t), v)], dim=1)
+        return torch.cat([drift, self.noise.auxiliary.coefficient("drift", float(t), v)], dim=1)
 
     def g_prod(self, t: Any, y: Tensor, v: Tensor) -> Tensor:
         """Return the diffusion at states y times Brownian increments `v` (P, motions), of y's shape."""
         h, state, rate = self._read(t, y)
+        _check_columns("Brownian increments v", v, self.noise.motions(self.width))
         matrix, bias = rate.spread(v)
         moved = torch.zeros_like(h)
         if matrix is not None:
@@ -159,8 +188,22 @@ class ItoCorrectedSDE(SDELimit):
         return torch.stack([self.g_prod(t, y, unit.expand(len(y), -1)) for unit in units], dim=-1)
 
     def _read(self, t: Any, y: Tensor) -> tuple[Tensor, Tensor | None, Rate]:
+        size = 0 if self.noise.auxiliary is None else self.noise.auxiliary.size
+        _check_columns("states (H, v), which initial(h0) makes," if size else "states", y, self.width + size)
         h, v = (y, None) if self.noise.auxiliary is None else (y[:, : self.width], y[:, self.width :])
         return h, v, self.noise.rate(float(t), self.width, v).to(y.dtype, y.device)
+
+
+def _check_trend(trend: object, width: int) -> None:
+    if not isinstance(trend, FunctionProcess):
+        raise TypeError(f"trend must be a function of time, such as Trend(A, b); got {validation.named(trend)}.")
+    trend.check(width)
+
+
+def _check_columns(name: str, value: Tensor, columns: int) -> None:
+    validation.real_tensor(value, name)
+    if value.ndim != 2 or value.shape[1] != columns:
+        raise ValueError(f"{name} must have shape (P, {columns}), got {tuple(value.shape)}.")
 
 
 def _slope(slope: float) -> str:

@@ -150,16 +150,19 @@ def _diffusive(weights: TrendAndNoise, drift: float, taylor: Expansion) -> Regim
     trend = weights.trend
     gone = drift if trend is not None and not _zero(drift) else math.inf
     rough = trend.smoothness if trend is not None and trend.smoothness < 1.0 and _zero(drift) else math.inf
+    # Additive noise that σ does not bend has no iterated integrals and no squares to be off by.
+    additive = weights.noise is not None and weights.noise.A is None and taylor.curvature == 0.0
+    first = 1.0 if additive else 0.5
     # Squared errors expand in whole powers of 1/L; the trend that vanishes adds powers of L^-gone to them.
-    pure = sorted(value for value in (1.0, 2.0, 2 * gone, 2 * rough) if value < math.inf)
-    squares = [*pure, *(value for value in (3 * gone, 1.0 + gone, 0.5 + rough) if value < math.inf)]
+    pure = sorted(value for value in (2 * first, 2 * first + 1.0, 2 * gone, 2 * rough) if value < math.inf)
+    squares = [*pure, *(value for value in (3 * gone, 2 * first + gone, first + rough) if value < math.inf)]
     apart = [value - pure[0] for value in squares if value - pure[0] > 1e-9]
     q = "the second-order drift ½σ''(0)Q appears" if taylor.curvature else "σ''(0) = 0, so Q leaves no drift"
     kept = "" if trend is None else " The trend stays." if gone == math.inf else f" The trend vanishes like L^-{drift:g}."
     return Regime(
         "sde",
         f"Theorem 4.4 {COHEN}",
-        min(0.5, gone, rough),
+        min(first, gone, rough),
         "pathwise",
         f"noise of diffusive size in every layer (α = 0): an SDE driven by the weights' own noise; {q}.{kept} {ASSUMPTION} "
         f"holds at 0. {UNCHECKED}",

@@ -76,7 +76,7 @@ def _make(
         if not isinstance(law, Process):
             raise TypeError(
                 "weights must be a weight process such as Brownian(), IID('uniform'), SmoothGaussian() or Trend(A); got "
-                f"{law!r} of type {type(law).__name__}."
+                f"{validation.named(law)}."
             )
     if len(laws) != recursion.matrices:
         raise ValueError(
@@ -89,7 +89,7 @@ def _make(
             raise ValueError(f"{recursion.name} has no bias, so Trend's b would be ignored; use inner, or leave b out.")
     if exponent is None:
         exponent = 1.0 if all(isinstance(law, FunctionProcess) for law in laws) else 0.5
-    checked = validation.real(exponent, "exponent", minimum=0.0, maximum=100.0, hint="The branch is multiplied by L**-exponent.")
+    checked = validation.real(exponent, "exponent", minimum=0.0, maximum=100.0, hint="the branch is multiplied by L**-exponent.")
     return ResidualNetwork(recursion, checked_width, laws, checked)
 
 
@@ -196,9 +196,9 @@ def inner(
         if given is not None:
             raise ValueError(f"{name}= is the other way to give weights; leave it out with trend= or noise= (alpha=, beta=).")
     if trend is not None and not isinstance(trend, FunctionProcess):
-        raise TypeError(f"trend must be a function of time, such as Trend(A, b); got {_named(trend)}.")
+        raise TypeError(f"trend must be a function of time, such as Trend(A, b); got {validation.named(trend)}.")
     if noise is not None and not isinstance(noise, Ito):
-        raise TypeError(f"noise must be Itô processes, such as Ito(A=0.05, b=0.25); got {_named(noise)}.")
+        raise TypeError(f"noise must be Itô processes, such as Ito(A=0.05, b=0.25); got {validation.named(noise)}.")
     hint = "Cohen et al. (2021) ask for exponents of at least 0."
     outside = validation.real(0.0 if alpha is None else alpha, "alpha", minimum=0.0, maximum=100.0, hint=hint)
     inside = validation.real(1.0 if beta is None else beta, "beta", minimum=0.0, maximum=100.0, hint=hint)
@@ -206,9 +206,3 @@ def inner(
     law = TrendAndNoise(trend, noise, inside)
     law.check(checked_width)
     return ResidualNetwork(Inner(activations.resolve(activation, lipschitz=False)), checked_width, (law,), outside)
-
-
-def _named(value: object) -> str:
-    if isinstance(value, type):
-        return f"the class {value.__name__}, not an object: {value.__name__}(...)"
-    return f"{value!r} of type {type(value).__name__}"

@@ -23,11 +23,12 @@ class AuxiliaryDiffusion:
     weights and B' motions of its own. It is advanced by Euler-Maruyama on the simulation's grid.
 
     Args:
-        drift, diffusion: Functions of (t, v), v (P, m), that return (P, m).
+        drift: A function of (t, v), v (P, m), that returns (P, m).
+        diffusion: Likewise.
         start: v at time 0: a number, or (m,).
         leverage: Between -1 and 1; 0 makes v independent of the weights' own noise.
 
-    Raises TypeError or ValueError for values of another kind or shape; that solutions exist is NOT checked.
+    Raises TypeError or ValueError for values of another kind or shape, or not finite; that solutions exist is NOT checked.
 
     Example:
         >>> import torch, deeplimit as dl
@@ -44,13 +45,14 @@ class AuxiliaryDiffusion:
 
     def __post_init__(self) -> None:
         for name in ("drift", "diffusion"):
-            if not callable(getattr(self, name)):
-                raise TypeError(f"the auxiliary {name} must be a function of (t, v); got {type(getattr(self, name)).__name__}.")
+            value = getattr(self, name)
+            if isinstance(value, type) or not callable(value):
+                raise TypeError(f"the auxiliary {name} must be a function of (t, v); got {validation.named(value)}.")
         start = as_tensor(self.start, "the auxiliary start")
         if start.ndim > 1 or start.numel() == 0:
             raise ValueError(f"the auxiliary start must be a number or of shape (m,), got {tuple(start.shape)}.")
         object.__setattr__(self, "start", start.reshape(-1))
-        validation.real(self.leverage, "leverage", minimum=-1.0, maximum=1.0, hint="It is a correlation.")
+        validation.real(self.leverage, "leverage", minimum=-1.0, maximum=1.0, hint="it is a correlation.")
 
     @property
     def size(self) -> int:
@@ -62,27 +64,33 @@ class AuxiliaryDiffusion:
         start: Tensor = self.start.expand(paths, -1).clone()
         return start
 
-    def check(self, motions: int) -> Tensor:
-        """Raise unless both functions return (P, m) and there is noise to lean on; return a probe of v (3, m)."""
+    def check(self, motions: int, width: int) -> Tensor:
+        """Raise unless both functions return (P, m) and there is noise to lean on; return a probe of v (P, m)."""
         if self.leverage != 0.0 and self.size > motions:
             raise ValueError(
-                f"leverage needs a Brownian motion of the weights for each of v's {self.size} dimensions; there are {motions}."
+                f"leverage needs a Brownian motion of the weights for each of v's {self.size} dimensions; there are {motions}. "
+                "Use leverage=0, or fewer dimensions."
             )
-        v = self.initial(3)
-        for name in ("drift", "diffusion"):
-            value = getattr(self, name)(0.0, v)
-            if not isinstance(value, Tensor) or value.shape != v.shape:
-                got = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
-                raise ValueError(f"the auxiliary {name} must return v's shape (P, m) = {tuple(v.shape)}, got {got}.")
+        # As many paths as neither units nor dimensions, so that a function that mixes them up is caught here.
+        v = self.initial(next(paths for paths in (3, 4, 5) if paths not in (width, self.size)))
+        for time in (0.0, 0.5, 1.0):
+            self.coefficient("drift", time, v)
+            self.coefficient("diffusion", time, v)
         return v
+
+    def coefficient(self, name: str, time: float, v: Tensor) -> Tensor:
+        """Return the drift or the diffusion (P, m) at `time` and `v`, checked."""
+        function: Coefficient = getattr(self, name)
+        value = validation.evaluated(f"the auxiliary {name}", "(t, v), v (P, m)", function, time, v)
+        return validation.finite_tensor(value, f"the auxiliary {name} at t = {time:.6g}", tuple(v.shape))
 
     def diffused(self, time: float, v: Tensor, brownian: Tensor) -> Tensor:
         """Return diffusion(t, v) dZ (P, m) for the increments (P, motions) of all Brownian motions, v's own last."""
         motion = math.sqrt(1.0 - self.leverage**2) * brownian[:, -self.size :]
         if self.leverage != 0.0:
             motion = motion + self.leverage * brownian[:, : self.size]
-        return self.diffusion(time, v) * motion
+        return self.coefficient("diffusion", time, v) * motion
 
     def advance(self, time: float, step: float, v: Tensor, brownian: Tensor) -> Tensor:
         """Return v one step later."""
-        return v + self.drift(time, v) * step + self.diffused(time, v, brownian)
+        return v + self.coefficient("drift", time, v) * step + self.diffused(time, v, brownian)

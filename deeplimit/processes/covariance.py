@@ -7,6 +7,7 @@ covariance is random and differs from path to path.
 
 from __future__ import annotations
 
+import numbers
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, fields
 from typing import Any, Self
@@ -15,21 +16,37 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from deeplimit import validation
+
 ROUNDING = 1e-6
 """Asymmetry and negative eigenvalues below this share of the largest entry are rounding: matrices are often given in float32."""
 
 
 def as_tensor(value: Any, name: str) -> Tensor:
     """Return numbers, arrays and tensors as float64 on the CPU; raise in words for anything else."""
-    if not isinstance(value, (Tensor, np.ndarray, float, int, list, tuple)) or isinstance(value, bool):
-        raise TypeError(f"{name} must be a number, an array or a tensor; got {value!r} of type {type(value).__name__}.")
-    try:
-        result = torch.as_tensor(value, dtype=torch.float64).detach().cpu()
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise TypeError(f"{name} must hold real numbers: {error}.") from error
+    if isinstance(value, numbers.Real) and not isinstance(value, bool):
+        value = validation.real(value, name)
+    elif isinstance(value, Tensor):
+        value = validation.real_tensor(value, name)
+    elif isinstance(value, (np.ndarray, list, tuple)):
+        value = _as_array(value, name)
+    else:
+        raise TypeError(f"{name} must be a number, an array or a tensor; got {validation.named(value)}.")
+    result = torch.as_tensor(value, dtype=torch.float64).detach().cpu()
     if not bool(torch.isfinite(result).all()):
         raise ValueError(f"{name} must be finite, but holds NaN or infinity.")
     return result
+
+
+def _as_array(value: Any, name: str) -> np.ndarray:
+    """Return an array, or nested sequences, as float64, copied; truth values and complex numbers are not taken for numbers."""
+    try:
+        given = value if isinstance(value, np.ndarray) else np.asarray(value)
+        if given.dtype.kind not in "fiu":
+            raise TypeError(f"their kind is {given.dtype}")
+        return given.astype(np.float64)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise TypeError(f"{name} must hold real numbers, in rows of equal length; {error}.") from error
 
 
 def symmetric_root(matrix: Tensor, name: str) -> Tensor:
@@ -40,7 +57,9 @@ def symmetric_root(matrix: Tensor, name: str) -> Tensor:
         raise ValueError(f"{name} must be symmetric, but differs from its transpose by {skew:.3g}; use (S + S.T)/2.")
     values, vectors = torch.linalg.eigh((matrix + matrix.mT) / 2)
     if bool((values[..., 0] < -ROUNDING * size[..., 0, 0]).any()):
-        raise ValueError(f"{name} must be positive semidefinite, but has the eigenvalue {values.min().item():.3g}.")
+        raise ValueError(
+            f"{name} must be positive semidefinite, but has the eigenvalue {values.min().item():.3g}; S @ S.T is, for any S."
+        )
     root: Tensor = (vectors * values.clamp(min=0.0).sqrt().unsqueeze(-2)) @ vectors.mT
     return root
 
@@ -74,12 +93,14 @@ class Kronecker:
     def __post_init__(self) -> None:
         for name, root in (("R", "row_root"), ("C", "column_root")):
             value = as_tensor(getattr(self, name), f"Kronecker's {name}")
-            if value.ndim not in (2, 3) or value.shape[-1] != value.shape[-2]:
+            if value.ndim not in (2, 3) or value.shape[-1] != value.shape[-2] or value.numel() == 0:
                 raise ValueError(f"Kronecker's {name} must be a square matrix (d, d), got shape {tuple(value.shape)}.")
             object.__setattr__(self, name, value)
             object.__setattr__(self, root, symmetric_root(value, f"Kronecker's {name}"))
         if self.R.shape[-1] != self.C.shape[-1]:
             raise ValueError(f"Kronecker's R and C must have the same width, got {self.R.shape[-1]} and {self.C.shape[-1]}.")
+        if self.R.ndim == self.C.ndim == 3 and len(self.R) != len(self.C):
+            raise ValueError(f"Kronecker's R and C must be of as many paths, got {len(self.R)} and {len(self.C)}.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,10 +221,11 @@ def _shaped(value: Tensor, name: str, width: int, dims: dict[int, str], batch: i
     own = value.ndim - lead
     expected = (() if batch is None else (batch,)) + (width,) * own
     if own not in dims or tuple(value.shape) != expected:
-        paths = "" if batch is None else f", after P = {batch} paths"
+        random = f", one for each of P = {batch} paths (a leading dimension), as the auxiliary diffusion makes it random"
+        each = batch is not None and value.shape[:1] == (batch,)
         raise ValueError(
-            f"{name} must be {', '.join(dims.values())}{paths}, with d = {width}; got shape {tuple(value.shape)}. "
-            + ("" if batch is None else "An auxiliary diffusion makes it random: one value a path.")
+            f"{name} must be {', '.join(dims.values())} with d = {width}{'' if batch is None else random}; got shape "
+            f"{f'{tuple(value.shape[1:])} a path' if each else tuple(value.shape)}."
         )
     return value, own
 
@@ -222,9 +244,10 @@ def read_matrix(value: Any, name: str, width: int, batch: int | None = None) -> 
     if isinstance(value, Kronecker):
         for part, tensor in (("R", value.R), ("C", value.C)):
             if tensor.shape[-1] != width or (tensor.ndim == 3 and tensor.shape[0] != batch):
-                raise ValueError(f"{name}: Kronecker's {part} must be ({width}, {width}), got {tuple(tensor.shape)}.")
+                paths = "" if batch is None else f" or ({batch}, {width}, {width}), one a path"
+                raise ValueError(f"{name}: Kronecker's {part} must be ({width}, {width}){paths}; got {tuple(tensor.shape)}.")
         return MatrixKronecker(value.R, value.C, value.row_root, value.column_root)
-    names = {0: "a number", 2: "entrywise variances (d, d)", 4: "a tensor (d, d, d, d)"}
+    names = {0: "a number", 2: "entrywise variances (d, d)", 4: "Kronecker(R, C) or a tensor (d, d, d, d)"}
     given, own = _shaped(as_tensor(value, name), name, width, names, batch)
     if own == 4:
         flat = given.flatten(-4, -3).flatten(-2)
@@ -235,7 +258,7 @@ def read_matrix(value: Any, name: str, width: int, batch: int | None = None) -> 
 
 def read_vector(value: Any, name: str, width: int, batch: int | None = None) -> Structure:
     """Return the structure of dW^b: a number, entrywise variances (d,) or a covariance matrix (d, d)."""
-    names = {0: "a number", 1: "entrywise variances (d,)", 2: "a covariance matrix (d, d)"}
+    names = {0: "a number", 1: "entrywise variances (d,)", 2: "or a covariance matrix (d, d)"}
     given, own = _shaped(as_tensor(value, name), name, width, names, batch)
     if own == 2:
         return VectorMatrix(given, symmetric_root(given, name))

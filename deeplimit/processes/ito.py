@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +14,16 @@ from torch import Tensor
 
 from deeplimit import validation
 from deeplimit.processes.auxiliary import AuxiliaryDiffusion
-from deeplimit.processes.covariance import Rate, SeparateRate, as_tensor, joint_rate, read_matrix, read_vector
+from deeplimit.processes.covariance import (
+    JointRate,
+    Kronecker,
+    Rate,
+    SeparateRate,
+    as_tensor,
+    joint_rate,
+    read_matrix,
+    read_vector,
+)
 from deeplimit.processes.trend import Trend
 
 CPU = torch.device("cpu")
@@ -65,7 +75,7 @@ class Ito:
     R^½ dB^A C^½, and so on; of the joint covariance where `cross` is given. On a grid, rates are held constant over each step:
     the sampled W is then an Itô process whose rates are step functions, to which the theorems apply as they stand.
 
-    Raises TypeError or ValueError for a covariance that is not finite, symmetric and positive semidefinite; shapes are checked
+    Raises TypeError or ValueError for a covariance that is not finite, symmetric and positive semidefinite; widths are checked
     when the network is made, functions of time at 0, 1/2 and 1 then and at each step later. That rates are bounded ([C]
     Section 4.1), and measurable where they are functions, is NOT checked.
 
@@ -90,13 +100,23 @@ class Ito:
         if self.cross is not None and (self.A is None or self.b is None):
             raise ValueError("Ito's cross is the covariance of W^A and W^b, so A and b must both be given.")
         if self.drift is not None and not isinstance(self.drift, Trend):
-            raise TypeError(f"Ito's drift must be a Trend(A, b) of functions of time, got {type(self.drift).__name__}.")
+            raise TypeError(f"Ito's drift must be a Trend(A, b) of functions of time, got {validation.named(self.drift)}.")
         if self.auxiliary is not None and not isinstance(self.auxiliary, AuxiliaryDiffusion):
-            raise TypeError(f"Ito's auxiliary must be an AuxiliaryDiffusion, got {type(self.auxiliary).__name__}.")
-        for name in ("A", "b", "cross"):
+            raise TypeError(f"Ito's auxiliary must be an AuxiliaryDiffusion, got {validation.named(self.auxiliary)}.")
+        for name, read in (("A", read_matrix), ("b", read_vector), ("cross", None)):
             value = getattr(self, name)
             if isinstance(value, type):
                 raise TypeError(f"Ito's {name} is the class {value.__name__}; give an object, such as Kronecker(R, C).")
+            if value is None or callable(value):
+                continue
+            if read is None:
+                as_tensor(value, f"Ito's {name}")
+            else:
+                read(value, f"Ito's {name}", self._width_of(name) or 1)
+        if self.drift is not None and self.drift.b is not None and self.b is None:
+            raise ValueError("Ito's drift has a b, but there is no W^b: give its covariance too (b=0.0 for none).")
+        if self.drift is not None and self.A is None:
+            raise ValueError("Ito's drift has an A, but there is no W^A: give its covariance too (A=0.0 for none).")
 
     @property
     def is_constant(self) -> bool:
@@ -111,40 +131,43 @@ class Ito:
     def rate(self, time: float, width: int, v: Tensor | None = None) -> Rate:
         """Return the covariance rate at `time`, on the paths whose auxiliary diffusion is at `v` (P, m)."""
 
-        def evaluate(name: str) -> tuple[Any, int | None]:
+        def structure(name: str, read: Callable[..., Any]) -> Any:
             value = getattr(self, name)
             if not callable(value):
-                return value, None
-            if self.auxiliary is None:
-                return value(time), None
-            if v is None:
-                raise ValueError(
-                    f"Ito's {name} is random, driven by its auxiliary diffusion: give the diffusion's state v (P, m)."
-                )
-            return value(time, v), len(v)
-
-        def structure(name: str, read: Callable[..., Any]) -> Any:
-            value, batch = evaluate(name)
-            return None if value is None else read(value, f"Ito's {name}", width, batch)
+                return None if value is None else read(value, f"Ito's {name}", width, None)
+            value = self._evaluated(f"Ito's {name}", value, time, v)
+            return read(value, f"Ito's {name} at t = {time:.6g}", width, None if self.auxiliary is None or v is None else len(v))
 
         matrix, vector = structure("A", read_matrix), structure("b", read_vector)
         if self.cross is None:
             return SeparateRate(width, matrix, vector)
-        value, batch = evaluate("cross")
-        return joint_rate(matrix, vector, value, "Ito's cross", width, batch)
+        joint: JointRate = structure("cross", partial(joint_rate, matrix, vector))
+        return joint
 
-    def drift_at(self, time: float, v: Tensor | None = None) -> tuple[Tensor, Tensor | None] | None:
+    def _evaluated(self, name: str, function: Callable[..., Any], time: float, v: Tensor | None) -> Any:
+        """Return a function of t, or of (t, v) where there is an auxiliary diffusion, at `time`."""
+        if self.auxiliary is None:
+            return validation.evaluated(name, "t alone (of (t, v) with an auxiliary= diffusion)", function, time)
+        if v is None:
+            raise ValueError(f"{name} is random, driven by its auxiliary diffusion: give the diffusion's state v (P, m).")
+        return validation.evaluated(name, "(t, v), v (P, m) the auxiliary diffusion", function, time, v)
+
+    def drift_at(self, time: float, width: int, v: Tensor | None = None) -> tuple[Tensor, Tensor | None] | None:
         """Return the drifts of W^A and W^b at `time`, (d, d) and (d,), or one a path; None where there is no drift."""
         if self.drift is None:
             return None
-        arguments: tuple[Any, ...] = (time,) if self.auxiliary is None else (time, v)
-        matrix: Callable[..., Tensor] = self.drift.A
-        bias: Callable[..., Tensor] | None = self.drift.b
-        return matrix(*arguments), None if bias is None else bias(*arguments)
+
+        def value(name: str, function: Callable[..., Tensor], *shape: int) -> Tensor:
+            given = self._evaluated(f"the {name} of Ito's drift", function, time, v)
+            random = [] if v is None else [(len(v), *shape)]
+            return validation.finite_tensor(given, f"the {name} of Ito's drift at t = {time:.6g}", shape, *random)
+
+        matrix = value("A", self.drift.A, width, width)
+        return matrix, None if self.drift.b is None else value("b", self.drift.b, width)
 
     def drift_at_paths(self, time: float, v: Tensor | None, like: Tensor) -> tuple[Tensor, Tensor | None] | None:
-        """Return the drifts as (1 or P, d, d) and (1 or P, d), in the dtype and on the device of `like`."""
-        if (drift := self.drift_at(time, v)) is None:
+        """Return the drifts as (1 or P, d, d) and (1 or P, d), in the dtype and on the device of `like` (…, d)."""
+        if (drift := self.drift_at(time, like.shape[-1], v)) is None:
             return None
         matrix, bias = drift
         matrix = matrix if matrix.ndim == 3 else matrix[None]
@@ -155,9 +178,16 @@ class Ito:
 
         The last term is not in the paper's (12), and vanishes where `cross` is not given.
         """
-        if not isinstance(x, Tensor) or x.ndim != 2:
-            raise ValueError(f"x must be states (P, d), got {tuple(x.shape) if isinstance(x, Tensor) else type(x).__name__}.")
-        return self.rate(_unit(t), x.shape[1], v).quadratic(x.double().cpu())
+        time = _unit(t)
+        states = validation.real_tensor(x, "x").double().cpu()
+        if states.ndim != 2 or states.numel() == 0:
+            raise ValueError(f"x must be states (P, d), got shape {tuple(states.shape)}; x[None] makes one state a batch.")
+        validation.finite_tensor(states, "x", tuple(states.shape))
+        if v is not None:
+            if self.auxiliary is None:
+                raise ValueError("v is the state of an auxiliary diffusion, and this noise has none; leave it out.")
+            validation.finite_tensor(v, "v", (len(states), self.auxiliary.size))
+        return self.rate(time, states.shape[1], v).quadratic(states)
 
     def quadratic_variation(self, t: float = 1.0, width: int | None = None) -> QuadraticVariation:
         """Return [W^A]_t = ∫_0^t Σ^A du (d, d, d, d), [W^b]_t (d, d) and [W^A, W^b]_t (d, d, d), dense and in float64.
@@ -186,34 +216,28 @@ class Ito:
 
     def _width(self) -> int:
         for name in ("A", "b", "cross"):
-            value = getattr(self, name)
-            value = value(0.0) if callable(value) else value
-            value = getattr(value, "R", value)
-            if value is not None and (shape := as_tensor(value, f"Ito's {name}").shape):
-                return int(shape[-1])
+            if (width := self._width_of(name)) is not None:
+                return width
         raise ValueError("these covariances are numbers, which any width has; say which: quadratic_variation(t, width=4).")
+
+    def _width_of(self, name: str) -> int | None:
+        """Return the width that a covariance has by its shape; None for a number, or for none."""
+        value = getattr(self, name)
+        if callable(value):
+            value = self._evaluated(f"Ito's {name}", value, 0.0, None)
+        value = value.R if isinstance(value, Kronecker) else value
+        shape = () if value is None else as_tensor(value, f"Ito's {name}").shape
+        return int(shape[-1]) if shape else None
 
     def check(self, width: int) -> None:
         """Raise unless this noise can be drawn at this width; called once, when the network is made."""
         v = None
         if self.auxiliary is not None:
-            v = self.auxiliary.check(self.motions(width) - self.auxiliary.size)
+            v = self.auxiliary.check(self.motions(width) - self.auxiliary.size, width)
         for time in (0.0, 0.5, 1.0):
-            try:
+            if time == 0.0 or not self.is_constant:
                 self.rate(time, width, v)
-                drift = self.drift_at(time, v)
-            except TypeError as error:
-                takes = "(t)" if self.auxiliary is None else "(t, v), v (P, m) the auxiliary diffusion"
-                raise TypeError(f"Ito's functions must take {takes}, and return covariances: {error}") from error
-            for name, value, shape in (
-                ("A", None if drift is None else drift[0], (width, width)),
-                ("b", None if drift is None else drift[1], (width,)),
-            ):
-                _check_drift(name, value, shape, None if v is None else len(v))
-        if self.drift is not None and self.drift.b is not None and self.b is None:
-            raise ValueError("Ito's drift has a b, but there is no W^b: give its covariance too (b=0.0 for none).")
-        if self.drift is not None and self.A is None:
-            raise ValueError("Ito's drift has an A, but there is no W^A: give its covariance too (A=0.0 for none).")
+            self.drift_at(time, width, v)
 
     def start(self, width: int, paths: int, generator: torch.Generator, dtype: torch.dtype) -> ItoPath:
         """Return one block of paths at time 0, to be drawn from `generator` step by step."""
@@ -230,15 +254,6 @@ class Ito:
 
 def _unit(t: object) -> float:
     return validation.real(t, "t", minimum=0.0, maximum=1.0, hint="it is a time on [0, 1].")
-
-
-def _check_drift(name: str, value: Any, shape: tuple[int, ...], batch: int | None) -> None:
-    if value is None:
-        return
-    if not isinstance(value, Tensor):
-        raise TypeError(f"the drift's {name} must return a tensor, got {type(value).__name__}.")
-    if tuple(value.shape) not in (shape, (batch, *shape)) or not bool(torch.isfinite(value).all()):
-        raise ValueError(f"the drift's {name} must be finite, of shape {shape} (or one a path), got shape {tuple(value.shape)}.")
 
 
 class ItoPath:
@@ -268,7 +283,7 @@ class ItoPath:
         """Advance over the step with given Brownian increments (P, motions)."""
         rate = self.constant if self.constant is not None else self._rate(time)
         matrix, bias = rate.spread(brownian)
-        drift = self.noise.drift_at_paths(time, self.v, brownian)
+        drift = None if matrix is None else self.noise.drift_at_paths(time, self.v, matrix)
         if drift is not None and matrix is not None:
             matrix = matrix + drift[0] * step
             if drift[1] is not None and bias is not None:

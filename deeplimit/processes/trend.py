@@ -18,20 +18,20 @@ TimeFunction = Callable[[float], Tensor]
 class TrendPath(FunctionPath):
     """The given functions, evaluated one time after the other and cast to the network's dtype and device."""
 
-    matrix: TimeFunction
-    bias: TimeFunction | None
+    trend: Trend
+    width: int
     dtype: torch.dtype
     device: torch.device
 
-    def _values(self, function: TimeFunction, times: Tensor) -> Tensor:
-        values = [function(float(t)).to(self.device, self.dtype) for t in times.tolist()]
+    def _values(self, name: str, times: Tensor) -> Tensor:
+        values = [self.trend.value(name, float(t), self.width).to(self.device, self.dtype) for t in times.tolist()]
         return torch.stack(values).unsqueeze(1)
 
     def at(self, times: Tensor) -> Tensor:
-        return self._values(self.matrix, times)
+        return self._values("A", times)
 
     def bias_at(self, times: Tensor) -> Tensor | None:
-        return None if self.bias is None else self._values(self.bias, times)
+        return None if self.trend.b is None else self._values("b", times)
 
 
 @dataclass(frozen=True)
@@ -41,10 +41,10 @@ class Trend(FunctionProcess):
     The functions take a float and return a tensor, and no 1/√d is applied. As `weights=`, layer k + 1 of depth L reads them at
     (k + 1)/L ([M] (A5)); as `trend=` of `inner`, layer k at k/L ([C] (10)). `holder` is the Hölder exponent of the functions in
     t, above 0 and at most 1: 1 for Lipschitz ones (the default), 1/2 for paths as rough as Brownian motion. It enters the order
-    that is predicted, as the worst case; that the functions are that smooth is NOT checked. Only values at 0, 1/2 and 1 are
-    checked for shape and finiteness, when the network is made.
+    that is predicted, as the worst case; that the functions are that smooth is NOT checked.
 
-    Raises TypeError if A or b is not callable or returns no tensor, ValueError for a holder outside (0, 1].
+    Raises TypeError if A or b is no function of t or returns no tensor, ValueError for a holder outside (0, 1] and for values
+    of another shape or not finite: at 0, 1/2 and 1 when the network is made, elsewhere when a layer reads them.
 
     Example:
         >>> import torch, deeplimit as dl
@@ -60,8 +60,8 @@ class Trend(FunctionProcess):
     def __post_init__(self) -> None:
         validation.real(self.holder, "holder", above=0.0, maximum=1.0, hint="it is the Hölder exponent of A and b in time.")
         for name, value in (("A", self.A), ("b", self.b)):
-            if not callable(value) and not (name == "b" and value is None):
-                raise TypeError(f"{name} must be a function of time, such as lambda t: tensor; got {type(value).__name__}.")
+            if (isinstance(value, type) or not callable(value)) and not (name == "b" and value is None):
+                raise TypeError(f"{name} must be a function of time, such as lambda t: tensor; got {validation.named(value)}.")
 
     @property
     def smoothness(self) -> float:
@@ -70,21 +70,20 @@ class Trend(FunctionProcess):
     def entry_scale(self, width: int) -> float:
         return 1.0
 
+    def value(self, name: str, time: float, width: int) -> Tensor:
+        """Return A (d, d) or b (d,) at `time`, checked."""
+        function: TimeFunction = getattr(self, name)
+        shape = (width, width) if name == "A" else (width,)
+        given = validation.evaluated(f"Trend's {name}", "t alone", function, time)
+        return validation.finite_tensor(given, f"Trend's {name}({round(time, 6)})", shape)
+
     def check(self, width: int) -> None:
-        for name, function, shape in (("A", self.A, (width, width)), ("b", self.b, (width,))):
-            if function is None:
-                continue
+        for name in ("A",) if self.b is None else ("A", "b"):
             for time in (0.0, 0.5, 1.0):
-                value = function(time)
-                if not isinstance(value, Tensor):
-                    raise TypeError(f"Trend's {name}({time}) must be a tensor of shape {shape}, got {type(value).__name__}.")
-                if tuple(value.shape) != shape:
-                    raise ValueError(f"Trend's {name}({time}) must have shape {shape}, got {tuple(value.shape)}.")
-                if not bool(torch.isfinite(value).all()):
-                    raise ValueError(f"Trend's {name}({time}) must be finite, but holds NaN or infinity.")
+                self.value(name, time, width)
 
     def sample(self, width: int, paths: int, generator: torch.Generator, dtype: torch.dtype, device: torch.device) -> TrendPath:
-        return TrendPath(self.A, self.b, dtype, device)
+        return TrendPath(self, width, dtype, device)
 
     def numbers_per_path(self, width: int) -> int:
         return width * width

@@ -64,9 +64,14 @@ def stochastic_volatility(
     scaled = {}
     for name, value in (("A", A), ("b", b)):
         if callable(value):
-            raise TypeError(f"{name} must be constant here; give Ito a function of (t, v) and an auxiliary diffusion.")
-        fixed = value is None or isinstance(value, Kronecker)
-        scaled[name] = None if value is None else _Scaled(value if fixed else as_tensor(value, name))
+            raise TypeError(
+                f"{name} must be constant here, got {validation.named(value)}; give Ito a function of (t, v) and an auxiliary "
+                "diffusion."
+            )
+        if isinstance(value, Kronecker) and max(value.R.ndim, value.C.ndim) > 2:
+            raise ValueError(f"{name} must be constant here, but its Kronecker(R, C) differs from path to path; give one (d, d).")
+        matrix = isinstance(value, Kronecker) and name == "A"
+        scaled[name] = None if value is None else _Scaled(value if matrix else as_tensor(value, name))
     auxiliary = AuxiliaryDiffusion(
         _Restoring(validation.real(mean_reversion, "mean_reversion", minimum=0.0)),
         _Constant(validation.real(volatility, "volatility", minimum=0.0)),

@@ -42,7 +42,8 @@ def validate(
 
     Args:
         quick: Depths up to 512 and up to 2000 paths, instead of 1024 and 10,000.
-        only: A text, or several: only rows that have one of them in their name are run, such as "Thm 4.3".
+        only: A text, or several: only rows that have one of them in their name are run, such as "Thm 4.3"; each must
+            name one.
         seed: Everything random derives from it. device: "cpu" or "cuda". workers: Threads, by default one a core.
         resume: A .json file that is written after every row. Rows that it holds already, measured by the same version in the
             same way, are not run again; rows measured in another way stay in it, after those of this run.
@@ -68,7 +69,7 @@ def validate(
     if workers is not None:
         workers = validation.integer(workers, "workers", minimum=1)
     if on_row is not None and not callable(on_row):
-        raise TypeError(f"on_row must be a function of a RowResult, got {type(on_row).__name__}.")
+        raise TypeError(f"on_row must be a function of a RowResult, got {validation.named(on_row)}.")
     chosen = _chosen(only)
     path = None if resume is None else validation.writable_file(resume, "resume", (".json",))
     earlier = {} if path is None or not path.exists() else _earlier(path)
@@ -91,11 +92,15 @@ def _chosen(only: str | Sequence[str] | None) -> list[Row]:
     texts = [only] if isinstance(only, str) else only
     if texts is not None and not (isinstance(texts, Sequence) and all(isinstance(text, str) for text in texts)):
         raise TypeError(f"only must be a text or several, got {only!r}.")
-    chosen = [row for row in rows() if texts is None or any(text.lower() in row.name.lower() for text in texts)]
-    if not chosen:
-        statements = ", ".join(dict.fromkeys(row.statement for row in rows()))
-        raise ValueError(f"only={only!r} names no row; the statements are {statements}.")
-    return chosen
+    every = rows()
+    if texts is None:
+        return list(every)
+    # Every text must name a row: one that is misspelt would leave its rows out in silence.
+    lost = [text for text in texts if not text.strip() or not any(text.lower() in row.name.lower() for row in every)]
+    if lost or not texts:
+        statements = ", ".join(dict.fromkeys(row.statement for row in every))
+        raise ValueError(f"only={(lost[0] if lost else only)!r} names no row; the statements are {statements}.")
+    return [row for row in every if any(text.lower() in row.name.lower() for text in texts)]
 
 
 def _earlier(path: Path) -> dict[str, RowResult]:
@@ -105,7 +110,7 @@ def _earlier(path: Path) -> dict[str, RowResult]:
     try:
         return {row.key: row for row in Scoreboard.from_dict(content).rows}
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ValueError(f"{str(path)!r} is a damaged scoreboard ({error}); delete it to start anew.") from error
+        raise ValueError(f"{str(path)!r} is a damaged scoreboard: {str(error).rstrip('.')}; delete it to start anew.") from error
 
 
 def _measure(
