@@ -187,9 +187,10 @@ def expansion(activation: Activation) -> Expansion:
 
 def _differentiate(activation: Activation) -> tuple[float, float]:
     """Return σ'(0) and σ''(0) of a callable; raise NoTheoremError where derivatives jump or blow up at 0."""
-    near = 1e-4
+    steps = (1e-7, 1e-4, 1e-2)
     with torch.enable_grad():
-        x = torch.tensor([0.0, -near, near, -100 * near, 100 * near], dtype=torch.float64, requires_grad=True)
+        points = [0.0, *(sign * step for step in steps for sign in (-1.0, 1.0))]
+        x = torch.tensor(points, dtype=torch.float64, requires_grad=True)
         derivatives = []
         try:
             derivatives.append(activation.function(x))
@@ -203,17 +204,19 @@ def _differentiate(activation: Activation) -> tuple[float, float]:
             ) from error
     values = torch.stack([derivative.detach() for derivative in derivatives])
     for order in range(3):
-        at, left, right = values[order, :3].tolist()
-        allowed = 0.02 * (1.0 + abs(left) + abs(right))
-        if not (abs(left - at) <= allowed and abs(right - at) <= allowed):
+        at, left, right, *farther = values[order, :5].tolist()
+        gap = max(abs(left - at), abs(right - at), abs(right - left))
+        gap_farther = max(abs(value - at) for value in farther)
+        # Of a smooth σ the gap shrinks with the step; what is left of it a thousand times nearer is a jump, however small.
+        if not (gap <= 1e-7 * (1.0 + abs(left) + abs(right)) or gap <= 0.1 * gap_farther):
             raise NoTheoremError(
                 f"{ASSUMPTION} needs a σ that is smooth at 0, but {activation.name} has {_ORDERS[order]} = {left:.4g} "
-                f"at {-near:g}, {at:.4g} at 0 and {right:.4g} at {near:g}."
+                f"at {-steps[0]:g}, {at:.4g} at 0 and {right:.4g} at {steps[0]:g}."
             )
-    close, far = values[3, 1:3].abs().max().item(), values[3, 3:].abs().max().item()
+    close, far = values[3, 3:5].abs().max().item(), values[3, 5:].abs().max().item()
     if not close <= 5.0 * far + 1.0:
         raise NoTheoremError(
             f"{ASSUMPTION} needs a bounded third derivative, but that of {activation.name} grows from {far:.3g} at "
-            f"±{100 * near:g} to {close:.3g} at ±{near:g}."
+            f"±{steps[2]:g} to {close:.3g} at ±{steps[1]:g}."
         )
     return values[1, 0].item(), values[2, 0].item()

@@ -54,6 +54,7 @@ def evidence(**altered):
             "last_slope_error": 0.01,
             "rate": 0.5,
             "reach": 0.0,
+            "previous_slope": 0.5,
             "fallen": 1.0,
             "fallen_error": 0.05,
             "kurtosis": 5.0,

@@ -33,28 +33,21 @@ def log_bias(task: Task, norm: str) -> np.ndarray:
     return shrink
 
 
-def _reference_weight(task: Task) -> float:
-    """Return w with (squared error at no step size) = (1 + w)·(against the fine reference) - w·(against the coarse one).
-
-    Squared errors change linearly in Σ Δ_i² of the reference's grid, to first order and whatever the limit.
-    """
-    fine, coarse = task.grid.sum_of_squared_steps, task.grid.coarser.sum_of_squared_steps
-    return fine / (coarse - fine)
-
-
-def _without_reference_error(log_errors: np.ndarray, covariance: np.ndarray, weight: float) -> tuple[np.ndarray, np.ndarray]:
+def _without_reference_error(log_errors: np.ndarray, covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return log errors (m,) and their covariance with the reference's error taken out, from errors against both (2m,).
 
-    Both references read the same path, so that the difference is known far better than either.
+    The coarse reference has steps twice as large everywhere, and the noise's part of squared errors is linear in the step,
+    whatever the limit: e² = 2 e²_fine - e²_coarse. Both read the same path, so that the difference is known far better than
+    either.
     """
     m = len(log_errors) // 2
     scale = log_errors.max()
     if not np.isfinite(scale):  # every path was lost
         return log_errors[:m], covariance[:m, :m]
     fine, coarse = np.exp(2 * (log_errors[:m] - scale)), np.exp(2 * (log_errors[m:] - scale))
-    # Below a quarter the correction would be most of the result; the report then says that the reference is too coarse.
-    square = np.maximum((1 + weight) * fine - weight * coarse, fine / 4)
-    change = np.concatenate([np.diag((1 + weight) * fine / square), np.diag(-weight * coarse / square)], axis=1)
+    # Beyond this the correction would be most of the result; the report says so.
+    square = np.clip(2 * fine - coarse, fine / 4, 4 * fine)
+    change = np.concatenate([np.diag(2 * fine / square), np.diag(-coarse / square)], axis=1)
     return 0.5 * np.log(square) + scale, change @ np.nan_to_num(covariance) @ change.T
 
 
@@ -65,7 +58,7 @@ def _estimates(task: Task, moments: Moments, which: int, norm: str, reference_er
     log_errors, covariance = moments.log_errors(), moments.relative_covariance()
     if task.measures_reference and norm != "sup-continuous":
         both = np.concatenate([columns, columns + 2 * m])
-        corrected = _without_reference_error(log_errors[both], covariance[np.ix_(both, both)], _reference_weight(task))
+        corrected = _without_reference_error(log_errors[both], covariance[np.ix_(both, both)])
     else:
         corrected = log_errors[columns], covariance[np.ix_(columns, columns)]
     return ErrorEstimates(
@@ -125,7 +118,7 @@ def assess(task: Task, coupled: Coupled, confidence: float, seconds: float) -> C
     raw = np.where(diverged > 0, np.inf, np.exp(moments.log_errors()[:m]))
     reference_error = coupled.reference_error
     if task.measures_reference:
-        reference_error = float(np.exp(moments.log_errors()[-1]) * math.sqrt(_reference_weight(task)))
+        reference_error = float(np.exp(moments.log_errors()[-1]))
     slopes, slope_errors = local_slopes(order.layer if task.norm == "sup-continuous" else order.common)
     lost = (diverged[1:] > 0) | (diverged[:-1] > 0)
     slopes, slope_errors = np.where(lost, np.nan, slopes), np.where(lost, np.nan, slope_errors)
@@ -137,6 +130,7 @@ def assess(task: Task, coupled: Coupled, confidence: float, seconds: float) -> C
         paths=moments.count,
         kurtosis=moments.kurtosis()[:m],
         reference_error=coupled.reference_error,
+        swollen=corrected and bool((np.abs(np.log(raw / errors)) > math.log(1.5)).any()),
         errors=errors,
         rounding=_rounding(task),
         narrow=task.dtype == torch.float32,
@@ -221,8 +215,8 @@ def _order(task: Task, layer: ErrorEstimates, common: ErrorEstimates, confidence
     if floor.probability >= 1 - verdicts.DOUBTFUL:
         layer, common = above_floor(layer, floor.share), above_floor(common, floor.share)
     fit = fit_rate(common)
-    evidence = verdicts.Evidence.of(common, fit, floor, known, confidence)
-    interval = evidence.interval
+    evidence = verdicts.Evidence.of(common, fit, floor, known)
+    interval = fit.interval(confidence)
     if task.norm == "sup-continuous":
         fit = fit_rate(layer)
         interval = fit.interval(confidence)

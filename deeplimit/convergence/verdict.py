@@ -20,6 +20,8 @@ DOUBTFUL = 0.05
 """Probability of such a floor up to which "converges" is said."""
 LEVEL = 0.02
 """Errors that are no smaller at the deepest network than at the coarsest, and fall no faster than this there, do not fall."""
+CLEAR = 0.1
+"""Where contributions interfere, a wrong limit's may too: an upper bound of the floor above this forbids "converges"."""
 NEGLIGIBLE = 0.02
 """A floor whose lower bound exceeds this share of the deepest squared error forbids "converges"."""
 
@@ -38,10 +40,11 @@ class Evidence:
     """What a verdict rests on.
 
     Attributes:
-        interval: Of the order, at the confidence asked for, assuming a pure power.
+        interval: Of the order, at 95 % whatever confidence is asked for, assuming a pure power.
         sure_upper: Upper end of its 99.9 % interval.
         floor: The fit with a floor.
         last_slope, last_slope_error: The order between the two deepest depths alone.
+        previous_slope: The order between the two depths before.
         fallen, fallen_error: log of the coarsest error over the deepest one: how far errors have come down.
         rate, reach: The fitted order, and how far it is extrapolated beyond the deepest slope.
         order: The network's order if the limit is right, by its theorem; None where no theorem says.
@@ -53,6 +56,7 @@ class Evidence:
     floor: Floor
     last_slope: float
     last_slope_error: float
+    previous_slope: float
     fallen: float
     fallen_error: float
     rate: float
@@ -60,18 +64,29 @@ class Evidence:
     order: float | None
     kurtosis: float
     count: int
+    interfere: bool = False
+
+    @property
+    def nears_a_floor(self) -> bool:
+        """Whether errors that grow do so as they would towards a wrong limit.
+
+        There the slope shrinks by a factor L^-s, s at most 1, from depth to depth, not below half when depths double. Where two
+        contributions partly cancel, errors pass a maximum, at which the slope falls to 0 at once.
+        """
+        return not self.previous_slope < 0 or self.last_slope - 2 * self.last_slope_error <= 0.45 * self.previous_slope
 
     @classmethod
-    def of(cls, estimates: ErrorEstimates, fit: Fit, floor: Floor, order: float | None, confidence: float) -> Evidence:
+    def of(cls, estimates: ErrorEstimates, fit: Fit, floor: Floor, order: float | None) -> Evidence:
         """Return what the fits of one set of errors say."""
         logs, variances = estimates.log_errors - estimates.log_bias, np.diag(estimates.covariance)
         slopes, slope_errors = local_slopes(estimates)
         return cls(
-            interval=fit.interval(confidence),
+            interval=fit.interval(0.95),
             sure_upper=fit.interval(CERTAIN)[1],
             floor=floor,
             last_slope=float(slopes[-1]),
             last_slope_error=float(slope_errors[-1]),
+            previous_slope=float(slopes[-2]) if len(slopes) > 1 else np.nan,
             fallen=float(logs[0] - logs[-1]),
             fallen_error=math.sqrt(max(0.0, variances[0] + variances[-1] - 2 * estimates.covariance[0, -1])),
             rate=fit.rate,
@@ -79,6 +94,7 @@ class Evidence:
             order=order,
             kurtosis=estimates.kurtosis,
             count=estimates.count,
+            interfere=estimates.interfere,
         )
 
 
@@ -86,10 +102,18 @@ def judge(evidence: Evidence) -> Verdict:
     """Return the verdict on finite, positive errors."""
     low, high = evidence.interval
     floor, order = evidence.floor, evidence.order
+    grown = evidence.fallen + 4 * evidence.fallen_error <= 0
+    if grown and not evidence.nears_a_floor:
+        return Verdict(
+            CANNOT_TELL,
+            f"the errors grow with depth, to {math.exp(-evidence.fallen):.2f} times the coarsest, but ever more slowly: "
+            "they may yet fall; deeper networks would tell",
+            fits=False,
+        )
     if high <= (FLAT if order is None else min(FLAT, order / 2)):
         return Verdict(DOES_NOT, f"the errors do not fall with depth: order at most {high:.3f}")
     level = LEVEL if order is None else min(LEVEL, order / 10)
-    if evidence.fallen + 4 * evidence.fallen_error <= 0 and evidence.last_slope + 4 * evidence.last_slope_error <= level:
+    if grown and evidence.last_slope + 4 * evidence.last_slope_error <= level:
         return Verdict(
             DOES_NOT,
             f"the errors do not fall with depth: the deepest is {math.exp(-evidence.fallen):.2f} times the coarsest, and level",
@@ -130,6 +154,12 @@ def judge(evidence: Evidence) -> Verdict:
             CANNOT_TELL,
             f"a floor, as if the limit were another one, has probability {floor.probability:.2f} ({DOUBTFUL:g} is allowed); more "
             "paths or deeper networks would decide",
+        )
+    if evidence.interfere and floor.upper > CLEAR:
+        return Verdict(
+            CANNOT_TELL,
+            f"the errors fall, but up to {100 * floor.upper:.0f} % of the deepest squared error may be a floor, which several "
+            "interfering contributions can hide; deeper networks would tell",
         )
     if floor.lower > NEGLIGIBLE:
         return Verdict(

@@ -82,7 +82,7 @@ def reference(task: Task, error: float, corrected: bool) -> str:
         return f"torchdiffeq dopri5, tolerance {task.tolerance:g}, own error about {error:.1e}"
     if task.measures_reference:
         taken = "and taken out" if corrected else "and not taken out"
-        measured = f"{error:.1e}, measured against {task.grid.coarser.size} steps"
+        measured = f"{error:.1e}, measured against {task.grid.size // 2} steps"
         return f"Euler-Maruyama on {task.grid.size} steps, own error about {measured}, {taken}"
     return f"Euler-Maruyama on {task.grid.size} steps, own error {'' if corrected else 'not '}corrected for"
 
@@ -102,6 +102,7 @@ def reservations(
     paths: int,
     kurtosis: np.ndarray,
     reference_error: float,
+    swollen: bool,
     errors: np.ndarray,
     rounding: float,
     narrow: bool,
@@ -132,6 +133,8 @@ def reservations(
             f"the reference's own error, about {reference_error:.1e}, is not far below the smallest error {smallest:.1e}; "
             "a smaller tolerance= helps."
         )
+    if swollen:
+        yield "the reference's own error changes some errors by more than half; a larger reference= helps."
     if rounding > 0.05 * smallest:
         help_ = "dtype='float64' helps" if narrow else "read no more into it"
         yield f"rounding, about {rounding:.1e}, is not far below the smallest error {smallest:.1e}; {help_}."

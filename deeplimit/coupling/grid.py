@@ -28,16 +28,13 @@ class Chunk:
 class Grid:
     """The union of the grids of `depths` and, to refine it, of `extra` depths that nobody reads.
 
-    A second, coarser reference lives on the union of the depths and half of each even extra depth.
+    If it is `halved`, every step of that union is cut in two: a second, coarser reference lives on the union itself, and the
+    finer one has half its step everywhere, wherever in time the noise may be.
     """
 
     depths: tuple[int, ...]
     extra: tuple[int, ...] = ()
-
-    @cached_property
-    def coarser(self) -> Grid:
-        """The coarser reference's grid; every point of it is one of this grid."""
-        return Grid(self.depths, tuple(extra // 2 for extra in self.extra if extra % 2 == 0))
+    halved: bool = False
 
     @cached_property
     def _generating(self) -> tuple[int, ...]:
@@ -69,14 +66,15 @@ class Grid:
             before = np.concatenate([[last_numerator], numerator[:-1]])
             before_denominator = np.concatenate([[last_denominator], denominator[:-1]])
             steps = (numerator * before_denominator - before * denominator) / (denominator * before_denominator)
-            yield Chunk(
+            chunk = Chunk(
                 numerator / denominator,
                 steps,
                 last_numerator / last_denominator,
                 np.stack([depth % denominator == 0 for depth in self.depths], axis=1),
                 self.common % denominator == 0,
-                np.any([depth % denominator == 0 for depth in self.coarser._generating], axis=0),
+                np.ones(len(steps), dtype=bool),
             )
+            yield _halve(chunk) if self.halved else chunk
             last_numerator, last_denominator = int(numerator[-1]), int(denominator[-1])
 
     @cached_property
@@ -88,3 +86,17 @@ class Grid:
     def sum_of_squared_steps(self) -> float:
         """Σ Δ_i², which is 1/L for the uniform grid of depth L: the reference's share of an Euler error (theory 4.1)."""
         return float(sum(np.square(chunk.steps).sum() for chunk in self.chunks()))
+
+
+def _halve(chunk: Chunk) -> Chunk:
+    """Return the chunk with every step cut in two."""
+
+    def at_ends(flags: np.ndarray) -> np.ndarray:
+        spread = np.zeros((2 * len(flags), *flags.shape[1:]), dtype=bool)
+        spread[1::2] = flags
+        return spread
+
+    times = np.repeat(chunk.times, 2)
+    times[::2] -= chunk.steps / 2
+    steps = np.repeat(chunk.steps / 2, 2)
+    return Chunk(times, steps, chunk.start, at_ends(chunk.ends), at_ends(chunk.common), at_ends(chunk.coarse))

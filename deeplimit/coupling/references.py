@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -14,6 +13,7 @@ from torch import Tensor
 from deeplimit.coupling.grid import Chunk
 from deeplimit.coupling.readers import HypothesisReader, Reader, Values
 from deeplimit.limits import ItoCorrectedSDE, SDELimit
+from deeplimit.limits.cohen import Passed, TrendValue
 from deeplimit.limits.equations import VectorField
 from deeplimit.processes import FunctionPath, ItoStep
 
@@ -34,8 +34,8 @@ class Reference(ABC):
 class EulerMaruyama(Reference):
     """An SDE by Euler-Maruyama on the union grid, on increments that the network's readers hold, or on its own.
 
-    With `twice`, a second solution of the same equation on the same path moves on the grid's coarser half only: over a coarse
-    step it keeps its state and adds up what the fine steps say. How far the two lie apart measures the reference's own error.
+    With `twice`, a second solution of the same equation on the same path takes the grid's coarse steps only. How far the two lie
+    apart measures the reference's own error.
     """
 
     def __init__(self, limit: SDELimit, state: Tensor, readers: list[Reader], own: torch.Generator | None, twice: bool) -> None:
@@ -43,6 +43,7 @@ class EulerMaruyama(Reference):
         self.state = state
         self.coarse = state if twice else None
         self.pending: Tensor | None = None
+        self.since = 0.0
         self.readers = readers
         self.own = own
         size = limit.noise_size(state[:1])
@@ -59,25 +60,22 @@ class EulerMaruyama(Reference):
         noise = torch.empty(len(self.state), self.size, dtype=self.state.dtype, device=self.state.device)
         return noise.normal_(0.0, math.sqrt(step), generator=self.own)
 
-    def _increment(self, time: float, step: float) -> Callable[[Tensor], Tensor]:
-        """Return the current step's increment as a function of the state."""
-        noise = self._noise(step)
-        return lambda h: self.limit.increment(time, step, h, noise)
-
     def step(self, index: int) -> Tensor:
         time = self.start if index == 0 else float(self.chunk.times[index - 1])
-        increment = self._increment(time, float(self.chunk.steps[index]))
-        self.state = self.state + increment(self.state)
+        step = float(self.chunk.steps[index])
+        noise = self._noise(step)
+        self.state = self.state + self.limit.increment(time, step, self.state, noise)
         if self.coarse is not None:
-            change = increment(self.coarse)
-            self.pending = change if self.pending is None else self.pending + change
+            self.pending = noise.clone() if self.pending is None else self.pending + noise
             if self.chunk.coarse[index]:
-                self.coarse, self.pending = self.coarse + self.pending, None
+                end = float(self.chunk.times[index])
+                self.coarse = self.coarse + self.limit.increment(self.since, end - self.since, self.coarse, self.pending)
+                self.since, self.pending = end, None
         return self.state
 
 
 class ItoEuler(EulerMaruyama):
-    """The diffusive limit of Theorem 4.4 by Euler-Maruyama, on weights that its network drew, or that it draws itself.
+    """The diffusive limit of Theorem 4.4 on weights that its network drew, or that it draws itself.
 
     It reads W and its covariance as drawn, random volatility included, which a state-space equation in H alone cannot.
     """
@@ -100,25 +98,42 @@ class ItoEuler(EulerMaruyama):
         self.path = limit.noise.start(limit.width, len(state), generator, state.dtype) if same is None else None
         self.values = None if trend is None else Values(trend, limit.width, len(state), state.device)
         self.scale = 1.0 if limit.trend is None else limit.trend.entry_scale(limit.width)
+        self.trend: TrendValue = None
+        self.coarse_trend: TrendValue = None
+        self.passed: Passed | None = None
 
     def begin(self, chunk: Chunk) -> None:
         super().begin(chunk)
-        self.at = 0
         if self.values is not None:
-            self.values.begin(np.concatenate([[chunk.start], chunk.times[:-1]]))
+            self.values.begin(np.concatenate([[chunk.start], chunk.times]))
+            self.trend = self._trend_at(0)
+            self.coarse_trend = self.coarse_trend if self.coarse_trend is not None else self.trend
 
-    def _increment(self, time: float, step: float) -> Callable[[Tensor], Tensor]:
-        trend = None
-        if self.values is not None:
-            matrix, bias = self.values.at(self.at)
-            trend = (matrix * self.scale, bias)
-        self.at += 1
+    def _trend_at(self, index: int) -> TrendValue:
+        if self.values is None:
+            return None
+        matrix, bias = self.values.at(index)
+        return matrix * self.scale, bias
+
+    def _along(self, time: float, step: float) -> ItoStep:
         if self.path is not None:
-            along: ItoStep | None = self.path.move(time, step, self._noise(step))
-        else:
-            along = None if self.same is None else self.same.along
+            return self.path.move(time, step, self._noise(step))
+        along = None if self.same is None else self.same.along
         assert along is not None  # a reader with noise has moved before the reference does
-        return lambda h: self.limit.increment_along(along, trend, h)
+        return along
+
+    def step(self, index: int) -> Tensor:
+        time = self.start if index == 0 else float(self.chunk.times[index - 1])
+        along = self._along(time, float(self.chunk.steps[index]))
+        before, self.trend = self.trend, self._trend_at(index + 1)
+        self.state = self.limit.advance(self.state, self.limit.pass_over(along, self.state), before, self.trend)
+        if self.coarse is not None:
+            passed = self.limit.pass_over(along, self.coarse)
+            self.passed = passed if self.passed is None else self.passed.then(passed)
+            if self.chunk.coarse[index]:
+                self.coarse = self.limit.advance(self.coarse, self.passed, self.coarse_trend, self.trend)
+                self.passed, self.coarse_trend = None, self.trend
+        return self.state
 
 
 class AdaptiveODE(Reference):

@@ -130,14 +130,16 @@ def make_task(
         raise ValueError(f"tolerance= is for an ODE limit, but {equation.equation} is an SDE; use reference= instead.")
     extra: tuple[int, ...] = ()
     if isinstance(equation, SDELimit) or norm == "sup-continuous":
-        # Where the reference's error is measured, not known, it must be small enough for that to be linear.
-        finer = 4 if norm == "sup-continuous" or (drives is not None and not network.recursion.is_euler) else 2
-        extra = (reference if reference is not None else finer * depths[-1],)
+        extra = (reference if reference is not None else (4 if norm == "sup-continuous" else 2) * depths[-1],)
+    # Where the reference's error is measured, not known, a second solution has steps of half the size.
+    twice = isinstance(equation, SDELimit) and drives is not None and not independent and not network.recursion.is_euler
+    if twice and (reference is not None or norm == "sup-continuous"):
+        extra = (max(extra[0] // 2, depths[-1]),)
     task = Task(
         network=network,
         limit=equation,
         independent=independent,
-        grid=Grid(depths, extra),
+        grid=Grid(depths, extra, halved=twice),
         norm=norm,
         p=p,
         paths=paths,

@@ -15,6 +15,29 @@ from deeplimit.processes import FunctionPath, FunctionProcess, Ito, ItoStep
 from deeplimit.processes.covariance import Rate
 from deeplimit.recursions import matvec
 
+TrendValue = tuple[Tensor, Tensor | None] | None
+"""Ā (1 or P, d, d) and b̄ (1 or P, d) at one time; None where there is no trend."""
+
+
+@dataclass(frozen=True)
+class Passed:
+    """What happened over one or several steps: their length, the increments of W, and ½σ''(0)∫Q dt at a state that was kept."""
+
+    step: float
+    matrix: Tensor | None
+    bias: Tensor | None
+    curved: Tensor | None
+
+    def then(self, other: Passed) -> Passed:
+        """Return this and then the other."""
+        parts = ((self.matrix, other.matrix), (self.bias, other.bias), (self.curved, other.curved))
+        return Passed(self.step + other.step, *(None if a is None or b is None else a + b for a, b in parts))
+
+
+def _affine(trend: tuple[Tensor, Tensor | None], h: Tensor) -> Tensor:
+    matrix, bias = trend
+    return matvec(matrix, h) if bias is None else matvec(matrix, h) + bias
+
 
 @dataclass(frozen=True)
 class LinearODE(ODELimit):
@@ -134,23 +157,30 @@ class ItoCorrectedSDE(SDELimit):
         """Return Q (P, d) for a covariance rate."""
         return rate.quadratic(h)
 
-    def increment_along(self, along: ItoStep, trend: tuple[Tensor, Tensor | None] | None, h: Tensor) -> Tensor:
-        """Return what one Euler-Maruyama step adds to h (P, d), for weights that have been drawn.
+    def pass_over(self, along: ItoStep, h: Tensor) -> Passed:
+        """Return what happens over one step of the weights, seen from a state h (P, d) that is kept over the step."""
+        curved = 0.5 * self.curvature * along.step * self.quadratic(along.rate, h) if self.curvature != 0.0 else None
+        return Passed(along.step, along.matrix, along.bias, curved)
 
-        `trend` holds Ā (1 or P, d, d) and b̄ at the step's start.
+    def advance(self, h: Tensor, passed: Passed, before: TrendValue, after: TrendValue) -> Tensor:
+        """Return the state after a step: Euler-Maruyama for the noise and Q, the trapezoidal rule (Heun) for the trend.
+
+        `before` and `after` are the trend's values at the step's ends. Its error would else be of order 1 in the step, beside
+        the noise's 1/2, and the sum of the two could not be extrapolated to no step size.
         """
-        moved = torch.zeros_like(h)
-        parts = [(along.matrix, along.bias, self.slope)]
-        if trend is not None:
-            parts.append((*trend, self.slope * along.step))
-        for matrix, bias, size in parts:
-            if matrix is not None:
-                moved = moved + size * matvec(matrix, h)
-            if bias is not None:
-                moved = moved + size * bias
-        if self.curvature != 0.0:
-            moved = moved + 0.5 * self.curvature * along.step * self.quadratic(along.rate, h)
-        return moved
+        slope = None if before is None else _affine(before, h) * self.slope
+        middle = h if slope is None else h + slope * (passed.step / 2)
+        moved = h
+        if passed.matrix is not None:
+            moved = moved + self.slope * matvec(passed.matrix, middle)
+        if passed.bias is not None:
+            moved = moved + self.slope * passed.bias
+        if passed.curved is not None:
+            moved = moved + passed.curved
+        if slope is None or after is None:
+            return moved
+        end = _affine(after, moved + slope * passed.step) * self.slope
+        return moved + (slope + end) * (passed.step / 2)
 
     def increment(self, time: float, step: float, h: Tensor, noise: Tensor) -> Tensor:
         return self.f(time, h) * step + self.g_prod(time, h, noise)

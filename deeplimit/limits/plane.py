@@ -54,7 +54,7 @@ def classify_plane(recursion: Recursion, weights: TrendAndNoise, alpha: float) -
             None,
             None,
             f"the trend's layers add up to L^{-drift:g}: the hidden state moves without bound, unless the trend vanishes, "
-            "contracts or saturates σ (not checked).",
+            "contracts or drives σ to 0 (not checked).",
             f"the same network with alpha + beta = 1, such as beta={1 - alpha:g}, if alpha is at most 1.",
         )
     if noisy and _zero(alpha):
@@ -121,6 +121,7 @@ def _neural_ode(weights: TrendAndNoise, recursion: Recursion) -> Regime:
         "pathwise",
         "weights that do not shrink with depth (β = 0) and a branch scaled by 1/L (α = 1): the neural ODE, in which σ stays. "
         f"Noise in the weights averages out. Not checked: that {recursion.activation.name} is Lipschitz (smooth, with noise).",
+        corrections=_corrections([1.0, smoothness]),
     )
 
 

@@ -155,6 +155,7 @@ def _smooth(recursion: Recursion, weights: tuple[Process, ...], exponent: float)
         )
         + " at the critical exponent 1: the network is an Euler scheme of a neural "
         "ODE. " + _lipschitz(recursion),
+        corrections=(1.0 - smoothness, 1.0) if rough else (1.0,),
     )
 
 
