@@ -39,7 +39,7 @@ class CompareReport:
         diverged: Paths that were not finite, by depth. worst: The worst path's error (infinite where one was lost).
         kurtosis: Of the per-path errors to the power p.
         inputs: Where the paths start.
-        reference, reference_error: What the limit was solved with, and how far off that is (0 where corrected for).
+        reference, reference_error: What the limit was solved with, and how far off that is (0 where theory corrects for it).
         reservations: What a reader must know before trusting the numbers.
     """
 
