@@ -111,7 +111,14 @@ def test_each_piece_of_evidence_leads_to_the_verdict_it_should(altered, name, wo
 def reserved(**altered):
     """Return the reservations about numbers that deserve none, altered."""
     plain = {"depths": (8, 16), "diverged": np.zeros(2, dtype=int), "limit_lost": 0, "paths": 400, "kurtosis": np.full(2, 5.0)}
-    plain |= {"reference_error": 1e-6, "errors": np.array([0.2, 0.1]), "rounding": 1e-6, "narrow": True, "rate": 0.5}
+    plain |= {
+        "reference_error": 1e-6,
+        "errors": np.array([0.2, 0.1]),
+        "rounding": 1e-6,
+        "swollen": False,
+        "narrow": True,
+        "rate": 0.5,
+    }
     plain |= {"interval": (0.45, 0.55), "predicted": 0.5, "contradicts": False, "drift": (0.04, 0.01)}
     return list(reservations(**{**plain, **altered}))
 
@@ -124,6 +131,7 @@ def reserved(**altered):
         ({"paths": 99}, "99 paths are few"),
         ({"kurtosis": np.array([5.0, 101.0])}, "kurtosis 101"),
         ({"reference_error": 0.006}, "the reference's own error"),
+        ({"swollen": True}, "changes some errors by more than half"),
         ({"rounding": 0.006}, "float64"),
         ({"interval": (0.51, 0.55)}, "excludes the predicted order 0.5"),
         ({"interval": (0.45, 0.49)}, "excludes the predicted order 0.5"),

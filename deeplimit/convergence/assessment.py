@@ -130,7 +130,7 @@ def assess(task: Task, coupled: Coupled, confidence: float, seconds: float) -> C
         paths=moments.count,
         kurtosis=moments.kurtosis()[:m],
         reference_error=coupled.reference_error,
-        swollen=corrected and bool((np.abs(np.log(raw / errors)) > math.log(1.5)).any()),
+        swollen=task.measures_reference and _differ(raw, errors, 1.5),
         errors=errors,
         rounding=_rounding(task),
         narrow=task.dtype == torch.float32,
@@ -188,6 +188,12 @@ def _is_own_limit(task: Task) -> bool:
         return bool(task.limit == task.network.limit())
     except ValueError:
         return False
+
+
+def _differ(a: np.ndarray, b: np.ndarray, factor: float) -> bool:
+    """Whether some finite, positive entries differ by more than this factor."""
+    both = np.isfinite(a) & np.isfinite(b) & (a > 0) & (b > 0)
+    return bool((np.abs(np.log(a[both] / b[both])) > math.log(factor)).any())
 
 
 def _errors(estimates: ErrorEstimates, diverged: np.ndarray) -> np.ndarray:
