@@ -71,7 +71,8 @@ def run(task: Task, *, workers: int | None = None, executor: Executor | None = N
         return Coupled(moments, reference_error(task))
     count = workers if workers is not None else (os.cpu_count() or 1) if task.device.type == "cpu" else 1
     with _one_thread_an_operation() if task.device.type == "cpu" else contextlib.nullcontext():
-        with ThreadPoolExecutor(min(count, task.blocks)) as pool:
+        # OpenMP counts threads for each thread by itself: what is set above does not reach the pool's own.
+        with ThreadPoolExecutor(min(count, task.blocks), initializer=torch.set_num_threads, initargs=(1,)) as pool:
             futures = [pool.submit(run_block, task, block, tick) for block in range(task.blocks)]
             moments = _collect(futures)
         return Coupled(moments, reference_error(task))
