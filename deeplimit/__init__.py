@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from deeplimit.processes import IID as IID
     from deeplimit.processes import AuxiliaryDiffusion as AuxiliaryDiffusion
     from deeplimit.processes import Brownian as Brownian
+    from deeplimit.processes import FractionalBrownian as FractionalBrownian
     from deeplimit.processes import Ito as Ito
     from deeplimit.processes import Kronecker as Kronecker
     from deeplimit.processes import SmoothGaussian as SmoothGaussian
@@ -45,6 +46,7 @@ _HOMES = {
         "IID",
         "AuxiliaryDiffusion",
         "Brownian",
+        "FractionalBrownian",
         "Ito",
         "Kronecker",
         "SmoothGaussian",

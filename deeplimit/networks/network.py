@@ -88,7 +88,7 @@ def _make(
         if isinstance(law, Trend) and law.b is not None and kind is not Inner:
             raise ValueError(f"{recursion.name} has no bias, so Trend's b would be ignored; use inner, or leave b out.")
     if exponent is None:
-        exponent = 1.0 if all(isinstance(law, FunctionProcess) for law in laws) else 0.5
+        exponent = min(law.critical_exponent for law in laws)
     checked = validation.real(exponent, "exponent", minimum=0.0, maximum=100.0, hint="the branch is multiplied by L**-exponent.")
     return ResidualNetwork(recursion, checked_width, laws, checked)
 

@@ -1,14 +1,16 @@
 """Weight processes on [0, 1]: what a layer's weights are before any network reads them.
 
-Three kinds, told apart by type. An `IncrementProcess` is read through what happens between two times (Brownian motion,
+Four kinds, told apart by type. An `IncrementProcess` is read through what happens between two times (Brownian motion,
 i.i.d. sums): a coarse layer is exactly the sum of the fine ones. A `FunctionProcess` is read through its value at a time
 (smooth Gaussian process, deterministic trend): one draw is the same function at every depth. `TrendAndNoise` is both: a
-function that shrinks with the depth, plus the increments of an Itô process (`Ito`) of any covariance.
+function that shrinks with the depth, plus the increments of an Itô process (`Ito`) of any covariance. `FractionalBrownian`
+is read through its increments too, which are not independent: a whole path is drawn at once.
 """
 
 from deeplimit.processes.auxiliary import AuxiliaryDiffusion
-from deeplimit.processes.base import FunctionPath, FunctionProcess, IncrementProcess, Process
+from deeplimit.processes.base import DrawnLayers, FunctionPath, FunctionProcess, IncrementProcess, Process
 from deeplimit.processes.covariance import Kronecker
+from deeplimit.processes.fractional import FractionalBrownian, fractional_gaussian_noise
 from deeplimit.processes.hypothesis import TrendAndNoise
 from deeplimit.processes.increments import IID, Brownian
 from deeplimit.processes.ito import Ito, ItoPath, ItoStep, QuadraticVariation
@@ -20,6 +22,8 @@ __all__ = [
     "IID",
     "AuxiliaryDiffusion",
     "Brownian",
+    "DrawnLayers",
+    "FractionalBrownian",
     "FunctionPath",
     "FunctionProcess",
     "IncrementProcess",
@@ -32,5 +36,6 @@ __all__ = [
     "SmoothGaussian",
     "Trend",
     "TrendAndNoise",
+    "fractional_gaussian_noise",
     "stochastic_volatility",
 ]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -19,7 +18,15 @@ class Process(ABC):
     its increment over the layer, or its value at the layer's end.
     """
 
-    layer_exponent: ClassVar[float]
+    @property
+    @abstractmethod
+    def layer_exponent(self) -> float:
+        """The power of the depth that turns what the path says of a layer into weights of one size at every depth."""
+
+    @property
+    @abstractmethod
+    def critical_exponent(self) -> float:
+        """The residual exponent between explosion and identity, which factories take if none is given."""
 
     def entry_scale(self, width: int) -> float:
         """Return the factor that turns unit variance per entry into the variance 1/d of [M] (A1)."""
@@ -38,15 +45,34 @@ class Process(ABC):
         """Raise where this process cannot be drawn at this width; called once, when the network is made."""
 
     @abstractmethod
+    def draw_layers(self, depth: int, width: int, paths: int, generator: torch.Generator, dtype: torch.dtype) -> DrawnLayers:
+        """Return all the layers of `paths` networks of one depth, on the generator's device."""
+
+    @abstractmethod
     def describe(self) -> str:
         """Return a few words for a report."""
+
+
+@dataclass(frozen=True)
+class DrawnLayers:
+    """All the layers of a block of networks of depth L; what the recursion multiplies by is `scale` times these."""
+
+    matrices: Tensor | None  # (L, P, d, d), or (L, 1, d, d) for all paths; None for 0
+    biases: Tensor | None  # (L, P, d) or (L, 1, d), unscaled; None for 0
+    scale: float
 
 
 @dataclass(frozen=True)
 class IncrementProcess(Process):
     """A process with independent increments, one unit of variance per entry and unit of time."""
 
-    layer_exponent: ClassVar[float] = 0.5
+    @property
+    def layer_exponent(self) -> float:
+        return 0.5
+
+    @property
+    def critical_exponent(self) -> float:
+        return 0.5
 
     def motions(self, width: int) -> int:
         return width**2
@@ -58,7 +84,12 @@ class IncrementProcess(Process):
 
     @abstractmethod
     def draw(self, step: float, out: Tensor, generator: torch.Generator) -> None:
-        """Fill `out` (P, d, d) with the increments over a time of length `step`."""
+        """Fill `out` (..., d, d) with independent increments over times of length `step`."""
+
+    def draw_layers(self, depth: int, width: int, paths: int, generator: torch.Generator, dtype: torch.dtype) -> DrawnLayers:
+        layers = torch.empty(depth, paths, width, width, dtype=dtype, device=generator.device)
+        self.draw(1.0, layers, generator)
+        return DrawnLayers(layers, None, self.entry_scale(width))
 
 
 class FunctionPath(ABC):
@@ -77,7 +108,13 @@ class FunctionPath(ABC):
 class FunctionProcess(Process):
     """A process with paths that are Lipschitz functions of time ([M] (A5))."""
 
-    layer_exponent: ClassVar[float] = 0.0
+    @property
+    def layer_exponent(self) -> float:
+        return 0.0
+
+    @property
+    def critical_exponent(self) -> float:
+        return 1.0
 
     @property
     def functions(self) -> tuple[FunctionProcess, ...]:
@@ -97,3 +134,9 @@ class FunctionProcess(Process):
     @abstractmethod
     def numbers_per_path(self, width: int) -> int:
         """Return how many numbers one path holds in memory; it sizes the blocks."""
+
+    def draw_layers(self, depth: int, width: int, paths: int, generator: torch.Generator, dtype: torch.dtype) -> DrawnLayers:
+        device = torch.device(generator.device)
+        path = self.sample(width, paths, generator, dtype, device)
+        ends = torch.arange(1, depth + 1, dtype=torch.float64, device=device) / depth
+        return DrawnLayers(path.at(ends), path.bias_at(ends), self.entry_scale(width))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
-from deeplimit.processes.base import FunctionProcess, Process
+import torch
+from torch import Tensor
+
+from deeplimit.processes.base import DrawnLayers, FunctionProcess, Process
 from deeplimit.processes.ito import Ito
 
 
@@ -16,10 +18,17 @@ class TrendAndNoise(Process):
     `trend` alone is Hypothesis 1; with `noise` it is Hypothesis 2. Layers read the trend at their start.
     """
 
-    layer_exponent: ClassVar[float] = 0.0
     trend: FunctionProcess | None
     noise: Ito | None
     exponent: float
+
+    @property
+    def layer_exponent(self) -> float:
+        return 0.0
+
+    @property
+    def critical_exponent(self) -> float:
+        return 0.0 if self.noise is not None else max(0.0, 1.0 - self.exponent)
 
     def entry_scale(self, width: int) -> float:
         return 1.0
@@ -37,7 +46,30 @@ class TrendAndNoise(Process):
         if self.noise is not None:
             self.noise.check(width)
 
+    def draw_layers(self, depth: int, width: int, paths: int, generator: torch.Generator, dtype: torch.dtype) -> DrawnLayers:
+        matrices, biases = None, None
+        if self.trend is not None:
+            path = self.trend.sample(width, paths, generator, dtype, torch.device(generator.device))
+            starts = torch.arange(depth, dtype=torch.float64, device=generator.device) / depth
+            shrink = float(depth) ** -self.exponent
+            matrices = path.at(starts) * (shrink * self.trend.entry_scale(width))
+            bias = path.bias_at(starts)
+            biases = None if bias is None else bias * shrink
+        if self.noise is not None:
+            along = self.noise.start(width, paths, generator, dtype)
+            steps = [along.step(k / depth, 1.0 / depth) for k in range(depth)]
+            matrices = _sum(matrices, [step.matrix for step in steps])
+            biases = _sum(biases, [step.bias for step in steps])
+        return DrawnLayers(matrices, biases, 1.0)
+
     def describe(self) -> str:
         trend = None if self.trend is None else f"L^-{self.exponent:g} times {self.trend.describe()}"
         noise = None if self.noise is None else self.noise.describe()
         return " plus ".join(part for part in (trend, noise) if part is not None)
+
+
+def _sum(trend: Tensor | None, noise: list[Tensor | None]) -> Tensor | None:
+    drawn = [part for part in noise if part is not None]  # all of them, or none
+    if not drawn:
+        return trend
+    return torch.stack(drawn) if trend is None else trend + torch.stack(drawn)
