@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from deeplimit.processes import SmoothGaussian as SmoothGaussian
     from deeplimit.processes import Trend as Trend
     from deeplimit.processes import stochastic_volatility as stochastic_volatility
+    from deeplimit.propagation import PhaseDiagram as PhaseDiagram
+    from deeplimit.propagation import StabilityReport as StabilityReport
+    from deeplimit.propagation import phase_diagram as phase_diagram
+    from deeplimit.propagation import stability as stability
     from deeplimit.reports import load_report as load_report
     from deeplimit.scoreboard import Scoreboard as Scoreboard
     from deeplimit.scoreboard import validate as validate
@@ -53,6 +57,7 @@ _HOMES = {
         "Trend",
         "stochastic_volatility",
     ),
+    "propagation": ("PhaseDiagram", "StabilityReport", "phase_diagram", "stability"),
     "reports": ("load_report",),
     "scoreboard": ("Scoreboard", "validate"),
     "validation": ("NoTheoremError",),

@@ -148,6 +148,39 @@ def _probe(function: Callable[[Tensor], Tensor], lipschitz: bool) -> Activation:
     return Activation(name, function, at_zero=value[0, 3].item())
 
 
+@dataclass(frozen=True)
+class Slopes:
+    """σ(x) = positive·x for x > 0 and negative·x for x < 0: a positively homogeneous activation, which scaling passes through."""
+
+    positive: float
+    negative: float
+
+
+@lru_cache(maxsize=256)
+def slopes(activation: Activation) -> Slopes | None:
+    """Return the two slopes of a positively homogeneous activation (ReLU, leaky ReLU, the identity); None for any other.
+
+    Decided by σ(x)/x at a few x of either sign between 1e-4 and 1e6, for callables as for names.
+    """
+    sizes = torch.tensor([1.0, 1e-4, 0.037, 0.9, 2.3, 41.0, 1e3, 1e6], dtype=torch.float64)
+    with torch.no_grad():
+        positive, negative = activation(sizes) / sizes, activation(-sizes) / -sizes
+    if activation.at_zero != 0.0 or any(float((side - side[0]).abs().max()) > 1e-9 for side in (positive, negative)):
+        return None
+    return Slopes(float(positive[0]), float(negative[0]))
+
+
+def derivative(activation: Activation, x: Tensor) -> Tensor:
+    """Return σ'(x), in the shape of `x` and without a graph; where σ has a kink it is automatic differentiation's choice."""
+    with torch.enable_grad():
+        at = x.detach().requires_grad_()
+        value = activation(at)
+        if not value.requires_grad:  # a constant
+            return torch.zeros_like(x)
+        (result,) = torch.autograd.grad(value.sum(), at)
+    return result
+
+
 ASSUMPTION = "Assumption 4.2 of Cohen et al. (2021)"
 _SCALED = "scaled_softplus, scaled_silu, scaled_gelu"
 _ORDERS = ("σ", "σ'", "σ''")

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from textwrap import wrap
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from deeplimit import store
+from deeplimit import store, validation
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from deeplimit.convergence.report import CompareReport
+    from deeplimit.propagation.phase_report import PhaseDiagram
+    from deeplimit.propagation.report import StabilityReport
     from deeplimit.scoreboard.report import Scoreboard
 
 WRAP = 84
@@ -43,11 +46,22 @@ def to_file(draw: Callable[[Axes], Axes], path: Path, size: tuple[float, float] 
     return axes
 
 
-def draw_compare(report: CompareReport, ax: Axes | None = None) -> Axes:
+def plot(draw: Callable[[Axes], Axes], ax: object, size: tuple[float, float] = (7.2, 5.0)) -> Axes:
+    """Draw on `ax`: axes, None for new ones, or a path to write a picture to (.png, .pdf or .svg); return the axes.
+
+    Raises TypeError for what is none of these, ValueError, before anything is drawn, for a path that cannot be written to.
+    """
+    if isinstance(ax, (str, os.PathLike)):
+        return to_file(draw, validation.writable_file(ax, "path", SUFFIXES), size)
+    if ax is not None and not hasattr(ax, "set_xscale"):
+        raise TypeError(f"ax must be matplotlib Axes, a path to write to, or None; got {ax!r} of type {type(ax).__name__}.")
+    return draw(cast("Axes", ax) if ax is not None else new_axes(size))
+
+
+def draw_compare(report: CompareReport, axes: Axes) -> Axes:
     """Draw a comparison: errors with error bars, the fitted power law, the predicted slope."""
     from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
 
-    axes = ax if ax is not None else new_axes()
     good = np.isfinite(report.errors) & (report.errors > 0)
     depths, errors = report.depths[good].astype(float), report.errors[good]
     percent = f"{100 * report.confidence:g} %"
@@ -145,4 +159,100 @@ def draw_scoreboard(board: Scoreboard, axes: Axes) -> Axes:
     axes.set_title(board.summary().split(" (")[0].capitalize(), fontsize=10)
     axes.grid(axis="x", alpha=0.3)
     axes.legend(fontsize=8, loc="upper right" if count < 3 else "lower right")
+    return axes
+
+
+def draw_stability(report: StabilityReport, axes: Axes) -> Axes:
+    """Draw medians and quartiles of the changes of signal and gradient against depth, on a scale of powers of ten."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    depths = report.depths.astype(float)
+    shapes = {"hidden_change": ("o-", MEASURED, "full", "signal"), "gradient_change": ("s--", FITTED, "none", "gradient")}
+    names = {"signal": "$|h_L - h_0|\\,/\\,|h_0|$", "gradient": "$|p_0 - p_L|\\,/\\,|p_L|$"}
+    growths = {"signal": report.hidden_growth, "gradient": report.gradient_growth}
+    axes.set_xscale("log")
+    for shift, (name, (style, colour, fill, word)) in zip((1 / 1.02, 1.02), shapes.items(), strict=True):
+        tens = report.quantiles(name, 0.25, 0.5, 0.75) / np.log(10.0)
+        good = np.isfinite(tens).all(axis=1)
+        low, middle, high = tens[good].T
+        told = f"{word}: {names[word]}, {growths[word].verdict}"
+        bars = np.stack([middle - low, high - middle])
+        axes.errorbar(
+            depths[good] * shift, middle, bars, fmt=style, color=colour, fillstyle=fill, capsize=3, ms=5, lw=1.2, label=told
+        )
+    low_end, high_end = axes.get_ylim()
+    if high_end - low_end < 1.0:  # a flat line should look flat
+        axes.set_ylim(low_end - 0.5, high_end + 0.5)
+    axes.yaxis.set_major_locator(MaxNLocator(nbins=8, integer=bool(high_end - low_end > 3.0)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda tens, _: _power_label(tens)))
+    axes.set_xticks(report.depths, [str(depth) for depth in report.depths.tolist()])
+    axes.minorticks_off()
+    axes.set_xlabel("depth L (number of residual layers)")
+    axes.set_ylabel("relative change")
+    title = f"{report.verdict.capitalize()}: exponent {report.exponent:g}, critical {report.critical_exponent:g}"
+    axes.set_title("\n".join([title, *wrap(report.network, WRAP)]), fontsize=10)
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize=9, title=f"median and quartiles, {report.draws} draws", title_fontsize=9)
+    return axes
+
+
+def _power_label(tens: float) -> str:
+    return f"{10**tens:.4g}" if -3 < tens < 4 else f"$10^{{{tens:g}}}$"
+
+
+def draw_phase_diagram(diagram: PhaseDiagram, axes: Axes, of: str) -> Axes:
+    """Draw the map of log10 changes, dark for identity and bright for explosion, with both boundaries on it."""
+    from matplotlib import colormaps
+
+    values = diagram.hidden if of == "hidden" else diagram.gradient
+    at, interval = (
+        (diagram.boundary, diagram.boundary_interval)
+        if of == "hidden"
+        else (diagram.gradient_boundary, diagram.gradient_boundary_interval)
+    )
+    # Brightness rises with the value, so that the map reads in grey; what overflowed is as bright as can be.
+    mesh = axes.pcolormesh(
+        diagram.hurst,
+        diagram.exponents,
+        np.clip(np.nan_to_num(values.T, nan=1.0), -1.0, 1.0),
+        cmap=colormaps["cividis"],
+        vmin=-1.0,
+        vmax=1.0,
+        shading="nearest",
+        rasterized=True,
+    )
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    ratio = "$|h_L - h_0|/|h_0|$" if of == "hidden" else "$|p_0 - p_L|/|p_L|$"
+    figure.colorbar(mesh, ax=axes, extend="both", label=f"mean $\\log_{{10}}$ of {ratio} (clipped)")
+    line = np.linspace(diagram.hurst.min(), diagram.hurst.max(), 200)
+    axes.plot(line, np.maximum(line, 0.5), "--", color="white", lw=2.2)
+    axes.plot(line, np.maximum(line, 0.5), "--", color="black", lw=1.0, label="max(H, 1/2)")
+    known = np.isfinite(at)
+    if known.any():
+        bars = np.nan_to_num(np.abs(interval[known] - at[known, None]).T)
+        label = f"measured: same change at both depths ({100 * diagram.confidence:g} %)"
+        axes.errorbar(
+            diagram.hurst[known],
+            at[known],
+            bars,
+            fmt="o",
+            ms=4,
+            mfc="white",
+            mec="black",
+            ecolor="black",
+            capsize=2,
+            lw=1,
+            label=label,
+        )
+    left, right = float(diagram.hurst.min()), float(diagram.hurst.max())
+    low, high = float(diagram.exponents.min()), float(diagram.exponents.max())
+    for x, y, word, colour in ((0.72, 0.12, "explosion", "black"), (0.25, 0.85, "identity", "white")):
+        axes.text(left + x * (right - left), low + y * (high - low), word, color=colour, fontsize=12, ha="center", weight="bold")
+    axes.set_xlabel("Hurst index H of the weights")
+    axes.set_ylabel("residual exponent β")
+    what = "Signal" if of == "hidden" else "Gradient"
+    sizes = f"L = {diagram.depth}, d = {diagram.width}, {diagram.draws} weight draws × {diagram.inputs} inputs"
+    axes.set_title(f"{what}, {sizes}\n{diagram.network}", fontsize=9)
+    axes.legend(fontsize=8, loc="upper left" if high > 1.2 else "best", framealpha=0.9)
     return axes

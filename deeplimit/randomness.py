@@ -20,6 +20,9 @@ class Purpose(IntEnum):
     NETWORK_WEIGHTS = 2
     LIMIT_NOISE = 3
     PROBE = 4
+    PROPAGATED_WEIGHTS = 10
+    PROPAGATED_INPUTS = 11
+    PROPAGATED_GRADIENTS = 12
 
 
 def generator(seed: int, purpose: Purpose, block: int = 0, index: int = 0, device: str | torch.device = "cpu") -> torch.Generator:

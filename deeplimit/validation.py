@@ -73,6 +73,14 @@ def real(
     return result
 
 
+def probability(value: object, name: str, hint: str = "") -> float:
+    """Return `value` as a float strictly between 0 and 1."""
+    result = real(value, name, above=0.0, hint=hint)
+    if result >= 1.0:
+        raise ValueError(f"{name} must be below 1, got {result:g}; {hint}".rstrip("; "))
+    return result
+
+
 def evaluated(name: str, takes: str, function: Callable[..., Any], time: float, *more: Any) -> Any:
     """Return a user's function of time at `time`; whatever it raises, say which function it was, and when."""
     try:
@@ -123,13 +131,14 @@ def choice(value: object, name: str, allowed: Sequence[str]) -> str:
     return value
 
 
-def depths(value: object) -> tuple[int, ...]:
-    """Return depths as a strictly increasing tuple of at least two positive integers."""
+def depths(value: object, at_least: int = 2) -> tuple[int, ...]:
+    """Return depths as a strictly increasing tuple of `at_least` positive integers."""
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
         raise TypeError(f"depths must be a list of integers such as [16, 32, 64], got {value!r} of type {type(value).__name__}.")
     listed = [integer(item, "every depth", minimum=1, hint="Depths count residual layers.") for item in value]
-    if len(listed) < 2:
-        raise ValueError(f"depths must name at least two depths to measure a rate, got {listed}.")
+    if len(listed) < at_least:
+        wanted = "two depths to measure a rate" if at_least > 1 else "one depth"
+        raise ValueError(f"depths must name at least {wanted}, got {listed}.")
     if any(later <= earlier for earlier, later in itertools.pairwise(listed)):
         raise ValueError(f"depths must be strictly increasing without repeats, got {listed}; try {sorted(set(listed))}.")
     if listed[-1] > 2**24:

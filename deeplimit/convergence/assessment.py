@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import platform
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +16,7 @@ from deeplimit.convergence.report import CompareReport
 from deeplimit.convergence.verdict import Verdict
 from deeplimit.coupling import Coupled, Moments, Task
 from deeplimit.limits import SDELimit
-from deeplimit.version import __version__
+from deeplimit.version import versions
 
 
 def log_bias(task: Task, norm: str) -> np.ndarray:
@@ -178,7 +177,7 @@ def assess(task: Task, coupled: Coupled, confidence: float, seconds: float) -> C
         device=str(task.device),
         dtype=str(task.dtype).removeprefix("torch."),
         seconds=seconds,
-        versions=_versions(),
+        versions=versions(),
         reservations=tuple(notes),
     )
 
@@ -274,12 +273,3 @@ def _rounding(task: Task) -> float:
     """Return the size that rounding errors reach: a unit in the last place of the states at each layer, added at random."""
     size = 4.0 * (1.0 if task.h0 is None else float(task.h0.double().square().mean().sqrt()))
     return float(torch.finfo(task.dtype).eps * size * math.sqrt(task.grid.depths[-1] * task.network.width))
-
-
-def _versions() -> dict[str, str]:
-    return {
-        "deeplimit": __version__,
-        "torch": str(torch.__version__),
-        "numpy": np.__version__,
-        "python": platform.python_version(),
-    }

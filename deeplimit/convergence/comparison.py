@@ -89,9 +89,7 @@ def compare(
             maximum=2**26,
             hint="The reference needs twice the deepest network.",
         )
-    level = validation.real(confidence, "confidence", above=0.0)
-    if level >= 1.0:
-        raise ValueError(f"confidence must be below 1, got {level:g}; 0.95 is usual.")
+    level = validation.probability(confidence, "confidence", "0.95 is usual.")
     validation.real(p, "p", maximum=100.0, hint="the worst path's error is in report.worst")
     power = validation.real(p, "p", minimum=1.0)
     if tolerance is not None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from deeplimit import store, validation
+from deeplimit import store
 from deeplimit.convergence.verdict import CANNOT_TELL, CONVERGES, DOES_NOT
 
 if TYPE_CHECKING:
@@ -164,12 +164,7 @@ class CompareReport:
         """
         from deeplimit import plotting
 
-        if isinstance(ax, (str, os.PathLike)):
-            path = validation.writable_file(ax, "path", plotting.SUFFIXES)
-            return plotting.to_file(lambda axes: plotting.draw_compare(self, axes), path)
-        if ax is not None and not hasattr(ax, "set_xscale"):
-            raise TypeError(f"ax must be matplotlib Axes, a path to write to, or None; got {ax!r} of type {type(ax).__name__}.")
-        return plotting.draw_compare(self, ax)
+        return plotting.plot(lambda axes: plotting.draw_compare(self, axes), ax)
 
 
 def _norm_words(norm: str) -> str:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 import torch
 from torch import Tensor
 
 from deeplimit.activations import Activation
+
+T = TypeVar("T")
 
 
 def matvec(matrix: Tensor, vector: Tensor) -> Tensor:
@@ -52,6 +55,11 @@ class Recursion(ABC):
     matrices: ClassVar[int]
     is_euler: ClassVar[bool] = False  # whether the residual is linear in the weights, and so a step of Euler-Maruyama
 
+    @staticmethod
+    @abstractmethod
+    def sides(of_matrices: Sequence[T]) -> tuple[T | None, T | None]:
+        """Return, of things given one for each weight matrix, that of the matrix outside σ and that of the one inside."""
+
     @abstractmethod
     def residual(self, h: Tensor, layers: tuple[Layer, ...], exponent: float) -> Tensor:
         """Return what the layer adds to h (P, d), the factor depth**-exponent included."""
@@ -66,6 +74,10 @@ class Res1(Recursion):
     matrices: ClassVar[int] = 1
     is_euler: ClassVar[bool] = True
 
+    @staticmethod
+    def sides(of_matrices: Sequence[T]) -> tuple[T | None, T | None]:
+        return of_matrices[0], None
+
     def residual(self, h: Tensor, layers: tuple[Layer, ...], exponent: float) -> Tensor:
         (v,) = layers
         return v.apply(self.activation(h), exponent)
@@ -78,6 +90,10 @@ class Res2(Recursion):
     name: ClassVar[str] = "res2"
     formula: ClassVar[str] = "h + L^-β V σ(W h)"
     matrices: ClassVar[int] = 2
+
+    @staticmethod
+    def sides(of_matrices: Sequence[T]) -> tuple[T | None, T | None]:
+        return of_matrices[0], of_matrices[1]
 
     def residual(self, h: Tensor, layers: tuple[Layer, ...], exponent: float) -> Tensor:
         v, w = layers
@@ -99,6 +115,10 @@ class Inner(Recursion):
     name: ClassVar[str] = "inner"
     formula: ClassVar[str] = "h + L^-β σ(W h + b)"
     matrices: ClassVar[int] = 1
+
+    @staticmethod
+    def sides(of_matrices: Sequence[T]) -> tuple[T | None, T | None]:
+        return None, of_matrices[0]
 
     def residual(self, h: Tensor, layers: tuple[Layer, ...], exponent: float) -> Tensor:
         (w,) = layers

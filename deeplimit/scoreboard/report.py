@@ -147,12 +147,7 @@ class Scoreboard:
         from deeplimit import plotting
 
         size = (10.5, 1.6 + 0.27 * len(self.rows))
-        if isinstance(ax, (str, os.PathLike)):
-            path = validation.writable_file(ax, "path", plotting.SUFFIXES)
-            return plotting.to_file(lambda axes: plotting.draw_scoreboard(self, axes), path, size)
-        if ax is not None and not hasattr(ax, "set_xscale"):
-            raise TypeError(f"ax must be matplotlib Axes, a path to write to, or None; got {ax!r} of type {type(ax).__name__}.")
-        return plotting.draw_scoreboard(self, ax if ax is not None else plotting.new_axes(size))
+        return plotting.plot(lambda axes: plotting.draw_scoreboard(self, axes), ax, size)
 
 
 _WORDS = {

@@ -1,0 +1,192 @@
+"""The bounds of Section 2 of [M], with their constants computed for the network at hand, beside what was measured.
+
+The probability bounds hold with probability at least 1 - δ. Conditions on a = L^-2β are the ones that the proofs use, with C
+and s of this block and law: the printed ones are sufficient for constants free of d and L.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from deeplimit.networks import ResidualNetwork
+from deeplimit.propagation.theory import Block, block, expected_square
+
+LEVEL = 1e-4
+"""How unlikely a count or a mean must be under a bound before the bound is called broken."""
+HEAVY = 0.2
+"""Relative standard error from which a mean is not called one: too few of the rare large draws are in it."""
+
+
+@dataclass(frozen=True)
+class Bound:
+    """One statement at one depth, beside the data.
+
+    Attributes:
+        statement: Where it is from. depth: L.
+        says: What it says, with numbers. measured: What was measured, in the same terms.
+        holds: Whether the data agree (at level LEVEL); None where it does not apply, or the data cannot tell.
+        why: Why it does not apply, or why the data cannot tell; empty otherwise.
+    """
+
+    statement: str
+    depth: int
+    says: str
+    measured: str
+    holds: bool | None
+    why: str = ""
+
+    def __str__(self) -> str:
+        told = {True: "holds", False: "BROKEN", None: "no test"}[self.holds]
+        reason = f" ({self.why})" if self.why else ""
+        return f"{self.depth:>8}  {self.statement:<15}  {told:<7}  {self.says}; measured {self.measured}{reason}"
+
+
+@dataclass(frozen=True)
+class Quantile:
+    """A bound that holds with probability at least 1 - δ: log x < `log_bound`, or > where `is_lower`."""
+
+    statement: str
+    log_bound: float
+    is_lower: bool
+
+    def violations(self, log_values: np.ndarray) -> int:
+        """Return how many draws lie on the wrong side."""
+        wrong = log_values <= self.log_bound if self.is_lower else log_values >= self.log_bound
+        return int(wrong.sum())
+
+
+def hidden_bounds(known: Block, width: int, depth: int, a: float, delta: float) -> list[Quantile | tuple[str, str]]:
+    """Return Props 3 and 4 at one depth; (statement, why) where one does not apply.
+
+    Proposition 3 is on log |h_L - h_0|²/|h_0|², Proposition 4 on log |h_L|²/|h_0|².
+    """
+    d, c, s = width, math.sqrt(known.eighth), known.sub_gaussian
+    total = depth * a
+    found: list[Quantile | tuple[str, str]] = []
+    if total <= 1.0:
+        found.append(Quantile("Proposition 3", math.log(2.0 * total / delta), is_lower=False))
+    else:
+        found.append(("Proposition 3", f"it needs L a ≤ 1, and L a = {total:.3g}"))
+    # Moments of one layer's step in log |h|², (E4)-(E7) of the proof, a factor a taken out of each.
+    square, fourth = c * (128 * s**4 / d + 1) * a, c**2 * (3072 * s**6 / d + 1) * a**3
+    mixed = 2048 * s**4 / d**2 * a
+    tail = 2 * depth * math.exp(-d / (64 * a * s**2))
+    spread = 2 * (square + 4 / d + 8 * fourth + 8 * mixed)
+    if d < 64:
+        found.append(("Proposition 4 (i)", f"it needs d ≥ 64, and d = {d}"))
+    elif 0.5 - 4 / d - square < 0.375 or spread > 10 / d:
+        found.append(("Proposition 4 (i)", f"a = {a:.3g} is too large for this block and width"))
+    elif tail > delta / 11:
+        found.append(("Proposition 4 (i)", f"its condition (5) asks for δ ≥ {11 * tail:.3g}"))
+    else:
+        found.append(Quantile("Proposition 4 (i)", 0.375 * total - math.sqrt(11 * total / (d * delta)), is_lower=True))
+    if square > 1 / d:
+        found.append(("Proposition 4 (ii)", f"a = {a:.3g} is too large for this block and width"))
+    else:
+        found.append(Quantile("Proposition 4 (ii)", total + math.sqrt(5 * total / (d * delta)), is_lower=False))
+    return found
+
+
+def gradient_bound(depth: int, a: float, delta: float) -> Quantile | tuple[str, str]:
+    """Return Prop. 7 at one depth, on log |p_0 - p_L|²/|p_L|²."""
+    total = depth * a
+    if total > 1.0:
+        return "Proposition 7", f"it needs L a ≤ 1, and L a = {total:.3g}"
+    return Quantile("Proposition 7", math.log(2.0 * total / delta), is_lower=False)
+
+
+def evaluate(
+    network: ResidualNetwork,
+    depth: int,
+    log_ratio: np.ndarray,
+    log_change: np.ndarray,
+    log_gradient_change: np.ndarray,
+    delta: float,
+) -> list[Bound]:
+    """Return every bound at one depth beside the logarithms of the ratios (draws,); empty where Section 2 does not apply."""
+    known = block(network)
+    if isinstance(known, str) or not known.satisfies_a2:
+        return []
+    a = float(depth) ** (-2.0 * network.exponent)
+    exact = expected_square(network, depth)
+    rows = [
+        _mean_row("Lemma 15", depth, "|h_L-h_0|²/|h_0|²", 2 * log_change, a, known),
+        _mean_row("Proposition 8", depth, "|p_0-p_L|²/|p_L|²", 2 * log_gradient_change, a, known),
+    ]
+    if exact is not None:
+        rows.append(_exact_row(depth, 2 * log_ratio, exact))
+    for bound in [*hidden_bounds(known, network.width, depth, a, delta), gradient_bound(depth, a, delta)]:
+        if isinstance(bound, tuple):
+            rows.append(Bound(bound[0], depth, "not applicable", "-", None, bound[1]))
+            continue
+        values, name = {
+            "Proposition 3": (2 * log_change, "|h_L-h_0|/|h_0|"),
+            "Proposition 7": (2 * log_gradient_change, "|p_0-p_L|/|p_L|"),
+        }.get(bound.statement, (2 * log_ratio, "|h_L|/|h_0|"))
+        rows.append(_quantile_row(bound, depth, name, values, delta))
+    return rows
+
+
+def _quantile_row(bound: Quantile, depth: int, name: str, log_values: np.ndarray, delta: float) -> Bound:
+    wrong, count = bound.violations(log_values), len(log_values)
+    sign = ">" if bound.is_lower else "<"
+    says = f"{name} {sign} {power_of_ten(bound.log_bound / 2)} with probability {1 - delta:g}"
+    # A broken bound would have more violations than δ explains.
+    holds = float(stats.binom.sf(wrong - 1, count, delta)) > LEVEL
+    return Bound(bound.statement, depth, says, f"{1 - wrong / count:.4g}", holds)
+
+
+def log_mean(log_values: np.ndarray) -> tuple[float, float]:
+    """Return the logarithm of the mean of exp(values), and the mean's relative standard error."""
+    top = float(log_values.max())
+    scaled = np.exp(log_values - top)
+    mean = float(scaled.mean())
+    if len(scaled) < 2:
+        return top + math.log(mean), math.inf
+    return top + math.log(mean), float(scaled.std(ddof=1)) / math.sqrt(len(scaled)) / mean
+
+
+def _mean_row(statement: str, depth: int, name: str, log_squares: np.ndarray, a: float, known: Block) -> Bound:
+    low, high = (_log_power(depth, a * kept) for kept in (known.kept_least, known.kept_most))
+    low, high = min(low, _log_power(depth, a / 2)), max(high, _log_power(depth, a))
+    says = f"{power_of_ten(low)} ≤ E {name} ≤ {power_of_ten(high)}"
+    if not bool(np.isfinite(log_squares).all()):
+        return Bound(statement, depth, says, "-", None, "some draws are 0 or overflowed")
+    mean, error = log_mean(log_squares)
+    measured = f"{power_of_ten(mean)} ± {100 * error:.2g} %"
+    if error > HEAVY:
+        return Bound(statement, depth, says, measured, None, "too few draws to average so heavy a tail")
+    z = stats.norm.isf(LEVEL)
+    return Bound(statement, depth, says, measured, bool(low - z * error <= mean <= high + z * error))
+
+
+def _exact_row(depth: int, log_squares: np.ndarray, exact: float) -> Bound:
+    says = f"E |h_L|²/|h_0|² = {power_of_ten(exact)}"
+    if not bool(np.isfinite(log_squares).all()):
+        return Bound("exact mean", depth, says, "-", None, "some draws are 0 or overflowed")
+    mean, error = log_mean(log_squares)
+    measured = f"{power_of_ten(mean)} ± {100 * error:.2g} %"
+    if error > HEAVY:
+        return Bound("exact mean", depth, says, measured, None, "too few draws to average so heavy a tail")
+    return Bound("exact mean", depth, says, measured, bool(abs(mean - exact) <= stats.norm.isf(LEVEL / 2) * max(error, 1e-6)))
+
+
+def _log_power(depth: int, a: float) -> float:
+    """Return log((1 + a)^L - 1), which neither overflows nor cancels."""
+    grown = depth * math.log1p(a)
+    return grown + math.log(-math.expm1(-grown)) if grown > 1.0 else math.log(math.expm1(grown))
+
+
+def power_of_ten(log_value: float) -> str:
+    """Return exp(log_value) in four digits, however large or small it is."""
+    if not math.isfinite(log_value):
+        return {math.inf: "inf", -math.inf: "0"}.get(log_value, "nan")
+    tens = log_value / math.log(10.0)
+    if -5 < tens < 6:
+        return f"{math.exp(log_value):.4g}"
+    whole = math.floor(tens)
+    return f"{10 ** (tens - whole):.3g}e{whole:+d}"

@@ -1,0 +1,115 @@
+"""How a change grows with the depth, and the verdict that follows: identity, stable or explosion.
+
+Of x_L = |h_L - h_0|²/|h_0|² (or of the gradient's), where states can be scaled, E log(1 + x_L) ~ L^γ is fitted: for
+independent layers γ = 1 - 2β on both sides of the critical exponent, since there log(1 + x) ≈ log E(1 + x) ~ L^{1-2β}/2. Where
+they cannot (tanh saturates, so that explosion is a power), E log x_L ~ γ log L. Either way γ < 0 is the identity,
+γ = 0 stable, γ > 0 explosion.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from deeplimit.convergence.fit import ErrorEstimates, enough_paths, fit_rate
+
+IDENTITY, STABLE, EXPLOSION, CANNOT_TELL = "identity", "stable", "explosion", "cannot tell"
+VERDICTS = (IDENTITY, STABLE, EXPLOSION, CANNOT_TELL)
+SURE = 0.999
+"""Confidence of the interval that must exclude 0 before growth or decay is claimed."""
+STABLE_WITHIN = 0.2
+"""Half-width of γ's 95 % interval up to which "stable" is claimed: residual exponents closer than 0.1 look alike."""
+DEFAULT_CORRECTIONS = (0.5, 1.0)
+
+
+@dataclass(frozen=True)
+class Growth:
+    """The fitted exponent γ of a change's growth with depth, with its interval and what follows."""
+
+    exponent: float
+    interval: tuple[float, float]
+    confidence: float
+    verdict: str
+    reason: str
+
+    def __str__(self) -> str:
+        low, high = self.interval
+        if not np.isfinite(self.exponent):
+            return f"{self.verdict}: {self.reason}"
+        interval = f"{100 * self.confidence:g} % [{low:.3f}, {high:.3f}]"
+        return f"{self.verdict}: growth exponent {self.exponent:.3f}, {interval}; {self.reason}"
+
+
+def corrections(predicted: float | None, *, exponential: bool) -> tuple[float, ...]:
+    """Return the powers of 1/L by which the statistic bends.
+
+    |γ| is one of them where states can be scaled, from log(1 + x) against x; half of it where they cannot, since σ is bent by
+    a state that itself moves like L^{γ/2}.
+    """
+    if predicted is None:
+        return DEFAULT_CORRECTIONS
+    power = abs(predicted) if exponential else abs(predicted) / 2
+    return (1.0,) if power < 0.05 else tuple(sorted({min(power, 1.0), 1.0}))
+
+
+def measure_growth(
+    depths: np.ndarray, log_change: np.ndarray, confidence: float, *, exponential: bool, predicted: float | None
+) -> Growth:
+    """Fit γ to log |h_L - h_0|/|h_0| (depths, draws); `exponential` where explosion is exponential, else it is a power."""
+    nothing = (np.nan, np.nan)
+    lost = int((~(log_change < np.inf)).sum())  # NaN counts
+    if lost:
+        share = lost / log_change.size
+        deepest = ~(log_change[-1] < np.inf)
+        if deepest.mean() > 0.5:
+            return Growth(np.nan, nothing, confidence, EXPLOSION, f"{deepest.mean():.0%} of the deepest networks overflowed")
+        return Growth(np.nan, nothing, confidence, CANNOT_TELL, f"{share:.1%} of the networks overflowed")
+    if bool((log_change == -np.inf).any()):
+        if bool((log_change[-1] == -np.inf).all()):
+            return Growth(np.nan, nothing, confidence, IDENTITY, "the deepest networks change nothing at all")
+        return Growth(np.nan, nothing, confidence, CANNOT_TELL, "some networks change nothing at all, so logarithms have no mean")
+    count = log_change.shape[1]
+    if len(depths) < 3:
+        return Growth(np.nan, nothing, confidence, CANNOT_TELL, "growth with depth needs at least three depths")
+    if not enough_paths(count, len(depths)):
+        why = f"{count} draws are too few for an interval; take {2 * len(depths) + 4} or more"
+        return Growth(np.nan, nothing, confidence, CANNOT_TELL, why)
+    if exponential:
+        values = np.logaddexp(0.0, 2.0 * log_change)
+        means = values.mean(axis=1)
+        log_means, variances = np.log(means), values.var(axis=1, ddof=1) / count / means**2
+    else:
+        log_means, variances = 2.0 * log_change.mean(axis=1), 4.0 * log_change.var(axis=1, ddof=1) / count
+    estimates = ErrorEstimates(
+        depths=depths,
+        log_errors=log_means,
+        covariance=np.diag(np.maximum(variances, 1e-20)),
+        log_bias=np.zeros(len(depths)),
+        count=count,
+        corrections=corrections(predicted, exponential=exponential),
+    )
+    fit = fit_rate(estimates)
+    low, high = (-bound for bound in reversed(fit.interval(confidence)))
+    narrow = (-bound for bound in reversed(fit.interval(0.95)))
+    return Growth(-fit.rate, (low, high), confidence, *_judge(tuple(narrow), tuple(-b for b in reversed(fit.interval(SURE)))))
+
+
+def _judge(usual: tuple[float, ...], sure: tuple[float, ...]) -> tuple[str, str]:
+    if sure[1] < 0:
+        return IDENTITY, "the change vanishes as the depth grows"
+    if sure[0] > 0:
+        return EXPLOSION, "the change grows without bound with the depth"
+    if max(abs(usual[0]), abs(usual[1])) <= 2 * STABLE_WITHIN and usual[1] - usual[0] <= 2 * STABLE_WITHIN:
+        return STABLE, "no growth or decay with depth is seen"
+    return CANNOT_TELL, "the interval is too wide: take more draws, or depths over a larger range"
+
+
+def together(hidden: Growth, gradient: Growth) -> str:
+    """Return the verdict on the network: what signal and gradient agree on; explosion of either is explosion."""
+    verdicts = {hidden.verdict, gradient.verdict}
+    if EXPLOSION in verdicts:
+        return EXPLOSION
+    if CANNOT_TELL in verdicts:
+        return CANNOT_TELL
+    return verdicts.pop() if len(verdicts) == 1 else STABLE

@@ -1,0 +1,168 @@
+"""The map of output and gradient over Hurst index and residual exponent, with the boundary between identity and explosion."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import stats
+
+from deeplimit import store
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+KIND = "phase-diagram"
+
+
+@dataclass(frozen=True, eq=False)
+class PhaseDiagram:
+    """Mean log10 changes of signal and gradient, by Hurst index (m of them) and residual exponent (n of them).
+
+    Attributes:
+        hurst: (m,). exponents: (n,), increasing.
+        hidden: Mean over draws and inputs of log10 |h_L - h_0|/|h_0|, (m, n). gradient: Of log10 |p_0 - p_L|/|p_L|.
+        hidden_draws, gradient_draws: The same for each weight draw, means over its inputs, (m, n, draws).
+            hidden_shallow_draws, gradient_shallow_draws at `shallow_depth`.
+        boundary: The exponent at which the signal's change is the same at `depth` as at `shallow_depth`, (m,): below it the
+            change grows with depth, above it it dies. NaN where that does not happen within `exponents`.
+        boundary_interval: Its Student intervals over the weight draws at `confidence`, (m, 2); NaN for fewer than 3 draws.
+            They hold the sampling error, not what either depth is short of infinity.
+        gradient_boundary, gradient_boundary_interval: The same for the gradient.
+        unit_exponent, gradient_unit_exponent: Where the mean logarithm passes 0: the change is as large as the signal, (m,).
+            This is what the map's colours show; it is off the boundary by log(size of the change there)/log L.
+        overflowed: Values that overflowed and were left out of the means, (m, n).
+    """
+
+    network: str
+    depth: int
+    shallow_depth: int
+    width: int
+    draws: int
+    inputs: int
+    hurst: np.ndarray
+    exponents: np.ndarray
+    hidden: np.ndarray
+    gradient: np.ndarray
+    hidden_draws: np.ndarray
+    gradient_draws: np.ndarray
+    hidden_shallow_draws: np.ndarray
+    gradient_shallow_draws: np.ndarray
+    boundary: np.ndarray
+    boundary_interval: np.ndarray
+    gradient_boundary: np.ndarray
+    gradient_boundary_interval: np.ndarray
+    unit_exponent: np.ndarray
+    gradient_unit_exponent: np.ndarray
+    overflowed: np.ndarray
+    confidence: float
+    seed: int
+    device: str
+    dtype: str
+    seconds: float
+    versions: dict[str, str]
+    reservations: tuple[str, ...]
+
+    @property
+    def critical(self) -> np.ndarray:
+        """The boundary that [M] Section 4.1 finds, max(H, 1/2), (m,)."""
+        critical: np.ndarray = np.maximum(self.hurst, 0.5)
+        return critical
+
+    def __str__(self) -> str:
+        gap = np.abs(self.boundary - self.critical)
+        known = gap[np.isfinite(gap)]
+        distance = "not within these exponents" if not len(known) else f"at most {known.max():.3f} from max(H, 1/2)"
+        lines = [
+            f"boundary between identity and explosion of the signal: {distance} (depths {self.shallow_depth} and {self.depth}).",
+            f"network    {self.network}",
+            f"{self.draws} weight draws x {self.inputs} inputs a Hurst index, seed {self.seed}, {self.dtype} on {self.device}, "
+            f"{self.seconds:.1f} s",
+            "",
+            f"{'H':>6}  {'max(H,1/2)':>10}  {'boundary of the signal':>26}  {'of the gradient':>26}  {'changes are 1 at':>16}",
+        ]
+        for i, hurst in enumerate(self.hurst.tolist()):
+            signal = _boundary_cell(self.boundary[i], self.boundary_interval[i])
+            gradient = _boundary_cell(self.gradient_boundary[i], self.gradient_boundary_interval[i])
+            units = f"{self.unit_exponent[i]:.3f}, {self.gradient_unit_exponent[i]:.3f}"
+            lines.append(f"{hurst:>6.3f}  {self.critical[i]:>10.3f}  {signal:>26}  {gradient:>26}  {units:>16}")
+        if self.reservations:
+            lines += ["", "Reservations:", *(f"- {text}" for text in self.reservations)]
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return every field as plain Python: lists, strings, numbers; NaN and infinities as strings."""
+        return {field.name: store.plain(getattr(self, field.name)) for field in dataclasses.fields(self)}
+
+    @classmethod
+    def from_dict(cls, content: dict[str, Any]) -> PhaseDiagram:
+        """Return the diagram whose `to_dict()` this is."""
+        values = {field.name: content[field.name] for field in dataclasses.fields(cls)}
+        m, n, draws = len(values["hurst"]), len(values["exponents"]), int(values["draws"])
+        shapes = {"hurst": (m,), "exponents": (n,), "hidden_draws": (m, n, draws), "gradient_draws": (m, n, draws)}
+        shapes |= {"boundary": (m,), "gradient_boundary": (m,), "boundary_interval": (m, 2), "gradient_boundary_interval": (m, 2)}
+        shapes |= {"hidden_shallow_draws": (m, n, draws), "gradient_shallow_draws": (m, n, draws)}
+        shapes |= {"unit_exponent": (m,), "gradient_unit_exponent": (m,)}
+        shapes |= {"hidden": (m, n), "gradient": (m, n), "overflowed": (m, n)}
+        for name, shape in shapes.items():
+            array = np.array(values[name], dtype=np.float64)
+            if array.shape != shape:
+                raise ValueError(f"{name} must have shape {shape}, got {array.shape}")
+            values[name] = array.astype(np.int64) if name == "overflowed" else array
+        values["reservations"] = tuple(values["reservations"])
+        return cls(**values)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the diagram as JSON; `deeplimit.load_report` reads it back."""
+        store.save(KIND, self.to_dict(), path)
+
+    def plot(self, ax: Axes | str | os.PathLike[str] | None = None, *, of: str = "hidden") -> Axes:
+        """Draw the map of "hidden" or "gradient", with the theoretical and the measured boundary.
+
+        `ax` is axes to draw on, None for new ones, or a path to write a picture to (.png, .pdf or .svg). Nothing is shown.
+        """
+        from deeplimit import plotting, validation
+
+        which = validation.choice(of, "of", ("hidden", "gradient"))
+        return plotting.plot(lambda axes: plotting.draw_phase_diagram(self, axes, which), ax)
+
+
+def _boundary_cell(at: float, interval: np.ndarray) -> str:
+    if not np.isfinite(at):
+        return "not within these exponents"
+    return f"{at:.3f}" + (f"  [{interval[0]:.3f}, {interval[1]:.3f}]" if np.isfinite(interval).all() else "  (no interval)")
+
+
+def crossing(exponents: np.ndarray, values: np.ndarray) -> float:
+    """Return where falling `values` (n,) last pass from above 0 to below, by linear interpolation; NaN where they do not."""
+    above = np.nonzero((values[:-1] > 0) & (values[1:] <= 0))[0]
+    if not len(above):
+        return float("nan")
+    i = int(above[-1])
+    share = values[i] / (values[i] - values[i + 1])
+    return float(exponents[i] + share * (exponents[i + 1] - exponents[i]))
+
+
+def boundary(
+    exponents: np.ndarray, deep: np.ndarray, shallow: np.ndarray, confidence: float
+) -> tuple[float, tuple[float, float]]:
+    """Return where the mean of `deep` less that of `shallow` (n, draws) passes 0, and the interval that their spread leaves.
+
+    The interval is the mean's Student interval at that exponent, divided by the slope there.
+    """
+    apart = deep - shallow
+    mean = apart.mean(axis=1)
+    at = crossing(exponents, mean)
+    draws = apart.shape[1]
+    if draws < 3 or not np.isfinite(at):
+        return at, (float("nan"), float("nan"))
+    i = min(int(np.searchsorted(exponents, at, side="right")) - 1, len(exponents) - 2)
+    step = exponents[i + 1] - exponents[i]
+    share = (at - exponents[i]) / step
+    own = (1 - share) * apart[i] + share * apart[i + 1]
+    error = own.std(ddof=1) / np.sqrt(draws) / (abs(mean[i + 1] - mean[i]) / step)
+    half = float(stats.t.isf((1 - confidence) / 2, draws - 1) * error)
+    return at, (at - half, at + half)

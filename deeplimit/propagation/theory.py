@@ -1,0 +1,122 @@
+"""What is known of the ratios before anything is drawn: exact means, limit laws, how they grow, and the constants of (A1), (A2).
+
+All follow from a few numbers of the network: a = L^-2β, and q = E|g(h)|² / |h|², the share of the energy that the block
+g keeps. Where a layer adds α V g with V centred, independent of all else and of variance 1/d per entry,
+E|h_{k+1}|² = (1 + aq) E|h_k|².
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from deeplimit.activations import Slopes, slopes
+from deeplimit.networks import ResidualNetwork
+from deeplimit.processes import IID, Brownian, FractionalBrownian, FunctionProcess, IncrementProcess, Process
+
+SYMMETRIC = ("gaussian", "uniform", "rademacher")
+
+
+def _is_symmetric(law: Process) -> bool:
+    return isinstance(law, Brownian) or (isinstance(law, IID) and law.law in SYMMETRIC)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A residual block α V g(h) with independent layers whose g keeps a known share of the energy on average.
+
+    Attributes:
+        kept: q; between `kept_least` and `kept_most` if the block reads the state itself and treats its signs differently.
+        eighth: C in E|g(h)|⁸ ≤ C|h|⁸, for this block and width (at most that of Gaussian weights, whose even moments
+            dominate those of the other named laws).
+        sub_gaussian: s; 1 for the Gaussian, uniform and Rademacher laws.
+        is_gaussian: Whether all matrices are Gaussian, so that ratios of norms are independent from layer to layer.
+    """
+
+    kept_least: float
+    kept_most: float
+    eighth: float
+    sub_gaussian: float
+    is_gaussian: bool
+
+    @property
+    def kept(self) -> float | None:
+        return self.kept_least if self.kept_least == self.kept_most else None
+
+    @property
+    def satisfies_a2(self) -> bool:
+        """Whether ½|h|² ≤ E|g(h)|² ≤ |h|², the first half of [M] (A2); the second half is that `eighth` is finite."""
+        return self.kept_least >= 0.5 - 1e-12 and self.kept_most <= 1.0 + 1e-12
+
+
+def block(network: ResidualNetwork) -> Block | str:
+    """Return what is known of the network's block, or the reason why Section 2 of [M] does not cover it."""
+    if not all(isinstance(law, IncrementProcess) for law in network.weights):
+        return "layers are not independent"
+    if not all(_is_symmetric(law) for law in network.weights):
+        return "the law of the weights is the user's own, and its sub-Gaussian constant is not known"
+    outer, inner = network.recursion.sides(network.weights)
+    if outer is None:
+        return "no weight matrix follows the activation (Remark 2)"
+    sides = slopes(network.recursion.activation)
+    if sides is None:
+        return f"{network.recursion.activation.name} does not keep a fixed share of the energy, as (A2) asks"
+    gaussian = all(isinstance(law, IncrementProcess) and law.is_gaussian for law in network.weights)
+    squares = (sides.positive**2, sides.negative**2)
+    if inner is None:
+        return Block(min(squares), max(squares), max(squares) ** 4, 1.0, gaussian)
+    mean = sum(squares) / 2
+    return Block(mean, mean, _eighth_moment(network.width, sides), 1.0, gaussian)
+
+
+def _eighth_moment(width: int, sides: Slopes) -> float:
+    """Return E(|σ(z)|²/d)⁴ for z ~ N(0, I) in d dimensions: a fourth moment of a sum of d independent terms."""
+    m1, m2, m3, m4 = (
+        (sides.positive ** (2 * k) + sides.negative ** (2 * k)) / 2 * math.prod(range(1, 2 * k, 2)) for k in (1, 2, 3, 4)
+    )
+    d = width
+    pairs, triples = d * (d - 1), d * (d - 1) * (d - 2)
+    total = d * m4 + pairs * (4 * m3 * m1 + 3 * m2**2) + 6 * triples * m2 * m1**2 + triples * (d - 3) * m1**4
+    return total / d**4
+
+
+def expected_square(network: ResidualNetwork, depth: int) -> float | None:
+    """Return log E|h_L|²/|h_0|² = L log(1 + aq), exact at every depth and width; None where it is not known."""
+    known = block(network)
+    if isinstance(known, str) or known.kept is None:
+        return None
+    return depth * math.log1p(float(depth) ** (-2.0 * network.exponent) * known.kept)
+
+
+def log_normal(network: ResidualNetwork, depth: int) -> tuple[float, float] | None:
+    """Return mean and standard deviation of the normal law that log |h_L|/|h_0| tends to where all matrices are Gaussian.
+
+    The limit is dH = √(q/d) |H| dβ over a time La: N(½ q La (1 - 2/d), q La / d), reached with an error of relative order a.
+    """
+    known = block(network)
+    if isinstance(known, str) or not known.is_gaussian or known.kept is None:
+        return None
+    time = known.kept * float(depth) ** (1.0 - 2.0 * network.exponent)
+    return 0.5 * time * (1.0 - 2.0 / network.width), math.sqrt(time / network.width)
+
+
+def predicted_growth(network: ResidualNetwork) -> float | None:
+    """Return γ in |h_L - h_0|²/|h_0|² ~ L^γ (log(1 + ...) ~ L^γ where it explodes exponentially); None where not known.
+
+    1 - 2β for independent layers behind which V stands; 2(1 - β) for functions of time from β = 1 on (Prop. 13), and 2(H - β)
+    for fractional Brownian layers with H ≥ 1/2 from β = H on. Below those the growth is faster than any such law.
+    """
+    beta, weights = network.exponent, network.weights
+    if all(isinstance(law, IncrementProcess) for law in weights):
+        return 1.0 - 2.0 * beta if network.recursion.sides(weights)[0] is not None else None
+    if all(isinstance(law, FunctionProcess) for law in weights):
+        return 2.0 * (1.0 - beta) if beta >= 1.0 else None
+    if all(isinstance(law, FractionalBrownian) for law in weights):
+        hurst = min(law.hurst for law in weights if isinstance(law, FractionalBrownian))
+        return 2.0 * (hurst - beta) if beta >= hurst >= 0.5 else None
+    return None
+
+
+def critical_exponent(network: ResidualNetwork) -> float:
+    """Return the residual exponent between explosion and identity: 1/2 (independent), 1 (functions), max(H, 1/2) (fBm)."""
+    return min(law.critical_exponent for law in network.weights)
