@@ -65,10 +65,16 @@ def measure_growth(
         if deepest.mean() > 0.5:
             return Growth(np.nan, nothing, confidence, EXPLOSION, f"{deepest.mean():.0%} of the deepest networks overflowed")
         return Growth(np.nan, nothing, confidence, CANNOT_TELL, f"{share:.1%} of the networks overflowed")
-    if bool((log_change == -np.inf).any()):
-        if bool((log_change[-1] == -np.inf).all()):
+    unchanged = log_change == -np.inf
+    if unchanged.any():
+        if unchanged[-1].all():
             return Growth(np.nan, nothing, confidence, IDENTITY, "the deepest networks change nothing at all")
-        return Growth(np.nan, nothing, confidence, CANNOT_TELL, "some networks change nothing at all, so logarithms have no mean")
+        if unchanged.all(axis=1).any():
+            return Growth(np.nan, nothing, confidence, CANNOT_TELL, "at some depth the networks change nothing at all")
+        if not exponential:
+            return Growth(
+                np.nan, nothing, confidence, CANNOT_TELL, "some networks change nothing at all: logarithms have no mean"
+            )
     count = log_change.shape[1]
     if len(depths) < 3:
         return Growth(np.nan, nothing, confidence, CANNOT_TELL, "growth with depth needs at least three depths")
@@ -76,9 +82,13 @@ def measure_growth(
         why = f"{count} draws are too few for an interval; take {2 * len(depths) + 4} or more"
         return Growth(np.nan, nothing, confidence, CANNOT_TELL, why)
     if exponential:
-        values = np.logaddexp(0.0, 2.0 * log_change)
+        logs = 2.0 * log_change
+        # log log(1 + x), which is log x where x is small: that does not underflow.
+        logs = np.where(logs < -40.0, logs, np.log(np.logaddexp(0.0, np.maximum(logs, -40.0))))
+        top = logs.max(axis=1)
+        values = np.exp(logs - top[:, None])
         means = values.mean(axis=1)
-        log_means, variances = np.log(means), values.var(axis=1, ddof=1) / count / means**2
+        log_means, variances = top + np.log(means), values.var(axis=1, ddof=1) / count / means**2
     else:
         log_means, variances = 2.0 * log_change.mean(axis=1), 4.0 * log_change.var(axis=1, ddof=1) / count
     estimates = ErrorEstimates(

@@ -19,7 +19,7 @@ from deeplimit.propagation import theory
 from deeplimit.propagation.bounds import Bound, evaluate
 from deeplimit.propagation.growth import measure_growth, together
 from deeplimit.propagation.report import StabilityReport
-from deeplimit.propagation.task import MOST_NUMBERS, StabilityTask, known_in_law, numbers_per_network, run_block
+from deeplimit.propagation.task import MOST_DRAWS, MOST_NUMBERS, StabilityTask, known_in_law, numbers_per_network, run_block
 from deeplimit.version import versions
 from deeplimit.workers import map_blocks
 
@@ -80,16 +80,11 @@ def stability(
     if not isinstance(resnet, ResidualNetwork):
         raise TypeError(f"resnet must come from res1, res2, res3 or inner; got {validation.named(resnet)}.")
     levels = validation.depths(depths, at_least=1)
-    count = validation.integer(draws, "draws", minimum=1)
+    count = validation.integer(draws, "draws", minimum=1, maximum=MOST_DRAWS, hint="All of them are kept in the report.")
     checked_seed = validation.integer(seed, "seed", minimum=0)
     level = validation.probability(confidence, "confidence")
     bound_level = validation.probability(delta, "delta")
-    if workers is not None:
-        workers = validation.integer(workers, "workers", minimum=1)
-    if progress is not None and not callable(progress):
-        raise TypeError(f"progress must be a function of the fraction done; got {validation.named(progress)}.")
-    if executor is not None and (isinstance(executor, type) or not hasattr(executor, "submit")):
-        raise TypeError(f"executor must have submit(), as in concurrent.futures; got {validation.named(executor)}.")
+    validation.running(workers, executor, progress)
     place, kind = validation.device(device), validation.dtype(dtype) or torch.float32
     inputs = validation.inputs(x)
     task = StabilityTask(
@@ -146,6 +141,8 @@ def _report(
         if bool(finite[j].all()):
             rows += evaluate(network, depth, ratio[j], change[j], gradient_change[j], delta)
     refused = known if isinstance(known, str) else "" if known.satisfies_a2 else f"its {KEPT} is outside [1/2, 1] (A2)"
+    if not rows and not refused:
+        refused = "L^-2β is below what a float64 holds" if finite.all(axis=1).any() else "some networks overflowed at every depth"
     laws = [theory.log_normal(network, depth) or (np.nan, np.nan) for depth in task.depths]
     overflowed = (~(change < np.inf) | ~(gradient_change < np.inf)).sum(axis=1)
     return StabilityReport(

@@ -19,7 +19,7 @@ from deeplimit.processes import FractionalBrownian
 from deeplimit.propagation.measure import starting_states
 from deeplimit.propagation.passes import backward, forward
 from deeplimit.propagation.phase_report import PhaseDiagram, boundary, crossing
-from deeplimit.propagation.task import MOST_NUMBERS, draw_network, numbers_per_network
+from deeplimit.propagation.task import MOST_DRAWS, MOST_NUMBERS, draw_network, numbers_per_network
 from deeplimit.randomness import Purpose, generator
 from deeplimit.version import versions
 from deeplimit.workers import map_blocks
@@ -112,9 +112,8 @@ def phase_diagram(
 
     Raises:
         TypeError: For an argument of the wrong kind.
-        ValueError: For a wrong value: a Hurst index outside (0, 1), a negative exponent, an input of zeros.
-
-    NOT checked: that the factory makes the network it is asked for.
+        ValueError: For a wrong value: a Hurst index outside (0, 1), a negative exponent, an input of zeros, a factory that
+            makes networks of another width or with other weights.
 
     Example:
         >>> import deeplimit as dl
@@ -134,6 +133,7 @@ def phase_diagram(
         validation.real(value, "every exponent", minimum=0.0, maximum=100.0, hint="The branch is multiplied by L**-exponent.")
     if len(levels) < 2 or any(later <= earlier for earlier, later in itertools.pairwise(levels)):
         raise ValueError(f"exponents must be at least two, strictly increasing, got {levels}; try {sorted(set(levels))}.")
+    validation.running(workers, executor, progress)
     networks = tuple(_made(network, checked_width, value) for value in indices)
     given = validation.inputs(x)
     kind = validation.dtype(dtype) or torch.float32
@@ -143,7 +143,7 @@ def phase_diagram(
         networks,
         tuple(levels),
         (checked_depth // SHALLOWER, checked_depth),
-        validation.integer(draws, "draws", minimum=1),
+        validation.integer(draws, "draws", minimum=1, maximum=MOST_DRAWS, hint="All of them are kept in the report."),
         len(h0) if h0 is not None else validation.integer(inputs, "inputs", minimum=1),
         h0,
         checked_seed,
@@ -224,7 +224,21 @@ def _numbers(value: object, name: str, example: str) -> list[float]:
 
 def _made(network: Callable[..., ResidualNetwork], width: int, hurst: float) -> ResidualNetwork:
     law = FractionalBrownian(hurst)
-    made = network(width=width, weights=law, exponent=law.critical_exponent)
+    try:
+        made = network(width=width, weights=law, exponent=law.critical_exponent)
+    except TypeError as error:
+        raise TypeError(
+            f"network must be a factory such as deeplimit.res3, called with width=, weights= and exponent=; that raised: {error}."
+        ) from error
     if not isinstance(made, ResidualNetwork):
         raise TypeError(f"network must make a residual network, as deeplimit.res3 does; it returned {validation.named(made)}.")
+    if made.width != width:
+        raise ValueError(
+            f"network must make networks of the width asked for; asked for {width}, it returned one of {made.width}."
+        )
+    if any(given != law for given in made.weights):
+        described = ", ".join(dict.fromkeys(given.describe() for given in made.weights))
+        raise ValueError(
+            f"network must use the weights it is given, {law!r}; it returned one with {described}; pass weights= on."
+        )
     return made

@@ -21,6 +21,7 @@ NUMBERS_PER_BLOCK = {"cpu": 2**25, "cuda": 2**28}
 NUMBERS_AT_ONCE = {"cpu": 2**15, "cuda": 2**23}
 """How many numbers one layer of one block should hold: what fits in a core's cache, or fills a card."""
 MOST_NUMBERS = 2**30
+MOST_DRAWS = 10**7
 STREAMS_PER_DEPTH = 4
 
 

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
-from deeplimit.activations import Slopes, slopes
+import torch
+
+from deeplimit.activations import Activation, Slopes, slopes
 from deeplimit.networks import ResidualNetwork
-from deeplimit.processes import IID, Brownian, FractionalBrownian, FunctionProcess, IncrementProcess, Process
+from deeplimit.processes import IID, Brownian, FractionalBrownian, IncrementProcess, Process, TrendAndNoise
 
 SYMMETRIC = ("gaussian", "uniform", "rademacher")
 
@@ -103,20 +106,39 @@ def log_normal(network: ResidualNetwork, depth: int) -> tuple[float, float] | No
 def predicted_growth(network: ResidualNetwork) -> float | None:
     """Return γ in |h_L - h_0|²/|h_0|² ~ L^γ (log(1 + ...) ~ L^γ where it explodes exponentially); None where not known.
 
-    1 - 2β for independent layers behind which V stands; 2(1 - β) for functions of time from β = 1 on (Prop. 13), and 2(H - β)
-    for fractional Brownian layers with H ≥ 1/2 from β = H on. Below those the growth is faster than any such law.
+    2(c - β) from the critical exponent c on; below it the growth is faster than any such law, but for independent layers, where
+    it is 1 - 2β still (not at widths 1 and 2, where |h_L| does not grow although its mean square does).
     """
-    beta, weights = network.exponent, network.weights
-    if all(isinstance(law, IncrementProcess) for law in weights):
-        return 1.0 - 2.0 * beta if network.recursion.sides(weights)[0] is not None else None
-    if all(isinstance(law, FunctionProcess) for law in weights):
-        return 2.0 * (1.0 - beta) if beta >= 1.0 else None
-    if all(isinstance(law, FractionalBrownian) for law in weights):
-        hurst = min(law.hurst for law in weights if isinstance(law, FractionalBrownian))
-        return 2.0 * (hurst - beta) if beta >= hurst >= 0.5 else None
-    return None
+    beta, critical = network.exponent, critical_exponent(network)
+    outer, inner = network.recursion.sides(network.weights)
+    if any(isinstance(law, TrendAndNoise) for law in network.weights):
+        return None
+    if critical > 0.5:
+        return 2.0 * (critical - beta) if beta >= critical else None
+    if isinstance(outer, IncrementProcess) or (outer is None and isinstance(inner, IncrementProcess)):
+        scalable = slopes(network.recursion.activation) is not None
+        return 1.0 - 2.0 * beta if beta >= 0.5 or network.width > 2 or not scalable else None
+    rough = any(isinstance(law, FractionalBrownian) and law.hurst < 0.5 for law in network.weights)
+    return 1.0 - 2.0 * beta if beta >= 0.5 and not rough else None
 
 
 def critical_exponent(network: ResidualNetwork) -> float:
-    """Return the residual exponent between explosion and identity: 1/2 (independent), 1 (functions), max(H, 1/2) (fBm)."""
-    return min(law.critical_exponent for law in network.weights)
+    """Return the residual exponent between explosion and identity.
+
+    What layers add to the state forgets its past like k^{2c - 2}, c = 1/2 where it is independent, H for fractional Brownian
+    weights, 1 for functions of time, so that the sum over the layers is of size L^c. Of V g(h) both factors count, c_V + c_g - 1:
+    g forgets nothing where it has no weights of its own or a mean, as ReLU(W h) has; of an odd σ it is as forgetful as W.
+    """
+    if any(isinstance(law, TrendAndNoise) for law in network.weights):
+        return min(law.critical_exponent for law in network.weights)
+    outer, inner = network.recursion.sides(network.weights)
+    stands = 1.0 if outer is None else outer.critical_exponent
+    reads = 1.0 if inner is None or not _is_odd(network.recursion.activation) else inner.critical_exponent
+    return max(0.5, stands + reads - 1.0)
+
+
+@lru_cache(maxsize=256)
+def _is_odd(activation: Activation) -> bool:
+    sizes = torch.tensor([0.0, 1e-4, 0.037, 0.5, 0.9, 2.3, 7.0, 41.0], dtype=torch.float64)
+    with torch.no_grad():
+        return bool(torch.allclose(activation(-sizes), -activation(sizes), rtol=1e-9, atol=1e-12))
