@@ -58,8 +58,8 @@ class Quantile:
     is_lower: bool
 
     def violations(self, log_values: np.ndarray) -> int:
-        """Return how many draws lie on the wrong side."""
-        wrong = log_values <= self.log_bound if self.is_lower else log_values >= self.log_bound
+        """Return how many draws lie on the wrong side, by more than rounding."""
+        wrong = log_values < self.log_bound - ROUNDING if self.is_lower else log_values > self.log_bound + ROUNDING
         return int(wrong.sum())
 
 
@@ -120,11 +120,11 @@ def evaluate(
         return []
     exact = expected_square(network, depth)
     rows = [
-        _mean_row("Lemma 15", depth, "|h_L-h_0|²/|h_0|²", 2 * log_change, a, known),
-        _mean_row("Proposition 8", depth, "|p_0-p_L|²/|p_L|²", 2 * log_gradient_change, a, known),
+        _mean_row("Lemma 15", depth, "|h_L-h_0|²/|h_0|²", 2 * log_change, a, known, network.width),
+        _mean_row("Proposition 8", depth, "|p_0-p_L|²/|p_L|²", 2 * log_gradient_change, a, known, network.width),
     ]
     if exact is not None:
-        rows.append(_exact_row(depth, 2 * log_ratio, exact))
+        rows.append(_exact_row(depth, 2 * log_ratio, exact, _log_variance(depth, a, known, network.width)))
     for bound in [*hidden_bounds(known, network.width, depth, a, delta), gradient_bound(depth, a, delta)]:
         if isinstance(bound, tuple):
             rows.append(Bound(bound[0], depth, "not applicable", "-", None, bound[1]))
@@ -156,15 +156,17 @@ def log_mean(log_values: np.ndarray) -> tuple[float, float]:
     return top + math.log(mean), float(scaled.std(ddof=1)) / math.sqrt(len(scaled)) / mean
 
 
-def mean_error(log_values: np.ndarray) -> tuple[float, float, float]:
+def mean_error(log_values: np.ndarray, log_variance: float) -> tuple[float, float, float]:
     """Return the logarithm of the mean of exp(values), its relative standard error, and how far off a mean may be at LEVEL.
 
     Products of many layers are nearly log-normal: where the rare large draws have not been seen, mean and standard error are
-    both too small, and a Student interval misses the truth a hundred times too often. So the interval is widened by the first
-    term of Edgeworth's expansion, with the skewness of the log-normal law of this relative spread.
+    both too small, and a Student interval misses the truth a hundred times too often. So the standard error is at least that of
+    a log-normal law whose logarithm has `log_variance`, and the interval is widened by the first term of Edgeworth's
+    expansion, with the skewness of the log-normal law of this relative spread.
     """
     mean, error = log_mean(log_values)
     count = len(log_values)
+    error = max(error, math.sqrt(math.expm1(min(log_variance, 100.0)) / count))
     if count < 2:
         return mean, error, math.inf
     student = float(stats.t.isf(LEVEL / 2, count - 1))
@@ -173,24 +175,29 @@ def mean_error(log_values: np.ndarray) -> tuple[float, float, float]:
     return mean, error, error * (student + skewness * (2 * student**2 + 1) / (6 * math.sqrt(count)))
 
 
-def _mean_row(statement: str, depth: int, name: str, log_squares: np.ndarray, a: float, known: Block) -> Bound:
+def _log_variance(depth: int, a: float, known: Block, width: int) -> float:
+    """Return at least the variance of log |h_L|²/|h_0|²: 4qLa/d, as in `theory.log_normal`."""
+    return 4.0 * known.kept_most * depth * a / width
+
+
+def _mean_row(statement: str, depth: int, name: str, log_squares: np.ndarray, a: float, known: Block, width: int) -> Bound:
     low, high = (_log_power(depth, a * kept) for kept in (known.kept_least, known.kept_most))
     low, high = min(low, _log_power(depth, a / 2)), max(high, _log_power(depth, a))
     says = f"{power_of_ten(low)} ≤ E {name} ≤ {power_of_ten(high)}"
     if not bool(np.isfinite(log_squares).all()):
         return Bound(statement, depth, says, "-", None, "some draws are 0 or overflowed")
-    mean, error, most = mean_error(log_squares)
+    mean, error, most = mean_error(log_squares, _log_variance(depth, a, known, width))
     measured = f"{power_of_ten(mean)} ± {100 * error:.2g} %"
     if error > HEAVY:
         return Bound(statement, depth, says, measured, None, "too few draws to average so heavy a tail")
     return Bound(statement, depth, says, measured, bool(low - most <= mean <= high + most))
 
 
-def _exact_row(depth: int, log_squares: np.ndarray, exact: float) -> Bound:
+def _exact_row(depth: int, log_squares: np.ndarray, exact: float, log_variance: float) -> Bound:
     says = f"E |h_L|²/|h_0|² = {power_of_ten(exact)}"
     if not bool(np.isfinite(log_squares).all()):
         return Bound("exact mean", depth, says, "-", None, "some draws are 0 or overflowed")
-    mean, error, most = mean_error(log_squares)
+    mean, error, most = mean_error(log_squares, log_variance)
     measured = f"{power_of_ten(mean)} ± {100 * error:.2g} %"
     if error > HEAVY:
         return Bound("exact mean", depth, says, measured, None, "too few draws to average so heavy a tail")

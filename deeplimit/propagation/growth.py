@@ -91,21 +91,26 @@ def measure_growth(
         log_means, variances = top + np.log(means), values.var(axis=1, ddof=1) / count / means**2
     else:
         log_means, variances = 2.0 * log_change.mean(axis=1), 4.0 * log_change.var(axis=1, ddof=1) / count
+    # The overall slope is taken out and put back, so that no size of it overflows.
+    slope = float((log_means[-1] - log_means[0]) / np.log(depths[-1] / depths[0]))
     estimates = ErrorEstimates(
         depths=depths,
-        log_errors=log_means,
+        log_errors=log_means - slope * np.log(depths),
         covariance=np.diag(np.maximum(variances, 1e-20)),
         log_bias=np.zeros(len(depths)),
         count=count,
         corrections=corrections(predicted, exponential=exponential),
     )
     fit = fit_rate(estimates)
-    low, high = (-bound for bound in reversed(fit.interval(confidence)))
-    narrow = (-bound for bound in reversed(fit.interval(0.95)))
-    return Growth(-fit.rate, (low, high), confidence, *_judge(tuple(narrow), tuple(-b for b in reversed(fit.interval(SURE)))))
+
+    def interval(level: float) -> tuple[float, float]:
+        slowest, fastest = fit.interval(level)
+        return slope - fastest, slope - slowest
+
+    return Growth(slope - fit.rate, interval(confidence), confidence, *_judge(interval(0.95), interval(SURE)))
 
 
-def _judge(usual: tuple[float, ...], sure: tuple[float, ...]) -> tuple[str, str]:
+def _judge(usual: tuple[float, float], sure: tuple[float, float]) -> tuple[str, str]:
     if sure[1] < 0:
         return IDENTITY, "the change vanishes as the depth grows"
     if sure[0] > 0:

@@ -18,7 +18,7 @@ from deeplimit.propagation.products import Product
 from deeplimit.propagation.signal import Signal
 
 RESCALED_EVERY = 8
-"""Layers between two changes of unit: a state would have to grow 10^4-fold in each of them to overflow float32."""
+"""Layers between two changes of base or unit: a state would have to grow 10^4-fold in each of them to overflow float32."""
 
 
 class Gates(ABC):
@@ -122,7 +122,6 @@ def backward(layers: Layers, gates: Gates, end: Tensor, tick: Tick | None = None
 
 def _after_layer(signal: Signal, passed: int, scalable: bool, tick: Tick | None, depth: int) -> None:
     if (passed + 1) % RESCALED_EVERY == 0:
-        if scalable:
-            signal.rescale()
+        signal.settle(rescale=scalable)
         if tick is not None:
             tick(RESCALED_EVERY / (2 * depth))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import stats
 
-from deeplimit import store
+from deeplimit import store, validation
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -99,20 +99,25 @@ class PhaseDiagram:
 
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> PhaseDiagram:
-        """Return the diagram whose `to_dict()` this is."""
-        values = {field.name: content[field.name] for field in dataclasses.fields(cls)}
-        m, n, draws = len(values["hurst"]), len(values["exponents"]), int(values["draws"])
-        shapes = {"hurst": (m,), "exponents": (n,), "hidden_draws": (m, n, draws), "gradient_draws": (m, n, draws)}
-        shapes |= {"boundary": (m,), "gradient_boundary": (m,), "boundary_interval": (m, 2), "gradient_boundary_interval": (m, 2)}
-        shapes |= {"hidden_shallow_draws": (m, n, draws), "gradient_shallow_draws": (m, n, draws)}
-        shapes |= {"unit_exponent": (m,), "gradient_unit_exponent": (m,)}
-        shapes |= {"hidden": (m, n), "gradient": (m, n), "overflowed": (m, n)}
+        """Return the diagram whose `to_dict()` this is; raise TypeError or ValueError where it is none."""
+        what = "the diagram"
+        values = store.fields_of(cls, content, what)
+        for name in ("hurst", "exponents"):
+            if not isinstance(values[name], list) or not values[name]:
+                raise ValueError(f"{name} of {what} must be a list of numbers, got {validation.named(values[name])}")
+        m, n, draws = len(values["hurst"]), len(values["exponents"]), values["draws"]
+        shapes: dict[str, tuple[int, ...]] = {"hurst": (m,), "exponents": (n,), "overflowed": (m, n)}
+        for of in ("hidden", "gradient"):
+            shapes |= {of: (m, n), f"{of}_draws": (m, n, draws), f"{of}_shallow_draws": (m, n, draws)}
+        for prefix in ("", "gradient_"):
+            shapes |= {f"{prefix}boundary": (m,), f"{prefix}boundary_interval": (m, 2), f"{prefix}unit_exponent": (m,)}
         for name, shape in shapes.items():
-            array = np.array(values[name], dtype=np.float64)
-            if array.shape != shape:
-                raise ValueError(f"{name} must have shape {shape}, got {array.shape}")
-            values[name] = array.astype(np.int64) if name == "overflowed" else array
-        values["reservations"] = tuple(values["reservations"])
+            values[name] = store.array(values[name], f"{name} of {what}", shape, whole=name == "overflowed")
+        for name in ("hurst", "exponents"):
+            if not bool(np.isfinite(values[name]).all()):
+                raise ValueError(f"{name} of {what} must be finite")
+        if not isinstance(values["versions"], dict):
+            raise TypeError(f"versions of {what} must have named fields, got {validation.named(values['versions'])}")
         return cls(**values)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -124,7 +129,7 @@ class PhaseDiagram:
 
         `ax` is axes to draw on, None for new ones, or a path to write a picture to (.png, .pdf or .svg). Nothing is shown.
         """
-        from deeplimit import plotting, validation
+        from deeplimit import plotting
 
         which = validation.choice(of, "of", ("hidden", "gradient"))
         return plotting.plot(lambda axes: plotting.draw_phase_diagram(self, axes, which), ax)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from deeplimit import store
+from deeplimit import store, validation
 from deeplimit.propagation.bounds import Bound, power_of_ten
 from deeplimit.propagation.growth import VERDICTS, Growth
 
@@ -144,26 +144,30 @@ class StabilityReport:
 
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> StabilityReport:
-        """Return the report whose `to_dict()` this is."""
-        values = dict(content)
-        if values["verdict"] not in VERDICTS:
-            raise ValueError(f"verdict must be one of {', '.join(VERDICTS)}, got {values['verdict']!r}")
-        shape = (len(values["depths"]), int(values["draws"]))
-        for name in ARRAYS:
-            values[name] = np.array(values[name], dtype=np.float64)
-            if values[name].shape != shape:
-                raise ValueError(f"{name} must have shape {shape}, got {values[name].shape}")
-        values["log_normal"] = np.array(values["log_normal"], dtype=np.float64).reshape(shape[0], 2)
-        for name in ("depths", "overflowed"):
-            values[name] = np.array(values[name], dtype=np.int64)
+        """Return the report whose `to_dict()` this is; raise TypeError or ValueError where it is none."""
+        what = "the report"
+        values = store.fields_of(cls, content, what)
+        validation.choice(values["verdict"], f"verdict of {what}", VERDICTS)
+        if not isinstance(values["depths"], list):
+            raise TypeError(f"depths of {what} must be a list, got {validation.named(values['depths'])}")
+        count = len(values["depths"])
+        shapes: dict[str, tuple[int, ...]] = dict.fromkeys(ARRAYS, (count, values["draws"]))
+        shapes |= {"depths": (count,), "overflowed": (count,), "log_normal": (count, 2)}
+        for name, shape in shapes.items():
+            values[name] = store.array(values[name], f"{name} of {what}", shape, whole=name in ("depths", "overflowed"))
+        if count == 0 or values["depths"][0] < 1 or bool((np.diff(values["depths"]) <= 0).any()):
+            raise ValueError(f"depths of {what} must be positive and strictly increasing, got {values['depths'].tolist()}")
         for name in ("hidden_growth", "gradient_growth"):
-            growth = dict(values[name])
-            low, high = growth["interval"]
-            values[name] = Growth(**{**growth, "exponent": float(growth["exponent"]), "interval": (float(low), float(high))})
-        values["bounds"] = tuple(Bound(**bound) for bound in values["bounds"])
-        values["reservations"] = tuple(values["reservations"])
-        names = {field.name for field in dataclasses.fields(cls)}
-        return cls(**{name: value for name, value in values.items() if name in names})
+            values[name] = _growth(values[name], f"{name} of {what}")
+        if not isinstance(values["bounds"], list):
+            raise TypeError(f"bounds of {what} must be a list, got {validation.named(values['bounds'])}")
+        values["bounds"] = tuple(
+            Bound(**store.fields_of(Bound, bound, f"bound {number} of {what}"))
+            for number, bound in enumerate(values["bounds"], 1)
+        )
+        if not isinstance(values["versions"], dict):
+            raise TypeError(f"versions of {what} must have named fields, got {validation.named(values['versions'])}")
+        return cls(**values)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the report as JSON; `deeplimit.load_report` reads it back."""
@@ -177,6 +181,13 @@ class StabilityReport:
         from deeplimit import plotting
 
         return plotting.plot(lambda axes: plotting.draw_stability(self, axes), ax)
+
+
+def _growth(content: Any, what: str) -> Growth:
+    values = store.fields_of(Growth, content, what)
+    validation.choice(values["verdict"], f"verdict of {what}", VERDICTS)
+    low, high = store.array(values["interval"], f"interval of {what}", (2,)).tolist()
+    return Growth(**{**values, "interval": (low, high)})
 
 
 def _exponential(values: np.ndarray) -> np.ndarray:

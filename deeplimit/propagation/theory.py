@@ -134,7 +134,7 @@ def critical_exponent(network: ResidualNetwork) -> float:
     outer, inner = network.recursion.sides(network.weights)
     stands = 1.0 if outer is None else outer.critical_exponent
     reads = 1.0 if inner is None or not _is_odd(network.recursion.activation) else inner.critical_exponent
-    return max(0.5, stands + reads - 1.0)
+    return max(0.5, round(stands + reads - 1.0, 12))
 
 
 @lru_cache(maxsize=256)

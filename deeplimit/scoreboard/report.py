@@ -129,7 +129,7 @@ class Scoreboard:
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> Scoreboard:
         """Return the scoreboard whose `to_dict()` this is; raise TypeError or ValueError where it is none."""
-        values = _fields_of(cls, content, "the scoreboard")
+        values = store.fields_of(cls, content, "the scoreboard")
         if not isinstance(values["rows"], list):
             raise TypeError(f"its rows must be a list, got {validation.named(values['rows'])}")
         rows = tuple(_row(given, f"row {number}") for number, given in enumerate(values["rows"], 1))
@@ -158,42 +158,16 @@ _WORDS = {
 }
 
 
-def _fields_of(kind: type[Scoreboard | RowResult], content: Any, what: str) -> dict[str, Any]:
-    """Return `content` if it has the fields of a dataclass, each of its type; arrays and rows are left to the caller."""
-    if not isinstance(content, dict):
-        raise TypeError(f"{what} must have named fields, got {validation.named(content)}")
-    types = {field.name: field.type for field in dataclasses.fields(kind)}
-    for problem, names in (("lacks", types.keys() - content.keys()), ("has unknown fields:", content.keys() - types.keys())):
-        if names:
-            raise ValueError(f"{what} {problem} {', '.join(sorted(names))}")
-    values = dict(content)
-    for name, wanted in types.items():
-        value = values[name]
-        if wanted == "float":
-            values[name] = _number(value, f"{name} of {what}")
-        elif wanted in ("str", "bool", "int") and type(value).__name__ != wanted:
-            raise TypeError(f"{name} of {what} must be of type {wanted}, got {validation.named(value)}")
-    return values
-
-
 def _row(content: Any, what: str) -> RowResult:
-    values = _fields_of(RowResult, content, what)
+    values = store.fields_of(RowResult, content, what)
     for name, allowed in _WORDS.items():
         validation.choice(values[name], f"{name} of {what}", allowed)
     for name in ("depths", "errors", "control_errors", "worst"):
         if not isinstance(values[name], list) or len(values[name]) != len(content["depths"]):
             raise ValueError(f"{name} of {what} must have an entry for each of its depths")
         kind = np.int64 if name == "depths" else np.float64
-        values[name] = np.array([_number(item, f"{name} of {what}") for item in values[name]]).astype(kind)
+        values[name] = np.array([store.number(item, f"{name} of {what}") for item in values[name]]).astype(kind)
     if not isinstance(values["interval"], list) or len(values["interval"]) != 2:
         raise ValueError(f"interval of {what} must be two numbers, got {validation.named(values['interval'])}")
-    low, high = (_number(end, f"interval of {what}") for end in values["interval"])
+    low, high = (store.number(end, f"interval of {what}") for end in values["interval"])
     return RowResult(**{**values, "interval": (low, high)})
-
-
-def _number(value: Any, name: str) -> float:
-    """Return a number as `store.plain` wrote it: NaN and infinities are texts."""
-    try:
-        return float(value)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be a number, got {validation.named(value)}") from error
