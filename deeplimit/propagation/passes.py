@@ -121,7 +121,8 @@ def backward(layers: Layers, gates: Gates, end: Tensor, tick: Tick | None = None
 
 
 def _after_layer(signal: Signal, passed: int, scalable: bool, tick: Tick | None, depth: int) -> None:
-    if (passed + 1) % RESCALED_EVERY == 0:
+    layers = passed % RESCALED_EVERY + 1
+    if layers == RESCALED_EVERY:
         signal.settle(rescale=scalable)
-        if tick is not None:
-            tick(RESCALED_EVERY / (2 * depth))
+    if tick is not None and (layers == RESCALED_EVERY or passed + 1 == depth):
+        tick(layers / (2 * depth))
