@@ -267,6 +267,28 @@ def test_results_are_the_same_bits_whatever_runs_them_and_whichever_depths_are_a
         assert len(np.unique(values)) == values.size
 
 
+@pytest.mark.parametrize("network", [dl.res3(3), dl.res2(3, "tanh", weights=dl.IID("uniform"))], ids=str)
+def test_every_block_depth_and_matrix_has_a_stream_of_its_own(network, monkeypatch):
+    from deeplimit.propagation import phase, task
+    from deeplimit.randomness import generator
+
+    for module, run in (
+        (task, lambda: dl.stability(network, [1, 2, 3, 4, 5, 8], draws=20)),
+        (phase, lambda: dl.phase_diagram(dl.res3, 3, 20, hurst=[0.3, 0.5], exponents=[0.0, 1.0], draws=3, inputs=1)),
+    ):
+        asked = []
+
+        def recorded(*key, asked=asked):
+            asked.append(key[:4])
+            return generator(*key)
+
+        monkeypatch.setattr(module, "generator", recorded)
+        monkeypatch.setitem(task.NUMBERS_AT_ONCE, "cpu", 2**5)
+        run()
+        assert len(asked) > 40
+        assert len(set(asked)) == len(asked)
+
+
 def test_inputs_are_taken_in_turn_and_start_where_they_say(device):
     """With weights that are not random the output is a function of the input alone."""
     network = dl.inner(3, "tanh", weights=trend(3))

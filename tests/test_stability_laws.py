@@ -232,6 +232,12 @@ def test_bounds_are_refused_where_their_conditions_fail():
         return {row[0]: row[1] for row in rows if isinstance(row, tuple)}
 
     assert refused(64, 1000, 0.5) == {}
+    known = theory.block(dl.res1(64, "identity"))  # C = s = 1: 3a ≤ 1/64, and 2 (7a + 4/64 + 392 a³) ≤ 10/64
+    assert "Proposition 4 (ii)" in refused(64, 191, 0.5)
+    assert "Proposition 4 (ii)" not in refused(64, 193, 0.5)
+    assert "Proposition 4 (i)" in refused(64, 448, 0.5)
+    assert refused(64, 449, 0.5) == {}
+    known = theory.block(dl.res3(64))
     assert "d ≥ 64" in refused(63, 1000, 0.5)["Proposition 4 (i)"]
     assert "L a = 2.51" in refused(64, 100, 0.4)["Proposition 3"]
     assert set(refused(64, 10, 0.5)) == {"Proposition 4 (i)", "Proposition 4 (ii)"}
@@ -271,6 +277,12 @@ def test_mean_bounds_hold_and_are_broken_by_other_variances(network):
         assert set(mean_rows(network, scaled_measure(network, variance, depth, 1000)).values()) == {False}
 
 
+def test_dead_layers_are_numbers_to_a_mean_but_none_to_a_mean_of_logarithms():
+    """One unit: half of the first layers do nothing, and log(1 + 0) is a number."""
+    assert (dl.stability(dl.res3(1), [1, 4, 30], draws=40).log_hidden_change == -np.inf).any()
+    assert np.isfinite(dl.stability(dl.res3(1), [1, 4, 30], draws=40).hidden_growth.exponent)
+
+
 @pytest.mark.parametrize("draws", [3, 20, 120])
 def test_heavy_tails_do_not_make_true_bounds_look_broken(draws):
     """Where the mean lies in draws that were not seen, nothing is claimed; a Student interval would be wrong one time in ten."""
@@ -284,7 +296,7 @@ def test_heavy_tails_do_not_make_true_bounds_look_broken(draws):
 
 
 def test_rounding_does_not_make_true_bounds_look_broken():
-    for network in (dl.res3(64, exponent=3.0), dl.res3(64, exponent=40.0), dl.res3(4, exponent=100.0)):
+    for network in (dl.res3(64, exponent=3.0), dl.res3(64, exponent=3.3), dl.res3(64, exponent=40.0), dl.res3(4, exponent=100.0)):
         for dtype in ("float32", "float64"):
             report = dl.stability(network, [2, 40, 600], draws=20, dtype=dtype)
             assert report.broken == ()
