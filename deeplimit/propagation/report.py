@@ -156,7 +156,7 @@ class StabilityReport:
         for name, shape in shapes.items():
             values[name] = store.array(values[name], f"{name} of {what}", shape, whole=name in ("depths", "overflowed"))
         if count == 0 or values["depths"][0] < 1 or bool((np.diff(values["depths"]) <= 0).any()):
-            raise ValueError(f"depths of {what} must be positive and strictly increasing, got {values['depths'].tolist()}")
+            raise ValueError(f"depths of {what} must be positive and strictly increasing, got {content['depths']}")
         for name in ("hidden_growth", "gradient_growth"):
             values[name] = _growth(values[name], f"{name} of {what}")
         if not isinstance(values["bounds"], list):
