@@ -10,6 +10,8 @@ from deeplimit.version import __version__
 if TYPE_CHECKING:
     from deeplimit.convergence import CompareReport as CompareReport
     from deeplimit.convergence import compare as compare
+    from deeplimit.experiments import Reproduction as Reproduction
+    from deeplimit.experiments import reproduce as reproduce
     from deeplimit.limits import Identity as Identity
     from deeplimit.limits import Independent as Independent
     from deeplimit.limits import ItoCorrectedSDE as ItoCorrectedSDE
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
 # Names are loaded when first used, so that `deeplimit --help` and `import deeplimit` do not wait for torch.
 _HOMES = {
     "convergence": ("CompareReport", "compare"),
+    "experiments": ("Reproduction", "reproduce"),
     "limits": ("Identity", "Independent", "ItoCorrectedSDE", "LinearODE", "NeuralODE", "NeuralSDE", "Regime"),
     "networks": ("ResidualNetwork", "inner", "res1", "res2", "res3"),
     "processes": (

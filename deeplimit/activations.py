@@ -170,6 +170,13 @@ def slopes(activation: Activation) -> Slopes | None:
     return Slopes(float(positive[0]), float(negative[0]))
 
 
+def is_odd(activation: Activation) -> bool:
+    """Return whether σ(-x) = -σ(x), at a few x between 1e-3 and 1e3: then σ of symmetric weights has mean 0."""
+    sizes = torch.tensor([0.0, 1e-3, 0.3, 1.0, 2.7, 30.0, 1e3], dtype=torch.float64)
+    with torch.no_grad():
+        return torch.allclose(activation(-sizes), -activation(sizes), rtol=1e-9, atol=1e-12)
+
+
 def derivative(activation: Activation, x: Tensor) -> Tensor:
     """Return σ'(x), in the shape of `x` and without a graph; where σ has a kink it is automatic differentiation's choice."""
     with torch.enable_grad():

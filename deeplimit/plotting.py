@@ -14,6 +14,7 @@ from deeplimit import store, validation
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
     from deeplimit.convergence.report import CompareReport
     from deeplimit.propagation.phase_report import PhaseDiagram
@@ -25,14 +26,19 @@ SUFFIXES = (".png", ".pdf", ".svg")
 MEASURED, FITTED, PREDICTED = "#0072b2", "#d55e00", "#444444"
 
 
-def new_axes(size: tuple[float, float] = (7.2, 5.0)) -> Axes:
-    """Return axes of a new figure that no window manager knows of."""
+def new_figure(size: tuple[float, float]) -> Figure:
+    """Return a new figure that no window manager knows of."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=size, layout="constrained")
     FigureCanvasAgg(figure)
-    return figure.add_subplot()
+    return figure
+
+
+def new_axes(size: tuple[float, float] = (7.2, 5.0)) -> Axes:
+    """Return axes of a new figure."""
+    return new_figure(size).add_subplot()
 
 
 def to_file(draw: Callable[[Axes], Axes], path: Path, size: tuple[float, float] = (7.2, 5.0)) -> Axes:

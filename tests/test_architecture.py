@@ -30,8 +30,8 @@ ORDER = [
     "propagation",
     "zoo",
     "scoreboard",
-    "reports",
     "experiments",
+    "reports",
     "cli",
 ]
 

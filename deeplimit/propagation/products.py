@@ -83,7 +83,8 @@ class GaussianInLaw(Product):
         # A vector of zeros has no direction, and its product tells nothing of the matrix.
         torch.div(x, torch.where(size > 0, size, 1.0), out=self.directions[k])
         self.images[k].normal_(0.0, 1.0 / self.root, generator=self.generator)
-        return self.images[k] * size
+        result: Tensor = self.images[k] * size
+        return result
 
     def transpose(self, k: int, v: Tensor) -> Tensor:
         direction = self.directions[k]

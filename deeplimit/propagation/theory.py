@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from deeplimit.activations import Slopes, slopes
+from deeplimit.activations import Slopes, is_odd, slopes
 from deeplimit.networks import ResidualNetwork
-from deeplimit.processes import IID, Brownian, FractionalBrownian, FunctionProcess, IncrementProcess, Process
+from deeplimit.processes import IID, Brownian, FractionalBrownian, FunctionProcess, IncrementProcess, Process, TrendAndNoise
 
 SYMMETRIC = ("gaussian", "uniform", "rademacher")
 
@@ -118,5 +118,15 @@ def predicted_growth(network: ResidualNetwork) -> float | None:
 
 
 def critical_exponent(network: ResidualNetwork) -> float:
-    """Return the residual exponent between explosion and identity: 1/2 (independent), 1 (functions), max(H, 1/2) (fBm)."""
-    return min(law.critical_exponent for law in network.weights)
+    """Return the residual exponent between explosion and identity: 1/2 (independent), 1 (functions), max(H, 1/2) (fBm).
+
+    It is 1 as well where a layer adds σ(W h) with no matrix behind an activation that is not odd: E ReLU(W h) is
+    |h|/√(2πd) in every coordinate, of every layer, and what has a mean adds up like L. Weights that shrink with the depth
+    (`Ito`, `Trend` in `inner`) are not of that size.
+    """
+    by_weights = min(law.critical_exponent for law in network.weights)
+    outer, _ = network.recursion.sides(network.weights)
+    shrinks = any(isinstance(law, TrendAndNoise) for law in network.weights)
+    if outer is None and not shrinks and not is_odd(network.recursion.activation):
+        return 1.0
+    return by_weights
