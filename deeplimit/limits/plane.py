@@ -161,7 +161,7 @@ def _diffusive(weights: TrendAndNoise, drift: float, taylor: Expansion) -> Regim
     gone = drift if trend is not None and not _zero(drift) else math.inf
     rough = trend.smoothness if trend is not None and trend.smoothness < 1.0 and _zero(drift) else math.inf
     # Additive noise that σ does not bend has no iterated integrals and no squares to be off by.
-    additive = weights.noise is not None and weights.noise.A is None and taylor.curvature == 0.0
+    additive = weights.noise is not None and weights.noise.is_additive and taylor.curvature == 0.0
     first = 1.0 if additive else 0.5
     # Squared errors expand in whole powers of 1/L; the trend that vanishes adds powers of L^-gone to them.
     pure = [value for value in (2 * first, 2 * first + 1.0, 2 * gone, 2 * rough) if value < math.inf]
