@@ -33,7 +33,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a figure is made: `run(quick, seed, device, progress)` returns numbers, checks and findings, `draw` draws the numbers."""
+    """How a figure is made: `run(quick, seed, device, progress)` returns numbers, checks, findings; `draw` draws them."""
 
     name: str
     title: str

@@ -30,14 +30,12 @@ class Block:
         eighth: C in E|g(h)|⁸ ≤ C|h|⁸, for this block and width (at most that of Gaussian weights, whose even moments
             dominate those of the other named laws).
         sub_gaussian: s; 1 for the Gaussian, uniform and Rademacher laws.
-        is_gaussian: Whether all matrices are Gaussian, so that ratios of norms are independent from layer to layer.
     """
 
     kept_least: float
     kept_most: float
     eighth: float
     sub_gaussian: float
-    is_gaussian: bool
 
     @property
     def kept(self) -> float | None:
@@ -61,12 +59,11 @@ def block(network: ResidualNetwork) -> Block | str:
     sides = slopes(network.recursion.activation)
     if sides is None:
         return f"{network.recursion.activation.name} does not keep a fixed share of the energy, as (A2) asks"
-    gaussian = all(isinstance(law, IncrementProcess) and law.is_gaussian for law in network.weights)
     squares = (sides.positive**2, sides.negative**2)
     if inner is None:
-        return Block(min(squares), max(squares), max(squares) ** 4, 1.0, gaussian)
+        return Block(min(squares), max(squares), max(squares) ** 4, 1.0)
     mean = sum(squares) / 2
-    return Block(mean, mean, _eighth_moment(network.width, sides), 1.0, gaussian)
+    return Block(mean, mean, _eighth_moment(network.width, sides), 1.0)
 
 
 def _eighth_moment(width: int, sides: Slopes) -> float:
@@ -89,12 +86,13 @@ def expected_square(network: ResidualNetwork, depth: int) -> float | None:
 
 
 def log_normal(network: ResidualNetwork, depth: int) -> tuple[float, float] | None:
-    """Return mean and standard deviation of the normal law that log |h_L|/|h_0| tends to where all matrices are Gaussian.
+    """Return mean and standard deviation of the normal law that log |h_L|/|h_0| tends to as a → 0; None where not known.
 
-    The limit is dH = √(q/d) |H| dβ over a time La: N(½ q La (1 - 2/d), q La / d), reached with an error of relative order a.
+    The limit is dH = √(q/d) |H| dβ over a time La, for every law of the weights that `block` knows (only their variances are
+    left in it): N(½ q La (1 - 2/d), q La / d), reached with an error of relative order a.
     """
     known = block(network)
-    if isinstance(known, str) or not known.is_gaussian or known.kept is None:
+    if isinstance(known, str) or known.kept is None:
         return None
     time = known.kept * float(depth) ** (1.0 - 2.0 * network.exponent)
     return 0.5 * time * (1.0 - 2.0 / network.width), math.sqrt(time / network.width)
