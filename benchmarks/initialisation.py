@@ -33,15 +33,18 @@ def looped_path(hurst: float, steps: int) -> np.ndarray:
     """Return the same, with a loop over frequencies inside, as published code for these experiments does."""
 
     def covariance(lag: int) -> float:
-        return 0.5 * (abs(lag + 1) ** (2 * hurst) - 2 * abs(lag) ** (2 * hurst) + abs(lag - 1) ** (2 * hurst))
+        return 0.5 * (np.abs(lag + 1) ** (2 * hurst) - 2 * np.abs(lag) ** (2 * hurst) + np.abs(lag - 1) ** (2 * hurst))
 
     row = [covariance(lag) for lag in range(steps + 1)]
     eigenvalues = np.fft.fft(row + row[-2:0:-1]).real
-    generator = np.random.default_rng()
-    waves = np.zeros(2 * steps, dtype=complex)
-    for k in range(2 * steps):
-        real, imaginary = generator.standard_normal(), generator.standard_normal()
-        waves[k] = math.sqrt(max(eigenvalues[k], 0.0) / (2 * steps)) * complex(real, imaginary)
+    normals = np.zeros((2 * steps, 2), dtype=complex)
+    for k in range(1, steps):
+        normals[k, 0] = normals[2 * steps - k, 0] = np.random.standard_normal()
+        normals[k, 1] = normals[2 * steps - k, 1] = np.random.standard_normal()
+    normals[[0, steps], 0] = np.random.standard_normal(2)
+    signs = np.sign(steps - np.arange(2 * steps))
+    waves = np.sqrt(np.maximum(eigenvalues, 0.0) / (4 * steps)) * (normals[:, 0] + 1j * signs * normals[:, 1])
+    waves[[0, steps]] *= math.sqrt(2.0)
     return np.fft.fft(waves).real[:steps]
 
 

@@ -20,7 +20,7 @@ def growth(figure: Figure, numbers: Numbers) -> None:
 
     depths = np.array(numbers["depths"], dtype=float)
     ratio = "$|h_L - h_0|\\,/\\,|h_0|$" if numbers["of"] == "hidden" else "$|p_0 - p_L|\\,/\\,|p_L|$"
-    for axes, panel in zip(figure.subplots(1, len(numbers["panels"])), numbers["panels"], strict=True):
+    for axes, panel in zip(figure.subplots(1, len(numbers["panels"]), squeeze=False)[0], numbers["panels"], strict=True):
         low, first, middle, third, high = np.array(panel["log10_quantiles"], dtype=float).T
         axes.fill_between(depths, low, high, color=MEASURED, alpha=0.15, lw=0, label="5 % to 95 %")
         axes.fill_between(depths, first, third, color=MEASURED, alpha=0.35, lw=0, label="quartiles")
@@ -41,7 +41,7 @@ def distributions(figure: Figure, numbers: Numbers) -> None:
     """Draw histograms of both ratios, with their quartiles, the log-normal law and the bounds where they are known."""
     names = {"hidden": "$|h_L|\\,/\\,|h_0|$", "gradient": "$|p_0|\\,/\\,|p_L|$"}
     mean, deviation = (float(value) for value in numbers["log_normal"])
-    for axes, (name, label) in zip(figure.subplots(1, 2), names.items(), strict=True):
+    for axes, (name, label) in zip(figure.subplots(1, 2, squeeze=False)[0], names.items(), strict=True):
         part = numbers[name]
         edges, counts = np.array(part["edges"], dtype=float), np.array(part["counts"], dtype=float)
         density = counts / counts.sum() / np.diff(edges)
@@ -70,7 +70,7 @@ def distributions(figure: Figure, numbers: Numbers) -> None:
 
 def paths(figure: Figure, numbers: Numbers) -> None:
     """Draw one path a Hurst index."""
-    for axes, panel in zip(figure.subplots(1, len(numbers["panels"])), numbers["panels"], strict=True):
+    for axes, panel in zip(figure.subplots(1, len(numbers["panels"]), squeeze=False)[0], numbers["panels"], strict=True):
         path = np.array(panel["path"], dtype=float)
         axes.plot(np.linspace(0, 1, len(path)), path, color=MEASURED, lw=0.8)
         axes.set_title(f"H = {panel['hurst']:g} (measured over {numbers['paths']} paths: {panel['measured']:.3f})", fontsize=9)
@@ -85,5 +85,5 @@ def phases(figure: Figure, numbers: Numbers) -> None:
     from deeplimit.propagation import PhaseDiagram
 
     diagram = PhaseDiagram.from_dict(numbers)
-    for axes, of in zip(figure.subplots(1, 2), ("hidden", "gradient"), strict=True):
+    for axes, of in zip(figure.subplots(1, 2, squeeze=False)[0], ("hidden", "gradient"), strict=True):
         draw_phase_diagram(diagram, axes, of)
