@@ -20,6 +20,9 @@ class Purpose(IntEnum):
     NETWORK_WEIGHTS = 2
     LIMIT_NOISE = 3
     PROBE = 4
+    LAW_OF_NETWORK = 5
+    LAW_OF_LIMIT = 6
+    LAW_TESTS = 7
 
 
 def generator(seed: int, purpose: Purpose, block: int = 0, index: int = 0, device: str | torch.device = "cpu") -> torch.Generator:

@@ -9,14 +9,20 @@ from typing import Any
 from deeplimit import store
 from deeplimit.convergence import CompareReport
 from deeplimit.convergence.report import KIND as COMPARE
+from deeplimit.laws import LawReport
+from deeplimit.laws.report import KIND as LAWS
 from deeplimit.scoreboard import Scoreboard
 from deeplimit.scoreboard.report import KIND as VALIDATE
 
-_READERS: dict[str, Callable[[dict[str, Any]], Any]] = {COMPARE: CompareReport.from_dict, VALIDATE: Scoreboard.from_dict}
+_READERS: dict[str, Callable[[dict[str, Any]], Any]] = {
+    COMPARE: CompareReport.from_dict,
+    LAWS: LawReport.from_dict,
+    VALIDATE: Scoreboard.from_dict,
+}
 
 
 def load_report(path: str | os.PathLike[str]) -> Any:
-    """Read a report that `report.save(path)` wrote: a `CompareReport` or a `Scoreboard`, whatever it was.
+    """Read a report that `report.save(path)` wrote: a `CompareReport`, `LawReport` or `Scoreboard`, whatever it was.
 
     Raises TypeError for what is no path, FileNotFoundError where there is no such file, ValueError where it is not a report,
     is damaged, or was written by a later version.

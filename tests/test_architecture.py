@@ -26,6 +26,7 @@ ORDER = [
     "coupling",
     "plotting",
     "convergence",
+    "laws",
     "zoo",
     "scoreboard",
     "reports",

@@ -29,7 +29,7 @@ class Coupled:
 
 
 @contextlib.contextmanager
-def _one_thread_an_operation() -> Iterator[None]:
+def one_thread_an_operation() -> Iterator[None]:
     """Give each block one core: blocks in flight use the cores better than threads inside small operations."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -70,7 +70,7 @@ def run(task: Task, *, workers: int | None = None, executor: Executor | None = N
             ) from error
         return Coupled(moments, reference_error(task))
     count = workers if workers is not None else (os.cpu_count() or 1) if task.device.type == "cpu" else 1
-    with _one_thread_an_operation() if task.device.type == "cpu" else contextlib.nullcontext():
+    with one_thread_an_operation() if task.device.type == "cpu" else contextlib.nullcontext():
         # OpenMP counts threads for each thread by itself: what is set above does not reach the pool's own.
         with ThreadPoolExecutor(min(count, task.blocks), initializer=torch.set_num_threads, initargs=(1,)) as pool:
             futures = [pool.submit(run_block, task, block, tick) for block in range(task.blocks)]
