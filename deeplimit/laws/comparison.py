@@ -210,7 +210,7 @@ def _assess(
     )
     verdict, reason = judge(evidence)
     grid = _grid(networks, own)
-    squares = [np.exp(2 * sample.features[:, 0]) for sample in networks]
+    squares = np.array([_mean_square(sample) for sample in networks])
     regime = plan.network.regime()
     mine = _is_own(plan)
     exact = isinstance(plan.limit, LawLimit)
@@ -231,8 +231,8 @@ def _assess(
         difference_errors=errors,
         floors=floors,
         floor_margins=margins,
-        mean_squares=np.array([square.mean() for square in squares]),
-        mean_square_errors=np.array([square.std() / np.sqrt(len(square)) for square in squares]),
+        mean_squares=squares[:, 0],
+        mean_square_errors=squares[:, 1],
         grid=grid,
         distributions=np.stack([_distribution(sample, grid) for sample in networks]),
         limit_distribution=_distribution(own, grid),
@@ -300,6 +300,15 @@ def _means(networks: list[Sample], own: Sample) -> tuple[np.ndarray, np.ndarray,
         variances.append(np.stack([part[1] for part in each], axis=1))
         shared.append(variance)
     return np.concatenate(differences), np.concatenate(variances), np.concatenate(shared)
+
+
+def _mean_square(sample: Sample) -> tuple[float, float]:
+    """Return E |h|²/|h_0|² and its standard error; infinite where draws were lost."""
+    if sample.lost:
+        return np.inf, np.inf
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares = np.exp(2 * sample.features[:, 0])
+        return float(squares.mean()), float(squares.std() / np.sqrt(len(squares)))
 
 
 def _grid(networks: list[Sample], own: Sample) -> np.ndarray:

@@ -114,7 +114,7 @@ def extrapolate(
     terms = fit.terms
     while fit.misfit < level and len(depths) - first > terms + 1:
         first += 1
-        fit = _fit(depths[first:], differences[first:], variances[first:], powers)
+        fit = _fit(depths[first:], differences[first:], variances[first:], powers, terms)
     fits = fit.misfit >= level
     allowance = 0.0
     if len(depths) - first > terms:
