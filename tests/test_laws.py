@@ -179,7 +179,7 @@ WRONG = {
 
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_limits_are_caught(name):
-    report = dl.compare_laws(dl.res3(8), WRONG[name], depths=DEPTHS, draws=32768)
+    report = dl.compare_laws(dl.res3(8), WRONG[name], depths=DEPTHS, draws=20000)
     assert report.verdict == "another law", str(report)
     assert report.differs.all()
 
@@ -287,6 +287,7 @@ def evidence(differences, floors, margins=0.05, errors=0.01, fits=True, **more):
     count, m = differences.shape
     values = {
         "names": tuple(f"function {k}" for k in range(count)),
+        "depths": 8 * 2 ** np.arange(m),
         "differences": differences,
         "errors": np.full((count, m), errors),
         "floors": np.atleast_1d(np.array(floors, dtype=float)),
@@ -307,11 +308,15 @@ def evidence(differences, floors, margins=0.05, errors=0.01, fits=True, **more):
     [
         (evidence([0.4, 0.2, 0.1], 0.0), "same law", "none can be more than 0.05"),
         (evidence([0.4, 0.4, 0.4], 0.4), "another law", r"function 0 would still be off the limit's by 0.4 ± 0.05"),
-        (evidence([0.4, 0.2, 0.02], 0.06), "cannot tell", "seems to differ"),
-        (evidence([0.6, 0.5, 0.4], 0.1), "cannot tell", "seems to differ"),  # a quarter of the deepest would remain
+        (evidence([0.02, 0.02, 0.02], 0.06), "cannot tell", "seems to differ"),
+        (evidence([-0.1, 0.1, 0.2], 0.3), "cannot tell", "still changes with depth, to 0.2"),  # it may yet come down
+        (evidence([0.1, 0.2, 0.2], 0.2), "cannot tell", "still changes with depth"),
+        (evidence([-0.4, 0.1, 0.21, 0.2, 0.2], 0.2), "another law", "0.2 ± 0.05"),
+        (evidence([0.41, 0.4, 0.4], 0.1), "cannot tell", "seems to differ"),  # a quarter of the deepest would remain
         (evidence([0.4, 0.2, 0.1], 0.0, margins=0.2), "cannot tell", "about 4 times as many draws"),
         (evidence([0.1, 0.3, 0.9], 0.4, fits=False), "another law", "grows with depth, to 0.9"),
         (evidence([0.4, 0.3, 0.3], 0.4, fits=False), "cannot tell", "does not fall like a power"),
+        (evidence([-0.3, 0.3, 0.9], 0.4, fits=False), "cannot tell", "does not fall like a power"),
         (evidence([0.4, 0.2, 0.1], 0.0, lost=3), "cannot tell", "3 draws were not finite"),
         (evidence([0.4, 0.2, 0.1], 0.0, rejected=np.full((1, 3), True)), "same law", "no difference"),
         (

@@ -82,7 +82,7 @@ def compare_laws(
 
     Example:
         >>> import deeplimit as dl
-        >>> report = dl.compare_laws(dl.res3(width=8), depths=[4, 8, 16, 32], draws=8000)
+        >>> report = dl.compare_laws(dl.res3(width=8), depths=[8, 16, 32, 64])
         >>> report.verdict
         'same law'
     """
@@ -196,6 +196,7 @@ def _assess(
     margins = np.array([multiple * part.error + part.allowance for part in found])
     evidence = Evidence(
         names=effects,
+        depths=depths,
         differences=means,
         errors=errors,
         floors=floors,

@@ -11,6 +11,11 @@ ANOTHER = "another law"
 CANNOT_TELL = "cannot tell"
 KEPT = 0.5
 """Another law is said of a difference of which at least this share of the deepest network's remains at infinite depth."""
+FLAT = 0.25
+"""Nor may it change by more than this share of itself, beyond noise, over the last factor of 4 in depth: at small depths a right
+limit's differences may rise before they fall, or change their sign."""
+CLEAR = 0.3
+"""Differences that no expansion fits are another law's if they only grow, to at least this."""
 FALLEN = 0.5
 """A test may reject the deepest network where its distance is at most this share of the coarsest network's."""
 
@@ -21,6 +26,7 @@ class Evidence:
 
     Attributes:
         names: Of the test functions.
+        depths: Of the networks, (m,).
         differences, errors: Network minus limit and its standard error, (K, m).
         floors, margins: The same at infinite depth, and half the simultaneous intervals' widths, (K,).
         fits: Whether the expansion in powers of 1/depth describes each test function, (K,).
@@ -32,6 +38,7 @@ class Evidence:
     """
 
     names: tuple[str, ...]
+    depths: np.ndarray
     differences: np.ndarray
     errors: np.ndarray
     floors: np.ndarray
@@ -54,14 +61,19 @@ def judge(evidence: Evidence) -> tuple[str, str]:
     apart = np.abs(e.floors) > e.margins
     seen = (np.abs(deepest) > its_error) & (np.sign(deepest) == np.sign(e.floors))
     kept = np.abs(e.floors) >= KEPT * np.abs(deepest)
-    wrong = apart & seen & kept & e.fits
+    flat = _flat(e)
+    wrong = apart & seen & kept & flat & e.fits
     if wrong.any():
         worst = int(np.argmax(np.where(wrong, np.abs(e.floors) / e.margins, 0.0)))
         return ANOTHER, (
             f"at infinite depth the {e.names[worst]} would still be off the limit's by {e.floors[worst]:.3g} ± "
             f"{e.margins[worst]:.2g}"
         )
-    grown = np.abs(deepest) - its_error > (np.abs(e.differences[:, :-1]) + e.multiple * e.errors[:, :-1]).max(axis=1)
+    before = e.differences[:, :-1] * np.sign(deepest)[:, None]
+    grown = (np.abs(deepest) - its_error > (np.abs(before) + e.multiple * e.errors[:, :-1]).max(axis=1)) & (
+        np.abs(deepest) > CLEAR
+    )
+    grown &= (before > -e.multiple * e.errors[:, :-1]).all(axis=1)
     if (grown & ~e.fits).any():
         worst = int(np.argmax(np.where(grown & ~e.fits, np.abs(deepest), 0.0)))
         return ANOTHER, f"the difference of the {e.names[worst]} grows with depth, to {deepest[worst]:.3g}"
@@ -72,6 +84,11 @@ def judge(evidence: Evidence) -> tuple[str, str]:
         )
     if apart.any():
         worst = int(np.argmax(np.where(apart, np.abs(e.floors) / e.margins, 0.0)))
+        if not flat[worst]:
+            return CANNOT_TELL, (
+                f"the difference of the {e.names[worst]} still changes with depth, to {deepest[worst]:.3g} at the deepest: "
+                "deeper networks would tell"
+            )
         return CANNOT_TELL, (
             f"the {e.names[worst]} seems to differ by {e.floors[worst]:.3g} ± {e.margins[worst]:.2g} at infinite depth, which "
             "the deepest network does not show clearly: more draws or deeper networks would decide"
@@ -93,6 +110,14 @@ def judge(evidence: Evidence) -> tuple[str, str]:
         f"at infinite depth no difference is found, and none can be more than {reach.max():.2g} of the limit's standard "
         "deviation in location, or the like in spread and shape"
     )
+
+
+def _flat(e: Evidence) -> np.ndarray:
+    """Whether the differences have ceased to change: over the last factor of 4 in depth, or over all depths if they span less."""
+    late = e.depths >= max(e.depths[0], e.depths[-1] / 4)
+    change = np.abs(e.differences[:, late] - e.differences[:, -1:])
+    noise = np.sqrt(np.maximum(e.errors[:, late] ** 2 + e.errors[:, -1:] ** 2, 0.0))
+    return np.asarray((change <= FLAT * np.abs(e.differences[:, -1:]) + noise).all(axis=1))
 
 
 def _times(reach: float, tolerance: float) -> str:
