@@ -287,7 +287,7 @@ def evidence(differences, floors, margins=0.05, errors=0.01, fits=True, **more):
     count, m = differences.shape
     values = {
         "names": tuple(f"function {k}" for k in range(count)),
-        "depths": 8 * 2 ** np.arange(m),
+        "depths": 32 * 2 ** np.arange(m),
         "differences": differences,
         "errors": np.full((count, m), errors),
         "floors": np.atleast_1d(np.array(floors, dtype=float)),
@@ -307,6 +307,8 @@ def evidence(differences, floors, margins=0.05, errors=0.01, fits=True, **more):
     ("given", "verdict", "words"),
     [
         (evidence([0.4, 0.2, 0.1], 0.0), "same law", "none can be more than 0.05"),
+        (evidence([0.2, 0.2, 0.2], 0.2, depths=np.array([2, 4, 8])), "cannot tell", "from depths below 64 that is a guess"),
+        (evidence([0.4, 0.4, 0.4], 0.4, depths=np.array([2, 4, 8])), "another law", "0.4 ± 0.05"),
         (evidence([0.4, 0.4, 0.4], 0.4), "another law", r"function 0 would still be off the limit's by 0.4 ± 0.05"),
         (evidence([0.02, 0.02, 0.02], 0.06), "cannot tell", "seems to differ"),
         (evidence([-0.1, 0.1, 0.2], 0.3), "cannot tell", "still changes with depth, to 0.2"),  # it may yet come down

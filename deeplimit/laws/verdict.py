@@ -14,8 +14,10 @@ KEPT = 0.5
 FLAT = 0.25
 """Nor may it change by more than this share of itself, beyond noise, over the last factor of 4 in depth: at small depths a right
 limit's differences may rise before they fall, or change their sign."""
+SHALLOW = 64
+"""Below this depth no expansion can be relied on: only a difference that is clear is said to be another law's."""
 CLEAR = 0.3
-"""Differences that no expansion fits are another law's if they only grow, to at least this."""
+"""What is clear; also, differences that no expansion fits are another law's if they only grow, to at least this."""
 FALLEN = 0.5
 """A test may reject the deepest network where its distance is at most this share of the coarsest network's."""
 
@@ -62,7 +64,8 @@ def judge(evidence: Evidence) -> tuple[str, str]:
     seen = (np.abs(deepest) > its_error) & (np.sign(deepest) == np.sign(e.floors))
     kept = np.abs(e.floors) >= KEPT * np.abs(deepest)
     flat = _flat(e)
-    wrong = apart & seen & kept & flat & e.fits
+    deep = (e.depths[-1] >= SHALLOW) | (np.abs(e.floors) - e.margins > CLEAR)
+    wrong = apart & seen & kept & flat & deep & e.fits
     if wrong.any():
         worst = int(np.argmax(np.where(wrong, np.abs(e.floors) / e.margins, 0.0)))
         return ANOTHER, (
@@ -84,6 +87,11 @@ def judge(evidence: Evidence) -> tuple[str, str]:
         )
     if apart.any():
         worst = int(np.argmax(np.where(apart, np.abs(e.floors) / e.margins, 0.0)))
+        if not deep[worst]:
+            return CANNOT_TELL, (
+                f"the {e.names[worst]} seems to differ by {e.floors[worst]:.3g} ± {e.margins[worst]:.2g} at infinite depth, but "
+                f"from depths below {SHALLOW} that is a guess: deeper networks would tell"
+            )
         if not flat[worst]:
             return CANNOT_TELL, (
                 f"the difference of the {e.names[worst]} still changes with depth, to {deepest[worst]:.3g} at the deepest: "
