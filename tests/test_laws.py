@@ -207,7 +207,7 @@ def test_right_limits_are_not_called_wrong_however_often_one_asks():
         dl.compare_laws(dl.res3(3), depths=[8, 16, 32], draws=1000, seed=seed, level=0.05, tolerance=1.0).verdict
         for seed in range(40)
     ]
-    assert verdicts.count("another law") <= 9  # more than 9 of 40 at 5 % each: 3e-5; measured: none of 900
+    assert verdicts.count("another law") <= 9  # of 40 at 5 % each, more than 9 have probability 3e-5
 
 
 def test_too_few_draws_cannot_tell_and_say_what_would():
