@@ -12,9 +12,13 @@ if TYPE_CHECKING:
     from deeplimit.convergence import compare as compare
     from deeplimit.experiments import Reproduction as Reproduction
     from deeplimit.experiments import reproduce as reproduce
+    from deeplimit.laws import LawReport as LawReport
+    from deeplimit.laws import compare_laws as compare_laws
     from deeplimit.limits import Identity as Identity
     from deeplimit.limits import Independent as Independent
+    from deeplimit.limits import IsotropicSDE as IsotropicSDE
     from deeplimit.limits import ItoCorrectedSDE as ItoCorrectedSDE
+    from deeplimit.limits import LawLimit as LawLimit
     from deeplimit.limits import LinearODE as LinearODE
     from deeplimit.limits import NeuralODE as NeuralODE
     from deeplimit.limits import NeuralSDE as NeuralSDE
@@ -47,7 +51,18 @@ if TYPE_CHECKING:
 _HOMES = {
     "convergence": ("CompareReport", "compare"),
     "experiments": ("Reproduction", "reproduce"),
-    "limits": ("Identity", "Independent", "ItoCorrectedSDE", "LinearODE", "NeuralODE", "NeuralSDE", "Regime"),
+    "laws": ("LawReport", "compare_laws"),
+    "limits": (
+        "Identity",
+        "Independent",
+        "IsotropicSDE",
+        "ItoCorrectedSDE",
+        "LawLimit",
+        "LinearODE",
+        "NeuralODE",
+        "NeuralSDE",
+        "Regime",
+    ),
     "networks": ("ResidualNetwork", "inner", "res1", "res2", "res3"),
     "processes": (
         "IID",

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from deeplimit.convergence.report import CompareReport
+    from deeplimit.laws.report import LawReport
     from deeplimit.propagation.phase_report import PhaseDiagram
     from deeplimit.propagation.report import StabilityReport
     from deeplimit.scoreboard.report import Scoreboard
@@ -137,6 +138,38 @@ def _error_words(report: CompareReport) -> str:
     mean = "root mean square" if report.p == 2 else "mean" if report.p == 1 else f"$L^{{{report.p:g}}}$ mean"
     over = {"sup": "largest distance over layers", "sup-continuous": "largest distance over time", "final": "final distance"}
     return f"{mean} {over[report.norm]}"
+
+
+def draw_laws(report: LawReport, ax: Axes | None = None) -> Axes:
+    """Draw distribution functions of the log norm, pale for shallow networks, and how far each is from the limit's."""
+    from matplotlib import colormaps
+
+    axes = ax if ax is not None else new_axes()
+    inset = axes.inset_axes((0.655, 0.12, 0.33, 0.62))
+    count = len(report.depths)
+    styles = ((0, (5, 1, 1, 1, 1, 1)), (0, (1.2, 1.2)), (0, (3, 1.2, 1, 1.2)), (0, (6, 1.5)))
+    for j, depth in enumerate(report.depths.tolist()):
+        colour = colormaps["viridis_r"](0.15 + 0.75 * j / max(1, count - 1))  # pale to dark, so that grey keeps the order
+        style = styles[j % len(styles)]
+        axes.plot(report.grid, report.distributions[j], ls=style, color=colour, lw=1.8, label=f"network, {depth} layers")
+        inset.plot(report.grid, report.distributions[j] - report.limit_distribution, ls=style, color=colour, lw=1.3)
+    axes.plot(report.grid, report.limit_distribution, color="black", lw=1.4, label="limit", zorder=3)
+    # Two distribution functions of n draws each differ by less than this at 95 %, everywhere at once.
+    noise = 1.358 * (2 / report.draws) ** 0.5
+    inset.axhspan(-noise, noise, color="#bbbbbb", alpha=0.5, lw=0)
+    inset.axhline(0.0, color="black", lw=0.8)
+    inset.set_title("minus the limit's (band: noise, 95 %)", fontsize=9)
+    inset.tick_params(labelsize=7)
+    axes.set_xlabel("$\\ln(|h_L| / |h_0|)$")
+    axes.set_ylabel("distribution function")
+    axes.set_ylim(-0.02, 1.02)
+    left, right = float(report.grid[0]), float(report.grid[-1])
+    axes.set_xlim(left, left + 1.65 * (right - left))  # room for the inset, below where the functions are 1
+    lines = [report.verdict.capitalize(), *wrap(report.network, WRAP), *wrap(f"limit: {report.limit}", WRAP)]
+    axes.set_title("\n".join(lines), fontsize=10)
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize=9, loc="upper left")
+    return axes
 
 
 def draw_scoreboard(board: Scoreboard, axes: Axes) -> Axes:

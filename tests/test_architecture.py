@@ -28,6 +28,7 @@ ORDER = [
     "plotting",
     "convergence",
     "propagation",
+    "laws",
     "zoo",
     "scoreboard",
     "experiments",

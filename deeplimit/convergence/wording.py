@@ -21,7 +21,7 @@ def pairing_notes(task: Task, own: bool, convergence: str | None, corrected: boo
         notes.append(
             "the weights are not Gaussian: the limit is in law, and strong convergence to it is not to be expected. What is "
             "measured is the distance to the same recursion on the reference's finer grid, whose summed draws make the coarse "
-            "layers (so these are not of the named law)."
+            "layers (so these are not of the named law). compare_laws compares the laws at time 1."
         )
     elif convergence == "in law":
         notes.append("the network's own limit is in law only; no theorem says that it meets this one on the same noise.")

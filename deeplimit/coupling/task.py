@@ -11,12 +11,14 @@ from deeplimit.coupling.grid import Grid
 from deeplimit.limits import (
     Independent,
     ItoCorrectedSDE,
+    LawLimit,
     Limit,
     LinearODE,
     NeuralODE,
     NeuralSDE,
     ODELimit,
     SDELimit,
+    in_law_only,
     read_limit,
 )
 from deeplimit.networks import ResidualNetwork
@@ -121,6 +123,15 @@ def make_task(
     drives = _motions(network)
     driven = drives if not independent else None
     equation = read_limit(given, probe.to(device, dtype), driven)
+    if isinstance(equation, LawLimit):
+        own = network.regime().convergence == "in law"
+        raise (
+            in_law_only(network.recursion, network.weights, network.exponent)
+            if own
+            else ValueError(
+                f"limit is known in law only ({equation.equation}), so it shares no noise with a network; compare_laws takes it."
+            )
+        )
     if isinstance(equation, ODELimit) and independent and all(isinstance(law, Trend) for law in equation.functions):
         why = ", since its weights are deterministic" if equation.functions else ""
         raise ValueError(f"Independent needs a limit with noise of its own to redraw; {equation.equation} has none{why}.")

@@ -82,6 +82,11 @@ class IncrementProcess(Process):
     def is_gaussian(self) -> bool:
         """Whether the path is a Brownian motion, so that a pathwise limit exists."""
 
+    @property
+    def is_symmetric(self) -> bool:
+        """Whether X and -X are known to have the same law; without it weak errors may be of order 1/2 instead of 1."""
+        return self.is_gaussian
+
     @abstractmethod
     def draw(self, step: float, out: Tensor, generator: torch.Generator) -> None:
         """Fill `out` (..., d, d) with independent increments over times of length `step`."""

@@ -41,8 +41,11 @@ class Layer:
         """
         if self.matrix is None:
             return torch.zeros_like(vector)
-        scale = math.pow(self.depth, self.layer_exponent - residual_exponent) * self.entry_scale
-        return matvec(self.matrix, vector) * scale
+        return matvec(self.matrix, vector) * self.scale(residual_exponent)
+
+    def scale(self, residual_exponent: float = 0.0) -> float:
+        """Return what `apply` multiplies the unscaled product by."""
+        return math.pow(self.depth, self.layer_exponent - residual_exponent) * self.entry_scale
 
 
 @dataclass(frozen=True)
