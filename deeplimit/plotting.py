@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -203,8 +204,6 @@ def draw_scoreboard(board: Scoreboard, axes: Axes) -> Axes:
 
 def draw_stability(report: StabilityReport, axes: Axes) -> Axes:
     """Draw medians and quartiles of the changes of signal and gradient against depth, on a scale of powers of ten."""
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
-
     depths = report.depths.astype(float)
     shapes = {"hidden_change": ("o-", MEASURED, "full", "signal"), "gradient_change": ("s--", FITTED, "none", "gradient")}
     names = {"signal": "$|h_L - h_0|\\,/\\,|h_0|$", "gradient": "$|p_0 - p_L|\\,/\\,|p_L|$"}
@@ -219,11 +218,7 @@ def draw_stability(report: StabilityReport, axes: Axes) -> Axes:
         axes.errorbar(
             depths[good] * shift, middle, bars, fmt=style, color=colour, fillstyle=fill, capsize=3, ms=5, lw=1.2, label=told
         )
-    low_end, high_end = axes.get_ylim()
-    if high_end - low_end < 1.0:  # a flat line should look flat
-        axes.set_ylim(low_end - 0.5, high_end + 0.5)
-    axes.yaxis.set_major_locator(MaxNLocator(nbins=8, integer=bool(high_end - low_end > 3.0)))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda tens, _: _power_label(tens)))
+    power_axis(axes)
     axes.set_xticks(report.depths, [str(depth) for depth in report.depths.tolist()])
     axes.minorticks_off()
     axes.set_xlabel("depth L (number of residual layers)")
@@ -235,8 +230,27 @@ def draw_stability(report: StabilityReport, axes: Axes) -> Axes:
     return axes
 
 
+def power_axis(axes: Axes) -> None:
+    """Label a vertical axis of log10 values with the numbers they stand for: some a decade, or whole powers of ten."""
+    from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
+
+    low, high = axes.get_ylim()
+    if high - low < 1.0:  # a flat line should look flat
+        low, high = (low + high) / 2 - 0.5, (low + high) / 2 + 0.5
+        axes.set_ylim(low, high)
+    digits = (1, 2, 3, 5, 7) if high - low < 1.2 else (1, 2, 5)
+    if high - low < 3.0:
+        decades = range(math.floor(low), math.ceil(high) + 1)
+        ticks = [decade + math.log10(digit) for decade in decades for digit in digits]
+        axes.yaxis.set_major_locator(FixedLocator([tick for tick in ticks if low <= tick <= high]))
+    else:
+        axes.yaxis.set_major_locator(MaxNLocator(nbins=7, integer=True))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda tens, _: _power_label(tens)))
+    axes.yaxis.set_minor_locator(NullLocator())
+
+
 def _power_label(tens: float) -> str:
-    return f"{10**tens:.4g}" if -3 < tens < 4 else f"$10^{{{tens:g}}}$"
+    return f"{10**tens:.4g}" if -3.1 < tens < 4.1 else f"$10^{{{tens:g}}}$"
 
 
 def draw_phase_diagram(diagram: PhaseDiagram, axes: Axes, of: str) -> Axes:

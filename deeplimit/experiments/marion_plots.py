@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from deeplimit.plotting import FITTED, MEASURED, PREDICTED
+from deeplimit.plotting import FITTED, MEASURED, PREDICTED, power_axis
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -16,8 +16,6 @@ Numbers = dict[str, Any]
 
 def growth(figure: Figure, numbers: Numbers) -> None:
     """Draw changes against depth, a panel an exponent: median, quartiles, 5 % and 95 %."""
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
-
     depths = np.array(numbers["depths"], dtype=float)
     ratio = "$|h_L - h_0|\\,/\\,|h_0|$" if numbers["of"] == "hidden" else "$|p_0 - p_L|\\,/\\,|p_L|$"
     for axes, panel in zip(figure.subplots(1, len(numbers["panels"]), squeeze=False)[0], numbers["panels"], strict=True):
@@ -25,11 +23,7 @@ def growth(figure: Figure, numbers: Numbers) -> None:
         axes.fill_between(depths, low, high, color=MEASURED, alpha=0.15, lw=0, label="5 % to 95 %")
         axes.fill_between(depths, first, third, color=MEASURED, alpha=0.35, lw=0, label="quartiles")
         axes.plot(depths, middle, "o-", color=MEASURED, ms=4, label="median")
-        bottom, top = axes.get_ylim()
-        if top - bottom < 1.0:  # a flat line should look flat
-            axes.set_ylim((bottom + top) / 2 - 0.6, (bottom + top) / 2 + 0.6)
-        axes.yaxis.set_major_locator(MaxNLocator(nbins=6))
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda tens, _: f"$10^{{{tens:g}}}$"))
+        power_axis(axes)
         axes.set_title(f"β = {panel['exponent']:g}: {panel['verdict']}", fontsize=10)
         axes.set_xlabel("depth L")
         axes.grid(alpha=0.3)
