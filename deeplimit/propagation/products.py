@@ -90,7 +90,7 @@ class GaussianInLaw(Product):
         direction = self.directions[k]
         size = torch.linalg.vector_norm(v, dim=1, keepdim=True)
         fresh = torch.empty_like(v).normal_(0.0, 1.0 / self.root, generator=self.generator).mul_(size)
-        along = (self.images[k] * v - direction * fresh).sum(dim=1, keepdim=True)
+        along = (self.images[k] * v).addcmul_(direction, fresh, value=-1.0).sum(dim=1, keepdim=True)
         result: Tensor = fresh.addcmul_(direction, along)
         return result
 
