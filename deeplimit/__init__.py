@@ -16,9 +16,11 @@ if TYPE_CHECKING:
     from deeplimit.limits import LinearODE as LinearODE
     from deeplimit.limits import NeuralODE as NeuralODE
     from deeplimit.limits import NeuralSDE as NeuralSDE
+    from deeplimit.limits import NeuralYoung as NeuralYoung
     from deeplimit.limits import Regime as Regime
     from deeplimit.networks import ResidualNetwork as ResidualNetwork
     from deeplimit.networks import inner as inner
+    from deeplimit.networks import modified_res1 as modified_res1
     from deeplimit.networks import res1 as res1
     from deeplimit.networks import res2 as res2
     from deeplimit.networks import res3 as res3
@@ -40,8 +42,8 @@ if TYPE_CHECKING:
 # Names are loaded when first used, so that `deeplimit --help` and `import deeplimit` do not wait for torch.
 _HOMES = {
     "convergence": ("CompareReport", "compare"),
-    "limits": ("Identity", "Independent", "ItoCorrectedSDE", "LinearODE", "NeuralODE", "NeuralSDE", "Regime"),
-    "networks": ("ResidualNetwork", "inner", "res1", "res2", "res3"),
+    "limits": ("Identity", "Independent", "ItoCorrectedSDE", "LinearODE", "NeuralODE", "NeuralSDE", "NeuralYoung", "Regime"),
+    "networks": ("ResidualNetwork", "inner", "modified_res1", "res1", "res2", "res3"),
     "processes": (
         "IID",
         "AuxiliaryDiffusion",

@@ -148,6 +148,26 @@ def _probe(function: Callable[[Tensor], Tensor], lipschitz: bool) -> Activation:
     return Activation(name, function, at_zero=value[0, 3].item())
 
 
+def derivative(activation: Activation, x: Tensor) -> Tensor:
+    """Return σ'(x), entry by entry, of x's shape and without a graph, by automatic differentiation; ReLU's at 0 is 0.
+
+    Raises RuntimeError where σ cannot be differentiated automatically. That σ has a derivative at x is NOT checked.
+
+    Example:
+        >>> import torch
+        >>> from deeplimit import activations
+        >>> activations.derivative(activations.resolve("relu"), torch.tensor([-1.0, 2.0]))
+        tensor([0., 1.])
+    """
+    with torch.enable_grad():
+        at = x.detach().requires_grad_(True)
+        value = activation(at)
+        if not value.requires_grad:  # a constant
+            return torch.zeros_like(x)
+        slope: Tensor = torch.autograd.grad(value.sum(), at)[0]
+    return slope
+
+
 ASSUMPTION = "Assumption 4.2 of Cohen et al. (2021)"
 _SCALED = "scaled_softplus, scaled_silu, scaled_gelu"
 _ORDERS = ("σ", "σ'", "σ''")

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from deeplimit.coupling.moments import Moments
-from deeplimit.coupling.readers import HypothesisReader, Reader, make_reader
-from deeplimit.coupling.references import AdaptiveODE, EulerMaruyama, ItoEuler, Reference, solve
+from deeplimit.coupling.readers import FractionalReader, HypothesisReader, Reader, make_reader
+from deeplimit.coupling.references import AdaptiveODE, EulerMaruyama, ItoEuler, ModifiedEuler, Reference, solve
 from deeplimit.coupling.task import Task
-from deeplimit.limits import ItoCorrectedSDE, ODELimit, SDELimit
+from deeplimit.limits import ItoCorrectedSDE, NeuralYoung, ODELimit, SDELimit
 from deeplimit.processes import FunctionPath, FunctionProcess
 from deeplimit.randomness import Purpose, generator
 
@@ -29,6 +29,7 @@ def network_readers(task: Task, block: int, paths: int) -> list[Reader]:
             paths,
             generator(task.seed, Purpose.NETWORK_WEIGHTS, block, index, task.device),
             task.dtype,
+            task.grid.size,
         )
         for index, process in enumerate(task.network.weights)
     ]
@@ -52,8 +53,20 @@ def _limit_field(task: Task, block: int, readers: list[Reader], paths: int) -> C
     return task.limit.bind(_functions_of_limit(task, task.limit.functions, block, readers, paths))
 
 
+def _young(task: Task, limit: NeuralYoung, block: int, h0: Tensor, readers: list[Reader]) -> ModifiedEuler:
+    if task.shares_path:
+        (reader,) = readers
+        assert isinstance(reader, FractionalReader)
+        return ModifiedEuler(limit, h0, reader, False, task.measures_reference)
+    stream = generator(task.seed, Purpose.LIMIT_NOISE, block, 0, task.device)
+    reader = FractionalReader(limit.weights[0], (), limit.width, len(h0), stream, task.dtype, task.grid.size)
+    return ModifiedEuler(limit, h0, reader, True, False)
+
+
 def make_reference(task: Task, block: int, h0: Tensor, readers: list[Reader]) -> Reference:
     """Return the limit's solver for one block, reading the network's own path where they share one."""
+    if isinstance(task.limit, NeuralYoung):
+        return _young(task, task.limit, block, h0, readers)
     if isinstance(task.limit, SDELimit):
         own = None if task.shares_increments else generator(task.seed, Purpose.LIMIT_NOISE, block, 0, task.device)
         twice = task.measures_reference

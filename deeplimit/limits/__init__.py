@@ -9,6 +9,7 @@ from deeplimit.limits.cohen import ItoCorrectedSDE, LinearODE
 from deeplimit.limits.equations import Identity, Independent, Limit, NeuralODE, NeuralSDE, ODELimit, SDELimit
 from deeplimit.limits.regime import Regime
 from deeplimit.limits.theorems import classify, limit_of
+from deeplimit.limits.young import NeuralYoung
 
 __all__ = [
     "Identity",
@@ -18,6 +19,7 @@ __all__ = [
     "LinearODE",
     "NeuralODE",
     "NeuralSDE",
+    "NeuralYoung",
     "ODELimit",
     "Regime",
     "SDELimit",

@@ -10,7 +10,7 @@ class Regime:
     """What becomes of a network as its depth grows.
 
     Attributes:
-        name: "sde", "ode", "linear-ode", "identity", "explosion", or "no theorem".
+        name: "sde", "ode", "linear-ode", "young", "identity", "explosion", or "no theorem".
         theorem: The statement that says so, or None.
         rate: The order r in e_L ~ L**-r on the layer grid, or None where there is no pathwise limit.
         convergence: "pathwise" (on the same noise), "in law", or None.

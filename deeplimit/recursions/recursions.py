@@ -10,7 +10,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from deeplimit.activations import Activation
+from deeplimit.activations import Activation, derivative
 
 
 def matvec(matrix: Tensor, vector: Tensor) -> Tensor:
@@ -69,6 +69,26 @@ class Res1(Recursion):
     def residual(self, h: Tensor, layers: tuple[Layer, ...], exponent: float) -> Tensor:
         (v,) = layers
         return v.apply(self.activation(h), exponent)
+
+
+@dataclass(frozen=True)
+class ModifiedRes1(Recursion):
+    """h + L^-β V σ(h) + ½ L^-2β σ'(h) σ(h)/d: res-1 with the mean of the second-order term that it leaves out.
+
+    Over a layer the solution of dH = dV σ(H) moves by V σ(h) + ½ Σ_j V_ij σ'(h_j) Σ_k V_jk σ(h_k) + …; for independent entries of
+    variance 1/d only j = k = i has a mean, σ'(h_i) σ(h_i)/d. With increments of fractional Brownian motion and β = H this
+    is the modified Euler scheme of Hu, Liu and Nualart (2016).
+    """
+
+    name: ClassVar[str] = "modified res1"
+    formula: ClassVar[str] = "h + L^-β V σ(h) + ½ L^-2β σ'(h) σ(h)/d"
+    matrices: ClassVar[int] = 1
+
+    def residual(self, h: Tensor, layers: tuple[Layer, ...], exponent: float) -> Tensor:
+        (v,) = layers
+        value = self.activation(h)
+        mean_square = (math.pow(v.depth, -exponent) * v.entry_scale) ** 2
+        return v.apply(value, exponent) + 0.5 * mean_square * derivative(self.activation, h) * value
 
 
 @dataclass(frozen=True)
