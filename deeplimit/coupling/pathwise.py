@@ -111,7 +111,8 @@ def run_block(task: Task, block: int, tick: Tick | None = None) -> Moments:
 
     Columns: for every depth the error in the task's norm, then for every depth the largest error at the times that all
     depths share (theory.md 4.1: the maximum over more and more points creeps, the one over fixed points does not). Where
-    the reference is solved twice, the same against the coarser solution, then the distance between the two.
+    the reference is solved twice, the same against the coarser solution, then the distance between the two, at the common
+    times and at all.
     `tick` is called with the fraction of a block just done.
     """
     h0 = task.initial_states(block)
@@ -120,7 +121,7 @@ def run_block(task: Task, block: int, tick: Tick | None = None) -> Moments:
     states = [h0] * len(task.grid.depths)
     deepest_first = range(len(states) - 1, -1, -1)
     zero = torch.zeros(len(h0), dtype=torch.float64, device=task.device)
-    errors, coarse_errors, apart = _Errors(task, zero), _Errors(task, zero), zero
+    errors, coarse_errors, apart, common_apart = _Errors(task, zero), _Errors(task, zero), zero, zero
     limit = h0
     for chunk in task.grid.chunks():
         for reader in readers:
@@ -133,7 +134,10 @@ def run_block(task: Task, block: int, tick: Tick | None = None) -> Moments:
             limit = reference.step(index)
             coarse = reference.coarse if chunk.coarse[index] else None
             if coarse is not None:
-                apart = torch.maximum(apart, _distance(limit, coarse))
+                gap = _distance(limit, coarse)
+                apart = torch.maximum(apart, gap)
+                if is_common:
+                    common_apart = gap if task.norm == "final" else torch.maximum(common_apart, gap)
             for j in deepest_first:
                 if task.norm == "sup-continuous":
                     errors.between(j, _distance(limit, states[j]))
@@ -146,7 +150,7 @@ def run_block(task: Task, block: int, tick: Tick | None = None) -> Moments:
                     coarse_errors.at_layer(j, _distance(coarse, states[j]), is_common)
         if tick is not None:
             tick(len(ends) / task.grid.size)
-    columns = errors.columns() + ([] if reference.coarse is None else [*coarse_errors.columns(), apart])
+    columns = errors.columns() + ([] if reference.coarse is None else [*coarse_errors.columns(), common_apart, apart])
     values = torch.stack(columns, dim=1)
     lost = int((~torch.isfinite(limit).all(dim=1)).sum())
     return Moments.of(values.cpu().numpy(), task.p, lost)

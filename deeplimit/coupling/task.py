@@ -21,6 +21,7 @@ from deeplimit.limits import (
     SDELimit,
     read_limit,
 )
+from deeplimit.limits.young import extrapolation_surplus
 from deeplimit.networks import ResidualNetwork
 from deeplimit.processes import FractionalBrownian, Trend, TrendAndNoise
 from deeplimit.randomness import Purpose, generator
@@ -81,6 +82,11 @@ class Task:
     def measures_reference(self) -> bool:
         """Whether the reference is solved twice: no theory says how its error enters where it is not the network's own scheme."""
         return (self.shares_increments and not self.network.recursion.is_euler) or self.shares_path
+
+    @property
+    def reference_surplus(self) -> float:
+        """What a measured reference's own squared error adds to the extrapolation of squares: 0 for Euler-Maruyama."""
+        return extrapolation_surplus(self.limit.hurst) if isinstance(self.limit, NeuralYoung) else 0.0
 
     @property
     def shares_functions(self) -> bool:

@@ -9,7 +9,7 @@ import torch
 from deeplimit.activations import derivative
 from deeplimit.limits.equations import Identity, Limit
 from deeplimit.limits.regime import Regime
-from deeplimit.limits.young import NeuralYoung
+from deeplimit.limits.young import NeuralYoung, modified_order
 from deeplimit.processes import FractionalBrownian
 from deeplimit.recursions import Inner, ModifiedRes1, Recursion, Res1, Res3
 from deeplimit.validation import NoTheoremError
@@ -17,6 +17,10 @@ from deeplimit.validation import NoTheoremError
 HU_LIU_NUALART = "Hu, Liu and Nualart (2016)"
 FIGURE = "Section 4.1 of Marion et al. (2025)"
 CLOSEST = "res1(..., weights=FractionalBrownian(H), exponent=H) with H > 1/2 and a smooth σ, whose limit is a Young equation."
+
+
+SLOWEST = 0.1
+"""Near H = 3/4 the variance of the second-order terms sums k^(4H - 4): a slow power, a logarithm at 3/4, taken for this power."""
 
 
 def classify_fractional(recursion: Recursion, weights: tuple[FractionalBrownian, ...], exponent: float) -> Regime:
@@ -49,11 +53,6 @@ def limit_of_fractional(recursion: Recursion, weights: tuple[FractionalBrownian,
     )
 
 
-def modified_order(hurst: float) -> float:
-    """Return the order of the modified Euler scheme, which is that of what the second-order terms do besides their mean."""
-    return min(2 * hurst - 0.5, 1.0)
-
-
 def _critical(recursion: Recursion, hurst: float) -> Regime:
     if hurst < 0.5:
         return _nothing(
@@ -81,7 +80,7 @@ def _critical(recursion: Recursion, hurst: float) -> Regime:
             "pathwise",
             "increments of fractional Brownian motion with H > 1/2 and the exponent H, with the mean of the second-order term "
             f"added: the modified Euler scheme of a Young equation. {assumed}",
-            corrections=(abs(2 * hurst - 1.5), 1.0) if hurst != 0.75 else (1.0,),
+            corrections=(max(round(abs(4 * hurst - 3.0), 9), SLOWEST), 1.0),
         )
     # What the second-order terms do besides their mean is smaller by a power of its own, and larger at small depth.
     second = round(better - naive, 9)
@@ -94,6 +93,7 @@ def _critical(recursion: Recursion, hurst: float) -> Regime:
         f"equation. The order 2H - 1 is that of the second-order terms' mean, and is reached slowly. {assumed}",
         corrections=tuple(sorted({round(naive, 9), second, 1.0})),
         seconds=(second,),
+        hides=True,
     )
 
 

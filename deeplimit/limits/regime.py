@@ -20,6 +20,8 @@ class Regime:
             are terms again.
         seconds: Those that belong to contributions of their own, which may be larger than the first at small depth.
         interfere: Whether those may correlate with the first; if not, only their squares add.
+        hides: Whether a second contribution may be many times the first at every depth that can be run, so that errors which
+            fall nearly as fast as it does say nothing of the order.
     """
 
     name: str
@@ -31,6 +33,7 @@ class Regime:
     corrections: tuple[float, ...] = (1.0,)
     seconds: tuple[float, ...] = ()
     interfere: bool = False
+    hides: bool = False
 
     def __str__(self) -> str:
         lines = [f"{self.name}: {self.explanation}"]
