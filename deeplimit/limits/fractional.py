@@ -66,7 +66,7 @@ def _critical(recursion: Recursion, hurst: float) -> Regime:
         )
     if (why := _kink(recursion)) is not None:
         return _nothing(why)
-    naive, better = 2 * hurst - 1.0, modified_order(hurst)
+    naive, better = round(2 * hurst - 1.0, 9), round(modified_order(hurst), 9)
     assumed = (
         "Not checked: that σ is three times continuously differentiable, bounded with its derivatives, as they ask."
         if hurst != 0.75
@@ -91,7 +91,7 @@ def _critical(recursion: Recursion, hurst: float) -> Regime:
         "pathwise",
         "increments of fractional Brownian motion with H > 1/2 and the exponent H: the network is the Euler scheme of a Young "
         f"equation. The order 2H - 1 is that of the second-order terms' mean, and is reached slowly. {assumed}",
-        corrections=tuple(sorted({round(naive, 9), second, 1.0})),
+        corrections=tuple(sorted({naive, second, 1.0})),
         seconds=(second,),
         hides=True,
     )
