@@ -22,9 +22,11 @@ if TYPE_CHECKING:
     from deeplimit.limits import LinearODE as LinearODE
     from deeplimit.limits import NeuralODE as NeuralODE
     from deeplimit.limits import NeuralSDE as NeuralSDE
+    from deeplimit.limits import NeuralYoung as NeuralYoung
     from deeplimit.limits import Regime as Regime
     from deeplimit.networks import ResidualNetwork as ResidualNetwork
     from deeplimit.networks import inner as inner
+    from deeplimit.networks import modified_res1 as modified_res1
     from deeplimit.networks import res1 as res1
     from deeplimit.networks import res2 as res2
     from deeplimit.networks import res3 as res3
@@ -61,9 +63,10 @@ _HOMES = {
         "LinearODE",
         "NeuralODE",
         "NeuralSDE",
+        "NeuralYoung",
         "Regime",
     ),
-    "networks": ("ResidualNetwork", "inner", "res1", "res2", "res3"),
+    "networks": ("ResidualNetwork", "inner", "modified_res1", "res1", "res2", "res3"),
     "processes": (
         "IID",
         "AuxiliaryDiffusion",

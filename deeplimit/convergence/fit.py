@@ -65,7 +65,7 @@ class ErrorEstimates:
         corrections: Powers of 1/L by which further terms are smaller than the first, as in `Regime`.
         kurtosis: Largest kurtosis of the per-path errors to the power p.
         resolution: What an ODE reference's own error leaves uncertain of each error.
-        seconds, interfere: Powers of second contributions, and whether they may correlate with the first, as in `Regime`.
+        seconds, interfere, hides: Powers of second contributions; whether they may correlate with the first, or hide it.
     """
 
     depths: np.ndarray
@@ -78,6 +78,7 @@ class ErrorEstimates:
     seconds: tuple[float, ...] = ()
     interfere: bool = False
     resolution: float = 0.0
+    hides: bool = False
 
     @cached_property
     def powers(self) -> tuple[float, ...]:

@@ -10,6 +10,7 @@ from deeplimit.limits.equations import Identity, Independent, Limit, NeuralODE, 
 from deeplimit.limits.isotropic import IsotropicSDE, LawLimit
 from deeplimit.limits.regime import Regime
 from deeplimit.limits.theorems import classify, in_law_only, limit_of
+from deeplimit.limits.young import NeuralYoung
 
 __all__ = [
     "Identity",
@@ -21,6 +22,7 @@ __all__ = [
     "LinearODE",
     "NeuralODE",
     "NeuralSDE",
+    "NeuralYoung",
     "ODELimit",
     "Regime",
     "SDELimit",

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from deeplimit import activations
 from deeplimit.limits.equations import Identity, Limit, NeuralODE, NeuralSDE
+from deeplimit.limits.fractional import classify_fractional, limit_of_fractional
 from deeplimit.limits.isotropic import IsotropicSDE
 from deeplimit.limits.plane import classify_plane, limit_of_plane
 from deeplimit.limits.regime import Regime
-from deeplimit.processes import FunctionProcess, IncrementProcess, Process, SmoothGaussian, TrendAndNoise
+from deeplimit.processes import FractionalBrownian, FunctionProcess, IncrementProcess, Process, SmoothGaussian, TrendAndNoise
 from deeplimit.recursions import Inner, Recursion, Res1, Res2
 from deeplimit.validation import NoTheoremError
 
@@ -26,6 +27,8 @@ def classify(recursion: Recursion, weights: tuple[Process, ...], exponent: float
         if isinstance(recursion, Inner):
             return _inner_independent(exponent)
         return _independent(recursion, gaussian, _is_isotropic(recursion, weights), exponent)
+    if fractional := _fractional(weights):
+        return classify_fractional(recursion, fractional, exponent)
     if all(isinstance(process, FunctionProcess) for process in weights):
         return _smooth(recursion, weights, exponent)
     return Regime(
@@ -33,7 +36,8 @@ def classify(recursion: Recursion, weights: tuple[Process, ...], exponent: float
         None,
         None,
         None,
-        "some weight matrices have independent layers and others are functions of time; neither proposition covers the mix.",
+        "the weight matrices have laws of different kinds (independent layers, functions of time, fractional Brownian motion); "
+        "no proposition covers the mix.",
         "SmoothGaussian or Trend weights for all matrices, with exponent=1 (Proposition 12).",
     )
 
@@ -42,6 +46,8 @@ def limit_of(recursion: Recursion, weights: tuple[Process, ...], exponent: float
     """Return the limit equation; raise NoTheoremError where there is none to pair with on the same noise."""
     if isinstance(weights[0], TrendAndNoise):
         return limit_of_plane(recursion, weights[0], exponent, width)
+    if fractional := _fractional(weights):
+        return limit_of_fractional(recursion, fractional, exponent, width)
     regime = classify(recursion, weights, exponent)
     if regime.name == "identity":
         return Identity()
@@ -63,6 +69,12 @@ def no_limit(recursion: Recursion, weights: tuple[Process, ...], exponent: float
         f"cannot pair {recursion.name} ({', '.join(process.describe() for process in weights)}, exponent {exponent:g}) "
         f"with a limit because {regime.explanation} Closest: {regime.closest}"
     )
+
+
+def _fractional(weights: tuple[Process, ...]) -> tuple[FractionalBrownian, ...]:
+    """Return the laws if all of them are fractional Brownian, else nothing."""
+    fractional = tuple(process for process in weights if isinstance(process, FractionalBrownian))
+    return fractional if len(fractional) == len(weights) else ()
 
 
 def in_law_only(recursion: Recursion, weights: tuple[Process, ...], exponent: float) -> NoTheoremError:

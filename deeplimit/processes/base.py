@@ -41,6 +41,10 @@ class Process(ABC):
         """Return the number of Brownian motions that drive a layer; 0 where none does."""
         return 0
 
+    def reduced(self) -> Process:
+        """Return the same law in its simplest form, which a network keeps."""
+        return self
+
     def check(self, width: int) -> None:
         """Raise where this process cannot be drawn at this width; called once, when the network is made."""
 

@@ -14,6 +14,7 @@ from deeplimit.networks import ResidualNetwork
 from deeplimit.processes import IncrementProcess
 from deeplimit.propagation.passes import Layers, backward, forward
 from deeplimit.propagation.products import GaussianInLaw, Product, drawn_product
+from deeplimit.propagation.theory import plain_branch
 from deeplimit.randomness import Purpose, generator
 
 NUMBERS_PER_BLOCK = {"cpu": 2**27, "cuda": 2**29}
@@ -49,7 +50,7 @@ def draw_network(
         drawn = law.draw_layers(depth, network.width, paths, streams(index), dtype)
         products.append(drawn_product(drawn))
         biases = drawn.biases if biases is None else biases
-    outer, inner = network.recursion.sides(products)
+    outer, inner = plain_branch(network).sides(products)
     return Layers(depth, outer, inner, biases, scales, network.recursion.activation)
 
 

@@ -13,6 +13,21 @@ from dataclasses import dataclass
 from deeplimit.activations import Slopes, is_odd, slopes
 from deeplimit.networks import ResidualNetwork
 from deeplimit.processes import IID, Brownian, FractionalBrownian, FunctionProcess, IncrementProcess, Process, TrendAndNoise
+from deeplimit.recursions import PlainBranch
+
+
+def plain_branch(network: ResidualNetwork) -> PlainBranch:
+    """Return the network's recursion, if it is of the one form that signal and gradient are propagated through.
+
+    Raises ValueError for one that adds more than h + α V σ(W h + b).
+    """
+    if isinstance(network.recursion, PlainBranch):
+        return network.recursion
+    raise ValueError(
+        f"network must be res1, res2, res3 or inner, got {network.recursion.name}, which adds {network.recursion.formula}; res1 "
+        "has the same signal up to what vanishes with the depth."
+    )
+
 
 SYMMETRIC = ("gaussian", "uniform", "rademacher")
 
@@ -53,7 +68,7 @@ def block(network: ResidualNetwork) -> Block | str:
         return "layers are not independent"
     if not all(_is_symmetric(law) for law in network.weights):
         return "the law of the weights is the user's own, and its sub-Gaussian constant is not known"
-    outer, inner = network.recursion.sides(network.weights)
+    outer, inner = plain_branch(network).sides(network.weights)
     if outer is None:
         return "no weight matrix follows the activation (Remark 2)"
     sides = slopes(network.recursion.activation)
@@ -106,7 +121,7 @@ def predicted_growth(network: ResidualNetwork) -> float | None:
     """
     beta, weights = network.exponent, network.weights
     if all(isinstance(law, IncrementProcess) for law in weights):
-        return 1.0 - 2.0 * beta if network.recursion.sides(weights)[0] is not None else None
+        return 1.0 - 2.0 * beta if plain_branch(network).sides(weights)[0] is not None else None
     if all(isinstance(law, FunctionProcess) for law in weights):
         return 2.0 * (1.0 - beta) if beta >= 1.0 else None
     if all(isinstance(law, FractionalBrownian) for law in weights):
@@ -123,7 +138,7 @@ def critical_exponent(network: ResidualNetwork) -> float:
     (`Ito`, `Trend` in `inner`) are not of that size.
     """
     by_weights = min(law.critical_exponent for law in network.weights)
-    outer, _ = network.recursion.sides(network.weights)
+    outer, _ = plain_branch(network).sides(network.weights)
     shrinks = any(isinstance(law, TrendAndNoise) for law in network.weights)
     if outer is None and not shrinks and not is_odd(network.recursion.activation):
         return 1.0
