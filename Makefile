@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 
-.PHONY: demo test validate lint format types docs docs-serve benchmark clean
+.PHONY: demo test validate reproduce lint format types docs docs-serve benchmark clean
 
 $(VENV)/installed-%: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "deeplimit needs Python 3.11 or newer; set PYTHON=python3.12, say" >&2; exit 1; }
@@ -30,6 +30,9 @@ format: $(VENV)/installed-data-dev
 
 types: $(VENV)/installed-data-dev
 	$(BIN)/mypy
+
+reproduce: $(VENV)/installed-data-dev
+	$(BIN)/deeplimit reproduce --all --quick --quiet
 
 docs: $(VENV)/installed-docs
 	$(BIN)/mkdocs build --strict

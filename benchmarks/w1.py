@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
-import statistics
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
 
 import deeplimit as dl
+from benchmarks.timing import Row, Workload, timed
 
 
 @dataclass(frozen=True)
@@ -24,23 +20,9 @@ class Setting:
     depths: tuple[int, ...]
     reference: int
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the sizes as plain numbers."""
-        return dataclasses.asdict(self)
-
 
 FULL = Setting(40, 256, (16, 32, 64, 128, 256, 512, 1024), 4096)
 QUICK = Setting(40, 256, (16, 32, 64, 128), 512)
-
-
-def timed(work: Callable[[], Any], repeats: int) -> tuple[float, Any]:
-    """Return the median time of `repeats` runs, and the last result."""
-    times, result = [], None
-    for _ in range(repeats):
-        start = time.perf_counter()
-        result = work()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times), result
 
 
 def by_torchsde(setting: Setting, coarse_first: bool) -> np.ndarray:
@@ -91,29 +73,24 @@ def normals(setting: Setting, reference: int) -> None:
         buffer.normal_(generator=generator)
 
 
-def run(setting: Setting, repeats: int) -> list[dict[str, Any]]:
+def w1(*, quick: bool, repeats: int) -> Workload:
     """Time every alternative in turn and check that they measured the same thing."""
-    rows: list[dict[str, Any]] = []
-
-    def add(who: str, seconds: float | None, note: str = "", errors: np.ndarray | None = None) -> None:
-        rows.append({"who": who, "seconds": seconds, "note": note, "errors": None if errors is None else errors.tolist()})
-
+    setting = QUICK if quick else FULL
     doubled = 2 * setting.depths[-1]
     by_deeplimit(QUICK, 256)  # imports and caches are no part of the work
     seconds, mine = timed(lambda: by_deeplimit(setting, setting.reference), repeats)
-    add(f"deeplimit, same reference ({setting.reference}), all d² normals", seconds, errors=mine)
+    rows = [Row(f"deeplimit, same reference ({setting.reference}), all d² normals", seconds, errors=mine.tolist())]
     seconds, near = timed(lambda: by_deeplimit(setting, doubled), repeats)
-    add(f"deeplimit, default reference ({doubled}), all d² normals", seconds, "the bias correction makes it enough", near)
+    note = "the bias correction makes it enough"
+    rows.append(Row(f"deeplimit, default reference ({doubled}), all d² normals", seconds, note, near.tolist()))
     seconds, _ = timed(lambda: normals(setting, setting.reference), repeats)
-    add(f"floor: torch normals of the reference ({setting.reference}), one core", seconds, "a generator uses one core")
-    try:
-        import torchsde  # noqa: F401
-    except ModuleNotFoundError:
-        add("torchsde", None, "not installed: pip install torchsde")
-        return rows
+    who = f"floor: torch normals of the reference ({setting.reference}), one core"
+    rows.append(Row(who, seconds, "a generator uses one core"))
     for coarse_first in (True, False):
+        how = "coarse depths first" if coarse_first else "finest step told"
+        who = f"torchsde 'euler', g_prod, one BrownianInterval, {how}"
         seconds, theirs = timed(lambda coarse_first=coarse_first: by_torchsde(setting, coarse_first), 1)
         worst = float(np.abs(theirs / mine - 1).max())
-        how = "coarse depths first" if coarse_first else "finest step told"
-        add(f"torchsde 'euler', g_prod, one BrownianInterval, {how}", seconds, f"errors within {100 * worst:.0f} %", theirs)
-    return rows
+        rows.append(Row(who, seconds, f"errors within {100 * worst:.0f} %", theirs.tolist()))
+    words = f"strong error of res-1, tanh, d = {setting.width}, {setting.paths} paths, depths {setting.depths}"
+    return Workload("w1", words, tuple(rows))

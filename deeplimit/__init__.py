@@ -10,15 +10,23 @@ from deeplimit.version import __version__
 if TYPE_CHECKING:
     from deeplimit.convergence import CompareReport as CompareReport
     from deeplimit.convergence import compare as compare
+    from deeplimit.experiments import Reproduction as Reproduction
+    from deeplimit.experiments import reproduce as reproduce
+    from deeplimit.laws import LawReport as LawReport
+    from deeplimit.laws import compare_laws as compare_laws
     from deeplimit.limits import Identity as Identity
     from deeplimit.limits import Independent as Independent
+    from deeplimit.limits import IsotropicSDE as IsotropicSDE
     from deeplimit.limits import ItoCorrectedSDE as ItoCorrectedSDE
+    from deeplimit.limits import LawLimit as LawLimit
     from deeplimit.limits import LinearODE as LinearODE
     from deeplimit.limits import NeuralODE as NeuralODE
     from deeplimit.limits import NeuralSDE as NeuralSDE
+    from deeplimit.limits import NeuralYoung as NeuralYoung
     from deeplimit.limits import Regime as Regime
     from deeplimit.networks import ResidualNetwork as ResidualNetwork
     from deeplimit.networks import inner as inner
+    from deeplimit.networks import modified_res1 as modified_res1
     from deeplimit.networks import res1 as res1
     from deeplimit.networks import res2 as res2
     from deeplimit.networks import res3 as res3
@@ -44,8 +52,21 @@ if TYPE_CHECKING:
 # Names are loaded when first used, so that `deeplimit --help` and `import deeplimit` do not wait for torch.
 _HOMES = {
     "convergence": ("CompareReport", "compare"),
-    "limits": ("Identity", "Independent", "ItoCorrectedSDE", "LinearODE", "NeuralODE", "NeuralSDE", "Regime"),
-    "networks": ("ResidualNetwork", "inner", "res1", "res2", "res3"),
+    "experiments": ("Reproduction", "reproduce"),
+    "laws": ("LawReport", "compare_laws"),
+    "limits": (
+        "Identity",
+        "Independent",
+        "IsotropicSDE",
+        "ItoCorrectedSDE",
+        "LawLimit",
+        "LinearODE",
+        "NeuralODE",
+        "NeuralSDE",
+        "NeuralYoung",
+        "Regime",
+    ),
+    "networks": ("ResidualNetwork", "inner", "modified_res1", "res1", "res2", "res3"),
     "processes": (
         "IID",
         "AuxiliaryDiffusion",

@@ -170,15 +170,31 @@ def slopes(activation: Activation) -> Slopes | None:
     return Slopes(float(positive[0]), float(negative[0]))
 
 
+def is_odd(activation: Activation) -> bool:
+    """Return whether σ(-x) = -σ(x), at a few x between 1e-3 and 1e3: then σ of symmetric weights has mean 0."""
+    sizes = torch.tensor([0.0, 1e-3, 0.3, 1.0, 2.7, 30.0, 1e3], dtype=torch.float64)
+    with torch.no_grad():
+        return torch.allclose(activation(-sizes), -activation(sizes), rtol=1e-9, atol=1e-12)
+
+
 def derivative(activation: Activation, x: Tensor) -> Tensor:
-    """Return σ'(x), in the shape of `x` and without a graph; where σ has a kink it is automatic differentiation's choice."""
+    """Return σ'(x), entry by entry, of x's shape and without a graph, by automatic differentiation; ReLU's at 0 is 0.
+
+    Raises RuntimeError where σ cannot be differentiated automatically. That σ has a derivative at x is NOT checked.
+
+    Example:
+        >>> import torch
+        >>> from deeplimit import activations
+        >>> activations.derivative(activations.resolve("relu"), torch.tensor([-1.0, 2.0]))
+        tensor([0., 1.])
+    """
     with torch.enable_grad():
-        at = x.detach().requires_grad_()
+        at = x.detach().requires_grad_(True)
         value = activation(at)
         if not value.requires_grad:  # a constant
             return torch.zeros_like(x)
-        (result,) = torch.autograd.grad(value.sum(), at)
-    return result
+        slope: Tensor = torch.autograd.grad(value.sum(), at)[0]
+    return slope
 
 
 ASSUMPTION = "Assumption 4.2 of Cohen et al. (2021)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -14,8 +15,10 @@ from deeplimit import store, validation
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
     from deeplimit.convergence.report import CompareReport
+    from deeplimit.laws.report import LawReport
     from deeplimit.propagation.phase_report import PhaseDiagram
     from deeplimit.propagation.report import StabilityReport
     from deeplimit.scoreboard.report import Scoreboard
@@ -25,14 +28,19 @@ SUFFIXES = (".png", ".pdf", ".svg")
 MEASURED, FITTED, PREDICTED = "#0072b2", "#d55e00", "#444444"
 
 
-def new_axes(size: tuple[float, float] = (7.2, 5.0)) -> Axes:
-    """Return axes of a new figure that no window manager knows of."""
+def new_figure(size: tuple[float, float]) -> Figure:
+    """Return a new figure that no window manager knows of."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=size, layout="constrained")
     FigureCanvasAgg(figure)
-    return figure.add_subplot()
+    return figure
+
+
+def new_axes(size: tuple[float, float] = (7.2, 5.0)) -> Axes:
+    """Return axes of a new figure."""
+    return new_figure(size).add_subplot()
 
 
 def to_file(draw: Callable[[Axes], Axes], path: Path, size: tuple[float, float] = (7.2, 5.0)) -> Axes:
@@ -133,6 +141,38 @@ def _error_words(report: CompareReport) -> str:
     return f"{mean} {over[report.norm]}"
 
 
+def draw_laws(report: LawReport, ax: Axes | None = None) -> Axes:
+    """Draw distribution functions of the log norm, pale for shallow networks, and how far each is from the limit's."""
+    from matplotlib import colormaps
+
+    axes = ax if ax is not None else new_axes()
+    inset = axes.inset_axes((0.655, 0.12, 0.33, 0.62))
+    count = len(report.depths)
+    styles = ((0, (5, 1, 1, 1, 1, 1)), (0, (1.2, 1.2)), (0, (3, 1.2, 1, 1.2)), (0, (6, 1.5)))
+    for j, depth in enumerate(report.depths.tolist()):
+        colour = colormaps["viridis_r"](0.15 + 0.75 * j / max(1, count - 1))  # pale to dark, so that grey keeps the order
+        style = styles[j % len(styles)]
+        axes.plot(report.grid, report.distributions[j], ls=style, color=colour, lw=1.8, label=f"network, {depth} layers")
+        inset.plot(report.grid, report.distributions[j] - report.limit_distribution, ls=style, color=colour, lw=1.3)
+    axes.plot(report.grid, report.limit_distribution, color="black", lw=1.4, label="limit", zorder=3)
+    # Two distribution functions of n draws each differ by less than this at 95 %, everywhere at once.
+    noise = 1.358 * (2 / report.draws) ** 0.5
+    inset.axhspan(-noise, noise, color="#bbbbbb", alpha=0.5, lw=0)
+    inset.axhline(0.0, color="black", lw=0.8)
+    inset.set_title("minus the limit's (band: noise, 95 %)", fontsize=9)
+    inset.tick_params(labelsize=7)
+    axes.set_xlabel("$\\ln(|h_L| / |h_0|)$")
+    axes.set_ylabel("distribution function")
+    axes.set_ylim(-0.02, 1.02)
+    left, right = float(report.grid[0]), float(report.grid[-1])
+    axes.set_xlim(left, left + 1.65 * (right - left))  # room for the inset, below where the functions are 1
+    lines = [report.verdict.capitalize(), *wrap(report.network, WRAP), *wrap(f"limit: {report.limit}", WRAP)]
+    axes.set_title("\n".join(lines), fontsize=10)
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize=9, loc="upper left")
+    return axes
+
+
 def draw_scoreboard(board: Scoreboard, axes: Axes) -> Axes:
     """Draw each row's interval and its predicted order, with its outcome and its control beside it."""
     count = len(board.rows)
@@ -164,8 +204,6 @@ def draw_scoreboard(board: Scoreboard, axes: Axes) -> Axes:
 
 def draw_stability(report: StabilityReport, axes: Axes) -> Axes:
     """Draw medians and quartiles of the changes of signal and gradient against depth, on a scale of powers of ten."""
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
-
     depths = report.depths.astype(float)
     shapes = {"hidden_change": ("o-", MEASURED, "full", "signal"), "gradient_change": ("s--", FITTED, "none", "gradient")}
     names = {"signal": "$|h_L - h_0|\\,/\\,|h_0|$", "gradient": "$|p_0 - p_L|\\,/\\,|p_L|$"}
@@ -180,11 +218,7 @@ def draw_stability(report: StabilityReport, axes: Axes) -> Axes:
         axes.errorbar(
             depths[good] * shift, middle, bars, fmt=style, color=colour, fillstyle=fill, capsize=3, ms=5, lw=1.2, label=told
         )
-    low_end, high_end = axes.get_ylim()
-    if high_end - low_end < 1.0:  # a flat line should look flat
-        axes.set_ylim(low_end - 0.5, high_end + 0.5)
-    axes.yaxis.set_major_locator(MaxNLocator(nbins=8, integer=bool(high_end - low_end > 3.0)))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda tens, _: _power_label(tens)))
+    power_axis(axes)
     axes.set_xticks(report.depths, [str(depth) for depth in report.depths.tolist()])
     axes.minorticks_off()
     axes.set_xlabel("depth L (number of residual layers)")
@@ -196,8 +230,27 @@ def draw_stability(report: StabilityReport, axes: Axes) -> Axes:
     return axes
 
 
+def power_axis(axes: Axes) -> None:
+    """Label a vertical axis of log10 values with the numbers they stand for: some a decade, or whole powers of ten."""
+    from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
+
+    low, high = axes.get_ylim()
+    if high - low < 1.0:  # a flat line should look flat
+        low, high = (low + high) / 2 - 0.5, (low + high) / 2 + 0.5
+        axes.set_ylim(low, high)
+    digits = (1, 2, 3, 5, 7) if high - low < 1.2 else (1, 2, 5)
+    if high - low < 3.0:
+        decades = range(math.floor(low), math.ceil(high) + 1)
+        ticks = [decade + math.log10(digit) for decade in decades for digit in digits]
+        axes.yaxis.set_major_locator(FixedLocator([tick for tick in ticks if low <= tick <= high]))
+    else:
+        axes.yaxis.set_major_locator(MaxNLocator(nbins=7, integer=True))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda tens, _: _power_label(tens)))
+    axes.yaxis.set_minor_locator(NullLocator())
+
+
 def _power_label(tens: float) -> str:
-    return f"{10**tens:.4g}" if -3 < tens < 4 else f"$10^{{{tens:g}}}$"
+    return f"{10**tens:.4g}" if -3.1 < tens < 4.1 else f"$10^{{{tens:g}}}$"
 
 
 def draw_phase_diagram(diagram: PhaseDiagram, axes: Axes, of: str) -> Axes:

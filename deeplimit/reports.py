@@ -9,6 +9,10 @@ from typing import Any
 from deeplimit import store
 from deeplimit.convergence import CompareReport
 from deeplimit.convergence.report import KIND as COMPARE
+from deeplimit.experiments.reproduction import KIND as REPRODUCTION
+from deeplimit.experiments.reproduction import Reproduction
+from deeplimit.laws import LawReport
+from deeplimit.laws.report import KIND as LAWS
 from deeplimit.propagation.phase_report import KIND as PHASE
 from deeplimit.propagation.phase_report import PhaseDiagram
 from deeplimit.propagation.report import KIND as STABILITY
@@ -21,12 +25,14 @@ _READERS: dict[str, Callable[[dict[str, Any]], Any]] = {
     VALIDATE: Scoreboard.from_dict,
     STABILITY: StabilityReport.from_dict,
     PHASE: PhaseDiagram.from_dict,
+    REPRODUCTION: Reproduction.from_dict,
+    LAWS: LawReport.from_dict,
 }
 
 
 def load_report(path: str | os.PathLike[str]) -> Any:
-    """Read a report that `report.save(path)` wrote: a `CompareReport`, `Scoreboard`, `StabilityReport` or
-    `PhaseDiagram`, whatever it was.
+    """Read a report that `report.save(path)` wrote: a `CompareReport`, `LawReport`, `Scoreboard`,
+    `StabilityReport`, `PhaseDiagram` or `Reproduction`, whatever it was.
 
     Raises TypeError for what is no path, FileNotFoundError where there is no such file, ValueError where it is not a report,
     is damaged, or was written by a later version.

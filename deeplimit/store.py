@@ -50,8 +50,8 @@ def plain(value: Any) -> Any:
         return {key: plain(item) for key, item in value.items()}
     if isinstance(value, (float, np.floating)):
         return float(value) if math.isfinite(value) else str(float(value))
-    if isinstance(value, np.integer):
-        return int(value)
+    if isinstance(value, (np.integer, np.bool_)):
+        return value.item()
     return value
 
 

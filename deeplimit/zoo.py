@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from deeplimit.limits import Independent, ItoCorrectedSDE, NeuralODE, NeuralSDE
+from deeplimit.limits import Independent, ItoCorrectedSDE, NeuralODE, NeuralSDE, NeuralYoung
 from deeplimit.networks import ResidualNetwork, inner, res1, res2, res3
 from deeplimit.processes import Brownian, Ito, SmoothGaussian, Trend
 from deeplimit.processes.covariance import Rate
@@ -38,6 +38,17 @@ class AlteredSDE:
         width = self.sde.width
         noise = v.reshape(-1, width, width).transpose(1, 2).reshape(len(v), -1) if self.transpose else v
         return self.diffusion_scale * self.sde.g_prod(t, y, noise)
+
+
+@dataclass(frozen=True)
+class AlteredYoung(NeuralYoung):
+    """A Young equation with its noise scaled: by √d, the 1/√d is dropped."""
+
+    diffusion_scale: float = 1.0
+
+    @property
+    def scale(self) -> float:
+        return self.diffusion_scale * super().scale
 
 
 @dataclass(frozen=True)

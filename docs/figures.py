@@ -82,6 +82,7 @@ def main():
     }
     beside_controls(bent, controls, IMAGES / "theorem-4-4.png", paths=2000, x=sphere())
     plane(IMAGES / "plane.png")
+    dl.compare_laws(dl.res1(2, weights=dl.IID("rademacher")), depths=[2, 4, 8, 16, 32]).plot(IMAGES / "in-law.png")
     dl.validate(quick=True).plot(IMAGES / "scoreboard.png")
 
 

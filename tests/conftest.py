@@ -26,3 +26,12 @@ def global_state_is_left_alone():
     yield
     assert torch.equal(torch.get_rng_state(), before), "the global random state was touched"
     assert torch.get_num_threads() == threads, "the thread count was left changed"
+
+
+@pytest.fixture
+def one_thread():
+    """As in `compare`: threads inside small operations cost more than they bring."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)

@@ -28,10 +28,11 @@ ORDER = [
     "plotting",
     "convergence",
     "propagation",
+    "laws",
     "zoo",
     "scoreboard",
-    "reports",
     "experiments",
+    "reports",
     "cli",
 ]
 

@@ -121,9 +121,9 @@ CALLS = [
     ),
     bad(
         "a factory that keeps its own weights",
-        lambda: chart(network=lambda width, **_: dl.res3(width)),
+        lambda: chart(network=lambda width, **_: dl.res3(width, weights=dl.IID("uniform"))),
         ValueError,
-        r"must use the weights it is given, FractionalBrownian.*returned one with i\.i\.d\. Gaussian weights; pass weights= on",
+        r"must use the weights it is given, FractionalBrownian.*returned one with i\.i\.d\. uniform weights; pass weights= on",
     ),
     bad(
         "too large for memory",

@@ -39,6 +39,7 @@ def test_every_statement_and_every_kind_of_noise_is_there_and_every_control_is_a
     rows = scoreboard.rows()
     assert len({row.name for row in rows}) == len(rows)
     wanted = {"[M] Prop. 11", "[M] Prop. 12", "[C] Thm 4.3", "[C] (2)", "[C] Thm 4.4, SDE", "[C] Thm 4.4, ODE"}
+    wanted |= {"Hu, Liu & Nualart"}
     assert {row.statement for row in rows} == wanted
     text = " ".join(row.setting for row in rows)
     for word in ("softplus", "silu", "gelu", "tanh", "sin", "full tensor", "rows", "covary", "of time", "volatility", "drift"):

@@ -15,7 +15,7 @@ from deeplimit.convergence.fit import ErrorEstimates, Floor, above_floor, enough
 from deeplimit.convergence.report import CompareReport
 from deeplimit.convergence.verdict import Verdict
 from deeplimit.coupling import Coupled, Moments, Task
-from deeplimit.limits import SDELimit
+from deeplimit.limits import NeuralYoung, SDELimit
 from deeplimit.version import versions
 
 
@@ -32,21 +32,23 @@ def log_bias(task: Task, norm: str) -> np.ndarray:
     return shrink
 
 
-def _without_reference_error(log_errors: np.ndarray, covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return log errors (m,) and their covariance with the reference's error taken out, from errors against both (2m,).
+def _without_reference_error(log_errors: np.ndarray, covariance: np.ndarray, surplus: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return log errors (m,) and their covariance with the reference's error taken out.
 
-    The coarse reference has steps twice as large everywhere, and the noise's part of squared errors is linear in the step,
-    whatever the limit: e² = 2 e²_fine - e²_coarse. Both read the same path, so that the difference is known far better than
-    either.
+    Given are those against both solutions, and last the distance between these (2m + 1,). The coarse reference has steps twice
+    as large everywhere, and the noise's part of squared errors is linear in the step, whatever the limit:
+    e² = 2 e²_fine - e²_coarse. For a scheme of a better order, squares of the distance remain, times `surplus`
+    (docs/theorems/young.md). Both solutions read the same path, so that differences are known far better than any.
     """
     m = len(log_errors) // 2
-    scale = log_errors.max()
+    scale = log_errors[: 2 * m].max()
     if not np.isfinite(scale):  # every path was lost
         return log_errors[:m], covariance[:m, :m]
-    fine, coarse = np.exp(2 * (log_errors[:m] - scale)), np.exp(2 * (log_errors[m:] - scale))
+    squares = np.exp(2 * (log_errors - scale))
+    fine, coarse, apart = squares[:m], squares[m : 2 * m], surplus * squares[-1]
     # Beyond this the correction would be most of the result; the report says so.
-    square = np.clip(2 * fine - coarse, fine / 4, 4 * fine)
-    change = np.concatenate([np.diag(2 * fine / square), np.diag(-coarse / square)], axis=1)
+    square = np.clip(2 * fine - coarse + apart, fine / 4, 4 * fine)
+    change = np.concatenate([np.diag(2 * fine / square), np.diag(-coarse / square), (apart / square)[:, None]], axis=1)
     return 0.5 * np.log(square) + scale, change @ np.nan_to_num(covariance) @ change.T
 
 
@@ -56,8 +58,8 @@ def _estimates(task: Task, moments: Moments, which: int, norm: str, reference_er
     columns = np.arange(which * m, (which + 1) * m)
     log_errors, covariance = moments.log_errors(), moments.relative_covariance()
     if task.measures_reference and norm != "sup-continuous":
-        both = np.concatenate([columns, columns + 2 * m])
-        corrected = _without_reference_error(log_errors[both], covariance[np.ix_(both, both)])
+        both = np.concatenate([columns, columns + 2 * m, [4 * m if which == 1 or norm == "final" else 4 * m + 1]])
+        corrected = _without_reference_error(log_errors[both], covariance[np.ix_(both, both)], task.reference_surplus)
     else:
         corrected = log_errors[columns], covariance[np.ix_(columns, columns)]
     return ErrorEstimates(
@@ -70,6 +72,7 @@ def _estimates(task: Task, moments: Moments, which: int, norm: str, reference_er
         regime.seconds,
         regime.interfere,
         reference_error,
+        regime.hides,
     )
 
 
@@ -92,7 +95,7 @@ def assess(task: Task, coupled: Coupled, confidence: float, seconds: float) -> C
     moments = coupled.moments
     regime = task.network.regime()
     own = not task.independent and _is_own_limit(task)
-    predicted = regime.rate if own else None
+    predicted = _predicted(task) if own else None
     resolution = max(_rounding(task), coupled.reference_error)
     layer = _estimates(task, moments, 0, task.norm, coupled.reference_error)
     common = _estimates(task, moments, 1, "sup", coupled.reference_error)
@@ -189,6 +192,22 @@ def _is_own_limit(task: Task) -> bool:
         return False
 
 
+def _predicted(task: Task) -> float | None:
+    """Return the order of the network in the task's norm; over all times a Young limit is as rough as its path."""
+    rate = task.network.regime().rate
+    if rate is None or task.norm != "sup-continuous" or not isinstance(task.limit, NeuralYoung):
+        return rate
+    return min(rate, task.limit.hurst)
+
+
+def _rough(task: Task) -> bool:
+    """Whether the sup over all times is ruled by the limit's own modulus of continuity, which carries a factor √log L."""
+    rate = task.network.regime().rate
+    if isinstance(task.limit, NeuralYoung):
+        return rate is not None and rate > task.limit.hurst
+    return isinstance(task.limit, SDELimit)
+
+
 def _differ(a: np.ndarray, b: np.ndarray, factor: float) -> bool:
     """Whether some finite, positive entries differ by more than this factor."""
     both = np.isfinite(a) & np.isfinite(b) & (a > 0) & (b > 0)
@@ -225,7 +244,7 @@ def _order(task: Task, layer: ErrorEstimates, common: ErrorEstimates, confidence
     if task.norm == "sup-continuous":
         fit = fit_rate(layer)
         interval = fit.interval(confidence)
-        if isinstance(task.limit, SDELimit):
+        if _rough(task):
             low, high = fit_rate(layer, 0.5 * np.log1p(np.log(layer.depths))).interval(confidence)
             interval = (min(interval[0], low), max(interval[1], high))
     verdict = verdicts.judge(evidence)

@@ -43,7 +43,7 @@ def compare(
     or at the last layer ("final"). Depths need not divide each other: everything is advanced on the union of their grids.
 
     Args:
-        resnet: The network, depth left open: `res1`, `res2`, `res3` or `inner`.
+        resnet: The network, depth left open: `res1`, `modified_res1`, `res2`, `res3` or `inner`.
         limit: Its limit. None for `resnet.limit()`; else one of the library's limits, a torchsde object (Itô; driven by the
             network's own Brownian increments, flattened row by row), a torchdiffeq function f(t, h), or `Independent(limit)`.
         x: Inputs (n, d), or (n, n_in) with n_in ≠ d to go through an input layer A drawn once, N(0, 1/n_in); None for
@@ -52,7 +52,8 @@ def compare(
         paths: Number of paths P. norm: as above. p: The L^p norm over paths, between 1 and 100.
         seed: Everything random derives from it. confidence: Of the order's interval.
         reference: Depth of an SDE limit's own grid, at least twice the deepest network; by default twice (four times for
-            "sup-continuous", and under Theorem 4.4, whose network is no Euler scheme). Its error is corrected for.
+            "sup-continuous", and under Theorem 4.4, whose network is no Euler scheme; eight times for a Young equation, rounded
+            up to a multiple of all depths). Its error is corrected for.
         tolerance: Of an ODE limit's solver; by default 1e-9 in float64 and 1e-6 in float32.
         device: "cpu" or "cuda". dtype: Of the states; by default float64 for weights that are functions of time (errors fall
             like 1/L), float32 for independent layers. Statistics are always float64.
@@ -70,6 +71,9 @@ def compare(
 
     NOT checked: that a user's σ is Lipschitz beyond linear growth, that Trend weights are Lipschitz in time, and that a user's
     limit is measurable with respect to the network's noise.
+
+    With fractional Brownian weights a whole path is drawn at once, on equal steps that hold all depths: depths with a huge least
+    common multiple are refused by name, doubling ones go furthest.
 
     Example:
         >>> import deeplimit as dl

@@ -15,12 +15,17 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy import optimize, stats
 
 CORRECTION_POWERS = 4
 """Powers up to so many times the smallest are terms of the correction, and in any case those up to 1."""
+MOST_TERMS = 40
+"""The correction has at most so many terms, those that vanish most slowly."""
+DISTINCT = 0.025
+"""Powers closer than this are one: over depths a factor of 16 apart, L^-0.025 changes by 7 %."""
 CORRECTION_SCALE = 0.7
 """Half-Cauchy scale of τ·L_1^s, s the smallest power: the correction is expected to be of size L_1^-s at the coarsest depth."""
 MIXED_CORRECTION_SCALE = 2.0
@@ -60,7 +65,7 @@ class ErrorEstimates:
         corrections: Powers of 1/L by which further terms are smaller than the first, as in `Regime`.
         kurtosis: Largest kurtosis of the per-path errors to the power p.
         resolution: What an ODE reference's own error leaves uncertain of each error.
-        seconds, interfere: Powers of second contributions, and whether they may correlate with the first, as in `Regime`.
+        seconds, interfere, hides: Powers of second contributions; whether they may correlate with the first, or hide it.
     """
 
     depths: np.ndarray
@@ -73,18 +78,33 @@ class ErrorEstimates:
     seconds: tuple[float, ...] = ()
     interfere: bool = False
     resolution: float = 0.0
+    hides: bool = False
 
-    @property
+    @cached_property
     def powers(self) -> tuple[float, ...]:
-        """The powers of 1/L in the correction: sums of `corrections`, each rounded to 1e-6."""
-        generators = [power for power in self.corrections if power > 1e-6]
+        """The powers of 1/L in the correction: sums of `corrections`, rounded to 1e-6, of which none are closer than DISTINCT.
+
+        A power below DISTINCT is not dropped, for it bends errors of small order and many paths: its multiples are so dense that
+        those of DISTINCT itself stand for them.
+        """
+        generators = [max(power, DISTINCT) for power in self.corrections if power > 1e-6]
         most = max(CORRECTION_POWERS * min(generators), 1.0) + 1e-9
-        sums = {0.0}
-        while True:
-            more = {round(a + b, 6) for a in sums for b in generators if a + b <= most} - sums
-            if not more:
-                return tuple(sorted(sums - {0.0}))
-            sums |= more
+        sums = [0.0]
+        while len(sums) <= MOST_TERMS:
+            further = [a + b for a in sums for b in generators if sums[-1] + DISTINCT <= a + b <= most]
+            if not further:
+                break
+            sums.append(round(min(further), 6))
+        return tuple(sums[1:])
+
+    @cached_property
+    def second_powers(self) -> tuple[float, ...]:
+        """The `seconds` that depths can tell from each other; a small power is kept, for it shifts the order by as much."""
+        kept: list[float] = []
+        for power in sorted(self.seconds):
+            if power > 1e-6 and (not kept or power >= kept[-1] + DISTINCT):
+                kept.append(power)
+        return tuple(kept)
 
     @property
     def degrees(self) -> float:
@@ -189,7 +209,7 @@ def _second_contributions(estimates: ErrorEstimates) -> tuple[np.ndarray, np.nda
     edges = np.concatenate([[0.0], np.sqrt(_RATIOS[1:] * _RATIOS[:-1]), [np.inf]])
     sizes = 2 * np.diff(stats.t.cdf(edges / SECOND_SCALE, 3))
     correlations = _CORRELATIONS if estimates.interfere else (0.0,)
-    for power in estimates.seconds:
+    for power in estimates.second_powers:
         for correlation in correlations:
             for ratio, size in zip(_RATIOS, sizes, strict=True):
                 second = ratio * (depths[0] / depths) ** power
@@ -197,7 +217,7 @@ def _second_contributions(estimates: ErrorEstimates) -> tuple[np.ndarray, np.nda
                 # Where the two cancel at some depth no sum over paths would.
                 if square.min() > 1e-3 and second[-1] <= MOST_SECOND:
                     factors.append(0.5 * np.log(square))
-                    prior.append(size / len(estimates.seconds) / len(correlations))
+                    prior.append(size / len(estimates.second_powers) / len(correlations))
     return np.stack(factors), np.array(prior) / np.sum(prior)
 
 
@@ -223,7 +243,7 @@ def _design(estimates: ErrorEstimates) -> np.ndarray:
 
 
 def _size_prior(estimates: ErrorEstimates) -> np.ndarray:
-    scale = MIXED_CORRECTION_SCALE if estimates.seconds else CORRECTION_SCALE
+    scale = MIXED_CORRECTION_SCALE if estimates.second_powers else CORRECTION_SCALE
     edges = np.concatenate([[0.0, _SIZES[1] / 2], np.sqrt(_SIZES[1:-1] * _SIZES[2:]), [np.inf]])
     prior: np.ndarray = np.diff(stats.halfcauchy.cdf(edges, scale=scale / float(estimates.depths[0]) ** min(estimates.powers)))
     return prior
@@ -246,7 +266,7 @@ def fit_rate(estimates: ErrorEstimates, trend: np.ndarray | float = 0.0) -> Fit:
         estimates.degrees,
         float(weights @ solution[:, 0].ravel()),
     )
-    if not estimates.seconds:
+    if not estimates.second_powers:
         return fit
     slopes, errors = local_slopes(estimates)
     return dataclasses.replace(fit, reach=max(0.0, abs(fit.rate - slopes[-1]) - 2 * errors[-1]))

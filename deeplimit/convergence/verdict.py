@@ -49,6 +49,8 @@ class Evidence:
         rate, reach: The fitted order, and how far it is extrapolated beyond the deepest slope.
         order: The network's order if the limit is right, by its theorem; None where no theorem says.
         kurtosis, count: Of the per-path errors, and how many there are.
+        interfere: Whether several contributions may cancel in part.
+        hidden: Whether a second contribution, known to be larger at small depth, makes up most of the deepest slope.
     """
 
     interval: tuple[float, float]
@@ -65,6 +67,7 @@ class Evidence:
     kurtosis: float
     count: int
     interfere: bool = False
+    hidden: bool = False
 
     @property
     def nears_a_floor(self) -> bool:
@@ -95,7 +98,17 @@ class Evidence:
             kurtosis=estimates.kurtosis,
             count=estimates.count,
             interfere=estimates.interfere,
+            hidden=_hidden(estimates, float(slopes[-1] - 2 * slope_errors[-1]), order),
         )
+
+
+def _hidden(estimates: ErrorEstimates, slope: float, order: float | None) -> bool:
+    """Whether the deepest slope is nearer to a second contribution's order than to the network's own.
+
+    Of squared errors u^2r (1 + κ² u^2s), u = 1/L, the local slope is r + s κ²u^2s / (1 + κ²u^2s): beyond r + s/2 the second
+    contribution is the larger one.
+    """
+    return order is not None and estimates.hides and slope > order + min(estimates.seconds) / 2
 
 
 def judge(evidence: Evidence) -> Verdict:
@@ -140,7 +153,7 @@ def judge(evidence: Evidence) -> Verdict:
             "weights may vary faster than the networks resolve, or jump; deeper networks would help",
             fits=False,
         )
-    if evidence.reach > UNSETTLED:
+    if evidence.reach > UNSETTLED and not evidence.hidden:
         return Verdict(
             CANNOT_TELL,
             f"contributions of several orders mix: the deepest local slope is {evidence.last_slope:.2f}, an extrapolation says "
@@ -173,7 +186,17 @@ def judge(evidence: Evidence) -> Verdict:
             f"the errors fall, but more slowly than this network reaches its limit (order {order:g}): the limit is slightly off, "
             "or the depths are too small; deeper networks would tell",
         )
-    most = max(1.0, 100 * floor.upper)
+    return _converges(evidence)
+
+
+def _converges(evidence: Evidence) -> Verdict:
+    most = max(1.0, 100 * evidence.floor.upper)
+    fall = f"the errors fall with depth; at most {most:.0f} % of the deepest squared error would remain at infinite depth"
+    if not evidence.hidden:
+        return Verdict(CONVERGES, fall)
     return Verdict(
-        CONVERGES, f"the errors fall with depth; at most {most:.0f} % of the deepest squared error would remain at infinite depth"
+        CONVERGES,
+        f"{fall}. No order is given: the deepest local slope, {evidence.last_slope:.2f}, is mostly that of a contribution which "
+        f"vanishes faster, and hides the one of order {evidence.order:g}",
+        fits=False,
     )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from deeplimit.coupling import Task
-from deeplimit.limits import Identity, ItoCorrectedSDE, Limit, ODELimit, SDELimit
+from deeplimit.limits import Identity, ItoCorrectedSDE, Limit, NeuralYoung, ODELimit, SDELimit
 from deeplimit.processes import FunctionProcess, IncrementProcess, Trend
 
 HEAVY = 100.0
@@ -21,7 +21,7 @@ def pairing_notes(task: Task, own: bool, convergence: str | None, corrected: boo
         notes.append(
             "the weights are not Gaussian: the limit is in law, and strong convergence to it is not to be expected. What is "
             "measured is the distance to the same recursion on the reference's finer grid, whose summed draws make the coarse "
-            "layers (so these are not of the named law)."
+            "layers (so these are not of the named law). compare_laws compares the laws at time 1."
         )
     elif convergence == "in law":
         notes.append("the network's own limit is in law only; no theorem says that it meets this one on the same noise.")
@@ -29,6 +29,8 @@ def pairing_notes(task: Task, own: bool, convergence: str | None, corrected: boo
         notes.append("the limit is driven by noise of its own on purpose: this is the control that must not converge.")
     elif isinstance(task.limit, SDELimit) and not task.shares_increments:
         notes.append("the network has no Brownian increments, so the limit is driven by noise of its own.")
+    elif isinstance(task.limit, NeuralYoung) and not task.shares_path:
+        notes.append("the limit's fractional path is not the network's, so it is driven by one of its own.")
     elif _functions(task.limit) and not task.shares_functions and not all(isinstance(f, Trend) for f in _functions(task.limit)):
         notes.append("the limit's random weights are not the network's, so they are drawn independently.")
     if not own and not task.independent:
@@ -63,6 +65,8 @@ def coupling(task: Task) -> str:
     """Return what the network and the limit share."""
     if task.shares_increments:
         return "pathwise: every depth and the limit read the same increments, all of each layer drawn"
+    if task.shares_path:
+        return "pathwise: every depth and the limit read the same fractional path, drawn whole"
     weights = task.network.weights
     fixed = all(isinstance(function, Trend) for law in weights for function in law.functions)
     if fixed and not any(law.motions(task.network.width) for law in weights):
@@ -80,11 +84,12 @@ def reference(task: Task, error: float, corrected: bool) -> str:
         return "the initial state itself, exact"
     if isinstance(task.limit, ODELimit):
         return f"torchdiffeq dopri5, tolerance {task.tolerance:g}, own error about {error:.1e}"
+    scheme = "modified Euler" if isinstance(task.limit, NeuralYoung) else "Euler-Maruyama"
     if task.measures_reference:
         taken = "and taken out" if corrected else "and not taken out"
         measured = f"{error:.1e}, measured against {task.grid.size // 2} steps"
-        return f"Euler-Maruyama on {task.grid.size} steps, own error about {measured}, {taken}"
-    return f"Euler-Maruyama on {task.grid.size} steps, own error {'' if corrected else 'not '}corrected for"
+        return f"{scheme} on {task.grid.size} steps, own error about {measured}, {taken}"
+    return f"{scheme} on {task.grid.size} steps, own error {'' if corrected else 'not '}corrected for"
 
 
 def _functions(limit: Limit) -> tuple[FunctionProcess, ...]:

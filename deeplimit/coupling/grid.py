@@ -12,6 +12,12 @@ import numpy as np
 CHUNK = 512
 
 
+def uniform_size(depths: tuple[int, ...], at_least: int) -> int:
+    """Return the smallest number of equal steps, at least so many, whose grid holds all layer times of `depths`."""
+    together = math.lcm(*depths)
+    return together * max(1, -(-at_least // together))
+
+
 @dataclass(frozen=True)
 class Chunk:
     """Consecutive steps of the grid: end times (K,), lengths (K,), and which depths have a layer that ends there."""

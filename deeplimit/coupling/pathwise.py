@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from deeplimit.coupling.moments import Moments
-from deeplimit.coupling.readers import HypothesisReader, Reader, make_reader
-from deeplimit.coupling.references import AdaptiveODE, EulerMaruyama, ItoEuler, Reference, solve
+from deeplimit.coupling.readers import FractionalReader, HypothesisReader, Reader, make_reader
+from deeplimit.coupling.references import AdaptiveODE, EulerMaruyama, ItoEuler, ModifiedEuler, Reference, solve
 from deeplimit.coupling.task import Task
-from deeplimit.limits import ItoCorrectedSDE, ODELimit, SDELimit
+from deeplimit.limits import ItoCorrectedSDE, NeuralYoung, ODELimit, SDELimit
 from deeplimit.processes import FunctionPath, FunctionProcess
 from deeplimit.randomness import Purpose, generator
 
@@ -29,6 +29,7 @@ def network_readers(task: Task, block: int, paths: int) -> list[Reader]:
             paths,
             generator(task.seed, Purpose.NETWORK_WEIGHTS, block, index, task.device),
             task.dtype,
+            task.grid.size,
         )
         for index, process in enumerate(task.network.weights)
     ]
@@ -52,8 +53,20 @@ def _limit_field(task: Task, block: int, readers: list[Reader], paths: int) -> C
     return task.limit.bind(_functions_of_limit(task, task.limit.functions, block, readers, paths))
 
 
+def _young(task: Task, limit: NeuralYoung, block: int, h0: Tensor, readers: list[Reader]) -> ModifiedEuler:
+    if task.shares_path:
+        (reader,) = readers
+        assert isinstance(reader, FractionalReader)
+        return ModifiedEuler(limit, h0, reader, False, task.measures_reference)
+    stream = generator(task.seed, Purpose.LIMIT_NOISE, block, 0, task.device)
+    reader = FractionalReader(limit.weights[0], (), limit.width, len(h0), stream, task.dtype, task.grid.size)
+    return ModifiedEuler(limit, h0, reader, True, False)
+
+
 def make_reference(task: Task, block: int, h0: Tensor, readers: list[Reader]) -> Reference:
     """Return the limit's solver for one block, reading the network's own path where they share one."""
+    if isinstance(task.limit, NeuralYoung):
+        return _young(task, task.limit, block, h0, readers)
     if isinstance(task.limit, SDELimit):
         own = None if task.shares_increments else generator(task.seed, Purpose.LIMIT_NOISE, block, 0, task.device)
         twice = task.measures_reference
@@ -98,7 +111,8 @@ def run_block(task: Task, block: int, tick: Tick | None = None) -> Moments:
 
     Columns: for every depth the error in the task's norm, then for every depth the largest error at the times that all
     depths share (theory.md 4.1: the maximum over more and more points creeps, the one over fixed points does not). Where
-    the reference is solved twice, the same against the coarser solution, then the distance between the two.
+    the reference is solved twice, the same against the coarser solution, then the distance between the two, at the common
+    times and at all.
     `tick` is called with the fraction of a block just done.
     """
     h0 = task.initial_states(block)
@@ -107,7 +121,7 @@ def run_block(task: Task, block: int, tick: Tick | None = None) -> Moments:
     states = [h0] * len(task.grid.depths)
     deepest_first = range(len(states) - 1, -1, -1)
     zero = torch.zeros(len(h0), dtype=torch.float64, device=task.device)
-    errors, coarse_errors, apart = _Errors(task, zero), _Errors(task, zero), zero
+    errors, coarse_errors, apart, common_apart = _Errors(task, zero), _Errors(task, zero), zero, zero
     limit = h0
     for chunk in task.grid.chunks():
         for reader in readers:
@@ -120,7 +134,10 @@ def run_block(task: Task, block: int, tick: Tick | None = None) -> Moments:
             limit = reference.step(index)
             coarse = reference.coarse if chunk.coarse[index] else None
             if coarse is not None:
-                apart = torch.maximum(apart, _distance(limit, coarse))
+                gap = _distance(limit, coarse)
+                apart = torch.maximum(apart, gap)
+                if is_common:
+                    common_apart = gap if task.norm == "final" else torch.maximum(common_apart, gap)
             for j in deepest_first:
                 if task.norm == "sup-continuous":
                     errors.between(j, _distance(limit, states[j]))
@@ -133,7 +150,7 @@ def run_block(task: Task, block: int, tick: Tick | None = None) -> Moments:
                     coarse_errors.at_layer(j, _distance(coarse, states[j]), is_common)
         if tick is not None:
             tick(len(ends) / task.grid.size)
-    columns = errors.columns() + ([] if reference.coarse is None else [*coarse_errors.columns(), apart])
+    columns = errors.columns() + ([] if reference.coarse is None else [*coarse_errors.columns(), common_apart, apart])
     values = torch.stack(columns, dim=1)
     lost = int((~torch.isfinite(limit).all(dim=1)).sum())
     return Moments.of(values.cpu().numpy(), task.p, lost)

@@ -9,7 +9,15 @@ import torch
 from torch import Tensor
 
 from deeplimit.coupling.grid import Chunk
-from deeplimit.processes import FunctionPath, FunctionProcess, IncrementProcess, ItoStep, Process, TrendAndNoise
+from deeplimit.processes import (
+    FractionalBrownian,
+    FunctionPath,
+    FunctionProcess,
+    IncrementProcess,
+    ItoStep,
+    Process,
+    TrendAndNoise,
+)
 from deeplimit.recursions import Layer
 
 VALUES_AT_ONCE = 2**21
@@ -96,6 +104,40 @@ class IncrementReader(Reader):
 
     def step(self, index: int) -> None:
         self.process.draw(float(self.steps[index]), self.increment, self.generator)
+        self.sums.add(self.increment)
+
+    def layer(self, j: int) -> Layer:
+        return Layer(self.sums.take(j), self.depths[j], self.process.layer_exponent, self.scale)
+
+
+class FractionalReader(Reader):
+    """Holds a whole path on a grid of `count` equal steps, since increments remember each other; sums them into coarse layers."""
+
+    def __init__(
+        self,
+        process: FractionalBrownian,
+        depths: tuple[int, ...],
+        width: int,
+        paths: int,
+        generator: torch.Generator,
+        dtype: torch.dtype,
+        count: int,
+    ) -> None:
+        self.process = process
+        self.depths = depths
+        self.count = count
+        self.scale = process.entry_scale(width)
+        self.increments = process.draw_increments(count, width, paths, generator, dtype)  # (N, P, d, d)
+        self.sums = CoarseSums(self.depths, self.increments[0])
+        self.next = 0
+
+    @property
+    def increment(self) -> Tensor:
+        """The path's increment (P, d, d) over the current step."""
+        return self.increments[self.next - 1]
+
+    def step(self, index: int) -> None:
+        self.next += 1
         self.sums.add(self.increment)
 
     def layer(self, j: int) -> Layer:
@@ -221,8 +263,14 @@ def make_reader(
     paths: int,
     generator: torch.Generator,
     dtype: torch.dtype,
+    count: int = 0,
 ) -> Reader:
-    """Return the reader for one block of `paths` paths of `process`, drawn from `generator`."""
+    """Return the reader for one block of `paths` paths of `process`, drawn from `generator`.
+
+    Fractional Brownian motion needs a uniform grid, as `task` makes it, of `count` steps; other laws do not look at it.
+    """
+    if isinstance(process, FractionalBrownian):
+        return FractionalReader(process, depths, width, paths, generator, dtype, count)
     if isinstance(process, IncrementProcess):
         return IncrementReader(process, depths, (paths, width, width), generator, dtype)
     if isinstance(process, TrendAndNoise):

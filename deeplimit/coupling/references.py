@@ -11,8 +11,8 @@ import torchdiffeq
 from torch import Tensor
 
 from deeplimit.coupling.grid import Chunk
-from deeplimit.coupling.readers import HypothesisReader, Reader, Values
-from deeplimit.limits import ItoCorrectedSDE, SDELimit
+from deeplimit.coupling.readers import FractionalReader, HypothesisReader, Reader, Values
+from deeplimit.limits import ItoCorrectedSDE, NeuralYoung, SDELimit
 from deeplimit.limits.cohen import Passed, TrendValue
 from deeplimit.limits.equations import VectorField
 from deeplimit.processes import FunctionPath, ItoStep
@@ -133,6 +133,36 @@ class ItoEuler(EulerMaruyama):
             if self.chunk.coarse[index]:
                 self.coarse = self.limit.advance(self.coarse, self.passed, self.coarse_trend, self.trend)
                 self.passed, self.coarse_trend = None, self.trend
+        return self.state
+
+
+class ModifiedEuler(Reference):
+    """A Young equation by the modified Euler scheme, on the path that the network's reader holds or on one of its own.
+
+    With `twice`, a second solution on the same path takes steps twice as long.
+    """
+
+    def __init__(self, limit: NeuralYoung, state: Tensor, reader: FractionalReader, own: bool, twice: bool) -> None:
+        self.limit = limit
+        self.state = state
+        self.coarse = state if twice else None
+        self.reader = reader
+        self.own = own
+        self.pending: Tensor | None = None
+
+    def begin(self, chunk: Chunk) -> None:
+        self.ends = chunk.coarse.tolist()
+
+    def step(self, index: int) -> Tensor:
+        if self.own:
+            self.reader.step(index)
+        increment = self.reader.increment
+        self.state = self.limit.advance(self.state, increment, self.reader.count)
+        if self.coarse is not None:
+            self.pending = increment if self.pending is None else self.pending + increment
+            if self.ends[index]:
+                self.coarse = self.limit.advance(self.coarse, self.pending, self.reader.count // 2)
+                self.pending = None
         return self.state
 
 

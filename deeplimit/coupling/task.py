@@ -2,30 +2,39 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from deeplimit.coupling.grid import Grid
+from deeplimit.coupling.grid import Grid, uniform_size
 from deeplimit.limits import (
     Independent,
     ItoCorrectedSDE,
+    LawLimit,
     Limit,
     LinearODE,
     NeuralODE,
     NeuralSDE,
+    NeuralYoung,
     ODELimit,
     SDELimit,
+    in_law_only,
     read_limit,
 )
+from deeplimit.limits.young import extrapolation_surplus
 from deeplimit.networks import ResidualNetwork
-from deeplimit.processes import Trend, TrendAndNoise
+from deeplimit.processes import FractionalBrownian, Trend, TrendAndNoise
 from deeplimit.randomness import Purpose, generator
 
 NORMS = ("sup", "sup-continuous", "final")
 NUMBERS_PER_BLOCK = {"cpu": 2**17, "cuda": 2**24}
 FUNCTION_NUMBERS_PER_BLOCK = {"cpu": 2**21, "cuda": 2**26}
+FRACTIONAL_NUMBERS_PER_BLOCK = {"cpu": 2**23, "cuda": 2**28}
+"""A fractional path is held whole: so many increments a block, of at least one path."""
+MOST_FRACTIONAL_NUMBERS = 2**26
+"""The most increments of one path; more are refused."""
 
 
 @dataclass(frozen=True)
@@ -67,9 +76,19 @@ class Task:
         return self.shares_increments and isinstance(self.limit, ItoCorrectedSDE) and own == [self.limit.noise]
 
     @property
+    def shares_path(self) -> bool:
+        """Whether the limit is a Young equation driven by the network's own fractional path."""
+        return _shares_path(self.network, self.limit) and not self.independent
+
+    @property
     def measures_reference(self) -> bool:
-        """Whether the reference is solved twice: no theory says how its error enters where the network is no Euler scheme."""
-        return self.shares_increments and not self.network.recursion.is_euler
+        """Whether the reference is solved twice: no theory says how its error enters where it is not the network's own scheme."""
+        return (self.shares_increments and not self.network.recursion.is_euler) or self.shares_path
+
+    @property
+    def reference_surplus(self) -> float:
+        """What a measured reference's own squared error adds to the extrapolation of squares: 0 for Euler-Maruyama."""
+        return extrapolation_surplus(self.limit.hurst) if isinstance(self.limit, NeuralYoung) else 0.0
 
     @property
     def shares_functions(self) -> bool:
@@ -121,25 +140,38 @@ def make_task(
     drives = _motions(network)
     driven = drives if not independent else None
     equation = read_limit(given, probe.to(device, dtype), driven)
+    if isinstance(equation, LawLimit):
+        own = network.regime().convergence == "in law"
+        raise (
+            in_law_only(network.recursion, network.weights, network.exponent)
+            if own
+            else ValueError(
+                f"limit is known in law only ({equation.equation}), so it shares no noise with a network; compare_laws takes it."
+            )
+        )
     if isinstance(equation, ODELimit) and independent and all(isinstance(law, Trend) for law in equation.functions):
         why = ", since its weights are deterministic" if equation.functions else ""
         raise ValueError(f"Independent needs a limit with noise of its own to redraw; {equation.equation} has none{why}.")
     if isinstance(equation, ODELimit) and reference is not None:
         raise ValueError(f"reference= is the grid of an SDE limit, but {equation.equation} is an ODE; use tolerance= instead.")
-    if isinstance(equation, SDELimit) and tolerance is not None:
-        raise ValueError(f"tolerance= is for an ODE limit, but {equation.equation} is an SDE; use reference= instead.")
-    extra: tuple[int, ...] = ()
-    if isinstance(equation, SDELimit) or norm == "sup-continuous":
-        extra = (reference if reference is not None else (4 if norm == "sup-continuous" else 2) * depths[-1],)
-    # Where the reference's error is measured, not known, a second solution has steps of half the size.
-    twice = isinstance(equation, SDELimit) and drives is not None and not independent and not network.recursion.is_euler
-    if twice and (reference is not None or norm == "sup-continuous"):
-        extra = (max(extra[0] // 2, depths[-1]),)
+    if isinstance(equation, (SDELimit, NeuralYoung)) and tolerance is not None:
+        kind = "an SDE" if isinstance(equation, SDELimit) else "a Young equation"
+        raise ValueError(f"tolerance= is for an ODE limit, but {equation.equation} is {kind}; use reference= instead.")
+    if isinstance(equation, SDELimit) and not independent and _fractional(network):
+        raise ValueError(
+            f"limit {equation.equation} is driven by Brownian motions, but the network by {_fractional(network)[0].describe()}, "
+            "whose increments are none: they cannot share their noise. Take network.limit(), or Independent(limit) to measure "
+            "the distance to a limit with noise of its own."
+        )
+    if _fractional(network) or isinstance(equation, NeuralYoung):
+        grid = _uniform_grid(network, equation, depths, reference, norm, independent)
+    else:
+        grid = _union_grid(network, equation, depths, reference, norm, independent)
     task = Task(
         network=network,
         limit=equation,
         independent=independent,
-        grid=Grid(depths, extra, halved=twice),
+        grid=grid,
         norm=norm,
         p=p,
         paths=paths,
@@ -148,7 +180,7 @@ def make_task(
         device=device,
         dtype=dtype,
         tolerance=tolerance if tolerance is not None else (1e-9 if dtype == torch.float64 else 1e-6),
-        block_size=_block_size(network, equation, device),
+        block_size=_block_size(network, equation, device, grid, independent),
         input_size=None if x is None else x.shape[1],
         narrowed=narrowed,
     )
@@ -164,9 +196,52 @@ def make_task(
                 f"limit has {size} Brownian motions, but the network is driven by {drives} ({_motions_in_words(network)}), so "
                 f"they cannot share their noise; {advice}."
             )
-    if isinstance(equation, (NeuralSDE, NeuralODE, LinearODE, ItoCorrectedSDE)) and equation.width != network.width:
+    if isinstance(equation, (NeuralSDE, NeuralODE, LinearODE, ItoCorrectedSDE, NeuralYoung)) and equation.width != network.width:
         raise ValueError(f"limit has width {equation.width}, but the network has width {network.width}; make them the same.")
     return task
+
+
+def _union_grid(
+    network: ResidualNetwork, limit: Limit, depths: tuple[int, ...], reference: int | None, norm: str, independent: bool
+) -> Grid:
+    extra: tuple[int, ...] = ()
+    if isinstance(limit, SDELimit) or norm == "sup-continuous":
+        extra = (reference if reference is not None else (4 if norm == "sup-continuous" else 2) * depths[-1],)
+    # Where the reference's error is measured, not known, a second solution has steps of half the size.
+    shared = isinstance(limit, SDELimit) and _motions(network) is not None and not independent
+    twice = shared and not network.recursion.is_euler
+    if twice and (reference is not None or norm == "sup-continuous"):
+        extra = (max(extra[0] // 2, depths[-1]),)
+    return Grid(depths, extra, halved=twice)
+
+
+def _uniform_grid(
+    network: ResidualNetwork, limit: Limit, depths: tuple[int, ...], reference: int | None, norm: str, independent: bool
+) -> Grid:
+    """Return a grid of equal steps, on which a fractional path can be drawn; raise ValueError where one path is too large."""
+    twice = _shares_path(network, limit) and not independent
+    least = reference if reference is not None else (8 if twice else 4 if norm == "sup-continuous" else 2) * depths[-1]
+    if isinstance(limit, ODELimit) and norm != "sup-continuous":
+        least = depths[-1]
+    halvings = 2 if twice else 1
+    size = halvings * uniform_size(depths, -(-least // halvings))
+    held = _fractional_paths(network, limit, independent) * network.width**2
+    if size * held > MOST_FRACTIONAL_NUMBERS:
+        doubling = [depths[0]]
+        while 2 * doubling[-1] <= depths[-1] and 16 * doubling[-1] <= MOST_FRACTIONAL_NUMBERS // held:
+            doubling.append(2 * doubling[-1])
+        fits = MOST_FRACTIONAL_NUMBERS // held
+        advice = (
+            f"Doubling depths need fewer, such as {doubling}."
+            if len(doubling) > 1 and 8 * doubling[-1] <= fits
+            else f"At width {network.width} about {fits} steps fit: take shallower networks, or narrower ones."
+        )
+        raise ValueError(
+            f"depths {list(depths)} need one grid of {size} equal steps, a multiple of their least common multiple "
+            f"{math.lcm(*depths)}, on which a fractional path of {held} numbers a step is drawn whole; that is more than "
+            f"{MOST_FRACTIONAL_NUMBERS} numbers a path. {advice}"
+        )
+    return Grid(depths, (size // halvings,), halved=twice)
 
 
 def initial_layer(x: Tensor, width: int, seed: int) -> Tensor:
@@ -176,6 +251,20 @@ def initial_layer(x: Tensor, width: int, seed: int) -> Tensor:
     matrix = torch.empty(width, x.shape[1], dtype=torch.float64)
     matrix.normal_(0.0, x.shape[1] ** -0.5, generator=generator(seed, Purpose.INPUT_LAYER))
     return (x.to("cpu", torch.float64) @ matrix.T).to(x.dtype)
+
+
+def _fractional(network: ResidualNetwork) -> list[FractionalBrownian]:
+    return [law for law in network.weights if isinstance(law, FractionalBrownian)]
+
+
+def _shares_path(network: ResidualNetwork, limit: Limit) -> bool:
+    return isinstance(limit, NeuralYoung) and limit.weights == network.weights
+
+
+def _fractional_paths(network: ResidualNetwork, limit: Limit, independent: bool) -> int:
+    """Return how many fractional paths are held: one a weight matrix, and the limit's own."""
+    own = isinstance(limit, NeuralYoung) and (independent or not _shares_path(network, limit))
+    return len(_fractional(network)) + int(own)
 
 
 def _motions(network: ResidualNetwork) -> int | None:
@@ -196,16 +285,19 @@ def _motions_in_words(network: ResidualNetwork) -> str:
 
 
 def _natural_dtype(network: ResidualNetwork, limit: object) -> torch.dtype:
-    """Return the dtype of a module's parameters; else float64 for functions of time, whose errors fall fast; else float32."""
+    """Return the dtype of a module's parameters; else float64 where errors may fall like 1/L; float32 for independent layers."""
     if isinstance(limit, torch.nn.Module):
         for parameter in limit.parameters():
             if parameter.dtype in (torch.float32, torch.float64):
                 return parameter.dtype
-    smooth = any(process.functions for process in network.weights) and network.regime().name != "sde"
+    smooth = (
+        any(process.functions or isinstance(process, FractionalBrownian) for process in network.weights)
+        and network.regime().name != "sde"
+    )
     return torch.float64 if smooth else torch.float32
 
 
-def _block_size(network: ResidualNetwork, limit: Limit, device: torch.device) -> int:
+def _block_size(network: ResidualNetwork, limit: Limit, device: torch.device, grid: Grid, independent: bool) -> int:
     """Return how many paths fit in cache at once; it depends on the specification alone, never on workers or paths."""
     functions = [function for law in network.weights for function in law.functions]
     if isinstance(limit, ODELimit):
@@ -213,4 +305,7 @@ def _block_size(network: ResidualNetwork, limit: Limit, device: torch.device) ->
     held = [law.numbers_per_path(network.width) for law in functions]
     by_increments = NUMBERS_PER_BLOCK[device.type] // network.width**2
     by_functions = FUNCTION_NUMBERS_PER_BLOCK[device.type] // max(held, default=1)
+    if (fractional := _fractional_paths(network, limit, independent)) > 0:
+        each = grid.size * network.width**2 * fractional
+        return max(1, min(FRACTIONAL_NUMBERS_PER_BLOCK[device.type] // each, by_increments, by_functions))
     return max(4, min(by_increments, by_functions, 4096 if device.type == "cpu" else 2**17))

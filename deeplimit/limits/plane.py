@@ -23,6 +23,8 @@ from deeplimit.validation import NoTheoremError
 
 COHEN = "of Cohen et al. (2021)"
 EXPANSION = f"The expansion (13) {COHEN}"
+COINCIDING = 0.0025
+"""Contributions closer than this are of one order up to a factor 1 + cL^-s, s tiny, whose products are no terms of their own."""
 UNCHECKED = "Not checked: that σ is C³ with a bounded third derivative away from 0, and that states are uniformly integrable."
 
 
@@ -33,9 +35,7 @@ def classify_plane(recursion: Recursion, weights: TrendAndNoise, alpha: float) -
     if _zero(drift) and _zero(beta):
         return _neural_ode(weights, recursion)
     if _zero(beta) and trend is not None and drift > 0:
-        return _identity(
-            drift, "weights that do not shrink with depth, inside an activation scaled by L^-α with α > 1", (drift, 1.0)
-        )
+        return _identity("weights that do not shrink with depth, inside an activation scaled by L^-α with α > 1", [drift])
     try:
         taylor = expansion(recursion.activation)
     except NoTheoremError as refusal:
@@ -64,7 +64,7 @@ def classify_plane(recursion: Recursion, weights: TrendAndNoise, alpha: float) -
     parts = {"the trend's layers add up to": drift, "the noise adds up to": alpha if noisy else math.inf}
     what = " and ".join(f"{words} L^-{power:g}" for words, power in parts.items() if power < math.inf)
     shares = [*parts.values(), *([beta + drift] if trend is not None else []), *([alpha + 0.5] if noisy else [])]
-    return _identity(min(shares), what, _corrections(shares))
+    return _identity(what, shares)
 
 
 def limit_of_plane(recursion: Recursion, weights: TrendAndNoise, alpha: float, width: int) -> Limit:
@@ -94,20 +94,29 @@ def _zero(value: float) -> bool:
 
 def _corrections(exponents: list[float]) -> tuple[float, ...]:
     """Return by what powers of 1/L these contributions, and the first one's feedback, are smaller than the first."""
+    return _apart(exponents, COINCIDING)
+
+
+def _seconds(exponents: list[float]) -> tuple[float, ...]:
+    """Return the same for contributions that may be larger than the first at small depth, however close to it."""
+    return _apart(exponents, 1e-9)
+
+
+def _apart(exponents: list[float], least: float) -> tuple[float, ...]:
     first = min(exponents)
-    apart = {round(value - first, 9) for value in exponents if value < math.inf and not _zero(value - first)}
+    apart = {round(value - first, 9) for value in exponents if least < value - first < math.inf}
     return tuple(sorted(apart | {round(first, 9), 1.0}))
 
 
-def _identity(rate: float, what: str, corrections: tuple[float, ...]) -> Regime:
+def _identity(what: str, contributions: list[float]) -> Regime:
     return Regime(
         "identity",
         EXPANSION,
-        rate,
+        min(contributions),
         "pathwise",
         f"{what}, which tends to 0: the network tends to the identity.",
-        corrections=corrections,
-        seconds=corrections,
+        corrections=_corrections(contributions),
+        seconds=_seconds(contributions),
         interfere=True,
     )
 
@@ -142,7 +151,7 @@ def _linear_ode(weights: TrendAndNoise, alpha: float, taylor: Expansion) -> Regi
         f"{f'; the noise leaves L^-{alpha:g}' if noisy else ''}; Riemann sums leave L^-{trend.smoothness:g}.{rough} {ASSUMPTION} "
         f"holds at 0. {UNCHECKED}",
         corrections=_corrections(contributions),
-        seconds=tuple(power for power in _corrections(contributions) if power <= 1.0),
+        seconds=tuple(power for power in _seconds(contributions) if power <= 1.0),
         interfere=True,
     )
 
@@ -152,12 +161,14 @@ def _diffusive(weights: TrendAndNoise, drift: float, taylor: Expansion) -> Regim
     gone = drift if trend is not None and not _zero(drift) else math.inf
     rough = trend.smoothness if trend is not None and trend.smoothness < 1.0 and _zero(drift) else math.inf
     # Additive noise that σ does not bend has no iterated integrals and no squares to be off by.
-    additive = weights.noise is not None and weights.noise.A is None and taylor.curvature == 0.0
+    additive = weights.noise is not None and weights.noise.is_additive and taylor.curvature == 0.0
     first = 1.0 if additive else 0.5
     # Squared errors expand in whole powers of 1/L; the trend that vanishes adds powers of L^-gone to them.
-    pure = sorted(value for value in (2 * first, 2 * first + 1.0, 2 * gone, 2 * rough) if value < math.inf)
-    squares = [*pure, *(value for value in (3 * gone, 2 * first + gone, first + rough) if value < math.inf)]
-    apart = [value - pure[0] for value in squares if value - pure[0] > 1e-9]
+    pure = [value for value in (2 * first, 2 * first + 1.0, 2 * gone, 2 * rough) if value < math.inf]
+    mixed = [value for value in (3 * gone, 2 * first + gone, first + rough) if value < math.inf]
+    least = min(pure)
+    apart = [value - least for value in pure if value - least > 2 * COINCIDING]
+    apart += [value - least for value in mixed if value - least > 1e-9]
     q = "the second-order drift ½σ''(0)Q appears" if taylor.curvature else "σ''(0) = 0, so Q leaves no drift"
     kept = "" if trend is None else " The trend stays." if gone == math.inf else f" The trend vanishes like L^-{drift:g}."
     return Regime(
@@ -168,5 +179,5 @@ def _diffusive(weights: TrendAndNoise, drift: float, taylor: Expansion) -> Regim
         f"noise of diffusive size in every layer (α = 0): an SDE driven by the weights' own noise; {q}.{kept} {ASSUMPTION} "
         f"holds at 0. {UNCHECKED}",
         corrections=tuple(sorted({*(round(value, 9) for value in apart), 1.0})),
-        seconds=tuple(sorted({round((value - pure[0]) / 2, 9) for value in pure if value - pure[0] > 1e-9})),
+        seconds=tuple(sorted({round((value - least) / 2, 9) for value in pure if value - least > 1e-9})),
     )

@@ -10,7 +10,7 @@ class Regime:
     """What becomes of a network as its depth grows.
 
     Attributes:
-        name: "sde", "ode", "linear-ode", "identity", "explosion", or "no theorem".
+        name: "sde", "ode", "linear-ode", "young", "identity", "explosion", or "no theorem".
         theorem: The statement that says so, or None.
         rate: The order r in e_L ~ L**-r on the layer grid, or None where there is no pathwise limit.
         convergence: "pathwise" (on the same noise), "in law", or None.
@@ -20,6 +20,8 @@ class Regime:
             are terms again.
         seconds: Those that belong to contributions of their own, which may be larger than the first at small depth.
         interfere: Whether those may correlate with the first; if not, only their squares add.
+        hides: Whether a second contribution may be many times the first at every depth that can be run, so that errors which
+            fall nearly as fast as it does say nothing of the order.
     """
 
     name: str
@@ -31,6 +33,7 @@ class Regime:
     corrections: tuple[float, ...] = (1.0,)
     seconds: tuple[float, ...] = ()
     interfere: bool = False
+    hides: bool = False
 
     def __str__(self) -> str:
         lines = [f"{self.name}: {self.explanation}"]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from deeplimit import activations
 from deeplimit.limits.equations import Identity, Limit, NeuralODE, NeuralSDE
+from deeplimit.limits.fractional import classify_fractional, limit_of_fractional
+from deeplimit.limits.isotropic import IsotropicSDE
 from deeplimit.limits.plane import classify_plane, limit_of_plane
 from deeplimit.limits.regime import Regime
-from deeplimit.processes import FunctionProcess, IncrementProcess, Process, SmoothGaussian, TrendAndNoise
-from deeplimit.recursions import Inner, Recursion, Res1
+from deeplimit.processes import FractionalBrownian, FunctionProcess, IncrementProcess, Process, SmoothGaussian, TrendAndNoise
+from deeplimit.recursions import Inner, Recursion, Res1, Res2
 from deeplimit.validation import NoTheoremError
 
 MARION = "of Marion et al. (2025)"
@@ -21,7 +24,11 @@ def classify(recursion: Recursion, weights: tuple[Process, ...], exponent: float
         return classify_plane(recursion, weights[0], exponent)
     if all(isinstance(process, IncrementProcess) for process in weights):
         gaussian = all(isinstance(process, IncrementProcess) and process.is_gaussian for process in weights)
-        return _inner_independent(exponent) if isinstance(recursion, Inner) else _independent(recursion, gaussian, exponent)
+        if isinstance(recursion, Inner):
+            return _inner_independent(exponent)
+        return _independent(recursion, gaussian, _is_isotropic(recursion, weights), exponent)
+    if fractional := _fractional(weights):
+        return classify_fractional(recursion, fractional, exponent)
     if all(isinstance(process, FunctionProcess) for process in weights):
         return _smooth(recursion, weights, exponent)
     return Regime(
@@ -29,7 +36,8 @@ def classify(recursion: Recursion, weights: tuple[Process, ...], exponent: float
         None,
         None,
         None,
-        "some weight matrices have independent layers and others are functions of time; neither proposition covers the mix.",
+        "the weight matrices have laws of different kinds (independent layers, functions of time, fractional Brownian motion); "
+        "no proposition covers the mix.",
         "SmoothGaussian or Trend weights for all matrices, with exponent=1 (Proposition 12).",
     )
 
@@ -38,6 +46,8 @@ def limit_of(recursion: Recursion, weights: tuple[Process, ...], exponent: float
     """Return the limit equation; raise NoTheoremError where there is none to pair with on the same noise."""
     if isinstance(weights[0], TrendAndNoise):
         return limit_of_plane(recursion, weights[0], exponent, width)
+    if fractional := _fractional(weights):
+        return limit_of_fractional(recursion, fractional, exponent, width)
     regime = classify(recursion, weights, exponent)
     if regime.name == "identity":
         return Identity()
@@ -47,13 +57,39 @@ def limit_of(recursion: Recursion, weights: tuple[Process, ...], exponent: float
     if regime.name == "sde" and isinstance(recursion, Res1):
         increments = tuple(process for process in weights if isinstance(process, IncrementProcess))
         return NeuralSDE(recursion, increments, width)
-    raise NoTheoremError(
+    if regime.name == "sde" and _is_isotropic(recursion, weights):
+        return IsotropicSDE(width)
+    raise no_limit(recursion, weights, exponent)
+
+
+def no_limit(recursion: Recursion, weights: tuple[Process, ...], exponent: float) -> NoTheoremError:
+    """Return the refusal of a network that has no limit on its own noise: why, and the closest setting that has one."""
+    regime = classify(recursion, weights, exponent)
+    return NoTheoremError(
         f"cannot pair {recursion.name} ({', '.join(process.describe() for process in weights)}, exponent {exponent:g}) "
         f"with a limit because {regime.explanation} Closest: {regime.closest}"
     )
 
 
-def _independent(recursion: Recursion, gaussian: bool, exponent: float) -> Regime:
+def _fractional(weights: tuple[Process, ...]) -> tuple[FractionalBrownian, ...]:
+    """Return the laws if all of them are fractional Brownian, else nothing."""
+    fractional = tuple(process for process in weights if isinstance(process, FractionalBrownian))
+    return fractional if len(fractional) == len(weights) else ()
+
+
+def in_law_only(recursion: Recursion, weights: tuple[Process, ...], exponent: float) -> NoTheoremError:
+    """Return the refusal of a network whose limit is known in law only, where the same noise is asked for."""
+    refusal = no_limit(recursion, weights, exponent)
+    return NoTheoremError(f"{refusal} compare_laws compares the laws of h_L and of the limit instead.")
+
+
+def _is_isotropic(recursion: Recursion, weights: tuple[Process, ...]) -> bool:
+    """Whether the branch V ReLU(W h) has covariance |h|²/(2d) I: a symmetric W passes exactly half of |h|²."""
+    rectified = isinstance(recursion, Res2) and recursion.activation == activations.resolve("relu")
+    return rectified and all(isinstance(process, IncrementProcess) and process.is_symmetric for process in weights)
+
+
+def _independent(recursion: Recursion, gaussian: bool, isotropic: bool, exponent: float) -> Regime:
     if exponent > 0.5:
         return Regime(
             "identity",
@@ -82,7 +118,10 @@ def _independent(recursion: Recursion, gaussian: bool, exponent: float) -> Regim
             None,
             "in law",
             f"{recursion.name} multiplies two independent matrices a layer; their product is no increment of the driving "
-            "path, so its diffusion limit holds in law only and no Euler scheme runs on the same noise.",
+            "path, so its diffusion limit holds in law only and no Euler scheme runs on the same noise."
+            + (
+                " Of every layer's branch the covariance is |h|²/(2d) I, so that limit is dH = |H|/√(2d) dβ." if isotropic else ""
+            ),
             PAIRED,
         )
     if not gaussian:

@@ -41,6 +41,10 @@ class Process(ABC):
         """Return the number of Brownian motions that drive a layer; 0 where none does."""
         return 0
 
+    def reduced(self) -> Process:
+        """Return the same law in its simplest form, which a network keeps."""
+        return self
+
     def check(self, width: int) -> None:
         """Raise where this process cannot be drawn at this width; called once, when the network is made."""
 
@@ -81,6 +85,11 @@ class IncrementProcess(Process):
     @abstractmethod
     def is_gaussian(self) -> bool:
         """Whether the path is a Brownian motion, so that a pathwise limit exists."""
+
+    @property
+    def is_symmetric(self) -> bool:
+        """Whether X and -X are known to have the same law; without it weak errors may be of order 1/2 instead of 1."""
+        return self.is_gaussian
 
     @abstractmethod
     def draw(self, step: float, out: Tensor, generator: torch.Generator) -> None:

@@ -111,6 +111,11 @@ class Structure(ABC):
         """Return the same structure in another dtype, on another device."""
         return type(self)(**{part.name: getattr(self, part.name).to(device, dtype) for part in fields(self)})
 
+    @property
+    @abstractmethod
+    def vanishes(self) -> bool:
+        """Whether there is no noise: the covariance is 0."""
+
     @abstractmethod
     def spread(self, noise: Tensor) -> Tensor:
         """Return correlated increments of the shape of `noise`, standard normal ones with the right variance of time."""
@@ -125,14 +130,23 @@ class Structure(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class MatrixEntries(Structure):
-    """Independent entries of W^A with variances (…, d, d), or one for all of them (…, 1, 1)."""
+class Entries(Structure):
+    """Independent entries, each with its own variance or all with one."""
 
     variances: Tensor
     deviations: Tensor
 
+    @property
+    def vanishes(self) -> bool:
+        return not bool(self.variances.any())
+
     def spread(self, noise: Tensor) -> Tensor:
         return self.deviations * noise
+
+
+@dataclass(frozen=True, eq=False)
+class MatrixEntries(Entries):
+    """Independent entries of W^A with variances (…, d, d), or one for all of them (…, 1, 1)."""
 
     def quadratic(self, x: Tensor) -> Tensor:
         return (self.variances * x.square().unsqueeze(-2)).sum(dim=-1).expand_as(x)
@@ -152,6 +166,10 @@ class MatrixKronecker(Structure):
     row_root: Tensor
     column_root: Tensor
 
+    @property
+    def vanishes(self) -> bool:
+        return not (bool(self.rows.any()) and bool(self.columns.any()))
+
     def spread(self, noise: Tensor) -> Tensor:
         return self.row_root @ noise @ self.column_root
 
@@ -170,6 +188,10 @@ class MatrixTensor(Structure):
     tensor: Tensor  # (…, d, d, d, d)
     root: Tensor  # (…, d², d²)
 
+    @property
+    def vanishes(self) -> bool:
+        return not bool(self.tensor.any())
+
     def spread(self, noise: Tensor) -> Tensor:
         return _times(self.root, noise.flatten(-2)).view_as(noise)
 
@@ -182,14 +204,8 @@ class MatrixTensor(Structure):
 
 
 @dataclass(frozen=True, eq=False)
-class VectorEntries(Structure):
+class VectorEntries(Entries):
     """Independent entries of W^b with variances (…, d), or one for all of them (…, 1)."""
-
-    variances: Tensor
-    deviations: Tensor
-
-    def spread(self, noise: Tensor) -> Tensor:
-        return self.deviations * noise
 
     def quadratic(self, x: Tensor) -> Tensor:
         return self.variances.expand_as(x)
@@ -204,6 +220,10 @@ class VectorMatrix(Structure):
 
     matrix: Tensor
     root: Tensor
+
+    @property
+    def vanishes(self) -> bool:
+        return not bool(self.matrix.any())
 
     def spread(self, noise: Tensor) -> Tensor:
         return _times(self.root, noise)

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from deeplimit import validation
 from deeplimit.processes.base import DrawnLayers, Process
+from deeplimit.processes.increments import Brownian
 
 NUMBERS_AT_ONCE = 2**22
 """How many normals one Fourier transform takes; it bounds memory and is part of what a seed means, so it must never change."""
@@ -91,7 +92,7 @@ class FractionalBrownian(Process):
     Depth-L layers are L^H times the increments of one path over 1/L, so that a coarse depth reads sums of the fine increments.
     Sampled exactly for every H (circulant embedding).
 
-    The default exponent is the critical one that [M] Fig. 7 finds, max(H, 1/2).
+    The default exponent is the critical one that [M] Fig. 7 finds, max(H, 1/2). At H = 1/2 exactly a network takes `Brownian()`.
 
     Raises TypeError for a Hurst index that is no number, ValueError for one outside (0, 1).
 
@@ -116,6 +117,10 @@ class FractionalBrownian(Process):
     @property
     def critical_exponent(self) -> float:
         return max(float(self.hurst), 0.5)
+
+    def reduced(self) -> Process:
+        """Return Brownian motion for H = 1/2, which it is: so Proposition 11 of [M] and all its methods hold."""
+        return Brownian() if self.hurst == 0.5 else self
 
     def draw_layers(self, depth: int, width: int, paths: int, generator: torch.Generator, dtype: torch.dtype) -> DrawnLayers:
         noise = fractional_gaussian_noise(float(self.hurst), depth, (paths, width, width), generator, dtype)

@@ -79,6 +79,10 @@ class IID(IncrementProcess):
     def is_gaussian(self) -> bool:
         return self.law == "gaussian"
 
+    @property
+    def is_symmetric(self) -> bool:
+        return isinstance(self.law, str)  # of a sampler's draws nothing is known beyond mean and variance
+
     def draw(self, step: float, out: Tensor, generator: torch.Generator) -> None:
         scale = math.sqrt(step)
         if self.law == "gaussian":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -122,6 +122,13 @@ class Ito:
     def is_constant(self) -> bool:
         """Whether the covariance is the same at all times and on all paths."""
         return not any(callable(value) for value in (self.A, self.b, self.cross))
+
+    @cached_property
+    def is_additive(self) -> bool:
+        """Whether no noise multiplies states: W^A is missing or its covariance the constant 0; functions are not looked into."""
+        if self.A is None or callable(self.A):
+            return self.A is None
+        return read_matrix(self.A, "Ito's A", self._width_of("A") or 1).vanishes
 
     def motions(self, width: int) -> int:
         """Return the number of Brownian motions: W^A's d², W^b's d, and the auxiliary diffusion's own."""

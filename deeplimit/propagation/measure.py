@@ -79,6 +79,7 @@ def stability(
     started = time.perf_counter()
     if not isinstance(resnet, ResidualNetwork):
         raise TypeError(f"resnet must come from res1, res2, res3 or inner; got {validation.named(resnet)}.")
+    theory.plain_branch(resnet)
     levels = validation.depths(depths, at_least=1)
     count = validation.integer(draws, "draws", minimum=1, maximum=MOST_DRAWS, hint="All of them are kept in the report.")
     checked_seed = validation.integer(seed, "seed", minimum=0)

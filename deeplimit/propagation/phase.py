@@ -236,7 +236,7 @@ def _made(network: Callable[..., ResidualNetwork], width: int, hurst: float) -> 
         raise ValueError(
             f"network must make networks of the width asked for; asked for {width}, it returned one of {made.width}."
         )
-    if any(given != law for given in made.weights):
+    if any(given not in (law, law.reduced()) for given in made.weights):
         described = ", ".join(dict.fromkeys(given.describe() for given in made.weights))
         raise ValueError(
             f"network must use the weights it is given, {law!r}; it returned one with {described}; pass weights= on."

@@ -83,13 +83,14 @@ class GaussianInLaw(Product):
         # A vector of zeros has no direction, and its product tells nothing of the matrix.
         torch.div(x, torch.where(size > 0, size, 1.0), out=self.directions[k])
         self.images[k].normal_(0.0, 1.0 / self.root, generator=self.generator)
-        return self.images[k] * size
+        result: Tensor = self.images[k] * size
+        return result
 
     def transpose(self, k: int, v: Tensor) -> Tensor:
         direction = self.directions[k]
         size = torch.linalg.vector_norm(v, dim=1, keepdim=True)
         fresh = torch.empty_like(v).normal_(0.0, 1.0 / self.root, generator=self.generator).mul_(size)
-        along = (self.images[k] * v - direction * fresh).sum(dim=1, keepdim=True)
+        along = (self.images[k] * v).addcmul_(direction, fresh, value=-1.0).sum(dim=1, keepdim=True)
         result: Tensor = fresh.addcmul_(direction, along)
         return result
 

@@ -14,11 +14,12 @@ from deeplimit.networks import ResidualNetwork
 from deeplimit.processes import IncrementProcess
 from deeplimit.propagation.passes import Layers, backward, forward
 from deeplimit.propagation.products import GaussianInLaw, Product, drawn_product
+from deeplimit.propagation.theory import plain_branch
 from deeplimit.randomness import Purpose, generator
 
-NUMBERS_PER_BLOCK = {"cpu": 2**25, "cuda": 2**28}
-"""How many numbers the layers of one block may hold."""
-NUMBERS_AT_ONCE = {"cpu": 2**15, "cuda": 2**23}
+NUMBERS_PER_BLOCK = {"cpu": 2**27, "cuda": 2**29}
+"""How many numbers the layers of one block may hold: half a gigabyte a core on a CPU."""
+NUMBERS_AT_ONCE = {"cpu": 2**16, "cuda": 2**23}
 """How many numbers one layer of one block should hold: what fits in a core's cache, or fills a card."""
 MOST_NUMBERS = 2**30
 MOST_DRAWS = 10**7
@@ -50,7 +51,7 @@ def draw_network(
         drawn = law.draw_layers(depth, network.width, paths, streams(index), dtype)
         products.append(drawn_product(drawn))
         biases = drawn.biases if biases is None else biases
-    outer, inner = network.recursion.sides(products)
+    outer, inner = plain_branch(network).sides(products)
     return Layers(depth, outer, inner, biases, scales, network.recursion.activation)
 
 
@@ -76,7 +77,7 @@ class StabilityTask:
     def block_size(self, depth: int) -> int:
         """Return how many networks of one depth make a block; it depends on the specification alone, never on workers."""
         held = numbers_per_network(self.network, depth, 1, in_law=self.in_law)
-        at_once = self.network.width if self.in_law else self.network.width**2
+        at_once = 2 * self.network.width if self.in_law else self.network.width**2
         kind = self.device.type
         return int(max(1, min(NUMBERS_PER_BLOCK[kind] // held, NUMBERS_AT_ONCE[kind] // at_once, self.draws)))
 

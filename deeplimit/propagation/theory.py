@@ -9,13 +9,25 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
 
-import torch
-
-from deeplimit.activations import Activation, Slopes, slopes
+from deeplimit.activations import Slopes, is_odd, slopes
 from deeplimit.networks import ResidualNetwork
 from deeplimit.processes import IID, Brownian, FractionalBrownian, IncrementProcess, Process, TrendAndNoise
+from deeplimit.recursions import PlainBranch
+
+
+def plain_branch(network: ResidualNetwork) -> PlainBranch:
+    """Return the network's recursion, if it is of the one form that signal and gradient are propagated through.
+
+    Raises ValueError for one that adds more than h + α V σ(W h + b).
+    """
+    if isinstance(network.recursion, PlainBranch):
+        return network.recursion
+    raise ValueError(
+        f"network must be res1, res2, res3 or inner, got {network.recursion.name}, which adds {network.recursion.formula}; res1 "
+        "has the same signal up to what vanishes with the depth."
+    )
+
 
 SYMMETRIC = ("gaussian", "uniform", "rademacher")
 
@@ -33,14 +45,12 @@ class Block:
         eighth: C in E|g(h)|⁸ ≤ C|h|⁸, for this block and width (at most that of Gaussian weights, whose even moments
             dominate those of the other named laws).
         sub_gaussian: s; 1 for the Gaussian, uniform and Rademacher laws.
-        is_gaussian: Whether all matrices are Gaussian, so that ratios of norms are independent from layer to layer.
     """
 
     kept_least: float
     kept_most: float
     eighth: float
     sub_gaussian: float
-    is_gaussian: bool
 
     @property
     def kept(self) -> float | None:
@@ -58,18 +68,17 @@ def block(network: ResidualNetwork) -> Block | str:
         return "layers are not independent"
     if not all(_is_symmetric(law) for law in network.weights):
         return "the law of the weights is the user's own, and its sub-Gaussian constant is not known"
-    outer, inner = network.recursion.sides(network.weights)
+    outer, inner = plain_branch(network).sides(network.weights)
     if outer is None:
         return "no weight matrix follows the activation (Remark 2)"
     sides = slopes(network.recursion.activation)
     if sides is None:
         return f"{network.recursion.activation.name} does not keep a fixed share of the energy, as (A2) asks"
-    gaussian = all(isinstance(law, IncrementProcess) and law.is_gaussian for law in network.weights)
     squares = (sides.positive**2, sides.negative**2)
     if inner is None:
-        return Block(min(squares), max(squares), max(squares) ** 4, 1.0, gaussian)
+        return Block(min(squares), max(squares), max(squares) ** 4, 1.0)
     mean = sum(squares) / 2
-    return Block(mean, mean, _eighth_moment(network.width, sides), 1.0, gaussian)
+    return Block(mean, mean, _eighth_moment(network.width, sides), 1.0)
 
 
 def _eighth_moment(width: int, sides: Slopes) -> float:
@@ -92,12 +101,13 @@ def expected_square(network: ResidualNetwork, depth: int) -> float | None:
 
 
 def log_normal(network: ResidualNetwork, depth: int) -> tuple[float, float] | None:
-    """Return mean and standard deviation of the normal law that log |h_L|/|h_0| tends to where all matrices are Gaussian.
+    """Return mean and standard deviation of the normal law that log |h_L|/|h_0| tends to as a → 0; None where not known.
 
-    The limit is dH = √(q/d) |H| dβ over a time La: N(½ q La (1 - 2/d), q La / d), reached with an error of relative order a.
+    The limit is dH = √(q/d) |H| dβ over a time La, for every law of the weights that `block` knows (only their variances are
+    left in it): N(½ q La (1 - 2/d), q La / d), reached with an error of relative order a.
     """
     known = block(network)
-    if isinstance(known, str) or not known.is_gaussian or known.kept is None:
+    if isinstance(known, str) or known.kept is None:
         return None
     time = known.kept * float(depth) ** (1.0 - 2.0 * network.exponent)
     return 0.5 * time * (1.0 - 2.0 / network.width), math.sqrt(time / network.width)
@@ -110,7 +120,7 @@ def predicted_growth(network: ResidualNetwork) -> float | None:
     it is 1 - 2β still (not at widths 1 and 2, where |h_L| does not grow although its mean square does).
     """
     beta, critical = network.exponent, critical_exponent(network)
-    outer, inner = network.recursion.sides(network.weights)
+    outer, inner = plain_branch(network).sides(network.weights)
     if any(isinstance(law, TrendAndNoise) for law in network.weights):
         return None
     if critical > 0.5:
@@ -131,14 +141,7 @@ def critical_exponent(network: ResidualNetwork) -> float:
     """
     if any(isinstance(law, TrendAndNoise) for law in network.weights):
         return min(law.critical_exponent for law in network.weights)
-    outer, inner = network.recursion.sides(network.weights)
+    outer, inner = plain_branch(network).sides(network.weights)
     stands = 1.0 if outer is None else outer.critical_exponent
-    reads = 1.0 if inner is None or not _is_odd(network.recursion.activation) else inner.critical_exponent
+    reads = 1.0 if inner is None or not is_odd(network.recursion.activation) else inner.critical_exponent
     return max(0.5, round(stands + reads - 1.0, 12))
-
-
-@lru_cache(maxsize=256)
-def _is_odd(activation: Activation) -> bool:
-    sizes = torch.tensor([0.0, 1e-4, 0.037, 0.5, 0.9, 2.3, 7.0, 41.0], dtype=torch.float64)
-    with torch.no_grad():
-        return bool(torch.allclose(activation(-sizes), -activation(sizes), rtol=1e-9, atol=1e-12))

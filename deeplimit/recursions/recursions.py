@@ -11,7 +11,7 @@ from typing import ClassVar, TypeVar
 import torch
 from torch import Tensor
 
-from deeplimit.activations import Activation
+from deeplimit.activations import Activation, derivative
 
 T = TypeVar("T")
 
@@ -41,8 +41,11 @@ class Layer:
         """
         if self.matrix is None:
             return torch.zeros_like(vector)
-        scale = math.pow(self.depth, self.layer_exponent - residual_exponent) * self.entry_scale
-        return matvec(self.matrix, vector) * scale
+        return matvec(self.matrix, vector) * self.scale(residual_exponent)
+
+    def scale(self, residual_exponent: float = 0.0) -> float:
+        """Return what `apply` multiplies the unscaled product by."""
+        return math.pow(self.depth, self.layer_exponent - residual_exponent) * self.entry_scale
 
 
 @dataclass(frozen=True)
@@ -55,18 +58,23 @@ class Recursion(ABC):
     matrices: ClassVar[int]
     is_euler: ClassVar[bool] = False  # whether the residual is linear in the weights, and so a step of Euler-Maruyama
 
-    @staticmethod
-    @abstractmethod
-    def sides(of_matrices: Sequence[T]) -> tuple[T | None, T | None]:
-        """Return, of things given one for each weight matrix, that of the matrix outside σ and that of the one inside."""
-
     @abstractmethod
     def residual(self, h: Tensor, layers: tuple[Layer, ...], exponent: float) -> Tensor:
         """Return what the layer adds to h (P, d), the factor depth**-exponent included."""
 
 
 @dataclass(frozen=True)
-class Res1(Recursion):
+class PlainBranch(Recursion):
+    """h + α V σ(W h + b) with V or W left out: one activation, and at most one matrix on either side of it."""
+
+    @staticmethod
+    @abstractmethod
+    def sides(of_matrices: Sequence[T]) -> tuple[T | None, T | None]:
+        """Return, of things given one for each weight matrix, that of the matrix outside σ and that of the one inside."""
+
+
+@dataclass(frozen=True)
+class Res1(PlainBranch):
     """h + L^-β V σ(h)."""
 
     name: ClassVar[str] = "res1"
@@ -84,7 +92,27 @@ class Res1(Recursion):
 
 
 @dataclass(frozen=True)
-class Res2(Recursion):
+class ModifiedRes1(Recursion):
+    """h + L^-β V σ(h) + ½ L^-2β σ'(h) σ(h)/d: res-1 with the mean of the second-order term that it leaves out.
+
+    Over a layer the solution of dH = dV σ(H) moves by V σ(h) + ½ Σ_j V_ij σ'(h_j) Σ_k V_jk σ(h_k) + …; for independent entries of
+    variance 1/d only j = k = i has a mean, σ'(h_i) σ(h_i)/d. With increments of fractional Brownian motion and β = H this
+    is the modified Euler scheme of Hu, Liu and Nualart (2016).
+    """
+
+    name: ClassVar[str] = "modified res1"
+    formula: ClassVar[str] = "h + L^-β V σ(h) + ½ L^-2β σ'(h) σ(h)/d"
+    matrices: ClassVar[int] = 1
+
+    def residual(self, h: Tensor, layers: tuple[Layer, ...], exponent: float) -> Tensor:
+        (v,) = layers
+        value = self.activation(h)
+        mean_square = (math.pow(v.depth, -exponent) * v.entry_scale) ** 2
+        return v.apply(value, exponent) + 0.5 * mean_square * derivative(self.activation, h) * value
+
+
+@dataclass(frozen=True)
+class Res2(PlainBranch):
     """h + L^-β V σ(W h)."""
 
     name: ClassVar[str] = "res2"
@@ -109,7 +137,7 @@ class Res3(Res2):
 
 
 @dataclass(frozen=True)
-class Inner(Recursion):
+class Inner(PlainBranch):
     """h + L^-β σ(W h + b)."""
 
     name: ClassVar[str] = "inner"

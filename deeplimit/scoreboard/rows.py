@@ -12,13 +12,22 @@ import torch
 from torch import Tensor
 
 from deeplimit import zoo
-from deeplimit.limits import Independent, ItoCorrectedSDE, LinearODE, NeuralSDE
-from deeplimit.networks import ResidualNetwork, inner, res1, res2, res3
-from deeplimit.processes import AuxiliaryDiffusion, Ito, Kronecker, SmoothGaussian, Trend, stochastic_volatility
+from deeplimit.limits import Independent, ItoCorrectedSDE, LinearODE, NeuralSDE, NeuralYoung
+from deeplimit.networks import ResidualNetwork, inner, modified_res1, res1, res2, res3
+from deeplimit.processes import (
+    AuxiliaryDiffusion,
+    FractionalBrownian,
+    Ito,
+    Kronecker,
+    SmoothGaussian,
+    Trend,
+    stochastic_volatility,
+)
 
 PROPOSITION_11, PROPOSITION_12 = "[M] Prop. 11", "[M] Prop. 12"
 THEOREM_43, DIFFUSIVE, VANISHING_NOISE = "[C] Thm 4.3", "[C] Thm 4.4, SDE", "[C] Thm 4.4, ODE"
 NEURAL_ODE = "[C] (2)"
+YOUNG = "Hu, Liu & Nualart"
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,6 +216,22 @@ def _diffusive() -> Iterator[Row]:
         yield Row(DIFFUSIVE, f"scaled_gelu, {name}", network, wrong, wrongly, x, 2000)
 
 
+def _young() -> Iterator[Row]:
+    # Wider networks reach the order 2H - 1 at depths far beyond these (docs/theorems/young.md).
+    for make, activation, width, hurst in (
+        (res1, "tanh", 1, 0.7),
+        (res1, "sin", 1, 0.65),
+        (modified_res1, "tanh", 2, 0.6),
+        (modified_res1, "sin", 2, 0.65),
+    ):
+        network = make(width, activation, weights=FractionalBrownian(hurst))
+        limit = network.limit()
+        assert isinstance(limit, NeuralYoung)
+        wrong = zoo.AlteredYoung(limit.recursion, limit.weights, width, diffusion_scale=0.9)
+        setting = f"{network.recursion.name}, {activation}, d = {width}, H = {hurst:g}"
+        yield Row(YOUNG, setting, network, wrong, "noise 10 % too small", None, 2000)
+
+
 def rows() -> tuple[Row, ...]:
     """Return every row, in the order of the statements.
 
@@ -215,4 +240,4 @@ def rows() -> tuple[Row, ...]:
         >>> len({row.name for row in scoreboard.rows()}) == len(scoreboard.rows())
         True
     """
-    return (*_marion(), *_linear(), *_diffusive())
+    return (*_marion(), *_young(), *_linear(), *_diffusive())

@@ -36,9 +36,10 @@ def validate(
 ) -> Scoreboard:
     """Measure every statement that the library rests on, each beside a wrong limit that must be caught.
 
-    Propositions 11 and 12 of Marion et al. (2025), Theorems 4.3 and 4.4 of Cohen et al. (2021): several activations, exponents
-    and covariances. A row agrees if the network converges to its limit and the 99.9 % interval of the order holds the predicted
-    one; a control is caught if comparing the same network with its wrong limit "does not converge".
+    Propositions 11 and 12 of Marion et al. (2025), Theorems 4.3 and 4.4 of Cohen et al. (2021), the Euler schemes of Hu, Liu and
+    Nualart (2016): several activations, exponents and covariances. A row agrees if the network converges to its limit and the
+    99.9 % interval of the order holds the predicted one; a control is caught if comparing the same network with its wrong limit
+    "does not converge".
 
     Args:
         quick: Depths up to 512 and up to 2000 paths, instead of 1024 and 10,000.

@@ -1,0 +1,40 @@
+"""The command line: parse, call the public function, print. Nothing heavy is imported until a command runs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from deeplimit.cli.convergence import compare, demo, validate
+from deeplimit.cli.options import parse_depths
+from deeplimit.cli.propagation import phase, reproduce, stability
+
+__all__ = ["app", "parse_depths"]
+
+app = typer.Typer(
+    name="deeplimit",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Residual networks and their infinite-depth limits: which limit, how fast, how certain.",
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from deeplimit.version import __version__
+
+        typer.echo(f"deeplimit {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
+) -> None:
+    """Residual networks and their infinite-depth limits: which limit, how fast, how certain."""
+
+
+for command in (compare, validate, stability, phase, reproduce, demo):
+    app.command()(command)

@@ -1,0 +1,169 @@
+"""What several commands share: options, how their texts are read, files, errors, progress."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+EXIT_CODES = {"converges": 0, "does not converge": 1, "cannot tell": 3}
+BAD_USAGE = 2
+MOST_DEPTHS = 64
+
+Seed = Annotated[int, typer.Option(help="Everything random derives from it.")]
+Device = Annotated[str, typer.Option(help="cpu or cuda.")]
+JsonFile = Annotated[Path | None, typer.Option("--json", help="Write the report here (.json).")]
+PlotFile = Annotated[Path | None, typer.Option("--plot", help="Write the figure here (.png, .pdf or .svg).")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar.")]
+Network = Annotated[str, typer.Option(help="res1, res2, res3 or inner.")]
+Width = Annotated[int, typer.Option(help="Width d of the hidden state.")]
+ActivationName = Annotated[str | None, typer.Option("--activation", help="σ: tanh (the default), relu, softplus, sin, gelu, ...")]
+Weights = Annotated[str, typer.Option(help="brownian (i.i.d. Gaussian), uniform, rademacher, smooth or fractional.")]
+LengthScale = Annotated[float, typer.Option(help="Of smooth weights, as a time on [0, 1].")]
+Hurst = Annotated[float, typer.Option(help="Of fractional weights, between 0 and 1.")]
+Exponent = Annotated[
+    float | None,
+    typer.Option(help="The branch is multiplied by L^-exponent; left out: 1/2 for independent layers, 1 for smooth."),
+]
+
+
+def parse_depths(text: str) -> list[int]:
+    """Return the depths that '16:1024:x2', '100:500:+100' or '10,15,27,100' stand for."""
+    spans = re.fullmatch(r"(\d+):(\d+):([x+])(\d+)", text.replace(" ", ""))
+    if spans is None:
+        if re.fullmatch(r"\d+(,\d+)*", text.replace(" ", "")) is None:
+            raise ValueError(f"--depths must look like 16:1024:x2, 100:500:+100 or 10,15,27,100; got {text!r}.")
+        return [int(item) for item in text.replace(" ", "").split(",")]
+    first, last, kind, by = int(spans[1]), int(spans[2]), spans[3], int(spans[4])
+    if first < 1 or by < (2 if kind == "x" else 1) or last < first:
+        raise ValueError(
+            f"--depths {text!r} does not grow: use first:last:xFACTOR or first:last:+STEP with first < last, "
+            "first at least 1, FACTOR at least 2, "
+            "STEP at least 1."
+        )
+    depths = [first]
+    while (following := depths[-1] * by if kind == "x" else depths[-1] + by) <= last:
+        depths.append(following)
+        if len(depths) > MOST_DEPTHS:
+            raise ValueError(f"--depths {text!r} names more than {MOST_DEPTHS} depths; take larger steps.")
+    return depths
+
+
+def parse_numbers(text: str, option: str) -> list[float]:
+    """Return the numbers that '0.05:0.97:12' (first, last and how many) or '0.2,0.5,0.8' stand for."""
+    parts = text.replace(" ", "").split(":")
+    try:
+        if len(parts) == 3:
+            first, last, count = float(parts[0]), float(parts[1]), int(parts[2])
+            if count < 2:
+                raise ValueError(f"{option} {text!r} names fewer than two numbers; give a list such as 0.5 instead.")
+            return [first + (last - first) * k / (count - 1) for k in range(count)]
+        if len(parts) == 1:
+            return [float(item) for item in parts[0].split(",")]
+    except ValueError as error:
+        if option in str(error):
+            raise
+    raise ValueError(f"{option} must look like 0.05:0.97:12 (first, last, how many) or 0.2,0.5,0.8; got {text!r}.")
+
+
+def make_network(
+    name: str, width: int, activation: str | None, weights: str, length_scale: float, hurst: float, exponent: float | None
+) -> Any:
+    """Return the network that the common options describe."""
+    import deeplimit as dl
+    from deeplimit import validation
+
+    validation.choice(name, "--network", ("res1", "res2", "res3", "inner"))
+    laws: dict[str, Callable[[], Any]] = {
+        "brownian": dl.Brownian,
+        "uniform": lambda: dl.IID("uniform"),
+        "rademacher": lambda: dl.IID("rademacher"),
+        "smooth": lambda: dl.SmoothGaussian(length_scale),
+        "fractional": lambda: dl.FractionalBrownian(hurst),
+    }
+    law: Any = laws[validation.choice(weights, "--weights", tuple(laws))]()
+    if name == "res3":
+        if activation not in (None, "relu"):
+            raise ValueError(f"--activation {activation!r} is not for res3, whose activation is ReLU; use res2.")
+        return dl.res3(width, weights=law, exponent=exponent)
+    factory = {"res1": dl.res1, "res2": dl.res2, "inner": dl.inner}[name]
+    return factory(width, activation if activation is not None else "tanh", weights=law, exponent=exponent)
+
+
+def make_fully_connected(
+    width: int,
+    activation: str | None,
+    trend: str | None,
+    noise: float | None,
+    bias_noise: float | None,
+    alpha: float | None,
+    beta: float | None,
+) -> Any:
+    """Return `inner` with the weights of Hypothesis 1 or 2 of Cohen et al. (2021)."""
+    import deeplimit as dl
+
+    given = None if trend is None else imported("--trend", trend)
+    ito = None if noise is None and bias_noise is None else dl.Ito(A=noise, b=bias_noise)
+    return dl.inner(width, activation if activation is not None else "tanh", trend=given, noise=ito, alpha=alpha, beta=beta)
+
+
+def imported(option: str, text: str) -> Any:
+    """Return the object that `package.module:object` names; the current folder is looked into first."""
+    module, _, attribute = text.partition(":")
+    if not module or not attribute:
+        raise ValueError(f"{option} must look like package.module:object, got {text!r}.")
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except Exception as error:  # whatever the user's module does when imported
+        raise ValueError(f"{option} {text!r} could not be loaded: {error}.") from error
+    finally:
+        sys.path.remove(str(Path.cwd()))
+
+
+def check_files(plot: Path | None, json: Path | None) -> None:
+    """Refuse files that cannot be written before any work is done for them."""
+    from deeplimit import plotting, validation
+
+    if plot is not None:
+        validation.writable_file(plot, "--plot", plotting.SUFFIXES)
+    if json is not None:
+        validation.writable_file(json, "--json", (".json",))
+
+
+def keep(report: Any, plot: Path | None, json: Path | None) -> None:
+    """Write the report's picture and numbers where they were asked for."""
+    if plot is not None:
+        report.plot(plot)
+    if json is not None:
+        report.save(json)
+
+
+def stop(error: Exception) -> NoReturn:
+    """Print what went wrong in a line, and leave with the code for bad usage."""
+    typer.echo(f"Error: {error}", err=True)
+    raise typer.Exit(BAD_USAGE)
+
+
+@contextmanager
+def progress_bar(quiet: bool) -> Iterator[Callable[[str, float], None]]:
+    """Yield a function (name, fraction done) that moves a progress bar on standard error."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"))
+    with Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=Console(stderr=True), disable=quiet) as bar:
+        tasks: dict[str, TaskID] = {}
+
+        def move(name: str, fraction: float) -> None:
+            if name not in tasks:
+                tasks[name] = bar.add_task(name, total=1.0)
+            bar.update(tasks[name], completed=fraction)
+
+        yield move

@@ -1,0 +1,176 @@
+"""`stability`, `phase` and `reproduce`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from deeplimit.cli.options import (
+    ActivationName,
+    Device,
+    Exponent,
+    Hurst,
+    JsonFile,
+    LengthScale,
+    Network,
+    PlotFile,
+    Quiet,
+    Seed,
+    Weights,
+    Width,
+    check_files,
+    keep,
+    make_network,
+    parse_depths,
+    parse_numbers,
+    progress_bar,
+    stop,
+)
+
+
+def stability(
+    network: Network = "res3",
+    width: Width = 40,
+    activation: ActivationName = None,
+    weights: Weights = "brownian",
+    length_scale: LengthScale = 0.1,
+    hurst: Hurst = 0.7,
+    exponent: Exponent = None,
+    depths: Annotated[str, typer.Option(help="10:10000:x10, 100:500:+100 or 10,30,100,300.")] = "10,30,100,300,1000",
+    draws: Annotated[int, typer.Option(help="Networks a depth.")] = 200,
+    confidence: Annotated[float, typer.Option(help="Of the growth exponents' intervals.")] = 0.95,
+    seed: Seed = 0,
+    device: Device = "cpu",
+    dtype: Annotated[str | None, typer.Option(help="float32 (the default) or float64.")] = None,
+    plot: PlotFile = None,
+    json: JsonFile = None,
+    quiet: Quiet = False,
+) -> None:
+    """Does the signal, or the gradient, of a network at initialisation explode or die as the depth grows?
+
+    Exit code: 0 stable, 1 identity or explosion, 2 bad usage, 3 cannot tell.
+
+    Example: deeplimit stability --network res3 --weights uniform --exponent 0.25 --plot s.png
+    """
+    from deeplimit.propagation import stability as run_stability
+
+    try:
+        check_files(plot, json)
+        levels = parse_depths(depths)
+        resnet = make_network(network, width, activation, weights, length_scale, hurst, exponent)
+        with progress_bar(quiet) as move:
+            report = run_stability(
+                resnet,
+                levels,
+                draws=draws,
+                seed=seed,
+                confidence=confidence,
+                device=device,
+                dtype=dtype,
+                progress=lambda fraction: move("drawing networks", fraction),
+            )
+        keep(report, plot, json)
+    except (ValueError, TypeError, RuntimeError, OSError) as error:
+        stop(error)
+    typer.echo(str(report))
+    raise typer.Exit({"stable": 0, "identity": 1, "explosion": 1, "cannot tell": 3}[report.verdict])
+
+
+def phase(
+    network: Network = "res3",
+    width: Width = 40,
+    activation: ActivationName = None,
+    depth: Annotated[int, typer.Option(help="Depth L; networks ten times shallower are drawn too.")] = 1000,
+    hurst: Annotated[str, typer.Option(help="Hurst indices, first:last:count or a list such as 0.2,0.5,0.8.")] = "0.05:0.97:12",
+    exponents: Annotated[str, typer.Option(help="Residual exponents, first:last:count or a list.")] = "0:1.3:27",
+    draws: Annotated[int, typer.Option(help="Weight draws a Hurst index.")] = 5,
+    inputs: Annotated[int, typer.Option(help="Inputs a weight draw.")] = 10,
+    of: Annotated[str, typer.Option(help="What --plot shows: hidden or gradient.")] = "hidden",
+    seed: Seed = 0,
+    device: Device = "cpu",
+    plot: PlotFile = None,
+    json: JsonFile = None,
+    quiet: Quiet = False,
+) -> None:
+    """Map output and gradient over the Hurst index of the weights and the residual exponent.
+
+    Exit code: 0, or 2 for bad usage.
+
+    Example: deeplimit phase --network res3 --depth 1000 --hurst 0.05:0.97:12 --plot map.png --json map.json
+    """
+    from functools import partial
+
+    import deeplimit as dl
+    from deeplimit import validation
+
+    try:
+        check_files(plot, json)
+        validation.choice(of, "--of", ("hidden", "gradient"))
+        validation.choice(network, "--network", ("res1", "res2", "res3", "inner"))
+        if network == "res3" and activation not in (None, "relu"):
+            raise ValueError(f"--activation {activation!r} is not for res3, whose activation is ReLU; use res2.")
+        factories = {
+            name: partial(factory, activation=activation or "tanh")
+            for name, factory in (("res1", dl.res1), ("res2", dl.res2), ("inner", dl.inner))
+        }
+        with progress_bar(quiet) as move:
+            diagram = dl.phase_diagram(
+                factories.get(network, dl.res3),
+                width,
+                depth,
+                hurst=parse_numbers(hurst, "--hurst"),
+                exponents=parse_numbers(exponents, "--exponents"),
+                draws=draws,
+                inputs=inputs,
+                seed=seed,
+                device=device,
+                progress=lambda fraction: move("drawing networks", fraction),
+            )
+        if plot is not None:
+            diagram.plot(plot, of=of)
+        keep(diagram, None, json)
+    except (ValueError, TypeError, RuntimeError, OSError) as error:
+        stop(error)
+    typer.echo(str(diagram))
+
+
+def reproduce(
+    figures: Annotated[list[str] | None, typer.Argument(help="marion-fig1 to marion-fig7, marion-fig10 to marion-fig14.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="At a reduced size: all of them in a few minutes on 2 cores.")] = False,
+    out: Annotated[Path, typer.Option(help="Folder for a PNG and a JSON a figure.")] = Path("out/reproduce"),
+    seed: Seed = 0,
+    device: Device = "cpu",
+    quiet: Quiet = False,
+) -> None:
+    """Make figures of Marion et al. (2025) anew, each checked against what the paper states.
+
+    Exit code: 0 every check passes, 1 one fails, 2 bad usage.
+
+    Example: deeplimit reproduce --all --quick
+    """
+    from functools import partial
+
+    from deeplimit import validation
+    from deeplimit.experiments import RECIPES
+    from deeplimit.experiments import reproduce as run_reproduce
+
+    try:
+        if every == bool(figures):
+            raise ValueError(f"name figures ({', '.join(RECIPES)}), or pass --all.")
+        names = list(RECIPES) if every else [validation.choice(name, "figure", tuple(RECIPES)) for name in figures or []]
+        out.mkdir(parents=True, exist_ok=True)
+        passed = True
+        for name in names:
+            with progress_bar(quiet) as move:
+                done = run_reproduce(name, quick=quick, seed=seed, device=device, progress=partial(move, name))
+            done.plot(out / f"{name}.png")
+            done.save(out / f"{name}.json")
+            typer.echo(str(done))
+            passed = passed and done.passed
+    except (ValueError, TypeError, RuntimeError, OSError) as error:
+        stop(error)
+    typer.echo(f"{'Every check passes' if passed else 'A check FAILS'}; pictures and numbers are in {out}.")
+    raise typer.Exit(0 if passed else 1)
