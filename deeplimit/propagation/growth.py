@@ -19,7 +19,7 @@ VERDICTS = (IDENTITY, STABLE, EXPLOSION, CANNOT_TELL)
 SURE = 0.999
 """Confidence of the interval that must exclude 0 before growth or decay is claimed."""
 STABLE_WITHIN = 0.2
-"""Half-width of γ's 95 % interval up to which "stable" is claimed: residual exponents closer than 0.1 look alike."""
+"""Half-width of γ's 95 % interval up to which "stable" is claimed, if 0 is in it: exponents closer than 0.1 look alike."""
 DEFAULT_CORRECTIONS = (0.5, 1.0)
 
 
@@ -115,7 +115,9 @@ def _judge(usual: tuple[float, float], sure: tuple[float, float]) -> tuple[str, 
         return IDENTITY, "the change vanishes as the depth grows"
     if sure[0] > 0:
         return EXPLOSION, "the change grows without bound with the depth"
-    if max(abs(usual[0]), abs(usual[1])) <= 2 * STABLE_WITHIN and usual[1] - usual[0] <= 2 * STABLE_WITHIN:
+    if not usual[0] <= 0.0 <= usual[1]:
+        return CANNOT_TELL, "growth or decay is likely but not certain: take more draws, or depths over a larger range"
+    if usual[1] - usual[0] <= 2 * STABLE_WITHIN:
         return STABLE, "no growth or decay with depth is seen"
     return CANNOT_TELL, "the interval is too wide: take more draws, or depths over a larger range"
 
