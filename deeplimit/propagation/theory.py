@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from deeplimit.activations import Slopes, is_odd, slopes
 from deeplimit.networks import ResidualNetwork
-from deeplimit.processes import IID, Brownian, FractionalBrownian, IncrementProcess, Process, TrendAndNoise
+from deeplimit.processes import FractionalBrownian, IncrementProcess, TrendAndNoise
 from deeplimit.recursions import PlainBranch
 
 
@@ -27,13 +27,6 @@ def plain_branch(network: ResidualNetwork) -> PlainBranch:
         f"network must be res1, res2, res3 or inner, got {network.recursion.name}, which adds {network.recursion.formula}; res1 "
         "has the same signal up to what vanishes with the depth."
     )
-
-
-SYMMETRIC = ("gaussian", "uniform", "rademacher")
-
-
-def _is_symmetric(law: Process) -> bool:
-    return isinstance(law, Brownian) or (isinstance(law, IID) and law.law in SYMMETRIC)
 
 
 @dataclass(frozen=True)
@@ -66,7 +59,7 @@ def block(network: ResidualNetwork) -> Block | str:
     """Return what is known of the network's block, or the reason why Section 2 of [M] does not cover it."""
     if not all(isinstance(law, IncrementProcess) for law in network.weights):
         return "layers are not independent"
-    if not all(_is_symmetric(law) for law in network.weights):
+    if not all(isinstance(law, IncrementProcess) and law.is_symmetric for law in network.weights):
         return "the law of the weights is the user's own, and its sub-Gaussian constant is not known"
     outer, inner = plain_branch(network).sides(network.weights)
     if outer is None:
