@@ -141,11 +141,10 @@ def _error_words(report: CompareReport) -> str:
     return f"{mean} {over[report.norm]}"
 
 
-def draw_laws(report: LawReport, ax: Axes | None = None) -> Axes:
+def draw_laws(report: LawReport, axes: Axes) -> Axes:
     """Draw distribution functions of the log norm, pale for shallow networks, and how far each is from the limit's."""
     from matplotlib import colormaps
 
-    axes = ax if ax is not None else new_axes()
     inset = axes.inset_axes((0.655, 0.12, 0.33, 0.62))
     count = len(report.depths)
     styles = ((0, (5, 1, 1, 1, 1, 1)), (0, (1.2, 1.2)), (0, (3, 1.2, 1, 1.2)), (0, (6, 1.5)))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from deeplimit import store, validation
+from deeplimit import store
 from deeplimit.laws.verdict import ANOTHER, CANNOT_TELL, SAME
 
 if TYPE_CHECKING:
@@ -164,12 +164,7 @@ class LawReport:
         """
         from deeplimit import plotting
 
-        if isinstance(ax, (str, os.PathLike)):
-            path = validation.writable_file(ax, "path", plotting.SUFFIXES)
-            return plotting.to_file(lambda axes: plotting.draw_laws(self, axes), path)
-        if ax is not None and not hasattr(ax, "set_xscale"):
-            raise TypeError(f"ax must be matplotlib Axes, a path to write to, or None; got {validation.named(ax)}.")
-        return plotting.draw_laws(self, ax)
+        return plotting.plot(lambda axes: plotting.draw_laws(self, axes), ax)
 
 
 def _with(value: float, error: float) -> str:
