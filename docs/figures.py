@@ -70,7 +70,7 @@ def plane(path):
 
 
 def main():
-    """Write every picture but those of `make demo`."""
+    """Write every picture but those of `make demo` and of `deeplimit reproduce --all --out docs/images`."""
     trend = dl.Trend(mixing, push)
     linear = dl.inner(4, "scaled_silu", trend=trend, alpha=0.5, beta=0.5)
     beside_controls(linear, {"neural ODE": zoo.neural_ode_of(linear)}, IMAGES / "theorem-4-3.png", paths=400)
@@ -83,6 +83,7 @@ def main():
     beside_controls(bent, controls, IMAGES / "theorem-4-4.png", paths=2000, x=sphere())
     plane(IMAGES / "plane.png")
     dl.compare_laws(dl.res1(2, weights=dl.IID("rademacher")), depths=[2, 4, 8, 16, 32]).plot(IMAGES / "in-law.png")
+    dl.stability(dl.res3(40, weights=dl.IID("uniform"), exponent=0.25)).plot(IMAGES / "stability.png")
     dl.validate(quick=True).plot(IMAGES / "scoreboard.png")
 
 
