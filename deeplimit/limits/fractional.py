@@ -100,8 +100,8 @@ def _critical(recursion: Recursion, hurst: float) -> Regime:
 def _identity(recursion: Recursion, hurst: float, exponent: float) -> Regime:
     if isinstance(recursion, Inner) and not is_odd(recursion.activation) and exponent <= 1.0:
         return _nothing(
-            f"{recursion.activation.name} is not odd, so that σ(W h) has a mean, of every layer alike; it adds up like L, and vanishes "
-            "above the exponent 1 only."
+            f"{recursion.activation.name} is not odd, so that σ(W h) has a mean, of every layer alike: it adds up like L, and "
+            "vanishes above the exponent 1 only."
         )
     sure = isinstance(recursion, (Res1, ModifiedRes1)) and hurst > 0.5
     rate = exponent - hurst if sure else None
