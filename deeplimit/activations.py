@@ -190,10 +190,16 @@ def derivative(activation: Activation, x: Tensor) -> Tensor:
     """
     with torch.enable_grad():
         at = x.detach().requires_grad_(True)
-        value = activation(at)
-        if not value.requires_grad:  # a constant
-            return torch.zeros_like(x)
-        slope: Tensor = torch.autograd.grad(value.sum(), at)[0]
+        try:
+            value = activation(at)
+            if not value.requires_grad:  # a constant
+                return torch.zeros_like(x)
+            slope: Tensor = torch.autograd.grad(value.sum(), at)[0]
+        except RuntimeError as error:
+            reason = str(error).split("\n")[0].rstrip(".")
+            raise RuntimeError(
+                f"activation {activation.name!r} could not be differentiated: {reason}. It must be made of torch's operations."
+            ) from error
     return slope
 
 

@@ -208,11 +208,13 @@ def draw_stability(report: StabilityReport, axes: Axes) -> Axes:
     names = {"signal": "$|h_L - h_0|\\,/\\,|h_0|$", "gradient": "$|p_0 - p_L|\\,/\\,|p_L|$"}
     growths = {"signal": report.hidden_growth, "gradient": report.gradient_growth}
     axes.set_xscale("log")
-    for shift, (name, (style, colour, fill, word)) in zip((1 / 1.02, 1.02), shapes.items(), strict=True):
+    apart = 1.02 if len(depths) > 1 else 1.0
+    for shift, (name, (style, colour, fill, word)) in zip((1 / apart, apart), shapes.items(), strict=True):
         tens = report.quantiles(name, 0.25, 0.5, 0.75) / np.log(10.0)
         good = np.isfinite(tens).all(axis=1)
         low, middle, high = tens[good].T
-        told = f"{word}: {names[word]}, {growths[word].verdict}"
+        lost = "" if good.all() else " (missing: overflowed, or no change at all)"
+        told = f"{word}: {names[word]}, {growths[word].verdict}{lost}"
         bars = np.stack([middle - low, high - middle])
         axes.errorbar(
             depths[good] * shift, middle, bars, fmt=style, color=colour, fillstyle=fill, capsize=3, ms=5, lw=1.2, label=told
@@ -222,10 +224,11 @@ def draw_stability(report: StabilityReport, axes: Axes) -> Axes:
     axes.minorticks_off()
     axes.set_xlabel("depth L (number of residual layers)")
     axes.set_ylabel("relative change")
-    title = f"{report.verdict.capitalize()}: exponent {report.exponent:g}, critical {report.critical_exponent:g}"
+    title = f"{report.verdict.capitalize()}: exponent {report.exponent:g}, {report.critical_words}"
     axes.set_title("\n".join([title, *wrap(report.network, WRAP)]), fontsize=10)
     axes.grid(alpha=0.3)
-    axes.legend(fontsize=9, title=f"median and quartiles, {report.draws} draws", title_fontsize=9)
+    axes.set_xlim(depths[0] / 1.3, depths[-1] * 1.3)
+    axes.legend(fontsize=9, title=f"median and quartiles, draws a depth: {report.draws}", title_fontsize=9)
     return axes
 
 
@@ -264,22 +267,23 @@ def draw_phase_diagram(diagram: PhaseDiagram, axes: Axes, of: str) -> Axes:
     )
     # Brightness rises with the value, so that the map reads in grey; what overflowed is as bright as can be.
     mesh = axes.pcolormesh(
-        diagram.hurst,
-        diagram.exponents,
+        _edges(diagram.hurst, 0.0, 1.0),
+        _edges(diagram.exponents, 0.0, math.inf),
         np.clip(np.nan_to_num(values.T, nan=1.0), -1.0, 1.0),
         cmap=colormaps["cividis"],
         vmin=-1.0,
         vmax=1.0,
-        shading="nearest",
         rasterized=True,
     )
     figure = axes.get_figure(root=True)
     assert figure is not None
     ratio = "$|h_L - h_0|/|h_0|$" if of == "hidden" else "$|p_0 - p_L|/|p_L|$"
     figure.colorbar(mesh, ax=axes, extend="both", label=f"mean $\\log_{{10}}$ of {ratio} (clipped)")
-    line = np.linspace(diagram.hurst.min(), diagram.hurst.max(), 200)
-    axes.plot(line, np.maximum(line, 0.5), "--", color="white", lw=2.2)
-    axes.plot(line, np.maximum(line, 0.5), "--", color="black", lw=1.0, label="max(H, 1/2)")
+    sides = _edges(diagram.hurst, 0.0, 1.0)
+    line = np.linspace(sides[0], sides[-1], 200) if len(diagram.hurst) == 1 else diagram.hurst
+    theory = np.interp(line, diagram.hurst, diagram.critical)
+    axes.plot(line, theory, "--", color="white", lw=2.2)
+    axes.plot(line, theory, "--", color="black", lw=1.0, label="theory" if np.isfinite(theory).any() else "theory: not known")
     known = np.isfinite(at)
     if known.any():
         bars = np.nan_to_num(np.abs(interval[known] - at[known, None]).T)
@@ -297,14 +301,37 @@ def draw_phase_diagram(diagram: PhaseDiagram, axes: Axes, of: str) -> Axes:
             lw=1,
             label=label,
         )
-    left, right = float(diagram.hurst.min()), float(diagram.hurst.max())
-    low, high = float(diagram.exponents.min()), float(diagram.exponents.max())
-    for x, y, word, colour in ((0.72, 0.12, "explosion", "black"), (0.25, 0.85, "identity", "white")):
-        axes.text(left + x * (right - left), low + y * (high - low), word, color=colour, fontsize=12, ha="center", weight="bold")
+    _name_the_zones(diagram, values, axes)
+    axes.set_ylim(*_edges(diagram.exponents, 0.0, math.inf)[[0, -1]])
     axes.set_xlabel("Hurst index H of the weights")
     axes.set_ylabel("residual exponent β")
     what = "Signal" if of == "hidden" else "Gradient"
     sizes = f"L = {diagram.depth}, d = {diagram.width}, {diagram.draws} weight draws × {diagram.inputs} inputs"
     axes.set_title(f"{what}, {sizes}\n{diagram.network}", fontsize=9)
-    axes.legend(fontsize=8, loc="upper left" if high > 1.2 else "best", framealpha=0.9)
+    axes.legend(fontsize=8, loc="upper left" if diagram.exponents[-1] > 1.2 else "best", framealpha=0.9)
     return axes
+
+
+def _edges(centres: np.ndarray, least: float, most: float) -> np.ndarray:
+    """Return the edges (n + 1,) of cells around `centres` (n,), within [least, most]."""
+    if len(centres) == 1:
+        alone: np.ndarray = np.clip(np.array([centres[0] - 0.05, centres[0] + 0.05]), least, most)
+        return alone
+    between = (centres[1:] + centres[:-1]) / 2
+    ends = (2 * centres[0] - between[0], 2 * centres[-1] - between[-1])
+    edges: np.ndarray = np.clip(np.concatenate([[ends[0]], between, [ends[1]]]), least, most)
+    return edges
+
+
+def _name_the_zones(diagram: PhaseDiagram, values: np.ndarray, axes: Axes) -> None:
+    """Write "explosion" and "identity" where there is room for them: in the middle of cells that are clearly so."""
+    for word, colour, zone in (("explosion", "black", values > 0.9), ("identity", "white", values < -0.9)):
+        columns = zone.sum(axis=1)
+        if columns.max(initial=0) >= 3:
+            i = int(np.median(np.nonzero(columns == columns.max())[0]))
+            places = diagram.exponents[zone[i]]
+            height = float(places[len(places) // 2])
+            centre = float(
+                diagram.hurst[0] + (diagram.hurst[-1] - diagram.hurst[0]) * np.clip((i + 0.5) / len(columns), 0.2, 0.8)
+            )
+            axes.text(centre, height, word, color=colour, fontsize=12, ha="center", va="center", weight="bold")

@@ -77,7 +77,7 @@ OF_CHARTS = [
     ("hurst", "0.5", TypeError, r"hurst must be a list of numbers.*got '0\.5'"),
     ("hurst", ["0.5"], TypeError, r"every entry of hurst must be a number, got '0\.5'"),
     ("exponents", [-0.1, 1.0], ValueError, r"every exponent must be at least 0, got -0\.1"),
-    ("exponents", [0.5], ValueError, r"exponents must be at least two, strictly increasing, got \[0\.5\]"),
+    ("exponents", [0.5], ValueError, r"exponents must be at least two numbers, strictly increasing, got \[0\.5\]"),
     ("exponents", [1.0, 0.5], ValueError, r"strictly increasing, got \[1\.0, 0\.5\]; try \[0\.5, 1\.0\]"),
     ("exponents", [0.0, 101.0], ValueError, r"every exponent must be at most 100, got 101"),
     ("exponents", [0.0, INF], ValueError, r"every entry of exponents must be finite, got inf"),

@@ -73,7 +73,7 @@ def test_too_few_draws_leave_no_interval_and_say_so(draws):
     assert np.isnan(made.boundary_interval).all()
     assert f"{draws} weight draws are too few for intervals" in str(made)
     assert "(no interval)" in str(made) or "not within" in str(made)
-    assert diagram().reservations == ()
+    assert len(diagram().reservations) == 1  # that two depths are not infinity
 
 
 @functools.cache

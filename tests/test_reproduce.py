@@ -116,7 +116,7 @@ def test_the_command_refuses_what_makes_no_sense(arguments, tmp_path):
             "boundary between",
         ),
         (["phase", "--hurst", "0.5:0.9"], 2, "Error: --hurst must look like"),
-        (["phase", "--hurst", "0.5:0.9:1"], 2, "Error: --hurst '0.5:0.9:1' names fewer than two"),
+        (["phase", "--hurst", "0.5:0.9:1"], 2, "Error: --hurst '0.5:0.9:1' asks for 1 numbers"),
         (["phase", "--activation", "tanh"], 2, "is not for res3"),
         (["phase", "--of", "both"], 2, "Error: --of must be one of"),
     ],

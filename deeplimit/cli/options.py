@@ -23,13 +23,17 @@ PlotFile = Annotated[Path | None, typer.Option("--plot", help="Write the figure 
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar.")]
 Network = Annotated[str, typer.Option(help="res1, res2, res3 or inner.")]
 Width = Annotated[int, typer.Option(help="Width d of the hidden state.")]
-ActivationName = Annotated[str | None, typer.Option("--activation", help="σ: tanh (the default), relu, softplus, sin, gelu, ...")]
+ActivationName = Annotated[
+    str | None, typer.Option("--activation", help="σ of res1, res2 and inner: tanh (the default), relu, softplus, sin, gelu, ...")
+]
 Weights = Annotated[str, typer.Option(help="brownian (i.i.d. Gaussian), uniform, rademacher, smooth or fractional.")]
-LengthScale = Annotated[float, typer.Option(help="Of smooth weights, as a time on [0, 1].")]
-Hurst = Annotated[float, typer.Option(help="Of fractional weights, between 0 and 1.")]
+LengthScale = Annotated[float | None, typer.Option(help="Of smooth weights, as a time on [0, 1]; 0.1 if left out.")]
+Hurst = Annotated[float | None, typer.Option(help="Hurst index of fractional weights, between 0 and 1; 0.7 if left out.")]
 Exponent = Annotated[
     float | None,
-    typer.Option(help="The branch is multiplied by L^-exponent; left out: 1/2 for independent layers, 1 for smooth."),
+    typer.Option(
+        help="The branch is multiplied by L^-exponent; left out: 1/2 for independent, max(H, 1/2) for fractional, 1 for smooth layers."
+    ),
 ]
 
 
@@ -62,7 +66,7 @@ def parse_numbers(text: str, option: str) -> list[float]:
         if len(parts) == 3:
             first, last, count = float(parts[0]), float(parts[1]), int(parts[2])
             if count < 2:
-                raise ValueError(f"{option} {text!r} names fewer than two numbers; give a list such as 0.5 instead.")
+                raise ValueError(f"{option} {text!r} asks for {count} numbers between two ends; two or more make sense.")
             return [first + (last - first) * k / (count - 1) for k in range(count)]
         if len(parts) == 1:
             return [float(item) for item in parts[0].split(",")]
@@ -73,7 +77,13 @@ def parse_numbers(text: str, option: str) -> list[float]:
 
 
 def make_network(
-    name: str, width: int, activation: str | None, weights: str, length_scale: float, hurst: float, exponent: float | None
+    name: str,
+    width: int,
+    activation: str | None,
+    weights: str,
+    length_scale: float | None,
+    hurst: float | None,
+    exponent: float | None,
 ) -> Any:
     """Return the network that the common options describe."""
     import deeplimit as dl
@@ -84,10 +94,13 @@ def make_network(
         "brownian": dl.Brownian,
         "uniform": lambda: dl.IID("uniform"),
         "rademacher": lambda: dl.IID("rademacher"),
-        "smooth": lambda: dl.SmoothGaussian(length_scale),
-        "fractional": lambda: dl.FractionalBrownian(hurst),
+        "smooth": lambda: dl.SmoothGaussian(0.1 if length_scale is None else length_scale),
+        "fractional": lambda: dl.FractionalBrownian(0.7 if hurst is None else hurst),
     }
     law: Any = laws[validation.choice(weights, "--weights", tuple(laws))]()
+    for option, value, kind in (("--length-scale", length_scale, "smooth"), ("--hurst", hurst, "fractional")):
+        if value is not None and weights != kind:
+            raise ValueError(f"{option} is for --weights {kind}, got --weights {weights}.")
     if name == "res3":
         if activation not in (None, "relu"):
             raise ValueError(f"--activation {activation!r} is not for res3, whose activation is ReLU; use res2.")

@@ -35,8 +35,8 @@ def stability(
     width: Width = 40,
     activation: ActivationName = None,
     weights: Weights = "brownian",
-    length_scale: LengthScale = 0.1,
-    hurst: Hurst = 0.7,
+    length_scale: LengthScale = None,
+    hurst: Hurst = None,
     exponent: Exponent = None,
     depths: Annotated[str, typer.Option(help="10:10000:x10, 100:500:+100 or 10,30,100,300.")] = "10,30,100,300,1000",
     draws: Annotated[int, typer.Option(help="Networks a depth.")] = 200,
@@ -158,7 +158,9 @@ def reproduce(
     from deeplimit.experiments import reproduce as run_reproduce
 
     try:
-        if every == bool(figures):
+        if every and figures:
+            raise ValueError("name figures, or pass --all, not both.")
+        if not every and not figures:
             raise ValueError(f"name figures ({', '.join(RECIPES)}), or pass --all.")
         names = list(RECIPES) if every else [validation.choice(name, "figure", tuple(RECIPES)) for name in figures or []]
         out.mkdir(parents=True, exist_ok=True)

@@ -69,7 +69,7 @@ def coupling(task: Task) -> str:
         return "pathwise: every depth and the limit read the same fractional path, drawn whole"
     weights = task.network.weights
     fixed = all(isinstance(function, Trend) for law in weights for function in law.functions)
-    if fixed and not any(law.motions(task.network.width) for law in weights):
+    if fixed and all(law.functions and not law.motions(task.network.width) for law in weights):
         return "none: the weights are given functions of time; paths differ by their inputs alone"
     if task.shares_functions and isinstance(task.limit, ODELimit) and task.limit.functions:
         return "pathwise: every depth and the limit read the same functions of time"

@@ -153,7 +153,7 @@ def _kink(recursion: Recursion) -> str | None:
     try:
         left, right = derivative(recursion.activation, torch.tensor([-step, step], dtype=torch.float64)).tolist()
     except RuntimeError as error:
-        return f"the Young equation needs σ', but {name} could not be differentiated: {str(error).rstrip('.')}."
+        return f"the Young equation needs σ', but {error}"
     if math.isfinite(left) and math.isfinite(right) and abs(right - left) <= 1e-3 * (1.0 + abs(left) + abs(right)):
         return None
     return (

@@ -20,7 +20,8 @@ LEVEL = 1e-4
 """How unlikely a count or a mean must be under a bound before the bound is called broken."""
 HEAVY = 0.07
 """Relative standard error from which a mean is not called one: too few of the rare large draws are in it."""
-
+NOT_APPLICABLE = "not applicable"
+TOO_FEW = f"a mean with a standard error above {100 * HEAVY:g} % is not tested: take more draws"
 ROUNDING = 4e-6
 """What rounding may add to a mean of squares in float32."""
 
@@ -45,8 +46,9 @@ class Bound:
 
     def __str__(self) -> str:
         told = {True: "holds", False: "BROKEN", None: "no test"}[self.holds]
-        reason = f" ({self.why})" if self.why else ""
-        return f"{self.depth:>8}  {self.statement:<15}  {told:<7}  {self.says}; measured {self.measured}{reason}"
+        rest = self.why if self.says == NOT_APPLICABLE else f"{self.says}; measured {self.measured}"
+        reason = f" ({self.why})" if self.why and self.says != NOT_APPLICABLE else ""
+        return f"{self.depth:>8}  {self.statement:<18}  {told:<7}  {rest}{reason}"
 
 
 @dataclass(frozen=True)
@@ -127,7 +129,7 @@ def evaluate(
         rows.append(_exact_row(depth, 2 * log_ratio, exact, _log_variance(depth, a, known, network.width)))
     for bound in [*hidden_bounds(known, network.width, depth, a, delta), gradient_bound(depth, a, delta)]:
         if isinstance(bound, tuple):
-            rows.append(Bound(bound[0], depth, "not applicable", "-", None, bound[1]))
+            rows.append(Bound(bound[0], depth, NOT_APPLICABLE, "-", None, bound[1]))
             continue
         values, name = {
             "Proposition 3": (2 * log_change, "|h_L-h_0|/|h_0|"),
@@ -143,7 +145,7 @@ def _quantile_row(bound: Quantile, depth: int, name: str, log_values: np.ndarray
     says = f"{name} {sign} {power_of_ten(bound.log_bound / 2)} with probability {1 - delta:g}"
     # A broken bound would have more violations than δ explains.
     holds = float(stats.binom.sf(wrong - 1, count, delta)) > LEVEL
-    return Bound(bound.statement, depth, says, f"{1 - wrong / count:.4g}", holds)
+    return Bound(bound.statement, depth, says, f"in {100 * (1 - wrong / count):.4g} % of draws", holds)
 
 
 def log_mean(log_values: np.ndarray) -> tuple[float, float]:
@@ -187,9 +189,9 @@ def _mean_row(statement: str, depth: int, name: str, log_squares: np.ndarray, a:
     if not bool(np.isfinite(log_squares).all()):
         return Bound(statement, depth, says, "-", None, "some draws are 0 or overflowed")
     mean, error, most = mean_error(log_squares, _log_variance(depth, a, known, width))
-    measured = f"{power_of_ten(mean)} ± {100 * error:.2g} %"
+    measured = f"{power_of_ten(mean)} ± {power_of_ten(math.log(100 * error))} %"
     if error > HEAVY:
-        return Bound(statement, depth, says, measured, None, "too few draws to average so heavy a tail")
+        return Bound(statement, depth, says, measured, None, TOO_FEW)
     return Bound(statement, depth, says, measured, bool(low - most <= mean <= high + most))
 
 
@@ -198,9 +200,9 @@ def _exact_row(depth: int, log_squares: np.ndarray, exact: float, log_variance: 
     if not bool(np.isfinite(log_squares).all()):
         return Bound("exact mean", depth, says, "-", None, "some draws are 0 or overflowed")
     mean, error, most = mean_error(log_squares, log_variance)
-    measured = f"{power_of_ten(mean)} ± {100 * error:.2g} %"
+    measured = f"{power_of_ten(mean)} ± {power_of_ten(math.log(100 * error))} %"
     if error > HEAVY:
-        return Bound("exact mean", depth, says, measured, None, "too few draws to average so heavy a tail")
+        return Bound("exact mean", depth, says, measured, None, TOO_FEW)
     return Bound("exact mean", depth, says, measured, bool(abs(mean - exact) <= max(most, ROUNDING)))
 
 
@@ -218,4 +220,5 @@ def power_of_ten(log_value: float) -> str:
     if -5 < tens < 6:
         return f"{math.exp(log_value):.4g}"
     whole = math.floor(tens)
-    return f"{10 ** (tens - whole):.3g}e{whole:+d}"
+    digits = f"{10 ** (tens - whole):.3g}"
+    return f"{digits}e{whole:+d}" if digits != "10" else f"1e{whole + 1:+d}"

@@ -8,6 +8,8 @@ they cannot (tanh saturates, so that explosion is a power), E log x_L ~ γ log L
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +23,10 @@ SURE = 0.999
 STABLE_WITHIN = 0.2
 """Half-width of γ's 95 % interval up to which "stable" is claimed, if 0 is in it: exponents closer than 0.1 look alike."""
 DEFAULT_CORRECTIONS = (0.5, 1.0)
+MOST_OF_THE_DYING = 2.0
+"""A state that dies has changed by 1, one that turns round by 2: only a larger change, growing, is an explosion."""
+DEAD = 0.1
+"""Median ratio of norms at the deepest network below which a signal or gradient is said to die, not to be stable."""
 
 
 @dataclass(frozen=True)
@@ -38,23 +44,31 @@ class Growth:
         if not np.isfinite(self.exponent):
             return f"{self.verdict}: {self.reason}"
         interval = f"{100 * self.confidence:g} % [{low:.3f}, {high:.3f}]"
-        return f"{self.verdict}: growth exponent {self.exponent:.3f}, {interval}; {self.reason}"
+        return f"{self.verdict}: growth exponent {self.exponent:.3f}, {interval}; {self.reason}".replace("-0.000", "0.000")
 
 
-def corrections(predicted: float | None, *, exponential: bool) -> tuple[float, ...]:
+def corrections(predicted: float | None, memories: tuple[float, ...], *, exponential: bool) -> tuple[float, ...]:
     """Return the powers of 1/L by which the statistic bends.
 
     |γ| is one of them where states can be scaled, from log(1 + x) against x; half of it where they cannot, since σ is bent by
-    a state that itself moves like L^{γ/2}.
+    a state that itself moves like L^{γ/2}. `memories` are those of parts that forget faster (`theory.memories`).
     """
     if predicted is None:
         return DEFAULT_CORRECTIONS
+    if memories:
+        return tuple(sorted({*memories, 1.0}))
     power = abs(predicted) if exponential else abs(predicted) / 2
     return (1.0,) if power < 0.05 else tuple(sorted({min(power, 1.0), 1.0}))
 
 
 def measure_growth(
-    depths: np.ndarray, log_change: np.ndarray, confidence: float, *, exponential: bool, predicted: float | None
+    depths: np.ndarray,
+    log_change: np.ndarray,
+    confidence: float,
+    *,
+    exponential: bool,
+    predicted: float | None,
+    memories: tuple[float, ...] = (),
 ) -> Growth:
     """Fit γ to log |h_L - h_0|/|h_0| (depths, draws); `exponential` where explosion is exponential, else it is a power."""
     nothing = (np.nan, np.nan)
@@ -99,7 +113,7 @@ def measure_growth(
         covariance=np.diag(np.maximum(variances, 1e-20)),
         log_bias=np.zeros(len(depths)),
         count=count,
-        corrections=corrections(predicted, exponential=exponential),
+        corrections=corrections(predicted, memories, exponential=exponential),
     )
     fit = fit_rate(estimates)
 
@@ -107,7 +121,17 @@ def measure_growth(
         slowest, fastest = fit.interval(level)
         return slope - fastest, slope - slowest
 
-    return Growth(slope - fit.rate, interval(confidence), confidence, *_judge(interval(0.95), interval(SURE)))
+    verdict, reason = _judge(interval(0.95), interval(SURE))
+    if verdict == EXPLOSION and float(np.median(log_change[-1])) < math.log(MOST_OF_THE_DYING):
+        verdict, reason = CANNOT_TELL, "the change grows, but is no larger than that of a state that dies or turns round"
+    if predicted is not None and not interval(SURE)[0] <= predicted <= interval(SURE)[1] and verdict != _expected(predicted):
+        why = f"theory has {predicted:g}, which is {_expected(predicted)}: these depths are still far from infinite depth"
+        verdict, reason = CANNOT_TELL, why
+    return Growth(slope - fit.rate, interval(confidence), confidence, verdict, reason)
+
+
+def _expected(predicted: float) -> str:
+    return STABLE if predicted == 0.0 else EXPLOSION if predicted > 0.0 else IDENTITY
 
 
 def _judge(usual: tuple[float, float], sure: tuple[float, float]) -> tuple[str, str]:
@@ -116,10 +140,20 @@ def _judge(usual: tuple[float, float], sure: tuple[float, float]) -> tuple[str, 
     if sure[0] > 0:
         return EXPLOSION, "the change grows without bound with the depth"
     if not usual[0] <= 0.0 <= usual[1]:
-        return CANNOT_TELL, "growth or decay is likely but not certain: take more draws, or depths over a larger range"
+        likely = "likely (95 %) but not certain (99.9 %)"
+        return CANNOT_TELL, f"growth or decay is {likely}: take more draws, or depths over a larger range"
     if usual[1] - usual[0] <= 2 * STABLE_WITHIN:
         return STABLE, "no growth or decay with depth is seen"
     return CANNOT_TELL, "the interval is too wide: take more draws, or depths over a larger range"
+
+
+def unless_it_dies(growth: Growth, log_ratio: np.ndarray, what: str) -> Growth:
+    """Return the growth of a change, not called stable where the state itself has shrunk to little, (depths, draws)."""
+    left = float(np.median(log_ratio[-1]))
+    if growth.verdict != STABLE or not left < math.log(DEAD):
+        return growth
+    reason = f"the {what} dies: at the deepest network a median share of {math.exp(left):.2g} is left, so that its change is 1"
+    return dataclasses.replace(growth, verdict=CANNOT_TELL, reason=reason)
 
 
 def together(hidden: Growth, gradient: Growth) -> str:

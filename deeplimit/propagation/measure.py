@@ -17,7 +17,7 @@ from deeplimit.networks import ResidualNetwork
 from deeplimit.processes import TrendAndNoise
 from deeplimit.propagation import theory
 from deeplimit.propagation.bounds import Bound, evaluate
-from deeplimit.propagation.growth import measure_growth, together
+from deeplimit.propagation.growth import measure_growth, together, unless_it_dies
 from deeplimit.propagation.report import StabilityReport
 from deeplimit.propagation.task import MOST_DRAWS, MOST_NUMBERS, StabilityTask, known_in_law, numbers_per_network, run_block
 from deeplimit.version import versions
@@ -133,8 +133,16 @@ def _report(
     ratio, change, gradient_ratio, gradient_change = logs
     predicted = theory.predicted_growth(network)
     scalable = _is_homogeneous(network)
-    hidden = measure_growth(depths, change, confidence, exponential=scalable, predicted=predicted)
-    gradient = measure_growth(depths, gradient_change, confidence, exponential=True, predicted=predicted if scalable else None)
+    memories = theory.memories(network)
+    hidden, gradient = (
+        unless_it_dies(
+            measure_growth(depths, changes, confidence, exponential=exponential, predicted=known, memories=memories), ratios, what
+        )
+        for changes, ratios, exponential, known, what in (
+            (change, ratio, scalable, predicted, "signal"),
+            (gradient_change, gradient_ratio, True, predicted if scalable else None, "gradient"),
+        )
+    )
     known = theory.block(network)
     rows: list[Bound] = []
     finite = np.isfinite(ratio) & np.isfinite(gradient_ratio)

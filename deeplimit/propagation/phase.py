@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import time
@@ -20,11 +21,14 @@ from deeplimit.propagation.measure import starting_states
 from deeplimit.propagation.passes import backward, forward
 from deeplimit.propagation.phase_report import PhaseDiagram, boundary, crossing
 from deeplimit.propagation.task import MOST_DRAWS, MOST_NUMBERS, draw_network, numbers_per_network
+from deeplimit.propagation.theory import critical_exponent
 from deeplimit.randomness import Purpose, generator
 from deeplimit.version import versions
 from deeplimit.workers import map_blocks
 
 MATRICES_AT_MOST = 4
+HURST = tuple(round(float(value), 3) for value in np.linspace(0.05, 0.97, 12))
+EXPONENTS = tuple(round(float(value), 3) for value in np.linspace(0.0, 1.3, 27))
 SHALLOWER = 10
 """How many times shallower the networks are that the deep ones are held against to find the boundary."""
 
@@ -81,8 +85,8 @@ def phase_diagram(
     width: int = 40,
     depth: int = 1000,
     *,
-    hurst: Sequence[float] = tuple(np.linspace(0.05, 0.97, 24).tolist()),
-    exponents: Sequence[float] = tuple(np.linspace(0.0, 1.3, 40).tolist()),
+    hurst: Sequence[float] = HURST,
+    exponents: Sequence[float] = EXPONENTS,
     draws: int = 5,
     inputs: int = 10,
     x: Tensor | None = None,
@@ -104,9 +108,10 @@ def phase_diagram(
         network: A factory such as `dl.res3`, called as network(width=..., weights=FractionalBrownian(H), exponent=...); give
             others an activation by functools.partial(dl.res1, activation="tanh").
         width: d. depth: L, at least 20.
-        hurst: Hurst indices in (0, 1). exponents: Residual exponents, at least two, increasing.
+        hurst: Hurst indices in (0, 1); 12 from 0.05 to 0.97 if left out. exponents: Residual exponents, at least two, increasing;
+            27 from 0 to 1.3 if left out.
         draws: Weight draws a Hurst index; an interval needs three. inputs: Standard normal h_0 a weight draw.
-        x: Inputs (n, d) or (n, n_in) instead, the same for all draws.
+        x: Inputs (n, d) or (n, n_in) instead of `inputs` normal ones, the same for all draws.
         seed: Everything random derives from it. confidence: Of the boundary's intervals.
         device, dtype, workers, executor, progress: As for `stability`.
 
@@ -132,7 +137,8 @@ def phase_diagram(
     for value in levels:
         validation.real(value, "every exponent", minimum=0.0, maximum=100.0, hint="The branch is multiplied by L**-exponent.")
     if len(levels) < 2 or any(later <= earlier for earlier, later in itertools.pairwise(levels)):
-        raise ValueError(f"exponents must be at least two, strictly increasing, got {levels}; try {sorted(set(levels))}.")
+        better = f"; try {ordered}" if len(ordered := sorted(set(levels))) > 1 else ""
+        raise ValueError(f"exponents must be at least two numbers, strictly increasing, got {levels}{better}.")
     validation.running(workers, executor, progress)
     networks = tuple(_made(network, checked_width, value) for value in indices)
     given = validation.inputs(x)
@@ -175,7 +181,9 @@ def _diagram(task: PhaseTask, hurst: np.ndarray, logs: np.ndarray, confidence: f
         [boundary(exponents, *pair, confidence) for pair in zip(deep, other, strict=True)]
         for deep, other in ((hidden, shallow), (gradient, gradient_shallow))
     ]
-    reservations = []
+    reservations = [
+        f"Intervals hold the sampling error of depths {task.depths[0]} and {task.depths[1]}, not how far these are from infinity."
+    ]
     if overflowed.any():
         reservations.append(f"{int(overflowed.sum())} values overflowed or were 0 and are left out of the means.")
     if task.draws < 3:
@@ -202,6 +210,7 @@ def _diagram(task: PhaseTask, hurst: np.ndarray, logs: np.ndarray, confidence: f
         gradient_boundary_interval=np.array([interval for _, interval in edges[1]]),
         unit_exponent=np.array([crossing(exponents, row.mean(axis=1)) for row in hidden]),
         gradient_unit_exponent=np.array([crossing(exponents, row.mean(axis=1)) for row in gradient]),
+        critical=np.array([np.nan if (known := critical_exponent(made)) is None else known for made in task.networks]),
         overflowed=overflowed,
         confidence=confidence,
         seed=task.seed,
@@ -224,6 +233,11 @@ def _numbers(value: object, name: str, example: str) -> list[float]:
 
 def _made(network: Callable[..., ResidualNetwork], width: int, hurst: float) -> ResidualNetwork:
     law = FractionalBrownian(hurst)
+    given = network.keywords if isinstance(network, functools.partial) else {}
+    if fixed := sorted(given.keys() & {"width", "weights", "exponent"}):
+        raise ValueError(
+            f"network must leave {', '.join(fixed)} to phase_diagram, which passes its own; take that out of the partial."
+        )
     try:
         made = network(width=width, weights=law, exponent=law.critical_exponent)
     except TypeError as error:
@@ -236,8 +250,8 @@ def _made(network: Callable[..., ResidualNetwork], width: int, hurst: float) -> 
         raise ValueError(
             f"network must make networks of the width asked for; asked for {width}, it returned one of {made.width}."
         )
-    if any(given not in (law, law.reduced()) for given in made.weights):
-        described = ", ".join(dict.fromkeys(given.describe() for given in made.weights))
+    if any(own not in (law, law.reduced()) for own in made.weights):
+        described = ", ".join(dict.fromkeys(own.describe() for own in made.weights))
         raise ValueError(
             f"network must use the weights it is given, {law!r}; it returned one with {described}; pass weights= on."
         )

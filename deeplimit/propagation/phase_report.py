@@ -34,6 +34,8 @@ class PhaseDiagram:
         gradient_boundary, gradient_boundary_interval: The same for the gradient.
         unit_exponent, gradient_unit_exponent: Where the mean logarithm passes 0: the change is as large as the signal, (m,).
             This is what the map's colours show; it is off the boundary by log(size of the change there)/log L.
+        critical: What theory says of the boundary (`StabilityReport.critical_exponent`), (m,): max(H, 1/2) for res-3, as [M]
+            Section 4.1 finds; NaN where it does not know.
         overflowed: Values that overflowed and were left out of the means, (m, n).
     """
 
@@ -57,6 +59,7 @@ class PhaseDiagram:
     gradient_boundary_interval: np.ndarray
     unit_exponent: np.ndarray
     gradient_unit_exponent: np.ndarray
+    critical: np.ndarray
     overflowed: np.ndarray
     confidence: float
     seed: int
@@ -66,32 +69,48 @@ class PhaseDiagram:
     versions: dict[str, str]
     reservations: tuple[str, ...]
 
-    @property
-    def critical(self) -> np.ndarray:
-        """The boundary that [M] Section 4.1 finds, max(H, 1/2), (m,)."""
-        critical: np.ndarray = np.maximum(self.hurst, 0.5)
-        return critical
-
     def __str__(self) -> str:
-        gap = np.abs(self.boundary - self.critical)
-        known = gap[np.isfinite(gap)]
-        distance = "not within these exponents" if not len(known) else f"at most {known.max():.3f} from max(H, 1/2)"
         lines = [
-            f"boundary between identity and explosion of the signal: {distance} (depths {self.shallow_depth} and {self.depth}).",
-            f"network    {self.network}",
+            self.summary(),
+            f"network    {self.network}, d = {self.width}",
             f"{self.draws} weight draws x {self.inputs} inputs a Hurst index, seed {self.seed}, {self.dtype} on {self.device}, "
             f"{self.seconds:.1f} s",
             "",
-            f"{'H':>6}  {'max(H,1/2)':>10}  {'boundary of the signal':>26}  {'of the gradient':>26}  {'changes are 1 at':>16}",
+            f"{'H':>6}  {'theory':>9}  {'boundary of the signal':>26}  {'of the gradient':>26}  changes are 1 at",
         ]
         for i, hurst in enumerate(self.hurst.tolist()):
             signal = _boundary_cell(self.boundary[i], self.boundary_interval[i])
             gradient = _boundary_cell(self.gradient_boundary[i], self.gradient_boundary_interval[i])
-            units = f"{self.unit_exponent[i]:.3f}, {self.gradient_unit_exponent[i]:.3f}"
-            lines.append(f"{hurst:>6.3f}  {self.critical[i]:>10.3f}  {signal:>26}  {gradient:>26}  {units:>16}")
-        if self.reservations:
-            lines += ["", "Reservations:", *(f"- {text}" for text in self.reservations)]
+            units = ", ".join(
+                f"{at[i]:.3f}" if np.isfinite(at[i]) else "-" for at in (self.unit_exponent, self.gradient_unit_exponent)
+            )
+            theory = f"{self.critical[i]:.3f}" if np.isfinite(self.critical[i]) else "not known"
+            lines.append(f"{hurst:>6.3f}  {theory:>9}  {signal:>26}  {gradient:>26}  {units}")
+        lines += ["", "Reservations:", *(f"- {text}" for text in self.reservations)]
         return "\n".join(lines)
+
+    def summary(self) -> str:
+        """Return how the signal's boundary compares with theory, in a sentence."""
+        known = np.isfinite(self.boundary) & np.isfinite(self.critical)
+        if not known.any():
+            none = (
+                "is not within these exponents" if not np.isfinite(self.boundary).any() else "is found; theory does not know it"
+            )
+            return f"boundary between identity and explosion of the signal: it {none}."
+        farthest = float(np.abs(self.boundary - self.critical)[known].max())
+        sure = known & np.isfinite(self.boundary_interval).all(axis=1)
+        low, high = self.boundary_interval[sure].T
+        agree = int(((low <= self.critical[sure]) & (self.critical[sure] <= high)).sum())
+        share = (
+            f", within the {100 * self.confidence:g} % interval at {agree} of {int(sure.sum())} Hurst indices"
+            if sure.any()
+            else ""
+        )
+        return f"boundary between identity and explosion of the signal: at most {farthest:.3f} from theory{share}."
+
+    def __repr__(self) -> str:
+        grid = f"{len(self.hurst)} Hurst indices x {len(self.exponents)} exponents"
+        return f"<PhaseDiagram {self.network}, {grid}, depth {self.depth}>"
 
     def to_dict(self) -> dict[str, Any]:
         """Return every field as plain Python: lists, strings, numbers; NaN and infinities as strings."""
@@ -106,7 +125,7 @@ class PhaseDiagram:
             if not isinstance(values[name], list) or not values[name]:
                 raise ValueError(f"{name} of {what} must be a list of numbers, got {validation.named(values[name])}")
         m, n, draws = len(values["hurst"]), len(values["exponents"]), values["draws"]
-        shapes: dict[str, tuple[int, ...]] = {"hurst": (m,), "exponents": (n,), "overflowed": (m, n)}
+        shapes: dict[str, tuple[int, ...]] = {"hurst": (m,), "exponents": (n,), "overflowed": (m, n), "critical": (m,)}
         for of in ("hidden", "gradient"):
             shapes |= {of: (m, n), f"{of}_draws": (m, n, draws), f"{of}_shallow_draws": (m, n, draws)}
         for prefix in ("", "gradient_"):

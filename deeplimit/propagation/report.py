@@ -25,14 +25,16 @@ class StabilityReport:
     """The distributions of a network's output and gradient at initialisation, by depth.
 
     Attributes:
-        verdict: "identity", "stable", "explosion" or "cannot tell": what `hidden_growth` and `gradient_growth` agree on.
+        verdict: "identity", "stable", "explosion" or "cannot tell". `hidden_growth` and `gradient_growth` have their own; where
+            they differ, explosion of either is explosion, else "cannot tell" of either is that, else it is stable.
         depths: (m,). draws: Networks a depth, each with an input and a gradient at the output of its own.
         log_hidden_ratio, log_hidden_change: log |h_L|/|h_0| and log |h_L - h_0|/|h_0|, (m, draws); natural logarithms, NaN or
             infinite where a network overflowed. `hidden_ratio` and `hidden_change` are their exponentials.
         log_gradient_ratio, log_gradient_change: log |p_0|/|p_L| and log |p_0 - p_L|/|p_L|, likewise.
         hidden_growth, gradient_growth: The fitted exponents γ of growth with the depth, with intervals and verdicts.
         predicted_growth: What theory says γ is; None where it does not.
-        exponent, critical_exponent: The network's residual exponent, and the one between explosion and identity.
+        exponent, critical_exponent: The network's residual exponent, and the one between explosion and identity; None where
+            theory does not know it.
         bounds: The statements of Section 2 of [M] beside the data; `delta` is their δ.
         log_normal: Mean and standard deviation of the limit law of log |h_L|/|h_0| by depth (m, 2); NaN where there is none.
         overflowed: Networks that overflowed, by depth.
@@ -43,7 +45,7 @@ class StabilityReport:
     verdict: str
     network: str
     exponent: float
-    critical_exponent: float
+    critical_exponent: float | None
     depths: np.ndarray
     draws: int
     log_hidden_ratio: np.ndarray
@@ -100,8 +102,10 @@ class StabilityReport:
 
     def __str__(self) -> str:
         predicted = "" if self.predicted_growth is None else f"; predicted growth {self.predicted_growth:g}"
+        apart = self.hidden_growth.verdict != self.gradient_growth.verdict
+        parts = f" (signal: {self.hidden_growth.verdict}, gradient: {self.gradient_growth.verdict})" if apart else ""
         lines = [
-            f"{self.verdict}: exponent {self.exponent:g}, critical {self.critical_exponent:g}{predicted}.",
+            f"{self.verdict}{parts}: exponent {self.exponent:g}, {self.critical_words}{predicted}.",
             f"signal     {self.hidden_growth}",
             f"gradient   {self.gradient_growth}",
             f"network    {self.network}",
@@ -121,15 +125,23 @@ class StabilityReport:
             lines += ["", "Reservations:", *(f"- {text}" for text in self.reservations)]
         return "\n".join(lines)
 
+    @property
+    def critical_words(self) -> str:
+        """The critical exponent in words."""
+        return "critical exponent not known" if self.critical_exponent is None else f"critical {self.critical_exponent:g}"
+
+    def __repr__(self) -> str:
+        return f"<StabilityReport {self.verdict}: {self.network}, depths {self.depths.tolist()}, {self.draws} draws>"
+
     def _theory_lines(self) -> list[str]:
         if not self.bounds:
             return [f"The bounds of Section 2 of Marion et al. (2025) do not apply: {self.bounds_refused}."]
         tested = [bound for bound in self.bounds if bound.holds is not None]
-        head = (
-            f"{len(tested) - len(self.broken)} of {len(tested)} bounds hold (δ = {self.delta:g}); at the deepest network:"
-            if tested
-            else "No bound could be tested; at the deepest network:"
+        count = (
+            f"{len(tested)} of {len(self.bounds)} statements of Section 2, over all depths, could be tested (δ = {self.delta:g})"
         )
+        end = "all hold" if not self.broken else f"{len(self.broken)} are BROKEN"
+        head = f"{count}{f', and {end}' if tested else ''}; at the deepest network:"
         deepest = [bound for bound in self.bounds if bound.depth == self.depths[-1]]
         rest = [bound for bound in self.broken if bound.depth != self.depths[-1]]
         return [head, *(str(bound) for bound in [*rest, *deepest])]

@@ -10,10 +10,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from deeplimit.activations import Slopes, is_odd, slopes
+from deeplimit.activations import Slopes, expansion, is_odd, slopes
 from deeplimit.networks import ResidualNetwork
 from deeplimit.processes import FractionalBrownian, IncrementProcess, TrendAndNoise
 from deeplimit.recursions import PlainBranch
+from deeplimit.validation import NoTheoremError
 
 
 def plain_branch(network: ResidualNetwork) -> PlainBranch:
@@ -114,7 +115,7 @@ def predicted_growth(network: ResidualNetwork) -> float | None:
     """
     beta, critical = network.exponent, critical_exponent(network)
     outer, inner = plain_branch(network).sides(network.weights)
-    if any(isinstance(law, TrendAndNoise) for law in network.weights):
+    if critical is None or any(isinstance(law, TrendAndNoise) for law in network.weights):
         return None
     if critical > 0.5:
         return 2.0 * (critical - beta) if beta >= critical else None
@@ -125,16 +126,39 @@ def predicted_growth(network: ResidualNetwork) -> float | None:
     return 1.0 - 2.0 * beta if beta >= 0.5 and not rough else None
 
 
-def critical_exponent(network: ResidualNetwork) -> float:
-    """Return the residual exponent between explosion and identity.
+def critical_exponent(network: ResidualNetwork) -> float | None:
+    """Return the residual exponent between explosion and identity; None where it is not known.
 
     What layers add to the state forgets its past like k^{2c - 2}, c = 1/2 where it is independent, H for fractional Brownian
     weights, 1 for functions of time, so that the sum over the layers is of size L^c. Of V g(h) both factors count, c_V + c_g - 1:
     g forgets nothing where it has no weights of its own or a mean, as ReLU(W h) has; of an odd σ it is as forgetful as W.
+
+    Not known: layers with H < 1/2 that enter linearly, which nearly cancel; a sampler inside σ, which may be skewed; weights
+    that shrink with the depth inside a σ that is not smooth, or not 0, at 0.
     """
-    if any(isinstance(law, TrendAndNoise) for law in network.weights):
-        return min(law.critical_exponent for law in network.weights)
     outer, inner = plain_branch(network).sides(network.weights)
+    if any(isinstance(law, TrendAndNoise) for law in network.weights):
+        try:
+            expansion(network.recursion.activation)
+        except NoTheoremError:
+            return None
+        return min(law.critical_exponent for law in network.weights)
+    if outer is None and isinstance(inner, IncrementProcess) and not inner.is_symmetric:
+        return None
+    odd = is_odd(network.recursion.activation)
+    rough = any(isinstance(law, FractionalBrownian) and law.hurst < 0.5 for law in network.weights)
+    if rough and (inner is None or (outer is None and odd)):
+        return None
     stands = 1.0 if outer is None else outer.critical_exponent
-    reads = 1.0 if inner is None or not is_odd(network.recursion.activation) else inner.critical_exponent
+    reads = 1.0 if inner is None or not odd else inner.critical_exponent
     return max(0.5, round(stands + reads - 1.0, 12))
+
+
+def memories(network: ResidualNetwork) -> tuple[float, ...]:
+    """Return by what powers of 1/L the parts of a change that forget faster are smaller than the one that rules it.
+
+    With fractional weights of H > 1/2 there are three, of sizes L^2H, L^(4H-2) (products of two weights) and L.
+    """
+    indices = [float(law.hurst) for law in network.weights if isinstance(law, FractionalBrownian)]
+    hurst = max(indices, default=0.5)
+    return () if hurst <= 0.5 else tuple(sorted({round(2 * hurst - 1.0, 9), round(2.0 - 2 * hurst, 9)}))
