@@ -170,6 +170,14 @@ def slopes(activation: Activation) -> Slopes | None:
     return Slopes(float(positive[0]), float(negative[0]))
 
 
+def is_bounded(activation: Activation) -> bool:
+    """Return whether σ stops growing: |σ(±10⁶)| is at most twice |σ(±10³)|."""
+    sizes = torch.tensor([1e3, -1e3, 1e6, -1e6], dtype=torch.float64)
+    with torch.no_grad():
+        near, far = activation(sizes).abs().reshape(2, 2)
+    return bool((far <= 2.0 * near + 1e-9).all())
+
+
 def is_odd(activation: Activation) -> bool:
     """Return whether σ(-x) = -σ(x), at a few x between 1e-3 and 1e3: then σ of symmetric weights has mean 0."""
     sizes = torch.tensor([0.0, 1e-3, 0.3, 1.0, 2.7, 30.0, 1e3], dtype=torch.float64)

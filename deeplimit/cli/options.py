@@ -32,7 +32,7 @@ Hurst = Annotated[float | None, typer.Option(help="Hurst index of fractional wei
 Exponent = Annotated[
     float | None,
     typer.Option(
-        help="The branch is multiplied by L^-exponent; left out: 1/2 for independent, max(H, 1/2) for fractional, 1 for smooth layers."
+        help="The branch is multiplied by L^-exponent; left out: 1/2 for independent, max(H, 1/2) for fractional, 1 for smooth."
     ),
 ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
 
@@ -112,7 +113,12 @@ def _hidden(estimates: ErrorEstimates, slope: float, order: float | None) -> boo
 
 
 def judge(evidence: Evidence) -> Verdict:
-    """Return the verdict on finite, positive errors."""
+    """Return the verdict on finite, positive errors; without an order where a faster contribution hides it."""
+    verdict = _judge(evidence)
+    return dataclasses.replace(verdict, fits=False) if evidence.hidden else verdict
+
+
+def _judge(evidence: Evidence) -> Verdict:
     low, high = evidence.interval
     floor, order = evidence.floor, evidence.order
     grown = evidence.fallen + 4 * evidence.fallen_error <= 0
@@ -198,5 +204,4 @@ def _converges(evidence: Evidence) -> Verdict:
         CONVERGES,
         f"{fall}. No order is given: the deepest local slope, {evidence.last_slope:.2f}, is mostly that of a contribution which "
         f"vanishes faster, and hides the one of order {evidence.order:g}",
-        fits=False,
     )

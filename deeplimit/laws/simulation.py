@@ -33,7 +33,9 @@ class GaussianLayer(Layer):
 
     def apply(self, vector: Tensor, residual_exponent: float = 0.0) -> Tensor:
         normal = torch.empty_like(vector).normal_(0.0, self.depth**-0.5, generator=self.generator)
-        product: Tensor = normal * (vector.norm(dim=1, keepdim=True) * self.scale(residual_exponent))
+        # Squares of numbers that float32 holds need not be such numbers.
+        size = torch.linalg.vector_norm(vector, dim=1, keepdim=True, dtype=torch.float64).to(vector.dtype)
+        product: Tensor = normal * (size * self.scale(residual_exponent))
         return product
 
 

@@ -103,13 +103,16 @@ def _identity(recursion: Recursion, hurst: float, exponent: float) -> Regime:
             f"{recursion.activation.name} is not odd, so that σ(W h) has a mean, of every layer alike: it adds up like L, and "
             "vanishes above the exponent 1 only."
         )
-    sure = isinstance(recursion, (Res1, ModifiedRes1)) and hurst > 0.5
-    rate = exponent - hurst if sure else None
-    order = (
-        "The order exponent - H is that of the sum of the increments, for any Lipschitz activation."
-        if sure
-        else "No order is known."
-    )
+    linear = isinstance(recursion, (Res1, ModifiedRes1))
+    # The sum of the increments, and the mean of products of neighbouring layers, which is the smaller one for H > 1/2 alone.
+    first, second = sorted((round(exponent - hurst, 9), round(2 * exponent - max(2 * hurst, 1.0), 9)))
+    rate = None if not linear else round(exponent - hurst, 9) if hurst > 0.5 else first
+    order = {
+        None: "No order is known.",
+        True: "The order exponent - H is that of the sum of the increments, for any Lipschitz activation.",
+        False: "The order is that of the sum of the increments, exponent - H, or of the mean of products of neighbouring layers, "
+        "2·exponent - 1, whichever is smaller (a heuristic).",
+    }[None if rate is None else hurst > 0.5]
     return Regime(
         "identity",
         None,
@@ -118,6 +121,8 @@ def _identity(recursion: Recursion, hurst: float, exponent: float) -> Regime:
         f"an exponent above max(H, 1/2) = {max(hurst, 0.5):g}: the network tends to the identity. {FIGURE} finds so by "
         f"simulation (Figure 7), without proof. {order}",
         corrections=(1.0,) if rate is None else tuple(sorted({round(rate, 9), 1.0})),
+        seconds=(round(second - first, 9),) if linear and hurst < 0.5 and second - first > 1e-9 else (),
+        hides=linear and hurst < 0.5,
     )
 
 

@@ -28,7 +28,7 @@ class TrendAndNoise(Process):
 
     @property
     def critical_exponent(self) -> float:
-        return 0.0 if self.noise is not None else max(0.0, 1.0 - self.exponent)
+        return 0.0 if self.trend is None else max(0.0, 1.0 - self.exponent)
 
     def entry_scale(self, width: int) -> float:
         return 1.0

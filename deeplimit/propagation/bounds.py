@@ -7,7 +7,6 @@ and s of this block and law: the printed ones are sufficient for constants free 
 from __future__ import annotations
 
 import math
-import sys
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +20,9 @@ LEVEL = 1e-4
 HEAVY = 0.07
 """Relative standard error from which a mean is not called one: too few of the rare large draws are in it."""
 NOT_APPLICABLE = "not applicable"
+ATOMS = "with Rademacher weights W h may be exactly 0, where σ has a kink (A4)"
+SMALLEST = 1e-34
+"""L^-2β from which on a layer adds less than a float32 pass resolves."""
 TOO_FEW = f"a mean with a standard error above {100 * HEAVY:g} % is not tested: take more draws"
 ROUNDING = 4e-6
 """What rounding may add to a mean of squares in float32."""
@@ -118,16 +120,20 @@ def evaluate(
     if isinstance(known, str) or not known.satisfies_a2:
         return []
     a = float(depth) ** (-2.0 * network.exponent)
-    if a < sys.float_info.min:
+    if a < SMALLEST:
         return []
     exact = expected_square(network, depth)
     rows = [
         _mean_row("Lemma 15", depth, "|h_L-h_0|²/|h_0|²", 2 * log_change, a, known, network.width),
-        _mean_row("Proposition 8", depth, "|p_0-p_L|²/|p_L|²", 2 * log_gradient_change, a, known, network.width),
     ]
+    if known.has_atoms:
+        rows += [Bound(name, depth, NOT_APPLICABLE, "-", None, ATOMS) for name in ("Proposition 8", "Proposition 7")]
+    else:
+        rows.append(_mean_row("Proposition 8", depth, "|p_0-p_L|²/|p_L|²", 2 * log_gradient_change, a, known, network.width))
     if exact is not None:
         rows.append(_exact_row(depth, 2 * log_ratio, exact, _log_variance(depth, a, known, network.width)))
-    for bound in [*hidden_bounds(known, network.width, depth, a, delta), gradient_bound(depth, a, delta)]:
+    of_gradient = [] if known.has_atoms else [gradient_bound(depth, a, delta)]
+    for bound in [*hidden_bounds(known, network.width, depth, a, delta), *of_gradient]:
         if isinstance(bound, tuple):
             rows.append(Bound(bound[0], depth, NOT_APPLICABLE, "-", None, bound[1]))
             continue

@@ -8,7 +8,6 @@ they cannot (tanh saturates, so that explosion is a power), E log x_L ~ γ log L
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from dataclasses import dataclass
 
@@ -25,6 +24,8 @@ STABLE_WITHIN = 0.2
 DEFAULT_CORRECTIONS = (0.5, 1.0)
 MOST_OF_THE_DYING = 2.0
 """A state that dies has changed by 1, one that turns round by 2: only a larger change, growing, is an explosion."""
+SMALL = 0.5
+"""Median change of the deepest networks below which the identity may be claimed."""
 DEAD = 0.1
 """Median ratio of norms at the deepest network below which a signal or gradient is said to die, not to be stable."""
 
@@ -47,30 +48,44 @@ class Growth:
         return f"{self.verdict}: growth exponent {self.exponent:.3f}, {interval}; {self.reason}".replace("-0.000", "0.000")
 
 
-def corrections(predicted: float | None, memories: tuple[float, ...], *, exponential: bool) -> tuple[float, ...]:
+def corrections(predicted: float | None, *, exponential: bool) -> tuple[float, ...]:
     """Return the powers of 1/L by which the statistic bends.
 
     |γ| is one of them where states can be scaled, from log(1 + x) against x; half of it where they cannot, since σ is bent by
-    a state that itself moves like L^{γ/2}. `memories` are those of parts that forget faster (`theory.memories`).
+    a state that itself moves like L^{γ/2}.
     """
     if predicted is None:
         return DEFAULT_CORRECTIONS
-    if memories:
-        return tuple(sorted({*memories, 1.0}))
     power = abs(predicted) if exponential else abs(predicted) / 2
     return (1.0,) if power < 0.05 else tuple(sorted({min(power, 1.0), 1.0}))
+
+
+@dataclass(frozen=True)
+class Theory:
+    """What theory says of a change: its γ, the power by which a second part is smaller, and up to which exponent it stays.
+
+    None each where it says nothing; `exponent` is the network's own.
+    """
+
+    predicted: float | None = None
+    faster: float | None = None
+    vanishes_beyond: float | None = None
+    exponent: float = 0.0
 
 
 def measure_growth(
     depths: np.ndarray,
     log_change: np.ndarray,
+    log_ratio: np.ndarray,
     confidence: float,
+    theory: Theory,
     *,
     exponential: bool,
-    predicted: float | None,
-    memories: tuple[float, ...] = (),
 ) -> Growth:
-    """Fit γ to log |h_L - h_0|/|h_0| (depths, draws); `exponential` where explosion is exponential, else it is a power."""
+    """Fit γ to log |h_L - h_0|/|h_0| (depths, draws); `exponential` where explosion is exponential, else it is a power.
+
+    `log_ratio` is log |h_L|/|h_0|, by which a state that dies is told from one that is stable.
+    """
     nothing = (np.nan, np.nan)
     lost = int((~(log_change < np.inf)).sum())  # NaN counts
     if lost:
@@ -107,27 +122,56 @@ def measure_growth(
         log_means, variances = 2.0 * log_change.mean(axis=1), 4.0 * log_change.var(axis=1, ddof=1) / count
     # The overall slope is taken out and put back, so that no size of it overflows.
     slope = float((log_means[-1] - log_means[0]) / np.log(depths[-1] / depths[0]))
+    # Two parts of a squared change are two parts of its root whose squares add, which is what the fit knows of.
+    halved = 0.5 if theory.faster is not None and theory.predicted is not None else 1.0
     estimates = ErrorEstimates(
         depths=depths,
-        log_errors=log_means - slope * np.log(depths),
-        covariance=np.diag(np.maximum(variances, 1e-20)),
+        log_errors=halved * (log_means - slope * np.log(depths)),
+        covariance=np.diag(np.maximum(variances, 1e-20)) * halved**2,
         log_bias=np.zeros(len(depths)),
         count=count,
-        corrections=corrections(predicted, memories, exponential=exponential),
+        corrections=corrections(theory.predicted, exponential=exponential),
+        seconds=() if theory.faster is None or halved == 1.0 else (theory.faster,),
     )
     fit = fit_rate(estimates)
 
     def interval(level: float) -> tuple[float, float]:
         slowest, fastest = fit.interval(level)
-        return slope - fastest, slope - slowest
+        return slope - fastest / halved, slope - slowest / halved
 
     verdict, reason = _judge(interval(0.95), interval(SURE))
-    if verdict == EXPLOSION and float(np.median(log_change[-1])) < math.log(MOST_OF_THE_DYING):
-        verdict, reason = CANNOT_TELL, "the change grows, but is no larger than that of a state that dies or turns round"
-    if predicted is not None and not interval(SURE)[0] <= predicted <= interval(SURE)[1] and verdict != _expected(predicted):
-        why = f"theory has {predicted:g}, which is {_expected(predicted)}: these depths are still far from infinite depth"
-        verdict, reason = CANNOT_TELL, why
-    return Growth(slope - fit.rate, interval(confidence), confidence, verdict, reason)
+    if (doubt := _doubt(verdict, interval(SURE), theory, log_change[-1], log_ratio[-1])) or (
+        doubt := _turns(depths, log_means, variances)
+    ):
+        verdict, reason = CANNOT_TELL, doubt
+    return Growth(slope - fit.rate / halved, interval(confidence), confidence, verdict, reason)
+
+
+def _doubt(verdict: str, sure: tuple[float, float], theory: Theory, log_change: np.ndarray, log_ratio: np.ndarray) -> str:
+    """Return why a verdict on the fitted growth must not be given, from the deepest networks and theory; empty if it may."""
+    change, left = float(np.median(log_change)), float(np.median(log_ratio))
+    if left < math.log(DEAD):
+        return f"it dies: at the deepest network a median share of {math.exp(left):.2g} is left, so that its change is 1"
+    if verdict == EXPLOSION and change < math.log(MOST_OF_THE_DYING):
+        return "the change grows, but is no larger than that of a state that dies or turns round"
+    if verdict == IDENTITY and change > math.log(SMALL):
+        return "the change falls, but is not small yet: take deeper networks"
+    predicted = theory.predicted
+    if predicted is not None and not sure[0] <= predicted <= sure[1] and verdict != _expected(predicted):
+        return f"theory has {predicted:g}, which is {_expected(predicted)}: these depths are still far from infinite depth"
+    if verdict == IDENTITY and theory.vanishes_beyond is not None and theory.exponent <= theory.vanishes_beyond:
+        return f"theory has a change that stays up to the exponent {theory.vanishes_beyond:g}: these depths are far from infinite"
+    return ""
+
+
+def _turns(depths: np.ndarray, log_means: np.ndarray, variances: np.ndarray) -> str:
+    """Return a doubt where the change rises between some depths and falls between others, beyond noise; empty if it does not."""
+    rises = np.diff(log_means) / np.diff(np.log(depths))
+    errors = np.sqrt(variances[1:] + variances[:-1]) / np.diff(np.log(depths))
+    clear = np.abs(rises) > 5.0 * errors + 0.02
+    if (rises[clear] > 0).any() and (rises[clear] < 0).any():
+        return "the change follows no power of the depth: it rises between some depths and falls between others"
+    return ""
 
 
 def _expected(predicted: float) -> str:
@@ -145,15 +189,6 @@ def _judge(usual: tuple[float, float], sure: tuple[float, float]) -> tuple[str, 
     if usual[1] - usual[0] <= 2 * STABLE_WITHIN:
         return STABLE, "no growth or decay with depth is seen"
     return CANNOT_TELL, "the interval is too wide: take more draws, or depths over a larger range"
-
-
-def unless_it_dies(growth: Growth, log_ratio: np.ndarray, what: str) -> Growth:
-    """Return the growth of a change, not called stable where the state itself has shrunk to little, (depths, draws)."""
-    left = float(np.median(log_ratio[-1]))
-    if growth.verdict != STABLE or not left < math.log(DEAD):
-        return growth
-    reason = f"the {what} dies: at the deepest network a median share of {math.exp(left):.2g} is left, so that its change is 1"
-    return dataclasses.replace(growth, verdict=CANNOT_TELL, reason=reason)
 
 
 def together(hidden: Growth, gradient: Growth) -> str:

@@ -17,7 +17,7 @@ from deeplimit.networks import ResidualNetwork
 from deeplimit.processes import TrendAndNoise
 from deeplimit.propagation import theory
 from deeplimit.propagation.bounds import Bound, evaluate
-from deeplimit.propagation.growth import measure_growth, together, unless_it_dies
+from deeplimit.propagation.growth import Theory, measure_growth, together
 from deeplimit.propagation.report import StabilityReport
 from deeplimit.propagation.task import MOST_DRAWS, MOST_NUMBERS, StabilityTask, known_in_law, numbers_per_network, run_block
 from deeplimit.version import versions
@@ -133,16 +133,11 @@ def _report(
     ratio, change, gradient_ratio, gradient_change = logs
     predicted = theory.predicted_growth(network)
     scalable = _is_homogeneous(network)
-    memories = theory.memories(network)
-    hidden, gradient = (
-        unless_it_dies(
-            measure_growth(depths, changes, confidence, exponential=exponential, predicted=known, memories=memories), ratios, what
-        )
-        for changes, ratios, exponential, known, what in (
-            (change, ratio, scalable, predicted, "signal"),
-            (gradient_change, gradient_ratio, True, predicted if scalable else None, "gradient"),
-        )
-    )
+    said = Theory(predicted, theory.faster(network), theory.vanishes_beyond(network), network.exponent)
+    # Of gradients behind an activation that bends theory says nothing.
+    of_gradient = said if scalable else Theory()
+    hidden = measure_growth(depths, change, ratio, confidence, said, exponential=scalable)
+    gradient = measure_growth(depths, gradient_change, gradient_ratio, confidence, of_gradient, exponential=True)
     known = theory.block(network)
     rows: list[Bound] = []
     finite = np.isfinite(ratio) & np.isfinite(gradient_ratio)
@@ -151,7 +146,11 @@ def _report(
             rows += evaluate(network, depth, ratio[j], change[j], gradient_change[j], delta)
     refused = known if isinstance(known, str) else "" if known.satisfies_a2 else f"its {KEPT} is outside [1/2, 1] (A2)"
     if not rows and not refused:
-        refused = "L^-2β is below what a float64 holds" if finite.all(axis=1).any() else "some networks overflowed at every depth"
+        refused = (
+            "L^-2β is below what a float32 pass resolves"
+            if finite.all(axis=1).any()
+            else "some networks overflowed at every depth"
+        )
     laws = [theory.log_normal(network, depth) or (np.nan, np.nan) for depth in task.depths]
     overflowed = (~(change < np.inf) | ~(gradient_change < np.inf)).sum(axis=1)
     return StabilityReport(
@@ -200,8 +199,8 @@ def _reservations(task: StabilityTask, overflowed: np.ndarray, rows: list[Bound]
         found.append("One draw says nothing of the spread: no interval, no quartiles, no verdict.")
     if overflowed.any():
         found.append(
-            f"{int(overflowed.sum())} networks overflowed {str(task.dtype).removeprefix('torch.')}: "
-            f"{task.network.recursion.activation.name} cannot be scaled, so their size is lost."
+            f"{int(overflowed.sum())} networks overflowed {str(task.dtype).removeprefix('torch.')}, so their size is lost. It is "
+            f"kept as a logarithm behind ReLU and linear activations alone, not {task.network.recursion.activation.name}."
         )
     broken = sorted({bound.statement for bound in rows if bound.holds is False})
     if broken:

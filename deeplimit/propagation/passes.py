@@ -92,6 +92,7 @@ Tick = Callable[[float], None]
 def forward(layers: Layers, start: Tensor, tick: Tick | None = None) -> tuple[Signal, Gates]:
     """Return h_L from h_0 = `start` (P, d, n), and the gates on the way."""
     signal, gates = Signal.starting_at(start), layers.gates(start)
+    signal.settle(rescale=layers.is_homogeneous)
     for k in range(layers.depth):
         z = signal.value if layers.inner is None else layers.inner.apply(k, signal.value)
         if layers.biases is not None:
@@ -109,6 +110,7 @@ def forward(layers: Layers, start: Tensor, tick: Tick | None = None) -> tuple[Si
 def backward(layers: Layers, gates: Gates, end: Tensor, tick: Tick | None = None) -> Signal:
     """Return p_0 from p_L = `end` (P, d, n): p_k = p_{k+1} + α Wᵀ (σ' ∘ Vᵀ p_{k+1}), along the last forward pass."""
     signal = Signal.starting_at(end)
+    signal.settle(rescale=True)
     for passed, k in enumerate(range(layers.depth - 1, -1, -1)):
         v = signal.value if layers.outer is None else layers.outer.transpose(k, signal.value)
         moved = gates.back(k, v).mul_(layers.scales)

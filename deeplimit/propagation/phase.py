@@ -29,6 +29,8 @@ from deeplimit.workers import map_blocks
 MATRICES_AT_MOST = 4
 HURST = tuple(round(float(value), 3) for value in np.linspace(0.05, 0.97, 12))
 EXPONENTS = tuple(round(float(value), 3) for value in np.linspace(0.0, 1.3, 27))
+COARSE = 0.15
+"""Distance of neighbouring exponents from which the report says that the boundary is interpolated."""
 SHALLOWER = 10
 """How many times shallower the networks are that the deep ones are held against to find the boundary."""
 
@@ -184,6 +186,10 @@ def _diagram(task: PhaseTask, hurst: np.ndarray, logs: np.ndarray, confidence: f
     reservations = [
         f"Intervals hold the sampling error of depths {task.depths[0]} and {task.depths[1]}, not how far these are from infinity."
     ]
+    if float(np.diff(exponents).max()) > COARSE:
+        reservations.append(
+            f"Exponents lie up to {np.diff(exponents).max():.2g} apart: between them the boundary is interpolated."
+        )
     if overflowed.any():
         reservations.append(f"{int(overflowed.sum())} values overflowed or were 0 and are left out of the means.")
     if task.draws < 3:

@@ -106,7 +106,9 @@ class PhaseDiagram:
             if sure.any()
             else ""
         )
-        return f"boundary between identity and explosion of the signal: at most {farthest:.3f} from theory{share}."
+        missing = int((~np.isfinite(self.boundary)).sum())
+        rest = f"; not within these exponents at {missing}" if missing else ""
+        return f"boundary between identity and explosion of the signal: at most {farthest:.3f} from theory{share}{rest}."
 
     def __repr__(self) -> str:
         grid = f"{len(self.hurst)} Hurst indices x {len(self.exponents)} exponents"
@@ -160,6 +162,10 @@ def _boundary_cell(at: float, interval: np.ndarray) -> str:
     return f"{at:.3f}" + (f"  [{interval[0]:.3f}, {interval[1]:.3f}]" if np.isfinite(interval).all() else "  (no interval)")
 
 
+STRAIGHT = 10.0
+"""Differences of log10 changes beyond 1/STRAIGHT are bent down before they are interpolated: below the boundary they explode."""
+
+
 def crossing(exponents: np.ndarray, values: np.ndarray) -> float:
     """Return where falling `values` (n,) last pass from above 0 to below, by linear interpolation; NaN where they do not."""
     above = np.nonzero((values[:-1] > 0) & (values[1:] <= 0))[0]
@@ -179,7 +185,7 @@ def boundary(
     """
     apart = deep - shallow
     mean = apart.mean(axis=1)
-    at = crossing(exponents, mean)
+    at = crossing(exponents, np.arcsinh(STRAIGHT * mean))
     draws = apart.shape[1]
     if draws < 3 or not np.isfinite(at):
         return at, (float("nan"), float("nan"))
@@ -188,5 +194,7 @@ def boundary(
     share = (at - exponents[i]) / step
     own = (1 - share) * apart[i] + share * apart[i + 1]
     error = own.std(ddof=1) / np.sqrt(draws) / (abs(mean[i + 1] - mean[i]) / step)
-    half = float(stats.t.isf((1 - confidence) / 2, draws - 1) * error)
+    # Between grid points the curve is not known: what two ways to draw it differ by is part of the error.
+    bent = abs(at - crossing(exponents, mean))
+    half = float(stats.t.isf((1 - confidence) / 2, draws - 1) * error + bent)
     return at, (at - half, at + half)

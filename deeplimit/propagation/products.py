@@ -79,7 +79,7 @@ class GaussianInLaw(Product):
         self.images = torch.empty_like(self.directions)
 
     def apply(self, k: int, x: Tensor) -> Tensor:
-        size = torch.linalg.vector_norm(x, dim=1, keepdim=True)
+        size = _size(x)
         # A vector of zeros has no direction, and its product tells nothing of the matrix.
         torch.div(x, torch.where(size > 0, size, 1.0), out=self.directions[k])
         self.images[k].normal_(0.0, 1.0 / self.root, generator=self.generator)
@@ -88,11 +88,17 @@ class GaussianInLaw(Product):
 
     def transpose(self, k: int, v: Tensor) -> Tensor:
         direction = self.directions[k]
-        size = torch.linalg.vector_norm(v, dim=1, keepdim=True)
+        size = _size(v)
         fresh = torch.empty_like(v).normal_(0.0, 1.0 / self.root, generator=self.generator).mul_(size)
         along = (self.images[k] * v).addcmul_(direction, fresh, value=-1.0).sum(dim=1, keepdim=True)
         result: Tensor = fresh.addcmul_(direction, along)
         return result
+
+
+def _size(x: Tensor) -> Tensor:
+    """Return |x| (P, 1, n); squares of numbers that float32 holds need not be such numbers."""
+    size: Tensor = torch.linalg.vector_norm(x, dim=1, keepdim=True, dtype=torch.float64)
+    return size.to(x.dtype)
 
 
 class Zero(Product):

@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from deeplimit.activations import Slopes, expansion, is_odd, slopes
+from deeplimit.activations import Slopes, expansion, is_bounded, is_odd, slopes
 from deeplimit.networks import ResidualNetwork
-from deeplimit.processes import FractionalBrownian, IncrementProcess, TrendAndNoise
+from deeplimit.processes import IID, FractionalBrownian, FunctionProcess, IncrementProcess, Trend, TrendAndNoise
 from deeplimit.recursions import PlainBranch
 from deeplimit.validation import NoTheoremError
 
@@ -39,12 +39,14 @@ class Block:
         eighth: C in E|g(h)|⁸ ≤ C|h|⁸, for this block and width (at most that of Gaussian weights, whose even moments
             dominate those of the other named laws).
         sub_gaussian: s; 1 for the Gaussian, uniform and Rademacher laws.
+        has_atoms: Whether W h may be exactly 0 where σ has a kink, which [M] (A4) does not allow for.
     """
 
     kept_least: float
     kept_most: float
     eighth: float
     sub_gaussian: float
+    has_atoms: bool = False
 
     @property
     def kept(self) -> float | None:
@@ -72,7 +74,8 @@ def block(network: ResidualNetwork) -> Block | str:
     if inner is None:
         return Block(min(squares), max(squares), max(squares) ** 4, 1.0)
     mean = sum(squares) / 2
-    return Block(mean, mean, _eighth_moment(network.width, sides), 1.0)
+    atoms = isinstance(inner, IID) and inner.law == "rademacher" and sides.positive != sides.negative
+    return Block(mean, mean, _eighth_moment(network.width, sides), 1.0, atoms)
 
 
 def _eighth_moment(width: int, sides: Slopes) -> float:
@@ -117,11 +120,16 @@ def predicted_growth(network: ResidualNetwork) -> float | None:
     outer, inner = plain_branch(network).sides(network.weights)
     if critical is None or any(isinstance(law, TrendAndNoise) for law in network.weights):
         return None
+    if any(isinstance(law, Trend) for law in network.weights):
+        return None  # its integral may vanish
     if critical > 0.5:
         return 2.0 * (critical - beta) if beta >= critical else None
     if isinstance(outer, IncrementProcess) or (outer is None and isinstance(inner, IncrementProcess)):
-        scalable = slopes(network.recursion.activation) is not None
-        return 1.0 - 2.0 * beta if beta >= 0.5 or network.width > 2 or not scalable else None
+        if beta >= 0.5:
+            return 1.0 - 2.0 * beta
+        activation = network.recursion.activation
+        known = slopes(activation) is not None or is_bounded(activation)
+        return 1.0 - 2.0 * beta if known and (network.width > 2 or activation.at_zero != 0.0) else None
     rough = any(isinstance(law, FractionalBrownian) and law.hurst < 0.5 for law in network.weights)
     return 1.0 - 2.0 * beta if beta >= 0.5 and not rough else None
 
@@ -146,6 +154,9 @@ def critical_exponent(network: ResidualNetwork) -> float | None:
     if outer is None and isinstance(inner, IncrementProcess) and not inner.is_symmetric:
         return None
     odd = is_odd(network.recursion.activation)
+    skewed = isinstance(inner, IncrementProcess) and not inner.is_symmetric and slopes(network.recursion.activation) is None
+    if skewed and odd and not isinstance(outer, IncrementProcess):
+        return None
     rough = any(isinstance(law, FractionalBrownian) and law.hurst < 0.5 for law in network.weights)
     if rough and (inner is None or (outer is None and odd)):
         return None
@@ -154,11 +165,23 @@ def critical_exponent(network: ResidualNetwork) -> float | None:
     return max(0.5, round(stands + reads - 1.0, 12))
 
 
-def memories(network: ResidualNetwork) -> tuple[float, ...]:
-    """Return by what powers of 1/L the parts of a change that forget faster are smaller than the one that rules it.
+def vanishes_beyond(network: ResidualNetwork) -> float | None:
+    """Return the largest residual exponent at which the change is known not to vanish; None where nothing is known.
 
-    With fractional weights of H > 1/2 there are three, of sizes L^2H, L^(4H-2) (products of two weights) and L.
+    Layers with H < 1/2 that enter linearly nearly cancel, but the mean of products of neighbouring layers remains at β = 1/2.
     """
-    indices = [float(law.hurst) for law in network.weights if isinstance(law, FractionalBrownian)]
-    hurst = max(indices, default=0.5)
-    return () if hurst <= 0.5 else tuple(sorted({round(2 * hurst - 1.0, 9), round(2.0 - 2 * hurst, 9)}))
+    if any(isinstance(law, (Trend, TrendAndNoise)) for law in network.weights):
+        return None  # a trend's integral may vanish
+    if any(isinstance(law, FractionalBrownian) and law.hurst < 0.5 for law in network.weights):
+        return max(0.5, critical_exponent(network) or 0.5)
+    return critical_exponent(network)
+
+
+def faster(network: ResidualNetwork) -> float | None:
+    """Return by what power of 1/L the incoherent part of a change is smaller than the coherent one; None where there is one part.
+
+    Of the squared change L^{2(c - β)} is coherent and L^{1 - 2β} is not, so that of its root the power is c - 1/2.
+    """
+    critical = critical_exponent(network)
+    smooth = all(isinstance(law, FunctionProcess) for law in network.weights)
+    return round(critical - 0.5, 9) if critical is not None and critical > 0.5 and not smooth else None
