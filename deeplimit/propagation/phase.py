@@ -115,7 +115,9 @@ def phase_diagram(
         draws: Weight draws a Hurst index; an interval needs three. inputs: Standard normal h_0 a weight draw.
         x: Inputs (n, d) or (n, n_in) instead of `inputs` normal ones, the same for all draws.
         seed: Everything random derives from it. confidence: Of the boundary's intervals.
-        device, dtype, workers, executor, progress: As for `stability`.
+        device: "cpu" or "cuda". dtype: Of the states, float32 unless said otherwise.
+        workers: Threads, by default one a core. executor: Any `concurrent.futures.Executor`. Neither changes a single bit.
+        progress: Called with the fraction done, between 0 and 1.
 
     Raises:
         TypeError: For an argument of the wrong kind.
