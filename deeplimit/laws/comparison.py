@@ -247,7 +247,7 @@ def _assess(
         dtype=str(plan.dtype).removeprefix("torch."),
         seconds=time.perf_counter() - started,
         versions=versions(),
-        reservations=tuple(_reservations(plan, own, networks, mine, symmetric, exact, p_values)),
+        reservations=tuple(_reservations(plan, own, networks, mine, symmetric, exact)),
     )
 
 
@@ -316,9 +316,7 @@ def _distribution(sample: Sample, grid: np.ndarray) -> np.ndarray:
     return np.searchsorted(np.sort(sample.features[:, 0]), grid, side="right") / len(sample.features)
 
 
-def _reservations(
-    plan: Plan, own: Sample, networks: list[Sample], mine: bool, symmetric: bool, exact: bool, p_values: np.ndarray
-) -> list[str]:
+def _reservations(plan: Plan, own: Sample, networks: list[Sample], mine: bool, symmetric: bool, exact: bool) -> list[str]:
     notes = ["nothing is coupled: this is about laws at time 1 (convergence in law), not about paths, and gives no order."]
     if not mine:
         notes.append("no theorem says that this network tends to this limit.")
@@ -330,6 +328,10 @@ def _reservations(
         )
     if not symmetric:
         notes.append("the sampler's law is not known to be symmetric, so differences are taken to fall like L^-1/2 and 1/L.")
+    if len(plan.h0) > 1:
+        notes.append(f"laws are compared on average over the {len(plan.h0)} starting points, not at each.")
+    if float(np.ptp(own.features, axis=0).max()) == 0.0:
+        notes.append("the limit does not move from this starting point: that the laws are the same says nothing here.")
     if plan.draws < 1000:
         notes.append(f"{plan.draws} draws are few: only differences of a fifth of a standard deviation or more can be seen.")
     if plan.joint < plan.draws:
