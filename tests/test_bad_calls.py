@@ -368,7 +368,7 @@ def test_an_unwritable_file_stops_the_command_before_any_computation(tmp_path, m
 
 USAGE = [
     (["--network", "res9"], r"--network must be one of res1, res2, res3, inner; got 'res9'"),
-    (["--weights", "levy"], r"--weights must be one of brownian, .*smooth; got 'levy'"),
+    (["--weights", "levy"], r"--weights must be one of brownian, .*smooth, fractional; got 'levy'"),
     (["--pahts", "64"], r"No such option:? '?--pahts"),
     (["--paths", "many"], r"Invalid value for '--paths': .*valid integer"),
     (["--depths", "a"], r"--depths must look like 16:1024:x2, .*; got 'a'"),
