@@ -32,19 +32,25 @@ DEAD = 0.1
 
 @dataclass(frozen=True)
 class Growth:
-    """The fitted exponent γ of a change's growth with depth, with its interval and what follows."""
+    """The fitted exponent γ of a change's growth with depth, with its interval and what follows.
+
+    `sure` is the interval at SURE, on which the verdicts "identity" and "explosion" rest.
+    """
 
     exponent: float
     interval: tuple[float, float]
     confidence: float
     verdict: str
     reason: str
+    sure: tuple[float, float] = (np.nan, np.nan)
 
     def __str__(self) -> str:
         low, high = self.interval
         if not np.isfinite(self.exponent):
             return f"{self.verdict}: {self.reason}"
         interval = f"{100 * self.confidence:g} % [{low:.3f}, {high:.3f}]"
+        if self.confidence != SURE:
+            interval += f", {100 * SURE:g} % [{self.sure[0]:.3f}, {self.sure[1]:.3f}]"
         return f"{self.verdict}: growth exponent {self.exponent:.3f}, {interval}; {self.reason}".replace("-0.000", "0.000")
 
 
@@ -144,7 +150,7 @@ def measure_growth(
         doubt := _turns(depths, log_means, variances)
     ):
         verdict, reason = CANNOT_TELL, doubt
-    return Growth(slope - fit.rate / halved, interval(confidence), confidence, verdict, reason)
+    return Growth(slope - fit.rate / halved, interval(confidence), confidence, verdict, reason, interval(SURE))
 
 
 def _doubt(verdict: str, sure: tuple[float, float], theory: Theory, log_change: np.ndarray, log_ratio: np.ndarray) -> str:

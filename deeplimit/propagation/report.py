@@ -198,8 +198,8 @@ class StabilityReport:
 def _growth(content: Any, what: str) -> Growth:
     values = store.fields_of(Growth, content, what)
     validation.choice(values["verdict"], f"verdict of {what}", VERDICTS)
-    low, high = store.array(values["interval"], f"interval of {what}", (2,)).tolist()
-    return Growth(**{**values, "interval": (low, high)})
+    pairs = {name: tuple(store.array(values[name], f"{name} of {what}", (2,)).tolist()) for name in ("interval", "sure")}
+    return Growth(**{**values, **pairs})
 
 
 def _exponential(values: np.ndarray) -> np.ndarray:
