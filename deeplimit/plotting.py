@@ -252,7 +252,11 @@ def power_axis(axes: Axes) -> None:
 
 
 def _power_label(tens: float) -> str:
-    return f"{10**tens:.4g}" if -3.1 < tens < 4.1 else f"$10^{{{tens:g}}}$"
+    if -3.1 < tens < 3.9:
+        return f"{10**tens:.4g}"
+    whole = math.floor(tens + 1e-9)
+    digit = round(10 ** (tens - whole))
+    return f"$10^{{{whole}}}$" if digit == 1 else f"${digit}\\cdot 10^{{{whole}}}$"
 
 
 def draw_phase_diagram(diagram: PhaseDiagram, axes: Axes, of: str) -> Axes:
