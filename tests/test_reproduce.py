@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 import deeplimit as dl
+from deeplimit import plotting
 from deeplimit.cli import app
 from deeplimit.experiments import RECIPES, Check, marion
 from deeplimit.experiments.reproduction import Recipe
@@ -134,3 +135,19 @@ def test_the_commands_write_files_that_can_be_read_again(tmp_path):
         assert result.exit_code in (0, 3), result.output
         assert (tmp_path / f"{command}.png").stat().st_size > 10_000
         assert str(dl.load_report(tmp_path / f"{command}.json")) in result.output
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "labels"),
+    [
+        (-3.8, -3.2, [r"$2\cdot 10^{-4}$", r"$3\cdot 10^{-4}$", r"$5\cdot 10^{-4}$"]),
+        (-0.1, 1.8, ["1", "2", "5", "10", "20", "50"]),
+        (0.0, 9.0, ["1", "100", "$10^{4}$", "$10^{6}$", "$10^{8}$"]),
+    ],
+)
+def test_an_axis_of_powers_is_labelled_with_the_numbers(low, high, labels):
+    axes = plotting.new_axes()
+    axes.set_ylim(low, high)
+    plotting.power_axis(axes)
+    shown = [axes.yaxis.get_major_formatter()(tick, 0) for tick in axes.get_yticks()]
+    assert set(labels) <= set(shown)

@@ -60,3 +60,11 @@ def test_theory_knows_what_it_does_not_know():
     assert theory.predicted_growth(dl.res1(10, "gelu", exponent=0.25)) is None  # it grows linearly, and so explodes
     assert theory.predicted_growth(dl.res1(10, "tanh", exponent=0.25)) == 0.5
     assert theory.predicted_growth(dl.res1(2, "identity", weights=TURN, exponent=1.5)) is None
+
+
+@pytest.mark.parametrize("size", [1e-22, 1e-30])
+def test_inputs_whose_squares_float32_cannot_hold_are_propagated_all_the_same(size):
+    """So near 0 tanh is the identity, but its states are not kept by their logarithm: norms must be taken in float64."""
+    x = size * torch.randn(20, 8, generator=torch.Generator().manual_seed(0))
+    reports = [dl.stability(dl.res1(8, name), [10, 30, 100], x, draws=60) for name in ("tanh", "identity")]
+    torch.testing.assert_close(*(torch.tensor(report.log_hidden_ratio) for report in reports), atol=1e-4, rtol=0.0)
