@@ -26,6 +26,9 @@ class Purpose(IntEnum):
     PROPAGATED_WEIGHTS = 10
     PROPAGATED_INPUTS = 11
     PROPAGATED_GRADIENTS = 12
+    STEP_PRODUCTS = 20
+    LAYER_PRODUCTS = 21
+    STEP_BIASES = 22
 
 
 def generator(seed: int, purpose: Purpose, block: int = 0, index: int = 0, device: str | torch.device = "cpu") -> torch.Generator:

@@ -13,7 +13,7 @@ from deeplimit import validation
 from deeplimit.convergence.assessment import assess
 from deeplimit.convergence.report import CompareReport
 from deeplimit.coupling import make_task, run
-from deeplimit.coupling.task import NORMS
+from deeplimit.coupling.task import COUPLINGS, NORMS
 from deeplimit.networks import ResidualNetwork
 
 
@@ -30,6 +30,7 @@ def compare(
     confidence: float = 0.95,
     reference: int | None = None,
     tolerance: float | None = None,
+    coupling: str = "auto",
     device: str | torch.device = "cpu",
     dtype: torch.dtype | str | None = None,
     workers: int | None = None,
@@ -55,6 +56,9 @@ def compare(
             "sup-continuous", and under Theorem 4.4, whose network is no Euler scheme; eight times for a Young equation, rounded
             up to a multiple of all depths). Its error is corrected for.
         tolerance: Of an ODE limit's solver; by default 1e-9 in float64 and 1e-6 in float32.
+        coupling: How the noise is drawn. "projected": only its products with the states, ~2d normals a step instead of d², with
+            the same joint law of everything; for res-1 and inner with Gaussian noise of constant row and column covariances,
+            against limits of the library. "pathwise": all d² increments. "auto": "projected" where it can be had, from width 8.
         device: "cpu" or "cuda". dtype: Of the states; by default float64 for weights that are functions of time (errors fall
             like 1/L), float32 for independent layers. Statistics are always float64.
         workers: Threads, by default one a core. executor: Any `concurrent.futures.Executor` to run blocks of paths on.
@@ -120,6 +124,7 @@ def compare(
         device=validation.device(device),
         dtype=validation.dtype(dtype),
         tolerance=tolerance,
+        coupling=validation.choice(coupling, "coupling", COUPLINGS),
     )
     coupled = run(task, workers=workers, executor=executor, progress=progress)
     return assess(task, coupled, level, time.perf_counter() - started)

@@ -63,6 +63,10 @@ def inputs(task: Task) -> str:
 
 def coupling(task: Task) -> str:
     """Return what the network and the limit share."""
+    if task.coupling == "projected":
+        shared = "every depth and the limit" if task.shares_increments else "every depth"
+        own = "" if task.shares_increments else "; the limit reads none of it"
+        return f"projected: {shared} read the same noise, drawn through its products with their states alone{own}"
     if task.shares_increments:
         return "pathwise: every depth and the limit read the same increments, all of each layer drawn"
     if task.shares_path:

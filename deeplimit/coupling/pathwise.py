@@ -8,6 +8,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from deeplimit.coupling.account import Account
 from deeplimit.coupling.moments import Moments
 from deeplimit.coupling.readers import FractionalReader, HypothesisReader, Reader, make_reader
 from deeplimit.coupling.references import AdaptiveODE, EulerMaruyama, ItoEuler, ModifiedEuler, Reference, solve
@@ -35,12 +36,12 @@ def network_readers(task: Task, block: int, paths: int) -> list[Reader]:
     ]
 
 
-def _functions_of_limit(
-    task: Task, functions: tuple[FunctionProcess, ...], block: int, readers: list[Reader], paths: int
+def functions_of_limit(
+    task: Task, functions: tuple[FunctionProcess, ...], block: int, own: tuple[FunctionPath, ...], paths: int
 ) -> tuple[FunctionPath, ...]:
     """Return the paths that the limit reads: the network's own where they share them, else drawn afresh."""
     if task.shares_functions:
-        return tuple(path for reader in readers for path in reader.paths)
+        return own
     streams = (generator(task.seed, Purpose.LIMIT_NOISE, block, 1 + index, task.device) for index in range(len(functions)))
     return tuple(
         process.sample(task.network.width, paths, stream, task.dtype, task.device)
@@ -48,9 +49,14 @@ def _functions_of_limit(
     )
 
 
-def _limit_field(task: Task, block: int, readers: list[Reader], paths: int) -> Callable[..., Tensor]:
+def paths_of(readers: list[Reader]) -> tuple[FunctionPath, ...]:
+    """Return the functions of time that the readers read."""
+    return tuple(path for reader in readers for path in reader.paths)
+
+
+def _limit_field(task: Task, block: int, own_paths: tuple[FunctionPath, ...], paths: int) -> Callable[..., Tensor]:
     assert isinstance(task.limit, ODELimit)
-    return task.limit.bind(_functions_of_limit(task, task.limit.functions, block, readers, paths))
+    return task.limit.bind(functions_of_limit(task, task.limit.functions, block, own_paths, paths))
 
 
 def _young(task: Task, limit: NeuralYoung, block: int, h0: Tensor, readers: list[Reader]) -> ModifiedEuler:
@@ -63,8 +69,8 @@ def _young(task: Task, limit: NeuralYoung, block: int, h0: Tensor, readers: list
     return ModifiedEuler(limit, h0, reader, True, False)
 
 
-def make_reference(task: Task, block: int, h0: Tensor, readers: list[Reader]) -> Reference:
-    """Return the limit's solver for one block, reading the network's own path where they share one."""
+def make_reference(task: Task, block: int, h0: Tensor, readers: list[Reader], own_paths: tuple[FunctionPath, ...]) -> Reference:
+    """Return the limit's solver for one block, reading the network's own path and functions where they share them."""
     if isinstance(task.limit, NeuralYoung):
         return _young(task, task.limit, block, h0, readers)
     if isinstance(task.limit, SDELimit):
@@ -72,57 +78,24 @@ def make_reference(task: Task, block: int, h0: Tensor, readers: list[Reader]) ->
         twice = task.measures_reference
         if not isinstance(task.limit, ItoCorrectedSDE):
             return EulerMaruyama(task.limit, h0, readers, own, twice)
-        trends = () if task.limit.trend is None else _functions_of_limit(task, (task.limit.trend,), block, readers, len(h0))
+        trends = () if task.limit.trend is None else functions_of_limit(task, (task.limit.trend,), block, own_paths, len(h0))
         same = [reader for reader in readers if isinstance(reader, HypothesisReader)] if task.shares_noise else []
         return ItoEuler(task.limit, h0, readers, own, twice, same[0] if same else None, trends[0] if trends else None)
-    return AdaptiveODE(_limit_field(task, block, readers, len(h0)), h0, task.tolerance)
-
-
-def _distance(a: Tensor, b: Tensor) -> Tensor:
-    distance: Tensor = torch.linalg.vector_norm(a - b, dim=1, dtype=torch.float64)
-    return distance
-
-
-class _Errors:
-    """Per-path errors of every depth against one solution of the limit: in the task's norm, and at the common times."""
-
-    def __init__(self, task: Task, zero: Tensor) -> None:
-        self.norm = task.norm
-        self.errors = [zero] * len(task.grid.depths)
-        self.common = [zero] * len(task.grid.depths)
-
-    def between(self, j: int, distance: Tensor) -> None:
-        """Take in a distance at a time between two layers."""
-        self.errors[j] = torch.maximum(self.errors[j], distance)
-
-    def at_layer(self, j: int, distance: Tensor, is_common: bool) -> None:
-        """Take in a distance at a layer's end."""
-        self.errors[j] = distance if self.norm == "final" else torch.maximum(self.errors[j], distance)
-        if is_common:
-            self.common[j] = distance if self.norm == "final" else torch.maximum(self.common[j], distance)
-
-    def columns(self) -> list[Tensor]:
-        return self.errors + self.common
+    return AdaptiveODE(_limit_field(task, block, own_paths, len(h0)), h0, task.tolerance)
 
 
 @torch.no_grad()
 def run_block(task: Task, block: int, tick: Tick | None = None) -> Moments:
-    """Advance one block and return the moments of its per-path errors to the power p.
+    """Advance one block with all increments drawn, and return the moments of its per-path errors to the power p.
 
-    Columns: for every depth the error in the task's norm, then for every depth the largest error at the times that all
-    depths share (theory.md 4.1: the maximum over more and more points creeps, the one over fixed points does not). Where
-    the reference is solved twice, the same against the coarser solution, then the distance between the two, at the common
-    times and at all.
     `tick` is called with the fraction of a block just done.
     """
     h0 = task.initial_states(block)
     readers = network_readers(task, block, len(h0))
-    reference = make_reference(task, block, h0, readers)
+    reference = make_reference(task, block, h0, readers, paths_of(readers))
     states = [h0] * len(task.grid.depths)
     deepest_first = range(len(states) - 1, -1, -1)
-    zero = torch.zeros(len(h0), dtype=torch.float64, device=task.device)
-    errors, coarse_errors, apart, common_apart = _Errors(task, zero), _Errors(task, zero), zero, zero
-    limit = h0
+    account = Account(task, h0)
     for chunk in task.grid.chunks():
         for reader in readers:
             reader.begin(chunk)
@@ -132,28 +105,16 @@ def run_block(task: Task, block: int, tick: Tick | None = None) -> Moments:
             for reader in readers:
                 reader.step(index)
             limit = reference.step(index)
-            coarse = reference.coarse if chunk.coarse[index] else None
-            if coarse is not None:
-                gap = _distance(limit, coarse)
-                apart = torch.maximum(apart, gap)
-                if is_common:
-                    common_apart = gap if task.norm == "final" else torch.maximum(common_apart, gap)
+            account.at(limit, reference.coarse if chunk.coarse[index] else None, is_common)
             for j in deepest_first:
-                if task.norm == "sup-continuous":
-                    errors.between(j, _distance(limit, states[j]))
-                if not ends[index][j]:
-                    continue
-                layers = tuple(reader.layer(j) for reader in readers)
-                states[j] = states[j] + task.network.recursion.residual(states[j], layers, task.network.exponent)
-                errors.at_layer(j, _distance(limit, states[j]), is_common)
-                if coarse is not None:
-                    coarse_errors.at_layer(j, _distance(coarse, states[j]), is_common)
+                account.between(j, states[j])
+                if ends[index][j]:
+                    layers = tuple(reader.layer(j) for reader in readers)
+                    states[j] = states[j] + task.network.recursion.residual(states[j], layers, task.network.exponent)
+                    account.layer(j, states[j])
         if tick is not None:
             tick(len(ends) / task.grid.size)
-    columns = errors.columns() + ([] if reference.coarse is None else [*coarse_errors.columns(), common_apart, apart])
-    values = torch.stack(columns, dim=1)
-    lost = int((~torch.isfinite(limit).all(dim=1)).sum())
-    return Moments.of(values.cpu().numpy(), task.p, lost)
+    return account.moments()
 
 
 @torch.no_grad()
@@ -167,7 +128,7 @@ def reference_error(task: Task) -> float:
     if not isinstance(task.limit, ODELimit):
         return 0.0
     h0 = task.initial_states(0)
-    field = _limit_field(task, 0, network_readers(task, 0, len(h0)), len(h0))
+    field = _limit_field(task, 0, paths_of(network_readers(task, 0, len(h0))), len(h0))
     times = torch.linspace(0.0, 1.0, min(task.grid.depths[0], 64) + 1, dtype=torch.float64, device=task.device)
     fine, coarse = (solve(field, h0, times, task.tolerance * factor) for factor in (1.0, 10.0))
     change = torch.linalg.vector_norm(fine - coarse, dim=2, dtype=torch.float64).amax(dim=0)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from deeplimit.coupling.followers import obstacle
 from deeplimit.coupling.grid import Grid, uniform_size
 from deeplimit.limits import (
     Independent,
@@ -29,7 +30,12 @@ from deeplimit.processes import FractionalBrownian, Trend, TrendAndNoise
 from deeplimit.randomness import Purpose, generator
 
 NORMS = ("sup", "sup-continuous", "final")
+COUPLINGS = ("auto", "projected", "pathwise")
+LEAST_WIDTH = 8
+"""Narrower networks take whole matrices, which then cost no more than their products do."""
 NUMBERS_PER_BLOCK = {"cpu": 2**17, "cuda": 2**24}
+PROJECTED_NUMBERS_PER_BLOCK = {"cpu": 2**15, "cuda": 2**27}
+"""Of a projected block: its columns times width times paths; three tensors of that size should fit in a core's cache."""
 FUNCTION_NUMBERS_PER_BLOCK = {"cpu": 2**21, "cuda": 2**26}
 FRACTIONAL_NUMBERS_PER_BLOCK = {"cpu": 2**23, "cuda": 2**28}
 """A fractional path is held whole: so many increments a block, of at least one path."""
@@ -57,6 +63,7 @@ class Task:
     dtype: torch.dtype
     tolerance: float
     block_size: int
+    coupling: str
     input_size: int | None = None
     narrowed: bool = False
 
@@ -122,6 +129,7 @@ def make_task(
     device: torch.device,
     dtype: torch.dtype | None,
     tolerance: float | None,
+    coupling: str = "auto",
 ) -> Task:
     """Return the task for checked arguments; the limit is tried once on a few states.
 
@@ -167,6 +175,7 @@ def make_task(
         grid = _uniform_grid(network, equation, depths, reference, norm, independent)
     else:
         grid = _union_grid(network, equation, depths, reference, norm, independent)
+    used = _coupling(coupling, network, equation, independent)
     task = Task(
         network=network,
         limit=equation,
@@ -180,7 +189,10 @@ def make_task(
         device=device,
         dtype=dtype,
         tolerance=tolerance if tolerance is not None else (1e-9 if dtype == torch.float64 else 1e-6),
-        block_size=_block_size(network, equation, device, grid, independent),
+        block_size=_projected_block_size(network, equation, device, grid)
+        if used == "projected"
+        else _block_size(network, equation, device, grid, independent),
+        coupling=used,
         input_size=None if x is None else x.shape[1],
         narrowed=narrowed,
     )
@@ -297,14 +309,35 @@ def _natural_dtype(network: ResidualNetwork, limit: object) -> torch.dtype:
     return torch.float64 if smooth else torch.float32
 
 
-def _block_size(network: ResidualNetwork, limit: Limit, device: torch.device, grid: Grid, independent: bool) -> int:
-    """Return how many paths fit in cache at once; it depends on the specification alone, never on workers or paths."""
+def _coupling(asked: str, network: ResidualNetwork, limit: Limit, independent: bool) -> str:
+    """Return the coupling to use; raise ValueError where the one asked for cannot be had."""
+    why = obstacle(network, limit, shares=isinstance(limit, SDELimit) and not independent)
+    if asked == "projected" and why is not None:
+        raise ValueError(f"coupling='projected' draws products in place of matrices, but {why}; use 'pathwise', or 'auto'.")
+    if asked == "auto":
+        return "projected" if why is None and network.width >= LEAST_WIDTH else "pathwise"
+    return asked
+
+
+def _projected_block_size(network: ResidualNetwork, limit: Limit, device: torch.device, grid: Grid) -> int:
+    columns = len(grid.depths) + 1
+    fits = PROJECTED_NUMBERS_PER_BLOCK[device.type] // (columns * network.width)
+    held = _numbers_of_functions(network, limit)
+    return max(16, min(fits // 16 * 16, FUNCTION_NUMBERS_PER_BLOCK[device.type] // held, 512 if device.type == "cpu" else 2**17))
+
+
+def _numbers_of_functions(network: ResidualNetwork, limit: Limit) -> int:
+    """Return the most numbers that one path of a function of time holds, at least 1."""
     functions = [function for law in network.weights for function in law.functions]
     if isinstance(limit, ODELimit):
         functions += [law for law in limit.functions if law not in functions]
-    held = [law.numbers_per_path(network.width) for law in functions]
+    return max((law.numbers_per_path(network.width) for law in functions), default=1)
+
+
+def _block_size(network: ResidualNetwork, limit: Limit, device: torch.device, grid: Grid, independent: bool) -> int:
+    """Return how many paths fit in cache at once; it depends on the specification alone, never on workers or paths."""
     by_increments = NUMBERS_PER_BLOCK[device.type] // network.width**2
-    by_functions = FUNCTION_NUMBERS_PER_BLOCK[device.type] // max(held, default=1)
+    by_functions = FUNCTION_NUMBERS_PER_BLOCK[device.type] // _numbers_of_functions(network, limit)
     if (fractional := _fractional_paths(network, limit, independent)) > 0:
         each = grid.size * network.width**2 * fractional
         return max(1, min(FRACTIONAL_NUMBERS_PER_BLOCK[device.type] // each, by_increments, by_functions))

@@ -21,12 +21,16 @@ TrendValue = tuple[Tensor, Tensor | None] | None
 
 @dataclass(frozen=True)
 class Passed:
-    """What happened over one or several steps: their length, the increments of W, and ½σ''(0)∫Q dt at a state that was kept."""
+    """What happened over one or several steps: their length, the increments of W, and ½σ''(0)∫Q dt at a state that was kept.
+
+    Of W^A either the increment is known, or only its product with the state that `ItoCorrectedSDE.multiplied` says.
+    """
 
     step: float
     matrix: Tensor | None
     bias: Tensor | None
     curved: Tensor | None
+    product: Tensor | None = None
 
     def then(self, other: Passed) -> Passed:
         """Return this and then the other."""
@@ -159,8 +163,15 @@ class ItoCorrectedSDE(SDELimit):
 
     def pass_over(self, along: ItoStep, h: Tensor) -> Passed:
         """Return what happens over one step of the weights, seen from a state h (P, d) that is kept over the step."""
-        curved = 0.5 * self.curvature * along.step * self.quadratic(along.rate, h) if self.curvature != 0.0 else None
-        return Passed(along.step, along.matrix, along.bias, curved)
+        return Passed(along.step, along.matrix, along.bias, self.curved(along.rate, along.step, h))
+
+    def curved(self, rate: Rate, step: float, h: Tensor) -> Tensor | None:
+        """Return ½σ''(0) Q times the length of a step; None where σ''(0) = 0."""
+        return 0.5 * self.curvature * step * self.quadratic(rate, h) if self.curvature != 0.0 else None
+
+    def multiplied(self, h: Tensor, step: float, before: TrendValue) -> Tensor:
+        """Return the state that the increment of W^A multiplies in `advance`: the one that the trend reaches at half the step."""
+        return h if before is None else h + _affine(before, h) * (self.slope * step / 2)
 
     def advance(self, h: Tensor, passed: Passed, before: TrendValue, after: TrendValue) -> Tensor:
         """Return the state after a step: Euler-Maruyama for the noise and Q, the trapezoidal rule (Heun) for the trend.
@@ -169,10 +180,11 @@ class ItoCorrectedSDE(SDELimit):
         the noise's 1/2, and the sum of the two could not be extrapolated to no step size.
         """
         slope = None if before is None else _affine(before, h) * self.slope
-        middle = h if slope is None else h + slope * (passed.step / 2)
         moved = h
         if passed.matrix is not None:
-            moved = moved + self.slope * matvec(passed.matrix, middle)
+            moved = moved + self.slope * matvec(passed.matrix, self.multiplied(h, passed.step, before))
+        elif passed.product is not None:
+            moved = moved + self.slope * passed.product
         if passed.bias is not None:
             moved = moved + self.slope * passed.bias
         if passed.curved is not None:

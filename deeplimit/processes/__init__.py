@@ -8,7 +8,7 @@ is read through its increments too, which are not independent: a whole path is d
 """
 
 from deeplimit.processes.auxiliary import AuxiliaryDiffusion
-from deeplimit.processes.base import DrawnLayers, FunctionPath, FunctionProcess, IncrementProcess, Process
+from deeplimit.processes.base import DrawnLayers, Factors, FunctionPath, FunctionProcess, IncrementProcess, Process
 from deeplimit.processes.covariance import Kronecker
 from deeplimit.processes.fractional import FractionalBrownian, fractional_gaussian_noise
 from deeplimit.processes.hypothesis import TrendAndNoise
@@ -23,6 +23,7 @@ __all__ = [
     "AuxiliaryDiffusion",
     "Brownian",
     "DrawnLayers",
+    "Factors",
     "FractionalBrownian",
     "FunctionPath",
     "FunctionProcess",

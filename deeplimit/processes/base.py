@@ -45,6 +45,10 @@ class Process(ABC):
         """Return the same law in its simplest form, which a network keeps."""
         return self
 
+    def factors(self, width: int) -> Factors | None:
+        """Return what surrounds the Brownian motion in a layer's noise; None where the noise is of another kind."""
+        return None
+
     def check(self, width: int) -> None:
         """Raise where this process cannot be drawn at this width; called once, when the network is made."""
 
@@ -55,6 +59,25 @@ class Process(ABC):
     @abstractmethod
     def describe(self) -> str:
         """Return a few words for a report."""
+
+
+@dataclass(frozen=True, eq=False)
+class Factors:
+    """Matrix noise whose increment is rows · dB · columns at all times, dB (d, d) with independent entries of variance dt.
+
+    A factor is a number, a diagonal (d,) or a symmetric matrix (d, d), in float64.
+    """
+
+    rows: Tensor
+    columns: Tensor
+
+    def to(self, dtype: torch.dtype, device: torch.device) -> Factors:
+        return Factors(self.rows.to(device, dtype), self.columns.to(device, dtype))
+
+    @staticmethod
+    def apply(factor: Tensor, vectors: Tensor) -> Tensor:
+        """Return a factor times `vectors` (P, d)."""
+        return vectors @ factor if factor.ndim == 2 else vectors * factor
 
 
 @dataclass(frozen=True)
@@ -85,6 +108,10 @@ class IncrementProcess(Process):
     @abstractmethod
     def is_gaussian(self) -> bool:
         """Whether the path is a Brownian motion, so that a pathwise limit exists."""
+
+    def factors(self, width: int) -> Factors | None:
+        one = torch.ones((), dtype=torch.float64)
+        return Factors(one, one) if self.is_gaussian else None
 
     @property
     def is_symmetric(self) -> bool:

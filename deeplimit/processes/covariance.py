@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from deeplimit import validation
+from deeplimit.processes.base import Factors
 
 ROUNDING = 1e-6
 """Asymmetry and negative eigenvalues below this share of the largest entry are rounding: matrices are often given in float32."""
@@ -128,6 +129,10 @@ class Structure(ABC):
     def dense(self, width: int) -> Tensor:
         """Return the covariance as a dense tensor."""
 
+    def factors(self) -> Factors | None:
+        """Return the factors around a Brownian matrix that has this covariance; None where there are no two such."""
+        return None
+
 
 @dataclass(frozen=True, eq=False)
 class Entries(Structure):
@@ -156,6 +161,18 @@ class MatrixEntries(Entries):
         dense: Tensor = torch.diag_embed(full.flatten(-2)).reshape(*full.shape, width, width)
         return dense
 
+    def factors(self) -> Factors | None:
+        """Return a diagonal each where the deviations are products of one for the row and one for the column."""
+        if self.deviations.ndim != 2:
+            return None
+        size, place = self.deviations.flatten().max(dim=0)
+        row, column = divmod(int(place), self.deviations.shape[1])
+        rows = self.deviations[:, column]
+        columns = self.deviations[row] / size if size > 0 else self.deviations[row]
+        if bool(((rows[:, None] * columns - self.deviations).abs() > 1e-14 * size).any()):
+            return None
+        return Factors(rows, columns)
+
 
 @dataclass(frozen=True, eq=False)
 class MatrixKronecker(Structure):
@@ -179,6 +196,9 @@ class MatrixKronecker(Structure):
 
     def dense(self, width: int) -> Tensor:
         return torch.einsum("...ik,...jl->...ijkl", self.rows, self.columns)
+
+    def factors(self) -> Factors | None:
+        return Factors(self.row_root, self.column_root) if self.row_root.ndim == self.column_root.ndim == 2 else None
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from deeplimit.processes.base import DrawnLayers, FunctionProcess, Process
+from deeplimit.processes.base import DrawnLayers, Factors, FunctionProcess, Process
 from deeplimit.processes.ito import Ito
 
 
@@ -39,6 +39,9 @@ class TrendAndNoise(Process):
 
     def motions(self, width: int) -> int:
         return 0 if self.noise is None else self.noise.motions(width)
+
+    def factors(self, width: int) -> Factors | None:
+        return None if self.noise is None else self.noise.factors(width)
 
     def check(self, width: int) -> None:
         if self.trend is not None:

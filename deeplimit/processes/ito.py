@@ -14,6 +14,7 @@ from torch import Tensor
 
 from deeplimit import validation
 from deeplimit.processes.auxiliary import AuxiliaryDiffusion
+from deeplimit.processes.base import Factors
 from deeplimit.processes.covariance import (
     JointRate,
     Kronecker,
@@ -129,6 +130,13 @@ class Ito:
         if self.A is None or callable(self.A):
             return self.A is None
         return read_matrix(self.A, "Ito's A", self._width_of("A") or 1).vanishes
+
+    def factors(self, width: int) -> Factors | None:
+        """Return the factors of W^A; None where it is missing, drifts, covaries with W^b or has rates that change."""
+        more = (self.cross, self.drift, self.auxiliary)
+        if self.A is None or not self.is_constant or any(part is not None for part in more):
+            return None
+        return read_matrix(self.A, "Ito's A", width).factors()
 
     def motions(self, width: int) -> int:
         """Return the number of Brownian motions: W^A's d², W^b's d, and the auxiliary diffusion's own."""

@@ -4,6 +4,17 @@ At depth 1 and exponent 0 the residual is the vector field of the limit, which i
 drift apart: both call the same few lines.
 """
 
-from deeplimit.recursions.recursions import Inner, Layer, ModifiedRes1, PlainBranch, Recursion, Res1, Res2, Res3, matvec
+from deeplimit.recursions.recursions import (
+    Inner,
+    Layer,
+    ModifiedRes1,
+    OneProduct,
+    PlainBranch,
+    Recursion,
+    Res1,
+    Res2,
+    Res3,
+    matvec,
+)
 
-__all__ = ["Inner", "Layer", "ModifiedRes1", "PlainBranch", "Recursion", "Res1", "Res2", "Res3", "matvec"]
+__all__ = ["Inner", "Layer", "ModifiedRes1", "OneProduct", "PlainBranch", "Recursion", "Res1", "Res2", "Res3", "matvec"]

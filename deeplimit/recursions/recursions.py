@@ -39,9 +39,11 @@ class Layer:
         The two powers of the depth are joined before they are taken: at the critical exponent their product is exactly
         1, and the network is the Euler-Maruyama scheme bit for bit.
         """
-        if self.matrix is None:
-            return torch.zeros_like(vector)
-        return matvec(self.matrix, vector) * self.scale(residual_exponent)
+        return self.product(vector) * self.scale(residual_exponent)
+
+    def product(self, vector: Tensor) -> Tensor:
+        """Return this weight, unscaled, times `vector` (P, d)."""
+        return torch.zeros_like(vector) if self.matrix is None else matvec(self.matrix, vector)
 
     def scale(self, residual_exponent: float = 0.0) -> float:
         """Return what `apply` multiplies the unscaled product by."""
@@ -74,7 +76,27 @@ class PlainBranch(Recursion):
 
 
 @dataclass(frozen=True)
-class Res1(PlainBranch):
+class OneProduct(PlainBranch):
+    """A plain branch with one weight matrix, of which it needs to know one product only: its weight times `operand(h)`.
+
+    `operand` and `finish` act entry by entry.
+    """
+
+    @abstractmethod
+    def operand(self, h: Tensor) -> Tensor:
+        """Return the vector that the weight matrix multiplies."""
+
+    @abstractmethod
+    def finish(self, product: Tensor, layer: Layer, exponent: float) -> Tensor:
+        """Return the residual for the unscaled product of the layer's matrix with `operand(h)`; the matrix is not read."""
+
+    def residual(self, h: Tensor, layers: tuple[Layer, ...], exponent: float) -> Tensor:
+        (layer,) = layers
+        return self.finish(layer.product(self.operand(h)), layer, exponent)
+
+
+@dataclass(frozen=True)
+class Res1(OneProduct):
     """h + L^-β V σ(h)."""
 
     name: ClassVar[str] = "res1"
@@ -86,9 +108,11 @@ class Res1(PlainBranch):
     def sides(of_matrices: Sequence[T]) -> tuple[T | None, T | None]:
         return of_matrices[0], None
 
-    def residual(self, h: Tensor, layers: tuple[Layer, ...], exponent: float) -> Tensor:
-        (v,) = layers
-        return v.apply(self.activation(h), exponent)
+    def operand(self, h: Tensor) -> Tensor:
+        return self.activation(h)
+
+    def finish(self, product: Tensor, layer: Layer, exponent: float) -> Tensor:
+        return product * layer.scale(exponent)
 
 
 @dataclass(frozen=True)
@@ -137,7 +161,7 @@ class Res3(Res2):
 
 
 @dataclass(frozen=True)
-class Inner(PlainBranch):
+class Inner(OneProduct):
     """h + L^-β σ(W h + b)."""
 
     name: ClassVar[str] = "inner"
@@ -148,9 +172,11 @@ class Inner(PlainBranch):
     def sides(of_matrices: Sequence[T]) -> tuple[T | None, T | None]:
         return None, of_matrices[0]
 
-    def residual(self, h: Tensor, layers: tuple[Layer, ...], exponent: float) -> Tensor:
-        (w,) = layers
-        inside = w.apply(h)
-        if w.bias is not None:
-            inside = inside + w.bias
-        return self.activation(inside) * math.pow(w.depth, -exponent)
+    def operand(self, h: Tensor) -> Tensor:
+        return h
+
+    def finish(self, product: Tensor, layer: Layer, exponent: float) -> Tensor:
+        inside = product * layer.scale()
+        if layer.bias is not None:
+            inside = inside + layer.bias
+        return self.activation(inside) * math.pow(layer.depth, -exponent)
