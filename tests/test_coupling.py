@@ -19,7 +19,7 @@ def task_of(network, limit=None, x=None, **given):
     """Return a task in float64 on depths 4 and 8, whatever else is given."""
     arguments = {"depths": (4, 8), "reference": None, "norm": "sup", "p": 2.0, "paths": 200, "seed": 0, "tolerance": None}
     fixed = {"device": torch.device("cpu"), "dtype": torch.float64}
-    return make_task(network, network.limit() if limit is None else limit, x, **fixed, **{**arguments, **given})
+    return make_task(network, network.limit() if limit is None else limit, x, **{**fixed, **arguments, **given})
 
 
 def test_a_users_drift_enters_times_the_step_and_is_read_at_its_start():

@@ -69,8 +69,14 @@ def _young(task: Task, limit: NeuralYoung, block: int, h0: Tensor, readers: list
     return ModifiedEuler(limit, h0, reader, True, False)
 
 
-def make_reference(task: Task, block: int, h0: Tensor, readers: list[Reader], own_paths: tuple[FunctionPath, ...]) -> Reference:
-    """Return the limit's solver for one block, reading the network's own path and functions where they share them."""
+def make_reference(
+    task: Task, block: int, h0: Tensor, readers: list[Reader], functions: tuple[FunctionPath, ...] | None = None
+) -> Reference:
+    """Return the limit's solver for one block, reading the network's own path and functions of time where they share them.
+
+    `functions` are those that `readers` read, unless given.
+    """
+    own_paths = paths_of(readers) if functions is None else functions
     if isinstance(task.limit, NeuralYoung):
         return _young(task, task.limit, block, h0, readers)
     if isinstance(task.limit, SDELimit):
@@ -92,7 +98,7 @@ def run_block(task: Task, block: int, tick: Tick | None = None) -> Moments:
     """
     h0 = task.initial_states(block)
     readers = network_readers(task, block, len(h0))
-    reference = make_reference(task, block, h0, readers, paths_of(readers))
+    reference = make_reference(task, block, h0, readers)
     states = [h0] * len(task.grid.depths)
     deepest_first = range(len(states) - 1, -1, -1)
     account = Account(task, h0)

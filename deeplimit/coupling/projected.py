@@ -43,7 +43,7 @@ class _Trend:
             self.now = matrix * self.scale, bias
 
 
-class _Block:
+class Block:
     """Everything that runs along one path: networks, the limit, the products that couple them."""
 
     def __init__(self, task: Task, block: int) -> None:
@@ -112,35 +112,22 @@ class _Block:
         self.fine.move(product.T, bias, step, self.trend_of_limit.now)
         return self.fine.state
 
-    def end(self, column: int, running: list[slice], length: float) -> None:
-        """End a layer of a column, while the layers of the columns `running` still run."""
+    def end(self, column: int, length: float) -> None:
+        """End a layer of a column."""
         follower = self.columns[column]
-        product = self.products.take(column, self.layer_normals.next(), running, length)
+        product = self.products.take(column, self.layer_normals.next())
         follower.move(product.T, self.biases[column], length, self.trend_for(follower))
         self.biases[column] = None
         self.starting.append(column)
 
 
-def running_columns(ends: list[bool]) -> list[tuple[int, list[slice]]]:
-    """Return, for columns with a layer that ends now, last one first, the other columns that are still to be told of its draw.
-
-    Those are the ones before it, whether their layers end now or later, and those after it whose layers do not end now.
-    """
-    plan = []
-    for column in reversed([c for c, ends_now in enumerate(ends) if ends_now]):
-        before = [slice(0, column)] if column else []
-        after = [slice(c, c + 1) for c in range(column + 1, len(ends)) if not ends[c]]
-        plan.append((column, before + after))
-    return plan
-
-
 @torch.no_grad()
 def run_block(task: Task, block: int, tick: Tick | None = None) -> Moments:
     """Advance one block with the noise drawn through its products; returns and `tick` as in `pathwise.run_block`."""
-    run = _Block(task, block)
+    run = Block(task, block)
     account = Account(task, run.h0)
     depths = task.grid.depths
-    plans: dict[tuple[bool, ...], list[tuple[int, list[slice]]]] = {}
+    deepest_first = range(len(depths) - 1, -1, -1)
     for chunk in task.grid.chunks():
         run.trend.begin(chunk)
         run.trend_of_limit.begin(chunk)
@@ -151,20 +138,15 @@ def run_block(task: Task, block: int, tick: Tick | None = None) -> Moments:
         for index, step in enumerate(chunk.steps.tolist()):
             run.start(step)
             limit = run.pass_over(index, step)
-            now = tuple(ends[index]) + ((coarse_ends[index],) if run.coarse is not None else ())
-            if now not in plans:
-                plans[now] = running_columns(list(now))
-            plan = plans[now]
-            if run.coarse is not None and coarse_ends[index]:
-                (column, running), plan = plan[0], plan[1:]
-                run.end(column, running, 2 * step)
-            account.at(limit, run.coarse.state if run.coarse is not None and coarse_ends[index] else None, common[index])
-            if task.norm == "sup-continuous":
-                for j, network in enumerate(run.networks):
-                    account.between(j, network.state)
-            for j, running in plan:
-                run.end(j, running, 1.0 / depths[j])
-                account.layer(j, run.networks[j].state)
+            coarse = run.coarse if coarse_ends[index] else None
+            if coarse is not None:
+                run.end(len(depths), 2 * step)
+            account.at(limit, None if coarse is None else coarse.state, common[index])
+            for j in deepest_first:
+                account.between(j, run.networks[j].state)
+                if ends[index][j]:
+                    run.end(j, 1.0 / depths[j])
+                    account.layer(j, run.networks[j].state)
         if tick is not None:
             tick(len(ends) / task.grid.size)
     return account.moments()

@@ -1,0 +1,160 @@
+"""`projected` with its inner loops compiled by numba, where that is installed and the task is one that the loops know.
+
+The same streams of normals, the same arithmetic up to rounding: which of the two ran decides nothing but the time.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from functools import cache
+from types import NoneType
+
+import numpy as np
+import torch
+
+from deeplimit import activations
+from deeplimit.activations import Activation
+from deeplimit.coupling.followers import Follower, ItoFollower, NetworkFollower, NeuralSDEFollower
+from deeplimit.coupling.moments import Moments
+from deeplimit.coupling.pathwise import Tick
+from deeplimit.coupling.projected import Block
+from deeplimit.coupling.task import Task
+from deeplimit.limits import ItoCorrectedSDE, NeuralSDE
+from deeplimit.processes import Factors, TrendAndNoise
+from deeplimit.processes.covariance import SeparateRate, VectorEntries
+from deeplimit.recursions import Res1
+
+ENABLED = True
+"""Set to False to run the same computation in torch."""
+STEPS = 16
+WORTHWHILE = 2**25
+"""Less work than this (paths x steps x columns x width) takes torch a fraction of a second, and loading the loops as long."""
+
+
+@cache
+def is_installed() -> bool:
+    """Return whether numba is there."""
+    return importlib.util.find_spec("numba") is not None
+
+
+def applies(task: Task) -> bool:
+    """Return whether the compiled loops do exactly what `projected` does for this task."""
+    if not (ENABLED and is_installed() and task.coupling == "projected" and task.shares_increments):
+        return False
+    if task.paths * task.grid.size * (len(task.grid.depths) + 1) * task.network.width < WORTHWHILE:
+        return False
+    if task.device.type != "cpu" or task.dtype != torch.float32 or task.norm == "sup-continuous":
+        return False
+    (law,) = task.network.weights
+    limit = task.limit
+    noises = [law.noise] if isinstance(law, TrendAndNoise) else []
+    sigmas = [task.network.recursion.activation]
+    factors = [law.factors(task.network.width)]
+    if isinstance(limit, ItoCorrectedSDE):
+        if limit.trend is not None or type(limit).quadratic is not ItoCorrectedSDE.quadratic:
+            return False
+        noises.append(limit.noise)
+        factors.append(limit.noise.factors(limit.width))
+    elif isinstance(limit, NeuralSDE):
+        sigmas.append(limit.recursion.activation)
+    rates = [noise.rate(0.0, task.network.width) for noise in noises if noise is not None]
+    return (
+        not law.functions
+        and all(_is_number(part) for part in factors)
+        and all(isinstance(rate, SeparateRate) and isinstance(rate.vector, (VectorEntries, NoneType)) for rate in rates)
+        and all(_is_known(sigma) for sigma in sigmas)
+    )
+
+
+def _is_number(factors: Factors | None) -> bool:
+    return factors is not None and factors.rows.numel() == factors.columns.numel() == 1
+
+
+def _is_known(sigma: Activation) -> bool:
+    from deeplimit.coupling import lanes
+
+    return sigma.name in lanes.NAMES and sigma is activations.resolve(sigma.name)
+
+
+def _numbers(follower: Follower, width: int) -> tuple[int, Activation | None, float, np.ndarray, float, float, np.ndarray]:
+    """Return a trajectory's entries of `lanes.Motion`."""
+    from deeplimit.coupling import lanes
+
+    factor = float(follower.factors.rows) * float(follower.factors.columns)
+    deviations, variances = np.zeros(width), np.zeros(width)
+    if follower.rate is not None and isinstance(follower.rate.vector, VectorEntries):
+        deviations = np.broadcast_to(follower.rate.vector.deviations.numpy(), (width,))
+        variances = np.broadcast_to(follower.rate.vector.variances.numpy(), (width,))
+    if isinstance(follower, ItoFollower):
+        slope, half = follower.limit.slope, 0.5 * follower.limit.curvature
+        return lanes.ITO, None, slope * factor, slope * deviations, half, factor**2, variances
+    if isinstance(follower, NetworkFollower) and not isinstance(follower.recursion, Res1):
+        outer = float(follower.layer.depth) ** -follower.exponent
+        sigma = follower.recursion.activation
+        return lanes.BRANCH, sigma, factor * follower.layer.scale(), deviations, outer, 0.0, variances
+    assert isinstance(follower, (NetworkFollower, NeuralSDEFollower))
+    exponent = follower.exponent if isinstance(follower, NetworkFollower) else 0.0
+    return lanes.LINEAR, follower.recursion.activation, factor * follower.layer.scale(exponent), deviations, 0.0, 0.0, variances
+
+
+@torch.no_grad()
+def run_block(task: Task, block: int, tick: Tick | None = None) -> Moments:
+    """Advance one block; returns and `tick` as in `pathwise.run_block`."""
+    from deeplimit.coupling import lanes
+
+    whole = Block(task, block)
+    assert whole.fine is not None
+    width, paths = task.network.width, len(whole.h0)
+    entries = [_numbers(follower, width) for follower in [*whole.columns, whole.fine]]
+    kinds, sigmas, products, biases, outers, energies, spreads = zip(*entries, strict=True)
+    numbers = [0 if sigma is None else lanes.NAMES.index(sigma.name) for sigma in sigmas]
+    real = [np.array(part, np.float32) for part in (products, biases, outers, energies, spreads)]
+    motion = lanes.Motion(np.array(kinds), np.array(numbers), *real)
+    columns, depths = len(whole.columns), len(task.grid.depths)
+    whole.start(0.0)
+    shape = (columns, width, paths)
+    state = whole.h0.T.numpy()
+    run = lanes.Running(
+        reference=state.copy(),
+        states=np.repeat(state[None], columns, axis=0),
+        held=whole.products.held.numpy(),
+        known=np.zeros(shape, np.float32),
+        overlap=np.zeros((columns, columns, paths), np.float32),
+        told=np.zeros((columns, paths), np.float32),
+        along=np.zeros((columns, paths), np.float32),
+        biases=np.zeros(shape, np.float32),
+        errors=np.zeros((4, columns, paths)),
+        apart=np.zeros((2, paths)),
+    )
+    durations = np.array([1.0 / depth for depth in task.grid.depths])
+    no_biases = np.zeros((0, width, paths), np.float32)
+    for chunk in task.grid.chunks():
+        every = np.concatenate([chunk.ends, chunk.coarse[:, None]], axis=1) if columns > depths else chunk.ends
+        for first in range(0, len(chunk.steps), STEPS):
+            some = slice(first, min(first + STEPS, len(chunk.steps)))
+            steps = lanes.Steps(chunk.steps[some], np.ascontiguousarray(every[some]), chunk.common[some])
+            count = some.stop - first
+            lanes.advance(
+                run,
+                motion,
+                steps,
+                whole.step_normals.take(count).numpy(),
+                whole.layer_normals.take(int(steps.ends.sum())).numpy(),
+                no_biases if whole.bias_normals is None else whole.bias_normals.take(count).numpy(),
+                depths,
+                durations,
+                whole.products.rounding,
+                task.norm == "final",
+            )
+        if tick is not None:
+            tick(len(chunk.steps) / task.grid.size)
+    return _moments(task, run.errors, run.apart, run.reference, columns > depths)
+
+
+def _moments(task: Task, errors: np.ndarray, apart: np.ndarray, reference: np.ndarray, twice: bool) -> Moments:
+    depths = len(task.grid.depths)
+    squares = [*errors[0, :depths], *errors[1, :depths]]
+    if twice:
+        squares += [*errors[2, :depths], *errors[3, :depths], *apart]
+    lost = int((~np.isfinite(reference).all(axis=0)).sum())
+    return Moments.of(np.sqrt(np.stack(squares, axis=1)), task.p, lost)
