@@ -83,7 +83,7 @@ def test_blocks_and_matrices_draw_from_streams_of_their_own():
     assert not torch.equal(drawn[3], drawn[7])
     assert not torch.equal(drawn[2], drawn[3])
     gaussian = dl.res1(40, "tanh")
-    task = task_of(gaussian, dl.Independent(gaussian.limit()))
+    task = task_of(gaussian, dl.Independent(gaussian.limit()), coupling="pathwise")
     assert task.blocks == 3
     states = [task.initial_states(block) for block in range(3)]
     assert [len(state) for state in states] == [81, 81, 38]
@@ -106,7 +106,7 @@ def test_the_two_matrices_of_a_limit_passed_to_odeint_are_two_draws():
 
 def test_inputs_are_taken_in_turn_across_blocks():
     network, x = dl.res1(40, "tanh"), torch.randn(7, 40, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    task = task_of(network, x=x)
+    task = task_of(network, x=x, coupling="pathwise")
     states = torch.cat([task.initial_states(block) for block in range(task.blocks)])
     assert task.blocks > 2
     assert torch.equal(states, x[torch.arange(200) % 7])

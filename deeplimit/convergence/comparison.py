@@ -31,6 +31,7 @@ def compare(
     reference: int | None = None,
     tolerance: float | None = None,
     coupling: str = "auto",
+    same_network: bool = False,
     device: str | torch.device = "cpu",
     dtype: torch.dtype | str | None = None,
     workers: int | None = None,
@@ -39,9 +40,10 @@ def compare(
 ) -> CompareReport:
     """Measure how fast a residual network approaches a limit as its depth grows, on the same noise at every depth.
 
-    Path i starts at input i mod n and has weights of its own; the error at depth L is e_L = (E sup_k |h_k - H_{k/L}|^p)^{1/p}
-    over the layer grid (norm "sup"), over all times ("sup-continuous", sup_t |H_t - h_floor(tL)|, as Cohen et al. state theirs)
-    or at the last layer ("final"). Depths need not divide each other: everything is advanced on the union of their grids.
+    Path i has weights of its own and starts at input i mod n (or, with `same_network`, takes all n inputs). The error at depth L
+    is e_L = (E sup_k |h_k - H_{k/L}|^p)^{1/p} over the layer grid (norm "sup"), over all times ("sup-continuous",
+    sup_t |H_t - h_floor(tL)|, as Cohen et al. state theirs) or at the last layer ("final"). Depths need not divide each other:
+    everything is advanced on the union of their grids.
 
     Args:
         resnet: The network, depth left open: `res1`, `modified_res1`, `res2`, `res3` or `inner`.
@@ -59,6 +61,8 @@ def compare(
         coupling: How the noise is drawn. "projected": only its products with the states, ~2d normals a step instead of d², with
             the same joint law of everything; for res-1 and inner with Gaussian noise of constant row and column covariances,
             against limits of the library. "pathwise": all d² increments. "auto": "projected" where it can be had, from width 8.
+        same_network: Whether all n inputs go through each path's network, and its limit, together. Their errors to the power p
+            are averaged over inputs within a path before they are over paths.
         device: "cpu" or "cuda". dtype: Of the states; by default float64 for weights that are functions of time (errors fall
             like 1/L), float32 for independent layers. Statistics are always float64.
         workers: Threads, by default one a core. executor: Any `concurrent.futures.Executor` to run blocks of paths on.
@@ -109,6 +113,10 @@ def compare(
     if progress is not None and not callable(progress):
         raise TypeError(f"progress must be a function of the fraction done; got {type(progress).__name__}.")
     inputs = validation.inputs(x)
+    if not isinstance(same_network, bool):
+        raise TypeError(f"same_network must be True or False; got {validation.named(same_network)}.")
+    if same_network and inputs is None:
+        raise ValueError("same_network=True sends all inputs through one network a path; give them: x=torch.randn(n, d), say.")
     count = validation.integer(paths, "paths", minimum=2, hint="An uncertainty needs at least two.")
     checked_seed = validation.integer(seed, "seed", minimum=0)
     task = make_task(
@@ -125,6 +133,7 @@ def compare(
         dtype=validation.dtype(dtype),
         tolerance=tolerance,
         coupling=validation.choice(coupling, "coupling", COUPLINGS),
+        same_network=same_network,
     )
     coupled = run(task, workers=workers, executor=executor, progress=progress)
     return assess(task, coupled, level, time.perf_counter() - started)

@@ -56,9 +56,10 @@ def inputs(task: Task) -> str:
     if task.h0 is None:
         return "standard normal h_0, one a path"
     count = len(task.h0)
+    how = "all through each path's network" if task.same_network else "in turn"
     if task.input_size == task.network.width:
-        return f"{count} given as h_0, in turn"
-    return f"{count} of {task.input_size} numbers each, in turn, through one input layer of N(0, 1/{task.input_size}) entries"
+        return f"{count} given as h_0, {how}"
+    return f"{count} of {task.input_size} numbers each, {how}, through one input layer of N(0, 1/{task.input_size}) entries"
 
 
 def coupling(task: Task) -> str:

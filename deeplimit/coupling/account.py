@@ -74,14 +74,23 @@ class Account:
         if self.coarse is not None:
             self.against_coarse.at_layer(j, distance(self.coarse, state), self.is_common)
 
-    def moments(self) -> Moments:
-        """Return the moments of the errors to the power p.
+    def errors(self) -> Tensor:
+        """Return the per-path errors, one column each.
 
-        Columns: for every depth the error in the task's norm, then for every depth the largest error at the times that all
-        depths share (the maximum over more and more points creeps, the one over fixed points does not). Where the reference is
-        solved twice, the same against the coarser solution, then the distance between the two, at the common times and at all.
+        For every depth the error in the task's norm, then for every depth the largest error at the times that all depths share
+        (the maximum over more and more points creeps, the one over fixed points does not). Where the reference is solved twice,
+        the same against the coarser solution, then the distance between the two, at the common times and at all.
         """
         both = [*self.against_coarse.columns(), self.common_apart, self.apart] if self.twice else []
-        values = torch.stack(self.fine.columns() + both, dim=1)
-        lost = int((~torch.isfinite(self.limit).all(dim=1)).sum())
-        return Moments.of(values.cpu().numpy(), self.task.p, lost)
+        return torch.stack(self.fine.columns() + both, dim=1)
+
+
+def moments_of(accounts: list[Account]) -> Moments:
+    """Return the moments of the errors to the power p, in the mean over the inputs of a network, which have an account each."""
+    task = accounts[0].task
+    errors = torch.stack([account.errors() for account in accounts])
+    if len(accounts) > 1:
+        largest = errors.amax(dim=0).clamp(min=torch.finfo(errors.dtype).tiny)
+        errors = largest * (errors / largest).pow(task.p).mean(dim=0, keepdim=True).pow(1.0 / task.p)
+    finite = torch.stack([torch.isfinite(account.limit).all(dim=1) for account in accounts]).all(dim=0)
+    return Moments.of(errors[0].cpu().numpy(), task.p, int((~finite).sum()))

@@ -43,7 +43,7 @@ def applies(task: Task) -> bool:
         return False
     if task.paths * task.grid.size * (len(task.grid.depths) + 1) * task.network.width < WORTHWHILE:
         return False
-    if task.device.type != "cpu" or task.dtype != torch.float32 or task.norm == "sup-continuous":
+    if task.same_network or task.device.type != "cpu" or task.dtype != torch.float32 or task.norm == "sup-continuous":
         return False
     (law,) = task.network.weights
     limit = task.limit
@@ -103,9 +103,8 @@ def run_block(task: Task, block: int, tick: Tick | None = None) -> Moments:
     from deeplimit.coupling import lanes
 
     whole = Block(task, block)
-    assert whole.fine is not None
-    width, paths = task.network.width, len(whole.h0)
-    entries = [_numbers(follower, width) for follower in [*whole.columns, whole.fine]]
+    width, paths = task.network.width, len(whole.starts[0])
+    entries = [_numbers(follower, width) for follower in [*whole.columns, *whole.fine]]
     kinds, sigmas, products, biases, outers, energies, spreads = zip(*entries, strict=True)
     numbers = [0 if sigma is None else lanes.NAMES.index(sigma.name) for sigma in sigmas]
     real = [np.array(part, np.float32) for part in (products, biases, outers, energies, spreads)]
@@ -113,7 +112,7 @@ def run_block(task: Task, block: int, tick: Tick | None = None) -> Moments:
     columns, depths = len(whole.columns), len(task.grid.depths)
     whole.start(0.0)
     shape = (columns, width, paths)
-    state = whole.h0.T.numpy()
+    state = whole.starts[0].T.numpy()
     run = lanes.Running(
         reference=state.copy(),
         states=np.repeat(state[None], columns, axis=0),

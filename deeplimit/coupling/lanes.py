@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
+from deeplimit.coupling.products import MOST_LOST
+
 NAMES = ("identity", "relu", "leaky_relu", "tanh", "sin", "erf", "silu", "scaled_silu", "gelu", "scaled_gelu", "scaled_softplus")
 """The activations that are compiled; an activation's number is its place here."""
 
@@ -21,6 +23,7 @@ LINEAR, BRANCH, ITO = 0, 1, 2
 _FAST: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
 _ZERO, _HALF, _ONE, _TWO = np.float32(0.0), np.float32(0.5), np.float32(1.0), np.float32(2.0)
 _TINY = np.float32(np.finfo(np.float32).tiny)
+_MOST_LOST = np.float32(MOST_LOST)
 _LEAK, _LOG_2, _ROOT_HALF = np.float32(0.01), np.float32(math.log(2.0)), np.float32(math.sqrt(0.5))
 
 # tanh x = x P(x²)/Q(x²) to 2e-8 for |x| ≤ 9, where it is 1 in float32: fitted by reweighted least squares. Calls of the C
@@ -186,12 +189,12 @@ def take(
 ) -> None:
     """End a layer of column `c`: complete `known` to its product, and tell the columns whose layers still run."""
     columns, width, paths = run.held.shape
-    deviation, divisor, factor = work[0], work[1], np.float32(rounding)
+    deviation, divisor, lost, factor = work[0], work[1], work[2], np.float32(rounding)
     for p in range(paths):
         left = _ZERO if run.overlap[c, c, p] < _ZERO else run.overlap[c, c, p]
         deviation[p] = np.float32(math.sqrt(left))
-        doubt = factor * (left + run.told[c, p]) / max(left, _TINY)
-        divisor[p] = max(deviation[p], _TINY) * (_ONE + doubt * doubt)
+        lost[p] = min((left + run.told[c, p]) / max(left, _TINY), _MOST_LOST)
+        divisor[p] = max(deviation[p], _TINY) * (_ONE + (factor * lost[p]) * (factor * lost[p]))
     for i in range(width):
         for p in range(paths):
             run.known[c, i, p] += deviation[p] * normals[i, p]
@@ -200,8 +203,10 @@ def take(
         if other == c or (other > c and ends[other]):  # drawn before, at this very time: its next layer has not begun
             continue
         for p in range(paths):
-            share[other, p] = (run.overlap[c, other, p] if other < c else run.overlap[other, c, p]) / divisor[p]
-            run.told[other, p] += share[other, p] * share[other, p]
+            most = np.float32(math.sqrt(max(run.overlap[other, other, p], _ZERO)))
+            full = (run.overlap[c, other, p] if other < c else run.overlap[other, c, p]) / divisor[p]
+            share[other, p] = min(max(full, -most), most)
+            run.told[other, p] += share[other, p] * share[other, p] * lost[p]
         for i in range(width):
             for p in range(paths):
                 run.known[other, i, p] += share[other, p] * normals[i, p]

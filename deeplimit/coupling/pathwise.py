@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from deeplimit.coupling.account import Account
+from deeplimit.coupling.account import Account, moments_of
 from deeplimit.coupling.moments import Moments
 from deeplimit.coupling.readers import FractionalReader, HypothesisReader, Reader, make_reader
 from deeplimit.coupling.references import AdaptiveODE, EulerMaruyama, ItoEuler, ModifiedEuler, Reference, solve
@@ -96,31 +96,34 @@ def run_block(task: Task, block: int, tick: Tick | None = None) -> Moments:
 
     `tick` is called with the fraction of a block just done.
     """
-    h0 = task.initial_states(block)
-    readers = network_readers(task, block, len(h0))
-    reference = make_reference(task, block, h0, readers)
-    states = [h0] * len(task.grid.depths)
-    deepest_first = range(len(states) - 1, -1, -1)
-    account = Account(task, h0)
+    starts = task.starts(block)
+    readers = network_readers(task, block, len(starts[0]))
+    references = [make_reference(task, block, h0, readers) for h0 in starts]
+    states = [[h0] * len(task.grid.depths) for h0 in starts]
+    deepest_first = range(len(task.grid.depths) - 1, -1, -1)
+    accounts = [Account(task, h0) for h0 in starts]
     for chunk in task.grid.chunks():
         for reader in readers:
             reader.begin(chunk)
-        reference.begin(chunk)
+        for reference in references:
+            reference.begin(chunk)
         ends = chunk.ends.tolist()
         for index, is_common in enumerate(chunk.common.tolist()):
             for reader in readers:
                 reader.step(index)
-            limit = reference.step(index)
-            account.at(limit, reference.coarse if chunk.coarse[index] else None, is_common)
+            for reference, account in zip(references, accounts, strict=True):
+                limit = reference.step(index)
+                account.at(limit, reference.coarse if chunk.coarse[index] else None, is_common)
             for j in deepest_first:
-                account.between(j, states[j])
-                if ends[index][j]:
-                    layers = tuple(reader.layer(j) for reader in readers)
-                    states[j] = states[j] + task.network.recursion.residual(states[j], layers, task.network.exponent)
-                    account.layer(j, states[j])
+                layers = tuple(reader.layer(j) for reader in readers) if ends[index][j] else ()
+                for own, account in zip(states, accounts, strict=True):
+                    account.between(j, own[j])
+                    if layers:
+                        own[j] = own[j] + task.network.recursion.residual(own[j], layers, task.network.exponent)
+                        account.layer(j, own[j])
         if tick is not None:
             tick(len(ends) / task.grid.size)
-    return account.moments()
+    return moments_of(accounts)
 
 
 @torch.no_grad()
@@ -133,9 +136,11 @@ def reference_error(task: Task) -> float:
     """
     if not isinstance(task.limit, ODELimit):
         return 0.0
-    h0 = task.initial_states(0)
-    field = _limit_field(task, 0, paths_of(network_readers(task, 0, len(h0))), len(h0))
+    starts = task.starts(0)
+    field = _limit_field(task, 0, paths_of(network_readers(task, 0, len(starts[0]))), len(starts[0]))
     times = torch.linspace(0.0, 1.0, min(task.grid.depths[0], 64) + 1, dtype=torch.float64, device=task.device)
-    fine, coarse = (solve(field, h0, times, task.tolerance * factor) for factor in (1.0, 10.0))
-    change = torch.linalg.vector_norm(fine - coarse, dim=2, dtype=torch.float64).amax(dim=0)
-    return math.sqrt(change.square().mean().item())
+    squares = []
+    for h0 in starts:
+        fine, coarse = (solve(field, h0, times, task.tolerance * factor) for factor in (1.0, 10.0))
+        squares.append(torch.linalg.vector_norm(fine - coarse, dim=2, dtype=torch.float64).amax(dim=0).square().mean().item())
+    return math.sqrt(sum(squares) / len(squares))

@@ -21,6 +21,8 @@ from torch import Tensor
 
 FLOOR = 8.0
 """What is left of a residual is rounding if it is less than so many roundings of all of it."""
+MOST_LOST = 1e12
+"""More cancellation than this leaves no digit in either precision."""
 
 
 class Normals:
@@ -63,7 +65,7 @@ class Products:
         self.held = like.new_zeros(columns, width, paths)  # v_c
         self.known = like.new_zeros(columns, width, paths)  # the part of the product that has been told
         self.overlap = like.new_zeros(paths, columns, columns)  # M
-        self.told = like.new_zeros(columns, paths)  # what other columns' draws have taken off M_cc
+        self.told = like.new_zeros(columns, paths)  # what other columns' draws took off M_cc, times how inexact they were
         self.tiny = torch.finfo(like.dtype).tiny
         self.rounding = FLOOR * torch.finfo(like.dtype).eps
 
@@ -71,27 +73,53 @@ class Products:
         """Begin a layer of a column, which multiplies `vector` (d, P) from now on until it is taken."""
         self.held[column].copy_(vector)
 
-    def pass_over(self, vector: Tensor, normals: Tensor, step: float) -> Tensor:
-        """Move all columns over a fine step on which the reference multiplies `vector`; return its own product."""
-        root = math.sqrt(step)
+    def _direction(self, vector: Tensor, before: list[Tensor]) -> tuple[Tensor, Tensor]:
+        """Return the unit vector along the part of `vector` that is orthogonal to those `before`, and that part's length."""
         length = (vector * vector).sum(dim=0).sqrt()
-        direction = vector / length.clamp(min=self.tiny)
-        along = (self.held * direction).sum(dim=1, keepdim=True)
-        self.known.addcmul_(along, normals, value=root)
-        residual = torch.addcmul(self.held, along, direction, value=-1.0).permute(2, 0, 1).contiguous()
+        rest, least = vector, self.rounding * length
+        for direction in before * 2:  # twice is enough, as always with Gram-Schmidt
+            rest = rest - (rest * direction).sum(dim=0) * direction
+        if before:
+            length = (rest * rest).sum(dim=0).sqrt()
+            length = torch.where(length > least, length, 0.0)  # what rounding leaves of a multiple is no direction
+            rest = torch.where(length > 0.0, rest, 0.0)
+        return rest / length.clamp(min=self.tiny), length
+
+    def pass_over(self, vectors: list[Tensor], normals: list[Tensor], step: float) -> list[Tensor]:
+        """Move all columns over a fine step on which the references multiply `vectors`; return the references' own products.
+
+        There is a reference for each input that goes through the network, and normals (d, P) for each.
+        """
+        root = math.sqrt(step)
+        directions: list[Tensor] = []
+        products = []
+        residual = self.held
+        for vector, fresh in zip(vectors, normals, strict=True):
+            direction, length = self._direction(vector, directions)
+            product = fresh * (length * root)
+            for earlier, told in zip(directions, normals, strict=False):
+                product.addcmul_((vector * earlier).sum(dim=0), told, value=root)
+            products.append(product)
+            directions.append(direction)
+            along = (residual * direction).sum(dim=1, keepdim=True)
+            self.known.addcmul_(along, fresh, value=root)
+            residual = torch.addcmul(residual, along, direction, value=-1.0)
+        residual = residual.permute(2, 0, 1).contiguous()
         self.overlap.baddbmm_(residual, residual.mT, alpha=step)
-        return normals * (length * root)
+        return products
 
     def take(self, column: int, normals: Tensor) -> Tensor:
         """End a layer of a column: return its product, and tell the other columns, as far as their layers overlap with it."""
         left = self.overlap[:, column, column].clamp(min=0.0)
         deviation = left.sqrt()
         product = torch.addcmul(self.known[column], normals, deviation)
-        # If the others have told all but rounding of this residual, what it says of them is rounding too.
-        doubt = self.rounding * (left + self.told[column]) / left.clamp(min=self.tiny)
-        share = self.overlap[:, column] / (deviation.clamp(min=self.tiny) * (1.0 + doubt.square()))[:, None]
+        # Where others have told all but rounding of this residual, what it says of them is rounding too.
+        lost = ((left + self.told[column]) / left.clamp(min=self.tiny)).clamp(max=MOST_LOST)
+        divisor = deviation.clamp(min=self.tiny) * (1.0 + (self.rounding * lost).square())
+        most = torch.diagonal(self.overlap, dim1=1, dim2=2).clamp(min=0.0).sqrt()  # by Cauchy and Schwarz
+        share = torch.clamp(self.overlap[:, column] / divisor[:, None], -most, most)
         self.known.addcmul_(share.T[:, None], normals)
-        self.told.add_(share.T.square())
+        self.told.add_((share.square() * lost[:, None]).T)
         self.overlap.sub_(share[:, :, None] * share[:, None])
         self.overlap[:, column] = self.overlap[:, :, column] = 0.0
         self.known[column] = self.told[column] = 0.0

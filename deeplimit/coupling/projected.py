@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from deeplimit.coupling.account import Account
+from deeplimit.coupling.account import Account, moments_of
 from deeplimit.coupling.followers import Follower, NetworkFollower, limit_follower
 from deeplimit.coupling.grid import Chunk
 from deeplimit.coupling.moments import Moments
@@ -44,35 +44,34 @@ class _Trend:
 
 
 class Block:
-    """Everything that runs along one path: networks, the limit, the products that couple them."""
+    """Everything that runs along one path: networks and the limit, for each input, and the products that couple them."""
 
     def __init__(self, task: Task, block: int) -> None:
-        h0 = task.initial_states(block)
-        self.h0 = h0.T.contiguous().T
-        paths, width = h0.shape
+        self.starts = [h0.T.contiguous().T for h0 in task.starts(block)]
+        paths, width = self.starts[0].shape
+        self.depths = task.grid.depths
         (law,) = task.network.weights
         own: tuple[FunctionPath, ...] = ()
         if law.functions:
             stream = generator(task.seed, Purpose.NETWORK_WEIGHTS, block, 0, task.device)
             own = (law.functions[0].sample(width, paths, stream, task.dtype, task.device),)
-        self.trend = _Trend(own[0], law.functions[0].entry_scale(width), h0) if own else _Trend(None, 1.0, h0)
-        self.networks = [NetworkFollower(self.h0, task.network, depth) for depth in task.grid.depths]
-        self.columns: list[Follower] = list(self.networks)
-        self.fine: Follower | None = None
-        self.coarse: Follower | None = None
-        self.outside: Reference | None = None
-        self.trend_of_limit = _Trend(None, 1.0, h0)
+        still = _Trend(None, 1.0, self.starts[0])
+        self.trend = _Trend(own[0], law.functions[0].entry_scale(width), self.starts[0]) if own else still
+        self.trend_of_limit = still
+        # Columns: every depth's networks, one an input, shallow depths first; then the limit's coarser solutions.
+        self.columns: list[Follower] = [NetworkFollower(h0, task.network, depth) for depth in self.depths for h0 in self.starts]
+        self.fine: list[Follower] = []
+        self.outside: list[Reference] = []
         if task.shares_increments:
-            self.fine = limit_follower(task.limit, self.h0)
+            self.fine = [limit_follower(task.limit, h0) for h0 in self.starts]
             if isinstance(task.limit, ItoCorrectedSDE) and task.limit.trend is not None:
                 (path,) = functions_of_limit(task, (task.limit.trend,), block, own, paths)
-                self.trend_of_limit = _Trend(path, task.limit.trend.entry_scale(width), h0)
-            if task.measures_reference:
-                self.coarse = limit_follower(task.limit, self.h0)
-                self.columns.append(self.coarse)
+                self.trend_of_limit = _Trend(path, task.limit.trend.entry_scale(width), self.starts[0])
         else:
-            self.outside = make_reference(task, block, h0, [], own)
-        self.products = Products(len(self.columns), self.h0.T)
+            self.outside = [make_reference(task, block, h0, [], own) for h0 in task.starts(block)]
+        self.coarse = [limit_follower(task.limit, h0) for h0 in self.starts] if task.measures_reference else []
+        self.columns += self.coarse
+        self.products = Products(len(self.columns), self.starts[0].T)
         shape = (width, paths)
         self.step_normals = Normals(shape, generator(task.seed, Purpose.STEP_PRODUCTS, block, 0, task.device), task.dtype)
         self.layer_normals = Normals(shape, generator(task.seed, Purpose.LAYER_PRODUCTS, block, 0, task.device), task.dtype)
@@ -86,67 +85,69 @@ class Block:
     def trend_for(self, follower: Follower) -> TrendValue:
         return self.trend.now if isinstance(follower, NetworkFollower) else self.trend_of_limit.now
 
+    def begin(self, chunk: Chunk) -> None:
+        """Prepare for the steps of `chunk`."""
+        self.trend.begin(chunk)
+        if self.trend_of_limit is not self.trend:
+            self.trend_of_limit.begin(chunk)
+        for reference in self.outside:
+            reference.begin(chunk)
+
     def start(self, step: float) -> None:
         """Begin a layer of every column whose last one has ended; the coarse limit's are two fine steps long."""
         for column in self.starting:
             follower = self.columns[column]
             self.products.hold(column, follower.multiplied(self.trend_for(follower), 2 * step).T)
         self.starting = []
-        self.before = self.trend_of_limit.now
 
-    def pass_over(self, index: int, step: float) -> Tensor:
-        """Move the limit and what is known of all products over a fine step; return the limit's state."""
-        normals = self.step_normals.next()
-        deepest = self.products.held[len(self.networks) - 1]  # any direction will do, and deep networks' are close to each other
-        vector = deepest if self.fine is None else self.fine.multiplied(self.before, step).T
-        product = self.products.pass_over(vector, normals, step)
+    def pass_over(self, index: int, step: float) -> list[Tensor]:
+        """Move the limit and what is known of all products over a fine step; return the limit's states."""
+        vectors = [follower.multiplied(self.trend_of_limit.now, step).T for follower in self.fine]
+        if not self.fine:  # any directions will do; the networks stay close to the deepest ones'
+            last = len(self.depths) * len(self.starts)
+            vectors = list(self.products.held[last - len(self.starts) : last].clone())
+        products = self.products.pass_over(vectors, [self.step_normals.next().clone() for _ in vectors], step)
         self.trend.at(index + 1)
-        self.trend_of_limit.at(index + 1)
+        if self.trend_of_limit is not self.trend:
+            self.trend_of_limit.at(index + 1)
         bias: Tensor | None = None
         if self.bias_normals is not None:
             bias = (self.bias_normals.next() * math.sqrt(step)).T
-            self.biases = [bias if sum_ is None else sum_ + bias for sum_ in self.biases]
-        if self.fine is None:
-            assert self.outside is not None
-            return self.outside.step(index)
-        self.fine.move(product.T, bias, step, self.trend_of_limit.now)
-        return self.fine.state
+            self.biases = [bias if passed is None else passed + bias for passed in self.biases]
+        for follower, product in zip(self.fine, products, strict=False):
+            follower.move(product.T, bias, step, self.trend_of_limit.now)
+        return [follower.state for follower in self.fine] or [reference.step(index) for reference in self.outside]
 
-    def end(self, column: int, length: float) -> None:
-        """End a layer of a column."""
+    def end(self, column: int, length: float) -> Tensor:
+        """End a layer of a column; return the state after it."""
         follower = self.columns[column]
         product = self.products.take(column, self.layer_normals.next())
         follower.move(product.T, self.biases[column], length, self.trend_for(follower))
         self.biases[column] = None
         self.starting.append(column)
+        return follower.state
 
 
 @torch.no_grad()
 def run_block(task: Task, block: int, tick: Tick | None = None) -> Moments:
     """Advance one block with the noise drawn through its products; returns and `tick` as in `pathwise.run_block`."""
     run = Block(task, block)
-    account = Account(task, run.h0)
-    depths = task.grid.depths
-    deepest_first = range(len(depths) - 1, -1, -1)
+    accounts = [Account(task, h0) for h0 in run.starts]
+    inputs, depths = len(run.starts), len(run.depths)
     for chunk in task.grid.chunks():
-        run.trend.begin(chunk)
-        run.trend_of_limit.begin(chunk)
-        if run.outside is not None:
-            run.outside.begin(chunk)
-        ends = chunk.ends.tolist()
-        coarse_ends, common = chunk.coarse.tolist(), chunk.common.tolist()
+        run.begin(chunk)
+        ends, coarse_ends, common = chunk.ends.tolist(), chunk.coarse.tolist(), chunk.common.tolist()
         for index, step in enumerate(chunk.steps.tolist()):
             run.start(step)
-            limit = run.pass_over(index, step)
-            coarse = run.coarse if coarse_ends[index] else None
-            if coarse is not None:
-                run.end(len(depths), 2 * step)
-            account.at(limit, None if coarse is None else coarse.state, common[index])
-            for j in deepest_first:
-                account.between(j, run.networks[j].state)
-                if ends[index][j]:
-                    run.end(j, 1.0 / depths[j])
-                    account.layer(j, run.networks[j].state)
+            limits = run.pass_over(index, step)
+            for i in reversed(range(inputs)):
+                coarse = run.end(depths * inputs + i, 2 * step) if run.coarse and coarse_ends[index] else None
+                accounts[i].at(limits[i], coarse, common[index])
+            for j in reversed(range(depths)):
+                for i in reversed(range(inputs)):
+                    accounts[i].between(j, run.columns[j * inputs + i].state)
+                    if ends[index][j]:
+                        accounts[i].layer(j, run.end(j * inputs + i, 1.0 / run.depths[j]))
         if tick is not None:
             tick(len(ends) / task.grid.size)
-    return account.moments()
+    return moments_of(accounts)

@@ -47,7 +47,8 @@ MOST_FRACTIONAL_NUMBERS = 2**26
 class Task:
     """A network at several depths and a limit, on the same noise: all that a block of paths needs to know.
 
-    `h0` (n, d) holds the initial states that path p takes in turn (row p mod n), or None for standard normal ones.
+    `h0` (n, d) holds the initial states that path p takes in turn (row p mod n), or None for standard normal ones; if it is the
+    `same_network`, every path takes all of them.
     """
 
     network: ResidualNetwork
@@ -64,6 +65,7 @@ class Task:
     tolerance: float
     block_size: int
     coupling: str
+    same_network: bool = False
     input_size: int | None = None
     narrowed: bool = False
 
@@ -105,8 +107,15 @@ class Task:
             return (self.limit.trend,) == own and not self.independent
         return isinstance(self.limit, ODELimit) and self.limit.functions == own and not self.independent
 
+    def starts(self, block: int) -> list[Tensor]:
+        """Return h_0 of one block, (P, d), once for each input that goes through a path's network."""
+        if self.h0 is None or not self.same_network:
+            return [self.initial_states(block)]
+        count = min(self.block_size, self.paths - block * self.block_size)
+        return [row.to(self.device, self.dtype).repeat(count, 1) for row in self.h0]
+
     def initial_states(self, block: int) -> Tensor:
-        """Return h_0 of one block, (P, d)."""
+        """Return h_0 of one block, (P, d), where every path has an input of its own."""
         first = block * self.block_size
         count = min(self.block_size, self.paths - first)
         if self.h0 is not None:
@@ -130,6 +139,7 @@ def make_task(
     dtype: torch.dtype | None,
     tolerance: float | None,
     coupling: str = "auto",
+    same_network: bool = False,
 ) -> Task:
     """Return the task for checked arguments; the limit is tried once on a few states.
 
@@ -189,10 +199,11 @@ def make_task(
         device=device,
         dtype=dtype,
         tolerance=tolerance if tolerance is not None else (1e-9 if dtype == torch.float64 else 1e-6),
-        block_size=_projected_block_size(network, equation, device, grid)
+        block_size=_projected_block_size(network, equation, device, grid, len(h0) if same_network and h0 is not None else 1)
         if used == "projected"
         else _block_size(network, equation, device, grid, independent),
         coupling=used,
+        same_network=same_network,
         input_size=None if x is None else x.shape[1],
         narrowed=narrowed,
     )
@@ -319,8 +330,8 @@ def _coupling(asked: str, network: ResidualNetwork, limit: Limit, independent: b
     return asked
 
 
-def _projected_block_size(network: ResidualNetwork, limit: Limit, device: torch.device, grid: Grid) -> int:
-    columns = len(grid.depths) + 1
+def _projected_block_size(network: ResidualNetwork, limit: Limit, device: torch.device, grid: Grid, inputs: int) -> int:
+    columns = (len(grid.depths) + 1) * inputs
     fits = PROJECTED_NUMBERS_PER_BLOCK[device.type] // (columns * network.width)
     held = _numbers_of_functions(network, limit)
     return max(16, min(fits // 16 * 16, FUNCTION_NUMBERS_PER_BLOCK[device.type] // held, 512 if device.type == "cpu" else 2**17))
