@@ -189,12 +189,14 @@ def take(
 ) -> None:
     """End a layer of column `c`: complete `known` to its product, and tell the columns whose layers still run."""
     columns, width, paths = run.held.shape
-    deviation, divisor, lost, factor = work[0], work[1], work[2], np.float32(rounding)
+    deviation, weight, lost, factor = work[0], work[1], work[2], np.float32(rounding)
     for p in range(paths):
         left = _ZERO if run.overlap[c, c, p] < _ZERO else run.overlap[c, c, p]
         deviation[p] = np.float32(math.sqrt(left))
-        lost[p] = min((left + run.told[c, p]) / max(left, _TINY), _MOST_LOST)
-        divisor[p] = max(deviation[p], _TINY) * (_ONE + (factor * lost[p]) * (factor * lost[p]))
+        lost[p] = (left + run.told[c, p]) / max(left, _TINY)
+        trust = _ONE / (_ONE + (factor * lost[p]) * (factor * lost[p]))
+        weight[p] = trust / max(deviation[p], _TINY)
+        lost[p] = min(lost[p], _MOST_LOST)
     for i in range(width):
         for p in range(paths):
             run.known[c, i, p] += deviation[p] * normals[i, p]
@@ -204,7 +206,7 @@ def take(
             continue
         for p in range(paths):
             most = np.float32(math.sqrt(max(run.overlap[other, other, p], _ZERO)))
-            full = (run.overlap[c, other, p] if other < c else run.overlap[other, c, p]) / divisor[p]
+            full = (run.overlap[c, other, p] if other < c else run.overlap[other, c, p]) * weight[p]
             share[other, p] = min(max(full, -most), most)
             run.told[other, p] += share[other, p] * share[other, p] * lost[p]
         for i in range(width):

@@ -114,12 +114,12 @@ class Products:
         deviation = left.sqrt()
         product = torch.addcmul(self.known[column], normals, deviation)
         # Where others have told all but rounding of this residual, what it says of them is rounding too.
-        lost = ((left + self.told[column]) / left.clamp(min=self.tiny)).clamp(max=MOST_LOST)
-        divisor = deviation.clamp(min=self.tiny) * (1.0 + (self.rounding * lost).square())
+        lost = (left + self.told[column]) / left.clamp(min=self.tiny)
+        trust = 1.0 / (1.0 + (self.rounding * lost).square())
         most = torch.diagonal(self.overlap, dim1=1, dim2=2).clamp(min=0.0).sqrt()  # by Cauchy and Schwarz
-        share = torch.clamp(self.overlap[:, column] / divisor[:, None], -most, most)
+        share = torch.clamp(self.overlap[:, column] * (trust / deviation.clamp(min=self.tiny))[:, None], -most, most)
         self.known.addcmul_(share.T[:, None], normals)
-        self.told.add_((share.square() * lost[:, None]).T)
+        self.told.add_((share.square() * lost.clamp(max=MOST_LOST)[:, None]).T)
         self.overlap.sub_(share[:, :, None] * share[:, None])
         self.overlap[:, column] = self.overlap[:, :, column] = 0.0
         self.known[column] = self.told[column] = 0.0
