@@ -60,6 +60,9 @@ def compare(
     bias_noise: Annotated[float | None, typer.Option(help="inner: variance of each entry of W^b a unit of time.")] = None,
     alpha: Annotated[float | None, typer.Option(help="inner with trend or noise: the branch is multiplied by L^-alpha.")] = None,
     beta: Annotated[float | None, typer.Option(help="inner with trend or noise: the trend is multiplied by L^-beta.")] = None,
+    coupling: Annotated[
+        str, typer.Option(help="projected (products of the noise alone), pathwise (all increments) or auto.")
+    ] = "auto",
     seed: Seed = 0,
     device: Device = "cpu",
     dtype: Annotated[str | None, typer.Option(help="float32 or float64; left out: chosen by the weights.")] = None,
@@ -101,6 +104,7 @@ def compare(
                 p=p,
                 seed=seed,
                 confidence=confidence,
+                coupling=coupling,
                 device=device,
                 dtype=dtype,
                 progress=lambda fraction: move("comparing", fraction),

@@ -117,6 +117,7 @@ def run_block(task: Task, block: int, tick: Tick | None = None) -> Moments:
         reference=state.copy(),
         states=np.repeat(state[None], columns, axis=0),
         held=whole.products.held.numpy(),
+        units=whole.products.units.numpy(),
         known=np.zeros(shape, np.float32),
         overlap=np.zeros((columns, columns, paths), np.float32),
         told=np.zeros((columns, paths), np.float32),

@@ -94,7 +94,8 @@ class Running(NamedTuple):
 
     reference: np.ndarray  # (d, P)
     states: np.ndarray  # (C, d, P)
-    held: np.ndarray  # (C, d, P): the vectors v that the columns multiply
+    held: np.ndarray  # (C, d, P): the vectors v that the columns multiply, and all below, in units of their largest entries
+    units: np.ndarray  # (C, P)
     known: np.ndarray  # (C, d, P): what is known of their products
     overlap: np.ndarray  # (C, C, P): M, of which the lower triangle is kept
     told: np.ndarray  # (C, P): what other columns' draws have taken off M's diagonal
@@ -142,17 +143,28 @@ def move(
 
 
 @njit(**_FAST)  # type: ignore[untyped-decorator]
-def operand(motion: Motion, c: int, state: np.ndarray, out: np.ndarray) -> None:
-    """Write what the Brownian matrix multiplies on trajectory `c` to `out`, both (d, P)."""
-    for i in range(len(state)):
+def operand(motion: Motion, c: int, state: np.ndarray, out: np.ndarray, unit: np.ndarray) -> None:
+    """Write what the Brownian matrix multiplies on trajectory `c` to `out`, both (d, P), in units `unit` of its largest entry."""
+    width, paths = state.shape
+    unit[:] = _TINY
+    for i in range(width):
         activate(motion.activation[c] if motion.kind[c] == LINEAR else 0, state[i], out[i])
+        for p in range(paths):
+            unit[p] = max(unit[p], abs(out[i, p]))
+    for i in range(width):
+        for p in range(paths):
+            scaled = out[i, p] / unit[p]
+            out[i, p] = scaled if scaled == scaled else _ZERO  # noqa: PLR0124 (NaN)
 
 
 @njit(**_FAST)  # type: ignore[untyped-decorator]
 def pass_over(  # noqa: PLR0912
-    run: Running, vector: np.ndarray, normals: np.ndarray, step: float, work: np.ndarray, row: np.ndarray
+    run: Running, vector: np.ndarray, unit: np.ndarray, normals: np.ndarray, step: float, work: np.ndarray, row: np.ndarray
 ) -> None:
-    """Tell all columns of a fine step on which the reference multiplies `vector`; it becomes the reference's own product."""
+    """Tell all columns of a fine step on which the reference multiplies `vector`; it becomes the reference's own product.
+
+    The vector comes in units `unit` (P,) of its largest entry.
+    """
     columns, width, paths = run.held.shape
     root, length = np.float32(math.sqrt(step)), np.float32(step)
     norm, divisor, along = work[0], work[1], run.along
@@ -180,7 +192,7 @@ def pass_over(  # noqa: PLR0912
                 for p in range(paths):
                     run.overlap[c, other, p] += length * row[c, p] * row[other, p]
         for p in range(paths):
-            vector[i, p] = normals[i, p] * (norm[p] * root)
+            vector[i, p] = normals[i, p] * (unit[p] * norm[p] * root)
 
 
 @njit(**_FAST)  # type: ignore[untyped-decorator]
@@ -199,7 +211,7 @@ def take(
         lost[p] = min(lost[p], _MOST_LOST)
     for i in range(width):
         for p in range(paths):
-            run.known[c, i, p] += deviation[p] * normals[i, p]
+            run.known[c, i, p] = (run.known[c, i, p] + deviation[p] * normals[i, p]) * run.units[c, p]
     for other in range(columns):
         share[other] = _ZERO
         if other == c or (other > c and ends[other]):  # drawn before, at this very time: its next layer has not begun
@@ -250,12 +262,12 @@ def advance(  # noqa: PLR0912
     """
     columns, width, paths = run.held.shape
     work, share = np.empty((3, paths), np.float32), np.empty((columns, paths), np.float32)
-    vector, still = np.empty((width, paths), np.float32), np.zeros((width, paths), np.float32)
+    vector, still, unit = np.empty((width, paths), np.float32), np.zeros((width, paths), np.float32), np.empty(paths, np.float32)
     drawn = 0
     for k in range(len(steps.lengths)):
         step, ends = steps.lengths[k], steps.ends[k]
-        operand(motion, columns, run.reference, vector)
-        pass_over(run, vector, step_normals[k], step, work, share)
+        operand(motion, columns, run.reference, vector, unit)
+        pass_over(run, vector, unit, step_normals[k], step, work, share)
         if len(bias_normals) > 0:
             root = np.float32(math.sqrt(step))
             for i in range(width):
@@ -274,7 +286,7 @@ def advance(  # noqa: PLR0912
             take(run, c, ends, layer_normals[drawn], rounding, work, share)
             drawn += 1
             move(motion, c, run.states[c], run.known[c], run.biases[c], np.float32(duration), work)
-            operand(motion, c, run.states[c], run.held[c])
+            operand(motion, c, run.states[c], run.held[c], run.units[c])
             run.known[c], run.biases[c], run.told[c], run.overlap[c], run.overlap[:, c] = _ZERO, _ZERO, _ZERO, _ZERO, _ZERO
             if c == depths:
                 gap(run.reference, run.states[c], run.apart[1], False)

@@ -9,7 +9,9 @@ network (a *column*). All these products are jointly Gaussian given the vectors,
   √M_cc ζ with d fresh normals ζ.
 * That draw tells every other column M_co/√M_cc ζ, and leaves M_op - M_oc M_cp/M_cc: one step of a Cholesky elimination.
 
-The r_c are formed explicitly: networks follow the reference closely, and |v|² - (e·v)² would be rounding.
+The r_c are formed explicitly: networks follow the reference closely, and |v|² - (e·v)² would be rounding. Vectors are held in
+units of their largest entry, so that squares neither overflow nor vanish. One that is not finite is held as 0 in a unit that is
+not: that column's product is lost, and no other column hears of it.
 """
 
 from __future__ import annotations
@@ -62,7 +64,8 @@ class Products:
 
     def __init__(self, columns: int, like: Tensor) -> None:
         width, paths = like.shape
-        self.held = like.new_zeros(columns, width, paths)  # v_c
+        self.held = like.new_zeros(columns, width, paths)  # v_c, and so all below, in units of v_c's largest entry
+        self.units = like.new_zeros(columns, paths)
         self.known = like.new_zeros(columns, width, paths)  # the part of the product that has been told
         self.overlap = like.new_zeros(paths, columns, columns)  # M
         self.told = like.new_zeros(columns, paths)  # what other columns' draws took off M_cc, times how inexact they were
@@ -71,7 +74,11 @@ class Products:
 
     def hold(self, column: int, vector: Tensor) -> None:
         """Begin a layer of a column, which multiplies `vector` (d, P) from now on until it is taken."""
-        self.held[column].copy_(vector)
+        self.units[column], self.held[column] = self._scaled(vector)
+
+    def _scaled(self, vector: Tensor) -> tuple[Tensor, Tensor]:
+        unit = vector.abs().amax(dim=0).clamp(min=self.tiny)
+        return unit, (vector / unit).nan_to_num_(0.0)
 
     def _direction(self, vector: Tensor, before: list[Tensor]) -> tuple[Tensor, Tensor]:
         """Return the unit vector along the part of `vector` that is orthogonal to those `before`, and that part's length."""
@@ -95,11 +102,12 @@ class Products:
         products = []
         residual = self.held
         for vector, fresh in zip(vectors, normals, strict=True):
-            direction, length = self._direction(vector, directions)
+            unit, scaled = self._scaled(vector)
+            direction, length = self._direction(scaled, directions)
             product = fresh * (length * root)
             for earlier, told in zip(directions, normals, strict=False):
-                product.addcmul_((vector * earlier).sum(dim=0), told, value=root)
-            products.append(product)
+                product.addcmul_((scaled * earlier).sum(dim=0), told, value=root)
+            products.append(product * unit)
             directions.append(direction)
             along = (residual * direction).sum(dim=1, keepdim=True)
             self.known.addcmul_(along, fresh, value=root)
@@ -112,7 +120,7 @@ class Products:
         """End a layer of a column: return its product, and tell the other columns, as far as their layers overlap with it."""
         left = self.overlap[:, column, column].clamp(min=0.0)
         deviation = left.sqrt()
-        product = torch.addcmul(self.known[column], normals, deviation)
+        product = torch.addcmul(self.known[column], normals, deviation) * self.units[column]
         # Where others have told all but rounding of this residual, what it says of them is rounding too.
         lost = (left + self.told[column]) / left.clamp(min=self.tiny)
         trust = 1.0 / (1.0 + (self.rounding * lost).square())
