@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import sys
 
 import numpy as np
 import pytest
@@ -121,6 +122,24 @@ def test_only_what_the_loops_know_goes_through_them():
     louder = Louder(network.weights[0].noise, None, 3, 1.0, 1.0)
     assert compiled.applies(single(network))
     assert not compiled.applies(single(network, louder))
+
+
+def test_without_the_loops_torch_does_it(monkeypatch):
+    monkeypatch.setattr(compiled, "loops", lambda: None)
+    assert not compiled.applies(single(dl.res1(4, "tanh")))
+
+
+@pytest.mark.parametrize("error", [ImportError("no numba"), RuntimeError("no locator available for file")])
+def test_a_numba_that_cannot_be_used_is_as_none(monkeypatch, error):
+    class Broken:
+        def find_spec(self, name, *_):
+            if name == "deeplimit.coupling.lanes":
+                raise error
+
+    monkeypatch.delitem(sys.modules, "deeplimit.coupling.lanes")
+    monkeypatch.delattr("deeplimit.coupling.lanes")
+    monkeypatch.setattr(sys, "meta_path", [Broken(), *sys.meta_path])
+    assert compiled.loops.__wrapped__() is None
 
 
 def test_small_tasks_do_not_wait_for_the_loops(monkeypatch):

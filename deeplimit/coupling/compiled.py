@@ -5,9 +5,8 @@ The same streams of normals, the same arithmetic up to rounding: which of the tw
 
 from __future__ import annotations
 
-import importlib.util
 from functools import cache
-from types import NoneType
+from types import ModuleType, NoneType
 
 import numpy as np
 import torch
@@ -32,14 +31,18 @@ WORTHWHILE = 2**25
 
 
 @cache
-def is_installed() -> bool:
-    """Return whether numba is there."""
-    return importlib.util.find_spec("numba") is not None
+def loops() -> ModuleType | None:
+    """Return the compiled loops; None where numba is missing, does not go with the numpy that is there, or may write nowhere."""
+    try:
+        from deeplimit.coupling import lanes
+    except (ImportError, RuntimeError):
+        return None
+    return lanes
 
 
 def applies(task: Task) -> bool:
     """Return whether the compiled loops do exactly what `projected` does for this task."""
-    if not (ENABLED and is_installed() and task.coupling == "projected" and task.shares_increments):
+    if not (ENABLED and task.coupling == "projected" and task.shares_increments):
         return False
     if task.paths * task.grid.size * (len(task.grid.depths) + 1) * task.network.width < WORTHWHILE:
         return False
@@ -62,6 +65,7 @@ def applies(task: Task) -> bool:
         not law.functions
         and all(_is_number(part) for part in factors)
         and all(isinstance(rate, SeparateRate) and isinstance(rate.vector, (VectorEntries, NoneType)) for rate in rates)
+        and loops() is not None
         and all(_is_known(sigma) for sigma in sigmas)
     )
 
