@@ -152,5 +152,7 @@ def test_the_plots_lines_fall_at_the_fitted_and_at_the_predicted_order():
 
 def test_progress_is_the_fraction_of_all_blocks_and_reaches_one_only_at_the_end():
     seen = []
-    dl.compare(dl.res1(40, "tanh"), depths=[4, 8], paths=200, workers=1, progress=seen.append)  # 3 blocks of one chunk each
+    dl.compare(
+        dl.res1(40, "tanh"), depths=[4, 8], paths=200, workers=1, progress=seen.append, coupling="pathwise"
+    )  # 3 blocks of one chunk each
     assert seen == pytest.approx([1 / 3, 2 / 3, 1.0])

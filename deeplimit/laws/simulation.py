@@ -26,16 +26,16 @@ DrawableLimit = LawLimit | NeuralSDE | UserSDE
 class GaussianLayer(Layer):
     """A Gaussian matrix known by its product with one vector: given v, V v has independent N(0, |v|²) entries, so d normals do.
 
-    `matrix` is not held. Each `apply` draws afresh, and so must be called once a layer, as every recursion does.
+    `matrix` is not held. Each `product` draws afresh, and so must be called once a layer, as every recursion does.
     """
 
     generator: torch.Generator | None = None
 
-    def apply(self, vector: Tensor, residual_exponent: float = 0.0) -> Tensor:
+    def product(self, vector: Tensor) -> Tensor:
         normal = torch.empty_like(vector).normal_(0.0, self.depth**-0.5, generator=self.generator)
         # Squares of numbers that float32 holds need not be such numbers.
         size = torch.linalg.vector_norm(vector, dim=1, keepdim=True, dtype=torch.float64).to(vector.dtype)
-        product: Tensor = normal * (size * self.scale(residual_exponent))
+        product: Tensor = normal * size
         return product
 
 
