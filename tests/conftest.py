@@ -11,6 +11,10 @@ settings.register_profile("ci", derandomize=True, deadline=None, max_examples=25
 settings.register_profile("explore", deadline=None, max_examples=200, suppress_health_check=SLOW)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
+# Triton reads this as it is imported, which may be long before the tests of the kernel, by torch or by a library on top of it.
+if not torch.cuda.is_available():
+    os.environ.setdefault("TRITON_INTERPRET", "1")
+
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 
 
