@@ -50,6 +50,10 @@ class Normals:
         out = torch.empty(count, *self.drawn.shape[1:], dtype=self.drawn.dtype, device=self.drawn.device)
         have = 0
         while have < count:
+            if self.used == self.ahead and count - have >= self.ahead:
+                out[have : have + self.ahead].normal_(generator=self.generator)
+                have += self.ahead
+                continue
             if self.used == self.ahead:
                 self.drawn.normal_(generator=self.generator)
                 self.used = 0

@@ -34,8 +34,9 @@ COUPLINGS = ("auto", "projected", "pathwise")
 LEAST_WIDTH = 8
 """Narrower networks take whole matrices, which then cost no more than their products do."""
 NUMBERS_PER_BLOCK = {"cpu": 2**17, "cuda": 2**24}
-PROJECTED_NUMBERS_PER_BLOCK = {"cpu": 2**15, "cuda": 2**27}
-"""Of a projected block: its columns times width times paths; three tensors of that size should fit in a core's cache."""
+PROJECTED_NUMBERS_PER_BLOCK = {"cpu": 2**16, "cuda": 2**27}
+"""Of a projected block: its columns times width times paths; a few tensors of that size should fit in a core's cache."""
+PROJECTED_PATHS_PER_BLOCK = {"cpu": 2**7, "cuda": 2**17}
 FUNCTION_NUMBERS_PER_BLOCK = {"cpu": 2**21, "cuda": 2**26}
 FRACTIONAL_NUMBERS_PER_BLOCK = {"cpu": 2**23, "cuda": 2**28}
 """A fractional path is held whole: so many increments a block, of at least one path."""
@@ -333,8 +334,11 @@ def _coupling(asked: str, network: ResidualNetwork, limit: Limit, independent: b
 def _projected_block_size(network: ResidualNetwork, limit: Limit, device: torch.device, grid: Grid, inputs: int) -> int:
     columns = (len(grid.depths) + 1) * inputs
     fits = PROJECTED_NUMBERS_PER_BLOCK[device.type] // (columns * network.width)
-    held = _numbers_of_functions(network, limit)
-    return max(16, min(fits // 16 * 16, FUNCTION_NUMBERS_PER_BLOCK[device.type] // held, 512 if device.type == "cpu" else 2**17))
+    by_functions = FUNCTION_NUMBERS_PER_BLOCK[device.type] // _numbers_of_functions(network, limit)
+    most = min(fits, by_functions, PROJECTED_PATHS_PER_BLOCK[device.type])
+    return max(
+        16, 1 << (max(1, most).bit_length() - 1)
+    )  # a power of two: whole vector registers, and blocks that share out evenly
 
 
 def _numbers_of_functions(network: ResidualNetwork, limit: Limit) -> int:
