@@ -124,7 +124,6 @@ def run_block(task: Task, block: int, tick: Tick | None = None) -> Moments:
         units=whole.products.units.numpy(),
         known=np.zeros(shape, np.float32),
         overlap=np.zeros((columns, columns, paths), np.float32),
-        told=np.zeros((columns, paths), np.float32),
         along=np.zeros((columns, paths), np.float32),
         biases=np.zeros(shape, np.float32),
         errors=np.zeros((4, columns, paths)),
@@ -147,7 +146,6 @@ def run_block(task: Task, block: int, tick: Tick | None = None) -> Moments:
                 no_biases if whole.bias_normals is None else whole.bias_normals.take(count).numpy(),
                 depths,
                 durations,
-                whole.products.rounding,
                 task.norm == "final",
             )
         if tick is not None:

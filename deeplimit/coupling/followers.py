@@ -137,11 +137,14 @@ def limit_follower(limit: object, state: Tensor) -> Follower:
 
 def obstacle(network: ResidualNetwork, limit: object, shares: bool) -> str | None:
     """Return why a network needs whole matrices, with a limit that shares its noise or does not; None where products suffice."""
-    if not isinstance(network.recursion, OneProduct):
-        return f"{network.recursion.name} needs more of its weights than one product a layer"
+    recursion = network.recursion
+    if not isinstance(recursion, OneProduct) or type(recursion).residual is not OneProduct.residual:
+        return f"{recursion.name} needs more of its weights than one product a layer"
     (law,) = network.weights
     if law.factors(network.width) is None:
-        return f"{law.describe()} is not Gaussian matrix noise with constant row and column covariances and nothing besides"
+        return (
+            f"the weights ({law.describe()}) are not known to be Gaussian matrix noise, with constant row and column covariances"
+        )
     if shares and factors_of(limit) is None:
         return "the limit reads whole increments"
     return None

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from deeplimit.coupling.products import MOST_LOST
+from deeplimit.coupling.products import MARGIN
 
 NAMES = ("identity", "relu", "leaky_relu", "tanh", "sin", "erf", "silu", "scaled_silu", "gelu", "scaled_gelu", "scaled_softplus")
 """The activations that are compiled; an activation's number is its place here."""
@@ -23,7 +23,7 @@ LINEAR, BRANCH, ITO = 0, 1, 2
 _FAST: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
 _ZERO, _HALF, _ONE, _TWO = np.float32(0.0), np.float32(0.5), np.float32(1.0), np.float32(2.0)
 _TINY = np.float32(np.finfo(np.float32).tiny)
-_MOST_LOST = np.float32(MOST_LOST)
+_GROWN = np.float32(1.0 + MARGIN * float(np.finfo(np.float32).eps))
 _LEAK, _LOG_2, _ROOT_HALF = np.float32(0.01), np.float32(math.log(2.0)), np.float32(math.sqrt(0.5))
 
 # tanh x = x P(x²)/Q(x²) to 2e-8 for |x| ≤ 9, where it is 1 in float32: fitted by reweighted least squares. Calls of the C
@@ -98,7 +98,6 @@ class Running(NamedTuple):
     units: np.ndarray  # (C, P)
     known: np.ndarray  # (C, d, P): what is known of their products
     overlap: np.ndarray  # (C, C, P): M, of which the lower triangle is kept
-    told: np.ndarray  # (C, P): what other columns' draws have taken off M's diagonal
     along: np.ndarray  # (C, P): work space
     biases: np.ndarray  # (C, d, P): motions of the biases since the layers' starts
     errors: np.ndarray  # (4, C, P) float64: squared distances to the reference, at layers and at common times; to the coarse one
@@ -188,27 +187,24 @@ def pass_over(  # noqa: PLR0912
                 row[c, p] = run.held[c, i, p] - along[c, p] * vector[i, p]
                 run.known[c, i, p] += root * along[c, p] * normals[i, p]
         for c in range(columns):
-            for other in range(c + 1):
+            for other in range(c):
                 for p in range(paths):
                     run.overlap[c, other, p] += length * row[c, p] * row[other, p]
+            for p in range(paths):
+                run.overlap[c, c, p] += length * _GROWN * row[c, p] * row[c, p]
         for p in range(paths):
             vector[i, p] = normals[i, p] * (unit[p] * norm[p] * root)
 
 
 @njit(**_FAST)  # type: ignore[untyped-decorator]
-def take(
-    run: Running, c: int, ends: np.ndarray, normals: np.ndarray, rounding: float, work: np.ndarray, share: np.ndarray
-) -> None:
+def take(run: Running, c: int, ends: np.ndarray, normals: np.ndarray, work: np.ndarray, share: np.ndarray) -> None:
     """End a layer of column `c`: complete `known` to its product, and tell the columns whose layers still run."""
     columns, width, paths = run.held.shape
-    deviation, weight, lost, factor = work[0], work[1], work[2], np.float32(rounding)
+    deviation, weight = work[0], work[1]
     for p in range(paths):
         left = _ZERO if run.overlap[c, c, p] < _ZERO else run.overlap[c, c, p]
         deviation[p] = np.float32(math.sqrt(left))
-        lost[p] = (left + run.told[c, p]) / max(left, _TINY)
-        trust = _ONE / (_ONE + (factor * lost[p]) * (factor * lost[p]))
-        weight[p] = trust / max(deviation[p], _TINY)
-        lost[p] = min(lost[p], _MOST_LOST)
+        weight[p] = _ONE / deviation[p] if left > _ZERO else _ZERO
     for i in range(width):
         for p in range(paths):
             run.known[c, i, p] = (run.known[c, i, p] + deviation[p] * normals[i, p]) * run.units[c, p]
@@ -220,7 +216,6 @@ def take(
             most = np.float32(math.sqrt(max(run.overlap[other, other, p], _ZERO)))
             full = (run.overlap[c, other, p] if other < c else run.overlap[other, c, p]) * weight[p]
             share[other, p] = min(max(full, -most), most)
-            run.told[other, p] += share[other, p] * share[other, p] * lost[p]
         for i in range(width):
             for p in range(paths):
                 run.known[other, i, p] += share[other, p] * normals[i, p]
@@ -253,7 +248,6 @@ def advance(  # noqa: PLR0912
     bias_normals: np.ndarray,
     depths: int,
     durations: np.ndarray,
-    rounding: float,
     keep_last: bool,
 ) -> None:
     """Advance a block over some steps; the first `depths` columns are networks, one more is the limit's coarser solution.
@@ -283,11 +277,11 @@ def advance(  # noqa: PLR0912
             if not ends[c]:
                 continue
             duration = durations[c] if c < depths else 2.0 * step
-            take(run, c, ends, layer_normals[drawn], rounding, work, share)
+            take(run, c, ends, layer_normals[drawn], work, share)
             drawn += 1
             move(motion, c, run.states[c], run.known[c], run.biases[c], np.float32(duration), work)
             operand(motion, c, run.states[c], run.held[c], run.units[c])
-            run.known[c], run.biases[c], run.told[c], run.overlap[c], run.overlap[:, c] = _ZERO, _ZERO, _ZERO, _ZERO, _ZERO
+            run.known[c], run.biases[c], run.overlap[c], run.overlap[:, c] = _ZERO, _ZERO, _ZERO, _ZERO
             if c == depths:
                 gap(run.reference, run.states[c], run.apart[1], False)
                 if steps.common[k]:

@@ -22,9 +22,10 @@ import torch
 from torch import Tensor
 
 FLOOR = 8.0
-"""What is left of a residual is rounding if it is less than so many roundings of all of it."""
-MOST_LOST = 1e12
-"""More cancellation than this leaves no digit in either precision."""
+"""What an input's vector has besides those of the inputs before it is rounding if it is less than so many roundings of it."""
+MARGIN = 16.0
+"""So many roundings of its own are added to each residual's variance: residuals that are all but dependent are then positive
+definite in spite of rounding, which an elimination in a given order needs to be exact to rounding, whatever it divides by."""
 
 
 class Normals:
@@ -72,8 +73,8 @@ class Products:
         self.units = like.new_zeros(columns, paths)
         self.known = like.new_zeros(columns, width, paths)  # the part of the product that has been told
         self.overlap = like.new_zeros(paths, columns, columns)  # M
-        self.told = like.new_zeros(columns, paths)  # what other columns' draws took off M_cc, times how inexact they were
         self.tiny = torch.finfo(like.dtype).tiny
+        self.margin = MARGIN * torch.finfo(like.dtype).eps
         self.rounding = FLOOR * torch.finfo(like.dtype).eps
 
     def hold(self, column: int, vector: Tensor) -> None:
@@ -118,6 +119,7 @@ class Products:
             residual = torch.addcmul(residual, along, direction, value=-1.0)
         residual = residual.permute(2, 0, 1).contiguous()
         self.overlap.baddbmm_(residual, residual.mT, alpha=step)
+        torch.diagonal(self.overlap, dim1=1, dim2=2).add_(residual.square().sum(dim=2), alpha=step * self.margin)
         return products
 
     def take(self, column: int, normals: Tensor) -> Tensor:
@@ -125,14 +127,12 @@ class Products:
         left = self.overlap[:, column, column].clamp(min=0.0)
         deviation = left.sqrt()
         product = torch.addcmul(self.known[column], normals, deviation) * self.units[column]
-        # Where others have told all but rounding of this residual, what it says of them is rounding too.
-        lost = (left + self.told[column]) / left.clamp(min=self.tiny)
-        trust = 1.0 / (1.0 + (self.rounding * lost).square())
-        most = torch.diagonal(self.overlap, dim1=1, dim2=2).clamp(min=0.0).sqrt()  # by Cauchy and Schwarz
-        share = torch.clamp(self.overlap[:, column] * (trust / deviation.clamp(min=self.tiny))[:, None], -most, most)
+        # Over very many steps sums lose more than the margin; nobody then hears more than Cauchy and Schwarz allow.
+        most = torch.diagonal(self.overlap, dim1=1, dim2=2).clamp(min=0.0).sqrt()
+        weight = torch.where(left > 0.0, 1.0 / deviation, 0.0)
+        share = torch.clamp(self.overlap[:, column] * weight[:, None], -most, most)
         self.known.addcmul_(share.T[:, None], normals)
-        self.told.add_((share.square() * lost.clamp(max=MOST_LOST)[:, None]).T)
         self.overlap.sub_(share[:, :, None] * share[:, None])
         self.overlap[:, column] = self.overlap[:, :, column] = 0.0
-        self.known[column] = self.told[column] = 0.0
+        self.known[column] = 0.0
         return product

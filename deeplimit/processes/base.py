@@ -109,10 +109,6 @@ class IncrementProcess(Process):
     def is_gaussian(self) -> bool:
         """Whether the path is a Brownian motion, so that a pathwise limit exists."""
 
-    def factors(self, width: int) -> Factors | None:
-        one = torch.ones((), dtype=torch.float64)
-        return Factors(one, one) if self.is_gaussian else None
-
     @property
     def is_symmetric(self) -> bool:
         """Whether X and -X are known to have the same law; without it weak errors may be of order 1/2 instead of 1."""

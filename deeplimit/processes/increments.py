@@ -10,7 +10,9 @@ import torch
 from torch import Tensor
 
 from deeplimit import validation
-from deeplimit.processes.base import IncrementProcess
+from deeplimit.processes.base import Factors, IncrementProcess
+
+_ONE = torch.ones((), dtype=torch.float64)
 
 Sampler = Callable[[tuple[int, ...], torch.Generator], Tensor]
 
@@ -28,6 +30,10 @@ class Brownian(IncrementProcess):
     @property
     def is_gaussian(self) -> bool:
         return True
+
+    def factors(self, width: int) -> Factors | None:
+        """Return those of a Brownian motion; None where a user's subclass draws in a way of its own."""
+        return Factors(_ONE, _ONE) if type(self).draw is Brownian.draw else None
 
     def draw(self, step: float, out: Tensor, generator: torch.Generator) -> None:
         out.normal_(0.0, math.sqrt(step), generator=generator)
@@ -78,6 +84,10 @@ class IID(IncrementProcess):
     @property
     def is_gaussian(self) -> bool:
         return self.law == "gaussian"
+
+    def factors(self, width: int) -> Factors | None:
+        """Return those of a Brownian motion where this is one; None where a user's subclass draws in a way of its own."""
+        return Factors(_ONE, _ONE) if self.is_gaussian and type(self).draw is IID.draw else None
 
     @property
     def is_symmetric(self) -> bool:
