@@ -1,60 +1,89 @@
-"""Time deeplimit against the alternatives, side by side in one run, print a table and write JSON.
+"""Time deeplimit against the alternatives, side by side in one run; print tables, targets and regressions; write JSON.
 
-python -m benchmarks                # every workload at full size, some minutes
-python -m benchmarks --quick w2 w4  # smaller, and only these
+python -m benchmarks                     # every workload at full size, in less than 10 minutes
+python -m benchmarks --quick w1 memory   # smaller, and only these
+python -m benchmarks --record            # this run is the one that later ones are held against
+
+Each run is written to benchmarks/results/latest/. The recorded runs in benchmarks/results/ change with --record alone.
 """
 
 from __future__ import annotations
 
 import argparse
-import dataclasses
-import json
-import os
-import platform
 import time
 from pathlib import Path
 
-import torch
-
-import deeplimit
+from benchmarks import report
+from benchmarks.generator_rate import pathwise
 from benchmarks.initialisation import w2, w3, w4
-from benchmarks.w1 import w1
+from benchmarks.on_device import gpu
+from benchmarks.scaling import memory, scaling
+from benchmarks.startup import startup
+from benchmarks.strong_error import theorem_4_4, w1
+
+WORKLOADS = {
+    "w1": w1,
+    "theorem-4-4": theorem_4_4,
+    "pathwise": pathwise,
+    "scaling": scaling,
+    "memory": memory,
+    "gpu": gpu,
+    "w2": w2,
+    "w3": w3,
+    "w4": w4,
+    "startup": startup,
+}
 
 
-def machine() -> dict[str, object]:
-    """Return what a reader needs to place the numbers."""
-    return {
-        "cores": os.cpu_count(),
-        "processor": platform.processor() or platform.machine(),
-        "python": platform.python_version(),
-        "torch": str(torch.__version__),
-        "deeplimit": deeplimit.__version__,
-        "date": time.strftime("%Y-%m-%d"),
-    }
-
-
-WORKLOADS = {"w1": w1, "w2": w2, "w3": w3, "w4": w4}
+def parser() -> argparse.ArgumentParser:
+    """Return the command line."""
+    lines = (__doc__ or "").splitlines()
+    made = argparse.ArgumentParser(
+        prog="python -m benchmarks",
+        description=lines[0],
+        epilog="\n".join(lines[2:]),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    made.add_argument("workloads", nargs="*", metavar="WORKLOAD", help=f"of {', '.join(WORKLOADS)}; all if left out")
+    made.add_argument("--quick", action="store_true", help="smaller sizes, less than two minutes")
+    made.add_argument("--repeats", type=int, default=3, metavar="N", help="runs of what is short; medians are shown (default 3)")
+    made.add_argument(
+        "--record", action="store_true", help=f"keep this run in {report.RECORDED} for later ones to be held against"
+    )
+    made.add_argument("--out", type=Path, default=report.LATEST, metavar="FOLDER", help=f"for the JSON (default {report.LATEST})")
+    return made
 
 
 def main() -> None:
     """Run every workload that was asked for, and report."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__.splitlines()[0])
-    parser.add_argument("workloads", nargs="*", choices=[[], *WORKLOADS], default=[], help="which ones; all if left out")
-    parser.add_argument("--quick", action="store_true", help="smaller sizes, a minute or two")
-    parser.add_argument("--repeats", type=int, default=3, help="runs of what is short; medians are shown")
-    parser.add_argument("--out", type=Path, default=Path("benchmarks/results"), help="folder for the JSON")
-    arguments = parser.parse_args()
-    arguments.out.mkdir(parents=True, exist_ok=True)
+    made = parser()
+    arguments = made.parse_args()
+    unknown = [name for name in arguments.workloads if name not in WORKLOADS]
+    if unknown:
+        made.error(f"no workload {', '.join(unknown)}; there are {', '.join(WORKLOADS)}")
+    if arguments.repeats < 1:
+        made.error("--repeats must be at least 1")
+    start = time.perf_counter()
+    summary = []
+    if (warning := report.busy()) is not None:
+        print(warning)
     for name in arguments.workloads or WORKLOADS:
+        began = time.perf_counter()
         done = WORKLOADS[name](quick=arguments.quick, repeats=arguments.repeats)
-        print(f"\n{name.upper()}: {done.setting}")
-        print(f"{'who':<68} {'seconds':>9} {'× deeplimit':>12}")
-        ours = done.rows[0].seconds
-        for row in done.rows:
-            print(f"{row.who:<68} {row.seconds:>9.3g} {row.seconds / ours:>12.3g}  {row.note}")
-        path = arguments.out / f"{name}{'-quick' if arguments.quick else ''}.json"
-        document = {"machine": machine(), **dataclasses.asdict(done)}
-        path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        print(f"\n{report.table(done)}")
+        file = f"{name}{'-quick' if arguments.quick else ''}.json"
+        held = report.against_record(done, report.RECORDED / file)
+        for line in held:
+            print(line)
+        summary += [f"{name}: {line}" for line in held if line.startswith("REGRESSED")]
+        summary += [f"{name}: NOT met: {target.words}: {target.value:.3g}" for target in done.targets if not target.met]
+        if done.rows:
+            report.save(done, arguments.out / file)
+            if arguments.record:
+                report.save(done, report.RECORDED / file)
+        print(f"({time.perf_counter() - began:.0f} s)", flush=True)
+    print(f"\n{time.perf_counter() - start:.0f} s in all; JSON in {report.RECORDED if arguments.record else arguments.out}")
+    print("\n".join(summary) if summary else "every target met, nothing regressed")
 
 
 if __name__ == "__main__":
