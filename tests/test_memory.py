@@ -2,32 +2,37 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="peak memory is read from /proc")
 PROGRAM = """
-import resource, sys
+import sys
 import deeplimit as dl
-depth, paths, width, law = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+depth, paths, width, law, coupling = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4], sys.argv[5]
 weights = dl.Brownian() if law == "brownian" else dl.SmoothGaussian()
-dl.compare(dl.res1(width, "tanh", weights=weights), depths=[depth // 2, depth], paths=paths, workers=1)
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+dl.compare(dl.res1(width, "tanh", weights=weights), depths=[depth // 2, depth], paths=paths, workers=1, coupling=coupling)
+with open("/proc/self/status") as status:  # ru_maxrss would begin at the parent's peak, and hide what lies below it
+    print(next(float(line.split()[1]) / 1024 for line in status if line.startswith("VmHWM")))
 """
 
 
-def peak_mib(depth, paths, width, law="brownian"):
-    arguments = [sys.executable, "-c", PROGRAM, str(depth), str(paths), str(width), law]
+def peak_mib(depth, paths, width, law="brownian", coupling="auto"):
+    arguments = [sys.executable, "-c", PROGRAM, str(depth), str(paths), str(width), law, coupling]
     return float(subprocess.run(arguments, capture_output=True, text=True, check=True).stdout)
 
 
-@pytest.mark.parametrize("law", ["brownian", "smooth"])
-def test_peak_memory_does_not_grow_with_depth(law):
-    shallow, deep = peak_mib(64, 8, 40, law), peak_mib(8192, 8, 40, law)
+# Both runs are large enough to load the compiled loops, where there are any.
+@pytest.mark.parametrize(("law", "coupling"), [("brownian", "pathwise"), ("brownian", "projected"), ("smooth", "auto")])
+def test_peak_memory_does_not_grow_with_depth(law, coupling):
+    shallow, deep = peak_mib(512, 800, 40, law, coupling), peak_mib(16384, 25, 40, law, coupling)
     assert deep < shallow + 60
 
 
-def test_peak_memory_does_not_grow_with_the_number_of_paths():
-    few, many = peak_mib(8, 10_000, 2), peak_mib(8, 1_000_000, 2)
+@pytest.mark.parametrize("coupling", ["pathwise", "projected"])
+def test_peak_memory_does_not_grow_with_the_number_of_paths(coupling):
+    few, many = peak_mib(8, 100_000, 8, "brownian", coupling), peak_mib(8, 1_000_000, 8, "brownian", coupling)
     assert many < few + 60
 
 

@@ -70,7 +70,7 @@ RANDOM = {"A": covariance, "auxiliary": dl.AuxiliaryDiffusion(lambda t, v: -v, l
 ONCE = dl.res2(3, "tanh", weights=dl.Brownian())
 IMPOSSIBLE = {
     "two matrices": (ONCE, dl.Identity(), "res2 needs more of its weights than one product a layer"),
-    "uniform weights": (dl.res1(3, weights=dl.IID("uniform")), dl.Identity(), rr"niform weights\) are not known to be Gaussian"),
+    "uniform weights": (dl.res1(3, weights=dl.IID("uniform")), dl.Identity(), r"niform weights\) are not known to be Gaussian"),
     "weights that a subclass draws": (
         dl.res1(8, "tanh", weights=Loud()),
         dl.Identity(),
