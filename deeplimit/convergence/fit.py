@@ -14,11 +14,12 @@ vanish. A floor f makes it e_L² = c² L^{-2r} + f², with a share φ = f²/e² 
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy import optimize, stats
+from scipy import optimize, special
 
 CORRECTION_POWERS = 4
 """Powers up to so many times the smallest are terms of the correction, and in any case those up to 1."""
@@ -160,9 +161,9 @@ class Fit:
         """Return the order below which the mixture has this probability."""
 
         def excess(order: float) -> float:
-            return float(self.weights @ stats.t.cdf((order - self.centres) / self.scales, self.degrees)) - probability
+            return float(self.weights @ special.stdtr(self.degrees, (order - self.centres) / self.scales)) - probability
 
-        reach = 1.0 + 4 * np.abs(stats.t.ppf(min(probability, 1 - probability) / 4, self.degrees))
+        reach = 1.0 + 4 * np.abs(special.stdtrit(self.degrees, min(probability, 1 - probability) / 4))
         low = float((self.centres - reach * self.scales).min()) - 1e-12
         high = float((self.centres + reach * self.scales).max()) + 1e-12
         return float(optimize.brentq(excess, low, high, xtol=1e-12))
@@ -207,7 +208,7 @@ def _second_contributions(estimates: ErrorEstimates) -> tuple[np.ndarray, np.nda
     depths = estimates.depths.astype(float)
     factors, prior = [np.zeros(len(depths))], [1.0]
     edges = np.concatenate([[0.0], np.sqrt(_RATIOS[1:] * _RATIOS[:-1]), [np.inf]])
-    sizes = 2 * np.diff(stats.t.cdf(edges / SECOND_SCALE, 3))
+    sizes = 2 * np.diff(special.stdtr(3, edges / SECOND_SCALE))
     correlations = _CORRELATIONS if estimates.interfere else (0.0,)
     for power in estimates.second_powers:
         for correlation in correlations:
@@ -245,7 +246,8 @@ def _design(estimates: ErrorEstimates) -> np.ndarray:
 def _size_prior(estimates: ErrorEstimates) -> np.ndarray:
     scale = MIXED_CORRECTION_SCALE if estimates.second_powers else CORRECTION_SCALE
     edges = np.concatenate([[0.0, _SIZES[1] / 2], np.sqrt(_SIZES[1:-1] * _SIZES[2:]), [np.inf]])
-    prior: np.ndarray = np.diff(stats.halfcauchy.cdf(edges, scale=scale / float(estimates.depths[0]) ** min(estimates.powers)))
+    below = np.arctan(edges / scale * float(estimates.depths[0]) ** min(estimates.powers))  # a half-Cauchy law
+    prior: np.ndarray = np.diff(below) * (2 / math.pi)
     return prior
 
 
@@ -316,7 +318,7 @@ def fit_floor(estimates: ErrorEstimates, predicted: float | None) -> Floor:
             continue
         likelihood, solution, spread = data.regress(design, factors)
         order, scale = solution[:, 1], np.sqrt(spread[:, 1, 1])[:, None]
-        inside = stats.norm.cdf((steepest - order) / scale) - stats.norm.cdf(-order / scale)
+        inside = special.ndtr((steepest - order) / scale) - special.ndtr(-order / scale)
         joint[row] = likelihood + np.log(np.maximum(inside, 1e-300) / steepest)
         if predicted is not None:
             known = data.regress(design[:, :1], factors + predicted * design[:, 1])[0]

@@ -35,6 +35,7 @@ class Normals:
 
     def __init__(self, shape: tuple[int, ...], generator: torch.Generator, dtype: torch.dtype) -> None:
         self.drawn = torch.empty(self.ahead, *shape, dtype=dtype, device=generator.device)
+        self.taken = self.drawn[:0]
         self.generator = generator
         self.used = self.ahead
 
@@ -47,21 +48,23 @@ class Normals:
         return self.drawn[self.used - 1]
 
     def take(self, count: int) -> Tensor:
-        """Return the next `count` tensors, stacked, in memory of their own."""
-        out = torch.empty(count, *self.drawn.shape[1:], dtype=self.drawn.dtype, device=self.drawn.device)
+        """Return the next `count` tensors, stacked; they are overwritten by the next call."""
+        if len(self.taken) < count:
+            self.taken = torch.empty(count, *self.drawn.shape[1:], dtype=self.drawn.dtype, device=self.drawn.device)
         have = 0
         while have < count:
-            if self.used == self.ahead and count - have >= self.ahead:
-                out[have : have + self.ahead].normal_(generator=self.generator)
-                have += self.ahead
-                continue
-            if self.used == self.ahead:
+            some = min(count - have, self.ahead - self.used)
+            if some == 0 and count - have >= self.ahead:  # a whole batch can be drawn in its place
+                some = self.ahead
+                self.taken[have : have + some].normal_(generator=self.generator)
+            elif some == 0:
                 self.drawn.normal_(generator=self.generator)
                 self.used = 0
-            some = min(count - have, self.ahead - self.used)
-            out[have : have + some] = self.drawn[self.used : self.used + some]
-            have, self.used = have + some, self.used + some
-        return out
+            else:
+                self.taken[have : have + some] = self.drawn[self.used : self.used + some]
+                self.used += some
+            have += some
+        return self.taken[:count]
 
 
 class Products:
