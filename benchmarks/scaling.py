@@ -63,7 +63,8 @@ def _linear(coupling: str, quick: bool, repeats: int) -> tuple[list[Row], list[T
 
     with compiled_kernel_at_every_size():
         run((16, 64))
-        timings = timed_in_turn([lambda size=size: run(size) for size in sizes], min(repeats, 2 if quick else 3))
+        # The shortest times: a few per cent are to be seen, and what else the machine does only ever adds.
+        timings = timed_in_turn([lambda size=size: run(size) for size in sizes], repeats if quick else repeats + 2, min)
     rows = []
     for (deep, many), (seconds, _) in zip(sizes, timings, strict=True):
         note = f"{1e6 * seconds / (many * _layers(deep)):.3g} µs a path and layer"

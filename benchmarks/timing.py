@@ -69,7 +69,9 @@ def timed(work: Callable[[], Any], repeats: int) -> tuple[float, Any]:
     return seconds, result
 
 
-def timed_in_turn(works: Sequence[Callable[[], Any]], repeats: int) -> list[tuple[float, Any]]:
+def timed_in_turn(
+    works: Sequence[Callable[[], Any]], repeats: int, pick: Callable[[list[float]], float] = statistics.median
+) -> list[tuple[float, Any]]:
     """Return the median time and the last result of each, run in turn: what slows the machine for a while slows all of them."""
     times: list[list[float]] = [[] for _ in works]
     results: list[Any] = [None] * len(works)
@@ -78,4 +80,4 @@ def timed_in_turn(works: Sequence[Callable[[], Any]], repeats: int) -> list[tupl
             start = time.perf_counter()
             results[index] = work()
             times[index].append(time.perf_counter() - start)
-    return [(statistics.median(own), result) for own, result in zip(times, results, strict=True)]
+    return [(pick(own), result) for own, result in zip(times, results, strict=True)]

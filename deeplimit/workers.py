@@ -6,6 +6,7 @@ import contextlib
 import os
 import pickle
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import TypeVar
@@ -40,8 +41,8 @@ def map_blocks(
     workers: int | None = None,
     executor: Executor | None = None,
     progress: Progress | None = None,
-) -> list[Result]:
-    """Return `work(task, block, tick)` for every block from 0 to `count` - 1, in their order.
+) -> Iterator[Result]:
+    """Yield `work(task, block, tick)` for every block from 0 to `count` - 1, in their order, and forget it.
 
     `tick` is to be called with the fraction of a block just done, and `progress` is called with the fraction done of all,
     from 0 to 1; finely with the library's own threads, once a block with a user's executor (whose workers import deeplimit by
@@ -62,7 +63,8 @@ def map_blocks(
         for future in futures:
             future.add_done_callback(lambda _: tick(1.0))
         try:
-            return _collect(futures)
+            yield from _in_order(futures)
+            return
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             if "pickle" not in str(error):
                 raise
@@ -76,13 +78,16 @@ def map_blocks(
         one_thread_an_operation(device),
         ThreadPoolExecutor(min(threads, count), initializer=torch.set_num_threads, initargs=(1,)) as pool,
     ):
-        return _collect([pool.submit(work, task, block, tick) for block in range(count)])
+        yield from _in_order([pool.submit(work, task, block, tick) for block in range(count)])
 
 
-def _collect(futures: list[Future[Result]]) -> list[Result]:
+def _in_order(futures: list[Future[Result]]) -> Iterator[Result]:
+    waiting = deque(futures)
+    futures.clear()  # the results of a million paths would fill memory, if slowly
     try:
-        return [future.result() for future in futures]
+        while waiting:
+            yield waiting.popleft().result()
     except BaseException:
-        for future in futures:
+        for future in waiting:
             future.cancel()
         raise

@@ -17,7 +17,7 @@ LEVEL = 1e-5
 
 def single(network, limit=None, **given):
     given = {"dtype": None, "coupling": "projected", "paths": 256, **given}
-    return task_of(network, limit, **given)
+    return dataclasses.replace(task_of(network, limit, **given), block_size=256)
 
 
 def errors(work, task, monkeypatch):
@@ -65,6 +65,8 @@ def test_only_what_the_kernel_knows_goes_through_it(monkeypatch):
     assert not fused.is_known(single(dl.res1(4, torch.tanh)))
     assert not fused.is_known(single(dl.res1(4, "tanh"), dl.res1(4, "relu").limit()))
     assert not fused.is_known(single(dl.inner(4, "tanh", noise=dl.Ito(A=0.1))))
+    assert fused.runs_on(torch.device("cpu"))  # in the interpreter
+    monkeypatch.setattr(fused, "runs_on", lambda device: device.type == "cuda")
     assert fused.applies(dataclasses.replace(yes, device=torch.device("cuda")))
     seen = []
     monkeypatch.setattr(runner, "map_blocks", lambda work, *_, **__: seen.append(work) or [work(yes, 0)])

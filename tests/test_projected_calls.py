@@ -8,11 +8,13 @@ import pytest
 import torch
 from couplings import Setting, neural_sde, push, run_recorded
 from refusals import covariance
+from test_coupling import task_of
 from typer.testing import CliRunner
 
 import deeplimit as dl
 from deeplimit.cli import app
-from deeplimit.coupling import compiled
+from deeplimit.coupling import compiled, fused
+from deeplimit.processes import TrendAndNoise
 from deeplimit.recursions import Res1
 
 RES1 = dl.res1(8, "tanh")
@@ -78,11 +80,11 @@ IMPOSSIBLE = {
     ),
     "functions of time": (dl.res1(3, "tanh", weights=dl.SmoothGaussian()), None, "are not known to be Gaussian matrix noise"),
     "a trend alone": (dl.inner(3, "tanh", trend=push(3), alpha=0.5, beta=0.5), None, "are not known to be Gaussian matrix noise"),
-    "a user's limit": (RES1, Mine(), "the limit reads whole increments"),
+    "a user's limit": (RES1, Mine(), "the limit may read whole increments"),
     "a user's subclass": (
         RES1,
         Leaning(Res1(RES1.recursion.activation), (dl.Brownian(),), 8),
-        "the limit reads whole increments",
+        "the limit may read whole increments",
     ),
     "biases alone": (ito(b=0.1), None, "are not known to be Gaussian matrix noise"),
     "covarying noises": (ito(A=0.1, b=0.1, cross=CROSS), None, r"covarying\) are not known to be Gaussian matrix noise"),
@@ -95,7 +97,7 @@ IMPOSSIBLE = {
     "a limit's rates of time": (
         INNER,
         dataclasses.replace(INNER.limit(), noise=dl.Ito(A=lambda t: 0.1 + t, b=0.1)),
-        "the limit reads whole increments",
+        "the limit may read whole increments",
     ),
 }
 
@@ -129,8 +131,11 @@ def test_the_report_says_which_coupling_it_is():
         assert "noise      projected: every depth and the limit" in str(compare(network, coupling="projected"))
         assert "noise      pathwise: every depth and the limit" in str(compare(network, coupling="pathwise"))
     alone = str(compare(RES1, dl.Independent(RES1.limit()), coupling="projected"))
-    assert "projected: every depth read the same noise" in alone
-    assert "the limit reads none of it" in alone
+    assert "projected: every depth reads the same noise" in alone
+    assert "the limit reads noise of its own" in alone
+    assert "the limit reads none of it" in str(compare(RES1, dl.Identity(), coupling="projected"))
+    both = dl.inner(3, "tanh", trend=dl.SmoothGaussian(), noise=dl.Ito(A=0.05), alpha=0.5, beta=0.5)
+    assert "the limit reads their functions of time" in str(compare(both, coupling="projected"))
 
 
 def test_auto_is_projected_from_the_width_on_at_which_it_pays():
@@ -236,3 +241,31 @@ def test_a_limit_that_overflows_leaves_the_networks_their_noise(loops):
     report = compare(RES1, explosive, x=torch.ones(1, 8), coupling="projected")
     assert report.diverged.tolist() == [64, 64, 64]
     assert report.verdict == "cannot tell"
+
+
+def test_one_network_that_is_given_is_no_sample():
+    fixed = dl.res1(3, "tanh", weights=dl.Trend(lambda t: torch.eye(3)))
+    with pytest.raises(ValueError, match="all networks are the same"):
+        dl.compare(fixed, x=torch.ones(2, 3), depths=[2, 4], same_network=True)
+
+
+def test_laws_recursions_and_limits_of_the_users_own_go_through_no_compiled_loop(monkeypatch):
+    """What a subclass changes, loops that know the library's own by name would not hear of."""
+
+    class Damped(Res1):
+        def finish(self, product, layer, exponent):
+            return 0.1 * super().finish(product, layer, exponent)
+
+    class Growing(dl.Ito):
+        def start(self, width, paths, generator, dtype):
+            return dl.Ito(A=9.0).start(width, paths, generator, dtype)
+
+    monkeypatch.setattr(compiled, "WORTHWHILE", 0)
+    damped = dataclasses.replace(RES1, recursion=Damped(RES1.recursion.activation))
+    odd = dl.limits.NeuralSDE(dl.inner(8, "tanh").recursion, (dl.Brownian(),), 8)
+    scaled = dl.res1(8, "tanh", weights=TrendAndNoise(None, dl.Ito(A=0.01), 1.0), exponent=0.0)
+    for network, limit in ((damped, RES1.limit()), (RES1, odd), (scaled, RES1.limit())):
+        task = task_of(network, limit, coupling="projected", dtype=None, paths=64)
+        assert not fused.is_known(task)
+        assert network is scaled or not compiled.applies(task)
+    assert Growing(A=0.1).factors(8) is None

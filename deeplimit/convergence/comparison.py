@@ -13,7 +13,7 @@ from deeplimit import validation
 from deeplimit.convergence.assessment import assess
 from deeplimit.convergence.report import CompareReport
 from deeplimit.coupling import make_task, run
-from deeplimit.coupling.task import COUPLINGS, NORMS
+from deeplimit.coupling.task import COUPLINGS, NORMS, is_random
 from deeplimit.networks import ResidualNetwork
 
 
@@ -113,10 +113,7 @@ def compare(
     if progress is not None and not callable(progress):
         raise TypeError(f"progress must be a function of the fraction done; got {type(progress).__name__}.")
     inputs = validation.inputs(x)
-    if not isinstance(same_network, bool):
-        raise TypeError(f"same_network must be True or False; got {validation.named(same_network)}.")
-    if same_network and inputs is None:
-        raise ValueError("same_network=True sends all inputs through one network a path; give them: x=torch.randn(n, d), say.")
+    _check_same_network(same_network, inputs, resnet)
     count = validation.integer(paths, "paths", minimum=2, hint="An uncertainty needs at least two.")
     checked_seed = validation.integer(seed, "seed", minimum=0)
     task = make_task(
@@ -137,6 +134,18 @@ def compare(
     )
     coupled = run(task, workers=workers, executor=executor, progress=progress)
     return assess(task, coupled, level, time.perf_counter() - started)
+
+
+def _check_same_network(same_network: object, inputs: Tensor | None, resnet: ResidualNetwork) -> None:
+    if not isinstance(same_network, bool):
+        raise TypeError(f"same_network must be True or False; got {validation.named(same_network)}.")
+    if same_network and inputs is None:
+        raise ValueError("same_network=True sends all inputs through one network a path; give them: x=torch.randn(n, d), say.")
+    if same_network and not is_random(resnet):
+        raise ValueError(
+            "same_network=True takes networks as the sample, but these weights are given functions of time: all networks are the "
+            "same. Leave it out, and inputs are the sample."
+        )
 
 
 def _kind(value: object) -> str:

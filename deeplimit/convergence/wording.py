@@ -66,8 +66,13 @@ def coupling(task: Task) -> str:
     """Return what the network and the limit share."""
     if task.coupling == "projected":
         shared = "every depth and the limit" if task.shares_increments else "every depth"
-        own = "" if task.shares_increments else "; the limit reads none of it"
-        return f"projected: {shared} read the same noise, drawn through its products with their states alone{own}"
+        verb = "read" if task.shares_increments else "reads"
+        own = ""
+        if not task.shares_increments:
+            own = "; the limit reads none of it" if not task.independent else "; the limit reads noise of its own"
+            if task.shares_functions and isinstance(task.limit, ODELimit) and task.limit.functions:
+                own = "; the limit reads their functions of time"
+        return f"projected: {shared} {verb} the same noise, drawn through its products with their states alone{own}"
     if task.shares_increments:
         return "pathwise: every depth and the limit read the same increments, all of each layer drawn"
     if task.shares_path:

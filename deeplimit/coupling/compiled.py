@@ -6,21 +6,19 @@ The same streams of normals, the same arithmetic up to rounding: which of the tw
 from __future__ import annotations
 
 from functools import cache
-from types import ModuleType, NoneType
+from types import ModuleType
 
 import numpy as np
 import torch
 
-from deeplimit import activations
 from deeplimit.activations import Activation
-from deeplimit.coupling.followers import Follower, ItoFollower, NetworkFollower, NeuralSDEFollower
+from deeplimit.coupling import projected
+from deeplimit.coupling.followers import Follower, ItoFollower, NetworkFollower, NeuralSDEFollower, is_plain
 from deeplimit.coupling.moments import Moments
 from deeplimit.coupling.pathwise import Tick
-from deeplimit.coupling.projected import Block
 from deeplimit.coupling.task import Task
-from deeplimit.limits import ItoCorrectedSDE, NeuralSDE
-from deeplimit.processes import Factors, TrendAndNoise
-from deeplimit.processes.covariance import SeparateRate, VectorEntries
+from deeplimit.limits import NeuralSDE
+from deeplimit.processes.covariance import VectorEntries
 from deeplimit.recursions import Res1
 
 ENABLED = True
@@ -41,43 +39,19 @@ def loops() -> ModuleType | None:
 
 
 def applies(task: Task) -> bool:
-    """Return whether the compiled loops do exactly what `projected` does for this task."""
-    if not (ENABLED and task.coupling == "projected" and task.shares_increments):
+    """Return whether the compiled loops do exactly what `projected` does for this task, and are worth loading."""
+    if not (ENABLED and task.coupling == "projected" and task.shares_increments) or task.same_network:
+        return False
+    if task.device.type != "cpu" or task.dtype != torch.float32 or task.norm == "sup-continuous":
         return False
     if task.paths * task.grid.size * (len(task.grid.depths) + 1) * task.network.width < WORTHWHILE:
         return False
-    if task.same_network or task.device.type != "cpu" or task.dtype != torch.float32 or task.norm == "sup-continuous":
-        return False
-    (law,) = task.network.weights
-    limit = task.limit
-    noises = [law.noise] if isinstance(law, TrendAndNoise) else []
-    sigmas = [task.network.recursion.activation]
-    factors = [law.factors(task.network.width)]
-    if isinstance(limit, ItoCorrectedSDE):
-        if limit.trend is not None or type(limit).quadratic is not ItoCorrectedSDE.quadratic:
-            return False
-        noises.append(limit.noise)
-        factors.append(limit.noise.factors(limit.width))
-    elif isinstance(limit, NeuralSDE):
-        sigmas.append(limit.recursion.activation)
-    rates = [noise.rate(0.0, task.network.width) for noise in noises if noise is not None]
-    return (
-        not law.functions
-        and all(_is_number(part) for part in factors)
-        and all(isinstance(rate, SeparateRate) and isinstance(rate.vector, (VectorEntries, NoneType)) for rate in rates)
-        and loops() is not None
-        and all(_is_known(sigma) for sigma in sigmas)
-    )
+    return is_plain(task.network, task.limit) and (lanes := loops()) is not None and _are_known(task, lanes.NAMES)
 
 
-def _is_number(factors: Factors | None) -> bool:
-    return factors is not None and factors.rows.numel() == factors.columns.numel() == 1
-
-
-def _is_known(sigma: Activation) -> bool:
-    from deeplimit.coupling import lanes
-
-    return sigma.name in lanes.NAMES and sigma is activations.resolve(sigma.name)
+def _are_known(task: Task, names: tuple[str, ...]) -> bool:
+    own = isinstance(task.limit, NeuralSDE) and task.limit.recursion.activation.name not in names
+    return task.network.recursion.activation.name in names and not own
 
 
 def _numbers(follower: Follower, width: int) -> tuple[int, Activation | None, float, np.ndarray, float, float, np.ndarray]:
@@ -104,9 +78,10 @@ def _numbers(follower: Follower, width: int) -> tuple[int, Activation | None, fl
 @torch.no_grad()
 def run_block(task: Task, block: int, tick: Tick | None = None) -> Moments:
     """Advance one block; returns and `tick` as in `pathwise.run_block`."""
-    from deeplimit.coupling import lanes
-
-    whole = Block(task, block)
+    lanes = loops()
+    if lanes is None:  # a worker of the user's own may lack what the caller has
+        return projected.run_block(task, block, tick)
+    whole = projected.Block(task, block)
     width, paths = task.network.width, len(whole.starts[0])
     entries = [_numbers(follower, width) for follower in [*whole.columns, *whole.fine]]
     kinds, sigmas, products, biases, outers, energies, spreads = zip(*entries, strict=True)

@@ -6,15 +6,17 @@ States are (P, d), held in memory with paths innermost, which elementwise operat
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from types import NoneType
 
 from torch import Tensor
 
+from deeplimit import activations
 from deeplimit.limits import ItoCorrectedSDE, NeuralSDE
 from deeplimit.limits.cohen import Passed, TrendValue
 from deeplimit.networks import ResidualNetwork
-from deeplimit.processes import Factors, Ito, TrendAndNoise
-from deeplimit.processes.covariance import SeparateRate
-from deeplimit.recursions import Layer, OneProduct, matvec
+from deeplimit.processes import Factors, IncrementProcess, Ito, TrendAndNoise
+from deeplimit.processes.covariance import SeparateRate, VectorEntries
+from deeplimit.recursions import Inner, Layer, OneProduct, Res1, matvec
 
 
 class Follower(ABC):
@@ -146,5 +148,34 @@ def obstacle(network: ResidualNetwork, limit: object, shares: bool) -> str | Non
             f"the weights ({law.describe()}) are not known to be Gaussian matrix noise, with constant row and column covariances"
         )
     if shares and factors_of(limit) is None:
-        return "the limit reads whole increments"
+        return "the limit may read whole increments, or noise of another kind"
     return None
+
+
+def is_plain(network: ResidualNetwork, limit: object) -> bool:
+    """Return whether compiled loops may know a network and the limit that shares its noise.
+
+    That is: the library's own recursions, activations and limits, noise of one variance for all entries, and no function of time.
+    """
+    (law,) = network.weights
+    rates = [law.noise] if isinstance(law, TrendAndNoise) else []
+    sigmas = [network.recursion.activation]
+    if isinstance(limit, ItoCorrectedSDE):
+        rates.append(limit.noise)
+        known = limit.trend is None and _keeps(limit, ItoCorrectedSDE, "quadratic")
+    else:
+        known = isinstance(limit, NeuralSDE) and type(limit.recursion) is Res1 and isinstance(limit.weights[0], IncrementProcess)
+        sigmas += [limit.recursion.activation] if isinstance(limit, NeuralSDE) else []
+    vectors = [noise.rate(0.0, network.width) for noise in rates if noise is not None]
+    return (
+        known
+        and type(network.recursion) in (Res1, Inner)
+        and not law.functions
+        and all(_is_number(factors) for factors in (law.factors(network.width), factors_of(limit)))
+        and all(isinstance(rate, SeparateRate) and isinstance(rate.vector, (VectorEntries, NoneType)) for rate in vectors)
+        and all(sigma.name in activations.NAMES and sigma is activations.resolve(sigma.name) for sigma in sigmas)
+    )
+
+
+def _is_number(factors: Factors | None) -> bool:
+    return factors is not None and factors.rows.numel() == factors.columns.numel() == 1

@@ -6,41 +6,59 @@ blocks nor launches.
 
 from __future__ import annotations
 
-import importlib.util
+from functools import cache
 
 import numpy as np
 import torch
 
-from deeplimit import activations
-from deeplimit.coupling.followers import NetworkFollower, NeuralSDEFollower
+from deeplimit.coupling import projected
+from deeplimit.coupling.followers import NetworkFollower, NeuralSDEFollower, is_plain
+from deeplimit.coupling.grid import Grid
 from deeplimit.coupling.moments import Moments
 from deeplimit.coupling.pathwise import Tick
 from deeplimit.coupling.task import Task
-from deeplimit.coupling.triton_kernel import ACTIVATIONS, MOST_DEPTHS, run_kernel
+from deeplimit.coupling.triton_kernel import ACTIVATIONS, choose_launch, run_kernel
 from deeplimit.limits import NeuralSDE
+from deeplimit.processes import IncrementProcess
 from deeplimit.randomness import Purpose
 from deeplimit.recursions import Res1
 
+MOST_UNROLLED = 16
+"""More depths than this make a kernel that is unrolled over their pairs too long."""
+MOST_WARPS = 32
+
 
 def applies(task: Task) -> bool:
-    """Return whether a task is on a GPU and one that the kernel knows: res-1 and its own limit, in float32."""
-    return task.device.type == "cuda" and importlib.util.find_spec("triton") is not None and is_known(task)
+    """Return whether a task is on a GPU where the kernel runs, and one that it knows."""
+    return task.device.type == "cuda" and is_known(task) and runs_on(task.device)
 
 
 def is_known(task: Task) -> bool:
-    """Return whether the kernel computes what `projected` does for this task, wherever it runs."""
-    recursion, limit = task.network.recursion, task.limit
+    """Return whether the kernel computes what `projected` does for this task, wherever it runs: res-1 and its own limit."""
+    recursion, limit, depths = task.network.recursion, task.limit, len(task.grid.depths)
     if task.coupling != "projected" or not task.shares_increments or task.same_network:
         return False
-    if (
-        not isinstance(recursion, Res1)
-        or not isinstance(limit, NeuralSDE)
-        or limit.recursion.activation is not recursion.activation
-    ):
+    if task.dtype != torch.float32 or task.norm == "sup-continuous" or depths > MOST_UNROLLED:
         return False
-    sigma = recursion.activation
-    named = sigma.name in ACTIVATIONS and sigma is activations.resolve(sigma.name)
-    return named and task.dtype == torch.float32 and task.norm != "sup-continuous" and len(task.grid.depths) <= MOST_DEPTHS
+    return (
+        isinstance(recursion, Res1)
+        and isinstance(task.network.weights[0], IncrementProcess)
+        and isinstance(limit, NeuralSDE)
+        and is_plain(task.network, limit)
+        and limit.recursion.activation is recursion.activation
+        and recursion.activation.name in ACTIVATIONS
+        and choose_launch(task.network.width, depths, task.block_size).warps <= MOST_WARPS
+    )
+
+
+@cache
+def runs_on(device: torch.device) -> bool:
+    """Return whether Triton is there and its compiler works, by trying."""
+    try:
+        run_kernel(torch.ones(1, 1, device=device), Grid((1, 2)), "identity", [1.0, 1.0], seed=0)
+    except Exception:  # noqa: BLE001 (whatever a compiler on a user's machine may raise: torch does it then)
+        return False
+    return True
 
 
 @torch.no_grad()
@@ -61,7 +79,9 @@ def run_block(task: Task, block: int, tick: Tick | None = None) -> Moments:
         first_path=block * task.block_size,
         final=task.norm == "final",
     )
+    if not bool(found.finite.all() & found.errors.isfinite().all()):
+        return projected.run_block(task, block, tick)  # which takes states of any size, and loses one network at a time
     errors = torch.cat([found.errors, found.common]).T.double().cpu().numpy()
     if tick is not None:
         tick(1.0)
-    return Moments.of(errors, task.p, int((~found.finite).sum()))
+    return Moments.of(errors, task.p)

@@ -234,7 +234,7 @@ def gap(a: np.ndarray, b: np.ndarray, out: np.ndarray, keep_last: bool) -> None:
             difference = np.float64(a[i, p] - b[i, p])
             squares[p] += difference * difference
     for p in range(paths):
-        # a lost path stays lost: NaN compares as false
+        # NaN compares as false: it replaces what was there, and a state that is lost stays so
         out[p] = squares[p] if keep_last or not squares[p] <= out[p] else out[p]
 
 

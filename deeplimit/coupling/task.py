@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from deeplimit.coupling.followers import obstacle
+from deeplimit.coupling.followers import is_plain, obstacle
 from deeplimit.coupling.grid import Grid, uniform_size
 from deeplimit.limits import (
     Independent,
@@ -32,7 +32,9 @@ from deeplimit.randomness import Purpose, generator
 NORMS = ("sup", "sup-continuous", "final")
 COUPLINGS = ("auto", "projected", "pathwise")
 LEAST_WIDTH = 8
-"""Narrower networks take whole matrices, which then cost no more than their products do."""
+LEAST_WIDTH_IN_TORCH = 32
+"""Narrower networks take whole matrices, which then cost no more than their products do: compiled, or a step in torch at a time.
+With n inputs through one network the products cost like n². By the specification alone: what is installed decides no number."""
 NUMBERS_PER_BLOCK = {"cpu": 2**17, "cuda": 2**24}
 PROJECTED_NUMBERS_PER_BLOCK = {"cpu": 2**16, "cuda": 2**27}
 """Of a projected block: its columns times width times paths; a few tensors of that size should fit in a core's cache."""
@@ -186,7 +188,8 @@ def make_task(
         grid = _uniform_grid(network, equation, depths, reference, norm, independent)
     else:
         grid = _union_grid(network, equation, depths, reference, norm, independent)
-    used = _coupling(coupling, network, equation, independent)
+    inputs = len(h0) if same_network and h0 is not None else 1
+    used = _coupling(coupling, network, equation, independent, inputs)
     task = Task(
         network=network,
         limit=equation,
@@ -200,7 +203,7 @@ def make_task(
         device=device,
         dtype=dtype,
         tolerance=tolerance if tolerance is not None else (1e-9 if dtype == torch.float64 else 1e-6),
-        block_size=_projected_block_size(network, equation, device, grid, len(h0) if same_network and h0 is not None else 1)
+        block_size=_projected_block_size(network, equation, device, grid, inputs)
         if used == "projected"
         else _block_size(network, equation, device, grid, independent),
         coupling=used,
@@ -277,6 +280,12 @@ def initial_layer(x: Tensor, width: int, seed: int) -> Tensor:
     return (x.to("cpu", torch.float64) @ matrix.T).to(x.dtype)
 
 
+def is_random(network: ResidualNetwork) -> bool:
+    """Return whether two networks of the same specification differ."""
+    drawn = any(law.motions(network.width) or isinstance(law, FractionalBrownian) for law in network.weights)
+    return drawn or not all(isinstance(function, Trend) for law in network.weights for function in law.functions)
+
+
 def _fractional(network: ResidualNetwork) -> list[FractionalBrownian]:
     return [law for law in network.weights if isinstance(law, FractionalBrownian)]
 
@@ -321,24 +330,24 @@ def _natural_dtype(network: ResidualNetwork, limit: object) -> torch.dtype:
     return torch.float64 if smooth else torch.float32
 
 
-def _coupling(asked: str, network: ResidualNetwork, limit: Limit, independent: bool) -> str:
+def _coupling(asked: str, network: ResidualNetwork, limit: Limit, independent: bool, inputs: int) -> str:
     """Return the coupling to use; raise ValueError where the one asked for cannot be had."""
-    why = obstacle(network, limit, shares=isinstance(limit, SDELimit) and not independent)
+    shares = isinstance(limit, SDELimit) and not independent
+    why = obstacle(network, limit, shares)
     if asked == "projected" and why is not None:
         raise ValueError(f"coupling='projected' draws products in place of matrices, but {why}; use 'pathwise', or 'auto'.")
     if asked == "auto":
-        return "projected" if why is None and network.width >= LEAST_WIDTH else "pathwise"
+        least = LEAST_WIDTH if inputs == 1 and shares and why is None and is_plain(network, limit) else LEAST_WIDTH_IN_TORCH
+        return "projected" if why is None and network.width >= least * inputs**2 else "pathwise"
     return asked
 
 
 def _projected_block_size(network: ResidualNetwork, limit: Limit, device: torch.device, grid: Grid, inputs: int) -> int:
     columns = (len(grid.depths) + 1) * inputs
-    fits = PROJECTED_NUMBERS_PER_BLOCK[device.type] // (columns * network.width)
+    fits = PROJECTED_NUMBERS_PER_BLOCK[device.type] // (columns * max(network.width, columns))
     by_functions = FUNCTION_NUMBERS_PER_BLOCK[device.type] // _numbers_of_functions(network, limit)
     most = min(fits, by_functions, PROJECTED_PATHS_PER_BLOCK[device.type])
-    return max(
-        16, 1 << (max(1, most).bit_length() - 1)
-    )  # a power of two: whole vector registers, and blocks that share out evenly
+    return 1 << (max(1, most).bit_length() - 1)  # a power of two: whole vector registers, and blocks that share out evenly
 
 
 def _numbers_of_functions(network: ResidualNetwork, limit: Limit) -> int:

@@ -178,7 +178,7 @@ def simulate(
 ) -> tuple[list[Sample], Sample]:
     """Return the samples of all depths and of the limit; workers change nothing but the time taken."""
     count = (1 + len(plan.depths)) * plan.blocks
-    parts = map_blocks(draw_block, plan, count, plan.device, workers=workers, progress=progress)
+    parts = list(map_blocks(draw_block, plan, count, plan.device, workers=workers, progress=progress))
     limit, *networks = (_joined(parts[first : first + plan.blocks]) for first in range(0, count, plan.blocks))
     return networks, limit
 

@@ -134,6 +134,8 @@ class Ito:
     def factors(self, width: int) -> Factors | None:
         """Return the factors of W^A; None where it is missing, drifts, covaries with W^b or has rates that change."""
         more = (self.cross, self.drift, self.auxiliary)
+        if any(getattr(type(self), name) is not getattr(Ito, name) for name in ("start", "rate", "motions")):
+            return None  # a user's subclass that draws in a way of its own
         if self.A is None or not self.is_constant or any(part is not None for part in more):
             return None
         return read_matrix(self.A, "Ito's A", width).factors()

@@ -104,7 +104,7 @@ def stability(
             f"one network of depth {levels[-1]} and width {resnet.width} holds {held:.2g} numbers, more than {MOST_NUMBERS:.2g}; "
             "take a smaller depth or width."
         )
-    results = map_blocks(run_block, task, len(task.blocks), place, workers=workers, executor=executor, progress=progress)
+    results = list(map_blocks(run_block, task, len(task.blocks), place, workers=workers, executor=executor, progress=progress))
     logs = np.full((4, len(levels), count), np.nan)
     for (depth, _, first, size), result in zip(task.blocks, results, strict=True):
         logs[:, levels.index(depth), first : first + size] = result

@@ -167,7 +167,7 @@ def phase_diagram(
             f"one weight draw holds {held:.2g} numbers, more than {MOST_NUMBERS:.2g}: take fewer exponents or inputs."
         )
     blocks = len(indices) * task.draws * len(task.depths)
-    results = map_blocks(run_draw, task, blocks, task.device, workers=workers, executor=executor, progress=progress)
+    results = list(map_blocks(run_draw, task, blocks, task.device, workers=workers, executor=executor, progress=progress))
     logs = np.stack(results).reshape(len(indices), task.draws, 2, 2, len(levels), task.inputs) / math.log(10.0)
     return _diagram(task, np.array(indices), logs, level, started)
 

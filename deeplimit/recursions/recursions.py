@@ -20,7 +20,8 @@ def matvec(matrix: Tensor, vector: Tensor) -> Tensor:
     """Return a matrix, (1, d, d) for all paths or (P, d, d), times `vector` (P, d)."""
     if matrix.shape[0] == 1:
         return vector @ matrix[0].T
-    return torch.bmm(matrix, vector.unsqueeze(-1)).squeeze(-1)
+    # On a CPU rows times matrices are several times faster than matrices times columns, and never slower.
+    return torch.bmm(vector.unsqueeze(1), matrix.mT).squeeze(1)
 
 
 @dataclass(frozen=True)
