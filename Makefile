@@ -14,7 +14,7 @@ $(VENV)/installed-%: pyproject.toml constraints.txt
 
 comma := ,
 
-demo: $(VENV)/installed-data
+demo: $(VENV)/installed-data-fast
 	$(BIN)/deeplimit demo --out out/demo
 
 test: $(VENV)/installed-data-dev

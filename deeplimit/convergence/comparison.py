@@ -60,7 +60,7 @@ def compare(
         tolerance: Of an ODE limit's solver; by default 1e-9 in float64 and 1e-6 in float32.
         coupling: How the noise is drawn. "projected": only its products with the states, ~2d normals a step instead of d², with
             the same joint law of everything; for res-1 and inner with Gaussian noise of constant row and column covariances,
-            against limits of the library. "pathwise": all d² increments. "auto": "projected" where it can be had, from width 8.
+            against limits of the library. "pathwise": all d² increments. "auto": whichever is faster at this width.
         same_network: Whether all n inputs go through each path's network, and its limit, together. Their errors to the power p
             are averaged over inputs within a path before they are over paths.
         device: "cpu" or "cuda". dtype: Of the states; by default float64 for weights that are functions of time (errors fall
