@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import statistics
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable
+from typing import Any
 
 import deeplimit as dl
 from benchmarks.optional import compiled_kernel, compiled_kernel_at_every_size
 from benchmarks.strong_error import absent
-from benchmarks.timing import OURS, Row, Target, Workload, timed_in_turn
+from benchmarks.timing import OURS, Row, Target, Workload, timed
 
 WIDTH = 40
 # A process starts with its parent's peak in ru_maxrss, which would hide all that is below it; VmHWM begins at nought.
@@ -34,48 +36,59 @@ print(seconds, int(found[1]) / 2**10 if found else peak)
 """
 
 
-def spread(seconds: Sequence[float], sizes: Sequence[int]) -> float:
-    """Return by what factor the time for a unit of work differs between sizes: 1 where time is linear."""
-    each = [time / size for time, size in zip(seconds, sizes, strict=True)]
-    return max(each) / min(each)
-
-
 def _layers(depth: int) -> int:
     """Return all layers that a comparison at depths L/2 and L takes, those of its reference included."""
     return depth // 2 + depth + 2 * depth
 
 
+FACTOR = 4
+"""How many times as large the large sizes are."""
+
+
+def beyond_proportion(small: Callable[[], Any], large: Callable[[], Any], repeats: int) -> tuple[float, float, float]:
+    """Return the median times of FACTOR small runs and of a large one, and the median of the ratios, 1 where time is linear.
+
+    Each ratio is of two neighbours in time: machines run faster for some seconds and slower for others.
+    """
+    times = []
+    for _ in range(repeats):
+        pair = [timed(lambda: [small() for _ in range(FACTOR)], 1)[0], timed(large, 1)[0]]
+        times.append(pair)
+    ratios = [after / before for before, after in times]
+    return statistics.median(pair[0] for pair in times), statistics.median(pair[1] for pair in times), statistics.median(ratios)
+
+
 def _linear(coupling: str, quick: bool, repeats: int) -> tuple[list[Row], list[Target]]:
-    # One worker: with several, the last blocks of paths leave some idle, by chance of the sizes. The smallest sizes are large
+    # One worker: with several, the last blocks of paths leave some idle, by chance of the sizes. The small sizes are large
     # enough for what a comparison costs whatever its size (checks, the fit, the report) to be lost in them.
     network = dl.res1(WIDTH, "tanh")
     fast = coupling == "projected" and compiled_kernel()[0] is not None
-    scale = (4 if fast else 1) * (2 if quick else 4)
-    paths = [256 * scale * factor for factor in (1, 2, 4)]
-    depths = [128 * scale * factor for factor in (1, 2, 4)]
-    if coupling == "pathwise":
-        paths, depths = [count // 4 for count in paths], [depth // 2 for depth in depths]
-    depth, count = 64, paths[0] // scale
-    sizes = [(depth, many) for many in paths] + [(deep, count) for deep in depths]
+    scale = 8 if fast else 1
+    if not quick:
+        scale *= 2
+    depth, paths = 64, 128 * scale
+    deep, few = 64 * scale, 128
 
-    def run(size: tuple[int, int]) -> None:
-        dl.compare(network, depths=[size[0] // 2, size[0]], paths=size[1], coupling=coupling, workers=1)
+    def run(deepest: int, many: int) -> Callable[[], Any]:
+        return lambda: dl.compare(network, depths=[deepest // 2, deepest], paths=many, coupling=coupling, workers=1)
 
+    rows, targets = [], []
     with compiled_kernel_at_every_size():
-        run((16, 64))
-        # The shortest times: a few per cent are to be seen, and what else the machine does only ever adds.
-        timings = timed_in_turn([lambda size=size: run(size) for size in sizes], repeats if quick else repeats + 2, min)
-    rows = []
-    for (deep, many), (seconds, _) in zip(sizes, timings, strict=True):
-        note = f"{1e6 * seconds / (many * _layers(deep)):.3g} µs a path and layer"
-        rows.append(Row(f"deeplimit, {coupling}, {many} paths, depths {deep // 2} and {deep}", seconds, note, None, OURS))
-    times = [seconds for seconds, _ in timings]
-    by_paths = spread(times[:3], paths)
-    by_depth = spread(times[3:], [_layers(deep) for deep in depths])
-    return rows, [
-        Target(f"{coupling}: time a path at {paths[0]} to {paths[-1]} paths differs by a factor", by_paths, at_most=1.1),
-        Target(f"{coupling}: time a layer at depths {depths[0]} to {depths[-1]} differs by a factor", by_depth, at_most=1.1),
-    ]
+        run(16, 64)()
+        for what, small, large in (
+            ("paths", (depth, paths), (depth, FACTOR * paths)),
+            ("layers", (deep, few), (FACTOR * deep, few)),
+        ):
+            before, after, ratio = beyond_proportion(run(*small), run(*large), 2 * repeats + 1)
+            for (deepest, many), seconds, count in ((small, before, FACTOR), (large, after, 1)):
+                each = f"{1e6 * seconds / (count * many * _layers(deepest)):.3g} µs a path and layer"
+                times = f"{count} times " if count > 1 else ""
+                who = f"deeplimit, {coupling}, {times}{many} paths, depths {deepest // 2} and {deepest}"
+                rows.append(Row(who, seconds, each, None, OURS))
+            off = abs(ratio - 1.0)
+            words = f"{coupling}: {FACTOR} times as many {what} take {FACTOR} times as long, but for a share of"
+            targets.append(Target(words, off, at_most=0.1))
+    return rows, targets
 
 
 def scaling(*, quick: bool, repeats: int) -> Workload:

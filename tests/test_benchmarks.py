@@ -236,9 +236,18 @@ def test_plain_passes_change_as_much_as_deeplimit_s():
         assert abs(theirs.mean() - logs[-1].mean()) < 5 * error
 
 
-def test_a_spread_of_one_is_a_straight_line():
-    assert scaling.spread([1.0, 2.0, 4.0], [10, 20, 40]) == pytest.approx(1.0)
-    assert scaling.spread([1.0, 2.0, 5.0], [10, 20, 40]) == pytest.approx(1.25)
+def test_what_is_beyond_proportion_is_seen_through_a_machine_that_speeds_up(monkeypatch):
+    """Every run is faster than the one before by a tenth; a large one takes 4 or 6 times as long as a small one."""
+    for costs, expected in ((4.0, 0.9), (6.0, 1.35)):
+        clock = [1.0]
+
+        def timed(work, repeats, clock=clock, costs=costs):
+            clock[0] *= 0.9
+            return clock[0] * (4.0 if work() else costs), None
+
+        monkeypatch.setattr(scaling, "timed", timed)
+        *_, ratio = scaling.beyond_proportion(lambda: True, lambda: False, 5)
+        assert ratio == pytest.approx(expected)
 
 
 def test_memory_is_measured_in_a_process_that_forgets_its_parent():
