@@ -79,7 +79,7 @@ def _linear(coupling: str, quick: bool, repeats: int) -> tuple[list[Row], list[T
             ("paths", (depth, paths), (depth, FACTOR * paths)),
             ("layers", (deep, few), (FACTOR * deep, few)),
         ):
-            before, after, ratio = beyond_proportion(run(*small), run(*large), 2 * repeats + 1)
+            before, after, ratio = beyond_proportion(run(*small), run(*large), repeats if quick else 2 * repeats + 1)
             for (deepest, many), seconds, count in ((small, before, FACTOR), (large, after, 1)):
                 each = f"{1e6 * seconds / (count * many * _layers(deepest)):.3g} µs a path and layer"
                 times = f"{count} times " if count > 1 else ""

@@ -21,7 +21,7 @@ DEPTHS = (16, 32, 64, 128, 256, 512, 1024)
 W1 = Setting(40, 256, DEPTHS, 4096)
 W1_QUICK = Setting(40, 256, DEPTHS[:5], 512)
 THEOREM_4_4 = Setting(10, 256, DEPTHS, 4096)
-THEOREM_4_4_QUICK = Setting(10, 512, DEPTHS[:5], 1024)
+THEOREM_4_4_QUICK = Setting(10, 384, DEPTHS[:5], 1024)
 DIFFRAX_PART = ((16, 32), 64)
 """Depths and reference that diffrax is timed on; it would take a quarter of an hour for all of W1."""
 MATRIX_VARIANCE, BIAS_VARIANCE = 0.05, 0.25

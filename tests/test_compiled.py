@@ -143,7 +143,7 @@ def test_a_numba_that_cannot_be_used_is_as_none(monkeypatch, error):
 
 
 def test_small_tasks_do_not_wait_for_the_loops(monkeypatch):
-    monkeypatch.setattr(compiled, "WORTHWHILE", 2**25)
+    monkeypatch.setattr(compiled, "WORTHWHILE", 2**24)
     assert not compiled.applies(single(dl.res1(4, "tanh")))
     assert compiled.applies(single(dl.res1(40, "tanh"), depths=(16, 512), paths=2000))
 

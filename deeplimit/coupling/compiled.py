@@ -24,7 +24,7 @@ from deeplimit.recursions import Res1
 ENABLED = True
 """Set to False to run the same computation in torch."""
 STEPS = 16
-WORTHWHILE = 2**25
+WORTHWHILE = 2**24
 """Less work than this (paths x steps x columns x width) takes torch a fraction of a second, and loading the loops as long."""
 
 
