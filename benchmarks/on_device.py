@@ -7,7 +7,7 @@ import torch
 import deeplimit as dl
 from benchmarks.optional import optional
 from benchmarks.strong_error import in_short
-from benchmarks.timing import FLOOR, OURS, Row, Workload, timed_in_turn
+from benchmarks.timing import FLOOR, OURS, Row, Target, Workload, timed_in_turn
 from deeplimit.convergence import CompareReport
 from deeplimit.coupling.grid import Grid
 
@@ -58,4 +58,7 @@ def gpu(*, quick: bool, repeats: int) -> Workload:
         Row(who, seconds, in_short(result) if result else "", role=FLOOR if who.startswith("floor") else OURS)
         for who, (seconds, result) in zip(works, timings, strict=True)
     ]
-    return Workload("gpu", words, tuple(rows), settings, (), (missing,) if missing else ())
+    needed = (steps + sum(depths)) / steps  # the networks' own layers need normals too
+    share = rows[1].seconds * needed / rows[0].seconds
+    targets = (Target("rate of normals that are needed, as a share of the card's own rate", share, at_least=0.5),)
+    return Workload("gpu", words, tuple(rows), settings, targets, (missing,) if missing else ())

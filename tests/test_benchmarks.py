@@ -163,7 +163,7 @@ def test_the_compiled_kernel_is_switched_off_and_on_again():
 @pytest.mark.parametrize("order", with_torchsde.ORDERS)
 @pytest.mark.parametrize("name", ["w1", "theorem_4_4"])
 def test_torchsde_measures_the_same_errors(name, order):
-    torchsde = pytest.importorskip("torchsde")
+    torchsde = pytest.importorskip("torchsde", reason="the alternative that is timed; pip install torchsde")
     setting = with_torchsde.Setting(8, 2000, (8, 16, 32), 64)
     network = {"w1": strong_error.res1, "theorem_4_4": strong_error.inner}[name](setting)
     theirs = {"w1": strong_error.w1_by_torchsde, "theorem_4_4": strong_error.theorem_4_4_by_torchsde}[name]

@@ -73,3 +73,12 @@ def test_only_what_the_kernel_knows_goes_through_it(monkeypatch):
     monkeypatch.setattr(fused, "applies", fused.is_known)
     runner.run(yes)
     assert seen == [fused.run_block]
+
+
+@pytest.mark.parametrize("size", [1e-24, 1e21, 3.4e38])
+def test_states_whose_squares_float32_cannot_hold_are_left_to_torch(size):
+    task = single(dl.res1(3, "identity"), x=torch.full((1, 3), size), depths=(2, 4))
+    assert fused.is_known(task)
+    kernel, plain = fused.run_block(task, 0), projected.run_block(task, 0)
+    np.testing.assert_array_equal(kernel.mean, plain.mean)
+    np.testing.assert_array_equal(kernel.diverged, plain.diverged)

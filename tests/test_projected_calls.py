@@ -269,3 +269,17 @@ def test_laws_recursions_and_limits_of_the_users_own_go_through_no_compiled_loop
         assert not fused.is_known(task)
         assert network is scaled or not compiled.applies(task)
     assert Growing(A=0.1).factors(8) is None
+
+
+@pytest.mark.parametrize("coupling", ["projected", "pathwise"])
+@pytest.mark.parametrize("p", [1.0, 2.0, 3.0])
+def test_errors_of_one_networks_inputs_are_averaged_to_the_power_p(coupling, p):
+    """Scaled inputs of a linear network: a path's errors are proportional to the scales, so that their mean is known."""
+    knobs = {"coupling": coupling, "p": p, "dtype": "float64"}
+    network, x, scales = dl.res1(6, "identity"), torch.ones(1, 6), torch.tensor([[1.0], [2.0], [4.0]])
+    one = compare(network, x=x, same_network=True, **knobs)
+    three = compare(network, x=scales * x, same_network=True, **knobs)
+    mean = float((scales.double() ** p).mean() ** (1 / p))
+    # Inputs that are multiples of one another ask for no other noise: pathwise the draws are the same ones.
+    tolerance = 1e-9 if coupling == "pathwise" else 6 * float(np.hypot(one.standard_errors, three.standard_errors / mean).max())
+    np.testing.assert_allclose(three.raw_errors / mean, one.raw_errors, rtol=0, atol=tolerance)

@@ -26,6 +26,8 @@ from deeplimit.recursions import Res1
 MOST_UNROLLED = 16
 """More depths than this make a kernel that is unrolled over their pairs too long."""
 MOST_WARPS = 32
+LARGEST_START = 1e12
+"""The kernel squares norms in float32: states that start beyond this, or below its inverse, are left to torch."""
 
 
 def applies(task: Task) -> bool:
@@ -65,6 +67,9 @@ def runs_on(device: torch.device) -> bool:
 def run_block(task: Task, block: int, tick: Tick | None = None) -> Moments:
     """Advance one block; returns and `tick` as in `pathwise.run_block`."""
     h0 = task.initial_states(block)
+    sizes = torch.linalg.vector_norm(h0, dim=1, dtype=torch.float64)
+    if not bool(((sizes == 0) | ((sizes > 1 / LARGEST_START) & (sizes < LARGEST_START))).all()):
+        return projected.run_block(task, block, tick)
     assert isinstance(task.limit, NeuralSDE)
     reference = NeuralSDEFollower(h0[:1], task.limit)
     networks = [NetworkFollower(h0[:1], task.network, depth) for depth in task.grid.depths]
