@@ -24,6 +24,13 @@ if TYPE_CHECKING:
     from deeplimit.limits import NeuralSDE as NeuralSDE
     from deeplimit.limits import NeuralYoung as NeuralYoung
     from deeplimit.limits import Regime as Regime
+    from deeplimit.modules import Branch as Branch
+    from deeplimit.modules import DepthReport as DepthReport
+    from deeplimit.modules import Rule as Rule
+    from deeplimit.modules import check_depth as check_depth
+    from deeplimit.modules import find_branches as find_branches
+    from deeplimit.modules import probe as probe
+    from deeplimit.modules import sweep as sweep
     from deeplimit.networks import ResidualNetwork as ResidualNetwork
     from deeplimit.networks import inner as inner
     from deeplimit.networks import modified_res1 as modified_res1
@@ -66,6 +73,7 @@ _HOMES = {
         "NeuralYoung",
         "Regime",
     ),
+    "modules": ("Branch", "DepthReport", "Rule", "check_depth", "find_branches", "probe", "sweep"),
     "networks": ("ResidualNetwork", "inner", "modified_res1", "res1", "res2", "res3"),
     "processes": (
         "IID",

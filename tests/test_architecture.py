@@ -29,6 +29,7 @@ ORDER = [
     "convergence",
     "propagation",
     "laws",
+    "modules",
     "zoo",
     "scoreboard",
     "experiments",

@@ -1,0 +1,325 @@
+"""`check_depth`: the same module at several depths, measured and judged; `probe`: one module at one depth."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import math
+import numbers
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from deeplimit import validation
+from deeplimit.modules.batches import as_batch
+from deeplimit.modules.findings import Finding, against_number, against_rule, agrees, base_of
+from deeplimit.modules.measurement import Measurement, measure
+from deeplimit.modules.report import DepthReport, Status
+from deeplimit.modules.rules import Rule, rule_of
+from deeplimit.modules.scaling import BranchScaling, scalings, streams
+from deeplimit.modules.untouched import seeded
+from deeplimit.version import versions
+
+Factory = Callable[[int], nn.Module]
+
+
+def check_depth(
+    factory: Factory,
+    depths: Sequence[int] = (4, 8, 16, 32),
+    *,
+    batch: Any = None,
+    expected: float | str | Rule | None = None,
+    blocks: str | Sequence[str] | None = None,
+    loss: Callable[[Any], torch.Tensor] | None = None,
+    tolerance: float = 0.1,
+    confidence: float = 0.99,
+    seed: int = 0,
+    progress: Callable[[float], None] | None = None,
+) -> DepthReport:
+    """Build a module at several depths and find out how its residual branches scale with depth, before any training.
+
+    Every depth is built from the same seed, run forward and backward once, and run forward a second time with every branch
+    asked about the same stream; one depth is in memory at a time. Global generators and modules are left as they were.
+
+    Args:
+        factory: A function of a depth that returns an `nn.Module` with that many blocks; `deeplimit.sweep` makes one from a
+            configuration.
+        depths: At least two different depths, as `factory` counts them.
+        batch: What the module is called with: a tensor, a tuple of arguments, a dict of keyword arguments, or a function
+            without arguments that returns one of these. Left out, it is made up from the module's configuration
+            (transformers, timm) or its first layer.
+        expected: What is intended: the residual exponent of every branch (0.5 neural SDE, 1 neural ODE), which says nothing
+            about constant factors; a published rule, "gpt-2", "depth-mup", "completep", "rezero", "deepnorm" or "fixup",
+            which does; your own `Rule`; None to measure only.
+        blocks: Patterns of module names ("model.layers.*"): only additions inside these modules count.
+        loss: A function of the module's output that returns a scalar tensor, for the gradient; left out, a random linear
+            functional of the first output that depends on parameters.
+        tolerance: How far an exponent may lie from the expected one without a word.
+        confidence: Of the exponents' intervals, all kinds of branches together.
+        seed: Of the generators (torch, numpy, random) while modules are built and run.
+        progress: Called with the fraction done.
+
+    Returns:
+        A `DepthReport`: `ok`, `verdict` ("as expected", "not as expected", "cannot tell"; "measured" if nothing was expected),
+        `branches`, `streams`, `findings`.
+
+    Raises:
+        TypeError: For what is no function, no module, no batch; ValueError for depths that are too few, modules that do not
+            deepen, parameters on the meta device, no residual branch found. What `factory` or the module raises comes
+            through, with a note on which depth it was.
+
+    Not checked: what training makes of the weights; other batches; scalings of learning rates, which some rules need besides.
+
+    Example:
+        >>> import torch, deeplimit as dl
+        >>> def stack(depth):
+        ...     return torch.nn.TransformerEncoder(torch.nn.TransformerEncoderLayer(16, 2, 32, batch_first=True), depth)
+        >>> report = dl.check_depth(stack, [2, 4, 8], batch=torch.ones(2, 5, 16), expected=0.5)
+        >>> report.verdict
+        'not as expected'
+    """
+    started = time.perf_counter()
+    levels = validation.depths(depths)
+    rule, number = _intended(expected)
+    _knobs(tolerance, confidence, seed)
+    if isinstance(factory, nn.Module):
+        raise TypeError(
+            f"factory must be a function depth -> nn.Module, got the module {type(factory).__name__} itself: pass a function that "
+            "builds it at a given depth, or use dl.probe(model, batch) for one module at one depth."
+        )
+    if not callable(factory):
+        raise TypeError(f"factory must be a function depth -> nn.Module, got {validation.named(factory)}.")
+    taken: list[Measurement] = []
+    names: list[str] = []
+    for done, depth in enumerate(levels):
+        with seeded(seed):
+            model = built(factory, depth)
+        try:
+            arguments = as_batch(model, batch() if callable(batch) and not isinstance(batch, torch.Tensor) else batch)
+            taken.append(measure(model, arguments, blocks=blocks, loss=loss, seed=seed))
+        except Exception as error:
+            error.add_note(f"deeplimit was measuring factory({depth}).")
+            raise
+        names.append(type(getattr(model, "_orig_mod", model)).__name__)
+        del model
+        if progress is not None:
+            progress((done + 1) / len(levels))
+    _deepens(levels, taken)
+    return report_on(names[-1], levels, taken, rule, number, tolerance, confidence, seed, started)
+
+
+def probe(
+    model: nn.Module,
+    batch: Any = None,
+    *,
+    expected: str | Rule | None = None,
+    blocks: str | Sequence[str] | None = None,
+    loss: Callable[[Any], torch.Tensor] | None = None,
+    seed: int = 0,
+) -> DepthReport:
+    """Measure the residual branches of one module at one depth: sizes, growth of stream and gradient, parts; no exponents.
+
+    Arguments and errors are those of `check_depth`. `expected` can only be a rule that states absolute sizes ("gpt-2",
+    "deepnorm", "rezero", "fixup"): an exponent needs several depths (ValueError). The report's `depths` holds the number of
+    residual branches along the longest stream, since a module does not say what it calls its depth.
+
+    Example:
+        >>> import torch, deeplimit as dl
+        >>> layer = torch.nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
+        >>> dl.probe(torch.nn.TransformerEncoder(layer, 3), torch.ones(2, 5, 16)).depths
+        (6,)
+    """
+    started = time.perf_counter()
+    rule, number = _intended(expected)
+    _knobs(0.1, 0.99, seed)
+    if number is not None:
+        raise ValueError(
+            f"one depth has no exponent to compare with expected={number:g}: use dl.check_depth with a function depth -> module."
+        )
+    taken = measure(
+        model,
+        as_batch(model, batch() if callable(batch) and not isinstance(batch, torch.Tensor) else batch),
+        blocks=blocks,
+        loss=loss,
+        seed=seed,
+    )
+    depth = max(stream.branches for stream in taken.streams)
+    name = type(getattr(model, "_orig_mod", model)).__name__
+    return report_on(name, (depth,), [taken], rule, None, 0.1, 0.99, seed, started)
+
+
+def sweep(build: Callable[..., nn.Module], config: Any, field: str, **fields: Any) -> Factory:
+    """Return a factory depth -> module for a model class whose depth is one field of a configuration.
+
+    Args:
+        build: What makes the module of a configuration: a class such as transformers' `GPT2LMHeadModel`.
+        config: The configuration's class, called with `fields` and the depth; or a configuration, of which a copy is changed:
+            a dataclass, a dict, or any object with the attribute `field`.
+        field: The field that holds the depth, such as "n_layer".
+        **fields: Further fields of the configuration.
+
+    Raises TypeError where `build` cannot be called or `field` is no text, ValueError where a configuration has no such field.
+
+    Example:
+        >>> import torch, deeplimit as dl
+        >>> def build(config):
+        ...     return torch.nn.Sequential(*(torch.nn.Linear(4, 4) for _ in range(config["layers"])))
+        >>> len(dl.sweep(build, {"layers": 1}, "layers")(5))
+        5
+    """
+    if not callable(build):
+        raise TypeError(f"build must be a model class or a function of a configuration, got {validation.named(build)}.")
+    if not isinstance(field, str):
+        raise TypeError(
+            f"field must be the name of the configuration's field that holds the depth, got {validation.named(field)}."
+        )
+    if not isinstance(config, (type, Mapping)) and not callable(config) and not hasattr(config, field):
+        raise ValueError(f"config is {validation.named(config)} without a field {field!r} that could hold the depth.")
+
+    def factory(depth: int) -> nn.Module:
+        changed = {**fields, field: depth}
+        if isinstance(config, Mapping):
+            return build({**config, **changed})
+        if isinstance(config, type) or (callable(config) and not hasattr(config, field)):
+            return build(config(**changed))
+        if dataclasses.is_dataclass(config):
+            return build(dataclasses.replace(config, **changed))
+        copied = copy.deepcopy(config)
+        for name, value in changed.items():
+            setattr(copied, name, value)
+        return build(copied)
+
+    return factory
+
+
+def built(factory: Factory, depth: int) -> nn.Module:
+    """Return factory(depth); what it raises gets a note, what is no module is refused."""
+    try:
+        model = factory(depth)
+    except Exception as error:
+        error.add_note(f"deeplimit called the factory with depth {depth}: it must return an nn.Module of that depth.")
+        raise
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"factory({depth}) must return a torch.nn.Module, got {validation.named(model)}.")
+    return model
+
+
+def _knobs(tolerance: float, confidence: float, seed: int) -> None:
+    validation.real(tolerance, "tolerance", above=0.0, maximum=0.25, hint="exponents 1/2 apart must stay apart.")
+    validation.probability(confidence, "confidence", hint="0.99, say.")
+    validation.integer(seed, "seed", minimum=0)
+
+
+def _intended(expected: object) -> tuple[Rule | None, float | None]:
+    if expected is None:
+        return None, None
+    if isinstance(expected, numbers.Real) and not isinstance(expected, bool):
+        return None, validation.real(expected, "expected", minimum=0.0, maximum=4.0, hint="residual exponents are 0.5 or 1, say.")
+    return rule_of(expected), None
+
+
+def _deepens(levels: Sequence[int], taken: Sequence[Measurement]) -> None:
+    counts = [len(one.branches) for one in taken]
+    if len(set(counts)) == 1:
+        raise ValueError(
+            f"factory ignores the depth: at depths {', '.join(map(str, levels))} it built modules with {counts[0]} residual branches each. "
+            "Pass the depth on to the module's number of blocks; with a configuration, dl.sweep(Model, Config, 'n_layer')."
+        )
+
+
+def report_on(
+    name: str,
+    levels: Sequence[int],
+    taken: Sequence[Measurement],
+    rule: Rule | None,
+    number: float | None,
+    tolerance: float,
+    confidence: float,
+    seed: int,
+    started: float,
+) -> DepthReport:
+    """Judge measurements and put them into a report."""
+    kinds = scalings(levels, taken, confidence)
+    totals = [len(one.branches) for one in taken]
+    findings: list[Finding] = []
+    statuses: list[Status] = []
+    base = base_of(kinds, rule) if rule is not None else None
+    for kind in kinds:
+        own: list[Finding] = []
+        agreed: bool | None = True
+        if rule is not None and base is not None:
+            own = list(against_rule(kind, rule, levels, totals, base))
+            target = rule.exponent
+            if len(levels) > 1 and not own:
+                own, agreed = _effective(kind, target, rule, levels, tolerance)
+        elif number is not None:
+            own, agreed = _effective(kind, number, None, levels, tolerance)
+        findings += own
+        statuses.append("not as expected" if own else "as expected" if agreed else "cannot tell")
+    if rule is None and number is None:
+        statuses = ["measured"] * len(kinds)
+    verdict = next((status for status in ("not as expected", "cannot tell") if status in statuses), statuses[0])
+    return DepthReport(
+        verdict=verdict,
+        model=name,
+        depths=tuple(levels),
+        parameters=tuple(one.parameters for one in taken),
+        expected=rule.name if rule is not None else number,
+        branches=kinds,
+        statuses=tuple(statuses),
+        streams=streams(taken),
+        findings=tuple(findings),
+        tolerance=tolerance,
+        confidence=confidence,
+        seed=seed,
+        seconds=time.perf_counter() - started,
+        versions=versions(),
+        reservations=tuple(_reservations(kinds, statuses, rule, base is not None and base.constant is None)),
+    )
+
+
+def _effective(
+    kind: BranchScaling, target: float | None, rule: Rule | None, levels: Sequence[int], tolerance: float
+) -> tuple[list[Finding], bool | None]:
+    """Return what the effective exponent of a kind says against the expected one, and whether it agrees."""
+    if target is None:
+        if any(size > 0 for size in kind.sizes):
+            return [
+                Finding(
+                    kind.kind,
+                    kind.kind,
+                    None,
+                    f"updates are not zero at the start (size {kind.sizes[-1]:.3g}), where {rule.name if rule else ''} has them zero.",
+                )
+            ], False
+        return [], True
+    if len(set(kind.counts)) == 1:
+        return [], True
+    agreed = agrees(kind, target, tolerance)
+    return (list(against_number(kind, target, levels)), False) if agreed is False else ([], agreed)
+
+
+def _reservations(kinds: Sequence[BranchScaling], statuses: Sequence[str], rule: Rule | None, unknown: bool) -> list[str]:
+    told = []
+    fixed = [kind.kind for kind in kinds if len(set(kind.counts)) == 1 and len(kind.counts) > 1]
+    if fixed:
+        told.append(f"not deepened, and so not judged: {', '.join(fixed)}.")
+    bent = [kind.kind for kind in kinds if not kind.power_law]
+    if bent:
+        told.append(
+            f"sizes follow no power of the depth: {', '.join(bent)}; the exponent is the slope of a line through them all."
+        )
+    uneven = [kind.kind for kind in kinds if 3 < kind.layered < math.inf]
+    if uneven:
+        told.append(f"layers of one network differ by more than three times: {', '.join(uneven)}.")
+    known = [kind for kind in kinds if kind.exponent is not None]
+    if rule is None and known and max(kind.exponent or 0 for kind in known) - min(kind.exponent or 0 for kind in known) > 0.25:
+        told.append("kinds of branches scale differently with depth: was a rule applied to some of them only?")
+    if unknown:
+        told.append("no weight is free of depth, so that constant factors could not be judged.")
+    if "cannot tell" in statuses:
+        told.append("an interval is too wide to tell exponents 1/2 apart: add depths further apart, or a larger batch.")
+    return told

@@ -1,0 +1,299 @@
+"""What is wrong with a scaling, in terms of parameters: which one, by what factor, and what it should have been."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from deeplimit.modules.exponents import Exponent
+from deeplimit.modules.rules import Fixup, Law, Power, Rule, Zero
+from deeplimit.modules.scaling import BranchScaling, PartScaling
+
+# Factors closer to one than this are not worth a word; published rules differ by more.
+FACTOR = 1.1
+# Exponents of parameters closer to each other than this are the same.
+SAME = 0.1
+QUERY_OR_KEY = re.compile(r"(^|[._])(q|k|query|key|to_q|to_k|wq|wk)(_?proj|_lin|_linear)?([._]|$)", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that is not as expected: of which kind of branch, which parameter, by how much too large at the deepest network.
+
+    factor None: no factor tells it (a parameter is not zero that should be, a branch has no such part).
+    """
+
+    branch: str
+    parameter: str
+    factor: float | None
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.parameter}: {self.message}"
+
+
+def against_number(scaling: BranchScaling, expected: float, depths: Sequence[int]) -> Iterator[Finding]:
+    """Yield what makes the effective exponent of a kind of branch differ from `expected`."""
+    if scaling.exponent is None:
+        yield Finding(
+            scaling.kind,
+            _closest(scaling).name,
+            0.0,
+            f"updates are zero at the start, so that no exponent is there to compare with {expected:g}; if that is meant, pass "
+            "expected='rezero' or 'fixup'.",
+        )
+        return
+    ends = scaling.counts[-1] / scaling.counts[0]
+    factor = ends ** (expected - scaling.exponent)
+    so_far = f"at depth {depths[-1]} the update is {_times(factor)} depth^-{expected:g}, counted from depth {depths[0]}"
+    moving = [
+        part for part in scaling.parts if part.exponent is not None and abs(part.exponent) > SAME and not _ignored(scaling, part)
+    ]
+    if scaling.exponent < expected:
+        part = _closest(scaling)
+        stray = [other for other in moving if other is not part and other.role == "inner"]
+        strayed = f" (what does fall with depth is {stray[0].name}, like depth^-{stray[0].exponent:.2f})" if stray else ""
+        own = (
+            "does not depend on depth"
+            if part.exponent is not None and abs(part.exponent) <= SAME
+            else f"falls like depth^-{part.exponent or 0:.2f}"
+        )
+        yield Finding(
+            scaling.kind,
+            _called(part, scaling),
+            factor,
+            f"{own}{strayed}; the branch's effective exponent is {scaling.exponent:.2f} where {expected:g} is expected: {so_far}.",
+        )
+        return
+    falling = [part for part in moving if (part.exponent or 0) > 0] or [_closest(scaling)]
+    both = " and ".join(f"{_called(part, scaling)} (depth^-{part.exponent or 0:.2f})" for part in falling)
+    for part in falling:
+        if part.role == "inner" and any(other.role != "inner" for other in falling):
+            continue
+        yield Finding(
+            scaling.kind,
+            _called(part, scaling),
+            factor,
+            f"scaled down too much: {both} give the effective exponent {scaling.exponent:.2f} where {expected:g} is expected"
+            f"{'; applied twice?' if scaling.exponent > 1.5 * expected else ''}: {so_far}.",
+        )
+
+
+def against_rule(
+    scaling: BranchScaling, rule: Rule, depths: Sequence[int], totals: Sequence[int], base: Base
+) -> Iterator[Finding]:
+    """Yield where a kind of branch departs from a published rule, part by part."""
+    for part in scaling.parts:
+        if part.role in ("output", "inner"):
+            if part.role == "output" and scaling.normed and isinstance(rule.output, Power):
+                continue  # a norm comes after: its size does not count
+            law = rule.output if part.role == "output" else rule.inner
+            if part.role == "inner" and not rule.attends and QUERY_OR_KEY.search(part.name):
+                law = Power(None, 0.0)
+            yield from _weight(scaling, part, law, rule, depths, totals, base)
+        elif part.role == "gain" and isinstance(rule.gain, Zero):
+            if any(size != 0 for size in part.sizes):
+                yield Finding(
+                    scaling.kind,
+                    part.name,
+                    None,
+                    f"is {part.sizes[-1]:.4g} at the start where {rule.name} has it zero, so that the branch starts from nothing.",
+                )
+        elif part.role == "skip" and isinstance(rule.skip, Power):
+            yield from _number(scaling, part, rule.skip, rule, depths, totals)
+    if isinstance(rule.gain, Zero) and not any(part.role == "gain" for part in scaling.parts):
+        yield Finding(
+            scaling.kind,
+            f"gain of {scaling.kind}",
+            None,
+            f"there is none: {rule.name} multiplies the branch by a parameter that starts at zero.",
+        )
+    if isinstance(rule.scale, Power):
+        yield from _scale(scaling, rule.scale, rule, depths, totals)
+
+
+@dataclass(frozen=True)
+class Base:
+    """How a model's weights are initialised where no depth enters: the law, and its constant."""
+
+    law: str  # "constant", "fan_in", "xavier"
+    constant: float | None
+
+    def of(self, part: PartScaling) -> float | None:
+        """Return the standard deviation that this law gives a weight; None if the law is not known."""
+        if self.constant is None or part.weight is None:
+            return None
+        if self.law == "fan_in":
+            return self.constant / math.sqrt(part.weight.fan_in)
+        if self.law == "xavier":
+            return self.constant * math.sqrt(2 / (part.weight.fan_in + part.weight.fan_out))
+        return self.constant
+
+    def __str__(self) -> str:
+        number = f"{self.constant:.4g}" if self.constant is not None else "?"
+        return {"fan_in": f"{number}/sqrt(fan-in)", "xavier": f"{number} times Xavier"}.get(self.law, number)
+
+
+def base_of(all_scalings: Sequence[BranchScaling], rule: Rule) -> Base:
+    """Return how the weights other than output projections are initialised, as far as they do not depend on depth.
+
+    Laws that give every one of them the same constant are told apart by that constant: one that is 1, 1/sqrt(3) (torch's own)
+    or sqrt(2) (He) over the root of the fan-in is taken for that; else the standard deviation is constant.
+    """
+    if rule.base == "xavier":
+        return Base("xavier", 1.0)
+    inner = [
+        part
+        for scaling in all_scalings
+        for part in scaling.parts
+        if part.role == "inner"
+        and part.weight is not None
+        and part.sizes[-1] > 0
+        and (part.exponent is None or abs(part.exponent) <= SAME)
+    ]
+    if not inner:
+        return Base("constant", None)
+    laws = {
+        "constant": [part.sizes[-1] for part in inner],
+        "fan_in": [part.sizes[-1] * math.sqrt(part.weight.fan_in) for part in inner if part.weight],
+        "xavier": [part.sizes[-1] * math.sqrt((part.weight.fan_in + part.weight.fan_out) / 2) for part in inner if part.weight],
+    }
+    known = {"fan_in": (1.0, 1 / math.sqrt(3), math.sqrt(2)), "xavier": (1.0,)}
+
+    def scatter(values: Sequence[float]) -> float:
+        return max(values) / min(values)
+
+    best = min(laws, key=lambda law: (round(scatter(laws[law]), 1), law != "constant"))
+    for law, constants in known.items():
+        middle = sorted(laws[law])[len(inner) // 2]
+        if scatter(laws[law]) <= scatter(laws[best]) * 1.05 and any(abs(middle / constant - 1) < 0.02 for constant in constants):
+            best = law
+    return Base(best, sorted(laws[best])[len(inner) // 2])
+
+
+def _weight(
+    scaling: BranchScaling, part: PartScaling, law: Law, rule: Rule, depths: Sequence[int], totals: Sequence[int], base: Base
+) -> Iterator[Finding]:
+    if isinstance(law, Zero):
+        if any(size != 0 for size in part.sizes):
+            yield Finding(
+                scaling.kind,
+                part.name,
+                None,
+                f"has standard deviation {part.sizes[-1]:.4g} at the start where {rule.name} has it zero.",
+            )
+        return
+    if isinstance(law, Fixup):
+        weights = sum(other.role in ("output", "inner") for other in scaling.parts)
+        if weights < 2:
+            return
+        law = Power(None, 1 / (2 * weights - 2))
+    if not isinstance(law, Power):
+        return
+    plain = base.of(part)
+    if law.constant is not None and plain is not None:
+        wanted = [plain * law.constant * total**-law.exponent for total in totals]
+        factors = [size / want if want > 0 else math.inf for size, want in zip(part.sizes, wanted, strict=True)]
+        noise = 4 / math.sqrt(2 * max(part.weight.entries if part.weight else 1, 1) * max(scaling.counts[-1], 1))
+        if max(abs(math.log(factor)) if factor > 0 else math.inf for factor in factors) > math.log(FACTOR) + noise:
+            everywhere = max(factors) / min(factors) < FACTOR**2 if min(factors) > 0 else False
+            yield Finding(
+                scaling.kind,
+                part.name,
+                factors[-1],
+                f"std {part.sizes[-1]:.4g} at depth {depths[-1]} is {_times(factors[-1])} {rule.formula}, which asks for {wanted[-1]:.4g} "
+                f"where other weights have std {base}{', and by as much at every depth' if everywhere else ''}{_layers(part)}.",
+            )
+        return
+    yield from _number(scaling, part, Power(None, law.exponent), rule, depths, totals)
+
+
+def _number(
+    scaling: BranchScaling, part: PartScaling, law: Power, rule: Rule, depths: Sequence[int], totals: Sequence[int]
+) -> Iterator[Finding]:
+    """Yield a finding if the sizes of a part over depths do not follow a power of the number of branches."""
+    if any(not 0 < size < math.inf for size in part.sizes):
+        return
+    shape = [size * total**law.exponent for size, total in zip(part.sizes, totals, strict=True)]
+    anchor = law.constant if law.constant is not None else shape[0]
+    factor = shape[-1] / anchor
+    if max(abs(math.log(value / anchor)) for value in shape) <= math.log(FACTOR) + SAME * math.log(totals[-1] / totals[0]):
+        return
+    if law.exponent == 0 and law.constant is None:
+        told = f"goes from {part.sizes[0]:.4g} at depth {depths[0]} to {part.sizes[-1]:.4g} at depth {depths[-1]}, but {rule.name} leaves it alone"
+    else:
+        wanted = anchor * totals[-1] ** -law.exponent
+        told = f"is {part.sizes[-1]:.4g} at depth {depths[-1]}, {_times(factor)} {rule.name}, which asks for {wanted:.4g}"
+    yield Finding(scaling.kind, _called(part, scaling), factor, f"{told}{_layers(part)}.")
+
+
+def _scale(scaling: BranchScaling, law: Power, rule: Rule, depths: Sequence[int], totals: Sequence[int]) -> Iterator[Finding]:
+    """Yield a finding if gains and multipliers together do not follow the rule; it names the gain if there is one that moves."""
+    multiplier = next(part for part in scaling.parts if part.role == "multiplier")
+    gains = [part for part in scaling.parts if part.role == "gain"]
+    sizes = tuple(size * math.prod(part.sizes[place] for part in gains[:1]) for place, size in enumerate(multiplier.sizes))
+    named = multiplier
+    if gains and (
+        any(abs(size - 1) > 1e-6 for size in gains[0].sizes) and all(abs(size - 1) <= 1e-6 for size in multiplier.sizes)
+    ):
+        named = gains[0]
+    whole = PartScaling(named.name, named.role, sizes, None, named.spread, None)
+    if law.exponent and all(abs(size - sizes[0]) <= 1e-6 * sizes[0] for size in sizes) and len(sizes) > 1:
+        factor = (totals[-1] / totals[0]) ** law.exponent
+        yield Finding(
+            scaling.kind,
+            _called(whole, scaling),
+            factor,
+            f"is {sizes[-1]:.4g} at every depth where {rule.name} has {rule.formula}: at depth {depths[-1]} it is {_times(factor)} that, counted from depth {depths[0]}.",
+        )
+        return
+    yield from _number(scaling, whole, law, rule, depths, totals)
+
+
+def _closest(scaling: BranchScaling) -> PartScaling:
+    """Return the part that a depth scaling would be in: the gain or multiplier if there is one, else the output projection."""
+    gains = [part for part in scaling.parts if part.role == "gain"]
+    if gains:
+        return gains[0]
+    multiplier = next(part for part in scaling.parts if part.role == "multiplier")
+    if any(abs(size - 1) > 1e-6 for size in multiplier.sizes):
+        return multiplier
+    return next((part for part in scaling.parts if part.role == "output"), multiplier)
+
+
+def _ignored(scaling: BranchScaling, part: PartScaling) -> bool:
+    return part.role == "skip" or (part.role == "output" and scaling.normed)
+
+
+def _called(part: PartScaling, scaling: BranchScaling) -> str:
+    return f"{part.name} of {scaling.kind}" if part.role in ("multiplier", "skip") else part.name
+
+
+def _layers(part: PartScaling) -> str:
+    return f"; layers differ among themselves by up to {part.spread:.3g} times" if part.spread > FACTOR**2 else ""
+
+
+def _times(factor: float) -> str:
+    """Return a factor in words.
+
+    Example:
+        >>> _times(4.9), _times(0.5)
+        ('4.9 times too large for', '2 times too small for')
+    """
+    return (
+        f"{factor:.2g} times too large for"
+        if factor >= 1
+        else f"{1 / factor:.2g} times too small for"
+        if factor > 0
+        else "zero instead of"
+    )
+
+
+def agrees(scaling: BranchScaling, expected: float, tolerance: float) -> bool | None:
+    """Return whether a kind's effective exponent is the expected one; None if that cannot be told."""
+    if scaling.exponent is None or scaling.exponent_interval is None:
+        return False if scaling.meaning.startswith(("identity", "no exponent")) else None
+    low, high = scaling.exponent_interval
+    return Exponent(scaling.exponent, 0.0, low, high, scaling.power_law).within(expected, tolerance)

@@ -1,0 +1,289 @@
+"""A module at one depth, measured: what each residual branch adds, what stream and gradient become, how parameters are sized.
+
+Two forwards. The first is the module's own, followed by a backward to where its streams begin. In the second every residual
+join returns its skip alone, so that all branches, of all layers and all depths, are asked about the same stream: what a branch
+then adds depends on its own parameters only, not on where the others have driven the stream.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from torch.autograd.graph import GradientEdge
+
+from deeplimit.modules.batches import Batch, outputs, run
+from deeplimit.modules.branches import Branch, Layout, Part, layout
+from deeplimit.modules.tracing import Additions, Operands, Recorder, Trace, module_names, size
+from deeplimit.modules.untouched import seeded, undisturbed
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One branch at one depth. Sizes are root mean squares over the batch and all coordinates.
+
+    update: of what it adds; ratio: that over the stream it is added to; probed: of what it adds to the stream as it was at
+    the start, over that stream's size if the branch does not normalise its input. normed: a normalisation follows the projection; renormed: one follows the sum, so
+    that the stream itself is normalised at every layer. multiplier, gain, skip: by what numbers
+    and parameters scale the branch after its projection, and the stream before the sum.
+    """
+
+    branch: Branch
+    key: tuple[Any, ...]
+    update: float
+    ratio: float
+    probed: float
+    normalised: bool
+    normed: bool
+    renormed: bool
+    multiplier: float
+    gain: float
+    skip: float
+
+
+@dataclass(frozen=True)
+class Aligned:
+    """How much the updates of one kind of branch, asked about one stream, point the same way.
+
+    value: the size of their sum over that of as many orthogonal ones: 1 if independent, the root of their number if equal;
+    error: its relative standard error, from the coordinates of the stream.
+    """
+
+    value: float
+    error: float
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A residual stream at one depth: sizes of the state and of the loss's gradient where it begins and ends."""
+
+    start: float
+    end: float
+    gradient_start: float | None
+    gradient_end: float | None
+    branches: int
+    heads: int
+
+
+@dataclass(frozen=True)
+class Weight:
+    """A parameter: the root mean square of its entries and what its fan-in and fan-out are."""
+
+    size: float
+    entries: int
+    fan_in: int
+    fan_out: int
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """Everything measured of a module at one depth."""
+
+    branches: tuple[Measured, ...]
+    streams: tuple[Stream, ...]
+    aligned: Mapping[tuple[Any, ...], Aligned]
+    weights: Mapping[str, Weight]
+    parameters: int
+    epsilon: float
+
+
+def measure(
+    model: nn.Module,
+    batch: Batch,
+    *,
+    blocks: str | Sequence[str] | None = None,
+    loss: Callable[[Any], torch.Tensor] | None = None,
+    seed: int = 0,
+) -> Measurement:
+    """Return what a module does on a batch; it is left as it was."""
+    with undisturbed(model):
+        with seeded(seed), module_names(model) as owners:
+            recorder = Recorder(model, owners)
+            with recorder:
+                output = run(model, batch)
+            scalar = _loss(model, output, loss, seed)
+        found = layout(recorder.trace, blocks)
+        gradients = _gradients(scalar, found)
+        del output, scalar
+        with seeded(seed):
+            cut = Cutter(recorder.trace, found)
+            with torch.no_grad(), cut:
+                run(model, batch)
+    return _summary(model, recorder.trace, found, cut, gradients)
+
+
+def _loss(model: nn.Module, output: Any, loss: Callable[[Any], torch.Tensor] | None, seed: int) -> torch.Tensor:
+    """Return the user's loss, or a random linear functional of the first output, so that its gradient there is a standard normal."""
+    if loss is not None:
+        value = loss(output)
+        if not isinstance(value, torch.Tensor) or value.numel() != 1 or not value.requires_grad:
+            raise TypeError(f"loss must return a tensor of one element that requires a gradient, got {value!r:.100}.")
+        return value
+    first = next(outputs(output), None)
+    if first is None:
+        raise ValueError(
+            f"{type(model).__name__} returned {type(output).__name__} without a floating tensor that depends on its parameters: pass "
+            "loss=, a function of the output that returns a scalar tensor."
+        )
+    generator = torch.Generator().manual_seed(seed)
+    direction = torch.randn(first.shape, generator=generator).to(first)
+    return (first * direction).sum()
+
+
+def _gradients(loss: torch.Tensor, found: Layout) -> list[tuple[float | None, float | None]]:
+    """Return the sizes of the gradient where each stream begins and ends; parameters get none."""
+    ends: dict[int, float] = {}
+    starts, handles = [], []
+    for number in range(len(found.heads)):
+        joins = [part.join for part in found.parts if part.branch.stream == number]
+        starts.append(GradientEdge(joins[0].root.node, joins[0].root.output))
+        last = joins[-1].addition.place
+
+        def note(given: Sequence[torch.Tensor | None], number: int = number, output: int = last.output) -> None:
+            gradient = given[output]
+            if gradient is not None:
+                ends[number] = size(gradient)
+
+        handles.append(last.node.register_prehook(note))
+    try:
+        found_gradients = torch.autograd.grad(loss, starts, allow_unused=True)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return [(None if gradient is None else size(gradient), ends.get(number)) for number, gradient in enumerate(found_gradients)]
+
+
+class Cutter(Additions):
+    """Runs a module with every residual join returning its skip, and notes what the branches would have added."""
+
+    def __init__(self, trace: Trace, found: Layout) -> None:
+        super().__init__()
+        self.expected = len(trace.additions)
+        self.cuts = {join.addition.ordinal: join.skip for join in found.joins}
+        self.wanted: dict[int, list[Part]] = {}
+        for part in found.parts:
+            self.wanted.setdefault(part.ordinal, []).append(part)
+        self.count = 0
+        self.updates: dict[int, tuple[float, float]] = {}
+        self.sums: dict[tuple[Any, ...], torch.Tensor] = {}
+        self.squares: dict[tuple[Any, ...], float] = {}
+
+    def call(self, name: str, func: Callable[..., Any], args: Any, kwargs: Any, operands: Operands | None) -> Any:
+        if operands is None:
+            return func(*args, **kwargs)
+        ordinal, self.count = self.count, self.count + 1
+        sides = (operands.first, operands.branch()) if ordinal in self.wanted or ordinal in self.cuts else ()
+        if sides:
+            self.updates[ordinal] = (size(sides[0]), size(sides[1]))
+        for part in self.wanted.get(ordinal, ()):
+            update = sides[part.side].float()
+            before = self.sums.get(part.key)
+            if before is None or before.shape == update.shape:
+                self.sums[part.key] = update.clone() if before is None else before.add_(update)
+                self.squares[part.key] = self.squares.get(part.key, 0.0) + size(update) ** 2
+        if ordinal not in self.cuts:
+            return func(*args, **kwargs)
+        skip = sides[self.cuts[ordinal]]
+        if name.endswith("_") and name in {"add_", "sub_", "addcmul_", "__iadd__", "__isub__"}:
+            return operands.first if skip is operands.first else operands.first.copy_(skip)
+        return skip.clone()
+
+
+def _summary(
+    model: nn.Module, trace: Trace, found: Layout, cut: Cutter, gradients: Sequence[tuple[float | None, float | None]]
+) -> Measurement:
+    if cut.count != cut.expected:
+        raise ValueError(
+            f"{type(model).__name__} added two activations {cut.expected} times in one forward and {cut.count} times in another on the same "
+            "batch: its path depends on the values of its states, so that branches cannot be told apart. Pass blocks= to point at "
+            "blocks that always run, or a batch for which the path is fixed."
+        )
+    measured = []
+    for part in found.parts:
+        addition, join = trace.additions[part.ordinal], part.join.addition
+        # What scales a sum of branches as a whole scales each of them.
+        after = 1.0 if part.ordinal == join.ordinal else _after(cut.updates, trace, part)
+        update = addition.sides[part.side].size * (1.0 if part.ordinal == join.ordinal else _share(trace, part))
+        stream = join.sides[part.join.skip].size
+        probed = cut.updates[part.ordinal][part.side] * after
+        start = cut.updates[join.ordinal][part.join.skip]
+        if not part.join.normalised:
+            probed = probed / start if start > 0 else math.inf
+        ratio = update / stream if stream > 0 else math.inf
+        measured.append(
+            Measured(
+                part.branch,
+                part.key,
+                update,
+                ratio,
+                probed,
+                part.join.normalised,
+                part.normed,
+                part.renormed,
+                part.multiplier,
+                part.gain,
+                part.skip,
+            )
+        )
+    streams = []
+    for number, (gradient_start, gradient_end) in enumerate(gradients):
+        own = [part for part in found.parts if part.branch.stream == number]
+        first, last = own[0].join, own[-1].join
+        streams.append(
+            Stream(
+                first.addition.sides[first.skip].size,
+                last.addition.size,
+                gradient_start,
+                gradient_end,
+                len(own),
+                found.heads[number],
+            )
+        )
+    used = {name for part in found.parts for name in (*part.branch.output, *part.branch.inner, *part.branch.gains)}
+    weights = {name.removeprefix("_orig_mod."): value for name, value in model.named_parameters()}
+    return Measurement(
+        branches=tuple(measured),
+        streams=tuple(streams),
+        aligned={key: _aligned(total, cut.squares[key]) for key, total in cut.sums.items()},
+        weights={name: weigh(model, name, weights[name]) for name in weights if name in used},
+        parameters=sum(parameter.numel() for parameter in model.parameters()),
+        epsilon=max(join.addition.epsilon for join in found.joins),
+    )
+
+
+def _share(trace: Trace, part: Part) -> float:
+    """Return by how much a sum of branches is scaled before it joins the stream, in the first forward."""
+    inner, whole = trace.additions[part.ordinal].size, part.join.addition.sides[part.join.branch].size
+    return whole / inner if inner > 0 else 1.0
+
+
+def _after(updates: Mapping[int, tuple[float, float]], trace: Trace, part: Part) -> float:
+    return _share(trace, part)
+
+
+def _aligned(total: torch.Tensor, squares: float) -> Aligned:
+    if squares == 0:
+        return Aligned(math.nan, math.inf)
+    energies = total.detach().double().square()
+    channels = energies.mean(dim=tuple(range(energies.dim() - 1))) if energies.dim() != 4 else energies.mean(dim=(0, 2, 3))
+    mean = float(channels.mean())
+    error = float(channels.std()) / mean / math.sqrt(channels.numel()) / 2 if mean > 0 and channels.numel() > 1 else math.inf
+    return Aligned(math.sqrt(mean / squares), error)
+
+
+def weigh(model: nn.Module, name: str, parameter: nn.Parameter) -> Weight:
+    """Return a parameter's size and fans, after the way in which its module uses it: (out, in, ...), or (in, out) in Conv1D."""
+    owner = model.get_submodule(name.rpartition(".")[0]) if "." in name else model
+    shape = tuple(parameter.shape)
+    if len(shape) < 2:
+        fan_in = fan_out = 1
+    elif type(owner).__name__ == "Conv1D" and not isinstance(owner, nn.Conv1d):
+        fan_in, fan_out = shape
+    else:
+        around = math.prod(shape[2:])
+        fan_in, fan_out = shape[1] * around, shape[0] * around
+    return Weight(size(parameter), parameter.numel(), fan_in, fan_out)

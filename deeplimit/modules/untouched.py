@@ -1,0 +1,61 @@
+"""Running somebody else's module and leaving no mark on it: modes, buffers, requires_grad, hooks and generators come back."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+
+@contextlib.contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Every global generator (torch, numpy, random) set to `seed` inside, and as it was before afterwards."""
+    devices = list(range(torch.cuda.device_count())) if torch.cuda.is_initialized() else []
+    python, numbers = random.getstate(), np.random.get_state()
+    with torch.random.fork_rng(devices=devices):
+        try:
+            torch.manual_seed(seed)
+            np.random.seed(seed % 2**32)
+            random.seed(seed)
+            yield
+        finally:
+            random.setstate(python)
+            np.random.set_state(numbers)
+
+
+@contextlib.contextmanager
+def undisturbed(model: nn.Module) -> Iterator[None]:
+    """`model` ready to be measured inside, and in every bit as it was afterwards, also after an exception.
+
+    In evaluation mode, so that dropout and stochastic depth draw nothing; but batch normalisation normalises with the batch,
+    because the running statistics of a network that was never trained say nothing. Every floating parameter requires a
+    gradient, so that the graph is whole even if parts of the model are frozen.
+    """
+    modules = list(model.modules())
+    modes = [module.training for module in modules]
+    buffers = [(buffer, buffer.detach().clone()) for buffer in model.buffers()]
+    frozen = [parameter for parameter in model.parameters() if parameter.is_floating_point() and not parameter.requires_grad]
+    gradients = [(parameter, parameter.grad) for parameter in model.parameters()]
+    try:
+        for module in modules:
+            module.training = isinstance(module, _BatchNorm)
+        for parameter in frozen:
+            parameter.requires_grad_(True)
+        with torch.compiler.set_stance("force_eager"):
+            yield
+    finally:
+        for module, mode in zip(modules, modes, strict=True):
+            module.training = mode
+        for parameter in frozen:
+            parameter.requires_grad_(False)
+        for parameter, gradient in gradients:
+            parameter.grad = gradient
+        with torch.no_grad():
+            for buffer, before in buffers:
+                if not torch.equal(buffer, before):
+                    buffer.copy_(before)
