@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from deeplimit.modules import Branch as Branch
     from deeplimit.modules import DepthReport as DepthReport
     from deeplimit.modules import Rule as Rule
+    from deeplimit.modules import branch_scalars as branch_scalars
     from deeplimit.modules import check_depth as check_depth
     from deeplimit.modules import find_branches as find_branches
     from deeplimit.modules import probe as probe
@@ -73,7 +74,7 @@ _HOMES = {
         "NeuralYoung",
         "Regime",
     ),
-    "modules": ("Branch", "DepthReport", "Rule", "check_depth", "find_branches", "probe", "sweep"),
+    "modules": ("Branch", "DepthReport", "Rule", "branch_scalars", "check_depth", "find_branches", "probe", "sweep"),
     "networks": ("ResidualNetwork", "inner", "modified_res1", "res1", "res2", "res3"),
     "processes": (
         "IID",
@@ -97,7 +98,7 @@ __all__ = [*sorted(_HOME_OF), "__version__"]  # noqa: PLE0604
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("activations", "zoo"):
+    if name in ("activations", "testing", "zoo"):
         return importlib.import_module(f"deeplimit.{name}")
     if name not in _HOME_OF:
         raise AttributeError(f"module 'deeplimit' has no attribute {name!r}; public names: {', '.join(sorted(_HOME_OF))}")

@@ -13,6 +13,8 @@ from deeplimit.experiments.reproduction import KIND as REPRODUCTION
 from deeplimit.experiments.reproduction import Reproduction
 from deeplimit.laws import LawReport
 from deeplimit.laws.report import KIND as LAWS
+from deeplimit.modules import DepthReport
+from deeplimit.modules.report import KIND as DEPTH
 from deeplimit.propagation.phase_report import KIND as PHASE
 from deeplimit.propagation.phase_report import PhaseDiagram
 from deeplimit.propagation.report import KIND as STABILITY
@@ -27,12 +29,13 @@ _READERS: dict[str, Callable[[dict[str, Any]], Any]] = {
     PHASE: PhaseDiagram.from_dict,
     REPRODUCTION: Reproduction.from_dict,
     LAWS: LawReport.from_dict,
+    DEPTH: DepthReport.from_dict,
 }
 
 
 def load_report(path: str | os.PathLike[str]) -> Any:
     """Read a report that `report.save(path)` wrote: a `CompareReport`, `LawReport`, `Scoreboard`,
-    `StabilityReport`, `PhaseDiagram` or `Reproduction`, whatever it was.
+    `StabilityReport`, `PhaseDiagram`, `DepthReport` or `Reproduction`, whatever it was.
 
     Raises TypeError for what is no path, FileNotFoundError where there is no such file, ValueError where it is not a report,
     is damaged, or was written by a later version.

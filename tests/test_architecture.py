@@ -30,6 +30,7 @@ ORDER = [
     "propagation",
     "laws",
     "modules",
+    "testing",
     "zoo",
     "scoreboard",
     "experiments",

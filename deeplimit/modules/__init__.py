@@ -5,8 +5,8 @@ A trace of one forward (`tracing`) and its autograd graph (`graph`) give the res
 """
 
 from deeplimit.modules.branches import Branch, find_branches
-from deeplimit.modules.check import check_depth, probe, sweep
+from deeplimit.modules.check import branch_scalars, check_depth, probe, sweep
 from deeplimit.modules.report import DepthReport
 from deeplimit.modules.rules import Rule
 
-__all__ = ["Branch", "DepthReport", "Rule", "check_depth", "find_branches", "probe", "sweep"]
+__all__ = ["Branch", "DepthReport", "Rule", "branch_scalars", "check_depth", "find_branches", "probe", "sweep"]

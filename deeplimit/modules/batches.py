@@ -29,7 +29,8 @@ def as_batch(model: nn.Module, batch: Any) -> Batch:
     on_meta = [name for name, parameter in model.named_parameters() if parameter.is_meta]
     if on_meta:
         raise ValueError(
-            f"{len(on_meta)} parameters are on the meta device ({on_meta[0]} is the first): they have no values to measure. Build the "
+            f"{len(on_meta)} parameters are on the meta device ({on_meta[0]} is the first): they have no values to "
+            "measure. Build the "
             "model on a real device; if it is too large for that, make it narrower: depth scaling does not depend on width."
         )
     if batch is None:
@@ -108,7 +109,7 @@ def made_up(model: nn.Module) -> Any:
     if isinstance(pretrained, Mapping) and "input_size" in pretrained:
         channels, *_ = pretrained["input_size"]
         return torch.randn((2, channels, *_image_size(model, pretrained)), generator=generator)
-    if getattr(model, "main_input_name", "") == "pixel_values" and hasattr(config, "image_size"):
+    if config is not None and getattr(model, "main_input_name", "") == "pixel_values" and hasattr(config, "image_size"):
         side = config.image_size if isinstance(config.image_size, int) else config.image_size[0]
         return {"pixel_values": torch.randn((2, config.num_channels, side, side), generator=generator)}
     vocabulary = getattr(config, "vocab_size", None)
@@ -128,7 +129,8 @@ def made_up(model: nn.Module) -> Any:
             return torch.randn((4, layer.in_channels, *[64, 32, 8][rank - 1 : rank] * rank), generator=generator)
     first = type(layer).__name__ if layer is not None else "nothing"
     raise ValueError(
-        f"no batch was given and none can be made up for {type(model).__name__}, whose first layer is {first}: pass batch=, a tensor, a "
+        f"no batch was given and none can be made up for {type(model).__name__}, whose first layer is {first}: pass "
+        "batch=, a tensor, a "
         "tuple of arguments or a dict of keyword arguments."
     )
 

@@ -85,7 +85,8 @@ def record(model: nn.Module, batch: Batch) -> Trace:
     """Return the trace of one forward."""
     with undisturbed(model), module_names(model) as owners, Recorder(model, owners) as recorder:
         run(model, batch)
-    return recorder.trace
+    trace: Trace = recorder.trace
+    return trace
 
 
 def layout(trace: Trace, blocks: str | Sequence[str] | None = None) -> Layout:
@@ -161,7 +162,8 @@ def _nothing_found(trace: Trace, blocks: str | Sequence[str] | None) -> str:
     )
     pattern = f" inside modules matching blocks={blocks!r}" if blocks is not None else ""
     return (
-        f"no residual branch was found{pattern}: looked through {len(trace.additions)} additions of two activations for one whose "
+        f"no residual branch was found{pattern}: looked through {len(trace.additions)} additions of two activations for "
+        "one whose "
         f"one side comes unchanged (reshaped or scaled) from where the other side's weights begin.{where} "
         "Point at the residual blocks with blocks='model.layers.*' (names as in model.named_modules())."
     )

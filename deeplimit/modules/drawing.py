@@ -38,18 +38,40 @@ def _over_depths(report: DepthReport, axes: Axes) -> Axes:
             continue
         sizes = np.asarray(kind.sizes) / kind.sizes[0]
         least = min(least, float(sizes.min()))
-        told = "not deepened" if kind.exponent is None else f"{kind.exponent:.2f} [{kind.exponent_interval[0]:.2f}, {kind.exponent_interval[1]:.2f}]" if kind.exponent_interval else ""
+        told = (
+            "not deepened"
+            if kind.exponent is None
+            else f"{kind.exponent:.2f} [{kind.exponent_interval[0]:.2f}, {kind.exponent_interval[1]:.2f}]"
+            if kind.exponent_interval
+            else ""
+        )
         marker = "X" if report.statuses[place] == "not as expected" else "o"
         axes.plot(depths, sizes, color=colour, marker=marker, label=f"{kind.kind}: {told}")
     for exponent, name in ((0.5, "1/2: neural SDE"), (1.0, "1: neural ODE")):
         line = (depths / depths[0]) ** -exponent
         meant = wanted is not None and abs(exponent - wanted) < 1e-9
-        axes.plot(depths, line, color=PREDICTED, linestyle="-" if meant else ":", linewidth=2.5 if meant else 1.0, alpha=0.5, zorder=0)
+        axes.plot(
+            depths, line, color=PREDICTED, linestyle="-" if meant else ":", linewidth=2.5 if meant else 1.0, alpha=0.5, zorder=0
+        )
         axes.annotate(
-            name + (" (expected)" if meant else ""), (depths[-1], line[-1]), xytext=(-4, 4), textcoords="offset points", ha="right", fontsize=8, color=PREDICTED
+            name + (" (expected)" if meant else ""),
+            (depths[-1], line[-1]),
+            xytext=(-4, 4),
+            textcoords="offset points",
+            ha="right",
+            fontsize=8,
+            color=PREDICTED,
         )
     if wanted is not None and wanted not in (0.5, 1.0):
-        axes.plot(depths, (depths / depths[0]) ** -wanted, color=PREDICTED, linewidth=2.5, alpha=0.5, zorder=0, label=f"expected: {wanted:g}")
+        axes.plot(
+            depths,
+            (depths / depths[0]) ** -wanted,
+            color=PREDICTED,
+            linewidth=2.5,
+            alpha=0.5,
+            zorder=0,
+            label=f"expected: {wanted:g}",
+        )
     axes.set_ylim(0.7 * min(least, (depths[-1] / depths[0]) ** -1.0), None)
     axes.set_xticks(depths)
     axes.xaxis.set_major_formatter(ScalarFormatter())

@@ -64,7 +64,8 @@ def against_number(scaling: BranchScaling, expected: float, depths: Sequence[int
             scaling.kind,
             _called(part, scaling),
             factor,
-            f"{own}{strayed}; the branch's effective exponent is {scaling.exponent:.2f} where {expected:g} is expected: {so_far}.",
+            f"{own}{strayed}; the branch's effective exponent is {scaling.exponent:.2f} where {expected:g} is expected: "
+            f"{so_far}.",
         )
         return
     falling = [part for part in moving if (part.exponent or 0) > 0] or [_closest(scaling)]
@@ -99,7 +100,8 @@ def against_rule(
                     scaling.kind,
                     part.name,
                     None,
-                    f"is {part.sizes[-1]:.4g} at the start where {rule.name} has it zero, so that the branch starts from nothing.",
+                    f"is {part.sizes[-1]:.4g} at the start where {rule.name} has it zero, so that the branch starts "
+                    "from nothing.",
                 )
         elif part.role == "skip" and isinstance(rule.skip, Power):
             yield from _number(scaling, part, rule.skip, rule, depths, totals)
@@ -203,7 +205,8 @@ def _weight(
                 scaling.kind,
                 part.name,
                 factors[-1],
-                f"std {part.sizes[-1]:.4g} at depth {depths[-1]} is {_times(factors[-1])} {rule.formula}, which asks for {wanted[-1]:.4g} "
+                f"std {part.sizes[-1]:.4g} at depth {depths[-1]} is {_times(factors[-1])} {rule.formula}, which asks "
+                f"for {wanted[-1]:.4g} "
                 f"where other weights have std {base}{', and by as much at every depth' if everywhere else ''}{_layers(part)}.",
             )
         return
@@ -222,7 +225,10 @@ def _number(
     if max(abs(math.log(value / anchor)) for value in shape) <= math.log(FACTOR) + SAME * math.log(totals[-1] / totals[0]):
         return
     if law.exponent == 0 and law.constant is None:
-        told = f"goes from {part.sizes[0]:.4g} at depth {depths[0]} to {part.sizes[-1]:.4g} at depth {depths[-1]}, but {rule.name} leaves it alone"
+        told = (
+            f"goes from {part.sizes[0]:.4g} at depth {depths[0]} to {part.sizes[-1]:.4g} at depth {depths[-1]}, but {rule.name} "
+            "leaves it alone"
+        )
     else:
         wanted = anchor * totals[-1] ** -law.exponent
         told = f"is {part.sizes[-1]:.4g} at depth {depths[-1]}, {_times(factor)} {rule.name}, which asks for {wanted:.4g}"
@@ -246,7 +252,8 @@ def _scale(scaling: BranchScaling, law: Power, rule: Rule, depths: Sequence[int]
             scaling.kind,
             _called(whole, scaling),
             factor,
-            f"is {sizes[-1]:.4g} at every depth where {rule.name} has {rule.formula}: at depth {depths[-1]} it is {_times(factor)} that, counted from depth {depths[0]}.",
+            f"is {sizes[-1]:.4g} at every depth where {rule.name} has {rule.formula}: at depth {depths[-1]} it is "
+            f"{_times(factor)} that, counted from depth {depths[0]}.",
         )
         return
     yield from _number(scaling, whole, law, rule, depths, totals)

@@ -9,15 +9,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cache, partial
 from typing import Any
 
 from deeplimit.modules.tracing import Addition, Edge, Trace, edges, matrix
 
 # Nodes that hand on their one input, reshaped, cast, scaled or partly dropped.
 PASSING = {
-    "Alias", "AsStrided", "AvgPool1D", "AvgPool2D", "AvgPool3D", "Clone", "ConstantPadNd", "Contiguous", "Div", "Expand", "Flatten",
-    "Identity", "Mul", "NativeDropout", "Neg", "Permute", "Reshape", "ReshapeAlias", "Roll", "Select", "Slice", "SplitWithSizes", "Split",
-    "Squeeze", "SqueezeBackward", "ToCopy", "Transpose", "T", "Unbind", "UnsafeSplit", "UnsafeView", "Unsqueeze", "View", "Movedim",
+    "Alias", "AsStrided", "AvgPool1D", "AvgPool2D", "AvgPool3D", "Clone", "ConstantPadNd", "Contiguous", "Div",
+    "Expand", "Flatten", "Identity", "Mul", "NativeDropout", "Neg", "Permute", "Reshape", "ReshapeAlias", "Roll",
+    "Select", "Slice", "SplitWithSizes", "Split", "Squeeze", "ToCopy", "Transpose", "T", "Unbind", "UnsafeSplit",
+    "UnsafeView", "Unsqueeze", "View", "Movedim",
 }  # fmt: skip
 # Nodes after which a tensor is still the same stream, normalised or passed through an activation.
 ACTIVATING = {"Relu", "Gelu", "Silu", "LeakyRelu", "Elu", "Threshold", "Hardtanh", "Hardswish", "Tanh", "Mish"}
@@ -29,7 +31,12 @@ EARLIER_JOINS = 4
 
 def kind(node: Any) -> str:
     """Return the name of a node's operation: "View" for <ViewBackward0 object>."""
-    return re.sub(r"Backward\d*$", "", str(node.name()).rsplit("::", maxsplit=1)[-1])
+    return _operation(node.name())
+
+
+@cache
+def _operation(name: str) -> str:
+    return re.sub(r"Backward\d*$", "", name.rsplit("::", maxsplit=1)[-1])
 
 
 @dataclass(frozen=True)
@@ -116,19 +123,7 @@ class Graph:
             return True
         if name not in ("Mul", "Div"):
             return False
-        for edge in edges(node):
-            place = edge
-            for _ in range(6):
-                if place is None:
-                    break
-                if kind(place.node) in ROOTS:
-                    return True
-                place = (
-                    next((item for item in edges(place.node) if item is not None), None)
-                    if kind(place.node) in PASSING | {"Add", "Clamp", "ClampMin", "Pow"}
-                    else None
-                )
-        return False
+        return any(_is_root(edge) for edge in edges(node))
 
     def reach(
         self, sources: tuple[Edge, ...], bound: int, enter: Callable[[Any], bool] | None = None
@@ -151,6 +146,16 @@ class Graph:
                     places.add(edge)
                     waiting.append(edge)
         return places, nodes
+
+
+def _is_root(place: Edge | None) -> bool:
+    """Whether a place holds a root of a sum of squares, reshaped or kept away from zero."""
+    for _ in range(6):
+        if place is None or kind(place.node) in ROOTS:
+            break
+        further = kind(place.node) in PASSING | {"Add", "Clamp", "ClampMin", "Pow"}
+        place = next((item for item in edges(place.node) if item is not None), None) if further else None
+    return place is not None and kind(place.node) in ROOTS
 
 
 def find_joins(trace: Trace) -> tuple[Join, ...]:
@@ -179,16 +184,22 @@ def _join(graph: Graph, addition: Addition, through: dict[Edge, Edge]) -> Join |
         if root is None:
             continue
         age = _age(root)
-        _, region = graph.reach(branch, age, enter=lambda node, root=root: node is not root.node)
+        region = graph.reach(branch, age, enter=partial(_other_than, root.node))[1]
         region.discard(root.node)
         parameters = tuple(dict.fromkeys(name for node in region if (name := graph.parameter(node)) is not None))
         if not any(_is_weight(graph, node) for node in region):
             continue
-        _, unnormalised = graph.reach(
-            branch, age, enter=lambda node, root=root: node is not root.node and not graph.normalises(node)
-        )
+        unnormalised = graph.reach(branch, age, enter=partial(_unnormalised, graph, root.node))[1]
         return Join(addition, skip, root, frozenset(region), parameters, root.node not in unnormalised)
     return None
+
+
+def _unnormalised(graph: Graph, root: Any, node: Any) -> bool:
+    return node is not root and not graph.normalises(node)
+
+
+def _other_than(root: Any, node: Any) -> bool:
+    return node is not root
 
 
 def _age(place: Edge) -> int:
@@ -201,7 +212,7 @@ def _is_weight(graph: Graph, node: Any) -> bool:
 
 
 def _outermost(graph: Graph, joins: list[Join]) -> tuple[Join, ...]:
-    """Drop joins inside another's branch; but a branch that holds a chain of joins is a skip over a whole stack, and goes itself."""
+    """Drop joins inside another's branch; but if a branch holds a chain of joins, its own join skips a whole stack, and goes."""
     kept = list(joins)
     for outer in sorted(joins, key=lambda join: len(join.region)):
         if outer not in kept:
@@ -220,9 +231,9 @@ def _outermost(graph: Graph, joins: list[Join]) -> tuple[Join, ...]:
 def stream_of(graph: Graph, join: Join, earlier: list[Join]) -> Join | None:
     """Return the latest of `earlier` joins whose sum `join` goes on from, be it normalised or activated in between."""
     sums = {other.addition.place: other for other in earlier}
-    for place in graph.climb(join.addition.sides[join.skip].sources):
-        if place in sums:  # x + attention(x) + mlp(x): both begin at x, the second sum goes on from the first
-            return sums[place]
+    for above in graph.climb(join.addition.sides[join.skip].sources):
+        if above in sums:  # x + attention(x) + mlp(x): both begin at x, the second sum goes on from the first
+            return sums[above]
     place: Edge | None = join.root
     for _ in range(64):
         if place is None:

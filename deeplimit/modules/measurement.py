@@ -27,9 +27,9 @@ class Measured:
     """One branch at one depth. Sizes are root mean squares over the batch and all coordinates.
 
     update: of what it adds; ratio: that over the stream it is added to; probed: of what it adds to the stream as it was at
-    the start, over that stream's size if the branch does not normalise its input. normed: a normalisation follows the projection; renormed: one follows the sum, so
-    that the stream itself is normalised at every layer. multiplier, gain, skip: by what numbers
-    and parameters scale the branch after its projection, and the stream before the sum.
+    the start, over that stream's size if the branch does not normalise its input. normed: a normalisation
+    follows the projection; renormed: one follows the sum, so that the stream itself is normalised at every layer.
+    multiplier, gain, skip: by what numbers and parameters scale the branch after its projection, and the stream before the sum.
     """
 
     branch: Branch
@@ -98,16 +98,17 @@ def measure(
     blocks: str | Sequence[str] | None = None,
     loss: Callable[[Any], torch.Tensor] | None = None,
     seed: int = 0,
+    backward: bool = True,
 ) -> Measurement:
-    """Return what a module does on a batch; it is left as it was."""
+    """Return what a module does on a batch, which is left as it was; without a backward the streams have no gradients."""
     with undisturbed(model):
         with seeded(seed), module_names(model) as owners:
             recorder = Recorder(model, owners)
             with recorder:
                 output = run(model, batch)
-            scalar = _loss(model, output, loss, seed)
+            scalar = _loss(model, output, loss, seed) if backward else None
         found = layout(recorder.trace, blocks)
-        gradients = _gradients(scalar, found)
+        gradients = _gradients(scalar, found) if scalar is not None else [(None, None)] * len(found.heads)
         del output, scalar
         with seeded(seed):
             cut = Cutter(recorder.trace, found)
@@ -117,7 +118,7 @@ def measure(
 
 
 def _loss(model: nn.Module, output: Any, loss: Callable[[Any], torch.Tensor] | None, seed: int) -> torch.Tensor:
-    """Return the user's loss, or a random linear functional of the first output, so that its gradient there is a standard normal."""
+    """Return the user's loss, or a random linear functional of the first output, whose gradient there is a standard normal."""
     if loss is not None:
         value = loss(output)
         if not isinstance(value, torch.Tensor) or value.numel() != 1 or not value.requires_grad:
@@ -126,7 +127,8 @@ def _loss(model: nn.Module, output: Any, loss: Callable[[Any], torch.Tensor] | N
     first = next(outputs(output), None)
     if first is None:
         raise ValueError(
-            f"{type(model).__name__} returned {type(output).__name__} without a floating tensor that depends on its parameters: pass "
+            f"{type(model).__name__} returned {type(output).__name__} without a floating tensor that depends on its "
+            "parameters: pass "
             "loss=, a function of the output that returns a scalar tensor."
         )
     generator = torch.Generator().manual_seed(seed)
@@ -198,18 +200,20 @@ def _summary(
 ) -> Measurement:
     if cut.count != cut.expected:
         raise ValueError(
-            f"{type(model).__name__} added two activations {cut.expected} times in one forward and {cut.count} times in another on the same "
-            "batch: its path depends on the values of its states, so that branches cannot be told apart. Pass blocks= to point at "
+            f"{type(model).__name__} added two activations {cut.expected} times in one forward and {cut.count} times in "
+            "another on the same "
+            "batch: its path depends on the values of its states, so that branches cannot be told apart. Pass blocks= "
+            "to point at "
             "blocks that always run, or a batch for which the path is fixed."
         )
     measured = []
     for part in found.parts:
         addition, join = trace.additions[part.ordinal], part.join.addition
         # What scales a sum of branches as a whole scales each of them.
-        after = 1.0 if part.ordinal == join.ordinal else _after(cut.updates, trace, part)
-        update = addition.sides[part.side].size * (1.0 if part.ordinal == join.ordinal else _share(trace, part))
+        share = 1.0 if part.ordinal == join.ordinal else _share(trace, part)
+        update = addition.sides[part.side].size * share
         stream = join.sides[part.join.skip].size
-        probed = cut.updates[part.ordinal][part.side] * after
+        probed = cut.updates[part.ordinal][part.side] * share
         start = cut.updates[join.ordinal][part.join.skip]
         if not part.join.normalised:
             probed = probed / start if start > 0 else math.inf
@@ -256,13 +260,9 @@ def _summary(
 
 
 def _share(trace: Trace, part: Part) -> float:
-    """Return by how much a sum of branches is scaled before it joins the stream, in the first forward."""
+    """Return by how much a sum of branches is scaled before it joins the stream."""
     inner, whole = trace.additions[part.ordinal].size, part.join.addition.sides[part.join.branch].size
     return whole / inner if inner > 0 else 1.0
-
-
-def _after(updates: Mapping[int, tuple[float, float]], trace: Trace, part: Part) -> float:
-    return _share(trace, part)
 
 
 def _aligned(total: torch.Tensor, squares: float) -> Aligned:

@@ -16,7 +16,8 @@ STYLE = """
 body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--paper);max-width:62rem;margin:2rem auto;padding:0 1rem}
 h1{font-size:1.3rem;border-left:.4rem solid var(--tone);padding-left:.7rem}h2{font-size:1.05rem;margin-top:2rem}
 p.what,footer{color:var(--soft)}.scroll{overflow-x:auto}table{border-collapse:collapse;width:100%;font-size:.9rem}
-th,td{text-align:left;padding:.35rem .7rem;border-bottom:1px solid var(--line);vertical-align:top}td.n{font-variant-numeric:tabular-nums}
+th,td{text-align:left;padding:.35rem .7rem;border-bottom:1px solid var(--line);vertical-align:top}
+td.n{font-variant-numeric:tabular-nums}
 code{font-size:.92em;overflow-wrap:anywhere}li{margin:.4rem 0}svg{max-width:100%;height:auto;background:#fff}
 """
 TONES = {"as expected": "good", "measured": "good", "not as expected": "bad", "cannot tell": "open"}
@@ -32,7 +33,9 @@ def write(report: DepthReport, path: str | os.PathLike[str]) -> None:
 def page(report: DepthReport) -> str:
     """Return the page."""
     shown = html.escape
-    findings = "".join(f"<li><code>{shown(finding.parameter)}</code>: {shown(finding.message)}</li>" for finding in report.findings)
+    findings = "".join(
+        f"<li><code>{shown(finding.parameter)}</code>: {shown(finding.message)}</li>" for finding in report.findings
+    )
     reservations = "".join(f"<li>{shown(text)}</li>" for text in report.reservations)
     versions = ", ".join(f"{name} {version}" for name, version in report.versions.items())
     streams = "".join(
@@ -41,7 +44,8 @@ def page(report: DepthReport) -> str:
         for stream in report.streams
     )
     return (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{shown(report.model)}: {report.verdict}</title><style>{STYLE}</style></head>"
         f'<body style="--tone:var(--{TONES[report.verdict]})"><h1>Depth scaling of {shown(report.model)}: {report.verdict}</h1>'
         f'<p class="what">{shown(report.what)}</p>'
@@ -49,7 +53,8 @@ def page(report: DepthReport) -> str:
         + f"<h2>Residual branches</h2><div class=scroll><table>{_branches(report)}</table></div>"
         f"<h2>Update against depth</h2>{_picture(report)}"
         f"<h2>Parts of the branches</h2><div class=scroll><table>{_parts(report)}</table></div>"
-        f"<h2>Streams</h2><div class=scroll><table><tr><th>stream</th><th>state grows, at each depth</th><th>gradient grows backwards</th></tr>{streams}</table></div>"
+        "<h2>Streams</h2><div class=scroll><table><tr><th>stream</th><th>state grows, at each depth</th><th>gradient "
+        f"grows backwards</th></tr>{streams}</table></div>"
         + (f"<h2>Reservations</h2><ul>{reservations}</ul>" if reservations else "")
         + f"<footer><p>{shown(versions)}</p></footer></body></html>\n"
     )
@@ -60,7 +65,9 @@ def _branches(report: DepthReport) -> str:
     rows = ["<tr>" + "".join(f"<th>{cell}</th>" for cell in cells) + "</tr>"]
     for kind, status in zip(report.branches, report.statuses, strict=True):
         interval = kind.exponent_interval
-        exponent = "-" if kind.exponent is None or interval is None else f"{kind.exponent:.2f} [{interval[0]:.2f}, {interval[1]:.2f}]"
+        exponent = (
+            "-" if kind.exponent is None or interval is None else f"{kind.exponent:.2f} [{interval[0]:.2f}, {interval[1]:.2f}]"
+        )
         alignment = "-" if kind.alignment is None else f"{kind.alignment:.2f}"
         rows.append(
             f"<tr><td><code>{html.escape(kind.kind)}</code></td><td style='color:var(--{TONES[status]})'>{status}</td>"

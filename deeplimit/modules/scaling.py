@@ -119,9 +119,7 @@ def _scaling(key: tuple[Any, ...], kind: str, stream: int, taken: Sequence[Measu
     epsilon = max(one.epsilon for one in taken)
     swept = len(set(known)) > 1
     exponent = fit(known, sizes, level, epsilon) if swept else None
-    aligned = (
-        _alignment([one.aligned.get(key) for one, _ in present], [len(group) for _, group in present], level) if swept else None
-    )
+    aligned = _alignment([one.aligned.get(key) for one, _ in present], [len(group) for _, group in present], level)
     deepest = present[-1][1]
     return BranchScaling(
         kind=kind,
@@ -158,7 +156,7 @@ def _largest(values: Sequence[float]) -> float:
 def _alignment(aligned: Sequence[Aligned | None], counts: Sequence[int], level: float) -> tuple[float, float, float] | None:
     """Return the exponent of the size of the sum of updates in their number, at updates of size one, with an interval."""
     known = [(count, one) for count, one in zip(counts, aligned, strict=True) if one is not None and 0 < one.value < math.inf]
-    if len(known) < 2 or len({count for count, _ in known}) < 2:
+    if max((count for count, _ in known), default=1) < 2:
         return None
     x = np.log([count for count, _ in known])
     y = np.array([math.log(one.value) for _, one in known])

@@ -6,6 +6,7 @@ The record holds sizes and places in the autograd graph, never activations, so t
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,8 +22,9 @@ ADDCMUL = {"addcmul", "addcmul_"}
 MULTIPLY = {"mul", "mul_", "__mul__", "__rmul__", "__imul__", "multiply"}
 DIVIDE = {"div", "div_", "__truediv__", "__itruediv__", "true_divide", "divide"}
 PROJECT = {
-    "linear", "matmul", "__matmul__", "__rmatmul__", "mm", "bmm", "addmm", "baddbmm", "einsum", "tensordot", "_grouped_mm", "grouped_mm",
-    "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "bilinear",
+    "linear", "matmul", "__matmul__", "__rmatmul__", "mm", "bmm", "addmm", "baddbmm", "einsum", "tensordot",
+    "_grouped_mm", "grouped_mm", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d",
+    "conv_transpose3d", "bilinear",
 }  # fmt: skip
 # Functional dropout takes its own word for whether it trains; a measured model draws nothing.
 DROPOUT = {
@@ -109,7 +111,7 @@ def size(tensor: torch.Tensor) -> float:
     if not values.is_floating_point():
         return float(values.abs().double().square().mean().sqrt())
     exact = values.float() if values.dtype in (torch.float16, torch.bfloat16) else values
-    return float(torch.linalg.vector_norm(exact)) / max(exact.numel(), 1) ** 0.5
+    return float(torch.linalg.vector_norm(exact)) / math.sqrt(max(exact.numel(), 1))
 
 
 def summable(value: object, other: object) -> bool:
@@ -166,7 +168,7 @@ def _operands(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Op
             alpha = kwargs.get("alpha", 1.0)
             return Operands(args[0], (second,), float(alpha) * (-1.0 if name in SUBTRACT else 1.0))
     if name in ADDCMUL and len(args) == 3:
-        product = torch.broadcast_shapes(args[1].shape, args[2].shape)
+        product = torch.broadcast_shapes(args[1].shape, args[2].shape)  # type: ignore[no-untyped-call]
         if args[0].dim() >= 2 and args[0].shape == product and args[0].is_floating_point():
             return Operands(args[0], (args[1], args[2]), float(kwargs.get("value", 1.0)))
     return None

@@ -11,11 +11,13 @@ import torch
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+SMALL = 10_000_000
+
 
 @contextlib.contextmanager
 def seeded(seed: int) -> Iterator[None]:
     """Every global generator (torch, numpy, random) set to `seed` inside, and as it was before afterwards."""
-    devices = list(range(torch.cuda.device_count())) if torch.cuda.is_initialized() else []
+    devices = list(range(torch.cuda.device_count())) if torch.cuda.is_initialized() else []  # type: ignore[no-untyped-call]
     python, numbers = random.getstate(), np.random.get_state()
     with torch.random.fork_rng(devices=devices):
         try:
@@ -26,6 +28,18 @@ def seeded(seed: int) -> Iterator[None]:
         finally:
             random.setstate(python)
             np.random.set_state(numbers)
+
+
+@contextlib.contextmanager
+def threads_for(model: nn.Module) -> Iterator[None]:
+    """One thread an operation if the model is small: its operations are too short to share, on a busy machine by far."""
+    before = torch.get_num_threads()
+    if sum(parameter.numel() for parameter in model.parameters()) < SMALL:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 @contextlib.contextmanager
@@ -46,7 +60,7 @@ def undisturbed(model: nn.Module) -> Iterator[None]:
             module.training = isinstance(module, _BatchNorm)
         for parameter in frozen:
             parameter.requires_grad_(True)
-        with torch.compiler.set_stance("force_eager"):
+        with threads_for(model), torch.compiler.set_stance("force_eager"):
             yield
     finally:
         for module, mode in zip(modules, modes, strict=True):

@@ -1,0 +1,130 @@
+"""`check`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from deeplimit.cli.options import (
+    Device,
+    JsonFile,
+    PlotFile,
+    Quiet,
+    Seed,
+    check_files,
+    imported,
+    keep,
+    parse_depths,
+    progress_bar,
+    stop,
+)
+
+
+def check(
+    factory: Annotated[str, typer.Argument(help="package.module:function, a function depth -> nn.Module.")],
+    depths: Annotated[str, typer.Option(help="4:32:x2 or 4,8,16,32.")] = "4,8,16,32",
+    expected: Annotated[
+        str | None,
+        typer.Option(
+            help="An exponent (0.5, 1), or gpt-2, depth-mup, completep, rezero, deepnorm, fixup; left out: measure only."
+        ),
+    ] = None,
+    batch: Annotated[
+        str | None,
+        typer.Option(
+            help="tokens:BATCHxLENGTH:VOCABULARY, normal:SIZExSIZE..., or package.module:function that returns a batch; "
+            "left out: made up from the module's configuration or first layer."
+        ),
+    ] = None,
+    blocks: Annotated[
+        list[str] | None, typer.Option(help="Pattern of module names, such as 'model.layers.*'; may be repeated.")
+    ] = None,
+    tolerance: Annotated[float, typer.Option(help="How far an exponent may lie from the expected one.")] = 0.1,
+    html: Annotated[Path | None, typer.Option("--html", help="Write one self-contained page here (.html).")] = None,
+    seed: Seed = 0,
+    device: Device = "cpu",
+    plot: PlotFile = None,
+    json: JsonFile = None,
+    quiet: Quiet = False,
+) -> None:
+    """Do a module's residual branches scale with depth as intended? Found out in seconds, before any training.
+
+    Exit code: 0 as expected (or nothing was expected), 1 not as expected, 2 bad usage, 3 cannot tell.
+
+    Example: deeplimit check mypkg.models:make_model --depths 4,8,16,32 --expected 0.5 --html report.html
+    """
+    import deeplimit as dl
+    from deeplimit import validation
+
+    try:
+        check_files(plot, json)
+        if html is not None:
+            validation.writable_file(html, "--html", (".html",))
+        levels = parse_depths(depths)
+        place = validation.device(device)
+        build = imported("FACTORY", factory)
+        given = _batch(batch, seed)
+        with progress_bar(quiet) as move:
+            report = dl.check_depth(
+                _on(place, build),
+                levels,
+                batch=given,
+                expected=_expected(expected),
+                blocks=blocks or None,
+                tolerance=tolerance,
+                seed=seed,
+                progress=lambda fraction: move("building and measuring", fraction),
+            )
+        keep(report, plot, json)
+        if html is not None:
+            report.save_html(html)
+    except Exception as error:  # noqa: BLE001 - whatever the user's module does when it is built and run
+        stop(_noted(error))
+    typer.echo(str(report))
+    raise typer.Exit({"as expected": 0, "measured": 0, "not as expected": 1, "cannot tell": 3}[report.verdict])
+
+
+def _on(device: Any, build: Any) -> Any:
+    """Return the factory with its modules moved to `device`; what is no factory is left for `check_depth` to refuse."""
+    if device.type == "cpu" or hasattr(build, "forward"):
+        return build
+    return lambda depth: build(depth).to(device)
+
+
+def _noted(error: Exception) -> Exception:
+    """Return the error with its notes in its message, since only that is printed."""
+    notes = " ".join(getattr(error, "__notes__", []))
+    kind = "" if isinstance(error, (ValueError, TypeError)) else f"{type(error).__name__}: "
+    return ValueError(f"{kind}{error} {notes}".strip())
+
+
+def _expected(text: str | None) -> float | str | None:
+    """Return --expected as a number where it is one."""
+    if text is None:
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _batch(text: str | None, seed: int) -> Any:
+    """Return the batch that --batch describes."""
+    import torch
+
+    if text is None:
+        return None
+    generator = torch.Generator().manual_seed(seed)
+    tokens = re.fullmatch(r"tokens:(\d+)x(\d+):(\d+)", text)
+    if tokens is not None:
+        rows, length, vocabulary = (int(item) for item in tokens.groups())
+        return torch.randint(0, vocabulary, (rows, length), generator=generator)
+    normal = re.fullmatch(r"normal:(\d+(?:x\d+)*)", text)
+    if normal is not None:
+        return torch.randn([int(item) for item in normal[1].split("x")], generator=generator)
+    if text.startswith(("tokens:", "normal:")):
+        raise ValueError(f"--batch must look like tokens:2x64:50257 or normal:4x3x32x32, got {text!r}.")
+    return imported("--batch", text)

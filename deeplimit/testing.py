@@ -1,0 +1,39 @@
+"""For test suites: assertions whose failure message is the diagnosis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from deeplimit.modules import DepthReport, Rule, check_depth
+from deeplimit.modules.check import Factory
+
+
+def assert_depth_scaling(
+    factory: Factory,
+    depths: Sequence[int] = (4, 8, 16, 32),
+    *,
+    expected: float | str | Rule,
+    batch: Any = None,
+    **options: Any,
+) -> DepthReport:
+    """Assert that a module's residual branches scale with depth as intended; return the report.
+
+    The arguments, and the errors for wrong ones, are those of `deeplimit.check_depth`; `options` are its further keywords. Also
+    fails where the check cannot tell, since a test that passes must mean something.
+
+    Raises:
+        AssertionError: With the whole report as its message: which parameter, by what factor.
+
+    Example:
+        >>> import torch, deeplimit as dl
+        >>> def stack(depth):
+        ...     return torch.nn.TransformerEncoder(torch.nn.TransformerEncoderLayer(16, 2, 32, batch_first=True), depth)
+        >>> dl.testing.assert_depth_scaling(stack, [2, 4, 8], expected="gpt-2", batch=torch.ones(2, 5, 16))
+        Traceback (most recent call last):
+        AssertionError: not as expected: ...
+    """
+    report = check_depth(factory, depths, expected=expected, batch=batch, **options)
+    if not report.ok:
+        raise AssertionError(str(report))
+    return report
