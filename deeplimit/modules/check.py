@@ -14,11 +14,12 @@ import torch
 from torch import nn
 
 from deeplimit import validation
+from deeplimit.modules.bases import base_of
 from deeplimit.modules.batches import as_batch
-from deeplimit.modules.findings import Finding, against_number, against_rule, agrees, base_of
+from deeplimit.modules.findings import Finding, against_number, against_rule, agrees
 from deeplimit.modules.measurement import Measurement, measure
 from deeplimit.modules.report import DepthReport, Status
-from deeplimit.modules.rules import Rule, rule_of
+from deeplimit.modules.rules import Power, Rule, rule_of
 from deeplimit.modules.scaling import BranchScaling, scalings, streams
 from deeplimit.modules.untouched import seeded
 from deeplimit.version import versions
@@ -278,12 +279,11 @@ def report_on(
     totals = [len(one.branches) for one in taken]
     findings: list[Finding] = []
     statuses: list[Status] = []
-    base = base_of(kinds, rule) if rule is not None else None
     for kind in kinds:
         own: list[Finding] = []
         agreed: bool | None = True
-        if rule is not None and base is not None:
-            own = list(against_rule(kind, rule, levels, totals, base))
+        if rule is not None:
+            own = list(against_rule(kind, kinds, rule, levels, totals))
             target = rule.exponent
             if len(levels) > 1 and not own:
                 own, agreed = _effective(kind, target, rule, levels, tolerance)
@@ -309,7 +309,7 @@ def report_on(
         seed=seed,
         seconds=time.perf_counter() - started,
         versions=versions(),
-        reservations=tuple(_reservations(kinds, statuses, rule, base is not None and base.constant is None)),
+        reservations=tuple(_reservations(kinds, statuses, rule)),
     )
 
 
@@ -335,7 +335,7 @@ def _effective(
     return (list(against_number(kind, target, levels)), False) if agreed is False else ([], agreed)
 
 
-def _reservations(kinds: Sequence[BranchScaling], statuses: Sequence[str], rule: Rule | None, unknown: bool) -> list[str]:
+def _reservations(kinds: Sequence[BranchScaling], statuses: Sequence[str], rule: Rule | None) -> list[str]:
     told = []
     fixed = [kind.kind for kind in kinds if len(set(kind.counts)) == 1 and len(kind.counts) > 1]
     if fixed:
@@ -351,7 +351,12 @@ def _reservations(kinds: Sequence[BranchScaling], statuses: Sequence[str], rule:
     known = [kind for kind in kinds if kind.exponent is not None]
     if rule is None and known and max(kind.exponent or 0 for kind in known) - min(kind.exponent or 0 for kind in known) > 0.25:
         told.append("kinds of branches scale differently with depth: was a rule applied to some of them only?")
-    if unknown:
+    if (
+        rule is not None
+        and isinstance(rule.output, Power)
+        and rule.output.constant
+        and base_of(kinds[0], kinds, rule).constant is None
+    ):
         told.append("no weight is free of depth, so that constant factors could not be judged.")
     if "cannot tell" in statuses:
         told.append("an interval is too wide to tell exponents 1/2 apart: add depths further apart, or a larger batch.")

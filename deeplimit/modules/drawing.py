@@ -17,8 +17,8 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8
 
 
 def draw(report: DepthReport, axes: Axes) -> Axes:
-    """Draw a report: against depth if it has several depths, else one bar for each kind of branch."""
-    return _over_depths(report, axes) if len(report.depths) > 1 else _bars(report, axes)
+    """Draw a report: against depth if it has several depths, else layer by layer."""
+    return _over_depths(report, axes) if len(report.depths) > 1 else _over_layers(report, axes)
 
 
 def _over_depths(report: DepthReport, axes: Axes) -> Axes:
@@ -54,11 +54,11 @@ def _over_depths(report: DepthReport, axes: Axes) -> Axes:
             depths, line, color=PREDICTED, linestyle="-" if meant else ":", linewidth=2.5 if meant else 1.0, alpha=0.5, zorder=0
         )
         axes.annotate(
-            name + (" (expected)" if meant else ""),
+            name + ("\n(expected)" if meant else ""),
             (depths[-1], line[-1]),
-            xytext=(-4, 4),
+            xytext=(8, 0),
             textcoords="offset points",
-            ha="right",
+            va="center",
             fontsize=8,
             color=PREDICTED,
         )
@@ -73,6 +73,7 @@ def _over_depths(report: DepthReport, axes: Axes) -> Axes:
             label=f"expected: {wanted:g}",
         )
     axes.set_ylim(0.7 * min(least, (depths[-1] / depths[0]) ** -1.0), None)
+    axes.set_xlim(depths[0] / 1.15, depths[-1] * (depths[-1] / depths[0]) ** 0.2)  # room for the names of the lines
     axes.set_xticks(depths)
     axes.xaxis.set_major_formatter(ScalarFormatter())
     axes.xaxis.set_minor_locator(NullLocator())
@@ -84,11 +85,17 @@ def _over_depths(report: DepthReport, axes: Axes) -> Axes:
     return axes
 
 
-def _bars(report: DepthReport, axes: Axes) -> Axes:
-    """Draw each kind's update over the stream it joins."""
-    kinds = list(report.branches)
-    axes.barh([kind.kind for kind in kinds], [kind.ratios[0] for kind in kinds], color=COLOURS[0])
-    axes.invert_yaxis()
-    axes.set_xlabel("update over stream (root mean square over layers)")
+def _over_layers(report: DepthReport, axes: Axes) -> Axes:
+    """Draw each kind's update over the stream that it joins, layer by layer."""
+    from matplotlib.ticker import MaxNLocator
+
+    for place, kind in enumerate(report.branches):
+        layers = np.arange(1, len(kind.layers) + 1)
+        axes.plot(layers, kind.layers, color=COLOURS[place % len(COLOURS)], marker="o", markersize=4, label=kind.kind)
+    axes.set_ylim(0.0, None)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set_xlabel("layer")
+    axes.set_ylabel("update over stream")
     axes.set_title(f"{report.model}, {report.depths[0]} residual branches: {report.verdict}", loc="left")
+    axes.legend(fontsize=8)
     return axes

@@ -7,14 +7,13 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from deeplimit.modules.bases import SAME, UNTOUCHED, Base, base_of
 from deeplimit.modules.exponents import Exponent
 from deeplimit.modules.rules import Fixup, Law, Power, Rule, Zero
 from deeplimit.modules.scaling import BranchScaling, PartScaling
 
 # Factors closer to one than this are not worth a word; published rules differ by more.
 FACTOR = 1.1
-# Exponents of parameters closer to each other than this are the same.
-SAME = 0.1
 QUERY_OR_KEY = re.compile(r"(^|[._])(q|k|query|key|to_q|to_k|wq|wk)(_?proj|_lin|_linear)?([._]|$)", re.IGNORECASE)
 
 
@@ -83,9 +82,10 @@ def against_number(scaling: BranchScaling, expected: float, depths: Sequence[int
 
 
 def against_rule(
-    scaling: BranchScaling, rule: Rule, depths: Sequence[int], totals: Sequence[int], base: Base
+    scaling: BranchScaling, every: Sequence[BranchScaling], rule: Rule, depths: Sequence[int], totals: Sequence[int]
 ) -> Iterator[Finding]:
-    """Yield where a kind of branch departs from a published rule, part by part."""
+    """Yield where a kind of branch, one of `every`, departs from a published rule, part by part."""
+    base = base_of(scaling, every, rule)
     for part in scaling.parts:
         if part.role in ("output", "inner"):
             if part.role == "output" and scaling.normed and isinstance(rule.output, Power):
@@ -116,65 +116,6 @@ def against_rule(
         yield from _scale(scaling, rule.scale, rule, depths, totals)
 
 
-@dataclass(frozen=True)
-class Base:
-    """How a model's weights are initialised where no depth enters: the law, and its constant."""
-
-    law: str  # "constant", "fan_in", "xavier"
-    constant: float | None
-
-    def of(self, part: PartScaling) -> float | None:
-        """Return the standard deviation that this law gives a weight; None if the law is not known."""
-        if self.constant is None or part.weight is None:
-            return None
-        if self.law == "fan_in":
-            return self.constant / math.sqrt(part.weight.fan_in)
-        if self.law == "xavier":
-            return self.constant * math.sqrt(2 / (part.weight.fan_in + part.weight.fan_out))
-        return self.constant
-
-    def __str__(self) -> str:
-        number = f"{self.constant:.4g}" if self.constant is not None else "?"
-        return {"fan_in": f"{number}/sqrt(fan-in)", "xavier": f"{number} times Xavier"}.get(self.law, number)
-
-
-def base_of(all_scalings: Sequence[BranchScaling], rule: Rule) -> Base:
-    """Return how the weights other than output projections are initialised, as far as they do not depend on depth.
-
-    Laws that give every one of them the same constant are told apart by that constant: one that is 1, 1/sqrt(3) (torch's own)
-    or sqrt(2) (He) over the root of the fan-in is taken for that; else the standard deviation is constant.
-    """
-    if rule.base == "xavier":
-        return Base("xavier", 1.0)
-    inner = [
-        part
-        for scaling in all_scalings
-        for part in scaling.parts
-        if part.role == "inner"
-        and part.weight is not None
-        and part.sizes[-1] > 0
-        and (part.exponent is None or abs(part.exponent) <= SAME)
-    ]
-    if not inner:
-        return Base("constant", None)
-    laws = {
-        "constant": [part.sizes[-1] for part in inner],
-        "fan_in": [part.sizes[-1] * math.sqrt(part.weight.fan_in) for part in inner if part.weight],
-        "xavier": [part.sizes[-1] * math.sqrt((part.weight.fan_in + part.weight.fan_out) / 2) for part in inner if part.weight],
-    }
-    known = {"fan_in": (1.0, 1 / math.sqrt(3), math.sqrt(2)), "xavier": (1.0,)}
-
-    def scatter(values: Sequence[float]) -> float:
-        return max(values) / min(values)
-
-    best = min(laws, key=lambda law: (round(scatter(laws[law]), 1), law != "constant"))
-    for law, constants in known.items():
-        middle = sorted(laws[law])[len(inner) // 2]
-        if scatter(laws[law]) <= scatter(laws[best]) * 1.05 and any(abs(middle / constant - 1) < 0.02 for constant in constants):
-            best = law
-    return Base(best, sorted(laws[best])[len(inner) // 2])
-
-
 def _weight(
     scaling: BranchScaling, part: PartScaling, law: Law, rule: Rule, depths: Sequence[int], totals: Sequence[int], base: Base
 ) -> Iterator[Finding]:
@@ -198,6 +139,11 @@ def _weight(
     if law.constant is not None and plain is not None:
         wanted = [plain * law.constant * total**-law.exponent for total in totals]
         factors = [size / want if want > 0 else math.inf for size, want in zip(part.sizes, wanted, strict=True)]
+        # A projection may be left as torch makes it beside weights that are initialised otherwise (nn.MultiheadAttention is).
+        if rule.base == "siblings" and part.weight is not None:
+            own = (UNTOUCHED.of(part) or 0.0) / plain
+            if own > 0 and all(abs(math.log(max(factor, 1e-300) / own)) < 0.5 * math.log(FACTOR) for factor in factors):
+                return
         noise = 4 / math.sqrt(2 * max(part.weight.entries if part.weight else 1, 1) * max(scaling.counts[-1], 1))
         if max(abs(math.log(factor)) if factor > 0 else math.inf for factor in factors) > math.log(FACTOR) + noise:
             everywhere = max(factors) / min(factors) < FACTOR**2 if min(factors) > 0 else False

@@ -18,7 +18,8 @@ h1{font-size:1.3rem;border-left:.4rem solid var(--tone);padding-left:.7rem}h2{fo
 p.what,footer{color:var(--soft)}.scroll{overflow-x:auto}table{border-collapse:collapse;width:100%;font-size:.9rem}
 th,td{text-align:left;padding:.35rem .7rem;border-bottom:1px solid var(--line);vertical-align:top}
 td.n{font-variant-numeric:tabular-nums}
-code{font-size:.92em;overflow-wrap:anywhere}li{margin:.4rem 0}svg{max-width:100%;height:auto;background:#fff}
+code{font-size:.92em;overflow-wrap:anywhere}td code,td.n{white-space:nowrap}
+li{margin:.4rem 0}svg{max-width:100%;height:auto;background:#fff}
 """
 TONES = {"as expected": "good", "measured": "good", "not as expected": "bad", "cannot tell": "open"}
 
@@ -61,12 +62,20 @@ def page(report: DepthReport) -> str:
 
 
 def _branches(report: DepthReport) -> str:
-    cells = ["branch", "verdict", *(f"update/stream, {depth}" for depth in report.depths), "exponent", "alignment", "meaning"]
-    rows = ["<tr>" + "".join(f"<th>{cell}</th>" for cell in cells) + "</tr>"]
+    before, after = ["branch", "verdict"], ["exponent", "alignment", "meaning"]
+    rows = [
+        "<tr>"
+        + "".join(f"<th rowspan=2>{cell}</th>" for cell in before)
+        + f"<th colspan={len(report.depths)}>update over stream, at depth</th>"
+        + "".join(f"<th rowspan=2>{cell}</th>" for cell in after)
+        + "</tr><tr>"
+        + "".join(f"<th>{depth}</th>" for depth in report.depths)
+        + "</tr>"
+    ]
     for kind, status in zip(report.branches, report.statuses, strict=True):
         interval = kind.exponent_interval
         exponent = (
-            "-" if kind.exponent is None or interval is None else f"{kind.exponent:.2f} [{interval[0]:.2f}, {interval[1]:.2f}]"
+            "-" if kind.exponent is None or interval is None else f"{kind.exponent:.2f}<br>[{interval[0]:.2f}, {interval[1]:.2f}]"
         )
         alignment = "-" if kind.alignment is None else f"{kind.alignment:.2f}"
         rows.append(
@@ -85,7 +94,7 @@ def _parts(report: DepthReport) -> str:
             if part.role in ("multiplier", "skip") and all(size == 1.0 for size in part.sizes):
                 continue
             name = part.name if part.role not in ("multiplier", "skip") else f"{part.role} of {kind.kind}"
-            exponent = "-" if part.exponent is None else f"{part.exponent + 0.0:.2f}"
+            exponent = "-" if part.exponent is None else f"{round(part.exponent, 2) + 0.0:.2f}"
             rows.append(
                 f"<tr><td><code>{html.escape(name)}</code></td><td>{part.role}</td>"
                 + "".join(f"<td class=n>{size:.4g}</td>" for size in part.sizes)

@@ -179,7 +179,7 @@ def _read(kind: Any, content: Any, where: str) -> Any:
     """Return `content`, as `to_dict` wrote it, as the type `kind`: dataclasses, tuples, numbers, texts."""
     origin, inside = typing.get_origin(kind), typing.get_args(kind)
     if dataclasses.is_dataclass(kind) and isinstance(kind, type):
-        hints = typing.get_type_hints(kind, vars(typing) | {"Axes": Any})
+        hints = typing.get_type_hints(kind)
         values = store.fields_of(kind, content, where)
         return kind(**{name: _read(hints[name], content[name], f"{name} of {where}") for name in values})
     if origin in (typing.Union, types.UnionType):

@@ -35,7 +35,8 @@ class BranchScaling:
 
     counts: how many there are at each depth, a stage's opening block included; ratios: root mean square over layers of the
     update over the stream it joins; sizes: the same with all branches asked about the stream as it was at the start (over
-    that stream, unless the branch normalises its input). exponent, exponent_interval: sizes ~ counts**-exponent; None where
+    that stream, unless the branch normalises its input); layers: the ratios in the deepest network, layer by layer.
+    exponent, exponent_interval: sizes ~ counts**-exponent; None where
     updates are zero or there is only one depth. alignment: exponent of the sum of all updates in the number of layers,
     1/2 for independent layers and 1 for layers that all push the same way. meaning: what exponent and alignment make of it.
     """
@@ -45,6 +46,7 @@ class BranchScaling:
     counts: tuple[int, ...]
     ratios: tuple[float, ...]
     sizes: tuple[float, ...]
+    layers: tuple[float, ...]
     exponent: float | None
     exponent_interval: tuple[float, float] | None
     power_law: bool
@@ -127,6 +129,7 @@ def _scaling(key: tuple[Any, ...], kind: str, stream: int, taken: Sequence[Measu
         counts=counts,
         ratios=tuple(_mean([measured.ratio for measured in group]) for group in groups),
         sizes=tuple(_mean([measured.probed for measured in group]) for group in groups),
+        layers=tuple(measured.ratio for measured in deepest),
         exponent=None if exponent is None else exponent.value,
         exponent_interval=None if exponent is None else (exponent.low, exponent.high),
         power_law=exponent is None or exponent.power_law,
