@@ -38,8 +38,9 @@ class Base:
 def base_of(scaling: BranchScaling, every: Sequence[BranchScaling], rule: Rule) -> Base:
     """Return how a branch would be initialised if depth did not matter: as its other weights are, else as those of all branches.
 
-    Only weights that do not depend on depth say so. Laws that give every one of them the same constant are told apart by that constant: one that is 1, 1/sqrt(3) (torch's own)
-    or sqrt(2) (He) over the root of the fan-in is taken for that; else the standard deviation is constant.
+    Only weights that do not depend on depth say so. Laws that give every one of them the same constant are told apart by that
+    constant: one that is 1, 1/sqrt(3) (torch's own) or sqrt(2) (He) over the root of the fan-in is taken for that; else the
+    standard deviation is constant.
     """
     if rule.base == "xavier":
         return Base("xavier", 1.0)

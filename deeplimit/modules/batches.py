@@ -64,14 +64,13 @@ def placed(batch: Batch, device: torch.device, dtype: torch.dtype) -> Batch:
 
 
 def run(model: nn.Module, batch: Batch) -> Any:
-    """Return the output of one forward, with gradients on; an exception says what the model was called with."""
+    """Return the output of one forward; an exception says what the model was called with."""
     first = next((parameter for parameter in model.parameters() if parameter.is_floating_point()), None)
     if first is None:
         raise ValueError(f"{type(model).__name__} has no floating parameters, so that there is nothing to measure.")
     ready = placed(batch, first.device, first.dtype)
     try:
-        with torch.enable_grad():
-            return model(*ready.args, **ready.kwargs)
+        return model(*ready.args, **ready.kwargs)
     except Exception as error:
         error.add_note(f"deeplimit called {type(model).__name__} with {_shown(ready)}; pass batch= if it needs something else.")
         raise

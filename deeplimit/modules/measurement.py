@@ -110,10 +110,9 @@ def measure(
         found = layout(recorder.trace, blocks)
         gradients = _gradients(scalar, found) if scalar is not None else [(None, None)] * len(found.heads)
         del output, scalar
-        with seeded(seed):
-            cut = Cutter(recorder.trace, found)
-            with torch.no_grad(), cut:
-                run(model, batch)
+        # With gradients on as before, though none is wanted: without them some modules take another way (torch's encoder does).
+        with seeded(seed), Cutter(recorder.trace, found) as cut:
+            run(model, batch)
     return _summary(model, recorder.trace, found, cut, gradients)
 
 
@@ -182,7 +181,7 @@ class Cutter(Additions):
         if sides:
             self.updates[ordinal] = (size(sides[0]), size(sides[1]))
         for part in self.wanted.get(ordinal, ()):
-            update = sides[part.side].float()
+            update = sides[part.side].detach().float()
             before = self.sums.get(part.key)
             if before is None or before.shape == update.shape:
                 self.sums[part.key] = update.clone() if before is None else before.add_(update)

@@ -60,7 +60,12 @@ def undisturbed(model: nn.Module) -> Iterator[None]:
             module.training = isinstance(module, _BatchNorm)
         for parameter in frozen:
             parameter.requires_grad_(True)
-        with threads_for(model), torch.compiler.set_stance("force_eager"):
+        with (
+            threads_for(model),
+            torch.inference_mode(False),
+            torch.enable_grad(),
+            torch.compiler.set_stance("force_eager"),
+        ):
             yield
     finally:
         for module, mode in zip(modules, modes, strict=True):

@@ -1,0 +1,301 @@
+"""Depth checks on what real modules are, and what they leave behind: nothing."""
+
+import random
+
+import numpy as np
+import pytest
+import torch
+from stacks import Res1, Transformer, tokens, vectors
+from torch import nn
+
+import deeplimit as dl
+from deeplimit.modules.untouched import seeded
+
+DEPTHS = [2, 4, 8]
+
+
+def make(kind, **how):
+    with seeded(0):
+        return kind(**how)
+
+
+def state(model):
+    """Everything about a module that a check might disturb."""
+    return {
+        "modes": [module.training for module in model.modules()],
+        "requires": [parameter.requires_grad for parameter in model.parameters()],
+        "grads": [None if parameter.grad is None else parameter.grad.clone() for parameter in model.parameters()],
+        "values": [value.clone() for value in model.state_dict().values()],
+        "hooks": [
+            (dict(module._forward_hooks), dict(module._forward_pre_hooks), dict(module._backward_hooks))
+            for module in model.modules()
+        ],
+    }
+
+
+def same(before, after):
+    assert before.keys() == after.keys()
+    for key in ("modes", "requires", "hooks"):
+        assert before[key] == after[key], key
+    for key in ("grads", "values"):
+        for old, new in zip(before[key], after[key], strict=True):
+            assert (old is None and new is None) or torch.equal(old, new), key
+
+
+class BatchNormed(nn.Module):
+    def __init__(self, depth=3):
+        super().__init__()
+        self.stem = nn.Conv2d(3, 8, 3, padding=1)
+        self.blocks = nn.ModuleList(
+            nn.Sequential(nn.Conv2d(8, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 8, 3, padding=1))
+            for _ in range(depth)
+        )
+
+    def forward(self, x):
+        x = self.stem(x)
+        for block in self.blocks:
+            x = torch.relu(x + block(x))
+        return x
+
+
+class Raising(Transformer):
+    def forward(self, tokens):
+        super().forward(tokens)
+        raise RuntimeError("on purpose")
+
+
+def images(seed=0):
+    return torch.randn(2, 3, 8, 8, generator=torch.Generator().manual_seed(seed))
+
+
+@pytest.mark.parametrize("action", [dl.probe, dl.branch_scalars, dl.find_branches])
+@pytest.mark.parametrize("training", [True, False])
+def test_a_module_is_left_as_it_was(action, training):
+    for model, batch in ((make(Transformer, depth=3, dropout=0.3), tokens()), (make(BatchNormed), images())):
+        model.train(training)
+        first = next(model.parameters())
+        first.requires_grad_(False)
+        last = list(model.parameters())[-1]
+        last.grad = torch.ones_like(last)
+        before, threads = state(model), torch.get_num_threads()
+        numbers, python = np.random.get_state()[1].copy(), random.getstate()
+        action(model, batch)
+        same(before, state(model))
+        assert torch.get_num_threads() == threads
+        assert np.array_equal(numbers, np.random.get_state()[1])
+        assert python == random.getstate()
+
+
+@pytest.mark.parametrize("action", [dl.probe, dl.branch_scalars, dl.find_branches])
+def test_a_module_that_raises_is_left_as_it_was_too(action):
+    model = make(Raising, depth=2)
+    before = state(model)
+    with pytest.raises(RuntimeError, match="on purpose") as caught:
+        action(model, tokens())
+    assert "deeplimit called Raising with LongTensor of shape (2, 12)" in caught.value.__notes__[0] or "(2, 12)" in str(
+        caught.value.__notes__
+    )
+    same(before, state(model))
+
+
+def test_global_generators_are_left_alone_by_factories_that_draw():
+    def factory(depth):
+        np.random.seed(5)
+        random.random()
+        return Res1(depth)
+
+    numbers, python = np.random.get_state()[1].copy(), random.getstate()
+    dl.check_depth(factory, DEPTHS, batch=vectors())
+    assert np.array_equal(numbers, np.random.get_state()[1])
+    assert python == random.getstate()
+
+
+def test_the_batch_is_left_as_it_was():
+    class InPlace(Res1):
+        def forward(self, x):
+            x.mul_(2.0)
+            return super().forward(x)
+
+    batch = vectors().requires_grad_()
+    before = batch.detach().clone()
+    dl.probe(make(InPlace, depth=3), batch)
+    assert torch.equal(batch.detach(), before)
+    assert batch.grad is None
+    assert batch.requires_grad
+
+
+@pytest.mark.parametrize("gives", ["logits", "dict", "tuple"])
+def test_outputs_may_be_tensors_dicts_and_tuples(gives):
+    report = dl.probe(make(Transformer, depth=2, gives=gives), tokens())
+    assert report.streams[0].gradient_growth[0] > 0
+
+
+def test_batches_may_be_tensors_tuples_dicts_and_functions():
+    model = make(Transformer, depth=2)
+    reports = [dl.probe(model, batch) for batch in (tokens(), (tokens(),), {"tokens": tokens()}, lambda: tokens())]
+    assert len({report.branches for report in reports}) == 1
+
+
+def test_dropout_draws_nothing_wherever_it_is():
+    class Functional(Res1):
+        def forward(self, x):
+            h = self.entry(x)
+            for layer in self.layers:
+                h = h + torch.nn.functional.dropout(self.scale * layer(torch.tanh(h)), 0.5, True)
+            return h
+
+    noisy, plain = make(Functional, depth=4), make(Res1, depth=4)
+    assert dl.probe(noisy, vectors()).branches == dl.probe(plain, vectors()).branches
+    noisy, plain = make(Transformer, depth=2, dropout=0.5), make(Transformer, depth=2)
+    assert dl.probe(noisy, tokens()).branches[1].sizes == dl.probe(plain, tokens()).branches[1].sizes
+
+
+def test_half_precision_gives_the_same_exponents():
+    exact = dl.check_depth(Transformer, DEPTHS, batch=tokens())
+    half = dl.check_depth(lambda depth: Transformer(depth).bfloat16(), DEPTHS, batch=tokens())
+    for one, other in zip(exact.branches, half.branches, strict=True):
+        assert other.exponent == pytest.approx(one.exponent, abs=0.02)
+
+
+def test_compiled_modules_are_seen_through():
+    plain = make(Transformer, depth=2)
+    compiled = torch.compile(plain, backend="eager")
+    one, other = dl.probe(plain, tokens()), dl.probe(compiled, tokens())
+    assert one.branches == other.branches
+    assert other.model == "Transformer"
+
+
+def test_frozen_parameters_hide_nothing():
+    model = make(Transformer, depth=3)
+    before = dl.probe(model, tokens())
+    model.requires_grad_(False)
+    assert dl.probe(model, tokens()).branches == before.branches
+
+
+def test_no_grad_around_a_check_changes_nothing():
+    model = make(Transformer, depth=3)
+    before = dl.probe(model, tokens())
+    for context in (torch.no_grad, torch.inference_mode):
+        with context():
+            assert dl.probe(model, tokens()).branches == before.branches
+
+
+def test_on_every_device(device):
+    model = make(Transformer, depth=3).to(device)
+    report = dl.probe(model, tokens())
+    assert report.branches[0].sizes[0] == pytest.approx(dl.probe(model.cpu(), tokens()).branches[0].sizes[0], rel=1e-3)
+
+
+def test_blocks_restrict_what_counts():
+    class Two(nn.Module):
+        def __init__(self, depth=2):
+            super().__init__()
+            self.first, self.second = Transformer(depth), Res1(depth)
+
+        def forward(self, ids, x):
+            return self.first(ids), self.second(x)
+
+    batch = (tokens(), vectors())
+    model = make(Two)
+    assert len(dl.find_branches(model, batch)) == 6
+    assert [branch.kind for branch in dl.find_branches(model, batch, blocks="first.blocks.*")][:2] == [
+        "first.blocks.*.attention",
+        "first.blocks.*.mlp",
+    ]
+    with pytest.raises(ValueError, match=r"blocks='third.*'.*Modules that add two activations of one shape: first.blocks.0"):
+        dl.find_branches(model, batch, blocks="third.*")
+
+
+@pytest.mark.parametrize(
+    ("factory", "error", "message"),
+    [
+        (lambda depth: "model", TypeError, r"factory\(2\) must return a torch.nn.Module, got 'model' of type str"),
+        (lambda depth: Res1(3), ValueError, r"factory ignores the depth: at depths 2, 4, 8 it built modules with 3 residual branches"),
+        (lambda depth: nn.Sequential(nn.Linear(6, 6), nn.Linear(6, 6)), ValueError, r"no residual branch was found.*blocks="),
+        (lambda depth: Res1(depth).to("meta"), ValueError, r"on the meta device.*Build the model on a real device"),
+        (3, TypeError, r"factory must be a function depth -> nn.Module, got 3"),
+        (nn.Linear(2, 2, device="meta"), TypeError, r"got the module Linear itself.*dl.probe"),
+    ],
+)
+def test_factories_that_are_none_are_told_why(factory, error, message):
+    with pytest.raises(error, match=message):
+        dl.check_depth(factory, DEPTHS, batch=vectors())
+
+
+def test_a_factory_that_raises_comes_through_with_its_depth():
+    def broken(depth):
+        raise KeyError("no such size")
+
+    with pytest.raises(KeyError, match="no such size") as caught:
+        dl.check_depth(broken, DEPTHS, batch=vectors())
+    assert "called the factory with depth 2" in caught.value.__notes__[0]
+
+
+@pytest.mark.parametrize(
+    ("how", "error", "message"),
+    [
+        ({"expected": "gpt-9"}, ValueError, "is no rule: choose from gpt-2, depth-mup"),
+        ({"expected": [0.5]}, TypeError, "expected must be a number, the name of a rule or None"),
+        ({"expected": -1}, ValueError, "expected must be at least 0"),
+        ({"expected": True}, TypeError, "expected must be a number"),
+        ({"tolerance": 0.4}, ValueError, "tolerance must be at most 0.25"),
+        ({"confidence": 1.0}, ValueError, "confidence must be below 1"),
+        ({"seed": -1}, ValueError, "seed must be at least 0"),
+        ({"batch": 3}, TypeError, "batch must be a tensor, a tuple of arguments or a dict"),
+        ({"loss": lambda output: 1.0}, TypeError, "loss must return a tensor of one element"),
+        ({"depths": [4]}, ValueError, "depths"),
+        ({"unknown": 1}, TypeError, "unknown"),
+    ],
+)
+def test_bad_calls_are_refused(how, error, message):
+    with pytest.raises(error, match=message):
+        dl.check_depth(Res1, **{"depths": DEPTHS, "batch": vectors(), **how})
+
+
+def test_one_depth_has_no_exponent():
+    with pytest.raises(ValueError, match="one depth has no exponent"):
+        dl.probe(make(Res1, depth=2), vectors(), expected=0.5)
+
+
+def test_batches_are_made_up_from_first_layers():
+    assert dl.probe(make(Transformer, depth=2)).branches
+    assert dl.probe(make(Res1, depth=2)).branches
+    assert dl.probe(make(BatchNormed)).branches
+    with pytest.raises(ValueError, match="none can be made up for Sequential, whose first layer is LayerNorm"):
+        dl.probe(nn.Sequential(nn.LayerNorm(4)))
+
+
+def test_what_takes_another_way_each_time_is_refused():
+    class Fickle(Res1):
+        def forward(self, x):
+            h = super().forward(x)
+            self.calls = getattr(self, "calls", 0) + 1
+            return h + h if self.calls == 1 else h
+
+    with pytest.raises(ValueError, match="its path depends on the values of its states"):
+        dl.probe(make(Fickle, depth=2), vectors())
+
+
+def test_sweep_takes_classes_objects_dataclasses_and_dicts():
+    import dataclasses
+    import types
+
+    @dataclasses.dataclass(frozen=True)
+    class Config:
+        depth: int = 1
+        width: int = 8
+
+    def build(config):
+        get = config.get if isinstance(config, dict) else lambda name: getattr(config, name)
+        return Res1(get("depth"), get("width"))
+
+    shared = types.SimpleNamespace(depth=1, width=8)
+    for config in (Config, Config(), {"depth": 1, "width": 8}, shared):
+        with seeded(0):
+            model = dl.sweep(build, config, "depth", width=4)(3)
+        assert (len(model.layers), model.layers[0].in_features) == (3, 4)
+    assert shared.depth == 1
+    with pytest.raises(ValueError, match="without a field 'layers'"):
+        dl.sweep(build, shared, "layers")
+    with pytest.raises(TypeError, match="build must be"):
+        dl.sweep(3, Config, "depth")
