@@ -110,7 +110,7 @@ RIGHT = [
     right("gpt fan_in", partial(gpt, law="fan_in"), tokens, "gpt-2", 0.5, 0.5),
     right("gpt xavier", partial(gpt, law="xavier", output="dict"), tokens, "gpt-2", 0.5, 0.5),
     right("gpt default, biases scaled too", partial(gpt, law="default"), tokens, "gpt-2", 0.5, 0.5),
-    right("gpt in place", partial(gpt, style="x += f", output="tuple"), tokens, "gpt-2", 0.5, 0.5),
+    right("gpt in place", partial(gpt, style="f += x", output="tuple"), tokens, "gpt-2", 0.5, 0.5),
     right("gpt with dropout", partial(gpt, style="f + x", dropout=0.1), tokens, "gpt-2", 0.5, 0.5),
     right("gpt bfloat16", partial(gpt, dtype=torch.bfloat16), tokens, "gpt-2", 0.5, 0.5),
     right("nano", nano_gpt, tokens, "gpt-2", 0.5, 0.5),
@@ -147,7 +147,7 @@ RIGHT = [
 
 GPT_BUGS = [
     gpt_2("not applied", faults(*OUT, factor=ROOT_N), seen=True, exponent=0.0),
-    gpt_2("not applied", faults(*OUT, factor=ROOT_N), seen=True, exponent=0.0, law="fan_in", style="x += f"),
+    gpt_2("not applied", faults(*OUT, factor=ROOT_N), seen=True, exponent=0.0, law="fan_in", style="f += x"),
     gpt_2("not applied", faults(*OUT, factor=ROOT_N), seen=True, exponent=0.0, dtype=torch.bfloat16),
     gpt_2("not applied", faults(*OUT, factor=ROOT_N), seen=True, exponent=0.0, dropout=0.1, output="dict"),
     gpt_2("only the first layers", faults(*OUT, factor=FIRST), seen=True),

@@ -147,9 +147,9 @@ class PreNorm(nn.Module):
                 x = torch.add(residual, update, alpha=multiplier)
             elif multiplier != 1.0:
                 x = residual + multiplier * update
-            elif self.style == "x += f":
-                x = x.clone() if x.is_leaf else x
-                x += update
+            elif self.style == "f += x":
+                update += residual
+                x = update
             elif self.style == "f + x":
                 x = update + residual
             else:
