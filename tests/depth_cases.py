@@ -31,7 +31,7 @@ N = 2 * DEEPEST  # branches of a transformer of the largest depth
 ROOT_N, ROOT_L = N**0.5, DEEPEST**0.5
 HARD_CODED = (N / 24) ** 0.5
 FIRST = ((N * (DEEPEST - 4) + 4) / DEEPEST) ** 0.5  # root mean square over blocks of which four are right
-BETA = (8 * DEEPEST) ** 0.25
+ALPHA, BETA = (2 * DEEPEST) ** 0.25, (8 * DEEPEST) ** 0.25
 
 
 @dataclass(frozen=True)
@@ -103,6 +103,7 @@ TIMES = ("multiplier of blocks.*.attn", "multiplier of blocks.*.mlp")
 NANO = ("transformer.h.*.attn.c_proj.weight", "transformer.h.*.mlp.c_proj.weight")
 MIXER = ("blocks.*.token_mlp.fc2.weight", "blocks.*.channel_mlp.fc2.weight")
 TORCH = ("encoder.layers.*.self_attn.out_proj.weight", "encoder.layers.*.linear2.weight")
+IN_PROJ = "encoder.layers.*.self_attn.in_proj_weight"
 GAINS = ("blocks.*.gain1", "blocks.*.gain2")
 
 RIGHT = [
@@ -160,7 +161,7 @@ GPT_BUGS = [
     gpt_2("fc1 instead of fc2", faults(FC1, FC2), seen=None, law="fan_in"),  # GELU bends: about 0.53 at these depths
     gpt_2("q and k instead of proj", (*faults(Q, K, factor=1 / ROOT_N), Fault(PROJ, ROOT_N)), seen=True),
     gpt_2("v instead of proj", (Fault(V, 1 / ROOT_N), Fault(PROJ, ROOT_N)), seen=False, exponent=0.5),
-    gpt_2("all weights", faults(Q, K, V, factor=1 / ROOT_N), seen=True),
+    gpt_2("all weights", faults(Q, K, V, FC1, factor=1 / ROOT_N), seen=True),
     gpt_2("applied twice", faults(*OUT, factor=1 / ROOT_N), seen=True, exponent=1.0),
     gpt_2("init and multiplier", faults(*TIMES, factor=1 / ROOT_L), seen=True, exponent=1.0),
     gpt_2("init and multiplier", faults(*TIMES, factor=1 / ROOT_L), seen=True, exponent=1.0, style="torch.add"),
@@ -176,8 +177,8 @@ GPT_BUGS = [
 ]
 
 OTHER_RULES = [
-    wrong("gpt-2, asked for depth-mup", gpt, tokens, "depth-mup", faults(*OUT), exponent=0.5, number=0.5, seen=False),
-    wrong("gpt-2, asked for completep", gpt, tokens, "completep", faults(*TIMES), exponent=0.5, number=1.0, seen=True),
+    wrong("gpt-2, asked for depth-mup", gpt, tokens, "depth-mup", faults(*OUT, *TIMES), exponent=0.5, number=0.5, seen=False),
+    wrong("gpt-2, asked for completep", gpt, tokens, "completep", faults(*OUT, *TIMES), exponent=0.5, number=1.0, seen=True),
     wrong(
         "depth-mup, asked for gpt-2",
         partial(gpt, rule="depth-mup"),
@@ -270,15 +271,26 @@ NANO_BUGS = [
 ]
 
 ALL_FOUR = (V, PROJ, FC1, FC2)
+SKIP = ("skip of blocks.*.attn", "skip of blocks.*.mlp")
 DEEPNORM_BUGS = [
-    deepnorm("not applied", faults(*ALL_FOUR, factor=BETA), seen=True, exponent=0.0),
-    deepnorm("alpha forgotten", faults("multiplier"), seen=True, exponent=0.5),
-    deepnorm("alpha squared", faults("multiplier"), seen=True, exponent=1.0),
+    deepnorm("not applied", (*faults(*ALL_FOUR, factor=BETA), *faults(*SKIP, factor=1 / ALPHA)), seen=True, exponent=0.0),
+    deepnorm("alpha forgotten", faults(*SKIP, factor=1 / ALPHA), seen=True, exponent=0.5),
+    deepnorm("alpha squared", faults(*SKIP, factor=ALPHA), seen=True, exponent=1.0),
     deepnorm("beta forgotten", faults(*ALL_FOUR, factor=BETA), seen=True, exponent=0.25),
     deepnorm("3 times too large", faults(*ALL_FOUR, factor=3.0), seen=None),
     deepnorm("applied twice", faults(*ALL_FOUR, factor=1 / BETA), seen=True, exponent=1.25),
-    deepnorm("hard-coded depth", faults(*ALL_FOUR, factor=BETA / 96**0.25), seen=True, exponent=0.0),
-    deepnorm("per block instead of per branch", faults(*ALL_FOUR, factor=2**0.25), seen=False, exponent=0.75),
+    deepnorm(
+        "hard-coded depth",
+        (*faults(*ALL_FOUR, factor=BETA / 96**0.25), *faults(*SKIP, factor=24**0.25 / ALPHA)),
+        seen=True,
+        exponent=0.0,
+    ),
+    deepnorm(
+        "per block instead of per branch",
+        (*faults(*ALL_FOUR, factor=2**0.25), *faults(*SKIP, factor=2**-0.25)),
+        seen=False,
+        exponent=0.75,
+    ),
     deepnorm("only the first layers", faults(*ALL_FOUR), seen=True),
     deepnorm("one branch forgotten", faults(FC1, FC2, factor=BETA), seen=True),
     deepnorm("q and k too", faults(Q, K, factor=1 / BETA), seen=False, exponent=0.75),
@@ -376,7 +388,11 @@ REST = [
         for bug, found, seen in [
             ("not applied", faults(*TORCH, factor=ROOT_N), True),
             ("one branch forgotten", faults(TORCH[1], factor=ROOT_N), True),
-            ("in_proj instead of out_proj", (Fault(TORCH[0]),), False),  # in_proj holds v: the exponent stays 1/2
+            (
+                "in_proj instead of out_proj",
+                (Fault(TORCH[0], ROOT_N), Fault(IN_PROJ, 1 / ROOT_N)),
+                False,
+            ),  # in_proj holds v: the exponent stays 1/2
             ("bias not scaled", faults("encoder.layers.*.linear2.bias", factor=ROOT_N), True),
             ("hard-coded depth", faults(*TORCH, factor=HARD_CODED), True),
             ("per block instead of per branch", faults(*TORCH, factor=2**0.5), False),

@@ -434,7 +434,7 @@ def mixer(depth, bug=None, law="fan_in"):
         for index, block in enumerate(model.blocks):
             for name, parameter in block.named_parameters():
                 if name.endswith(ends) and not name.startswith(kept or "-"):
-                    parameter.mul_(scale("1/sqrt(2L)", bug, depth, index))
+                    parameter.mul_(scale("1/sqrt(2L)", None if bug in renamed else bug, depth, index))
     return model
 
 
