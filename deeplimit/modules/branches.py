@@ -110,7 +110,8 @@ def layout(trace: Trace, blocks: str | Sequence[str] | None = None) -> Layout:
         index = counts.get(stream, 0)
         counts[stream] = index + 1
         branch = Branch(likes, name, stream, index, found.output, found.inner, found.gains)
-        skip = _scale(graph, join.addition.sides[join.skip].sources, until=join.root)
+        skipped = join.addition.sides[join.skip]
+        skip = skipped.factor * _scale(graph, skipped.sources, until=join.root)
         renormed = any(graph.normalises(place.node) for place in graph.climb((join.root,)))
         parts.append(Part(branch, key, join, ordinal, side, found.multiplier * scale, found.gain, skip, renormed, found.normed))
     heads = [
@@ -184,7 +185,7 @@ def _streams(graph: Graph, joins: Sequence[Join]) -> list[int]:
 def _pieces(graph: Graph, join: Join) -> list[tuple[int, int, float]]:
     """Return the branches that a join adds at once, x + (attention(x) + mlp(x)): addition, side, and the scale after it."""
     sums = {addition.place: addition for addition in graph.trace.additions if addition.place.node in join.region}
-    waiting = [(join.addition.ordinal, join.branch, 1.0)]
+    waiting = [(join.addition.ordinal, join.branch, join.addition.sides[join.branch].factor)]
     found = []
     while waiting:
         ordinal, side, scale = waiting.pop()
@@ -196,7 +197,7 @@ def _pieces(graph: Graph, join: Join) -> list[tuple[int, int, float]]:
                 break
         if inner is not None and all(_own_weights(graph, join, side_) for side_ in inner.sides):
             further = scale * _scale(graph, sources, until=inner.place)
-            waiting += [(inner.ordinal, 1, further), (inner.ordinal, 0, further)]
+            waiting += [(inner.ordinal, place, further * inner.sides[place].factor) for place in (1, 0)]
         else:
             found.append((ordinal, side, scale))
     return found

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import nn
+from torch.autograd.graph import get_gradient_edge
 from torch.overrides import TorchFunctionMode
 
 ADD = {"add", "add_", "__add__", "__radd__", "__iadd__"}
@@ -51,6 +52,14 @@ def place(tensor: torch.Tensor) -> Edge | None:
     return None if tensor.grad_fn is None else Edge(tensor.grad_fn, tensor.output_nr)
 
 
+def source(tensor: torch.Tensor) -> tuple[Edge, ...]:
+    """Return the place of `tensor`, be it a leaf, as it is before an operation in place moves it; nothing without a gradient."""
+    if not tensor.requires_grad:
+        return ()
+    found = get_gradient_edge(tensor)
+    return (Edge(found.node, found.output_nr),)
+
+
 def edges(node: Any) -> tuple[Edge | None, ...]:
     """Return what `node` was computed from, in the order of its arguments."""
     return tuple(Edge(*item) if item[0] is not None else None for item in node.next_functions)
@@ -58,10 +67,11 @@ def edges(node: Any) -> tuple[Edge | None, ...]:
 
 @dataclass(frozen=True)
 class Side:
-    """One operand of an addition: where it comes from, and its root mean square as added."""
+    """One operand of an addition: where it comes from, its root mean square as added, and the number it is added times."""
 
     sources: tuple[Edge, ...]
     size: float
+    factor: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -193,14 +203,14 @@ class Recorder(Additions):
             return result
         with torch.no_grad():
             sizes = size(operands.first), size(operands.branch())
+        # Asked before the sum is made: one in place, into a view, leaves no edges of its own in the graph.
+        sides = (
+            Side(source(operands.first), sizes[0]),
+            Side(tuple(edge for operand in operands.second for edge in source(operand)), sizes[1], abs(operands.factor)),
+        )
         result = func(*args, **kwargs)
         where = place(result)
         if where is not None:
-            first, *rest = edges(where.node)
-            sides = (
-                Side(() if first is None else (first,), sizes[0]),
-                Side(tuple(edge for edge in rest if edge is not None), sizes[1]),
-            )
             epsilon = torch.finfo(result.dtype).eps
             owner = self.owners[-1] if self.owners else ""
             addition = Addition(len(self.trace.additions), owner, where, sides, size(result), tuple(result.shape), epsilon)
@@ -240,7 +250,8 @@ class Recorder(Additions):
         if len(tensors) == 1 and len(numbers) == 1:
             number = numbers[0]
             names = _behind(number, self.trace.names) if isinstance(number, torch.Tensor) else ()
-            self.trace.scalings[where] = Scaling(abs(float(number)) ** power if float(number) else 0.0, names)
+            amount = abs(float(number.detach() if isinstance(number, torch.Tensor) else number))
+            self.trace.scalings[where] = Scaling(amount**power if amount else 0.0, names)
         elif len(tensors) == 2:
             small = min(tensors, key=lambda tensor: tensor.numel())
             names = _behind(small, self.trace.names)
