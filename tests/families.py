@@ -29,8 +29,9 @@ def mend_torchvision() -> None:
     """Declare torchvision's operators where it has none.
 
     timm and transformers import torchvision where it is installed, and its wheel on PyPI is built for CUDA: beside a torch for
-    the CPU its C++ operators do not load, and importing it stops at the first one that it describes to the compiler, "operator torchvision::nms does not exist". No model
-    here needs them (they are for detection), so their names are enough; declared only where the import really fails.
+    the CPU its C++ operators do not load, and importing it stops at the first one that it describes to the compiler, "operator
+    torchvision::nms does not exist". No model here needs them (they are for detection), so their names are enough; declared
+    only where the import really fails.
     """
     if importlib.util.find_spec("torchvision") is None:
         return
@@ -70,6 +71,10 @@ def images() -> torch.Tensor:
     return torch.randn(2, 3, IMAGE, IMAGE, generator=torch.Generator().manual_seed(0))
 
 
+def videos() -> dict[str, torch.Tensor]:
+    return {"pixel_values_videos": images()[:, None].expand(-1, 4, -1, -1, -1).clone()}
+
+
 def pixels() -> dict[str, torch.Tensor]:
     return {"pixel_values": images()}
 
@@ -91,19 +96,26 @@ class Family:
 FAMILIES: dict[str, Family] = {}
 
 # What the configurations of transformers call the same things.
-USUAL = {"hidden_size": WIDTH, "num_attention_heads": HEADS, "intermediate_size": 4 * WIDTH, "max_position_embeddings": 64}
-LLAMA_LIKE = USUAL | {"num_key_value_heads": HEADS, "intermediate_size": 3 * WIDTH}
+PLAIN = {"hidden_size": WIDTH, "num_attention_heads": HEADS}
+USUAL = PLAIN | {"intermediate_size": 4 * WIDTH, "max_position_embeddings": 64}
+LLAMA_LIKE = PLAIN | {"num_key_value_heads": HEADS, "intermediate_size": 3 * WIDTH, "max_position_embeddings": 64}
+HEAD = {"head_dim": WIDTH // HEADS}
 GPT2_LIKE = {"n_embd": WIDTH, "n_head": HEADS, "n_positions": 64}
 SPECIAL = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
-VISION = {"image_size": IMAGE, "patch_size": 8}
+BEIT = PLAIN | {"intermediate_size": 4 * WIDTH, "image_size": IMAGE, "patch_size": 8}
+SWIN = {"patch_size": 2, "embed_dim": WIDTH, "num_heads": (2, 4), "window_size": 4}
+VIDEO = {"crop_size": IMAGE, "patch_size": 8, "frames_per_clip": 4, "hidden_size": 96, "num_attention_heads": HEADS}
+LATENT = {"kv_lora_rank": 32, "q_lora_rank": 32, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8}
+STATE_SPACE = {"mamba_num_heads": 8, "mamba_head_dim": 16, "n_groups": 2, "ssm_state_size": 16}
+HYBRID = ["linear_attention", "mlp", "full_attention", "mlp"]
 
 
-def hf(name: str, model: str, config: str, depth: str = "num_hidden_layers", batch: Callable[[], Any] = tokens, **options: Any) -> None:
-    """A family of transformers: a class, its configuration's class, and the field that counts layers."""
+def hf(name: str, model: str, config: str, depth: Any = "num_hidden_layers", batch: Any = tokens, **options: Any) -> None:
+    """A family of transformers: class, configuration, and the field that counts layers, or a function that gives all of them."""
 
     def build(layers: int, **settings: Any) -> nn.Module:
         module = library("transformers")
-        settings = {depth: layers} | settings
+        settings = ({depth: layers} if isinstance(depth, str) else depth(layers)) | settings
         return getattr(module, model)(getattr(module, config)(**settings))
 
     text = {"vocab_size": VOCABULARY} | SPECIAL if batch in {tokens, seq2seq} else {}
@@ -112,40 +124,64 @@ def hf(name: str, model: str, config: str, depth: str = "num_hidden_layers", bat
 
 hf("gpt2", "GPT2LMHeadModel", "GPT2Config", "n_layer", **GPT2_LIKE)
 hf("gpt-bigcode", "GPTBigCodeForCausalLM", "GPTBigCodeConfig", "n_layer", **GPT2_LIKE)
+hf("imagegpt", "ImageGPTForCausalImageModeling", "ImageGPTConfig", "n_layer", **GPT2_LIKE)
 hf("gpt-neox", "GPTNeoXForCausalLM", "GPTNeoXConfig", **USUAL)
 hf("gpt-j", "GPTJForCausalLM", "GPTJConfig", "n_layer", rotary_dim=8, **GPT2_LIKE)
 hf("llama", "LlamaForCausalLM", "LlamaConfig", **LLAMA_LIKE)
-hf("opt", "OPTForCausalLM", "OPTConfig", ffn_dim=4 * WIDTH, word_embed_proj_dim=WIDTH,
-   **{name: USUAL[name] for name in ("hidden_size", "num_attention_heads", "max_position_embeddings")})  # fmt: skip
+hf("opt", "OPTForCausalLM", "OPTConfig", ffn_dim=256, word_embed_proj_dim=WIDTH, max_position_embeddings=64, **PLAIN)
 hf("bloom", "BloomForCausalLM", "BloomConfig", "n_layer", hidden_size=WIDTH, n_head=HEADS)
 hf("mpt", "MptForCausalLM", "MptConfig", "n_layers", d_model=WIDTH, n_heads=HEADS, max_seq_len=64)
-hf("falcon", "FalconForCausalLM", "FalconConfig", ffn_hidden_size=4 * WIDTH,
-   **{name: USUAL[name] for name in ("hidden_size", "num_attention_heads", "max_position_embeddings")})  # fmt: skip
+hf("falcon", "FalconForCausalLM", "FalconConfig", ffn_hidden_size=256, max_position_embeddings=64, **PLAIN)
 hf("cohere", "CohereForCausalLM", "CohereConfig", **LLAMA_LIKE)
-hf("gemma2", "Gemma2ForCausalLM", "Gemma2Config", head_dim=WIDTH // HEADS, **LLAMA_LIKE)
+hf("gemma2", "Gemma2ForCausalLM", "Gemma2Config", **HEAD, **LLAMA_LIKE)
 hf("olmo", "OlmoForCausalLM", "OlmoConfig", **LLAMA_LIKE)
 hf("olmo2", "Olmo2ForCausalLM", "Olmo2Config", **LLAMA_LIKE)
 hf("granite", "GraniteForCausalLM", "GraniteConfig", residual_multiplier=0.22, **LLAMA_LIKE)
-hf("minicpm3", "MiniCPM3ForCausalLM", "MiniCPM3Config", kv_lora_rank=32, q_lora_rank=32, qk_nope_head_dim=16, qk_rope_head_dim=8,
-   **LLAMA_LIKE)  # fmt: skip
-hf("neomme", "NeoMMEModel", "NeoMMEConfig", embedding_rank=32, head_dim=WIDTH // HEADS, document_token_id=None, image_token_id=None,
-   **(LLAMA_LIKE | {"num_key_value_heads": 2}))  # fmt: skip
+hf("minicpm3", "MiniCPM3ForCausalLM", "MiniCPM3Config", **LATENT, **LLAMA_LIKE)
+hf("neomme", "NeoMMEModel", "NeoMMEConfig", embedding_rank=32, document_token_id=None, image_token_id=None, **HEAD, **LLAMA_LIKE)
 hf("esmc", "EsmcModel", "EsmcConfig", mask_token_id=3, **LLAMA_LIKE)
+hf(
+    "beam",
+    "BeamForCausalLM",
+    "BeamConfig",
+    lambda n: {"num_hidden_layers": n, "mlp_layer_types": ["dense"] * n},
+    **HEAD,
+    **LLAMA_LIKE,
+)
 hf("nanochat", "NanoChatForCausalLM", "NanoChatConfig", **LLAMA_LIKE)
 hf("mamba", "MambaForCausalLM", "MambaConfig", hidden_size=WIDTH)
 hf("mamba-rescaled", "MambaForCausalLM", "MambaConfig", hidden_size=WIDTH, rescale_prenorm_residual=True)
-hf("recurrent-gemma", "RecurrentGemmaForCausalLM", "RecurrentGemmaConfig", lru_width=WIDTH, attention_window_size=TOKENS,
-   hidden_size=WIDTH, num_attention_heads=HEADS, intermediate_size=6 * WIDTH, use_cache=False)  # fmt: skip
+hf(
+    "nemotron-h",
+    "NemotronHForCausalLM",
+    "NemotronHConfig",
+    lambda n: {"layer_types": (HYBRID * n)[:n]},
+    use_cache=False,
+    **HEAD,
+    **STATE_SPACE,
+    **LLAMA_LIKE,
+)
+hf(
+    "recurrent-gemma",
+    "RecurrentGemmaForCausalLM",
+    "RecurrentGemmaConfig",
+    lru_width=WIDTH,
+    attention_window_size=TOKENS,
+    intermediate_size=6 * WIDTH,
+    use_cache=False,
+    **PLAIN,
+)
 hf("xlstm", "xLSTMForCausalLM", "xLSTMConfig", hidden_size=WIDTH, num_heads=HEADS, embedding_dim=WIDTH, use_cache=False)
 hf("bert", "BertModel", "BertConfig", **USUAL)
+hf("megatron-bert", "MegatronBertModel", "MegatronBertConfig", **USUAL)
 hf("roberta-prelayernorm", "RobertaPreLayerNormModel", "RobertaPreLayerNormConfig", **USUAL)
 hf("albert", "AlbertModel", "AlbertConfig", embedding_size=WIDTH, **USUAL)
-hf("modernbert", "ModernBertModel", "ModernBertConfig", cls_token_id=1, sep_token_id=2, **(USUAL | {"intermediate_size": 2 * WIDTH}))
+hf("modernbert", "ModernBertModel", "ModernBertConfig", cls_token_id=1, sep_token_id=2, **USUAL)
 hf("clip-text", "CLIPTextModel", "CLIPTextConfig", **USUAL)
-hf("t5", "T5ForConditionalGeneration", "T5Config", "num_layers", seq2seq, d_model=WIDTH, d_kv=WIDTH // HEADS, d_ff=4 * WIDTH,
-   num_heads=HEADS, decoder_start_token_id=0)  # fmt: skip
-hf("hf-beit", "BeitModel", "BeitConfig", batch=pixels, **VISION,
-   **{name: USUAL[name] for name in ("hidden_size", "num_attention_heads", "intermediate_size")})  # fmt: skip
+hf("t5", "T5ForConditionalGeneration", "T5Config", "num_layers", seq2seq, d_model=WIDTH, d_kv=16, d_ff=256, num_heads=HEADS)
+hf("hf-beit", "BeitModel", "BeitConfig", batch=pixels, **BEIT)
+hf("hf-swin2", "Swinv2Model", "Swinv2Config", lambda n: {"depths": (n, n)}, pixels, image_size=IMAGE, **SWIN)
+hf("vjepa2", "VJEPA2Model", "VJEPA2Config", batch=videos, pred_hidden_size=96, pred_num_hidden_layers=1, **VIDEO)
 
 
 def timm(name: str, build: Callable[..., nn.Module]) -> None:
@@ -185,21 +221,22 @@ def nfnet(depth: int, **options: Any) -> nn.Module:
     return module.NormFreeNet(config, num_classes=10, **({"group_size": 16, "stem_chs": 64} | options))
 
 
-def staged(module: str, name: str, **fixed: Any) -> Callable[..., nn.Module]:
-    return lambda depth, **options: getattr(of(module), name)(depths=(depth, depth), num_classes=10, **(fixed | options))
+def staged(module: str, name: str, tail: tuple[int, ...] = (), **fixed: Any) -> Callable[..., nn.Module]:
+    return lambda n, **options: getattr(of(module), name)(depths=(n, n, *tail), num_classes=10, **(fixed | options))
 
 
-timm("vit", lambda depth, **o: of("vision_transformer").VisionTransformer(depth=depth, **(ViT | o)))
-timm("vit-fix-init", lambda depth, **o: of("vision_transformer").VisionTransformer(depth=depth, fix_init=True, **(ViT | o)))
-timm("deit3", lambda depth, **o: of("vision_transformer").VisionTransformer(
-    depth=depth, **(ViT | {"init_values": 1e-6, "no_embed_class": True} | o)))  # fmt: skip
-timm("cait", lambda depth, **o: of("cait").Cait(depth=depth, **(ViT | o)))
-timm("beit", lambda depth, **o: of("beit").Beit(depth=depth, **(ViT | {"init_values": None} | o)))
-timm("swin", staged("swin_transformer", "SwinTransformer", img_size=IMAGE, patch_size=2, embed_dim=WIDTH, num_heads=(2, 4), window_size=4))
-timm("swin2", staged("swin_transformer_v2", "SwinTransformerV2", img_size=IMAGE, patch_size=2, embed_dim=WIDTH, num_heads=(2, 4),
-                     window_size=4))  # fmt: skip
-timm("convnext", lambda depth, **o: of("convnext").ConvNeXt(
-    depths=(depth, depth, 1, 1), **({"dims": (64, 64, 64, 64), "patch_size": 2, "num_classes": 10} | o)))  # fmt: skip
+def vit(depth: int, **options: Any) -> nn.Module:
+    return of("vision_transformer").VisionTransformer(depth=depth, **(ViT | options))
+
+
+timm("vit", vit)
+timm("vit-fix-init", functools.partial(vit, fix_init=True))
+timm("deit3", functools.partial(vit, init_values=1e-6, no_embed_class=True))  # as in timm's deit3_*
+timm("cait", lambda depth, **options: of("cait").Cait(depth=depth, **(ViT | options)))
+timm("beit", lambda depth, **options: of("beit").Beit(depth=depth, **(ViT | options)))
+timm("swin", staged("swin_transformer", "SwinTransformer", img_size=IMAGE, **SWIN))
+timm("swin2", staged("swin_transformer_v2", "SwinTransformerV2", img_size=IMAGE, **SWIN))
+timm("convnext", staged("convnext", "ConvNeXt", tail=(1, 1), dims=(64, 64, 64, 64), patch_size=2))
 timm("mixer", mixer)
 timm("resmlp", resmlp)
 timm("resnet", resnet)
