@@ -12,7 +12,7 @@ from typing import Any
 from torch import nn
 
 from deeplimit.modules.batches import Batch, as_batch, run
-from deeplimit.modules.graph import Graph, Join, find_joins, stream_of
+from deeplimit.modules.graph import Graph, Join, find_joins, kind, stream_of
 from deeplimit.modules.tracing import Addition, Edge, Recorder, Side, Trace, matrix, module_names
 from deeplimit.modules.untouched import undisturbed
 
@@ -141,7 +141,7 @@ def _weighted(graph: Graph, side: Side) -> bool:
         if place is None:
             return False
         if place in graph.trace.projections:
-            return True
+            return not kind(place.node).startswith("Embedding")  # a sum of embeddings is no block
         data = [edge for edge in edges_of(place) if graph.parameters_only(edge.node) is None]
         place = data[0] if data else None
     return False
