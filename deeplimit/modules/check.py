@@ -276,19 +276,23 @@ def report_on(
 ) -> DepthReport:
     """Judge measurements and put them into a report."""
     kinds = scalings(levels, taken, confidence)
-    totals = [len(one.branches) for one in taken]
     findings: list[Finding] = []
     statuses: list[Status] = []
     for kind in kinds:
         own: list[Finding] = []
         agreed: bool | None = True
+        # A hybrid may have no such branch at a small depth.
+        present = [place for place, count in enumerate(kind.counts) if count]
+        own_levels = [levels[place] for place in present]
+        carrying = [taken[place].streams[kind.stream] for place in present]
+        totals = [stream.branches + stream.heads for stream in carrying]
         if rule is not None:
-            own = list(against_rule(kind, kinds, rule, levels, totals))
+            own = list(against_rule(kind, kinds, rule, own_levels, totals))
             target = rule.exponent
             if len(levels) > 1 and not own:
-                own, agreed = _effective(kind, target, rule, levels, tolerance)
+                own, agreed = _effective(kind, target, rule, own_levels, totals, tolerance)
         elif number is not None:
-            own, agreed = _effective(kind, number, None, levels, tolerance)
+            own, agreed = _effective(kind, number, None, own_levels, totals, tolerance)
         findings += own
         statuses.append("not as expected" if own else "as expected" if agreed else "cannot tell")
     if rule is None and number is None:
@@ -314,7 +318,12 @@ def report_on(
 
 
 def _effective(
-    kind: BranchScaling, target: float | None, rule: Rule | None, levels: Sequence[int], tolerance: float
+    kind: BranchScaling,
+    target: float | None,
+    rule: Rule | None,
+    levels: Sequence[int],
+    totals: Sequence[int],
+    tolerance: float,
 ) -> tuple[list[Finding], bool | None]:
     """Return what the effective exponent of a kind says against the expected one, and whether it agrees."""
     if target is None:
@@ -332,7 +341,7 @@ def _effective(
     if len(set(kind.counts)) == 1:
         return [], True
     agreed = agrees(kind, target, tolerance)
-    return (list(against_number(kind, target, levels)), False) if agreed is False else ([], agreed)
+    return (list(against_number(kind, target, levels, totals)), False) if agreed is False else ([], agreed)
 
 
 def _reservations(kinds: Sequence[BranchScaling], statuses: Sequence[str], rule: Rule | None) -> list[str]:

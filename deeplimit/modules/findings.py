@@ -33,8 +33,10 @@ class Finding:
         return f"{self.parameter}: {self.message}"
 
 
-def against_number(scaling: BranchScaling, expected: float, depths: Sequence[int]) -> Iterator[Finding]:
-    """Yield what makes the effective exponent of a kind of branch differ from `expected`."""
+def against_number(
+    scaling: BranchScaling, expected: float, depths: Sequence[int], totals: Sequence[int]
+) -> Iterator[Finding]:
+    """Yield what makes the effective exponent of a kind of branch differ from `expected`; `totals` are branches at `depths`."""
     if scaling.exponent is None:
         yield Finding(
             scaling.kind,
@@ -44,7 +46,7 @@ def against_number(scaling: BranchScaling, expected: float, depths: Sequence[int
             "expected='rezero' or 'fixup'.",
         )
         return
-    ends = scaling.counts[-1] / scaling.counts[0]
+    ends = totals[-1] / totals[0]
     factor = ends ** (expected - scaling.exponent)
     so_far = f"at depth {depths[-1]} the update is {_times(factor)} depth^-{expected:g}, counted from depth {depths[0]}"
     moving = [

@@ -33,12 +33,12 @@ class PartScaling:
 class BranchScaling:
     """One kind of residual branch over depths.
 
-    counts: how many there are at each depth, a stage's opening block included; ratios: root mean square over layers of the
-    update over the stream it joins; sizes: the same with all branches asked about the stream as it was at the start (over
-    that stream, unless the branch normalises its input); layers: the ratios in the deepest network, layer by layer.
-    exponent, exponent_interval: sizes ~ counts**-exponent; None where
-    updates are zero or there is only one depth. alignment: exponent of the sum of all updates in the number of layers,
-    1/2 for independent layers and 1 for layers that all push the same way. meaning: what exponent and alignment make of it.
+    counts: how many there are at each depth, a stage's opening block included (0: none); ratios: root mean square over layers
+    of the update over the stream it joins; sizes: the same with all branches asked about the stream as it was at the start
+    (over that stream, unless the branch normalises its input); layers: the ratios in the deepest network, layer by layer.
+    exponent, exponent_interval: sizes ~ N**-exponent, N the branches of all kinds on the stream; None where updates are zero
+    or there is only one depth. alignment: exponent of the sum of all updates in the number of layers, 1/2 for independent
+    layers and 1 for layers that all push the same way. meaning: what exponent and alignment make of it.
     """
 
     kind: str
@@ -112,14 +112,11 @@ def _over(value: float, base: float) -> float:
 def _scaling(key: tuple[Any, ...], kind: str, stream: int, taken: Sequence[Measurement], level: float) -> BranchScaling:
     groups = [[measured for measured in one.branches if measured.key == key] for one in taken]
     present = [(one, group) for one, group in zip(taken, groups, strict=True) if group]
-    counts = tuple(
-        len(group) + (one.streams[stream].heads if stream < len(one.streams) else 0)
-        for one, group in zip(taken, groups, strict=True)
-    )
-    known = [len(group) + one.streams[stream].heads for one, group in present]
+    counts = tuple(len(group) + one.streams[stream].heads if group else 0 for one, group in zip(taken, groups, strict=True))
+    known = [one.streams[stream].branches + one.streams[stream].heads for one, _ in present]
     sizes = [[measured.probed for measured in group] for _, group in present]
     epsilon = max(one.epsilon for one in taken)
-    swept = len(set(known)) > 1
+    swept = len({count for count in counts if count}) > 1 and len(set(known)) > 1
     exponent = fit(known, sizes, level, epsilon) if swept else None
     aligned = _alignment([one.aligned.get(key) for one, _ in present], [len(group) for _, group in present], level)
     deepest = present[-1][1]
