@@ -33,9 +33,7 @@ class Finding:
         return f"{self.parameter}: {self.message}"
 
 
-def against_number(
-    scaling: BranchScaling, expected: float, depths: Sequence[int], totals: Sequence[int]
-) -> Iterator[Finding]:
+def against_number(scaling: BranchScaling, expected: float, depths: Sequence[int], totals: Sequence[int]) -> Iterator[Finding]:
     """Yield what makes the effective exponent of a kind of branch differ from `expected`; `totals` are branches at `depths`."""
     if scaling.exponent is None:
         yield Finding(
