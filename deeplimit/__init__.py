@@ -98,7 +98,7 @@ __all__ = [*sorted(_HOME_OF), "__version__"]  # noqa: PLE0604
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("activations", "testing", "zoo"):
+    if name in ("activations", "init", "testing", "zoo"):
         return importlib.import_module(f"deeplimit.{name}")
     if name not in _HOME_OF:
         raise AttributeError(f"module 'deeplimit' has no attribute {name!r}; public names: {', '.join(sorted(_HOME_OF))}")

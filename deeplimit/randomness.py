@@ -29,6 +29,7 @@ class Purpose(IntEnum):
     STEP_PRODUCTS = 20
     LAYER_PRODUCTS = 21
     STEP_BIASES = 22
+    MODULE_WEIGHTS = 30
 
 
 def generator(seed: int, purpose: Purpose, block: int = 0, index: int = 0, device: str | torch.device = "cpu") -> torch.Generator:

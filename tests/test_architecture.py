@@ -30,6 +30,7 @@ ORDER = [
     "propagation",
     "laws",
     "modules",
+    "init",
     "testing",
     "zoo",
     "scoreboard",
