@@ -26,7 +26,6 @@ import torch
 from torch import Tensor
 
 from deeplimit import validation
-from deeplimit.modules.tiles import fan_in_of_shape, law_across_layers, representable, streams_of, write_layers
 from deeplimit.modules.initialised import (
     Initialisation,
     ResidualInitialisation,
@@ -34,6 +33,7 @@ from deeplimit.modules.initialised import (
     destination,
 )
 from deeplimit.modules.residual import residual_
+from deeplimit.modules.tiles import fan_in_of_shape, law_across_layers, representable, streams_of, write_layers
 from deeplimit.processes import IID, FractionalBrownian, Process, SmoothGaussian
 from deeplimit.processes.increments import Sampler
 

@@ -1,5 +1,7 @@
 """What `dl.init` refuses, in which words, and that nothing was written by then."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from refusals import INF, NAN, assert_refused, row
@@ -208,7 +210,8 @@ def found_in(layers):
 @pytest.fixture
 def found(monkeypatch):
     def say(branches):
-        monkeypatch.setattr(residual, "find_branches", lambda model, batch=None, *, blocks=None: branches)
+        parts = tuple(SimpleNamespace(branch=branch, multiplier=1.0, normed=False, renormed=False) for branch in branches)
+        monkeypatch.setattr(residual, "find_parts", lambda model, batch, blocks: parts)
 
     say(found_in(3))
     return say
@@ -273,18 +276,6 @@ REFUSED_MODELS = [
     row("gain", lambda say: dl.init.residual_(model(), gain=-1), ValueError, "gain must be more than 0"),
     row("weights", lambda say: dl.init.residual_(model(), weights="inner"), ValueError, "weights must be one of all, output"),
     row("seed", lambda say: dl.init.residual_(model(), seed="0"), TypeError, "seed must be an integer"),
-    row(
-        "meta",
-        lambda say: dl.init.residual_(model(device="meta")),
-        ValueError,
-        r"0\.up\.weight is on the device meta.*materialise",
-    ),
-    row(
-        "no branches",
-        lambda say: (say(()), dl.init.residual_(model())),
-        ValueError,
-        "no residual branches were found in Sequential",
-    ),
     row(
         "one layer",
         lambda say: (say(found_in(1)), dl.init.residual_(model())),
@@ -355,3 +346,10 @@ def test_ties_among_what_is_not_written_are_no_reason_to_refuse(found):
     made[0].up.bias = made[1].up.bias
     assert dl.init.residual_(made).limit == "sde"
     assert bool((made.embedding.weight == 1.0).all())
+
+
+def test_what_the_search_for_branches_refuses_is_refused():
+    assert_refused(lambda: dl.init.residual_(model(device="meta"), batch=torch.ones(1, 2)), ValueError, "meta device")
+    straight = nn.Sequential(Block().up, Block().down)
+    assert_refused(lambda: dl.init.residual_(straight, batch=torch.ones(1, 2)), ValueError, "no residual branch was found")
+    assert_refused(lambda: dl.init.residual_(model(), batch="x"), TypeError, "batch must be a tensor")

@@ -339,7 +339,11 @@ def test_the_fan_in_is_that_of_the_module(module, name, shape, expected):
         ("h.3.attn.c_attn.weight", ["h.3.attn.c_proj.weight", "h.4.attn.c_proj.weight"], "h.*.attn.c_attn.weight"),
         ("blocks.3.0.weight", ["blocks.3.2.weight", "blocks.4.2.weight"], "blocks.*.0.weight"),
         ("blocks.3.3.weight", ["blocks.3.5.weight", "blocks.4.5.weight"], "blocks.*.3.weight"),
-        ("stages.1.blocks.2.conv.weight", ["stages.1.blocks.2.out.weight", "stages.1.blocks.3.out.weight"], "stages.1.blocks.*.conv.weight"),
+        (
+            "stages.1.blocks.2.conv.weight",
+            ["stages.1.blocks.2.out.weight", "stages.1.blocks.3.out.weight"],
+            "stages.1.blocks.*.conv.weight",
+        ),
         ("s.1.b.0.conv.weight", ["s.1.b.0.out.weight", "s.0.b.1.out.weight", "s.0.b.0.out.weight"], "s.*.b.*.conv.weight"),
         ("block12.up", ["block12.down", "block2.down"], "block*.up"),
         ("shared.weight", ["h.3.attn.weight", "h.4.attn.weight"], "shared.weight"),

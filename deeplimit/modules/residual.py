@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from deeplimit import validation
 from deeplimit.modules.batches import as_batch
 from deeplimit.modules.branches import Part, layout, record
-from deeplimit.modules.tiles import law_across_layers, representable, streams_of, write_layers
 from deeplimit.modules.initialised import ResidualInitialisation, RoleInitialisation, destination
 from deeplimit.modules.roles import Role, fan_in, roles_of, stacks_of
+from deeplimit.modules.tiles import law_across_layers, representable, streams_of, write_layers
 from deeplimit.modules.untouched import seeded
 from deeplimit.processes import Brownian, FractionalBrownian, Process
 
@@ -79,11 +79,13 @@ def residual_(
         if len(stack) > 1:
             stacks.append(stack)
         else:
-            notes.append(f"{stack[0].branch.name} is left as it was: the only branch of its kind, and a law across layers needs two.")
+            notes.append(
+                f"{stack[0].branch.name} is left as it was: the only branch of its kind, and a law across layers needs two."
+            )
     if not stacks:
         raise ValueError(
-            f"no two residual branches of {type(model).__name__} are of one kind; found {', '.join(part.branch.name for part in parts[:8])}. A "
-            "law across layers needs at least two layers."
+            f"no two residual branches of {type(model).__name__} are of one kind; found "
+            f"{', '.join(part.branch.name for part in parts[:8])}. A law across layers needs at least two layers."
         )
     by_stack = [roles_of(stack, tensors, kinds) for stack in stacks]
     roles = [role for found in by_stack for role in found]
@@ -104,7 +106,9 @@ def residual_(
         write_layers(law, role.depth, layers, plan.standard_deviation, streams_of(seed, number))
         done.append(plan)
     notes += _notes(stacks, roles, tensors, weights)
-    return ResidualInitialisation(model=type(model).__name__, roles=tuple(done), notes=tuple(notes), **destination(law, power, whole=True))
+    return ResidualInitialisation(
+        model=type(model).__name__, roles=tuple(done), notes=tuple(notes), **destination(law, power, whole=True)
+    )
 
 
 def find_parts(model: nn.Module, batch: Any, blocks: str | Sequence[str] | None) -> tuple[Part, ...]:
@@ -194,19 +198,21 @@ def _notes(stacks: Sequence[Sequence[Part]], roles: Sequence[Role], tensors: dic
             sizes = [float(tensors[name].detach().double().square().mean()) for name in gains]
             size = (sum(sizes) / len(sizes)) ** 0.5
             notes.append(
-                f"{kind} is scaled further by {gains[0]} and its like ({len(gains)} gains, now of root mean square {size:.3g}), left "
-                "as they are."
+                f"{kind} is scaled further by {gains[0]} and its like ({len(gains)} gains, now of root mean square {size:.3g}), "
+                "left as they are."
             )
         if factors := sorted({part.multiplier for part in stack} - {1.0}):
             shown = f"{factors[0]:.3g}" + (f" to {factors[-1]:.3g}" if len(factors) > 1 else "")
             notes.append(f"{kind} is multiplied by {shown} in forward besides; exponent= and gain= can allow for it.")
         if any(part.renormed for part in stack):
-            notes.append(f"{kind}: the stream is normalised after every sum (post-norm); limits are those of streams that are not.")
+            notes.append(
+                f"{kind}: the stream is normalised after every sum (post-norm); limits are those of streams that are not."
+            )
     for role in roles:
         if len(role.positions) < role.depth:
             notes.append(
-                f"{role.name} of shape {tuple(role.tensors[0].shape)} is in {len(role.positions)} of {role.depth} layers only; they "
-                "have the law's values at their own places."
+                f"{role.name} of shape {tuple(role.tensors[0].shape)} is in {len(role.positions)} of {role.depth} layers only; "
+                "they have the law's values at their own places."
             )
     if weights == "output":
         notes.append("Only output projections were set; limits need the law of all of a branch's weights.")
