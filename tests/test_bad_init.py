@@ -211,7 +211,7 @@ def found_in(layers):
 def found(monkeypatch):
     def say(branches):
         parts = tuple(SimpleNamespace(branch=branch, multiplier=1.0, normed=False, renormed=False) for branch in branches)
-        monkeypatch.setattr(residual, "find_parts", lambda model, batch, blocks: parts)
+        monkeypatch.setattr(residual, "find_parts", lambda model, batch, blocks: (parts, (0, 0)))
 
     say(found_in(3))
     return say
@@ -275,6 +275,7 @@ REFUSED_MODELS = [
     row("exponent", lambda say: dl.init.residual_(model(), exponent=-1), ValueError, "exponent must be at least 0"),
     row("gain", lambda say: dl.init.residual_(model(), gain=-1), ValueError, "gain must be more than 0"),
     row("weights", lambda say: dl.init.residual_(model(), weights="inner"), ValueError, "weights must be one of all, output"),
+    row("biases", lambda say: dl.init.residual_(model(), biases="none"), ValueError, "biases must be one of keep, zero"),
     row("seed", lambda say: dl.init.residual_(model(), seed="0"), TypeError, "seed must be an integer"),
     row(
         "one layer",

@@ -28,8 +28,9 @@ def blocks(page, language):
 def test_every_python_block_of_a_page_runs_in_order(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     namespace = {"__name__": "page"}
-    for number, block in enumerate(blocks(page, "python")):
-        exec(compile(block, f"{page.name}, block {number}", "exec"), namespace)
+    with torch.random.fork_rng():  # torch's own modules draw their weights from the global generator
+        for number, block in enumerate(blocks(page, "python")):
+            exec(compile(block, f"{page.name}, block {number}", "exec"), namespace)
 
 
 def commands():

@@ -29,6 +29,7 @@ def residual_(
     exponent: float | None = None,
     gain: float = 1.0,
     weights: str = "all",
+    biases: str = "keep",
     batch: Any = None,
     blocks: str | Sequence[str] | None = None,
     seed: int | torch.Generator = 0,
@@ -38,8 +39,8 @@ def residual_(
     The output projections of the L branches of one kind in one stream become L^-exponent · gain/√fan_in · Z_k. The branch's
     other weight matrices get the same law without that factor and keep the standard deviation that they have, over all layers
     together: limits need it of all of a branch's weights, and a smooth output after independent inner weights has another limit.
-    Every role is independent of the others. Biases, norms, embeddings and the gains of branches are left as they are; gains are
-    named in the result. Nothing is written unless everything passed is right.
+    Every role is independent of the others. Norms, embeddings, biases and the gains of branches are left as they are; what of
+    these keeps a branch from its scale is named in the result. Nothing is written unless everything passed is right.
 
     Args:
         model: Any module with residual branches, its weights already initialised.
@@ -48,6 +49,8 @@ def residual_(
         exponent: Of the depth, at least 0; the law's critical exponent if left out: 1/2, 1 or max(H, 1/2).
         gain: Of the output projections, more than 0. With 1, inputs of unit variance become outputs of variance L^-2·exponent.
         weights: "all", or "output" for the output projections alone.
+        biases: Of the output projections, "keep" or "zero". A bias is a part of the branch that L^-exponent does not reach, and
+            `torch.nn.Linear` starts it at random: with any but a small one the branch is too large, and the result says so.
         batch, blocks: How the branches are found, as `find_branches` takes them.
         seed: An integer, or a generator to draw from. The same integer means the same weights in every dtype and on every device.
 
@@ -70,13 +73,14 @@ def residual_(
     power = law.critical_exponent if exponent is None else validation.real(exponent, "exponent", minimum=0.0)
     factor = validation.real(gain, "gain", above=0.0)
     kinds = WEIGHTS[validation.choice(weights, "weights", tuple(WEIGHTS))]
+    cleared = validation.choice(biases, "biases", ("keep", "zero")) == "zero"
     streams_of(seed)
-    parts = find_parts(model, batch, blocks)
+    parts, heads = find_parts(model, batch, blocks)
     tensors: dict[str, Tensor] = dict(model.named_parameters(remove_duplicate=False))
     notes: list[str] = []
     stacks = []
     for stack in stacks_of(parts):
-        if len(stack) > 1:
+        if len(stack) + heads[stack[0].branch.stream] > 1:
             stacks.append(stack)
         else:
             notes.append(
@@ -87,11 +91,11 @@ def residual_(
             f"no two residual branches of {type(model).__name__} are of one kind; found "
             f"{', '.join(part.branch.name for part in parts[:8])}. A law across layers needs at least two layers."
         )
-    by_stack = [roles_of(stack, tensors, kinds) for stack in stacks]
+    by_stack = [roles_of(stack, heads[stack[0].branch.stream], tensors, kinds, _tables(model)) for stack in stacks]
     roles = [role for found in by_stack for role in found]
     _check_tensors(roles, tensors)
     for stack, found in zip(stacks, by_stack, strict=True):
-        if all(len(role.positions) == 1 for role in found if role.part == "output"):
+        if len(stack) > 1 and all(len(role.positions) == 1 for role in found if role.part == "output"):
             raise ValueError(
                 f"the output projections of {stack[0].branch.kind} have no shape and name in common between layers, such as "
                 f"{stack[0].branch.output[0]} and {stack[1].branch.output[0]}; no law can run across them."
@@ -105,16 +109,27 @@ def residual_(
         layers = list(zip(role.positions, role.tensors, strict=True))
         write_layers(law, role.depth, layers, plan.standard_deviation, streams_of(seed, number))
         done.append(plan)
+    notes += _biases(model, roles, cleared)
     notes += _notes(stacks, roles, tensors, weights)
     return ResidualInitialisation(
         model=type(model).__name__, roles=tuple(done), notes=tuple(notes), **destination(law, power, whole=True)
     )
 
 
-def find_parts(model: nn.Module, batch: Any, blocks: str | Sequence[str] | None) -> tuple[Part, ...]:
-    """Return the model's branches with what scales them; global generators and the model are left as they were."""
+def find_parts(model: nn.Module, batch: Any, blocks: str | Sequence[str] | None) -> tuple[tuple[Part, ...], tuple[int, ...]]:
+    """Return the model's branches with what scales them, and for each stream how many blocks open it without a branch.
+
+    Global generators and the model are left as they were.
+    """
     with seeded(0):
-        return layout(record(model, as_batch(model, batch)), blocks).parts
+        found = layout(record(model, as_batch(model, batch)), blocks)
+    return found.parts, found.heads
+
+
+def _tables(model: nn.Module) -> set[str]:
+    """Return the names of parameters that are looked up, not multiplied by."""
+    tables = [(path, module) for path, module in model.named_modules() if isinstance(module, (nn.Embedding, nn.EmbeddingBag))]
+    return {f"{path}.{name}" for path, module in tables for name, _ in module.named_parameters()}
 
 
 def _law(hurst: float | None, process: Process | None) -> Process:
@@ -181,6 +196,32 @@ def _plan(model: nn.Module, role: Role, exponent: float, gain: float) -> RoleIni
         standard_deviation=standard_deviation,
         before=before,
     )
+
+
+def _biases(model: nn.Module, roles: Sequence[Role], cleared: bool) -> list[str]:
+    """Set the biases of output projections to zero if they are to be; return what there is to say of those that are not."""
+    notes = []
+    for role in roles:
+        if role.part != "output":
+            continue
+        names = [name.removesuffix("weight") + "bias" for name in role.parameters if name.endswith("weight")]
+        found = [bias for name in names if (bias := _parameter(model, name)) is not None]
+        if cleared:
+            for bias in found:
+                bias.detach().zero_()
+        size = max((float(bias.detach().double().square().mean()) ** 0.5 for bias in found), default=0.0)
+        if size > 0.0:
+            notes.append(
+                f"{role.name.removesuffix('weight')}bias has a root mean square of up to {size:.3g}, which L^-exponent does not "
+                "reach: "
+                'biases="zero" clears it.'
+            )
+    return notes
+
+
+def _parameter(model: nn.Module, name: str) -> Tensor | None:
+    path, _, own = name.rpartition(".")
+    return dict(model.get_submodule(path).named_parameters(recurse=False)).get(own)
 
 
 def _notes(stacks: Sequence[Sequence[Part]], roles: Sequence[Role], tensors: dict[str, Tensor], weights: str) -> list[str]:

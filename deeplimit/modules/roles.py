@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 
 from torch import Tensor, nn
@@ -32,17 +32,25 @@ def stacks_of(parts: Sequence[Part]) -> list[list[Part]]:
     return list(stacks.values())
 
 
-def roles_of(stack: Sequence[Part], tensors: dict[str, Tensor], kinds: Sequence[str]) -> list[Role]:
-    """Return the roles in one stack of branches; a weight of another shape than its neighbours' has a role of its own."""
+def roles_of(
+    stack: Sequence[Part], before: int, tensors: dict[str, Tensor], kinds: Sequence[str], besides: Container[str]
+) -> list[Role]:
+    """Return the roles in one stack of branches, `before` so many layers without one, but those of the parameters `besides`.
+
+    A weight of another shape than its neighbours' has a role of its own.
+    """
     roles: dict[tuple[str, str, tuple[int, ...]], Role] = {}
+    depth = before + len(stack)
     outputs = [part.branch.output[0].split(".") for part in stack]
     for position, part in enumerate(stack):
         for kind in kinds:
             for parameter in getattr(part.branch, kind):
+                if parameter in besides:
+                    continue
                 tensor = tensors[parameter]
                 name = role_name(parameter, outputs[position], outputs)
-                role = roles.setdefault((kind, name, tuple(tensor.shape)), Role(name, part.branch.stream, kind, len(stack)))
-                role.positions.append(position)
+                role = roles.setdefault((kind, name, tuple(tensor.shape)), Role(name, part.branch.stream, kind, depth))
+                role.positions.append(before + position)
                 role.parameters.append(parameter)
                 role.tensors.append(tensor)
     return list(roles.values())
