@@ -15,7 +15,7 @@ Example:
     >>> into = dl.init.fractional_([block[0].weight for block in blocks], hurst=0.7, exponent=0, seed=generator)
     >>> out = dl.init.fractional_([block[2].weight for block in blocks], hurst=0.7, seed=generator)
     >>> out.limit, out.exponent, f"{out.standard_deviation:.3g}"
-    ('young', 0.7, '0.00955')
+    ('young', 0.7, '0.00956')
 """
 
 from __future__ import annotations

@@ -148,6 +148,7 @@ def _fractional(process: FractionalBrownian, exponent: float) -> Regime:
         "pathwise",
         f"fractional Brownian weights (H = {hurst:g}) with the exponent H tend to a Young equation in res-1, h + L^-H V σ(h), "
         "for smooth σ. With two matrices a branch no theorem is known: simulations find the critical exponent H where an "
-        f"activation is between them ({figure}); where none is, as for the values of attention, layers add up like L^max(2H - 1, 1/2) only.",
+        f"activation is between them ({figure}); where none is, as for the values of attention, layers add up like "
+        "L^max(2H - 1, 1/2) only.",
         critical,
     )
