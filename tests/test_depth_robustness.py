@@ -210,7 +210,11 @@ def test_blocks_restrict_what_counts():
     ("factory", "error", "message"),
     [
         (lambda depth: "model", TypeError, r"factory\(2\) must return a torch.nn.Module, got 'model' of type str"),
-        (lambda depth: Res1(3), ValueError, r"factory ignores the depth: at depths 2, 4, 8 it built modules with 3 residual branches"),
+        (
+            lambda depth: Res1(3),
+            ValueError,
+            r"factory ignores the depth: at depths 2, 4, 8 it built modules with 3 residual branches",
+        ),
         (lambda depth: nn.Sequential(nn.Linear(6, 6), nn.Linear(6, 6)), ValueError, r"no residual branch was found.*blocks="),
         (lambda depth: Res1(depth).to("meta"), ValueError, r"on the meta device.*Build the model on a real device"),
         (3, TypeError, r"factory must be a function depth -> nn.Module, got 3"),
