@@ -60,12 +60,14 @@ def test_sizes_are_those_of_a_loop_written_by_hand():
     report = dl.probe(model, vectors())
     with torch.no_grad():
         h = start = model.entry(vectors())
+        noise = torch.randn(start.shape, generator=torch.Generator().manual_seed(0))
+        noise *= start.norm() / noise.norm()
         updates, streams, probed = [], [], []
         for layer in model.layers:
             update = model.scale * layer(torch.tanh(h))
             updates.append(float(update.square().mean().sqrt()))
             streams.append(float(h.square().mean().sqrt()))
-            alone = model.scale * layer(torch.tanh(start))
+            alone = model.scale * layer(torch.tanh(noise))
             probed.append(float(alone.square().mean().sqrt() / start.square().mean().sqrt()))
             h = h + update
     (branch,) = report.branches

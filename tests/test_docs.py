@@ -4,9 +4,11 @@ import doctest
 import importlib
 import pkgutil
 import re
+import sys
 import warnings
 from pathlib import Path
 
+import families
 import pytest
 import torch
 from typer.testing import CliRunner
@@ -27,10 +29,18 @@ def blocks(page, language):
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_python_block_of_a_page_runs_in_order(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
     namespace = {"__name__": "page"}
+    known = set(sys.modules)
     with torch.random.fork_rng():  # torch's own modules draw their weights from the global generator
         for number, block in enumerate(blocks(page, "python")):
+            if (file := re.match(r"# (\w+)\.py\n", block)) is not None:  # a file that the reader saves
+                (tmp_path / f"{file[1]}.py").write_text(block, encoding="utf-8")
+            if re.search(r"\b(transformers|timm)\b", block):
+                families.mend_torchvision()
             exec(compile(block, f"{page.name}, block {number}", "exec"), namespace)
+    for name in {"models"} & (set(sys.modules) - known):
+        del sys.modules[name]
 
 
 def commands():

@@ -40,9 +40,9 @@ def fit(depths: Sequence[float], sizes: Sequence[Sequence[float]], confidence: f
     """Return the exponent of the mean square of `sizes` (one sequence of branches a depth) in 1/depth; None if any mean is 0.
 
     Branches of one depth are independent draws of one law if the initialisation makes them so: their scatter gives the
-    standard error, pooled over depths; if the depths' means scatter about the power law more than that explains, that scatter
-    is taken instead, with the few degrees of freedom that it has. `confidence`: of the interval. epsilon: the precision of
-    the numbers in which the module computes.
+    standard error, pooled over depths. If the depths' means lie off every power law by more than that explains, there is no one
+    exponent, and the interval is widened to hold the slopes between neighbouring depths. `confidence`: of the interval.
+    epsilon: the precision of the numbers in which the module computes.
     """
     groups = [np.asarray(group, dtype=np.float64) for group in sizes]
     means = np.array([float(np.mean(group**2)) for group in groups])
@@ -69,10 +69,11 @@ def fit(depths: Sequence[float], sizes: Sequence[Sequence[float]], confidence: f
     power_law = left <= 0 or special.chdtrc(left, misfit) > LACK
     error = 1 / math.sqrt(spread)
     half = student(confidence, max(freedom, 1)) * error
+    low, high = -slope - half, -slope + half
     if not power_law:
-        error *= math.sqrt(misfit / left)
-        half = student(confidence, left) * error
-    return Exponent(-slope, error, -slope - half, -slope + half, power_law)
+        steps = -np.diff(y) / np.diff(x)
+        low, high = min(low, float(steps.min())), max(high, float(steps.max()))
+    return Exponent(-slope, error, low, high, power_law)
 
 
 def slope(depths: Sequence[float], values: Sequence[float]) -> float | None:

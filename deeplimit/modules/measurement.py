@@ -1,8 +1,9 @@
 """A module at one depth, measured: what each residual branch adds, what stream and gradient become, how parameters are sized.
 
-Two forwards. The first is the module's own, followed by a backward to where its streams begin. In the second every residual
-join returns its skip alone, so that all branches, of all layers and all depths, are asked about the same stream: what a branch
-then adds depends on its own parameters only, not on where the others have driven the stream.
+Two forwards. The first is the module's own, followed by a backward to where its streams begin. In the second each stream
+begins with the same noise at all depths, and every residual join returns its skip alone, so that all branches, of all layers
+and all depths, are asked about the same stream: what a branch then adds depends on its own parameters only, not on where the
+others have driven the stream.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from torch.autograd.graph import GradientEdge
 
 from deeplimit.modules.batches import Batch, outputs, run
 from deeplimit.modules.branches import Branch, Layout, Part, layout
-from deeplimit.modules.tracing import Additions, Operands, Recorder, Trace, module_names, size
+from deeplimit.modules.tracing import Additions, Call, Operands, Recorder, Trace, module_names, size
 from deeplimit.modules.untouched import seeded, undisturbed
 
 
@@ -159,7 +160,11 @@ def _gradients(loss: torch.Tensor, found: Layout) -> list[tuple[float | None, fl
 
 
 class Cutter(Additions):
-    """Runs a module with every residual join returning its skip, and notes what the branches would have added."""
+    """Runs a module with every residual join returning its skip, and notes what the branches would have added.
+
+    Every stream begins with noise of its usual size, the same at all depths: states that differ from depth to depth, since
+    embeddings are drawn anew, would move all branches of a depth together, which no scatter within a depth can show.
+    """
 
     def __init__(self, trace: Trace, found: Layout) -> None:
         super().__init__()
@@ -168,6 +173,11 @@ class Cutter(Additions):
         self.wanted: dict[int, list[Part]] = {}
         for part in found.parts:
             self.wanted.setdefault(part.ordinal, []).append(part)
+        self.begins: dict[Call, int] = {}
+        for number in range(len(found.heads)):
+            root = next(part.join.root for part in found.parts if part.branch.stream == number)
+            if root in trace.calls:
+                self.begins[trace.calls[root]] = number
         self.count = 0
         self.updates: dict[int, tuple[float, float]] = {}
         self.sums: dict[tuple[Any, ...], torch.Tensor] = {}
@@ -193,6 +203,22 @@ class Cutter(Additions):
             return operands.first if skip is operands.first else operands.first.copy_(skip)
         return skip.clone()
 
+    def returned(self, this: Call, result: Any) -> Any:
+        if this not in self.begins or not isinstance(result, torch.Tensor) or not result.is_floating_point():
+            return result
+        noise = _noise(result, self.begins[this])
+        if this.name.endswith("_") and not this.name.endswith("__") and not result.is_leaf:
+            return result.copy_(noise)  # in place: other names of the tensor must see it too
+        return noise
+
+
+def _noise(like: torch.Tensor, seed: int) -> torch.Tensor:
+    """Return standard normals of the size of `like`, positive if it is."""
+    noise = torch.randn(like.shape, generator=torch.Generator().manual_seed(seed))
+    if bool((like.detach() >= 0).all()):
+        noise = noise.abs()
+    return (noise * (size(like) / size(noise))).to(like)
+
 
 def _summary(
     model: nn.Module, trace: Trace, found: Layout, cut: Cutter, gradients: Sequence[tuple[float | None, float | None]]
@@ -200,10 +226,8 @@ def _summary(
     if cut.count != cut.expected:
         raise ValueError(
             f"{type(model).__name__} added two activations {cut.expected} times in one forward and {cut.count} times in "
-            "another on the same "
-            "batch: its path depends on the values of its states, so that branches cannot be told apart. Pass blocks= "
-            "to point at "
-            "blocks that always run, or a batch for which the path is fixed."
+            "another on the same batch: its path depends on the values of its states, so that branches cannot be told apart. "
+            "Pass blocks= to point at blocks that always run, or a batch for which the path is fixed."
         )
     measured = []
     for part in found.parts:

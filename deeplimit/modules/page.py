@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import io
 import os
+import re
 
 from deeplimit import plotting, store, validation
 from deeplimit.modules.drawing import draw
@@ -116,4 +117,4 @@ def _picture(report: DepthReport) -> str:
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None})
     text = buffer.getvalue()
-    return text[text.index("<svg") :]
+    return re.sub(r"<metadata>.*?</metadata>\s*", "", text[text.index("<svg") :], flags=re.DOTALL)

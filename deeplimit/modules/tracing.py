@@ -104,6 +104,13 @@ class Scaling:
     parameters: tuple[str, ...]
 
 
+class Call(NamedTuple):
+    """One call of a torch function: how many came before it in the forward, and its name."""
+
+    ordinal: int
+    name: str
+
+
 @dataclass
 class Trace:
     """What one forward did, keyed by place in its autograd graph."""
@@ -113,6 +120,7 @@ class Trace:
     scalings: dict[Edge, Scaling] = field(default_factory=dict)
     names: dict[int, str] = field(default_factory=dict)
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    calls: dict[Edge, Call] = field(default_factory=dict)
 
 
 def size(tensor: torch.Tensor) -> float:
@@ -137,22 +145,30 @@ def summable(value: object, other: object) -> bool:
 
 
 class Additions(TorchFunctionMode):
-    """Sees every call of a torch function; what an addition of two activations returns is up to `visit`."""
+    """Sees every call of a torch function; what it returns is up to `call` and `returned`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = 0
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         kwargs = dict(kwargs or {})
         name = getattr(func, "__name__", "")
+        this, self.calls = Call(self.calls, name), self.calls + 1
         if name in DROPOUT and isinstance(args[0] if args else kwargs.get("input"), torch.Tensor):
             return args[0] if args else kwargs["input"]
         if "dropout_p" in kwargs:
             kwargs["dropout_p"] = 0.0
-        operands = _operands(name, args, kwargs)
-        return self.call(name, func, args, kwargs, operands)
+        return self.returned(this, self.call(name, func, args, kwargs, _operands(name, args, kwargs)))
 
     def call(self, name: str, func: Callable[..., Any], args: Any, kwargs: Any, operands: Operands | None) -> Any:
         """Return func(*args, **kwargs); `operands` are those of an addition of two activations, else None."""
+        raise NotImplementedError
+
+    def returned(self, this: Call, result: Any) -> Any:
+        """Return what the module gets of a call."""
         raise NotImplementedError
 
 
@@ -195,6 +211,11 @@ class Recorder(Additions):
             shapes={name: tuple(parameter.shape) for name, parameter in named.items()},
         )
         self.owners = owners
+
+    def returned(self, this: Call, result: Any) -> Any:
+        if isinstance(result, torch.Tensor) and (where := place(result)) is not None:
+            self.trace.calls.setdefault(where, this)
+        return result
 
     def call(self, name: str, func: Callable[..., Any], args: Any, kwargs: Any, operands: Operands | None) -> Any:
         if operands is None:
