@@ -60,7 +60,7 @@ def test_the_test_that_is_shown_fails_and_passes_once_fixed(project):
 
     failed = run()
     assert failed.returncode == 1
-    assert "blocks.*.mlp.2.weight: std 0.02" in failed.stdout
+    assert "blocks.*.mlp.2.weight: std 0.0" in failed.stdout
     file = project / "test_depth.py"
     file.write_text(file.read_text(encoding="utf-8").replace("GPT", "FixedGPT"), encoding="utf-8")
     assert run().returncode == 0
