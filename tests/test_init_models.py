@@ -184,7 +184,12 @@ def test_blocks_may_be_pointed_at():
 
 
 def test_global_generators_modes_and_gradients_are_left_alone():
+    class Noisy(nn.Module):
+        def forward(self, x):
+            return x + torch.randn(x.shape[-1])
+
     model = encoder(3)
+    model.norm = Noisy()
     model.layers[1].eval()
     frozen = model.layers[0].linear1.weight.requires_grad_(False)
     before = torch.get_rng_state()
