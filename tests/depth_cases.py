@@ -161,7 +161,7 @@ GPT_BUGS = [
     gpt_2("fc1 instead of fc2", faults(FC1, FC2), seen=None, law="fan_in"),  # GELU bends: about 0.53 at these depths
     gpt_2("q and k instead of proj", (*faults(Q, K, factor=1 / ROOT_N), Fault(PROJ, ROOT_N)), seen=True),
     gpt_2("v instead of proj", (Fault(V, 1 / ROOT_N), Fault(PROJ, ROOT_N)), seen=False, exponent=0.5),
-    gpt_2("all weights", faults(Q, K, V, FC1, factor=1 / ROOT_N), seen=True),
+    gpt_2("all weights", faults(Q, K, V, FC1), seen=True),
     gpt_2("applied twice", faults(*OUT, factor=1 / ROOT_N), seen=True, exponent=1.0),
     gpt_2("init and multiplier", faults(*TIMES, factor=1 / ROOT_L), seen=True, exponent=1.0),
     gpt_2("init and multiplier", faults(*TIMES, factor=1 / ROOT_L), seen=True, exponent=1.0, style="torch.add"),
@@ -173,7 +173,7 @@ GPT_BUGS = [
     gpt_2("per block instead of per branch", faults(*OUT, factor=2**0.5), seen=False, exponent=0.5),
     gpt_2("per block instead of per branch", faults(*OUT, factor=2**0.5), seen=False, exponent=0.5, law="xavier"),
     # A last bias that is not zero is part of what a branch adds, so that it must shrink as the last weights do.
-    gpt_2("bias not scaled", faults(*BIASES, factor=ROOT_N), seen=True, law="default"),
+    gpt_2("bias not scaled", faults(*BIASES), seen=True, law="default"),
 ]
 
 OTHER_RULES = [
@@ -393,7 +393,7 @@ REST = [
                 (Fault(TORCH[0], ROOT_N), Fault(IN_PROJ, 1 / ROOT_N)),
                 False,
             ),  # in_proj holds v: the exponent stays 1/2
-            ("bias not scaled", faults("encoder.layers.*.linear2.bias", factor=ROOT_N), True),
+            ("bias not scaled", faults("encoder.layers.*.linear2.bias"), True),
             ("hard-coded depth", faults(*TORCH, factor=HARD_CODED), True),
             ("per block instead of per branch", faults(*TORCH, factor=2**0.5), False),
         ]
@@ -410,13 +410,14 @@ REST = [
     ),
     *(
         wrong(f"fixup: {bug}", partial(fixup, bug=bug), images, "fixup", (found,))
+        # Counted from the shallowest network, since nothing in such a branch says how it would be initialised without the rule.
         for bug, found in [
-            ("not applied", Fault("layer*.*.conv1.weight", ROOT_L)),
+            ("not applied", Fault("layer*.*.conv1.weight", (DEEPEST / DEPTHS[0]) ** 0.5)),
             ("last layer not zero", Fault("layer*.*.conv2.weight")),
-            ("exponent of three layers", Fault("layer*.*.conv1.weight", DEEPEST**0.25)),
-            ("hard-coded depth", Fault("layer*.*.conv1.weight", (DEEPEST / 12) ** 0.5)),
+            ("exponent of three layers", Fault("layer*.*.conv1.weight", (DEEPEST / DEPTHS[0]) ** 0.25)),
+            ("hard-coded depth", Fault("layer*.*.conv1.weight", (DEEPEST / DEPTHS[0]) ** 0.5)),
             ("only the first layers", Fault("layer*.*.conv1.weight")),
-            ("applied twice", Fault("layer*.*.conv1.weight", 1 / ROOT_L)),
+            ("applied twice", Fault("layer*.*.conv1.weight", (DEPTHS[0] / DEEPEST) ** 0.5)),
             ("bias not zero", Fault("layer*.*.bias2b")),
         ]
     ),

@@ -28,6 +28,8 @@ LAWS = {
 
 def scale(law, bug, depth, block=0, branch="attn"):
     """What the rule multiplies by in this block and branch, with the fault in it."""
+    if law == "none":
+        return 1.0
     forgotten = {
         "not applied": True,
         "gain reset to one": True,
