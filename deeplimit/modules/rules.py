@@ -32,6 +32,7 @@ class Any:
 
 Law = Power | Zero | Fixup | Any
 FREE = Power(None, 0.0)  # the same at each depth
+ONE = Power(1.0, 0.0)  # there is none
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ RULES = {
             0.5,
             output=Power(1.0, 0.5),
             inner=FREE,
-            scale=FREE,
+            scale=ONE,
             skip=FREE,
         ),
         Rule(
@@ -89,7 +90,7 @@ RULES = {
             0.75,
             output=Power(4**-0.25, 0.25),
             inner=Power(4**-0.25, 0.25),
-            scale=FREE,
+            scale=ONE,
             skip=Power(1.0, -0.25),
             base="xavier",
             attends=False,
