@@ -24,7 +24,8 @@ class Branch:
     kind: the name that it shares with its likes in other layers ("h.*.attn"); name: its own ("h.3.attn"); stream: which
     residual stream of the module; index: its position among all branches of that stream, in order of execution. output:
     names of the weight(s) that project back onto the stream; inner: its other weights (two or more axes); gains: parameters
-    that scale it after the projection (LayerScale, ReZero, the scale of a last normalisation).
+    that scale it after the projection (LayerScale, ReZero, the scale of a last normalisation); biases: those added at the
+    projection or after it, which its scale does not reach.
     """
 
     kind: str
@@ -34,6 +35,7 @@ class Branch:
     output: tuple[str, ...]
     inner: tuple[str, ...]
     gains: tuple[str, ...]
+    biases: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,7 @@ def layout(trace: Trace, blocks: str | Sequence[str] | None = None) -> Layout:
     for (join, stream, ordinal, side, scale), found, name, likes, key in zip(pieces, described, names, kinds, keys, strict=True):
         index = counts.get(stream, 0)
         counts[stream] = index + 1
-        branch = Branch(likes, name, stream, index, found.output, found.inner, found.gains)
+        branch = Branch(likes, name, stream, index, found.output, found.inner, found.gains, found.biases)
         skipped = join.addition.sides[join.skip]
         skip = skipped.factor * _scale(graph, skipped.sources, until=join.root)
         renormed = any(graph.normalises(place.node) for place in graph.climb((join.root,)))
@@ -230,6 +232,7 @@ class _Found:
     output: tuple[str, ...]
     inner: tuple[str, ...]
     gains: tuple[str, ...]
+    biases: tuple[str, ...]
     multiplier: float
     gain: float
     normed: bool
@@ -240,6 +243,7 @@ def _describe(graph: Graph, join: Join, side: Side) -> _Found:
     trace = graph.trace
     last: list[Edge] = []
     gains: list[str] = []
+    biases: list[str] = []
     multiplier, gain, normed = 1.0, 1.0, False
     data = [edge for edge in side.sources if graph.parameters_only(edge.node) is None]
     if len(side.sources) > len(data):  # the factors of an addcmul
@@ -262,7 +266,11 @@ def _describe(graph: Graph, join: Join, side: Side) -> _Found:
             multiplier *= scaling.factor
         if graph.normalises(place.node):
             normed = True
-            gains += [name for edge in edges_of(place) if (name := _scale_name(graph, edge)) is not None]
+            scales = [name for edge in edges_of(place) if (name := _scale_name(graph, edge)) is not None]
+            gains += scales
+            biases += [name for edge in edges_of(place) if (name := graph.parameter(edge.node)) and name not in scales]
+        elif kind(place.node) in ("Add", "Sub"):
+            biases += [name for edge in edges_of(place) for name in graph.parameters_only(edge.node) or ()]
         waiting += [edge for edge in edges_of(place) if edge.node in join.region and graph.parameters_only(edge.node) is None]
     _, region = graph.reach(side.sources, 0, enter=lambda node: node in join.region)
     inside = [node for node in region & join.region if graph.parameter(node) is not None]
@@ -277,7 +285,8 @@ def _describe(graph: Graph, join: Join, side: Side) -> _Found:
     output = tuple(name for name in output if name in weights) or weights[-1:]
     applied = {name for place, made in trace.projections.items() if place.node in join.region for name in made.weights}
     inner = tuple(name for name in weights if name not in output and name in applied)
-    return _Found(weights, output, inner, tuple(dict.fromkeys(gains)), multiplier, gain, normed)
+    biases = [*(name for place in shaped for name in trace.projections[place].biases), *biases]
+    return _Found(weights, output, inner, tuple(dict.fromkeys(gains)), tuple(dict.fromkeys(biases)), multiplier, gain, normed)
 
 
 def edges_of(place: Edge) -> list[Edge]:

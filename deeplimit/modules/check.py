@@ -16,7 +16,7 @@ from torch import nn
 from deeplimit import validation
 from deeplimit.modules.bases import base_of
 from deeplimit.modules.batches import as_batch
-from deeplimit.modules.findings import Finding, against_number, against_rule, agrees
+from deeplimit.modules.findings import Finding, against_number, against_rule, agrees, biases_of
 from deeplimit.modules.measurement import Measurement, measure
 from deeplimit.modules.report import DepthReport, Status
 from deeplimit.modules.rules import Power, Rule, rule_of
@@ -328,15 +328,11 @@ def _effective(
     """Return what the effective exponent of a kind says against the expected one, and whether it agrees."""
     if target is None:
         if any(size > 0 for size in kind.sizes):
-            return [
-                Finding(
-                    kind.kind,
-                    kind.kind,
-                    None,
-                    f"updates are not zero at the start (size {kind.sizes[-1]:.3g}), where {rule.name if rule else ''} "
-                    "has them zero.",
-                )
-            ], False
+            wanted = f"where {rule.name if rule else ''} has updates of zero (they are of size {kind.sizes[-1]:.3g})"
+            left = [
+                Finding(kind.kind, part.name, None, f"is {part.sizes[-1]:.4g} at the start {wanted}.") for part in biases_of(kind)
+            ]
+            return left or [Finding(kind.kind, kind.kind, None, f"does not start at zero {wanted}.")], False
         return [], True
     if len(set(kind.counts)) == 1:
         return [], True

@@ -52,6 +52,18 @@ def against_number(scaling: BranchScaling, expected: float, depths: Sequence[int
     ]
     if scaling.exponent < expected:
         part = _closest(scaling)
+        left = [other for other in biases_of(scaling) if other.exponent is None or other.exponent < expected - SAME]
+        if left and part.exponent is not None and part.exponent > expected - SAME:
+            for bias in left:
+                yield Finding(
+                    scaling.kind,
+                    bias.name,
+                    factor,
+                    f"is {bias.sizes[-1]:.4g} at depth {depths[-1]} and {bias.sizes[0]:.4g} at depth {depths[0]}, not "
+                    f"scaled like {part.name} (depth^-{part.exponent:.2f}), so that the branch's effective exponent is "
+                    f"{scaling.exponent:.2f} where {expected:g} is expected: {so_far}.",
+                )
+            return
         stray = [other for other in moving if other is not part and other.role == "inner"]
         strayed = f" (what does fall with depth is {stray[0].name}, like depth^-{stray[0].exponent:.2f})" if stray else ""
         own = (
@@ -156,7 +168,14 @@ def _weight(
                 f"where other weights have std {base}{', and by as much at every depth' if everywhere else ''}{_layers(part)}.",
             )
         return
-    yield from _number(scaling, part, Power(None, law.exponent), rule, depths, totals)
+    free = law.exponent == 0 and plain is not None and part.sizes[-1] > 0
+    for finding in _number(scaling, part, Power(None, law.exponent), rule, depths, totals):
+        if free and plain is not None:
+            factor = part.sizes[-1] / plain
+            told = f"{finding.message[:-1]}: {_times(factor)} the std {base} of other weights."
+            yield Finding(finding.branch, finding.parameter, factor, told)
+        else:
+            yield finding
 
 
 def _number(
@@ -168,7 +187,9 @@ def _number(
     shape = [size * total**law.exponent for size, total in zip(part.sizes, totals, strict=True)]
     anchor = law.constant if law.constant is not None else shape[0]
     factor = shape[-1] / anchor
-    if max(abs(math.log(value / anchor)) for value in shape) <= math.log(FACTOR) + SAME * math.log(totals[-1] / totals[0]):
+    # What a rule fixes wholly is a number, without noise; of the rest the exponent may be a little off.
+    slack = 0.0 if law.constant is not None else SAME * math.log(totals[-1] / totals[0])
+    if max(abs(math.log(value / anchor)) for value in shape) <= math.log(FACTOR) + slack:
         return
     if law.exponent == 0 and law.constant is None:
         told = (
@@ -178,6 +199,7 @@ def _number(
     else:
         wanted = anchor * totals[-1] ** -law.exponent
         told = f"is {part.sizes[-1]:.4g} at depth {depths[-1]}, {_times(factor)} {rule.name}, which asks for {wanted:.4g}"
+        told += f", counted from depth {depths[0]}" if law.constant is None and len(depths) > 1 else ""
     yield Finding(scaling.kind, _called(part, scaling), factor, f"{told}{_layers(part)}.")
 
 
@@ -217,7 +239,12 @@ def _closest(scaling: BranchScaling) -> PartScaling:
 
 
 def _ignored(scaling: BranchScaling, part: PartScaling) -> bool:
-    return part.role == "skip" or (part.role == "output" and scaling.normed)
+    return part.role in ("skip", "bias") or (part.role == "output" and scaling.normed)
+
+
+def biases_of(scaling: BranchScaling) -> list[PartScaling]:
+    """Return the biases at the end of a kind of branch that are not zero."""
+    return [part for part in scaling.parts if part.role == "bias"]
 
 
 def _called(part: PartScaling, scaling: BranchScaling) -> str:

@@ -270,7 +270,11 @@ def _summary(
                 found.heads[number],
             )
         )
-    used = {name for part in found.parts for name in (*part.branch.output, *part.branch.inner, *part.branch.gains)}
+    used = {
+        name
+        for part in found.parts
+        for name in (*part.branch.output, *part.branch.inner, *part.branch.gains, *part.branch.biases)
+    }
     weights = {name.removeprefix("_orig_mod."): value for name, value in model.named_parameters()}
     return Measurement(
         branches=tuple(measured),

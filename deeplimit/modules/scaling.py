@@ -18,7 +18,8 @@ from deeplimit.modules.measurement import Aligned, Measured, Measurement, Weight
 class PartScaling:
     """One part of a kind of branch: a weight or gain by name, "multiplier" or "skip"; its size at each depth, its exponent.
 
-    role: "output", "inner", "gain", "multiplier" or "skip". exponent None: some size is zero, or there is one depth only.
+    role: "output", "inner", "gain", "bias" (those at the branch's end that are not zero), "multiplier" or "skip". exponent
+    None: some size is zero, or there is one depth only.
     """
 
     name: str
@@ -209,16 +210,18 @@ def _parts(groups: Sequence[Sequence[Measured]], taken: Sequence[Measurement], c
     """Return the parts of a kind of branch, output projections first."""
     parts = []
     first = groups[-1][0].branch
-    for role, names in (("output", first.output), ("inner", first.inner), ("gain", first.gains)):
-        for place, name in enumerate(names):
+    for role, field in (("output", "output"), ("inner", "inner"), ("gain", "gains"), ("bias", "biases")):
+        for place, name in enumerate(getattr(first, field)):
             weights: list[list[Weight]] = []
             likes = []
             for group, one in zip(groups, taken, strict=True):
-                listed = [getattr(measured.branch, "gains" if role == "gain" else role) for measured in group]
+                listed = [getattr(measured.branch, field) for measured in group]
                 own = [items[place] for items in listed if place < len(items)]
                 weights.append([one.weights[item] for item in own])
                 likes = own
             sizes = tuple(_mean([weight.size for weight in items]) for items in weights)
+            if role == "bias" and not any(size > 0 for size in sizes):
+                continue
             parts.append(
                 PartScaling(
                     wildcard(name, likes),

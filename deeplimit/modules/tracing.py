@@ -94,6 +94,7 @@ class Projection:
     weights: tuple[str, ...]
     size: float
     shape: tuple[int, ...]
+    biases: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -258,7 +259,9 @@ class Recorder(Additions):
             own = [item for value in tensors for item in _behind(value, self.trace.names)]
         weights = [item for item in own if matrix(self.trace.shapes[item])]
         if weights and outcome.is_floating_point():
-            self.trace.projections[where] = Projection(tuple(weights), size(outcome), tuple(outcome.shape))
+            small = [value for value in _flat((args, kwargs)) if isinstance(value, torch.Tensor) and not matrix(value.shape)]
+            biases = tuple(self.trace.names[id(value)] for value in small if id(value) in self.trace.names)
+            self.trace.projections[where] = Projection(tuple(weights), size(outcome), tuple(outcome.shape), biases)
 
     def _scaling(self, where: Edge, factors: Any, power: float = 1.0) -> None:
         """A product counts as a scaling if all but one of its factors are numbers, parameters, or made of parameters."""
