@@ -242,7 +242,8 @@ def layers_of_weights(value: object, name: str, minimum: int = 2) -> list[torch.
 
     They are dense floating-point tensors of one shape, stored and not computed, no two sharing memory.
     """
-    if isinstance(value, (torch.Tensor, torch.nn.Module, str, bytes)) or not isinstance(value, Iterable):
+    wrong = (torch.Tensor, torch.nn.Module, str, bytes, set, frozenset)
+    if not isinstance(value, torch.nn.ParameterList) and (isinstance(value, wrong) or not isinstance(value, Iterable)):
         hint = (
             "; unbind(0) splits one in which the layers are stacked"
             if isinstance(value, torch.Tensor)

@@ -63,6 +63,7 @@ def of_two_dtypes():
 REFUSED = [
     row("one tensor", lambda: go(torch.ones(4, 3, 2)), TypeError, r"^weights must be a list of tensors.*unbind\(0\) splits"),
     row("a module", lambda: go(nn.ReLU()), TypeError, r"list of tensors.*such as \[block\.fc2\.weight for"),
+    row("a set", lambda: go(set(ones())), TypeError, "list of tensors, one a layer, in order of depth.*of type set"),
     row("text", lambda: go("fc2"), TypeError, "list of tensors.*got 'fc2' of type str"),
     row("a number", lambda: go(3), TypeError, "list of tensors.*got 3 of type int"),
     row("modules", lambda: go([nn.ReLU()] * 2), TypeError, r"^weights\[0\] must be a tensor"),

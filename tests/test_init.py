@@ -8,6 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import linalg, stats
+from torch import nn
 
 import deeplimit as dl
 from deeplimit.modules import tiles
@@ -232,7 +233,7 @@ def test_weights_of_several_dtypes_and_strides_are_filled_alike():
     stack = torch.zeros(6, 4, 3, 2, 2)
     odd = [
         torch.zeros(6, 3, 2, 2).to(memory_format=torch.channels_last),
-        torch.nn.Parameter(torch.zeros(6, 3, 2, 2, dtype=torch.bfloat16)),
+        nn.Parameter(torch.zeros(6, 3, 2, 2, dtype=torch.bfloat16)),
         stack[:, 1],
         torch.zeros(2, 2, 3, 6, dtype=torch.float64).permute(3, 2, 0, 1),
     ]
@@ -243,7 +244,7 @@ def test_weights_of_several_dtypes_and_strides_are_filled_alike():
 
 
 def test_stacked_layers_are_filled_through_their_views():
-    stack = torch.nn.Parameter(torch.zeros(5, 4, 3))
+    stack = nn.Parameter(torch.zeros(5, 4, 3))
     dl.init.iid_(stack.unbind(0))
     apart = empty(5, (4, 3))
     dl.init.iid_(apart)
@@ -253,8 +254,17 @@ def test_stacked_layers_are_filled_through_their_views():
     assert torch.equal(other, torch.stack(apart, dim=1))
 
 
+def test_any_ordered_collection_will_do():
+    apart = empty(4, (5, 3))
+    dl.init.iid_(apart)
+    for collect in (tuple, iter, lambda tensors: nn.ParameterList(nn.Parameter(tensor) for tensor in tensors)):
+        weights = empty(4, (5, 3))
+        dl.init.iid_(collect(weights))
+        assert all(torch.equal(a, b) for a, b in zip(weights, apart, strict=True))
+
+
 def test_parameters_stay_leaves_and_gradients_flow():
-    layers = [torch.nn.Linear(3, 3, device="meta").to_empty(device="cpu") for _ in range(3)]
+    layers = [nn.Linear(3, 3, device="meta").to_empty(device="cpu") for _ in range(3)]
     for layer in layers:
         layer.bias.data.fill_(7.0)
     dl.init.iid_([layer.weight for layer in layers])
@@ -265,7 +275,7 @@ def test_parameters_stay_leaves_and_gradients_flow():
 
 
 def test_writing_is_noticed_by_a_graph_that_needed_the_old_weights():
-    weights = [torch.nn.Parameter(torch.ones(2, 2)) for _ in range(2)]
+    weights = [nn.Parameter(torch.ones(2, 2)) for _ in range(2)]
     x = torch.ones(2, requires_grad=True)
     y = (weights[0] @ x).sum()
     dl.init.iid_(weights)
