@@ -146,6 +146,8 @@ def test_a_block_that_opens_a_stage_is_a_layer_of_it_but_stays_as_it_was():
     (output,) = (role for role in done.roles if role.part == "output")
     assert (output.role, output.depth, output.layers, output.fan_in) == ("conv2.*.weight", 5, (2, 3, 4, 5), 72)
     assert output.standard_deviation == pytest.approx(5**-0.5 / 72**0.5)
+    (inner,) = (role for role in done.roles if role.part == "inner")
+    assert (inner.role, inner.layers) == ("conv1.*.weight", (2, 3, 4, 5))
     assert torch.equal(model.conv2[0].weight, first)
 
 

@@ -346,6 +346,7 @@ def test_the_fan_in_is_that_of_the_module(module, name, shape, expected):
         ),
         ("s.1.b.0.conv.weight", ["s.1.b.0.out.weight", "s.0.b.1.out.weight", "s.0.b.0.out.weight"], "s.*.b.*.conv.weight"),
         ("block12.up", ["block12.down", "block2.down"], "block*.up"),
+        ("tables.3.weight", ["blocks.3.weight", "blocks.4.weight"], "tables.*.weight"),
         ("shared.weight", ["h.3.attn.weight", "h.4.attn.weight"], "shared.weight"),
         ("h.0.weight", ["h.0.weight", "h.0.weight"], "h.0.weight"),
     ],

@@ -59,8 +59,8 @@ def roles_of(
 def role_name(parameter: str, own: Sequence[str], outputs: Sequence[Sequence[str]]) -> str:
     """Return a parameter's name with * where the output projections of its branch and of the others differ.
 
-    `own` and `outputs` are the names of output projections, in words; beyond the module that they share with the parameter,
-    numbers are positions within the layer, and stay.
+    `own` and `outputs` are the names of output projections, in words. Where they agree between layers, numbers are positions
+    within the layer, and stay.
 
     Example:
         >>> role_name("h.3.0.weight", ["h", "3", "2", "weight"], [["h", "3", "2", "weight"], ["h", "4", "2", "weight"]])
@@ -68,9 +68,8 @@ def role_name(parameter: str, own: Sequence[str], outputs: Sequence[Sequence[str
     """
     words = parameter.split(".")
     for place in range(min(len(words), *(len(output) for output in outputs))):
-        if words[place] != own[place]:
-            break
-        words[place] = wildcard(words[place], [output[place] for output in outputs])
+        if words[place] == own[place]:
+            words[place] = wildcard(words[place], [output[place] for output in outputs])
     return ".".join(words)
 
 
