@@ -149,13 +149,18 @@ def _weight(
         return
     plain = base.of(part)
     if law.constant is not None and plain is not None:
-        wanted = [plain * law.constant * total**-law.exponent for total in totals]
+        scales = [law.constant * total**-law.exponent for total in totals]
+        # A projection may be left as torch makes it beside weights that are initialised otherwise (nn.MultiheadAttention is),
+        # be it scaled by the rule or not.
+        own = UNTOUCHED.of(part)
+        if (
+            rule.base == "siblings"
+            and own
+            and (_near(part.sizes, [own] * len(totals)) or _near(part.sizes, [own * x for x in scales]))
+        ):
+            base, plain = UNTOUCHED, own
+        wanted = [plain * scale for scale in scales]
         factors = [size / want if want > 0 else math.inf for size, want in zip(part.sizes, wanted, strict=True)]
-        # A projection may be left as torch makes it beside weights that are initialised otherwise (nn.MultiheadAttention is).
-        if rule.base == "siblings" and part.weight is not None:
-            own = (UNTOUCHED.of(part) or 0.0) / plain
-            if own > 0 and all(abs(math.log(max(factor, 1e-300) / own)) < 0.5 * math.log(FACTOR) for factor in factors):
-                return
         noise = 4 / math.sqrt(2 * max(part.weight.entries if part.weight else 1, 1) * max(scaling.counts[-1], 1))
         if max(abs(math.log(factor)) if factor > 0 else math.inf for factor in factors) > math.log(FACTOR) + noise:
             everywhere = max(factors) / min(factors) < FACTOR**2 if min(factors) > 0 else False
@@ -164,8 +169,7 @@ def _weight(
                 part.name,
                 factors[-1],
                 f"std {part.sizes[-1]:.4g} at depth {depths[-1]} is {_times(factors[-1])} {rule.formula}, which asks "
-                f"for {wanted[-1]:.4g} "
-                f"where other weights have std {base}{', and by as much at every depth' if everywhere else ''}{_layers(part)}.",
+                f"for {wanted[-1]:.4g} {_beside(base)}{', and by as much at every depth' if everywhere else ''}{_layers(part)}.",
             )
         return
     free = law.exponent == 0 and plain is not None and part.sizes[-1] > 0
@@ -176,6 +180,16 @@ def _weight(
             yield Finding(finding.branch, finding.parameter, factor, told)
         else:
             yield finding
+
+
+def _beside(base: Base) -> str:
+    return "where torch alone gives 0.5774/sqrt(fan-in)" if base is UNTOUCHED else f"where other weights have std {base}"
+
+
+def _near(sizes: Sequence[float], targets: Sequence[float]) -> bool:
+    """Whether sizes are as large as targets, up to half of what is worth a word."""
+    near = 0.5 * math.log(FACTOR)
+    return all(size > 0 and abs(math.log(size / target)) < near for size, target in zip(sizes, targets, strict=True))
 
 
 def _number(
