@@ -58,9 +58,11 @@ def base_of(scaling: BranchScaling, every: Sequence[BranchScaling], rule: Rule) 
         return max(values) / min(values)
 
     best = min(laws, key=lambda law: (round(scatter(laws[law]), 1), law != "constant"))
+    # A weight's own noise, too: of layers that share their weights there is only one draw.
+    near = 0.02 + 3 / math.sqrt(2 * min(part.weight.entries for part in inner if part.weight))
     for law, constants in known.items():
         middle = sorted(laws[law])[len(inner) // 2]
-        if scatter(laws[law]) <= scatter(laws[best]) * 1.05 and any(abs(middle / constant - 1) < 0.02 for constant in constants):
+        if scatter(laws[law]) <= scatter(laws[best]) * 1.05 and any(abs(middle / constant - 1) < near for constant in constants):
             best = law
     return Base(best, sorted(laws[best])[len(inner) // 2])
 
