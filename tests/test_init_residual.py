@@ -212,9 +212,29 @@ def test_branches_are_ordered_by_execution_not_as_they_are_listed(found, model):
     assert torch.equal(model.blocks[1].up.weight, other.blocks[1].up.weight)
 
 
+def signs(*shape):
+    return torch.randint(0, 2, shape, generator=torch.Generator().manual_seed(1)) * 2.0 - 1.0
+
+
+def test_what_was_not_drawn_from_a_centred_law_is_left_and_named(found, model):
+    found([branch(k, inner=(f"blocks.{k}.up.weight", f"blocks.{k}.rates", f"blocks.{k}.mixing")) for k in range(DEPTH)])
+    for block in model.blocks:
+        block.rates = nn.Parameter(torch.arange(1.0, 17.0).log().repeat(WIDTH, 1))
+        block.mixing = nn.Parameter(torch.eye(WIDTH))
+    # Copies of one layer say no more against it than the layer does: 2 standard errors stay 2.
+    shifted = model.blocks[0].up.weight.detach()
+    shifted += 2.0 * 0.05 / shifted.numel() ** 0.5 - shifted.mean()
+    for block in model.blocks:
+        block.up.weight = nn.Parameter(shifted.clone())
+    done = dl.init.residual_(model)
+    assert {role.role for role in done.roles} == {"blocks.*.down.weight", "blocks.*.up.weight"}
+    assert sum("its mean is not 0" in note for note in done.notes) == 2
+    assert torch.equal(model.blocks[2].mixing, torch.eye(WIDTH))
+
+
 def test_a_layer_of_another_shape_keeps_its_place(found, model):
     with torch.no_grad():
-        model.blocks[0].up.weight = nn.Parameter(0.05 * torch.ones(4 * WIDTH, WIDTH // 2))
+        model.blocks[0].up.weight = nn.Parameter(0.05 * signs(4 * WIDTH, WIDTH // 2))
     done = dl.init.residual_(model, hurst=0.9, seed=7)
     layers = {role.shape: role.layers for role in done.roles if role.part == "inner"}
     assert layers == {(4 * WIDTH, WIDTH // 2): (1,), (4 * WIDTH, WIDTH): (2, 3, 4, 5, 6)}

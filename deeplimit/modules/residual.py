@@ -19,6 +19,8 @@ from deeplimit.modules.untouched import seeded
 from deeplimit.processes import Brownian, FractionalBrownian, Process
 
 WEIGHTS = {"all": ("output", "inner"), "output": ("output",)}
+STRUCTURED = 6.0
+"""How many standard errors off 0 the mean of an inner weight is, in every layer, if it was not drawn from a centred law."""
 
 
 def residual_(
@@ -48,7 +50,8 @@ def residual_(
             `SmoothGaussian(length_scale)` or `FractionalBrownian(hurst)`.
         exponent: Of the depth, at least 0; the law's critical exponent if left out: 1/2, 1 or max(H, 1/2).
         gain: Of the output projections, more than 0. With 1, inputs of unit variance become outputs of variance L^-2·exponent.
-        weights: "all", or "output" for the output projections alone.
+        weights: "all", or "output" for the output projections alone. Inner parameters that are plainly no draw of a centred law
+            (their mean is not 0: the decay rates of a state space model) are left, and named.
         biases: Of the output projections, "keep" or "zero". A bias is a part of the branch that L^-exponent does not reach, and
             `torch.nn.Linear` starts it at random: with any but a small one the branch is too large, and the result says so.
         batch, blocks: How the branches are found, as `find_branches` takes them.
@@ -101,10 +104,14 @@ def residual_(
                 f"{stack[0].branch.output[0]} and {stack[1].branch.output[0]}; no law can run across them."
             )
     plans = [_plan(model, role, power, factor) for role in roles]
+    structured = [plan for role, plan in zip(roles, plans, strict=True) if role.part == "inner" and _is_structured(role)]
     done = []
     for number, (role, plan) in enumerate(zip(roles, plans, strict=True)):
         if plan.standard_deviation == 0.0:
             notes.append(f"{role.name} is left as it was, all zeros: inner weights keep their standard deviation.")
+            continue
+        if plan in structured:
+            notes.append(f"{role.name} is left as it was: its mean is not 0, so that it is no random weight but has a meaning.")
             continue
         layers = list(zip(role.positions, role.tensors, strict=True))
         write_layers(law, role.depth, layers, plan.standard_deviation, streams_of(seed, number))
@@ -196,6 +203,16 @@ def _plan(model: nn.Module, role: Role, exponent: float, gain: float) -> RoleIni
         standard_deviation=standard_deviation,
         before=before,
     )
+
+
+def _is_structured(role: Role) -> bool:
+    """Whether no layer's entries have the mean 0: a table of decay rates, an identity, anything but a draw of centred numbers."""
+    scores = []
+    for tensor in role.tensors:
+        values = tensor.detach().double()
+        size = values.square().mean().sqrt().clamp_min(1e-300)
+        scores.append(float(values.mean().abs() / size) * math.sqrt(values.numel()))
+    return min(scores) > STRUCTURED
 
 
 def _biases(model: nn.Module, roles: Sequence[Role], cleared: bool) -> list[str]:
