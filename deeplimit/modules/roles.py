@@ -84,6 +84,5 @@ def fan_in(model: nn.Module, parameter: str, tensor: Tensor) -> int:
         return int(shape[0]) // owner.groups * math.prod(shape[2:])
     if isinstance(owner, (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Linear, nn.Bilinear)) and own == "weight":
         return math.prod(shape[1:])
-    return int(
-        shape[-1]
-    )  # nn.MultiheadAttention's in_proj_weight, and bare parameters, which functional.linear takes as (out, in)
+    # nn.MultiheadAttention's in_proj_weight, and bare parameters, which functional.linear takes as (out, in).
+    return int(shape[-1])
