@@ -163,3 +163,27 @@ def test_rules_of_the_user_are_taken():
     assert report.ok
     assert report.expected == "ours"
     assert not dl.check_depth(lambda depth: Res1(depth, exponent=0.5), DEPTHS, batch=vectors(), expected=rule).ok
+
+
+@pytest.mark.parametrize(
+    ("process", "exponent", "alignment", "meaning"),
+    [
+        (dl.Brownian(), 0.5, 0.5, "neural-SDE-like"),
+        (dl.FractionalBrownian(0.2), 0.5, 0.2, "neural-SDE-like"),
+        (dl.FractionalBrownian(0.8), 0.8, 0.8, "between SDE and ODE"),
+        (dl.SmoothGaussian(0.2), 1.0, 1.0, "neural-ODE-like"),
+    ],
+    ids=str,
+)
+def test_alignment_is_the_hurst_index_of_the_layers(process, exponent, alignment, meaning):
+    """What `dl.init` sets, the check finds: exponent, Hurst index, and where the two lead together."""
+
+    def factory(depth):
+        model = Res1(depth, width=64, exponent=0.0)
+        dl.init.residual_(model, process=process, batch=vectors(), seed=depth)
+        return model
+
+    (branch,) = dl.check_depth(factory, [4, 8, 16, 32, 64], batch=vectors(32)).branches
+    assert branch.exponent == pytest.approx(exponent, abs=0.02)
+    assert branch.alignment == pytest.approx(alignment, abs=0.06)
+    assert branch.meaning == meaning

@@ -90,12 +90,12 @@ def test_branches_add_up_as_their_law_says():
 def test_biases_of_output_projections_are_kept_and_named_or_cleared():
     model = nn.Sequential(*(Residual() for _ in range(4)))
     before = [block.down.bias.detach().clone() for block in model]
-    done = dl.init.residual_(model, batch=TOKENS)
+    done = dl.init.residual_(model, batch=TOKENS, biases="keep")
     assert all(torch.equal(block.down.bias, old) for block, old in zip(model, before, strict=True))
     (note,) = done.notes
     assert note.startswith("*.down.bias has a root mean square of up to 0.1")
     kept = model[2].up.bias.detach().clone()
-    assert dl.init.residual_(model, batch=TOKENS, biases="zero").notes == ()
+    assert dl.init.residual_(model, batch=TOKENS).notes == ()
     assert not any(bool(block.down.bias.any()) for block in model)
     assert torch.equal(model[2].up.bias, kept)
 
@@ -106,7 +106,7 @@ def test_a_bias_that_is_kept_does_keep_the_branch_from_its_exponent():
 
 
 def test_roles_of_an_encoder_are_found_by_name():
-    done = dl.init.residual_(encoder(6), batch=TOKENS)
+    done = dl.init.residual_(encoder(6), batch=TOKENS, biases="keep")
     assert {(role.role, role.part, role.layers, role.fan_in) for role in done.roles} == {
         ("layers.*.self_attn.out_proj.weight", "output", (1, 2, 3, 4, 5, 6), WIDTH),
         ("layers.*.self_attn.in_proj_weight", "inner", (1, 2, 3, 4, 5, 6), None),

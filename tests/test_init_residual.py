@@ -143,7 +143,7 @@ def test_nothing_else_is_touched(found, model):
     dl.init.residual_(model)
     for name, value in model.state_dict().items():
         changed = not torch.equal(value, before[name])
-        assert changed == name.endswith(("up.weight", "down.weight")), name
+        assert changed == name.endswith(("up.weight", "down.weight", "down.bias")), name
     dl.init.residual_(model, weights="output", seed=1)
     assert not torch.equal(model.blocks[0].down.weight, before["blocks.0.down.weight"])
 
@@ -260,7 +260,7 @@ def test_gains_are_named_with_their_size(found):
         model = Model(scale=1e-4)
     found([branch(k, gains=(f"blocks.{k}.gamma",)) for k in range(DEPTH)])
     done = dl.init.residual_(model)
-    _, note = done.notes
+    (note,) = done.notes
     assert "blocks.0.gamma" in note
     assert "6 gains, now of root mean square 0.0001" in note
     assert bool((model.blocks[0].gamma == 1e-4).all())
@@ -285,7 +285,7 @@ def test_inner_weights_of_zeros_stay_zeros(found, model):
 
 
 def test_the_result_reads_well(found, model):
-    done = dl.init.residual_(model, hurst=0.7)
+    done = dl.init.residual_(model, hurst=0.7, biases="keep")
     text = str(done)
     for words in (
         "Model: fractional Brownian weights (H = 0.7), residual exponent 0.7",

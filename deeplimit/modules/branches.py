@@ -13,7 +13,7 @@ from torch import nn
 
 from deeplimit.modules.batches import Batch, as_batch, run
 from deeplimit.modules.graph import Graph, Join, find_joins, kind, stream_of
-from deeplimit.modules.tracing import Addition, Edge, Recorder, Side, Trace, matrix, module_names
+from deeplimit.modules.tracing import Addition, Edge, Recorder, Side, Trace, matrix, module_names, size
 from deeplimit.modules.untouched import undisturbed
 
 
@@ -266,8 +266,9 @@ def _describe(graph: Graph, join: Join, side: Side) -> _Found:
             multiplier *= scaling.factor
         if graph.normalises(place.node):
             normed = True
-            scales = [name for edge in edges_of(place) if (name := _scale_name(graph, edge)) is not None]
+            scales = {name: edge for edge in edges_of(place) if (name := _scale_name(graph, edge)) is not None}
             gains += scales
+            gain *= math.prod(size(edge.node.variable) for edge in scales.values())
             biases += [name for edge in edges_of(place) if (name := graph.parameter(edge.node)) and name not in scales]
         elif kind(place.node) in ("Add", "Sub"):
             biases += [name for edge in edges_of(place) for name in graph.parameters_only(edge.node) or ()]

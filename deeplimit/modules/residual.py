@@ -31,7 +31,7 @@ def residual_(
     exponent: float | None = None,
     gain: float = 1.0,
     weights: str = "all",
-    biases: str = "keep",
+    biases: str = "zero",
     batch: Any = None,
     blocks: str | Sequence[str] | None = None,
     seed: int | torch.Generator = 0,
@@ -41,8 +41,9 @@ def residual_(
     The output projections of the L branches of one kind in one stream become L^-exponent · gain/√fan_in · Z_k. The branch's
     other weight matrices get the same law without that factor and keep the standard deviation that they have, over all layers
     together: limits need it of all of a branch's weights, and a smooth output after independent inner weights has another limit.
-    Every role is independent of the others. Norms, embeddings, biases and the gains of branches are left as they are; what of
-    these keeps a branch from its scale is named in the result. Nothing is written unless everything passed is right.
+    Every role is independent of the others. Biases of output projections become zero. Norms, embeddings, other biases and the
+    gains of branches are left as they are; what of these keeps a branch from its scale is named in the result. Nothing is
+    written unless everything passed is right.
 
     Args:
         model: Any module with residual branches, its weights already initialised.
@@ -52,7 +53,7 @@ def residual_(
         gain: Of the output projections, more than 0. With 1, inputs of unit variance become outputs of variance L^-2·exponent.
         weights: "all", or "output" for the output projections alone. Inner parameters that are plainly no draw of a centred law
             (their mean is not 0: the decay rates of a state space model) are left, and named.
-        biases: Of the output projections, "keep" or "zero". A bias is a part of the branch that L^-exponent does not reach, and
+        biases: Of the output projections, "zero" or "keep". A bias is a part of the branch that L^-exponent does not reach, and
             `torch.nn.Linear` starts it at random: with any but a small one the branch is too large, and the result says so.
         batch, blocks: How the branches are found, as `find_branches` takes them.
         seed: An integer, or a generator to draw from. The same integer means the same weights in every dtype and on every device.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -162,7 +162,9 @@ def _alignment(aligned: Sequence[Aligned | None], counts: Sequence[int], level: 
     x = np.log([count for count, _ in known])
     y = np.array([math.log(one.value) for _, one in known])
     weights = 1 / np.array([max(one.error, 1e-3) ** 2 for _, one in known])
-    # One layer alone is of size one: the line passes through the origin.
+    if np.ptp(x) > 0:
+        x = x - np.sum(weights * x) / weights.sum()
+    # Else one depth only: the line passes through the origin, since the sum of one update is of size one.
     spread = float(np.sum(weights * x**2))
     value = 0.5 + float(np.sum(weights * x * y)) / spread
     half = student(level, 1000) / math.sqrt(spread)
@@ -192,18 +194,22 @@ def meaning(
         return "as many at every depth"
     if exponent is None:
         return "no exponent (zero at some depths)"
-    critical = 0.5 if aligned is None else min(max(aligned[0], 0.5), 1.0)
-    if aligned is not None and aligned[1] <= 0.5:
-        critical = 0.5
-    if aligned is not None and aligned[2] >= 1.0 and aligned[1] > 0.75:
-        critical = 1.0
+    if exponent.high - exponent.low > 0.5:
+        return "cannot tell"
+    critical = _critical(aligned)
     if exponent.value > critical + 0.2:
-        if exponent.value > 0.8 and exponent.value < 1.2:
-            return "neural-ODE-like (the identity while layers are independent)"
-        return "identity"
+        return "neural-ODE-like (the identity while layers are independent)" if 0.8 < exponent.value < 1.2 else "identity"
     if exponent.value < critical - 0.2:
         return below
     return {0.5: "neural-SDE-like", 1.0: "neural-ODE-like"}.get(critical, "between SDE and ODE")
+
+
+def _critical(aligned: tuple[float, float, float] | None) -> float:
+    """Return the critical exponent of an alignment: 1/2 and 1 where the interval allows."""
+    if aligned is None or aligned[1] <= 0.5:
+        return 0.5
+    value, low, high = aligned
+    return 1.0 if low > 0.75 and high >= 0.95 else min(max(value, 0.5), 1.0)
 
 
 def _parts(groups: Sequence[Sequence[Measured]], taken: Sequence[Measurement], counts: Sequence[int]) -> tuple[PartScaling, ...]:
@@ -220,6 +226,9 @@ def _parts(groups: Sequence[Sequence[Measured]], taken: Sequence[Measurement], c
                 weights.append([one.weights[item] for item in own])
                 likes = own
             sizes = tuple(_mean([weight.size for weight in items]) for items in weights)
+            if role == "gain" and len(first.gains) == 1:
+                # A gain as it acts, exp(gain) or 1 + gain say, rather than as it is stored.
+                sizes = tuple(_mean([measured.gain for measured in group]) for group in groups)
             if role == "bias" and not any(size > 0 for size in sizes):
                 continue
             parts.append(
@@ -235,17 +244,4 @@ def _parts(groups: Sequence[Sequence[Measured]], taken: Sequence[Measurement], c
     for role in ("multiplier", "skip"):
         sizes = tuple(_mean([getattr(measured, role) for measured in group]) for group in groups)
         parts.append(PartScaling(role, role, sizes, slope(counts, sizes), 1.0, None))
-    gains = tuple(_mean([measured.gain for measured in group]) for group in groups)
-    # Gains as they act, exp(gain) or 1 + gain say, rather than as they are stored.
-    parts = [
-        PartScaling(part.name, part.role, gains, slope(counts, gains), part.spread, part.weight)
-        if part.role == "gain" and first.gains[:1] == first.gains and any(gain != 1.0 for gain in gains)
-        else part
-        for part in parts
-    ]
     return tuple(parts)
-
-
-def weights_of(measurement: Measurement, names: Sequence[str]) -> Mapping[str, Weight]:
-    """Return the measured weights by name."""
-    return {name: measurement.weights[name] for name in names}
