@@ -286,7 +286,9 @@ def report_on(
         own_levels = [levels[place] for place in present]
         carrying = [taken[place].streams[kind.stream] for place in present]
         totals = [stream.branches + stream.heads for stream in carrying]
-        if rule is not None:
+        if len(levels) > 1 and len(set(kind.counts)) == 1:
+            pass  # not deepened (a predictor, class attention): a law in the depth does not bind it
+        elif rule is not None:
             own = list(against_rule(kind, kinds, rule, own_levels, totals))
             target = rule.exponent
             if len(levels) > 1 and not own:

@@ -36,12 +36,13 @@ class Finding:
 def against_number(scaling: BranchScaling, expected: float, depths: Sequence[int], totals: Sequence[int]) -> Iterator[Finding]:
     """Yield what makes the effective exponent of a kind of branch differ from `expected`; `totals` are branches at `depths`."""
     if scaling.exponent is None:
+        dead = next((part for part in scaling.parts if part.sizes and not any(part.sizes)), _closest(scaling))
         yield Finding(
             scaling.kind,
-            _closest(scaling).name,
+            dead.name,
             0.0,
-            f"updates are zero at the start, so that no exponent is there to compare with {expected:g}; if that is meant, pass "
-            "expected='rezero' or 'fixup'.",
+            f"{'is zero, so that ' if not any(dead.sizes) else ''}updates are zero at the start and no exponent is there to "
+            f"compare with {expected:g}; if that is meant, pass expected='rezero' or 'fixup'.",
         )
         return
     ends = totals[-1] / totals[0]
