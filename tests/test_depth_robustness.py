@@ -1,5 +1,6 @@
 """Depth checks on what real modules are, and what they leave behind: nothing."""
 
+import inspect
 import random
 
 import numpy as np
@@ -303,3 +304,101 @@ def test_sweep_takes_classes_objects_dataclasses_and_dicts():
         dl.sweep(build, shared, "layers")
     with pytest.raises(TypeError, match="build must be"):
         dl.sweep(3, Config, "depth")
+
+
+class Remembering(Res1):
+    """Keeps a running mean, a count and its last state between calls, as modules do."""
+
+    def __init__(self, depth=2):
+        super().__init__(depth)
+        self.register_buffer("average", torch.zeros(32))
+        self.calls, self.last = 0, None
+
+    def forward(self, x):
+        h = super().forward(x)
+        self.average = 0.9 * self.average + 0.1 * h.mean(0).detach()
+        self.calls, self.last = self.calls + 1, h
+        if not hasattr(self, "mask"):
+            self.register_buffer("mask", torch.ones(32))
+        return h * self.mask
+
+
+@pytest.mark.parametrize("action", [dl.probe, dl.branch_scalars, dl.find_branches])
+def test_what_a_forward_binds_anew_is_put_back(action):
+    model = make(Remembering)
+    average = model.average
+    action(model, vectors())
+    assert model.average is average
+    assert torch.equal(average, torch.zeros(32))
+    assert (model.calls, model.last) == (0, None)
+    assert not hasattr(model, "mask")
+    model(vectors())  # still runs, and from its first state
+    assert model.calls == 1
+
+
+def test_gradients_are_left_alone_by_a_module_that_runs_a_backward():
+    class Backward(Res1):
+        def forward(self, x):
+            self.entry(x).sum().backward(retain_graph=True)
+            return super().forward(x)
+
+    model = make(Backward, depth=2)
+    for parameter in model.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    dl.find_branches(model, vectors())
+    assert all(torch.equal(parameter.grad, torch.ones_like(parameter)) for parameter in model.parameters())
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_batch_normalisation_uses_the_batch_and_keeps_its_statistics(training):
+    class Own(BatchNormed):
+        def forward(self, x):
+            seen.append([module.training for module in self.modules()])
+            return super().forward(x)
+
+    seen = []
+    model = make(Own).train(training)
+    before = {name: value.clone() for name, value in model.named_buffers()}
+    ratios = dl.probe(model, images()).branches[0].ratios
+    shifted = make(Own).train(training)
+    for name, buffer in shifted.named_buffers():
+        if name.endswith("running_var"):
+            buffer.fill_(100.0)
+    assert dl.probe(shifted, images()).branches[0].ratios == ratios
+    assert all(torch.equal(value, dict(model.named_buffers())[name]) for name, value in before.items())
+    normalised = [isinstance(module, nn.BatchNorm2d) for module in model.modules()]
+    assert all(modes == normalised for modes in seen)
+
+
+def test_every_generator_is_left_alone_by_a_module_that_draws_from_it():
+    class Drawing(Res1):
+        def forward(self, x):
+            np.random.rand()
+            random.random()
+            torch.rand(())
+            return super().forward(x)
+
+    def factory(depth):
+        np.random.rand()
+        random.random()
+        return Drawing(depth)
+
+    before = np.random.get_state()[2], np.random.get_state()[1].copy(), random.getstate(), torch.get_rng_state()
+    dl.check_depth(factory, DEPTHS, batch=vectors())
+    dl.branch_scalars(make(Drawing, depth=2), vectors())
+    after = np.random.get_state()[2], np.random.get_state()[1], random.getstate(), torch.get_rng_state()
+    assert before[0] == after[0]
+    assert np.array_equal(before[1], after[1])
+    assert before[2] == after[2]
+    assert torch.equal(before[3], after[3])
+
+
+@pytest.mark.skipif(torch.cuda.is_initialized(), reason="the seed no longer waits")
+def test_the_seed_that_waits_for_cuda_to_start_is_left_alone():
+    def waiting():
+        return inspect.getclosurevars(torch.cuda._lazy_seed_tracker.manual_seed_all_cb[0]).nonlocals["seed"]
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(42)
+        dl.check_depth(Res1, DEPTHS, batch=vectors())
+        assert waiting() == 42

@@ -17,7 +17,9 @@ SMALL = 10_000_000
 @contextlib.contextmanager
 def seeded(seed: int) -> Iterator[None]:
     """Every global generator (torch, numpy, random) set to `seed` inside, and as it was before afterwards."""
-    devices = list(range(torch.cuda.device_count())) if torch.cuda.is_initialized() else []  # type: ignore[no-untyped-call]
+    started = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    devices = list(range(torch.cuda.device_count())) if started else []
+    first = torch.initial_seed()
     python, numbers = random.getstate(), np.random.get_state()
     with torch.random.fork_rng(devices=devices):
         try:
@@ -28,6 +30,8 @@ def seeded(seed: int) -> Iterator[None]:
         finally:
             random.setstate(python)
             np.random.set_state(numbers)
+            if not started:  # the seed waits for CUDA to start, or CUDA started inside: back to what all devices were seeded with
+                torch.cuda.manual_seed_all(first)
 
 
 @contextlib.contextmanager
@@ -48,14 +52,22 @@ def undisturbed(model: nn.Module) -> Iterator[None]:
 
     In evaluation mode, so that dropout and stochastic depth draw nothing; but batch normalisation normalises with the batch,
     because the running statistics of a network that was never trained say nothing. Every floating parameter requires a
-    gradient, so that the graph is whole even if parts of the model are frozen.
+    gradient, so that the graph is whole even if parts of the model are frozen. Not undone: what a forward changes inside lists
+    and other objects of its own.
     """
     modules = list(model.modules())
     modes = [module.training for module in modules]
-    buffers = [(buffer, buffer.detach().clone()) for buffer in model.buffers()]
+    # What a forward binds anew: self.average = 0.9 * self.average + ..., self.calls += 1, self.last = x with its whole graph.
+    attributes = [
+        (module.__dict__, dict(module.__dict__)) for module in modules if not isinstance(module, torch.jit.ScriptModule)
+    ]
+    attributes += [(module._buffers, dict(module._buffers)) for module in modules]
+    values = [(buffer, buffer.detach().clone()) for buffer in model.buffers()]
     frozen = [parameter for parameter in model.parameters() if parameter.is_floating_point() and not parameter.requires_grad]
     gradients = [(parameter, parameter.grad) for parameter in model.parameters()]
     try:
+        for parameter, _ in gradients:
+            parameter.grad = None  # a backward inside would add to the tensor that is there
         for module in modules:
             module.training = isinstance(module, _BatchNorm)
         for parameter in frozen:
@@ -74,7 +86,10 @@ def undisturbed(model: nn.Module) -> Iterator[None]:
             parameter.requires_grad_(False)
         for parameter, gradient in gradients:
             parameter.grad = gradient
+        for attribute, bound in attributes:
+            attribute.clear()
+            attribute.update(bound)
         with torch.no_grad():
-            for buffer, before in buffers:
+            for buffer, before in values:
                 if not torch.equal(buffer, before):
                     buffer.copy_(before)
