@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 from benchmarks import report
+from benchmarks.depth_check import check
 from benchmarks.generator_rate import pathwise
 from benchmarks.initialisation import w2, w3, w4
 from benchmarks.on_device import gpu
@@ -31,6 +32,7 @@ WORKLOADS = {
     "w2": w2,
     "w3": w3,
     "w4": w4,
+    "check": check,
     "startup": startup,
 }
 

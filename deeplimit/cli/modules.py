@@ -96,9 +96,10 @@ def _on(device: Any, build: Any) -> Any:
 
 def _noted(error: Exception) -> Exception:
     """Return the error with its notes in its message, since only that is printed."""
-    notes = " ".join(getattr(error, "__notes__", []))
+    notes = "".join(f" {note}" for note in getattr(error, "__notes__", []))
     kind = "" if isinstance(error, (ValueError, TypeError)) else f"{type(error).__name__}: "
-    return ValueError(f"{kind}{error} {notes}".strip())
+    message = f"{kind}{error}".rstrip()
+    return ValueError(f"{message.rstrip('.')}.{notes}" if notes else message)
 
 
 def _expected(text: str | None) -> float | str | None:
