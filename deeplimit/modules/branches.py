@@ -52,6 +52,9 @@ class Part:
     skip: float  # numbers that scale the skip
     renormed: bool  # whether the stream that the branch reads was normalised as a whole after the last sum
     normed: bool  # whether a normalisation stands between projection and sum, so that the projection's size does not count
+    counted: (
+        bool  # whether it is one of its stream's number of branches: not an expert after the first in one sum, nor an adapter
+    )
 
 
 @dataclass(frozen=True)
@@ -115,12 +118,22 @@ def layout(trace: Trace, blocks: str | Sequence[str] | None = None) -> Layout:
         skipped = join.addition.sides[join.skip]
         skip = skipped.factor * _scale(graph, skipped.sources, until=join.root)
         renormed = any(graph.normalises(place.node) for place in graph.climb((join.root,)))
-        parts.append(Part(branch, key, join, ordinal, side, found.multiplier * scale, found.gain, skip, renormed, found.normed))
+        beside = max(trace.additions[at].sides[on].size for other, _, at, on, _ in pieces if other is join)
+        adapter = trace.additions[ordinal].sides[side].size == 0 < beside and _narrows(trace, found.output)
+        counted = not adapter and not any(part.join is join and part.key == key for part in parts)
+        parts.append(
+            Part(branch, key, join, ordinal, side, found.multiplier * scale, found.gain, skip, renormed, found.normed, counted)
+        )
     heads = [
         _opened(graph, next(join for join, own in zip(joins, streams, strict=True) if own == number))
         for number in sorted(set(streams))
     ]
     return Layout(tuple(parts), tuple(joins), tuple(heads))
+
+
+def _narrows(trace: Trace, weights: Sequence[str]) -> bool:
+    """Whether weights (out, in, ...) have fewer inputs than outputs, as the last one of a low-rank adapter has."""
+    return all(trace.shapes[name][1] < trace.shapes[name][0] for name in weights if len(trace.shapes[name]) > 1)
 
 
 def _opened(graph: Graph, join: Join) -> int:
@@ -129,24 +142,25 @@ def _opened(graph: Graph, join: Join) -> int:
     opening = stream_of(graph, join, [_as_join(addition) for addition in sums.values()])
     if opening is None or opening.addition.place.node is None:
         return 0
-    return int(all(_weighted(graph, side) for side in opening.addition.sides))
+    projections = {_projected(graph, side) for side in opening.addition.sides}
+    return int(None not in projections and len(projections) == 2)
 
 
 def _as_join(addition: Addition) -> Join:
     return Join(addition, 0, addition.place, frozenset(), (), False)
 
 
-def _weighted(graph: Graph, side: Side) -> bool:
-    """Whether a side of a sum comes from a projection by scalings and normalisations alone."""
+def _projected(graph: Graph, side: Side) -> Edge | None:
+    """Return the projection that a side of a sum comes from by scalings and normalisations alone."""
     place = side.sources[0] if side.sources else None
     for _ in range(16):
         if place is None:
-            return False
+            return None
         if place in graph.trace.projections:
-            return not kind(place.node).startswith("Embedding")  # a sum of embeddings is no block
+            return None if kind(place.node).startswith("Embedding") else place  # a sum of embeddings is no block
         data = [edge for edge in edges_of(place) if graph.parameters_only(edge.node) is None]
         place = data[0] if data else None
-    return False
+    return None
 
 
 def _wanted(owner: str, blocks: str | Sequence[str] | None) -> bool:
@@ -340,7 +354,8 @@ def _kinds(described: Sequence[_Found], streams: Sequence[int], trace: Trace) ->
     The second list tells the kinds apart in the same way at every depth.
     """
     keys = [
-        (stream, tuple((re.sub(r"\d+", "*", name), trace.shapes[name]) for name in found.output))
+        # Each once: of the experts in one list a small batch may not reach them all.
+        (stream, tuple(dict.fromkeys((re.sub(r"\d+", "*", name), trace.shapes[name]) for name in found.output)))
         for found, stream in zip(described, streams, strict=True)
     ]
     groups = list(dict.fromkeys(keys))

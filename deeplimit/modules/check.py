@@ -20,7 +20,7 @@ from deeplimit.modules.findings import Finding, against_number, against_rule, ag
 from deeplimit.modules.measurement import Measurement, measure
 from deeplimit.modules.report import DepthReport, Status
 from deeplimit.modules.rules import Power, Rule, rule_of
-from deeplimit.modules.scaling import BranchScaling, scalings, streams
+from deeplimit.modules.scaling import ADAPTER, BranchScaling, scalings, streams
 from deeplimit.modules.untouched import seeded
 from deeplimit.version import versions
 
@@ -286,8 +286,9 @@ def report_on(
         own_levels = [levels[place] for place in present]
         carrying = [taken[place].streams[kind.stream] for place in present]
         totals = [stream.branches + stream.heads for stream in carrying]
-        if len(levels) > 1 and len(set(kind.counts)) == 1:
-            pass  # not deepened (a predictor, class attention): a law in the depth does not bind it
+        deepens = len(levels) == 1 or (len(set(kind.counts)) > 1 and len(set(totals)) > 1)
+        if kind.meaning == ADAPTER or not deepens:  # a predictor, class attention: a law in the depth does not bind it
+            agreed = True if all(kind.counts) else None
         elif rule is not None:
             own = list(against_rule(kind, kinds, rule, own_levels, totals))
             target = rule.exponent
@@ -315,7 +316,7 @@ def report_on(
         seed=seed,
         seconds=time.perf_counter() - started,
         versions=versions(),
-        reservations=tuple(_reservations(kinds, statuses, rule)),
+        reservations=tuple(_reservations(kinds, statuses, rule, taken)),
     )
 
 
@@ -342,11 +343,27 @@ def _effective(
     return (list(against_number(kind, target, levels, totals)), False) if agreed is False else ([], agreed)
 
 
-def _reservations(kinds: Sequence[BranchScaling], statuses: Sequence[str], rule: Rule | None) -> list[str]:
+def _scattered(taken: Sequence[Measurement]) -> bool:
+    """Whether a deeper network has more streams rather than longer ones."""
+    return len(taken[-1].streams) > len(taken[0].streams)
+
+
+def _reservations(
+    kinds: Sequence[BranchScaling], statuses: Sequence[str], rule: Rule | None, taken: Sequence[Measurement]
+) -> list[str]:
     told = []
     fixed = [kind.kind for kind in kinds if len(set(kind.counts)) == 1 and len(kind.counts) > 1]
     if fixed:
         told.append(f"not deepened, and so not judged: {', '.join(fixed)}.")
+    adapters = [kind.kind for kind in kinds if kind.meaning == ADAPTER]
+    if adapters:
+        told.append(f"of low rank and zero beside another branch, and so not judged: {', '.join(adapters)}.")
+    if _scattered(taken):
+        told.append(
+            f"{len(taken[-1].streams)} residual streams at the largest depth, where {len(taken[0].streams)} are at the smallest: "
+            "what lies between residual sums (a concatenation, a choice between tensors, an operation that is not known) hides "
+            "that they follow each other, and sums that do not have no depth."
+        )
     bent = [kind.kind for kind in kinds if not kind.power_law]
     if bent:
         told.append(
@@ -365,6 +382,6 @@ def _reservations(kinds: Sequence[BranchScaling], statuses: Sequence[str], rule:
         and base_of(kinds[0], kinds, rule).constant is None
     ):
         told.append("no weight is free of depth, so that constant factors could not be judged.")
-    if "cannot tell" in statuses:
+    if any(status == "cannot tell" and kind.exponent is not None for kind, status in zip(kinds, statuses, strict=True)):
         told.append("an interval is too wide to tell exponents 1/2 apart: add depths further apart, or a larger batch.")
     return told

@@ -17,14 +17,29 @@ from deeplimit.modules.tracing import Addition, Edge, Trace, edges, matrix
 # Nodes that hand on their one input, reshaped, cast, scaled or partly dropped.
 PASSING = {
     "Alias", "AsStrided", "AvgPool1D", "AvgPool2D", "AvgPool3D", "Clone", "ConstantPadNd", "Contiguous", "Div",
-    "Expand", "Flatten", "Identity", "Mul", "NativeDropout", "Neg", "Permute", "Reshape", "ReshapeAlias", "Roll",
+    "Expand", "Flatten", "Flip", "Gather", "Identity", "Index", "IndexSelect", "MaskedFill", "Mul", "NanToNum", "NativeDropout",
+    "Neg", "Permute", "Reshape", "ReshapeAlias", "Roll",
     "Select", "Slice", "SplitWithSizes", "Split", "Squeeze", "ToCopy", "Transpose", "T", "Unbind", "UnsafeSplit",
-    "UnsafeView", "Unsqueeze", "View", "Movedim",
+    "UnsafeView", "Unsqueeze", "View", "Movedim", "Where",
 }  # fmt: skip
 # Nodes after which a tensor is still the same stream, normalised or passed through an activation.
-ACTIVATING = {"Relu", "Gelu", "Silu", "LeakyRelu", "Elu", "Threshold", "Hardtanh", "Hardswish", "Tanh", "Mish"}
+ACTIVATING = {
+    "Relu",
+    "Gelu",
+    "Silu",
+    "LeakyRelu",
+    "Elu",
+    "Threshold",
+    "Hardtanh",
+    "Hardswish",
+    "Tanh",
+    "Mish",
+    "Clamp",
+    "ClampMin",
+    "ClampMax",
+}
 NORMALISING = re.compile(r"(Layer|Batch|Group|Instance|Rms)_?Norm|FusedRmsNorm", re.IGNORECASE)
-ROOTS = {"Rsqrt", "Sqrt", "LinalgVectorNorm", "Norm", "Reciprocal"}
+ROOTS = {"Rsqrt", "Sqrt", "LinalgVectorNorm", "Norm", "Reciprocal", "Std"}
 # A skip may pass earlier joins of the same root: x + attention(x) + mlp(x).
 EARLIER_JOINS = 4
 
@@ -90,6 +105,8 @@ class Graph:
 
     def onward(self, place: Edge, also: set[str] = frozenset()) -> Edge | None:  # type: ignore[assignment]
         """Return what `place` was reshaped or scaled from; None if it was made otherwise. `also`: further kinds that pass."""
+        if place in self.trace.continued:
+            return self.trace.continued[place]
         name = kind(place.node)
         data = [edge for edge in edges(place.node) if edge is not None and self.parameters_only(edge.node) is None]
         if name in PASSING or name in also:
@@ -98,21 +115,23 @@ class Graph:
             return data[0]  # a bias, a constant
         return None
 
-    def climb(self, sources: tuple[Edge, ...], through: dict[Edge, Edge] | None = None) -> Iterator[Edge]:
+    def climb(
+        self, sources: tuple[Edge, ...], through: dict[Edge, Edge] | None = None, joins: int = EARLIER_JOINS
+    ) -> Iterator[Edge]:
         """Yield the places that `sources` (the factors of a side) come from by reshaping and scaling alone, nearest first.
 
-        `through` says where to go on from a join: to its skip.
+        `through` says where to go on from a join: to its skip; past so many `joins` at most.
         """
         data = [edge for edge in sources if self.parameters_only(edge.node) is None] or list(sources)
         place: Edge | None = data[0] if len(data) == 1 else None
         passed = 0
-        for _ in range(64):
+        for _ in range(64 + 8 * joins):
             if place is None:
                 return
             yield place
             if through is not None and place in through:
                 passed += 1
-                place = through[place] if passed <= EARLIER_JOINS else None
+                place = through[place] if passed <= joins else None
             else:
                 place = self.onward(place)
 
@@ -153,9 +172,20 @@ def _is_root(place: Edge | None) -> bool:
     for _ in range(6):
         if place is None or kind(place.node) in ROOTS:
             break
+        if kind(place.node) == "Pow" and getattr(place.node, "_saved_exponent", None) in (0.5, -0.5):
+            return True
         further = kind(place.node) in PASSING | {"Add", "Clamp", "ClampMin", "Pow"}
         place = next((item for item in edges(place.node) if item is not None), None) if further else None
     return place is not None and kind(place.node) in ROOTS
+
+
+def _centred(place: Edge) -> Edge | None:
+    """Return x where a place holds x - mean(x)."""
+    sources = edges(place.node)
+    if kind(place.node) != "Sub" or len(sources) != 2 or sources[1] is None:
+        return None
+    mean = sources[1].node
+    return sources[0] if kind(mean) == "Mean" and sources[0] in edges(mean) else None
 
 
 def find_joins(trace: Trace) -> tuple[Join, ...]:
@@ -188,8 +218,15 @@ def _join(graph: Graph, addition: Addition, through: dict[Edge, Edge]) -> Join |
         region.discard(root.node)
         parameters = tuple(dict.fromkeys(name for node in region if (name := graph.parameter(node)) is not None))
         if not any(_is_weight(graph, node) for node in region):
+            graph.trace.continued.setdefault(addition.place, skipped[0])  # x + 0.1 x, x + fourier(x)
             continue
+        if root in graph.climb(branch, through, joins=len(through)):
+            # The stream itself, to which an earlier state of it is added once more: no branch.
+            graph.trace.continued[addition.place] = branch[0]
+            graph.trace.injected[addition.ordinal] = 1 - skip
+            return None
         unnormalised = graph.reach(branch, age, enter=partial(_unnormalised, graph, root.node))[1]
+        graph.trace.continued.pop(addition.place, None)
         return Join(addition, skip, root, frozenset(region), parameters, root.node not in unnormalised)
     return None
 
@@ -240,7 +277,7 @@ def stream_of(graph: Graph, join: Join, earlier: list[Join]) -> Join | None:
             return None
         if place in sums:
             return sums[place]
-        following = graph.onward(place, ACTIVATING)
+        following = graph.onward(place, ACTIVATING) or _centred(place)
         if following is None and graph.normalises(place.node):
             following = _normalised(graph, place)
         place = following
@@ -254,5 +291,5 @@ def _normalised(graph: Graph, place: Edge) -> Edge | None:
         return None
     if len(data) == 1 or NORMALISING.search(kind(place.node)):
         return data[0]
-    plain = [edge for edge in data if kind(edge.node) not in ROOTS]
+    plain = [edge for edge in data if not _is_root(edge)]
     return plain[0] if plain else data[0]

@@ -30,6 +30,8 @@ class Measured:
     update: of what it adds; ratio: that over the stream it is added to; probed: of what it adds to the stream as it was at
     the start, over that stream's size if the branch does not normalise its input. normed: a normalisation
     follows the projection; renormed: one follows the sum, so that the stream itself is normalised at every layer.
+    counted: whether it counts among its stream's branches (experts in one sum count once, an adapter that is zero beside another
+    branch not at all).
     multiplier, gain, skip: by what numbers and parameters scale the branch after its projection, and the stream before the sum.
     """
 
@@ -44,6 +46,7 @@ class Measured:
     multiplier: float
     gain: float
     skip: float
+    counted: bool
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,10 @@ class Aligned:
 
 @dataclass(frozen=True)
 class Stream:
-    """A residual stream at one depth: sizes of the state and of the loss's gradient where it begins and ends."""
+    """A residual stream at one depth: sizes of the state and of the loss's gradient where it begins and ends.
+
+    branches: how many there are, of those that are counted; heads: blocks that open the stream.
+    """
 
     start: float
     end: float
@@ -169,7 +175,7 @@ class Cutter(Additions):
     def __init__(self, trace: Trace, found: Layout) -> None:
         super().__init__()
         self.expected = len(trace.additions)
-        self.cuts = {join.addition.ordinal: join.skip for join in found.joins}
+        self.cuts = {**trace.injected, **{join.addition.ordinal: join.skip for join in found.joins}}
         self.wanted: dict[int, list[Part]] = {}
         for part in found.parts:
             self.wanted.setdefault(part.ordinal, []).append(part)
@@ -254,6 +260,7 @@ def _summary(
                 part.multiplier,
                 part.gain,
                 part.skip,
+                part.counted,
             )
         )
     streams = []
@@ -266,7 +273,7 @@ def _summary(
                 last.addition.size,
                 gradient_start,
                 gradient_end,
-                len(own),
+                sum(part.counted for part in own),
                 found.heads[number],
             )
         )

@@ -13,6 +13,9 @@ from deeplimit.modules.branches import wildcard
 from deeplimit.modules.exponents import Exponent, fit, slope, student
 from deeplimit.modules.measurement import Aligned, Measured, Measurement, Weight
 
+# What a kind of branch means that is beside another in one sum, of low rank and zero: no branch of the network's own.
+ADAPTER = "identity (an adapter that is zero at the start)"
+
 
 @dataclass(frozen=True)
 class PartScaling:
@@ -138,7 +141,12 @@ def _scaling(key: tuple[Any, ...], kind: str, stream: int, taken: Sequence[Measu
         renormed=deepest[-1].renormed,
         layered=_largest([measured.probed for measured in deepest]),
         meaning=meaning(
-            exponent, aligned, swept, moving=any(size > 0 for group in sizes for size in group), below=_below(deepest[-1])
+            exponent,
+            aligned,
+            swept,
+            moving=any(size > 0 for group in sizes for size in group),
+            below=_below(deepest[-1]),
+            adapter=not any(measured.counted for measured in deepest),
         ),
         parts=_parts([group for _, group in present], [one for one, _ in present], known),
     )
@@ -179,7 +187,7 @@ def _below(measured: Measured) -> str:
 
 
 def meaning(
-    exponent: Exponent | None, aligned: tuple[float, float, float] | None, swept: bool, *, moving: bool, below: str
+    exponent: Exponent | None, aligned: tuple[float, float, float] | None, swept: bool, *, moving: bool, below: str, adapter: bool
 ) -> str:
     """Return what an exponent means for depth going to infinity.
 
@@ -189,7 +197,7 @@ def meaning(
     their input, or keeps its size and forgets its input if the stream itself is normalised.
     """
     if not moving:
-        return "identity (branches are zero at the start)"
+        return ADAPTER if adapter else "identity (branches are zero at the start)"
     if not swept:
         return "as many at every depth"
     if exponent is None:

@@ -122,6 +122,10 @@ class Trace:
     names: dict[int, str] = field(default_factory=dict)
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
     calls: dict[Edge, Call] = field(default_factory=dict)
+    # Sums that are no joins, but that a stream goes on through: where it comes from.
+    continued: dict[Edge, Edge] = field(default_factory=dict)
+    # Of these the ones that add an earlier state of the stream once more: which side is the stream, by ordinal.
+    injected: dict[int, int] = field(default_factory=dict)
 
 
 def size(tensor: torch.Tensor) -> float:
