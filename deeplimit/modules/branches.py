@@ -12,7 +12,7 @@ from typing import Any
 from torch import nn
 
 from deeplimit.modules.batches import Batch, as_batch, run
-from deeplimit.modules.graph import Graph, Join, find_joins, kind, stream_of
+from deeplimit.modules.graph import Graph, Join, carried_from, find_joins, kind, stream_of
 from deeplimit.modules.tracing import Addition, Edge, Recorder, Side, Trace, matrix, module_names, size
 from deeplimit.modules.untouched import undisturbed
 
@@ -178,10 +178,15 @@ def _nothing_found(trace: Trace, blocks: str | Sequence[str] | None) -> str:
         else ""
     )
     pattern = f" inside modules matching blocks={blocks!r}" if blocks is not None else ""
+    hidden = sum(addition.place.node is None for addition in trace.additions)
+    if hidden:
+        where += (
+            f" {hidden} of them ran where autograd records nothing (torch.no_grad, a detached input, checkpointing with "
+            "use_reentrant=True): measure the module without that."
+        )
     return (
         f"no residual branch was found{pattern}: looked through {len(trace.additions)} additions of two activations for "
-        "one whose "
-        f"one side comes unchanged (reshaped or scaled) from where the other side's weights begin.{where} "
+        f"one whose one side comes unchanged (reshaped or scaled) from where the other side's weights begin.{where} "
         "Point at the residual blocks with blocks='model.layers.*' (names as in model.named_modules())."
     )
 
@@ -191,7 +196,7 @@ def _streams(graph: Graph, joins: Sequence[Join]) -> list[int]:
     number: dict[Edge, int] = {}
     streams = []
     for position, join in enumerate(joins):
-        before = stream_of(graph, join, list(joins[:position]))
+        before = stream_of(graph, join, list(joins[:position])) or carried_from(graph, join, joins[:position])
         stream = number[before.addition.place] if before is not None else len(set(number.values()))
         number[join.addition.place] = stream
         streams.append(stream)

@@ -7,7 +7,7 @@ while the other side, the branch, comes from the same tensor through at least on
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Any
@@ -282,6 +282,26 @@ def stream_of(graph: Graph, join: Join, earlier: list[Join]) -> Join | None:
             following = _normalised(graph, place)
         place = following
     return None
+
+
+def carried_from(graph: Graph, join: Join, earlier: Sequence[Join]) -> Join | None:
+    """Return the latest of `earlier` joins whose sum reaches the root of `join` in its own shape and through no weight.
+
+    So 0.9 x + 0.1 x0, a sum with a state of long ago or parts put together again go on with a stream; a stage behind a
+    projection or a pooling does not.
+    """
+    sums = {other.addition.place: other for other in earlier if other.addition.shape == join.addition.shape}
+    waiting, seen = [join.root], {join.root}
+    found: list[Join] = []
+    while waiting and len(seen) < 256:
+        place = waiting.pop(0)
+        if place in sums:
+            found.append(sums[place])
+        elif place not in graph.trace.projections:
+            following = [edge for edge in edges(place.node) if edge is not None and edge not in seen]
+            seen.update(following)
+            waiting += following
+    return max(found, key=lambda other: other.addition.ordinal, default=None)
 
 
 def _normalised(graph: Graph, place: Edge) -> Edge | None:

@@ -19,6 +19,7 @@ from torch.autograd.graph import GradientEdge
 
 from deeplimit.modules.batches import Batch, outputs, run
 from deeplimit.modules.branches import Branch, Layout, Part, layout
+from deeplimit.modules.exponents import FLOOR
 from deeplimit.modules.tracing import Additions, Call, Operands, Recorder, Trace, module_names, size
 from deeplimit.modules.untouched import seeded, undisturbed
 
@@ -134,8 +135,8 @@ def _loss(model: nn.Module, output: Any, loss: Callable[[Any], torch.Tensor] | N
     if first is None:
         raise ValueError(
             f"{type(model).__name__} returned {type(output).__name__} without a floating tensor that depends on its "
-            "parameters: pass "
-            "loss=, a function of the output that returns a scalar tensor."
+            "parameters as autograd sees it: did it run under torch.no_grad? If it returns something else, pass loss=, a "
+            "function of the output that returns a scalar tensor."
         )
     generator = torch.Generator().manual_seed(seed)
     direction = torch.randn(first.shape, generator=generator).to(first)
@@ -176,6 +177,8 @@ class Cutter(Additions):
         super().__init__()
         self.expected = len(trace.additions)
         self.cuts = {**trace.injected, **{join.addition.ordinal: join.skip for join in found.joins}}
+        self.streams = {part.join.addition.ordinal: part.branch.stream for part in found.parts}
+        self.levels: dict[int, float] = {}  # the size of each stream at its first join
         self.wanted: dict[int, list[Part]] = {}
         for part in found.parts:
             self.wanted.setdefault(part.ordinal, []).append(part)
@@ -205,6 +208,11 @@ class Cutter(Additions):
         if ordinal not in self.cuts:
             return func(*args, **kwargs)
         skip = sides[self.cuts[ordinal]]
+        now = size(skip)
+        # A sum that only adds an early state once more is of no branch, and its stream's size is looked after at the next.
+        level = self.levels.setdefault(self.streams[ordinal], now) if ordinal in self.streams else now
+        if now > 0 and level > 0 and abs(now / level - 1) > FLOOR:  # or a stream that is scaled in every layer would die out
+            skip = skip * (level / now)
         if name.endswith("_") and name in {"add_", "sub_", "addcmul_", "__iadd__", "__isub__"}:
             return operands.first if skip is operands.first else operands.first.copy_(skip)
         return skip.clone()
