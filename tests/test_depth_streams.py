@@ -105,11 +105,13 @@ def test_norms_written_by_hand_are_norms(norm):
 
 
 def test_streams_that_fall_to_pieces_are_no_verdict():
-    def mixed(h, other, start):
-        return torch.fft.fft(h).real
+    def projected(h, other, start):
+        return other(h)  # weights between the sums: each begins a stream of its own
 
     for expected in (0.5, "depth-mup", "gpt-2"):
-        report = dl.check_depth(lambda depth: Stack(depth, mixed), DEPTHS, batch=states(), expected=expected)
+        report = dl.check_depth(
+            lambda depth: Stack(depth, projected, lambda: nn.Linear(WIDTH, WIDTH)), DEPTHS, batch=states(), expected=expected
+        )
         assert report.verdict == "cannot tell"
         assert "8 residual streams at the largest depth, where 2 are at the smallest" in str(report)
         assert "interval" not in str(report)
