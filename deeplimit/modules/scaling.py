@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -225,14 +226,16 @@ def _parts(groups: Sequence[Sequence[Measured]], taken: Sequence[Measurement], c
     parts = []
     first = groups[-1][0].branch
     for role, field in (("output", "output"), ("inner", "inner"), ("gain", "gains"), ("bias", "biases")):
-        for place, name in enumerate(getattr(first, field)):
-            weights: list[list[Weight]] = []
-            likes = []
-            for group, one in zip(groups, taken, strict=True):
-                listed = [getattr(measured.branch, field) for measured in group]
-                own = [items[place] for items in listed if place < len(items)]
-                weights.append([one.weights[item] for item in own])
-                likes = own
+        listed = [[_numbered(getattr(measured.branch, field)) for measured in group] for group in groups]
+        # Layers of one kind may differ within (linear attention and full attention, a bias in the first layer only).
+        for key in dict.fromkeys(key for items in listed[-1] for key in items):
+            likes = [items[key] for items in listed[-1] if key in items]
+            name = likes[0]
+            weights = [
+                [one.weights[items[key]] for items in found if key in items] for found, one in zip(listed, taken, strict=True)
+            ]
+            if not all(weights):
+                continue
             sizes = tuple(_mean([weight.size for weight in items]) for items in weights)
             if role == "gain" and len(first.gains) == 1:
                 # A gain as it acts, exp(gain) or 1 + gain say, rather than as it is stored.
@@ -253,3 +256,14 @@ def _parts(groups: Sequence[Sequence[Measured]], taken: Sequence[Measurement], c
         sizes = tuple(_mean([getattr(measured, role) for measured in group]) for group in groups)
         parts.append(PartScaling(role, role, sizes, slope(counts, sizes), 1.0, None))
     return tuple(parts)
+
+
+def _numbered(names: Sequence[str]) -> dict[tuple[str, int], str]:
+    """Return names by what they are called but for numbers, and their place among those of the same name.
+
+    Example:
+        >>> _numbered(["h.3.mlp.0.weight", "h.3.mlp.2.weight"])
+        {('h.*.mlp.*.weight', 0): 'h.3.mlp.0.weight', ('h.*.mlp.*.weight', 1): 'h.3.mlp.2.weight'}
+    """
+    starred = [re.sub(r"\d+", "*", name) for name in names]
+    return {(like, starred[:place].count(like)): name for place, (like, name) in enumerate(zip(starred, names, strict=True))}
