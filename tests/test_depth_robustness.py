@@ -2,12 +2,14 @@
 
 import inspect
 import random
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
 from stacks import Res1, Transformer, tokens, vectors
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 import deeplimit as dl
 from deeplimit.modules.untouched import seeded
@@ -402,3 +404,69 @@ def test_the_seed_that_waits_for_cuda_to_start_is_left_alone():
         torch.manual_seed(42)
         dl.check_depth(Res1, DEPTHS, batch=vectors())
         assert waiting() == 42
+
+
+@pytest.mark.parametrize("what", ["block", "branch"])
+def test_reentrant_checkpoints_hide_branches_and_others_do_not(what):
+    class Checkpointed(Res1):
+        reentrant = True
+
+        def forward(self, x):
+            h = self.entry(x)
+            for layer in self.layers:
+
+                def branch(h, layer=layer):
+                    return self.scale * layer(torch.tanh(h))
+
+                def block(h, branch=branch):
+                    return h + branch(h)
+
+                call = partial(checkpoint, use_reentrant=self.reentrant)
+                h = call(block, h) if what == "block" else h + call(branch, h)
+            return h
+
+    model = make(Checkpointed, depth=3)
+    for action in (dl.probe, dl.find_branches):
+        with pytest.raises(ValueError, match=r"Checkpointed.*use_reentrant=True.*pass use_reentrant=False"):
+            action(model, vectors())
+    model.reentrant = False
+    assert dl.probe(model, vectors()).branches == dl.probe(make(Res1, depth=3), vectors()).branches
+
+
+class ScriptedBlock(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(32, 32)
+
+    def forward(self, x):
+        return x + self.layer(torch.tanh(x))
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning")
+def test_scripted_modules_are_passed_over():
+    def mixed(depth=2):
+        model = Res1(depth)
+        model.entry = nn.Sequential(model.entry, torch.jit.script(ScriptedBlock()))
+        return model
+
+    assert len(dl.find_branches(make(mixed), vectors())) == 2
+    with pytest.raises(ValueError, match=r"Inside of scripted modules nothing is seen \(0 is one\)"):
+        dl.probe(make(lambda: nn.Sequential(torch.jit.script(ScriptedBlock()))), torch.ones(2, 32))
+
+
+def test_modules_may_differentiate_as_they_run():
+    class Force(Res1):
+        def forward(self, x):
+            x = x.requires_grad_()
+            return torch.autograd.grad(super().forward(x).sum(), x, create_graph=True)[0]
+
+    class InPlace(Force):
+        def __init__(self, depth):
+            super().__init__(depth)
+            self.entry = nn.Sequential(self.entry, nn.ReLU(inplace=True))
+
+    for kind in (Force, InPlace):
+        plain = dl.probe(make(Res1, depth=3), vectors()) if kind is Force else None
+        report = dl.probe(make(kind, depth=3), vectors())
+        assert len(report.branches[0].layers) == 3
+        assert plain is None or report.branches[0].sizes == plain.branches[0].sizes

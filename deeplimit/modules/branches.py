@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import nn
 
-from deeplimit.modules.batches import Batch, as_batch, run
+from deeplimit.modules.batches import Batch, as_batch, outputs, run
 from deeplimit.modules.graph import Graph, Join, carried_from, find_joins, kind, stream_of
 from deeplimit.modules.tracing import Addition, Edge, Recorder, Side, Trace, matrix, module_names, size
 from deeplimit.modules.untouched import undisturbed
@@ -89,9 +89,25 @@ def find_branches(model: nn.Module, batch: Any = None, *, blocks: str | Sequence
 def record(model: nn.Module, batch: Batch) -> Trace:
     """Return the trace of one forward."""
     with undisturbed(model), module_names(model) as owners, Recorder(model, owners) as recorder:
-        run(model, batch)
+        refuse_hidden(model, run(model, batch))
     trace: Trace = recorder.trace
     return trace
+
+
+def refuse_hidden(model: nn.Module, output: Any) -> None:
+    """Raise ValueError if parts of a forward were hidden from autograd, and so from the trace, by reentrant checkpointing."""
+    waiting, seen = [tensor.grad_fn for tensor in outputs(output)], set()
+    while waiting:
+        node = waiting.pop()
+        if node is None or node in seen:
+            continue
+        if kind(node) == "CheckpointFunction":
+            raise ValueError(
+                f"{type(model).__name__} runs parts of itself under activation checkpointing with use_reentrant=True, which "
+                "hides the residual branches in them: switch checkpointing off for the check, or pass use_reentrant=False."
+            )
+        seen.add(node)
+        waiting += [following for following, _ in node.next_functions]
 
 
 def layout(trace: Trace, blocks: str | Sequence[str] | None = None) -> Layout:
@@ -177,16 +193,17 @@ def _nothing_found(trace: Trace, blocks: str | Sequence[str] | None) -> str:
         if adding
         else ""
     )
+    scripted = f" Inside of scripted modules nothing is seen ({trace.scripted[0]} is one)." if trace.scripted else ""
     pattern = f" inside modules matching blocks={blocks!r}" if blocks is not None else ""
     hidden = sum(addition.place.node is None for addition in trace.additions)
     if hidden:
         where += (
-            f" {hidden} of them ran where autograd records nothing (torch.no_grad, a detached input, checkpointing with "
-            "use_reentrant=True): measure the module without that."
+            f" {hidden} of them ran where autograd records nothing (torch.no_grad, a detached input): measure the "
+            "module without that."
         )
     return (
         f"no residual branch was found{pattern}: looked through {len(trace.additions)} additions of two activations for "
-        f"one whose one side comes unchanged (reshaped or scaled) from where the other side's weights begin.{where} "
+        f"one whose one side comes unchanged (reshaped or scaled) from where the other side's weights begin.{where}{scripted} "
         "Point at the residual blocks with blocks='model.layers.*' (names as in model.named_modules())."
     )
 

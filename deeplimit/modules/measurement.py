@@ -18,7 +18,7 @@ from torch import nn
 from torch.autograd.graph import GradientEdge
 
 from deeplimit.modules.batches import Batch, outputs, run
-from deeplimit.modules.branches import Branch, Layout, Part, layout
+from deeplimit.modules.branches import Branch, Layout, Part, layout, refuse_hidden
 from deeplimit.modules.exponents import FLOOR
 from deeplimit.modules.tracing import Additions, Call, Operands, Recorder, Trace, module_names, size
 from deeplimit.modules.untouched import seeded, undisturbed
@@ -114,6 +114,7 @@ def measure(
             recorder = Recorder(model, owners)
             with recorder:
                 output = run(model, batch)
+            refuse_hidden(model, output)
             scalar = _loss(model, output, loss, seed) if backward else None
         found = layout(recorder.trace, blocks)
         gradients = _gradients(scalar, found) if scalar is not None else [(None, None)] * len(found.heads)
@@ -222,8 +223,9 @@ class Cutter(Additions):
             return result
         noise = _noise(result, self.begins[this])
         if this.name.endswith("_") and not this.name.endswith("__") and not result.is_leaf:
-            return result.copy_(noise)  # in place: other names of the tensor must see it too
-        return noise
+            return result.add_(noise - result.detach())  # in place: other names of the tensor must see it too
+        # Still a function of what it replaces, for modules that differentiate as they run (forces from energies).
+        return noise + (result - result.detach())
 
 
 def _noise(like: torch.Tensor, seed: int) -> torch.Tensor:

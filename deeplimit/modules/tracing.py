@@ -122,6 +122,7 @@ class Trace:
     names: dict[int, str] = field(default_factory=dict)
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
     calls: dict[Edge, Call] = field(default_factory=dict)
+    scripted: tuple[str, ...] = ()  # modules that nothing is seen of
     # Sums that are no joins, but that a stream goes on through: where it comes from.
     continued: dict[Edge, Edge] = field(default_factory=dict)
     # Of these the ones that add an earlier state of the stream once more: which side is the stream, by ordinal.
@@ -214,6 +215,11 @@ class Recorder(Additions):
         self.trace = Trace(
             names={id(parameter): name for name, parameter in named.items()},
             shapes={name: tuple(parameter.shape) for name, parameter in named.items()},
+            scripted=tuple(
+                name or type(module).__name__
+                for name, module in model.named_modules()
+                if isinstance(module, torch.jit.ScriptModule)
+            ),
         )
         self.owners = owners
 
@@ -344,6 +350,8 @@ def module_names(model: nn.Module) -> Iterator[list[str]]:
     running: list[str] = []
     handles = []
     for name, module in model.named_modules():
+        if isinstance(module, torch.jit.ScriptModule):
+            continue  # takes no hooks
         handles.append(module.register_forward_pre_hook(partial(_enter, running, name.removeprefix("_orig_mod."))))
         handles.append(module.register_forward_hook(partial(_leave, running)))
     try:

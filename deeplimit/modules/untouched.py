@@ -59,9 +59,11 @@ def undisturbed(model: nn.Module) -> Iterator[None]:
     modes = [module.training for module in modules]
     # What a forward binds anew: self.average = 0.9 * self.average + ..., self.calls += 1, self.last = x with its whole graph.
     attributes = [
-        (module.__dict__, dict(module.__dict__)) for module in modules if not isinstance(module, torch.jit.ScriptModule)
+        (bound, dict(bound))
+        for module in modules
+        if not isinstance(module, torch.jit.ScriptModule)
+        for bound in (module.__dict__, module._buffers)
     ]
-    attributes += [(module._buffers, dict(module._buffers)) for module in modules]
     values = [(buffer, buffer.detach().clone()) for buffer in model.buffers()]
     frozen = [parameter for parameter in model.parameters() if parameter.is_floating_point() and not parameter.requires_grad]
     gradients = [(parameter, parameter.grad) for parameter in model.parameters()]
