@@ -162,15 +162,15 @@ class PreNorm(nn.Module):
 class GPT(nn.Module):
     """Embeddings, blocks, a last norm and a head; `output` is what the model returns."""
 
-    def __init__(self, blocks, output="logits"):
+    def __init__(self, blocks, output="logits", entry=None):
         super().__init__()
         self.wte, self.wpe = nn.Embedding(VOCABULARY, WIDTH), nn.Embedding(TOKENS, WIDTH)
         self.blocks = nn.ModuleList(blocks)
         self.norm, self.head = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, VOCABULARY, bias=False)
-        self.output = output
+        self.entry, self.output = entry or nn.Identity(), output
 
     def forward(self, tokens):
-        x = self.wte(tokens) + self.wpe(torch.arange(tokens.shape[1], device=tokens.device))
+        x = self.entry(self.wte(tokens) + self.wpe(torch.arange(tokens.shape[1], device=tokens.device)))
         for block in self.blocks:
             x = block(x)
         logits = self.head(self.norm(x))
@@ -288,7 +288,7 @@ def bert(depth, rule="deepnorm", bug=None, law="xavier", dropout=0.0):
         "q and k instead of v and proj": ("q.weight", "k.weight", "fc1.weight", "fc2.weight"),
         "one branch forgotten": ("v.weight", "proj.weight"),
     }.get(bug, ("v.weight", "proj.weight", "fc1.weight", "fc2.weight"))
-    model = GPT([PostNorm(alpha, dropout) for _ in range(depth)])
+    model = GPT([PostNorm(alpha, dropout) for _ in range(depth)], entry=nn.LayerNorm(WIDTH))
     initialise(model, law)
     with torch.no_grad():
         for index, block in enumerate(model.blocks):
