@@ -45,6 +45,9 @@ def base_of(scaling: BranchScaling, every: Sequence[BranchScaling], rule: Rule) 
     if rule.base == "xavier":
         return Base("xavier", 1.0)
     inner = [part for part in scaling.parts if _free(part)] or [part for other in every for part in other.parts if _free(part)]
+    most = max((part.weight.entries for part in inner if part.weight), default=0)
+    # A router or a depthwise convolution beside large matrices has a law of its own.
+    inner = [part for part in inner if part.weight and 4 * part.weight.entries >= most]
     if not inner:
         return Base("constant", None)
     laws = {

@@ -26,6 +26,10 @@ def as_batch(model: nn.Module, batch: Any) -> Batch:
     """Return the arguments that `model` is called with: a tensor, a tuple of arguments, a dict of keywords, or made up."""
     if not isinstance(model, nn.Module):
         raise TypeError(f"a torch.nn.Module is needed, got {named(model)}.")
+    if isinstance(model, torch.jit.ScriptModule):
+        raise TypeError(
+            f"{type(model).__name__} is TorchScript, whose operations cannot be seen: pass the module it was made from."
+        )
     on_meta = [name for name, parameter in model.named_parameters() if parameter.is_meta]
     if on_meta:
         raise ValueError(

@@ -66,7 +66,7 @@ def fit(depths: Sequence[float], sizes: Sequence[Sequence[float]], confidence: f
     remaining = y - np.sum(weights * y) / weights.sum() - slope * (x - centre)
     misfit = float(np.sum(weights * remaining**2))
     left = len(groups) - 2
-    power_law = left <= 0 or special.chdtrc(left, misfit) > LACK
+    power_law = bool(left <= 0 or special.chdtrc(left, misfit) > LACK)
     error = 1 / math.sqrt(spread)
     half = student(confidence, max(freedom, 1)) * error
     low, high = -slope - half, -slope + half
