@@ -282,9 +282,8 @@ def test_updates_of_several_shapes_are_not_added_up():
 def test_scatter_misfit_and_rounding_set_the_interval():
     """By hand: two depths, one scatter; the slope's standard error is sqrt(sum of variances) / log 2."""
     sizes = [[1.0, 1.2], [0.5, 0.7, 0.6, 0.6]]
-    scatter = (
-        sum(sum((value**2 / (sum(v**2 for v in group) / len(group)) - 1) ** 2 for value in group) for group in sizes) / 4 / 4
-    )
+    squares = [np.square(group) / np.mean(np.square(group)) for group in sizes]
+    scatter = sum(float(np.sum((group - 1) ** 2)) for group in squares) / 4 / 4
     wanted = math.sqrt(scatter / 2 + scatter / 4 + 2e-6) / math.log(2)
     assert fit([1, 2], sizes, 0.95).error == pytest.approx(wanted)
     exact = fit([1, 2, 4], [[1.0, 1.0], [0.5, 0.5], [0.25, 0.25]], 0.99)
