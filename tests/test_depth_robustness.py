@@ -1,6 +1,7 @@
 """Depth checks on what real modules are, and what they leave behind: nothing."""
 
 import inspect
+import math
 import random
 from functools import partial
 
@@ -252,6 +253,13 @@ def test_a_factory_that_raises_comes_through_with_its_depth():
         ({"loss": lambda output: 1.0}, TypeError, "loss must return a tensor of one element"),
         ({"depths": [4]}, ValueError, "depths"),
         ({"unknown": 1}, TypeError, "unknown"),
+        ({"loss": 3}, TypeError, "loss must be a function of the module's output, got 3"),
+        ({"loss": lambda output: output}, TypeError, r"one element that requires a gradient, got Tensor of shape \(8, 32\)\."),
+        ({"blocks": 3}, TypeError, "blocks must be a pattern of module names"),
+        ({"blocks": [3]}, TypeError, "blocks must be a pattern of module names"),
+        ({"progress": 3}, TypeError, "progress must be a function"),
+        ({"batch": torch.zeros(0, 6)}, ValueError, r"a residual stream is empty, of shape \(0, 32\)"),
+        ({"batch": vectors() * math.inf}, ValueError, r"layers.0 of Res1 adds numbers that are not finite .*nan"),
     ],
 )
 def test_bad_calls_are_refused(how, error, message):
@@ -262,6 +270,29 @@ def test_bad_calls_are_refused(how, error, message):
 def test_one_depth_has_no_exponent():
     with pytest.raises(ValueError, match="one depth has no exponent"):
         dl.probe(make(Res1, depth=2), vectors(), expected=0.5)
+
+
+@pytest.mark.parametrize("rule", ["depth-mup", "completep", dl.Rule("ours", "this test", "1/L", 1.0)])
+def test_one_depth_cannot_contradict_a_rule_about_depths(rule):
+    with pytest.raises(ValueError, match="so that one depth cannot contradict it"):
+        dl.probe(make(Res1, depth=2), vectors(), expected=rule)
+
+
+@pytest.mark.parametrize("rule", ["gpt-2", "rezero", "fixup", "deepnorm"])
+def test_one_depth_can_contradict_a_rule_about_sizes(rule):
+    assert not dl.probe(make(Transformer, depth=2, exponent=0.0), tokens(), expected=rule).ok
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, 1e38])
+def test_weights_that_are_no_numbers_are_refused_by_name(value):
+    def broken(depth):
+        model = Res1(depth)
+        with torch.no_grad():
+            model.layers[1].weight.fill_(value)
+        return model
+
+    with pytest.raises(ValueError, match=r"layers\.1 of Res1 adds numbers that are not finite"):
+        dl.check_depth(broken, DEPTHS, batch=vectors(), expected=0.5)
 
 
 def test_batches_are_made_up_from_first_layers():
@@ -304,6 +335,8 @@ def test_sweep_takes_classes_objects_dataclasses_and_dicts():
     assert shared.depth == 1
     with pytest.raises(ValueError, match="without a field 'layers'"):
         dl.sweep(build, shared, "layers")
+    with pytest.raises(ValueError, match="without a field 'layers'"):
+        dl.sweep(build, {"depth": 1}, "layers")
     with pytest.raises(TypeError, match="build must be"):
         dl.sweep(3, Config, "depth")
 

@@ -68,6 +68,16 @@ def test_sums_follow_each_other_whatever_is_between(between):
     assert [stream.branches for stream in found.streams] == [(2, 4, 8)]
 
 
+def test_branches_are_asked_about_the_stream_without_what_was_added_once_more():
+    """As in U-Nets whose skips are added: else later branches would be asked about a multiple of the stream."""
+    sizes = []
+    for between in (plain, lambda h, other, start: h + start):
+        with seeded(0):
+            model = Stack(4, between)
+        sizes.append(dl.probe(model, states()).branches[0].sizes)
+    assert sizes[0] == pytest.approx(sizes[1], rel=1e-6)
+
+
 class ByDeviation(nn.LayerNorm):
     def forward(self, x):
         return self.weight * (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True) + self.eps) + self.bias

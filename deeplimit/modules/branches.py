@@ -15,6 +15,7 @@ from deeplimit.modules.batches import Batch, as_batch, outputs, run
 from deeplimit.modules.graph import Graph, Join, carried_from, find_joins, kind, stream_of
 from deeplimit.modules.tracing import Addition, Edge, Recorder, Side, Trace, matrix, module_names, size
 from deeplimit.modules.untouched import undisturbed
+from deeplimit.validation import named
 
 
 @dataclass(frozen=True)
@@ -112,6 +113,10 @@ def refuse_hidden(model: nn.Module, output: Any) -> None:
 
 def layout(trace: Trace, blocks: str | Sequence[str] | None = None) -> Layout:
     """Return the branches of a recorded forward."""
+    if blocks is not None and not (isinstance(blocks, Sequence) and all(isinstance(pattern, str) for pattern in blocks)):
+        raise TypeError(
+            f"blocks must be a pattern of module names such as 'model.layers.*', or a list of them; got {named(blocks)}."
+        )
     graph = Graph(trace)
     joins = [join for join in find_joins(trace) if _wanted(join.addition.owner, blocks)]
     if not joins:

@@ -94,6 +94,8 @@ def check_depth(
         )
     if not callable(factory):
         raise TypeError(f"factory must be a function depth -> nn.Module, got {validation.named(factory)}.")
+    if progress is not None and not callable(progress):
+        raise TypeError(f"progress must be a function of the fraction done, got {validation.named(progress)}.")
     taken: list[Measurement] = []
     names: list[str] = []
     for done, depth in enumerate(levels):
@@ -140,6 +142,11 @@ def probe(
     if number is not None:
         raise ValueError(
             f"one depth has no exponent to compare with expected={number:g}: use dl.check_depth with a function depth -> module."
+        )
+    if rule is not None and not rule.absolute:
+        raise ValueError(
+            f"{rule.name} ({rule.formula}) says how sizes fall with depth, not how large they are, so that one depth cannot "
+            "contradict it: use dl.check_depth with a function depth -> module."
         )
     taken = measure(
         model,
@@ -208,7 +215,8 @@ def sweep(build: Callable[..., nn.Module], config: Any, field: str, **fields: An
         raise TypeError(
             f"field must be the name of the configuration's field that holds the depth, got {validation.named(field)}."
         )
-    if not isinstance(config, (type, Mapping)) and not callable(config) and not hasattr(config, field):
+    without = field not in config if isinstance(config, Mapping) else not callable(config) and not hasattr(config, field)
+    if without:
         raise ValueError(f"config is {validation.named(config)} without a field {field!r} that could hold the depth.")
 
     def factory(depth: int) -> nn.Module:

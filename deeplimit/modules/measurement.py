@@ -22,6 +22,7 @@ from deeplimit.modules.branches import Branch, Layout, Part, layout, refuse_hidd
 from deeplimit.modules.exponents import FLOOR
 from deeplimit.modules.tracing import Additions, Call, Operands, Recorder, Trace, module_names, size
 from deeplimit.modules.untouched import seeded, undisturbed
+from deeplimit.validation import named
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,8 @@ def measure(
     backward: bool = True,
 ) -> Measurement:
     """Return what a module does on a batch, which is left as it was; without a backward the streams have no gradients."""
+    if loss is not None and not callable(loss):
+        raise TypeError(f"loss must be a function of the module's output, got {named(loss)}.")
     with undisturbed(model):
         with seeded(seed), module_names(model) as owners:
             recorder = Recorder(model, owners)
@@ -130,7 +133,7 @@ def _loss(model: nn.Module, output: Any, loss: Callable[[Any], torch.Tensor] | N
     if loss is not None:
         value = loss(output)
         if not isinstance(value, torch.Tensor) or value.numel() != 1 or not value.requires_grad:
-            raise TypeError(f"loss must return a tensor of one element that requires a gradient, got {value!r:.100}.")
+            raise TypeError(f"loss must return a tensor of one element that requires a gradient, got {named(value)}.")
         return value
     first = next(outputs(output), None)
     if first is None:
@@ -230,6 +233,8 @@ class Cutter(Additions):
 
 def _noise(like: torch.Tensor, seed: int) -> torch.Tensor:
     """Return standard normals of the size of `like`, positive if it is."""
+    if not like.numel():
+        raise ValueError(f"a residual stream is empty, of shape {tuple(like.shape)}: pass a batch with something in it.")
     noise = torch.randn(like.shape, generator=torch.Generator().manual_seed(seed))
     if bool((like.detach() >= 0).all()):
         noise = noise.abs()
@@ -245,6 +250,14 @@ def _summary(
             "another on the same batch: its path depends on the values of its states, so that branches cannot be told apart. "
             "Pass blocks= to point at blocks that always run, or a batch for which the path is fixed."
         )
+    for part in found.parts:
+        sizes = cut.updates[part.ordinal]
+        if not all(map(math.isfinite, sizes)):
+            raise ValueError(
+                f"{part.branch.name} of {type(model).__name__} adds numbers that are not finite (root mean square "
+                f"{sizes[part.side]:g}, to a stream of {sizes[1 - part.side]:g}), whatever the layers before it do: look for "
+                "weights or a batch with nan or infinity, or for numbers too large for the dtype."
+            )
     measured = []
     for part in found.parts:
         addition, join = trace.additions[part.ordinal], part.join.addition

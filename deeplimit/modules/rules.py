@@ -57,6 +57,14 @@ class Rule:
     base: str = "siblings"  # or "xavier"
     attends: bool = True
 
+    @property
+    def absolute(self) -> bool:
+        """Whether one depth is enough to contradict the rule: it has something zero, or of a size that it states."""
+        laws = (self.output, self.inner, self.gain, self.scale, self.skip)
+        return self.exponent is None or any(
+            isinstance(law, Zero) or (isinstance(law, Power) and law.constant is not None) for law in laws
+        )
+
 
 RULES = {
     rule.name: rule
