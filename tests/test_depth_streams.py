@@ -193,3 +193,31 @@ def test_what_is_not_deepened_is_not_judged_by_a_rule_either():
     report = dl.check_depth(lambda depth: GPT(depth, fixed=2), DEPTHS, batch=words(), expected="gpt-2")
     assert report.verdict == "as expected", str(report)
     assert "not deepened, and so not judged: stem.*" in str(report)
+
+
+class Twofold(nn.Module):
+    """A branch that is seen, scaled, and beside it one that is not scaled, added in some other way."""
+
+    def __init__(self, depth, add):
+        super().__init__()
+        self.entry = nn.Linear(WIDTH, WIDTH)
+        self.seen, self.other = (nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(depth)) for _ in range(2))
+        self.add = add
+
+    def forward(self, x):
+        h = self.entry(x)
+        for seen, other in zip(self.seen, self.other, strict=True):
+            h = h + len(self.seen) ** -0.5 * seen(torch.tanh(h))
+            h = self.add(h, other(torch.tanh(h)))
+        return h
+
+
+@pytest.mark.parametrize("add", [torch.rsub, lambda h, y: torch.stack([h, y]).sum(0), lambda h, y: h * (1 + y)])
+def test_weights_that_deepen_outside_of_branches_are_named(add):
+    report = dl.check_depth(lambda depth: Twofold(depth, add), DEPTHS, batch=states(), expected=0.5)
+    assert "in no residual branch that was found, though there are more of them the deeper the network: other.*.weight;" in str(
+        report
+    )
+    seen = dl.check_depth(lambda depth: Twofold(depth, torch.add), DEPTHS, batch=states(), expected=0.5)
+    assert "in no residual branch" not in str(seen)
+    assert not seen.ok

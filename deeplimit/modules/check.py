@@ -6,6 +6,7 @@ import copy
 import dataclasses
 import math
 import numbers
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -351,6 +352,12 @@ def _effective(
     return (list(against_number(kind, target, levels, totals)), False) if agreed is False else ([], agreed)
 
 
+def _overlooked(taken: Sequence[Measurement]) -> list[str]:
+    """Return the names, starred, of weights outside of residual branches that become more with depth."""
+    first, last = ([re.sub(r"\d+", "*", name) for name in one.outside] for one in (taken[0], taken[-1]))
+    return [name for name in dict.fromkeys(last) if last.count(name) > first.count(name)]
+
+
 def _scattered(taken: Sequence[Measurement]) -> bool:
     """Whether a deeper network has more streams rather than longer ones."""
     return len(taken[-1].streams) > len(taken[0].streams)
@@ -366,6 +373,13 @@ def _reservations(
     adapters = [kind.kind for kind in kinds if kind.meaning == ADAPTER]
     if adapters:
         told.append(f"of low rank and zero beside another branch, and so not judged: {', '.join(adapters)}.")
+    overlooked = _overlooked(taken)
+    if overlooked:
+        told.append(
+            "in no residual branch that was found, though there are more of them the deeper the network: "
+            f"{', '.join(overlooked)}; "
+            "if they are in one, it is not added by a sum of two tensors (+, torch.add, addcmul), and was not judged."
+        )
     if _scattered(taken):
         told.append(
             f"{len(taken[-1].streams)} residual streams at the largest depth, where {len(taken[0].streams)} are at the smallest: "
