@@ -218,6 +218,22 @@ def test_weights_that_deepen_outside_of_branches_are_named(add):
     assert "in no residual branch that was found, though there are more of them the deeper the network: other.*.weight;" in str(
         report
     )
+    assert not report.ok
     seen = dl.check_depth(lambda depth: Twofold(depth, torch.add), DEPTHS, batch=states(), expected=0.5)
     assert "in no residual branch" not in str(seen)
     assert not seen.ok
+
+
+def test_a_gated_stream_that_stays_bounded_is_no_explosion():
+    class Highway(nn.Module):
+        def __init__(self, depth):
+            super().__init__()
+            self.layers = nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(depth))
+
+        def forward(self, x):
+            for layer in self.layers:
+                x = x + 0.5 * (torch.tanh(layer(x)) - x)
+            return x
+
+    (branch,) = dl.check_depth(Highway, [4, 8, 16], batch=states()).branches
+    assert branch.meaning.startswith("no limit")

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import fnmatch
-import math
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from torch import nn
 
+from deeplimit.modules.anatomy import dissect, edges_of
 from deeplimit.modules.batches import Batch, as_batch, outputs, run
 from deeplimit.modules.graph import Graph, Join, carried_from, find_joins, kind, stream_of
-from deeplimit.modules.tracing import Addition, Edge, Recorder, Side, Trace, matrix, module_names, size
+from deeplimit.modules.naming import kinds_of, names_of
+from deeplimit.modules.tracing import Addition, Edge, Recorder, Side, Trace, module_names
 from deeplimit.modules.untouched import undisturbed
 from deeplimit.validation import named
 
@@ -53,9 +53,7 @@ class Part:
     skip: float  # numbers that scale the skip
     renormed: bool  # whether the stream that the branch reads was normalised as a whole after the last sum
     normed: bool  # whether a normalisation stands between projection and sum, so that the projection's size does not count
-    counted: (
-        bool  # whether it is one of its stream's number of branches: not an expert after the first in one sum, nor an adapter
-    )
+    counted: bool  # as one of its stream's branches, which an expert after the first in one sum and an adapter are not
 
 
 @dataclass(frozen=True)
@@ -122,28 +120,31 @@ def layout(trace: Trace, blocks: str | Sequence[str] | None = None) -> Layout:
     if not joins:
         raise ValueError(_nothing_found(trace, blocks))
     streams = _streams(graph, joins)
-    pieces = [
-        (join, stream, ordinal, side, scale)
-        for join, stream in zip(joins, streams, strict=True)
-        for ordinal, side, scale in _pieces(graph, join)
-    ]
-    described = [_describe(graph, join, trace.additions[ordinal].sides[side]) for join, _, ordinal, side, _ in pieces]
-    names = names_of([found.weights for found in described])
-    kinds, keys = _kinds(described, [stream for _, stream, *_ in pieces], trace)
-    counts: dict[int, int] = {}
+    pieces = [piece for join, stream in zip(joins, streams, strict=True) for piece in _pieces(graph, join, stream)]
+    anatomies = [dissect(graph, piece.join, trace.additions[piece.ordinal].sides[piece.side]) for piece in pieces]
+    weights, outputs = [anatomy.weights for anatomy in anatomies], [anatomy.output for anatomy in anatomies]
+    kinds, keys = kinds_of([piece.stream for piece in pieces], weights, outputs, trace.shapes)
     parts: list[Part] = []
-    for (join, stream, ordinal, side, scale), found, name, likes, key in zip(pieces, described, names, kinds, keys, strict=True):
-        index = counts.get(stream, 0)
-        counts[stream] = index + 1
-        branch = Branch(likes, name, stream, index, found.output, found.inner, found.gains, found.biases)
+    for piece, anatomy, name, kind_, key in zip(pieces, anatomies, names_of(weights), kinds, keys, strict=True):
+        join = piece.join
+        index = sum(part.branch.stream == piece.stream for part in parts)
         skipped = join.addition.sides[join.skip]
-        skip = skipped.factor * _scale(graph, skipped.sources, until=join.root)
-        renormed = any(graph.normalises(place.node) for place in graph.climb((join.root,)))
-        beside = max(trace.additions[at].sides[on].size for other, _, at, on, _ in pieces if other is join)
-        adapter = trace.additions[ordinal].sides[side].size == 0 < beside and _narrows(trace, found.output)
-        counted = not adapter and not any(part.join is join and part.key == key for part in parts)
+        beside = max(trace.additions[other.ordinal].sides[other.side].size for other in pieces if other.join is join)
+        adapter = trace.additions[piece.ordinal].sides[piece.side].size == 0 < beside and _narrows(trace, anatomy.output)
         parts.append(
-            Part(branch, key, join, ordinal, side, found.multiplier * scale, found.gain, skip, renormed, found.normed, counted)
+            Part(
+                branch=Branch(kind_, name, piece.stream, index, anatomy.output, anatomy.inner, anatomy.gains, anatomy.biases),
+                key=key,
+                join=join,
+                ordinal=piece.ordinal,
+                side=piece.side,
+                multiplier=anatomy.multiplier * piece.scale,
+                gain=anatomy.gain,
+                skip=skipped.factor * _scale(graph, skipped.sources, until=join.root),
+                renormed=any(graph.normalises(place.node) for place in graph.climb((join.root,))),
+                normed=anatomy.normed,
+                counted=not adapter and not any(part.join is join and part.key == key for part in parts),
+            )
         )
     heads = [
         _opened(graph, next(join for join, own in zip(joins, streams, strict=True) if own == number))
@@ -225,24 +226,31 @@ def _streams(graph: Graph, joins: Sequence[Join]) -> list[int]:
     return streams
 
 
-def _pieces(graph: Graph, join: Join) -> list[tuple[int, int, float]]:
-    """Return the branches that a join adds at once, x + (attention(x) + mlp(x)): addition, side, and the scale after it."""
+@dataclass(frozen=True)
+class _Piece:
+    """One of the branches that a join adds: the addition and the side that hold it, and what scales it after that."""
+
+    join: Join
+    stream: int
+    ordinal: int
+    side: int
+    scale: float
+
+
+def _pieces(graph: Graph, join: Join, stream: int) -> list[_Piece]:
+    """Return the branches that a join adds at once, x + (attention(x) + mlp(x))."""
     sums = {addition.place: addition for addition in graph.trace.additions if addition.place.node in join.region}
-    waiting = [(join.addition.ordinal, join.branch, join.addition.sides[join.branch].factor)]
+    waiting = [_Piece(join, stream, join.addition.ordinal, join.branch, join.addition.sides[join.branch].factor)]
     found = []
     while waiting:
-        ordinal, side, scale = waiting.pop()
-        sources = graph.trace.additions[ordinal].sides[side].sources
-        inner = None
-        for place in graph.climb(sources):
-            if place in sums:
-                inner = sums[place]
-                break
-        if inner is not None and all(_own_weights(graph, join, side_) for side_ in inner.sides):
-            further = scale * _scale(graph, sources, until=inner.place)
-            waiting += [(inner.ordinal, place, further * inner.sides[place].factor) for place in (1, 0)]
+        piece = waiting.pop()
+        sources = graph.trace.additions[piece.ordinal].sides[piece.side].sources
+        inner = next((sums[place] for place in graph.climb(sources) if place in sums), None)
+        if inner is not None and all(_own_weights(graph, join, side) for side in inner.sides):
+            scale = piece.scale * _scale(graph, sources, until=inner.place)
+            waiting += [_Piece(join, stream, inner.ordinal, place, scale * inner.sides[place].factor) for place in (1, 0)]
         else:
-            found.append((ordinal, side, scale))
+            found.append(piece)
     return found
 
 
@@ -265,162 +273,3 @@ def _scale(graph: Graph, sources: tuple[Edge, ...], until: Edge) -> float:
         if scaling is not None:
             factor *= scaling.factor
     return factor
-
-
-@dataclass(frozen=True)
-class _Found:
-    weights: tuple[str, ...]
-    output: tuple[str, ...]
-    inner: tuple[str, ...]
-    gains: tuple[str, ...]
-    biases: tuple[str, ...]
-    multiplier: float
-    gain: float
-    normed: bool
-
-
-def _describe(graph: Graph, join: Join, side: Side) -> _Found:
-    """Walk back from the end of a branch: scalings and norms first, then the projection(s), then all the rest."""
-    trace = graph.trace
-    last: list[Edge] = []
-    gains: list[str] = []
-    biases: list[str] = []
-    multiplier, gain, normed = 1.0, 1.0, False
-    data = [edge for edge in side.sources if graph.parameters_only(edge.node) is None]
-    if len(side.sources) > len(data):  # the factors of an addcmul
-        scaling = trace.scalings.get(join.addition.place)
-        if scaling is not None:
-            gain, gains = gain * scaling.factor, [*gains, *scaling.parameters]
-    waiting, seen = list(data), set()
-    while waiting:
-        place = waiting.pop(0)
-        if place in seen:
-            continue
-        seen.add(place)
-        if place in trace.projections:
-            last.append(place)
-            continue
-        scaling = trace.scalings.get(place)
-        if scaling is not None and scaling.parameters:
-            gain, gains = gain * scaling.factor, [*gains, *scaling.parameters]
-        elif scaling is not None:
-            multiplier *= scaling.factor
-        if graph.normalises(place.node):
-            normed = True
-            scales = {name: edge for edge in edges_of(place) if (name := _scale_name(graph, edge)) is not None}
-            gains += scales
-            gain *= math.prod(size(edge.node.variable) for edge in scales.values())
-            biases += [name for edge in edges_of(place) if (name := graph.parameter(edge.node)) and name not in scales]
-        elif kind(place.node) in ("Add", "Sub"):
-            biases += [name for edge in edges_of(place) for name in graph.parameters_only(edge.node) or ()]
-        waiting += [edge for edge in edges_of(place) if edge.node in join.region and graph.parameters_only(edge.node) is None]
-    _, region = graph.reach(side.sources, 0, enter=lambda node: node in join.region)
-    inside = [node for node in region & join.region if graph.parameter(node) is not None]
-    weights = _in_order(trace, {str(graph.parameter(node)) for node in inside if matrix(node.variable.shape)})
-    # A router, too, ends in a projection; the one onto the stream has the stream's size, or at least its width.
-    shape = join.addition.shape
-    whole = [place for place in last if math.prod(trace.projections[place].shape) == math.prod(shape)]
-    shaped = whole or [place for place in last if trace.projections[place].shape[-1] == shape[-1]] or last
-    output = tuple(dict.fromkeys(trace.projections[place].weights[-1] for place in shaped))
-    if not output and weights:
-        output = weights[-1:]
-    output = tuple(name for name in output if name in weights) or weights[-1:]
-    applied = {name for place, made in trace.projections.items() if place.node in join.region for name in made.weights}
-    inner = tuple(name for name in weights if name not in output and name in applied)
-    biases = [*(name for place in shaped for name in trace.projections[place].biases), *biases]
-    return _Found(weights, output, inner, tuple(dict.fromkeys(gains)), tuple(dict.fromkeys(biases)), multiplier, gain, normed)
-
-
-def edges_of(place: Edge) -> list[Edge]:
-    """Return the inputs of a place's node that require a gradient."""
-    return [Edge(*item) for item in place.node.next_functions if item[0] is not None]
-
-
-def _scale_name(graph: Graph, edge: Edge) -> str | None:
-    """Return the name of a normalisation's scale: its parameter that is not called a bias."""
-    name = graph.parameter(edge.node)
-    return name if name is not None and not name.rsplit(".", maxsplit=1)[-1].startswith(("bias", "beta", "b_")) else None
-
-
-def _in_order(trace: Trace, names: set[str]) -> tuple[str, ...]:
-    return tuple(name for name in trace.names.values() if name in names)
-
-
-def names_of(groups: Sequence[Sequence[str]]) -> list[str]:
-    """Return a name for each group of weights: their common module, or {a,b} of its children where another group is inside it.
-
-    Example:
-        >>> names_of([["h.3.attn.qkv.weight", "h.3.attn.proj.weight"], ["h.3.fc1.weight", "h.3.fc2.weight"]])
-        ['h.3.attn', 'h.3.{fc1,fc2}']
-    """
-    plain = [_common([name.split(".") for name in group]) for group in groups]
-    names = []
-    for own, group in zip(plain, groups, strict=True):
-        shared = any(other != own and other[: len(own)] == own for other in plain)
-        if own and not shared:
-            names.append(".".join(own))
-            continue
-        rests = list(dict.fromkeys(name.split(".")[len(own)] for name in group))
-        names.append(".".join([*own, "{" + ",".join(rests) + "}" if len(rests) > 1 else rests[0]]))
-    return names
-
-
-def _common(paths: Sequence[Sequence[str]]) -> list[str]:
-    """Return the modules that all of these parameters are in."""
-    common: list[str] = []
-    for level in zip(*(path[:-1] for path in paths), strict=False):
-        if len(set(level)) > 1:
-            break
-        common.append(level[0])
-    return common
-
-
-def _kinds(described: Sequence[_Found], streams: Sequence[int], trace: Trace) -> tuple[list[str], list[tuple[Any, ...]]]:
-    """Name the kinds: branches of one stream whose output projections differ in numbers of their names only are of one kind.
-
-    The second list tells the kinds apart in the same way at every depth.
-    """
-    keys = [
-        # Each once: of the experts in one list a small batch may not reach them all.
-        (stream, tuple(dict.fromkeys((re.sub(r"\d+", "*", name), trace.shapes[name]) for name in found.output)))
-        for found, stream in zip(described, streams, strict=True)
-    ]
-    groups = list(dict.fromkeys(keys))
-    first = [described[keys.index(key)].weights for key in groups]
-    outputs = [[found.output[0] for found, own in zip(described, keys, strict=True) if own == key] for key in groups]
-    starred = [[_starred(name, likes) for name in weights] for weights, likes in zip(first, outputs, strict=True)]
-    names = names_of(starred)
-    # Two kinds may share a name (a channel mixer and a token mixer in one list); their order tells them apart.
-    distinct = [
-        name if names.count(name) == 1 else f"{name} ({names[:place].count(name) + 1})" for place, name in enumerate(names)
-    ]
-    plain = [(stream, tuple(name for name, _ in weights)) for stream, weights in groups]
-    lasting = [(*key, plain[:place].count(key)) for place, key in enumerate(plain)]
-    return [distinct[groups.index(key)] for key in keys], [lasting[groups.index(key)] for key in keys]
-
-
-def _starred(name: str, likes: Sequence[str]) -> str:
-    """Return `name` with stars where the likes of a weight beside it differ."""
-    pieces = [like.split(".") for like in dict.fromkeys(likes)]
-    own = name.split(".")
-    for position in range(min(len(own), *(len(piece) for piece in pieces))):
-        differ = len({piece[position] for piece in pieces}) > 1
-        if differ:
-            own[position] = wildcard(own[position], [piece[position] for piece in pieces])
-        if not differ and own[position] != pieces[0][position]:
-            break
-    return ".".join(own)
-
-
-def wildcard(name: str, likes: Iterable[str]) -> str:
-    """Return `name` with a star for every number in which its likes differ.
-
-    Example:
-        >>> wildcard("h.3.mlp.0.weight", ["h.3.mlp.0.weight", "h.4.mlp.0.weight"])
-        'h.*.mlp.0.weight'
-    """
-    pieces = [re.split(r"(\d+)", like) for like in dict.fromkeys(likes)]
-    own = re.split(r"(\d+)", name)
-    return "".join(
-        "*" if position % 2 and len({other[position] for other in pieces}) > 1 else piece for position, piece in enumerate(own)
-    )

@@ -20,7 +20,7 @@ from torch.autograd.graph import GradientEdge
 from deeplimit.modules.batches import Batch, outputs, run
 from deeplimit.modules.branches import Branch, Layout, Part, layout, refuse_hidden
 from deeplimit.modules.exponents import FLOOR
-from deeplimit.modules.tracing import Additions, Call, Operands, Recorder, Trace, matrix, module_names, size
+from deeplimit.modules.tracing import Additions, Call, Operands, Recorder, Trace, module_names, size
 from deeplimit.modules.untouched import seeded, undisturbed
 from deeplimit.validation import named
 
@@ -90,7 +90,7 @@ class Weight:
 
 @dataclass(frozen=True)
 class Measurement:
-    """Everything measured of a module at one depth; outside: the names of the weights that are in no residual branch."""
+    """Everything measured of a module at one depth; outside: the names of the weights that were applied in no residual branch."""
 
     branches: tuple[Measured, ...]
     streams: tuple[Stream, ...]
@@ -307,6 +307,7 @@ def _summary(
         for name in (*part.branch.output, *part.branch.inner, *part.branch.gains, *part.branch.biases)
     }
     inside = {name for join in found.joins for name in join.parameters}
+    applied = {name for made in trace.projections.values() for name in made.weights}
     weights = {name.removeprefix("_orig_mod."): value for name, value in model.named_parameters()}
     return Measurement(
         branches=tuple(measured),
@@ -315,7 +316,7 @@ def _summary(
         weights={name: weigh(model, name, weights[name]) for name in weights if name in used},
         parameters=sum(parameter.numel() for parameter in model.parameters()),
         epsilon=max(join.addition.epsilon for join in found.joins),
-        outside=tuple(name for name, shape in trace.shapes.items() if matrix(shape) and name not in inside),
+        outside=tuple(name for name in trace.shapes if name in applied - inside),
     )
 
 

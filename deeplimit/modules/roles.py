@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 from torch import Tensor, nn
 
-from deeplimit.modules.branches import Part, wildcard
+from deeplimit.modules.branches import Part
+from deeplimit.modules.naming import wildcard
 
 
 @dataclass

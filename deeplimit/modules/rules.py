@@ -26,11 +26,11 @@ class Fixup:
 
 
 @dataclass(frozen=True)
-class Any:
+class Unjudged:
     """Not looked at."""
 
 
-Law = Power | Zero | Fixup | Any
+Law = Power | Zero | Fixup | Unjudged
 FREE = Power(None, 0.0)  # the same at each depth
 ONE = Power(1.0, 0.0)  # there is none
 
@@ -49,11 +49,11 @@ class Rule:
     source: str
     formula: str
     exponent: float | None
-    output: Law = field(default_factory=Any)
-    inner: Law = field(default_factory=Any)
-    gain: Law = field(default_factory=Any)
-    scale: Law = field(default_factory=Any)
-    skip: Law = field(default_factory=Any)
+    output: Law = field(default_factory=Unjudged)
+    inner: Law = field(default_factory=Unjudged)
+    gain: Law = field(default_factory=Unjudged)
+    scale: Law = field(default_factory=Unjudged)
+    skip: Law = field(default_factory=Unjudged)
     base: str = "siblings"  # or "xavier"
     attends: bool = True
 

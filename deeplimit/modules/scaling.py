@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from deeplimit.modules.branches import wildcard
 from deeplimit.modules.exponents import Exponent, fit, slope, student
 from deeplimit.modules.measurement import Aligned, Measured, Measurement, Weight
+from deeplimit.modules.naming import wildcard
 
 # What a kind of branch means that is beside another in one sum, of low rank and zero: no branch of the network's own.
 ADAPTER = "identity (an adapter that is zero at the start)"
@@ -146,7 +146,7 @@ def _scaling(key: tuple[Any, ...], kind: str, stream: int, taken: Sequence[Measu
             aligned,
             swept,
             moving=any(size > 0 for group in sizes for size in group),
-            below=_below(deepest[-1]),
+            below=_below(deepest[-1], [_over(one.streams[stream].end, one.streams[stream].start) for one, _ in present]),
             adapter=not any(measured.counted for measured in deepest),
         ),
         parts=_parts([group for _, group in present], [one for one, _ in present], known),
@@ -180,9 +180,12 @@ def _alignment(aligned: Sequence[Aligned | None], counts: Sequence[int], level: 
     return value, value - half, value + half
 
 
-def _below(measured: Measured) -> str:
-    """Return what becomes of a network whose exponent is below the critical one."""
-    if measured.renormed:
+def _below(measured: Measured, growth: Sequence[float]) -> str:
+    """Return what becomes of a network whose exponent is below the critical one; growth: of its stream, one number a depth.
+
+    A stream that is normalised, or of which a gate gives up what it adds, does not grow however large the updates are.
+    """
+    if measured.renormed or growth[-1] < 1.2 * max(growth[0], 1.0):
         return "no limit (each layer turns the state as far at any depth)"
     return "grows with depth" if measured.normalised else "explosion"
 
