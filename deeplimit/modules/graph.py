@@ -24,20 +24,9 @@ PASSING = {
 }  # fmt: skip
 # Nodes after which a tensor is still the same stream, normalised or passed through an activation.
 ACTIVATING = {
-    "Relu",
-    "Gelu",
-    "Silu",
-    "LeakyRelu",
-    "Elu",
-    "Threshold",
-    "Hardtanh",
-    "Hardswish",
-    "Tanh",
-    "Mish",
-    "Clamp",
-    "ClampMin",
+    "Relu", "Gelu", "Silu", "LeakyRelu", "Elu", "Threshold", "Hardtanh", "Hardswish", "Tanh", "Mish", "Clamp", "ClampMin",
     "ClampMax",
-}
+}  # fmt: skip
 NORMALISING = re.compile(r"(Layer|Batch|Group|Instance|Rms)_?Norm|FusedRmsNorm", re.IGNORECASE)
 ROOTS = {"Rsqrt", "Sqrt", "LinalgVectorNorm", "Norm", "Reciprocal", "Std"}
 # A skip may pass earlier joins of the same root: x + attention(x) + mlp(x).

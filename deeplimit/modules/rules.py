@@ -42,7 +42,14 @@ class Rule:
     exponent: the effective one of a branch; None: branches are zero at the start. output, inner, gain, scale, skip: laws of the
     output projection and the other weights (relative to how these are initialised without the rule: `base`), of gains alone,
     of gains times multipliers, and of the number that multiplies the skip. attends: whether queries and keys follow `inner`.
-    formula: of the scale, as the source writes it with L blocks.
+    formula: of the scale, as the source writes it with L blocks. What is left out is not judged.
+
+    Example:
+        >>> import deeplimit as dl
+        >>> from deeplimit.modules.rules import FREE, Power
+        >>> ours = dl.Rule("ours", "our notes", "1/L", 1.0, output=Power(1.0, 1.0), inner=FREE)  # projections times 1/N
+        >>> ours.exponent
+        1.0
     """
 
     name: str
