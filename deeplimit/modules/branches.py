@@ -78,8 +78,8 @@ def find_branches(model: nn.Module, batch: Any = None, *, blocks: str | Sequence
     Example:
         >>> import torch, deeplimit as dl
         >>> layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
-        >>> [branch.name for branch in dl.find_branches(layer, torch.ones(2, 4, 8))]
-        ['self_attn', '{linear1,linear2}']
+        >>> print(*(branch.name for branch in dl.find_branches(layer, torch.ones(2, 4, 8))))
+        self_attn {linear1,linear2}
     """
     trace = record(model, as_batch(model, batch))
     return tuple(part.branch for part in layout(trace, blocks).parts)

@@ -55,7 +55,8 @@ def residual_(
             (their mean is not 0: the decay rates of a state space model) are left, and named.
         biases: Of the output projections, "zero" or "keep". A bias is a part of the branch that L^-exponent does not reach, and
             `torch.nn.Linear` starts it at random: with any but a small one the branch is too large, and the result says so.
-        batch, blocks: How the branches are found, as `find_branches` takes them.
+        batch: What the branches are found with, as `find_branches` takes it.
+        blocks: Patterns of the modules that hold them, likewise.
         seed: An integer, or a generator to draw from. The same integer means the same weights in every dtype and on every device.
 
     Raises TypeError or ValueError for arguments of other kinds or values, where no residual branches are found or none has two
