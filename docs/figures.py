@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from pathlib import Path
 
 import numpy as np
@@ -102,6 +103,14 @@ def initialisers(path):
     plotting.to_file(draw, path, (8.4, 6.6))
 
 
+def depth_scaling(path):
+    """Draw the check of the model that the page on depth scaling begins with."""
+    page = (IMAGES.parent / "depth-scaling.md").read_text(encoding="utf-8")
+    namespace = {}
+    exec(re.search(r"^```python\n(# models\.py\n.*?)^```", page, re.MULTILINE | re.DOTALL)[1], namespace)  # noqa: S102 - our own page
+    dl.check_depth(namespace["GPT"], expected="gpt-2").plot(path)
+
+
 def main():
     """Write every picture but those of `make demo` and of `deeplimit reproduce --all --out docs/images`."""
     trend = dl.Trend(mixing, push)
@@ -116,6 +125,7 @@ def main():
     beside_controls(bent, controls, IMAGES / "theorem-4-4.png", paths=2000, x=sphere())
     plane(IMAGES / "plane.png")
     initialisers(IMAGES / "initialisers.png")
+    depth_scaling(IMAGES / "depth-scaling.png")
     dl.compare_laws(dl.res1(2, weights=dl.IID("rademacher")), depths=[2, 4, 8, 16, 32]).plot(IMAGES / "in-law.png")
     dl.stability(dl.res3(40, weights=dl.IID("uniform"), exponent=0.25)).plot(IMAGES / "stability.png")
     dl.validate(quick=True).plot(IMAGES / "scoreboard.png")
