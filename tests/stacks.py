@@ -5,6 +5,8 @@ import math
 import torch
 from torch import nn
 
+from deeplimit.modules.untouched import seeded
+
 
 class Res1(nn.Module):
     """h + depth^-exponent V tanh(h), V with entries N(0, 1/d): the network res-1 of Marion et al. (2025), as a module."""
@@ -68,3 +70,28 @@ def tokens(rows=2, length=12, seed=0):
 
 def vectors(rows=8, seed=0):
     return torch.randn(rows, 6, generator=torch.Generator().manual_seed(seed))
+
+
+def make(kind, **how):
+    with seeded(0):
+        return kind(**how)
+
+
+class BatchNormed(nn.Module):
+    def __init__(self, depth=3):
+        super().__init__()
+        self.stem = nn.Conv2d(3, 8, 3, padding=1)
+        self.blocks = nn.ModuleList(
+            nn.Sequential(nn.Conv2d(8, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 8, 3, padding=1))
+            for _ in range(depth)
+        )
+
+    def forward(self, x):
+        x = self.stem(x)
+        for block in self.blocks:
+            x = torch.relu(x + block(x))
+        return x
+
+
+def images(seed=0):
+    return torch.randn(2, 3, 8, 8, generator=torch.Generator().manual_seed(seed))

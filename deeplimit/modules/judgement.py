@@ -92,8 +92,6 @@ def _effective(
             ]
             return left or [Finding(kind.kind, kind.kind, None, f"does not start at zero {wanted}.")], False
         return [], True
-    if len(set(kind.counts)) == 1:
-        return [], True
     agreed = agrees(kind, target, tolerance)
     return (list(against_number(kind, target, levels, totals)), False) if agreed is False else ([], agreed)
 
