@@ -8,22 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 
 import torch
-from depth_models import (
-    albert,
-    bert,
-    fixup,
-    gpt,
-    images,
-    mixer,
-    nano_gpt,
-    parallel,
-    resnet,
-    sandwich,
-    tokens,
-    torch_encoder,
-    vectors,
-    vit,
-)
+from depth_image_models import fixup, images, mixer, resnet, vit
+from depth_models import albert, bert, gpt, nano_gpt, parallel, sandwich, tokens, torch_encoder, vectors
 
 DEPTHS = [4, 8, 16, 32]
 DEEPEST = DEPTHS[-1]

@@ -6,7 +6,8 @@ from functools import partial
 
 import pytest
 from depth_cases import CASES, DEPTHS, RIGHT
-from depth_models import gpt, images, mixer, nano_gpt, tokens, vit
+from depth_image_models import images, mixer, vit
+from depth_models import gpt, nano_gpt, tokens
 from scipy import stats
 
 import deeplimit as dl
