@@ -1,10 +1,12 @@
-"""Time deeplimit against the alternatives, side by side in one run; print tables, targets and regressions; write JSON.
+"""Time deeplimit against the alternatives, side by side in one run; print tables, targets and regressions;
+write JSON.
 
 python -m benchmarks                     # every workload at full size, in less than 10 minutes
 python -m benchmarks --quick w1 memory   # smaller, and only these
 python -m benchmarks --record            # this run is the one that later ones are held against
 
-Each run is written to benchmarks/results/latest/. The recorded runs in benchmarks/results/ change with --record alone.
+Each run is written to benchmarks/results/latest/. The recorded runs in benchmarks/results/ change with
+--record alone.
 """
 
 from __future__ import annotations
@@ -46,13 +48,29 @@ def parser() -> argparse.ArgumentParser:
         epilog="\n".join(lines[2:]),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    made.add_argument("workloads", nargs="*", metavar="WORKLOAD", help=f"of {', '.join(WORKLOADS)}; all if left out")
-    made.add_argument("--quick", action="store_true", help="smaller sizes, less than two minutes")
-    made.add_argument("--repeats", type=int, default=3, metavar="N", help="runs of what is short; medians are shown (default 3)")
     made.add_argument(
-        "--record", action="store_true", help=f"keep this run in {report.RECORDED} for later ones to be held against"
+        "workloads", nargs="*", metavar="WORKLOAD", help=f"of {', '.join(WORKLOADS)}; all if left out"
     )
-    made.add_argument("--out", type=Path, default=report.LATEST, metavar="FOLDER", help=f"for the JSON (default {report.LATEST})")
+    made.add_argument("--quick", action="store_true", help="smaller sizes, less than two minutes")
+    made.add_argument(
+        "--repeats",
+        type=int,
+        default=3,
+        metavar="N",
+        help="runs of what is short; medians are shown (default 3)",
+    )
+    made.add_argument(
+        "--record",
+        action="store_true",
+        help=f"keep this run in {report.RECORDED} for later ones to be held against",
+    )
+    made.add_argument(
+        "--out",
+        type=Path,
+        default=report.LATEST,
+        metavar="FOLDER",
+        help=f"for the JSON (default {report.LATEST})",
+    )
     return made
 
 
@@ -78,13 +96,20 @@ def main() -> None:
         for line in held:
             print(line)
         summary += [f"{name}: {line}" for line in held if line.startswith("REGRESSED")]
-        summary += [f"{name}: NOT met: {target.words}: {target.value:.3g}" for target in done.targets if not target.met]
+        summary += [
+            f"{name}: NOT met: {target.words}: {target.value:.3g}"
+            for target in done.targets
+            if not target.met
+        ]
         if done.rows:
             report.save(done, arguments.out / file)
             if arguments.record:
                 report.save(done, report.RECORDED / file)
         print(f"({time.perf_counter() - began:.0f} s)", flush=True)
-    print(f"\n{time.perf_counter() - start:.0f} s in all; JSON in {report.RECORDED if arguments.record else arguments.out}")
+    print(
+        f"\n{time.perf_counter() - start:.0f} s in all; JSON in"
+        f" {report.RECORDED if arguments.record else arguments.out}"
+    )
     print("\n".join(summary) if summary else "every target met, nothing regressed")
 
 

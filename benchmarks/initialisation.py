@@ -1,7 +1,9 @@
-"""W2, W3 and W4: what Marion et al. (2025) simulate at initialisation, against a plain loop over networks in PyTorch.
+"""W2, W3 and W4: what Marion et al. (2025) simulate at initialisation, against a plain loop over networks in
+PyTorch.
 
-The loops do what a user would write first: one network at a time, its layers as a list of matrices, gradients by autograd, one
-fractional path at a time. They are timed on a few networks and scaled to the whole; deeplimit is timed on the sizes given.
+The loops do what a user would write first: one network at a time, its layers as a list of matrices, gradients
+by autograd, one fractional path at a time. They are timed on a few networks and scaled to the whole;
+deeplimit is timed on the sizes given.
 """
 
 from __future__ import annotations
@@ -14,14 +16,16 @@ import torch
 
 import deeplimit as dl
 from benchmarks.timing import FLOOR, OURS, Row, Workload, timed, timed_in_turn
-from deeplimit.processes import fractional_gaussian_noise
+from deeplimit.weights import fractional_gaussian_noise
 
 WIDTH, DEPTH = 40, 1000
 HURST, EXPONENTS, DRAWS, INPUTS = 51, 70, 5, 10
 
 
 def plain_path(hurst: float, steps: int, generator: np.random.Generator | None = None) -> np.ndarray:
-    """Return one stretch of fractional Gaussian noise as a user would draw it: circulant embedding, a path at a time."""
+    """Return one stretch of fractional Gaussian noise as a user would draw it: circulant embedding, a path at
+    a time.
+    """
     lags = np.arange(steps + 1)
     covariance = 0.5 * (abs(lags + 1) ** (2 * hurst) - 2 * lags ** (2 * hurst) + abs(lags - 1) ** (2 * hurst))
     eigenvalues = np.fft.fft(np.concatenate([covariance, covariance[-2:0:-1]])).real
@@ -35,7 +39,9 @@ def looped_path(hurst: float, steps: int, generator: np.random.Generator | None 
     standard_normal = np.random.standard_normal if generator is None else generator.standard_normal
 
     def covariance(lag: int) -> float:
-        return 0.5 * (np.abs(lag + 1) ** (2 * hurst) - 2 * np.abs(lag) ** (2 * hurst) + np.abs(lag - 1) ** (2 * hurst))
+        return 0.5 * (
+            np.abs(lag + 1) ** (2 * hurst) - 2 * np.abs(lag) ** (2 * hurst) + np.abs(lag - 1) ** (2 * hurst)
+        )
 
     row = [covariance(lag) for lag in range(steps + 1)]
     eigenvalues = np.fft.fft(row + row[-2:0:-1]).real
@@ -78,7 +84,8 @@ def plain_gaussian(width: int, depth: int) -> list[tuple[torch.Tensor, torch.Ten
 
 
 def w2(*, quick: bool, repeats: int) -> Workload:
-    """Time the phase diagram of Figure 7: 51 Hurst indices × 5 weight draws × 70 exponents × 10 inputs, L = 1000, d = 40.
+    """Time the phase diagram of Figure 7: 51 Hurst indices × 5 weight draws × 70 exponents × 10 inputs, L =
+    1000, d = 40.
 
     Once, whatever `repeats` is: it takes a minute.
     """
@@ -94,7 +101,9 @@ def w2(*, quick: bool, repeats: int) -> Workload:
     note = "all of it" if scale == 1 else f"{indices} of {HURST} Hurst indices, scaled"
     rows = [Row("deeplimit", seconds * scale, note, role=OURS)]
     path, _ = timed(lambda: plain_path(0.7, DEPTH), 20)
-    noise = fractional_gaussian_noise(0.7, DEPTH, (2, WIDTH, WIDTH), torch.Generator().manual_seed(0), torch.float32)
+    noise = fractional_gaussian_noise(
+        0.7, DEPTH, (2, WIDTH, WIDTH), torch.Generator().manual_seed(0), torch.float32
+    )
     layers = [(pair[0] / math.sqrt(WIDTH), pair[1] / math.sqrt(WIDTH)) for pair in noise]
     one, _ = timed(lambda: plain_passes(layers, DEPTH**-0.7), 5)
     networks, passes = HURST * DRAWS, HURST * DRAWS * EXPONENTS * INPUTS
@@ -138,7 +147,9 @@ def w3(*, quick: bool, repeats: int) -> Workload:
         (
             Row(uniformly, uniform, f"{few} networks, scaled", role=OURS),
             Row(through_products, gaussian, drawn, role=OURS),
-            Row("plain PyTorch, a network at a time, uniform weights", one * everything, "3 networks, scaled"),
+            Row(
+                "plain PyTorch, a network at a time, uniform weights", one * everything, "3 networks, scaled"
+            ),
             Row(
                 "plain PyTorch, a network at a time, Gaussian weights",
                 other * everything,

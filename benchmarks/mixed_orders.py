@@ -1,4 +1,5 @@
-"""How often the interval of the order covers the derived one where contributions of several orders mix (docs/statistics.md).
+"""How often the interval of the order covers the derived one where contributions of several orders mix
+(docs/statistics.md).
 
 python -m benchmarks.mixed_orders [networks a row]: random trends and activations under Theorems 4.3 and 4.4.
 """
@@ -47,7 +48,9 @@ def network(kind: str, size: float, seed: int) -> dl.ResidualNetwork:
         return dl.inner(WIDTH, activation, trend=trend, noise=noise, alpha=alpha, beta=1 - alpha)
     if kind == "noise":
         return dl.inner(WIDTH, activation, noise=noise)
-    return dl.inner(WIDTH, activation, trend=trend, noise=noise, alpha=0.0, beta=1.0 if kind == "diffusive" else beta)
+    return dl.inner(
+        WIDTH, activation, trend=trend, noise=noise, alpha=0.0, beta=1.0 if kind == "diffusive" else beta
+    )
 
 
 def measure(job: tuple[str, float, int]) -> tuple[float, float, float, str]:
@@ -61,16 +64,27 @@ def measure(job: tuple[str, float, int]) -> tuple[float, float, float, str]:
 def main() -> None:
     """Print the table."""
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 60
-    print("| setting | an order is given | covered (95 %) | median width | converges | cannot tell | does not converge |")
+    print(
+        "| setting | an order is given | covered (95 %) | median width | converges | cannot tell | does not"
+        " converge |"
+    )
     print("|---|---|---|---|---|---|---|")
     with ProcessPoolExecutor(2) as pool:
         for name, kind, size in ROWS:
             results = list(pool.map(measure, [(kind, size, seed) for seed in range(count)], chunksize=5))
-            given = [(low <= order <= high, high - low) for order, low, high, _ in results if np.isfinite(low)]
+            given = [
+                (low <= order <= high, high - low) for order, low, high, _ in results if np.isfinite(low)
+            ]
             covered, widths = zip(*given, strict=True)
             verdicts = Counter(verdict for *_, verdict in results)
-            told = " | ".join(str(verdicts[name]) for name in ("converges", "cannot tell", "does not converge"))
-            print(f"| {name} | {len(given)} of {count} | {np.mean(covered):.2f} | {np.median(widths):.3f} | {told} |", flush=True)
+            told = " | ".join(
+                str(verdicts[name]) for name in ("converges", "cannot tell", "does not converge")
+            )
+            print(
+                f"| {name} | {len(given)} of {count} | {np.mean(covered):.2f} | {np.median(widths):.3f} |"
+                f" {told} |",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

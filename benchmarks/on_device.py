@@ -13,18 +13,22 @@ from deeplimit.coupling.grid import Grid
 
 WIDTH, PATHS = 64, 10**5
 DEPTHS = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192)
-KERNEL = "deeplimit.coupling.triton_kernel"
+KERNEL = "deeplimit.coupling.kernels.triton_kernel"
 
 
 def gpu(*, quick: bool, repeats: int) -> Workload:
-    """Time the comparison on the device beside the device's own rate of drawing the d normals of each reference step."""
+    """Time the comparison on the device beside the device's own rate of drawing the d normals of each
+    reference step.
+    """
     depths = DEPTHS[:4] if quick else DEPTHS
     paths = PATHS // 10 if quick else PATHS
     steps = 2 * depths[-1]
     words = f"res-1, tanh, d = {WIDTH}, {paths} paths, depths {depths[0]} to {depths[-1]}, on a GPU"
     settings: dict[str, object] = {"width": WIDTH, "paths": paths, "depths": depths}
     if not torch.cuda.is_available():
-        return Workload("gpu", words, (), settings, (), ("no CUDA device: skipped; its speed has not been measured",))
+        return Workload(
+            "gpu", words, (), settings, (), ("no CUDA device: skipped; its speed has not been measured",)
+        )
     network, device = dl.res1(WIDTH, "tanh"), torch.device("cuda")
     settings["device"] = torch.cuda.get_device_name()
 
@@ -60,5 +64,7 @@ def gpu(*, quick: bool, repeats: int) -> Workload:
     ]
     needed = (steps + sum(depths)) / steps  # the networks' own layers need normals too
     share = rows[1].seconds * needed / rows[0].seconds
-    targets = (Target("rate of normals that are needed, as a share of the card's own rate", share, at_least=0.5),)
+    targets = (
+        Target("rate of normals that are needed, as a share of the card's own rate", share, at_least=0.5),
+    )
     return Workload("gpu", words, tuple(rows), settings, targets, (missing,) if missing else ())

@@ -1,4 +1,6 @@
-"""What may not be there: packages, the compiled kernel, a device; each absence is a line that says what to do."""
+"""What may not be there: packages, the compiled kernel, a device; each absence is a line that says what to
+do.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +25,21 @@ def optional(name: str, install: str) -> tuple[ModuleType | None, str]:
 
 
 def compiled_kernel() -> tuple[ModuleType | None, str]:
-    """Return the module of deeplimit's compiled CPU kernel where it is used by default, else None and why not."""
-    name = "deeplimit.coupling.compiled"
+    """Return the module of deeplimit's compiled CPU kernel where it is used by default, else None and why
+    not.
+    """
+    name = "deeplimit.coupling.kernels.numba_pass"
     if importlib.util.find_spec(name) is None:
         return None, "deeplimit's compiled kernel: not in this version, so there is no row with it"
     module, why = optional(name, "pip install 'deeplimit[fast]'")
     if module is not None and module.loops() is None:  # as the library itself decides
-        return None, "deeplimit's compiled kernel: numba is not installed or cannot be used; pip install 'deeplimit[fast]'"
+        return (
+            None,
+            (
+                "deeplimit's compiled kernel: numba is not installed or cannot be used; pip install"
+                " 'deeplimit[fast]'"
+            ),
+        )
     if module is not None and not module.ENABLED:
         return None, f"deeplimit's compiled kernel: switched off ({name}.ENABLED), so there is no row with it"
     return module, why
@@ -51,7 +61,9 @@ def without_compiled_kernel() -> Iterator[None]:
 
 @contextlib.contextmanager
 def compiled_kernel_at_every_size() -> Iterator[None]:
-    """Take the compiled kernel for small work too, where loading it is not worth while, so that sizes can be compared."""
+    """Take the compiled kernel for small work too, where loading it is not worth while, so that sizes can be
+    compared.
+    """
     module, _ = compiled_kernel()
     if module is None:
         yield

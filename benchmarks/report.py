@@ -19,7 +19,8 @@ from benchmarks.timing import ALTERNATIVE, FLOOR, OURS, Row, Target, Workload
 RECORDED = Path(__file__).parent / "results"
 LATEST = RECORDED / "latest"
 TOLERATED = 1.2
-"""A recorded ratio alternative : deeplimit may shrink by this factor before the row counts as regressed."""
+"""A recorded ratio alternative : deeplimit may shrink by this factor before the row counts as regressed.
+"""
 
 
 def machine() -> dict[str, object]:
@@ -35,13 +36,19 @@ def machine() -> dict[str, object]:
 
 
 def busy() -> str | None:
-    """Return a warning where other programs already use the cores; torch's threads then wait for each other."""
+    """Return a warning where other programs already use the cores; torch's threads then wait for each
+    other.
+    """
     try:
         load = os.getloadavg()[0]
     except (AttributeError, OSError):  # not every system knows
         return None
     cores = os.cpu_count() or 1
-    return f"the machine is busy (load {load:.1f} on {cores} cores): these times mean little" if load > 0.5 * cores else None
+    return (
+        f"the machine is busy (load {load:.1f} on {cores} cores): these times mean little"
+        if load > 0.5 * cores
+        else None
+    )
 
 
 def table(workload: Workload) -> str:
@@ -56,7 +63,8 @@ def table(workload: Workload) -> str:
     lines += workload.skipped
     lines += [_target(target) for target in workload.targets]
     lines += [
-        f"floor: {workload.rows[0].who} takes {1 / workload.ratio(row):.3g} times as long as {row.who.removeprefix('floor: ')}"
+        f"floor: {workload.rows[0].who} takes {1 / workload.ratio(row):.3g} times as long as"
+        f" {row.who.removeprefix('floor: ')}"
         for row in workload.rows
         if row.role == FLOOR and not row.beside
     ]
@@ -66,7 +74,10 @@ def table(workload: Workload) -> str:
 def _target(target: Target) -> str:
     bounds = [f"at least {target.at_least:g}"] if target.at_least is not None else []
     bounds += [f"at most {target.at_most:g}"] if target.at_most is not None else []
-    return f"target: {target.words}: {target.value:.3g}, {' and '.join(bounds)}: {'met' if target.met else 'NOT met'}"
+    return (
+        f"target: {target.words}: {target.value:.3g}, {' and '.join(bounds)}:"
+        f" {'met' if target.met else 'NOT met'}"
+    )
 
 
 def save(workload: Workload, path: Path) -> None:
@@ -85,17 +96,31 @@ def save(workload: Workload, path: Path) -> None:
 
 
 def load(path: Path) -> tuple[Workload, dict[str, Any]]:
-    """Return a workload that `save` wrote, and the machine it ran on; raise ValueError for a file of another form."""
+    """Return a workload that `save` wrote, and the machine it ran on; raise ValueError for a file of
+    another form.
+    """
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
-        rows = tuple(Row(**{f.name: row[f.name] for f in dataclasses.fields(Row)}) for row in document["rows"])
-        targets = tuple(Target(**{f.name: kept[f.name] for f in dataclasses.fields(Target)}) for kept in document["targets"])
+        rows = tuple(
+            Row(**{f.name: row[f.name] for f in dataclasses.fields(Row)}) for row in document["rows"]
+        )
+        targets = tuple(
+            Target(**{f.name: kept[f.name] for f in dataclasses.fields(Target)})
+            for kept in document["targets"]
+        )
         workload = Workload(
-            document["name"], document["setting"], rows, document["settings"], targets, tuple(document["skipped"])
+            document["name"],
+            document["setting"],
+            rows,
+            document["settings"],
+            targets,
+            tuple(document["skipped"]),
         )
         return workload, document["machine"]
     except (KeyError, TypeError, json.JSONDecodeError) as error:
-        raise ValueError(f"{path} is no record of a benchmark in this form ({type(error).__name__}: {error})") from error
+        raise ValueError(
+            f"{path} is no record of a benchmark in this form ({type(error).__name__}: {error})"
+        ) from error
 
 
 def _cores() -> dict[str, object]:
@@ -110,7 +135,8 @@ def comparable(workload: Workload) -> dict[str, Any]:
 
 
 def against_record(workload: Workload, path: Path) -> list[str]:
-    """Return a line for each alternative or floor that deeplimit does worse against than in the recorded run.
+    """Return a line for each alternative or floor that deeplimit does worse against than in the recorded
+    run.
 
     Only ratios count, since seconds drift from machine to machine, and only between equal settings.
     """
@@ -123,9 +149,13 @@ def against_record(workload: Workload, path: Path) -> list[str]:
     except ValueError as error:
         return [f"not compared with the recorded run: {error}"]
     now = comparable(workload)
-    different = [key for key in sorted({*now, *recorded.settings}) if now.get(key) != recorded.settings.get(key)]
+    different = [
+        key for key in sorted({*now, *recorded.settings}) if now.get(key) != recorded.settings.get(key)
+    ]
     if different:
-        pairs = ", ".join(f"{key} {now.get(key)} here, {recorded.settings.get(key)} there" for key in different)
+        pairs = ", ".join(
+            f"{key} {now.get(key)} here, {recorded.settings.get(key)} there" for key in different
+        )
         return [f"not compared with the recorded run, whose settings differ: {pairs}"]
     before = {row.who: recorded.ratio(row) for row in recorded.rows if row.role != OURS}
     lines = []
@@ -139,8 +169,9 @@ def against_record(workload: Workload, path: Path) -> list[str]:
         if not math.isfinite(ratio) or old > TOLERATED * ratio:
             what = "faster than" if row.role == ALTERNATIVE else "against"
             lines.append(
-                f"REGRESSED: deeplimit {what} '{row.who}': the ratio fell from {old:.3g} ({then.get('date')}) to {ratio:.3g}, "
-                f"by {100 * (1 - ratio / old):.0f} %; more --repeats tell a regression from a busy machine"
+                f"REGRESSED: deeplimit {what} '{row.who}': the ratio fell from {old:.3g} ({then.get('date')})"
+                f" to {ratio:.3g}, by {100 * (1 - ratio / old):.0f} %; more --repeats tell a regression from"
+                " a busy machine"
             )
     gone = [who for who in before if who not in {row.who for row in workload.rows}]
     return lines + [f"in the recorded run, but not in this one: {who}" for who in gone]

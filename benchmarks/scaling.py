@@ -1,4 +1,6 @@
-"""Time against paths and layers, which should be a straight line, and memory against both, which should be flat."""
+"""Time against paths and layers, which should be a straight line, and memory against both, which should be
+flat.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ from benchmarks.strong_error import absent
 from benchmarks.timing import OURS, Row, Target, Workload, timed
 
 WIDTH = 40
-# A process starts with its parent's peak in ru_maxrss, which would hide all that is below it; VmHWM begins at nought.
+# A process starts with its parent's peak in ru_maxrss, which would hide all that is below it; VmHWM begins at
+# nought.
 PROGRAM = """
 import re, resource, sys, time
 from pathlib import Path
@@ -45,8 +48,11 @@ FACTOR = 4
 """How many times as large the large sizes are."""
 
 
-def beyond_proportion(small: Callable[[], Any], large: Callable[[], Any], repeats: int) -> tuple[float, float, float]:
-    """Return the median times of FACTOR small runs and of a large one, and the median of the ratios, 1 where time is linear.
+def beyond_proportion(
+    small: Callable[[], Any], large: Callable[[], Any], repeats: int
+) -> tuple[float, float, float]:
+    """Return the median times of FACTOR small runs and of a large one, and the median of the ratios, 1 where
+    time is linear.
 
     Each ratio is of two neighbours in time: machines run faster for some seconds and slower for others.
     """
@@ -55,12 +61,17 @@ def beyond_proportion(small: Callable[[], Any], large: Callable[[], Any], repeat
         pair = [timed(lambda: [small() for _ in range(FACTOR)], 1)[0], timed(large, 1)[0]]
         times.append(pair)
     ratios = [after / before for before, after in times]
-    return statistics.median(pair[0] for pair in times), statistics.median(pair[1] for pair in times), statistics.median(ratios)
+    return (
+        statistics.median(pair[0] for pair in times),
+        statistics.median(pair[1] for pair in times),
+        statistics.median(ratios),
+    )
 
 
 def _linear(coupling: str, quick: bool, repeats: int) -> tuple[list[Row], list[Target]]:
-    # One worker: with several, the last blocks of paths leave some idle, by chance of the sizes. The small sizes are large
-    # enough for what a comparison costs whatever its size (checks, the fit, the report) to be lost in them.
+    # One worker: with several, the last blocks of paths leave some idle, by chance of the sizes. The small
+    # sizes are large enough for what a comparison costs whatever its size (checks, the fit, the report) to be
+    # lost in them.
     network = dl.res1(WIDTH, "tanh")
     fast = coupling == "projected" and compiled_kernel()[0] is not None
     scale = 8 if fast else 1
@@ -70,7 +81,9 @@ def _linear(coupling: str, quick: bool, repeats: int) -> tuple[list[Row], list[T
     deep, few = 64 * scale, 128
 
     def run(deepest: int, many: int) -> Callable[[], Any]:
-        return lambda: dl.compare(network, depths=[deepest // 2, deepest], paths=many, coupling=coupling, workers=1)
+        return lambda: dl.compare(
+            network, depths=[deepest // 2, deepest], paths=many, coupling=coupling, workers=1
+        )
 
     rows, targets = [], []
     with compiled_kernel_at_every_size():
@@ -79,14 +92,18 @@ def _linear(coupling: str, quick: bool, repeats: int) -> tuple[list[Row], list[T
             ("paths", (depth, paths), (depth, FACTOR * paths)),
             ("layers", (deep, few), (FACTOR * deep, few)),
         ):
-            before, after, ratio = beyond_proportion(run(*small), run(*large), repeats if quick else 2 * repeats + 1)
+            before, after, ratio = beyond_proportion(
+                run(*small), run(*large), repeats if quick else 2 * repeats + 1
+            )
             for (deepest, many), seconds, count in ((small, before, FACTOR), (large, after, 1)):
                 each = f"{1e6 * seconds / (count * many * _layers(deepest)):.3g} µs a path and layer"
                 times = f"{count} times " if count > 1 else ""
                 who = f"deeplimit, {coupling}, {times}{many} paths, depths {deepest // 2} and {deepest}"
                 rows.append(Row(who, seconds, each, None, OURS))
             off = abs(ratio - 1.0)
-            words = f"{coupling}: {FACTOR} times as many {what} take {FACTOR} times as long, but for a share of"
+            words = (
+                f"{coupling}: {FACTOR} times as many {what} take {FACTOR} times as long, but for a share of"
+            )
             targets.append(Target(words, off, at_most=0.1))
     return rows, targets
 
@@ -109,9 +126,11 @@ def memory(*, quick: bool, repeats: int) -> Workload:
     rows: list[Row] = []
     targets: list[Target] = []
     for coupling in ("projected", "pathwise"):
-        # What `compare` takes by itself goes to the depth that papers ask for; whole matrices there would take minutes.
+        # What `compare` takes by itself goes to the depth that papers ask for; whole matrices there would
+        # take minutes.
         deep = 2**11 if quick else 2**17 if coupling == "projected" else 2**14
-        # The small number of paths fills a block a core already: what is held must not depend on how many blocks follow.
+        # The small number of paths fills a block a core already: what is held must not depend on how many
+        # blocks follow.
         cases = {"depth": [(64, 16, WIDTH), (deep, 16, WIDTH)], "paths": [(8, 10_000, 8), (8, many, 8)]}
         for what, sizes in cases.items():
             peaks = []
@@ -120,7 +139,10 @@ def memory(*, quick: bool, repeats: int) -> Workload:
                 who = f"deeplimit, {coupling}, depth {depth}, {paths} paths, d = {width}"
                 rows.append(Row(who, seconds, f"{peak:.0f} MiB at the peak", None, OURS))
                 peaks.append(peak)
-            words = f"{coupling}: peak memory grows with {what}, from {peaks[0]:.0f} to {peaks[1]:.0f} MiB, by a factor"
+            words = (
+                f"{coupling}: peak memory grows with {what}, from {peaks[0]:.0f} to {peaks[1]:.0f} MiB, by a"
+                " factor"
+            )
             targets.append(Target(words, peaks[1] / peaks[0], at_most=1.1))
     settings = {"quick": quick, "compiled kernel": compiled_kernel()[0] is not None}
     return Workload("memory", "peak memory of a process that compares", tuple(rows), settings, tuple(targets))

@@ -1,4 +1,6 @@
-"""How long a user waits before anything is computed: imports and the command line's help, in fresh interpreters."""
+"""How long a user waits before anything is computed: imports and the command line's help, in fresh
+interpreters.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +25,15 @@ def startup(*, quick: bool, repeats: int) -> Workload:
     def fresh(arguments: list[str]) -> None:
         subprocess.run([sys.executable, *arguments], capture_output=True, check=True)
 
-    for arguments in COMMANDS.values():  # files come into the disk's cache, and modules are compiled to bytecode
+    for (
+        arguments
+    ) in COMMANDS.values():  # files come into the disk's cache, and modules are compiled to bytecode
         fresh(arguments)
     works = [lambda arguments=arguments: fresh(arguments) for arguments in COMMANDS.values()]
     timings = timed_in_turn(works, 3 if quick else max(5, repeats))
     seconds = {who: time for who, (time, _) in zip(COMMANDS, timings, strict=True)}
-    # Held against the record is deeplimit's first use beside torch alone; an interpreter's own start is no alternative.
+    # Held against the record is deeplimit's first use beside torch alone; an interpreter's own start is no
+    # alternative.
     rows = [Row(who, time, role=OURS if who != TORCH else "alternative") for who, time in seconds.items()]
     targets = (
         Target("import deeplimit, in times of import torch", seconds[PACKAGE] / seconds[TORCH], at_most=1.5),

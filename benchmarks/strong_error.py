@@ -1,6 +1,8 @@
-"""Strong error at several depths against the limit, on shared noise: W1 (res-1, Proposition 11) and Theorem 4.4.
+"""Strong error at several depths against the limit, on shared noise: W1 (res-1, Proposition 11) and Theorem
+4.4.
 
-A comparison by deeplimit beside the same by torchsde. The ratio that counts is to the *fastest* way to ask torchsde.
+A comparison by deeplimit beside the same by torchsde. The ratio that counts is to the *fastest* way to ask
+torchsde.
 """
 
 from __future__ import annotations
@@ -41,7 +43,9 @@ def compared(
     network: dl.ResidualNetwork, setting: Setting, coupling: str = "auto", reference: int | None = None
 ) -> CompareReport:
     """Return deeplimit's comparison; `reference` None is its default."""
-    return dl.compare(network, depths=setting.depths, paths=setting.paths, coupling=coupling, reference=reference)
+    return dl.compare(
+        network, depths=setting.depths, paths=setting.paths, coupling=coupling, reference=reference
+    )
 
 
 def w1_by_torchsde(torchsde: object, setting: Setting, order: str) -> np.ndarray:
@@ -57,7 +61,8 @@ def theorem_4_4_by_torchsde(torchsde: object, setting: Setting, order: str) -> n
 
 
 def agreement(ours: CompareReport, theirs: np.ndarray) -> tuple[float, float]:
-    """Return the largest relative difference of the errors, before any correction, and the largest in standard errors.
+    """Return the largest relative difference of the errors, before any correction, and the largest in
+    standard errors.
 
     The noises are different draws, so both estimates are off by their own sampling errors, which are equal.
     """
@@ -89,10 +94,18 @@ def _own_rows(
     works = {"deeplimit": lambda: compared(network, setting), **more}
     if compiled_kernel()[0] is not None:
         works["deeplimit, without its compiled kernel (no numba)"] = lambda: _plain(network, setting)
-    first = {who: timed(work, 1)[0] for who, work in works.items()}  # imports, caches and compilation are no part of the work
+    first = {
+        who: timed(work, 1)[0] for who, work in works.items()
+    }  # imports, caches and compilation are no part of the work
     timings = timed_in_turn(list(works.values()), repeats)
     return [
-        Row(who, seconds, f"{in_short(report)}; its first call {first[who]:.2g} s", report.raw_errors.tolist(), OURS)
+        Row(
+            who,
+            seconds,
+            f"{in_short(report)}; its first call {first[who]:.2g} s",
+            report.raw_errors.tolist(),
+            OURS,
+        )
         for who, (seconds, report) in zip(works, timings, strict=True)
     ]
 
@@ -108,12 +121,16 @@ def _plain(network: dl.ResidualNetwork, setting: Setting) -> CompareReport:
 
 
 def _torchsde_rows(
-    run: Callable[[object, Setting, str], np.ndarray], network: dl.ResidualNetwork, setting: Setting, naive: Setting | None
+    run: Callable[[object, Setting, str], np.ndarray],
+    network: dl.ResidualNetwork,
+    setting: Setting,
+    naive: Setting | None,
 ) -> tuple[list[Row], list[str]]:
-    """Return a row for each order of asking, or none and why; the naive one is timed on `naive`, and scaled by its steps.
+    """Return a row for each order of asking, or none and why; the naive one is timed on `naive`, and scaled
+    by its steps.
 
-    Without `naive` there is time for the fastest order alone.
-    Its time a step grows with the tree, so that scaling is in torchsde's favour; from a small part it would say nothing.
+    Without `naive` there is time for the fastest order alone. Its time a step grows with the tree, so that
+    scaling is in torchsde's favour; from a small part it would say nothing.
     """
     torchsde, why = optional("torchsde", "pip install torchsde")
     if torchsde is None:
@@ -154,7 +171,13 @@ def _targets(rows: list[Row], torchsde: list[Row], times: float) -> list[Target]
     if not torchsde:
         return []
     fastest = min(row.seconds for row in torchsde if NOTHING_TOLD not in row.who)
-    return [Target("times as long that torchsde takes, asked in its fastest order", fastest / rows[0].seconds, at_least=times)]
+    return [
+        Target(
+            "times as long that torchsde takes, asked in its fastest order",
+            fastest / rows[0].seconds,
+            at_least=times,
+        )
+    ]
 
 
 def w1(*, quick: bool, repeats: int) -> Workload:
@@ -180,16 +203,30 @@ def w1(*, quick: bool, repeats: int) -> Workload:
     floor, _ = timed(lambda: normals(steps, (setting.paths, setting.width)), max(5, repeats))
     rows += theirs + others
     rows.append(
-        Row(f"floor: the d normals of each of {steps} reference steps, one core", floor, "a generator is serial", None, FLOOR)
+        Row(
+            f"floor: the d normals of each of {steps} reference steps, one core",
+            floor,
+            "a generator is serial",
+            None,
+            FLOOR,
+        )
     )
     targets = _targets(rows, theirs, 100)
-    targets.append(Target("times as long as the floor that deeplimit takes", rows[0].seconds / floor, at_most=5))
-    words = f"strong error of res-1, tanh, d = {setting.width}, {setting.paths} paths, depths {setting.depths}"
-    return Workload("w1", words, tuple(rows), settings_of(setting), tuple(targets), (*skipped, *missing, *absent()))
+    targets.append(
+        Target("times as long as the floor that deeplimit takes", rows[0].seconds / floor, at_most=5)
+    )
+    words = (
+        f"strong error of res-1, tanh, d = {setting.width}, {setting.paths} paths, depths {setting.depths}"
+    )
+    return Workload(
+        "w1", words, tuple(rows), settings_of(setting), tuple(targets), (*skipped, *missing, *absent())
+    )
 
 
 def theorem_4_4(*, quick: bool, repeats: int) -> Workload:
-    """Time the diffusive limit of Theorem 4.4, whose network is no Euler scheme: it is looped over layer by layer."""
+    """Time the diffusive limit of Theorem 4.4, whose network is no Euler scheme: it is looped over layer by
+    layer.
+    """
     setting = THEOREM_4_4_QUICK if quick else THEOREM_4_4
     network = inner(setting)
     steps = 4 * setting.depths[-1]  # deeplimit's default reference here
@@ -202,8 +239,8 @@ def theorem_4_4(*, quick: bool, repeats: int) -> Workload:
     who = f"floor: the 2d normals of each of {steps} reference steps, one core"
     rows.append(Row(who, floor, "d for the weights, d for the biases", None, FLOOR))
     words = (
-        f"Theorem 4.4, 2 SiLU, d = {setting.width}, variances {MATRIX_VARIANCE} and {BIAS_VARIANCE}, {setting.paths} paths, "
-        f"depths {setting.depths}"
+        f"Theorem 4.4, 2 SiLU, d = {setting.width}, variances {MATRIX_VARIANCE} and {BIAS_VARIANCE},"
+        f" {setting.paths} paths, depths {setting.depths}"
     )
     targets = tuple(_targets(rows, theirs, 50))
     return Workload("theorem-4-4", words, tuple(rows), settings_of(setting), targets, (*skipped, *absent()))
@@ -211,9 +248,12 @@ def theorem_4_4(*, quick: bool, repeats: int) -> Workload:
 
 def settings_of(setting: Setting) -> dict[str, object]:
     """Return what must be equal before ratios are compared."""
-    return {"width": setting.width, "paths": setting.paths, "depths": setting.depths, "reference": setting.reference} | {
-        "compiled kernel": compiled_kernel()[0] is not None
-    }
+    return {
+        "width": setting.width,
+        "paths": setting.paths,
+        "depths": setting.depths,
+        "reference": setting.reference,
+    } | {"compiled kernel": compiled_kernel()[0] is not None}
 
 
 def absent() -> list[str]:

@@ -15,8 +15,9 @@ OURS, ALTERNATIVE, FLOOR = "deeplimit", "alternative", "floor"
 class Row:
     """One way to do a workload: who, how many seconds for all of it, and a note.
 
-    Its ratio is taken to the seconds of the row named `beside`, the workload's first one if left out. Only alternatives and
-    floors are held against the recorded run: between two rows of deeplimit itself nothing can regress that users would miss.
+    Its ratio is taken to the seconds of the row named `beside`, the workload's first one if left out. Only
+    alternatives and floors are held against the recorded run: between two rows of deeplimit itself nothing
+    can regress that users would miss.
     """
 
     who: str
@@ -45,9 +46,11 @@ class Target:
 
 @dataclass(frozen=True)
 class Workload:
-    """A workload's name, its setting in words, the rows, deeplimit's own first, and what was left out and why.
+    """A workload's name, its setting in words, the rows, deeplimit's own first, and what was left out and
+    why.
 
-    `settings` says what makes two runs comparable: their sizes. The number of cores is added where results are kept.
+    `settings` says what makes two runs comparable: their sizes. The number of cores is added where results
+    are kept.
     """
 
     name: str
@@ -72,7 +75,9 @@ def timed(work: Callable[[], Any], repeats: int) -> tuple[float, Any]:
 def timed_in_turn(
     works: Sequence[Callable[[], Any]], repeats: int, pick: Callable[[list[float]], float] = statistics.median
 ) -> list[tuple[float, Any]]:
-    """Return the median time and the last result of each, run in turn: what slows the machine for a while slows all of them."""
+    """Return the median time and the last result of each, run in turn: what slows the machine for a while
+    slows all of them.
+    """
     times: list[list[float]] = [[] for _ in works]
     results: list[Any] = [None] * len(works)
     for _ in range(max(1, repeats)):

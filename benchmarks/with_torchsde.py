@@ -1,8 +1,10 @@
-"""Strong errors as a user of torchsde would measure them: networks and limit driven by one shared BrownianInterval.
+"""Strong errors as a user of torchsde would measure them: networks and limit driven by one shared
+BrownianInterval.
 
-The interval is a tree that remembers what was asked of it. Asking for coarse grids first and fine ones last is fastest, telling
-it the finest step beforehand (its `dt`) and beginning with it slower, and beginning with the finest depth without that, as one
-would who knows nothing of the tree, several times slower again. All three are timed. The limits are written as lean as torchsde
+The interval is a tree that remembers what was asked of it. Asking for coarse grids first and fine ones
+last is fastest, telling it the finest step beforehand (its `dt`) and beginning with it slower, and
+beginning with the finest depth without that, as one would who knows nothing of the tree, several times
+slower again. All three are timed. The limits are written as lean as torchsde
 allows (f and g_prod, no checks): no overhead of ours is held against it.
 """
 
@@ -17,13 +19,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-COARSE_FIRST, STEP_TOLD, NOTHING_TOLD = ORDERS = ("coarse depths first", "finest step told", "finest first, nothing told")
+COARSE_FIRST, STEP_TOLD, NOTHING_TOLD = ORDERS = (
+    "coarse depths first",
+    "finest step told",
+    "finest first, nothing told",
+)
 Network = Callable[["Setting", Any, Tensor, int], Tensor]
 
 
 @dataclass(frozen=True)
 class Setting:
-    """Sizes of a workload: width, paths, depths, and the steps of the reference that torchsde solves the limit with."""
+    """Sizes of a workload: width, paths, depths, and the steps of the reference that torchsde solves the
+    limit with.
+    """
 
     width: int
     paths: int
@@ -37,7 +45,9 @@ class Setting:
 
 
 class NeuralSDE:
-    """dH = (1/√d) dB tanh(H), by its products with the increments: the (paths, d, d²) diffusion is never built."""
+    """dH = (1/√d) dB tanh(H), by its products with the increments: the (paths, d, d²) diffusion is never
+    built.
+    """
 
     sde_type, noise_type = "ito", "general"
 
@@ -51,7 +61,9 @@ class NeuralSDE:
 
 @dataclass(frozen=True)
 class ScaledSiluSDE:
-    """dH = dW^A H + dW^b + ½ Q(H) dt, Q = a |H|² + b: the limit under Theorem 4.4 of σ = 2 SiLU, σ''(0) = 1."""
+    """dH = dW^A H + dW^b + ½ Q(H) dt, Q = a |H|² + b: the limit under Theorem 4.4 of σ = 2 SiLU, σ''(0) =
+    1.
+    """
 
     a: float
     b: float
@@ -86,10 +98,13 @@ def inner_network(a: float, b: float) -> Network:
     return states
 
 
-def errors(torchsde: Any, sde: Any, setting: Setting, motions: int, order: str, network: Network | None = None) -> np.ndarray:
+def errors(
+    torchsde: Any, sde: Any, setting: Setting, motions: int, order: str, network: Network | None = None
+) -> np.ndarray:
     """Return E[sup_k |h_k - H_{k/L}|²]^½ at each depth.
 
-    Where `network` is None, it is the limit's Euler scheme at its own depth, as res-1 is, and `sdeint` takes its layers.
+    Where `network` is None, it is the limit's Euler scheme at its own depth, as res-1 is, and `sdeint`
+    takes its layers.
     """
     start = torch.randn(setting.paths, setting.width, generator=torch.Generator().manual_seed(0))
     hint = 1 / setting.reference if order == STEP_TOLD else None
@@ -108,7 +123,8 @@ def errors(torchsde: Any, sde: Any, setting: Setting, motions: int, order: str, 
     with torch.no_grad():
         finest = (setting.reference,)
         paths = {
-            depth: passed(depth) for depth in (setting.depths + finest if order == COARSE_FIRST else finest + setting.depths)
+            depth: passed(depth)
+            for depth in (setting.depths + finest if order == COARSE_FIRST else finest + setting.depths)
         }
     found = []
     for depth in setting.depths:

@@ -1,8 +1,8 @@
 """Activations with what the theorems ask of them: Lipschitz constant, σ(0), σ'(0), σ''(0).
 
-A name looks up a tabulated activation; a callable is probed once at construction, because a theorem that needs a
-Lipschitz σ must refuse x**2 by name rather than overflow later. Assumption 4.2 of Cohen et al. (2021) is decided by
-`expansion`, from the table or, for a callable, by automatic differentiation at 0.
+A name looks up a tabulated activation; a callable is probed once at construction, because a theorem that
+needs a Lipschitz σ must refuse x**2 by name rather than overflow later. Assumption 4.2 of Cohen et al.
+(2021) is decided by `expansion`, from the table or, for a callable, by automatic differentiation at 0.
 """
 
 from __future__ import annotations
@@ -16,16 +16,17 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from deeplimit import validation
-from deeplimit.validation import NoTheoremError
+from deeplimit.ground import validation
+from deeplimit.ground.validation import NoTheoremError
 
 
 @dataclass(frozen=True)
 class Activation:
     """An elementwise activation σ with its values at zero.
 
-    `lipschitz` is the global Lipschitz constant, or None where it is not known (a user's callable: growth is probed,
-    the constant is not). `slope` is σ'(0) and `curvature` σ''(0); None where they do not exist or are not known.
+    `lipschitz` is the global Lipschitz constant, or None where it is not known (a user's callable: growth
+    is probed, the constant is not). `slope` is σ'(0) and `curvature` σ''(0); None where they do not exist
+    or are not known.
     """
 
     name: str
@@ -41,7 +42,9 @@ class Activation:
 
 @dataclass(frozen=True)
 class Expansion:
-    """σ(x) = slope·x + ½·curvature·x² + O(x³) near 0: all that the limits of Theorems 4.3 and 4.4 see of σ."""
+    """σ(x) = slope·x + ½·curvature·x² + O(x³) near 0: all that the limits of Theorems 4.3 and 4.4 see of
+    σ.
+    """
 
     slope: float
     curvature: float
@@ -52,7 +55,9 @@ def _identity(x: Tensor) -> Tensor:
 
 
 def _scaled_softplus(x: Tensor) -> Tensor:
-    """2 (softplus(x) - log 2) = x + 2 log cosh(x/2), without the cancellation at 0: layers feed it numbers of size L^-1/2."""
+    """2 (softplus(x) - log 2) = x + 2 log cosh(x/2), without the cancellation at 0: layers feed it numbers
+    of size L^-1/2.
+    """
     near = torch.log1p(2 * torch.sinh(x.clamp(-8.0, 8.0) / 4).square())
     far = x.abs() / 2 + torch.log1p(torch.exp(-x.abs())) - math.log(2.0)
     return x + 2 * torch.where(x.abs() < 8.0, near, far)
@@ -89,24 +94,32 @@ NAMES = tuple(sorted(_NAMED))
 """The names that `activation=` accepts."""
 
 
-def resolve(activation: str | Callable[[Tensor], Tensor] | Activation, *, lipschitz: bool = True) -> Activation:
+def resolve(
+    activation: str | Callable[[Tensor], Tensor] | Activation, *, lipschitz: bool = True
+) -> Activation:
     """Return the Activation for a name or a callable.
 
-    Raises TypeError if it is neither, or if the callable does not return a tensor of its input's shape and dtype;
-    ValueError for an unknown name, a callable that is not finite, or, where a theorem asks for a Lipschitz σ (`lipschitz`),
-    one that grows faster than linearly. Smoothness of a callable is NOT checked here; `expansion` does.
+    Raises TypeError if it is neither, or if the callable does not return a tensor of its input's shape and
+    dtype; ValueError for an unknown name, a callable that is not finite, or, where a theorem asks for a
+    Lipschitz σ (`lipschitz`), one that grows faster than linearly. Smoothness of a callable is NOT checked
+    here; `expansion` does.
     """
     if isinstance(activation, Activation):
         return activation
     if isinstance(activation, str):
         if activation not in _NAMED:
-            raise ValueError(f"activation {activation!r} is not known; use one of {', '.join(NAMES)}, or pass a callable.")
+            raise ValueError(
+                f"activation {activation!r} is not known; use one of {', '.join(NAMES)}, or pass a callable."
+            )
         return _NAMED[activation]
     if isinstance(activation, type):
-        raise TypeError(f"activation {activation.__name__} is a class; pass an object: {activation.__name__}().")
+        raise TypeError(
+            f"activation {activation.__name__} is a class; pass an object: {activation.__name__}()."
+        )
     if not callable(activation):
         raise TypeError(
-            f"activation must be a name ({', '.join(NAMES)}) or a callable on tensors; got {validation.named(activation)}."
+            f"activation must be a name ({', '.join(NAMES)}) or a callable on tensors; got"
+            f" {validation.named(activation)}."
         )
     return _probe(activation, lipschitz)
 
@@ -120,37 +133,50 @@ def _probe(function: Callable[[Tensor], Tensor], lipschitz: bool) -> Activation:
             value = function(given)
     except (RuntimeError, TypeError, ValueError, IndexError) as error:
         raise TypeError(
-            f"activation {name!r} must map a tensor to a tensor of the same shape and dtype, elementwise; on shape "
-            f"{tuple(probe.shape)}, {probe.dtype} it failed: {error}."
+            f"activation {name!r} must map a tensor to a tensor of the same shape and dtype, elementwise; on"
+            f" shape {tuple(probe.shape)}, {probe.dtype} it failed: {error}."
         ) from error
     if not torch.equal(given, probe):
         raise ValueError(
-            f"activation {name!r} works in place and changes the states it is given; use one that returns a new tensor."
+            f"activation {name!r} works in place and changes the states it is given; use one that returns a"
+            " new tensor."
         )
     if not isinstance(value, Tensor) or value.shape != probe.shape or value.dtype != probe.dtype:
-        got = f"shape {tuple(value.shape)}, {value.dtype}" if isinstance(value, Tensor) else type(value).__name__
+        got = (
+            f"shape {tuple(value.shape)}, {value.dtype}"
+            if isinstance(value, Tensor)
+            else type(value).__name__
+        )
         raise TypeError(
-            f"activation {name!r} must map a tensor to a tensor of the same shape and dtype, elementwise; for shape "
-            f"{tuple(probe.shape)}, {probe.dtype} it returned {got}."
+            f"activation {name!r} must map a tensor to a tensor of the same shape and dtype, elementwise; for"
+            f" shape {tuple(probe.shape)}, {probe.dtype} it returned {got}."
         )
     if not bool(torch.isfinite(value).all()):
-        raise ValueError(f"activation {name!r} must be finite, but is not at {probe[~torch.isfinite(value)].tolist()}.")
+        raise ValueError(
+            f"activation {name!r} must be finite, but is not at {probe[~torch.isfinite(value)].tolist()}."
+        )
     with torch.no_grad():
         alone = function(probe[:, :1].clone())
     if alone.shape != (2, 1) or not torch.allclose(alone, value[:, :1]):
-        raise ValueError(f"activation {name!r} must act elementwise, but an entry's value depends on the entries beside it.")
+        raise ValueError(
+            f"activation {name!r} must act elementwise, but an entry's value depends on the entries"
+            " beside it."
+        )
     growth = (value[:, 0].abs() / (1e3 * (1.0 + value[:, 1].abs()))).max().item()
     if lipschitz and growth > 10.0:
         raise ValueError(
-            f"activation {name!r} grows faster than linearly (from |x| = 1e3 to 1e6 it grows {1e3 * growth:.3g}-fold), "
-            "so it is not Lipschitz; Propositions 11 and 12 of Marion et al. (2025) need a Lipschitz σ."
+            f"activation {name!r} grows faster than linearly (from |x| = 1e3 to 1e6 it grows"
+            f" {1e3 * growth:.3g}-fold), so it is not Lipschitz; Propositions 11 and 12 of Marion et al."
+            " (2025) need a Lipschitz σ."
         )
     return Activation(name, function, at_zero=value[0, 3].item())
 
 
 @dataclass(frozen=True)
 class Slopes:
-    """σ(x) = positive·x for x > 0 and negative·x for x < 0: a positively homogeneous activation, which scaling passes through."""
+    """σ(x) = positive·x for x > 0 and negative·x for x < 0: a positively homogeneous activation, which
+    scaling passes through.
+    """
 
     positive: float
     negative: float
@@ -158,14 +184,17 @@ class Slopes:
 
 @lru_cache(maxsize=256)
 def slopes(activation: Activation) -> Slopes | None:
-    """Return the two slopes of a positively homogeneous activation (ReLU, leaky ReLU, the identity); None for any other.
+    """Return the two slopes of a positively homogeneous activation (ReLU, leaky ReLU, the identity); None
+    for any other.
 
     Decided by σ(x)/x at a few x of either sign between 1e-4 and 1e6, for callables as for names.
     """
     sizes = torch.tensor([1.0, 1e-4, 0.037, 0.9, 2.3, 41.0, 1e3, 1e6], dtype=torch.float64)
     with torch.no_grad():
         positive, negative = activation(sizes) / sizes, activation(-sizes) / -sizes
-    if activation.at_zero != 0.0 or any(float((side - side[0]).abs().max()) > 1e-9 for side in (positive, negative)):
+    if activation.at_zero != 0.0 or any(
+        float((side - side[0]).abs().max()) > 1e-9 for side in (positive, negative)
+    ):
         return None
     return Slopes(float(positive[0]), float(negative[0]))
 
@@ -179,16 +208,20 @@ def is_bounded(activation: Activation) -> bool:
 
 
 def is_odd(activation: Activation) -> bool:
-    """Return whether σ(-x) = -σ(x), at a few x between 1e-3 and 1e3: then σ of symmetric weights has mean 0."""
+    """Return whether σ(-x) = -σ(x), at a few x between 1e-3 and 1e3: then σ of symmetric weights has mean
+    0.
+    """
     sizes = torch.tensor([0.0, 1e-3, 0.3, 1.0, 2.7, 30.0, 1e3], dtype=torch.float64)
     with torch.no_grad():
         return torch.allclose(activation(-sizes), -activation(sizes), rtol=1e-9, atol=1e-12)
 
 
 def derivative(activation: Activation, x: Tensor) -> Tensor:
-    """Return σ'(x), entry by entry, of x's shape and without a graph, by automatic differentiation; ReLU's at 0 is 0.
+    """Return σ'(x), entry by entry, of x's shape and without a graph, by automatic differentiation; ReLU's
+    at 0 is 0.
 
-    Raises RuntimeError where σ cannot be differentiated automatically. That σ has a derivative at x is NOT checked.
+    Raises RuntimeError where σ cannot be differentiated automatically. That σ has a derivative at x is NOT
+    checked.
 
     Example:
         >>> import torch
@@ -206,7 +239,8 @@ def derivative(activation: Activation, x: Tensor) -> Tensor:
         except RuntimeError as error:
             reason = str(error).split("\n")[0].rstrip(".")
             raise RuntimeError(
-                f"activation {activation.name!r} could not be differentiated: {reason}. It must be made of torch's operations."
+                f"activation {activation.name!r} could not be differentiated: {reason}. It must be made of"
+                " torch's operations."
             ) from error
     return slope
 
@@ -220,9 +254,9 @@ _ORDERS = ("σ", "σ'", "σ''")
 def expansion(activation: Activation) -> Expansion:
     """Return σ'(0) and σ''(0), from the table or by automatic differentiation of a callable.
 
-    Raises NoTheoremError, naming the assumption, unless σ(0) = 0, σ'(0) ≠ 0 and σ is twice continuously differentiable at
-    0 with a third derivative that stays bounded there. σ'(0) ≠ 1 is no obstacle: σ = σ'(0)·σ̃ with σ̃'(0) = 1. That σ is C³
-    away from 0 with a bounded third derivative is NOT checked.
+    Raises NoTheoremError, naming the assumption, unless σ(0) = 0, σ'(0) ≠ 0 and σ is twice continuously
+    differentiable at 0 with a third derivative that stays bounded there. σ'(0) ≠ 1 is no obstacle: σ =
+    σ'(0)·σ̃ with σ̃'(0) = 1. That σ is C³ away from 0 with a bounded third derivative is NOT checked.
 
     Example:
         >>> from deeplimit import activations
@@ -235,16 +269,20 @@ def expansion(activation: Activation) -> Expansion:
         slope, curvature = activation.slope, activation.curvature
         if slope is None or curvature is None:
             order = "σ'(0)" if slope is None else "σ''(0)"
-            raise NoTheoremError(f"{ASSUMPTION} needs {order}, and {activation.name} has none: it is not smooth at 0.")
+            raise NoTheoremError(
+                f"{ASSUMPTION} needs {order}, and {activation.name} has none: it is not smooth at 0."
+            )
     else:
         slope, curvature = _differentiate(activation)
     if abs(activation.at_zero) > 1e-12:
         raise NoTheoremError(
-            f"{ASSUMPTION} needs σ(0) = 0, and {activation.name} has σ(0) = {activation.at_zero:.4g}, which every layer adds "
-            f"again. Subtract it; {_SCALED} are centred, with slope 1."
+            f"{ASSUMPTION} needs σ(0) = 0, and {activation.name} has σ(0) = {activation.at_zero:.4g}, which"
+            f" every layer adds again. Subtract it; {_SCALED} are centred, with slope 1."
         )
     if slope == 0.0:
-        raise NoTheoremError(f"{ASSUMPTION} needs σ'(0) = 1, to which {activation.name} cannot be scaled: its σ'(0) is 0.")
+        raise NoTheoremError(
+            f"{ASSUMPTION} needs σ'(0) = 1, to which {activation.name} cannot be scaled: its σ'(0) is 0."
+        )
     return Expansion(slope, curvature)
 
 
@@ -259,27 +297,30 @@ def _differentiate(activation: Activation) -> tuple[float, float]:
             derivatives.append(activation.function(x))
             for _ in range(3):
                 (following,) = torch.autograd.grad(derivatives[-1].sum(), x, create_graph=True)
-                # A derivative that is constant has no graph; adding 0·x gives the next one something to differentiate.
+                # A derivative that is constant has no graph; adding 0·x gives the next one something to
+                # differentiate.
                 derivatives.append(following + 0.0 * x)
         except RuntimeError as error:
             raise NoTheoremError(
-                f"{ASSUMPTION} needs σ'(0) and σ''(0), but {activation.name} could not be differentiated: {error}."
+                f"{ASSUMPTION} needs σ'(0) and σ''(0), but {activation.name} could not be differentiated:"
+                f" {error}."
             ) from error
     values = torch.stack([derivative.detach() for derivative in derivatives])
     for order in range(3):
         at, left, right, *farther = values[order, :5].tolist()
         gap = max(abs(left - at), abs(right - at), abs(right - left))
         gap_farther = max(abs(value - at) for value in farther)
-        # Of a smooth σ the gap shrinks with the step; what is left of it a thousand times nearer is a jump, however small.
+        # Of a smooth σ the gap shrinks with the step; what is left of it a thousand times nearer is a
+        # jump, however small.
         if not (gap <= 1e-7 * (1.0 + abs(left) + abs(right)) or gap <= 0.1 * gap_farther):
             raise NoTheoremError(
-                f"{ASSUMPTION} needs a σ that is smooth at 0, but {activation.name} has {_ORDERS[order]} = {left:.4g} "
-                f"at {-steps[0]:g}, {at:.4g} at 0 and {right:.4g} at {steps[0]:g}."
+                f"{ASSUMPTION} needs a σ that is smooth at 0, but {activation.name} has {_ORDERS[order]} ="
+                f" {left:.4g} at {-steps[0]:g}, {at:.4g} at 0 and {right:.4g} at {steps[0]:g}."
             )
     close, far = values[3, 3:5].abs().max().item(), values[3, 5:].abs().max().item()
     if not close <= 5.0 * far + 1.0:
         raise NoTheoremError(
-            f"{ASSUMPTION} needs a bounded third derivative, but that of {activation.name} grows from {far:.3g} at "
-            f"±{steps[2]:g} to {close:.3g} at ±{steps[1]:g}."
+            f"{ASSUMPTION} needs a bounded third derivative, but that of {activation.name} grows from"
+            f" {far:.3g} at ±{steps[2]:g} to {close:.3g} at ±{steps[1]:g}."
         )
     return values[1, 0].item(), values[2, 0].item()

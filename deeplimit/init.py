@@ -1,18 +1,22 @@
-"""Initialisers for PyTorch modules: weights that follow one law across the layers, with the residual scale L^-exponent.
+"""Initialisers for PyTorch modules: weights that follow one law across the layers, with the residual scale
+L^-exponent.
 
-As in `torch.nn.init`, a trailing underscore says that tensors are filled in place. They take the weights of one role, a tensor a
-layer in order of depth, because the law of one layer's weights given the others' is what decides which limit a deep network has:
+As in `torch.nn.init`, a trailing underscore says that tensors are filled in place. They take the weights
+of one role, a tensor a layer in order of depth, because the law of one layer's weights given the others'
+is what decides which limit a deep network has:
 
     L^-exponent · gain/√fan_in · Z_k,  k = 1 … L,
 
-each entry of Z an independent copy of one process across the layers, of variance 1 at every layer. `residual_` does it for a
-whole model.
+each entry of Z an independent copy of one process across the layers, of variance 1 at every layer.
+`residual_` does it for a whole model.
 
 Example:
     >>> import torch, deeplimit as dl
-    >>> blocks = [torch.nn.Sequential(torch.nn.Linear(32, 128), torch.nn.ReLU(), torch.nn.Linear(128, 32)) for _ in range(24)]
+    >>> Linear, ReLU = torch.nn.Linear, torch.nn.ReLU
+    >>> blocks = [torch.nn.Sequential(Linear(32, 128), ReLU(), Linear(128, 32)) for _ in range(24)]
     >>> generator = torch.Generator().manual_seed(0)
-    >>> into = dl.init.fractional_([block[0].weight for block in blocks], hurst=0.7, exponent=0, seed=generator)
+    >>> into = [block[0].weight for block in blocks]
+    >>> into = dl.init.fractional_(into, hurst=0.7, exponent=0, seed=generator)
     >>> out = dl.init.fractional_([block[2].weight for block in blocks], hurst=0.7, seed=generator)
     >>> out.limit, out.exponent, f"{out.standard_deviation:.3g}"
     ('young', 0.7, '0.00956')
@@ -25,17 +29,23 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from deeplimit import validation
-from deeplimit.modules.initialised import (
+from deeplimit.ground import validation
+from deeplimit.initialise.residual import residual_
+from deeplimit.initialise.result import (
     Initialisation,
     ResidualInitialisation,
     RoleInitialisation,
     destination,
 )
-from deeplimit.modules.residual import residual_
-from deeplimit.modules.tiles import fan_in_of_shape, law_across_layers, representable, streams_of, write_layers
-from deeplimit.processes import IID, FractionalBrownian, Process, SmoothGaussian
-from deeplimit.processes.increments import Sampler
+from deeplimit.initialise.tiles import (
+    fan_in_of_shape,
+    law_across_layers,
+    representable,
+    streams_of,
+    write_layers,
+)
+from deeplimit.weights import IID, FractionalBrownian, Process, SmoothGaussian
+from deeplimit.weights.independent import Sampler
 
 __all__ = [
     "Initialisation",
@@ -58,25 +68,30 @@ def sample_(
     fan_in: int | None = None,
     seed: int | torch.Generator = 0,
 ) -> Initialisation:
-    """Fill the weights of one role with L^-exponent · gain/√fan_in · Z_k, Z following `process` across the L layers.
+    """Fill the weights of one role with L^-exponent · gain/√fan_in · Z_k, Z following `process` across the
+    L layers.
 
-    Entries are independent of each other, of mean 0, and of one variance in every layer. Biases are not touched. Nothing is
-    written unless everything passed is right.
+    Entries are independent of each other, of mean 0, and of one variance in every layer. Biases are not
+    touched. Nothing is written unless everything passed is right.
 
     Args:
-        weights: The role's weights in order of depth, a tensor a layer, all of one shape: (out, in) of a linear map,
-            (out, in/groups, ...) of a convolution. Any floating dtype, device and strides; at least two layers.
+        weights: The role's weights in order of depth, a tensor a layer, all of one shape: (out, in) of a
+            linear map, (out, in/groups, ...) of a convolution. Any floating dtype, device and strides; at
+            least two layers.
         process: `Brownian()`, `IID(law)`, `SmoothGaussian(length_scale)` or `FractionalBrownian(hurst)`.
-        exponent: Of the depth, at least 0; the law's critical exponent if left out. 0 for weights within a branch, which carry no
-            residual scale.
+        exponent: Of the depth, at least 0; the law's critical exponent if left out. 0 for weights within a
+            branch, which carry no residual scale.
         gain: Of the activation before it, more than 0, as `torch.nn.init.calculate_gain` gives it.
-        fan_in: The number of inputs, if it is not the product of all dimensions but the first. A transposed convolution, or the
-            `Conv1D` of the package transformers, whose weight is (in, out), needs it.
-        seed: An integer, or a generator to draw from. The same integer means the same weights in every dtype and on every device,
-            and for the next role too: **give each role a seed of its own**, or all of them one generator.
+        fan_in: The number of inputs, if it is not the product of all dimensions but the first. A
+            transposed convolution, or the `Conv1D` of the package transformers, whose weight is (in, out),
+            needs it.
+        seed: An integer, or a generator to draw from. The same integer means the same weights in every
+            dtype and on every device, and for the next role too: **give each role a seed of its own**, or
+            all of them one generator.
 
-    Raises TypeError or ValueError for anything else, for tied or computed weights, and where a dtype cannot hold numbers of this
-    size. NOT checked: that the tensors are in order of depth; that the module multiplies its input by them, and by nothing else.
+    Raises TypeError or ValueError for anything else, for tied or computed weights, and where a dtype
+    cannot hold numbers of this size. NOT checked: that the tensors are in order of depth; that the module
+    multiplies its input by them, and by nothing else.
 
     Example:
         >>> import torch, deeplimit as dl
@@ -94,8 +109,8 @@ def sample_(
     shape, depth = tuple(tensors[0].shape), len(tensors)
     if fan_in is None and len(shape) < 2:
         raise ValueError(
-            f"weights have the shape {shape}, of which no fan-in can be read: biases and gains carry no law; give fan_in= if "
-            "these do."
+            f"weights have the shape {shape}, of which no fan-in can be read: biases and gains carry no law;"
+            " give fan_in= if these do."
         )
     inputs = fan_in_of_shape(shape) if fan_in is None else validation.integer(fan_in, "fan_in", minimum=1)
     standard_deviation = float(depth) ** -power * factor / inputs**0.5
@@ -121,10 +136,11 @@ def iid_(
     fan_in: int | None = None,
     seed: int | torch.Generator = 0,
 ) -> Initialisation:
-    """Fill the weights of one role with independent layers; with the exponent 1/2 they lead to an SDE ([M] Proposition 11).
+    """Fill the weights of one role with independent layers; with the exponent 1/2 they lead to an SDE ([M]
+    Proposition 11).
 
-    `law` is "gaussian", "uniform", "rademacher" or a sampler, as in `dl.IID`; the rest is as in `sample_`, with the same errors.
-    The proposition is proved for res-1 with Gaussian weights.
+    `law` is "gaussian", "uniform", "rademacher" or a sampler, as in `dl.IID`; the rest is as in `sample_`,
+    with the same errors. The proposition is proved for res-1 with Gaussian weights.
 
     Example:
         >>> import torch, deeplimit as dl
@@ -144,12 +160,14 @@ def smooth_(
     fan_in: int | None = None,
     seed: int | torch.Generator = 0,
 ) -> Initialisation:
-    """Fill the weights of one role with a smooth function of the layer; with the exponent 1 it leads to an ODE ([M] Prop. 12).
+    """Fill the weights of one role with a smooth function of the layer; with the exponent 1 it leads to an
+    ODE ([M] Prop. 12).
 
-    Each entry is a Gaussian process at the times k/L with the covariance exp(-(s - t)²/(2 length_scale²)), reproduced to 1e-12.
-    `length_scale` is a share of the whole depth, at least 0.005; [M] uses 0.1. Below 1/L layers are as good as independent, and
-    the exponent 1 is then too large: NOT checked. The rest is as in `sample_`, with the same errors. The proposition asks that
-    all weights of a branch be smooth, those without a residual scale too.
+    Each entry is a Gaussian process at the times k/L with the covariance exp(-(s - t)²/(2 length_scale²)),
+    reproduced to 1e-12. `length_scale` is a share of the whole depth, at least 0.005; [M] uses 0.1. Below
+    1/L layers are as good as independent, and the exponent 1 is then too large: NOT checked. The rest is
+    as in `sample_`, with the same errors. The proposition asks that all weights of a branch be smooth,
+    those without a residual scale too.
 
     Example:
         >>> import torch, deeplimit as dl
@@ -172,11 +190,13 @@ def fractional_(
     fan_in: int | None = None,
     seed: int | torch.Generator = 0,
 ) -> Initialisation:
-    """Fill the weights of one role with fractional Gaussian noise across the layers, of any Hurst index ([M] Section 4.1).
+    """Fill the weights of one role with fractional Gaussian noise across the layers, of any Hurst index
+    ([M] Section 4.1).
 
-    The L layers are L^H times the increments of a fractional Brownian motion, of variance 1, drawn exactly. The exponent is
-    max(H, 1/2) if left out, the critical one by [M] Figure 7: for H > 1/2 it leads to a Young equation in res-1; for H < 1/2 no
-    theorem names a limit. The rest is as in `sample_`, with the same errors.
+    The L layers are L^H times the increments of a fractional Brownian motion, of variance 1, drawn
+    exactly. The exponent is max(H, 1/2) if left out, the critical one by [M] Figure 7: for H > 1/2 it
+    leads to a Young equation in res-1; for H < 1/2 no theorem names a limit. The rest is as in `sample_`,
+    with the same errors.
 
     Example:
         >>> import torch, deeplimit as dl

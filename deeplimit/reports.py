@@ -6,21 +6,18 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from deeplimit import store
 from deeplimit.convergence import CompareReport
 from deeplimit.convergence.report import KIND as COMPARE
-from deeplimit.experiments.reproduction import KIND as REPRODUCTION
-from deeplimit.experiments.reproduction import Reproduction
-from deeplimit.laws import LawReport
-from deeplimit.laws.report import KIND as LAWS
-from deeplimit.modules import DepthReport
-from deeplimit.modules.report import KIND as DEPTH
-from deeplimit.propagation.phase_report import KIND as PHASE
-from deeplimit.propagation.phase_report import PhaseDiagram
-from deeplimit.propagation.report import KIND as STABILITY
-from deeplimit.propagation.report import StabilityReport
+from deeplimit.depth_check import DepthReport
+from deeplimit.depth_check.report import KIND as DEPTH
+from deeplimit.figures.reproduction import KIND as REPRODUCTION, Reproduction
+from deeplimit.ground import files as store
+from deeplimit.in_law import LawReport
+from deeplimit.in_law.report import KIND as LAWS
 from deeplimit.scoreboard import Scoreboard
 from deeplimit.scoreboard.report import KIND as VALIDATE
+from deeplimit.signal.phase_report import KIND as PHASE, PhaseDiagram
+from deeplimit.signal.report import KIND as STABILITY, StabilityReport
 
 _READERS: dict[str, Callable[[dict[str, Any]], Any]] = {
     COMPARE: CompareReport.from_dict,
@@ -37,8 +34,8 @@ def load_report(path: str | os.PathLike[str]) -> Any:
     """Read a report that `report.save(path)` wrote: a `CompareReport`, `LawReport`, `Scoreboard`,
     `StabilityReport`, `PhaseDiagram`, `DepthReport` or `Reproduction`, whatever it was.
 
-    Raises TypeError for what is no path, FileNotFoundError where there is no such file, ValueError where it is not a report,
-    is damaged, or was written by a later version.
+    Raises TypeError for what is no path, FileNotFoundError where there is no such file, ValueError where it
+    is not a report, is damaged, or was written by a later version.
 
     Example:
         >>> import deeplimit as dl, tempfile, pathlib

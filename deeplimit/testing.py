@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from deeplimit.modules import DepthReport, Rule, check_depth
-from deeplimit.modules.check import Factory
+from deeplimit.depth_check import DepthReport, Rule, check_depth
+from deeplimit.depth_check.check import Factory
 
 
 def assert_depth_scaling(
@@ -19,8 +19,8 @@ def assert_depth_scaling(
 ) -> DepthReport:
     """Assert that a module's residual branches scale with depth as intended; return the report.
 
-    The arguments, and the errors for wrong ones, are those of `deeplimit.check_depth`; `options` are its further keywords. Also
-    fails where the check cannot tell, since a test that passes must mean something.
+    The arguments, and the errors for wrong ones, are those of `deeplimit.check_depth`; `options` are its
+    further keywords. Also fails where the check cannot tell, since a test that passes must mean something.
 
     Raises:
         AssertionError: With the whole report as its message: which parameter, by what factor.
@@ -28,7 +28,8 @@ def assert_depth_scaling(
     Example:
         >>> import torch, deeplimit as dl
         >>> def stack(depth):
-        ...     return torch.nn.TransformerEncoder(torch.nn.TransformerEncoderLayer(16, 2, 32, batch_first=True), depth)
+        ...     layer = torch.nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
+        ...     return torch.nn.TransformerEncoder(layer, depth)
         >>> dl.testing.assert_depth_scaling(stack, [2, 4, 8], expected="gpt-2", batch=torch.ones(2, 5, 16))
         Traceback (most recent call last):
         AssertionError: not as expected: ...

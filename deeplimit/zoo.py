@@ -1,7 +1,8 @@
-"""Known pairs of network and limit, right ones and wrong ones: for tests, documentation and anyone who checks a method.
+"""Known pairs of network and limit, right ones and wrong ones: for tests, documentation and anyone who checks
+a method.
 
-A right pair must come out "converges" at its order; a wrong one must come out "does not converge", or the method that says
-otherwise cannot be trusted. Every wrong limit is wrong in one way only.
+A right pair must come out "converges" at its order; a wrong one must come out "does not converge", or the
+method that says otherwise cannot be trusted. Every wrong limit is wrong in one way only.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from torch import Tensor
 
 from deeplimit.limits import Independent, ItoCorrectedSDE, NeuralODE, NeuralSDE, NeuralYoung
 from deeplimit.networks import ResidualNetwork, inner, res1, res2, res3
-from deeplimit.processes import Brownian, Ito, SmoothGaussian, Trend
-from deeplimit.processes.covariance import Rate
+from deeplimit.weights import Brownian, Ito, SmoothGaussian, Trend
+from deeplimit.weights.covariance import Rate
 
 
 @dataclass(frozen=True)
@@ -57,14 +58,18 @@ class ExchangedQ(ItoCorrectedSDE):
 
     def quadratic(self, rate: Rate, h: Tensor) -> Tensor:
         matrix, vector, _ = rate.dense()
-        column = torch.diagonal(matrix, dim1=-3, dim2=-1) if matrix is not None else torch.zeros(1)  # (…, j, k, i) = Σ_jiki
+        column = (
+            torch.diagonal(matrix, dim1=-3, dim2=-1) if matrix is not None else torch.zeros(1)
+        )  # (…, j, k, i) = Σ_jiki
         exchanged = torch.einsum("...j,...jki,...k->...i", h, column, h)
         return exchanged if vector is None else exchanged + torch.diagonal(vector, dim1=-2, dim2=-1)
 
 
 @dataclass(frozen=True)
 class WithoutCrossTerm(ItoCorrectedSDE):
-    """The diffusive limit with Q as (12) of Cohen et al. (2021) prints it, without the covariance of W^A and W^b."""
+    """The diffusive limit with Q as (12) of Cohen et al. (2021) prints it, without the covariance of W^A and
+    W^b.
+    """
 
     def quadratic(self, rate: Rate, h: Tensor) -> Tensor:
         return (rate.quadratic(h) + rate.quadratic(-h)) / 2  # the cross term is the part that is odd in h
@@ -137,7 +142,10 @@ def pairs(width: int = 4) -> tuple[Pair, ...]:
         >>> sorted({pair.verdict for pair in zoo.pairs()})
         ['converges', 'does not converge']
     """
-    brownian, smooth = res1(width, "tanh", weights=Brownian()), res1(width, "tanh", weights=SmoothGaussian(0.2))
+    brownian, smooth = (
+        res1(width, "tanh", weights=Brownian()),
+        res1(width, "tanh", weights=SmoothGaussian(0.2)),
+    )
     sde, ode = brownian.limit(), smooth.limit()
     assert isinstance(sde, NeuralSDE)
     prop11, prop12 = "Marion et al. (2025), Prop. 11", "Marion et al. (2025), Prop. 12"
@@ -183,7 +191,12 @@ def pairs(width: int = 4) -> tuple[Pair, ...]:
     )
     wrong = (
         Pair(
-            "neural ODE for the linear ODE", linear, neural_ode_of(linear), r"dH = \sigma(\bar A_t H + \bar b_t)\,dt", None, "σ"
+            "neural ODE for the linear ODE",
+            linear,
+            neural_ode_of(linear),
+            r"dH = \sigma(\bar A_t H + \bar b_t)\,dt",
+            None,
+            "σ",
         ),
         Pair(
             "second-order drift left out",

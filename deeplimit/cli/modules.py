@@ -29,35 +29,47 @@ def check(
     expected: Annotated[
         str | None,
         typer.Option(
-            help="An exponent (0.5, 1), or gpt-2, depth-mup, completep, rezero, deepnorm, fixup; left out: measure only."
+            help=(
+                "An exponent (0.5, 1), or gpt-2, depth-mup, completep, rezero, deepnorm, fixup; left out:"
+                " measure only."
+            )
         ),
     ] = None,
     batch: Annotated[
         str | None,
         typer.Option(
-            help="tokens:BATCHxLENGTH:VOCABULARY, normal:SIZExSIZE..., or package.module:function that returns a batch; "
-            "left out: made up from the module's configuration or first layer."
+            help=(
+                "tokens:BATCHxLENGTH:VOCABULARY, normal:SIZExSIZE..., or package.module:function that returns"
+                " a batch; "
+                "left out: made up from the module's configuration or first layer."
+            )
         ),
     ] = None,
     blocks: Annotated[
-        list[str] | None, typer.Option(help="Pattern of module names, such as 'model.layers.*'; may be repeated.")
+        list[str] | None,
+        typer.Option(help="Pattern of module names, such as 'model.layers.*'; may be repeated."),
     ] = None,
-    tolerance: Annotated[float, typer.Option(help="How far an exponent may lie from the expected one.")] = 0.1,
-    html: Annotated[Path | None, typer.Option("--html", help="Write one self-contained page here (.html).")] = None,
+    tolerance: Annotated[
+        float, typer.Option(help="How far an exponent may lie from the expected one.")
+    ] = 0.1,
+    html: Annotated[
+        Path | None, typer.Option("--html", help="Write one self-contained page here (.html).")
+    ] = None,
     seed: Seed = 0,
     device: Device = "cpu",
     plot: PlotFile = None,
     json: JsonFile = None,
     quiet: Quiet = False,
 ) -> None:
-    """Do a module's residual branches scale with depth as intended? Found out in seconds, before any training.
+    """Do a module's residual branches scale with depth as intended? Found out in seconds, before any
+    training.
 
     Exit code: 0 as expected (or nothing was expected), 1 not as expected, 2 bad usage, 3 cannot tell.
 
     Example: deeplimit check mypkg.models:make_model --depths 4,8,16,32 --expected 0.5 --html report.html
     """
     import deeplimit as dl
-    from deeplimit import validation
+    from deeplimit.ground import validation
 
     try:
         check_files(plot, json)
@@ -84,11 +96,15 @@ def check(
     except Exception as error:  # noqa: BLE001 - whatever the user's module does when it is built and run
         stop(_noted(error))
     typer.echo(str(report))
-    raise typer.Exit({"as expected": 0, "measured": 0, "not as expected": 1, "cannot tell": 3}[report.verdict])
+    raise typer.Exit(
+        {"as expected": 0, "measured": 0, "not as expected": 1, "cannot tell": 3}[report.verdict]
+    )
 
 
 def _on(device: Any, build: Any) -> Any:
-    """Return the factory with its modules moved to `device`; what is no factory is left for `check_depth` to refuse."""
+    """Return the factory with its modules moved to `device`; what is no factory is left for `check_depth` to
+    refuse.
+    """
     if device.type == "cpu" or hasattr(build, "forward"):
         return build
     return lambda depth: build(depth).to(device)

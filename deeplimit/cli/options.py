@@ -24,15 +24,27 @@ Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar.")]
 Network = Annotated[str, typer.Option(help="res1, res2, res3 or inner.")]
 Width = Annotated[int, typer.Option(help="Width d of the hidden state.")]
 ActivationName = Annotated[
-    str | None, typer.Option("--activation", help="σ of res1, res2 and inner: tanh (the default), relu, softplus, sin, gelu, ...")
+    str | None,
+    typer.Option(
+        "--activation", help="σ of res1, res2 and inner: tanh (the default), relu, softplus, sin, gelu, ..."
+    ),
 ]
-Weights = Annotated[str, typer.Option(help="brownian (i.i.d. Gaussian), uniform, rademacher, smooth or fractional.")]
-LengthScale = Annotated[float | None, typer.Option(help="Of smooth weights, as a time on [0, 1]; 0.1 if left out.")]
-Hurst = Annotated[float | None, typer.Option(help="Hurst index of fractional weights, between 0 and 1; 0.7 if left out.")]
+Weights = Annotated[
+    str, typer.Option(help="brownian (i.i.d. Gaussian), uniform, rademacher, smooth or fractional.")
+]
+LengthScale = Annotated[
+    float | None, typer.Option(help="Of smooth weights, as a time on [0, 1]; 0.1 if left out.")
+]
+Hurst = Annotated[
+    float | None, typer.Option(help="Hurst index of fractional weights, between 0 and 1; 0.7 if left out.")
+]
 Exponent = Annotated[
     float | None,
     typer.Option(
-        help="The branch is multiplied by L^-exponent; left out: 1/2 for independent, max(H, 1/2) for fractional, 1 for smooth."
+        help=(
+            "The branch is multiplied by L^-exponent; left out: 1/2 for independent, max(H, 1/2) for"
+            " fractional, 1 for smooth."
+        )
     ),
 ]
 
@@ -42,7 +54,9 @@ def parse_depths(text: str) -> list[int]:
     spans = re.fullmatch(r"(\d+):(\d+):([x+])(\d+)", text.replace(" ", ""))
     if spans is None:
         if re.fullmatch(r"\d+(,\d+)*", text.replace(" ", "")) is None:
-            raise ValueError(f"--depths must look like 16:1024:x2, 100:500:+100 or 10,15,27,100; got {text!r}.")
+            raise ValueError(
+                f"--depths must look like 16:1024:x2, 100:500:+100 or 10,15,27,100; got {text!r}."
+            )
         return [int(item) for item in text.replace(" ", "").split(",")]
     first, last, kind, by = int(spans[1]), int(spans[2]), spans[3], int(spans[4])
     if first < 1 or by < (2 if kind == "x" else 1) or last < first:
@@ -66,14 +80,18 @@ def parse_numbers(text: str, option: str) -> list[float]:
         if len(parts) == 3:
             first, last, count = float(parts[0]), float(parts[1]), int(parts[2])
             if count < 2:
-                raise ValueError(f"{option} {text!r} asks for {count} numbers between two ends; two or more make sense.")
+                raise ValueError(
+                    f"{option} {text!r} asks for {count} numbers between two ends; two or more make sense."
+                )
             return [first + (last - first) * k / (count - 1) for k in range(count)]
         if len(parts) == 1:
             return [float(item) for item in parts[0].split(",")]
     except ValueError as error:
         if option in str(error):
             raise
-    raise ValueError(f"{option} must look like 0.05:0.97:12 (first, last, how many) or 0.2,0.5,0.8; got {text!r}.")
+    raise ValueError(
+        f"{option} must look like 0.05:0.97:12 (first, last, how many) or 0.2,0.5,0.8; got {text!r}."
+    )
 
 
 def make_network(
@@ -87,7 +105,7 @@ def make_network(
 ) -> Any:
     """Return the network that the common options describe."""
     import deeplimit as dl
-    from deeplimit import validation
+    from deeplimit.ground import validation
 
     validation.choice(name, "--network", ("res1", "res2", "res3", "inner"))
     laws: dict[str, Callable[[], Any]] = {
@@ -103,7 +121,9 @@ def make_network(
             raise ValueError(f"{option} is for --weights {kind}, got --weights {weights}.")
     if name == "res3":
         if activation not in (None, "relu"):
-            raise ValueError(f"--activation {activation!r} is not for res3, whose activation is ReLU; use res2.")
+            raise ValueError(
+                f"--activation {activation!r} is not for res3, whose activation is ReLU; use res2."
+            )
         return dl.res3(width, weights=law, exponent=exponent)
     factory = {"res1": dl.res1, "res2": dl.res2, "inner": dl.inner}[name]
     return factory(width, activation if activation is not None else "tanh", weights=law, exponent=exponent)
@@ -123,7 +143,14 @@ def make_fully_connected(
 
     given = None if trend is None else imported("--trend", trend)
     ito = None if noise is None and bias_noise is None else dl.Ito(A=noise, b=bias_noise)
-    return dl.inner(width, activation if activation is not None else "tanh", trend=given, noise=ito, alpha=alpha, beta=beta)
+    return dl.inner(
+        width,
+        activation if activation is not None else "tanh",
+        trend=given,
+        noise=ito,
+        alpha=alpha,
+        beta=beta,
+    )
 
 
 def imported(option: str, text: str) -> Any:
@@ -142,7 +169,7 @@ def imported(option: str, text: str) -> Any:
 
 def check_files(plot: Path | None, json: Path | None) -> None:
     """Refuse files that cannot be written before any work is done for them."""
-    from deeplimit import plotting, validation
+    from deeplimit.ground import plotting, validation
 
     if plot is not None:
         validation.writable_file(plot, "--plot", plotting.SUFFIXES)
@@ -171,7 +198,9 @@ def progress_bar(quiet: bool) -> Iterator[Callable[[str, float], None]]:
     from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"))
-    with Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=Console(stderr=True), disable=quiet) as bar:
+    with Progress(
+        *columns, TimeElapsedColumn(), TimeRemainingColumn(), console=Console(stderr=True), disable=quiet
+    ) as bar:
         tasks: dict[str, TaskID] = {}
 
         def move(name: str, fraction: float) -> None:

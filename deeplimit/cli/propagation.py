@@ -38,7 +38,9 @@ def stability(
     length_scale: LengthScale = None,
     hurst: Hurst = None,
     exponent: Exponent = None,
-    depths: Annotated[str, typer.Option(help="10:10000:x10, 100:500:+100 or 10,30,100,300.")] = "10,30,100,300,1000",
+    depths: Annotated[
+        str, typer.Option(help="10:10000:x10, 100:500:+100 or 10,30,100,300.")
+    ] = "10,30,100,300,1000",
     draws: Annotated[int, typer.Option(help="Networks a depth.")] = 200,
     confidence: Annotated[float, typer.Option(help="Of the growth exponents' intervals.")] = 0.95,
     seed: Seed = 0,
@@ -54,7 +56,7 @@ def stability(
 
     Example: deeplimit stability --network res3 --weights uniform --exponent 0.25 --plot s.png
     """
-    from deeplimit.propagation import stability as run_stability
+    from deeplimit.signal import stability as run_stability
 
     try:
         check_files(plot, json)
@@ -83,8 +85,12 @@ def phase(
     width: Width = 40,
     activation: ActivationName = None,
     depth: Annotated[int, typer.Option(help="Depth L; networks ten times shallower are drawn too.")] = 1000,
-    hurst: Annotated[str, typer.Option(help="Hurst indices, first:last:count or a list such as 0.2,0.5,0.8.")] = "0.05:0.97:12",
-    exponents: Annotated[str, typer.Option(help="Residual exponents, first:last:count or a list.")] = "0:1.3:27",
+    hurst: Annotated[
+        str, typer.Option(help="Hurst indices, first:last:count or a list such as 0.2,0.5,0.8.")
+    ] = "0.05:0.97:12",
+    exponents: Annotated[
+        str, typer.Option(help="Residual exponents, first:last:count or a list.")
+    ] = "0:1.3:27",
     draws: Annotated[int, typer.Option(help="Weight draws a Hurst index.")] = 5,
     inputs: Annotated[int, typer.Option(help="Inputs a weight draw.")] = 10,
     of: Annotated[str, typer.Option(help="What --plot shows: hidden or gradient.")] = "hidden",
@@ -103,14 +109,16 @@ def phase(
     from functools import partial
 
     import deeplimit as dl
-    from deeplimit import validation
+    from deeplimit.ground import validation
 
     try:
         check_files(plot, json)
         validation.choice(of, "--of", ("hidden", "gradient"))
         validation.choice(network, "--network", ("res1", "res2", "res3", "inner"))
         if network == "res3" and activation not in (None, "relu"):
-            raise ValueError(f"--activation {activation!r} is not for res3, whose activation is ReLU; use res2.")
+            raise ValueError(
+                f"--activation {activation!r} is not for res3, whose activation is ReLU; use res2."
+            )
         factories = {
             name: partial(factory, activation=activation or "tanh")
             for name, factory in (("res1", dl.res1), ("res2", dl.res2), ("inner", dl.inner))
@@ -137,9 +145,13 @@ def phase(
 
 
 def reproduce(
-    figures: Annotated[list[str] | None, typer.Argument(help="marion-fig1 to marion-fig7, marion-fig10 to marion-fig14.")] = None,
+    figures: Annotated[
+        list[str] | None, typer.Argument(help="marion-fig1 to marion-fig7, marion-fig10 to marion-fig14.")
+    ] = None,
     every: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="At a reduced size: all of them in a few minutes on 2 cores.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="At a reduced size: all of them in a few minutes on 2 cores.")
+    ] = False,
     out: Annotated[Path, typer.Option(help="Folder for a PNG and a JSON a figure.")] = Path("out/reproduce"),
     seed: Seed = 0,
     device: Device = "cpu",
@@ -153,21 +165,26 @@ def reproduce(
     """
     from functools import partial
 
-    from deeplimit import validation
-    from deeplimit.experiments import RECIPES
-    from deeplimit.experiments import reproduce as run_reproduce
+    from deeplimit.figures import RECIPES, reproduce as run_reproduce
+    from deeplimit.ground import validation
 
     try:
         if every and figures:
             raise ValueError("name figures, or pass --all, not both.")
         if not every and not figures:
             raise ValueError(f"name figures ({', '.join(RECIPES)}), or pass --all.")
-        names = list(RECIPES) if every else [validation.choice(name, "figure", tuple(RECIPES)) for name in figures or []]
+        names = (
+            list(RECIPES)
+            if every
+            else [validation.choice(name, "figure", tuple(RECIPES)) for name in figures or []]
+        )
         out.mkdir(parents=True, exist_ok=True)
         passed = True
         for name in names:
             with progress_bar(quiet) as move:
-                done = run_reproduce(name, quick=quick, seed=seed, device=device, progress=partial(move, name))
+                done = run_reproduce(
+                    name, quick=quick, seed=seed, device=device, progress=partial(move, name)
+                )
             done.plot(out / f"{name}.png")
             done.save(out / f"{name}.json")
             typer.echo(str(done))

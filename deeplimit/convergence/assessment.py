@@ -9,21 +9,29 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from deeplimit.convergence import verdict as verdicts
-from deeplimit.convergence import wording
-from deeplimit.convergence.fit import ErrorEstimates, Floor, above_floor, enough_paths, fit_floor, fit_rate, local_slopes
+from deeplimit.convergence import verdict as verdicts, wording
 from deeplimit.convergence.report import CompareReport
 from deeplimit.convergence.verdict import Verdict
 from deeplimit.coupling import Coupled, Moments, Task
+from deeplimit.inference.power_law import (
+    ErrorEstimates,
+    Floor,
+    above_floor,
+    enough_paths,
+    fit_floor,
+    fit_rate,
+    local_slopes,
+)
 from deeplimit.limits import NeuralYoung, SDELimit
 from deeplimit.version import versions
 
 
 def log_bias(task: Task, norm: str) -> np.ndarray:
-    """Return log of the factor by which the Euler reference, itself off on the same path, shrinks each error (theory 4.1).
+    """Return log of the factor by which the Euler reference, itself off on the same path, shrinks each error
+    (theory 4.1).
 
-    The sup over all times is ruled by the limit's own modulus of continuity, which no reference shrinks. Where the network is
-    no Euler scheme, theory does not say; `_without_reference_error` measures it.
+    The sup over all times is ruled by the limit's own modulus of continuity, which no reference shrinks.
+    Where the network is no Euler scheme, theory does not say; `_without_reference_error` measures it.
     """
     depths = np.array(task.grid.depths, dtype=float)
     if not task.shares_increments or norm == "sup-continuous" or task.measures_reference:
@@ -32,13 +40,16 @@ def log_bias(task: Task, norm: str) -> np.ndarray:
     return shrink
 
 
-def _without_reference_error(log_errors: np.ndarray, covariance: np.ndarray, surplus: float) -> tuple[np.ndarray, np.ndarray]:
+def _without_reference_error(
+    log_errors: np.ndarray, covariance: np.ndarray, surplus: float
+) -> tuple[np.ndarray, np.ndarray]:
     """Return log errors (m,) and their covariance with the reference's error taken out.
 
-    Given are those against both solutions, and last the distance between these (2m + 1,). The coarse reference has steps twice
-    as large everywhere, and the noise's part of squared errors is linear in the step, whatever the limit:
-    e² = 2 e²_fine - e²_coarse. For a scheme of a better order, squares of the distance remain, times `surplus`
-    (docs/theorems/young.md). Both solutions read the same path, so that differences are known far better than any.
+    Given are those against both solutions, and last the distance between these (2m + 1,). The coarse
+    reference has steps twice as large everywhere, and the noise's part of squared errors is linear in the
+    step, whatever the limit: e² = 2 e²_fine - e²_coarse. For a scheme of a better order, squares of the
+    distance remain, times `surplus` (docs/theorems/young.md). Both solutions read the same path, so that
+    differences are known far better than any.
     """
     m = len(log_errors) // 2
     scale = log_errors[: 2 * m].max()
@@ -48,7 +59,9 @@ def _without_reference_error(log_errors: np.ndarray, covariance: np.ndarray, sur
     fine, coarse, apart = squares[:m], squares[m : 2 * m], surplus * squares[-1]
     # Beyond this the correction would be most of the result; the report says so.
     square = np.clip(2 * fine - coarse + apart, fine / 4, 4 * fine)
-    change = np.concatenate([np.diag(2 * fine / square), np.diag(-coarse / square), (apart / square)[:, None]], axis=1)
+    change = np.concatenate(
+        [np.diag(2 * fine / square), np.diag(-coarse / square), (apart / square)[:, None]], axis=1
+    )
     return 0.5 * np.log(square) + scale, change @ np.nan_to_num(covariance) @ change.T
 
 
@@ -58,8 +71,12 @@ def _estimates(task: Task, moments: Moments, which: int, norm: str, reference_er
     columns = np.arange(which * m, (which + 1) * m)
     log_errors, covariance = moments.log_errors(), moments.relative_covariance()
     if task.measures_reference and norm != "sup-continuous":
-        both = np.concatenate([columns, columns + 2 * m, [4 * m if which == 1 or norm == "final" else 4 * m + 1]])
-        corrected = _without_reference_error(log_errors[both], covariance[np.ix_(both, both)], task.reference_surplus)
+        both = np.concatenate(
+            [columns, columns + 2 * m, [4 * m if which == 1 or norm == "final" else 4 * m + 1]]
+        )
+        corrected = _without_reference_error(
+            log_errors[both], covariance[np.ix_(both, both)], task.reference_surplus
+        )
     else:
         corrected = log_errors[columns], covariance[np.ix_(columns, columns)]
     return ErrorEstimates(
@@ -106,15 +123,21 @@ def assess(task: Task, coupled: Coupled, confidence: float, seconds: float) -> C
     if obstacle is None:
         order = _order(task, layer, common, confidence)
         if order.verdict.name == verdicts.DOES_NOT and errors[-1] < 3 * resolution:
-            fallen = f"the errors have fallen to what rounding and the reference allow, about {resolution:.1e}"
+            fallen = (
+                f"the errors have fallen to what rounding and the reference allow, about {resolution:.1e}"
+            )
             order = dataclasses.replace(order, verdict=Verdict(verdicts.CANNOT_TELL, fallen))
         if not order.verdict.fits:
             order = dataclasses.replace(order, rate=np.nan, interval=(np.nan, np.nan), constant=np.nan)
         if regime.convergence == "in law" and order.verdict.name == verdicts.CONVERGES:
-            told = f"to the same recursion on the finer grid (to the limit in law only): {order.verdict.reason}"
+            told = (
+                f"to the same recursion on the finer grid (to the limit in law only): {order.verdict.reason}"
+            )
             order = dataclasses.replace(order, verdict=Verdict(verdicts.CONVERGES, told))
     else:
-        order = _Order(np.nan, (np.nan, np.nan), np.nan, Floor(np.nan, np.nan, np.nan, np.nan), obstacle, layer, common)
+        order = _Order(
+            np.nan, (np.nan, np.nan), np.nan, Floor(np.nan, np.nan, np.nan, np.nan), obstacle, layer, common
+        )
     errors, spread = _errors(order.layer, diverged), _spread(order.layer, diverged)
     common_errors, common_spread = _errors(order.common, diverged), _spread(order.common, diverged)
     raw = np.where(diverged > 0, np.inf, np.exp(moments.log_errors()[:m]))
@@ -193,7 +216,9 @@ def _is_own_limit(task: Task) -> bool:
 
 
 def _predicted(task: Task) -> float | None:
-    """Return the order of the network in the task's norm; over all times a Young limit is as rough as its path."""
+    """Return the order of the network in the task's norm; over all times a Young limit is as rough as its
+    path.
+    """
     rate = task.network.regime().rate
     if rate is None or task.norm != "sup-continuous" or not isinstance(task.limit, NeuralYoung):
         return rate
@@ -201,7 +226,9 @@ def _predicted(task: Task) -> float | None:
 
 
 def _rough(task: Task) -> bool:
-    """Whether the sup over all times is ruled by the limit's own modulus of continuity, which carries a factor √log L."""
+    """Whether the sup over all times is ruled by the limit's own modulus of continuity, which carries a
+    factor √log L.
+    """
     rate = task.network.regime().rate
     if isinstance(task.limit, NeuralYoung):
         return rate is not None and rate > task.limit.hurst
@@ -231,8 +258,8 @@ def _spread(estimates: ErrorEstimates, diverged: np.ndarray) -> np.ndarray:
 def _order(task: Task, layer: ErrorEstimates, common: ErrorEstimates, confidence: float) -> _Order:
     """Fit the order and the floor, and judge; the verdict always rests on the times that all depths share.
 
-    The theorems' sup over all times adds the modulus of continuity √(log L / L) of a diffusion: somewhere between a pure
-    power and a power times √log L. Its interval spans both readings.
+    The theorems' sup over all times adds the modulus of continuity √(log L / L) of a diffusion: somewhere
+    between a pure power and a power times √log L. Its interval spans both readings.
     """
     known = task.network.regime().rate
     floor = fit_floor(common, known)
@@ -251,44 +278,60 @@ def _order(task: Task, layer: ErrorEstimates, common: ErrorEstimates, confidence
     if len(common.depths) < 3:
         verdict = Verdict(
             verdicts.CANNOT_TELL,
-            "two depths cannot tell a slow order from another limit; give at least three, better five over a factor of 16",
+            "two depths cannot tell a slow order from another limit; give at least three, better five over a"
+            " factor of 16",
         )
     return _Order(fit.rate, interval, float(np.exp(fit.log_constant)), floor, verdict, layer, common)
 
 
-def _obstacle(task: Task, moments: Moments, estimates: ErrorEstimates, errors: np.ndarray, resolution: float) -> Verdict | None:
+def _obstacle(
+    task: Task, moments: Moments, estimates: ErrorEstimates, errors: np.ndarray, resolution: float
+) -> Verdict | None:
     """Return the verdict where no order can be fitted, or None where one can."""
     m, paths, diverged = len(errors), moments.count, moments.diverged[: len(errors)]
     cannot = verdicts.CANNOT_TELL
     if diverged.sum() > 0:
         if moments.limit_lost == 0 and diverged[-1] > paths / 2 and diverged[0] < diverged[-1]:
-            reason = f"{diverged[-1]} of {paths} paths are not finite at depth {task.grid.depths[-1]}, fewer at less depth"
+            reason = (
+                f"{diverged[-1]} of {paths} paths are not finite at depth {task.grid.depths[-1]}, fewer at"
+                " less depth"
+            )
             return Verdict(verdicts.DOES_NOT, reason)
-        return Verdict(cannot, f"up to {diverged.max()} of {paths} paths are not finite; averaging over the others would mislead")
+        return Verdict(
+            cannot,
+            f"up to {diverged.max()} of {paths} paths are not finite; averaging over the others would"
+            " mislead",
+        )
     if bool((errors == 0).all()):
         return Verdict(
-            verdicts.CONVERGES, "the network equals the limit at every depth, to the last bit; there is no error to fit"
+            verdicts.CONVERGES,
+            "the network equals the limit at every depth, to the last bit; there is no error to fit",
         )
     if errors.max() <= resolution:
         return Verdict(
             cannot,
-            f"the errors are within what rounding and the reference allow ({resolution:.1e}): to that precision the two agree, "
-            "and no order can be seen; dtype='float64' or a smaller tolerance= would help",
+            f"the errors are within what rounding and the reference allow ({resolution:.1e}): to that"
+            " precision the two agree, and no order can be seen; dtype='float64' or a smaller tolerance="
+            " would help",
         )
     if bool((moments.mean[: 2 * m] == 0).any()):
         return Verdict(cannot, "the error is exactly zero at some depths and not at others")
     if not enough_paths(paths, m):
-        return Verdict(cannot, f"{paths} paths cannot estimate the covariance of {m} depths; use at least {2 * m + 4}")
+        return Verdict(
+            cannot, f"{paths} paths cannot estimate the covariance of {m} depths; use at least {2 * m + 4}"
+        )
     if estimates.kurtosis > paths / 2:
         reason = (
-            f"one or two of the {paths} paths make up the average (kurtosis {estimates.kurtosis:.0f}), so that no uncertainty "
-            "can be estimated; more paths or a smaller p would help"
+            f"one or two of the {paths} paths make up the average (kurtosis {estimates.kurtosis:.0f}), so"
+            " that no uncertainty can be estimated; more paths or a smaller p would help"
         )
         return Verdict(cannot, reason)
     return None
 
 
 def _rounding(task: Task) -> float:
-    """Return the size that rounding errors reach: a unit in the last place of the states at each layer, added at random."""
+    """Return the size that rounding errors reach: a unit in the last place of the states at each layer, added
+    at random.
+    """
     size = 4.0 * (1.0 if task.h0 is None else float(task.h0.double().square().mean().sqrt()))
     return float(torch.finfo(task.dtype).eps * size * math.sqrt(task.grid.depths[-1] * task.network.width))

@@ -9,11 +9,11 @@ from concurrent.futures import Executor
 import torch
 from torch import Tensor
 
-from deeplimit import validation
 from deeplimit.convergence.assessment import assess
 from deeplimit.convergence.report import CompareReport
 from deeplimit.coupling import make_task, run
 from deeplimit.coupling.task import COUPLINGS, NORMS, is_random
+from deeplimit.ground import validation
 from deeplimit.networks import ResidualNetwork
 
 
@@ -38,35 +38,39 @@ def compare(
     executor: Executor | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> CompareReport:
-    """Measure how fast a residual network approaches a limit as its depth grows, on the same noise at every depth.
+    """Measure how fast a residual network approaches a limit as its depth grows, on the same noise at every
+    depth.
 
-    Path i has weights of its own and starts at input i mod n (or, with `same_network`, takes all n inputs). The error at depth L
-    is e_L = (E sup_k |h_k - H_{k/L}|^p)^{1/p} over the layer grid (norm "sup"), over all times ("sup-continuous",
-    sup_t |H_t - h_floor(tL)|, as Cohen et al. state theirs) or at the last layer ("final"). Depths need not divide each other:
-    everything is advanced on the union of their grids.
+    Path i has weights of its own and starts at input i mod n (or, with `same_network`, takes all n inputs).
+    The error at depth L is e_L = (E sup_k |h_k - H_{k/L}|^p)^{1/p} over the layer grid (norm "sup"), over all
+    times ("sup-continuous", sup_t |H_t - h_floor(tL)|, as Cohen et al. state theirs) or at the last layer
+    ("final"). Depths need not divide each other: everything is advanced on the union of their grids.
 
     Args:
         resnet: The network, depth left open: `res1`, `modified_res1`, `res2`, `res3` or `inner`.
-        limit: Its limit. None for `resnet.limit()`; else one of the library's limits, a torchsde object (Itô; driven by the
-            network's own Brownian increments, flattened row by row), a torchdiffeq function f(t, h), or `Independent(limit)`.
-        x: Inputs (n, d), or (n, n_in) with n_in ≠ d to go through an input layer A drawn once, N(0, 1/n_in); None for
-            standard normal h_0, one a path.
-        depths: Strictly increasing numbers of layers L, at least two; five over a factor of 16 make a useful fit.
+        limit: Its limit. None for `resnet.limit()`; else one of the library's limits, a torchsde object (Itô;
+            driven by the network's own Brownian increments, flattened row by row), a torchdiffeq function
+            f(t, h), or `Independent(limit)`.
+        x: Inputs (n, d), or (n, n_in) with n_in ≠ d to go through an input layer A drawn once, N(0, 1/n_in);
+            None for standard normal h_0, one a path.
+        depths: Strictly increasing numbers of layers L, at least two; five over a factor of 16 make a useful
+            fit.
         paths: Number of paths P. norm: as above. p: The L^p norm over paths, between 1 and 100.
         seed: Everything random derives from it. confidence: Of the order's interval.
-        reference: Depth of an SDE limit's own grid, at least twice the deepest network; by default twice (four times for
-            "sup-continuous", and under Theorem 4.4, whose network is no Euler scheme; eight times for a Young equation, rounded
-            up to a multiple of all depths). Its error is corrected for.
+        reference: Depth of an SDE limit's own grid, at least twice the deepest network; by default twice
+            (four times for "sup-continuous", and under Theorem 4.4, whose network is no Euler scheme; eight
+            times for a Young equation, rounded up to a multiple of all depths). Its error is corrected for.
         tolerance: Of an ODE limit's solver; by default 1e-9 in float64 and 1e-6 in float32.
-        coupling: How the noise is drawn. "projected": only its products with the states, ~2d normals a step instead of d², with
-            the same joint law of everything; for res-1 and inner with Gaussian noise of constant row and column covariances,
-            against limits of the library. "pathwise": all d² increments. "auto": whichever is faster at this width.
-        same_network: Whether all n inputs go through each path's network, and its limit, together. Their errors to the power p
-            are averaged over inputs within a path before they are over paths.
-        device: "cpu" or "cuda". dtype: Of the states; by default float64 for weights that are functions of time (errors fall
-            like 1/L), float32 for independent layers. Statistics are always float64.
-        workers: Threads, by default one a core. executor: Any `concurrent.futures.Executor` to run blocks of paths on.
-            Neither changes a single bit of the result.
+        coupling: How the noise is drawn. "projected": only its products with the states, ~2d normals a step
+            instead of d², with the same joint law of everything; for res-1 and inner with Gaussian noise of
+            constant row and column covariances, against limits of the library. "pathwise": all d² increments.
+            "auto": whichever is faster at this width.
+        same_network: Whether all n inputs go through each path's network, and its limit, together. Their
+            errors to the power p are averaged over inputs within a path before they are over paths.
+        device: "cpu" or "cuda". dtype: Of the states; by default float64 for weights that are functions of
+            time (errors fall like 1/L), float32 for independent layers. Statistics are always float64.
+        workers: Threads, by default one a core. executor: Any `concurrent.futures.Executor` to run blocks of
+            paths on. Neither changes a single bit of the result.
         progress: Called with the fraction done, between 0 and 1.
 
     Returns:
@@ -74,14 +78,15 @@ def compare(
 
     Raises:
         TypeError: For an argument of the wrong kind.
-        ValueError: For a wrong value; NoTheoremError (a ValueError) where `limit` is left out and no theorem applies.
+        ValueError: For a wrong value; NoTheoremError (a ValueError) where `limit` is left out and no theorem
+            applies.
         RuntimeError: Where an ODE limit cannot be solved to the tolerance.
 
-    NOT checked: that a user's σ is Lipschitz beyond linear growth, that Trend weights are Lipschitz in time, and that a user's
-    limit is measurable with respect to the network's noise.
+    NOT checked: that a user's σ is Lipschitz beyond linear growth, that Trend weights are Lipschitz in time,
+    and that a user's limit is measurable with respect to the network's noise.
 
-    With fractional Brownian weights a whole path is drawn at once, on equal steps that hold all depths: depths with a huge least
-    common multiple are refused by name, doubling ones go furthest.
+    With fractional Brownian weights a whole path is drawn at once, on equal steps that hold all depths:
+    depths with a huge least common multiple are refused by name, doubling ones go furthest.
 
     Example:
         >>> import deeplimit as dl
@@ -91,7 +96,10 @@ def compare(
     """
     started = time.perf_counter()
     if not isinstance(resnet, ResidualNetwork):
-        raise TypeError(f"resnet must come from res1, res2, res3 or inner; got {resnet!r} of type {type(resnet).__name__}.")
+        raise TypeError(
+            f"resnet must come from res1, res2, res3 or inner; got {resnet!r} of type"
+            f" {type(resnet).__name__}."
+        )
     checked_depths = validation.depths(depths)
     if reference is not None:
         reference = validation.integer(
@@ -140,11 +148,14 @@ def _check_same_network(same_network: object, inputs: Tensor | None, resnet: Res
     if not isinstance(same_network, bool):
         raise TypeError(f"same_network must be True or False; got {validation.named(same_network)}.")
     if same_network and inputs is None:
-        raise ValueError("same_network=True sends all inputs through one network a path; give them: x=torch.randn(n, d), say.")
+        raise ValueError(
+            "same_network=True sends all inputs through one network a path; give them: x=torch.randn(n, d),"
+            " say."
+        )
     if same_network and not is_random(resnet):
         raise ValueError(
-            "same_network=True takes networks as the sample, but these weights are given functions of time: all networks are the "
-            "same. Leave it out, and inputs are the sample."
+            "same_network=True takes networks as the sample, but these weights are given functions of time:"
+            " all networks are the same. Leave it out, and inputs are the sample."
         )
 
 

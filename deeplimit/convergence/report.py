@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from deeplimit import store
 from deeplimit.convergence.verdict import CANNOT_TELL, CONVERGES, DOES_NOT
+from deeplimit.ground import files as store
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,20 +26,23 @@ class CompareReport:
 
     Arrays have one entry a depth. Attributes:
         verdict: "converges", "does not converge" or "cannot tell"; `reason` says why in a sentence.
-        depths, errors, standard_errors: The errors e_L in the chosen norm, corrected for the reference's own error; infinite
-            where a path was not finite.
+        depths, errors, standard_errors: The errors e_L in the chosen norm, corrected for the reference's own
+            error; infinite where a path was not finite.
         raw_errors: Before that correction.
-        common_errors, common_standard_errors: The same, over the times that all depths share; the order is fitted to these
-            (for "sup-continuous" to `errors`), because a maximum over more and more layers creeps towards its constant.
+        common_errors, common_standard_errors: The same, over the times that all depths share; the order is
+            fitted to these (for "sup-continuous" to `errors`), because a maximum over more and more layers
+            creeps towards its constant.
         rate, rate_interval, confidence: e_L ~ L**-rate, with its interval; NaN where nothing can be fitted.
         predicted_rate, theorem, regime: What the theory says; None where no theorem pairs the two.
         local_slopes, local_slope_errors: Between neighbouring depths (one entry fewer).
-        floor, floor_lower, floor_upper, floor_probability: Share of the deepest squared error that remains at infinite depth:
-            median, bounds at 95 % each, and the probability that it is more than half.
-        diverged: Paths that were not finite, by depth. worst: The worst path's error (infinite where one was lost).
+        floor, floor_lower, floor_upper, floor_probability: Share of the deepest squared error that remains at
+            infinite depth: median, bounds at 95 % each, and the probability that it is more than half.
+        diverged: Paths that were not finite, by depth. worst: The worst path's error (infinite where one was
+            lost).
         kurtosis: Of the per-path errors to the power p.
         inputs: Where the paths start.
-        reference, reference_error: What the limit was solved with, and how far off that is (0 where theory corrects for it).
+        reference, reference_error: What the limit was solved with, and how far off that is (0 where theory
+            corrects for it).
         reservations: What a reader must know before trusting the numbers.
     """
 
@@ -99,18 +102,22 @@ class CompareReport:
             f"noise      {self.coupling}",
             f"inputs     {self.inputs}",
             f"reference  {self.reference}",
-            f"{self.paths} paths, {_norm_words(self.norm)}, p = {self.p:g}, seed {self.seed}, {self.dtype} on {self.device}, "
-            f"{self.seconds:.1f} s",
+            (
+                f"{self.paths} paths, {_norm_words(self.norm)}, p = {self.p:g}, seed {self.seed},"
+                f" {self.dtype} on {self.device}, {self.seconds:.1f} s"
+            ),
             "",
-            f"{'depth':>8}  {'error':>10}  {'std. error':>10}  {'at common times':>15}  {'local slope':>15}  {'worst path':>10}  "
-            f"{'diverged':>8}",
+            (
+                f"{'depth':>8}  {'error':>10}  {'std. error':>10}  {'at common times':>15} "
+                f" {'local slope':>15}  {'worst path':>10}  {'diverged':>8}"
+            ),
         ]
         for j, depth in enumerate(self.depths.tolist()):
             known = j > 0 and np.isfinite(self.local_slopes[j - 1])
             slope = f"{self.local_slopes[j - 1]:.3f} ± {self.local_slope_errors[j - 1]:.3f}" if known else ""
             lines.append(
-                f"{depth:>8}  {self.errors[j]:>10.4g}  {self.standard_errors[j]:>10.2g}  {self.common_errors[j]:>15.4g}  "
-                f"{slope:>15}  {self.worst[j]:>10.4g}  {self.diverged[j]:>8}"
+                f"{depth:>8}  {self.errors[j]:>10.4g}  {self.standard_errors[j]:>10.2g} "
+                f" {self.common_errors[j]:>15.4g}  {slope:>15}  {self.worst[j]:>10.4g}  {self.diverged[j]:>8}"
             )
         if self.reservations:
             lines += ["", "Reservations:", *(f"- {text}" for text in self.reservations)]
@@ -141,7 +148,9 @@ class CompareReport:
                 if len(value) != expected:
                     raise ValueError(f"{field.name} must have {expected} entries, got {len(value)}")
                 integral = field.name in ("depths", "diverged")
-                values[field.name] = np.array([float(item) for item in value]).astype(np.int64 if integral else np.float64)
+                values[field.name] = np.array([float(item) for item in value]).astype(
+                    np.int64 if integral else np.float64
+                )
             elif field.type == "float":
                 values[field.name] = float(value)
         low, high = values["rate_interval"]
@@ -162,7 +171,7 @@ class CompareReport:
         Returns:
             The axes. Nothing is shown.
         """
-        from deeplimit import plotting
+        from deeplimit.ground import plotting
 
         return plotting.plot(lambda axes: plotting.draw_compare(self, axes), ax)
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from deeplimit.coupling import Task
 from deeplimit.limits import Identity, ItoCorrectedSDE, Limit, NeuralYoung, ODELimit, SDELimit
-from deeplimit.processes import FunctionProcess, IncrementProcess, Trend
+from deeplimit.weights import FunctionProcess, IncrementProcess, Trend
 
 HEAVY = 100.0
 """Kurtosis from which a few paths dominate an average (Giles' warning for multilevel Monte Carlo)."""
@@ -17,35 +17,54 @@ HEAVY = 100.0
 def pairing_notes(task: Task, own: bool, convergence: str | None, corrected: bool) -> list[str]:
     """Return what a reader must know of how this network was paired with this limit."""
     notes = []
-    if any(isinstance(process, IncrementProcess) and not process.is_gaussian for process in task.network.weights):
+    if any(
+        isinstance(process, IncrementProcess) and not process.is_gaussian for process in task.network.weights
+    ):
         notes.append(
-            "the weights are not Gaussian: the limit is in law, and strong convergence to it is not to be expected. What is "
-            "measured is the distance to the same recursion on the reference's finer grid, whose summed draws make the coarse "
-            "layers (so these are not of the named law). compare_laws compares the laws at time 1."
+            "the weights are not Gaussian: the limit is in law, and strong convergence to it is not to be"
+            " expected. What is measured is the distance to the same recursion on the reference's finer grid,"
+            " whose summed draws make the coarse layers (so these are not of the named law). compare_laws"
+            " compares the laws at time 1."
         )
     elif convergence == "in law":
-        notes.append("the network's own limit is in law only; no theorem says that it meets this one on the same noise.")
+        notes.append(
+            "the network's own limit is in law only; no theorem says that it meets this one on the same"
+            " noise."
+        )
     if task.independent:
-        notes.append("the limit is driven by noise of its own on purpose: this is the control that must not converge.")
+        notes.append(
+            "the limit is driven by noise of its own on purpose: this is the control that must not converge."
+        )
     elif isinstance(task.limit, SDELimit) and not task.shares_increments:
         notes.append("the network has no Brownian increments, so the limit is driven by noise of its own.")
     elif isinstance(task.limit, NeuralYoung) and not task.shares_path:
         notes.append("the limit's fractional path is not the network's, so it is driven by one of its own.")
-    elif _functions(task.limit) and not task.shares_functions and not all(isinstance(f, Trend) for f in _functions(task.limit)):
+    elif (
+        _functions(task.limit)
+        and not task.shares_functions
+        and not all(isinstance(f, Trend) for f in _functions(task.limit))
+    ):
         notes.append("the limit's random weights are not the network's, so they are drawn independently.")
     if not own and not task.independent:
         notes.append("no theorem pairs this network with this limit; the order is measured, not predicted.")
         if corrected:
             notes.append(
-                "errors are corrected for the reference's own step size, above the floor that is found; `raw_errors` are not."
+                "errors are corrected for the reference's own step size, above the floor that is found;"
+                " `raw_errors` are not."
             )
     if task.norm == "sup-continuous":
+        slowly = (
+            "; its order is approached slowly, as √(log L / L)" if isinstance(task.limit, SDELimit) else ""
+        )
         notes.append(
-            f"the sup over all times is taken at the {task.grid.size} points of the common grid and misses what happens between "
-            f"them{'; its order is approached slowly, as √(log L / L)' if isinstance(task.limit, SDELimit) else ''}."
+            f"the sup over all times is taken at the {task.grid.size} points of the common grid and misses"
+            " what happens between "
+            f"them{slowly}."
         )
     if task.narrowed:
-        notes.append("float32, because the limit's parameters are float32; module.double() gives more digits.")
+        notes.append(
+            "float32, because the limit's parameters are float32; module.double() gives more digits."
+        )
     if task.h0 is not None and len(task.h0) > task.paths:
         notes.append(f"only the first {task.paths} of the {len(task.h0)} inputs were used, one a path.")
     return notes
@@ -59,7 +78,10 @@ def inputs(task: Task) -> str:
     how = "all through each path's network" if task.same_network else "in turn"
     if task.input_size == task.network.width:
         return f"{count} given as h_0, {how}"
-    return f"{count} of {task.input_size} numbers each, {how}, through one input layer of N(0, 1/{task.input_size}) entries"
+    return (
+        f"{count} of {task.input_size} numbers each, {how}, through one input layer of N(0,"
+        f" 1/{task.input_size}) entries"
+    )
 
 
 def coupling(task: Task) -> str:
@@ -69,10 +91,17 @@ def coupling(task: Task) -> str:
         verb = "read" if task.shares_increments else "reads"
         own = ""
         if not task.shares_increments:
-            own = "; the limit reads none of it" if not task.independent else "; the limit reads noise of its own"
+            own = (
+                "; the limit reads none of it"
+                if not task.independent
+                else "; the limit reads noise of its own"
+            )
             if task.shares_functions and isinstance(task.limit, ODELimit) and task.limit.functions:
                 own = "; the limit reads their functions of time"
-        return f"projected: {shared} {verb} the same noise, drawn through its products with their states alone{own}"
+        return (
+            f"projected: {shared} {verb} the same noise, drawn through its products with their states"
+            f" alone{own}"
+        )
     if task.shares_increments:
         return "pathwise: every depth and the limit read the same increments, all of each layer drawn"
     if task.shares_path:
@@ -132,9 +161,15 @@ def reservations(
         yield f"the limit itself was not finite on {limit_lost} of {paths} paths; lost at every depth."
     for lost in sorted({int(count) for count in diverged if count > 0}):
         where = ", ".join(str(depth) for depth, count in zip(depths, diverged, strict=True) if count == lost)
-        yield f"{lost} of {paths} paths were not finite at depth {where}: the error there is infinite, no average of the rest."
+        yield (
+            f"{lost} of {paths} paths were not finite at depth {where}: the error there is infinite, no"
+            " average of the rest."
+        )
     if paths < 100:
-        yield f"{paths} paths are few for covariances between depths; a few hundred make the interval trustworthy."
+        yield (
+            f"{paths} paths are few for covariances between depths; a few hundred make the interval"
+            " trustworthy."
+        )
     heavy = float(kurtosis.max(initial=0.0))
     if heavy > HEAVY:
         yield (
@@ -145,8 +180,8 @@ def reservations(
     smallest = float(finite.min(initial=np.inf))
     if reference_error > 0.05 * smallest:
         yield (
-            f"the reference's own error, about {reference_error:.1e}, is not far below the smallest error {smallest:.1e}; "
-            "a smaller tolerance= helps."
+            f"the reference's own error, about {reference_error:.1e}, is not far below the smallest error"
+            f" {smallest:.1e}; a smaller tolerance= helps."
         )
     if swollen:
         yield "the reference's own error changes some errors by more than half; a larger reference= helps."
@@ -155,11 +190,17 @@ def reservations(
         yield f"rounding, about {rounding:.1e}, is not far below the smallest error {smallest:.1e}; {help_}."
     if predicted is not None and np.isfinite(rate) and not interval[0] <= predicted <= interval[1]:
         yield (
-            f"the interval [{interval[0]:.3f}, {interval[1]:.3f}] excludes the predicted order {predicted:g}: the depths may be "
-            "too small for the asymptotic order, or this is a finding."
+            f"the interval [{interval[0]:.3f}, {interval[1]:.3f}] excludes the predicted order {predicted:g}:"
+            " the depths may be too small for the asymptotic order, or this is a finding."
         )
     if contradicts:
-        yield "this contradicts the theorem named above: the depths are too small for what the weights do, or it is a finding."
+        yield (
+            "this contradicts the theorem named above: the depths are too small for what the weights do, or"
+            " it is a finding."
+        )
     change, uncertainty = drift
     if change > max(0.05, 3 * uncertainty):
-        yield f"the local slopes still drift, by {change:.2f} from the first to the last: read the order as local."
+        yield (
+            f"the local slopes still drift, by {change:.2f} from the first to the last: read the order as"
+            " local."
+        )

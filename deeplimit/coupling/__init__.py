@@ -1,7 +1,8 @@
 """The network at every depth and its limit, advanced together on the same noise in one streaming pass.
 
-`grid` is the union of all layer times, by integers; `readers` turn one driving path into the layers of every depth;
-`references` advance the limit; `pathwise` is the pass itself over one block of paths; `runner` spreads blocks over workers.
+`grid` is the union of all layer times, by integers; `readers` turn one driving path into the layers of every
+depth; `references` advance the limit; `pathwise` is the pass itself over one block of paths; `runner` spreads
+blocks over workers.
 """
 
 from deeplimit.coupling.moments import Moments

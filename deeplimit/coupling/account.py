@@ -12,14 +12,18 @@ from deeplimit.coupling.task import Task
 def distance(a: Tensor, b: Tensor) -> Tensor:
     """Return the Euclidean distance (P,) between states (P, d), in float64."""
     difference = a - b
-    if difference.stride(0) == 1:  # paths innermost: torch's norm over the other dimension is many times slower
+    if (
+        difference.stride(0) == 1
+    ):  # paths innermost: torch's norm over the other dimension is many times slower
         return difference.double().square().sum(dim=1).sqrt()
     norm: Tensor = torch.linalg.vector_norm(difference, dim=1, dtype=torch.float64)
     return norm
 
 
 class _Errors:
-    """Per-path errors of every depth against one solution of the limit: in the task's norm, and at the common times."""
+    """Per-path errors of every depth against one solution of the limit: in the task's norm, and at the
+    common times.
+    """
 
     def __init__(self, task: Task, zero: Tensor) -> None:
         self.norm = task.norm
@@ -41,7 +45,9 @@ class _Errors:
 
 
 class Account:
-    """Takes in states in the order of time; `limit` first at every time, then each depth, deeper ones first."""
+    """Takes in states in the order of time; `limit` first at every time, then each depth, deeper ones
+    first.
+    """
 
     def __init__(self, task: Task, h0: Tensor) -> None:
         zero = torch.zeros(len(h0), dtype=torch.float64, device=task.device)
@@ -61,7 +67,9 @@ class Account:
             gap = distance(limit, coarse)
             self.apart = torch.maximum(self.apart, gap)
             if is_common:
-                self.common_apart = gap if self.task.norm == "final" else torch.maximum(self.common_apart, gap)
+                self.common_apart = (
+                    gap if self.task.norm == "final" else torch.maximum(self.common_apart, gap)
+                )
 
     def between(self, j: int, state: Tensor) -> None:
         """Take in depth j's state just before the present time."""
@@ -77,16 +85,19 @@ class Account:
     def errors(self) -> Tensor:
         """Return the per-path errors, one column each.
 
-        For every depth the error in the task's norm, then for every depth the largest error at the times that all depths share
-        (the maximum over more and more points creeps, the one over fixed points does not). Where the reference is solved twice,
-        the same against the coarser solution, then the distance between the two, at the common times and at all.
+        For every depth the error in the task's norm, then for every depth the largest error at the times
+        that all depths share (the maximum over more and more points creeps, the one over fixed points does
+        not). Where the reference is solved twice, the same against the coarser solution, then the distance
+        between the two, at the common times and at all.
         """
         both = [*self.against_coarse.columns(), self.common_apart, self.apart] if self.twice else []
         return torch.stack(self.fine.columns() + both, dim=1)
 
 
 def moments_of(accounts: list[Account]) -> Moments:
-    """Return the moments of the errors to the power p, in the mean over the inputs of a network, which have an account each."""
+    """Return the moments of the errors to the power p, in the mean over the inputs of a network, which
+    have an account each.
+    """
     task = accounts[0].task
     errors = torch.stack([account.errors() for account in accounts])
     if len(accounts) > 1:

@@ -1,4 +1,6 @@
-"""The union of the layer times k/L of several depths, in exact integer arithmetic, never held in memory whole."""
+"""The union of the layer times k/L of several depths, in exact integer arithmetic, never held in memory
+whole.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +15,18 @@ CHUNK = 512
 
 
 def uniform_size(depths: tuple[int, ...], at_least: int) -> int:
-    """Return the smallest number of equal steps, at least so many, whose grid holds all layer times of `depths`."""
+    """Return the smallest number of equal steps, at least so many, whose grid holds all layer times of
+    `depths`.
+    """
     together = math.lcm(*depths)
     return together * max(1, -(-at_least // together))
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """Consecutive steps of the grid: end times (K,), lengths (K,), and which depths have a layer that ends there."""
+    """Consecutive steps of the grid: end times (K,), lengths (K,), and which depths have a layer that ends
+    there.
+    """
 
     times: np.ndarray  # (K,) float64
     steps: np.ndarray  # (K,) float64
@@ -34,8 +40,8 @@ class Chunk:
 class Grid:
     """The union of the grids of `depths` and, to refine it, of `extra` depths that nobody reads.
 
-    If it is `halved`, every step of that union is cut in two: a second, coarser reference lives on the union itself, and the
-    finer one has half its step everywhere, wherever in time the noise may be.
+    If it is `halved`, every step of that union is cut in two: a second, coarser reference lives on the union
+    itself, and the finer one has half its step everywhere, wherever in time the noise may be.
     """
 
     depths: tuple[int, ...]
@@ -60,18 +66,24 @@ class Grid:
         for window in range(windows):
             numerators, denominators = [], []
             for depth in self._generating:
-                k = np.arange(window * depth // windows + 1, (window + 1) * depth // windows + 1, dtype=np.int64)
+                k = np.arange(
+                    window * depth // windows + 1, (window + 1) * depth // windows + 1, dtype=np.int64
+                )
                 divisor = np.gcd(k, depth)
                 numerators.append(k // divisor)
                 denominators.append(depth // divisor)
-            fractions = np.unique(np.stack([np.concatenate(numerators), np.concatenate(denominators)], axis=1), axis=0)
+            fractions = np.unique(
+                np.stack([np.concatenate(numerators), np.concatenate(denominators)], axis=1), axis=0
+            )
             if len(fractions) == 0:
                 continue
             fractions = fractions[np.argsort(fractions[:, 0] / fractions[:, 1])]
             numerator, denominator = fractions[:, 0], fractions[:, 1]
             before = np.concatenate([[last_numerator], numerator[:-1]])
             before_denominator = np.concatenate([[last_denominator], denominator[:-1]])
-            steps = (numerator * before_denominator - before * denominator) / (denominator * before_denominator)
+            steps = (numerator * before_denominator - before * denominator) / (
+                denominator * before_denominator
+            )
             chunk = Chunk(
                 numerator / denominator,
                 steps,
@@ -90,7 +102,9 @@ class Grid:
 
     @cached_property
     def sum_of_squared_steps(self) -> float:
-        """Σ Δ_i², which is 1/L for the uniform grid of depth L: the reference's share of an Euler error (theory 4.1)."""
+        """Σ Δ_i², which is 1/L for the uniform grid of depth L: the reference's share of an Euler error
+        (theory 4.1).
+        """
         return float(sum(np.square(chunk.steps).sum() for chunk in self.chunks()))
 
 

@@ -1,4 +1,6 @@
-"""Running moments of per-path errors: everything the statistics need, at a size that does not grow with the paths."""
+"""Running moments of per-path errors: everything the statistics need, at a size that does not grow with the
+paths.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +12,11 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Moments:
-    """Moments of columns of (error / scale)^p; blocks are merged in a fixed order, so results do not depend on workers.
+    """Moments of columns of (error / scale)^p; blocks are merged in a fixed order, so results do not depend
+    on workers.
 
-    Each column's scale is its largest error so far: p-th powers then lie in [0, 1] and neither overflow nor vanish, however
-    large p is or the errors are.
+    Each column's scale is its largest error so far: p-th powers then lie in [0, 1] and neither overflow nor
+    vanish, however large p is or the errors are.
     """
 
     power: float
@@ -62,13 +65,22 @@ class Moments:
 
     def merge(self, other: Moments) -> Moments:
         """Return the moments of both samples together (Chan, Golub & LeVeque; Pébay for the higher ones)."""
-        both = np.where(self.mean == 0, other.scale, np.where(other.mean == 0, self.scale, np.maximum(self.scale, other.scale)))
+        both = np.where(
+            self.mean == 0,
+            other.scale,
+            np.where(other.mean == 0, self.scale, np.maximum(self.scale, other.scale)),
+        )
         a, b = self._at(both), other._at(both)
         n, m = a.count, b.count
         total = n + m
         delta = b.mean - a.mean
         mine, theirs = np.diag(a.scatter), np.diag(b.scatter)
-        third = a.third + b.third + delta**3 * n * m * (n - m) / total**2 + 3 * delta * (n * theirs - m * mine) / total
+        third = (
+            a.third
+            + b.third
+            + delta**3 * n * m * (n - m) / total**2
+            + 3 * delta * (n * theirs - m * mine) / total
+        )
         fourth = (
             a.fourth
             + b.fourth

@@ -1,4 +1,6 @@
-"""The streaming pass over one block of paths: the limit and the network at every depth, step by step of the union grid."""
+"""The streaming pass over one block of paths: the limit and the network at every depth, step by step of the
+union grid.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +13,18 @@ from torch import Tensor
 from deeplimit.coupling.account import Account, moments_of
 from deeplimit.coupling.moments import Moments
 from deeplimit.coupling.readers import FractionalReader, HypothesisReader, Reader, make_reader
-from deeplimit.coupling.references import AdaptiveODE, EulerMaruyama, ItoEuler, ModifiedEuler, Reference, solve
+from deeplimit.coupling.references import (
+    AdaptiveODE,
+    EulerMaruyama,
+    ItoEuler,
+    ModifiedEuler,
+    Reference,
+    solve,
+)
 from deeplimit.coupling.task import Task
+from deeplimit.ground.randomness import Purpose, generator
 from deeplimit.limits import ItoCorrectedSDE, NeuralYoung, ODELimit, SDELimit
-from deeplimit.processes import FunctionPath, FunctionProcess
-from deeplimit.randomness import Purpose, generator
+from deeplimit.weights import FunctionPath, FunctionProcess
 
 Tick = Callable[[float], None]
 
@@ -42,7 +51,10 @@ def functions_of_limit(
     """Return the paths that the limit reads: the network's own where they share them, else drawn afresh."""
     if task.shares_functions:
         return own
-    streams = (generator(task.seed, Purpose.LIMIT_NOISE, block, 1 + index, task.device) for index in range(len(functions)))
+    streams = (
+        generator(task.seed, Purpose.LIMIT_NOISE, block, 1 + index, task.device)
+        for index in range(len(functions))
+    )
     return tuple(
         process.sample(task.network.width, paths, stream, task.dtype, task.device)
         for process, stream in zip(functions, streams, strict=True)
@@ -54,7 +66,9 @@ def paths_of(readers: list[Reader]) -> tuple[FunctionPath, ...]:
     return tuple(path for reader in readers for path in reader.paths)
 
 
-def _limit_field(task: Task, block: int, own_paths: tuple[FunctionPath, ...], paths: int) -> Callable[..., Tensor]:
+def _limit_field(
+    task: Task, block: int, own_paths: tuple[FunctionPath, ...], paths: int
+) -> Callable[..., Tensor]:
     assert isinstance(task.limit, ODELimit)
     return task.limit.bind(functions_of_limit(task, task.limit.functions, block, own_paths, paths))
 
@@ -70,9 +84,14 @@ def _young(task: Task, limit: NeuralYoung, block: int, h0: Tensor, readers: list
 
 
 def make_reference(
-    task: Task, block: int, h0: Tensor, readers: list[Reader], functions: tuple[FunctionPath, ...] | None = None
+    task: Task,
+    block: int,
+    h0: Tensor,
+    readers: list[Reader],
+    functions: tuple[FunctionPath, ...] | None = None,
 ) -> Reference:
-    """Return the limit's solver for one block, reading the network's own path and functions of time where they share them.
+    """Return the limit's solver for one block, reading the network's own path and functions of time where
+    they share them.
 
     `functions` are those that `readers` read, unless given.
     """
@@ -80,19 +99,34 @@ def make_reference(
     if isinstance(task.limit, NeuralYoung):
         return _young(task, task.limit, block, h0, readers)
     if isinstance(task.limit, SDELimit):
-        own = None if task.shares_increments else generator(task.seed, Purpose.LIMIT_NOISE, block, 0, task.device)
+        own = (
+            None
+            if task.shares_increments
+            else generator(task.seed, Purpose.LIMIT_NOISE, block, 0, task.device)
+        )
         twice = task.measures_reference
         if not isinstance(task.limit, ItoCorrectedSDE):
             return EulerMaruyama(task.limit, h0, readers, own, twice)
-        trends = () if task.limit.trend is None else functions_of_limit(task, (task.limit.trend,), block, own_paths, len(h0))
-        same = [reader for reader in readers if isinstance(reader, HypothesisReader)] if task.shares_noise else []
-        return ItoEuler(task.limit, h0, readers, own, twice, same[0] if same else None, trends[0] if trends else None)
+        trends = (
+            ()
+            if task.limit.trend is None
+            else functions_of_limit(task, (task.limit.trend,), block, own_paths, len(h0))
+        )
+        same = (
+            [reader for reader in readers if isinstance(reader, HypothesisReader)]
+            if task.shares_noise
+            else []
+        )
+        return ItoEuler(
+            task.limit, h0, readers, own, twice, same[0] if same else None, trends[0] if trends else None
+        )
     return AdaptiveODE(_limit_field(task, block, own_paths, len(h0)), h0, task.tolerance)
 
 
 @torch.no_grad()
 def run_block(task: Task, block: int, tick: Tick | None = None) -> Moments:
-    """Advance one block with all increments drawn, and return the moments of its per-path errors to the power p.
+    """Advance one block with all increments drawn, and return the moments of its per-path errors to the power
+    p.
 
     `tick` is called with the fraction of a block just done.
     """
@@ -119,7 +153,9 @@ def run_block(task: Task, block: int, tick: Tick | None = None) -> Moments:
                 for own, account in zip(states, accounts, strict=True):
                     account.between(j, own[j])
                     if layers:
-                        own[j] = own[j] + task.network.recursion.residual(own[j], layers, task.network.exponent)
+                        own[j] = own[j] + task.network.recursion.residual(
+                            own[j], layers, task.network.exponent
+                        )
                         account.layer(j, own[j])
         if tick is not None:
             tick(len(ends) / task.grid.size)
@@ -128,19 +164,28 @@ def run_block(task: Task, block: int, tick: Tick | None = None) -> Moments:
 
 @torch.no_grad()
 def reference_error(task: Task) -> float:
-    """Return the root mean square, over the first block, of what the ODE reference changes at a ten times looser tolerance.
+    """Return the root mean square, over the first block, of what the ODE reference changes at a ten times
+    looser tolerance.
 
-    The looser solution's error mostly dominates the difference, so at the default tolerances this overstates the reference's
-    own error; at loose ones (1e-3 and more on dH = H) it can fall a third short of it. Zero for an SDE, whose reference is
-    corrected for instead.
+    The looser solution's error mostly dominates the difference, so at the default tolerances this overstates
+    the reference's own error; at loose ones (1e-3 and more on dH = H) it can fall a third short of it. Zero
+    for an SDE, whose reference is corrected for instead.
     """
     if not isinstance(task.limit, ODELimit):
         return 0.0
     starts = task.starts(0)
     field = _limit_field(task, 0, paths_of(network_readers(task, 0, len(starts[0]))), len(starts[0]))
-    times = torch.linspace(0.0, 1.0, min(task.grid.depths[0], 64) + 1, dtype=torch.float64, device=task.device)
+    times = torch.linspace(
+        0.0, 1.0, min(task.grid.depths[0], 64) + 1, dtype=torch.float64, device=task.device
+    )
     squares = []
     for h0 in starts:
         fine, coarse = (solve(field, h0, times, task.tolerance * factor) for factor in (1.0, 10.0))
-        squares.append(torch.linalg.vector_norm(fine - coarse, dim=2, dtype=torch.float64).amax(dim=0).square().mean().item())
+        squares.append(
+            torch.linalg.vector_norm(fine - coarse, dim=2, dtype=torch.float64)
+            .amax(dim=0)
+            .square()
+            .mean()
+            .item()
+        )
     return math.sqrt(sum(squares) / len(squares))

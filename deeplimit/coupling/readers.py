@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from deeplimit.coupling.grid import Chunk
-from deeplimit.processes import (
+from deeplimit.recursions import Layer
+from deeplimit.weights import (
     FractionalBrownian,
     FunctionPath,
     FunctionProcess,
@@ -18,7 +19,6 @@ from deeplimit.processes import (
     Process,
     TrendAndNoise,
 )
-from deeplimit.recursions import Layer
 
 VALUES_AT_ONCE = 2**21
 """How many function values are held at once; the times of a chunk are evaluated in pieces of this size."""
@@ -48,7 +48,9 @@ class Reader(ABC):
 
 
 class CoarseSums:
-    """Sums fine increments into coarse ones, each from the next finer depth that it divides, so that sums are shared."""
+    """Sums fine increments into coarse ones, each from the next finer depth that it divides, so that sums
+    are shared.
+    """
 
     def __init__(self, depths: tuple[int, ...], like: Tensor) -> None:
         self.sums = [torch.empty_like(like) for _ in depths]
@@ -70,7 +72,9 @@ class CoarseSums:
             self._add(j, increment)
 
     def take(self, j: int) -> Tensor:
-        """Return the sum since depth j's last layer, and start the next; call once a layer, deeper depths first."""
+        """Return the sum since depth j's last layer, and start the next; call once a layer, deeper depths
+        first.
+        """
         for coarser in self.fed_by[j]:
             self._add(coarser, self.sums[j])
         self.started[j] = False
@@ -111,7 +115,9 @@ class IncrementReader(Reader):
 
 
 class FractionalReader(Reader):
-    """Holds a whole path on a grid of `count` equal steps, since increments remember each other; sums them into coarse layers."""
+    """Holds a whole path on a grid of `count` equal steps, since increments remember each other; sums them
+    into coarse layers.
+    """
 
     def __init__(
         self,
@@ -157,7 +163,9 @@ class Values:
         self.held = range(0)
 
     def at(self, index: int) -> tuple[Tensor, Tensor | None]:
-        """Return matrix (1 or P, d, d) and bias (1 or P, d) at the time of this index; indices must not decrease."""
+        """Return matrix (1 or P, d, d) and bias (1 or P, d) at the time of this index; indices must not
+        decrease.
+        """
         if index not in self.held:
             self.held = range(index, min(index + self.piece, len(self.times)))
             times = self.times[self.held.start : self.held.stop]
@@ -167,10 +175,18 @@ class Values:
 
 
 class FunctionReader(Reader):
-    """Evaluates the block's functions at the layers' ends; every depth reads the same value at the same time."""
+    """Evaluates the block's functions at the layers' ends; every depth reads the same value at the same
+    time.
+    """
 
     def __init__(
-        self, process: FunctionProcess, depths: tuple[int, ...], path: FunctionPath, width: int, paths: int, device: torch.device
+        self,
+        process: FunctionProcess,
+        depths: tuple[int, ...],
+        path: FunctionPath,
+        width: int,
+        paths: int,
+        device: torch.device,
     ) -> None:
         self.process = process
         self.depths = depths
@@ -190,7 +206,9 @@ class FunctionReader(Reader):
 
 
 class HypothesisReader(Reader):
-    """Reads the trend at the layers' starts and sums the noise over them: A_k = L^-β Ā(k/L) + ΔW ([C] (10))."""
+    """Reads the trend at the layers' starts and sums the noise over them: A_k = L^-β Ā(k/L) + ΔW ([C]
+    (10)).
+    """
 
     def __init__(
         self,
@@ -267,7 +285,8 @@ def make_reader(
 ) -> Reader:
     """Return the reader for one block of `paths` paths of `process`, drawn from `generator`.
 
-    Fractional Brownian motion needs a uniform grid, as `task` makes it, of `count` steps; other laws do not look at it.
+    Fractional Brownian motion needs a uniform grid, as `task` makes it, of `count` steps; other laws do
+    not look at it.
     """
     if isinstance(process, FractionalBrownian):
         return FractionalReader(process, depths, width, paths, generator, dtype, count)
@@ -279,4 +298,6 @@ def make_reader(
         device = torch.device(generator.device)
         path = process.sample(width, paths, generator, dtype, device)
         return FunctionReader(process, depths, path, width, paths, device)
-    raise TypeError(f"no reader for {type(process).__name__}; processes/__init__.py names the kinds there are.")
+    raise TypeError(
+        f"no reader for {type(process).__name__}; processes/__init__.py names the kinds there are."
+    )

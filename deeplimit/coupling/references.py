@@ -13,13 +13,15 @@ from torch import Tensor
 from deeplimit.coupling.grid import Chunk
 from deeplimit.coupling.readers import FractionalReader, HypothesisReader, Reader, Values
 from deeplimit.limits import ItoCorrectedSDE, NeuralYoung, SDELimit
-from deeplimit.limits.cohen import Passed, TrendValue
 from deeplimit.limits.equations import VectorField
-from deeplimit.processes import FunctionPath, ItoStep
+from deeplimit.limits.linearised import Passed, TrendValue
+from deeplimit.weights import FunctionPath, ItoStep
 
 
 class Reference(ABC):
-    """The limit's state along the grid; `coarse` is that of a coarser solution where the reference is solved twice."""
+    """The limit's state along the grid; `coarse` is that of a coarser solution where the reference is solved
+    twice.
+    """
 
     coarse: Tensor | None = None
 
@@ -32,13 +34,16 @@ class Reference(ABC):
 
 
 class EulerMaruyama(Reference):
-    """An SDE by Euler-Maruyama on the union grid, on increments that the network's readers hold, or on its own.
+    """An SDE by Euler-Maruyama on the union grid, on increments that the network's readers hold, or on its
+    own.
 
-    With `twice`, a second solution of the same equation on the same path takes the grid's coarse steps only. How far the two lie
-    apart measures the reference's own error.
+    With `twice`, a second solution of the same equation on the same path takes the grid's coarse steps only.
+    How far the two lie apart measures the reference's own error.
     """
 
-    def __init__(self, limit: SDELimit, state: Tensor, readers: list[Reader], own: torch.Generator | None, twice: bool) -> None:
+    def __init__(
+        self, limit: SDELimit, state: Tensor, readers: list[Reader], own: torch.Generator | None, twice: bool
+    ) -> None:
         self.limit = limit
         self.state = state
         self.coarse = state if twice else None
@@ -69,7 +74,9 @@ class EulerMaruyama(Reference):
             self.pending = noise.clone() if self.pending is None else self.pending + noise
             if self.chunk.coarse[index]:
                 end = float(self.chunk.times[index])
-                self.coarse = self.coarse + self.limit.increment(self.since, end - self.since, self.coarse, self.pending)
+                self.coarse = self.coarse + self.limit.increment(
+                    self.since, end - self.since, self.coarse, self.pending
+                )
                 self.since, self.pending = end, None
         return self.state
 
@@ -77,7 +84,8 @@ class EulerMaruyama(Reference):
 class ItoEuler(EulerMaruyama):
     """The diffusive limit of Theorem 4.4 on weights that its network drew, or that it draws itself.
 
-    It reads W and its covariance as drawn, random volatility included, which a state-space equation in H alone cannot.
+    It reads W and its covariance as drawn, random volatility included, which a state-space equation in H
+    alone cannot.
     """
 
     limit: ItoCorrectedSDE
@@ -95,7 +103,9 @@ class ItoEuler(EulerMaruyama):
         super().__init__(limit, state, readers, own, twice)
         self.same = same
         generator = own if own is not None else torch.Generator(device=state.device)
-        self.path = limit.noise.start(limit.width, len(state), generator, state.dtype) if same is None else None
+        self.path = (
+            limit.noise.start(limit.width, len(state), generator, state.dtype) if same is None else None
+        )
         self.values = None if trend is None else Values(trend, limit.width, len(state), state.device)
         self.scale = 1.0 if limit.trend is None else limit.trend.entry_scale(limit.width)
         self.trend: TrendValue = None
@@ -126,7 +136,9 @@ class ItoEuler(EulerMaruyama):
         time = self.start if index == 0 else float(self.chunk.times[index - 1])
         along = self._along(time, float(self.chunk.steps[index]))
         before, self.trend = self.trend, self._trend_at(index + 1)
-        self.state = self.limit.advance(self.state, self.limit.pass_over(along, self.state), before, self.trend)
+        self.state = self.limit.advance(
+            self.state, self.limit.pass_over(along, self.state), before, self.trend
+        )
         if self.coarse is not None:
             passed = self.limit.pass_over(along, self.coarse)
             self.passed = passed if self.passed is None else self.passed.then(passed)
@@ -137,12 +149,15 @@ class ItoEuler(EulerMaruyama):
 
 
 class ModifiedEuler(Reference):
-    """A Young equation by the modified Euler scheme, on the path that the network's reader holds or on one of its own.
+    """A Young equation by the modified Euler scheme, on the path that the network's reader holds or on one of
+    its own.
 
     With `twice`, a second solution on the same path takes steps twice as long.
     """
 
-    def __init__(self, limit: NeuralYoung, state: Tensor, reader: FractionalReader, own: bool, twice: bool) -> None:
+    def __init__(
+        self, limit: NeuralYoung, state: Tensor, reader: FractionalReader, own: bool, twice: bool
+    ) -> None:
         self.limit = limit
         self.state = state
         self.coarse = state if twice else None
@@ -167,7 +182,9 @@ class ModifiedEuler(Reference):
 
 
 class AdaptiveODE(Reference):
-    """An ODE by torchdiffeq's adaptive Dormand-Prince method at a tolerance far below the errors to be measured."""
+    """An ODE by torchdiffeq's adaptive Dormand-Prince method at a tolerance far below the errors to be
+    measured.
+    """
 
     def __init__(self, field: VectorField, state: Tensor, tolerance: float) -> None:
         self.field = field
@@ -190,7 +207,8 @@ def solve(field: VectorField, state: Tensor, times: Tensor, tolerance: float) ->
     """
     if not bool(torch.isfinite(state).all()):
         return torch.full((len(times), *state.shape), math.nan, dtype=state.dtype, device=state.device)
-    # step_t makes the solver land on the end: left alone it steps past it, where weights and users' functions may not exist.
+    # step_t makes the solver land on the end: left alone it steps past it, where weights and users' functions
+    # may not exist.
     options = {"dtype": torch.float64, "max_num_steps": 20_000, "step_t": times[-1:]}
     try:
         solution: Tensor = torchdiffeq.odeint(
@@ -198,8 +216,9 @@ def solve(field: VectorField, state: Tensor, times: Tensor, tolerance: float) ->
         )
     except AssertionError as error:
         raise RuntimeError(
-            f"the reference ODE could not be solved to tolerance {tolerance:g} between t = {times[0].item():.4g} and "
-            f"{times[-1].item():.4g} ({error}). Its right-hand side may be discontinuous in time, or the solution or an input "
-            "so large that it overflows; a larger tolerance= may help."
+            f"the reference ODE could not be solved to tolerance {tolerance:g} between t ="
+            f" {times[0].item():.4g} and {times[-1].item():.4g} ({error}). Its right-hand side may be"
+            " discontinuous in time, or the solution or an input so large that it overflows; a larger"
+            " tolerance= may help."
         ) from error
     return solution

@@ -1,15 +1,13 @@
-"""What a network becomes at infinite depth: the limit equations, and the theorems that say which one and how fast.
+"""What a network becomes at infinite depth: the limit equations.
 
-The library's own limits are plain torchsde objects (`f`, `g`, `g_prod`, `sde_type`, `noise_type`) and torchdiffeq
-functions `f(t, h)`; a user's own objects of either kind are read by `adapters`.
+The library's own limits are plain torchsde objects (`f`, `g`, `g_prod`, `sde_type`, `noise_type`) and
+torchdiffeq functions `f(t, h)`; a user's own objects of either kind are read by `users_own`.
 """
 
-from deeplimit.limits.adapters import UserODE, UserSDE, read_limit
-from deeplimit.limits.cohen import ItoCorrectedSDE, LinearODE
 from deeplimit.limits.equations import Identity, Independent, Limit, NeuralODE, NeuralSDE, ODELimit, SDELimit
-from deeplimit.limits.isotropic import IsotropicSDE, LawLimit
-from deeplimit.limits.regime import Regime
-from deeplimit.limits.theorems import classify, in_law_only, limit_of
+from deeplimit.limits.in_law import IsotropicSDE, LawLimit
+from deeplimit.limits.linearised import ItoCorrectedSDE, LinearODE
+from deeplimit.limits.users_own import UserODE, UserSDE, read_limit
 from deeplimit.limits.young import NeuralYoung
 
 __all__ = [
@@ -24,12 +22,8 @@ __all__ = [
     "NeuralSDE",
     "NeuralYoung",
     "ODELimit",
-    "Regime",
     "SDELimit",
     "UserODE",
     "UserSDE",
-    "classify",
-    "in_law_only",
-    "limit_of",
     "read_limit",
 ]

@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from deeplimit.processes import FunctionPath, FunctionProcess, IncrementProcess, Process
-from deeplimit.randomness import Purpose, generator
+from deeplimit.ground.randomness import Purpose, generator
 from deeplimit.recursions import Layer, Recursion, Res1
+from deeplimit.weights import FunctionPath, FunctionProcess, IncrementProcess, Process
 
 VectorField = Callable[[Any, Tensor], Tensor]
 
@@ -32,11 +32,15 @@ class SDELimit(Limit):
 
     @abstractmethod
     def noise_size(self, h: Tensor) -> int | None:
-        """Return the number of Brownian motions, or None where any number will do (only a product is known)."""
+        """Return the number of Brownian motions, or None where any number will do (only a product is
+        known).
+        """
 
     @abstractmethod
     def increment(self, time: float, step: float, h: Tensor, noise: Tensor) -> Tensor:
-        """Return what one step adds to the state h (P, d), for increments `noise` (P, number of Brownian motions)."""
+        """Return what one step adds to the state h (P, d), for increments `noise` (P, number of Brownian
+        motions).
+        """
 
 
 class ODELimit(Limit):
@@ -56,7 +60,8 @@ class ODELimit(Limit):
 class NeuralSDE(SDELimit):
     """The neural SDE dH = (1/√d) dB σ(H) of [M] Prop. 11, B a d × d Brownian motion, in Itô's sense.
 
-    A torchsde object as it is: f (P, d), g (P, d, d²), g_prod (P, d). The d² Brownian motions are B's entries, row by row.
+    A torchsde object as it is: f (P, d), g (P, d, d²), g_prod (P, d). The d² Brownian motions are B's
+    entries, row by row.
 
     Example:
         >>> import torch, torchsde, deeplimit as dl
@@ -104,8 +109,9 @@ class NeuralSDE(SDELimit):
 class NeuralODE(ODELimit):
     """The neural ODE dH = V_t g(H, W_t) dt of [M] Prop. 12, for weights that are functions of time.
 
-    A torchdiffeq function as it is: calling it as f(t, h) reads one draw of the random weights, the one of `seed`, for the
-    whole batch. `deeplimit.compare` gives every path its own draw instead, the same that the networks read.
+    A torchdiffeq function as it is: calling it as f(t, h) reads one draw of the random weights, the one of
+    `seed`, for the whole batch. `deeplimit.compare` gives every path its own draw instead, the same that
+    the networks read.
 
     Example:
         >>> import torch, torchdiffeq, deeplimit as dl
@@ -132,7 +138,9 @@ class NeuralODE(ODELimit):
     def bind(self, paths: tuple[FunctionPath, ...]) -> VectorField:
         def vector_field(t: Any, h: Tensor) -> Tensor:
             time = torch.as_tensor(t, device=h.device, dtype=torch.float64).reshape(1)
-            return self.recursion.residual(h, layers_at(paths, self.weights, self.width, time, 0, depth=1), exponent=0.0)
+            return self.recursion.residual(
+                h, layers_at(paths, self.weights, self.width, time, 0, depth=1), exponent=0.0
+            )
 
         return vector_field
 
@@ -160,19 +168,25 @@ def layers_at(
     index: int,
     depth: int,
 ) -> tuple[Layer, ...]:
-    """Return the layers of a depth-`depth` network whose weights are the functions' values at `times[index]`."""
+    """Return the layers of a depth-`depth` network whose weights are the functions' values at
+    `times[index]`.
+    """
     at = times[index : index + 1]
     layers = []
     for path, process in zip(paths, weights, strict=True):
         bias = path.bias_at(at)
         scale = process.entry_scale(width)
-        layers.append(Layer(path.at(at)[0], depth, process.layer_exponent, scale, None if bias is None else bias[0]))
+        layers.append(
+            Layer(path.at(at)[0], depth, process.layer_exponent, scale, None if bias is None else bias[0])
+        )
     return tuple(layers)
 
 
 @dataclass(frozen=True)
 class Identity(ODELimit):
-    """dH = 0: what a network becomes whose residual branches are scaled down too much ([M] Cor. 5, Prop. 13)."""
+    """dH = 0: what a network becomes whose residual branches are scaled down too much ([M] Cor. 5, Prop.
+    13).
+    """
 
     @property
     def equation(self) -> str:
@@ -189,8 +203,9 @@ class Identity(ODELimit):
 class Independent:
     """A limit driven by noise of its own instead of the network's: equal in law, not the same path.
 
-    The control that must come out "does not converge": `compare(resnet, Independent(resnet.limit()))` measures the
-    distance between two independent draws, whatever the depth. For an ODE limit the random weights are drawn afresh.
+    The control that must come out "does not converge": `compare(resnet, Independent(resnet.limit()))`
+    measures the distance between two independent draws, whatever the depth. For an ODE limit the random
+    weights are drawn afresh.
     """
 
     limit: Any

@@ -1,4 +1,6 @@
-"""The Young equation: the limit of res-1 driven by fractional Brownian motion with a Hurst index above 1/2."""
+"""The Young equation: the limit of res-1 driven by fractional Brownian motion with a Hurst index above
+1/2.
+"""
 
 from __future__ import annotations
 
@@ -8,33 +10,40 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from deeplimit import validation
+from deeplimit.ground import validation
 from deeplimit.limits.equations import Limit
-from deeplimit.processes import FractionalBrownian
 from deeplimit.recursions import Layer, ModifiedRes1, Res1
+from deeplimit.weights import FractionalBrownian
 
 
 def modified_order(hurst: float) -> float:
-    """Return the order of the modified Euler scheme, which is that of what the second-order terms do besides their mean."""
+    """Return the order of the modified Euler scheme, which is that of what the second-order terms do
+    besides their mean.
+    """
     return min(2 * hurst - 0.5, 1.0)
 
 
 def extrapolation_surplus(hurst: float) -> float:
-    """Return the multiple of d² that makes 2 e²_fine - e²_coarse + surplus d² the squared error against no step size at all.
+    """Return the multiple of d² that makes 2 e²_fine - e²_coarse + surplus d² the squared error against no
+    step size at all.
 
-    e are distances to solutions by the modified scheme with steps of one length and twice that, d the distance of the two. For
-    one half it is 0; for H near 1, where both solutions are off by the same random variable times their step, it is 2. Between,
-    the covariances of the second-order terms give (2H - 1)(2^2r - 2), r the scheme's order, within 0.2 (docs/theorems/young.md).
+    e are distances to solutions by the modified scheme with steps of one length and twice that, d the
+    distance of the two. For one half it is 0; for H near 1, where both solutions are off by the same
+    random variable times their step, it is 2. Between, the covariances of the second-order terms give (2H
+    - 1)(2^2r
+    - 2), r the scheme's order, within 0.2 (docs/theorems/young.md).
     """
     return (2 * hurst - 1.0) * (math.pow(2.0, 2 * modified_order(hurst)) - 2.0)
 
 
 @dataclass(frozen=True)
 class NeuralYoung(Limit):
-    """The Young equation dH = (1/√d) dB σ(H), B a d × d fractional Brownian motion with Hurst index above 1/2.
+    """The Young equation dH = (1/√d) dB σ(H), B a d × d fractional Brownian motion with Hurst index above
+    1/2.
 
-    The integral is a limit of Riemann sums path by path (Young, 1936), with the ordinary chain rule: no Itô correction, and no
-    torchsde object, whose noise is Brownian. `solve` advances it along the increments of a path.
+    The integral is a limit of Riemann sums path by path (Young, 1936), with the ordinary chain rule: no
+    Itô correction, and no torchsde object, whose noise is Brownian. `solve` advances it along the
+    increments of a path.
 
     Raises TypeError for other recursions or laws, ValueError for a Hurst index of at most 1/2.
 
@@ -54,11 +63,18 @@ class NeuralYoung(Limit):
     def __post_init__(self) -> None:
         validation.integer(self.width, "width", minimum=1, hint="It is the number of hidden units d.")
         if not isinstance(self.recursion, Res1):
-            raise TypeError(f"recursion must be that of res1, Res1(activation); got {validation.named(self.recursion)}.")
+            raise TypeError(
+                f"recursion must be that of res1, Res1(activation); got {validation.named(self.recursion)}."
+            )
         if len(self.weights) != 1 or not isinstance(self.weights[0], FractionalBrownian):
-            raise TypeError(f"weights must be (FractionalBrownian(hurst),), a tuple of one law; got {self.weights!r}.")
+            raise TypeError(
+                f"weights must be (FractionalBrownian(hurst),), a tuple of one law; got {self.weights!r}."
+            )
         if self.hurst <= 0.5:
-            raise ValueError(f"weights must have a Hurst index above 1/2, where Young's integral exists; got {self.hurst:g}.")
+            raise ValueError(
+                "weights must have a Hurst index above 1/2, where Young's integral exists; got"
+                f" {self.hurst:g}."
+            )
 
     @property
     def hurst(self) -> float:
@@ -72,23 +88,29 @@ class NeuralYoung(Limit):
 
     @property
     def equation(self) -> str:
-        return f"dH = (1/√d) dB^{self.hurst:g} σ(H) (Young), σ = {self.recursion.activation.name}, d = {self.width}"
+        return (
+            f"dH = (1/√d) dB^{self.hurst:g} σ(H) (Young), σ = {self.recursion.activation.name}, d ="
+            f" {self.width}"
+        )
 
     def advance(self, h: Tensor, increment: Tensor, count: int) -> Tensor:
-        """Return the states (P, d) one step of length 1/count after `h` (P, d), for B's increments (P, d, d) over the step.
+        """Return the states (P, d) one step of length 1/count after `h` (P, d), for B's increments (P, d,
+        d) over the step.
 
-        The modified Euler scheme of Hu, Liu and Nualart (2016): h + dB σ(h)/√d + ½ count^-2H σ'(h) σ(h)/d. The last term is the
-        mean of what Euler's scheme leaves out. Its order is 2H - 1/2 below H = 3/4 and 1 above (at 3/4 with a factor √log),
-        Euler's is 2H - 1.
+        The modified Euler scheme of Hu, Liu and Nualart (2016): h + dB σ(h)/√d + ½ count^-2H σ'(h) σ(h)/d.
+        The last term is the mean of what Euler's scheme leaves out. Its order is 2H - 1/2 below H = 3/4
+        and 1 above (at 3/4 with a factor √log), Euler's is 2H - 1.
         """
         layer = Layer(increment, count, self.hurst, self.scale)
         return h + ModifiedRes1(self.recursion.activation).residual(h, (layer,), self.hurst)
 
     def solve(self, h0: Tensor, increments: Tensor) -> Tensor:
-        """Return the solution (N + 1, P, d) from `h0` (P, d) along increments (N, P, d, d) of B over N equal parts of [0, 1].
+        """Return the solution (N + 1, P, d) from `h0` (P, d) along increments (N, P, d, d) of B over N
+        equal parts of [0, 1].
 
-        Raises TypeError or ValueError for tensors of other kinds or shapes. That the increments are those of a fractional
-        Brownian motion with this Hurst index, unscaled as `FractionalBrownian.draw_increments` gives them, is NOT checked.
+        Raises TypeError or ValueError for tensors of other kinds or shapes. That the increments are those
+        of a fractional Brownian motion with this Hurst index, unscaled as
+        `FractionalBrownian.draw_increments` gives them, is NOT checked.
         """
         for name, value in (("h0", h0), ("increments", increments)):
             validation.real_tensor(value, name)
@@ -96,7 +118,8 @@ class NeuralYoung(Limit):
             raise ValueError(f"h0 must have shape (P, {self.width}), got {tuple(h0.shape)}.")
         if increments.ndim != 4 or tuple(increments.shape[1:]) != (len(h0), self.width, self.width):
             raise ValueError(
-                f"increments must have shape (N, {len(h0)}, {self.width}, {self.width}), got {tuple(increments.shape)}."
+                f"increments must have shape (N, {len(h0)}, {self.width}, {self.width}), got"
+                f" {tuple(increments.shape)}."
             )
         states = [h0]
         for increment in increments:

@@ -1,4 +1,6 @@
-"""The scoreboard as a result: rows that agree or not, controls that are caught or not, as a table, a figure and a file."""
+"""The scoreboard as a result: rows that agree or not, controls that are caught or not, as a table, a figure
+and a file.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from deeplimit import store, validation
 from deeplimit.convergence.report import VERDICTS
+from deeplimit.ground import files as store, validation
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -65,20 +67,23 @@ class RowResult:
         low, high = self.interval
         order = f"{self.rate:.3f} [{low:.3f}, {high:.3f}]" if np.isfinite(self.rate) else "no order"
         return (
-            f"{self.statement:<17}  {self.setting:<36}  {self.predicted:>9g}  {order:<21}  {self.outcome:<11}  "
-            f"{self.wrongly:<31}  {self.control}"
+            f"{self.statement:<17}  {self.setting:<36}  {self.predicted:>9g}  {order:<21}  {self.outcome:<11}"
+            f"  {self.wrongly:<31}  {self.control}"
         )
 
 
-HEADER = f"{'statement':<17}  {'setting':<36}  {'predicted':>9}  {'order, interval':<21}  {'outcome':<11}  {'control':<31}  "
+HEADER = (
+    f"{'statement':<17}  {'setting':<36}  {'predicted':>9}  {'order, interval':<21}  {'outcome':<11} "
+    f" {'control':<31}  "
+)
 
 
 @dataclass(frozen=True, eq=False)
 class Scoreboard:
     """What `validate` measured: one `RowResult` a statement and setting.
 
-    `verdict` is "agrees" if every row does and every control is caught; "disagrees" if a row disagrees or a control is missed
-    with a verdict of "converges"; else "cannot tell".
+    `verdict` is "agrees" if every row does and every control is caught; "disagrees" if a row disagrees or a
+    control is missed with a verdict of "converges"; else "cannot tell".
     """
 
     rows: tuple[RowResult, ...]
@@ -97,17 +102,29 @@ class Scoreboard:
         return CANNOT_TELL
 
     def __str__(self) -> str:
-        return "\n".join([self.summary(), "", HEADER, *map(str, self.rows), *([""] if self.troubles() else []), *self.troubles()])
+        return "\n".join(
+            [
+                self.summary(),
+                "",
+                HEADER,
+                *map(str, self.rows),
+                *([""] if self.troubles() else []),
+                *self.troubles(),
+            ]
+        )
 
     def summary(self) -> str:
         """Return the verdict in a line."""
         outcomes = Counter(row.outcome for row in self.rows)
         caught = sum(row.control == CAUGHT for row in self.rows)
-        told = ", ".join(f"{count} of {len(self.rows)} rows {_VERBS.get(name, name)}" for name, count in outcomes.items())
+        told = ", ".join(
+            f"{count} of {len(self.rows)} rows {_VERBS.get(name, name)}" for name, count in outcomes.items()
+        )
         seconds = sum(row.seconds for row in self.rows)
         return (
-            f"{self.verdict}: {told}; {caught} of {len(self.rows)} controls caught ({100 * self.confidence:g} % intervals, "
-            f"{'quick' if self.quick else 'full'} run, seed {self.seed}, {self.device}, {seconds:.0f} s)"
+            f"{self.verdict}: {told}; {caught} of {len(self.rows)} controls caught ({100 * self.confidence:g}"
+            f" % intervals, {'quick' if self.quick else 'full'} run, seed {self.seed}, {self.device},"
+            f" {seconds:.0f} s)"
         )
 
     def troubles(self) -> list[str]:
@@ -117,13 +134,23 @@ class Scoreboard:
             if row.outcome != AGREES:
                 lines.append(f"- {row.statement}, {row.setting}: {row.verdict}: {row.reason}.")
             if row.control != CAUGHT:
-                lines.append(f"- {row.statement}, {row.setting}, {row.wrongly}: {row.control_verdict}: {row.control_reason}.")
+                lines.append(
+                    f"- {row.statement}, {row.setting}, {row.wrongly}: {row.control_verdict}:"
+                    f" {row.control_reason}."
+                )
         return lines
 
     def to_dict(self) -> dict[str, Any]:
         """Return every field as plain Python."""
-        rows = [{field.name: store.plain(getattr(row, field.name)) for field in dataclasses.fields(row)} for row in self.rows]
-        own = {field.name: getattr(self, field.name) for field in dataclasses.fields(self) if field.name != "rows"}
+        rows = [
+            {field.name: store.plain(getattr(row, field.name)) for field in dataclasses.fields(row)}
+            for row in self.rows
+        ]
+        own = {
+            field.name: getattr(self, field.name)
+            for field in dataclasses.fields(self)
+            if field.name != "rows"
+        }
         return {**own, "rows": rows}
 
     @classmethod
@@ -136,15 +163,18 @@ class Scoreboard:
         return cls(**{**values, "rows": rows})
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the scoreboard as JSON; `deeplimit.load_report` reads it back, `validate(resume=path)` goes on from it."""
+        """Write the scoreboard as JSON; `deeplimit.load_report` reads it back, `validate(resume=path)` goes
+        on from it.
+        """
         store.save(KIND, self.to_dict(), path)
 
     def plot(self, ax: Axes | str | os.PathLike[str] | None = None) -> Axes:
         """Draw every row's interval beside its prediction, and whether its control was caught.
 
-        `ax` is axes to draw on, None for new ones, or a path to write a picture to (.png, .pdf or .svg). Nothing is shown.
+        `ax` is axes to draw on, None for new ones, or a path to write a picture to (.png, .pdf or .svg).
+        Nothing is shown.
         """
-        from deeplimit import plotting
+        from deeplimit.ground import plotting
 
         size = (10.5, 1.6 + 0.27 * len(self.rows))
         return plotting.plot(lambda axes: plotting.draw_scoreboard(self, axes), ax, size)
@@ -166,8 +196,12 @@ def _row(content: Any, what: str) -> RowResult:
         if not isinstance(values[name], list) or len(values[name]) != len(content["depths"]):
             raise ValueError(f"{name} of {what} must have an entry for each of its depths")
         kind = np.int64 if name == "depths" else np.float64
-        values[name] = np.array([store.number(item, f"{name} of {what}") for item in values[name]]).astype(kind)
+        values[name] = np.array([store.number(item, f"{name} of {what}") for item in values[name]]).astype(
+            kind
+        )
     if not isinstance(values["interval"], list) or len(values["interval"]) != 2:
-        raise ValueError(f"interval of {what} must be two numbers, got {validation.named(values['interval'])}")
+        raise ValueError(
+            f"interval of {what} must be two numbers, got {validation.named(values['interval'])}"
+        )
     low, high = (store.number(end, f"interval of {what}") for end in values["interval"])
     return RowResult(**{**values, "interval": (low, high)})

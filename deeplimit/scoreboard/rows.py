@@ -14,7 +14,7 @@ from torch import Tensor
 from deeplimit import zoo
 from deeplimit.limits import Independent, ItoCorrectedSDE, LinearODE, NeuralSDE, NeuralYoung
 from deeplimit.networks import ResidualNetwork, inner, modified_res1, res1, res2, res3
-from deeplimit.processes import (
+from deeplimit.weights import (
     AuxiliaryDiffusion,
     FractionalBrownian,
     Ito,
@@ -58,12 +58,16 @@ class Row:
 
 
 WIDTH = 4
-_MIXING = torch.tensor([[0.3, 0.8, -0.2, 0.0], [-0.6, 0.2, 0.5, 0.1], [0.1, -0.4, 0.3, 0.7], [0.2, 0.0, -0.5, -0.3]])
+_MIXING = torch.tensor(
+    [[0.3, 0.8, -0.2, 0.0], [-0.6, 0.2, 0.5, 0.1], [0.1, -0.4, 0.3, 0.7], [0.2, 0.0, -0.5, -0.3]]
+)
 _PUSH = torch.tensor([0.5, -0.4, 0.3, 0.6])
 
 
 def sphere() -> Tensor:
-    """Return inputs of norm 1: where Q bends states upwards, large inputs would make the tails heavier than they need be."""
+    """Return inputs of norm 1: where Q bends states upwards, large inputs would make the tails heavier
+    than they need be.
+    """
     x = torch.randn(64, WIDTH, generator=torch.Generator().manual_seed(1))
     normed: Tensor = x / x.norm(dim=1, keepdim=True)
     return normed
@@ -97,7 +101,9 @@ def _turning(t: float) -> Kronecker:
 
 
 def _leveraged(t: float, v: Tensor) -> Tensor:
-    """Return entrywise variances that follow two auxiliary factors, one for even rows and one for odd ones."""
+    """Return entrywise variances that follow two auxiliary factors, one for even rows and one for odd
+    ones.
+    """
     factors: Tensor = 0.08 * torch.sigmoid(v)
     return factors[:, [0, 1, 0, 1], None].expand(-1, WIDTH, WIDTH)
 
@@ -114,7 +120,9 @@ def covariances() -> dict[str, Ito]:
     """Return noise with every kind of covariance, by name; reproducible and of similar size."""
     generator = torch.Generator().manual_seed(0)
     spread = torch.randn(WIDTH**2, WIDTH**2, generator=generator)
-    joint = torch.randn(WIDTH**2 + WIDTH, 3, generator=generator)  # of rank 3, so that W^A and W^b covary strongly
+    joint = torch.randn(
+        WIDTH**2 + WIDTH, 3, generator=generator
+    )  # of rank 3, so that W^A and W^b covary strongly
     joint = 0.015 * joint @ joint.T
     matrix = joint[: WIDTH**2, : WIDTH**2].reshape(WIDTH, WIDTH, WIDTH, WIDTH)
     cross = joint[: WIDTH**2, WIDTH**2 :].reshape(WIDTH, WIDTH, WIDTH)
@@ -158,9 +166,15 @@ def _marion() -> Iterator[Row]:
         "diffusion 10 % too large",
     )
     smooth = SmoothGaussian(0.2)
-    for network in (res1(WIDTH, "tanh", weights=smooth), res2(WIDTH, "tanh", weights=smooth), res3(WIDTH, weights=smooth)):
+    for network in (
+        res1(WIDTH, "tanh", weights=smooth),
+        res2(WIDTH, "tanh", weights=smooth),
+        res3(WIDTH, weights=smooth),
+    ):
         setting = f"{network.recursion.name}, {network.recursion.activation.name}, smooth weights"
-        yield Row(PROPOSITION_12, setting, network, Independent(network.limit()), "other smooth weights", None, 600)
+        yield Row(
+            PROPOSITION_12, setting, network, Independent(network.limit()), "other smooth weights", None, 600
+        )
 
 
 def _linear() -> Iterator[Row]:
@@ -182,7 +196,9 @@ def _linear() -> Iterator[Row]:
     wrong = LinearODE(trend, WIDTH, 1.0)
     yield Row(NEURAL_ODE, "tanh, α = 1, β = 0", network, wrong, "linear ODE instead", None, 200)
     for activation, alpha in (("tanh", 0.5), ("scaled_silu", 0.5), ("scaled_gelu", 0.4), ("sin", 0.7)):
-        network = inner(WIDTH, activation, trend=trend, noise=Ito(A=0.04, b=0.1), alpha=alpha, beta=round(1 - alpha, 6))
+        network = inner(
+            WIDTH, activation, trend=trend, noise=Ito(A=0.04, b=0.1), alpha=alpha, beta=round(1 - alpha, 6)
+        )
         setting = f"{activation}, α = {alpha:g}, β = {1 - alpha:g}"
         yield Row(VANISHING_NOISE, setting, network, zoo.neural_ode_of(network), "neural ODE instead")
 
@@ -201,7 +217,9 @@ def _diffusive() -> Iterator[Row]:
     for beta in (1.4, 1.5, 2.0):
         network = inner(WIDTH, "scaled_silu", trend=Trend(mixing, push), noise=plain, beta=beta)
         wrong = dataclasses.replace(_own(network), trend=network.weights[0].functions[0])
-        yield Row(DIFFUSIVE, f"scaled_silu, β = {beta:g}, one variance", network, wrong, "trend kept", x, 2000)
+        yield Row(
+            DIFFUSIVE, f"scaled_silu, β = {beta:g}, one variance", network, wrong, "trend kept", x, 2000
+        )
     for name, noise in noises.items():
         if name == "one variance":
             continue

@@ -10,9 +10,18 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from deeplimit import store, validation
 from deeplimit.convergence import CompareReport, compare
-from deeplimit.scoreboard.report import AGREES, CANNOT_TELL, CAUGHT, DISAGREES, KIND, MISSED, RowResult, Scoreboard
+from deeplimit.ground import files as store, validation
+from deeplimit.scoreboard.report import (
+    AGREES,
+    CANNOT_TELL,
+    CAUGHT,
+    DISAGREES,
+    KIND,
+    MISSED,
+    RowResult,
+    Scoreboard,
+)
 from deeplimit.scoreboard.rows import Row, rows
 from deeplimit.version import __version__
 
@@ -36,18 +45,22 @@ def validate(
 ) -> Scoreboard:
     """Measure every statement that the library rests on, each beside a wrong limit that must be caught.
 
-    Propositions 11 and 12 of Marion et al. (2025), Theorems 4.3 and 4.4 of Cohen et al. (2021), the Euler schemes of Hu, Liu and
-    Nualart (2016): several activations, exponents and covariances. A row agrees if the network converges to its limit and the
-    99.9 % interval of the order holds the predicted one; a control is caught if comparing the same network with its wrong limit
-    "does not converge".
+    Propositions 11 and 12 of Marion et al. (2025), Theorems 4.3 and 4.4 of Cohen et al. (2021), the Euler
+    schemes of Hu, Liu and
+    Nualart (2016): several activations, exponents and covariances. A row agrees if the network converges to
+        its limit and the
+    99.9 % interval of the order holds the predicted one; a control is caught if comparing the same network
+    with its wrong limit "does not converge".
 
     Args:
         quick: Depths up to 512 and up to 2000 paths, instead of 1024 and 10,000.
-        only: A text, or several: only rows that have one of them in their name are run, such as "Thm 4.3"; each must
-            name one.
-        seed: Everything random derives from it. device: "cpu" or "cuda". workers: Threads, by default one a core.
-        resume: A .json file that is written after every row. Rows that it holds already, measured by the same version in the
-            same way, are not run again; rows measured in another way stay in it, after those of this run.
+        only: A text, or several: only rows that have one of them in their name are run, such as "Thm 4.3";
+            each must name one.
+        seed: Everything random derives from it. device: "cpu" or "cuda". workers: Threads, by default one a
+            core.
+        resume: A .json file that is written after every row. Rows that it holds already, measured by the same
+            version in the same way, are not run again; rows measured in another way stay in it, after those
+            of this run.
         on_row: Called with each row when it is done, in order, those from the file included.
 
     Returns:
@@ -77,8 +90,15 @@ def validate(
     results: list[RowResult] = []
     for row in chosen:
         depths, paths = (QUICK_DEPTHS, row.paths) if quick else (FULL_DEPTHS, FULL_FACTOR * row.paths)
-        key = f"{row.name} | {row.wrongly} | depths {depths}, {paths} paths, seed {checked_seed}, {place.type}, {__version__}"
-        result = earlier[key] if key in earlier else _measure(row, key, depths, paths, checked_seed, place, workers)
+        key = (
+            f"{row.name} | {row.wrongly} | depths {depths}, {paths} paths, seed {checked_seed}, {place.type},"
+            f" {__version__}"
+        )
+        result = (
+            earlier[key]
+            if key in earlier
+            else _measure(row, key, depths, paths, checked_seed, place, workers)
+        )
         results.append(result)
         board = Scoreboard(tuple(results), quick, checked_seed, CONFIDENCE, place.type, __version__)
         if path is not None:
@@ -91,31 +111,49 @@ def validate(
 
 def _chosen(only: str | Sequence[str] | None) -> list[Row]:
     texts = [only] if isinstance(only, str) else only
-    if texts is not None and not (isinstance(texts, Sequence) and all(isinstance(text, str) for text in texts)):
+    if texts is not None and not (
+        isinstance(texts, Sequence) and all(isinstance(text, str) for text in texts)
+    ):
         raise TypeError(f"only must be a text or several, got {only!r}.")
     every = rows()
     if texts is None:
         return list(every)
     # Every text must name a row: one that is misspelt would leave its rows out in silence.
-    lost = [text for text in texts if not text.strip() or not any(text.lower() in row.name.lower() for row in every)]
+    lost = [
+        text
+        for text in texts
+        if not text.strip() or not any(text.lower() in row.name.lower() for row in every)
+    ]
     if lost or not texts:
         statements = ", ".join(dict.fromkeys(row.statement for row in every))
-        raise ValueError(f"only={(lost[0] if lost else only)!r} names no row; the statements are {statements}.")
+        raise ValueError(
+            f"only={(lost[0] if lost else only)!r} names no row; the statements are {statements}."
+        )
     return [row for row in every if any(text.lower() in row.name.lower() for text in texts)]
 
 
 def _earlier(path: Path) -> dict[str, RowResult]:
     kind, content = store.load(path)
     if kind != KIND:
-        raise ValueError(f"{str(path)!r} holds a report of kind {kind!r}, no scoreboard to resume from; give another file.")
+        raise ValueError(
+            f"{str(path)!r} holds a report of kind {kind!r}, no scoreboard to resume from; give another file."
+        )
     try:
         return {row.key: row for row in Scoreboard.from_dict(content).rows}
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ValueError(f"{str(path)!r} is a damaged scoreboard: {str(error).rstrip('.')}; delete it to start anew.") from error
+        raise ValueError(
+            f"{str(path)!r} is a damaged scoreboard: {str(error).rstrip('.')}; delete it to start anew."
+        ) from error
 
 
 def _measure(
-    row: Row, key: str, depths: tuple[int, ...], paths: int, seed: int, device: torch.device, workers: int | None
+    row: Row,
+    key: str,
+    depths: tuple[int, ...],
+    paths: int,
+    seed: int,
+    device: torch.device,
+    workers: int | None,
 ) -> RowResult:
     started = time.perf_counter()
 

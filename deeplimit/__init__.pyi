@@ -1,0 +1,56 @@
+"""The public names and where they live, for type checkers and for the package, which loads them lazily."""
+
+from . import activations as activations, init as init, testing as testing, zoo as zoo
+from .convergence import CompareReport as CompareReport, compare as compare
+from .depth_check import (
+    DepthReport as DepthReport,
+    Rule as Rule,
+    branch_scalars as branch_scalars,
+    check_depth as check_depth,
+    probe as probe,
+    sweep as sweep,
+)
+from .figures import Reproduction as Reproduction, reproduce as reproduce
+from .ground.validation import NoTheoremError as NoTheoremError
+from .in_law import LawReport as LawReport, compare_laws as compare_laws
+from .limits import (
+    Identity as Identity,
+    Independent as Independent,
+    IsotropicSDE as IsotropicSDE,
+    ItoCorrectedSDE as ItoCorrectedSDE,
+    LawLimit as LawLimit,
+    LinearODE as LinearODE,
+    NeuralODE as NeuralODE,
+    NeuralSDE as NeuralSDE,
+    NeuralYoung as NeuralYoung,
+)
+from .networks import (
+    ResidualNetwork as ResidualNetwork,
+    inner as inner,
+    modified_res1 as modified_res1,
+    res1 as res1,
+    res2 as res2,
+    res3 as res3,
+)
+from .reports import load_report as load_report
+from .scoreboard import Scoreboard as Scoreboard, validate as validate
+from .signal import (
+    PhaseDiagram as PhaseDiagram,
+    StabilityReport as StabilityReport,
+    phase_diagram as phase_diagram,
+    stability as stability,
+)
+from .theory import Regime as Regime
+from .trace import Branch as Branch, find_branches as find_branches
+from .version import __version__ as __version__
+from .weights import (
+    IID as IID,
+    AuxiliaryDiffusion as AuxiliaryDiffusion,
+    Brownian as Brownian,
+    FractionalBrownian as FractionalBrownian,
+    Ito as Ito,
+    Kronecker as Kronecker,
+    SmoothGaussian as SmoothGaussian,
+    Trend as Trend,
+    stochastic_volatility as stochastic_volatility,
+)

@@ -1,0 +1,176 @@
+"""The streaming pass with the noise drawn through its products: the same joint law, about 2d normals a
+step.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from deeplimit.coupling.account import Account, moments_of
+from deeplimit.coupling.grid import Chunk
+from deeplimit.coupling.kernels.followers import Follower, NetworkFollower, limit_follower
+from deeplimit.coupling.kernels.products import Normals, Products
+from deeplimit.coupling.moments import Moments
+from deeplimit.coupling.pathwise import Tick, functions_of_limit, make_reference
+from deeplimit.coupling.readers import Values
+from deeplimit.coupling.references import Reference
+from deeplimit.coupling.task import Task
+from deeplimit.ground.randomness import Purpose, generator
+from deeplimit.limits import ItoCorrectedSDE
+from deeplimit.limits.linearised import TrendValue
+from deeplimit.weights import FunctionPath, TrendAndNoise
+
+
+class _Trend:
+    """A trend along the grid: its value, scaled, at the present time; None where there is none."""
+
+    def __init__(self, path: FunctionPath | None, scale: float, h0: Tensor) -> None:
+        self.values = None if path is None else Values(path, h0.shape[1], len(h0), h0.device)
+        self.scale = scale
+        self.now: TrendValue = None
+
+    def begin(self, chunk: Chunk) -> None:
+        if self.values is not None:
+            self.values.begin(np.concatenate([[chunk.start], chunk.times]))
+            self.at(0)
+
+    def at(self, index: int) -> None:
+        """Move to the start of step `index` of the chunk."""
+        if self.values is not None:
+            matrix, bias = self.values.at(index)
+            self.now = matrix * self.scale, bias
+
+
+class Block:
+    """Everything that runs along one path: networks and the limit, for each input, and the products that
+    couple them.
+    """
+
+    def __init__(self, task: Task, block: int) -> None:
+        self.starts = [h0.T.contiguous().T for h0 in task.starts(block)]
+        paths, width = self.starts[0].shape
+        self.depths = task.grid.depths
+        (law,) = task.network.weights
+        own: tuple[FunctionPath, ...] = ()
+        if law.functions:
+            stream = generator(task.seed, Purpose.NETWORK_WEIGHTS, block, 0, task.device)
+            own = (law.functions[0].sample(width, paths, stream, task.dtype, task.device),)
+        still = _Trend(None, 1.0, self.starts[0])
+        self.trend = _Trend(own[0], law.functions[0].entry_scale(width), self.starts[0]) if own else still
+        self.trend_of_limit = still
+        # Columns: every depth's networks, one an input, shallow depths first; then the limit's coarser
+        # solutions.
+        self.columns: list[Follower] = [
+            NetworkFollower(h0, task.network, depth) for depth in self.depths for h0 in self.starts
+        ]
+        self.fine: list[Follower] = []
+        self.outside: list[Reference] = []
+        if task.shares_increments:
+            self.fine = [limit_follower(task.limit, h0) for h0 in self.starts]
+            if isinstance(task.limit, ItoCorrectedSDE) and task.limit.trend is not None:
+                (path,) = functions_of_limit(task, (task.limit.trend,), block, own, paths)
+                self.trend_of_limit = _Trend(path, task.limit.trend.entry_scale(width), self.starts[0])
+        else:
+            self.outside = [make_reference(task, block, h0, [], own) for h0 in task.starts(block)]
+        self.coarse = (
+            [limit_follower(task.limit, h0) for h0 in self.starts] if task.measures_reference else []
+        )
+        self.columns += self.coarse
+        self.products = Products(len(self.columns), self.starts[0].T)
+        shape = (width, paths)
+        self.step_normals = Normals(
+            shape, generator(task.seed, Purpose.STEP_PRODUCTS, block, 0, task.device), task.dtype
+        )
+        self.layer_normals = Normals(
+            shape, generator(task.seed, Purpose.LAYER_PRODUCTS, block, 0, task.device), task.dtype
+        )
+        noise = law.noise if isinstance(law, TrendAndNoise) else None
+        self.bias_normals: Normals | None = None
+        if noise is not None and noise.b is not None:
+            self.bias_normals = Normals(
+                shape, generator(task.seed, Purpose.STEP_BIASES, block, 0, task.device), task.dtype
+            )
+        self.biases: list[Tensor | None] = [None] * len(
+            self.columns
+        )  # Brownian motions of the biases since the layer's start
+        self.starting = list(range(len(self.columns)))
+
+    def trend_for(self, follower: Follower) -> TrendValue:
+        return self.trend.now if isinstance(follower, NetworkFollower) else self.trend_of_limit.now
+
+    def begin(self, chunk: Chunk) -> None:
+        """Prepare for the steps of `chunk`."""
+        self.trend.begin(chunk)
+        if self.trend_of_limit is not self.trend:
+            self.trend_of_limit.begin(chunk)
+        for reference in self.outside:
+            reference.begin(chunk)
+
+    def start(self, step: float) -> None:
+        """Begin a layer of every column whose last one has ended; the coarse limit's are two fine steps
+        long.
+        """
+        for column in self.starting:
+            follower = self.columns[column]
+            self.products.hold(column, follower.multiplied(self.trend_for(follower), 2 * step).T)
+        self.starting = []
+
+    def pass_over(self, index: int, step: float) -> list[Tensor]:
+        """Move the limit and what is known of all products over a fine step; return the limit's states."""
+        vectors = [follower.multiplied(self.trend_of_limit.now, step).T for follower in self.fine]
+        if not self.fine:  # any directions will do; the networks stay close to the deepest ones'
+            last = len(self.depths) * len(self.starts)
+            vectors = list(self.products.held[last - len(self.starts) : last].clone())
+        products = self.products.pass_over(vectors, [self.step_normals.next().clone() for _ in vectors], step)
+        self.trend.at(index + 1)
+        if self.trend_of_limit is not self.trend:
+            self.trend_of_limit.at(index + 1)
+        bias: Tensor | None = None
+        if self.bias_normals is not None:
+            bias = (self.bias_normals.next() * math.sqrt(step)).T
+            self.biases = [bias if passed is None else passed + bias for passed in self.biases]
+        for follower, product in zip(self.fine, products, strict=False):
+            follower.move(product.T, bias, step, self.trend_of_limit.now)
+        return [follower.state for follower in self.fine] or [
+            reference.step(index) for reference in self.outside
+        ]
+
+    def end(self, column: int, length: float) -> Tensor:
+        """End a layer of a column; return the state after it."""
+        follower = self.columns[column]
+        product = self.products.take(column, self.layer_normals.next())
+        follower.move(product.T, self.biases[column], length, self.trend_for(follower))
+        self.biases[column] = None
+        self.starting.append(column)
+        return follower.state
+
+
+@torch.no_grad()
+def run_block(task: Task, block: int, tick: Tick | None = None) -> Moments:
+    """Advance one block with the noise drawn through its products; returns and `tick` as in
+    `pathwise.run_block`.
+    """
+    run = Block(task, block)
+    accounts = [Account(task, h0) for h0 in run.starts]
+    inputs, depths = len(run.starts), len(run.depths)
+    for chunk in task.grid.chunks():
+        run.begin(chunk)
+        ends, coarse_ends, common = chunk.ends.tolist(), chunk.coarse.tolist(), chunk.common.tolist()
+        for index, step in enumerate(chunk.steps.tolist()):
+            run.start(step)
+            limits = run.pass_over(index, step)
+            for i in reversed(range(inputs)):
+                coarse = run.end(depths * inputs + i, 2 * step) if run.coarse and coarse_ends[index] else None
+                accounts[i].at(limits[i], coarse, common[index])
+            for j in reversed(range(depths)):
+                for i in reversed(range(inputs)):
+                    accounts[i].between(j, run.columns[j * inputs + i].state)
+                    if ends[index][j]:
+                        accounts[i].layer(j, run.end(j * inputs + i, 1.0 / run.depths[j]))
+        if tick is not None:
+            tick(len(ends) / task.grid.size)
+    return moments_of(accounts)

@@ -1,0 +1,99 @@
+"""`projected` on a GPU as one kernel launch a block, where Triton is there and the task is one that the
+kernel knows.
+
+The same law, from other numbers: the kernel draws its noise inside, counted by path, so that a path's numbers
+depend on neither blocks nor launches.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import torch
+
+from deeplimit.coupling.grid import Grid
+from deeplimit.coupling.kernels import projected
+from deeplimit.coupling.kernels.followers import NetworkFollower, NeuralSDEFollower, is_plain
+from deeplimit.coupling.kernels.triton_kernel import ACTIVATIONS, choose_launch, run_kernel
+from deeplimit.coupling.moments import Moments
+from deeplimit.coupling.pathwise import Tick
+from deeplimit.coupling.task import Task
+from deeplimit.ground.randomness import Purpose
+from deeplimit.limits import NeuralSDE
+from deeplimit.recursions import Res1
+from deeplimit.weights import IncrementProcess
+
+MOST_UNROLLED = 16
+"""More depths than this make a kernel that is unrolled over their pairs too long."""
+MOST_WARPS = 32
+LARGEST_START = 1e12
+"""The kernel squares norms in float32: states that start beyond this, or below its inverse, are left to
+torch.
+"""
+
+
+def applies(task: Task) -> bool:
+    """Return whether a task is on a GPU where the kernel runs, and one that it knows."""
+    return task.device.type == "cuda" and is_known(task) and runs_on(task.device)
+
+
+def is_known(task: Task) -> bool:
+    """Return whether the kernel computes what `projected` does for this task, wherever it runs: res-1 and its
+    own limit.
+    """
+    recursion, limit, depths = task.network.recursion, task.limit, len(task.grid.depths)
+    if task.coupling != "projected" or not task.shares_increments or task.same_network:
+        return False
+    if task.dtype != torch.float32 or task.norm == "sup-continuous" or depths > MOST_UNROLLED:
+        return False
+    return (
+        isinstance(recursion, Res1)
+        and isinstance(task.network.weights[0], IncrementProcess)
+        and isinstance(limit, NeuralSDE)
+        and is_plain(task.network, limit)
+        and limit.recursion.activation is recursion.activation
+        and recursion.activation.name in ACTIVATIONS
+        and choose_launch(task.network.width, depths, task.block_size).warps <= MOST_WARPS
+    )
+
+
+@cache
+def runs_on(device: torch.device) -> bool:
+    """Return whether Triton is there and its compiler works, by trying."""
+    try:
+        run_kernel(torch.ones(1, 1, device=device), Grid((1, 2)), "identity", [1.0, 1.0], seed=0)
+    except Exception:  # noqa: BLE001 (whatever a compiler on a user's machine may raise: torch does it then)
+        return False
+    return True
+
+
+@torch.no_grad()
+def run_block(task: Task, block: int, tick: Tick | None = None) -> Moments:
+    """Advance one block; returns and `tick` as in `pathwise.run_block`."""
+    h0 = task.initial_states(block)
+    sizes = torch.linalg.vector_norm(h0, dim=1, dtype=torch.float64)
+    if not bool(((sizes == 0) | ((sizes > 1 / LARGEST_START) & (sizes < LARGEST_START))).all()):
+        return projected.run_block(task, block, tick)
+    assert isinstance(task.limit, NeuralSDE)
+    reference = NeuralSDEFollower(h0[:1], task.limit)
+    networks = [NetworkFollower(h0[:1], task.network, depth) for depth in task.grid.depths]
+    words = np.random.SeedSequence([task.seed, int(Purpose.STEP_PRODUCTS)]).generate_state(2, np.uint32)
+    found = run_kernel(
+        h0,
+        task.grid,
+        task.network.recursion.activation.name,
+        [network.layer.scale(network.exponent) for network in networks],
+        reference_scale=reference.layer.scale(),
+        seed=int(words[0]) << 32 | int(words[1]),
+        first_path=block * task.block_size,
+        final=task.norm == "final",
+    )
+    if not bool(found.finite.all() & found.errors.isfinite().all()):
+        return projected.run_block(
+            task, block, tick
+        )  # which takes states of any size, and loses one network at a time
+    errors = torch.cat([found.errors, found.common]).T.double().cpu().numpy()
+    if tick is not None:
+        tick(1.0)
+    return Moments.of(errors, task.p)

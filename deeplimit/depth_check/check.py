@@ -1,0 +1,299 @@
+"""`check_depth`: the same module at several depths, measured and judged; `probe`: one module at one depth."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import numbers
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from deeplimit.depth_check.judgement import report_on
+from deeplimit.depth_check.measurement import Measurement, measure
+from deeplimit.depth_check.report import DepthReport
+from deeplimit.depth_check.rules import Rule, rule_of
+from deeplimit.depth_check.scaling import scalings
+from deeplimit.ground import validation
+from deeplimit.trace.batches import as_batch
+from deeplimit.trace.side_effects import seeded
+
+Factory = Callable[[int], nn.Module]
+
+
+def check_depth(
+    factory: Factory,
+    depths: Sequence[int] = (4, 8, 16, 32),
+    *,
+    batch: Any = None,
+    expected: float | str | Rule | None = None,
+    blocks: str | Sequence[str] | None = None,
+    loss: Callable[[Any], torch.Tensor] | None = None,
+    tolerance: float = 0.1,
+    confidence: float = 0.99,
+    seed: int = 0,
+    progress: Callable[[float], None] | None = None,
+) -> DepthReport:
+    """Build a module at several depths and find out how its residual branches scale with depth, before any
+    training.
+
+    Every depth is built from the same seed, run forward and backward once, and run forward a second time
+    with every branch asked about the same stream; one depth is in memory at a time. Global generators and
+    modules are left as they were.
+
+    Args:
+        factory: A function of a depth that returns an `nn.Module` with that many blocks; `deeplimit.sweep`
+            makes one from a configuration.
+        depths: At least two different depths, as `factory` counts them.
+        batch: What the module is called with: a tensor, a tuple of arguments, a dict of keyword arguments,
+            or a function without arguments that returns one of these. Left out, it is made up from the
+            module's configuration (transformers, timm) or its first layer.
+        expected: What is intended: the residual exponent of every branch (0.5 neural SDE, 1 neural ODE),
+            which says nothing about constant factors; a published rule, "gpt-2", "depth-mup", "completep",
+            "rezero", "deepnorm" or "fixup", which does; your own `Rule`; None to measure only.
+        blocks: Patterns of module names ("model.layers.*"): only additions inside these modules count.
+        loss: A function of the module's output that returns a scalar tensor, for the gradient; left out, a
+            random linear functional of the first output that depends on parameters.
+        tolerance: How far an exponent may lie from the expected one without a word.
+        confidence: Of the exponents' intervals, all kinds of branches together.
+        seed: Of the generators (torch, numpy, random) while modules are built and run.
+        progress: Called with the fraction done.
+
+    Returns:
+        A `DepthReport`: `ok`, `verdict` ("as expected", "not as expected", "cannot tell"; "measured" if
+        nothing was expected), `branches`, `streams`, `findings`.
+
+    Raises:
+        TypeError: For what is no function, no module, no batch; ValueError for depths that are too few,
+            modules that do not deepen, parameters on the meta device, no residual branch found. What
+            `factory` or the module raises comes through, with a note on which depth it was.
+
+    Not checked: what training makes of the weights; other batches; scalings of learning rates, which some
+    rules need besides.
+
+    Example:
+        >>> import torch, deeplimit as dl
+        >>> def stack(depth):
+        ...     layer = torch.nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
+        ...     return torch.nn.TransformerEncoder(layer, depth)
+        >>> report = dl.check_depth(stack, [2, 4, 8], batch=torch.ones(2, 5, 16), expected=0.5)
+        >>> report.verdict
+        'not as expected'
+    """
+    started = time.perf_counter()
+    levels = validation.depths(depths)
+    rule, number = _intended(expected)
+    _knobs(tolerance, confidence, seed)
+    if isinstance(factory, nn.Module):
+        raise TypeError(
+            f"factory must be a function depth -> nn.Module, got the module {type(factory).__name__} itself:"
+            " pass a function that builds it at a given depth, or use dl.probe(model, batch) for one module"
+            " at one depth."
+        )
+    if not callable(factory):
+        raise TypeError(f"factory must be a function depth -> nn.Module, got {validation.named(factory)}.")
+    if progress is not None and not callable(progress):
+        raise TypeError(
+            f"progress must be a function of the fraction done, got {validation.named(progress)}."
+        )
+    taken: list[Measurement] = []
+    names: list[str] = []
+    for done, depth in enumerate(levels):
+        with seeded(seed):
+            model = built(factory, depth)
+        try:
+            arguments = as_batch(
+                model, batch() if callable(batch) and not isinstance(batch, torch.Tensor) else batch
+            )
+            taken.append(measure(model, arguments, blocks=blocks, loss=loss, seed=seed))
+        except Exception as error:
+            error.add_note(f"deeplimit was measuring factory({depth}).")
+            raise
+        names.append(type(getattr(model, "_orig_mod", model)).__name__)
+        del model
+        if progress is not None:
+            progress((done + 1) / len(levels))
+    _deepens(levels, taken)
+    return report_on(names[-1], levels, taken, rule, number, tolerance, confidence, seed, started)
+
+
+def probe(
+    model: nn.Module,
+    batch: Any = None,
+    *,
+    expected: str | Rule | None = None,
+    blocks: str | Sequence[str] | None = None,
+    loss: Callable[[Any], torch.Tensor] | None = None,
+    seed: int = 0,
+) -> DepthReport:
+    """Measure the residual branches of one module at one depth: sizes, growth of stream and gradient,
+    parts; no exponents.
+
+    Arguments and errors are those of `check_depth`. `expected` can only be a rule that states absolute
+    sizes ("gpt-2", "deepnorm", "rezero", "fixup"): an exponent needs several depths (ValueError). The
+    report's `depths` holds the number of residual branches along the longest stream, since a module does
+    not say what it calls its depth.
+
+    Example:
+        >>> import torch, deeplimit as dl
+        >>> layer = torch.nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
+        >>> dl.probe(torch.nn.TransformerEncoder(layer, 3), torch.ones(2, 5, 16)).depths
+        (6,)
+    """
+    started = time.perf_counter()
+    rule, number = _intended(expected)
+    _knobs(0.1, 0.99, seed)
+    if number is not None:
+        raise ValueError(
+            f"one depth has no exponent to compare with expected={number:g}: use dl.check_depth with a"
+            " function depth -> module."
+        )
+    if rule is not None and not rule.absolute:
+        raise ValueError(
+            f"{rule.name} ({rule.formula}) says how sizes fall with depth, not how large they are, so that"
+            " one depth cannot contradict it: use dl.check_depth with a function depth -> module."
+        )
+    taken = measure(
+        model,
+        as_batch(model, batch() if callable(batch) and not isinstance(batch, torch.Tensor) else batch),
+        blocks=blocks,
+        loss=loss,
+        seed=seed,
+    )
+    depth = max(stream.branches for stream in taken.streams)
+    name = type(getattr(model, "_orig_mod", model)).__name__
+    return report_on(name, (depth,), [taken], rule, None, 0.1, 0.99, seed, started)
+
+
+def branch_scalars(
+    model: nn.Module, batch: Any = None, *, prefix: str = "depth/", blocks: str | Sequence[str] | None = None
+) -> dict[str, float]:
+    """Return two scalars for each kind of residual branch, to be logged every so often while a module
+    trains.
+
+    "update": root mean square over layers of what a branch adds, over the stream that it joins.
+    "alignment": the exponent in the number of layers with which updates add up when asked about one
+    stream, 1/2 while layers are independent as they are at the start, 1 where they have come to push the
+    same way, which is what an ODE limit needs; left out where there is one layer, or nothing is added.
+
+    Costs two forwards, no backward. A plain function: call it in a bare loop, in Lightning's
+    `on_train_batch_end` (`self.log_dict`), or in the `on_step_end` of a callback of transformers'
+    `Trainer`. The model's mode, buffers, gradients, hooks and the global generators are left as they were.
+    Arguments and errors are those of `find_branches`; prefix: of the keys.
+
+    Example:
+        >>> import torch, deeplimit as dl
+        >>> layer = torch.nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
+        >>> model = torch.nn.TransformerEncoder(layer, 3)
+        >>> batch = torch.randn(2, 5, 16, generator=torch.Generator().manual_seed(0))
+        >>> scalars = dl.branch_scalars(model, batch)
+        >>> print(*sorted(scalars)[:2])
+        depth/layers.*.self_attn/alignment depth/layers.*.self_attn/update
+    """
+    taken = measure(model, as_batch(model, batch), blocks=blocks, backward=False)
+    scalars = {}
+    for kind in scalings([0], [taken], 0.99):
+        scalars[f"{prefix}{kind.kind}/update"] = kind.ratios[0]
+        if kind.alignment is not None:
+            scalars[f"{prefix}{kind.kind}/alignment"] = kind.alignment
+    return scalars
+
+
+def sweep(build: Callable[..., nn.Module], config: Any, field: str, **fields: Any) -> Factory:
+    """Return a factory depth -> module for a model class whose depth is one field of a configuration.
+
+    Args:
+        build: What makes the module of a configuration: a class such as transformers' `GPT2LMHeadModel`.
+        config: The configuration's class, called with `fields` and the depth; or a configuration, of which
+            a copy is changed: a dataclass, a dict, or any object with the attribute `field`.
+        field: The field that holds the depth, such as "n_layer".
+        **fields: Further fields of the configuration.
+
+    Raises TypeError where `build` cannot be called or `field` is no text, ValueError where a configuration
+    has no such field.
+
+    Example:
+        >>> import torch, deeplimit as dl
+        >>> def build(config):
+        ...     return torch.nn.Sequential(*(torch.nn.Linear(4, 4) for _ in range(config["layers"])))
+        >>> len(dl.sweep(build, {"layers": 1}, "layers")(5))
+        5
+    """
+    if not callable(build):
+        raise TypeError(
+            f"build must be a model class or a function of a configuration, got {validation.named(build)}."
+        )
+    if not isinstance(field, str):
+        raise TypeError(
+            "field must be the name of the configuration's field that holds the depth, got"
+            f" {validation.named(field)}."
+        )
+    without = (
+        field not in config
+        if isinstance(config, Mapping)
+        else not callable(config) and not hasattr(config, field)
+    )
+    if without:
+        raise ValueError(
+            f"config is {validation.named(config)} without a field {field!r} that could hold the depth."
+        )
+
+    def factory(depth: int) -> nn.Module:
+        changed = {**fields, field: depth}
+        if isinstance(config, Mapping):
+            return build({**config, **changed})
+        if isinstance(config, type) or (callable(config) and not hasattr(config, field)):
+            return build(config(**changed))
+        if dataclasses.is_dataclass(config):
+            return build(dataclasses.replace(config, **changed))  # type: ignore[type-var]
+        copied = copy.deepcopy(config)
+        for name, value in changed.items():
+            setattr(copied, name, value)
+        return build(copied)
+
+    return factory
+
+
+def built(factory: Factory, depth: int) -> nn.Module:
+    """Return factory(depth); what it raises gets a note, what is no module is refused."""
+    try:
+        model = factory(depth)
+    except Exception as error:
+        error.add_note(
+            f"deeplimit called the factory with depth {depth}: it must return an nn.Module of that depth."
+        )
+        raise
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"factory({depth}) must return a torch.nn.Module, got {validation.named(model)}.")
+    return model
+
+
+def _knobs(tolerance: float, confidence: float, seed: int) -> None:
+    validation.real(
+        tolerance, "tolerance", above=0.0, maximum=0.25, hint="exponents 1/2 apart must stay apart."
+    )
+    validation.probability(confidence, "confidence", hint="0.99, say.")
+    validation.integer(seed, "seed", minimum=0)
+
+
+def _intended(expected: object) -> tuple[Rule | None, float | None]:
+    if expected is None:
+        return None, None
+    if isinstance(expected, numbers.Real) and not isinstance(expected, bool):
+        return None, validation.real(
+            expected, "expected", minimum=0.0, maximum=4.0, hint="residual exponents are 0.5 or 1, say."
+        )
+    return rule_of(expected), None
+
+
+def _deepens(levels: Sequence[int], taken: Sequence[Measurement]) -> None:
+    counts = [len(one.branches) for one in taken]
+    if len(set(counts)) == 1:
+        raise ValueError(
+            f"factory ignores the depth: at depths {', '.join(map(str, levels))} it built modules with"
+            f" {counts[0]} residual branches each. Pass the depth on to the module's number of blocks; with a"
+            " configuration, dl.sweep(Model, Config, 'n_layer')."
+        )

@@ -1,0 +1,398 @@
+"""A module at one depth, measured: what each residual branch adds, what stream and gradient become, how
+parameters are sized.
+
+Two forwards. The first is the module's own, followed by a backward to where its streams begin. In the second
+each stream begins with the same noise at all depths, and every residual join returns its skip alone, so that
+all branches, of all layers and all depths, are asked about the same stream: what a branch then adds depends
+on its own parameters only, not on where the others have driven the stream.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from torch.autograd.graph import GradientEdge
+
+from deeplimit.depth_check.exponents import FLOOR
+from deeplimit.ground.validation import named
+from deeplimit.trace.batches import Batch, outputs, run
+from deeplimit.trace.branches import Branch, Layout, Part, layout, refuse_hidden
+from deeplimit.trace.recording import Additions, Call, Operands, Recorder, Trace, module_names, size
+from deeplimit.trace.side_effects import seeded, undisturbed
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One branch at one depth. Sizes are root mean squares over the batch and all coordinates.
+
+    update: of what it adds; ratio: that over the stream it is added to; probed: of what it adds to the stream
+        as it was at
+    the start, over that stream's size if the branch does not normalise its input. normed: a normalisation
+    follows the projection; renormed: one follows the sum, so that the stream itself is normalised at every
+    layer.
+    counted: whether it counts among its stream's branches (experts in one sum count once, an adapter that is
+        zero beside another
+    branch not at all).
+    multiplier, gain, skip: by what numbers and parameters scale the branch after its projection, and the
+        stream before the sum.
+    """
+
+    branch: Branch
+    key: tuple[Any, ...]
+    update: float
+    ratio: float
+    probed: float
+    normalised: bool
+    normed: bool
+    renormed: bool
+    multiplier: float
+    gain: float
+    skip: float
+    counted: bool
+
+
+@dataclass(frozen=True)
+class Aligned:
+    """How much the updates of one kind of branch, asked about one stream, point the same way.
+
+    value: the size of their sum over that of as many orthogonal ones: 1 if independent, the root of their
+        number if equal;
+    error: its relative standard error, from the coordinates of the stream.
+    """
+
+    value: float
+    error: float
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A residual stream at one depth: sizes of the state and of the loss's gradient where it begins and ends.
+
+    branches: how many there are, of those that are counted; heads: blocks that open the stream.
+    """
+
+    start: float
+    end: float
+    gradient_start: float | None
+    gradient_end: float | None
+    branches: int
+    heads: int
+
+
+@dataclass(frozen=True)
+class Weight:
+    """A parameter: the root mean square of its entries and what its fan-in and fan-out are."""
+
+    size: float
+    entries: int
+    fan_in: int
+    fan_out: int
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """Everything measured of a module at one depth; outside: the names of the weights that were applied in no
+    residual branch.
+    """
+
+    branches: tuple[Measured, ...]
+    streams: tuple[Stream, ...]
+    aligned: Mapping[tuple[Any, ...], Aligned]
+    weights: Mapping[str, Weight]
+    parameters: int
+    epsilon: float
+    outside: tuple[str, ...] = ()
+
+
+def measure(
+    model: nn.Module,
+    batch: Batch,
+    *,
+    blocks: str | Sequence[str] | None = None,
+    loss: Callable[[Any], torch.Tensor] | None = None,
+    seed: int = 0,
+    backward: bool = True,
+) -> Measurement:
+    """Return what a module does on a batch, which is left as it was; without a backward the streams have no
+    gradients.
+    """
+    if loss is not None and not callable(loss):
+        raise TypeError(f"loss must be a function of the module's output, got {named(loss)}.")
+    with undisturbed(model):
+        with seeded(seed), module_names(model) as owners:
+            recorder = Recorder(model, owners)
+            with recorder:
+                output = run(model, batch)
+            refuse_hidden(model, output)
+            scalar = _loss(model, output, loss, seed) if backward else None
+        found = layout(recorder.trace, blocks)
+        gradients = _gradients(scalar, found) if scalar is not None else [(None, None)] * len(found.heads)
+        del output, scalar
+        # With gradients on as before, though none is wanted: without them some modules take another way
+        # (torch's encoder does).
+        with seeded(seed), Cutter(recorder.trace, found) as cut:
+            run(model, batch)
+    return _summary(model, recorder.trace, found, cut, gradients)
+
+
+def _loss(
+    model: nn.Module, output: Any, loss: Callable[[Any], torch.Tensor] | None, seed: int
+) -> torch.Tensor:
+    """Return the user's loss, or a random linear functional of the first output, whose gradient there is a
+    standard normal.
+    """
+    if loss is not None:
+        value = loss(output)
+        if not isinstance(value, torch.Tensor) or value.numel() != 1 or not value.requires_grad:
+            raise TypeError(
+                f"loss must return a tensor of one element that requires a gradient, got {named(value)}."
+            )
+        return value
+    first = next(outputs(output), None)
+    if first is None:
+        raise ValueError(
+            f"{type(model).__name__} returned {type(output).__name__} without a floating tensor that depends"
+            " on its parameters as autograd sees it: did it run under torch.no_grad? If it returns something"
+            " else, pass loss=, a function of the output that returns a scalar tensor."
+        )
+    generator = torch.Generator().manual_seed(seed)
+    direction = torch.randn(first.shape, generator=generator).to(first)
+    return (first * direction).sum()
+
+
+def _gradients(loss: torch.Tensor, found: Layout) -> list[tuple[float | None, float | None]]:
+    """Return the sizes of the gradient where each stream begins and ends; parameters get none."""
+    ends: dict[int, float] = {}
+    starts, handles = [], []
+    for number in range(len(found.heads)):
+        joins = [part.join for part in found.parts if part.branch.stream == number]
+        starts.append(GradientEdge(joins[0].root.node, joins[0].root.output))
+        last = joins[-1].addition.place
+
+        def note(
+            given: Sequence[torch.Tensor | None], number: int = number, output: int = last.output
+        ) -> None:
+            gradient = given[output]
+            if gradient is not None:
+                ends[number] = size(gradient)
+
+        handles.append(last.node.register_prehook(note))
+    try:
+        found_gradients = torch.autograd.grad(loss, starts, allow_unused=True)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return [
+        (None if gradient is None else size(gradient), ends.get(number))
+        for number, gradient in enumerate(found_gradients)
+    ]
+
+
+class Cutter(Additions):
+    """Runs a module with every residual join returning its skip, and notes what the branches would have
+    added.
+
+    Every stream begins with noise of its usual size, the same at all depths: states that differ from depth to
+    depth, since embeddings are drawn anew, would move all branches of a depth together, which no scatter
+    within a depth can show.
+    """
+
+    def __init__(self, trace: Trace, found: Layout) -> None:
+        super().__init__()
+        self.expected = len(trace.additions)
+        self.cuts = {**trace.injected, **{join.addition.ordinal: join.skip for join in found.joins}}
+        self.streams = {part.join.addition.ordinal: part.branch.stream for part in found.parts}
+        self.levels: dict[int, float] = {}  # the size of each stream at its first join
+        self.wanted: dict[int, list[Part]] = {}
+        for part in found.parts:
+            self.wanted.setdefault(part.ordinal, []).append(part)
+        self.begins: dict[Call, int] = {}
+        for number in range(len(found.heads)):
+            root = next(part.join.root for part in found.parts if part.branch.stream == number)
+            if root in trace.calls:
+                self.begins[trace.calls[root]] = number
+        self.count = 0
+        self.updates: dict[int, tuple[float, float]] = {}
+        self.sums: dict[tuple[Any, ...], torch.Tensor] = {}
+        self.squares: dict[tuple[Any, ...], float] = {}
+
+    def call(
+        self, name: str, func: Callable[..., Any], args: Any, kwargs: Any, operands: Operands | None
+    ) -> Any:
+        if operands is None:
+            return func(*args, **kwargs)
+        ordinal, self.count = self.count, self.count + 1
+        sides = (operands.first, operands.branch()) if ordinal in self.wanted or ordinal in self.cuts else ()
+        if sides:
+            self.updates[ordinal] = (size(sides[0]), size(sides[1]))
+        for part in self.wanted.get(ordinal, ()):
+            update = sides[part.side].detach().float()
+            before = self.sums.get(part.key)
+            if before is None or before.shape == update.shape:
+                self.sums[part.key] = update.clone() if before is None else before.add_(update)
+                self.squares[part.key] = self.squares.get(part.key, 0.0) + size(update) ** 2
+        if ordinal not in self.cuts:
+            return func(*args, **kwargs)
+        skip = sides[self.cuts[ordinal]]
+        now = size(skip)
+        # A sum that only adds an early state once more is of no branch, and its stream's size is looked after
+        # at the next.
+        level = self.levels.setdefault(self.streams[ordinal], now) if ordinal in self.streams else now
+        if (
+            now > 0 and level > 0 and abs(now / level - 1) > FLOOR
+        ):  # or a stream that is scaled in every layer would die out
+            skip = skip * (level / now)
+        if name.endswith("_") and name in {"add_", "sub_", "addcmul_", "__iadd__", "__isub__"}:
+            return operands.first if skip is operands.first else operands.first.copy_(skip)
+        return skip.clone()
+
+    def returned(self, this: Call, result: Any) -> Any:
+        if this not in self.begins or not isinstance(result, torch.Tensor) or not result.is_floating_point():
+            return result
+        noise = _noise(result, self.begins[this])
+        if this.name.endswith("_") and not this.name.endswith("__") and not result.is_leaf:
+            return result.add_(noise - result.detach())  # in place: other names of the tensor must see it too
+        # Still a function of what it replaces, for modules that differentiate as they run (forces from
+        # energies).
+        return noise + (result - result.detach())
+
+
+def _noise(like: torch.Tensor, seed: int) -> torch.Tensor:
+    """Return standard normals of the size of `like`, positive if it is."""
+    if not like.numel():
+        raise ValueError(
+            f"a residual stream is empty, of shape {tuple(like.shape)}: pass a batch with something in it."
+        )
+    noise = torch.randn(like.shape, generator=torch.Generator().manual_seed(seed))
+    if bool((like.detach() >= 0).all()):
+        noise = noise.abs()
+    return (noise * (size(like) / size(noise))).to(like)
+
+
+def _summary(
+    model: nn.Module,
+    trace: Trace,
+    found: Layout,
+    cut: Cutter,
+    gradients: Sequence[tuple[float | None, float | None]],
+) -> Measurement:
+    if cut.count != cut.expected:
+        raise ValueError(
+            f"{type(model).__name__} added two activations {cut.expected} times in one forward and"
+            f" {cut.count} times in another on the same batch: its path depends on the values of its states,"
+            " so that branches cannot be told apart. Pass blocks= to point at blocks that always run, or a"
+            " batch for which the path is fixed."
+        )
+    for part in found.parts:
+        sizes = cut.updates[part.ordinal]
+        if not all(map(math.isfinite, sizes)):
+            raise ValueError(
+                f"{part.branch.name} of {type(model).__name__} adds numbers that are not finite (root mean"
+                f" square {sizes[part.side]:g}, to a stream of {sizes[1 - part.side]:g}), whatever the layers"
+                " before it do: look for weights or a batch with nan or infinity, or for numbers too large"
+                " for the dtype."
+            )
+    measured = []
+    for part in found.parts:
+        addition, join = trace.additions[part.ordinal], part.join.addition
+        # What scales a sum of branches as a whole scales each of them.
+        share = 1.0 if part.ordinal == join.ordinal else _share(trace, part)
+        update = addition.sides[part.side].size * share
+        stream = join.sides[part.join.skip].size
+        probed = cut.updates[part.ordinal][part.side] * share
+        start = cut.updates[join.ordinal][part.join.skip]
+        if not part.join.normalised:
+            probed = probed / start if start > 0 else math.inf
+        ratio = update / stream if stream > 0 else math.inf
+        measured.append(
+            Measured(
+                part.branch,
+                part.key,
+                update,
+                ratio,
+                probed,
+                part.join.normalised,
+                part.normed,
+                part.renormed,
+                part.multiplier,
+                part.gain,
+                part.skip,
+                part.counted,
+            )
+        )
+    streams = []
+    for number, (gradient_start, gradient_end) in enumerate(gradients):
+        own = [part for part in found.parts if part.branch.stream == number]
+        first, last = own[0].join, own[-1].join
+        streams.append(
+            Stream(
+                first.addition.sides[first.skip].size,
+                last.addition.size,
+                gradient_start,
+                gradient_end,
+                sum(part.counted for part in own),
+                found.heads[number],
+            )
+        )
+    used = {
+        name
+        for part in found.parts
+        for name in (*part.branch.output, *part.branch.inner, *part.branch.gains, *part.branch.biases)
+    }
+    inside = {name for join in found.joins for name in join.parameters}
+    applied = {name for made in trace.projections.values() for name in made.weights}
+    weights = {name.removeprefix("_orig_mod."): value for name, value in model.named_parameters()}
+    return Measurement(
+        branches=tuple(measured),
+        streams=tuple(streams),
+        aligned={key: _aligned(total, cut.squares[key]) for key, total in cut.sums.items()},
+        weights={name: weigh(model, name, weights[name]) for name in weights if name in used},
+        parameters=sum(parameter.numel() for parameter in model.parameters()),
+        epsilon=max(join.addition.epsilon for join in found.joins),
+        outside=tuple(name for name in trace.shapes if name in applied - inside),
+    )
+
+
+def _share(trace: Trace, part: Part) -> float:
+    """Return by how much a sum of branches is scaled before it joins the stream."""
+    inner, whole = trace.additions[part.ordinal].size, part.join.addition.sides[part.join.branch].size
+    return whole / inner if inner > 0 else 1.0
+
+
+def _aligned(total: torch.Tensor, squares: float) -> Aligned:
+    if squares == 0:
+        return Aligned(math.nan, math.inf)
+    energies = total.detach().double().square()
+    channels = (
+        energies.mean(dim=tuple(range(energies.dim() - 1)))
+        if energies.dim() != 4
+        else energies.mean(dim=(0, 2, 3))
+    )
+    mean = float(channels.mean())
+    error = (
+        float(channels.std()) / mean / math.sqrt(channels.numel()) / 2
+        if mean > 0 and channels.numel() > 1
+        else math.inf
+    )
+    return Aligned(math.sqrt(mean / squares), error)
+
+
+def weigh(model: nn.Module, name: str, parameter: nn.Parameter) -> Weight:
+    """Return a parameter's size and fans, after the way in which its module uses it: (out, in, ...), or (in,
+    out) in Conv1D.
+    """
+    owner = model.get_submodule(name.rpartition(".")[0]) if "." in name else model
+    shape = tuple(parameter.shape)
+    if len(shape) < 2:
+        fan_in = fan_out = 1
+    elif type(owner).__name__ == "Conv1D" and not isinstance(owner, nn.Conv1d):
+        fan_in, fan_out = shape
+    else:
+        around = math.prod(shape[2:])
+        fan_in, fan_out = shape[1] * around, shape[0] * around
+    return Weight(size(parameter), parameter.numel(), fan_in, fan_out)

@@ -1,0 +1,321 @@
+"""Measurements at several depths, put together kind by kind: exponents, what they mean, and which part brings
+them about.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from deeplimit.depth_check.exponents import Exponent, fit, slope, student
+from deeplimit.depth_check.measurement import Aligned, Measured, Measurement, Weight
+from deeplimit.trace.naming import wildcard
+
+# What a kind of branch means that is beside another in one sum, of low rank and zero: no branch of the
+# network's own.
+ADAPTER = "identity (an adapter that is zero at the start)"
+
+
+@dataclass(frozen=True)
+class PartScaling:
+    """One part of a kind of branch: a weight or gain by name, "multiplier" or "skip"; its size at each depth,
+    its exponent.
+
+    role: "output", "inner", "gain", "bias" (those at the branch's end that are not zero), "multiplier" or
+        "skip". exponent
+    None: some size is zero, or there is one depth only.
+    """
+
+    name: str
+    role: str
+    sizes: tuple[float, ...]
+    exponent: float | None
+    spread: float  # the largest over the smallest size among the layers of the deepest network
+    weight: Weight | None  # at the deepest network
+
+
+@dataclass(frozen=True)
+class BranchScaling:
+    """One kind of residual branch over depths.
+
+    counts: how many there are at each depth, a stage's opening block included (0: none); ratios: root mean
+        square over layers
+    of the update over the stream it joins; sizes: the same with all branches asked about the stream as it was
+    at the start (over that stream, unless the branch normalises its input); layers: the ratios in the deepest
+    network, layer by layer.
+    exponent, exponent_interval: sizes ~ N**-exponent, N the branches of all kinds on the stream; None where
+        updates are zero
+    or there is only one depth. alignment: exponent of the sum of all updates in the number of layers, 1/2 for
+    independent layers and 1 for layers that all push the same way. meaning: what exponent and alignment make
+    of it.
+    """
+
+    kind: str
+    stream: int
+    counts: tuple[int, ...]
+    ratios: tuple[float, ...]
+    sizes: tuple[float, ...]
+    layers: tuple[float, ...]
+    exponent: float | None
+    exponent_interval: tuple[float, float] | None
+    power_law: bool
+    alignment: float | None
+    alignment_interval: tuple[float, float] | None
+    normalised: bool
+    normed: bool
+    renormed: bool
+    layered: float
+    meaning: str
+    parts: tuple[PartScaling, ...]
+
+
+@dataclass(frozen=True)
+class StreamScaling:
+    """A residual stream over depths: how much state and gradient grow along it.
+
+    growth: size of the state at the end over that at the start, one a depth; gradient_growth: size of the
+        loss's gradient at
+    the start over that at the end (None where the loss does not depend on it).
+    """
+
+    stream: int
+    branches: tuple[int, ...]
+    growth: tuple[float, ...]
+    gradient_growth: tuple[float | None, ...]
+
+
+def scalings(
+    depths: Sequence[int], taken: Sequence[Measurement], confidence: float
+) -> tuple[BranchScaling, ...]:
+    """Return one scaling for every kind of branch that the deepest network has."""
+    deepest = taken[-1]
+    kinds = {measured.key: measured.branch for measured in reversed(deepest.branches)}
+    order = list(dict.fromkeys(measured.key for measured in deepest.branches))
+    level = 1 - (1 - confidence) / len(order)  # all intervals together hold at `confidence`
+    return tuple(_scaling(key, kinds[key].kind, kinds[key].stream, taken, level) for key in order)
+
+
+def streams(taken: Sequence[Measurement]) -> tuple[StreamScaling, ...]:
+    """Return the growth of every stream that all depths have."""
+    count = min(len(one.streams) for one in taken)
+    found = []
+    for number in range(count):
+        own = [one.streams[number] for one in taken]
+        found.append(
+            StreamScaling(
+                number,
+                tuple(stream.branches for stream in own),
+                tuple(_over(stream.end, stream.start) for stream in own),
+                tuple(
+                    None
+                    if stream.gradient_start is None or stream.gradient_end is None
+                    else _over(stream.gradient_start, stream.gradient_end)
+                    for stream in own
+                ),
+            )
+        )
+    return tuple(found)
+
+
+def _over(value: float, base: float) -> float:
+    return value / base if base > 0 else math.inf
+
+
+def _scaling(
+    key: tuple[Any, ...], kind: str, stream: int, taken: Sequence[Measurement], level: float
+) -> BranchScaling:
+    groups = [[measured for measured in one.branches if measured.key == key] for one in taken]
+    present = [(one, group) for one, group in zip(taken, groups, strict=True) if group]
+    counts = tuple(
+        len(group) + one.streams[stream].heads if group else 0
+        for one, group in zip(taken, groups, strict=True)
+    )
+    known = [one.streams[stream].branches + one.streams[stream].heads for one, _ in present]
+    sizes = [[measured.probed for measured in group] for _, group in present]
+    epsilon = max(one.epsilon for one in taken)
+    swept = len({count for count in counts if count}) > 1 and len(set(known)) > 1
+    exponent = fit(known, sizes, level, epsilon) if swept else None
+    aligned = _alignment(
+        [one.aligned.get(key) for one, _ in present], [len(group) for _, group in present], level
+    )
+    deepest = present[-1][1]
+    return BranchScaling(
+        kind=kind,
+        stream=stream,
+        counts=counts,
+        ratios=tuple(_mean([measured.ratio for measured in group]) for group in groups),
+        sizes=tuple(_mean([measured.probed for measured in group]) for group in groups),
+        layers=tuple(measured.ratio for measured in deepest),
+        exponent=None if exponent is None else exponent.value,
+        exponent_interval=None if exponent is None else (exponent.low, exponent.high),
+        power_law=exponent is None or exponent.power_law,
+        alignment=None if aligned is None else aligned[0],
+        alignment_interval=None if aligned is None else (aligned[1], aligned[2]),
+        normalised=all(measured.normalised for measured in deepest),
+        normed=all(measured.normed for measured in deepest),
+        renormed=deepest[-1].renormed,
+        layered=_largest([measured.probed for measured in deepest]),
+        meaning=meaning(
+            exponent,
+            aligned,
+            swept,
+            moving=any(size > 0 for group in sizes for size in group),
+            below=_below(
+                deepest[-1], [_over(one.streams[stream].end, one.streams[stream].start) for one, _ in present]
+            ),
+            adapter=not any(measured.counted for measured in deepest),
+        ),
+        parts=_parts([group for _, group in present], [one for one, _ in present], known),
+    )
+
+
+def _mean(values: Sequence[float]) -> float:
+    """Return the root mean square."""
+    return math.sqrt(float(np.mean(np.square(values)))) if len(values) else math.nan
+
+
+def _largest(values: Sequence[float]) -> float:
+    """Return the largest over the smallest."""
+    return max(values) / min(values) if min(values) > 0 else (1.0 if max(values) == 0 else math.inf)
+
+
+def _alignment(
+    aligned: Sequence[Aligned | None], counts: Sequence[int], level: float
+) -> tuple[float, float, float] | None:
+    """Return the exponent of the size of the sum of updates in their number, at updates of size one, with an
+    interval.
+    """
+    known = [
+        (count, one)
+        for count, one in zip(counts, aligned, strict=True)
+        if one is not None and 0 < one.value < math.inf
+    ]
+    if max((count for count, _ in known), default=1) < 2:
+        return None
+    x = np.log([count for count, _ in known])
+    y = np.array([math.log(one.value) for _, one in known])
+    weights = 1 / np.array([max(one.error, 1e-3) ** 2 for _, one in known])
+    if np.ptp(x) > 0:
+        x = x - np.sum(weights * x) / weights.sum()
+    # Else one depth only: the line passes through the origin, since the sum of one update is of size one.
+    spread = float(np.sum(weights * x**2))
+    value = 0.5 + float(np.sum(weights * x * y)) / spread
+    half = student(level, 1000) / math.sqrt(spread)
+    return value, value - half, value + half
+
+
+def _below(measured: Measured, growth: Sequence[float]) -> str:
+    """Return what becomes of a network whose exponent is below the critical one; growth: of its stream, one
+    number a depth.
+
+    A stream that is normalised, or of which a gate gives up what it adds, does not grow however large the
+    updates are.
+    """
+    if measured.renormed or growth[-1] < 1.2 * max(growth[0], 1.0):
+        return "no limit (each layer turns the state as far at any depth)"
+    return "grows with depth" if measured.normalised else "explosion"
+
+
+def meaning(
+    exponent: Exponent | None,
+    aligned: tuple[float, float, float] | None,
+    swept: bool,
+    *,
+    moving: bool,
+    below: str,
+    adapter: bool,
+) -> str:
+    """Return what an exponent means for depth going to infinity.
+
+    The sum of the updates of N layers is of size N**(alignment - exponent): bounded at the critical exponent,
+    which is 1/2 for independent layers (an SDE), 1 for aligned ones (an ODE) and in between for fractional
+    ones; above it the network tends to the identity; `below` says what it does below it: it explodes, or
+    grows like a power of depth if branches normalise their input, or keeps its size and forgets its input if
+    the stream itself is normalised.
+    """
+    if not moving:
+        return ADAPTER if adapter else "identity (branches are zero at the start)"
+    if not swept:
+        return "as many at every depth"
+    if exponent is None:
+        return "no exponent (zero at some depths)"
+    if exponent.high - exponent.low > 0.5:
+        return "cannot tell"
+    critical = _critical(aligned)
+    if exponent.value > critical + 0.2:
+        return (
+            "neural-ODE-like (the identity while layers are independent)"
+            if 0.8 < exponent.value < 1.2
+            else "identity"
+        )
+    if exponent.value < critical - 0.2:
+        return below
+    return {0.5: "neural-SDE-like", 1.0: "neural-ODE-like"}.get(critical, "between SDE and ODE")
+
+
+def _critical(aligned: tuple[float, float, float] | None) -> float:
+    """Return the critical exponent of an alignment: 1/2 and 1 where the interval allows."""
+    if aligned is None or aligned[1] <= 0.5:
+        return 0.5
+    value, low, high = aligned
+    return 1.0 if low > 0.75 and high >= 0.95 else min(max(value, 0.5), 1.0)
+
+
+def _parts(
+    groups: Sequence[Sequence[Measured]], taken: Sequence[Measurement], counts: Sequence[int]
+) -> tuple[PartScaling, ...]:
+    """Return the parts of a kind of branch, output projections first."""
+    parts = []
+    first = groups[-1][0].branch
+    for role, field in (("output", "output"), ("inner", "inner"), ("gain", "gains"), ("bias", "biases")):
+        listed = [[_numbered(getattr(measured.branch, field)) for measured in group] for group in groups]
+        # Layers of one kind may differ within (linear attention and full attention, a bias in the first layer
+        # only).
+        for key in dict.fromkeys(key for items in listed[-1] for key in items):
+            likes = [items[key] for items in listed[-1] if key in items]
+            name = likes[0]
+            weights = [
+                [one.weights[items[key]] for items in found if key in items]
+                for found, one in zip(listed, taken, strict=True)
+            ]
+            if not all(weights):
+                continue
+            sizes = tuple(_mean([weight.size for weight in items]) for items in weights)
+            if role == "gain" and len(first.gains) == 1:
+                # A gain as it acts, exp(gain) or 1 + gain say, rather than as it is stored.
+                sizes = tuple(_mean([measured.gain for measured in group]) for group in groups)
+            if role == "bias" and not any(size > 0 for size in sizes):
+                continue
+            parts.append(
+                PartScaling(
+                    wildcard(name, likes),
+                    role,
+                    sizes,
+                    slope(counts, sizes),
+                    _largest([weight.size for weight in weights[-1]]),
+                    weights[-1][0],
+                )
+            )
+    for role in ("multiplier", "skip"):
+        sizes = tuple(_mean([getattr(measured, role) for measured in group]) for group in groups)
+        parts.append(PartScaling(role, role, sizes, slope(counts, sizes), 1.0, None))
+    return tuple(parts)
+
+
+def _numbered(names: Sequence[str]) -> dict[tuple[str, int], str]:
+    """Return names by what they are called but for numbers, and their place among those of the same name.
+
+    Example:
+        >>> _numbered(["h.3.mlp.0.weight", "h.3.mlp.2.weight"])
+        {('h.*.mlp.*.weight', 0): 'h.3.mlp.0.weight', ('h.*.mlp.*.weight', 1): 'h.3.mlp.2.weight'}
+    """
+    starred = [re.sub(r"\d+", "*", name) for name in names]
+    return {
+        (like, starred[:place].count(like)): name
+        for place, (like, name) in enumerate(zip(starred, names, strict=True))
+    }

@@ -1,0 +1,8 @@
+"""Ready-made experiments: a demonstration on real data, and the papers' figures made anew and checked."""
+
+from deeplimit.figures.demo import demo_networks, run_demo
+from deeplimit.figures.images import mnist_images
+from deeplimit.figures.recipes import RECIPES, reproduce
+from deeplimit.figures.reproduction import Check, Reproduction
+
+__all__ = ["RECIPES", "Check", "Reproduction", "demo_networks", "mnist_images", "reproduce", "run_demo"]

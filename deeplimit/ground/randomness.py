@@ -1,0 +1,43 @@
+"""Streams of random numbers: one for each (seed, block of paths, purpose), so that nothing else decides what
+a path gets.
+
+A result is bit-identical whatever the number of workers, and any block can be drawn again alone. The global
+generators of torch and numpy are never touched.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import numpy as np
+import torch
+
+
+class Purpose(IntEnum):
+    """What a stream is for; the number enters the seed, so it must never change."""
+
+    INPUT_LAYER = 0
+    INPUTS = 1
+    NETWORK_WEIGHTS = 2
+    LIMIT_NOISE = 3
+    PROBE = 4
+    LAW_OF_NETWORK = 5
+    LAW_OF_LIMIT = 6
+    LAW_TESTS = 7
+    PROPAGATED_WEIGHTS = 10
+    PROPAGATED_INPUTS = 11
+    PROPAGATED_GRADIENTS = 12
+    STEP_PRODUCTS = 20
+    LAYER_PRODUCTS = 21
+    STEP_BIASES = 22
+    MODULE_WEIGHTS = 30
+
+
+def generator(
+    seed: int, purpose: Purpose, block: int = 0, index: int = 0, device: str | torch.device = "cpu"
+) -> torch.Generator:
+    """Return a fresh generator for one purpose of one block; `index` tells apart several streams of one
+    purpose.
+    """
+    entropy = np.random.SeedSequence([seed, int(purpose), block, index]).generate_state(2, np.uint32)
+    return torch.Generator(device=device).manual_seed(int(entropy[0]) << 32 | int(entropy[1]))

@@ -1,0 +1,420 @@
+"""`compare_laws`: the law of a network's last state at several depths against that of a limit at time 1."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from deeplimit.coupling.task import initial_layer
+from deeplimit.ground import validation
+from deeplimit.ground.randomness import Purpose, generator
+from deeplimit.ground.validation import NoTheoremError
+from deeplimit.in_law import statistics
+from deeplimit.in_law.report import LawReport
+from deeplimit.in_law.simulation import DrawableLimit, Plan, Sample, feature_names, simulate
+from deeplimit.in_law.verdict import Evidence, judge
+from deeplimit.limits import Independent, IsotropicSDE, LawLimit, NeuralSDE, UserSDE, read_limit
+from deeplimit.networks import ResidualNetwork
+from deeplimit.version import versions
+from deeplimit.weights import IncrementProcess
+
+JOINT = 400
+GRID = 241
+
+
+def compare_laws(
+    resnet: ResidualNetwork,
+    limit: object = None,
+    x: Tensor | None = None,
+    *,
+    depths: Sequence[int] = (8, 16, 32, 64, 128),
+    draws: int = 16384,
+    seed: int = 0,
+    level: float = 1e-3,
+    tolerance: float = 0.1,
+    steps: int | None = None,
+    device: str | torch.device = "cpu",
+    dtype: torch.dtype | str | None = None,
+    workers: int | None = None,
+    progress: Callable[[float], None] | None = None,
+) -> LawReport:
+    """Measure whether the law of a network's last state h_L tends to that of its limit at time 1 as its depth
+    grows.
+
+    Nothing is coupled: network and limit are drawn independently at every depth. Two claims are kept apart.
+    At one depth the laws differ by O(1/L), so that with enough draws any test rejects any depth: p-values say
+    where that shows. The verdict rests on bounded test functions of the norm and of components of h, whose
+    differences are extrapolated to L = ∞.
+
+    Args:
+        resnet: The network, all of whose weights are independent layers (`Brownian`, `IID`).
+        limit: None for `resnet.limit()`: `IsotropicSDE` for res-3 with symmetric weights and exponent 1/2,
+            `NeuralSDE` for res-1 with independent weights of any law ([M] Prop. 11, by Donsker). Else one of
+            these, a `LawLimit` of your own, or a torchsde object (Itô, driven by noise of its own).
+        x: Starting points (n, d), or (n, n_in) with n_in ≠ d to go through an input layer drawn once; draw p
+            starts from row p mod n. None for one standard normal h_0, the same for all draws.
+        depths: Strictly increasing numbers of layers L, at least three.
+        draws: Independent draws of each law, at least 200. More make smaller differences visible.
+        seed: Everything random derives from it.
+        level: At most this is the probability that "another law" is said of the right one, and that the tests
+            reject one or more of equal laws (Holm), as far as the extrapolation holds.
+        tolerance: "same law" asks that no difference at infinite depth can exceed this; in standard
+            deviations of the limit.
+        steps: Of the Euler-Maruyama scheme of a limit that cannot be drawn exactly; by default four times the
+            deepest network, at least 256.
+        device: "cpu" or "cuda". dtype: Of the states, by default float32; statistics are float64.
+        workers: Threads, by default one a core; they change no bit of the result.
+        progress: Called with the fraction done, between 0 and 1.
+
+    Returns:
+        A report: verdict "same law", "another law" or "cannot tell"; `print` it, `plot` it, `save` it.
+
+    Raises:
+        TypeError: For an argument of the wrong kind.
+        ValueError: For a wrong value, a starting point 0, weights that are functions of time, or a limit
+            without noise; NoTheoremError (a ValueError) where `limit` is left out and the network's limit is
+            not known.
+
+    NOT checked: that the differences have an expansion in powers of 1/L (1/2 and 1 for samplers, whose
+    symmetry is not known) beyond the residuals of its fit, and the Euler scheme's own bias.
+
+    Example:
+        >>> import deeplimit as dl
+        >>> report = dl.compare_laws(dl.res3(width=8), depths=[8, 16, 32, 64])
+        >>> report.verdict
+        'same law'
+    """
+    started = time.perf_counter()
+    plan, given = _plan(resnet, limit, x, depths, draws, seed, steps, device, dtype)
+    level = validation.real(
+        level, "level", above=0.0, maximum=0.2, hint="0.001 is one false alarm in a thousand."
+    )
+    tolerance = validation.real(
+        tolerance, "tolerance", above=0.0, maximum=1.0, hint="0.1 is a tenth of a standard deviation."
+    )
+    if workers is not None:
+        workers = validation.integer(workers, "workers", minimum=1)
+    if progress is not None and not callable(progress):
+        raise TypeError(f"progress must be a function of the fraction done; got {type(progress).__name__}.")
+    networks, own = simulate(plan, workers=workers, progress=progress)
+    return _assess(plan, networks, own, level, tolerance, given, started)
+
+
+def _plan(
+    resnet: object,
+    limit: object,
+    x: object,
+    depths: object,
+    draws: object,
+    seed: object,
+    steps: object,
+    device: object,
+    dtype: object,
+) -> tuple[Plan, int | None]:
+    """Return what is to be drawn, and how many starting points were given; raise as `compare_laws` says."""
+    if not isinstance(resnet, ResidualNetwork):
+        raise TypeError(f"resnet must come from res1, res2, res3 or inner; got {validation.named(resnet)}.")
+    if not all(isinstance(law, IncrementProcess) for law in resnet.weights):
+        raise ValueError(
+            f"resnet must have independent layers (Brownian, IID) to be compared in law; got {resnet}."
+            " compare pairs weights that are functions of time, or Itô noise, with their limits path by"
+            " path."
+        )
+    checked_depths = validation.depths(depths)
+    if len(checked_depths) < 3:
+        raise ValueError(
+            "depths must name at least three, to tell a difference that falls from one that stays; got"
+            f" {[*checked_depths]}."
+        )
+    count = validation.integer(
+        draws, "draws", minimum=200, hint="Fewer cannot tell laws apart; 16384 is usual."
+    )
+    checked_seed = validation.integer(seed, "seed", minimum=0)
+    if steps is not None:
+        steps = validation.integer(
+            steps, "steps", minimum=checked_depths[-1], maximum=2**24, hint="As many as the deepest network."
+        )
+    where, kind = validation.device(device), validation.dtype(dtype) or torch.float32
+    inputs = validation.inputs(x)
+    if inputs is None:
+        h0 = torch.empty(1, resnet.width, dtype=torch.float64).normal_(
+            generator=generator(checked_seed, Purpose.INPUTS)
+        )
+    else:
+        h0 = initial_layer(inputs, resnet.width, checked_seed)
+    h0 = h0.to("cpu", kind)[:count]
+    if not bool(torch.isfinite(h0).all()):
+        raise ValueError(
+            f"x holds numbers too large for {str(kind).removeprefix('torch.')}; scale x, or pass"
+            " dtype='float64'."
+        )
+    if bool((h0.norm(dim=1) == 0).any()):
+        row = int((h0.norm(dim=1) == 0).int().argmax())
+        raise ValueError(
+            f"x must not hold a starting point 0, from which norms have no ratio; row {row} is one: leave it"
+            " out."
+        )
+    equation = _read(resnet, limit, h0[:2].to(where))
+    fine = steps if isinstance(steps, int) else max(256, 4 * checked_depths[-1])
+    plan = Plan(
+        resnet, equation, checked_depths, fine, h0, count, min(count, JOINT), checked_seed, where, kind
+    )
+    return plan, None if inputs is None else len(h0)
+
+
+def _read(resnet: ResidualNetwork, limit: object, probe: Tensor) -> DrawableLimit:
+    """Return the limit as one whose law can be drawn."""
+    if limit is None:
+        try:
+            limit = resnet.limit()
+        except NoTheoremError as refusal:
+            raise NoTheoremError(
+                f"{refusal} compare_laws also takes a limit of your own: a torchsde object or a LawLimit."
+            ) from None
+    equation = read_limit(limit.limit if isinstance(limit, Independent) else limit, probe, None)
+    if not isinstance(equation, (LawLimit, NeuralSDE, UserSDE)):
+        raise ValueError(
+            "limit must have noise of its own and a law that can be drawn (IsotropicSDE, NeuralSDE, a"
+            f" LawLimit or a torchsde object); got {equation.equation}. compare pairs other limits path by"
+            " path."
+        )
+    if isinstance(equation, (IsotropicSDE, NeuralSDE)) and equation.width != resnet.width:
+        raise ValueError(
+            f"limit has width {equation.width}, but the network has width {resnet.width}; make them the same."
+        )
+    if isinstance(equation, LawLimit):
+        drawn = equation.draw(probe, generator(0, Purpose.PROBE, device=probe.device))
+        if not isinstance(drawn, Tensor) or drawn.shape != probe.shape or drawn.dtype != probe.dtype:
+            got = (
+                f"shape {tuple(drawn.shape)}, {drawn.dtype}"
+                if isinstance(drawn, Tensor)
+                else type(drawn).__name__
+            )
+            raise ValueError(
+                f"limit.draw(h0, generator) must return shape {tuple(probe.shape)}, {probe.dtype}, as h0; got"
+                f" {got}."
+            )
+    return equation
+
+
+def _assess(
+    plan: Plan,
+    networks: list[Sample],
+    own: Sample,
+    level: float,
+    tolerance: float,
+    given: int | None,
+    started: float,
+) -> LawReport:
+    """Return the report on what was drawn."""
+    names = feature_names(plan.network.width)
+    depths = np.array(plan.depths)
+    tests = (*names, "the joint law")
+    p_values, distances = _tests(plan, networks, own, level)
+    adjusted = statistics.holm(p_values)
+    effects = tuple(_effect(shape, name) for name in names for shape in statistics.SHAPES)
+    means, variances, shared = _means(networks, own)
+    symmetric = all(isinstance(law, IncrementProcess) and law.is_symmetric for law in plan.network.weights)
+    powers = (1.0, 2.0) if symmetric else (0.5, 1.0)
+    multiple = statistics.two_sided(level / len(effects))
+    found = [
+        statistics.extrapolate(depths.astype(float), row, variance, float(both), powers, level / len(effects))
+        for row, variance, both in zip(means, variances, shared, strict=True)
+    ]
+    errors = np.sqrt(variances + shared[:, None])
+    floors = np.array([part.value for part in found])
+    margins = np.array([multiple * part.error + part.allowance for part in found])
+    evidence = Evidence(
+        names=effects,
+        depths=depths,
+        differences=means,
+        errors=errors,
+        floors=floors,
+        margins=margins,
+        fits=np.array([part.fits for part in found]),
+        multiple=multiple,
+        distances=distances,
+        rejected=adjusted <= level,
+        statistics=tests,
+        tolerance=tolerance,
+        lost=own.lost + sum(sample.lost for sample in networks),
+    )
+    verdict, reason = judge(evidence)
+    grid = _grid(networks, own)
+    squares = np.array([_mean_square(sample) for sample in networks])
+    regime = plan.network.regime()
+    mine = _is_own(plan)
+    exact = isinstance(plan.limit, LawLimit)
+    return LawReport(
+        verdict=verdict,
+        reason=reason,
+        network=str(plan.network),
+        limit=plan.limit.equation,
+        regime=regime.name,
+        theorem=regime.theorem if mine else None,
+        depths=depths,
+        statistics=tests,
+        p_values=p_values,
+        adjusted=adjusted,
+        distances=distances,
+        effects=effects,
+        differences=means,
+        difference_errors=errors,
+        floors=floors,
+        floor_margins=margins,
+        mean_squares=squares[:, 0],
+        mean_square_errors=squares[:, 1],
+        grid=grid,
+        distributions=np.stack([_distribution(sample, grid) for sample in networks]),
+        limit_distribution=_distribution(own, grid),
+        diverged=np.array([sample.lost for sample in networks]),
+        level=level,
+        tolerance=tolerance,
+        draws=plan.draws,
+        seed=plan.seed,
+        inputs=(
+            "one standard normal h_0, the same for all draws" if given is None else f"{given} given, in turn"
+        ),
+        sampling=(
+            "drawn from its law at time 1"
+            if exact
+            else f"Euler-Maruyama on {plan.steps} steps, noise of its own"
+        ),
+        device=str(plan.device),
+        dtype=str(plan.dtype).removeprefix("torch."),
+        seconds=time.perf_counter() - started,
+        versions=versions(),
+        reservations=tuple(_reservations(plan, own, networks, mine, symmetric, exact)),
+    )
+
+
+def _effect(shape: str, feature: str) -> str:
+    return (
+        f"{shape} {feature}"
+        if feature.startswith("along")
+        else f"{shape} of the log norm"
+        if feature == "log norm"
+        else (f"{shape} along {feature}")
+    )
+
+
+def _is_own(plan: Plan) -> bool:
+    try:
+        own = plan.network.limit()
+    except NoTheoremError:
+        return False
+    if isinstance(own, NeuralSDE) and isinstance(
+        plan.limit, NeuralSDE
+    ):  # Prop. 11's SDE is one, whatever the entries' law
+        own = dataclasses.replace(own, weights=plan.limit.weights)
+    return own == plan.limit
+
+
+def _tests(plan: Plan, networks: list[Sample], own: Sample, level: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return p-values and distances, (T, m): Kolmogorov-Smirnov for each feature, the energy test for the
+    states.
+    """
+    count = own.features.shape[1]
+    random = np.random.default_rng(np.random.SeedSequence([plan.seed, int(Purpose.LAW_TESTS), 1]))
+    results = []
+    for sample in networks:
+        pairs = [
+            statistics.kolmogorov_smirnov(sample.features[:, k], own.features[:, k]) for k in range(count)
+        ]
+        pairs.append(
+            statistics.energy_test(sample.states, own.states, level / ((count + 1) * len(networks)), random)
+        )
+        results.append(pairs)
+    distances, p_values = np.array(results).transpose(2, 1, 0)
+    return p_values, distances
+
+
+def _means(networks: list[Sample], own: Sample) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return differences of means (K, m), the variances of the networks' means (K, m) and of the limit's
+    (K,).
+    """
+    differences, variances, shared = [], [], []
+    for k in range(own.features.shape[1]):
+        standard = statistics.Standard.of(own.features[:, k])
+        mean, variance = standard.moments(own.features[:, k])
+        each = [standard.moments(sample.features[:, k]) for sample in networks]
+        differences.append(np.stack([part[0] - mean for part in each], axis=1))
+        variances.append(np.stack([part[1] for part in each], axis=1))
+        shared.append(variance)
+    return np.concatenate(differences), np.concatenate(variances), np.concatenate(shared)
+
+
+def _mean_square(sample: Sample) -> tuple[float, float]:
+    """Return E |h|²/|h_0|² and its standard error; infinite where draws were lost."""
+    if sample.lost:
+        return np.inf, np.inf
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares = np.exp(2 * sample.features[:, 0])
+        return float(squares.mean()), float(squares.std() / np.sqrt(len(squares)))
+
+
+def _grid(networks: list[Sample], own: Sample) -> np.ndarray:
+    """Return where the distribution functions of the log norm are kept for the plot: all but the outermost
+    draws.
+    """
+    ends = [np.quantile(sample.features[:, 0], (0.001, 0.999)) for sample in (own, networks[-1], networks[0])]
+    return np.linspace(min(low for low, _ in ends), max(high for _, high in ends), GRID)
+
+
+def _distribution(sample: Sample, grid: np.ndarray) -> np.ndarray:
+    return np.searchsorted(np.sort(sample.features[:, 0]), grid, side="right") / len(sample.features)
+
+
+def _reservations(
+    plan: Plan, own: Sample, networks: list[Sample], mine: bool, symmetric: bool, exact: bool
+) -> list[str]:
+    notes = [
+        "nothing is coupled: this is about laws at time 1 (convergence in law), not about paths, and gives no"
+        " order."
+    ]
+    if not mine:
+        notes.append("no theorem says that this network tends to this limit.")
+    elif isinstance(plan.limit, IsotropicSDE):
+        notes.append(
+            "the limit is this library's own derivation from the branch's covariance; neither paper"
+            " states it."
+        )
+    if not exact:
+        notes.append(
+            f"the limit is drawn by its own scheme on {plan.steps} steps, whose bias, O(1/{plan.steps}), is"
+            " not taken out."
+        )
+    if not symmetric:
+        notes.append(
+            "the sampler's law is not known to be symmetric, so differences are taken to fall like L^-1/2 and"
+            " 1/L."
+        )
+    if len(plan.h0) > 1:
+        notes.append(f"laws are compared on average over the {len(plan.h0)} starting points, not at each.")
+    if float(np.ptp(own.features, axis=0).max()) == 0.0:
+        notes.append(
+            "the limit does not move from this starting point: that the laws are the same says nothing here."
+        )
+    if plan.draws < 1000:
+        notes.append(
+            f"{plan.draws} draws are few: only differences of a fifth of a standard deviation or more can be"
+            " seen."
+        )
+    if plan.joint < plan.draws:
+        notes.append(f"the test of the joint law uses the first {plan.joint} draws alone.")
+    for depth, sample in zip(plan.depths, networks, strict=True):
+        if sample.lost:
+            notes.append(
+                f"{sample.lost} of {plan.draws} draws at depth {depth} were not finite; tests count them as"
+                " very large."
+            )
+    if own.lost:
+        notes.append(
+            f"{own.lost} of {plan.draws} draws of the limit were not finite; tests count them as very large."
+        )
+    return notes

@@ -1,0 +1,225 @@
+"""Independent draws of a network's last state at every depth, and of its limit at time 1; nothing is
+coupled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from deeplimit.ground.randomness import Purpose, generator
+from deeplimit.ground.workers import map_blocks
+from deeplimit.limits import LawLimit, NeuralSDE, UserSDE
+from deeplimit.networks import ResidualNetwork
+from deeplimit.recursions import Layer, Recursion
+from deeplimit.weights import Brownian, IncrementProcess
+
+NUMBERS_PER_BLOCK = {"cpu": 2**17, "cuda": 2**24}
+DIRECTIONS = 2
+DrawableLimit = LawLimit | NeuralSDE | UserSDE
+
+
+@dataclass(frozen=True)
+class GaussianLayer(Layer):
+    """A Gaussian matrix known by its product with one vector: given v, V v has independent N(0, |v|²)
+    entries, so d normals do.
+
+    `matrix` is not held. Each `product` draws afresh, and so must be called once a layer, as every
+    recursion does.
+    """
+
+    generator: torch.Generator | None = None
+
+    def product(self, vector: Tensor) -> Tensor:
+        normal = torch.empty_like(vector).normal_(0.0, self.depth**-0.5, generator=self.generator)
+        # Squares of numbers that float32 holds need not be such numbers.
+        size = torch.linalg.vector_norm(vector, dim=1, keepdim=True, dtype=torch.float64).to(vector.dtype)
+        product: Tensor = normal * size
+        return product
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that is drawn: `draws` last states at each depth and of the limit, draw p from row p mod n of
+    `h0` (n, d).
+    """
+
+    network: ResidualNetwork
+    limit: DrawableLimit
+    depths: tuple[int, ...]
+    steps: int
+    h0: Tensor
+    draws: int
+    joint: int
+    seed: int
+    device: torch.device
+    dtype: torch.dtype
+
+    @property
+    def block_size(self) -> int:
+        """How many draws are held at once; it depends on the specification alone, never on workers or
+        draws.
+        """
+        laws = self.network.weights
+        gaussian = all(isinstance(law, IncrementProcess) and law.is_gaussian for law in laws)
+        numbers = self.network.width if gaussian else self.network.width**2
+        return max(4, min(8192, NUMBERS_PER_BLOCK[self.device.type] // numbers))
+
+    @property
+    def blocks(self) -> int:
+        return -(-self.draws // self.block_size)
+
+    def starts(self, block: int) -> Tensor:
+        """Return h_0 of one block, (P, d)."""
+        first = block * self.block_size
+        rows = torch.arange(first, min(first + self.block_size, self.draws)) % len(self.h0)
+        return self.h0[rows].to(self.device, self.dtype)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Draws of one law: features (P, m) in float64, the first `joint` states over |h_0| (joint, d), and
+    how many were lost.
+    """
+
+    features: np.ndarray
+    states: np.ndarray
+    lost: int
+
+
+def last_states(
+    recursion: Recursion,
+    weights: tuple[IncrementProcess, ...],
+    exponent: float,
+    depth: int,
+    h0: Tensor,
+    stream: torch.Generator,
+) -> Tensor:
+    """Return h_L (P, d) of one network of this depth for each row of `h0` (P, d), with layers drawn one at
+    a time.
+
+    Gaussian matrices are drawn by their products, other laws entry by entry.
+    """
+    paths, width = h0.shape
+    held = [
+        None if law.is_gaussian else torch.empty(paths, width, width, dtype=h0.dtype, device=h0.device)
+        for law in weights
+    ]
+    h = h0
+    for _ in range(depth):
+        layers: list[Layer] = []
+        for law, matrix in zip(weights, held, strict=True):
+            if matrix is None:
+                layers.append(
+                    GaussianLayer(None, depth, law.layer_exponent, law.entry_scale(width), generator=stream)
+                )
+            else:
+                law.draw(1.0 / depth, matrix, stream)
+                layers.append(Layer(matrix, depth, law.layer_exponent, law.entry_scale(width)))
+        h = h + recursion.residual(h, tuple(layers), exponent)
+    return h
+
+
+def limit_states(limit: DrawableLimit, steps: int, h0: Tensor, stream: torch.Generator) -> Tensor:
+    """Return one draw of H_1 (P, d) for each row of `h0`: from the law itself, or by Euler-Maruyama on
+    `steps` steps.
+    """
+    if isinstance(limit, LawLimit):
+        return limit.draw(h0, stream)
+    if isinstance(
+        limit, NeuralSDE
+    ):  # whose Euler scheme is the Gaussian network, whatever the weights of this one
+        return last_states(limit.recursion, (Brownian(),), 0.5, steps, h0, stream)
+    motions = limit.noise_size(h0)
+    noise = torch.empty(
+        len(h0), motions if motions is not None else h0.shape[1] ** 2, dtype=h0.dtype, device=h0.device
+    )
+    h = h0
+    times = np.linspace(0.0, 1.0, steps + 1).tolist()
+    for start, end in pairwise(times):
+        noise.normal_(0.0, (end - start) ** 0.5, generator=stream)
+        h = h + limit.increment(start, end - start, h, noise)
+    return h
+
+
+def feature_names(width: int) -> tuple[str, ...]:
+    """Return what `features` are called: the norm, the component along h_0, and components along random
+    directions.
+    """
+    return ("log norm", "along h_0", *(f"direction {k + 1}" for k in range(_directions(width))))
+
+
+def _directions(width: int) -> int:
+    return 0 if width == 1 else DIRECTIONS
+
+
+def random_directions(width: int, seed: int) -> Tensor:
+    """Return the unit vectors (k, d) of `features`, fixed by the seed."""
+    drawn = torch.empty(_directions(width), width, dtype=torch.float64)
+    drawn.normal_(generator=generator(seed, Purpose.LAW_TESTS))
+    directions: Tensor = drawn / drawn.norm(dim=1, keepdim=True)
+    return directions
+
+
+def features(h: Tensor, h0: Tensor, directions: Tensor) -> Tensor:
+    """Return the numbers (P, m) by which two laws are compared, all free of the size of h_0; infinite ones
+    are made huge.
+    """
+    end, start = h.double(), h0.double()
+    size = start.norm(dim=1, keepdim=True)
+    scaled = end / size
+    tiny = torch.finfo(torch.float32).tiny
+    parts = (
+        scaled.norm(dim=1, keepdim=True).clamp(min=tiny).log(),
+        (scaled * start / size).sum(dim=1, keepdim=True),
+        scaled @ directions.T.to(h.device),
+    )
+    return torch.cat(parts, dim=1).nan_to_num(nan=1e30, posinf=1e30, neginf=-1e30)
+
+
+def draw_block(
+    plan: Plan, index: int, tick: Callable[[float], None] | None = None
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """Return features, states over |h_0| and how many draws were lost, of one block of the limit (first)
+    or of one depth.
+    """
+    source, block = divmod(index, plan.blocks)
+    depth = None if source == 0 else plan.depths[source - 1]
+    weights = tuple(law for law in plan.network.weights if isinstance(law, IncrementProcess))
+    h0 = plan.starts(block)
+    purpose = Purpose.LAW_OF_LIMIT if depth is None else Purpose.LAW_OF_NETWORK
+    stream = generator(plan.seed, purpose, block, 0 if depth is None else depth, plan.device)
+    with torch.no_grad():
+        if depth is None:
+            h = limit_states(plan.limit, plan.steps, h0, stream)
+        else:
+            h = last_states(plan.network.recursion, weights, plan.network.exponent, depth, h0, stream)
+    wanted = max(0, min(len(h), plan.joint - block * plan.block_size))
+    states = (h[:wanted].double() / h0[:wanted].double().norm(dim=1, keepdim=True)).nan_to_num(
+        1e30, 1e30, -1e30
+    )
+    lost = int((~torch.isfinite(h)).any(dim=1).sum())
+    if tick is not None:
+        tick(1.0)
+    directions = random_directions(plan.network.width, plan.seed)
+    return features(h, h0, directions).cpu().numpy(), states.cpu().numpy(), lost
+
+
+def simulate(
+    plan: Plan, *, workers: int | None = None, progress: Callable[[float], None] | None = None
+) -> tuple[list[Sample], Sample]:
+    """Return the samples of all depths and of the limit; workers change nothing but the time taken."""
+    count = (1 + len(plan.depths)) * plan.blocks
+    parts = list(map_blocks(draw_block, plan, count, plan.device, workers=workers, progress=progress))
+    limit, *networks = (_joined(parts[first : first + plan.blocks]) for first in range(0, count, plan.blocks))
+    return networks, limit
+
+
+def _joined(parts: list[tuple[np.ndarray, np.ndarray, int]]) -> Sample:
+    drawn, states, lost = zip(*parts, strict=True)
+    return Sample(np.concatenate(drawn), np.concatenate(states), sum(lost))

@@ -1,0 +1,378 @@
+"""The order of convergence and the floor, from errors that share their paths and have not yet reached
+their asymptotics.
+
+The model is log e_L = a − r log L + δ(L) + noise. The noise has the delta-method covariance of the
+per-path errors, depths correlated. δ is the correction that vanishes as L grows: a random sum of powers
+(L_1/L)^s, s = 1, 2, 3, 4 where errors expand in 1/L, and smaller ones where the regime says so. Its size τ
+is not known and is integrated over, so that straight data give a narrow interval and bent data a wide one.
+
+Where a regime knows of a second contribution, L^-s times the first and perhaps larger at small depth,
+errors are (1 + 2ρκu^s + κ²u^{2s})^½, u = L_1/L, times the first, with κ integrated over too, and the
+correlation ρ unless it is known to vanish. A floor f makes it e_L² = c² L^{-2r} + f², with a share φ =
+f²/e² of the deepest squared error between 0 and 1. Every (τ, κ, ρ, s, φ) is one generalised least-squares
+fit, weighted by its marginal likelihood.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy import optimize, special
+
+CORRECTION_POWERS = 4
+"""Powers up to so many times the smallest are terms of the correction, and in any case those up to 1."""
+MOST_TERMS = 40
+"""The correction has at most so many terms, those that vanish most slowly."""
+DISTINCT = 0.025
+"""Powers closer than this are one: over depths a factor of 16 apart, L^-0.025 changes by 7 %."""
+CORRECTION_SCALE = 0.7
+"""Half-Cauchy scale of τ·L_1^s, s the smallest power: the correction is expected to be of size L_1^-s at
+the coarsest depth.
+"""
+MIXED_CORRECTION_SCALE = 2.0
+"""The same where contributions of several orders mix, which leave more cross terms."""
+SECOND_SCALE = 1.5
+"""Scale of κ, half-Student with 3 degrees of freedom: at the coarsest depth both contributions are
+expected to be of one size.
+"""
+MOST_SECOND = 2.0
+"""At the deepest depth the second contribution is at most this many times the first: else nothing of the
+order is visible.
+"""
+MODEL_ERROR = 1e-4
+"""No error is trusted beyond this share of itself: without sampling noise, more digits would be believed
+than the model has.
+"""
+UNSETTLED = 0.1
+"""No order is given if it lies further than this from the deepest local slope: that is extrapolation."""
+HEAVY_TAIL_FACTOR = 10.0
+"""The covariance is multiplied by this times kurtosis/count, where that is more than 1."""
+SLOWER = 0.05
+"""Prior probability that errors fall more slowly than the network's own order, instead of levelling off.
+"""
+STEEPEST = 2.0
+"""Orders that no theorem predicts lie between 0 and this."""
+_SIZES = np.concatenate([[0.0], np.geomspace(0.001, 1.0, 25)])
+_RATIOS = np.geomspace(0.1, 30.0, 13)
+_CORRELATIONS = (-1.0, -0.9, -0.5, 0.0, 0.5, 0.9, 1.0)
+_SHARES = np.concatenate(
+    [
+        [0.0, 0.003, 0.006],
+        np.arange(0.01, 0.1, 0.01),
+        np.arange(0.1, 0.96, 0.025),
+        [0.96, 0.97, 0.98, 0.99, 0.995],
+    ]
+)
+
+
+@dataclass(frozen=True)
+class ErrorEstimates:
+    """Errors of m depths with their joint uncertainty.
+
+    Attributes:
+        depths: (m,).
+        log_errors: log e_L as measured (m,), not yet corrected for the reference.
+        covariance: Of `log_errors` (m, m).
+        log_bias: log of the factor by which the reference shrinks each error (m,); 0 where it does not.
+        count: Number of paths.
+        corrections: Powers of 1/L by which further terms are smaller than the first, as in `Regime`.
+        kurtosis: Largest kurtosis of the per-path errors to the power p.
+        resolution: What an ODE reference's own error leaves uncertain of each error.
+        seconds, interfere, hides: Powers of second contributions; whether they may correlate with the
+            first, or hide it.
+    """
+
+    depths: np.ndarray
+    log_errors: np.ndarray
+    covariance: np.ndarray
+    log_bias: np.ndarray
+    count: int
+    kurtosis: float = 3.0
+    corrections: tuple[float, ...] = (1.0,)
+    seconds: tuple[float, ...] = ()
+    interfere: bool = False
+    resolution: float = 0.0
+    hides: bool = False
+
+    @cached_property
+    def powers(self) -> tuple[float, ...]:
+        """The powers of 1/L in the correction: sums of `corrections`, rounded to 1e-6, of which none are
+        closer than DISTINCT.
+
+        A power below DISTINCT is not dropped, for it bends errors of small order and many paths: its
+        multiples are so dense that those of DISTINCT itself stand for them.
+        """
+        generators = [max(power, DISTINCT) for power in self.corrections if power > 1e-6]
+        most = max(CORRECTION_POWERS * min(generators), 1.0) + 1e-9
+        sums = [0.0]
+        while len(sums) <= MOST_TERMS:
+            further = [a + b for a in sums for b in generators if sums[-1] + DISTINCT <= a + b <= most]
+            if not further:
+                break
+            sums.append(round(min(further), 6))
+        return tuple(sums[1:])
+
+    @cached_property
+    def second_powers(self) -> tuple[float, ...]:
+        """The `seconds` that depths can tell from each other; a small power is kept, for it shifts the
+        order by as much.
+        """
+        kept: list[float] = []
+        for power in sorted(self.seconds):
+            if power > 1e-6 and (not kept or power >= kept[-1] + DISTINCT):
+                kept.append(power)
+        return tuple(kept)
+
+    @property
+    def degrees(self) -> float:
+        """Degrees of freedom that estimating the covariance leaves."""
+        return float(self.count - len(self.depths))
+
+    @property
+    def noise(self) -> np.ndarray:
+        """The covariance (m, m), made larger where it is known to be too small.
+
+        Once for inverting an estimate of it (the mean of an inverse Wishart matrix), and once for heavy
+        tails: the relative variance of a sample variance is (kurtosis - 1)/count, and where the rare large
+        paths have not been seen yet it errs to the low side. The factor was calibrated on geometric
+        Brownian motion (docs/statistics.md).
+        """
+        inversion = (self.count - 1) / (self.count - len(self.depths) - 2)
+        tails = max(1.0, HEAVY_TAIL_FACTOR * self.kurtosis / self.count)
+        unresolved = MODEL_ERROR**2 + (self.resolution * np.exp(-self.log_errors)) ** 2
+        inflated: np.ndarray = inversion * tails * self.covariance + np.diag(unresolved)
+        return inflated
+
+
+def above_floor(estimates: ErrorEstimates, share: float) -> ErrorEstimates:
+    """Return the estimates with the reference's bias taken only from what lies above a floor.
+
+    The reference shrinks the part of an error that comes from the step size, not a difference between two
+    limits: of squares e² the part e² - f² is divided by the squared factor, f² is left. Without a floor
+        this
+    is the full correction.
+    """
+    squares = np.exp(2 * (estimates.log_errors - estimates.log_errors[-1]))
+    corrected = share + np.maximum(squares - share, 0.0) * np.exp(-2 * estimates.log_bias)
+    return dataclasses.replace(estimates, log_bias=0.5 * np.log(squares / corrected))
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A mixture of Student distributions for the order, one for each size of the correction and of a
+    second contribution.
+
+    `reach` is how far the order lies from the deepest local slope, less two standard errors: how far it is
+    extrapolated.
+    """
+
+    weights: np.ndarray
+    centres: np.ndarray
+    scales: np.ndarray
+    degrees: float
+    log_constant: float
+    reach: float = 0.0
+
+    @property
+    def rate(self) -> float:
+        """The order: the mixture's median."""
+        return self.quantile(0.5)
+
+    def quantile(self, probability: float) -> float:
+        """Return the order below which the mixture has this probability."""
+
+        def excess(order: float) -> float:
+            return (
+                float(self.weights @ special.stdtr(self.degrees, (order - self.centres) / self.scales))
+                - probability
+            )
+
+        reach = 1.0 + 4 * np.abs(special.stdtrit(self.degrees, min(probability, 1 - probability) / 4))
+        low = float((self.centres - reach * self.scales).min()) - 1e-12
+        high = float((self.centres + reach * self.scales).max()) + 1e-12
+        return float(optimize.brentq(excess, low, high, xtol=1e-12))
+
+    def interval(self, confidence: float) -> tuple[float, float]:
+        """Return the central interval of the order at this confidence, and at least as wide as the order
+        is extrapolated.
+        """
+        tail = (1.0 - confidence) / 2
+        return min(self.quantile(tail), self.rate - self.reach), max(
+            self.quantile(1.0 - tail), self.rate + self.reach
+        )
+
+
+def enough_paths(paths: int, depths: int) -> bool:
+    """Whether the covariance between so many depths can be estimated at all."""
+    return paths >= 2 * depths + 4
+
+
+@dataclass(frozen=True)
+class _Transformed:
+    """The data of one floor share: log errors less the floor, and their covariance for every correction
+    size.
+    """
+
+    z: np.ndarray  # (m,)
+    inverses: np.ndarray  # (sizes, m, m)
+    log_determinants: np.ndarray  # (sizes,), less the Jacobian of taking the floor out
+
+    def regress(self, design: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return log marginal likelihoods (sizes, o), solutions (sizes, c, o) and their covariances
+        (sizes, c, c).
+
+        One regression for each of the `offsets` (o, m), which are taken out of the data first.
+        """
+        z = (self.z - offsets).T
+        information = design.T @ self.inverses @ design
+        spread = np.linalg.inv(information)
+        solution = spread @ (design.T @ self.inverses @ z)
+        residual = z - design @ solution
+        chi2 = (residual * (self.inverses @ residual)).sum(axis=1)
+        free = design.shape[1] * np.log(2 * np.pi)
+        likelihood = -0.5 * (
+            (self.log_determinants + np.linalg.slogdet(information)[1] - free)[:, None] + chi2
+        )
+        return likelihood, solution, spread
+
+
+def _second_contributions(estimates: ErrorEstimates) -> tuple[np.ndarray, np.ndarray]:
+    """Return log factors (o, m) that second contributions multiply the errors by, none first, and their
+    prior (o,).
+    """
+    depths = estimates.depths.astype(float)
+    factors, prior = [np.zeros(len(depths))], [1.0]
+    edges = np.concatenate([[0.0], np.sqrt(_RATIOS[1:] * _RATIOS[:-1]), [np.inf]])
+    sizes = 2 * np.diff(special.stdtr(3, edges / SECOND_SCALE))
+    correlations = _CORRELATIONS if estimates.interfere else (0.0,)
+    for power in estimates.second_powers:
+        for correlation in correlations:
+            for ratio, size in zip(_RATIOS, sizes, strict=True):
+                second = ratio * (depths[0] / depths) ** power
+                square = 1.0 + 2.0 * correlation * second + second**2
+                # Where the two cancel at some depth no sum over paths would.
+                if square.min() > 1e-3 and second[-1] <= MOST_SECOND:
+                    factors.append(0.5 * np.log(square))
+                    prior.append(size / len(estimates.second_powers) / len(correlations))
+    return np.stack(factors), np.array(prior) / np.sum(prior)
+
+
+def _transform(estimates: ErrorEstimates, share: float) -> _Transformed | None:
+    """Take a floor out of the errors; None where it exceeds one of them."""
+    depths = estimates.depths.astype(float)
+    squares = np.exp(2 * (estimates.log_errors - estimates.log_errors[-1]))
+    rest = squares - share
+    if rest.min() <= 0:
+        return None
+    stretch = squares / rest
+    z = 0.5 * np.log(rest) + estimates.log_errors[-1] - estimates.log_bias
+    noise = estimates.noise
+    ratio = depths[0] / depths
+    correction = sum(np.outer(ratio, ratio) ** power for power in estimates.powers) / len(estimates.powers)
+    covariances = (noise + (_SIZES**2)[:, None, None] * correction) * np.outer(stretch, stretch)
+    determinants = np.linalg.slogdet(covariances)[1] - 2 * np.log(stretch).sum()
+    return _Transformed(z, np.linalg.inv(covariances), determinants)
+
+
+def _design(estimates: ErrorEstimates) -> np.ndarray:
+    return np.stack([np.ones(len(estimates.depths)), -np.log(estimates.depths)], axis=1)
+
+
+def _size_prior(estimates: ErrorEstimates) -> np.ndarray:
+    scale = MIXED_CORRECTION_SCALE if estimates.second_powers else CORRECTION_SCALE
+    edges = np.concatenate([[0.0, _SIZES[1] / 2], np.sqrt(_SIZES[1:-1] * _SIZES[2:]), [np.inf]])
+    below = np.arctan(
+        edges / scale * float(estimates.depths[0]) ** min(estimates.powers)
+    )  # a half-Cauchy law
+    prior: np.ndarray = np.diff(below) * (2 / math.pi)
+    return prior
+
+
+def fit_rate(estimates: ErrorEstimates, trend: np.ndarray | float = 0.0) -> Fit:
+    """Fit the order without a floor; `trend` (m,) is a known factor (its log) to be taken out first."""
+    data = _transform(estimates, 0.0)
+    assert data is not None  # a share of nothing exceeds no error
+    factors, prior = _second_contributions(estimates)
+    likelihood, solution, spread = data.regress(_design(estimates), factors + trend)
+    weights = np.exp(likelihood - likelihood.max()) * _size_prior(estimates)[:, None] * prior
+    weights = (weights / weights.sum()).ravel()
+    centres, scales = solution[:, 1].ravel(), np.repeat(np.sqrt(spread[:, 1, 1]), len(prior))
+    kept = weights > 1e-12 / len(weights)
+    fit = Fit(
+        weights[kept] / weights[kept].sum(),
+        centres[kept],
+        scales[kept],
+        estimates.degrees,
+        float(weights @ solution[:, 0].ravel()),
+    )
+    if not estimates.second_powers:
+        return fit
+    slopes, errors = local_slopes(estimates)
+    return dataclasses.replace(fit, reach=max(0.0, abs(fit.rate - slopes[-1]) - 2 * errors[-1]))
+
+
+def local_slopes(estimates: ErrorEstimates) -> tuple[np.ndarray, np.ndarray]:
+    """Return the orders between neighbouring depths (m - 1,) and their standard errors."""
+    with np.errstate(invalid="ignore"):
+        steps = np.diff(np.log(estimates.depths))
+        slopes = -np.diff(estimates.log_errors - estimates.log_bias) / steps
+        variances = np.diag(estimates.covariance)
+        change = variances[1:] + variances[:-1] - 2 * np.diag(estimates.covariance, 1)
+        return slopes, np.sqrt(np.maximum(change, 0.0)) / steps
+
+
+@dataclass(frozen=True)
+class Floor:
+    """How much of the deepest squared error would remain at infinite depth.
+
+    Attributes:
+        share: Median of f²/e² at the deepest depth, between 0 and 1.
+        lower, upper: Its bounds, each at 95 %.
+        probability: Of the share being more than one half.
+    """
+
+    share: float
+    lower: float
+    upper: float
+    probability: float
+
+
+def fit_floor(estimates: ErrorEstimates, predicted: float | None) -> Floor:
+    """Fit e² = c² L^{-2r} + f² and return what is known of f²/e² at the deepest depth.
+
+    Without more, a floor and a slow order look alike over a short range of depths. If a theorem says how
+    fast this network reaches its limit, that order (`predicted`) is believed with probability 1 - SLOWER,
+    else one uniform between 0 and it: the distance to a wrong limit may fall more slowly, but not faster,
+    than that to the right one. Where none is predicted, the order is uniform from 0 to STEEPEST.
+    """
+    steepest = STEEPEST if predicted is None else predicted
+    design = _design(estimates)
+    factors, prior = _second_contributions(estimates)
+    joint = np.full((len(_SHARES), len(_SIZES), len(prior)), -np.inf)
+    for row, share in enumerate(_SHARES):
+        data = _transform(estimates, float(share))
+        if data is None:
+            continue
+        likelihood, solution, spread = data.regress(design, factors)
+        order, scale = solution[:, 1], np.sqrt(spread[:, 1, 1])[:, None]
+        inside = special.ndtr((steepest - order) / scale) - special.ndtr(-order / scale)
+        joint[row] = likelihood + np.log(np.maximum(inside, 1e-300) / steepest)
+        if predicted is not None:
+            known = data.regress(design[:, :1], factors + predicted * design[:, 1])[0]
+            joint[row] = np.logaddexp(np.log(SLOWER) + joint[row], np.log1p(-SLOWER) + known)
+    posterior = (
+        np.exp(joint - joint.max())
+        * np.gradient(_SHARES)[:, None, None]
+        * _size_prior(estimates)[:, None]
+        * prior
+    )
+    marginal = posterior.sum(axis=(1, 2)) / posterior.sum()
+    cumulative = np.cumsum(marginal)
+    lower, share, upper = (
+        float(_SHARES[min(int(np.searchsorted(cumulative, q)), len(_SHARES) - 1)]) for q in (0.05, 0.5, 0.95)
+    )
+    return Floor(share, lower, upper, float(marginal[_SHARES > 0.5].sum()))

@@ -1,0 +1,1 @@
+"""Weights of existing modules, filled in place with one law across the layers."""

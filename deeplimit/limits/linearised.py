@@ -1,0 +1,275 @@
+"""The limits of Cohen et al. (2021), Section 4: a linear ODE, and an SDE whose drift ½σ''(0)Q is left by the
+activation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from deeplimit.ground import validation
+from deeplimit.limits.equations import ODELimit, SDELimit, VectorField, draw_one, layers_at
+from deeplimit.recursions import matvec
+from deeplimit.weights import FunctionPath, FunctionProcess, Ito, ItoStep
+from deeplimit.weights.covariance import Rate
+
+TrendValue = tuple[Tensor, Tensor | None] | None
+"""Ā (1 or P, d, d) and b̄ (1 or P, d) at one time; None where there is no trend."""
+
+
+@dataclass(frozen=True)
+class Passed:
+    """What happened over one or several steps: their length, the increments of W, and ½σ''(0)∫Q dt at a state
+    that was kept.
+
+    Of W^A either the increment is known, or only its product with the state that `ItoCorrectedSDE.multiplied`
+    says.
+    """
+
+    step: float
+    matrix: Tensor | None
+    bias: Tensor | None
+    curved: Tensor | None
+    product: Tensor | None = None
+
+    def then(self, other: Passed) -> Passed:
+        """Return this and then the other."""
+        parts = ((self.matrix, other.matrix), (self.bias, other.bias), (self.curved, other.curved))
+        return Passed(self.step + other.step, *(None if a is None or b is None else a + b for a, b in parts))
+
+
+def _affine(trend: tuple[Tensor, Tensor | None], h: Tensor) -> Tensor:
+    matrix, bias = trend
+    return matvec(matrix, h) if bias is None else matvec(matrix, h) + bias
+
+
+@dataclass(frozen=True)
+class LinearODE(ODELimit):
+    """The linear ODE dH = σ'(0)(Ā_t H + b̄_t) dt of [C] Theorems 4.3 and 4.4: of σ only its slope at 0 is
+    left.
+
+    A torchdiffeq function as it is, f(t, h) (P, d); for a random trend it reads the draw of `seed`, as
+    `NeuralODE` does. Raises TypeError or ValueError for a trend that is no function of time or of another
+    width, and for states of another width.
+
+    Example:
+        >>> import torch, torchdiffeq, deeplimit as dl
+        >>> turn = dl.Trend(lambda t: torch.tensor([[0.0, 1.0], [-1.0, 0.0]]))
+        >>> ode = dl.inner(2, "tanh", trend=turn, alpha=0.5, beta=0.5).limit()
+        >>> ode(0.0, torch.ones(1, 2))
+        tensor([[ 1., -1.]])
+    """
+
+    trend: FunctionProcess
+    width: int
+    slope: float = 1.0
+    seed: int = field(default=0, compare=False)
+
+    def __post_init__(self) -> None:
+        validation.integer(self.width, "width", minimum=1, hint="It is the number of hidden units d.")
+        _check_trend(self.trend, self.width)
+        validation.real(self.slope, "slope", hint="it is σ'(0).")
+        validation.integer(self.seed, "seed", minimum=0)
+
+    @property
+    def equation(self) -> str:
+        return f"dH = {_slope(self.slope)}(Ā_t H + b̄_t) dt, d = {self.width}"
+
+    @property
+    def functions(self) -> tuple[FunctionProcess, ...]:
+        return (self.trend,)
+
+    def bind(self, paths: tuple[FunctionPath, ...]) -> VectorField:
+        def vector_field(t: Any, h: Tensor) -> Tensor:
+            time = torch.as_tensor(t, device=h.device, dtype=torch.float64).reshape(1)
+            (layer,) = layers_at(paths, self.functions, self.width, time, 0, depth=1)
+            inside = layer.apply(h)
+            return self.slope * (inside if layer.bias is None else inside + layer.bias)
+
+        return vector_field
+
+    def __call__(self, t: Any, h: Tensor) -> Tensor:
+        """Return dH/dt (P, d) at time `t` and state `h` (P, d)."""
+        _check_columns("states h", h, self.width)
+        return self.bind(draw_one(self.functions, self.width, self.seed, h.dtype, h.device))(t, h)
+
+
+@dataclass(frozen=True)
+class ItoCorrectedSDE(SDELimit):
+    """The diffusive limit dH = σ'(0)(dW^A H + dW^b) + ½σ''(0) Q(t, H) dt + σ'(0)(Ā_t H + b̄_t) dt of [C]
+    Theorem 4.4.
+
+    Q is the rate at which the weights' noise accumulates variance (`Ito.Q`); the trend is there at β = 1 and
+    None at β > 1. W is driven by standard Brownian motions, B^A row by row, then B^b: the ones that a
+    torchsde object of your own is given.
+
+    A torchsde object as it is: f (P, d), g (P, d, motions), g_prod (P, d). Where the noise has an auxiliary
+    diffusion v, states are (H, v), (P, d + m), since H alone is not Markov; `initial(h0)` makes them, and v's
+    own Brownian motions come last. Raises TypeError or ValueError for noise or a trend of another kind or
+    width, and for states or noise of another width.
+
+    Example:
+        >>> import torch, torchsde, deeplimit as dl
+        >>> sde = dl.inner(3, "scaled_silu", noise=dl.Ito(A=0.1, b=0.1)).limit()
+        >>> ys = torchsde.sdeint(sde, torch.ones(5, 3), torch.tensor([0.0, 1.0]), dt=0.1, method="euler")
+        >>> ys.shape
+        torch.Size([2, 5, 3])
+    """
+
+    noise: Ito
+    trend: FunctionProcess | None
+    width: int
+    slope: float = 1.0
+    curvature: float = 0.0
+    seed: int = field(default=0, compare=False)
+    sde_type: ClassVar[str] = "ito"
+    noise_type: ClassVar[str] = "general"
+
+    def __post_init__(self) -> None:
+        validation.integer(self.width, "width", minimum=1, hint="It is the number of hidden units d.")
+        if not isinstance(self.noise, Ito):
+            raise TypeError(
+                "noise must be Itô processes, such as Ito(A=0.05, b=0.25); got"
+                f" {validation.named(self.noise)}."
+            )
+        self.noise.check(self.width)
+        if self.trend is not None:
+            _check_trend(self.trend, self.width)
+        validation.real(self.slope, "slope", hint="it is σ'(0).")
+        validation.real(self.curvature, "curvature", hint="it is σ''(0).")
+        validation.integer(self.seed, "seed", minimum=0)
+
+    @property
+    def equation(self) -> str:
+        slope = _slope(self.slope)
+        noise = " + ".join(
+            part
+            for part, given in ((f"{slope}dW^A H", self.noise.A), (f"{slope}dW^b", self.noise.b))
+            if given is not None
+        )
+        trend = "" if self.trend is None else f" + {slope}(Ā_t H + b̄_t) dt"
+        half = 0.5 * self.curvature
+        q = "" if half == 0.0 else f" {'-' if half < 0 else '+'} {abs(half):.4g} Q(t, H) dt"
+        return f"dH = {noise}{q}{trend}, d = {self.width}"
+
+    def noise_size(self, h: Tensor) -> int | None:
+        return self.noise.motions(self.width)
+
+    @cached_property
+    def _trend(self) -> LinearODE | None:
+        """The trend's part of the drift."""
+        return None if self.trend is None else LinearODE(self.trend, self.width, self.slope, self.seed)
+
+    def initial(self, h0: Tensor) -> Tensor:
+        """Return the state at time 0: h0 (P, d), and after it v where the noise has an auxiliary diffusion
+        (P, d + m).
+        """
+        _check_columns("states h0", h0, self.width)
+        if self.noise.auxiliary is None:
+            return h0
+        return torch.cat([h0, self.noise.auxiliary.initial(len(h0)).to(h0)], dim=1)
+
+    def quadratic(self, rate: Rate, h: Tensor) -> Tensor:
+        """Return Q (P, d) for a covariance rate."""
+        return rate.quadratic(h)
+
+    def pass_over(self, along: ItoStep, h: Tensor) -> Passed:
+        """Return what happens over one step of the weights, seen from a state h (P, d) that is kept over the
+        step.
+        """
+        return Passed(along.step, along.matrix, along.bias, self.curved(along.rate, along.step, h))
+
+    def curved(self, rate: Rate, step: float, h: Tensor) -> Tensor | None:
+        """Return ½σ''(0) Q times the length of a step; None where σ''(0) = 0."""
+        return 0.5 * self.curvature * step * self.quadratic(rate, h) if self.curvature != 0.0 else None
+
+    def multiplied(self, h: Tensor, step: float, before: TrendValue) -> Tensor:
+        """Return the state that the increment of W^A multiplies in `advance`: the one that the trend reaches
+        at half the step.
+        """
+        return h if before is None else h + _affine(before, h) * (self.slope * step / 2)
+
+    def advance(self, h: Tensor, passed: Passed, before: TrendValue, after: TrendValue) -> Tensor:
+        """Return the state after a step: Euler-Maruyama for the noise and Q, the trapezoidal rule (Heun) for
+        the trend.
+
+        `before` and `after` are the trend's values at the step's ends. Its error would else be of order 1 in
+        the step, beside the noise's 1/2, and the sum of the two could not be extrapolated to no step size.
+        """
+        slope = None if before is None else _affine(before, h) * self.slope
+        moved = h
+        if passed.matrix is not None:
+            moved = moved + self.slope * matvec(passed.matrix, self.multiplied(h, passed.step, before))
+        elif passed.product is not None:
+            moved = moved + self.slope * passed.product
+        if passed.bias is not None:
+            moved = moved + self.slope * passed.bias
+        if passed.curved is not None:
+            moved = moved + passed.curved
+        if slope is None or after is None:
+            return moved
+        end = _affine(after, moved + slope * passed.step) * self.slope
+        return moved + (slope + end) * (passed.step / 2)
+
+    def increment(self, time: float, step: float, h: Tensor, noise: Tensor) -> Tensor:
+        return self.f(time, h) * step + self.g_prod(time, h, noise)
+
+    def f(self, t: Any, y: Tensor) -> Tensor:
+        """Return the drift at states y, of their shape."""
+        h, v, rate = self._read(t, y)
+        drift = 0.5 * self.curvature * self.quadratic(rate, h)
+        if (own := self.noise.drift_at_paths(float(t), v, h)) is not None:
+            matrix, bias = own
+            drift = drift + self.slope * (matvec(matrix, h) if bias is None else matvec(matrix, h) + bias)
+        if self._trend is not None:
+            drift = drift + self._trend(t, h)
+        if v is None or self.noise.auxiliary is None:
+            return drift
+        return torch.cat([drift, self.noise.auxiliary.coefficient("drift", float(t), v)], dim=1)
+
+    def g_prod(self, t: Any, y: Tensor, v: Tensor) -> Tensor:
+        """Return the diffusion at states y times Brownian increments `v` (P, motions), of y's shape."""
+        h, state, rate = self._read(t, y)
+        _check_columns("Brownian increments v", v, self.noise.motions(self.width))
+        matrix, bias = rate.spread(v)
+        moved = torch.zeros_like(h)
+        if matrix is not None:
+            moved = moved + self.slope * matvec(matrix, h)
+        if bias is not None:
+            moved = moved + self.slope * bias
+        if state is None or self.noise.auxiliary is None:
+            return moved
+        return torch.cat([moved, self.noise.auxiliary.diffused(float(t), state, v)], dim=1)
+
+    def g(self, t: Any, y: Tensor) -> Tensor:
+        """Return the diffusion at states y as (P, their size, motions)."""
+        units = torch.eye(self.noise.motions(self.width), dtype=y.dtype, device=y.device)
+        return torch.stack([self.g_prod(t, y, unit.expand(len(y), -1)) for unit in units], dim=-1)
+
+    def _read(self, t: Any, y: Tensor) -> tuple[Tensor, Tensor | None, Rate]:
+        size = 0 if self.noise.auxiliary is None else self.noise.auxiliary.size
+        _check_columns("states (H, v), which initial(h0) makes," if size else "states", y, self.width + size)
+        h, v = (y, None) if self.noise.auxiliary is None else (y[:, : self.width], y[:, self.width :])
+        return h, v, self.noise.rate(float(t), self.width, v).to(y.dtype, y.device)
+
+
+def _check_trend(trend: object, width: int) -> None:
+    if not isinstance(trend, FunctionProcess):
+        raise TypeError(
+            f"trend must be a function of time, such as Trend(A, b); got {validation.named(trend)}."
+        )
+    trend.check(width)
+
+
+def _check_columns(name: str, value: Tensor, columns: int) -> None:
+    validation.real_tensor(value, name)
+    if value.ndim != 2 or value.shape[1] != columns:
+        raise ValueError(f"{name} must have shape (P, {columns}), got {tuple(value.shape)}.")
+
+
+def _slope(slope: float) -> str:
+    return "" if slope == 1.0 else f"{slope:.4g} "

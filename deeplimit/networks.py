@@ -1,0 +1,300 @@
+"""Residual networks of unspecified depth, and the factories `res1`, `res2`, `res3`, `inner`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from deeplimit import activations
+from deeplimit.activations import Activation
+from deeplimit.ground import validation
+from deeplimit.limits import Limit
+from deeplimit.recursions import Inner, ModifiedRes1, Recursion, Res1, Res2, Res3
+from deeplimit.theory import Regime, classify, limit_of
+from deeplimit.weights import (
+    Brownian,
+    FractionalBrownian,
+    FunctionProcess,
+    Ito,
+    Process,
+    Trend,
+    TrendAndNoise,
+)
+
+ActivationLike = str | Callable[[Tensor], Tensor] | Activation
+WeightsLike = Process | tuple[Process, Process]
+
+
+@dataclass(frozen=True)
+class ResidualNetwork:
+    """A residual network whose depth L is left open: h_{k+1} = h_k + L^-exponent · branch(h_k, layer k +
+    1).
+
+    Made by `res1`, `res2`, `res3` and `inner`. Attributes: the recursion, the width d, one weight process
+    for each weight matrix, and the residual exponent.
+    """
+
+    recursion: Recursion
+    width: int
+    weights: tuple[Process, ...]
+    exponent: float
+
+    def regime(self) -> Regime:
+        """Return what becomes of the network as L → ∞, with the theorem that says so.
+
+        Example:
+            >>> import deeplimit as dl
+            >>> dl.res1(width=4, activation="tanh", exponent=0.25).regime().name
+            'explosion'
+        """
+        return classify(self.recursion, self.weights, self.exponent)
+
+    def limit(self) -> Limit:
+        """Return the limit equation, usable by torchsde or torchdiffeq as it is.
+
+        Raises NoTheoremError (a ValueError) where no theorem pairs the network with a limit on the same
+        noise; the message says why and names the closest setting that has one.
+        """
+        return limit_of(self.recursion, self.weights, self.exponent, self.width)
+
+    def __str__(self) -> str:
+        laws = list(dict.fromkeys(process.describe() for process in self.weights))
+        first, *_ = self.weights
+        formula, exponents = self.recursion.formula, f"β = {self.exponent:g}"
+        if isinstance(first, TrendAndNoise):  # [C] calls α the exponent that [M] calls β
+            formula = formula.replace("L^-β", "L^-α").replace("W h", "A h")
+            exponents = f"α = {self.exponent:g}, β = {first.exponent:g}"
+        return (
+            f"{self.recursion.name}: {formula}, σ = {self.recursion.activation.name}, d = {self.width},"
+            f" {exponents}, {', '.join(laws)}"
+        )
+
+
+def _make(
+    kind: type[Recursion],
+    width: object,
+    activation: ActivationLike,
+    weights: WeightsLike | None,
+    exponent: float | None,
+) -> ResidualNetwork:
+    checked_width = validation.integer(width, "width", minimum=1, hint="It is the number of hidden units d.")
+    recursion = kind(activations.resolve(activation))
+    given = Brownian() if weights is None else weights
+    laws: tuple[Process, ...] = given if isinstance(given, tuple) else (given,) * recursion.matrices
+    for law in laws:
+        if isinstance(law, type):
+            raise TypeError(
+                f"weights must be a weight process such as Brownian(); {law.__name__} is a class, use"
+                f" {law.__name__}()."
+            )
+        if not isinstance(law, Process):
+            raise TypeError(
+                "weights must be a weight process such as Brownian(), IID('uniform'), SmoothGaussian() or"
+                f" Trend(A); got {validation.named(law)}."
+            )
+    laws = tuple(law.reduced() for law in laws)
+    if len(laws) != recursion.matrices:
+        raise ValueError(
+            f"weights must be one process, or a tuple with one for each of the {recursion.matrices} weight"
+            f" matrices of {recursion.name}; got {len(laws)}."
+        )
+    for law in laws:
+        law.check(checked_width)
+        if isinstance(law, Trend) and law.b is not None and kind is not Inner:
+            raise ValueError(
+                f"{recursion.name} has no bias, so Trend's b would be ignored; use inner, or leave b out."
+            )
+    if exponent is None:
+        exponent = min(law.critical_exponent for law in laws)
+    checked = validation.real(
+        exponent, "exponent", minimum=0.0, maximum=100.0, hint="the branch is multiplied by L**-exponent."
+    )
+    return ResidualNetwork(recursion, checked_width, laws, checked)
+
+
+def res1(
+    width: int,
+    activation: ActivationLike = "relu",
+    *,
+    weights: Process | None = None,
+    exponent: float | None = None,
+) -> ResidualNetwork:
+    """Make the simple residual network h_{k+1} = h_k + L^-exponent V_{k+1} σ(h_k) ([M] Table 1, res-1).
+
+    Args:
+        width: d, at least 1.
+        activation: A name (`deeplimit.activations.NAMES`) or a callable on tensors (P, d), applied entry
+            by entry.
+        weights: The law of V, (d, d) a layer; `Brownian()` if left out.
+        exponent: The residual exponent; if left out the critical one, 1/2 for independent layers and 1 for
+            functions.
+
+    Raises:
+        TypeError: For a wrong kind of argument.
+        ValueError: For a wrong value, weights of another shape, or an activation that grows faster than
+            linearly.
+
+    Example:
+        >>> import deeplimit as dl
+        >>> print(dl.res1(width=40, activation="tanh"))
+        res1: h + L^-β V σ(h), σ = tanh, d = 40, β = 0.5, i.i.d. Gaussian weights
+    """
+    return _make(Res1, width, activation, weights, exponent)
+
+
+def modified_res1(
+    width: int, activation: ActivationLike = "tanh", *, weights: FractionalBrownian
+) -> ResidualNetwork:
+    """Make res-1 with the mean of its second-order term added: h + L^-H V σ(h) + ½ L^-2H σ'(h) σ(h)/d, H >
+    1/2.
+
+    It is the modified Euler scheme of Hu, Liu and Nualart (2016) for the same Young equation as `res1`
+    with exponent H, which it approaches at the better order min(2H - 1/2, 1) instead of 2H - 1. The
+    exponent is H.
+
+    Args:
+        width: d, at least 1.
+        activation: A name (`deeplimit.activations.NAMES`) or a callable on tensors (P, d), applied entry
+            by entry; σ' is taken by automatic differentiation.
+        weights: `FractionalBrownian(hurst)` with hurst above 1/2.
+
+    Raises:
+        TypeError: For a wrong kind of argument.
+        ValueError: For a wrong value, such as a Hurst index of at most 1/2.
+
+    Example:
+        >>> import deeplimit as dl
+        >>> rough = dl.FractionalBrownian(0.7)
+        >>> naive, modified = dl.res1(4, "tanh", weights=rough), dl.modified_res1(4, "tanh", weights=rough)
+        >>> naive.limit() == modified.limit(), naive.regime().rate, modified.regime().rate
+        (True, 0.4, 0.9)
+    """
+    if not isinstance(weights, FractionalBrownian):
+        raise TypeError(
+            "weights must be FractionalBrownian(hurst), the law that the modified scheme is known for; got "
+            f"{validation.named(weights)}."
+        )
+    if weights.hurst <= 0.5:
+        raise ValueError(
+            f"weights must have a Hurst index above 1/2, got {weights.hurst:g}: at 1/2 the added mean would"
+            " lead to the Stratonovich equation instead of Itô's, and below it nothing is known. res1 takes"
+            " any Hurst index."
+        )
+    return _make(ModifiedRes1, width, activation, weights, None)
+
+
+def res2(
+    width: int,
+    activation: ActivationLike = "relu",
+    *,
+    weights: WeightsLike | None = None,
+    exponent: float | None = None,
+) -> ResidualNetwork:
+    """Make the parametric network h_{k+1} = h_k + L^-exponent V_{k+1} σ(W_{k+1} h_k) ([M] Table 1, res-2).
+
+    Arguments and errors as for `res1`; `weights` is one law for both matrices (drawn independently), or a
+    pair (V's, W's). That σ satisfies [M]'s bounds a|x| ≤ |σ(x)| ≤ b|x| is NOT checked (ReLU, the default
+    here, does not: that is res-3).
+
+    Example:
+        >>> import deeplimit as dl
+        >>> both = dl.SmoothGaussian(0.1), dl.SmoothGaussian(0.5)
+        >>> dl.res2(width=4, activation="tanh", weights=both).exponent
+        1.0
+    """
+    return _make(Res2, width, activation, weights, exponent)
+
+
+def res3(width: int, *, weights: WeightsLike | None = None, exponent: float | None = None) -> ResidualNetwork:
+    """Make the original network h_{k+1} = h_k + L^-exponent V_{k+1} ReLU(W_{k+1} h_k) ([M] Table 1,
+    res-3).
+
+    Arguments and errors as for `res2` (width, weights, exponent); the activation is ReLU.
+
+    Example:
+        >>> import deeplimit as dl
+        >>> dl.res3(width=4, weights=dl.SmoothGaussian()).limit().equation
+        'dH = V_t ReLU(W_t H) dt, σ = relu, d = 4'
+    """
+    return _make(Res3, width, "relu", weights, exponent)
+
+
+def inner(
+    width: int,
+    activation: ActivationLike = "tanh",
+    *,
+    trend: FunctionProcess | None = None,
+    noise: Ito | None = None,
+    alpha: float | None = None,
+    beta: float | None = None,
+    weights: Process | None = None,
+    exponent: float | None = None,
+) -> ResidualNetwork:
+    """Make the fully connected network h_{k+1} = h_k + L^-α σ(A_k h_k + b_k) ([C] (10); [M] Remark 2).
+
+    With `trend` or `noise`, the weights are those of Hypothesis 1 (no noise) or 2 of [C]: A_k = L^-β
+    Ā(k/L) + W^A_{(k+1)/L} - W^A_{k/L}, and b_k likewise, k = 0 … L - 1. With `weights` instead, they are
+    what one process says, A_k = W(( k + 1)/L), multiplied by L^-exponent outside σ ([M]; arguments as for
+    `res1`).
+
+    Args:
+        width: d, at least 1.
+        activation: A name (`deeplimit.activations.NAMES`) or a callable on tensors (P, d), applied entry
+            by entry. Theorems 4.3 and 4.4 need Assumption 4.2: σ(0) = 0, σ'(0) ≠ 0, smooth; `limit()`
+            refuses others by name.
+        trend: Ā and b̄ as functions of time: `Trend(A, b)`, or a random function such as
+            `SmoothGaussian()`.
+        noise: The Itô processes W^A and W^b: `Ito(A=..., b=...)`.
+        alpha: α ≥ 0, the branch is multiplied by L^-α; 0 if left out.
+        beta: β ≥ 0, the trend is multiplied by L^-β; 1 if left out, which with α = 0 is the diffusive
+            case.
+        weights: The other kind of weights; not together with those above.
+        exponent: That of `weights`.
+
+    Raises:
+        TypeError: For a wrong kind of argument.
+        ValueError: For a wrong value, weights of another shape, or both kinds of weights at once.
+
+    Example:
+        >>> import torch, deeplimit as dl
+        >>> turn = dl.Trend(lambda t: torch.tensor([[0.0, 1.0], [-1.0, 0.0]]))
+        >>> dl.inner(2, "tanh", trend=turn, alpha=0.5, beta=0.5).limit().equation
+        'dH = (Ā_t H + b̄_t) dt, d = 2'
+        >>> print(dl.inner(2, "scaled_silu", noise=dl.Ito(A=0.1, b=0.2)).limit().equation)
+        dH = dW^A H + dW^b + 0.5 Q(t, H) dt, d = 2
+        >>> dl.inner(width=4, activation="sin", weights=dl.SmoothGaussian()).regime().rate
+        1.0
+    """
+    if trend is None and noise is None:
+        for name, value in (("alpha", alpha), ("beta", beta)):
+            if value is not None:
+                raise ValueError(
+                    f"{name} is the exponent of weights given by trend= or noise=; with weights=, use"
+                    " exponent=."
+                )
+        return _make(Inner, width, activation, weights, exponent)
+    for name, given in (("weights", weights), ("exponent", exponent)):
+        if given is not None:
+            raise ValueError(
+                f"{name}= is the other way to give weights; leave it out with trend= or noise= (alpha=,"
+                " beta=)."
+            )
+    if trend is not None and not isinstance(trend, FunctionProcess):
+        raise TypeError(
+            f"trend must be a function of time, such as Trend(A, b); got {validation.named(trend)}."
+        )
+    if noise is not None and not isinstance(noise, Ito):
+        raise TypeError(
+            f"noise must be Itô processes, such as Ito(A=0.05, b=0.25); got {validation.named(noise)}."
+        )
+    hint = "Cohen et al. (2021) ask for exponents of at least 0."
+    outside = validation.real(0.0 if alpha is None else alpha, "alpha", minimum=0.0, maximum=100.0, hint=hint)
+    inside = validation.real(1.0 if beta is None else beta, "beta", minimum=0.0, maximum=100.0, hint=hint)
+    checked_width = validation.integer(width, "width", minimum=1, hint="It is the number of hidden units d.")
+    law = TrendAndNoise(trend, noise, inside)
+    law.check(checked_width)
+    return ResidualNetwork(
+        Inner(activations.resolve(activation, lipschitz=False)), checked_width, (law,), outside
+    )

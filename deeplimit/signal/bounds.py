@@ -1,0 +1,254 @@
+"""The bounds of Section 2 of [M], with their constants computed for the network at hand, beside what was
+measured.
+
+The probability bounds hold with probability at least 1 - δ. Conditions on a = L^-2β are the ones that the
+proofs use, with C and s of this block and law: the printed ones are sufficient for constants free of d and L.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from deeplimit.networks import ResidualNetwork
+from deeplimit.signal.theory import Block, block, expected_square
+
+LEVEL = 1e-4
+"""How unlikely a count or a mean must be under a bound before the bound is called broken."""
+HEAVY = 0.07
+"""Relative standard error from which a mean is not called one: too few of the rare large draws are in it."""
+NOT_APPLICABLE = "not applicable"
+ATOMS = "with Rademacher weights W h may be exactly 0, where σ has a kink (A4)"
+SMALLEST = 1e-34
+"""L^-2β from which on a layer adds less than a float32 pass resolves."""
+TOO_FEW = f"a mean with a standard error above {100 * HEAVY:g} % is not tested: take more draws"
+ROUNDING = 4e-6
+"""What rounding may add to a mean of squares in float32."""
+
+
+@dataclass(frozen=True)
+class Bound:
+    """One statement at one depth, beside the data.
+
+    Attributes:
+        statement: Where it is from. depth: L.
+        says: What it says, with numbers. measured: What was measured, in the same terms.
+        holds: Whether the data agree (at level LEVEL); None where it does not apply, or the data cannot tell.
+        why: Why it does not apply, or why the data cannot tell; empty otherwise.
+    """
+
+    statement: str
+    depth: int
+    says: str
+    measured: str
+    holds: bool | None
+    why: str = ""
+
+    def __str__(self) -> str:
+        told = {True: "holds", False: "BROKEN", None: "no test"}[self.holds]
+        rest = self.why if self.says == NOT_APPLICABLE else f"{self.says}; measured {self.measured}"
+        reason = f" ({self.why})" if self.why and self.says != NOT_APPLICABLE else ""
+        return f"{self.depth:>8}  {self.statement:<18}  {told:<7}  {rest}{reason}"
+
+
+@dataclass(frozen=True)
+class Quantile:
+    """A bound that holds with probability at least 1 - δ: log x < `log_bound`, or > where `is_lower`."""
+
+    statement: str
+    log_bound: float
+    is_lower: bool
+
+    def violations(self, log_values: np.ndarray) -> int:
+        """Return how many draws lie on the wrong side, by more than rounding."""
+        wrong = (
+            log_values < self.log_bound - ROUNDING
+            if self.is_lower
+            else log_values > self.log_bound + ROUNDING
+        )
+        return int(wrong.sum())
+
+
+def hidden_bounds(
+    known: Block, width: int, depth: int, a: float, delta: float
+) -> list[Quantile | tuple[str, str]]:
+    """Return Props 3 and 4 at one depth; (statement, why) where one does not apply.
+
+    Proposition 3 is on log |h_L - h_0|²/|h_0|², Proposition 4 on log |h_L|²/|h_0|².
+    """
+    d, c, s = width, math.sqrt(known.eighth), known.sub_gaussian
+    total = depth * a
+    found: list[Quantile | tuple[str, str]] = []
+    if total <= 1.0:
+        found.append(Quantile("Proposition 3", math.log(2.0 * total / delta), is_lower=False))
+    else:
+        found.append(("Proposition 3", f"it needs L a ≤ 1, and L a = {total:.3g}"))
+    # Moments of one layer's step in log |h|², (E4)-(E7) of the proof, a factor a taken out of each.
+    square, fourth = c * (128 * s**4 / d + 1) * a, c**2 * (3072 * s**6 / d + 1) * a**3
+    mixed = 2048 * s**4 / d**2 * a
+    tail = 2 * depth * math.exp(-d / (64 * a * s**2))
+    spread = 2 * (square + 4 / d + 8 * fourth + 8 * mixed)
+    if d < 64:
+        found.append(("Proposition 4 (i)", f"it needs d ≥ 64, and d = {d}"))
+    elif 0.5 - 4 / d - square < 0.375 or spread > 10 / d:
+        found.append(("Proposition 4 (i)", f"a = {a:.3g} is too large for this block and width"))
+    elif tail > delta / 11:
+        found.append(("Proposition 4 (i)", f"its condition (5) asks for δ ≥ {11 * tail:.3g}"))
+    else:
+        found.append(
+            Quantile("Proposition 4 (i)", 0.375 * total - math.sqrt(11 * total / (d * delta)), is_lower=True)
+        )
+    if square > 1 / d:
+        found.append(("Proposition 4 (ii)", f"a = {a:.3g} is too large for this block and width"))
+    else:
+        found.append(
+            Quantile("Proposition 4 (ii)", total + math.sqrt(5 * total / (d * delta)), is_lower=False)
+        )
+    return found
+
+
+def gradient_bound(depth: int, a: float, delta: float) -> Quantile | tuple[str, str]:
+    """Return Prop. 7 at one depth, on log |p_0 - p_L|²/|p_L|²."""
+    total = depth * a
+    if total > 1.0:
+        return "Proposition 7", f"it needs L a ≤ 1, and L a = {total:.3g}"
+    return Quantile("Proposition 7", math.log(2.0 * total / delta), is_lower=False)
+
+
+def evaluate(
+    network: ResidualNetwork,
+    depth: int,
+    log_ratio: np.ndarray,
+    log_change: np.ndarray,
+    log_gradient_change: np.ndarray,
+    delta: float,
+) -> list[Bound]:
+    """Return every bound at one depth beside the logarithms of the ratios (draws,); empty where Section 2
+    does not apply.
+    """
+    known = block(network)
+    if isinstance(known, str) or not known.satisfies_a2:
+        return []
+    a = float(depth) ** (-2.0 * network.exponent)
+    if a < SMALLEST:
+        return []
+    exact = expected_square(network, depth)
+    rows = [
+        _mean_row("Lemma 15", depth, "|h_L-h_0|²/|h_0|²", 2 * log_change, a, known, network.width),
+    ]
+    if known.has_atoms:
+        rows += [
+            Bound(name, depth, NOT_APPLICABLE, "-", None, ATOMS)
+            for name in ("Proposition 8", "Proposition 7")
+        ]
+    else:
+        rows.append(
+            _mean_row(
+                "Proposition 8", depth, "|p_0-p_L|²/|p_L|²", 2 * log_gradient_change, a, known, network.width
+            )
+        )
+    if exact is not None:
+        rows.append(_exact_row(depth, 2 * log_ratio, exact, _log_variance(depth, a, known, network.width)))
+    of_gradient = [] if known.has_atoms else [gradient_bound(depth, a, delta)]
+    for bound in [*hidden_bounds(known, network.width, depth, a, delta), *of_gradient]:
+        if isinstance(bound, tuple):
+            rows.append(Bound(bound[0], depth, NOT_APPLICABLE, "-", None, bound[1]))
+            continue
+        values, name = {
+            "Proposition 3": (2 * log_change, "|h_L-h_0|/|h_0|"),
+            "Proposition 7": (2 * log_gradient_change, "|p_0-p_L|/|p_L|"),
+        }.get(bound.statement, (2 * log_ratio, "|h_L|/|h_0|"))
+        rows.append(_quantile_row(bound, depth, name, values, delta))
+    return rows
+
+
+def _quantile_row(bound: Quantile, depth: int, name: str, log_values: np.ndarray, delta: float) -> Bound:
+    wrong, count = bound.violations(log_values), len(log_values)
+    sign = ">" if bound.is_lower else "<"
+    says = f"{name} {sign} {power_of_ten(bound.log_bound / 2)} with probability {1 - delta:g}"
+    # A broken bound would have more violations than δ explains.
+    holds = float(stats.binom.sf(wrong - 1, count, delta)) > LEVEL
+    return Bound(bound.statement, depth, says, f"in {100 * (1 - wrong / count):.4g} % of draws", holds)
+
+
+def log_mean(log_values: np.ndarray) -> tuple[float, float]:
+    """Return the logarithm of the mean of exp(values), and the mean's relative standard error."""
+    top = float(log_values.max())
+    scaled = np.exp(log_values - top)
+    mean = float(scaled.mean())
+    if len(scaled) < 2:
+        return top + math.log(mean), math.inf
+    return top + math.log(mean), float(scaled.std(ddof=1)) / math.sqrt(len(scaled)) / mean
+
+
+def mean_error(log_values: np.ndarray, log_variance: float) -> tuple[float, float, float]:
+    """Return the logarithm of the mean of exp(values), its relative standard error, and how far off a mean
+    may be at LEVEL.
+
+    Products of many layers are nearly log-normal: where the rare large draws have not been seen, mean and
+    standard error are both too small, and a Student interval misses the truth a hundred times too often. So
+    the standard error is at least that of a log-normal law whose logarithm has `log_variance`, and the
+    interval is widened by the first term of Edgeworth's expansion, with the skewness of the log-normal law of
+    this relative spread.
+    """
+    mean, error = log_mean(log_values)
+    count = len(log_values)
+    error = max(error, math.sqrt(math.expm1(min(log_variance, 100.0)) / count))
+    if count < 2:
+        return mean, error, math.inf
+    student = float(stats.t.isf(LEVEL / 2, count - 1))
+    spread = error * math.sqrt(count)
+    skewness = 3 * spread + spread**3
+    return mean, error, error * (student + skewness * (2 * student**2 + 1) / (6 * math.sqrt(count)))
+
+
+def _log_variance(depth: int, a: float, known: Block, width: int) -> float:
+    """Return at least the variance of log |h_L|²/|h_0|²: 4qLa/d, as in `theory.log_normal`."""
+    return 4.0 * known.kept_most * depth * a / width
+
+
+def _mean_row(
+    statement: str, depth: int, name: str, log_squares: np.ndarray, a: float, known: Block, width: int
+) -> Bound:
+    low, high = (_log_power(depth, a * kept) for kept in (known.kept_least, known.kept_most))
+    low, high = min(low, _log_power(depth, a / 2)), max(high, _log_power(depth, a))
+    says = f"{power_of_ten(low)} ≤ E {name} ≤ {power_of_ten(high)}"
+    if not bool(np.isfinite(log_squares).all()):
+        return Bound(statement, depth, says, "-", None, "some draws are 0 or overflowed")
+    mean, error, most = mean_error(log_squares, _log_variance(depth, a, known, width))
+    measured = f"{power_of_ten(mean)} ± {power_of_ten(math.log(100 * error))} %"
+    if error > HEAVY:
+        return Bound(statement, depth, says, measured, None, TOO_FEW)
+    return Bound(statement, depth, says, measured, bool(low - most <= mean <= high + most))
+
+
+def _exact_row(depth: int, log_squares: np.ndarray, exact: float, log_variance: float) -> Bound:
+    says = f"E |h_L|²/|h_0|² = {power_of_ten(exact)}"
+    if not bool(np.isfinite(log_squares).all()):
+        return Bound("exact mean", depth, says, "-", None, "some draws are 0 or overflowed")
+    mean, error, most = mean_error(log_squares, log_variance)
+    measured = f"{power_of_ten(mean)} ± {power_of_ten(math.log(100 * error))} %"
+    if error > HEAVY:
+        return Bound("exact mean", depth, says, measured, None, TOO_FEW)
+    return Bound("exact mean", depth, says, measured, bool(abs(mean - exact) <= max(most, ROUNDING)))
+
+
+def _log_power(depth: int, a: float) -> float:
+    """Return log((1 + a)^L - 1), which neither overflows nor cancels."""
+    grown = depth * math.log1p(a)
+    return grown + math.log(-math.expm1(-grown)) if grown > 1.0 else math.log(math.expm1(grown))
+
+
+def power_of_ten(log_value: float) -> str:
+    """Return exp(log_value) in four digits, however large or small it is."""
+    if not math.isfinite(log_value):
+        return {math.inf: "inf", -math.inf: "0"}.get(log_value, "nan")
+    tens = log_value / math.log(10.0)
+    if -5 < tens < 6:
+        return f"{math.exp(log_value):.4g}"
+    whole = math.floor(tens)
+    digits = f"{10 ** (tens - whole):.3g}"
+    return f"{digits}e{whole:+d}" if digits != "10" else f"1e{whole + 1:+d}"

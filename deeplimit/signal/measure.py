@@ -1,0 +1,257 @@
+"""`stability`: does a network's signal, or its gradient, explode or die as the depth grows?"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from deeplimit.activations import slopes
+from deeplimit.coupling.task import initial_layer
+from deeplimit.ground import validation
+from deeplimit.ground.workers import map_blocks
+from deeplimit.networks import ResidualNetwork
+from deeplimit.signal import theory
+from deeplimit.signal.bounds import Bound, evaluate
+from deeplimit.signal.growth import Theory, measure_growth, together
+from deeplimit.signal.report import StabilityReport
+from deeplimit.signal.task import (
+    MOST_DRAWS,
+    MOST_NUMBERS,
+    StabilityTask,
+    known_in_law,
+    numbers_per_network,
+    run_block,
+)
+from deeplimit.version import versions
+from deeplimit.weights import TrendAndNoise
+
+
+def stability(
+    resnet: ResidualNetwork,
+    depths: Sequence[int] = (10, 30, 100, 300, 1000),
+    x: Tensor | None = None,
+    *,
+    draws: int = 200,
+    seed: int = 0,
+    confidence: float = 0.95,
+    delta: float = 0.25,
+    device: str | torch.device = "cpu",
+    dtype: torch.dtype | str | None = None,
+    workers: int | None = None,
+    executor: Executor | None = None,
+    progress: Callable[[float], None] | None = None,
+) -> StabilityReport:
+    """Measure how a network at initialisation changes its signal and its gradient, at every depth, and how
+    that grows.
+
+    Draw i at depth L is a network of its own, started at input i mod n, with a gradient p_L = N(0, I) at its
+    output, as a loss on a random output layer has; p_0 is the exact gradient (reverse mode, no autograd
+    graph). Where states can be scaled (ReLU, leaky ReLU, the identity), their size is kept as a logarithm, so
+    that an explosion to 10^±10000 is a number; for other activations overflow is counted and named. Weights
+    that are i.i.d. Gaussian are drawn through their products with the vectors they meet, which has the same
+    joint law of signal and gradient.
+
+    Args:
+        resnet: The network, depth left open: `res1`, `res2`, `res3` or `inner`, with any weights.
+        depths: Strictly increasing numbers of layers L; a verdict needs at least three.
+        x: Inputs (n, d), or (n, n_in) with n_in ≠ d to go through an input layer A drawn once, N(0, 1/n_in);
+            None for standard normal h_0, one a draw.
+        draws: Networks a depth. seed: Everything random derives from it. confidence: Of the growth exponents'
+            intervals.
+        delta: δ of the probability bounds of Marion et al. (2025), Section 2; 0.25 bounds quartiles.
+        device: "cpu" or "cuda". dtype: Of the states, float32 unless said otherwise; statistics are float64.
+        workers: Threads, by default one a core. executor: Any `concurrent.futures.Executor`. Neither changes
+            a single bit.
+        progress: Called with the fraction done, between 0 and 1.
+
+    Returns:
+        A report: verdict, ratios by depth and draw, growth exponents, bounds and closed forms beside the
+        data.
+
+    Raises:
+        TypeError: For an argument of the wrong kind.
+        ValueError: For a wrong value: an input of zeros (its ratios are not defined), or a network whose
+            layers do not fit in memory one at a time.
+
+    NOT checked: that a user's σ is Lipschitz, and that its derivative, by automatic differentiation, is
+    right.
+
+    Example:
+        >>> import deeplimit as dl
+        >>> report = dl.stability(dl.res3(width=40), depths=[10, 30, 100, 300], draws=100)
+        >>> report.verdict, report.hidden_ratio.shape
+        ('stable', (4, 100))
+        >>> dl.stability(dl.res3(width=40, exponent=1.0), depths=[10, 30, 100, 300], draws=100).verdict
+        'identity'
+    """
+    started = time.perf_counter()
+    if not isinstance(resnet, ResidualNetwork):
+        raise TypeError(f"resnet must come from res1, res2, res3 or inner; got {validation.named(resnet)}.")
+    theory.plain_branch(resnet)
+    levels = validation.depths(depths, at_least=1)
+    count = validation.integer(
+        draws, "draws", minimum=1, maximum=MOST_DRAWS, hint="All of them are kept in the report."
+    )
+    checked_seed = validation.integer(seed, "seed", minimum=0)
+    level = validation.probability(confidence, "confidence")
+    bound_level = validation.probability(delta, "delta")
+    validation.running(workers, executor, progress)
+    place, kind = validation.device(device), validation.dtype(dtype) or torch.float32
+    inputs = validation.inputs(x)
+    task = StabilityTask(
+        resnet,
+        levels,
+        count,
+        checked_seed,
+        None if inputs is None else starting_states(inputs, resnet.width, checked_seed, kind),
+        place,
+        kind,
+        known_in_law(resnet),
+    )
+    held = numbers_per_network(resnet, levels[-1], 1, in_law=task.in_law)
+    if held > MOST_NUMBERS:
+        raise ValueError(
+            f"one network of depth {levels[-1]} and width {resnet.width} holds {held:.2g} numbers, more than"
+            f" {MOST_NUMBERS:.2g}; take a smaller depth or width."
+        )
+    results = list(
+        map_blocks(
+            run_block, task, len(task.blocks), place, workers=workers, executor=executor, progress=progress
+        )
+    )
+    logs = np.full((4, len(levels), count), np.nan)
+    for (depth, _, first, size), result in zip(task.blocks, results, strict=True):
+        logs[:, levels.index(depth), first : first + size] = result
+    return _report(task, logs, level, bound_level, inputs, started)
+
+
+def starting_states(inputs: Tensor, width: int, seed: int, dtype: torch.dtype) -> Tensor:
+    """Return h_0 (n, d); raise ValueError where one is zero, whose ratios are not defined, or overflows
+    `dtype`.
+    """
+    states = initial_layer(inputs, width, seed)
+    sizes = torch.linalg.vector_norm(states.to(dtype), dim=1, dtype=torch.float64)
+    if bool((sizes == 0).any()):
+        rows = torch.nonzero(sizes == 0).flatten().tolist()
+        raise ValueError(
+            "x must not hold inputs of zeros: |h_L|/|h_0| is not defined at h_0 = 0"
+            f" (row{'s' if len(rows) > 1 else ''}"
+            f" {', '.join(map(str, rows[:5]))}{', ...' if len(rows) > 5 else ''}); leave them out."
+        )
+    if not bool(torch.isfinite(sizes).all()):
+        raise ValueError(
+            f"x holds numbers too large for {str(dtype).removeprefix('torch.')}; scale x, or pass"
+            " dtype='float64'."
+        )
+    return states
+
+
+def _report(
+    task: StabilityTask,
+    logs: np.ndarray,
+    confidence: float,
+    delta: float,
+    inputs: Tensor | None,
+    started: float,
+) -> StabilityReport:
+    network, depths = task.network, np.array(task.depths)
+    ratio, change, gradient_ratio, gradient_change = logs
+    predicted = theory.predicted_growth(network)
+    scalable = _is_homogeneous(network)
+    said = Theory(predicted, theory.faster(network), theory.vanishes_beyond(network), network.exponent)
+    # Of gradients behind an activation that bends theory says nothing.
+    of_gradient = said if scalable else Theory()
+    hidden = measure_growth(depths, change, ratio, confidence, said, exponential=scalable)
+    gradient = measure_growth(
+        depths, gradient_change, gradient_ratio, confidence, of_gradient, exponential=True
+    )
+    known = theory.block(network)
+    rows: list[Bound] = []
+    finite = np.isfinite(ratio) & np.isfinite(gradient_ratio)
+    for j, depth in enumerate(task.depths):
+        if bool(finite[j].all()):
+            rows += evaluate(network, depth, ratio[j], change[j], gradient_change[j], delta)
+    refused = (
+        known
+        if isinstance(known, str)
+        else ""
+        if known.satisfies_a2
+        else f"its {KEPT} is outside [1/2, 1] (A2)"
+    )
+    if not rows and not refused:
+        refused = (
+            "L^-2β is below what a float32 pass resolves"
+            if finite.all(axis=1).any()
+            else "some networks overflowed at every depth"
+        )
+    laws = [theory.log_normal(network, depth) or (np.nan, np.nan) for depth in task.depths]
+    overflowed = (~(change < np.inf) | ~(gradient_change < np.inf)).sum(axis=1)
+    return StabilityReport(
+        verdict=together(hidden, gradient),
+        network=str(network),
+        exponent=network.exponent,
+        critical_exponent=theory.critical_exponent(network),
+        depths=depths,
+        draws=task.draws,
+        log_hidden_ratio=ratio,
+        log_hidden_change=change,
+        log_gradient_ratio=gradient_ratio,
+        log_gradient_change=gradient_change,
+        hidden_growth=hidden,
+        gradient_growth=gradient,
+        predicted_growth=predicted,
+        bounds=tuple(rows),
+        bounds_refused=refused,
+        delta=delta,
+        log_normal=np.array(laws),
+        overflowed=overflowed,
+        method=(
+            "Gaussian, through their products with known vectors (same joint law)"
+            if task.in_law
+            else "drawn whole"
+        ),
+        inputs=(
+            "standard normal h_0, one a draw"
+            if inputs is None
+            else f"{len(inputs)} inputs of {inputs.shape[1]} entries, in turn"
+        ),
+        seed=task.seed,
+        device=str(task.device),
+        dtype=str(task.dtype).removeprefix("torch."),
+        seconds=time.perf_counter() - started,
+        versions=versions(),
+        reservations=tuple(_reservations(task, overflowed, rows)),
+    )
+
+
+KEPT = "share of the energy E|g(h)|²/|h|²"
+
+
+def _is_homogeneous(network: ResidualNetwork) -> bool:
+    biased = any(
+        isinstance(law, TrendAndNoise) or getattr(law, "b", None) is not None for law in network.weights
+    )
+    return slopes(network.recursion.activation) is not None and not biased
+
+
+def _reservations(task: StabilityTask, overflowed: np.ndarray, rows: list[Bound]) -> list[str]:
+    found = []
+    if task.draws == 1:
+        found.append("One draw says nothing of the spread: no interval, no quartiles, no verdict.")
+    if overflowed.any():
+        found.append(
+            f"{int(overflowed.sum())} networks overflowed {str(task.dtype).removeprefix('torch.')}, so their"
+            " size is lost. It is kept as a logarithm behind ReLU and linear activations alone, not"
+            f" {task.network.recursion.activation.name}."
+        )
+    broken = sorted({bound.statement for bound in rows if bound.holds is False})
+    if broken:
+        found.append(f"The data contradict {', '.join(broken)} at a level of 1e-4: please report this.")
+    if task.depths[-1] < 4 * task.depths[0]:
+        found.append("The depths span less than a factor of 4: growth with depth is hard to see.")
+    return found

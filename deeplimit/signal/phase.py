@@ -1,0 +1,320 @@
+"""`phase_diagram`: output and gradient over Hurst index and residual exponent ([M] Figure 7)."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from deeplimit.ground import validation
+from deeplimit.ground.randomness import Purpose, generator
+from deeplimit.ground.workers import map_blocks
+from deeplimit.networks import ResidualNetwork
+from deeplimit.signal.measure import starting_states
+from deeplimit.signal.passes import backward, forward
+from deeplimit.signal.phase_report import PhaseDiagram, boundary, crossing
+from deeplimit.signal.task import MOST_DRAWS, MOST_NUMBERS, draw_network, numbers_per_network
+from deeplimit.signal.theory import critical_exponent
+from deeplimit.version import versions
+from deeplimit.weights import FractionalBrownian
+
+MATRICES_AT_MOST = 4
+HURST = tuple(round(float(value), 3) for value in np.linspace(0.05, 0.97, 12))
+EXPONENTS = tuple(round(float(value), 3) for value in np.linspace(0.0, 1.3, 27))
+COARSE = 0.15
+"""Distance of neighbouring exponents from which the report says that the boundary is interpolated."""
+SHALLOWER = 10
+"""How many times shallower the networks are that the deep ones are held against to find the boundary."""
+
+
+@dataclass(frozen=True)
+class PhaseTask:
+    """One network a Hurst index, so many draws of each; all exponents and inputs are columns of one pass."""
+
+    networks: tuple[ResidualNetwork, ...]
+    exponents: tuple[float, ...]
+    depths: tuple[int, int]
+    draws: int
+    inputs: int
+    h0: Tensor | None
+    seed: int
+    device: torch.device
+    dtype: torch.dtype
+
+
+def run_draw(task: PhaseTask, block: int, tick: Callable[[float], None] | None = None) -> np.ndarray:
+    """Return log |h_L - h_0|/|h_0| and log |p_0 - p_L|/|p_L| of one weight draw of one depth, (2,
+    exponents, inputs).
+    """
+    row, draw, level = (
+        int(index) for index in np.unravel_index(block, (len(task.networks), task.draws, len(task.depths)))
+    )
+    network, depth = task.networks[row], task.depths[level]
+
+    def stream(purpose: Purpose, index: int = 0) -> torch.Generator:
+        return generator(
+            task.seed, purpose, draw, (row * len(task.depths) + level) * MATRICES_AT_MOST + index, task.device
+        )
+
+    shape = (1, network.width, task.inputs)
+    start = torch.empty(shape, dtype=task.dtype, device=task.device)
+    if task.h0 is None:
+        start.normal_(generator=stream(Purpose.PROPAGATED_INPUTS))
+    else:
+        start[0] = task.h0.T
+    end = torch.empty(shape, dtype=task.dtype, device=task.device).normal_(
+        generator=stream(Purpose.PROPAGATED_GRADIENTS)
+    )
+    start, end = (states.repeat(1, 1, len(task.exponents)) for states in (start, end))
+    scales = torch.tensor(
+        [float(depth) ** -exponent for exponent in task.exponents], dtype=task.dtype, device=task.device
+    )
+    layers = draw_network(
+        network,
+        depth,
+        1,
+        lambda index: stream(Purpose.PROPAGATED_WEIGHTS, index),
+        task.dtype,
+        scales.repeat_interleave(task.inputs),
+        in_law=False,
+    )
+    signal, gates = forward(layers, start, tick)
+    gradient = backward(layers, gates, end, tick)
+    logs = torch.cat([signal.logarithms(start)[1], gradient.logarithms(end)[1]])
+    return logs.reshape(2, len(task.exponents), task.inputs).cpu().numpy()
+
+
+def phase_diagram(
+    network: Callable[..., ResidualNetwork],
+    width: int = 40,
+    depth: int = 1000,
+    *,
+    hurst: Sequence[float] = HURST,
+    exponents: Sequence[float] = EXPONENTS,
+    draws: int = 5,
+    inputs: int = 10,
+    x: Tensor | None = None,
+    seed: int = 0,
+    confidence: float = 0.95,
+    device: str | torch.device = "cpu",
+    dtype: torch.dtype | str | None = None,
+    workers: int | None = None,
+    executor: Executor | None = None,
+    progress: Callable[[float], None] | None = None,
+) -> PhaseDiagram:
+    """Map how much a network with fractional Brownian weights changes its signal and its gradient ([M]
+    Section 4.1, Fig. 7).
+
+    Each weight draw is one network; every exponent and every input is a column of one pass over it,
+    forwards and backwards. The boundary between explosion and identity is where the change does not depend
+    on the
+    depth: networks ten times shallower are drawn as well, and the exponent found at which both depths
+        change
+    as much.
+
+    Args:
+        network: A factory such as `dl.res3`, called as network(width=..., weights=FractionalBrownian(H),
+            exponent=...); give others an activation by functools.partial(dl.res1, activation="tanh").
+        width: d. depth: L, at least 20.
+        hurst: Hurst indices in (0, 1); 12 from 0.05 to 0.97 if left out. exponents: Residual exponents, at
+            least two, increasing; 27 from 0 to 1.3 if left out.
+        draws: Weight draws a Hurst index; an interval needs three. inputs: Standard normal h_0 a weight
+            draw.
+        x: Inputs (n, d) or (n, n_in) instead of `inputs` normal ones, the same for all draws.
+        seed: Everything random derives from it. confidence: Of the boundary's intervals.
+        device: "cpu" or "cuda". dtype: Of the states, float32 unless said otherwise.
+        workers: Threads, by default one a core. executor: Any `concurrent.futures.Executor`. Neither
+            changes a single bit.
+        progress: Called with the fraction done, between 0 and 1.
+
+    Raises:
+        TypeError: For an argument of the wrong kind.
+        ValueError: For a wrong value: a Hurst index outside (0, 1), a negative exponent, an input of
+            zeros, a factory that makes networks of another width or with other weights.
+
+    Example:
+        >>> import deeplimit as dl
+        >>> grid = {"hurst": [0.3, 0.9], "exponents": [0.2, 0.6, 1.0, 1.4]}
+        >>> map = dl.phase_diagram(dl.res3, width=16, depth=200, **grid, draws=3)
+        >>> map.hidden.shape, bool((map.hidden[:, 0] > 0).all()), bool((map.hidden[:, -1] < 0).all())
+        ((2, 4), True, True)
+    """
+    started = time.perf_counter()
+    if not callable(network):
+        raise TypeError(f"network must be a factory such as deeplimit.res3, got {validation.named(network)}.")
+    checked_width = validation.integer(width, "width", minimum=1, hint="It is the number of hidden units d.")
+    hint = (
+        f"The boundary is where networks of this depth and of a {SHALLOWER} times smaller one change as much."
+    )
+    checked_depth = validation.integer(depth, "depth", minimum=2 * SHALLOWER, maximum=2**24, hint=hint)
+    indices = _numbers(hurst, "hurst", "[0.2, 0.5, 0.8]")
+    levels = _numbers(exponents, "exponents", "[0, 0.5, 1]")
+    for value in levels:
+        validation.real(
+            value,
+            "every exponent",
+            minimum=0.0,
+            maximum=100.0,
+            hint="The branch is multiplied by L**-exponent.",
+        )
+    if len(levels) < 2 or any(later <= earlier for earlier, later in itertools.pairwise(levels)):
+        better = f"; try {ordered}" if len(ordered := sorted(set(levels))) > 1 else ""
+        raise ValueError(
+            f"exponents must be at least two numbers, strictly increasing, got {levels}{better}."
+        )
+    validation.running(workers, executor, progress)
+    networks = tuple(_made(network, checked_width, value) for value in indices)
+    given = validation.inputs(x)
+    kind = validation.dtype(dtype) or torch.float32
+    checked_seed = validation.integer(seed, "seed", minimum=0)
+    h0 = None if given is None else starting_states(given, checked_width, checked_seed, kind).to(kind)
+    task = PhaseTask(
+        networks,
+        tuple(levels),
+        (checked_depth // SHALLOWER, checked_depth),
+        validation.integer(
+            draws, "draws", minimum=1, maximum=MOST_DRAWS, hint="All of them are kept in the report."
+        ),
+        len(h0) if h0 is not None else validation.integer(inputs, "inputs", minimum=1),
+        h0,
+        checked_seed,
+        validation.device(device),
+        kind,
+    )
+    level = validation.probability(confidence, "confidence")
+    held = numbers_per_network(networks[0], checked_depth, len(levels) * task.inputs, in_law=False)
+    if held > MOST_NUMBERS:
+        raise ValueError(
+            f"one weight draw holds {held:.2g} numbers, more than {MOST_NUMBERS:.2g}: take fewer exponents or"
+            " inputs."
+        )
+    blocks = len(indices) * task.draws * len(task.depths)
+    results = list(
+        map_blocks(run_draw, task, blocks, task.device, workers=workers, executor=executor, progress=progress)
+    )
+    logs = np.stack(results).reshape(len(indices), task.draws, 2, 2, len(levels), task.inputs) / math.log(
+        10.0
+    )
+    return _diagram(task, np.array(indices), logs, level, started)
+
+
+def _diagram(
+    task: PhaseTask, hurst: np.ndarray, logs: np.ndarray, confidence: float, started: float
+) -> PhaseDiagram:
+    lost = ~np.isfinite(logs)
+    overflowed = lost[:, :, 1].sum(axis=(1, 2, 4))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        by_draw = np.where(lost, 0.0, logs).sum(axis=5) / (~lost).sum(axis=5)  # (m, draws, 2 depths, 2, n)
+    exponents = np.array(task.exponents)
+    (shallow, hidden), (gradient_shallow, gradient) = (
+        [by_draw[:, :, level, which].transpose(0, 2, 1) for level in (0, 1)] for which in (0, 1)
+    )
+    edges = [
+        [boundary(exponents, *pair, confidence) for pair in zip(deep, other, strict=True)]
+        for deep, other in ((hidden, shallow), (gradient, gradient_shallow))
+    ]
+    reservations = [
+        f"Intervals hold the sampling error of depths {task.depths[0]} and {task.depths[1]}, not how far"
+        " these are from infinity."
+    ]
+    if float(np.diff(exponents).max()) > COARSE:
+        reservations.append(
+            f"Exponents lie up to {np.diff(exponents).max():.2g} apart: between them the boundary is"
+            " interpolated."
+        )
+    if overflowed.any():
+        reservations.append(
+            f"{int(overflowed.sum())} values overflowed or were 0 and are left out of the means."
+        )
+    if task.draws < 3:
+        reservations.append(
+            f"{task.draws} weight draws are too few for intervals of the boundary; take 3 or more."
+        )
+    recursion = task.networks[0].recursion
+    return PhaseDiagram(
+        network=(
+            f"{recursion.name}: {recursion.formula}, σ = {recursion.activation.name}, fractional Brownian"
+            " weights"
+        ),
+        depth=task.depths[1],
+        shallow_depth=task.depths[0],
+        width=task.networks[0].width,
+        draws=task.draws,
+        inputs=task.inputs,
+        hurst=hurst,
+        exponents=exponents,
+        hidden=hidden.mean(axis=2),
+        gradient=gradient.mean(axis=2),
+        hidden_draws=hidden,
+        gradient_draws=gradient,
+        hidden_shallow_draws=shallow,
+        gradient_shallow_draws=gradient_shallow,
+        boundary=np.array([at for at, _ in edges[0]]),
+        boundary_interval=np.array([interval for _, interval in edges[0]]),
+        gradient_boundary=np.array([at for at, _ in edges[1]]),
+        gradient_boundary_interval=np.array([interval for _, interval in edges[1]]),
+        unit_exponent=np.array([crossing(exponents, row.mean(axis=1)) for row in hidden]),
+        gradient_unit_exponent=np.array([crossing(exponents, row.mean(axis=1)) for row in gradient]),
+        critical=np.array(
+            [np.nan if (known := critical_exponent(made)) is None else known for made in task.networks]
+        ),
+        overflowed=overflowed,
+        confidence=confidence,
+        seed=task.seed,
+        device=str(task.device),
+        dtype=str(task.dtype).removeprefix("torch."),
+        seconds=time.perf_counter() - started,
+        versions=versions(),
+        reservations=tuple(reservations),
+    )
+
+
+def _numbers(value: object, name: str, example: str) -> list[float]:
+    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+        raise TypeError(f"{name} must be a list of numbers such as {example}, got {validation.named(value)}.")
+    found = [validation.real(item, f"every entry of {name}") for item in value]
+    if not found:
+        raise ValueError(f"{name} must not be empty; give numbers such as {example}.")
+    return found
+
+
+def _made(network: Callable[..., ResidualNetwork], width: int, hurst: float) -> ResidualNetwork:
+    law = FractionalBrownian(hurst)
+    given = network.keywords if isinstance(network, functools.partial) else {}
+    if fixed := sorted(given.keys() & {"width", "weights", "exponent"}):
+        raise ValueError(
+            f"network must leave {', '.join(fixed)} to phase_diagram, which passes its own; take that out of"
+            " the partial."
+        )
+    try:
+        made = network(width=width, weights=law, exponent=law.critical_exponent)
+    except TypeError as error:
+        raise TypeError(
+            "network must be a factory such as deeplimit.res3, called with width=, weights= and exponent=;"
+            f" that raised: {error}."
+        ) from error
+    if not isinstance(made, ResidualNetwork):
+        raise TypeError(
+            "network must make a residual network, as deeplimit.res3 does; it returned"
+            f" {validation.named(made)}."
+        )
+    if made.width != width:
+        raise ValueError(
+            f"network must make networks of the width asked for; asked for {width}, it returned one of"
+            f" {made.width}."
+        )
+    if any(own not in (law, law.reduced()) for own in made.weights):
+        described = ", ".join(dict.fromkeys(own.describe() for own in made.weights))
+        raise ValueError(
+            f"network must use the weights it is given, {law!r}; it returned one with {described}; pass"
+            " weights= on."
+        )
+    return made

@@ -1,0 +1,134 @@
+"""What one measurement of stability consists of, and the work on one block of networks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from deeplimit.ground.randomness import Purpose, generator
+from deeplimit.networks import ResidualNetwork
+from deeplimit.signal.passes import Layers, backward, forward
+from deeplimit.signal.products import GaussianInLaw, Product, drawn_product
+from deeplimit.signal.theory import plain_branch
+from deeplimit.weights import IncrementProcess
+
+NUMBERS_PER_BLOCK = {"cpu": 2**27, "cuda": 2**29}
+"""How many numbers the layers of one block may hold: half a gigabyte a core on a CPU."""
+NUMBERS_AT_ONCE = {"cpu": 2**16, "cuda": 2**23}
+"""How many numbers one layer of one block should hold: what fits in a core's cache, or fills a card."""
+MOST_NUMBERS = 2**30
+MOST_DRAWS = 10**7
+STREAMS_PER_DEPTH = 4
+
+
+def known_in_law(network: ResidualNetwork) -> bool:
+    """Whether products with known vectors tell all that a network's pass over one input sees of its
+    matrices.
+    """
+    return all(isinstance(law, IncrementProcess) and law.is_gaussian for law in network.weights)
+
+
+def draw_network(
+    network: ResidualNetwork,
+    depth: int,
+    paths: int,
+    streams: Callable[[int], torch.Generator],
+    dtype: torch.dtype,
+    scales: Tensor,
+    *,
+    in_law: bool,
+) -> Layers:
+    """Return the layers of `paths` networks of one depth; `streams(i)` is the generator of matrix i."""
+    products: list[Product] = []
+    biases = None
+    for index, law in enumerate(network.weights):
+        if in_law:
+            products.append(GaussianInLaw(depth, (paths, network.width), streams(index), dtype))
+            continue
+        drawn = law.draw_layers(depth, network.width, paths, streams(index), dtype)
+        products.append(drawn_product(drawn))
+        biases = drawn.biases if biases is None else biases
+    outer, inner = plain_branch(network).sides(products)
+    return Layers(depth, outer, inner, biases, scales, network.recursion.activation)
+
+
+def numbers_per_network(network: ResidualNetwork, depth: int, columns: int, *, in_law: bool) -> int:
+    """Return how many numbers one network's pass holds: its layers, and the activations' derivatives."""
+    each = 2 * network.width if in_law else network.width**2
+    return depth * (each * network.recursion.matrices + network.width * columns)
+
+
+@dataclass(frozen=True)
+class StabilityTask:
+    """A network at several depths, so many draws of each; `h0` (n, d) are the inputs, taken in turn, or
+    None.
+    """
+
+    network: ResidualNetwork
+    depths: tuple[int, ...]
+    draws: int
+    seed: int
+    h0: Tensor | None
+    device: torch.device
+    dtype: torch.dtype
+    in_law: bool
+
+    def block_size(self, depth: int) -> int:
+        """Return how many networks of one depth make a block; it depends on the specification alone, never
+        on workers.
+        """
+        held = numbers_per_network(self.network, depth, 1, in_law=self.in_law)
+        at_once = 2 * self.network.width if self.in_law else self.network.width**2
+        kind = self.device.type
+        return int(max(1, min(NUMBERS_PER_BLOCK[kind] // held, NUMBERS_AT_ONCE[kind] // at_once, self.draws)))
+
+    @cached_property
+    def blocks(self) -> list[tuple[int, int, int, int]]:
+        """Return (depth, number of the block, first draw, draws) of every block, deepest first: they take
+        longest.
+        """
+        found = []
+        for depth in reversed(self.depths):
+            size = self.block_size(depth)
+            for number, first in enumerate(range(0, self.draws, size)):
+                found.append((depth, number, first, min(size, self.draws - first)))
+        return found
+
+
+def run_block(task: StabilityTask, block: int, tick: Callable[[float], None] | None = None) -> np.ndarray:
+    """Return the logarithms of |h_L|/|h_0|, |h_L - h_0|/|h_0|, |p_0|/|p_L| and |p_0 - p_L|/|p_L| of one
+    block (4, draws).
+    """
+    depth, number, first, count = task.blocks[block]
+
+    def stream(purpose: Purpose, index: int = 0) -> torch.Generator:
+        return generator(task.seed, purpose, number, STREAMS_PER_DEPTH * depth + index, task.device)
+
+    shape, width = (count, task.network.width, 1), task.network.width
+    if task.h0 is None:
+        start = torch.empty(shape, dtype=task.dtype, device=task.device)
+        start.normal_(generator=stream(Purpose.PROPAGATED_INPUTS))
+    else:
+        rows = torch.arange(first, first + count) % len(task.h0)
+        start = task.h0[rows].to(task.device, task.dtype).reshape(count, width, 1)
+    end = torch.empty(shape, dtype=task.dtype, device=task.device)
+    end.normal_(generator=stream(Purpose.PROPAGATED_GRADIENTS))
+    scale = torch.tensor(float(depth) ** -task.network.exponent, dtype=task.dtype, device=task.device)
+    layers = draw_network(
+        task.network,
+        depth,
+        count,
+        lambda index: stream(Purpose.PROPAGATED_WEIGHTS, index),
+        task.dtype,
+        scale,
+        in_law=task.in_law,
+    )
+    hidden, gates = forward(layers, start, tick)
+    gradient = backward(layers, gates, end, tick)
+    logs = [*hidden.logarithms(start), *gradient.logarithms(end)]
+    return torch.cat(logs, dim=1).T.cpu().numpy()

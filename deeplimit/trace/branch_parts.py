@@ -1,0 +1,125 @@
+"""One residual branch taken apart: what projects it onto the stream, what scales it after that, and the
+rest.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from deeplimit.trace.graph import Graph, Join, kind
+from deeplimit.trace.recording import Edge, Side, Trace, matrix, size
+
+
+@dataclass(frozen=True)
+class Anatomy:
+    """What a branch is made of: its weights, in order of the module's parameters, by role; and what scales
+    it after them.
+    """
+
+    weights: tuple[str, ...]
+    output: tuple[str, ...]
+    inner: tuple[str, ...]
+    gains: tuple[str, ...]
+    biases: tuple[str, ...]
+    multiplier: float
+    gain: float
+    normed: bool
+
+
+def dissect(graph: Graph, join: Join, side: Side) -> Anatomy:
+    """Walk back from the end of a branch: scalings and norms first, then the projection(s), then all the
+    rest.
+    """
+    trace = graph.trace
+    last: list[Edge] = []
+    gains: list[str] = []
+    biases: list[str] = []
+    multiplier, gain, normed = 1.0, 1.0, False
+    data = [edge for edge in side.sources if graph.parameters_only(edge.node) is None]
+    if len(side.sources) > len(data):  # the factors of an addcmul
+        scaling = trace.scalings.get(join.addition.place)
+        if scaling is not None:
+            gain, gains = gain * scaling.factor, [*gains, *scaling.parameters]
+    waiting, seen = list(data), set()
+    while waiting:
+        place = waiting.pop(0)
+        if place in seen:
+            continue
+        seen.add(place)
+        if place in trace.projections:
+            last.append(place)
+            continue
+        scaling = trace.scalings.get(place)
+        if scaling is not None and scaling.parameters:
+            gain, gains = gain * scaling.factor, [*gains, *scaling.parameters]
+        elif scaling is not None:
+            multiplier *= scaling.factor
+        if graph.normalises(place.node):
+            normed = True
+            scales = {
+                name: edge for edge in edges_of(place) if (name := _scale_name(graph, edge)) is not None
+            }
+            gains += scales
+            gain *= math.prod(size(edge.node.variable) for edge in scales.values())
+            biases += [
+                name
+                for edge in edges_of(place)
+                if (name := graph.parameter(edge.node)) and name not in scales
+            ]
+        elif kind(place.node) in ("Add", "Sub"):
+            biases += [name for edge in edges_of(place) for name in graph.parameters_only(edge.node) or ()]
+        waiting += [
+            edge
+            for edge in edges_of(place)
+            if edge.node in join.region and graph.parameters_only(edge.node) is None
+        ]
+    _, region = graph.reach(side.sources, 0, enter=lambda node: node in join.region)
+    inside = [node for node in region & join.region if graph.parameter(node) is not None]
+    weights = _in_order(trace, {str(graph.parameter(node)) for node in inside if matrix(node.variable.shape)})
+    # A router, too, ends in a projection; the one onto the stream has the stream's size, or at least its
+    # width.
+    shape = join.addition.shape
+    whole = [place for place in last if math.prod(trace.projections[place].shape) == math.prod(shape)]
+    shaped = whole or [place for place in last if trace.projections[place].shape[-1] == shape[-1]] or last
+    output = tuple(dict.fromkeys(trace.projections[place].weights[-1] for place in shaped))
+    if not output and weights:
+        output = weights[-1:]
+    output = tuple(name for name in output if name in weights) or weights[-1:]
+    applied = {
+        name
+        for place, made in trace.projections.items()
+        if place.node in join.region
+        for name in made.weights
+    }
+    inner = tuple(name for name in weights if name not in output and name in applied)
+    biases = [*(name for place in shaped for name in trace.projections[place].biases), *biases]
+    return Anatomy(
+        weights,
+        output,
+        inner,
+        tuple(dict.fromkeys(gains)),
+        tuple(dict.fromkeys(biases)),
+        multiplier,
+        gain,
+        normed,
+    )
+
+
+def edges_of(place: Edge) -> list[Edge]:
+    """Return the inputs of a place's node that require a gradient."""
+    return [Edge(*item) for item in place.node.next_functions if item[0] is not None]
+
+
+def _scale_name(graph: Graph, edge: Edge) -> str | None:
+    """Return the name of a normalisation's scale: its parameter that is not called a bias."""
+    name = graph.parameter(edge.node)
+    return (
+        name
+        if name is not None and not name.rsplit(".", maxsplit=1)[-1].startswith(("bias", "beta", "b_"))
+        else None
+    )
+
+
+def _in_order(trace: Trace, names: set[str]) -> tuple[str, ...]:
+    return tuple(name for name in trace.names.values() if name in names)

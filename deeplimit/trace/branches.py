@@ -1,0 +1,337 @@
+"""The residual branches of a module: their names, which weight projects them back onto the stream, what
+scales them after.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch import nn
+
+from deeplimit.ground.validation import named
+from deeplimit.trace.batches import Batch, as_batch, outputs, run
+from deeplimit.trace.branch_parts import dissect, edges_of
+from deeplimit.trace.graph import Graph, Join, carried_from, find_joins, kind, stream_of
+from deeplimit.trace.naming import kinds_of, names_of
+from deeplimit.trace.recording import Addition, Edge, Recorder, Side, Trace, module_names
+from deeplimit.trace.side_effects import undisturbed
+
+
+@dataclass(frozen=True)
+class Branch:
+    """One residual branch of a module, x + branch(x): its name, its place, and the parameters that set its
+    size.
+
+    kind: the name that it shares with its likes in other layers ("h.*.attn"); name: its own ("h.3.attn");
+        stream: which
+    residual stream of the module; index: its position among all branches of that stream, in order of
+    execution. output: names of the weight(s) that project back onto the stream; inner: its other weights
+    (two or more axes); gains: parameters that scale it after the projection (LayerScale, ReZero, the scale
+    of a last normalisation); biases: those added at the projection or after it, which its scale does not
+    reach.
+    """
+
+    kind: str
+    name: str
+    stream: int
+    index: int
+    output: tuple[str, ...]
+    inner: tuple[str, ...]
+    gains: tuple[str, ...]
+    biases: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Part:
+    """A branch, and where a forward's record has it: which side of which addition, cut at which join."""
+
+    branch: Branch
+    key: tuple[Any, ...]  # the same for its likes in other layers, and in the same module at other depths
+    join: Join
+    ordinal: int  # of the addition that holds the branch's own update
+    side: int
+    multiplier: float  # numbers that scale it after the projection
+    gain: float  # what the parameters in `gains` scale it by
+    skip: float  # numbers that scale the skip
+    renormed: bool  # whether the stream that the branch reads was normalised as a whole after the last sum
+    # Whether a normalisation stands between projection and sum, so that the projection's size does not count.
+    normed: bool
+    # As one of its stream's branches, which an expert after the first in one sum and an adapter are not.
+    counted: bool
+
+
+@dataclass(frozen=True)
+class Layout:
+    """All parts of a module in order of execution, and the joins to cut."""
+
+    parts: tuple[Part, ...]
+    joins: tuple[Join, ...]
+    heads: tuple[
+        int, ...
+    ]  # blocks with a projected shortcut that open each stream: of its depth, but no join
+
+
+def find_branches(
+    model: nn.Module, batch: Any = None, *, blocks: str | Sequence[str] | None = None
+) -> tuple[Branch, ...]:
+    """Return the residual branches that one forward of `model` on `batch` runs through, in order.
+
+    batch: a tensor, a tuple of positional arguments, or a dict of keyword arguments; left out, it is made
+        up from the
+    model's configuration or first layer. blocks: patterns of module names ("model.layers.*"); only
+    additions inside matching modules count. The model is left as it was. Not checked: whether the same
+    branches run for other inputs.
+
+    Raises TypeError for what is no module, ValueError for parameters on the meta device, for a batch that
+    cannot be made up, and where no residual branch is found.
+
+    Example:
+        >>> import torch, deeplimit as dl
+        >>> layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+        >>> print(*(branch.name for branch in dl.find_branches(layer, torch.ones(2, 4, 8))))
+        self_attn {linear1,linear2}
+    """
+    trace = record(model, as_batch(model, batch))
+    return tuple(part.branch for part in layout(trace, blocks).parts)
+
+
+def record(model: nn.Module, batch: Batch) -> Trace:
+    """Return the trace of one forward."""
+    with undisturbed(model), module_names(model) as owners, Recorder(model, owners) as recorder:
+        refuse_hidden(model, run(model, batch))
+    trace: Trace = recorder.trace
+    return trace
+
+
+def refuse_hidden(model: nn.Module, output: Any) -> None:
+    """Raise ValueError if parts of a forward were hidden from autograd, and so from the trace, by
+    reentrant checkpointing.
+    """
+    waiting, seen = [tensor.grad_fn for tensor in outputs(output)], set()
+    while waiting:
+        node = waiting.pop()
+        if node is None or node in seen:
+            continue
+        if kind(node) == "CheckpointFunction":
+            raise ValueError(
+                f"{type(model).__name__} runs parts of itself under activation checkpointing with"
+                " use_reentrant=True, which hides the residual branches in them: switch checkpointing off"
+                " for the check, or pass use_reentrant=False."
+            )
+        seen.add(node)
+        waiting += [following for following, _ in node.next_functions]
+
+
+def layout(trace: Trace, blocks: str | Sequence[str] | None = None) -> Layout:
+    """Return the branches of a recorded forward."""
+    if blocks is not None and not (
+        isinstance(blocks, Sequence) and all(isinstance(pattern, str) for pattern in blocks)
+    ):
+        raise TypeError(
+            "blocks must be a pattern of module names such as 'model.layers.*', or a list of them; got"
+            f" {named(blocks)}."
+        )
+    graph = Graph(trace)
+    joins = [join for join in find_joins(trace) if _wanted(join.addition.owner, blocks)]
+    if not joins:
+        raise ValueError(_nothing_found(trace, blocks))
+    streams = _streams(graph, joins)
+    pieces = [
+        piece for join, stream in zip(joins, streams, strict=True) for piece in _pieces(graph, join, stream)
+    ]
+    anatomies = [
+        dissect(graph, piece.join, trace.additions[piece.ordinal].sides[piece.side]) for piece in pieces
+    ]
+    weights, outputs = [anatomy.weights for anatomy in anatomies], [anatomy.output for anatomy in anatomies]
+    kinds, keys = kinds_of([piece.stream for piece in pieces], weights, outputs, trace.shapes)
+    parts: list[Part] = []
+    for piece, anatomy, name, kind_, key in zip(
+        pieces, anatomies, names_of(weights), kinds, keys, strict=True
+    ):
+        join = piece.join
+        index = sum(part.branch.stream == piece.stream for part in parts)
+        skipped = join.addition.sides[join.skip]
+        beside = max(
+            trace.additions[other.ordinal].sides[other.side].size for other in pieces if other.join is join
+        )
+        adapter = trace.additions[piece.ordinal].sides[piece.side].size == 0 < beside and _narrows(
+            trace, anatomy.output
+        )
+        parts.append(
+            Part(
+                branch=Branch(
+                    kind_,
+                    name,
+                    piece.stream,
+                    index,
+                    anatomy.output,
+                    anatomy.inner,
+                    anatomy.gains,
+                    anatomy.biases,
+                ),
+                key=key,
+                join=join,
+                ordinal=piece.ordinal,
+                side=piece.side,
+                multiplier=anatomy.multiplier * piece.scale,
+                gain=anatomy.gain,
+                skip=skipped.factor * _scale(graph, skipped.sources, until=join.root),
+                renormed=any(graph.normalises(place.node) for place in graph.climb((join.root,))),
+                normed=anatomy.normed,
+                counted=not adapter and not any(part.join is join and part.key == key for part in parts),
+            )
+        )
+    heads = [
+        _opened(graph, next(join for join, own in zip(joins, streams, strict=True) if own == number))
+        for number in sorted(set(streams))
+    ]
+    return Layout(tuple(parts), tuple(joins), tuple(heads))
+
+
+def _narrows(trace: Trace, weights: Sequence[str]) -> bool:
+    """Whether weights (out, in, ...) have fewer inputs than outputs, as the last one of a low-rank adapter
+    has.
+    """
+    return all(
+        trace.shapes[name][1] < trace.shapes[name][0] for name in weights if len(trace.shapes[name]) > 1
+    )
+
+
+def _opened(graph: Graph, join: Join) -> int:
+    """Return 1 if a stream begins with the sum of two projections, as a stage of a ResNet does, else 0."""
+    sums = {addition.place: addition for addition in graph.trace.additions}
+    opening = stream_of(graph, join, [_as_join(addition) for addition in sums.values()])
+    if opening is None or opening.addition.place.node is None:
+        return 0
+    projections = {_projected(graph, side) for side in opening.addition.sides}
+    return int(None not in projections and len(projections) == 2)
+
+
+def _as_join(addition: Addition) -> Join:
+    return Join(addition, 0, addition.place, frozenset(), (), False)
+
+
+def _projected(graph: Graph, side: Side) -> Edge | None:
+    """Return the projection that a side of a sum comes from by scalings and normalisations alone."""
+    place = side.sources[0] if side.sources else None
+    for _ in range(16):
+        if place is None:
+            return None
+        if place in graph.trace.projections:
+            return (
+                None if kind(place.node).startswith("Embedding") else place
+            )  # a sum of embeddings is no block
+        data = [edge for edge in edges_of(place) if graph.parameters_only(edge.node) is None]
+        place = data[0] if data else None
+    return None
+
+
+def _wanted(owner: str, blocks: str | Sequence[str] | None) -> bool:
+    if blocks is None:
+        return True
+    patterns = [blocks] if isinstance(blocks, str) else list(blocks)
+    return any(
+        fnmatch.fnmatchcase(owner, pattern) or fnmatch.fnmatchcase(owner, pattern + ".*")
+        for pattern in patterns
+    )
+
+
+def _nothing_found(trace: Trace, blocks: str | Sequence[str] | None) -> str:
+    adding = sorted({addition.owner for addition in trace.additions if addition.owner})
+    where = (
+        " Modules that add two activations of one shape:"
+        f" {', '.join(adding[:8])}{' ...' if len(adding) > 8 else ''}."
+        if adding
+        else ""
+    )
+    scripted = (
+        f" Inside of scripted modules nothing is seen ({trace.scripted[0]} is one)." if trace.scripted else ""
+    )
+    pattern = f" inside modules matching blocks={blocks!r}" if blocks is not None else ""
+    hidden = sum(addition.place.node is None for addition in trace.additions)
+    if hidden:
+        where += (
+            f" {hidden} of them ran where autograd records nothing (torch.no_grad, a detached input): measure"
+            " the module without that."
+        )
+    return (
+        f"no residual branch was found{pattern}: looked through {len(trace.additions)} additions of two"
+        " activations for one whose one side comes unchanged (reshaped or scaled) from where the other"
+        f" side's weights begin.{where}{scripted} Point at the residual blocks with blocks='model.layers.*'"
+        " (names as in model.named_modules())."
+    )
+
+
+def _streams(graph: Graph, joins: Sequence[Join]) -> list[int]:
+    """Number the streams: a join goes on with the stream of the join whose sum it continues."""
+    number: dict[Edge, int] = {}
+    streams = []
+    for position, join in enumerate(joins):
+        before = stream_of(graph, join, list(joins[:position])) or carried_from(graph, join, joins[:position])
+        stream = number[before.addition.place] if before is not None else len(set(number.values()))
+        number[join.addition.place] = stream
+        streams.append(stream)
+    return streams
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """One of the branches that a join adds: the addition and the side that hold it, and what scales it
+    after that.
+    """
+
+    join: Join
+    stream: int
+    ordinal: int
+    side: int
+    scale: float
+
+
+def _pieces(graph: Graph, join: Join, stream: int) -> list[_Piece]:
+    """Return the branches that a join adds at once, x + (attention(x) + mlp(x))."""
+    sums = {
+        addition.place: addition for addition in graph.trace.additions if addition.place.node in join.region
+    }
+    waiting = [
+        _Piece(join, stream, join.addition.ordinal, join.branch, join.addition.sides[join.branch].factor)
+    ]
+    found = []
+    while waiting:
+        piece = waiting.pop()
+        sources = graph.trace.additions[piece.ordinal].sides[piece.side].sources
+        inner = next((sums[place] for place in graph.climb(sources) if place in sums), None)
+        if inner is not None and all(_own_weights(graph, join, side) for side in inner.sides):
+            scale = piece.scale * _scale(graph, sources, until=inner.place)
+            waiting += [
+                _Piece(join, stream, inner.ordinal, place, scale * inner.sides[place].factor)
+                for place in (1, 0)
+            ]
+        else:
+            found.append(piece)
+    return found
+
+
+def _own_weights(graph: Graph, join: Join, side: Side) -> bool:
+    """Whether a side of a sum inside a branch has weights of its own between the root and the sum."""
+    if not side.sources:
+        return False
+    _, region = graph.reach(side.sources, 0, enter=lambda node: node in join.region)
+    names = {name for node in region & join.region if (name := graph.parameter(node)) is not None}
+    return any(
+        place.node in region and set(made.weights) & names for place, made in graph.trace.projections.items()
+    )
+
+
+def _scale(graph: Graph, sources: tuple[Edge, ...], until: Edge) -> float:
+    """Return the product of the numbers that scale what comes from `until` on its way to `sources`."""
+    factor = 1.0
+    for place in graph.climb(sources):
+        if place == until:
+            break
+        scaling = graph.trace.scalings.get(place)
+        if scaling is not None:
+            factor *= scaling.factor
+    return factor

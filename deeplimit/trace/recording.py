@@ -1,0 +1,405 @@
+"""One forward of a module, with every addition, projection and scaling of it written down.
+
+The record holds sizes and places in the autograd graph, never activations, so that it costs a few floats an
+operation.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+from torch.autograd.graph import get_gradient_edge
+from torch.overrides import TorchFunctionMode
+
+ADD = {"add", "add_", "__add__", "__radd__", "__iadd__"}
+SUBTRACT = {"sub", "sub_", "__sub__", "__isub__", "subtract"}
+ADDCMUL = {"addcmul", "addcmul_"}
+MULTIPLY = {"mul", "mul_", "__mul__", "__rmul__", "__imul__", "multiply"}
+DIVIDE = {"div", "div_", "__truediv__", "__itruediv__", "true_divide", "divide"}
+PROJECT = {
+    "linear", "matmul", "__matmul__", "__rmatmul__", "mm", "bmm", "addmm", "baddbmm", "einsum", "tensordot",
+    "_grouped_mm", "grouped_mm", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d",
+    "conv_transpose3d", "bilinear",
+}  # fmt: skip
+# Functional dropout takes its own word for whether it trains; a measured model draws nothing.
+DROPOUT = {
+    "dropout",
+    "dropout_",
+    "dropout1d",
+    "dropout2d",
+    "dropout3d",
+    "alpha_dropout",
+    "feature_alpha_dropout",
+    "feature_dropout",
+}
+
+
+class Edge(NamedTuple):
+    """One output of one node of the autograd graph: a tensor's place in it."""
+
+    node: Any
+    output: int
+
+
+def place(tensor: torch.Tensor) -> Edge | None:
+    """Return where `tensor` comes from; None if nothing that requires a gradient does."""
+    return None if tensor.grad_fn is None else Edge(tensor.grad_fn, tensor.output_nr)
+
+
+def source(tensor: torch.Tensor) -> tuple[Edge, ...]:
+    """Return the place of `tensor`, be it a leaf, as it is before an operation in place moves it; nothing
+    without a gradient.
+    """
+    if not tensor.requires_grad:
+        return ()
+    found = get_gradient_edge(tensor)
+    return (Edge(found.node, found.output_nr),)
+
+
+def edges(node: Any) -> tuple[Edge | None, ...]:
+    """Return what `node` was computed from, in the order of its arguments."""
+    return tuple(Edge(*item) if item[0] is not None else None for item in node.next_functions)
+
+
+@dataclass(frozen=True)
+class Side:
+    """One operand of an addition: where it comes from, its root mean square as added, and the number it is
+    added times.
+    """
+
+    sources: tuple[Edge, ...]
+    size: float
+    factor: float = 1.0
+
+
+@dataclass(frozen=True)
+class Addition:
+    """The sum of two tensors of one shape; `ordinal` counts the additions of a forward, `owner` is the module
+    that adds.
+    """
+
+    ordinal: int
+    owner: str
+    place: Edge
+    sides: tuple[Side, Side]
+    size: float
+    shape: tuple[int, ...]
+    epsilon: float
+
+
+@dataclass(frozen=True)
+class Projection:
+    """The output of an operation with a weight of its own: its size and the weights by name, the last applied
+    one last.
+    """
+
+    weights: tuple[str, ...]
+    size: float
+    shape: tuple[int, ...]
+    biases: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """A product with a number or with a few parameters: by how much it scales, and which parameters those
+    are.
+    """
+
+    factor: float
+    parameters: tuple[str, ...]
+
+
+class Call(NamedTuple):
+    """One call of a torch function: how many came before it in the forward, and its name."""
+
+    ordinal: int
+    name: str
+
+
+@dataclass
+class Trace:
+    """What one forward did, keyed by place in its autograd graph."""
+
+    additions: list[Addition] = field(default_factory=list)
+    projections: dict[Edge, Projection] = field(default_factory=dict)
+    scalings: dict[Edge, Scaling] = field(default_factory=dict)
+    names: dict[int, str] = field(default_factory=dict)
+    shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    calls: dict[Edge, Call] = field(default_factory=dict)
+    scripted: tuple[str, ...] = ()  # modules that nothing is seen of
+    # Sums that are no joins, but that a stream goes on through: where it comes from.
+    continued: dict[Edge, Edge] = field(default_factory=dict)
+    # Of these the ones that add an earlier state of the stream once more: which side is the stream, by
+    # ordinal.
+    injected: dict[int, int] = field(default_factory=dict)
+
+
+def size(tensor: torch.Tensor) -> float:
+    """Return the root mean square of all entries."""
+    values = tensor.detach()
+    if not values.is_floating_point():
+        return float(values.abs().double().square().mean().sqrt())
+    exact = values.float() if values.dtype in (torch.float16, torch.bfloat16) else values
+    return float(torch.linalg.vector_norm(exact)) / math.sqrt(max(exact.numel(), 1))
+
+
+def summable(value: object, other: object) -> bool:
+    """Whether the sum of the two may be a residual join: activations of one shape, at least two axes."""
+    return (
+        isinstance(value, torch.Tensor)
+        and isinstance(other, torch.Tensor)
+        and value.shape == other.shape
+        and value.dim() >= 2
+        and value.is_floating_point()
+        and other.is_floating_point()
+    )
+
+
+class Additions(TorchFunctionMode):
+    """Sees every call of a torch function; what it returns is up to `call` and `returned`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = 0
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        kwargs = dict(kwargs or {})
+        name = getattr(func, "__name__", "")
+        this, self.calls = Call(self.calls, name), self.calls + 1
+        if name in DROPOUT and isinstance(args[0] if args else kwargs.get("input"), torch.Tensor):
+            return args[0] if args else kwargs["input"]
+        if "dropout_p" in kwargs:
+            kwargs["dropout_p"] = 0.0
+        return self.returned(this, self.call(name, func, args, kwargs, _operands(name, args, kwargs)))
+
+    def call(
+        self, name: str, func: Callable[..., Any], args: Any, kwargs: Any, operands: Operands | None
+    ) -> Any:
+        """Return func(*args, **kwargs); `operands` are those of an addition of two activations, else None."""
+        raise NotImplementedError
+
+    def returned(self, this: Call, result: Any) -> Any:
+        """Return what the module gets of a call."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Operands:
+    """The two sides of an addition as it is called: a tensor, or for addcmul the product of two, times a
+    number.
+    """
+
+    first: torch.Tensor
+    second: tuple[torch.Tensor, ...]
+    factor: float
+
+    def branch(self) -> torch.Tensor:
+        """Return the second side as it is added."""
+        value = self.second[0] if len(self.second) == 1 else self.second[0] * self.second[1]
+        return value if self.factor == 1.0 else value * self.factor
+
+
+def _operands(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Operands | None:
+    """Return the two sides if this call adds two activations of one shape."""
+    if name in ADD or name in SUBTRACT:
+        second = args[1] if len(args) > 1 else kwargs.get("other")
+        if args and summable(args[0], second) and second is not None:
+            alpha = kwargs.get("alpha", 1.0)
+            return Operands(args[0], (second,), float(alpha) * (-1.0 if name in SUBTRACT else 1.0))
+    if name in ADDCMUL and len(args) == 3:
+        product = torch.broadcast_shapes(args[1].shape, args[2].shape)  # type: ignore[no-untyped-call]
+        if args[0].dim() >= 2 and args[0].shape == product and args[0].is_floating_point():
+            return Operands(args[0], (args[1], args[2]), float(kwargs.get("value", 1.0)))
+    return None
+
+
+class Recorder(Additions):
+    """Writes a `Trace` while a module runs."""
+
+    def __init__(self, model: nn.Module, owners: list[str]) -> None:
+        super().__init__()
+        named = {name.removeprefix("_orig_mod."): parameter for name, parameter in model.named_parameters()}
+        self.trace = Trace(
+            names={id(parameter): name for name, parameter in named.items()},
+            shapes={name: tuple(parameter.shape) for name, parameter in named.items()},
+            scripted=tuple(
+                name or type(module).__name__
+                for name, module in model.named_modules()
+                if isinstance(module, torch.jit.ScriptModule)
+            ),
+        )
+        self.owners = owners
+
+    def returned(self, this: Call, result: Any) -> Any:
+        if isinstance(result, torch.Tensor) and (where := place(result)) is not None:
+            self.trace.calls.setdefault(where, this)
+        return result
+
+    def call(
+        self, name: str, func: Callable[..., Any], args: Any, kwargs: Any, operands: Operands | None
+    ) -> Any:
+        if operands is None:
+            result = func(*args, **kwargs)
+            self._product(name, args, kwargs, result)
+            return result
+        with torch.no_grad():
+            sizes = size(operands.first), size(operands.branch())
+        # Asked before the sum is made: one in place, into a view, leaves no edges of its own in the graph.
+        sides = (
+            Side(source(operands.first), sizes[0]),
+            Side(
+                tuple(edge for operand in operands.second for edge in source(operand)),
+                sizes[1],
+                abs(operands.factor),
+            ),
+        )
+        result = func(*args, **kwargs)
+        where = place(result)
+        if where is not None:
+            epsilon = torch.finfo(result.dtype).eps
+            owner = self.owners[-1] if self.owners else ""
+            addition = Addition(
+                len(self.trace.additions), owner, where, sides, size(result), tuple(result.shape), epsilon
+            )
+            self.trace.additions.append(addition)
+            if len(operands.second) == 2:
+                self._scaling(where, operands.second)
+        else:
+            # It counts all the same: a second forward must number its additions alike.
+            self.trace.additions.append(_hidden(len(self.trace.additions)))
+        return result
+
+    def _product(self, name: str, args: Any, kwargs: Any, result: Any) -> None:
+        outcome = result[0] if isinstance(result, tuple) and result else result
+        if not isinstance(outcome, torch.Tensor) or outcome.grad_fn is None:
+            return
+        where = Edge(outcome.grad_fn, outcome.output_nr)
+        if name in MULTIPLY or name in DIVIDE:
+            power = 1.0 if name in MULTIPLY else -1.0
+            self._scaling(where, args[:2] if len(args) > 1 else (*args, kwargs.get("other")), power)
+            return
+        tensors = [
+            value
+            for value in _flat((args, kwargs))
+            if isinstance(value, torch.Tensor) and matrix(value.shape)
+        ]
+        own = [self.trace.names[id(value)] for value in tensors if id(value) in self.trace.names]
+        if not own and name in PROJECT:  # one expert's slice of a stack of weights, a standardised weight
+            own = [item for value in tensors for item in _behind(value, self.trace.names)]
+        weights = [item for item in own if matrix(self.trace.shapes[item])]
+        if weights and outcome.is_floating_point():
+            small = [
+                value
+                for value in _flat((args, kwargs))
+                if isinstance(value, torch.Tensor) and not matrix(value.shape)
+            ]
+            biases = tuple(self.trace.names[id(value)] for value in small if id(value) in self.trace.names)
+            self.trace.projections[where] = Projection(
+                tuple(weights), size(outcome), tuple(outcome.shape), biases
+            )
+
+    def _scaling(self, where: Edge, factors: Any, power: float = 1.0) -> None:
+        """A product counts as a scaling if all but one of its factors are numbers, parameters, or made of
+        parameters.
+        """
+        numbers = [
+            value
+            for value in factors
+            if isinstance(value, (int, float)) or (isinstance(value, torch.Tensor) and value.dim() == 0)
+        ]
+        tensors = [value for value in factors if isinstance(value, torch.Tensor) and value.dim() > 0]
+        if len(tensors) == 1 and len(numbers) == 1:
+            number = numbers[0]
+            names = _behind(number, self.trace.names) if isinstance(number, torch.Tensor) else ()
+            amount = abs(float(number.detach() if isinstance(number, torch.Tensor) else number))
+            self.trace.scalings[where] = Scaling(amount**power if amount else 0.0, names)
+        elif len(tensors) == 2:
+            small = min(tensors, key=lambda tensor: tensor.numel())
+            names = _behind(small, self.trace.names)
+            if names:
+                self.trace.scalings[where] = Scaling(size(small) ** power if size(small) else 0.0, names)
+
+
+def _hidden(ordinal: int) -> Addition:
+    """An addition outside the autograd graph, which only keeps the count."""
+    nothing = Side((), 0.0)
+    return Addition(ordinal, "", Edge(None, 0), (nothing, nothing), 0.0, (), 0.0)
+
+
+def matrix(shape: Sequence[int]) -> bool:
+    """Whether a parameter of this shape is a weight: at least two axes longer than one."""
+    return sum(length > 1 for length in shape) >= 2
+
+
+def _flat(value: Any) -> Iterator[Any]:
+    if isinstance(value, (tuple, list)):
+        for item in value:
+            yield from _flat(item)
+    elif isinstance(value, Mapping):
+        yield from _flat(list(value.values()))
+    else:
+        yield value
+
+
+def _behind(tensor: torch.Tensor, names: Mapping[int, str], limit: int = 16) -> tuple[str, ...]:
+    """Return the parameters that `tensor` is made of, if it is made of a few parameters and nothing else;
+    else nothing.
+    """
+    if id(tensor) in names:
+        return (names[id(tensor)],)
+    if tensor.grad_fn is None:
+        return ()
+    found: list[str] = []
+    waiting, seen = [tensor.grad_fn], 0
+    while waiting:
+        node = waiting.pop()
+        seen += 1
+        if seen > limit or node.name().startswith(("Embedding", "Index")):
+            return ()
+        variable = getattr(node, "variable", None)
+        if variable is not None:
+            if id(variable) not in names:
+                return ()
+            found.append(names[id(variable)])
+        waiting += [edge.node for edge in edges(node) if edge is not None]
+    return tuple(dict.fromkeys(found))
+
+
+def _enter(running: list[str], name: str, _module: nn.Module, _arguments: Any) -> None:
+    running.append(name)
+
+
+def _leave(running: list[str], _module: nn.Module, _arguments: Any, _result: Any) -> None:
+    running.pop()
+
+
+@contextlib.contextmanager
+def module_names(model: nn.Module) -> Iterator[list[str]]:
+    """Keep the names of the modules that are running, outermost first; the hooks go when the context does."""
+    running: list[str] = []
+    handles = []
+    for name, module in model.named_modules():
+        if isinstance(module, torch.jit.ScriptModule):
+            continue  # takes no hooks
+        handles.append(
+            module.register_forward_pre_hook(partial(_enter, running, name.removeprefix("_orig_mod.")))
+        )
+        handles.append(module.register_forward_hook(partial(_leave, running)))
+    try:
+        yield running
+    finally:
+        for handle in handles:
+            handle.remove()

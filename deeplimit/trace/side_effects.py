@@ -1,0 +1,107 @@
+"""Running somebody else's module and leaving no mark on it: modes, buffers, requires_grad, hooks and
+generators come back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+SMALL = 10_000_000
+
+
+@contextlib.contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Every global generator (torch, numpy, random) set to `seed` inside, and as it was before afterwards."""
+    started = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    devices = list(range(torch.cuda.device_count())) if started else []
+    first = torch.initial_seed()
+    python, numbers = random.getstate(), np.random.get_state()
+    with torch.random.fork_rng(devices=devices):
+        try:
+            torch.manual_seed(seed)
+            np.random.seed(seed % 2**32)
+            random.seed(seed)
+            yield
+        finally:
+            random.setstate(python)
+            np.random.set_state(numbers)
+            # The seed waits for CUDA to start, or CUDA started inside: all devices get their seed again.
+            if not started:
+                torch.cuda.manual_seed_all(first)
+
+
+@contextlib.contextmanager
+def threads_for(model: nn.Module) -> Iterator[None]:
+    """One thread an operation if the model is small: its operations are too short to share, on a busy
+    machine by far.
+    """
+    before = torch.get_num_threads()
+    if sum(parameter.numel() for parameter in model.parameters()) < SMALL:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextlib.contextmanager
+def undisturbed(model: nn.Module) -> Iterator[None]:
+    """`model` ready to be measured inside, and in every bit as it was afterwards, also after an exception.
+
+    In evaluation mode, so that dropout and stochastic depth draw nothing; but batch normalisation
+    normalises with the batch, because the running statistics of a network that was never trained say
+    nothing. Every floating parameter requires a gradient, so that the graph is whole even if parts of the
+    model are frozen. Not undone: what a forward changes inside lists and other objects of its own.
+    """
+    modules = list(model.modules())
+    modes = [module.training for module in modules]
+    # What a forward binds anew: self.average = 0.9 * self.average + ..., self.calls += 1, self.last = x
+    # with its whole graph.
+    attributes = [
+        (bound, dict(bound))
+        for module in modules
+        if not isinstance(module, torch.jit.ScriptModule)
+        for bound in (module.__dict__, module._buffers)
+    ]
+    values = [(buffer, buffer.detach().clone()) for buffer in model.buffers()]
+    frozen = [
+        parameter
+        for parameter in model.parameters()
+        if parameter.is_floating_point() and not parameter.requires_grad
+    ]
+    gradients = [(parameter, parameter.grad) for parameter in model.parameters()]
+    try:
+        for parameter, _ in gradients:
+            parameter.grad = None  # a backward inside would add to the tensor that is there
+        for module in modules:
+            module.training = isinstance(module, _BatchNorm)
+        for parameter in frozen:
+            parameter.requires_grad_(True)
+        with (
+            threads_for(model),
+            torch.inference_mode(False),
+            torch.enable_grad(),
+            torch.compiler.set_stance("force_eager"),
+        ):
+            yield
+    finally:
+        for module, mode in zip(modules, modes, strict=True):
+            module.training = mode
+        for parameter in frozen:
+            parameter.requires_grad_(False)
+        for parameter, gradient in gradients:
+            parameter.grad = gradient
+        for attribute, bound in attributes:
+            attribute.clear()
+            attribute.update(bound)
+        with torch.no_grad():
+            for buffer, before in values:
+                if not torch.equal(buffer, before):
+                    buffer.copy_(before)

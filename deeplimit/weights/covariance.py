@@ -1,0 +1,453 @@
+"""Covariance rates of matrix and vector noise, one type a structure: what a draw looks like, and what Q
+sees of it.
+
+`spread` turns standard normal increments into correlated ones and `quadratic` is the noise's part of Q(t,
+x), the rate of [dW x]²; both come from the one structure, so that they cannot disagree. Tensors may have a
+leading dimension P where the covariance is random and differs from path to path.
+"""
+
+from __future__ import annotations
+
+import numbers
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, fields
+from typing import Any, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from deeplimit.ground import validation
+from deeplimit.weights.base import Factors
+
+ROUNDING = 1e-6
+"""Asymmetry and negative eigenvalues below this share of the largest entry are rounding: matrices are
+often given in float32.
+"""
+
+
+def as_tensor(value: Any, name: str) -> Tensor:
+    """Return numbers, arrays and tensors as float64 on the CPU; raise in words for anything else."""
+    if isinstance(value, numbers.Real) and not isinstance(value, bool):
+        value = validation.real(value, name)
+    elif isinstance(value, Tensor):
+        value = validation.real_tensor(value, name)
+    elif isinstance(value, (np.ndarray, list, tuple)):
+        value = _as_array(value, name)
+    else:
+        raise TypeError(f"{name} must be a number, an array or a tensor; got {validation.named(value)}.")
+    result = torch.as_tensor(value, dtype=torch.float64).detach().cpu()
+    if not bool(torch.isfinite(result).all()):
+        raise ValueError(f"{name} must be finite, but holds NaN or infinity.")
+    return result
+
+
+def _as_array(value: Any, name: str) -> np.ndarray:
+    """Return an array, or nested sequences, as float64, copied; truth values and complex numbers are not
+    taken for numbers.
+    """
+    try:
+        given = value if isinstance(value, np.ndarray) else np.asarray(value)
+        if given.dtype.kind not in "fiu":
+            raise TypeError(f"their kind is {given.dtype}")
+        return given.astype(np.float64)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise TypeError(f"{name} must hold real numbers, in rows of equal length; {error}.") from error
+
+
+def symmetric_root(matrix: Tensor, name: str) -> Tensor:
+    """Return the symmetric square root of (..., n, n); raise ValueError unless it is symmetric positive
+    semidefinite.
+    """
+    size = matrix.abs().amax(dim=(-2, -1), keepdim=True)
+    skew = (matrix - matrix.mT).abs().amax().item()
+    if skew > ROUNDING * float(size.max()):
+        raise ValueError(
+            f"{name} must be symmetric, but differs from its transpose by {skew:.3g}; use (S + S.T)/2."
+        )
+    values, vectors = torch.linalg.eigh((matrix + matrix.mT) / 2)
+    if bool((values[..., 0] < -ROUNDING * size[..., 0, 0]).any()):
+        raise ValueError(
+            f"{name} must be positive semidefinite, but has the eigenvalue {values.min().item():.3g}; S @ S.T"
+            " is, for any S."
+        )
+    root: Tensor = (vectors * values.clamp(min=0.0).sqrt().unsqueeze(-2)) @ vectors.mT
+    return root
+
+
+def _times(matrix: Tensor, vectors: Tensor) -> Tensor:
+    """Return a symmetric matrix, (n, n) or one a path (P, n, n), times `vectors` (P, n)."""
+    if matrix.ndim == 2:
+        return vectors @ matrix
+    return torch.bmm(matrix, vectors.unsqueeze(-1)).squeeze(-1)
+
+
+@dataclass(frozen=True, eq=False)
+class Kronecker:
+    """Row and column covariances R, C (d, d) of matrix noise: dW = R^½ dB C^½, so Cov(dW_ij, dW_kl) = R_ik
+    C_jl dt.
+
+    Roots are symmetric. Both must be symmetric positive semidefinite; ValueError if not. Random ones, of
+    an Ito with an auxiliary diffusion, may be (P, d, d).
+
+    Example:
+        >>> import torch, deeplimit as dl
+        >>> R, C = torch.tensor([[0.2, 0.1], [0.1, 0.2]]), torch.eye(2)
+        >>> dl.Ito(A=dl.Kronecker(R, C)).Q(0.0, torch.ones(1, 2))
+        tensor([[0.4000, 0.4000]], dtype=torch.float64)
+    """
+
+    R: Any
+    C: Any
+    row_root: Tensor = field(init=False, repr=False)
+    column_root: Tensor = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        for name, root in (("R", "row_root"), ("C", "column_root")):
+            value = as_tensor(getattr(self, name), f"Kronecker's {name}")
+            if value.ndim not in (2, 3) or value.shape[-1] != value.shape[-2] or value.numel() == 0:
+                raise ValueError(
+                    f"Kronecker's {name} must be a square matrix (d, d), got shape {tuple(value.shape)}."
+                )
+            object.__setattr__(self, name, value)
+            object.__setattr__(self, root, symmetric_root(value, f"Kronecker's {name}"))
+        if self.R.shape[-1] != self.C.shape[-1]:
+            raise ValueError(
+                f"Kronecker's R and C must have the same width, got {self.R.shape[-1]} and"
+                f" {self.C.shape[-1]}."
+            )
+        if self.R.ndim == self.C.ndim == 3 and len(self.R) != len(self.C):
+            raise ValueError(
+                f"Kronecker's R and C must be of as many paths, got {len(self.R)} and {len(self.C)}."
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Structure(ABC):
+    """A covariance rate in one of its forms; all fields are tensors."""
+
+    def to(self, dtype: torch.dtype, device: torch.device) -> Self:
+        """Return the same structure in another dtype, on another device."""
+        return type(self)(**{part.name: getattr(self, part.name).to(device, dtype) for part in fields(self)})
+
+    @property
+    @abstractmethod
+    def vanishes(self) -> bool:
+        """Whether there is no noise: the covariance is 0."""
+
+    @abstractmethod
+    def spread(self, noise: Tensor) -> Tensor:
+        """Return correlated increments of the shape of `noise`, standard normal ones with the right
+        variance of time.
+        """
+
+    @abstractmethod
+    def quadratic(self, x: Tensor) -> Tensor:
+        """Return this noise's part of Q at the states x (P, d), as (P, d)."""
+
+    @abstractmethod
+    def dense(self, width: int) -> Tensor:
+        """Return the covariance as a dense tensor."""
+
+    def factors(self) -> Factors | None:
+        """Return the factors around a Brownian matrix that has this covariance; None where there are no
+        two such.
+        """
+        return None
+
+
+@dataclass(frozen=True, eq=False)
+class Entries(Structure):
+    """Independent entries, each with its own variance or all with one."""
+
+    variances: Tensor
+    deviations: Tensor
+
+    @property
+    def vanishes(self) -> bool:
+        return not bool(self.variances.any())
+
+    def spread(self, noise: Tensor) -> Tensor:
+        return self.deviations * noise
+
+
+@dataclass(frozen=True, eq=False)
+class MatrixEntries(Entries):
+    """Independent entries of W^A with variances (…, d, d), or one for all of them (…, 1, 1)."""
+
+    def quadratic(self, x: Tensor) -> Tensor:
+        return (self.variances * x.square().unsqueeze(-2)).sum(dim=-1).expand_as(x)
+
+    def dense(self, width: int) -> Tensor:
+        full = self.variances.expand(*self.variances.shape[:-2], width, width)
+        dense: Tensor = torch.diag_embed(full.flatten(-2)).reshape(*full.shape, width, width)
+        return dense
+
+    def factors(self) -> Factors | None:
+        """Return a diagonal each where the deviations are products of one for the row and one for the
+        column.
+        """
+        if self.deviations.ndim != 2:
+            return None
+        size, place = self.deviations.flatten().max(dim=0)
+        row, column = divmod(int(place), self.deviations.shape[1])
+        rows = self.deviations[:, column]
+        columns = self.deviations[row] / size if size > 0 else self.deviations[row]
+        if bool(((rows[:, None] * columns - self.deviations).abs() > 1e-14 * size).any()):
+            return None
+        return Factors(rows, columns)
+
+
+@dataclass(frozen=True, eq=False)
+class MatrixKronecker(Structure):
+    """Cov(dW_ij, dW_kl) = R_ik C_jl dt."""
+
+    rows: Tensor
+    columns: Tensor
+    row_root: Tensor
+    column_root: Tensor
+
+    @property
+    def vanishes(self) -> bool:
+        return not (bool(self.rows.any()) and bool(self.columns.any()))
+
+    def spread(self, noise: Tensor) -> Tensor:
+        return self.row_root @ noise @ self.column_root
+
+    def quadratic(self, x: Tensor) -> Tensor:
+        energy = (x * _times(self.columns, x)).sum(dim=-1, keepdim=True)
+        return torch.diagonal(self.rows, dim1=-2, dim2=-1) * energy
+
+    def dense(self, width: int) -> Tensor:
+        return torch.einsum("...ik,...jl->...ijkl", self.rows, self.columns)
+
+    def factors(self) -> Factors | None:
+        return (
+            Factors(self.row_root, self.column_root)
+            if self.row_root.ndim == self.column_root.ndim == 2
+            else None
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class MatrixTensor(Structure):
+    """A full tensor Σ_ijkl = Cov(dW_ij, dW_kl)/dt."""
+
+    tensor: Tensor  # (…, d, d, d, d)
+    root: Tensor  # (…, d², d²)
+
+    @property
+    def vanishes(self) -> bool:
+        return not bool(self.tensor.any())
+
+    def spread(self, noise: Tensor) -> Tensor:
+        return _times(self.root, noise.flatten(-2)).view_as(noise)
+
+    def quadratic(self, x: Tensor) -> Tensor:
+        own_row = torch.diagonal(self.tensor, dim1=-4, dim2=-2)  # (…, j, k, i) = Σ_ijik
+        return torch.einsum("...j,...jki,...k->...i", x, own_row, x)
+
+    def dense(self, width: int) -> Tensor:
+        return self.tensor
+
+
+@dataclass(frozen=True, eq=False)
+class VectorEntries(Entries):
+    """Independent entries of W^b with variances (…, d), or one for all of them (…, 1)."""
+
+    def quadratic(self, x: Tensor) -> Tensor:
+        return self.variances.expand_as(x)
+
+    def dense(self, width: int) -> Tensor:
+        return torch.diag_embed(self.variances.expand(*self.variances.shape[:-1], width))
+
+
+@dataclass(frozen=True, eq=False)
+class VectorMatrix(Structure):
+    """A full covariance matrix (…, d, d) of W^b."""
+
+    matrix: Tensor
+    root: Tensor
+
+    @property
+    def vanishes(self) -> bool:
+        return not bool(self.matrix.any())
+
+    def spread(self, noise: Tensor) -> Tensor:
+        return _times(self.root, noise)
+
+    def quadratic(self, x: Tensor) -> Tensor:
+        return torch.diagonal(self.matrix, dim1=-2, dim2=-1).expand_as(x)
+
+    def dense(self, width: int) -> Tensor:
+        return self.matrix
+
+
+def _shaped(
+    value: Tensor, name: str, width: int, dims: dict[int, str], batch: int | None
+) -> tuple[Tensor, int]:
+    """Check that `value` has one of the allowed numbers of dimensions, each d (after P where random);
+    return it and which.
+    """
+    lead = 0 if batch is None else 1
+    own = value.ndim - lead
+    expected = (() if batch is None else (batch,)) + (width,) * own
+    if own not in dims or tuple(value.shape) != expected:
+        random = (
+            f", one for each of P = {batch} paths (a leading dimension), as the auxiliary diffusion makes it"
+            " random"
+        )
+        each = batch is not None and value.shape[:1] == (batch,)
+        raise ValueError(
+            f"{name} must be {', '.join(dims.values())} with d = {width}{'' if batch is None else random};"
+            f" got shape {f'{tuple(value.shape[1:])} a path' if each else tuple(value.shape)}."
+        )
+    return value, own
+
+
+def _deviations(variances: Tensor, name: str) -> Tensor:
+    if bool((variances < 0).any()):
+        raise ValueError(
+            f"{name} is a variance a unit of time and must not be negative, got {variances.min().item():.4g}."
+        )
+    return variances.sqrt()
+
+
+def read_matrix(value: Any, name: str, width: int, batch: int | None = None) -> Structure:
+    """Return the structure of dW^A: a number, entrywise variances (d, d), Kronecker(R, C) or a tensor (d,
+    d, d, d).
+
+    With `batch`, tensors have a leading dimension of that many paths. Raises TypeError or ValueError as
+    the classes say.
+    """
+    if isinstance(value, Kronecker):
+        for part, tensor in (("R", value.R), ("C", value.C)):
+            if tensor.shape[-1] != width or (tensor.ndim == 3 and tensor.shape[0] != batch):
+                paths = "" if batch is None else f" or ({batch}, {width}, {width}), one a path"
+                raise ValueError(
+                    f"{name}: Kronecker's {part} must be ({width}, {width}){paths}; got"
+                    f" {tuple(tensor.shape)}."
+                )
+        return MatrixKronecker(value.R, value.C, value.row_root, value.column_root)
+    names = {0: "a number", 2: "entrywise variances (d, d)", 4: "Kronecker(R, C) or a tensor (d, d, d, d)"}
+    given, own = _shaped(as_tensor(value, name), name, width, names, batch)
+    if own == 4:
+        flat = given.flatten(-4, -3).flatten(-2)
+        return MatrixTensor(given, symmetric_root(flat, f"{name}, read as a (d², d²) matrix,"))
+    variances = given[..., None, None] if own == 0 else given
+    return MatrixEntries(variances, _deviations(variances, name))
+
+
+def read_vector(value: Any, name: str, width: int, batch: int | None = None) -> Structure:
+    """Return the structure of dW^b: a number, entrywise variances (d,) or a covariance matrix (d, d)."""
+    names = {0: "a number", 1: "entrywise variances (d,)", 2: "or a covariance matrix (d, d)"}
+    given, own = _shaped(as_tensor(value, name), name, width, names, batch)
+    if own == 2:
+        return VectorMatrix(given, symmetric_root(given, name))
+    variances = given[..., None] if own == 0 else given
+    return VectorEntries(variances, _deviations(variances, name))
+
+
+@dataclass(frozen=True, eq=False)
+class Rate(ABC):
+    """The joint covariance rate of (W^A, W^b) at one time."""
+
+    width: int
+
+    @abstractmethod
+    def to(self, dtype: torch.dtype, device: torch.device) -> Rate:
+        """Return the same rate in another dtype, on another device."""
+
+    @abstractmethod
+    def spread(self, noise: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        """Return (dW^A (P, d, d), dW^b (P, d)) for Brownian increments `noise` (P, motions), A's row by
+        row, then b's.
+        """
+
+    @abstractmethod
+    def quadratic(self, x: Tensor) -> Tensor:
+        """Return Q(t, x) (P, d): the rate of the quadratic variation of dW^A x + dW^b, entry by entry."""
+
+    @abstractmethod
+    def dense(self) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+        """Return Σ^A (d, d, d, d), Σ^b (d, d) and their cross-covariance (d, d, d), dense; None where
+        there is no noise.
+        """
+
+
+@dataclass(frozen=True, eq=False)
+class SeparateRate(Rate):
+    """W^A and W^b that do not covary; either may be missing."""
+
+    matrix: Structure | None
+    vector: Structure | None
+
+    def to(self, dtype: torch.dtype, device: torch.device) -> SeparateRate:
+        matrix, vector = (
+            None if part is None else part.to(dtype, device) for part in (self.matrix, self.vector)
+        )
+        return SeparateRate(self.width, matrix, vector)
+
+    def spread(self, noise: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        motions = self.width**2 if self.matrix is not None else 0
+        matrix = noise[:, :motions].reshape(-1, self.width, self.width)
+        return (
+            None if self.matrix is None else self.matrix.spread(matrix),
+            None if self.vector is None else self.vector.spread(noise[:, motions : motions + self.width]),
+        )
+
+    def quadratic(self, x: Tensor) -> Tensor:
+        parts = [part.quadratic(x) for part in (self.matrix, self.vector) if part is not None]
+        return parts[0] if len(parts) == 1 else parts[0] + parts[1]
+
+    def dense(self) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+        matrix = None if self.matrix is None else self.matrix.dense(self.width)
+        return matrix, None if self.vector is None else self.vector.dense(self.width), None
+
+
+@dataclass(frozen=True, eq=False)
+class JointRate(Rate):
+    """W^A and W^b that covary: one covariance matrix (…, d² + d, d² + d) of both, and its symmetric root."""
+
+    covariance: Tensor
+    root: Tensor
+
+    def to(self, dtype: torch.dtype, device: torch.device) -> JointRate:
+        return JointRate(self.width, self.covariance.to(device, dtype), self.root.to(device, dtype))
+
+    def spread(self, noise: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        d = self.width
+        both = _times(self.root, noise[:, : d * d + d])
+        return both[:, : d * d].reshape(-1, d, d), both[:, d * d :]
+
+    def quadratic(self, x: Tensor) -> Tensor:
+        """Return Q with the cross term 2 Σ_j x_j Cov(dW^A_ij, dW^b_i), which (12) of Cohen et al. leaves
+        out.
+        """
+        matrix, vector, cross = self.dense()
+        own = torch.einsum("...j,...jki,...k->...i", x, torch.diagonal(matrix, dim1=-4, dim2=-2), x)
+        mixed = torch.einsum("...j,...ji->...i", x, torch.diagonal(cross, dim1=-3, dim2=-1))
+        return own + torch.diagonal(vector, dim1=-2, dim2=-1) + 2 * mixed
+
+    def dense(self) -> tuple[Tensor, Tensor, Tensor]:
+        d, lead = self.width, self.covariance.shape[:-2]
+        matrix = self.covariance[..., : d * d, : d * d].reshape(*lead, d, d, d, d)
+        cross = self.covariance[..., : d * d, d * d :].reshape(*lead, d, d, d)
+        return matrix, self.covariance[..., d * d :, d * d :], cross
+
+
+def joint_rate(
+    matrix: Structure, vector: Structure, cross: Any, name: str, width: int, batch: int | None = None
+) -> JointRate:
+    """Return the joint rate for a cross-covariance (d, d, d), entry ijk that of dW^A_ij and dW^b_k; raise
+    unless all is PSD.
+    """
+    given, _ = _shaped(as_tensor(cross, name), name, width, {3: "a tensor (d, d, d)"}, batch)
+    mixed = given.flatten(-3, -2)
+    a, b = matrix.dense(width).flatten(-4, -3).flatten(-2), vector.dense(width)
+    lead = max((part.shape[:-2] for part in (a, b, mixed)), key=len)
+    a, b, mixed = (part.expand(*lead, *part.shape[-2:]) for part in (a, b, mixed))
+    covariance = torch.cat([torch.cat([a, mixed], dim=-1), torch.cat([mixed.mT, b], dim=-1)], dim=-2)
+    return JointRate(
+        width, covariance, symmetric_root(covariance, f"the joint covariance of A and b with {name}")
+    )

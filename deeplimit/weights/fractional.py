@@ -1,0 +1,154 @@
+"""Fractional Brownian weights: layers that remember, with any Hurst index between 0 and 1."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import torch
+from scipy import fft
+from torch import Tensor
+
+from deeplimit.ground import validation
+from deeplimit.weights.base import DrawnLayers, Process
+from deeplimit.weights.independent import Brownian
+
+NUMBERS_AT_ONCE = 2**22
+"""How many normals one Fourier transform takes; it bounds memory and is part of what a seed means, so it
+must never change.
+"""
+SERIES_FROM = 32
+"""The lag from which the covariance is summed as a series: differences of large powers would cancel."""
+
+
+def noise_covariance(hurst: float, lags: np.ndarray) -> np.ndarray:
+    """Return γ(k) = ½(|k + 1|^2H - 2|k|^2H + |k - 1|^2H), the covariance of fractional Gaussian noise, in
+    float64.
+
+    Written as it stands it loses all its digits at large lags (k^2H cancels down to k^(2H - 2)); from
+    SERIES_FROM on it is k^2H Σ_j C(2H, 2j) k^-2j, of which the ninth term is below 1e-27.
+    """
+    k = np.abs(np.asarray(lags, dtype=np.float64))
+    near = np.minimum(k, SERIES_FROM)
+    direct = 0.5 * ((near + 1) ** (2 * hurst) - 2 * near ** (2 * hurst) + np.abs(near - 1) ** (2 * hurst))
+    far = np.maximum(k, SERIES_FROM)
+    series, binomial = np.zeros_like(far), 1.0
+    for j in range(1, 9):
+        for i in (2 * j - 2, 2 * j - 1):
+            binomial *= (2 * hurst - i) / (i + 1)
+        series += binomial * far ** (2 * hurst - 2 * j)
+    covariance: np.ndarray = np.where(k < SERIES_FROM, direct, series)
+    return covariance
+
+
+@lru_cache(maxsize=64)
+def _amplitudes(hurst: float, half: int) -> np.ndarray:
+    """Return the square roots of the eigenvalues (half + 1,) of the circulant covariance of length 2·half,
+    in float64.
+
+    For fractional Gaussian noise none of them is negative in exact arithmetic, whatever the Hurst index.
+    """
+    first_row = noise_covariance(hurst, np.concatenate([np.arange(half + 1), np.arange(half - 1, 0, -1)]))
+    eigenvalues = np.fft.rfft(first_row).real
+    if eigenvalues.min() < -1e-10 * eigenvalues.max():
+        raise ArithmeticError(
+            f"the circulant embedding of fractional noise with Hurst index {hurst!r} and length {half} has"
+            f" the eigenvalue {eigenvalues.min():.3g}; this should be impossible, please report it."
+        )
+    amplitudes: np.ndarray = np.sqrt(np.maximum(eigenvalues, 0.0))
+    return amplitudes
+
+
+def fractional_gaussian_noise(
+    hurst: float, count: int, shape: tuple[int, ...], generator: torch.Generator, dtype: torch.dtype
+) -> Tensor:
+    """Return independent stretches of fractional Gaussian noise (count, *shape), stationary along the
+    first axis, variance 1.
+
+    Exact in law by circulant embedding (Davies & Harte; Wood & Chan): eigenvalues in float64, the
+    transform in `dtype`.
+    """
+    device = generator.device
+    if count == 1 or hurst == 0.5:  # noise that does not remember needs no transform
+        return torch.empty(count, *shape, dtype=dtype, device=device).normal_(generator=generator)
+    half = int(fft.next_fast_len(count, real=True))
+    amplitudes = torch.from_numpy(_amplitudes(hurst, half)).to(device, dtype) * math.sqrt(half)
+    amplitudes[[0, -1]] *= math.sqrt(
+        2.0
+    )  # there the coefficients are real, with all the variance in one part
+    columns = math.prod(shape)
+    noise = torch.empty(count, columns, dtype=dtype, device=device)
+    most = max(1, NUMBERS_AT_ONCE // (2 * half))
+    for start in range(0, columns, most):
+        width = min(most, columns - start)
+        coefficients = torch.empty(half + 1, width, 2, dtype=dtype, device=device).normal_(
+            generator=generator
+        )
+        coefficients *= amplitudes[:, None, None]
+        coefficients[[0, -1], :, 1] = 0.0
+        waves = torch.fft.irfft(torch.view_as_complex(coefficients), n=2 * half, dim=0)
+        noise[:, start : start + width] = waves[:count]
+    return noise.reshape(count, *shape)
+
+
+@dataclass(frozen=True)
+class FractionalBrownian(Process):
+    """Layers that are increments of fractional Brownian motion with a Hurst index H in (0, 1) ([M] Section
+    4.1).
+
+    Entries are independent; one entry's layers are stationary, each of variance 1/d, with the covariance
+    of fractional Gaussian noise along the layers: positive for H > 1/2, none at H = 1/2 (independent
+    layers), negative for H < 1/2. Depth-L layers are L^H times the increments of one path over 1/L, so
+    that a coarse depth reads sums of the fine increments. Sampled exactly for every H (circulant
+    embedding).
+
+    The default exponent is the critical one that [M] Fig. 7 finds, max(H, 1/2). At H = 1/2 exactly a
+    network takes `Brownian()`.
+
+    Raises TypeError for a Hurst index that is no number, ValueError for one outside (0, 1).
+
+    Example:
+        >>> import deeplimit as dl
+        >>> network = dl.res3(width=40, weights=dl.FractionalBrownian(hurst=0.7))
+        >>> network.exponent
+        0.7
+    """
+
+    hurst: float
+
+    def __post_init__(self) -> None:
+        hint = "It is a Hurst index: above 0 and below 1; 0.5 is Brownian motion."
+        if validation.real(self.hurst, "hurst", above=0.0, hint=hint) >= 1.0:
+            raise ValueError(f"hurst must be below 1, got {self.hurst:g}. {hint}")
+
+    @property
+    def layer_exponent(self) -> float:
+        return float(self.hurst)
+
+    @property
+    def critical_exponent(self) -> float:
+        return max(float(self.hurst), 0.5)
+
+    def reduced(self) -> Process:
+        """Return Brownian motion for H = 1/2, which it is: so Proposition 11 of [M] and all its methods
+        hold.
+        """
+        return Brownian() if self.hurst == 0.5 else self
+
+    def draw_layers(
+        self, depth: int, width: int, paths: int, generator: torch.Generator, dtype: torch.dtype
+    ) -> DrawnLayers:
+        noise = fractional_gaussian_noise(float(self.hurst), depth, (paths, width, width), generator, dtype)
+        return DrawnLayers(noise, None, self.entry_scale(width))
+
+    def draw_increments(
+        self, count: int, width: int, paths: int, generator: torch.Generator, dtype: torch.dtype
+    ) -> Tensor:
+        """Return the increments (count, P, d, d) of one block of paths over `count` equal parts of [0, 1]."""
+        noise = fractional_gaussian_noise(float(self.hurst), count, (paths, width, width), generator, dtype)
+        return noise.mul_(float(count) ** -float(self.hurst))
+
+    def describe(self) -> str:
+        return f"fractional Brownian weights (H = {self.hurst:g})"

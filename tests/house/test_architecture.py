@@ -1,0 +1,63 @@
+"""The house keeps its shape: imports go down only, every room says what it is, importing costs nothing."""
+
+import ast
+import importlib
+import pkgutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from importlinter import cli
+
+import deeplimit as dl
+
+ROOT = Path(dl.__file__).parent
+FILES = [path for path in sorted(ROOT.rglob("*.py")) if path.name != "__main__.py"]
+
+
+def test_imports_go_down_only():
+    """The layers are written in pyproject.toml; imports inside functions and for type checkers count."""
+    assert cli.lint_imports(config_filename=str(ROOT.parent / "pyproject.toml"), no_cache=True) == 0
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_files_are_short_and_say_what_they_hold(path):
+    text = path.read_text()
+    assert len(text.splitlines()) <= 470
+    assert ast.get_docstring(ast.parse(text))
+
+
+def test_every_public_name_is_reachable_and_documented():
+    for name in dl.__all__:
+        assert getattr(dl, name) is not None
+        if name != "__version__":
+            assert getattr(dl, name).__doc__, name
+
+
+def test_importing_the_package_imports_nothing_heavy():
+    program = "import sys, deeplimit; print(sorted({'torch', 'numpy', 'matplotlib'} & set(sys.modules)))"
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, check=True
+        ).stdout.strip()
+        == "[]"
+    )
+
+
+def test_using_the_library_does_not_import_matplotlib():
+    program = (
+        "import sys, deeplimit as dl; dl.compare, dl.res1(2).limit(); print('matplotlib' in sys.modules)"
+    )
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, check=True
+        ).stdout.strip()
+        == "False"
+    )
+
+
+def test_every_module_imports():
+    for module in pkgutil.walk_packages([str(ROOT)], "deeplimit."):
+        if module.name != "deeplimit.__main__":
+            importlib.import_module(module.name)

@@ -1,0 +1,342 @@
+"""The benchmarks measure what they say, and report what they find; how long anything takes is asserted
+nowhere.
+"""
+
+import dataclasses
+import importlib.util
+import json
+
+import numpy as np
+import pytest
+import torch
+
+import deeplimit as dl
+from benchmarks import (
+    __main__ as command,
+    initialisation,
+    on_device,
+    optional,
+    report,
+    scaling,
+    strong_error,
+    timing,
+    with_torchsde,
+)
+from benchmarks.timing import FLOOR, OURS, Row, Target, Workload
+
+
+def workload(alternative=10.0, **settings):
+    rows = (
+        Row("deeplimit", 2.0, "a note", [0.5, 0.25], OURS),
+        Row("somebody else", 2.0 * alternative),
+        Row("floor: the least there is", 0.5, role=FLOOR),
+    )
+    return Workload(
+        "w9",
+        "a setting",
+        rows,
+        {"paths": 256, "depths": (16, 32), **settings},
+        (Target("times as long", 10.0, 5.0),),
+    )
+
+
+def held_against(new, recorded, tmp_path):
+    report.save(recorded, tmp_path / "w9.json")
+    return report.against_record(new, tmp_path / "w9.json")
+
+
+@pytest.mark.parametrize(
+    ("slower", "flagged"), [(1.0, False), (1.15, False), (1.25, True), (3.0, True), (0.5, False)]
+)
+def test_a_ratio_that_fell_is_reported_and_its_noise_is_not(slower, flagged, tmp_path):
+    lines = held_against(workload(10.0 / slower), workload(10.0), tmp_path)
+    assert [line.startswith("REGRESSED") for line in lines] == [True] * flagged
+    assert not flagged or ("somebody else" in lines[0] and "from 10 " in lines[0])
+
+
+def test_only_ratios_count_not_seconds(tmp_path):
+    new = workload()
+    slow = dataclasses.replace(
+        new, rows=tuple(dataclasses.replace(row, seconds=7 * row.seconds) for row in new.rows)
+    )
+    assert held_against(slow, new, tmp_path) == []
+
+
+def test_coming_less_near_to_the_floor_is_reported_too(tmp_path):
+    new = workload()
+    rows = (*new.rows[:2], dataclasses.replace(new.rows[2], seconds=0.3))
+    (line,) = held_against(dataclasses.replace(new, rows=rows), new, tmp_path)
+    assert line.startswith("REGRESSED")
+    assert "floor" in line
+
+
+def test_runs_of_other_settings_are_not_compared(tmp_path):
+    (line,) = held_against(workload(1.0, paths=512), workload(10.0), tmp_path)
+    assert not line.startswith("REGRESSED")
+    assert "paths 512 here, 256 there" in line
+
+
+def test_a_missing_record_an_unreadable_one_and_other_rows_are_said(tmp_path):
+    new = workload()
+    assert "no recorded run" in report.against_record(new, tmp_path / "w9.json")[0]
+    (tmp_path / "w9.json").write_text('{"results": []}', encoding="utf-8")
+    assert "not compared" in report.against_record(new, tmp_path / "w9.json")[0]
+    renamed = dataclasses.replace(
+        new, rows=(new.rows[0], dataclasses.replace(new.rows[1], who="a third"), new.rows[2])
+    )
+    lines = held_against(renamed, new, tmp_path)
+    assert lines == [
+        "not in the recorded run: a third",
+        "in the recorded run, but not in this one: somebody else",
+    ]
+    assert report.against_record(Workload("gpu", "skipped", ()), tmp_path / "gpu.json") == []
+
+
+def test_a_ratio_is_to_the_row_that_it_stands_beside():
+    rows = (
+        Row("one core", 4.0, role=OURS),
+        Row("two cores", 2.0, role=OURS),
+        Row("torch", 1.0, beside="two cores"),
+    )
+    work = Workload("w9", "", rows)
+    assert [work.ratio(row) for row in rows] == [1.0, 0.5, 0.5]
+
+
+def test_the_json_is_read_back_as_it_was(tmp_path):
+    report.save(workload(), tmp_path / "new" / "w9.json")
+    kept, machine = report.load(tmp_path / "new" / "w9.json")
+    assert kept.rows == workload().rows
+    assert kept.targets == workload().targets
+    assert kept.settings == report.comparable(workload())
+    assert {"cores", "torch", "deeplimit", "date"} <= set(machine)
+    document = json.loads((tmp_path / "new" / "w9.json").read_text(encoding="utf-8"))
+    assert [row["ratio"] for row in document["rows"]] == [1.0, 10.0, 0.25]
+    assert document["targets"][0]["met"] is True
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["w9.json"]
+
+
+def test_every_recorded_run_is_of_a_workload_that_there_is():
+    for path in report.RECORDED.glob("*.json"):
+        assert path.stem.removesuffix("-quick") in command.WORKLOADS
+
+
+def test_the_table_shows_rows_ratios_targets_and_floors():
+    lines = report.table(
+        dataclasses.replace(workload(), skipped=("diffrax: not installed; pip install diffrax",))
+    ).splitlines()
+    assert lines[0] == "W9: a setting"
+    assert lines[1].split() == ["who", "seconds", "×", "deeplimit"]
+    assert lines[2].split() == ["deeplimit", "2", "1", "a", "note"]
+    assert lines[3].split() == ["somebody", "else", "20", "10"]
+    assert {
+        line.rindex(number) + len(number) for line, number in zip(lines[3:5], ("10", "0.25"), strict=True)
+    } == {95}
+    assert lines[5] == "diffrax: not installed; pip install diffrax"
+    assert lines[6] == "target: times as long: 10, at least 5: met"
+    assert lines[7] == "floor: deeplimit takes 4 times as long as the least there is"
+
+
+def test_rows_that_are_no_alternatives_to_each_other_have_no_ratios():
+    rows = (Row("small", 1.0, role=OURS), Row("large", 4.0, role=OURS))
+    assert report.table(Workload("w9", "", rows)).splitlines()[3].split() == ["large", "4"]
+
+
+@pytest.mark.parametrize(
+    ("target", "met"),
+    [
+        (Target("", 100.0, at_least=100), True),
+        (Target("", 99.0, at_least=100), False),
+        (Target("", 5.0, at_most=5), True),
+        (Target("", 5.1, at_most=5), False),
+        (Target("", float("nan"), at_most=5), False),
+        (Target("", 3.0, at_least=2, at_most=4), True),
+    ],
+)
+def test_targets_are_met_or_not(target, met):
+    assert target.met is met
+
+
+def test_what_is_not_installed_is_a_line_that_says_how_to_install_it():
+    module, line = optional.optional("no_such_package", "pip install no-such-package")
+    assert module is None
+    assert line == "no_such_package: not installed; pip install no-such-package"
+    assert optional.optional("json", "") == (json, "")
+
+
+def test_without_torchsde_and_diffrax_the_other_rows_stand(monkeypatch):
+    tiny = with_torchsde.Setting(8, 16, (4, 8), 16)
+    monkeypatch.setattr(strong_error, "W1_QUICK", tiny)
+    monkeypatch.setattr(
+        strong_error, "optional", lambda name, install: (None, f"{name}: not installed; {install}")
+    )
+    done = strong_error.w1(quick=True, repeats=1)
+    assert {row.role for row in done.rows} == {OURS, FLOOR}
+    assert done.skipped[:2] == (
+        "torchsde: not installed; pip install torchsde",
+        "diffrax: not installed; pip install diffrax",
+    )
+    assert len(done.targets) == 1
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="has a device")
+def test_without_a_device_its_workload_is_a_line():
+    done = on_device.gpu(quick=True, repeats=1)
+    assert done.rows == ()
+    assert done.skipped == ("no CUDA device: skipped; its speed has not been measured",)
+    assert done.skipped[0] in report.table(done)
+
+
+def test_the_compiled_kernel_is_switched_off_and_on_again():
+    module, line = optional.compiled_kernel()
+    if module is None:
+        assert line
+        return
+    with optional.without_compiled_kernel():
+        assert not module.ENABLED
+        assert optional.compiled_kernel()[0] is None
+    assert module.ENABLED
+
+
+@pytest.mark.parametrize("order", with_torchsde.ORDERS)
+@pytest.mark.parametrize("name", ["w1", "theorem_4_4"])
+def test_torchsde_measures_the_same_errors(name, order):
+    torchsde = pytest.importorskip("torchsde", reason="the alternative that is timed; pip install torchsde")
+    setting = with_torchsde.Setting(8, 2000, (8, 16, 32), 64)
+    network = {"w1": strong_error.res1, "theorem_4_4": strong_error.inner}[name](setting)
+    theirs = {"w1": strong_error.w1_by_torchsde, "theorem_4_4": strong_error.theorem_4_4_by_torchsde}[name]
+    with torch.random.fork_rng():  # torchsde draws from the global generator
+        torch.manual_seed(0)
+        measured = theirs(torchsde, setting, order)
+    for coupling in ("projected", "pathwise"):
+        ours = strong_error.compared(network, setting, coupling, setting.reference)
+        relative, standard = strong_error.agreement(ours, measured)
+        assert relative < 0.06
+        assert standard < 4
+    assert "NOT THE SAME" in strong_error.agreement_in_words(ours, 2 * ours.raw_errors)
+
+
+def test_the_part_that_is_scaled_is_one_that_can_be_compared():
+    part = strong_error.a_part(strong_error.W1)
+    assert len(part.depths) >= 2
+    assert part.reference >= 2 * part.depths[-1]
+    assert part.steps < strong_error.W1.steps / 5
+
+
+def test_the_lean_equations_are_the_library_s_own():
+    setting = with_torchsde.Setting(8, 5, (8, 16), 32)
+    generator = torch.Generator().manual_seed(0)
+    y = torch.randn(5, 8, generator=generator)
+    for lean, network, motions in (
+        (with_torchsde.NeuralSDE(), strong_error.res1(setting), 64),
+        (
+            with_torchsde.ScaledSiluSDE(strong_error.MATRIX_VARIANCE, strong_error.BIAS_VARIANCE),
+            strong_error.inner(setting),
+            72,
+        ),
+    ):
+        limit, v = network.limit(), torch.randn(5, motions, generator=generator)
+        torch.testing.assert_close(lean.f(0.0, y), limit.f(0.0, y))
+        torch.testing.assert_close(lean.g_prod(0.0, y, v), limit.g_prod(0.0, y, v))
+
+
+@pytest.mark.skipif(importlib.util.find_spec("diffrax") is None, reason="diffrax is not installed")
+def test_diffrax_measures_the_same_errors():
+    import diffrax
+
+    from benchmarks import with_diffrax
+
+    setting = with_torchsde.Setting(8, 2000, (8, 16), 64)
+    theirs, _ = with_diffrax.errors(diffrax, setting, setting)
+    relative, standard = strong_error.agreement(
+        strong_error.compared(strong_error.res1(setting), setting, reference=64), theirs
+    )
+    assert relative < 0.06
+    assert standard < 4
+
+
+@pytest.mark.parametrize("draw", [initialisation.plain_path, initialisation.looped_path])
+def test_plain_fractional_paths_have_the_covariance_of_deeplimit_s(draw):
+    steps, hurst = 16, 0.7
+    generator = np.random.default_rng(0)
+    drawn = np.array([draw(hurst, steps, generator) for _ in range(4000)])
+    for lag in (0, 1, 5):
+        expected = 0.5 * ((lag + 1) ** 1.4 - 2 * lag**1.4 + abs(lag - 1) ** 1.4)
+        products = (drawn[:, : steps - lag] * drawn[:, lag:]).mean(axis=1)
+        assert abs(products.mean() - expected) < 5 * products.std() / 4000**0.5
+
+
+def test_plain_passes_change_as_much_as_deeplimit_s():
+    width, depth, draws = 10, 20, 400
+    with torch.random.fork_rng():  # plain loops draw as a user's do, from the global generator
+        torch.manual_seed(0)
+        plain = np.array(
+            [
+                initialisation.plain_passes(initialisation.plain_uniform(width, depth), depth**-0.5)
+                for _ in range(draws)
+            ]
+        )
+    ours = dl.stability(dl.res3(width, weights=dl.IID("uniform")), [depth], draws=draws)
+    for column, logs in enumerate((ours.log_hidden_change, ours.log_gradient_change)):
+        theirs = np.log(plain[:, column])
+        error = np.hypot(theirs.std(), logs[-1].std()) / draws**0.5
+        assert abs(theirs.mean() - logs[-1].mean()) < 5 * error
+
+
+def test_what_is_beyond_proportion_is_seen_through_a_machine_that_speeds_up(monkeypatch):
+    """Every run is faster than the one before by a tenth; a large one takes 4 or 6 times as long as a small
+    one.
+    """
+    for costs, expected in ((4.0, 0.9), (6.0, 1.35)):
+        clock = [1.0]
+
+        def timed(work, repeats, clock=clock, costs=costs):
+            clock[0] *= 0.9
+            return clock[0] * (4.0 if work() else costs), None
+
+        monkeypatch.setattr(scaling, "timed", timed)
+        *_, ratio = scaling.beyond_proportion(lambda: True, lambda: False, 5)
+        assert ratio == pytest.approx(expected)
+
+
+def test_memory_is_measured_in_a_process_that_forgets_its_parent():
+    held = np.ones(2**26)  # 512 MiB, which the child's own peak must not inherit
+    _, peak = scaling.measured(8, 16, 8, "projected")
+    assert 50 < peak < 500
+    assert held[0] == 1.0
+
+
+def test_works_are_timed_in_turn():
+    order = []
+    timings = timing.timed_in_turn([lambda: order.append("a"), lambda: order.append("b") or 7], 2)
+    assert order == ["a", "b", "a", "b"]
+    assert [result for _, result in timings] == [None, 7]
+
+
+def run_command(monkeypatch, capsys, tmp_path, *arguments):
+    monkeypatch.setattr(report, "RECORDED", tmp_path / "recorded")
+    monkeypatch.setitem(
+        command.WORKLOADS, "w4", lambda quick, repeats: workload(8.0 if quick else 10.0, quick=quick)
+    )
+    monkeypatch.setattr("sys.argv", ["benchmarks", "w4", "--out", str(tmp_path / "out"), *arguments])
+    command.main()
+    return capsys.readouterr().out
+
+
+def test_records_change_only_when_asked_to(monkeypatch, capsys, tmp_path):
+    recorded = tmp_path / "recorded" / "w4.json"
+    assert "no recorded run" in run_command(monkeypatch, capsys, tmp_path)
+    assert (tmp_path / "out" / "w4.json").exists()
+    assert not recorded.exists()
+    run_command(monkeypatch, capsys, tmp_path, "--record")
+    before = recorded.read_bytes()
+    assert "nothing regressed" in run_command(monkeypatch, capsys, tmp_path)
+    assert "no recorded run (w4-quick.json)" in run_command(monkeypatch, capsys, tmp_path, "--quick")
+    assert recorded.read_bytes() == before
+
+
+def test_the_command_refuses_what_it_does_not_know(monkeypatch, capsys):
+    for arguments, words in ((["w7"], "no workload w7"), (["--repeats", "0"], "at least 1")):
+        monkeypatch.setattr("sys.argv", ["benchmarks", *arguments])
+        with pytest.raises(SystemExit):
+            command.main()
+        assert words in capsys.readouterr().err

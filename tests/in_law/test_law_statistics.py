@@ -1,0 +1,132 @@
+"""Tests between two laws, what remains at infinite depth, and the verdicts that follow."""
+
+import numpy as np
+import pytest
+
+from deeplimit.in_law import statistics
+from deeplimit.in_law.verdict import Evidence, judge
+
+# Statistics
+
+
+def test_holm_multiplies_the_smallest_by_their_number_and_never_reverses_an_order():
+    adjusted = statistics.holm(np.array([[0.01, 0.04], [0.03, 0.005]]))
+    assert adjusted == pytest.approx(np.array([[0.03, 0.06], [0.06, 0.02]]))
+    assert statistics.holm(np.full(3, 0.9)).tolist() == [1.0, 1.0, 1.0]
+
+
+def test_the_energy_test_is_calibrated_and_sees_what_margins_do_not():
+    random = np.random.default_rng(0)
+    p = [statistics.energy_test(*random.normal(size=(2, 60, 3)), 0.05, random)[1] for _ in range(300)]
+    assert sum(value <= 0.05 for value in p) <= 34  # of 300 at 5 % each, more have probability 1e-5
+    assert sum(value <= 0.5 for value in p) >= 110
+    x, y = random.normal(size=(2, 300, 1))
+    joined, apart = np.hstack([x, x + 0.1 * y]), random.normal(size=(300, 2))
+    assert statistics.energy_test(joined, apart, 1e-4, random)[1] < 1e-3
+
+
+def test_energy_distances_are_those_of_the_definition():
+    random = np.random.default_rng(1)
+    x, y = random.normal(size=(2, 20, 2))
+    y += 1
+
+    def mean(a, b):
+        return np.linalg.norm(a[:, None] - b[None], axis=2).mean()
+
+    found, p = statistics.energy_test(x, y, 0.01, random)
+    assert found == pytest.approx(2 * mean(x, y) - mean(x, x) - mean(y, y), rel=1e-5)
+    assert p <= 1.5 / 201
+
+
+def test_extrapolation_is_exact_on_its_own_model_and_leaves_out_depths_that_do_not_fit():
+    depths = np.array([4.0, 8.0, 16.0, 32.0, 64.0, 128.0])
+    exact = 0.3 + 2 / depths - 5 / depths**2
+    found = statistics.extrapolate(depths, exact, np.full(6, 1e-8), 4e-8, (1.0, 2.0), 1e-4)
+    assert found.value == pytest.approx(0.3)
+    assert found.fits
+    assert found.allowance == 0.0
+    assert 2e-4 < found.error < 3e-4
+    bent = exact + 60 / depths**4
+    assert statistics.extrapolate(
+        depths, bent, np.full(6, 1e-8), 0.0, (1.0, 2.0), 1e-4
+    ).value == pytest.approx(0.3, abs=1e-3)
+    roots = statistics.extrapolate(depths, 0.3 + depths**-0.5, np.full(6, 1e-8), 0.0, (0.5, 1.0), 1e-4)
+    assert roots.value == pytest.approx(0.3)
+    assert not statistics.extrapolate(depths, np.log(depths), np.full(6, 1e-8), 0.0, (1.0, 2.0), 1e-4).fits
+
+
+def test_locations_and_spreads_read_in_standard_deviations():
+    random = np.random.default_rng(2)
+    own = random.normal(5.0, 3.0, 400_000)
+    standard = statistics.Standard.of(own)
+    for other, expected in ((own + 0.06, (0.02, 0.0)), (5 + (own - 5) * 1.02, (0.0, 0.02))):
+        difference = standard.moments(other)[0] - standard.moments(own)[0]
+        assert difference[:2] == pytest.approx(expected, abs=6e-4)
+
+
+def evidence(differences, floors, margins=0.05, errors=0.01, fits=True, **more):
+    differences = np.atleast_2d(np.array(differences, dtype=float))
+    count, m = differences.shape
+    values = {
+        "names": tuple(f"function {k}" for k in range(count)),
+        "depths": 32 * 2 ** np.arange(m),
+        "differences": differences,
+        "errors": np.full((count, m), errors),
+        "floors": np.atleast_1d(np.array(floors, dtype=float)),
+        "margins": np.full(count, margins),
+        "fits": np.full(count, fits),
+        "multiple": 4.0,
+        "distances": np.linspace(1, 0.1, m)[None],
+        "rejected": np.full((1, m), False),
+        "statistics": ("log norm",),
+        "tolerance": 0.1,
+        "lost": 0,
+    }
+    return Evidence(**values | more)
+
+
+@pytest.mark.parametrize(
+    ("given", "verdict", "words"),
+    [
+        (evidence([0.4, 0.2, 0.1], 0.0), "same law", "none can be more than 0.05"),
+        (
+            evidence([0.2, 0.2, 0.2], 0.2, depths=np.array([2, 4, 8])),
+            "cannot tell",
+            "from depths below 64 that is a guess",
+        ),
+        (evidence([0.4, 0.4, 0.4], 0.4, depths=np.array([2, 4, 8])), "another law", "0.4 ± 0.05"),
+        (
+            evidence([0.4, 0.4, 0.4], 0.4),
+            "another law",
+            r"function 0 would still be off the limit's by 0.4 ± 0.05",
+        ),
+        (evidence([0.02, 0.02, 0.02], 0.06), "cannot tell", "seems to differ"),
+        (
+            evidence([-0.1, 0.1, 0.2], 0.3),
+            "cannot tell",
+            "still changes with depth, to 0.2",
+        ),  # it may yet come down
+        (evidence([0.1, 0.2, 0.2], 0.2), "cannot tell", "still changes with depth"),
+        (evidence([-0.4, 0.1, 0.21, 0.2, 0.2], 0.2), "another law", "0.2 ± 0.05"),
+        (
+            evidence([0.41, 0.4, 0.4], 0.1),
+            "cannot tell",
+            "seems to differ",
+        ),  # a quarter of the deepest would remain
+        (evidence([0.4, 0.2, 0.1], 0.0, margins=0.2), "cannot tell", "about 4 times as many draws"),
+        (evidence([0.1, 0.3, 0.9], 0.4, fits=False), "another law", "grows with depth, to 0.9"),
+        (evidence([0.4, 0.3, 0.3], 0.4, fits=False), "cannot tell", "does not fall like a power"),
+        (evidence([-0.3, 0.3, 0.9], 0.4, fits=False), "cannot tell", "does not fall like a power"),
+        (evidence([0.4, 0.2, 0.1], 0.0, lost=3), "cannot tell", "3 draws were not finite"),
+        (evidence([0.4, 0.2, 0.1], 0.0, rejected=np.full((1, 3), True)), "same law", "no difference"),
+        (
+            evidence([0.4, 0.2, 0.1], 0.0, rejected=np.full((1, 3), True), distances=np.ones((1, 3))),
+            "cannot tell",
+            "laws of log norm differ at every depth",
+        ),
+    ],
+)
+def test_verdicts_follow_from_the_evidence(given, verdict, words):
+    found, reason = judge(given)
+    assert found == verdict, reason
+    assert words in reason
