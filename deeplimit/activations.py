@@ -223,7 +223,7 @@ def derivative(activation: Activation, x: Tensor) -> Tensor:
     Raises RuntimeError where σ cannot be differentiated automatically. That σ has a derivative at x is NOT
     checked.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from deeplimit import activations
         >>> activations.derivative(activations.resolve("relu"), torch.tensor([-1.0, 2.0]))
@@ -258,7 +258,7 @@ def expansion(activation: Activation) -> Expansion:
     differentiable at 0 with a third derivative that stays bounded there. σ'(0) ≠ 1 is no obstacle: σ =
     σ'(0)·σ̃ with σ̃'(0) = 1. That σ is C³ away from 0 with a bounded third derivative is NOT checked.
 
-    Example:
+    Examples:
         >>> from deeplimit import activations
         >>> activations.expansion(activations.resolve("silu"))
         Expansion(slope=0.5, curvature=0.5)

@@ -10,7 +10,7 @@ is what decides which limit a deep network has:
 each entry of Z an independent copy of one process across the layers, of variance 1 at every layer.
 `residual_` does it for a whole model.
 
-Example:
+Examples:
     >>> import torch, deeplimit as dl
     >>> Linear, ReLU = torch.nn.Linear, torch.nn.ReLU
     >>> blocks = [torch.nn.Sequential(Linear(32, 128), ReLU(), Linear(128, 32)) for _ in range(24)]
@@ -93,7 +93,7 @@ def sample_(
     cannot hold numbers of this size. NOT checked: that the tensors are in order of depth; that the module
     multiplies its input by them, and by nothing else.
 
-    Example:
+    Examples:
         >>> import torch, deeplimit as dl
         >>> layers = [torch.nn.Conv2d(8, 8, 3) for _ in range(10)]
         >>> print(dl.init.sample_([layer.weight for layer in layers], dl.SmoothGaussian()))
@@ -142,7 +142,7 @@ def iid_(
     `law` is "gaussian", "uniform", "rademacher" or a sampler, as in `dl.IID`; the rest is as in `sample_`,
     with the same errors. The proposition is proved for res-1 with Gaussian weights.
 
-    Example:
+    Examples:
         >>> import torch, deeplimit as dl
         >>> done = dl.init.iid_([torch.empty(64, 64) for _ in range(16)], law="rademacher")
         >>> done.limit, done.standard_deviation  # 16^-1/2 / √64
@@ -169,7 +169,7 @@ def smooth_(
     as in `sample_`, with the same errors. The proposition asks that all weights of a branch be smooth,
     those without a residual scale too.
 
-    Example:
+    Examples:
         >>> import torch, deeplimit as dl
         >>> weights = [torch.empty(64, 64) for _ in range(48)]
         >>> dl.init.smooth_(weights).theorem
@@ -198,7 +198,7 @@ def fractional_(
     leads to a Young equation in res-1; for H < 1/2 no theorem names a limit. The rest is as in `sample_`,
     with the same errors.
 
-    Example:
+    Examples:
         >>> import torch, deeplimit as dl
         >>> done = dl.init.fractional_([torch.empty(64, 64) for _ in range(100)], hurst=0.3)
         >>> done.exponent, done.limit

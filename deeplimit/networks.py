@@ -44,7 +44,7 @@ class ResidualNetwork:
     def regime(self) -> Regime:
         """Return what becomes of the network as L → ∞, with the theorem that says so.
 
-        Example:
+        Examples:
             >>> import deeplimit as dl
             >>> dl.res1(width=4, activation="tanh", exponent=0.25).regime().name
             'explosion'
@@ -136,7 +136,7 @@ def res1(
         ValueError: For a wrong value, weights of another shape, or an activation that grows faster than
             linearly.
 
-    Example:
+    Examples:
         >>> import deeplimit as dl
         >>> print(dl.res1(width=40, activation="tanh"))
         res1: h + L^-β V σ(h), σ = tanh, d = 40, β = 0.5, i.i.d. Gaussian weights
@@ -164,7 +164,7 @@ def modified_res1(
         TypeError: For a wrong kind of argument.
         ValueError: For a wrong value, such as a Hurst index of at most 1/2.
 
-    Example:
+    Examples:
         >>> import deeplimit as dl
         >>> rough = dl.FractionalBrownian(0.7)
         >>> naive, modified = dl.res1(4, "tanh", weights=rough), dl.modified_res1(4, "tanh", weights=rough)
@@ -198,7 +198,7 @@ def res2(
     pair (V's, W's). That σ satisfies [M]'s bounds a|x| ≤ |σ(x)| ≤ b|x| is NOT checked (ReLU, the default
     here, does not: that is res-3).
 
-    Example:
+    Examples:
         >>> import deeplimit as dl
         >>> both = dl.SmoothGaussian(0.1), dl.SmoothGaussian(0.5)
         >>> dl.res2(width=4, activation="tanh", weights=both).exponent
@@ -213,7 +213,7 @@ def res3(width: int, *, weights: WeightsLike | None = None, exponent: float | No
 
     Arguments and errors as for `res2` (width, weights, exponent); the activation is ReLU.
 
-    Example:
+    Examples:
         >>> import deeplimit as dl
         >>> dl.res3(width=4, weights=dl.SmoothGaussian()).limit().equation
         'dH = V_t ReLU(W_t H) dt, σ = relu, d = 4'
@@ -257,7 +257,7 @@ def inner(
         TypeError: For a wrong kind of argument.
         ValueError: For a wrong value, weights of another shape, or both kinds of weights at once.
 
-    Example:
+    Examples:
         >>> import torch, deeplimit as dl
         >>> turn = dl.Trend(lambda t: torch.tensor([[0.0, 1.0], [-1.0, 0.0]]))
         >>> dl.inner(2, "tanh", trend=turn, alpha=0.5, beta=0.5).limit().equation

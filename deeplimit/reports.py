@@ -37,7 +37,7 @@ def load_report(path: str | os.PathLike[str]) -> Any:
     Raises TypeError for what is no path, FileNotFoundError where there is no such file, ValueError where it
     is not a report, is damaged, or was written by a later version.
 
-    Example:
+    Examples:
         >>> import deeplimit as dl, tempfile, pathlib
         >>> report = dl.compare(dl.res1(width=2, activation="tanh"), depths=[4, 8, 16], paths=64)
         >>> file = pathlib.Path(tempfile.mkdtemp()) / "r.json"

@@ -25,7 +25,7 @@ def assert_depth_scaling(
     Raises:
         AssertionError: With the whole report as its message: which parameter, by what factor.
 
-    Example:
+    Examples:
         >>> import torch, deeplimit as dl
         >>> def stack(depth):
         ...     layer = torch.nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)

@@ -137,7 +137,7 @@ def _push(t: float) -> Tensor:
 def pairs(width: int = 4) -> tuple[Pair, ...]:
     """Return the right pairs and the wrong ones, for networks of this width.
 
-    Example:
+    Examples:
         >>> from deeplimit import zoo
         >>> sorted({pair.verdict for pair in zoo.pairs()})
         ['converges', 'does not converge']

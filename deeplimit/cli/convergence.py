@@ -93,8 +93,7 @@ def compare(
 
     Exit code: 0 converges, 1 does not converge, 2 bad usage, 3 cannot tell.
 
-    Example: deeplimit compare --network res1 --width 40 --activation tanh --depths 16:1024:x2 --plot p.png
-        --json r.json
+    Example: deeplimit compare --network res1 --width 40 --depths 16:1024:x2 --plot p.png --json r.json
     """
     from deeplimit.convergence import compare as run_compare
 

@@ -88,7 +88,7 @@ def compare(
     With fractional Brownian weights a whole path is drawn at once, on equal steps that hold all depths:
     depths with a huge least common multiple are refused by name, doubling ones go furthest.
 
-    Example:
+    Examples:
         >>> import deeplimit as dl
         >>> report = dl.compare(dl.res1(width=8, activation="tanh"), depths=[16, 32, 64, 128], paths=512)
         >>> report.verdict, report.rate_interval[0] < 0.5 < report.rate_interval[1]

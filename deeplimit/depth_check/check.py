@@ -74,7 +74,7 @@ def check_depth(
     Not checked: what training makes of the weights; other batches; scalings of learning rates, which some
     rules need besides.
 
-    Example:
+    Examples:
         >>> import torch, deeplimit as dl
         >>> def stack(depth):
         ...     layer = torch.nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
@@ -137,7 +137,7 @@ def probe(
     report's `depths` holds the number of residual branches along the longest stream, since a module does
     not say what it calls its depth.
 
-    Example:
+    Examples:
         >>> import torch, deeplimit as dl
         >>> layer = torch.nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
         >>> dl.probe(torch.nn.TransformerEncoder(layer, 3), torch.ones(2, 5, 16)).depths
@@ -184,7 +184,7 @@ def branch_scalars(
     `Trainer`. The model's mode, buffers, gradients, hooks and the global generators are left as they were.
     Arguments and errors are those of `find_branches`; prefix: of the keys.
 
-    Example:
+    Examples:
         >>> import torch, deeplimit as dl
         >>> layer = torch.nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
         >>> model = torch.nn.TransformerEncoder(layer, 3)
@@ -215,7 +215,7 @@ def sweep(build: Callable[..., nn.Module], config: Any, field: str, **fields: An
     Raises TypeError where `build` cannot be called or `field` is no text, ValueError where a configuration
     has no such field.
 
-    Example:
+    Examples:
         >>> import torch, deeplimit as dl
         >>> def build(config):
         ...     return torch.nn.Sequential(*(torch.nn.Linear(4, 4) for _ in range(config["layers"])))

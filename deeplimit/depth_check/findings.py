@@ -344,7 +344,7 @@ def _layers(part: PartScaling) -> str:
 def _times(factor: float) -> str:
     """Return a factor in words.
 
-    Example:
+    Examples:
         >>> _times(4.9), _times(0.5)
         ('4.9 times too large for', '2 times too small for')
     """

@@ -30,16 +30,19 @@ from deeplimit.trace.side_effects import seeded, undisturbed
 class Measured:
     """One branch at one depth. Sizes are root mean squares over the batch and all coordinates.
 
-    update: of what it adds; ratio: that over the stream it is added to; probed: of what it adds to the stream
-        as it was at
-    the start, over that stream's size if the branch does not normalise its input. normed: a normalisation
-    follows the projection; renormed: one follows the sum, so that the stream itself is normalised at every
-    layer.
-    counted: whether it counts among its stream's branches (experts in one sum count once, an adapter that is
-        zero beside another
-    branch not at all).
-    multiplier, gain, skip: by what numbers and parameters scale the branch after its projection, and the
-        stream before the sum.
+    Attributes:
+        update: Size of what the branch adds.
+        ratio: The update divided by the size of the stream it is added to.
+        probed: Size of what the branch adds when it is given the stream's first state, divided by the size of
+            that state unless the branch normalises its input.
+        normalised: Whether the branch normalises its input.
+        normed: Whether a normalisation follows the output projection.
+        renormed: Whether a normalisation follows the sum, so that the stream is normalised at every layer.
+        multiplier: Product of the numbers that scale the branch after its projection.
+        gain: Product of the sizes of the parameters that scale it there.
+        skip: Number that multiplies the stream before the sum.
+        counted: Whether it counts among its stream's branches. Experts in one sum count once, a zero adapter
+            beside another branch does not count.
     """
 
     branch: Branch
@@ -58,11 +61,12 @@ class Measured:
 
 @dataclass(frozen=True)
 class Aligned:
-    """How much the updates of one kind of branch, asked about one stream, point the same way.
+    """How much the updates of one kind of branch point the same way when all are given the same stream.
 
-    value: the size of their sum over that of as many orthogonal ones: 1 if independent, the root of their
-        number if equal;
-    error: its relative standard error, from the coordinates of the stream.
+    Attributes:
+        value: Size of their sum divided by the size that as many orthogonal updates would sum to: 1 if they
+            are independent, the root of their number if they are equal.
+        error: Relative standard error of the value, from the coordinates of the stream.
     """
 
     value: float

@@ -43,14 +43,23 @@ ONE = Power(1.0, 0.0)  # there is none
 class Rule:
     """A published depth scaling of residual branches at initialisation.
 
-    exponent: the effective one of a branch; None: branches are zero at the start. output, inner, gain,
-        scale, skip: laws of the
-    output projection and the other weights (relative to how these are initialised without the rule:
-    `base`), of gains alone, of gains times multipliers, and of the number that multiplies the skip.
-    attends: whether queries and keys follow `inner`.
-    formula: of the scale, as the source writes it with L blocks. What is left out is not judged.
+    A part of the branch whose law is left out is not judged.
 
-    Example:
+    Attributes:
+        name: Name of the rule, as `expected=` takes it.
+        source: Publication that states it.
+        formula: Scale of a branch, as the source writes it for L blocks.
+        exponent: Effective exponent of a branch; None if branches are zero at the start.
+        output: Law of the output projection, relative to its initialisation without the rule (see `base`).
+        inner: Law of the branch's other weights, relative to the same.
+        gain: Law of the gains (parameters that scale the branch after the projection).
+        scale: Law of the product of gains and constant multipliers.
+        skip: Law of the number that multiplies the skip connection.
+        base: How weights are initialised without the rule: "siblings" (as the weights beside them that do not
+            depend on depth) or "xavier".
+        attends: Whether the weights of queries and keys follow `inner`, too.
+
+    Examples:
         >>> import deeplimit as dl
         >>> from deeplimit.depth_check.rules import FREE, Power
         >>> projections = Power(1.0, 1.0)  # times 1/N

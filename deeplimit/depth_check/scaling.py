@@ -23,12 +23,16 @@ ADAPTER = "identity (an adapter that is zero at the start)"
 
 @dataclass(frozen=True)
 class PartScaling:
-    """One part of a kind of branch: a weight or gain by name, "multiplier" or "skip"; its size at each depth,
-    its exponent.
+    """One part of a kind of branch: its size at each depth and the exponent of that size.
 
-    role: "output", "inner", "gain", "bias" (those at the branch's end that are not zero), "multiplier" or
-        "skip". exponent
-    None: some size is zero, or there is one depth only.
+    Attributes:
+        name: Name of the weight, gain or bias with * for the layer, or "multiplier" or "skip".
+        role: "output", "inner", "gain", "bias" (only biases at the branch's end that are not zero),
+            "multiplier" or "skip".
+        sizes: Root mean square at each depth that has this kind of branch.
+        exponent: Exponent of sizes ~ N**-exponent; None if a size is zero or there is only one depth.
+        spread: Largest over smallest size among the layers of the deepest network.
+        weight: Entries and fans of the weight in the deepest network; None for "multiplier" and "skip".
     """
 
     name: str
@@ -43,16 +47,29 @@ class PartScaling:
 class BranchScaling:
     """One kind of residual branch over depths.
 
-    counts: how many there are at each depth, a stage's opening block included (0: none); ratios: root mean
-        square over layers
-    of the update over the stream it joins; sizes: the same with all branches asked about the stream as it was
-    at the start (over that stream, unless the branch normalises its input); layers: the ratios in the deepest
-    network, layer by layer.
-    exponent, exponent_interval: sizes ~ N**-exponent, N the branches of all kinds on the stream; None where
-        updates are zero
-    or there is only one depth. alignment: exponent of the sum of all updates in the number of layers, 1/2 for
-    independent layers and 1 for layers that all push the same way. meaning: what exponent and alignment make
-    of it.
+    Attributes:
+        kind: Name of the kind ("h.*.attn").
+        stream: Number of the residual stream, from 0.
+        counts: Number of such branches at each depth, the opening block of a stage included; 0 if none.
+        ratios: Size of the update divided by the size of the stream it joins, at each depth (root mean
+            square over layers).
+        sizes: Size of the update when every branch is given the same stream, at each depth; divided by the
+            size of that stream unless the branch normalises its input.
+        layers: The ratios of the deepest network, one per layer.
+        exponent: Exponent of sizes ~ N**-exponent, N the number of branches of all kinds on the stream; None
+            if updates are zero or there is only one depth.
+        exponent_interval: Interval of the exponent; the intervals of all kinds hold together at the report's
+            confidence level.
+        power_law: Whether one power law fits the sizes.
+        alignment: Exponent with which the sum of all updates grows with the number of layers: 1/2 for
+            independent layers, 1 for layers that all push the same way.
+        alignment_interval: Interval of the alignment.
+        normalised: Whether the branch normalises its input.
+        normed: Whether a normalisation follows the output projection.
+        renormed: Whether the stream is normalised after every sum (post-norm).
+        layered: Largest over smallest size of the update among the layers of the deepest network.
+        meaning: What exponent and alignment say about the limit, in words.
+        parts: The branch's weights, gains, biases and multipliers.
     """
 
     kind: str
@@ -78,9 +95,12 @@ class BranchScaling:
 class StreamScaling:
     """A residual stream over depths: how much state and gradient grow along it.
 
-    growth: size of the state at the end over that at the start, one a depth; gradient_growth: size of the
-        loss's gradient at
-    the start over that at the end (None where the loss does not depend on it).
+    Attributes:
+        stream: Number of the stream, from 0.
+        branches: Number of residual branches on the stream, at each depth.
+        growth: Size of the state at the end of the stream divided by its size at the start, at each depth.
+        gradient_growth: Size of the loss's gradient at the start of the stream divided by its size at the
+            end, at each depth; None if the loss does not depend on the stream.
     """
 
     stream: int
@@ -310,7 +330,7 @@ def _parts(
 def _numbered(names: Sequence[str]) -> dict[tuple[str, int], str]:
     """Return names by what they are called but for numbers, and their place among those of the same name.
 
-    Example:
+    Examples:
         >>> _numbered(["h.3.mlp.0.weight", "h.3.mlp.2.weight"])
         {('h.*.mlp.*.weight', 0): 'h.3.mlp.0.weight', ('h.*.mlp.*.weight', 1): 'h.3.mlp.2.weight'}
     """

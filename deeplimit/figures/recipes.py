@@ -348,7 +348,7 @@ def reproduce(
         TypeError, ValueError: For a figure that is none of these, a seed that is no integer, an unknown
             device.
 
-    Example:
+    Examples:
         >>> import deeplimit as dl
         >>> print(dl.reproduce("marion-fig6", quick=True).passed)
         True

@@ -83,7 +83,7 @@ def compare_laws(
     NOT checked: that the differences have an expansion in powers of 1/L (1/2 and 1 for samplers, whose
     symmetry is not known) beyond the residuals of its fit, and the Euler scheme's own bias.
 
-    Example:
+    Examples:
         >>> import deeplimit as dl
         >>> report = dl.compare_laws(dl.res3(width=8), depths=[8, 16, 32, 64])
         >>> report.verdict

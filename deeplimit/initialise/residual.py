@@ -74,7 +74,7 @@ def residual_(
     branch does between its weights. The limits that the result names are proved for the recursions of the
     papers, not for normalisation or attention.
 
-    Example:
+    Examples:
         >>> import torch, deeplimit as dl
         >>> layer = torch.nn.TransformerEncoderLayer(32, 4, 64, norm_first=True, batch_first=True)
         >>> model = torch.nn.TransformerEncoder(layer, 8, enable_nested_tensor=False)

@@ -73,7 +73,7 @@ def role_name(parameter: str, own: Sequence[str], outputs: Sequence[Sequence[str
     `own` and `outputs` are the names of output projections, in words. Where they agree between layers,
     numbers are positions within the layer, and stay.
 
-    Example:
+    Examples:
         >>> third, fourth = ["h", "3", "2", "weight"], ["h", "4", "2", "weight"]
         >>> role_name("h.3.0.weight", third, [third, fourth])
         'h.*.0.weight'

@@ -63,7 +63,7 @@ class NeuralSDE(SDELimit):
     A torchsde object as it is: f (P, d), g (P, d, d²), g_prod (P, d). The d² Brownian motions are B's
     entries, row by row.
 
-    Example:
+    Examples:
         >>> import torch, torchsde, deeplimit as dl
         >>> sde = dl.res1(width=3, activation="tanh").limit()
         >>> ys = torchsde.sdeint(sde, torch.ones(5, 3), torch.tensor([0.0, 1.0]), dt=0.1, method="euler")
@@ -113,7 +113,7 @@ class NeuralODE(ODELimit):
     `seed`, for the whole batch. `deeplimit.compare` gives every path its own draw instead, the same that
     the networks read.
 
-    Example:
+    Examples:
         >>> import torch, torchdiffeq, deeplimit as dl
         >>> ode = dl.res1(width=3, activation="tanh", weights=dl.SmoothGaussian()).limit()
         >>> torchdiffeq.odeint(ode, torch.ones(5, 3), torch.tensor([0.0, 1.0])).shape

@@ -47,7 +47,7 @@ class IsotropicSDE(LawLimit):
 
     Raises TypeError or ValueError for a width below 1 or a rate outside [0.001, 100].
 
-    Example:
+    Examples:
         >>> import torch, deeplimit as dl
         >>> limit = dl.res3(width=4).limit()
         >>> limit.equation

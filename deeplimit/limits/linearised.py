@@ -56,7 +56,7 @@ class LinearODE(ODELimit):
     `NeuralODE` does. Raises TypeError or ValueError for a trend that is no function of time or of another
     width, and for states of another width.
 
-    Example:
+    Examples:
         >>> import torch, torchdiffeq, deeplimit as dl
         >>> turn = dl.Trend(lambda t: torch.tensor([[0.0, 1.0], [-1.0, 0.0]]))
         >>> ode = dl.inner(2, "tanh", trend=turn, alpha=0.5, beta=0.5).limit()
@@ -112,7 +112,7 @@ class ItoCorrectedSDE(SDELimit):
     own Brownian motions come last. Raises TypeError or ValueError for noise or a trend of another kind or
     width, and for states or noise of another width.
 
-    Example:
+    Examples:
         >>> import torch, torchsde, deeplimit as dl
         >>> sde = dl.inner(3, "scaled_silu", noise=dl.Ito(A=0.1, b=0.1)).limit()
         >>> ys = torchsde.sdeint(sde, torch.ones(5, 3), torch.tensor([0.0, 1.0]), dt=0.1, method="euler")

@@ -47,7 +47,7 @@ class NeuralYoung(Limit):
 
     Raises TypeError for other recursions or laws, ValueError for a Hurst index of at most 1/2.
 
-    Example:
+    Examples:
         >>> import torch, deeplimit as dl
         >>> weights = dl.FractionalBrownian(0.7)
         >>> young = dl.res1(width=3, activation="tanh", weights=weights).limit()

@@ -253,7 +253,7 @@ def _young() -> Iterator[Row]:
 def rows() -> tuple[Row, ...]:
     """Return every row, in the order of the statements.
 
-    Example:
+    Examples:
         >>> from deeplimit import scoreboard
         >>> len({row.name for row in scoreboard.rows()}) == len(scoreboard.rows())
         True

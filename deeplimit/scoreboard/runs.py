@@ -70,7 +70,7 @@ def validate(
         TypeError: For an argument of the wrong kind.
         ValueError: For a wrong value, or a file to resume from that is no scoreboard.
 
-    Example:
+    Examples:
         >>> import deeplimit as dl
         >>> board = dl.validate(quick=True, only="α = 1, β = 0")
         >>> board.verdict, len(board.rows)

@@ -81,7 +81,7 @@ def stability(
     NOT checked: that a user's σ is Lipschitz, and that its derivative, by automatic differentiation, is
     right.
 
-    Example:
+    Examples:
         >>> import deeplimit as dl
         >>> report = dl.stability(dl.res3(width=40), depths=[10, 30, 100, 300], draws=100)
         >>> report.verdict, report.hidden_ratio.shape

@@ -140,7 +140,7 @@ def phase_diagram(
         ValueError: For a wrong value: a Hurst index outside (0, 1), a negative exponent, an input of
             zeros, a factory that makes networks of another width or with other weights.
 
-    Example:
+    Examples:
         >>> import deeplimit as dl
         >>> grid = {"hurst": [0.3, 0.9], "exponents": [0.2, 0.6, 1.0, 1.4]}
         >>> map = dl.phase_diagram(dl.res3, width=16, depth=200, **grid, draws=3)

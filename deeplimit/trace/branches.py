@@ -22,16 +22,19 @@ from deeplimit.trace.side_effects import undisturbed
 
 @dataclass(frozen=True)
 class Branch:
-    """One residual branch of a module, x + branch(x): its name, its place, and the parameters that set its
-    size.
+    """One residual branch of a module, x + branch(x): its name, place and the parameters that set its size.
 
-    kind: the name that it shares with its likes in other layers ("h.*.attn"); name: its own ("h.3.attn");
-        stream: which
-    residual stream of the module; index: its position among all branches of that stream, in order of
-    execution. output: names of the weight(s) that project back onto the stream; inner: its other weights
-    (two or more axes); gains: parameters that scale it after the projection (LayerScale, ReZero, the scale
-    of a last normalisation); biases: those added at the projection or after it, which its scale does not
-    reach.
+    Attributes:
+        kind: Name that the branch shares with the same branch of other layers ("h.*.attn").
+        name: Name of this branch ("h.3.attn").
+        stream: Number of the residual stream that the branch adds to, from 0.
+        index: Position among all branches of that stream, in order of execution, from 0.
+        output: Names of the weights that project the branch back onto the stream.
+        inner: Names of the branch's other weights (parameters with two or more axes).
+        gains: Names of the parameters that scale the branch after the projection (LayerScale, ReZero, the
+            scale of a last normalisation).
+        biases: Names of the biases added at the projection or after it, which a scaled projection does not
+            scale.
     """
 
     kind: str
@@ -79,16 +82,20 @@ def find_branches(
 ) -> tuple[Branch, ...]:
     """Return the residual branches that one forward of `model` on `batch` runs through, in order.
 
-    batch: a tensor, a tuple of positional arguments, or a dict of keyword arguments; left out, it is made
-        up from the
-    model's configuration or first layer. blocks: patterns of module names ("model.layers.*"); only
-    additions inside matching modules count. The model is left as it was. Not checked: whether the same
-    branches run for other inputs.
+    The model is left as it was. Not checked: whether the same branches run for other inputs.
 
-    Raises TypeError for what is no module, ValueError for parameters on the meta device, for a batch that
-    cannot be made up, and where no residual branch is found.
+    Args:
+        model: Any module whose operations autograd records.
+        batch: Input of the forward: a tensor, a tuple of positional arguments or a dict of keyword arguments.
+            If left out, a batch is made up from the model's configuration or its first layer.
+        blocks: Patterns of module names ("model.layers.*"); only additions inside matching modules count.
 
-    Example:
+    Raises:
+        TypeError: If `model` is not a module, or `batch` or `blocks` has the wrong type.
+        ValueError: If parameters are on the meta device, no batch can be made up, or no residual branch is
+            found.
+
+    Examples:
         >>> import torch, deeplimit as dl
         >>> layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
         >>> print(*(branch.name for branch in dl.find_branches(layer, torch.ones(2, 4, 8))))

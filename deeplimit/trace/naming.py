@@ -11,7 +11,7 @@ def names_of(groups: Sequence[Sequence[str]]) -> list[str]:
     """Return a name for each group of weights: their common module, or {a,b} of its children where another
     group is inside it.
 
-    Example:
+    Examples:
         >>> names_of([["h.3.attn.qkv.weight", "h.3.attn.proj.weight"], ["h.3.fc1.weight", "h.3.fc2.weight"]])
         ['h.3.attn', 'h.3.{fc1,fc2}']
     """
@@ -86,7 +86,7 @@ def _starred(name: str, likes: Sequence[str]) -> str:
 def wildcard(name: str, likes: Iterable[str]) -> str:
     """Return `name` with a star for every number in which its likes differ.
 
-    Example:
+    Examples:
         >>> wildcard("h.3.mlp.0.weight", ["h.3.mlp.0.weight", "h.4.mlp.0.weight"])
         'h.*.mlp.0.weight'
     """

@@ -35,7 +35,7 @@ class AuxiliaryDiffusion:
     Raises TypeError or ValueError for values of another kind or shape, or not finite; that solutions exist
     is NOT checked.
 
-    Example:
+    Examples:
         >>> import torch, deeplimit as dl
         >>> back, ones = (lambda t, v: -v), (lambda t, v: torch.ones_like(v))
         >>> v = dl.AuxiliaryDiffusion(drift=back, diffusion=ones, leverage=-0.5)

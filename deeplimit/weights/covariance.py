@@ -90,7 +90,7 @@ class Kronecker:
     Roots are symmetric. Both must be symmetric positive semidefinite; ValueError if not. Random ones, of
     an Ito with an auxiliary diffusion, may be (P, d, d).
 
-    Example:
+    Examples:
         >>> import torch, deeplimit as dl
         >>> R, C = torch.tensor([[0.2, 0.1], [0.1, 0.2]]), torch.eye(2)
         >>> dl.Ito(A=dl.Kronecker(R, C)).Q(0.0, torch.ones(1, 2))

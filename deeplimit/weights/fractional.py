@@ -109,7 +109,7 @@ class FractionalBrownian(Process):
 
     Raises TypeError for a Hurst index that is no number, ValueError for one outside (0, 1).
 
-    Example:
+    Examples:
         >>> import deeplimit as dl
         >>> network = dl.res3(width=40, weights=dl.FractionalBrownian(hurst=0.7))
         >>> network.exponent

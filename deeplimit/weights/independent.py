@@ -24,7 +24,7 @@ class Brownian(IncrementProcess):
     """I.i.d. Gaussian layers, N(0, 1/d) per entry: the increments of a d × d Brownian motion ([M] Prop.
     11).
 
-    Example:
+    Examples:
         >>> import deeplimit as dl
         >>> dl.res1(width=4, activation="tanh", weights=dl.Brownian()).regime().name
         'sde'
@@ -62,7 +62,7 @@ class IID(IncrementProcess):
     Raises TypeError for a law that is neither a string nor a callable, ValueError for an unknown name or a
     sampler that is not centred with unit variance.
 
-    Example:
+    Examples:
         >>> import torch, deeplimit as dl
         >>> dl.res1(width=4, activation="tanh", weights=dl.IID("uniform")).regime().convergence
         'in law'

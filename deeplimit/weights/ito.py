@@ -88,7 +88,7 @@ class Ito:
     widths are checked when the network is made, functions of time at 0, 1/2 and 1 then and at each step
     later. That rates are bounded ([C] Section 4.1), and measurable where they are functions, is NOT checked.
 
-    Example:
+    Examples:
         >>> import torch, deeplimit as dl
         >>> noise = dl.Ito(A=0.05, b=lambda t: 0.25 * t)
         >>> noise.Q(1.0, torch.ones(1, 4))

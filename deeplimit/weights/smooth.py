@@ -92,7 +92,7 @@ class SmoothGaussian(FunctionProcess):
     Raises TypeError or ValueError unless 0.005 ≤ length_scale < infinity: shorter ones are rougher than any
     depth that fits in memory resolves.
 
-    Example:
+    Examples:
         >>> import deeplimit as dl
         >>> dl.res1(width=4, activation="tanh", weights=dl.SmoothGaussian(length_scale=0.1)).regime().name
         'ode'

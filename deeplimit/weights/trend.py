@@ -50,7 +50,7 @@ class Trend(FunctionProcess):
     1] and for values of another shape or not finite: at 0, 1/2 and 1 when the network is made, elsewhere when
     a layer reads them.
 
-    Example:
+    Examples:
         >>> import torch, deeplimit as dl
         >>> spiral = dl.Trend(lambda t: torch.tensor([[0.0, 1.0], [-1.0, -t]]))
         >>> dl.res1(width=2, activation="tanh", weights=spiral).regime().theorem

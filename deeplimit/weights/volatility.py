@@ -65,7 +65,7 @@ def stochastic_volatility(
 
     Raises TypeError or ValueError as `Ito` does, and for parameters that are no finite numbers.
 
-    Example:
+    Examples:
         >>> import deeplimit as dl
         >>> dl.inner(4, "scaled_silu", noise=dl.stochastic_volatility(A=0.05, b=0.1)).regime().name
         'sde'
