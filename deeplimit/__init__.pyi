@@ -47,6 +47,8 @@ from .weights import (
     IID as IID,
     AuxiliaryDiffusion as AuxiliaryDiffusion,
     Brownian as Brownian,
+    Dependence as Dependence,
+    Facts as Facts,
     FractionalBrownian as FractionalBrownian,
     Ito as Ito,
     Kronecker as Kronecker,

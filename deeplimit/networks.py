@@ -15,12 +15,14 @@ from deeplimit.recursions import Inner, ModifiedRes1, Recursion, Res1, Res2, Res
 from deeplimit.theory import Regime, classify, limit_of
 from deeplimit.weights import (
     Brownian,
+    Facts,
     FractionalBrownian,
     FunctionProcess,
     Ito,
     Process,
     Trend,
     TrendAndNoise,
+    together,
 )
 
 ActivationLike = str | Callable[[Tensor], Tensor] | Activation
@@ -40,6 +42,11 @@ class ResidualNetwork:
     width: int
     weights: tuple[Process, ...]
     exponent: float
+
+    @property
+    def facts(self) -> Facts:
+        """What theory may use of the weight laws: what holds of all of them together."""
+        return together(tuple(law.facts for law in self.weights))
 
     def regime(self) -> Regime:
         """Return what becomes of the network as L → ∞, with the theorem that says so.

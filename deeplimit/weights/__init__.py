@@ -18,6 +18,7 @@ from deeplimit.weights.base import (
     Process,
 )
 from deeplimit.weights.covariance import Kronecker
+from deeplimit.weights.facts import Dependence, Facts, together
 from deeplimit.weights.fractional import FractionalBrownian, fractional_gaussian_noise
 from deeplimit.weights.independent import IID, Brownian
 from deeplimit.weights.ito import Ito, ItoPath, ItoStep, QuadraticVariation
@@ -30,8 +31,10 @@ __all__ = [
     "IID",
     "AuxiliaryDiffusion",
     "Brownian",
+    "Dependence",
     "DrawnLayers",
     "Factors",
+    "Facts",
     "FractionalBrownian",
     "FunctionPath",
     "FunctionProcess",
@@ -46,5 +49,6 @@ __all__ = [
     "Trend",
     "TrendAndNoise",
     "fractional_gaussian_noise",
+    "together",
     "stochastic_volatility",
 ]

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from deeplimit.weights.facts import Dependence, Facts
+
 
 @dataclass(frozen=True)
 class Process(ABC):
@@ -17,6 +19,11 @@ class Process(ABC):
     A layer of a depth-L network is `L**layer_exponent * entry_scale(d) * X`, where X is what the path says
     of the layer: its increment over the layer, or its value at the layer's end.
     """
+
+    @property
+    @abstractmethod
+    def facts(self) -> Facts:
+        """What theory may use of this law."""
 
     @property
     @abstractmethod
@@ -164,6 +171,14 @@ class FunctionProcess(Process):
     @property
     def functions(self) -> tuple[FunctionProcess, ...]:
         return (self,)
+
+    @property
+    def facts(self) -> Facts:
+        return Facts(
+            Dependence.SMOOTH,
+            holder=self.smoothness,
+            natural_exponent=self.critical_exponent,
+        )
 
     @property
     def smoothness(self) -> float:

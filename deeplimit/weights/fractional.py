@@ -13,6 +13,7 @@ from torch import Tensor
 
 from deeplimit.ground import validation
 from deeplimit.weights.base import DrawnLayers, Process
+from deeplimit.weights.facts import Dependence, Facts
 from deeplimit.weights.independent import Brownian
 
 NUMBERS_AT_ONCE = 2**22
@@ -122,6 +123,19 @@ class FractionalBrownian(Process):
         hint = "It is a Hurst index: above 0 and below 1; 0.5 is Brownian motion."
         if validation.real(self.hurst, "hurst", above=0.0, hint=hint) >= 1.0:
             raise ValueError(f"hurst must be below 1, got {self.hurst:g}. {hint}")
+
+    @property
+    def facts(self) -> Facts:
+        return Facts(
+            Dependence.FRACTIONAL,
+            gaussian=True,
+            independent_entries=True,
+            symmetric=True,
+            unit_variance=True,
+            sub_gaussian=1.0,
+            hurst=float(self.hurst),
+            natural_exponent=self.critical_exponent,
+        )
 
     @property
     def layer_exponent(self) -> float:

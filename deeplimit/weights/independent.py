@@ -13,6 +13,7 @@ from torch import Tensor
 
 from deeplimit.ground import validation
 from deeplimit.weights.base import Factors, IncrementProcess
+from deeplimit.weights.facts import Dependence, Facts
 
 _ONE = torch.ones((), dtype=torch.float64)
 
@@ -29,6 +30,18 @@ class Brownian(IncrementProcess):
         >>> dl.res1(width=4, activation="tanh", weights=dl.Brownian()).regime().name
         'sde'
     """
+
+    @property
+    def facts(self) -> Facts:
+        return Facts(
+            Dependence.INDEPENDENT,
+            gaussian=True,
+            independent_entries=True,
+            symmetric=True,
+            unit_variance=True,
+            sub_gaussian=1.0,
+            natural_exponent=0.5,
+        )
 
     @property
     def is_gaussian(self) -> bool:
@@ -85,6 +98,27 @@ class IID(IncrementProcess):
                 "law must be 'gaussian', 'uniform', 'rademacher' or a callable sampler(shape, generator);"
                 f" got {self.law!r} of type {type(self.law).__name__}."
             )
+
+    @property
+    def facts(self) -> Facts:
+        named = isinstance(self.law, str)
+        unknown = (
+            "independence of the sampler's entries",
+            "independence of its layers",
+            "its tails",
+            "its symmetry",
+        )
+        return Facts(
+            Dependence.INDEPENDENT,
+            gaussian=self.law == "gaussian",
+            independent_entries=True if named else None,
+            symmetric=named,
+            unit_variance=True,
+            sub_gaussian=1.0 if named else None,
+            atoms=self.law == "rademacher",
+            natural_exponent=0.5,
+            not_known=() if named else unknown,
+        )
 
     @property
     def is_gaussian(self) -> bool:

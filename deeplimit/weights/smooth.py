@@ -13,6 +13,7 @@ from torch import Tensor
 
 from deeplimit.ground import validation
 from deeplimit.weights.base import FunctionPath, FunctionProcess
+from deeplimit.weights.facts import Dependence, Facts
 
 RESIDUAL_VARIANCE = 1e-13
 """The kernel's variance that the expansion leaves out, per entry, at the worst node."""
@@ -102,6 +103,19 @@ class SmoothGaussian(FunctionProcess):
 
     def __post_init__(self) -> None:
         validation.real(self.length_scale, "length_scale", minimum=0.005, hint="It is a time on [0, 1].")
+
+    @property
+    def facts(self) -> Facts:
+        return Facts(
+            Dependence.SMOOTH,
+            gaussian=True,
+            independent_entries=True,
+            symmetric=True,
+            unit_variance=True,
+            sub_gaussian=1.0,
+            holder=1.0,
+            natural_exponent=1.0,
+        )
 
     @property
     def rank(self) -> int:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from deeplimit.ground import validation
 from deeplimit.weights.base import FunctionPath, FunctionProcess
+from deeplimit.weights.facts import Dependence, Facts
 
 TimeFunction = Callable[[float], Tensor]
 
@@ -75,6 +76,16 @@ class Trend(FunctionProcess):
                     f"{name} must be a function of time, such as lambda t: tensor; got"
                     f" {validation.named(value)}."
                 )
+
+    @property
+    def facts(self) -> Facts:
+        return Facts(
+            Dependence.SMOOTH,
+            deterministic=True,
+            holder=float(self.holder),
+            natural_exponent=1.0,
+            biased=self.b is not None,
+        )
 
     @property
     def smoothness(self) -> float:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from deeplimit.weights.base import DrawnLayers, Factors, FunctionProcess, Process
+from deeplimit.weights.facts import Dependence, Facts
 from deeplimit.weights.ito import Ito
 
 
@@ -23,6 +24,20 @@ class TrendAndNoise(Process):
     trend: FunctionProcess | None
     noise: Ito | None
     exponent: float
+
+    @property
+    def facts(self) -> Facts:
+        trend = None if self.trend is None else self.trend.facts
+        return Facts(
+            Dependence.SHRINKING,
+            deterministic=self.noise is None and (trend is None or trend.deterministic),
+            holder=None if trend is None else trend.holder,
+            natural_exponent=self.critical_exponent,
+            weight_exponent=self.exponent,
+            noisy=self.noise is not None,
+            additive_noise=self.noise is not None and self.noise.is_additive,
+            biased=True,
+        )
 
     @property
     def layer_exponent(self) -> float:

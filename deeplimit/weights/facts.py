@@ -1,0 +1,105 @@
+"""What theory may use of a weight law: facts that a law states, and nothing that its type would suggest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Dependence(StrEnum):
+    """How the layers of one weight depend on each other."""
+
+    INDEPENDENT = "independent"
+    """Layers are independent of each other and identically distributed."""
+    SMOOTH = "smooth"
+    """Layer k of depth L is the value of one function of time near k/L, the same function at every depth.
+    """
+    FRACTIONAL = "fractional"
+    """Layers are increments of fractional Brownian motion."""
+    SHRINKING = "shrinking"
+    """L^-exponent times a function of time, plus increments of an Itô process ([C] Hypotheses 1 and 2).
+    """
+    STATIONARY = "stationary"
+    """Layers are a stationary sequence; their correlation is the law's own matter."""
+    RECORDED = "recorded"
+    """Layers are given numbers, at recorded depths only."""
+    MIXED = "mixed"
+    """Several weights whose layers depend on each other in different ways."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of a weight law. A fact that is not stated is not assumed: the default is always the
+    weaker one.
+
+    Attributes:
+        dependence: How layers depend on each other.
+        gaussian: Whether all entries of all layers are jointly Gaussian, so that a limit on the same path
+            exists.
+        independent_entries: Whether entries are independent of each other; None where that is not known.
+        symmetric: Whether X and -X are known to have the same law.
+        unit_variance: Whether an entry has mean 0 and variance 1/d, as [M] (A1) asks.
+        sub_gaussian: Constant s of [M] (A1); None where it is not known.
+        atoms: Whether a linear combination of entries may be 0 with positive probability.
+        deterministic: Whether two draws are the same.
+        hurst: Hurst index; None where layers are not increments of fractional Brownian motion.
+        holder: Hölder exponent of the functions of time that layers read, at most 1; None where there are
+            none.
+        natural_exponent: Residual exponent between explosion and identity; None where it is not known.
+        weight_exponent: Power of 1/L by which the function of time is multiplied ([C]'s β); None for
+            other laws.
+        noisy: Whether Itô noise is added to the function of time ([C] Hypothesis 2).
+        additive_noise: Whether that noise is in the biases alone.
+        biased: Whether layers have biases.
+        not_known: What theory would need and nobody has said, in words; for instance of a user's sampler.
+    """
+
+    dependence: Dependence
+    gaussian: bool = False
+    independent_entries: bool | None = None
+    symmetric: bool = False
+    unit_variance: bool = False
+    sub_gaussian: float | None = None
+    atoms: bool = False
+    deterministic: bool = False
+    hurst: float | None = None
+    holder: float | None = None
+    natural_exponent: float | None = None
+    weight_exponent: float | None = None
+    noisy: bool = False
+    additive_noise: bool = False
+    biased: bool = False
+    not_known: tuple[str, ...] = ()
+
+
+def together(facts: tuple[Facts, ...]) -> Facts:
+    """Return what holds of several weights at once: a fact that one of them lacks is lost."""
+    first = facts[0]
+    if all(fact == first for fact in facts):
+        return first
+    alike = all(fact.dependence == first.dependence for fact in facts)
+    holders = [fact.holder for fact in facts if fact.holder is not None]
+    exponents = [fact.natural_exponent for fact in facts]
+    known = [value for value in exponents if value is not None]
+    constants = [fact.sub_gaussian for fact in facts if fact.sub_gaussian is not None]
+    return Facts(
+        dependence=first.dependence if alike else Dependence.MIXED,
+        gaussian=all(fact.gaussian for fact in facts),
+        independent_entries=_all_known([fact.independent_entries for fact in facts]),
+        symmetric=all(fact.symmetric for fact in facts),
+        unit_variance=all(fact.unit_variance for fact in facts),
+        sub_gaussian=max(constants) if len(constants) == len(facts) else None,
+        atoms=any(fact.atoms for fact in facts),
+        deterministic=all(fact.deterministic for fact in facts),
+        hurst=first.hurst if len({fact.hurst for fact in facts}) == 1 else None,
+        holder=min(holders) if len(holders) == len(facts) else None,
+        natural_exponent=min(known) if len(known) == len(exponents) else None,
+        biased=any(fact.biased for fact in facts),
+        not_known=tuple(dict.fromkeys(text for fact in facts for text in fact.not_known)),
+    )
+
+
+def _all_known(values: list[bool | None]) -> bool | None:
+    if any(value is False for value in values):
+        return False
+    return None if any(value is None for value in values) else True
