@@ -1,15 +1,14 @@
-"""The picture of a depth check: sizes of updates against depth, with the power laws that were found and
-expected.
-"""
+"""The picture of a depth check: sizes of updates against depth, with the power laws found and expected."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from deeplimit.depth_check.report import DepthReport, bounded
-from deeplimit.depth_check.rules import RULES
+from deeplimit.depth_check.scaling import BranchScaling
 from deeplimit.ground.plotting import PREDICTED
 
 if TYPE_CHECKING:
@@ -18,26 +17,26 @@ if TYPE_CHECKING:
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c564b", "#7f7f7f")
 
 
-def draw(report: DepthReport, axes: Axes) -> Axes:
-    """Draw a report: against depth if it has several depths, else layer by layer."""
-    return _over_depths(report, axes) if len(report.depths) > 1 else _over_layers(report, axes)
+def draw_over_depths(
+    axes: Axes,
+    levels: Sequence[int],
+    branches: Sequence[BranchScaling],
+    statuses: Sequence[str],
+    wanted: float | None,
+) -> None:
+    """Draw the size of each kind's update, divided by that at the first depth; `wanted`: expected exponent.
 
-
-def _over_depths(report: DepthReport, axes: Axes) -> Axes:
-    """Draw each kind's size over that at the first depth, so that slopes compare at a glance."""
+    Sizes are relative, so that slopes compare at a glance.
+    """
     from matplotlib.ticker import NullFormatter, NullLocator, ScalarFormatter
 
-    rule = RULES.get(report.expected) if isinstance(report.expected, str) else None
-    wanted = (
-        rule.exponent if rule is not None else report.expected if isinstance(report.expected, float) else None
-    )
-    depths = np.asarray(report.depths, dtype=float)
+    depths = np.asarray(levels, dtype=float)
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     least = 1.0
-    for place, kind in enumerate(report.branches):
+    for place, kind in enumerate(branches):
         colour = COLOURS[place % len(COLOURS)]
-        if not all(bounded(size) for size in kind.sizes):
+        if not all(0 < size < math.inf for size in kind.sizes):
             axes.plot([], [], color=colour, marker="o", label=f"{kind.kind}: zero at the start")
             continue
         sizes = np.asarray(kind.sizes) / kind.sizes[0]
@@ -49,7 +48,7 @@ def _over_depths(report: DepthReport, axes: Axes) -> Axes:
             if kind.exponent_interval
             else ""
         )
-        marker = "X" if report.statuses[place] == "not as expected" else "o"
+        marker = "X" if statuses[place] == "not as expected" else "o"
         axes.plot(depths, sizes, color=colour, marker=marker, label=f"{kind.kind}: {told}")
     for exponent, name in ((0.5, "1/2: neural SDE"), (1.0, "1: neural ODE")):
         line = (depths / depths[0]) ** -exponent
@@ -91,17 +90,15 @@ def _over_depths(report: DepthReport, axes: Axes) -> Axes:
     axes.xaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_minor_formatter(NullFormatter())
     axes.set_xlabel("depth")
-    axes.set_ylabel(f"update at the same stream, over that at depth {report.depths[0]}")
-    axes.set_title(f"{report.model}: {report.verdict}", loc="left")
+    axes.set_ylabel(f"update at the same stream, over that at depth {levels[0]}")
     axes.legend(fontsize=8, loc="lower left")
-    return axes
 
 
-def _over_layers(report: DepthReport, axes: Axes) -> Axes:
-    """Draw each kind's update over the stream that it joins, layer by layer."""
+def draw_over_layers(axes: Axes, branches: Sequence[BranchScaling]) -> None:
+    """Draw each kind's update divided by the stream that it joins, layer by layer."""
     from matplotlib.ticker import MaxNLocator
 
-    for place, kind in enumerate(report.branches):
+    for place, kind in enumerate(branches):
         layers = np.arange(1, len(kind.layers) + 1)
         axes.plot(
             layers,
@@ -115,6 +112,4 @@ def _over_layers(report: DepthReport, axes: Axes) -> Axes:
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel("layer")
     axes.set_ylabel("update over stream")
-    axes.set_title(f"{report.model}, {report.depths[0]} residual branches: {report.verdict}", loc="left")
     axes.legend(fontsize=8)
-    return axes

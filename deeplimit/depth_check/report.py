@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import os
 import types
 import typing
@@ -164,9 +163,23 @@ class DepthReport:
         Raises TypeError or ValueError, before anything is written, where `path` cannot be written to
         (.html).
         """
-        from deeplimit.depth_check.page import write
+        from deeplimit.depth_check import page
+        from deeplimit.ground import plotting, validation
 
-        write(self, path)
+        checked = validation.writable_file(path, "path", (".html",))
+        axes = self._draw(plotting.new_axes((8.0, 5.0)))
+        sections = [
+            ("Findings", page.items([(finding.parameter, finding.message) for finding in self.findings])),
+            ("Residual branches", page.branches_table(self.depths, self.branches, self.statuses)),
+            ("Update against depth", page.picture(axes)),
+            ("Parts of the branches", page.parts_table(self.depths, self.branches)),
+            ("Streams", page.streams_table(self.streams)),
+            ("Reservations", page.items([(None, text) for text in self.reservations])),
+        ]
+        title = f"Depth scaling of {self.model}: {self.verdict}"
+        text = page.document(title, self.what, self.verdict, sections, self.versions)
+        with store.whole_file(checked) as temporary:
+            temporary.write_text(text, encoding="utf-8")
 
     def plot(self, ax: Axes | str | os.PathLike[str] | None = None) -> Axes:
         """Draw the size of every kind of branch's update against depth, with its power law; or against
@@ -178,10 +191,23 @@ class DepthReport:
         Returns:
             The axes. Nothing is shown.
         """
-        from deeplimit.depth_check.drawing import draw
         from deeplimit.ground import plotting
 
-        return plotting.plot(lambda axes: draw(self, axes), ax, size=(8.0, 5.0))
+        return plotting.plot(self._draw, ax, size=(8.0, 5.0))
+
+    def _draw(self, axes: Axes) -> Axes:
+        from deeplimit.depth_check import drawing
+
+        if len(self.depths) > 1:
+            rule = RULES.get(self.expected) if isinstance(self.expected, str) else None
+            number = self.expected if isinstance(self.expected, float) else None
+            wanted = number if rule is None else rule.exponent
+            drawing.draw_over_depths(axes, self.depths, self.branches, self.statuses, wanted)
+            axes.set_title(f"{self.model}: {self.verdict}", loc="left")
+        else:
+            drawing.draw_over_layers(axes, self.branches)
+            axes.set_title(f"{self.model}, {self.depths[0]} residual branches: {self.verdict}", loc="left")
+        return axes
 
 
 def _exponent(kind: BranchScaling) -> str:
@@ -230,8 +256,3 @@ def _read(kind: Any, content: Any, where: str) -> Any:
 
 def _is_number(text: str) -> bool:
     return text in ("inf", "-inf", "nan")
-
-
-def bounded(value: float | None) -> bool:
-    """Whether there is a finite positive number to draw."""
-    return value is not None and math.isfinite(value) and value > 0

@@ -1,10 +1,9 @@
-"""The figures of Marion et al. (2025), drawn from numbers alone, so that a saved reproduction can be drawn
-again.
-"""
+"""The figures of Marion et al. (2025), drawn from numbers alone: a saved reproduction can be drawn again."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -100,3 +99,19 @@ def phases(figure: Figure, numbers: Numbers) -> None:
     diagram = PhaseDiagram.from_dict(numbers)
     for axes, of in zip(figure.subplots(1, 2, squeeze=False)[0], ("hidden", "gradient"), strict=True):
         draw_phase_diagram(diagram, axes, of)
+
+
+class Drawing(NamedTuple):
+    """How the numbers of a figure are drawn, and the picture's size in inches."""
+
+    draw: Callable[[Figure, Numbers], None]
+    size: tuple[float, float]
+
+
+DRAWINGS = {
+    **{f"marion-fig{number}": Drawing(growth, (11.0, 4.0)) for number in (1, 3, 4, 5, 10, 12, 13, 14)},
+    "marion-fig2": Drawing(distributions, (11.0, 4.2)),
+    "marion-fig6": Drawing(paths, (11.0, 3.6)),
+    "marion-fig7": Drawing(phases, (14.0, 5.4)),
+    "marion-fig11": Drawing(distributions, (11.0, 4.2)),
+}

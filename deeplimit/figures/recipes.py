@@ -18,7 +18,6 @@ import numpy as np
 import torch
 from scipy import stats
 
-from deeplimit.figures import recipe_plots as marion_plots
 from deeplimit.figures.reproduction import Check, Numbers, Progress, Recipe, Reproduction
 from deeplimit.ground import validation
 from deeplimit.ground.randomness import Purpose, generator
@@ -311,7 +310,7 @@ def _recipes() -> dict[str, Recipe]:
         (14, bent, SMOOTH, smooth, "gradient", "gradient of h + α tanh(W h), smooth weights"),
     ):
         run = partial(_growth, network, weights, stated, of)
-        found.append(Recipe(f"marion-fig{number}", title, run, marion_plots.growth, (11.0, 4.0)))
+        found.append(Recipe(f"marion-fig{number}", title, run))
     two, eleven = (
         "laws of the ratios of norms at β = 1/2",
         "laws of the ratios of norms of h + α tanh(W h) at β = 1/2",
@@ -319,10 +318,10 @@ def _recipes() -> dict[str, Recipe]:
     paths = "paths of fractional Brownian motion"
     regions = "output and gradient over Hurst index and exponent"
     found += [
-        Recipe("marion-fig2", two, _figure2, marion_plots.distributions, (11.0, 4.2)),
-        Recipe("marion-fig6", paths, _figure6, marion_plots.paths, (11.0, 3.6)),
-        Recipe("marion-fig7", regions, _figure7, marion_plots.phases, (14.0, 5.4)),
-        Recipe("marion-fig11", eleven, _figure11, marion_plots.distributions, (11.0, 4.2)),
+        Recipe("marion-fig2", two, _figure2),
+        Recipe("marion-fig6", paths, _figure6),
+        Recipe("marion-fig7", regions, _figure7),
+        Recipe("marion-fig11", eleven, _figure11),
     ]
     return {
         recipe.name: recipe
@@ -336,7 +335,7 @@ RECIPES = _recipes()
 def reproduce(
     figure: str, *, quick: bool = False, seed: int = 0, device: str = "cpu", progress: Progress | None = None
 ) -> Reproduction:
-    """Make one figure of Marion et al. (2025) anew, and check it against what the paper states.
+    """Make one figure of Marion et al. (2025) again, and check it against what the paper states.
 
     Args:
         figure: "marion-fig1" to "marion-fig7" or "marion-fig10" to "marion-fig14".

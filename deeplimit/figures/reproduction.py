@@ -1,6 +1,4 @@
-"""What it is to reproduce a figure: numbers, checks against what the paper states, and a picture made of the
-numbers alone.
-"""
+"""A reproduced figure: its numbers, checks against what the paper states, and a picture of the numbers."""
 
 from __future__ import annotations
 
@@ -35,20 +33,16 @@ class Check:
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a figure is made: `run(quick, seed, device, progress)` returns numbers, checks, findings; `draw`
-    draws them.
-    """
+    """How a figure is made: `run(quick, seed, device, progress)` returns numbers, checks and findings."""
 
     name: str
     title: str
     run: Callable[[bool, int, str, Progress], tuple[Numbers, list[Check], list[str]]]
-    draw: Callable[[Figure, Numbers], None]
-    size: tuple[float, float]
 
 
 @dataclass(frozen=True, eq=False)
 class Reproduction:
-    """A figure made anew.
+    """A figure of a paper, made again.
 
     Attributes:
         figure: Its name, such as "marion-fig7". title: What it shows. quick: Whether it was run at a reduced
@@ -107,15 +101,15 @@ class Reproduction:
 
     def plot(self, path: str | os.PathLike[str]) -> Figure:
         """Draw the figure into a picture (.png, .pdf or .svg) and return it. Nothing is shown."""
-        from deeplimit.figures.recipes import RECIPES
+        from deeplimit.figures.recipe_plots import DRAWINGS
         from deeplimit.ground import plotting
 
-        if self.figure not in RECIPES:
-            raise ValueError(f"figure must be one of {', '.join(RECIPES)}, got {self.figure!r}.")
-        recipe = RECIPES[self.figure]
+        if self.figure not in DRAWINGS:
+            raise ValueError(f"figure must be one of {', '.join(DRAWINGS)}, got {self.figure!r}.")
+        drawing = DRAWINGS[self.figure]
         target = validation.writable_file(path, "path", plotting.SUFFIXES)
-        figure = plotting.new_figure(recipe.size)
-        recipe.draw(figure, self.numbers)
+        figure = plotting.new_figure(drawing.size)
+        drawing.draw(figure, self.numbers)
         figure.suptitle(
             f"{self.figure.replace('marion-fig', 'Marion et al. (2025), Figure ')}: {self.title}", fontsize=10
         )

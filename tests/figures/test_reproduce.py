@@ -36,9 +36,7 @@ def test_a_figure_passes_its_checks_and_says_so(smooth_figure):
 def test_a_wrong_statement_fails_its_check(monkeypatch):
     wrong = {0.5: "identity"}  # smooth weights explode there
     run = partial(marion._growth, partial(dl.inner, activation="tanh"), marion.SMOOTH, wrong, "hidden")
-    monkeypatch.setitem(
-        RECIPES, "marion-fig13", Recipe("marion-fig13", "wrong", run, marion.marion_plots.growth, (4.0, 4.0))
-    )
+    monkeypatch.setitem(RECIPES, "marion-fig13", Recipe("marion-fig13", "wrong", run))
     done = dl.reproduce("marion-fig13", quick=True)
     assert not done.passed
     assert "NOT reproduced" in str(done)
@@ -107,9 +105,7 @@ def test_the_command_ends_with_1_where_a_check_fails(monkeypatch, tmp_path):
         )
 
     recipe = RECIPES["marion-fig6"]
-    monkeypatch.setitem(
-        RECIPES, "marion-fig6", Recipe(recipe.name, recipe.title, failing, recipe.draw, recipe.size)
-    )
+    monkeypatch.setitem(RECIPES, "marion-fig6", Recipe(recipe.name, recipe.title, failing))
     result = CliRunner().invoke(app, ["reproduce", "marion-fig6", "--quiet", "--out", str(tmp_path)])
     assert result.exit_code == 1
     assert "A check FAILS" in result.output
