@@ -1,6 +1,4 @@
-"""The effective residual exponent: how fast the size of a branch's update falls as the network deepens,
-with an interval.
-"""
+"""The effective residual exponent: how fast the size of a branch's update falls as the network deepens."""
 
 from __future__ import annotations
 
@@ -9,19 +7,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special
 
-# No size is believed to more than this: rounding, and states that are the same up to it.
+from deeplimit.inference.power_law import slopes_between
+from deeplimit.inference.regression import line, student_quantile
+
 FLOOR = 1e-3
-# The level at which sizes that no power law passes through are told from noise.
+"""Relative uncertainty of every size: round-off, and states that are the same only up to it."""
 LACK = 1e-3
+"""Below this probability that noise alone leaves such residuals, sizes follow no power law."""
 
 
 @dataclass(frozen=True)
 class Exponent:
-    """size ~ depth**-value: the value, its standard error and interval, and whether a power law fits at
-    all.
-    """
+    """size ~ depth**-value, with standard error and interval, and whether a power law fits at all."""
 
     value: float
     error: float
@@ -33,8 +31,8 @@ class Exponent:
         """Return whether the exponent is `target` up to `tolerance`; None if the interval is too wide to
         tell.
 
-        Too wide: it reaches the target, but also what lies further away than half of the distance 1/2
-        between the classical exponents 0, 1/2 and 1.
+        The interval is too wide if it reaches the target, and also what lies further away than half of the
+        distance 1/2 between the classical exponents 0, 1/2 and 1.
         """
         if self.low > target + tolerance or self.high < target - tolerance:
             return False
@@ -48,14 +46,18 @@ class Exponent:
 def fit(
     depths: Sequence[float], sizes: Sequence[Sequence[float]], confidence: float, epsilon: float = 0.0
 ) -> Exponent | None:
-    """Return the exponent of the mean square of `sizes` (one sequence of branches a depth) in 1/depth;
-    None if any mean is 0.
+    """Return the exponent of the root mean square of `sizes` in 1/depth; None if any mean is 0.
 
-    Branches of one depth are independent draws of one law if the initialisation makes them so: their
-    scatter gives the standard error, pooled over depths. If the depths' means lie off every power law by
-    more than that explains, there is no one exponent, and the interval is widened to hold the slopes
-    between neighbouring depths. `confidence`: of the interval.
-    epsilon: the precision of the numbers in which the module computes.
+    Branches of one depth are independent draws of one law if the initialisation makes them so: their scatter,
+    pooled over depths, gives the standard error, and Student's law the interval. Depths are independent,
+    unlike those of `inference.power_law`, and no correction term is integrated over. Instead, where the
+    depths' means lie off every power law by more than the scatter explains, the interval is widened to hold
+    the slopes between neighbouring depths.
+
+    Args:
+        depths: numbers of layers (m,). sizes: one sequence of branches per depth.
+        confidence: confidence level of the interval.
+        epsilon: machine epsilon of the numbers in which the module computes.
     """
     groups = [np.asarray(group, dtype=np.float64) for group in sizes]
     means = np.array([float(np.mean(group**2)) for group in groups])
@@ -70,25 +72,17 @@ def fit(
         / 4
         / max(freedom, 1)
     )
-    floor = max(FLOOR, epsilon) ** 2
-    variances = scatter / counts + floor
-    weights = 1 / variances
-    centre = np.sum(weights * x) / weights.sum()
-    spread = float(np.sum(weights * (x - centre) ** 2))
-    if spread == 0:
+    variances = scatter / counts + max(FLOOR, epsilon) ** 2
+    fitted = line(x, y, 1 / variances)
+    if fitted is None:
         return None
-    slope = float(np.sum(weights * (x - centre) * y)) / spread
-    remaining = y - np.sum(weights * y) / weights.sum() - slope * (x - centre)
-    misfit = float(np.sum(weights * remaining**2))
-    left = len(groups) - 2
-    power_law = bool(left <= 0 or special.chdtrc(left, misfit) > LACK)
-    error = 1 / math.sqrt(spread)
-    half = student(confidence, max(freedom, 1)) * error
-    low, high = -slope - half, -slope + half
+    power_law = fitted.misfit > LACK
+    half = student_quantile(confidence, max(freedom, 1)) * fitted.error
+    low, high = -fitted.slope - half, -fitted.slope + half
     if not power_law:
-        steps = -np.diff(y) / np.diff(x)
+        steps, _ = slopes_between(x, y, np.diag(variances))
         low, high = min(low, float(steps.min())), max(high, float(steps.max()))
-    return Exponent(-slope, error, low, high, power_law)
+    return Exponent(-fitted.slope, fitted.error, low, high, power_law)
 
 
 def slope(depths: Sequence[float], values: Sequence[float]) -> float | None:
@@ -96,10 +90,5 @@ def slope(depths: Sequence[float], values: Sequence[float]) -> float | None:
     if len(values) < 2 or any(not 0 < value < math.inf for value in values):
         return None
     x, y = np.log(np.asarray(depths, dtype=np.float64)), np.log(np.asarray(values, dtype=np.float64))
-    x = x - x.mean()
-    return -float(np.sum(x * y) / np.sum(x**2)) if np.any(x != 0) else None
-
-
-def student(confidence: float, freedom: int) -> float:
-    """Return the two-sided quantile of Student's law."""
-    return float(special.stdtrit(freedom, 0.5 + confidence / 2))
+    fitted = line(x, y, np.ones(len(x)))
+    return None if fitted is None else -fitted.slope

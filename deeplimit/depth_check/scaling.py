@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from deeplimit.depth_check.exponents import Exponent, fit, slope, student
+from deeplimit.depth_check.exponents import Exponent, fit, slope
 from deeplimit.depth_check.measurement import Aligned, Measured, Measurement, Weight
+from deeplimit.inference.regression import line, student_quantile
 from deeplimit.trace.naming import wildcard
 
 # What a kind of branch means that is beside another in one sum, of low rank and zero: no branch of the
@@ -220,12 +221,10 @@ def _alignment(
     x = np.log([count for count, _ in known])
     y = np.array([math.log(one.value) for _, one in known])
     weights = 1 / np.array([max(one.error, 1e-3) ** 2 for _, one in known])
-    if np.ptp(x) > 0:
-        x = x - np.sum(weights * x) / weights.sum()
-    # Else one depth only: the line passes through the origin, since the sum of one update is of size one.
-    spread = float(np.sum(weights * x**2))
-    value = 0.5 + float(np.sum(weights * x * y)) / spread
-    half = student(level, 1000) / math.sqrt(spread)
+    # With one depth only, the line passes through the origin: the sum of one update is of size one.
+    fitted = line(x, y, weights, through_origin=bool(np.ptp(x) == 0))
+    assert fitted is not None  # some count exceeds 1
+    value, half = 0.5 + fitted.slope, student_quantile(level, 1000) / math.sqrt(fitted.spread)
     return value, value - half, value + half
 
 

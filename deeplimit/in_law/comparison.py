@@ -18,6 +18,7 @@ from deeplimit.in_law import statistics
 from deeplimit.in_law.report import LawReport
 from deeplimit.in_law.simulation import DrawableLimit, Plan, Sample, feature_names, simulate
 from deeplimit.in_law.verdict import Evidence, judge
+from deeplimit.inference.extrapolation import extrapolate
 from deeplimit.limits import Independent, IsotropicSDE, LawLimit, NeuralSDE, UserSDE, read_limit
 from deeplimit.networks import ResidualNetwork
 from deeplimit.version import versions
@@ -223,7 +224,7 @@ def _assess(
     powers = (1.0, 2.0) if symmetric else (0.5, 1.0)
     multiple = statistics.two_sided(level / len(effects))
     found = [
-        statistics.extrapolate(depths.astype(float), row, variance, float(both), powers, level / len(effects))
+        extrapolate(depths.astype(float), row, variance, float(both), powers, level / len(effects))
         for row, variance, both in zip(means, variances, shared, strict=True)
     ]
     errors = np.sqrt(variances + shared[:, None])

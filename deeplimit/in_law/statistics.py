@@ -1,13 +1,11 @@
-"""Two-sample tests at each depth, and the difference of two laws as a function of depth, extrapolated to
-infinite depth.
-"""
+"""Two-sample tests at each depth, and the bounded test functions by which two laws are compared."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import chi2, ks_2samp, norm
+from scipy.stats import ks_2samp, norm
 
 EXCEEDANCES = 20
 """Permutations are drawn until so many reach the observed distance; their number makes the p-value (Besag
@@ -105,78 +103,6 @@ class Standard:
             np.stack([np.sin(z), np.cos(z), np.sin(2 * z), np.cos(2 * z)]) / np.array(self.units)[:, None]
         )
         return values.mean(axis=1), np.maximum(values.var(axis=1, ddof=1) / len(feature), 1e-16)
-
-
-@dataclass(frozen=True)
-class Extrapolated:
-    """A difference of means at infinite depth, with its standard error, what the choice of depths adds,
-    and whether it fits.
-    """
-
-    value: float
-    error: float
-    allowance: float
-    fits: bool
-
-
-def extrapolate(
-    depths: np.ndarray,
-    differences: np.ndarray,
-    variances: np.ndarray,
-    shared: float,
-    powers: tuple[float, float],
-    level: float,
-) -> Extrapolated:
-    """Return a + b L^-powers[0] (+ c L^-powers[1], from four depths on) at L = ∞, fitted by weighted least
-    squares.
-
-    `variances` are those of the networks' means, which are independent; `shared` is that of the limit's
-    mean, which all differences have in common. The coarsest depths are left out while the residuals are
-    too large at `level`. The allowance is what leaving out one more would change, beyond one standard
-    deviation of that change.
-    """
-    first = 0
-    fit = _fit(depths, differences, variances, powers)
-    terms = fit.terms
-    while fit.misfit < level and len(depths) - first > terms + 1:
-        first += 1
-        fit = _fit(depths[first:], differences[first:], variances[first:], powers, terms)
-    fits = fit.misfit >= level
-    allowance = 0.0
-    if len(depths) - first > terms:
-        shorter = _fit(depths[first + 1 :], differences[first + 1 :], variances[first + 1 :], powers, terms)
-        chance = np.sqrt(
-            max(0.0, shorter.variance - fit.variance)
-        )  # of the change, as of nested least squares
-        allowance = max(0.0, abs(fit.value - shorter.value) - chance)
-    return Extrapolated(fit.value, float(np.sqrt(fit.variance + shared)), allowance, fits)
-
-
-@dataclass(frozen=True)
-class _Fit:
-    value: float
-    variance: float
-    misfit: float
-    terms: int
-
-
-def _fit(
-    depths: np.ndarray,
-    values: np.ndarray,
-    variances: np.ndarray,
-    powers: tuple[float, float],
-    terms: int | None = None,
-) -> _Fit:
-    terms = terms if terms is not None else 3 if len(depths) >= 4 else 2
-    design = np.stack([np.ones(len(depths)), *(depths**-power for power in powers[: terms - 1])], axis=1)
-    weights = 1 / np.sqrt(variances)
-    scaled = design * weights[:, None]
-    inverse = np.linalg.pinv(scaled)
-    solution = inverse @ (values * weights)
-    left = float(((values * weights - scaled @ solution) ** 2).sum())
-    free = len(depths) - terms
-    misfit = float(chi2.sf(left, free)) if free > 0 else 1.0
-    return _Fit(float(solution[0]), float((inverse @ inverse.T)[0, 0]), misfit, terms)
 
 
 def two_sided(level: float) -> float:

@@ -1,16 +1,15 @@
-"""The order of convergence and the floor, from errors that share their paths and have not yet reached
-their asymptotics.
+"""The order of convergence and the floor, from errors at several depths that share their paths.
 
-The model is log e_L = a − r log L + δ(L) + noise. The noise has the delta-method covariance of the
-per-path errors, depths correlated. δ is the correction that vanishes as L grows: a random sum of powers
-(L_1/L)^s, s = 1, 2, 3, 4 where errors expand in 1/L, and smaller ones where the regime says so. Its size τ
+The model is log e_L = a − r log L + δ(L) + noise. The noise has the delta-method covariance of the per-path
+errors, in which depths are correlated. δ is the correction that vanishes as L grows: a random sum of powers
+(L_1/L)^s with s = 1, 2, 3, 4 where errors expand in 1/L, and smaller s where the regime says so. Its size τ
 is not known and is integrated over, so that straight data give a narrow interval and bent data a wide one.
 
-Where a regime knows of a second contribution, L^-s times the first and perhaps larger at small depth,
-errors are (1 + 2ρκu^s + κ²u^{2s})^½, u = L_1/L, times the first, with κ integrated over too, and the
-correlation ρ unless it is known to vanish. A floor f makes it e_L² = c² L^{-2r} + f², with a share φ =
-f²/e² of the deepest squared error between 0 and 1. Every (τ, κ, ρ, s, φ) is one generalised least-squares
-fit, weighted by its marginal likelihood.
+A regime may know of a second contribution, L^-s times the first and perhaps larger at small depth. Then
+errors are (1 + 2ρκu^s + κ²u^{2s})^½, u = L_1/L, times the first. κ is integrated over, and so is the
+correlation ρ unless it is known to vanish. A floor f makes it e_L² = c² L^{-2r} + f², with a share φ = f²/e²
+of the deepest squared error between 0 and 1. Every (τ, κ, ρ, s, φ) is one generalised least-squares fit
+(`regression`), weighted by its marginal likelihood. docs/statistics.md has the calibration.
 """
 
 from __future__ import annotations
@@ -21,41 +20,42 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy import optimize, special
+from scipy import special
+
+from deeplimit.inference.regression import CorrelatedData, StudentMixture
 
 CORRECTION_POWERS = 4
-"""Powers up to so many times the smallest are terms of the correction, and in any case those up to 1."""
+"""The correction has powers up to this many times the smallest, and in any case up to 1."""
 MOST_TERMS = 40
-"""The correction has at most so many terms, those that vanish most slowly."""
+"""The largest number of terms in the correction; those that vanish most slowly are kept."""
 DISTINCT = 0.025
-"""Powers closer than this are one: over depths a factor of 16 apart, L^-0.025 changes by 7 %."""
+"""Powers closer than this count as one: over depths a factor of 16 apart, L^-0.025 changes by 7 %."""
 CORRECTION_SCALE = 0.7
-"""Half-Cauchy scale of τ·L_1^s, s the smallest power: the correction is expected to be of size L_1^-s at
-the coarsest depth.
+"""Scale of the half-Cauchy prior of τ·L_1^s, s the smallest power: at the coarsest depth the correction is
+expected to be of size L_1^-s.
 """
 MIXED_CORRECTION_SCALE = 2.0
-"""The same where contributions of several orders mix, which leave more cross terms."""
+"""The same scale where contributions of several orders mix, which leaves more cross terms."""
 SECOND_SCALE = 1.5
-"""Scale of κ, half-Student with 3 degrees of freedom: at the coarsest depth both contributions are
-expected to be of one size.
+"""Scale of the prior of κ, half-Student with 3 degrees of freedom: at the coarsest depth both contributions
+are expected to be of one size.
 """
 MOST_SECOND = 2.0
-"""At the deepest depth the second contribution is at most this many times the first: else nothing of the
-order is visible.
+"""At the deepest depth the second contribution is at most this many times the first; beyond that nothing of
+the order is visible.
 """
 MODEL_ERROR = 1e-4
-"""No error is trusted beyond this share of itself: without sampling noise, more digits would be believed
+"""Relative error that the model itself is allowed: without sampling noise the fit would believe more digits
 than the model has.
 """
 UNSETTLED = 0.1
-"""No order is given if it lies further than this from the deepest local slope: that is extrapolation."""
+"""No order is given if it lies further than this from the deepest local slope, which is extrapolation."""
 HEAVY_TAIL_FACTOR = 10.0
-"""The covariance is multiplied by this times kurtosis/count, where that is more than 1."""
+"""The covariance is multiplied by this times kurtosis/count, where that exceeds 1."""
 SLOWER = 0.05
-"""Prior probability that errors fall more slowly than the network's own order, instead of levelling off.
-"""
+"""Prior probability that errors fall more slowly than the network's order, instead of levelling off."""
 STEEPEST = 2.0
-"""Orders that no theorem predicts lie between 0 and this."""
+"""Upper end of the prior of an order that no theorem predicts; the lower end is 0."""
 _SIZES = np.concatenate([[0.0], np.geomspace(0.001, 1.0, 25)])
 _RATIOS = np.geomspace(0.1, 30.0, 13)
 _CORRELATIONS = (-1.0, -0.9, -0.5, 0.0, 0.5, 0.9, 1.0)
@@ -71,19 +71,19 @@ _SHARES = np.concatenate(
 
 @dataclass(frozen=True)
 class ErrorEstimates:
-    """Errors of m depths with their joint uncertainty.
+    """Errors at m depths with their joint uncertainty.
 
     Attributes:
-        depths: (m,).
+        depths: numbers of layers L (m,).
         log_errors: log e_L as measured (m,), not yet corrected for the reference.
-        covariance: Of `log_errors` (m, m).
+        covariance: covariance of `log_errors` (m, m).
         log_bias: log of the factor by which the reference shrinks each error (m,); 0 where it does not.
-        count: Number of paths.
-        corrections: Powers of 1/L by which further terms are smaller than the first, as in `Regime`.
-        kurtosis: Largest kurtosis of the per-path errors to the power p.
-        resolution: What an ODE reference's own error leaves uncertain of each error.
-        seconds, interfere, hides: Powers of second contributions; whether they may correlate with the
-            first, or hide it.
+        count: number of paths.
+        kurtosis: largest kurtosis of the per-path errors to the power p.
+        corrections: powers of 1/L by which further terms are smaller than the first, as in `Regime`.
+        seconds: powers of second contributions. interfere: whether they may correlate with the first.
+        resolution: what an ODE reference's own error leaves uncertain of each error.
+        hides: whether a second contribution may hide the first.
     """
 
     depths: np.ndarray
@@ -100,11 +100,11 @@ class ErrorEstimates:
 
     @cached_property
     def powers(self) -> tuple[float, ...]:
-        """The powers of 1/L in the correction: sums of `corrections`, rounded to 1e-6, of which none are
-        closer than DISTINCT.
+        """The powers of 1/L in the correction: sums of `corrections`, rounded to 1e-6, at least DISTINCT
+        apart.
 
-        A power below DISTINCT is not dropped, for it bends errors of small order and many paths: its
-        multiples are so dense that those of DISTINCT itself stand for them.
+        A power below DISTINCT is not dropped, because it bends errors of small order and many paths. Its
+        multiples are so dense that those of DISTINCT stand for them.
         """
         generators = [max(power, DISTINCT) for power in self.corrections if power > 1e-6]
         most = max(CORRECTION_POWERS * min(generators), 1.0) + 1e-9
@@ -118,9 +118,7 @@ class ErrorEstimates:
 
     @cached_property
     def second_powers(self) -> tuple[float, ...]:
-        """The `seconds` that depths can tell from each other; a small power is kept, for it shifts the
-        order by as much.
-        """
+        """The `seconds` at least DISTINCT apart; a small power is kept, since it shifts the order as much."""
         kept: list[float] = []
         for power in sorted(self.seconds):
             if power > 1e-6 and (not kept or power >= kept[-1] + DISTINCT):
@@ -136,10 +134,10 @@ class ErrorEstimates:
     def noise(self) -> np.ndarray:
         """The covariance (m, m), made larger where it is known to be too small.
 
-        Once for inverting an estimate of it (the mean of an inverse Wishart matrix), and once for heavy
-        tails: the relative variance of a sample variance is (kurtosis - 1)/count, and where the rare large
-        paths have not been seen yet it errs to the low side. The factor was calibrated on geometric
-        Brownian motion (docs/statistics.md).
+        Once for inverting an estimate (the mean of an inverse Wishart matrix), and once for heavy tails. The
+        relative variance of a sample variance is (kurtosis - 1)/count, and where the rare large paths have
+        not been seen yet, it errs to the low side. The factor was calibrated on geometric Brownian motion
+        (docs/statistics.md).
         """
         inversion = (self.count - 1) / (self.count - len(self.depths) - 2)
         tails = max(1.0, HEAVY_TAIL_FACTOR * self.kurtosis / self.count)
@@ -152,9 +150,8 @@ def above_floor(estimates: ErrorEstimates, share: float) -> ErrorEstimates:
     """Return the estimates with the reference's bias taken only from what lies above a floor.
 
     The reference shrinks the part of an error that comes from the step size, not a difference between two
-    limits: of squares e² the part e² - f² is divided by the squared factor, f² is left. Without a floor
-        this
-    is the full correction.
+    limits: of squares e² the part e² - f² is divided by the squared factor, f² is left. Without a floor this
+        is the full correction.
     """
     squares = np.exp(2 * (estimates.log_errors - estimates.log_errors[-1]))
     corrected = share + np.maximum(squares - share, 0.0) * np.exp(-2 * estimates.log_bias)
@@ -163,86 +160,42 @@ def above_floor(estimates: ErrorEstimates, share: float) -> ErrorEstimates:
 
 @dataclass(frozen=True)
 class Fit:
-    """A mixture of Student distributions for the order, one for each size of the correction and of a
-    second contribution.
+    """The fitted order: a mixture with one component for each size of the correction and of a second
+    contribution.
 
-    `reach` is how far the order lies from the deepest local slope, less two standard errors: how far it is
-    extrapolated.
+    Attributes:
+        orders: the mixture.
+        log_constant: log c in e_L ≈ c L^-order.
+        reach: how far the order lies from the deepest local slope, less two standard errors: how far it is
+            extrapolated.
     """
 
-    weights: np.ndarray
-    centres: np.ndarray
-    scales: np.ndarray
-    degrees: float
+    orders: StudentMixture
     log_constant: float
     reach: float = 0.0
 
     @property
     def rate(self) -> float:
         """The order: the mixture's median."""
-        return self.quantile(0.5)
-
-    def quantile(self, probability: float) -> float:
-        """Return the order below which the mixture has this probability."""
-
-        def excess(order: float) -> float:
-            return (
-                float(self.weights @ special.stdtr(self.degrees, (order - self.centres) / self.scales))
-                - probability
-            )
-
-        reach = 1.0 + 4 * np.abs(special.stdtrit(self.degrees, min(probability, 1 - probability) / 4))
-        low = float((self.centres - reach * self.scales).min()) - 1e-12
-        high = float((self.centres + reach * self.scales).max()) + 1e-12
-        return float(optimize.brentq(excess, low, high, xtol=1e-12))
+        return self.orders.quantile(0.5)
 
     def interval(self, confidence: float) -> tuple[float, float]:
-        """Return the central interval of the order at this confidence, and at least as wide as the order
-        is extrapolated.
-        """
+        """Return the central interval of the order, at least as wide as the order is extrapolated."""
         tail = (1.0 - confidence) / 2
-        return min(self.quantile(tail), self.rate - self.reach), max(
-            self.quantile(1.0 - tail), self.rate + self.reach
+        return min(self.orders.quantile(tail), self.rate - self.reach), max(
+            self.orders.quantile(1.0 - tail), self.rate + self.reach
         )
 
 
 def enough_paths(paths: int, depths: int) -> bool:
-    """Whether the covariance between so many depths can be estimated at all."""
+    """Whether this many paths can estimate the covariance between this many depths."""
     return paths >= 2 * depths + 4
 
 
-@dataclass(frozen=True)
-class _Transformed:
-    """The data of one floor share: log errors less the floor, and their covariance for every correction
-    size.
-    """
-
-    z: np.ndarray  # (m,)
-    inverses: np.ndarray  # (sizes, m, m)
-    log_determinants: np.ndarray  # (sizes,), less the Jacobian of taking the floor out
-
-    def regress(self, design: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return log marginal likelihoods (sizes, o), solutions (sizes, c, o) and their covariances
-        (sizes, c, c).
-
-        One regression for each of the `offsets` (o, m), which are taken out of the data first.
-        """
-        z = (self.z - offsets).T
-        information = design.T @ self.inverses @ design
-        spread = np.linalg.inv(information)
-        solution = spread @ (design.T @ self.inverses @ z)
-        residual = z - design @ solution
-        chi2 = (residual * (self.inverses @ residual)).sum(axis=1)
-        free = design.shape[1] * np.log(2 * np.pi)
-        likelihood = -0.5 * (
-            (self.log_determinants + np.linalg.slogdet(information)[1] - free)[:, None] + chi2
-        )
-        return likelihood, solution, spread
-
-
 def _second_contributions(estimates: ErrorEstimates) -> tuple[np.ndarray, np.ndarray]:
-    """Return log factors (o, m) that second contributions multiply the errors by, none first, and their
-    prior (o,).
+    """Return by which log factors (o, m) second contributions multiply the errors, and their prior (o,).
+
+    The first is 0: no second contribution.
     """
     depths = estimates.depths.astype(float)
     factors, prior = [np.zeros(len(depths))], [1.0]
@@ -261,8 +214,10 @@ def _second_contributions(estimates: ErrorEstimates) -> tuple[np.ndarray, np.nda
     return np.stack(factors), np.array(prior) / np.sum(prior)
 
 
-def _transform(estimates: ErrorEstimates, share: float) -> _Transformed | None:
-    """Take a floor out of the errors; None where it exceeds one of them."""
+def _above(estimates: ErrorEstimates, share: float) -> CorrelatedData | None:
+    """Return log errors less a floor, with a covariance for every correction size; None where the floor
+    exceeds an error.
+    """
     depths = estimates.depths.astype(float)
     squares = np.exp(2 * (estimates.log_errors - estimates.log_errors[-1]))
     rest = squares - share
@@ -274,8 +229,7 @@ def _transform(estimates: ErrorEstimates, share: float) -> _Transformed | None:
     ratio = depths[0] / depths
     correction = sum(np.outer(ratio, ratio) ** power for power in estimates.powers) / len(estimates.powers)
     covariances = (noise + (_SIZES**2)[:, None, None] * correction) * np.outer(stretch, stretch)
-    determinants = np.linalg.slogdet(covariances)[1] - 2 * np.log(stretch).sum()
-    return _Transformed(z, np.linalg.inv(covariances), determinants)
+    return CorrelatedData.of(z, covariances, log_jacobian=float(np.log(stretch).sum()))
 
 
 def _design(estimates: ErrorEstimates) -> np.ndarray:
@@ -293,22 +247,20 @@ def _size_prior(estimates: ErrorEstimates) -> np.ndarray:
 
 
 def fit_rate(estimates: ErrorEstimates, trend: np.ndarray | float = 0.0) -> Fit:
-    """Fit the order without a floor; `trend` (m,) is a known factor (its log) to be taken out first."""
-    data = _transform(estimates, 0.0)
+    """Fit the order without a floor; `trend` (m,) is the log of a known factor, which is taken out first."""
+    data = _above(estimates, 0.0)
     assert data is not None  # a share of nothing exceeds no error
     factors, prior = _second_contributions(estimates)
-    likelihood, solution, spread = data.regress(_design(estimates), factors + trend)
+    fits = data.regress(_design(estimates), factors + trend)
+    likelihood, solution, spread = fits.log_likelihoods, fits.coefficients, fits.covariances
     weights = np.exp(likelihood - likelihood.max()) * _size_prior(estimates)[:, None] * prior
     weights = (weights / weights.sum()).ravel()
     centres, scales = solution[:, 1].ravel(), np.repeat(np.sqrt(spread[:, 1, 1]), len(prior))
     kept = weights > 1e-12 / len(weights)
-    fit = Fit(
-        weights[kept] / weights[kept].sum(),
-        centres[kept],
-        scales[kept],
-        estimates.degrees,
-        float(weights @ solution[:, 0].ravel()),
+    orders = StudentMixture(
+        weights[kept] / weights[kept].sum(), centres[kept], scales[kept], estimates.degrees
     )
+    fit = Fit(orders, float(weights @ solution[:, 0].ravel()))
     if not estimates.second_powers:
         return fit
     slopes, errors = local_slopes(estimates)
@@ -317,12 +269,22 @@ def fit_rate(estimates: ErrorEstimates, trend: np.ndarray | float = 0.0) -> Fit:
 
 def local_slopes(estimates: ErrorEstimates) -> tuple[np.ndarray, np.ndarray]:
     """Return the orders between neighbouring depths (m - 1,) and their standard errors."""
+    logs = estimates.log_errors - estimates.log_bias
+    return slopes_between(np.log(estimates.depths), logs, estimates.covariance)
+
+
+def slopes_between(
+    log_depths: np.ndarray, logs: np.ndarray, covariance: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return by which powers of 1/depth values with these logs (m,) fall between neighbouring depths.
+
+    Both results are (m - 1,): the powers, and their standard errors for this covariance of the logs (m, m).
+    """
     with np.errstate(invalid="ignore"):
-        steps = np.diff(np.log(estimates.depths))
-        slopes = -np.diff(estimates.log_errors - estimates.log_bias) / steps
-        variances = np.diag(estimates.covariance)
-        change = variances[1:] + variances[:-1] - 2 * np.diag(estimates.covariance, 1)
-        return slopes, np.sqrt(np.maximum(change, 0.0)) / steps
+        steps = np.diff(log_depths)
+        variances = np.diag(covariance)
+        change = variances[1:] + variances[:-1] - 2 * np.diag(covariance, 1)
+        return -np.diff(logs) / steps, np.sqrt(np.maximum(change, 0.0)) / steps
 
 
 @dataclass(frozen=True)
@@ -330,9 +292,9 @@ class Floor:
     """How much of the deepest squared error would remain at infinite depth.
 
     Attributes:
-        share: Median of f²/e² at the deepest depth, between 0 and 1.
-        lower, upper: Its bounds, each at 95 %.
-        probability: Of the share being more than one half.
+        share: median of f²/e² at the deepest depth, between 0 and 1.
+        lower, upper: its 5 % and 95 % quantiles.
+        probability: probability that the share exceeds one half.
     """
 
     share: float
@@ -344,25 +306,26 @@ class Floor:
 def fit_floor(estimates: ErrorEstimates, predicted: float | None) -> Floor:
     """Fit e² = c² L^{-2r} + f² and return what is known of f²/e² at the deepest depth.
 
-    Without more, a floor and a slow order look alike over a short range of depths. If a theorem says how
-    fast this network reaches its limit, that order (`predicted`) is believed with probability 1 - SLOWER,
-    else one uniform between 0 and it: the distance to a wrong limit may fall more slowly, but not faster,
-    than that to the right one. Where none is predicted, the order is uniform from 0 to STEEPEST.
+    Over a short range of depths a floor and a slow order look alike. If a theorem says how fast this network
+    reaches its limit, that order (`predicted`) is believed with probability 1 - SLOWER, and otherwise one
+    uniform
+    between 0 and it: the distance to a wrong limit may fall more slowly than that to the right one, but not
+    faster. Where no order is predicted, it is uniform from 0 to STEEPEST.
     """
     steepest = STEEPEST if predicted is None else predicted
     design = _design(estimates)
     factors, prior = _second_contributions(estimates)
     joint = np.full((len(_SHARES), len(_SIZES), len(prior)), -np.inf)
     for row, share in enumerate(_SHARES):
-        data = _transform(estimates, float(share))
+        data = _above(estimates, float(share))
         if data is None:
             continue
-        likelihood, solution, spread = data.regress(design, factors)
-        order, scale = solution[:, 1], np.sqrt(spread[:, 1, 1])[:, None]
+        fits = data.regress(design, factors)
+        order, scale = fits.coefficients[:, 1], np.sqrt(fits.covariances[:, 1, 1])[:, None]
         inside = special.ndtr((steepest - order) / scale) - special.ndtr(-order / scale)
-        joint[row] = likelihood + np.log(np.maximum(inside, 1e-300) / steepest)
+        joint[row] = fits.log_likelihoods + np.log(np.maximum(inside, 1e-300) / steepest)
         if predicted is not None:
-            known = data.regress(design[:, :1], factors + predicted * design[:, 1])[0]
+            known = data.regress(design[:, :1], factors + predicted * design[:, 1]).log_likelihoods
             joint[row] = np.logaddexp(np.log(SLOWER) + joint[row], np.log1p(-SLOWER) + known)
     posterior = (
         np.exp(joint - joint.max())

@@ -17,10 +17,11 @@ from torch import Tensor
 from deeplimit.ground import validation
 from deeplimit.ground.randomness import Purpose, generator
 from deeplimit.ground.workers import map_blocks
+from deeplimit.inference.crossing import crossing, crossing_of_mean
 from deeplimit.networks import ResidualNetwork
 from deeplimit.signal.measure import starting_states
 from deeplimit.signal.passes import backward, forward
-from deeplimit.signal.phase_report import PhaseDiagram, boundary, crossing
+from deeplimit.signal.phase_report import PhaseDiagram
 from deeplimit.signal.task import MOST_DRAWS, MOST_NUMBERS, draw_network, numbers_per_network
 from deeplimit.signal.theory import critical_exponent
 from deeplimit.version import versions
@@ -31,6 +32,10 @@ HURST = tuple(round(float(value), 3) for value in np.linspace(0.05, 0.97, 12))
 EXPONENTS = tuple(round(float(value), 3) for value in np.linspace(0.0, 1.3, 27))
 COARSE = 0.15
 """Distance of neighbouring exponents from which the report says that the boundary is interpolated."""
+STRAIGHT = 10.0
+"""Differences of log10 changes beyond 1/STRAIGHT are bent down before they are interpolated: below the
+boundary they explode.
+"""
 SHALLOWER = 10
 """How many times shallower the networks are that the deep ones are held against to find the boundary."""
 
@@ -218,8 +223,8 @@ def _diagram(
         [by_draw[:, :, level, which].transpose(0, 2, 1) for level in (0, 1)] for which in (0, 1)
     )
     edges = [
-        [boundary(exponents, *pair, confidence) for pair in zip(deep, other, strict=True)]
-        for deep, other in ((hidden, shallow), (gradient, gradient_shallow))
+        [crossing_of_mean(exponents, apart, confidence, STRAIGHT) for apart in deep - shallower]
+        for deep, shallower in ((hidden, shallow), (gradient, gradient_shallow))
     ]
     reservations = [
         f"Intervals hold the sampling error of depths {task.depths[0]} and {task.depths[1]}, not how far"

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import stats
 
 from deeplimit.ground import files as store, validation
 
@@ -193,46 +192,3 @@ def _boundary_cell(at: float, interval: np.ndarray) -> str:
     return f"{at:.3f}" + (
         f"  [{interval[0]:.3f}, {interval[1]:.3f}]" if np.isfinite(interval).all() else "  (no interval)"
     )
-
-
-STRAIGHT = 10.0
-"""Differences of log10 changes beyond 1/STRAIGHT are bent down before they are interpolated: below the
-boundary they explode.
-"""
-
-
-def crossing(exponents: np.ndarray, values: np.ndarray) -> float:
-    """Return where falling `values` (n,) last pass from above 0 to below, by linear interpolation; NaN where
-    they do not.
-    """
-    above = np.nonzero((values[:-1] > 0) & (values[1:] <= 0))[0]
-    if not len(above):
-        return float("nan")
-    i = int(above[-1])
-    share = values[i] / (values[i] - values[i + 1])
-    return float(exponents[i] + share * (exponents[i + 1] - exponents[i]))
-
-
-def boundary(
-    exponents: np.ndarray, deep: np.ndarray, shallow: np.ndarray, confidence: float
-) -> tuple[float, tuple[float, float]]:
-    """Return where the mean of `deep` less that of `shallow` (n, draws) passes 0, and the interval that their
-    spread leaves.
-
-    The interval is the mean's Student interval at that exponent, divided by the slope there.
-    """
-    apart = deep - shallow
-    mean = apart.mean(axis=1)
-    at = crossing(exponents, np.arcsinh(STRAIGHT * mean))
-    draws = apart.shape[1]
-    if draws < 3 or not np.isfinite(at):
-        return at, (float("nan"), float("nan"))
-    i = min(int(np.searchsorted(exponents, at, side="right")) - 1, len(exponents) - 2)
-    step = exponents[i + 1] - exponents[i]
-    share = (at - exponents[i]) / step
-    own = (1 - share) * apart[i] + share * apart[i + 1]
-    error = own.std(ddof=1) / np.sqrt(draws) / (abs(mean[i + 1] - mean[i]) / step)
-    # Between grid points the curve is not known: what two ways to draw it differ by is part of the error.
-    bent = abs(at - crossing(exponents, mean))
-    half = float(stats.t.isf((1 - confidence) / 2, draws - 1) * error + bent)
-    return at, (at - half, at + half)

@@ -38,23 +38,6 @@ def test_energy_distances_are_those_of_the_definition():
     assert p <= 1.5 / 201
 
 
-def test_extrapolation_is_exact_on_its_own_model_and_leaves_out_depths_that_do_not_fit():
-    depths = np.array([4.0, 8.0, 16.0, 32.0, 64.0, 128.0])
-    exact = 0.3 + 2 / depths - 5 / depths**2
-    found = statistics.extrapolate(depths, exact, np.full(6, 1e-8), 4e-8, (1.0, 2.0), 1e-4)
-    assert found.value == pytest.approx(0.3)
-    assert found.fits
-    assert found.allowance == 0.0
-    assert 2e-4 < found.error < 3e-4
-    bent = exact + 60 / depths**4
-    assert statistics.extrapolate(
-        depths, bent, np.full(6, 1e-8), 0.0, (1.0, 2.0), 1e-4
-    ).value == pytest.approx(0.3, abs=1e-3)
-    roots = statistics.extrapolate(depths, 0.3 + depths**-0.5, np.full(6, 1e-8), 0.0, (0.5, 1.0), 1e-4)
-    assert roots.value == pytest.approx(0.3)
-    assert not statistics.extrapolate(depths, np.log(depths), np.full(6, 1e-8), 0.0, (1.0, 2.0), 1e-4).fits
-
-
 def test_locations_and_spreads_read_in_standard_deviations():
     random = np.random.default_rng(2)
     own = random.normal(5.0, 3.0, 400_000)

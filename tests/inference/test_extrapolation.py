@@ -1,0 +1,43 @@
+"""Differences at infinite depth: exact on their model, with standard errors, and honest where it fails."""
+
+import numpy as np
+import pytest
+
+from deeplimit.inference.extrapolation import extrapolate
+
+
+def test_extrapolation_is_exact_on_its_own_model_and_leaves_out_depths_that_do_not_fit():
+    depths = np.array([4.0, 8.0, 16.0, 32.0, 64.0, 128.0])
+    exact = 0.3 + 2 / depths - 5 / depths**2
+    found = extrapolate(depths, exact, np.full(6, 1e-8), 4e-8, (1.0, 2.0), 1e-4)
+    assert found.value == pytest.approx(0.3)
+    assert found.fits
+    assert found.allowance == 0.0
+    assert 2e-4 < found.error < 3e-4
+    bent = exact + 60 / depths**4
+    assert extrapolate(depths, bent, np.full(6, 1e-8), 0.0, (1.0, 2.0), 1e-4).value == pytest.approx(
+        0.3, abs=1e-3
+    )
+    roots = extrapolate(depths, 0.3 + depths**-0.5, np.full(6, 1e-8), 0.0, (0.5, 1.0), 1e-4)
+    assert roots.value == pytest.approx(0.3)
+    assert not extrapolate(depths, np.log(depths), np.full(6, 1e-8), 0.0, (1.0, 2.0), 1e-4).fits
+
+
+def test_the_standard_error_is_the_scatter_of_extrapolated_values():
+    random, depths = np.random.default_rng(0), np.array([8.0, 16.0, 32.0, 64.0])
+    variances, shared = np.array([1.0, 2.0, 1.0, 3.0]) * 1e-4, 5e-4
+    truth = 0.1 + 1 / depths
+    found = [
+        extrapolate(
+            depths,
+            truth + random.normal(size=4) * np.sqrt(variances) + random.normal() * np.sqrt(shared),
+            variances,
+            shared,
+            (1.0, 2.0),
+            1e-9,
+        )
+        for _ in range(2000)
+    ]
+    values, error = np.array([part.value for part in found]), found[0].error
+    assert values.std() == pytest.approx(error, rel=5 / np.sqrt(2 * 2000))
+    assert abs(values.mean() - 0.1) < 5 * error / np.sqrt(2000)
