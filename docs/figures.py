@@ -11,8 +11,8 @@ import torch
 
 import deeplimit as dl
 from deeplimit import zoo
+from deeplimit.cases.trends import mixing, push, sphere
 from deeplimit.ground import plotting
-from deeplimit.scoreboard.rows import mixing, push, sphere
 
 IMAGES = Path(__file__).parent / "images"
 DEPTHS = [16, 32, 64, 128, 256, 512]

@@ -3,7 +3,6 @@ caught.
 """
 
 from deeplimit.scoreboard.report import RowResult, Scoreboard
-from deeplimit.scoreboard.rows import Row, rows
 from deeplimit.scoreboard.runs import validate
 
-__all__ = ["Row", "RowResult", "Scoreboard", "rows", "validate"]
+__all__ = ["RowResult", "Scoreboard", "validate"]

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from deeplimit.cases import Case, validated
 from deeplimit.convergence import CompareReport, compare
 from deeplimit.ground import files as store, validation
 from deeplimit.scoreboard.report import (
@@ -22,7 +23,6 @@ from deeplimit.scoreboard.report import (
     RowResult,
     Scoreboard,
 )
-from deeplimit.scoreboard.rows import Row, rows
 from deeplimit.version import __version__
 
 CONFIDENCE = 0.999
@@ -88,16 +88,16 @@ def validate(
     path = None if resume is None else validation.writable_file(resume, "resume", (".json",))
     earlier = {} if path is None or not path.exists() else _earlier(path)
     results: list[RowResult] = []
-    for row in chosen:
-        depths, paths = (QUICK_DEPTHS, row.paths) if quick else (FULL_DEPTHS, FULL_FACTOR * row.paths)
+    for case in chosen:
+        depths, paths = (QUICK_DEPTHS, case.paths) if quick else (FULL_DEPTHS, FULL_FACTOR * case.paths)
         key = (
-            f"{row.name} | {row.wrongly} | depths {depths}, {paths} paths, seed {checked_seed}, {place.type},"
-            f" {__version__}"
+            f"{case.name} | {case.wrong[0].wrongly} | depths {depths}, {paths} paths, seed {checked_seed},"
+            f" {place.type}, {__version__}"
         )
         result = (
             earlier[key]
             if key in earlier
-            else _measure(row, key, depths, paths, checked_seed, place, workers)
+            else _measure(case, key, depths, paths, checked_seed, place, workers)
         )
         results.append(result)
         board = Scoreboard(tuple(results), quick, checked_seed, CONFIDENCE, place.type, __version__)
@@ -109,27 +109,27 @@ def validate(
     return board
 
 
-def _chosen(only: str | Sequence[str] | None) -> list[Row]:
+def _chosen(only: str | Sequence[str] | None) -> list[Case]:
     texts = [only] if isinstance(only, str) else only
     if texts is not None and not (
         isinstance(texts, Sequence) and all(isinstance(text, str) for text in texts)
     ):
         raise TypeError(f"only must be a text or several, got {only!r}.")
-    every = rows()
+    every = validated()
     if texts is None:
         return list(every)
     # Every text must name a row: one that is misspelt would leave its rows out in silence.
     lost = [
         text
         for text in texts
-        if not text.strip() or not any(text.lower() in row.name.lower() for row in every)
+        if not text.strip() or not any(text.lower() in case.name.lower() for case in every)
     ]
     if lost or not texts:
-        statements = ", ".join(dict.fromkeys(row.statement for row in every))
+        statements = ", ".join(dict.fromkeys(case.statement for case in every))
         raise ValueError(
             f"only={(lost[0] if lost else only)!r} names no row; the statements are {statements}."
         )
-    return [row for row in every if any(text.lower() in row.name.lower() for text in texts)]
+    return [case for case in every if any(text.lower() in case.name.lower() for text in texts)]
 
 
 def _earlier(path: Path) -> dict[str, RowResult]:
@@ -147,7 +147,7 @@ def _earlier(path: Path) -> dict[str, RowResult]:
 
 
 def _measure(
-    row: Row,
+    case: Case,
     key: str,
     depths: tuple[int, ...],
     paths: int,
@@ -155,13 +155,13 @@ def _measure(
     device: torch.device,
     workers: int | None,
 ) -> RowResult:
-    started = time.perf_counter()
+    started, control = time.perf_counter(), case.wrong[0]
 
     def run(limit: object) -> CompareReport:
         return compare(
-            row.network,
+            case.network,
             limit,
-            row.x,
+            case.x,
             depths=depths,
             paths=paths,
             seed=seed,
@@ -170,7 +170,7 @@ def _measure(
             workers=workers,
         )
 
-    right, wrong = run(None), run(row.wrong)
+    right, wrong = run(case.right), run(control.limit)
     predicted = right.predicted_rate if right.predicted_rate is not None else np.nan
     low, high = right.rate_interval
     if right.verdict == "converges":
@@ -179,8 +179,8 @@ def _measure(
         outcome = DISAGREES if right.verdict == "does not converge" else CANNOT_TELL
     return RowResult(
         key=key,
-        statement=row.statement,
-        setting=row.setting,
+        statement=case.statement,
+        setting=case.setting,
         theorem=str(right.theorem),
         network=right.network,
         limit=right.limit,
@@ -190,7 +190,7 @@ def _measure(
         verdict=right.verdict,
         reason=right.reason,
         outcome=outcome,
-        wrongly=row.wrongly,
+        wrongly=control.wrongly,
         control_verdict=wrong.verdict,
         control_reason=wrong.reason,
         control=CAUGHT if wrong.verdict == "does not converge" else MISSED,

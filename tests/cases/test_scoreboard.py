@@ -10,9 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 import deeplimit as dl
-from deeplimit import scoreboard
+from deeplimit.cases import validated
 from deeplimit.cli import app
-from deeplimit.limits import ItoCorrectedSDE
 from deeplimit.scoreboard import runs
 
 ONE = "α = 1, β = 0"
@@ -37,49 +36,32 @@ def test_rows_agree_and_controls_are_caught(board):
         assert row.errors[-1] < row.errors[0] / 3 < row.control_errors[-1]
 
 
-def test_every_statement_and_every_kind_of_noise_is_there_and_every_control_is_another_limit():
-    rows = scoreboard.rows()
-    assert len({row.name for row in rows}) == len(rows)
-    wanted = {
+def test_the_scoreboard_has_every_statement_and_every_kind_of_noise():
+    cases = validated()
+    assert {case.statement for case in cases} == {
         "[M] Prop. 11",
         "[M] Prop. 12",
         "[C] Thm 4.3",
         "[C] (2)",
         "[C] Thm 4.4, SDE",
         "[C] Thm 4.4, ODE",
+        "Hu, Liu & Nualart",
     }
-    wanted |= {"Hu, Liu & Nualart"}
-    assert {row.statement for row in rows} == wanted
-    text = " ".join(row.setting for row in rows)
-    for word in (
-        "softplus",
-        "silu",
-        "gelu",
-        "tanh",
-        "sin",
-        "full tensor",
-        "rows",
-        "covary",
-        "of time",
-        "volatility",
-        "drift",
-    ):
+    text = " ".join(case.setting for case in cases)
+    words = ("softplus", "silu", "gelu", "tanh", "sin", "full tensor", "rows", "covary", "of time")
+    for word in (*words, "volatility", "drift"):
         assert word in text
-    wrongly = " ".join(row.wrongly for row in rows)
+    wrongly = " ".join(case.wrong[0].wrongly for case in cases)
     for word in ("dropped", "flipped", "exchanged", "neural ODE", "trend kept", "cross term"):
         assert word in wrongly
-    for row in rows:
-        assert row.wrong != row.network.limit(), row.name
-        if isinstance(row.wrong, ItoCorrectedSDE):
-            assert row.wrong.noise is row.network.limit().noise, (
-                "a control is driven by the network's own noise"
-            )
 
 
 def test_a_control_that_is_the_right_limit_is_not_caught():
     """The twin of all that: a scoreboard that calls everything wrong would not be one."""
-    row = next(row for row in scoreboard.rows() if ONE in row.name)
-    honest = dataclasses.replace(row, wrong=row.network.limit())
+    case = next(case for case in validated() if ONE in case.name)
+    honest = dataclasses.replace(
+        case, wrong=(dataclasses.replace(case.wrong[0], limit=case.network.limit()),)
+    )
     result = runs._measure(honest, "key", runs.QUICK_DEPTHS, 100, 0, runs.torch.device("cpu"), None)
     assert result.control == "not caught"
     assert result.control_verdict == "converges"
@@ -87,10 +69,10 @@ def test_a_control_that_is_the_right_limit_is_not_caught():
 
 def test_a_wrong_theory_disagrees(monkeypatch):
     """Swap network and control: the network is compared with a limit that is not its own."""
-    row = next(row for row in scoreboard.rows() if ONE in row.name)
-    wrong = row.wrong
-    monkeypatch.setattr(type(row.network), "limit", lambda self: wrong)
-    result = runs._measure(row, "key", runs.QUICK_DEPTHS, 100, 0, runs.torch.device("cpu"), None)
+    case = next(case for case in validated() if ONE in case.name)
+    wrong = case.wrong[0].limit
+    monkeypatch.setattr(type(case.network), "limit", lambda self: wrong)
+    result = runs._measure(case, "key", runs.QUICK_DEPTHS, 100, 0, runs.torch.device("cpu"), None)
     assert result.outcome == "disagrees"
 
 
@@ -124,7 +106,7 @@ def test_a_run_is_taken_up_where_it_stopped(tmp_path, monkeypatch):
     measured = []
     original = runs._measure
     monkeypatch.setattr(
-        runs, "_measure", lambda row, *rest: measured.append(row.name) or original(row, *rest)
+        runs, "_measure", lambda case, *rest: measured.append(case.name) or original(case, *rest)
     )
     told = []
     board = dl.validate(

@@ -90,17 +90,6 @@ def test_interval_contains_one_for_smooth_weights_whatever_the_network(
     assert report.verdict != "does not converge", str(report)
 
 
-@pytest.mark.parametrize("pair", zoo.pairs(), ids=lambda pair: pair.name)
-def test_zoo_pairs_get_the_verdict_they_must(pair, device):
-    report = dl.compare(
-        pair.network, pair.limit, depths=[16, 32, 64, 128, 256, 512], paths=1000, seed=2, device=device
-    )
-    assert report.verdict == pair.verdict, str(report)
-    if pair.rate is not None:
-        assert report.predicted_rate == pytest.approx(pair.rate)
-        assert report.rate_interval[0] < pair.rate < report.rate_interval[1], str(report)
-
-
 def test_a_wrong_limit_is_caught_without_a_theorem_too():
     """No predicted order to lean on: the user's ODE for a network that has another."""
     network = dl.res1(3, "tanh", weights=dl.SmoothGaussian(0.3))

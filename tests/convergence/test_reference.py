@@ -9,7 +9,8 @@ import pytest
 import torch
 
 import deeplimit as dl
-from deeplimit.scoreboard.rows import covariances, mixing, push, sphere
+from deeplimit.cases.noises import covariances
+from deeplimit.cases.trends import mixing, push, sphere
 
 DEPTHS = [16, 32, 64, 128]
 BENT = dl.inner(4, "scaled_gelu", noise=dl.Ito(A=0.04, b=0.1))

@@ -1,0 +1,49 @@
+"""The known cases: networks whose limit and order are known, each beside limits that are wrong in one way.
+
+`validate`, the tests, the documentation and `deeplimit.zoo` all read this one list.
+"""
+
+from __future__ import annotations
+
+from deeplimit.cases import fractional, independent, shrinking_weights, smooth
+from deeplimit.cases.case import Case, Pair, WrongTwin
+from deeplimit.cases.trends import WIDTH
+
+__all__ = ["Case", "Pair", "WrongTwin", "cases", "pairs", "validated"]
+
+
+def cases(width: int = WIDTH) -> tuple[Case, ...]:
+    """Return every case, in the order of the statements.
+
+    `width` is that of the cases whose width is free; the others have a width of their own.
+
+    Examples:
+        >>> from deeplimit import cases
+        >>> [case.name for case in cases.cases() if case.rate is None][0]
+        '[M] Cor. 5: res-1, identity, d = 9, β = 0.45: explosion'
+    """
+    return (
+        *independent.cases(width),
+        *smooth.cases(width),
+        *fractional.cases(),
+        *shrinking_weights.cases(),
+    )
+
+
+def validated() -> tuple[Case, ...]:
+    """Return the cases that `validate` measures, in the order of its rows."""
+    return tuple(case for case in cases() if case.paths)
+
+
+def pairs(width: int = WIDTH) -> tuple[Pair, ...]:
+    """Return a short list for checking a method: right pairs, and then each way of being wrong once.
+
+    A right pair must come out "converges" at its order. A wrong one must come out "does not converge".
+
+    Examples:
+        >>> from deeplimit import zoo
+        >>> sorted({pair.verdict for pair in zoo.pairs()})
+        ['converges', 'does not converge']
+    """
+    found = {pair.name: pair for case in reversed(cases(width)) if case.short for pair in case.pairs()[::-1]}
+    return tuple(sorted(reversed(found.values()), key=lambda pair: pair.rate is None))

@@ -1,0 +1,88 @@
+"""Limits that are wrong in exactly one way, and must be told from the right ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from deeplimit.limits import ItoCorrectedSDE, NeuralODE, NeuralSDE, NeuralYoung
+from deeplimit.networks import ResidualNetwork
+from deeplimit.weights.covariance import Rate
+
+
+@dataclass(frozen=True)
+class AlteredSDE:
+    """A torchsde object: a neural SDE with its diffusion scaled, its noise transposed or a drift added."""
+
+    sde: NeuralSDE
+    diffusion_scale: float = 1.0
+    transpose: bool = False
+    drift: Callable[[Tensor], Tensor] = torch.zeros_like
+    sde_type: ClassVar[str] = "ito"
+    noise_type: ClassVar[str] = "general"
+
+    def f(self, t: Any, y: Tensor) -> Tensor:
+        return self.drift(y)
+
+    def g_prod(self, t: Any, y: Tensor, v: Tensor) -> Tensor:
+        width = self.sde.width
+        noise = v.reshape(-1, width, width).transpose(1, 2).reshape(len(v), -1) if self.transpose else v
+        return self.diffusion_scale * self.sde.g_prod(t, y, noise)
+
+
+@dataclass(frozen=True)
+class AlteredYoung(NeuralYoung):
+    """A Young equation with its noise scaled: by √d, the 1/√d is dropped."""
+
+    diffusion_scale: float = 1.0
+
+    @property
+    def scale(self) -> float:
+        return self.diffusion_scale * super().scale
+
+
+@dataclass(frozen=True)
+class ExchangedQ(ItoCorrectedSDE):
+    """The diffusive limit with the rows and columns of Σ^A exchanged in Q: Σ_jk x_j x_k Σ_jiki for Σ_ijik."""
+
+    def quadratic(self, rate: Rate, h: Tensor) -> Tensor:
+        matrix, vector, _ = rate.dense()
+        column = (
+            torch.diagonal(matrix, dim1=-3, dim2=-1) if matrix is not None else torch.zeros(1)
+        )  # (…, j, k, i) = Σ_jiki
+        exchanged = torch.einsum("...j,...jki,...k->...i", h, column, h)
+        return exchanged if vector is None else exchanged + torch.diagonal(vector, dim1=-2, dim2=-1)
+
+
+@dataclass(frozen=True)
+class WithoutCrossTerm(ItoCorrectedSDE):
+    """The diffusive limit with Q as (12) of Cohen et al. (2021) prints it, without the covariance of W^A and
+    W^b.
+    """
+
+    def quadratic(self, rate: Rate, h: Tensor) -> Tensor:
+        return (rate.quadratic(h) + rate.quadratic(-h)) / 2  # the cross term is the part that is odd in h
+
+
+def neural_ode_of(network: ResidualNetwork) -> NeuralODE:
+    """Return dH = σ(Ā_t H + b̄_t) dt, the limit of `inner` at α = 1, β = 0 and nowhere else."""
+    functions = tuple(function for law in network.weights for function in law.functions)
+    return NeuralODE(network.recursion, functions, network.width)
+
+
+def stratonovich_drift(sde: NeuralSDE, derivative: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+    """Return ½ σ(h) σ'(h) / d, the drift that reading the neural SDE in Stratonovich's sense would add."""
+
+    def drift(y: Tensor) -> Tensor:
+        return 0.5 * sde.recursion.activation(y) * derivative(y) / sde.width
+
+    return drift
+
+
+def tanh_derivative(y: Tensor) -> Tensor:
+    """Return tanh'(y) = 1 - tanh²(y)."""
+    return 1.0 - torch.tanh(y) ** 2

@@ -1,0 +1,130 @@
+"""Known cases keep their promises: names, equations, orders; right limits are reached, wrong ones not."""
+
+import dataclasses
+from collections import Counter
+
+import pytest
+from matplotlib.mathtext import MathTextParser
+
+import deeplimit as dl
+from deeplimit import zoo
+from deeplimit.cases import cases, pairs, validated
+from deeplimit.limits import ItoCorrectedSDE
+
+CASES = cases()
+WITH_A_LIMIT = [case for case in CASES if case.rate is not None]
+WITHOUT = [case for case in CASES if case.rate is None]
+TWINS = [pytest.param(case, twin, id=f"{case.name}: {twin.wrongly}") for case in CASES for twin in case.wrong]
+DEPTHS = [16, 32, 64, 128, 256, 512]
+by_name = {"ids": lambda case: case.name}
+
+
+def balanced(equation):
+    """LaTeX that a parser reads, with braces and delimiters in pairs."""
+    MathTextParser("path").parse(f"${equation}$")
+    assert equation.count(r"\left") == equation.count(r"\right")
+    assert equation.count("(") == equation.count(")")
+    assert "|" not in equation.replace(r"\|", ""), "a bare | would end a cell of the page's table"
+    return equation.strip()
+
+
+def test_no_two_cases_and_no_two_twins_of_a_case_have_one_name():
+    assert [name for name, count in Counter(case.name for case in CASES).items() if count > 1] == []
+    for case in CASES:
+        assert len({twin.wrongly for twin in case.wrong}) == len(case.wrong), case.name
+
+
+@pytest.mark.parametrize("case", CASES, **by_name)
+def test_every_case_says_what_is_claimed_by_whom_and_what_is_wrong(case):
+    assert balanced(case.equation)
+    assert case.statement
+    assert case.setting
+    assert case.source
+    assert case.wrong
+    for twin in case.wrong:
+        assert balanced(twin.equation)
+        assert twin.wrongly
+        assert twin.reason.endswith(".")
+
+
+@pytest.mark.parametrize(
+    "wrong", ["dH = {", "dH = \\frac{1}", "dH = \\sigma(H", "\\left(H", "|H|", "(H", "\\nosuch H", ""]
+)
+def test_an_equation_that_is_not_latex_is_noticed(wrong):
+    with pytest.raises((ValueError, AssertionError)):
+        assert balanced(wrong)
+
+
+@pytest.mark.parametrize("case", WITH_A_LIMIT, **by_name)
+def test_the_order_written_in_the_list_is_the_one_that_theory_gives(case):
+    regime = case.network.regime()
+    assert regime.rate == pytest.approx(case.rate)
+    assert regime.theorem is not None
+
+
+@pytest.mark.parametrize("case", WITHOUT, **by_name)
+def test_a_network_without_a_limit_is_given_none(case):
+    with pytest.raises(dl.NoTheoremError):
+        case.limit  # noqa: B018 - the property is what is asked
+    assert [pair.rate for pair in case.pairs()] == [None] * len(case.wrong)
+
+
+@pytest.mark.parametrize(("case", "twin"), TWINS)
+def test_every_wrong_limit_is_another_one_than_the_right_one(case, twin):
+    if case.rate is None:
+        return
+    assert twin.limit != case.limit
+    assert twin.equation != case.equation or isinstance(twin.limit, dl.Independent)
+    if isinstance(twin.limit, ItoCorrectedSDE):
+        assert twin.limit.noise is case.limit.noise, "a wrong limit is driven by the network's own noise"
+
+
+@pytest.mark.parametrize(("case", "twin"), TWINS)
+def test_the_network_stays_away_from_every_wrong_limit(case, twin):
+    """At two depths on few paths: the right limit comes nearer, the wrong one stays where it is."""
+    given = {"depths": [8, 16, 32, 128], "paths": 32, "seed": 5}
+    wrong = dl.compare(case.network, twin.limit, case.x, **given).errors
+    if case.rate is None:
+        assert wrong[-1] > wrong[0]
+    else:
+        right = dl.compare(case.network, case.right, case.x, **given).errors
+        assert right[-1] < wrong[-1]
+        assert right[-1] / right[0] < wrong[-1] / wrong[0]
+
+
+@pytest.mark.parametrize("pair", pairs(), ids=lambda pair: pair.name)
+def test_every_pair_of_the_zoo_gets_the_verdict_that_it_must(pair, device):
+    report = dl.compare(pair.network, pair.limit, depths=DEPTHS, paths=1000, seed=2, device=device)
+    assert report.verdict == pair.verdict, str(report)
+    if pair.rate is not None:
+        assert report.predicted_rate == pytest.approx(pair.rate)
+        assert report.rate_interval[0] < pair.rate < report.rate_interval[1], str(report)
+
+
+@pytest.mark.parametrize("case", WITHOUT, **by_name)
+def test_a_network_without_a_limit_does_not_converge_to_the_expected_one(case):
+    report = dl.compare(case.network, case.wrong[0].limit, depths=DEPTHS[:5], paths=300, seed=2)
+    assert report.verdict == "does not converge", str(report)
+    assert report.errors[-1] > 1.5 * report.errors[0]
+
+
+def test_the_zoo_shows_each_way_of_being_wrong_once():
+    shown = zoo.pairs()
+    assert len({pair.name for pair in shown}) == len(shown)
+    assert {pair.verdict for pair in shown} == {"converges", "does not converge"}
+    assert {pair.network.width for pair in zoo.pairs(width=6)} == {2, 6}
+    short = [case for case in CASES if case.short]
+    assert {pair.name for pair in shown if pair.rate is not None} == {case.short for case in short}
+    assert {pair.name for pair in shown if pair.rate is None} == {t.wrongly for c in short for t in c.wrong}
+
+
+def test_the_scoreboard_is_made_of_cases_with_a_limit():
+    assert {case.name for case in validated()} <= {case.name for case in CASES}
+    assert len(validated()) == 42
+    assert all(case.rate is not None for case in validated())
+
+
+def test_a_right_limit_given_by_hand_takes_the_place_of_the_networks():
+    case = CASES[0]
+    assert dataclasses.replace(case, right="mine").limit == "mine"
+    assert case.limit == case.network.limit()
