@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from deeplimit import activations
 from deeplimit.activations import Activation
@@ -305,3 +305,23 @@ def inner(
     return ResidualNetwork(
         Inner(activations.resolve(activation, lipschitz=False)), checked_width, (law,), outside
     )
+
+
+def checked_network(value: object, name: str = "resnet") -> ResidualNetwork:
+    """Return `value` if it is a residual network; else raise TypeError that says what takes it."""
+    if isinstance(value, ResidualNetwork):
+        return value
+    kind = value if isinstance(value, type) else type(value)
+    passed = f"the class {kind.__name__}" if kind is value else validation.named(value)
+    hint = ""
+    if issubclass(kind, nn.Module):
+        hint = (
+            " For torch modules, check_depth(factory) measures what factory(depth) builds at several depths,"
+            " and probe(model, batch) measures one model."
+        )
+    elif callable(value) and getattr(value, "__module__", "") == __name__:
+        passed = f"the function {getattr(value, '__name__', '')}, not what it returns"
+        hint = f" Call it first: {getattr(value, '__name__', '')}(width=40)."
+    elif callable(value):
+        hint = " If it builds a torch module of a given depth, check_depth(factory) measures it."
+    raise TypeError(f"{name} must come from res1, res2, res3 or inner; got {passed}.{hint}")

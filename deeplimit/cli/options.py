@@ -162,7 +162,10 @@ def imported(option: str, text: str) -> Any:
     try:
         return getattr(importlib.import_module(module), attribute)
     except Exception as error:  # whatever the user's module does when imported
-        raise ValueError(f"{option} {text!r} could not be loaded: {error}.") from error
+        from deeplimit.ground.installation import advice
+
+        told = f"{option} {text!r} could not be loaded: {str(error).rstrip('.')}."
+        raise ValueError(" ".join(filter(None, (told, advice(error))))) from error
     finally:
         sys.path.remove(str(Path.cwd()))
 

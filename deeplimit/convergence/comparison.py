@@ -14,7 +14,7 @@ from deeplimit.convergence.report import CompareReport
 from deeplimit.coupling import make_task, run
 from deeplimit.coupling.task import COUPLINGS, NORMS, is_random
 from deeplimit.ground import validation
-from deeplimit.networks import ResidualNetwork
+from deeplimit.networks import ResidualNetwork, checked_network
 
 
 def compare(
@@ -95,11 +95,7 @@ def compare(
         ('converges', True)
     """
     started = time.perf_counter()
-    if not isinstance(resnet, ResidualNetwork):
-        raise TypeError(
-            f"resnet must come from res1, res2, res3 or inner; got {resnet!r} of type"
-            f" {type(resnet).__name__}."
-        )
+    checked_network(resnet)
     checked_depths = validation.depths(depths)
     if reference is not None:
         reference = validation.integer(

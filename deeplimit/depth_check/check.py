@@ -18,6 +18,7 @@ from deeplimit.depth_check.report import DepthReport
 from deeplimit.depth_check.rules import Rule, rule_of
 from deeplimit.depth_check.scaling import scalings
 from deeplimit.ground import validation
+from deeplimit.ground.installation import advice
 from deeplimit.trace.batches import as_batch
 from deeplimit.trace.side_effects import seeded
 
@@ -265,6 +266,8 @@ def built(factory: Factory, depth: int) -> nn.Module:
         error.add_note(
             f"deeplimit called the factory with depth {depth}: it must return an nn.Module of that depth."
         )
+        if (known := advice(error)) is not None:
+            error.add_note(known)
         raise
     if not isinstance(model, nn.Module):
         raise TypeError(f"factory({depth}) must return a torch.nn.Module, got {validation.named(model)}.")

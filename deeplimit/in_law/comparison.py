@@ -20,7 +20,7 @@ from deeplimit.in_law.simulation import DrawableLimit, Plan, Sample, feature_nam
 from deeplimit.in_law.verdict import Evidence, judge
 from deeplimit.inference.extrapolation import extrapolate
 from deeplimit.limits import Independent, IsotropicSDE, LawLimit, NeuralSDE, UserSDE, read_limit
-from deeplimit.networks import ResidualNetwork
+from deeplimit.networks import ResidualNetwork, checked_network
 from deeplimit.version import versions
 from deeplimit.weights import IncrementProcess
 
@@ -118,8 +118,7 @@ def _plan(
     dtype: object,
 ) -> tuple[Plan, int | None]:
     """Return what is to be drawn, and how many starting points were given; raise as `compare_laws` says."""
-    if not isinstance(resnet, ResidualNetwork):
-        raise TypeError(f"resnet must come from res1, res2, res3 or inner; got {validation.named(resnet)}.")
+    resnet = checked_network(resnet)
     if not all(isinstance(law, IncrementProcess) for law in resnet.weights):
         raise ValueError(
             f"resnet must have independent layers (Brownian, IID) to be compared in law; got {resnet}."
@@ -171,12 +170,7 @@ def _plan(
 def _read(resnet: ResidualNetwork, limit: object, probe: Tensor) -> DrawableLimit:
     """Return the limit as one whose law can be drawn."""
     if limit is None:
-        try:
-            limit = resnet.limit()
-        except NoTheoremError as refusal:
-            raise NoTheoremError(
-                f"{refusal} compare_laws also takes a limit of your own: a torchsde object or a LawLimit."
-            ) from None
+        limit = resnet.limit()
     equation = read_limit(limit.limit if isinstance(limit, Independent) else limit, probe, None)
     if not isinstance(equation, (LawLimit, NeuralSDE, UserSDE)):
         raise ValueError(

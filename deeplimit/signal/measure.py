@@ -14,7 +14,7 @@ from deeplimit.activations import slopes
 from deeplimit.coupling.task import initial_layer
 from deeplimit.ground import validation
 from deeplimit.ground.workers import map_blocks
-from deeplimit.networks import ResidualNetwork
+from deeplimit.networks import ResidualNetwork, checked_network
 from deeplimit.signal import theory
 from deeplimit.signal.bounds import Bound, evaluate
 from deeplimit.signal.growth import Theory, measure_growth, together
@@ -90,8 +90,7 @@ def stability(
         'identity'
     """
     started = time.perf_counter()
-    if not isinstance(resnet, ResidualNetwork):
-        raise TypeError(f"resnet must come from res1, res2, res3 or inner; got {validation.named(resnet)}.")
+    checked_network(resnet)
     theory.plain_branch(resnet)
     levels = validation.depths(depths, at_least=1)
     count = validation.integer(

@@ -74,8 +74,15 @@ def no_limit(recursion: Recursion, weights: tuple[Process, ...], exponent: float
     """Return the refusal of a network that has no limit on its own noise: why, and the closest setting
     that has one.
     """
+    refusal = _refusal(recursion, weights, exponent)
+    independent = all(process.facts.dependence == "independent" for process in weights)
+    own = " compare_laws(resnet, limit) takes a limit of your own: a torchsde object or a LawLimit."
+    return NoTheoremError(refusal + own if independent else refusal)
+
+
+def _refusal(recursion: Recursion, weights: tuple[Process, ...], exponent: float) -> str:
     regime = classify(recursion, weights, exponent)
-    return NoTheoremError(
+    return (
         f"cannot pair {recursion.name} ({', '.join(process.describe() for process in weights)}, exponent"
         f" {exponent:g}) with a limit because {regime.explanation} Closest: {regime.closest}"
     )
@@ -89,7 +96,7 @@ def _fractional(weights: tuple[Process, ...]) -> tuple[FractionalBrownian, ...]:
 
 def in_law_only(recursion: Recursion, weights: tuple[Process, ...], exponent: float) -> NoTheoremError:
     """Return the refusal of a network whose limit is known in law only, where the same noise is asked for."""
-    refusal = no_limit(recursion, weights, exponent)
+    refusal = _refusal(recursion, weights, exponent)
     return NoTheoremError(f"{refusal} compare_laws compares the laws of h_L and of the limit instead.")
 
 

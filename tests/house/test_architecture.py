@@ -35,6 +35,13 @@ def test_every_public_name_is_reachable_and_documented():
             assert getattr(dl, name).__doc__, name
 
 
+@pytest.mark.parametrize("room", ["activations", "init", "testing", "zoo"])
+def test_public_rooms_are_listed_and_can_be_completed(room):
+    program = f"import deeplimit; print({room!r} in dir(deeplimit), deeplimit.{room}.__name__)"
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert run.stdout.split() == ["True", f"deeplimit.{room}"]
+
+
 def test_importing_the_package_imports_nothing_heavy():
     program = "import sys, deeplimit; print(sorted({'torch', 'numpy', 'matplotlib'} & set(sys.modules)))"
     assert (

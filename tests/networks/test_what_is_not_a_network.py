@@ -1,0 +1,50 @@
+"""Whoever passes something else than a network to a verb is told what was passed and which verb takes it."""
+
+import pytest
+import torch
+
+import deeplimit as dl
+
+
+class Net(torch.nn.Module):
+    """Somebody's own module."""
+
+
+PASSED = {
+    "a module's class": (
+        Net,
+        r"^resnet .*got the class Net\. .*check_depth\(factory\).*probe\(model, batch\)",
+    ),
+    "a module": (
+        Net(),
+        r"^resnet .*got Net\(\) of type Net\. .*check_depth\(factory\).*probe\(model, batch\)",
+    ),
+    "a function of the depth": (lambda depth: Net(), r"^resnet .*got <function .*check_depth\(factory\)"),
+    "a factory of networks": (
+        dl.res3,
+        r"^resnet .*got the function res3.* Call it first: res3\(width=40\)\.$",
+    ),
+    "a number": (3, r"^resnet .*got 3 of type int\.$"),
+}
+
+
+@pytest.mark.parametrize("verb", [dl.compare, dl.stability, dl.compare_laws])
+@pytest.mark.parametrize("passed", PASSED)
+def test_verbs_say_what_was_passed_and_what_takes_it(verb, passed):
+    value, words = PASSED[passed]
+    with pytest.raises(TypeError, match=words):
+        verb(value)
+
+
+@pytest.mark.parametrize("ask", [dl.compare, dl.compare_laws, dl.ResidualNetwork.limit])
+def test_a_network_without_a_limit_is_pointed_to_a_limit_of_its_own(ask):
+    with pytest.raises(
+        dl.NoTheoremError, match=r"res2 .*compare_laws\(resnet, limit\) takes a limit of your own"
+    ):
+        ask(dl.res2(4, "tanh"))
+
+
+def test_layers_that_are_functions_of_time_are_not_pointed_to_limits_in_law():
+    with pytest.raises(dl.NoTheoremError) as refusal:
+        dl.res1(4, "tanh", weights=dl.SmoothGaussian(), exponent=0.25).limit()
+    assert "compare_laws" not in str(refusal.value)
