@@ -6,4 +6,11 @@ The public names stand once, in `__init__.pyi`. They are loaded when first used,
 
 import lazy_loader
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+_load, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        known = ", ".join(sorted(__all__))
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}; public names: {known}.")
+    return _load(name)
