@@ -1,68 +1,169 @@
-"""From fits to one of three verdicts, with the reason in a sentence."""
+"""From errors and fits to one of three verdicts, with the reason in a sentence.
+
+Two lists of rules: OBSTACLES says why no order can be fitted at all, RULES judges the fits.
+"""
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from dataclasses import dataclass
 
 import numpy as np
 
-from deeplimit.inference.power_law import UNSETTLED, ErrorEstimates, Fit, Floor, local_slopes
+from deeplimit.inference import verdict
+from deeplimit.inference.power_law import (
+    UNSETTLED,
+    ErrorEstimates,
+    Fit,
+    Floor,
+    enough_paths,
+    least_paths,
+    local_slopes,
+)
+from deeplimit.inference.verdict import Judgement
 
 CONVERGES = "converges"
 DOES_NOT = "does not converge"
 CANNOT_TELL = "cannot tell"
 FLAT = 0.05
-"""An order whose whole interval lies below this (or below half the predicted one, if that is smaller) is
-no convergence.
+"""Errors do not fall if the whole interval of the order lies below this, or below half the predicted order.
 """
 CERTAIN = 0.999
-"""Probability of a floor holding most of the deepest squared error from which "does not converge" is said.
-"""
+"""Probability of a floor above half of the deepest squared error from which "does not converge" is said."""
 DOUBTFUL = 0.05
 """Probability of such a floor up to which "converges" is said."""
 LEVEL = 0.02
-"""Errors that are no smaller at the deepest network than at the coarsest, and fall no faster than this
-there, do not fall.
+"""Errors no smaller at the deepest network than at the coarsest do not fall if the last local slope is below
+this.
 """
 CLEAR = 0.1
-"""Where contributions interfere, a wrong limit's may too: an upper bound of the floor above this forbids
-"converges".
-"""
+"""Where contributions interfere, an upper bound of the floor above this forbids "converges"."""
 NEGLIGIBLE = 0.02
-"""A floor whose lower bound exceeds this share of the deepest squared error forbids "converges"."""
+"""A lower bound of the floor above this share of the deepest squared error forbids "converges"."""
+RESOLVED = 3.0
+"""Errors below this many times what round-off and the reference allow are not called a wrong limit's."""
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """One of the three verdicts, and why."""
+class Measured:
+    """What is known before any fit.
 
-    name: str
-    reason: str
-    fits: bool = True  # whether a power law, with or without a floor, describes the errors at all
+    Attributes:
+        depths: numbers of layers (m,). paths: number of paths. errors: (m,), infinite where a path was lost.
+        diverged: paths that were not finite, by depth (m,). limit_lost: those on which the limit was not.
+        resolution: what round-off and the reference's own error allow.
+        vanishes: whether the error is exactly zero at some depth, on either set of times.
+        kurtosis: kurtosis of the per-path errors at the times that all depths share.
+    """
+
+    depths: tuple[int, ...]
+    paths: int
+    errors: np.ndarray
+    diverged: np.ndarray
+    limit_lost: int
+    resolution: float
+    vanishes: bool
+    kurtosis: float
+
+
+def deep_networks_diverge(measured: Measured) -> str | None:
+    """Most paths of the deepest network were lost, fewer at less depth, and none by the limit."""
+    lost = measured.diverged
+    if measured.limit_lost or lost[-1] <= measured.paths / 2 or lost[0] >= lost[-1]:
+        return None
+    return (
+        f"{lost[-1]} of {measured.paths} paths are not finite at depth {measured.depths[-1]}, fewer at less"
+        " depth: the networks explode as they deepen"
+    )
+
+
+def some_paths_diverge(measured: Measured) -> str | None:
+    """Averages over the other paths would mislead."""
+    if not measured.diverged.sum():
+        return None
+    return (
+        f"up to {measured.diverged.max()} of {measured.paths} paths are not finite; averaging over the others"
+        " would mislead; take smaller weights or inputs, or dtype='float64'"
+    )
+
+
+def equals_the_limit(measured: Measured) -> str | None:
+    """There is no error."""
+    if (measured.errors != 0).any():
+        return None
+    return "the network equals the limit at every depth, to the last bit; there is no error to fit"
+
+
+def lies_within_resolution(measured: Measured) -> str | None:
+    """Nothing can be seen of the errors."""
+    if not measured.errors.max() <= measured.resolution:
+        return None
+    return (
+        f"the errors are within what rounding and the reference allow ({measured.resolution:.1e}), so no"
+        " order can be seen; dtype='float64' or a smaller tolerance= would help"
+    )
+
+
+def vanishes_at_some_depths(measured: Measured) -> str | None:
+    """A logarithm is infinite."""
+    if not measured.vanishes:
+        return None
+    return "the error is exactly zero at some depths and not at others; take other depths or inputs"
+
+
+def has_too_few_paths(measured: Measured) -> str | None:
+    """The covariance between depths cannot be inverted."""
+    m, paths = len(measured.depths), measured.paths
+    if enough_paths(paths, m):
+        return None
+    return f"{paths} paths cannot estimate the covariance of {m} depths; use at least {least_paths(m)}"
+
+
+def rests_on_two_paths(measured: Measured) -> str | None:
+    """No uncertainty can be estimated from an average of one or two paths."""
+    if not measured.kurtosis > measured.paths / 2:
+        return None
+    return (
+        f"one or two of the {measured.paths} paths make up the average (kurtosis {measured.kurtosis:.0f}), so"
+        " no uncertainty can be estimated; more paths or a smaller p would help"
+    )
+
+
+OBSTACLES: verdict.Rules[Measured] = (
+    (DOES_NOT, deep_networks_diverge),
+    (CANNOT_TELL, some_paths_diverge),
+    (CONVERGES, equals_the_limit),
+    (CANNOT_TELL, lies_within_resolution),
+    (CANNOT_TELL, vanishes_at_some_depths),
+    (CANNOT_TELL, has_too_few_paths),
+    (CANNOT_TELL, rests_on_two_paths),
+)
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a verdict rests on.
+    """What the fits say.
 
     Attributes:
-        interval: Of the order, at 95 % whatever confidence is asked for, assuming a pure power.
-        sure_upper: Upper end of its 99.9 % interval.
-        floor: The fit with a floor.
-        last_slope, last_slope_error: The order between the two deepest depths alone.
-        previous_slope: The order between the two depths before.
-        fallen, fallen_error: log of the coarsest error over the deepest one: how far errors have come
-            down.
-        rate, reach: The fitted order, and how far it is extrapolated beyond the deepest slope.
-        order: The network's order if the limit is right, by its theorem; None where no theorem says.
-        kurtosis, count: Of the per-path errors, and how many there are.
-        interfere: Whether several contributions may cancel in part.
-        hidden: Whether a second contribution, known to be larger at small depth, makes up most of the
+        depths: how many depths there are.
+        interval: 95 % interval of the order, whatever confidence level is asked for, assuming a pure power.
+        sure_upper: upper end of its 99.9 % interval.
+        floor: the fit with a floor.
+        last_slope, last_slope_error: order between the two deepest depths alone.
+        previous_slope: order between the two depths before; NaN for two depths.
+        fallen, fallen_error: log of the coarsest error over the deepest one.
+        rate, reach: the fitted order, and how far it is extrapolated beyond the deepest slope.
+        order: order of the network if the limit is right, by its theorem; None where no theorem says.
+        kurtosis, count: kurtosis of the per-path errors, and how many there are.
+        interfere: whether several contributions may cancel in part.
+        hidden: whether a second contribution, known to be larger at small depth, makes up most of the
             deepest slope.
+        deepest, resolution: the deepest error in the norm asked for, and what round-off and the reference's
+            own error allow.
+        in_law: whether theory has a limit in law only, so that the finer grid stands in for the limit.
     """
 
+    depths: int
     interval: tuple[float, float]
     sure_upper: float
     floor: Floor
@@ -78,14 +179,27 @@ class Evidence:
     count: int
     interfere: bool = False
     hidden: bool = False
+    deepest: float = math.inf
+    resolution: float = 0.0
+    in_law: bool = False
+
+    @property
+    def grown(self) -> bool:
+        """Whether errors are no smaller at the deepest network than at the coarsest, beyond noise."""
+        return self.fallen + 4 * self.fallen_error <= 0
+
+    @property
+    def heavy(self) -> bool:
+        """Whether a few paths make up the average."""
+        return self.kurtosis > self.count / 4
 
     @property
     def nears_a_floor(self) -> bool:
         """Whether errors that grow do so as they would towards a wrong limit.
 
-        There the slope shrinks by a factor L^-s, s at most 1, from depth to depth, not below half when
-        depths double. Where two contributions partly cancel, errors pass a maximum, at which the slope
-        falls to 0 at once.
+        There the slope shrinks by a factor L^-s, s at most 1, from depth to depth, so not below half when
+        depths double. Where two contributions cancel in part, errors pass a maximum, at which the slope falls
+        to 0 at once.
         """
         return (
             not self.previous_slope < 0
@@ -93,11 +207,22 @@ class Evidence:
         )
 
     @classmethod
-    def of(cls, estimates: ErrorEstimates, fit: Fit, floor: Floor, order: float | None) -> Evidence:
+    def of(
+        cls,
+        estimates: ErrorEstimates,
+        fit: Fit,
+        floor: Floor,
+        order: float | None,
+        *,
+        deepest: float = math.inf,
+        resolution: float = 0.0,
+        in_law: bool = False,
+    ) -> Evidence:
         """Return what the fits of one set of errors say."""
         logs, variances = estimates.log_errors - estimates.log_bias, np.diag(estimates.covariance)
         slopes, slope_errors = local_slopes(estimates)
         return cls(
+            depths=len(estimates.depths),
             interval=fit.interval(0.95),
             sure_upper=fit.interval(CERTAIN)[1],
             floor=floor,
@@ -112,121 +237,214 @@ class Evidence:
             kurtosis=estimates.kurtosis,
             count=estimates.count,
             interfere=estimates.interfere,
-            hidden=_hidden(estimates, float(slopes[-1] - 2 * slope_errors[-1]), order),
+            hidden=_is_hidden(estimates, float(slopes[-1]), order),
+            deepest=deepest,
+            resolution=resolution,
+            in_law=in_law,
         )
 
 
-def _hidden(estimates: ErrorEstimates, slope: float, order: float | None) -> bool:
-    """Whether the deepest slope is nearer to a second contribution's order than to the network's own.
+def _is_hidden(estimates: ErrorEstimates, slope: float, order: float | None) -> bool:
+    """Whether the deepest slope is nearer to a second contribution's order than to the network's.
 
-    Of squared errors u^2r (1 + κ² u^2s), u = 1/L, the local slope is r + s κ²u^2s / (1 + κ²u^2s): beyond r
-    + s/2 the second contribution is the larger one.
+    Of squared errors u^2r (1 + κ² u^2s), u = 1/L, the local slope is r + s κ²u^2s / (1 + κ²u^2s): beyond r +
+    s/2 the second contribution is the larger one.
     """
     return order is not None and estimates.hides and slope > order + min(estimates.seconds) / 2
 
 
-def judge(evidence: Evidence) -> Verdict:
-    """Return the verdict on finite, positive errors; without an order where a faster contribution hides
-    it.
+def has_two_depths(e: Evidence) -> str | None:
+    """A slow order and a floor look the same."""
+    if e.depths > 2:
+        return None
+    return (
+        "two depths cannot tell a slow order from another limit; give at least three, better five over a"
+        " factor of 16"
+    )
+
+
+def grows_ever_more_slowly(e: Evidence) -> str | None:
+    """Errors may be passing a maximum, where two contributions cancel in part."""
+    if not e.grown or e.nears_a_floor:
+        return None
+    return (
+        f"the errors grow with depth, to {math.exp(-e.fallen):.2f} times the coarsest, but ever more slowly,"
+        " so they may yet fall; deeper networks would tell"
+    )
+
+
+def is_flat(e: Evidence) -> str | None:
+    """The whole interval of the order is near 0."""
+    if e.interval[1] > (FLAT if e.order is None else min(FLAT, e.order / 2)):
+        return None
+    return (
+        f"the errors do not fall with depth (order at most {e.interval[1]:.3f}), so the limit is another one"
+    )
+
+
+def has_grown_and_is_level(e: Evidence) -> str | None:
+    """Errors are no smaller than at the coarsest depth, and fall no more."""
+    level = LEVEL if e.order is None else min(LEVEL, e.order / 10)
+    if not (e.grown and e.last_slope + 4 * e.last_slope_error <= level):
+        return None
+    return (
+        f"the errors do not fall with depth: the deepest is {math.exp(-e.fallen):.2f} times the coarsest, and"
+        " they stay level there, so the limit is another one"
+    )
+
+
+def levels_off(e: Evidence) -> str | None:
+    """A floor is certain, and the deepest slope as flat as it implies.
+
+    A floor of half the deepest square leaves at most two thirds of the order in the deepest slope, when
+    depths double. Where it is steeper, the floor model does not fit and proves nothing.
     """
-    verdict = _judge(evidence)
-    return dataclasses.replace(verdict, fits=False) if evidence.hidden else verdict
-
-
-def _judge(evidence: Evidence) -> Verdict:
-    low, high = evidence.interval
-    floor, order = evidence.floor, evidence.order
-    grown = evidence.fallen + 4 * evidence.fallen_error <= 0
-    if grown and not evidence.nears_a_floor:
-        return Verdict(
-            CANNOT_TELL,
-            f"the errors grow with depth, to {math.exp(-evidence.fallen):.2f} times the coarsest, but ever"
-            " more slowly: they may yet fall; deeper networks would tell",
-            fits=False,
-        )
-    if high <= (FLAT if order is None else min(FLAT, order / 2)):
-        return Verdict(DOES_NOT, f"the errors do not fall with depth: order at most {high:.3f}")
-    level = LEVEL if order is None else min(LEVEL, order / 10)
-    if grown and evidence.last_slope + 4 * evidence.last_slope_error <= level:
-        return Verdict(
-            DOES_NOT,
-            f"the errors do not fall with depth: the deepest is {math.exp(-evidence.fallen):.2f} times the"
-            " coarsest, and level",
-        )
-    if floor.probability >= CERTAIN:
-        # A floor of half the deepest square leaves at most two thirds of the order in the deepest slope,
-        # when depths double; where it is steeper, the floor model does not fit and proves nothing.
-        flat = evidence.last_slope + 2 * evidence.last_slope_error < (
-            0.33 if order is None else 2 * order / 3
-        )
-        if flat and evidence.kurtosis <= evidence.count / 4:
-            return Verdict(
-                DOES_NOT,
-                f"the errors level off: {100 * floor.share:.0f} % of the deepest squared error remains at"
-                " infinite depth, so the limit is another one",
-            )
-        if evidence.kurtosis > evidence.count / 4:
-            return Verdict(
-                CANNOT_TELL,
-                f"the errors seem to level off, but a few of the {evidence.count} paths make up the average"
-                f" (kurtosis {evidence.kurtosis:.0f}); more paths or a smaller p would help",
-            )
-        return Verdict(
-            CANNOT_TELL,
-            f"no power law fits the errors, whose deepest slope is still {evidence.last_slope:.2f}, so no"
-            " order is given; weights may vary faster than the networks resolve, or jump; deeper networks"
-            " would help",
-            fits=False,
-        )
-    if evidence.reach > UNSETTLED and not evidence.hidden:
-        return Verdict(
-            CANNOT_TELL,
-            f"contributions of several orders mix: the deepest local slope is {evidence.last_slope:.2f}, an"
-            f" extrapolation says {evidence.rate:.2f}, and no order is given; deeper networks would tell",
-            fits=False,
-        )
-    if low <= 0:
-        return Verdict(
-            CANNOT_TELL,
-            "the interval of the order contains 0; more paths or a wider range of depths would help",
-        )
-    if floor.probability > DOUBTFUL:
-        return Verdict(
-            CANNOT_TELL,
-            f"a floor, as if the limit were another one, has probability {floor.probability:.2f}"
-            f" ({DOUBTFUL:g} is allowed); more paths or deeper networks would decide",
-        )
-    if evidence.interfere and floor.upper > CLEAR:
-        return Verdict(
-            CANNOT_TELL,
-            f"the errors fall, but up to {100 * floor.upper:.0f} % of the deepest squared error may be a"
-            " floor, which several interfering contributions can hide; deeper networks would tell",
-        )
-    if floor.lower > NEGLIGIBLE:
-        return Verdict(
-            CANNOT_TELL,
-            f"the errors fall, but {100 * floor.share:.0f} % of the deepest squared error looks like a floor:"
-            " the limit is slightly off, or the depths are too small; deeper networks would tell",
-        )
-    if order is not None and evidence.sure_upper < order:
-        return Verdict(
-            CANNOT_TELL,
-            f"the errors fall, but more slowly than this network reaches its limit (order {order:g}): the"
-            " limit is slightly off, or the depths are too small; deeper networks would tell",
-        )
-    return _converges(evidence)
-
-
-def _converges(evidence: Evidence) -> Verdict:
-    most = max(1.0, 100 * evidence.floor.upper)
-    fall = (
-        f"the errors fall with depth; at most {most:.0f} % of the deepest squared error would remain at"
-        " infinite depth"
+    flat = e.last_slope + 2 * e.last_slope_error < (0.33 if e.order is None else 2 * e.order / 3)
+    if e.floor.probability < CERTAIN or not flat or e.heavy:
+        return None
+    return (
+        f"the errors level off: {100 * e.floor.share:.0f} % of the deepest squared error remains at infinite"
+        " depth, so the limit is another one"
     )
-    if not evidence.hidden:
-        return Verdict(CONVERGES, fall)
-    return Verdict(
-        CONVERGES,
-        f"{fall}. No order is given: the deepest local slope, {evidence.last_slope:.2f}, is mostly that of a"
-        f" contribution which vanishes faster, and hides the one of order {evidence.order:g}",
+
+
+def falls_to_what_can_be_resolved(e: Evidence) -> str | None:
+    """What looks like another limit is round-off or the reference's error."""
+    if not e.deepest < RESOLVED * e.resolution or verdict.first(_ANOTHER_LIMIT, e) is None:
+        return None
+    return (
+        f"the errors have fallen to what rounding and the reference allow, about {e.resolution:.1e};"
+        " dtype='float64', a smaller tolerance= or less depth would help"
     )
+
+
+def seems_to_level_off(e: Evidence) -> str | None:
+    """A floor is certain by the fit, but a few paths make up the average."""
+    if e.floor.probability < CERTAIN or not e.heavy:
+        return None
+    return (
+        f"the errors seem to level off, but a few of the {e.count} paths make up the average (kurtosis"
+        f" {e.kurtosis:.0f}); more paths or a smaller p would help"
+    )
+
+
+def follows_no_power_law(e: Evidence) -> str | None:
+    """A floor is certain by the fit, but the deepest slope is too steep for one."""
+    if e.floor.probability < CERTAIN:
+        return None
+    return (
+        f"no power law fits the errors, whose deepest slope is still {e.last_slope:.2f}, so no order is"
+        " given; weights may vary faster than the networks resolve, or jump; deeper networks would help"
+    )
+
+
+def mixes_orders(e: Evidence) -> str | None:
+    """The order would be an extrapolation far beyond the deepest slope."""
+    if e.reach <= UNSETTLED or e.hidden:
+        return None
+    return (
+        f"contributions of several orders mix: the deepest local slope is {e.last_slope:.2f}, an"
+        f" extrapolation says {e.rate:.2f}, and no order is given; deeper networks would tell"
+    )
+
+
+def may_not_fall(e: Evidence) -> str | None:
+    """The interval of the order holds 0."""
+    if e.interval[0] > 0:
+        return None
+    return "the interval of the order contains 0; more paths or a wider range of depths would help"
+
+
+def may_level_off(e: Evidence) -> str | None:
+    """A large floor is not improbable enough."""
+    if e.floor.probability <= DOUBTFUL:
+        return None
+    return (
+        f"a floor, as if the limit were another one, has probability {e.floor.probability:.2f} ({DOUBTFUL:g}"
+        " is allowed); more paths or deeper networks would decide"
+    )
+
+
+def may_hide_a_floor(e: Evidence) -> str | None:
+    """The distance to another limit may cancel in part against contributions that interfere."""
+    if not e.interfere or e.floor.upper <= CLEAR:
+        return None
+    return (
+        f"the errors fall, but up to {100 * e.floor.upper:.0f} % of the deepest squared error may be a floor,"
+        " which several interfering contributions can hide; deeper networks would tell"
+    )
+
+
+def has_a_small_floor(e: Evidence) -> str | None:
+    """Some floor is certain, however small."""
+    if e.floor.lower <= NEGLIGIBLE:
+        return None
+    return (
+        f"the errors fall, but {100 * e.floor.share:.0f} % of the deepest squared error looks like a floor:"
+        " the limit is slightly off, or the depths are too small; deeper networks would tell"
+    )
+
+
+def falls_too_slowly(e: Evidence) -> str | None:
+    """The order is surely smaller than the network's."""
+    if e.order is None or e.sure_upper >= e.order:
+        return None
+    return (
+        f"the errors fall, but more slowly than this network reaches its limit (order {e.order:g}): the limit"
+        " is slightly off, or the depths are too small; deeper networks would tell"
+    )
+
+
+def falls(e: Evidence) -> str:
+    """What remains: errors fall, and no floor of any size is in sight."""
+    most = max(1.0, 100 * e.floor.upper)
+    towards = "to the same recursion on the finer grid (to the limit in law only): " if e.in_law else ""
+    reason = (
+        f"{towards}the errors fall with depth; at most {most:.0f} % of the deepest squared error would remain"
+        " at infinite depth"
+    )
+    if not e.hidden:
+        return reason
+    return (
+        f"{reason}. No order is given: the deepest local slope, {e.last_slope:.2f}, is mostly that of a"
+        f" contribution which vanishes faster, and hides the one of order {e.order:g}"
+    )
+
+
+_ANOTHER_LIMIT: verdict.Rules[Evidence] = (
+    (DOES_NOT, is_flat),
+    (DOES_NOT, has_grown_and_is_level),
+    (DOES_NOT, levels_off),
+)
+RULES: verdict.Rules[Evidence] = (
+    (CANNOT_TELL, has_two_depths),
+    (CANNOT_TELL, grows_ever_more_slowly),
+    (CANNOT_TELL, falls_to_what_can_be_resolved),
+    *_ANOTHER_LIMIT,
+    (CANNOT_TELL, seems_to_level_off),
+    (CANNOT_TELL, follows_no_power_law),
+    (CANNOT_TELL, mixes_orders),
+    (CANNOT_TELL, may_not_fall),
+    (CANNOT_TELL, may_level_off),
+    (CANNOT_TELL, may_hide_a_floor),
+    (CANNOT_TELL, has_a_small_floor),
+    (CANNOT_TELL, falls_too_slowly),
+    (CONVERGES, falls),
+)
+WITHOUT_ORDER = {rule.__name__ for rule in (grows_ever_more_slowly, follows_no_power_law, mixes_orders)}
+"""Rules by which no power law describes the errors, so that no order is given."""
+
+
+def obstacle(measured: Measured) -> Judgement | None:
+    """Return the judgement where no order can be fitted, or None where one can."""
+    return verdict.first(OBSTACLES, measured)
+
+
+def judge(evidence: Evidence) -> Judgement:
+    """Return the judgement on finite, positive errors."""
+    return verdict.judge(RULES, evidence)
+
+
+def gives_an_order(evidence: Evidence, judgement: Judgement) -> bool:
+    """Whether a power law describes the errors, and no faster contribution hides the network's."""
+    return judgement.rule not in WITHOUT_ORDER and not evidence.hidden

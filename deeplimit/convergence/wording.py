@@ -1,79 +1,245 @@
-"""What a report says in words: how the two sides were paired, what solved the limit, every reservation."""
+"""Every sentence of a comparison but the verdict: pairing, noise, inputs, reference, reservations."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
+from deeplimit.convergence.pairing import Pairing, Reads, Solver
 from deeplimit.coupling import Task
-from deeplimit.limits import Identity, ItoCorrectedSDE, Limit, NeuralYoung, ODELimit, SDELimit
-from deeplimit.weights import FunctionProcess, IncrementProcess, Trend
+from deeplimit.inference import verdict
 
 HEAVY = 100.0
 """Kurtosis from which a few paths dominate an average (Giles' warning for multilevel Monte Carlo)."""
+FEW = 100
+"""Fewer paths leave the covariance between depths poorly known."""
+CLOSE = 0.05
+"""A disturbance above this share of the smallest error is mentioned."""
+DRIFT = 0.05
+"""Local slopes that change by more than this, beyond noise, are mentioned."""
 
 
-def pairing_notes(task: Task, own: bool, convergence: str | None, corrected: bool) -> list[str]:
+@dataclass(frozen=True)
+class Numbers:
+    """What the reservations rest on; arrays have one entry per depth.
+
+    Attributes:
+        depths, errors, kurtosis: as in the report. diverged, limit_lost: paths lost by depth, and by the
+            limit.
+        paths: number of paths.
+        rate, interval, predicted: order, its interval, and the predicted one (None where there is none).
+        contradicts: whether the verdict is "does not converge", against a theorem.
+        drift, drift_error: change of the local slope from the first to the last, and its standard error.
+        reference_error, rounding: size of the reference's own error and of round-off.
+        swollen: whether taking the reference's error out changes some error by more than half.
+        narrow: whether states are float32.
+    """
+
+    depths: tuple[int, ...]
+    errors: np.ndarray
+    kurtosis: np.ndarray
+    diverged: np.ndarray
+    limit_lost: int
+    paths: int
+    rate: float
+    interval: tuple[float, float]
+    predicted: float | None
+    contradicts: bool
+    drift: float
+    drift_error: float
+    reference_error: float
+    rounding: float
+    swollen: bool
+    narrow: bool
+
+    @property
+    def smallest(self) -> float:
+        """The smallest error that is finite and not zero; infinite where there is none."""
+        return float(self.errors[np.isfinite(self.errors) & (self.errors > 0)].min(initial=np.inf))
+
+
+def limit_was_lost(n: Numbers) -> str | None:
+    """The limit overflowed."""
+    if not n.limit_lost:
+        return None
+    return (
+        f"the limit itself was not finite on {n.limit_lost} of {n.paths} paths, which count as lost at every"
+        " depth."
+    )
+
+
+def paths_were_lost(n: Numbers) -> str | None:
+    """A network overflowed."""
+    lost = {int(count) for count in n.diverged if count > 0}
+    if not lost:
+        return None
+    where = [
+        f"{count} of {n.paths} paths at depth "
+        + ", ".join(str(depth) for depth, at in zip(n.depths, n.diverged, strict=True) if at == count)
+        for count in sorted(lost)
+    ]
+    return (
+        f"not finite: {'; '.join(where)}. The error there is infinite, not the average over the other paths."
+    )
+
+
+def paths_are_few(n: Numbers) -> str | None:
+    """The covariance is poorly known."""
+    if n.paths >= FEW:
+        return None
+    return (
+        f"{n.paths} paths are few for covariances between depths; paths=400 makes the interval trustworthy."
+    )
+
+
+def tails_are_heavy(n: Numbers) -> str | None:
+    """Few paths make up the average."""
+    heavy = float(n.kurtosis.max(initial=0.0))
+    if not heavy > HEAVY:
+        return None
+    return (
+        f"the per-path errors have kurtosis {heavy:.0f} (over {HEAVY:g}): a few paths dominate. Standard"
+        " errors are too small, and the interval allows for it; more paths help."
+    )
+
+
+def reference_is_coarse(n: Numbers) -> str | None:
+    """The solver's tolerance shows."""
+    if not n.reference_error > CLOSE * n.smallest:
+        return None
+    return (
+        f"the reference's own error, about {n.reference_error:.1e}, is close to the smallest error"
+        f" {n.smallest:.1e}; a smaller tolerance= helps."
+    )
+
+
+def reference_changes_errors(n: Numbers) -> str | None:
+    """The correction is large."""
+    if not n.swollen:
+        return None
+    return "the reference's own error changes some errors by more than half; a larger reference= helps."
+
+
+def rounding_shows(n: Numbers) -> str | None:
+    """Errors are near round-off."""
+    if not n.rounding > CLOSE * n.smallest:
+        return None
+    advice = "dtype='float64' helps" if n.narrow else "do not interpret differences at this level"
+    return f"round-off, about {n.rounding:.1e}, is close to the smallest error {n.smallest:.1e}; {advice}."
+
+
+def order_is_not_the_predicted(n: Numbers) -> str | None:
+    """The interval excludes theory."""
+    low, high = n.interval
+    if n.predicted is None or not np.isfinite(n.rate) or low <= n.predicted <= high:
+        return None
+    return (
+        f"the interval [{low:.3f}, {high:.3f}] excludes the predicted order {n.predicted:g}. Either the"
+        " depths are too small for the asymptotic order, which deeper networks would show, or this is a"
+        " finding."
+    )
+
+
+def theorem_is_contradicted(n: Numbers) -> str | None:
+    """The verdict is against a theorem."""
+    if not n.contradicts:
+        return None
+    return (
+        "this contradicts the theorem named above. Either the depths are too small for how fast the weights"
+        " vary, which deeper networks would show, or this is a finding."
+    )
+
+
+def slopes_drift(n: Numbers) -> str | None:
+    """The order is not asymptotic yet."""
+    if not n.drift > max(DRIFT, 3 * n.drift_error):
+        return None
+    return (
+        f"the local slopes still drift, by {n.drift:.2f} from the first to the last: read the order as local,"
+        " or add deeper networks."
+    )
+
+
+RESERVATIONS: tuple[verdict.Rule[Numbers], ...] = (
+    limit_was_lost,
+    paths_were_lost,
+    paths_are_few,
+    tails_are_heavy,
+    reference_is_coarse,
+    reference_changes_errors,
+    rounding_shows,
+    order_is_not_the_predicted,
+    theorem_is_contradicted,
+    slopes_drift,
+)
+
+
+def reservations(numbers: Numbers) -> list[str]:
+    """Return what a reader must know before trusting the numbers."""
+    return verdict.all_that_hold(RESERVATIONS, numbers)
+
+
+def pairing_notes(task: Task, pairing: Pairing, corrected: bool) -> list[str]:
     """Return what a reader must know of how this network was paired with this limit."""
-    notes = []
-    if any(
-        isinstance(process, IncrementProcess) and not process.is_gaussian for process in task.network.weights
-    ):
-        notes.append(
-            "the weights are not Gaussian: the limit is in law, and strong convergence to it is not to be"
-            " expected. What is measured is the distance to the same recursion on the reference's finer grid,"
-            " whose summed draws make the coarse layers (so these are not of the named law). compare_laws"
-            " compares the laws at time 1."
-        )
-    elif convergence == "in law":
-        notes.append(
-            "the network's own limit is in law only; no theorem says that it meets this one on the same"
-            " noise."
-        )
-    if task.independent:
-        notes.append(
-            "the limit is driven by noise of its own on purpose: this is the control that must not converge."
-        )
-    elif isinstance(task.limit, SDELimit) and not task.shares_increments:
-        notes.append("the network has no Brownian increments, so the limit is driven by noise of its own.")
-    elif isinstance(task.limit, NeuralYoung) and not task.shares_path:
-        notes.append("the limit's fractional path is not the network's, so it is driven by one of its own.")
-    elif (
-        _functions(task.limit)
-        and not task.shares_functions
-        and not all(isinstance(f, Trend) for f in _functions(task.limit))
-    ):
-        notes.append("the limit's random weights are not the network's, so they are drawn independently.")
-    if not own and not task.independent:
-        notes.append("no theorem pairs this network with this limit; the order is measured, not predicted.")
-        if corrected:
-            notes.append(
-                "errors are corrected for the reference's own step size, above the floor that is found;"
-                " `raw_errors` are not."
-            )
+    notes = [*_limit_notes(pairing, corrected)]
     if task.norm == "sup-continuous":
-        slowly = (
-            "; its order is approached slowly, as √(log L / L)" if isinstance(task.limit, SDELimit) else ""
-        )
+        slowly = "; its order is approached slowly, as √(log L / L)" if pairing.diffuses else ""
         notes.append(
             f"the sup over all times is taken at the {task.grid.size} points of the common grid and misses"
-            " what happens between "
-            f"them{slowly}."
+            f" what happens between them{slowly}."
         )
     if task.narrowed:
         notes.append(
             "float32, because the limit's parameters are float32; module.double() gives more digits."
         )
     if task.h0 is not None and len(task.h0) > task.paths:
-        notes.append(f"only the first {task.paths} of the {len(task.h0)} inputs were used, one a path.")
+        notes.append(
+            f"only the first {task.paths} of the {len(task.h0)} inputs were used, one per path; raise paths="
+            " to use all."
+        )
+    return notes
+
+
+REDRAWN = {
+    Reads.INCREMENTS: "the network has no Brownian increments, so the limit is driven by noise of its own.",
+    Reads.PATH: "the limit's fractional path is not the network's, so it is driven by one of its own.",
+    Reads.FUNCTIONS: "the limit's random weights are not the network's, so they are drawn independently.",
+}
+
+
+def _limit_notes(pairing: Pairing, corrected: bool) -> list[str]:
+    notes = []
+    if not pairing.gaussian:
+        notes.append(
+            "the weights are not Gaussian: the limit is in law, and strong convergence to it is not expected."
+            " Measured is the distance to the same recursion on the reference's finer grid. Its summed draws"
+            " make the coarse layers, which are therefore not of the named law. compare_laws compares the"
+            " laws at time 1."
+        )
+    elif pairing.regime.convergence == "in law":
+        notes.append(
+            "the network's limit is in law only, and no theorem says that it meets this one on the same"
+            " noise; compare_laws compares the laws at time 1."
+        )
+    if pairing.independent:
+        notes.append("the limit is driven by noise of its own on purpose: this control must not converge.")
+    elif pairing.redrawn is not None:
+        notes.append(REDRAWN[pairing.redrawn])
+    if not pairing.own and not pairing.independent:
+        notes.append("no theorem pairs this network with this limit; the order is measured, not predicted.")
+        if corrected:
+            notes.append(
+                "errors above the floor that was found are corrected for the reference's own step size;"
+                " `raw_errors` are not corrected."
+            )
     return notes
 
 
 def inputs(task: Task) -> str:
     """Return where the paths start."""
     if task.h0 is None:
-        return "standard normal h_0, one a path"
+        return "standard normal h_0, one per path"
     count = len(task.h0)
     how = "all through each path's network" if task.same_network else "in turn"
     if task.input_size == task.network.width:
@@ -84,123 +250,38 @@ def inputs(task: Task) -> str:
     )
 
 
-def coupling(task: Task) -> str:
+def coupling(task: Task, pairing: Pairing) -> str:
     """Return what the network and the limit share."""
+    reads = pairing.reads
     if task.coupling == "projected":
-        shared = "every depth and the limit" if task.shares_increments else "every depth"
-        verb = "read" if task.shares_increments else "reads"
-        own = ""
-        if not task.shares_increments:
-            own = (
-                "; the limit reads none of it"
-                if not task.independent
-                else "; the limit reads noise of its own"
-            )
-            if task.shares_functions and isinstance(task.limit, ODELimit) and task.limit.functions:
-                own = "; the limit reads their functions of time"
-        return (
-            f"projected: {shared} {verb} the same noise, drawn through its products with their states"
-            f" alone{own}"
-        )
-    if task.shares_increments:
+        how = "the same noise, drawn only through its products with their states"
+        if reads is Reads.INCREMENTS:
+            return f"projected: every depth and the limit read {how}"
+        rest = "noise of its own" if pairing.independent else "none of it"
+        if reads is Reads.FUNCTIONS:
+            rest = "their functions of time"
+        return f"projected: every depth reads {how}; the limit reads {rest}"
+    if reads is Reads.INCREMENTS:
         return "pathwise: every depth and the limit read the same increments, all of each layer drawn"
-    if task.shares_path:
+    if reads is Reads.PATH:
         return "pathwise: every depth and the limit read the same fractional path, drawn whole"
-    weights = task.network.weights
-    fixed = all(isinstance(function, Trend) for law in weights for function in law.functions)
-    if fixed and all(law.functions and not law.motions(task.network.width) for law in weights):
+    if pairing.given:
         return "none: the weights are given functions of time; paths differ by their inputs alone"
-    if task.shares_functions and isinstance(task.limit, ODELimit) and task.limit.functions:
+    if reads is Reads.FUNCTIONS:
         return "pathwise: every depth and the limit read the same functions of time"
-    if isinstance(task.limit, ODELimit) and not task.limit.functions and not task.independent:
-        return "every depth reads the same path; the limit needs none"
-    return "every depth reads the same path; the limit reads one of its own"
+    needs = "needs none" if reads is Reads.NOTHING else "reads one of its own"
+    return f"every depth reads the same path; the limit {needs}"
 
 
-def reference(task: Task, error: float, corrected: bool) -> str:
+def reference(task: Task, pairing: Pairing, error: float, corrected: bool) -> str:
     """Return what the limit was solved with, and how far off that is."""
-    if isinstance(task.limit, Identity):
+    solver = pairing.solver
+    if solver is Solver.EXACT:
         return "the initial state itself, exact"
-    if isinstance(task.limit, ODELimit):
-        return f"torchdiffeq dopri5, tolerance {task.tolerance:g}, own error about {error:.1e}"
-    scheme = "modified Euler" if isinstance(task.limit, NeuralYoung) else "Euler-Maruyama"
-    if task.measures_reference:
-        taken = "and taken out" if corrected else "and not taken out"
-        measured = f"{error:.1e}, measured against {task.grid.size // 2} steps"
-        return f"{scheme} on {task.grid.size} steps, own error about {measured}, {taken}"
-    return f"{scheme} on {task.grid.size} steps, own error {'' if corrected else 'not '}corrected for"
-
-
-def _functions(limit: Limit) -> tuple[FunctionProcess, ...]:
-    """Return the functions of time that a limit reads."""
-    if isinstance(limit, ItoCorrectedSDE):
-        return () if limit.trend is None else (limit.trend,)
-    return limit.functions if isinstance(limit, ODELimit) else ()
-
-
-def reservations(
-    *,
-    depths: tuple[int, ...],
-    diverged: np.ndarray,
-    limit_lost: int,
-    paths: int,
-    kurtosis: np.ndarray,
-    reference_error: float,
-    swollen: bool,
-    errors: np.ndarray,
-    rounding: float,
-    narrow: bool,
-    rate: float,
-    interval: tuple[float, float],
-    predicted: float | None,
-    contradicts: bool,
-    drift: tuple[float, float],
-) -> Iterator[str]:
-    """Yield what a reader must know before trusting the numbers."""
-    if limit_lost:
-        yield f"the limit itself was not finite on {limit_lost} of {paths} paths; lost at every depth."
-    for lost in sorted({int(count) for count in diverged if count > 0}):
-        where = ", ".join(str(depth) for depth, count in zip(depths, diverged, strict=True) if count == lost)
-        yield (
-            f"{lost} of {paths} paths were not finite at depth {where}: the error there is infinite, no"
-            " average of the rest."
-        )
-    if paths < 100:
-        yield (
-            f"{paths} paths are few for covariances between depths; a few hundred make the interval"
-            " trustworthy."
-        )
-    heavy = float(kurtosis.max(initial=0.0))
-    if heavy > HEAVY:
-        yield (
-            f"the per-path errors have kurtosis {heavy:.0f} (over 100): a few paths dominate, and "
-            "standard errors are too small; the interval allows for it."
-        )
-    finite = errors[np.isfinite(errors) & (errors > 0)]
-    smallest = float(finite.min(initial=np.inf))
-    if reference_error > 0.05 * smallest:
-        yield (
-            f"the reference's own error, about {reference_error:.1e}, is not far below the smallest error"
-            f" {smallest:.1e}; a smaller tolerance= helps."
-        )
-    if swollen:
-        yield "the reference's own error changes some errors by more than half; a larger reference= helps."
-    if rounding > 0.05 * smallest:
-        help_ = "dtype='float64' helps" if narrow else "read no more into it"
-        yield f"rounding, about {rounding:.1e}, is not far below the smallest error {smallest:.1e}; {help_}."
-    if predicted is not None and np.isfinite(rate) and not interval[0] <= predicted <= interval[1]:
-        yield (
-            f"the interval [{interval[0]:.3f}, {interval[1]:.3f}] excludes the predicted order {predicted:g}:"
-            " the depths may be too small for the asymptotic order, or this is a finding."
-        )
-    if contradicts:
-        yield (
-            "this contradicts the theorem named above: the depths are too small for what the weights do, or"
-            " it is a finding."
-        )
-    change, uncertainty = drift
-    if change > max(0.05, 3 * uncertainty):
-        yield (
-            f"the local slopes still drift, by {change:.2f} from the first to the last: read the order as"
-            " local."
-        )
+    if solver is Solver.ADAPTIVE:
+        return f"{solver}, tolerance {task.tolerance:g}, own error about {error:.1e}"
+    scheme = f"{solver} on {task.grid.size} steps, own error"
+    if not task.measures_reference:
+        return f"{scheme} {'' if corrected else 'not '}corrected for"
+    taken = "taken out" if corrected else "not taken out"
+    return f"{scheme} about {error:.1e}, measured against {task.grid.size // 2} steps, and {taken}"

@@ -53,3 +53,8 @@ def judge(rules: Rules[Evidence], evidence: Evidence) -> Judgement:
         names = ", ".join(rule.__name__ for _, rule in rules)
         raise LookupError(f"no rule holds for {evidence!r}; the last of {names} must hold for any evidence.")
     return found
+
+
+def all_that_hold(rules: Sequence[Rule[Evidence]], evidence: Evidence) -> list[str]:
+    """Return what every rule says that holds, in order: the reservations of a report."""
+    return [text for rule in rules if (text := rule(evidence)) is not None]

@@ -32,7 +32,7 @@ def synthetic(rng, *, rate=0.5, paths=400, floor=0.0, correction=0.0, depths=DEP
 
 def verdict_on(estimates, order=0.5):
     fit = fit_rate(estimates)
-    return judge(Evidence.of(estimates, fit, fit_floor(estimates, order), order)).name
+    return judge(Evidence.of(estimates, fit, fit_floor(estimates, order), order)).word
 
 
 @pytest.mark.parametrize(("rate", "correction"), [(0.5, 0.0), (1.0, 0.3), (0.25, -0.3)])
