@@ -12,5 +12,5 @@ _load, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 def __getattr__(name: str) -> object:
     if name not in __all__:
         known = ", ".join(sorted(__all__))
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}; public names: {known}.")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}; public names: {known}")
     return _load(name)
