@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from deeplimit.ground import validation
-from deeplimit.initialise.result import ResidualInitialisation, RoleInitialisation, destination
+from deeplimit.initialise.filling import law_across_layers, representable, streams_of, write_layers
+from deeplimit.initialise.result import ResidualInitialisation, RoleInitialisation, shared_fields
 from deeplimit.initialise.roles import Role, fan_in, roles_of, stacks_of
-from deeplimit.initialise.tiles import law_across_layers, representable, streams_of, write_layers
 from deeplimit.trace.batches import as_batch
 from deeplimit.trace.branches import Part, layout, record
 from deeplimit.trace.side_effects import seeded
@@ -146,7 +146,7 @@ def residual_(
         model=type(model).__name__,
         roles=tuple(done),
         notes=tuple(notes),
-        **destination(law, power, whole=True),
+        **shared_fields(law, power, whole=True),
     )
 
 

@@ -7,28 +7,30 @@ from dataclasses import dataclass
 from typing import Any
 
 from deeplimit.ground import files as store
-from deeplimit.initialise.destination import outlook, without_scale
-from deeplimit.theory.regime import Regime
-from deeplimit.weights import FractionalBrownian, IncrementProcess, Process, SmoothGaussian
+from deeplimit.initialise.expected_limit import expected_limit, unscaled
+from deeplimit.weights import Dependence, Process
 
 
 @dataclass(frozen=True)
 class Initialisation:
-    """What an initialiser has set in the weights of one role, a tensor a layer.
+    """What an initialiser has set in the weights of one role, one tensor per layer.
 
     Attributes:
-        law: The law across the layers, in words. layers: The number of layers L. shape: Of the weight of one
-            layer.
-        fan_in: The number of inputs that 1/√fan_in stands for. gain, exponent: The other two factors.
-        standard_deviation: Of every entry, in every layer: L^-exponent · gain/√fan_in.
-        hurst: The Hurst index of the law, 1/2 for independent layers; None for smooth ones.
-        length_scale: Of smooth layers, as a share of the depth; None for others.
-        critical_exponent: The exponent between explosion and identity for this law.
-        limit: "sde", "ode", "young", "identity", "explosion", "no theorem", or "unscaled" for the exponent 0:
-            where the residual recursions of the papers go with this law and exponent. It is read off these
-            two alone, not measured on the module.
-        theorem: The statement that says so, or None.
-        explanation: Sentences for a person, with what the statement does not cover.
+        law: Weight law across the layers, in words.
+        layers: Number L of layers.
+        shape: Shape of one layer's weight.
+        fan_in: Number of inputs in the factor 1/√fan_in.
+        gain: Second factor of the standard deviation.
+        exponent: Exponent of the depth in the third factor, L^-exponent.
+        standard_deviation: Standard deviation of every entry in every layer: L^-exponent · gain/√fan_in.
+        hurst: Hurst index of the law, 1/2 for independent layers; None for smooth ones.
+        length_scale: Length scale of smooth layers, as a share of the depth; None for other laws.
+        critical_exponent: Exponent between explosion and identity for this law.
+        limit: Where the papers' recursions go with this law and exponent: "sde", "ode", "young", "identity",
+            "explosion", "no theorem", or "unscaled" for the exponent 0. Read off the law and the
+            exponent, not measured on the module.
+        theorem: Statement that says so, or None.
+        explanation: Why, and what the statement does not cover.
     """
 
     law: str
@@ -52,7 +54,7 @@ class Initialisation:
             [
                 f"{self.law} across {size}",
                 f"standard deviation {self.standard_deviation:.4g} = {factors}",
-                *_destination(self.limit, self.theorem, self.explanation),
+                *_leads_to(self.limit, self.theorem, self.explanation),
             ]
         )
 
@@ -66,14 +68,17 @@ class RoleInitialisation:
     """What `residual_` has set in one role of a model's branches.
 
     Attributes:
-        role: The weights' name with * for the layer. stream: The residual stream that its branches belong to.
+        role: Name of the weights with * for the layer.
+        stream: Number of the residual stream that the branches add to, from 0.
         part: "output" for an output projection, which carries L^-exponent; "inner" for the branch's other
             weights, which do not.
-        depth: The number L of branches of this kind in the stream.
-        layers: The positions 1 … L that were set; fewer than L where a weight has another shape, and so is a
-            role of its own.
-        shape: Of one layer's weight. fan_in: For an output projection; None for inner weights.
-        standard_deviation: Of every entry. before: The root mean square of the entries that were replaced.
+        depth: Number L of branches of this kind in the stream.
+        layers: Positions 1 … L that were set; fewer than L where some layers have a weight of another shape,
+            which is a role of its own.
+        shape: Shape of one layer's weight.
+        fan_in: Number of inputs of an output projection; None for inner weights.
+        standard_deviation: Standard deviation of every entry.
+        before: Root mean square of the entries that were replaced.
     """
 
     role: str
@@ -92,11 +97,17 @@ class ResidualInitialisation:
     """What `residual_` has set in a model.
 
     Attributes:
-        model: The model's class. law: The law across the layers, in words.
-        exponent: Of the depth, in the output projections. critical_exponent, hurst, length_scale, limit,
-            theorem, explanation: As in `Initialisation`.
-        roles: What was set, a row a role.
-        notes: What a reader must know besides: gains that scale branches further, weights left as they were.
+        model: Name of the model's class.
+        law: Weight law across the layers, in words.
+        exponent: Exponent of the depth in the output projections.
+        critical_exponent: Exponent between explosion and identity for this law.
+        hurst: Hurst index of the law, 1/2 for independent layers; None for smooth ones.
+        length_scale: Length scale of smooth layers, as a share of the depth; None for other laws.
+        limit: Where the papers' recursions go with this law and exponent, as in `Initialisation`.
+        theorem: Statement that says so, or None.
+        explanation: Why, and what the statement does not cover.
+        roles: What was set, one entry per role.
+        notes: What else a reader must know: gains that scale branches further, weights left as they were.
     """
 
     model: str
@@ -115,7 +126,7 @@ class ResidualInitialisation:
         wide = max(len(role.role) for role in self.roles)
         lines = [
             f"{self.model}: {self.law}, residual exponent {self.exponent:g}",
-            *_destination(self.limit, self.theorem, self.explanation),
+            *_leads_to(self.limit, self.theorem, self.explanation),
             "",
             f"{'weights':<{wide}}  {'part':<6}  {'layers':>6}  {'deviation':>9}  {'before':>9}",
             *(
@@ -138,28 +149,22 @@ class ResidualInitialisation:
         return content | {"roles": [store.plain(dataclasses.asdict(role)) for role in self.roles]}
 
 
-def destination(process: Process, exponent: float, *, whole: bool) -> dict[str, Any]:
-    """Return the fields that both results share; `whole` branches are known to have their exponent at the
-    output.
-    """
-    regime: Regime = outlook(process, exponent) if whole or exponent > 0.0 else without_scale(process)
+def shared_fields(law: Process, exponent: float, *, whole: bool) -> dict[str, Any]:
+    """Return the fields that both results share; `whole` branches are known to be scaled at their output."""
+    regime = expected_limit(law, exponent) if whole or exponent > 0.0 else unscaled(law)
+    facts = law.facts
+    length_scale = getattr(law, "length_scale", None)
     return {
-        "law": process.describe(),
+        "law": law.describe(),
         "exponent": exponent,
-        "critical_exponent": process.critical_exponent,
-        "hurst": _hurst(process),
-        "length_scale": float(process.length_scale) if isinstance(process, SmoothGaussian) else None,
+        "critical_exponent": law.critical_exponent,
+        "hurst": 0.5 if facts.dependence == Dependence.INDEPENDENT else facts.hurst,
+        "length_scale": None if length_scale is None else float(length_scale),
         "limit": regime.name,
         "theorem": regime.theorem,
         "explanation": regime.explanation,
     }
 
 
-def _hurst(process: Process) -> float | None:
-    if isinstance(process, FractionalBrownian):
-        return float(process.hurst)
-    return 0.5 if isinstance(process, IncrementProcess) else None
-
-
-def _destination(limit: str, theorem: str | None, explanation: str) -> list[str]:
+def _leads_to(limit: str, theorem: str | None, explanation: str) -> list[str]:
     return [f"leads to: {limit}" + (f" ({theorem})" if theorem else ""), f"  {explanation}"]

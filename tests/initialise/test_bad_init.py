@@ -212,7 +212,7 @@ REFUSED = [
         "too small",
         lambda: go(ones(dtype=torch.float16), exponent=12),
         ValueError,
-        "torch.float16 cannot hold; change the gain",
+        "torch.float16 cannot hold. Change the gain",
     ),
     row(
         "one half",

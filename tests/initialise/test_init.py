@@ -12,7 +12,7 @@ from scipy import linalg, stats
 from torch import nn
 
 import deeplimit as dl
-from deeplimit.initialise import tiles
+from deeplimit.initialise import filling
 
 LEVEL = 1e-6
 LAYERS, SHAPE = 8, (400, 256)
@@ -151,7 +151,7 @@ def correlations(first, second):
 )
 def test_entries_are_independent_of_each_other_within_a_tile_and_from_tile_to_tile(monkeypatch, law):
     size = 5000
-    monkeypatch.setattr(tiles, "NUMBERS_AT_ONCE", LAYERS * size)
+    monkeypatch.setattr(filling, "NUMBERS_AT_ONCE", LAYERS * size)
     weights = empty()
     dl.init.sample_(weights, law, seed=3)
     values = stacked(weights)[:, : ENTRIES // size * size]
@@ -171,9 +171,9 @@ def test_entries_are_independent_of_each_other_within_a_tile_and_from_tile_to_ti
 
 def test_tiles_that_repeat_each_other_would_be_noticed(monkeypatch):
     size = 5000
-    monkeypatch.setattr(tiles, "NUMBERS_AT_ONCE", LAYERS * size)
-    once = tiles.generator
-    monkeypatch.setattr(tiles, "generator", lambda seed, purpose, tile, role: once(seed, purpose, 0, role))
+    monkeypatch.setattr(filling, "NUMBERS_AT_ONCE", LAYERS * size)
+    once = filling.generator
+    monkeypatch.setattr(filling, "generator", lambda seed, purpose, tile, role: once(seed, purpose, 0, role))
     weights = empty()
     dl.init.iid_(weights)
     values = stacked(weights)[:, : ENTRIES // size * size]
@@ -201,7 +201,7 @@ def test_marginals_are_of_the_named_law():
 )
 def test_a_seed_means_the_same_weights_again(law, layers, shape, tile, seed):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tiles, "NUMBERS_AT_ONCE", tile)
+        patch.setattr(filling, "NUMBERS_AT_ONCE", tile)
         first, second, other = (empty(layers, shape) for _ in range(3))
         dl.init.sample_(first, law, seed=seed)
         dl.init.sample_(second, law, seed=seed)
@@ -214,7 +214,7 @@ def test_a_seed_means_the_same_weights_again(law, layers, shape, tile, seed):
 
 @pytest.mark.parametrize("tile", [1, 7, 24, 10**6])
 def test_whatever_the_size_of_a_tile_the_covariance_is_exact(monkeypatch, tile):
-    monkeypatch.setattr(tiles, "NUMBERS_AT_ONCE", tile * 8)
+    monkeypatch.setattr(filling, "NUMBERS_AT_ONCE", tile * 8)
     law = dl.FractionalBrownian(0.8)
     weights = empty(8, (60, 50))
     dl.init.sample_(weights, law, seed=5)
@@ -343,9 +343,16 @@ def test_exponent_and_gain_enter_as_written():
         (lambda w: dl.init.iid_(w), 0.5, "sde", "Proposition 11", 0.5, "res-1"),
         (lambda w: dl.init.iid_(w, law="uniform"), 0.5, "sde", "Donsker", 0.5, "in law"),
         (lambda w: dl.init.iid_(w, exponent=0.7), 0.7, "identity", "Corollary 5", 0.5, "0.7 > 1/2"),
-        (lambda w: dl.init.iid_(w, exponent=0.3), 0.3, "explosion", "Corollary 5", 0.5, "normalised first"),
+        (
+            lambda w: dl.init.iid_(w, exponent=0.3),
+            0.3,
+            "explosion",
+            "Corollary 5",
+            0.5,
+            "its input is normalised",
+        ),
         (lambda w: dl.init.iid_(w, exponent=0), 0.0, "unscaled", None, 0.5, "output projection"),
-        (lambda w: dl.init.smooth_(w), 1.0, "ode", "Proposition 12", None, "all the weights of a branch"),
+        (lambda w: dl.init.smooth_(w), 1.0, "ode", "Proposition 12", None, "all weights of a branch"),
         (lambda w: dl.init.smooth_(w, exponent=1.5), 1.5, "identity", "Proposition 13", None, "1.5 > 1"),
         (lambda w: dl.init.smooth_(w, exponent=0.5), 0.5, "explosion", "Proposition 14", None, "coherently"),
         (
@@ -417,7 +424,7 @@ def test_the_named_functions_are_the_general_one():
 
 
 def test_more_layers_than_a_tile_holds_are_still_drawn_together(monkeypatch):
-    monkeypatch.setattr(tiles, "NUMBERS_AT_ONCE", 16)
+    monkeypatch.setattr(filling, "NUMBERS_AT_ONCE", 16)
     weights = empty(300, (5, 1), torch.float64)
     done = dl.init.fractional_(weights, hurst=0.9)
     values = stacked(weights, done.standard_deviation)

@@ -1,4 +1,4 @@
-"""Weights of existing layers, written in place from one law across the layers, in tiles of bounded size."""
+"""Weights of existing layers, filled in place with one law across the layers, in tiles of bounded size."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from torch import Tensor
 
 from deeplimit.ground import validation
 from deeplimit.ground.randomness import Purpose, generator
-from deeplimit.weights import FractionalBrownian, IncrementProcess, Process, SmoothGaussian
+from deeplimit.weights import Process
 
 NUMBERS_AT_ONCE = 2**21
-"""How many weights, over all layers, one tile holds; it bounds memory and is part of what a seed means, so it
-must never " "change.
+"""Number of weights, over all layers, in one tile. It bounds memory and is part of what a seed means: it must
+never change.
 """
 LAWS = "Brownian(), IID(law), SmoothGaussian(length_scale) or FractionalBrownian(hurst)"
 
@@ -22,9 +22,14 @@ Streams = Callable[[int], torch.Generator]
 
 
 def law_across_layers(value: object, name: str = "process") -> Process:
-    """Return `value` if it is a law whose entries are independent and have variance 1 at every layer."""
-    if isinstance(value, (IncrementProcess, SmoothGaussian, FractionalBrownian)):
-        return value.reduced()
+    """Return `value` if it is a weight law whose entries have mean 0 and one variance at every layer.
+
+    Entries that are known to depend on each other are refused; a sampler's are not known to be independent.
+    """
+    if isinstance(value, Process):
+        facts = value.facts
+        if facts.unit_variance and not facts.deterministic and facts.independent_entries is not False:
+            return value.reduced()
     raise TypeError(
         f"{name} must be a law with independent entries of one variance at every layer: {LAWS}; got"
         f" {validation.named(value)}."
@@ -32,9 +37,7 @@ def law_across_layers(value: object, name: str = "process") -> Process:
 
 
 def streams_of(seed: object, role: int = 0) -> Streams:
-    """Return the generator of each tile: one of its own for an integer seed, the caller's own for all of
-    them.
-    """
+    """Return the generator of each tile: one per tile for an integer seed, the caller's generator for all."""
     if isinstance(seed, torch.Generator):
         if seed.device.type not in ("cpu", "cuda"):
             raise ValueError(
@@ -50,13 +53,13 @@ def streams_of(seed: object, role: int = 0) -> Streams:
 
 
 def representable(standard_deviation: float, dtype: torch.dtype, name: str) -> None:
-    """Raise unless numbers of this size keep their shape in `dtype`: neither infinite nor mostly 0."""
+    """Raise ValueError unless numbers of this size can be held in `dtype`: neither infinite nor mostly 0."""
     limits = torch.finfo(dtype)
     least = 16.0 * float(limits.smallest_normal) * float(limits.eps)
     if not least <= standard_deviation <= limits.max / 16.0:
         raise ValueError(
-            f"{name} would get the standard deviation {standard_deviation:.3g}, which {dtype} cannot hold;"
-            " change the gain or the exponent, or initialise in float32 and convert afterwards."
+            f"{name} would get the standard deviation {standard_deviation:.3g}, which {dtype} cannot hold."
+            " Change the gain or the exponent, or initialise in float32 and convert afterwards."
         )
 
 
@@ -69,9 +72,9 @@ def write_layers(
 ) -> None:
     """Fill each tensor of `layers` (k, weight), 0 ≤ k < depth, with layer k of a network of that depth.
 
-    All weights have one shape; their entries are independent of each other. Numbers are drawn in float64 on
-    the generator's device, whatever the weights' own, and rounded last: a seed means the same weights in
-    every precision and on every device.
+    All weights have one shape, and their entries are independent of each other. Numbers are drawn in float64
+    on the generator's device and rounded last: a seed means the same weights in every dtype and on every
+    device.
     """
     entries = layers[0][1].numel()
     size = max(1, NUMBERS_AT_ONCE // depth)
