@@ -23,7 +23,7 @@ from deeplimit.ground import validation
 from deeplimit.ground.randomness import Purpose, generator
 from deeplimit.networks import ResidualNetwork, inner, res3
 from deeplimit.signal import StabilityReport, phase_diagram, stability
-from deeplimit.signal.growth import STABLE
+from deeplimit.signal.growth_verdict import STABLE
 from deeplimit.version import versions
 from deeplimit.weights import IID, Brownian, SmoothGaussian, fractional_gaussian_noise
 

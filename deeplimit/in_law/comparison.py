@@ -239,15 +239,15 @@ def _assess(
         tolerance=tolerance,
         lost=own.lost + sum(sample.lost for sample in networks),
     )
-    verdict, reason = judge(evidence)
+    judgement = judge(evidence)
     grid = _grid(networks, own)
     squares = np.array([_mean_square(sample) for sample in networks])
     regime = plan.network.regime()
     mine = _is_own(plan)
     exact = isinstance(plan.limit, LawLimit)
     return LawReport(
-        verdict=verdict,
-        reason=reason,
+        verdict=judgement.word,
+        reason=judgement.reason,
         network=str(plan.network),
         limit=plan.limit.equation,
         regime=regime.name,

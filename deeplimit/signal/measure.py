@@ -17,7 +17,8 @@ from deeplimit.ground.workers import map_blocks
 from deeplimit.networks import ResidualNetwork, checked_network
 from deeplimit.signal import theory
 from deeplimit.signal.bounds import Bound, evaluate
-from deeplimit.signal.growth import Theory, measure_growth, together
+from deeplimit.signal.growth import measure_growth, together
+from deeplimit.signal.growth_verdict import Theory
 from deeplimit.signal.report import StabilityReport
 from deeplimit.signal.task import (
     MOST_DRAWS,

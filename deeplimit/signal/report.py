@@ -11,7 +11,8 @@ import numpy as np
 
 from deeplimit.ground import files as store, validation
 from deeplimit.signal.bounds import Bound, power_of_ten
-from deeplimit.signal.growth import VERDICTS, Growth
+from deeplimit.signal.growth import Growth
+from deeplimit.signal.growth_verdict import VERDICTS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

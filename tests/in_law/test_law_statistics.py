@@ -110,6 +110,6 @@ def evidence(differences, floors, margins=0.05, errors=0.01, fits=True, **more):
     ],
 )
 def test_verdicts_follow_from_the_evidence(given, verdict, words):
-    found, reason = judge(given)
-    assert found == verdict, reason
-    assert words in reason
+    found = judge(given)
+    assert found.word == verdict, found
+    assert words in found.reason

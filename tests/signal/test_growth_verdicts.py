@@ -1,0 +1,80 @@
+"""Each piece of evidence on growth with depth, one at a time: the verdict it leads to and the rule's name."""
+
+import math
+
+import numpy as np
+import pytest
+
+from deeplimit.inference import verdict
+from deeplimit.signal.growth_verdict import OBSTACLES, RULES, Changes, Evidence, Theory
+
+
+def evidence(**altered):
+    """Return evidence for a clear "stable", altered; `change` and `left` are ratios, not logarithms."""
+    plain = {"usual": (-0.1, 0.1), "sure": (-0.2, 0.2), "change": 1.0, "left": 1.0, "turns": False}
+    values = {**plain, "theory": Theory(), **altered}
+    return Evidence(**{**values, "change": math.log(values["change"]), "left": math.log(values["left"])})
+
+
+FALLING = {"usual": (-0.6, -0.4), "sure": (-0.7, -0.3), "change": 0.3}
+GROWING = {"usual": (0.4, 0.6), "sure": (0.3, 0.7), "change": 5.0}
+
+
+@pytest.mark.parametrize(
+    ("altered", "word", "rule"),
+    [
+        ({}, "stable", "stays"),
+        ({"usual": (-0.21, 0.2)}, "cannot tell", "is_too_uncertain"),
+        ({"usual": (0.01, 0.1)}, "cannot tell", "is_likely_to_change"),
+        (FALLING, "identity", "vanishes"),
+        (GROWING, "explosion", "grows"),
+        ({"left": 0.09}, "cannot tell", "dies"),
+        ({"left": 0.11}, "stable", "stays"),
+        ({**GROWING, "change": 1.9}, "cannot tell", "grows_no_further_than_a_turn"),
+        ({**FALLING, "change": 0.6}, "cannot tell", "is_not_small_yet"),
+        ({**FALLING, "theory": Theory(predicted=-1.0)}, "identity", "vanishes"),
+        ({**FALLING, "theory": Theory(predicted=0.0)}, "cannot tell", "contradicts_theory"),
+        ({**FALLING, "theory": Theory(predicted=0.5)}, "cannot tell", "contradicts_theory"),
+        ({**GROWING, "theory": Theory(predicted=0.0)}, "cannot tell", "contradicts_theory"),
+        ({"theory": Theory(predicted=0.1)}, "stable", "stays"),
+        ({"theory": Theory(predicted=0.3)}, "cannot tell", "contradicts_theory"),
+        ({**FALLING, "theory": Theory(vanishes_beyond=0.8, exponent=0.8)}, "cannot tell", "should_stay"),
+        ({**FALLING, "theory": Theory(vanishes_beyond=0.8, exponent=0.81)}, "identity", "vanishes"),
+        ({"turns": True}, "cannot tell", "follows_no_power"),
+    ],
+)
+def test_each_piece_of_evidence_leads_to_the_verdict_it_should(altered, word, rule):
+    found = verdict.judge(RULES, evidence(**altered))
+    assert (found.word, found.rule) == (word, rule), found.reason
+
+
+def changes(where=(), value=np.inf, depths=3, draws=20, exponential=True):
+    """Return changes of size 1, but for `value` at the entries `where`."""
+    logs = np.zeros((depths, draws))
+    for place in where:
+        logs[place] = value
+    return Changes(10 * 3 ** np.arange(depths), logs, exponential)
+
+
+@pytest.mark.parametrize(
+    ("given", "word", "rule"),
+    [
+        (changes([(-1, slice(0, 11))]), "explosion", "deepest_overflowed"),
+        (changes([(-1, slice(0, 10))]), "cannot tell", "some_overflowed"),
+        (changes([(0, 3)], np.nan), "cannot tell", "some_overflowed"),
+        (changes([-1], -np.inf), "identity", "deepest_are_unchanged"),
+        (changes([0], -np.inf), "cannot tell", "a_depth_is_unchanged"),
+        (changes([(0, 3)], -np.inf, exponential=False), "cannot tell", "some_are_unchanged"),
+        (changes(depths=2), "cannot tell", "depths_are_few"),
+        (changes(draws=9), "cannot tell", "draws_are_few"),
+    ],
+)
+def test_each_obstacle_to_a_fit_is_named(given, word, rule):
+    found = verdict.first(OBSTACLES, given)
+    assert (found.word, found.rule) == (word, rule), found.reason
+
+
+def test_nothing_else_keeps_changes_from_being_fitted():
+    assert verdict.first(OBSTACLES, changes()) is None
+    assert verdict.first(OBSTACLES, changes([(0, 3)], -np.inf)) is None
+    assert verdict.first(OBSTACLES, changes(draws=10)) is None
