@@ -2,40 +2,34 @@
 
 from __future__ import annotations
 
+import importlib
 import os
-from collections.abc import Callable
 from typing import Any
 
-from deeplimit.convergence import CompareReport
-from deeplimit.convergence.report import KIND as COMPARE
-from deeplimit.depth_check import DepthReport
-from deeplimit.depth_check.report import KIND as DEPTH
-from deeplimit.figures.reproduction import KIND as REPRODUCTION, Reproduction
-from deeplimit.ground import files as store
-from deeplimit.in_law import LawReport
-from deeplimit.in_law.report import KIND as LAWS
-from deeplimit.scoreboard import Scoreboard
-from deeplimit.scoreboard.report import KIND as VALIDATE
-from deeplimit.signal.phase_report import KIND as PHASE, PhaseDiagram
-from deeplimit.signal.report import KIND as STABILITY, StabilityReport
+from deeplimit.ground import files
+from deeplimit.ground.report import KINDS
 
-_READERS: dict[str, Callable[[dict[str, Any]], Any]] = {
-    COMPARE: CompareReport.from_dict,
-    VALIDATE: Scoreboard.from_dict,
-    STABILITY: StabilityReport.from_dict,
-    PHASE: PhaseDiagram.from_dict,
-    REPRODUCTION: Reproduction.from_dict,
-    LAWS: LawReport.from_dict,
-    DEPTH: DepthReport.from_dict,
+HOMES = {
+    "compare": "convergence.report",
+    "laws": "in_law.report",
+    "stability": "signal.report",
+    "phase-diagram": "signal.phase_report",
+    "depth": "depth_check.report",
+    "validate": "scoreboard.report",
+    "reproduction": "figures.reproduction",
+    "initialisation": "initialise.result",
+    "residual-initialisation": "initialise.result",
 }
+"""Where the library's own kinds of reports live: only the one that is asked for is imported."""
 
 
 def load_report(path: str | os.PathLike[str]) -> Any:
-    """Read a report that `report.save(path)` wrote: a `CompareReport`, `LawReport`, `Scoreboard`,
-    `StabilityReport`, `PhaseDiagram`, `DepthReport` or `Reproduction`, whatever it was.
+    """Read a report that `report.save(path)` wrote, of whatever class; your own class must be imported first.
 
-    Raises TypeError for what is no path, FileNotFoundError where there is no such file, ValueError where it
-    is not a report, is damaged, or was written by a later version.
+    Raises:
+        TypeError: if `path` is not a path.
+        FileNotFoundError: if there is no such file.
+        ValueError: if it is not a report, is damaged, or was written by a later version.
 
     Examples:
         >>> import deeplimit as dl, tempfile, pathlib
@@ -45,13 +39,16 @@ def load_report(path: str | os.PathLike[str]) -> Any:
         >>> dl.load_report(file).rate == report.rate
         True
     """
-    kind, content = store.load(path)
-    if kind not in _READERS:
+    kind, content = files.load(path)
+    if kind not in KINDS and kind in HOMES:
+        importlib.import_module(f"deeplimit.{HOMES[kind]}")
+    if kind not in KINDS:
+        known = ", ".join(dict.fromkeys([*HOMES, *KINDS]))
         raise ValueError(
-            f"{str(path)!r} holds a report of kind {kind if kind[:1] == '[' else repr(kind)}; "
-            f"this deeplimit reads {', '.join(_READERS)}."
+            f"{str(path)!r} holds a report of kind {kind if kind[:1] == '[' else repr(kind)};"
+            f" this deeplimit reads {known}. Import the module of your own reports first."
         )
     try:
-        return _READERS[kind](content)
+        return KINDS[kind].from_dict(content)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ValueError(f"{str(path)!r} is a damaged {kind} report: {str(error).rstrip('.')}.") from error

@@ -12,7 +12,7 @@ import torch
 import deeplimit as dl
 from deeplimit import zoo
 from deeplimit.cases.trends import mixing, push, sphere
-from deeplimit.ground import plotting
+from deeplimit.ground import axes as drawing
 
 IMAGES = Path(__file__).parent / "images"
 DEPTHS = [16, 32, 64, 128, 256, 512]
@@ -32,7 +32,7 @@ def beside_controls(network, controls, path, **knobs):
         axes.set_ylim(top=1.6 * axes.get_ylim()[1])
         return axes
 
-    plotting.to_file(draw, path)
+    drawing.to_file(draw, path)
 
 
 def plane(path):
@@ -70,7 +70,7 @@ def plane(path):
         axes.legend(fontsize=9, loc="upper right")
         return axes
 
-    plotting.to_file(draw, path)
+    drawing.to_file(draw, path)
 
 
 def initialisers(path):
@@ -138,7 +138,7 @@ def initialisers(path):
         axes.legend(fontsize=9, loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=2, frameon=False)
         return axes
 
-    plotting.to_file(draw, path, (8.4, 6.6))
+    drawing.to_file(draw, path, (8.4, 6.6))
 
 
 def depth_scaling(path):

@@ -155,11 +155,11 @@ def validate(
     Example: deeplimit validate --quick --json board.json --plot board.png
     """
     from deeplimit.scoreboard import validate as run_validate
-    from deeplimit.scoreboard.report import HEADER
+    from deeplimit.scoreboard.report import table_of
 
     try:
         check_files(plot, json)
-        header = [HEADER]
+        header = table_of(()).lines()
 
         def show(row: RowResult) -> None:
             while header:  # it waits for the first row, so that bad usage prints one line and no more
@@ -171,7 +171,7 @@ def validate(
             board.plot(plot)
     except (ValueError, TypeError, RuntimeError, OSError) as error:
         stop(error)
-    typer.echo("\n".join(["", *board.troubles(), board.summary()]))
+    typer.echo("\n".join(["", *board.troubles(), board.headline]))
     raise typer.Exit({"agrees": 0, "disagrees": 1, "cannot tell": 3}[board.verdict])
 
 

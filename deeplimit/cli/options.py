@@ -172,10 +172,10 @@ def imported(option: str, text: str) -> Any:
 
 def check_files(plot: Path | None, json: Path | None) -> None:
     """Refuse files that cannot be written before any work is done for them."""
-    from deeplimit.ground import plotting, validation
+    from deeplimit.ground import axes, validation
 
     if plot is not None:
-        validation.writable_file(plot, "--plot", plotting.SUFFIXES)
+        validation.writable_file(plot, "--plot", axes.SUFFIXES)
     if json is not None:
         validation.writable_file(json, "--json", (".json",))
 

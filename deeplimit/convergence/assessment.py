@@ -13,6 +13,7 @@ from deeplimit.convergence.estimates import common_estimates, corrected, layer_e
 from deeplimit.convergence.pairing import Correction, Pairing
 from deeplimit.convergence.report import CompareReport
 from deeplimit.coupling import Coupled, Task
+from deeplimit.ground.verdict import Verdict
 from deeplimit.inference.power_law import (
     ErrorEstimates,
     Fit,
@@ -164,7 +165,7 @@ def _report(
         narrow=task.dtype == torch.float32,
     )
     return CompareReport(
-        verdict=outcome.judgement.word,
+        verdict=Verdict(outcome.judgement.word),
         reason=outcome.judgement.reason,
         network=str(task.network),
         limit=task.limit.equation,

@@ -1,27 +1,40 @@
-"""The result of a comparison: plain numbers, a table a person reads, a plot and a file."""
+"""The result of a comparison: errors and the fitted order, with a table and a picture."""
 
 from __future__ import annotations
 
-import dataclasses
 import math
-import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, final
 
 import numpy as np
 
-from deeplimit.convergence.verdict import CANNOT_TELL, CONVERGES, DOES_NOT
-from deeplimit.ground import files as store
+from deeplimit.ground import axes as drawing, citations
+from deeplimit.ground.axes import FITTED, MEASURED, PREDICTED
+from deeplimit.ground.fields import CountPerDepth, Depths, Interval, OneOf, PerDepth, Shape
+from deeplimit.ground.report import Report
+from deeplimit.ground.table import Column, Table
+from deeplimit.ground.verdict import Verdict
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-KIND = "compare"
-VERDICTS = (CONVERGES, DOES_NOT, CANNOT_TELL)
+VERDICTS = (Verdict.CONVERGES, Verdict.DOES_NOT_CONVERGE, Verdict.CANNOT_TELL)
+BetweenDepths = Annotated[np.ndarray, Shape("depths-1")]
+NORMS = {
+    "sup": "sup over the layer grid",
+    "sup-continuous": "sup over all times t of |H_t - h_floor(tL)|",
+    "final": "at the last layer",
+}
+DISTANCES = {
+    "sup": "largest distance over layers",
+    "sup-continuous": "largest distance over time",
+    "final": "final distance",
+}
 
 
+@final
 @dataclass(frozen=True, eq=False)
-class CompareReport:
+class CompareReport(Report):
     """What `compare` measured, with its uncertainty and its reservations.
 
     Arrays have one entry a depth. Attributes:
@@ -46,32 +59,34 @@ class CompareReport:
         reservations: What a reader must know before trusting the numbers.
     """
 
-    verdict: str
+    kind = "compare"
+
+    verdict: Annotated[Verdict, OneOf(VERDICTS)]
     reason: str
     network: str
     limit: str
     regime: str
     theorem: str | None
     predicted_rate: float | None
-    depths: np.ndarray
-    errors: np.ndarray
-    standard_errors: np.ndarray
-    raw_errors: np.ndarray
-    common_errors: np.ndarray
-    common_standard_errors: np.ndarray
+    depths: Depths
+    errors: PerDepth
+    standard_errors: PerDepth
+    raw_errors: PerDepth
+    common_errors: PerDepth
+    common_standard_errors: PerDepth
     rate: float
-    rate_interval: tuple[float, float]
+    rate_interval: Interval
     constant: float
     confidence: float
-    local_slopes: np.ndarray
-    local_slope_errors: np.ndarray
+    local_slopes: BetweenDepths
+    local_slope_errors: BetweenDepths
     floor: float
     floor_lower: float
     floor_upper: float
     floor_probability: float
-    diverged: np.ndarray
-    worst: np.ndarray
-    kurtosis: np.ndarray
+    diverged: CountPerDepth
+    worst: PerDepth
+    kurtosis: PerDepth
     norm: str
     p: float
     paths: int
@@ -86,42 +101,49 @@ class CompareReport:
     versions: dict[str, str]
     reservations: tuple[str, ...]
 
-    def __str__(self) -> str:
+    @property
+    def headline(self) -> str:
+        """The verdict and its reason."""
+        return f"{self.verdict}: {self.reason}."
+
+    def _facts(self) -> list[tuple[str, str]]:
         low, high = self.rate_interval
-        percent = f"{100 * self.confidence:g} %"
-        lines = [f"{self.verdict}: {self.reason}."]
+        order = []
         if np.isfinite(self.rate):
             none = "no theorem predicts one" if self.theorem is None else "the theorem gives none"
             predicted = none if self.predicted_rate is None else f"predicted {self.predicted_rate:g}"
             interval = f"[{low:.{self.digits}f}, {high:.{self.digits}f}]"
-            lines.append(f"order {self.rate:.{self.digits}f}, {percent} interval {interval}, {predicted}")
-        lines += [
-            f"network    {self.network}",
-            f"limit      {self.limit}",
-            f"theorem    {self.theorem or 'none pairs these two'}",
-            f"noise      {self.coupling}",
-            f"inputs     {self.inputs}",
-            f"reference  {self.reference}",
+            percent = f"{100 * self.confidence:g} %"
+            order = [f"order {self.rate:.{self.digits}f}, {percent} interval {interval}, {predicted}"]
+        return [
+            *(("", text) for text in order),
+            ("network", self.network),
+            ("limit", self.limit),
+            ("theorem", self.theorem or "none pairs these two"),
+            ("noise", self.coupling),
+            ("inputs", self.inputs),
+            ("reference", self.reference),
             (
-                f"{self.paths} paths, {_norm_words(self.norm)}, p = {self.p:g}, seed {self.seed},"
-                f" {self.dtype} on {self.device}, {self.seconds:.1f} s"
-            ),
-            "",
-            (
-                f"{'depth':>8}  {'error':>10}  {'std. error':>10}  {'at common times':>15} "
-                f" {'local slope':>15}  {'worst path':>10}  {'diverged':>8}"
+                "",
+                f"{self.paths} paths, {NORMS[self.norm]}, p = {self.p:g}, seed {self.seed},"
+                f" {self.dtype} on {self.device}, {self.seconds:.1f} s",
             ),
         ]
-        for j, depth in enumerate(self.depths.tolist()):
-            known = j > 0 and np.isfinite(self.local_slopes[j - 1])
-            slope = f"{self.local_slopes[j - 1]:.3f} ± {self.local_slope_errors[j - 1]:.3f}" if known else ""
-            lines.append(
-                f"{depth:>8}  {self.errors[j]:>10.4g}  {self.standard_errors[j]:>10.2g} "
-                f" {self.common_errors[j]:>15.4g}  {slope:>15}  {self.worst[j]:>10.4g}  {self.diverged[j]:>8}"
+
+    def _table(self) -> Table:
+        before = [math.nan] * (len(self.depths) > 0)
+        slopes, slope_errors = [*before, *self.local_slopes], [*before, *self.local_slope_errors]
+        return Table(
+            (
+                Column("depth", self.depths),
+                Column("error", self.errors, ".4g"),
+                Column("std. error", self.standard_errors, ".2g"),
+                Column("at common times", self.common_errors, ".4g"),
+                Column("local slope", slopes, ".3f", error=slope_errors),
+                Column("worst path", self.worst, ".4g"),
+                Column("diverged", self.diverged),
             )
-        if self.reservations:
-            lines += ["", "Reservations:", *(f"- {text}" for text in self.reservations)]
-        return "\n".join(lines)
+        )
 
     @property
     def digits(self) -> int:
@@ -130,55 +152,67 @@ class CompareReport:
         width = high - low if np.isfinite(high - low) else 1.0
         return min(6, max(3, 1 - math.floor(math.log10(max(width, 1e-9)))))
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return every field as plain Python: lists, strings, numbers; NaN and infinities as strings."""
-        return {field.name: store.plain(getattr(self, field.name)) for field in dataclasses.fields(self)}
+    def _sources(self) -> list[str]:
+        return citations.named_in(self.theorem, self.limit, self.reference, self.network)
 
-    @classmethod
-    def from_dict(cls, content: dict[str, Any]) -> CompareReport:
-        """Return the report whose `to_dict()` this is."""
-        values = dict(content)
-        if values["verdict"] not in VERDICTS:
-            raise ValueError(f"verdict must be one of {', '.join(VERDICTS)}, got {values['verdict']!r}")
-        count = len(values["depths"])
-        for field in dataclasses.fields(cls):
-            value = values[field.name]
-            if field.type == "np.ndarray":
-                expected = count - 1 if field.name.startswith("local_slope") else count
-                if len(value) != expected:
-                    raise ValueError(f"{field.name} must have {expected} entries, got {len(value)}")
-                integral = field.name in ("depths", "diverged")
-                values[field.name] = np.array([float(item) for item in value]).astype(
-                    np.int64 if integral else np.float64
-                )
-            elif field.type == "float":
-                values[field.name] = float(value)
-        low, high = values["rate_interval"]
-        values["rate_interval"] = (float(low), float(high))
-        values["reservations"] = tuple(values["reservations"])
-        return cls(**values)
+    def _draw(self, axes: Axes) -> None:
+        """Draw errors against depth, log-log, with the fitted and the predicted slope."""
+        small = drawing.is_small(axes)
+        good = np.isfinite(self.errors) & (self.errors > 0)
+        depths, errors = self.depths[good].astype(float), self.errors[good]
+        axes.set_xscale("log", base=2)
+        axes.set_yscale("log")
+        if len(depths):
+            axes.errorbar(
+                depths,
+                errors,
+                yerr=1.96 * self.standard_errors[good],
+                fmt="o",
+                color=MEASURED,
+                markersize=4,
+                capsize=4,
+                label="measured (95 %)" if small else f"measured error, {self.paths} paths (bars: 95 %)",
+                zorder=3,
+            )
+        if np.isfinite(self.rate) and len(depths):
+            self._draw_orders(axes, depths, errors, small)
+        if self.floor_probability > 0.95 and len(depths):
+            height = errors[-1] * self.floor**0.5
+            axes.axhline(height, ls=":", color=FITTED, label="error left at infinite depth")
+        lost = self.depths[~np.isfinite(self.errors)]
+        if len(lost):
+            top = axes.get_xaxis_transform()
+            heights = np.full(len(lost), 0.97)
+            axes.plot(lost, heights, "x", color=FITTED, transform=top, label="paths diverged")
+        drawing.depth_ticks(axes, self.depths.tolist())
+        drawing.number_axis(axes)
+        mean = {1.0: "mean", 2.0: "root mean square"}.get(self.p, f"$L^{{{self.p:g}}}$ mean")
+        drawing.label(
+            axes,
+            "depth L" if small else "depth L (number of residual layers)",
+            "error" if small else f"{mean} {DISTANCES[self.norm]}",
+            [self.verdict.capitalize(), self.network, f"limit: {self.limit}"],
+        )
+        axes.grid(which="major", alpha=0.3)
+        drawing.legend(axes)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the report as JSON; `deeplimit.load_report` reads it back."""
-        store.save(KIND, self.to_dict(), path)
-
-    def plot(self, ax: Axes | str | os.PathLike[str] | None = None) -> Axes:
-        """Draw errors against depth, log-log, with the fitted and the predicted slope.
-
-        Args:
-            ax: Axes to draw on, None for new ones, or a path to write a picture to (.png, .pdf or .svg).
-
-        Returns:
-            The axes. Nothing is shown.
-        """
-        from deeplimit.ground import plotting
-
-        return plotting.plot(lambda axes: plotting.draw_compare(self, axes), ax)
-
-
-def _norm_words(norm: str) -> str:
-    return {
-        "sup": "sup over the layer grid",
-        "sup-continuous": "sup over all times t of |H_t - h_floor(tL)|",
-        "final": "at the last layer",
-    }[norm]
+    def _draw_orders(self, axes: Axes, depths: np.ndarray, errors: np.ndarray, small: bool) -> None:
+        """Draw the fitted power law, and the predicted slope above it."""
+        ends = np.array([depths[0], depths[-1]])
+        low, high = self.rate_interval
+        digits = min(4, self.digits)
+        law = f"depth$^{{{-self.rate:.{digits}f}}}$"
+        interval = f"({100 * self.confidence:g} %: {low:.{digits}f} to {high:.{digits}f})"
+        shown = np.exp(np.mean(np.log(errors) + self.rate * np.log(depths)))
+        told = f"fitted: {law}" if small else f"fitted: error ∝ {law}  {interval}"
+        axes.plot(ends, shown * ends**-self.rate, color=FITTED, label=told)
+        if self.predicted_rate is not None:
+            anchor = shown * depths[0] ** -self.rate * 1.3
+            slope = f"depth$^{{-{self.predicted_rate:g}}}$"
+            axes.plot(
+                ends,
+                anchor * (ends / depths[0]) ** -self.predicted_rate,
+                "--",
+                color=PREDICTED,
+                label=f"predicted: {slope}" if small else f"predicted slope: {slope} (shifted up)",
+            )

@@ -13,6 +13,7 @@ from deeplimit.depth_check.measurement import Measurement
 from deeplimit.depth_check.report import DepthReport, Status
 from deeplimit.depth_check.rules import Power, Rule
 from deeplimit.depth_check.scaling import ADAPTER, BranchScaling, scalings, streams
+from deeplimit.ground.verdict import Verdict
 from deeplimit.version import versions
 
 
@@ -52,14 +53,17 @@ def report_on(
         elif number is not None:
             own, agreed = _effective(kind, number, None, own_levels, totals, tolerance)
         findings += own
-        statuses.append("not as expected" if own else "as expected" if agreed else "cannot tell")
+        statuses.append(
+            Verdict.NOT_AS_EXPECTED if own else Verdict.AS_EXPECTED if agreed else Verdict.CANNOT_TELL
+        )
     if rule is None and number is None:
-        statuses = ["measured"] * len(kinds)
+        statuses = [Verdict.MEASURED] * len(kinds)
     verdict: Status = next(
-        (status for status in ("not as expected", "cannot tell") if status in statuses), statuses[0]
+        (status for status in (Verdict.NOT_AS_EXPECTED, Verdict.CANNOT_TELL) if status in statuses),
+        statuses[0],
     )
-    if verdict == "as expected" and _overlooked(taken):
-        verdict = "cannot tell"  # about what was not seen
+    if verdict == Verdict.AS_EXPECTED and _overlooked(taken):
+        verdict = Verdict.CANNOT_TELL  # about what was not seen
     return DepthReport(
         verdict=verdict,
         model=name,

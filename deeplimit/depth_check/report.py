@@ -1,29 +1,33 @@
-"""The result of a depth check: plain numbers, a table a person reads, a plot, a page, a file."""
+"""The result of a depth check: every kind of residual branch, what it is and what it should be."""
 
 from __future__ import annotations
 
-import dataclasses
-import os
-import types
-import typing
+import html
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, final
 
+from deeplimit.depth_check import drawing as pictures, page as tables
 from deeplimit.depth_check.findings import Finding
 from deeplimit.depth_check.rules import RULES
 from deeplimit.depth_check.scaling import BranchScaling, StreamScaling
-from deeplimit.ground import files as store
+from deeplimit.ground import axes as drawing, citations, page
+from deeplimit.ground.fields import OneOf, Shape
+from deeplimit.ground.report import Report
+from deeplimit.ground.table import Column, Table
+from deeplimit.ground.verdict import Verdict
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-KIND = "depth"
-VERDICTS = ("as expected", "not as expected", "cannot tell", "measured")
-Status = Literal["as expected", "not as expected", "cannot tell", "measured"]
+VERDICTS = (Verdict.AS_EXPECTED, Verdict.NOT_AS_EXPECTED, Verdict.CANNOT_TELL, Verdict.MEASURED)
+Status = Annotated[Verdict, OneOf(VERDICTS)]
 
 
+@final
 @dataclass(frozen=True, eq=False)
-class DepthReport:
+class DepthReport(Report):
     """What `check_depth` or `probe` found: D depths, one `BranchScaling` for each kind of residual branch.
 
     Attributes:
@@ -40,13 +44,15 @@ class DepthReport:
         reservations: What a reader must know before trusting the numbers.
     """
 
+    kind = "depth"
+
     verdict: Status
     model: str
-    depths: tuple[int, ...]
-    parameters: tuple[int, ...]
+    depths: Annotated[tuple[int, ...], Shape("depths")]
+    parameters: Annotated[tuple[int, ...], Shape("depths")]
     expected: float | str | None
-    branches: tuple[BranchScaling, ...]
-    statuses: tuple[str, ...]
+    branches: Annotated[tuple[BranchScaling, ...], Shape("branches")]
+    statuses: Annotated[tuple[Status, ...], Shape("branches")]
     streams: tuple[StreamScaling, ...]
     findings: tuple[Finding, ...]
     tolerance: float
@@ -72,17 +78,8 @@ class DepthReport:
         )
         return f"{self.verdict}: {seen}"
 
-    def __str__(self) -> str:
-        lines = [self.headline, self.what, "", *self._table(), ""]
-        for stream in self.streams:
-            gradient = [value for value in stream.gradient_growth if value is not None]
-            backwards = f", gradient backwards {_series(gradient)}" if gradient else ""
-            lines.append(f"stream {stream.stream + 1}: state grows {_series(stream.growth)}{backwards}")
-        if self.findings:
-            lines += ["", "Findings:", *(f"- {finding}" for finding in self.findings)]
-        if self.reservations:
-            lines += ["", "Reservations:", *(f"- {text}" for text in self.reservations)]
-        return "\n".join(lines)
+    def _facts(self) -> list[tuple[str, str]]:
+        return [("", self.what)]
 
     @property
     def what(self) -> str:
@@ -106,108 +103,87 @@ class DepthReport:
             return f"{self.expected} ({rule.formula}; {rule.source})" if rule is not None else self.expected
         return "nothing" if self.expected is None else f"exponent {self.expected:g} for every branch"
 
-    def _table(self) -> list[str]:
+    def _table(self) -> Table:
         several = len(self.depths) > 1
-        ends = [0, len(self.depths) - 1] if several else [0]
-        head = [
-            "residual branch",
-            *(f"update/stream, L={self.depths[end]}" if several else "update/stream" for end in ends),
-        ]
-        head += (
-            [f"exponent ({100 * self.confidence:g} %)", "alignment", "meaning"]
-            if several
-            else ["normalised", "gain"]
-        )
-        rows = [head]
-        for kind in self.branches:
-            row = [kind.kind, *(f"{kind.ratios[end]:.3g}" for end in ends)]
-            if several:
-                row += [
-                    _exponent(kind),
-                    "" if kind.alignment is None else f"{kind.alignment:.2f}",
-                    kind.meaning,
-                ]
-            else:
-                gain = next((part.sizes[0] for part in kind.parts if part.role == "gain"), None)
-                row += ["yes" if kind.normalised else "no", "" if gain is None else f"{gain:.3g}"]
-            rows.append(row)
-        widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
-        return [
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-            for row in rows
-        ]
+        kinds = self.branches
+        columns = [Column("residual branch", [kind.kind for kind in kinds], left=True)]
+        for end in (0, -1) if several else (0,):
+            heading = f"update/stream, L={self.depths[end]}" if several else "update/stream"
+            columns.append(Column(heading, [kind.ratios[end] for kind in kinds], ".3g", left=True))
+        if several:
+            intervals = [kind.exponent_interval or (float("nan"),) * 2 for kind in kinds]
+            low, high = ([interval[end] for interval in intervals] for end in (0, 1))
+            columns += [
+                Column(
+                    f"exponent ({100 * self.confidence:g} %)",
+                    [float("nan") if kind.exponent is None else kind.exponent for kind in kinds],
+                    lambda value: "-" if math.isnan(value) else f"{value:.2f}",
+                    interval=(low, high),
+                    left=True,
+                ),
+                Column("alignment", [kind.alignment for kind in kinds], ".2f", left=True),
+                Column("meaning", [kind.meaning for kind in kinds], left=True),
+            ]
+        else:
+            gains = [
+                next((part.sizes[0] for part in kind.parts if part.role == "gain"), None) for kind in kinds
+            ]
+            normalised = ["yes" if kind.normalised else "no" for kind in kinds]
+            columns += [
+                Column("normalised", normalised, left=True),
+                Column("gain", gains, ".3g", left=True),
+            ]
+        findings = ["", "Findings:", *(f"- {finding}" for finding in self.findings)] if self.findings else []
+        return Table(tuple(columns), notes=("", *self._streams(), *findings))
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return every field as plain Python: dicts, lists, strings, numbers; NaN and infinities as
-        strings.
-        """
-        return dict(store.plain(dataclasses.asdict(self)))
+    def _streams(self) -> list[str]:
+        lines = []
+        for stream in self.streams:
+            gradient = [value for value in stream.gradient_growth if value is not None]
+            backwards = f", gradient backwards {_series(gradient)}" if gradient else ""
+            lines.append(f"stream {stream.stream + 1}: state grows {_series(stream.growth)}{backwards}")
+        return lines
 
-    @classmethod
-    def from_dict(cls, content: dict[str, Any]) -> DepthReport:
-        """Return the report whose `to_dict()` this is; raise KeyError, TypeError or ValueError where it is
-        none.
-        """
-        report = _read(cls, content, "the report")
-        if report.verdict not in VERDICTS:
-            raise ValueError(f"verdict must be one of {', '.join(VERDICTS)}, got {report.verdict!r}")
-        return typing.cast(DepthReport, report)
+    def _sources(self) -> list[str]:
+        rule = RULES.get(self.expected) if isinstance(self.expected, str) else None
+        return citations.named_in(None if rule is None else rule.source)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the report as JSON; `deeplimit.load_report` reads it back."""
-        store.save(KIND, self.to_dict(), path)
+    @property
+    def _title(self) -> str:
+        return f"Depth scaling of {self.model}: {self.verdict}"
 
-    def save_html(self, path: str | os.PathLike[str]) -> None:
-        """Write the report as one HTML page that needs nothing else: verdict, findings, table, plot.
+    @property
+    def _size(self) -> tuple[float, float]:
+        return (8.0, 5.0)
 
-        Raises TypeError or ValueError, before anything is written, where `path` cannot be written to
-        (.html).
-        """
-        from deeplimit.depth_check import page
-        from deeplimit.ground import plotting, validation
-
-        checked = validation.writable_file(path, "path", (".html",))
-        axes = self._draw(plotting.new_axes((8.0, 5.0)))
-        sections = [
-            ("Findings", page.items([(finding.parameter, finding.message) for finding in self.findings])),
-            ("Residual branches", page.branches_table(self.depths, self.branches, self.statuses)),
-            ("Update against depth", page.picture(axes)),
-            ("Parts of the branches", page.parts_table(self.depths, self.branches)),
-            ("Streams", page.streams_table(self.streams)),
-            ("Reservations", page.items([(None, text) for text in self.reservations])),
-        ]
-        title = f"Depth scaling of {self.model}: {self.verdict}"
-        text = page.document(title, self.what, self.verdict, sections, self.versions)
-        with store.whole_file(checked) as temporary:
-            temporary.write_text(text, encoding="utf-8")
-
-    def plot(self, ax: Axes | str | os.PathLike[str] | None = None) -> Axes:
+    def _draw(self, axes: Axes) -> None:
         """Draw the size of every kind of branch's update against depth, with its power law; or against
         layers at one depth.
-
-        Args:
-            ax: Axes to draw on, None for new ones, or a path to write a picture to (.png, .pdf or .svg).
-
-        Returns:
-            The axes. Nothing is shown.
         """
-        from deeplimit.ground import plotting
-
-        return plotting.plot(self._draw, ax, size=(8.0, 5.0))
-
-    def _draw(self, axes: Axes) -> Axes:
-        from deeplimit.depth_check import drawing
-
         if len(self.depths) > 1:
             rule = RULES.get(self.expected) if isinstance(self.expected, str) else None
             number = self.expected if isinstance(self.expected, float) else None
             wanted = number if rule is None else rule.exponent
-            drawing.draw_over_depths(axes, self.depths, self.branches, self.statuses, wanted)
-            axes.set_title(f"{self.model}: {self.verdict}", loc="left")
+            pictures.over_depths(axes, self.depths, self.branches, self.statuses, wanted)
+            x, y = "depth", f"update at the same stream, over that at depth {self.depths[0]}"
+            title = f"{self.model}: {self.verdict}"
         else:
-            drawing.draw_over_layers(axes, self.branches)
-            axes.set_title(f"{self.model}, {self.depths[0]} residual branches: {self.verdict}", loc="left")
-        return axes
+            pictures.over_layers(axes, self.branches)
+            x, y = "layer", "update over stream"
+            title = f"{self.model}, {self.depths[0]} residual branches: {self.verdict}"
+        drawing.label(axes, x, "relative update" if drawing.is_small(axes) else y, [title])
+        drawing.legend(axes, 8, **({"loc": "lower left"} if len(self.depths) > 1 else {}))
+
+    def _sections(self) -> list[page.Section]:
+        return [
+            ("", f'<p class="what">{html.escape(self.what)}</p>'),
+            ("Findings", tables.findings_list(self.findings)),
+            ("Residual branches", tables.branches_table(self.depths, self.branches, self.statuses)),
+            ("Update against depth", drawing.to_svg(self._draw, self._size)),
+            ("Parts of the branches", tables.parts_table(self.depths, self.branches)),
+            ("Streams", tables.streams_table(self.streams)),
+            ("Reservations", page.items(self.reservations)),
+        ]
 
 
 def _exponent(kind: BranchScaling) -> str:
@@ -217,7 +193,7 @@ def _exponent(kind: BranchScaling) -> str:
     return f"{kind.exponent:.2f} [{low:.2f}, {high:.2f}]"
 
 
-def _series(values: typing.Sequence[float]) -> str:
+def _series(values: Sequence[float]) -> str:
     return ", ".join(f"{value:.3g}x" for value in values)
 
 
@@ -226,33 +202,3 @@ def _count(number: int) -> str:
         if number >= unit:
             return f"{number / unit:.3g} {name}"
     return str(number)
-
-
-def _read(kind: Any, content: Any, where: str) -> Any:
-    """Return `content`, as `to_dict` wrote it, as the type `kind`: dataclasses, tuples, numbers, texts."""
-    origin, inside = typing.get_origin(kind), typing.get_args(kind)
-    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
-        hints = typing.get_type_hints(kind)
-        values = store.fields_of(kind, content, where)
-        return kind(**{name: _read(hints[name], content[name], f"{name} of {where}") for name in values})
-    if origin in (typing.Union, types.UnionType):
-        options = [option for option in inside if option is not type(None)]
-        if content is None and len(options) < len(inside):
-            return None
-        if len(options) > 1:
-            options = [str] if isinstance(content, str) and not _is_number(content) else [float]
-        return _read(options[0], content, where)
-    if origin is tuple:
-        if not isinstance(content, list):
-            raise TypeError(f"{where} must be a list")
-        kinds = [inside[0]] * len(content) if inside[1:] == (Ellipsis,) else list(inside)
-        if len(kinds) != len(content):
-            raise ValueError(f"{where} must have {len(kinds)} entries, got {len(content)}")
-        return tuple(_read(item_kind, item, where) for item_kind, item in zip(kinds, content, strict=True))
-    if kind is float:
-        return store.number(content, where)
-    return content
-
-
-def _is_number(text: str) -> bool:
-    return text in ("inf", "-inf", "nan")

@@ -1,117 +1,117 @@
-"""The figures of Marion et al. (2025), drawn from numbers alone: a saved reproduction can be drawn again."""
+"""The figures of Marion et al. (2025), drawn from numbers alone, so that a saved reproduction can be drawn
+again.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from deeplimit.ground.plotting import FITTED, MEASURED, PREDICTED, power_axis
+from deeplimit.ground import axes as drawing
+from deeplimit.ground.axes import FITTED, MEASURED, PREDICTED
+from deeplimit.signal import PhaseDiagram
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.axes import Axes
 
 Numbers = dict[str, Any]
 
 
-def growth(figure: Figure, numbers: Numbers) -> None:
-    """Draw changes against depth, a panel an exponent: median, quartiles, 5 % and 95 %."""
+def _named(axes: Axes, title: str, x: str, size: float = 10.0) -> None:
+    """Name a panel and its horizontal axis, in the size of its figure."""
+    drawing.label(axes, x, "", [])
+    width = axes.get_window_extent().width / drawing.figure_of(axes).dpi
+    lines = drawing.fitting(axes, title, size, 2, inches=width)
+    axes.set_title("\n".join(lines), fontsize=drawing.points(axes, size), pad=3)
+    axes.grid(alpha=0.3)
+
+
+def growth(axes: Axes, numbers: Numbers) -> None:
+    """Draw changes against depth, one panel per exponent: median, quartiles, 5 % and 95 %."""
     depths = np.array(numbers["depths"], dtype=float)
     ratio = "$|h_L - h_0|\\,/\\,|h_0|$" if numbers["of"] == "hidden" else "$|p_0 - p_L|\\,/\\,|p_L|$"
-    for axes, panel in zip(
-        figure.subplots(1, len(numbers["panels"]), squeeze=False)[0], numbers["panels"], strict=True
-    ):
-        low, first, middle, third, high = np.array(panel["log10_quantiles"], dtype=float).T
-        axes.fill_between(depths, low, high, color=MEASURED, alpha=0.15, lw=0, label="5 % to 95 %")
-        axes.fill_between(depths, first, third, color=MEASURED, alpha=0.35, lw=0, label="quartiles")
-        axes.plot(depths, middle, "o-", color=MEASURED, ms=4, label="median")
-        power_axis(axes)
-        axes.set_title(f"β = {panel['exponent']:g}: {panel['verdict']}", fontsize=10)
-        axes.set_xlabel("depth L")
-        axes.grid(alpha=0.3)
-    figure.axes[0].set_ylabel(ratio)
-    figure.axes[0].legend(fontsize=8, title=f"{numbers['repeats']} networks", title_fontsize=8)
+    panels = drawing.panels(axes, len(numbers["panels"]))
+    for panel, found in zip(panels, numbers["panels"], strict=True):
+        low, first, middle, third, high = np.array(found["log10_quantiles"], dtype=float).T
+        panel.fill_between(depths, low, high, color=MEASURED, alpha=0.15, lw=0, label="5 % to 95 %")
+        panel.fill_between(depths, first, third, color=MEASURED, alpha=0.35, lw=0, label="quartiles")
+        panel.plot(depths, middle, "o-", color=MEASURED, ms=4, label="median")
+        drawing.power_axis(panel)
+        _named(panel, f"β = {found['exponent']:g}: {found['verdict']}", "depth L")
+    panels[0].set_ylabel(ratio, fontsize=drawing.points(panels[0], 10), labelpad=1)
+    drawing.legend(panels[0], 8, title=f"{numbers['repeats']} networks")
 
 
-def distributions(figure: Figure, numbers: Numbers) -> None:
+def distributions(axes: Axes, numbers: Numbers) -> None:
     """Draw histograms of both ratios, with their quartiles, the log-normal law and the bounds where they are
     known.
     """
     names = {"hidden": "$|h_L|\\,/\\,|h_0|$", "gradient": "$|p_0|\\,/\\,|p_L|$"}
+    panels = drawing.panels(axes, 2)
+    for panel, (name, label) in zip(panels, names.items(), strict=True):
+        _distribution(panel, numbers, name)
+        panel.set_xlabel(label, fontsize=drawing.points(panel, 10))
+        panel.tick_params(labelsize=drawing.points(panel, 10))
+        drawing.legend(panel, 8, loc="upper right")
+    panels[0].set_ylabel("density", fontsize=drawing.points(panels[0], 10))
+
+
+def _distribution(panel: Axes, numbers: Numbers, name: str) -> None:
     mean, deviation = (float(value) for value in numbers["log_normal"])
-    for axes, (name, label) in zip(figure.subplots(1, 2, squeeze=False)[0], names.items(), strict=True):
-        part = numbers[name]
-        edges, counts = np.array(part["edges"], dtype=float), np.array(part["counts"], dtype=float)
-        density = counts / counts.sum() / np.diff(edges)
-        axes.stairs(
-            density, edges, fill=True, color=MEASURED, alpha=0.45, label=f"{numbers['draws']} networks"
-        )
-        for place, quartile in enumerate(np.array(part["quartiles"], dtype=float)):
-            axes.axvline(
-                quartile,
-                color=MEASURED,
-                ls=("--", "-", "--")[place],
-                lw=1,
-                label="median, quartiles" if place == 1 else None,
-            )
-        own = not np.isfinite(mean)
-        centre, width = (
-            (float(part["mean_log"]), float(part["deviation_log"]))
-            if own or name == "gradient"
-            else (mean, deviation)
-        )
-        x = np.linspace(edges[0], edges[-1], 300)
-        law = np.exp(-((np.log(x) - centre) ** 2) / (2 * width**2)) / (x * width * np.sqrt(2 * np.pi))
-        fitted = "log-normal, fitted" if own or name == "gradient" else "log-normal, closed form"
-        axes.plot(x, law, color=FITTED, lw=1.8, label=f"{fitted}: mean {centre:.3f}, deviation {width:.3f}")
-        if name == "hidden" and "bounds" in numbers:
-            for place, bound in enumerate(numbers["bounds"]):
-                told = "bounds of Proposition 4 on the quartiles" if place == 0 else None
-                axes.axvline(float(bound), color=PREDICTED, ls=":", lw=1.5, label=told)
-        axes.set_xlabel(label)
-        axes.set_ylim(0, 1.55 * max(density.max(), law.max()))
-        axes.legend(fontsize=8, loc="upper right")
-    figure.axes[0].set_ylabel("density")
+    part = numbers[name]
+    edges, counts = np.array(part["edges"], dtype=float), np.array(part["counts"], dtype=float)
+    density = counts / counts.sum() / np.diff(edges)
+    networks = f"{numbers['draws']} networks"
+    panel.stairs(density, edges, fill=True, color=MEASURED, alpha=0.45, label=networks)
+    for place, quartile in enumerate(np.array(part["quartiles"], dtype=float)):
+        style = ("--", "-", "--")[place]
+        told = "median, quartiles" if place == 1 else None
+        panel.axvline(quartile, color=MEASURED, ls=style, lw=1, label=told)
+    closed = np.isfinite(mean) and name == "hidden"
+    centre, width = (mean, deviation) if closed else (float(part["mean_log"]), float(part["deviation_log"]))
+    x = np.linspace(edges[0], edges[-1], 300)
+    law = np.exp(-((np.log(x) - centre) ** 2) / (2 * width**2)) / (x * width * np.sqrt(2 * np.pi))
+    kind = "log-normal, closed form" if closed else "log-normal, fitted"
+    panel.plot(x, law, color=FITTED, lw=1.8, label=f"{kind}: mean {centre:.3f}, deviation {width:.3f}")
+    if name == "hidden" and "bounds" in numbers:
+        for place, bound in enumerate(numbers["bounds"]):
+            told = "bounds of Proposition 4 on the quartiles" if place == 0 else None
+            panel.axvline(float(bound), color=PREDICTED, ls=":", lw=1.5, label=told)
+    panel.set_ylim(0, 1.55 * max(density.max(), law.max()))
 
 
-def paths(figure: Figure, numbers: Numbers) -> None:
-    """Draw one path a Hurst index."""
-    for axes, panel in zip(
-        figure.subplots(1, len(numbers["panels"]), squeeze=False)[0], numbers["panels"], strict=True
-    ):
-        path = np.array(panel["path"], dtype=float)
-        axes.plot(np.linspace(0, 1, len(path)), path, color=MEASURED, lw=0.8)
-        axes.set_title(
-            f"H = {panel['hurst']:g} (measured over {numbers['paths']} paths: {panel['measured']:.3f})",
-            fontsize=9,
-        )
-        axes.set_xlabel("t")
-        axes.grid(alpha=0.3)
-    figure.axes[0].set_ylabel("$B^H_t$")
+def paths(axes: Axes, numbers: Numbers) -> None:
+    """Draw one path per Hurst index."""
+    panels = drawing.panels(axes, len(numbers["panels"]))
+    for panel, found in zip(panels, numbers["panels"], strict=True):
+        path = np.array(found["path"], dtype=float)
+        panel.plot(np.linspace(0, 1, len(path)), path, color=MEASURED, lw=0.8)
+        measured = f"measured over {numbers['paths']} paths: {found['measured']:.3f}"
+        _named(panel, f"H = {found['hurst']:g} ({measured})", "t", 9)
+    panels[0].set_ylabel("$B^H_t$", fontsize=drawing.points(panels[0], 10), labelpad=1)
 
 
-def phases(figure: Figure, numbers: Numbers) -> None:
+def phases(axes: Axes, numbers: Numbers) -> None:
     """Draw both maps side by side."""
-    from deeplimit.ground.plotting import draw_phase_diagram
-    from deeplimit.signal import PhaseDiagram
-
     diagram = PhaseDiagram.from_dict(numbers)
-    for axes, of in zip(figure.subplots(1, 2, squeeze=False)[0], ("hidden", "gradient"), strict=True):
-        draw_phase_diagram(diagram, axes, of)
+    for panel, of in zip(drawing.panels(axes, 2, gap=0.25), ("hidden", "gradient"), strict=True):
+        diagram.plot(panel, of=of)
 
 
-class Drawing(NamedTuple):
-    """How the numbers of a figure are drawn, and the picture's size in inches."""
+@dataclass(frozen=True)
+class Picture:
+    """How a figure's numbers are drawn on axes, and the size of a new picture in inches."""
 
-    draw: Callable[[Figure, Numbers], None]
+    draw: Callable[[Axes, Numbers], None]
     size: tuple[float, float]
 
 
-DRAWINGS = {
-    **{f"marion-fig{number}": Drawing(growth, (11.0, 4.0)) for number in (1, 3, 4, 5, 10, 12, 13, 14)},
-    "marion-fig2": Drawing(distributions, (11.0, 4.2)),
-    "marion-fig6": Drawing(paths, (11.0, 3.6)),
-    "marion-fig7": Drawing(phases, (14.0, 5.4)),
-    "marion-fig11": Drawing(distributions, (11.0, 4.2)),
+PICTURES = {
+    **{f"marion-fig{number}": Picture(growth, (11.0, 4.0)) for number in (1, 3, 4, 5, 10, 12, 13, 14)},
+    **{f"marion-fig{number}": Picture(distributions, (11.0, 4.2)) for number in (2, 11)},
+    "marion-fig6": Picture(paths, (11.0, 3.6)),
+    "marion-fig7": Picture(phases, (14.0, 5.4)),
 }

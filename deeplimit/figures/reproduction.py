@@ -1,20 +1,23 @@
-"""A reproduced figure: its numbers, checks against what the paper states, and a picture of the numbers."""
+"""What it is to reproduce a figure: numbers, checks against what the paper states, and a picture made of the
+numbers alone.
+"""
 
 from __future__ import annotations
 
-import dataclasses
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, final
 
-from deeplimit.ground import files as store, validation
+from deeplimit.figures.recipe_plots import PICTURES
+from deeplimit.ground import axes as drawing, citations
+from deeplimit.ground.fields import OneOf
+from deeplimit.ground.report import Report
+from deeplimit.ground.table import Column, Table
+from deeplimit.ground.verdict import Verdict
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.axes import Axes
 
-KIND = "reproduction"
 Progress = Callable[[float], None]
 Numbers = dict[str, Any]
 
@@ -33,16 +36,17 @@ class Check:
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a figure is made: `run(quick, seed, device, progress)` returns numbers, checks and findings."""
+    """How a figure is made: `run(quick, seed, device, progress)` returns numbers, checks, findings."""
 
     name: str
     title: str
     run: Callable[[bool, int, str, Progress], tuple[Numbers, list[Check], list[str]]]
 
 
+@final
 @dataclass(frozen=True, eq=False)
-class Reproduction:
-    """A figure of a paper, made again.
+class Reproduction(Report):
+    """A figure of a paper made again.
 
     Attributes:
         figure: Its name, such as "marion-fig7". title: What it shows. quick: Whether it was run at a reduced
@@ -52,7 +56,9 @@ class Reproduction:
         numbers: Everything that the picture shows.
     """
 
-    figure: str
+    kind = "reproduction"
+
+    figure: Annotated[str, OneOf(tuple(PICTURES))]
     title: str
     quick: bool
     checks: tuple[Check, ...]
@@ -67,52 +73,42 @@ class Reproduction:
         """Whether every check passed."""
         return all(check.passed for check in self.checks)
 
-    def __str__(self) -> str:
-        state = "reproduced" if self.passed else "NOT reproduced"
-        lines = [
-            f"{self.figure}: {state} ({self.title}; {'quick' if self.quick else 'full size'},"
-            f" {self.seconds:.1f} s)"
-        ]
-        return "\n".join(
-            [
-                *lines,
-                *(f"  {check}" for check in self.checks),
-                *(f"  found: {text}" for text in self.findings),
-            ]
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the figure was reproduced."""
+        return Verdict.REPRODUCED if self.passed else Verdict.NOT_REPRODUCED
+
+    @property
+    def headline(self) -> str:
+        """Whether every statement of the paper was found again."""
+        size = "quick" if self.quick else "full size"
+        return f"{self.figure}: {self.verdict} ({self.title}; {size}, {self.seconds:.1f} s)"
+
+    def _table(self) -> Table:
+        return Table(
+            (
+                Column("test", ["pass" if check.passed else "FAIL" for check in self.checks], left=True),
+                Column("stated", [check.stated for check in self.checks], left=True),
+                Column("measured", [check.measured for check in self.checks], left=True),
+            )
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return every field as plain Python: lists, strings, numbers; NaN and infinities as strings."""
-        content = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        content["checks"] = [dataclasses.asdict(check) for check in self.checks]
-        return {name: store.plain(value) for name, value in content.items()}
+    def _tail(self) -> list[str]:
+        return ["Findings:", *(f"- {text}" for text in self.findings)] if self.findings else []
 
-    @classmethod
-    def from_dict(cls, content: dict[str, Any]) -> Reproduction:
-        """Return the reproduction whose `to_dict()` this is."""
-        values = {field.name: content[field.name] for field in dataclasses.fields(cls)}
-        values["checks"] = tuple(Check(**check) for check in values["checks"])
-        values["findings"] = tuple(values["findings"])
-        return cls(**values)
+    def _reservations(self) -> tuple[str, ...]:
+        return self.findings
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the numbers and the checks as JSON; `deeplimit.load_report` reads them back."""
-        store.save(KIND, self.to_dict(), path)
+    def _sources(self) -> list[str]:
+        return ["marion2025", *citations.named_in(self.title)]
 
-    def plot(self, path: str | os.PathLike[str]) -> Figure:
-        """Draw the figure into a picture (.png, .pdf or .svg) and return it. Nothing is shown."""
-        from deeplimit.figures.recipe_plots import DRAWINGS
-        from deeplimit.ground import plotting
+    @property
+    def _size(self) -> tuple[float, float]:
+        return PICTURES[self.figure].size
 
-        if self.figure not in DRAWINGS:
-            raise ValueError(f"figure must be one of {', '.join(DRAWINGS)}, got {self.figure!r}.")
-        drawing = DRAWINGS[self.figure]
-        target = validation.writable_file(path, "path", plotting.SUFFIXES)
-        figure = plotting.new_figure(drawing.size)
-        drawing.draw(figure, self.numbers)
-        figure.suptitle(
-            f"{self.figure.replace('marion-fig', 'Marion et al. (2025), Figure ')}: {self.title}", fontsize=10
-        )
-        with store.whole_file(Path(target)) as temporary:
-            figure.savefig(temporary, dpi=130)
-        return figure
+    def _draw(self, axes: Axes) -> None:
+        """Draw the figure from its numbers, in panels side by side."""
+        PICTURES[self.figure].draw(axes, self.numbers)
+        paper = self.figure.replace("marion-fig", "Marion et al. (2025), Figure ")
+        lines = drawing.fitting(axes, f"{paper}: {self.title}", 10, 2)
+        axes.set_title("\n".join(lines), fontsize=drawing.points(axes, 10), pad=22 * drawing.scale(axes))

@@ -14,6 +14,7 @@ from deeplimit.coupling.task import initial_layer
 from deeplimit.ground import validation
 from deeplimit.ground.randomness import Purpose, generator
 from deeplimit.ground.validation import NoTheoremError
+from deeplimit.ground.verdict import Verdict
 from deeplimit.in_law import statistics
 from deeplimit.in_law.report import LawReport
 from deeplimit.in_law.simulation import DrawableLimit, Plan, Sample, feature_names, simulate
@@ -246,7 +247,7 @@ def _assess(
     mine = _is_own(plan)
     exact = isinstance(plan.limit, LawLimit)
     return LawReport(
-        verdict=judgement.word,
+        verdict=Verdict(judgement.word),
         reason=judgement.reason,
         network=str(plan.network),
         limit=plan.limit.equation,

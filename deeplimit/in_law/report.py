@@ -1,27 +1,32 @@
-"""The result of a comparison of laws: plain numbers, a table a person reads, a plot and a file."""
+"""The result of a comparison of laws: tests at each depth and differences at infinite depth, with a table and
+a picture.
+"""
 
 from __future__ import annotations
 
-import dataclasses
-import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, final
 
 import numpy as np
 
-from deeplimit.ground import files as store
-from deeplimit.in_law.verdict import ANOTHER, CANNOT_TELL, SAME
+from deeplimit.ground import axes as drawing, citations
+from deeplimit.ground.fields import CountPerDepth, Depths, OneOf, PerDepth, Shape
+from deeplimit.ground.report import Report
+from deeplimit.ground.table import Column, Table
+from deeplimit.ground.verdict import Verdict
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-KIND = "laws"
-VERDICTS = (SAME, ANOTHER, CANNOT_TELL)
-INTEGRAL = ("depths", "diverged")
+VERDICTS = (Verdict.SAME_LAW, Verdict.ANOTHER_LAW, Verdict.CANNOT_TELL)
+PerTest = Annotated[np.ndarray, Shape("tests depths")]
+PerEffect = Annotated[np.ndarray, Shape("effects depths")]
+STYLES = ((0, (5, 1, 1, 1, 1, 1)), (0, (1.2, 1.2)), (0, (3, 1.2, 1, 1.2)), (0, (6, 1.5)))
 
 
+@final
 @dataclass(frozen=True, eq=False)
-class LawReport:
+class LawReport(Report):
     """What `compare_laws` measured: m depths, T tests, K test functions, G points of a grid.
 
     Attributes:
@@ -44,28 +49,30 @@ class LawReport:
         reservations: What a reader must know before trusting the numbers.
     """
 
-    verdict: str
+    kind = "laws"
+
+    verdict: Annotated[Verdict, OneOf(VERDICTS)]
     reason: str
     network: str
     limit: str
     regime: str
     theorem: str | None
-    depths: np.ndarray
-    statistics: tuple[str, ...]
-    p_values: np.ndarray
-    adjusted: np.ndarray
-    distances: np.ndarray
-    effects: tuple[str, ...]
-    differences: np.ndarray
-    difference_errors: np.ndarray
-    floors: np.ndarray
-    floor_margins: np.ndarray
-    mean_squares: np.ndarray
-    mean_square_errors: np.ndarray
-    grid: np.ndarray
-    distributions: np.ndarray
-    limit_distribution: np.ndarray
-    diverged: np.ndarray
+    depths: Depths
+    statistics: Annotated[tuple[str, ...], Shape("tests")]
+    p_values: PerTest
+    adjusted: PerTest
+    distances: PerTest
+    effects: Annotated[tuple[str, ...], Shape("effects")]
+    differences: PerEffect
+    difference_errors: PerEffect
+    floors: Annotated[np.ndarray, Shape("effects")]
+    floor_margins: Annotated[np.ndarray, Shape("effects")]
+    mean_squares: PerDepth
+    mean_square_errors: PerDepth
+    grid: Annotated[np.ndarray, Shape("grid", finite=True)]
+    distributions: Annotated[np.ndarray, Shape("depths grid")]
+    limit_distribution: Annotated[np.ndarray, Shape("grid")]
+    diverged: CountPerDepth
     level: float
     tolerance: float
     draws: int
@@ -85,46 +92,50 @@ class LawReport:
         """
         return np.asarray((self.adjusted <= self.level).any(axis=0))
 
-    def __str__(self) -> str:
-        lines = [
-            f"{self.verdict}: {self.reason}.",
-            self._where(),
-            f"network    {self.network}",
-            f"limit      {self.limit}; {self.sampling}",
-            f"theorem    {self.theorem or 'none in the papers'}",
-            f"inputs     {self.inputs}",
+    @property
+    def headline(self) -> str:
+        """The verdict and its reason."""
+        return f"{self.verdict}: {self.reason}."
+
+    def _facts(self) -> list[tuple[str, str]]:
+        return [
+            ("", self._where()),
+            ("network", self.network),
+            ("limit", f"{self.limit}; {self.sampling}"),
+            ("theorem", self.theorem or "none in the papers"),
+            ("inputs", self.inputs),
             (
+                "",
                 f"{self.draws} draws of each law, level {self.level:g}, tolerance {self.tolerance:g}, seed"
-                f" {self.seed}, {self.dtype} on {self.device}, {self.seconds:.1f} s"
-            ),
-            "",
-            (
-                f"{'depth':>8}  {'E|h_L|²/|h_0|²':>18}  {'log norm: location':>20}  {'spread':>18} "
-                f" {'smallest p':>10}  statistic"
+                f" {self.seed}, {self.dtype} on {self.device}, {self.seconds:.1f} s",
             ),
         ]
-        for j, depth in enumerate(self.depths.tolist()):
-            least = int(self.adjusted[:, j].argmin())
-            mark = " differs" if self.differs[j] else ""
-            lines.append(
-                f"{depth:>8}  {_with(self.mean_squares[j], self.mean_square_errors[j]):>18} "
-                f" {_with(self.differences[0, j], self.difference_errors[0, j]):>20} "
-                f" {_with(self.differences[1, j], self.difference_errors[1, j]):>18} "
-                f" {self.adjusted[least, j]:>10.2g}  {self.statistics[least]}{mark}"
-            )
-        lines += [
-            "p is corrected for all tests and depths (Holm); differences are ± one standard error",
-            "",
-            f"at infinite depth, simultaneous intervals at {100 * (1 - self.level):g} %:",
-        ]
+
+    def _table(self) -> Table:
+        least = self.adjusted.argmin(axis=0)
         width = max(len(name) for name in self.effects)
-        for name, floor, margin in zip(self.effects, self.floors, self.floor_margins, strict=True):
-            lines.append(
-                f"  {name:<{width}}  {floor:>8.4f} ± {margin:.4f}{'' if abs(floor) <= margin else '  not 0'}"
-            )
-        if self.reservations:
-            lines += ["", "Reservations:", *(f"- {text}" for text in self.reservations)]
-        return "\n".join(lines)
+        floors = zip(self.effects, self.floors, self.floor_margins, strict=True)
+        return Table(
+            (
+                Column("depth", self.depths),
+                Column("E|h_L|²/|h_0|²", self.mean_squares, ".4f", error=self.mean_square_errors),
+                Column("log norm: location", self.differences[0], ".4f", error=self.difference_errors[0]),
+                Column("spread", self.differences[1], ".4f", error=self.difference_errors[1]),
+                Column("smallest p", self.adjusted.min(axis=0), ".2g"),
+                Column("statistic", [self.statistics[row] for row in least], left=True),
+                Column("differs", ["differs" if told else None for told in self.differs], left=True),
+            ),
+            notes=(
+                "p is corrected for all tests and depths (Holm); differences are ± one standard error",
+                "",
+                f"at infinite depth, simultaneous intervals at {100 * (1 - self.level):g} %:",
+                *(
+                    f"  {name:<{width}}  {floor:>8.4f} ± {margin:.4f}"
+                    f"{'' if abs(floor) <= margin else '  not 0'}"
+                    for name, floor, margin in floors
+                ),
+            ),
+        )
 
     def _where(self) -> str:
         """Return at which depths the tests see a difference, in a sentence."""
@@ -136,54 +147,48 @@ class LawReport:
         rest = "" if len(found) == len(self.depths) else ", the other depths from it by none"
         return f"at depth {', '.join(found)} the law differs measurably from the limit's{rest}"
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return every field as plain Python: lists, strings, numbers; NaN and infinities as strings."""
-        return {field.name: store.plain(getattr(self, field.name)) for field in dataclasses.fields(self)}
+    def _sources(self) -> list[str]:
+        return [
+            *citations.named_in(self.theorem, self.regime, self.limit, self.network, self.sampling),
+            "holm1979",
+            "szekely2013",
+        ]
 
-    @classmethod
-    def from_dict(cls, content: dict[str, Any]) -> LawReport:
-        """Return the report whose `to_dict()` this is; raise KeyError, TypeError or ValueError where it is
-        none.
+    def _draw(self, axes: Axes) -> None:
+        """Draw the distribution function of ln(|h_L|/|h_0|) at each depth, pale for shallow networks, over
+        the limit's; their differences in an inset.
         """
-        values = dict(content)
-        if values["verdict"] not in VERDICTS:
-            raise ValueError(f"verdict must be one of {', '.join(VERDICTS)}, got {values['verdict']!r}")
-        m, t, k, g = (len(values[name]) for name in ("depths", "statistics", "effects", "grid"))
-        shapes: dict[str, tuple[int, ...]] = {name: (t, m) for name in ("p_values", "adjusted", "distances")}
-        shapes |= {"differences": (k, m), "difference_errors": (k, m), "floors": (k,), "floor_margins": (k,)}
-        shapes |= {"grid": (g,), "limit_distribution": (g,), "distributions": (m, g)}
-        for field in dataclasses.fields(cls):
-            value = values[field.name]
-            if field.type == "np.ndarray":
-                array = np.array(value, dtype=np.float64)
-                expected = shapes.get(field.name, (m,))
-                if array.shape != expected:
-                    raise ValueError(f"{field.name} must have shape {expected}, got {array.shape}")
-                values[field.name] = array.astype(np.int64) if field.name in INTEGRAL else array
-            elif field.type == "float":
-                values[field.name] = float(value)
-            elif field.type == "tuple[str, ...]":
-                values[field.name] = tuple(value)
-        return cls(**values)
+        from matplotlib import colormaps
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the report as JSON; `deeplimit.load_report` reads it back."""
-        store.save(KIND, self.to_dict(), path)
-
-    def plot(self, ax: Axes | str | os.PathLike[str] | None = None) -> Axes:
-        """Draw the distribution function of ln(|h_L|/|h_0|) at each depth over the limit's, and their
-        differences in an inset.
-
-        Args:
-            ax: Axes to draw on, None for new ones, or a path to write a picture to (.png, .pdf or .svg).
-
-        Returns:
-            The axes. Nothing is shown.
-        """
-        from deeplimit.ground import plotting
-
-        return plotting.plot(lambda axes: plotting.draw_laws(self, axes), ax)
-
-
-def _with(value: float, error: float) -> str:
-    return f"{value:.4f} ± {error:.4f}"
+        inset = axes.inset_axes((0.655, 0.12, 0.33, 0.62))
+        last = max(1, len(self.depths) - 1)
+        small = drawing.is_small(axes)
+        for j, depth in enumerate(self.depths.tolist()):
+            colour = colormaps["viridis_r"](0.15 + 0.75 * j / last)  # in grey the order stays
+            style = STYLES[j % len(STYLES)]
+            told = f"L = {depth}" if small else f"network, {depth} layers"
+            axes.plot(self.grid, self.distributions[j], ls=style, color=colour, lw=1.8, label=told)
+            apart = self.distributions[j] - self.limit_distribution
+            inset.plot(self.grid, apart, ls=style, color=colour, lw=1.3)
+        axes.plot(self.grid, self.limit_distribution, color="black", lw=1.4, label="limit", zorder=3)
+        # Two distribution functions of n draws each differ by less than this at 95 %, everywhere at once.
+        noise = 1.358 * (2 / self.draws) ** 0.5
+        inset.axhspan(-noise, noise, color="#bbbbbb", alpha=0.5, lw=0)
+        inset.axhline(0.0, color="black", lw=0.8)
+        inset.set_title(
+            "minus limit" if small else "minus the limit's (band: noise, 95 %)",
+            fontsize=drawing.points(axes, 9),
+        )
+        inset.tick_params(labelsize=drawing.points(axes, 7))
+        axes.set_ylim(-0.02, 1.02)
+        left, right = float(self.grid[0]), float(self.grid[-1])
+        room = 1.65 * (right - left)  # for the inset, below where the functions are 1
+        axes.set_xlim(left, left + room)
+        drawing.label(
+            axes,
+            "$\\ln(|h_L| / |h_0|)$",
+            "distribution function",
+            [self.verdict.capitalize(), self.network, f"limit: {self.limit}"],
+        )
+        axes.grid(alpha=0.3)
+        drawing.legend(axes, loc="upper left")

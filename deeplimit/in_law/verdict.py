@@ -7,12 +7,11 @@ from functools import cached_property
 
 import numpy as np
 
+from deeplimit.ground.verdict import Verdict
 from deeplimit.inference import verdict
 from deeplimit.inference.verdict import Judgement
 
-SAME = "same law"
-ANOTHER = "another law"
-CANNOT_TELL = "cannot tell"
+SAME, ANOTHER, CANNOT_TELL = Verdict.SAME_LAW, Verdict.ANOTHER_LAW, Verdict.CANNOT_TELL
 KEPT = 0.5
 """The law is another one only if at least this share of the deepest network's difference remains at infinite
 depth.

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, final
 
-from deeplimit.ground import files as store
+from deeplimit.ground import axes as drawing, citations
+from deeplimit.ground.axes import FITTED, MEASURED, PREDICTED
+from deeplimit.ground.report import Report
+from deeplimit.ground.table import Column, Table
 from deeplimit.initialise.expected_limit import expected_limit, unscaled
 from deeplimit.weights import Dependence, Process
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
+
+@final
 @dataclass(frozen=True)
-class Initialisation:
+class Initialisation(Report):
     """What an initialiser has set in the weights of one role, one tensor per layer.
 
     Attributes:
@@ -33,6 +39,8 @@ class Initialisation:
         explanation: Why, and what the statement does not cover.
     """
 
+    kind = "initialisation"
+
     law: str
     layers: int
     shape: tuple[int, ...]
@@ -47,20 +55,45 @@ class Initialisation:
     theorem: str | None
     explanation: str
 
-    def __str__(self) -> str:
-        size = f"{self.layers} layers of shape {self.shape}"
+    @property
+    def headline(self) -> str:
+        """The law, and of how many layers of which shape."""
+        return f"{self.law} across {self.layers} layers of shape {self.shape}"
+
+    def _facts(self) -> list[tuple[str, str]]:
         factors = f"{self.layers}^-{self.exponent:g} · {self.gain:g}/√{self.fan_in}"
-        return "\n".join(
-            [
-                f"{self.law} across {size}",
-                f"standard deviation {self.standard_deviation:.4g} = {factors}",
-                *_leads_to(self.limit, self.theorem, self.explanation),
-            ]
+        return [
+            ("", f"standard deviation {self.standard_deviation:.4g} = {factors}"),
+            *_leads_to(self.limit, self.theorem, self.explanation),
+        ]
+
+    def _table(self) -> Table:
+        return Table(
+            (
+                Column("layers", [self.layers]),
+                Column("fan-in", [self.fan_in]),
+                Column("gain", [self.gain], "g"),
+                Column("exponent", [self.exponent], "g"),
+                Column("critical", [self.critical_exponent], "g"),
+                Column("deviation", [self.standard_deviation], ".4g"),
+            )
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return every field as plain Python: lists, strings, numbers."""
-        return {field.name: store.plain(getattr(self, field.name)) for field in dataclasses.fields(self)}
+    def _sources(self) -> list[str]:
+        return ["marion2025", *citations.named_in(self.theorem, self.law, self.explanation)]
+
+    def _draw(self, axes: Axes) -> None:
+        """Draw where the exponent lies between explosion and identity."""
+        end = 1.2 * max(1.0, self.exponent, self.critical_exponent)
+        axes.axvspan(0.0, self.critical_exponent, color=FITTED, alpha=0.15, lw=0, label="explosion")
+        axes.axvspan(self.critical_exponent, end, color=MEASURED, alpha=0.15, lw=0, label="identity")
+        axes.axvline(self.critical_exponent, color=PREDICTED, ls="--", label="critical exponent")
+        axes.plot([self.exponent], [0.5], "o", color="black", label=f"these weights: {self.limit}")
+        axes.set_xlim(0.0, end)
+        axes.set_ylim(0.0, 1.0)
+        drawing.label(axes, "residual exponent", "", [self.headline])
+        axes.set_yticks([])
+        drawing.legend(axes)
 
 
 @dataclass(frozen=True)
@@ -92,8 +125,9 @@ class RoleInitialisation:
     before: float
 
 
+@final
 @dataclass(frozen=True)
-class ResidualInitialisation:
+class ResidualInitialisation(Report):
     """What `residual_` has set in a model.
 
     Attributes:
@@ -110,6 +144,8 @@ class ResidualInitialisation:
         notes: What else a reader must know: gains that scale branches further, weights left as they were.
     """
 
+    kind = "residual-initialisation"
+
     model: str
     law: str
     exponent: float
@@ -122,31 +158,54 @@ class ResidualInitialisation:
     roles: tuple[RoleInitialisation, ...]
     notes: tuple[str, ...]
 
-    def __str__(self) -> str:
-        wide = max(len(role.role) for role in self.roles)
-        lines = [
-            f"{self.model}: {self.law}, residual exponent {self.exponent:g}",
-            *_leads_to(self.limit, self.theorem, self.explanation),
-            "",
-            f"{'weights':<{wide}}  {'part':<6}  {'layers':>6}  {'deviation':>9}  {'before':>9}",
-            *(
-                f"{role.role:<{wide}}  {role.part:<6}  {len(role.layers):>6}  {role.standard_deviation:>9.4g}"
-                f"  {role.before:>9.4g}"
-                for role in self.roles
-            ),
-        ]
-        if self.notes:
-            lines += ["", "Notes:", *(f"- {note}" for note in self.notes)]
-        return "\n".join(lines)
+    @property
+    def headline(self) -> str:
+        """The model, the law across its layers, and the residual exponent."""
+        return f"{self.model}: {self.law}, residual exponent {self.exponent:g}"
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return every field as plain Python: lists, strings, numbers; each role as a dictionary."""
-        content = {
-            field.name: store.plain(getattr(self, field.name))
-            for field in dataclasses.fields(self)
-            if field.name != "roles"
-        }
-        return content | {"roles": [store.plain(dataclasses.asdict(role)) for role in self.roles]}
+    def _facts(self) -> list[tuple[str, str]]:
+        return _leads_to(self.limit, self.theorem, self.explanation)
+
+    def _table(self) -> Table:
+        roles = self.roles
+        return Table(
+            (
+                Column("weights", [role.role for role in roles], left=True),
+                Column("part", [role.part for role in roles], left=True),
+                Column("layers", [len(role.layers) for role in roles]),
+                Column("deviation", [role.standard_deviation for role in roles], ".4g"),
+                Column("before", [role.before for role in roles], ".4g"),
+            )
+        )
+
+    def _tail(self) -> list[str]:
+        return ["Notes:", *(f"- {note}" for note in self.notes)] if self.notes else []
+
+    def _reservations(self) -> tuple[str, ...]:
+        return self.notes
+
+    def _sources(self) -> list[str]:
+        return ["marion2025", *citations.named_in(self.theorem, self.law, self.explanation)]
+
+    @property
+    def _size(self) -> tuple[float, float]:
+        return (8.0, 1.8 + 0.3 * len(self.roles))
+
+    def _draw(self, axes: Axes) -> None:
+        """Draw the standard deviation of every role, before and now."""
+        places = range(len(self.roles))[::-1]
+        before = [role.before for role in self.roles]
+        now = [role.standard_deviation for role in self.roles]
+        axes.plot(before, places, "o", color=PREDICTED, fillstyle="none", label="before")
+        axes.plot(now, places, "o", color=MEASURED, label="now")
+        if all(value > 0 for value in (*before, *now)):
+            axes.set_xscale("log")
+        drawing.label(axes, "standard deviation", "", [self.headline])
+        small = drawing.is_small(axes)
+        axes.set_yticks(places, [role.role for role in self.roles], fontsize=5.0 if small else 8.0)
+        axes.set_ylim(-0.7, len(self.roles) - 0.3)
+        axes.grid(axis="x", alpha=0.3)
+        drawing.legend(axes)
 
 
 def shared_fields(law: Process, exponent: float, *, whole: bool) -> dict[str, Any]:
@@ -166,5 +225,5 @@ def shared_fields(law: Process, exponent: float, *, whole: bool) -> dict[str, An
     }
 
 
-def _leads_to(limit: str, theorem: str | None, explanation: str) -> list[str]:
-    return [f"leads to: {limit}" + (f" ({theorem})" if theorem else ""), f"  {explanation}"]
+def _leads_to(limit: str, theorem: str | None, explanation: str) -> list[tuple[str, str]]:
+    return [("", f"leads to: {limit}" + (f" ({theorem})" if theorem else "")), ("", f"  {explanation}")]

@@ -1,29 +1,35 @@
-"""The scoreboard as a result: rows that agree or not, controls that are caught or not, as a table, a figure
-and a file.
+"""The scoreboard as a result: rows that agree or not, controls that are caught or not, as a table and a
+picture.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import os
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, final
 
 import numpy as np
 
 from deeplimit.convergence.report import VERDICTS
-from deeplimit.ground import files as store, validation
+from deeplimit.ground import axes as drawing, citations
+from deeplimit.ground.axes import FITTED, MEASURED, PREDICTED
+from deeplimit.ground.fields import Depths, Interval, OneOf, PerDepth
+from deeplimit.ground.report import Report
+from deeplimit.ground.table import Column, Table
+from deeplimit.ground.verdict import Verdict
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-KIND = "validate"
-AGREES, DISAGREES, CANNOT_TELL = "agrees", "disagrees", "cannot tell"
-CAUGHT, MISSED = "caught", "not caught"
+AGREES, DISAGREES, CANNOT_TELL = Verdict.AGREES, Verdict.DISAGREES, Verdict.CANNOT_TELL
+CAUGHT, MISSED = Verdict.CAUGHT, Verdict.NOT_CAUGHT
 _VERBS = {AGREES: "agree", DISAGREES: "disagree"}
+MOST_NAMES = 16
+"""Rows up to which each is named on small axes."""
 
 
+@final
 @dataclass(frozen=True, eq=False)
 class RowResult:
     """What one row of the scoreboard measured.
@@ -49,42 +55,54 @@ class RowResult:
     limit: str
     predicted: float
     rate: float
-    interval: tuple[float, float]
-    verdict: str
+    interval: Interval
+    verdict: Annotated[Verdict, OneOf(VERDICTS)]
     reason: str
-    outcome: str
+    outcome: Annotated[Verdict, OneOf((AGREES, DISAGREES, CANNOT_TELL))]
     wrongly: str
-    control_verdict: str
+    control_verdict: Annotated[Verdict, OneOf(VERDICTS)]
     control_reason: str
-    control: str
-    depths: np.ndarray
-    errors: np.ndarray
-    control_errors: np.ndarray
-    worst: np.ndarray
+    control: Annotated[Verdict, OneOf((CAUGHT, MISSED))]
+    depths: Depths
+    errors: PerDepth
+    control_errors: PerDepth
+    worst: PerDepth
     seconds: float
 
     def __str__(self) -> str:
-        low, high = self.interval
-        order = f"{self.rate:.3f} [{low:.3f}, {high:.3f}]" if np.isfinite(self.rate) else "no order"
-        return (
-            f"{self.statement:<17}  {self.setting:<36}  {self.predicted:>9g}  {order:<21}  {self.outcome:<11}"
-            f"  {self.wrongly:<31}  {self.control}"
+        return table_of((self,)).lines()[1]
+
+
+def table_of(rows: Sequence[RowResult]) -> Table:
+    """Return rows as a table, with widths that do not depend on which rows there are."""
+    low, high = ([row.interval[end] for row in rows] for end in (0, 1))
+
+    def order(rate: float) -> str:
+        return f"{rate:.3f}" if np.isfinite(rate) else "no order"
+
+    return Table(
+        (
+            Column("statement", [row.statement for row in rows], left=True, least=17),
+            Column("setting", [row.setting for row in rows], left=True, least=36),
+            Column("predicted", [row.predicted for row in rows], "g", least=9),
+            Column("order", [row.rate for row in rows], order, interval=(low, high), left=True, least=21),
+            Column("outcome", [row.outcome for row in rows], left=True, least=11),
+            Column("wrong limit", [row.wrongly for row in rows], left=True, least=31),
+            Column("control", [row.control for row in rows], left=True),
         )
+    )
 
 
-HEADER = (
-    f"{'statement':<17}  {'setting':<36}  {'predicted':>9}  {'order, interval':<21}  {'outcome':<11} "
-    f" {'control':<31}  "
-)
-
-
+@final
 @dataclass(frozen=True, eq=False)
-class Scoreboard:
-    """What `validate` measured: one `RowResult` a statement and setting.
+class Scoreboard(Report):
+    """What `validate` measured: one `RowResult` per statement and setting.
 
     `verdict` is "agrees" if every row does and every control is caught; "disagrees" if a row disagrees or a
     control is missed with a verdict of "converges"; else "cannot tell".
     """
+
+    kind = "validate"
 
     rows: tuple[RowResult, ...]
     quick: bool
@@ -94,38 +112,38 @@ class Scoreboard:
     version: str
 
     @property
-    def verdict(self) -> str:
-        if any(row.outcome == DISAGREES or row.control_verdict == "converges" for row in self.rows):
+    def verdict(self) -> Verdict:
+        converges = Verdict.CONVERGES
+        if any(row.outcome == DISAGREES or row.control_verdict == converges for row in self.rows):
             return DISAGREES
         if self.rows and all(row.outcome == AGREES and row.control == CAUGHT for row in self.rows):
             return AGREES
         return CANNOT_TELL
 
-    def __str__(self) -> str:
-        return "\n".join(
-            [
-                self.summary(),
-                "",
-                HEADER,
-                *map(str, self.rows),
-                *([""] if self.troubles() else []),
-                *self.troubles(),
-            ]
-        )
-
-    def summary(self) -> str:
-        """Return the verdict in a line."""
+    @property
+    def headline(self) -> str:
+        """The verdict, how many rows agree, and how many controls are caught."""
         outcomes = Counter(row.outcome for row in self.rows)
         caught = sum(row.control == CAUGHT for row in self.rows)
+        count = len(self.rows)
         told = ", ".join(
-            f"{count} of {len(self.rows)} rows {_VERBS.get(name, name)}" for name, count in outcomes.items()
+            f"{some} of {count} rows {_VERBS.get(Verdict(name), name)}" for name, some in outcomes.items()
         )
         seconds = sum(row.seconds for row in self.rows)
         return (
-            f"{self.verdict}: {told}; {caught} of {len(self.rows)} controls caught ({100 * self.confidence:g}"
-            f" % intervals, {'quick' if self.quick else 'full'} run, seed {self.seed}, {self.device},"
-            f" {seconds:.0f} s)"
+            f"{self.verdict}: {told or 'no rows'}; {caught} of {count} controls caught"
+            f" ({100 * self.confidence:g} % intervals, {'quick' if self.quick else 'full'} run, seed"
+            f" {self.seed}, {self.device}, {seconds:.0f} s)"
         )
+
+    def _table(self) -> Table:
+        return table_of(self.rows)
+
+    def _tail(self) -> list[str]:
+        return self.troubles()
+
+    def _reservations(self) -> list[str]:
+        return [text.removeprefix("- ") for text in self.troubles()]
 
     def troubles(self) -> list[str]:
         """Return a line for each row that does not agree and each control that is missed."""
@@ -140,68 +158,48 @@ class Scoreboard:
                 )
         return lines
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return every field as plain Python."""
-        rows = [
-            {field.name: store.plain(getattr(row, field.name)) for field in dataclasses.fields(row)}
-            for row in self.rows
-        ]
-        own = {
-            field.name: getattr(self, field.name)
-            for field in dataclasses.fields(self)
-            if field.name != "rows"
-        }
-        return {**own, "rows": rows}
+    def _sources(self) -> list[str]:
+        return citations.named_in(*(row.statement for row in self.rows), *(row.theorem for row in self.rows))
 
-    @classmethod
-    def from_dict(cls, content: dict[str, Any]) -> Scoreboard:
-        """Return the scoreboard whose `to_dict()` this is; raise TypeError or ValueError where it is none."""
-        values = store.fields_of(cls, content, "the scoreboard")
-        if not isinstance(values["rows"], list):
-            raise TypeError(f"its rows must be a list, got {validation.named(values['rows'])}")
-        rows = tuple(_row(given, f"row {number}") for number, given in enumerate(values["rows"], 1))
-        return cls(**{**values, "rows": rows})
+    @property
+    def _size(self) -> tuple[float, float]:
+        return (10.5, 1.6 + 0.27 * len(self.rows))
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the scoreboard as JSON; `deeplimit.load_report` reads it back, `validate(resume=path)` goes
-        on from it.
-        """
-        store.save(KIND, self.to_dict(), path)
-
-    def plot(self, ax: Axes | str | os.PathLike[str] | None = None) -> Axes:
-        """Draw every row's interval beside its prediction, and whether its control was caught.
-
-        `ax` is axes to draw on, None for new ones, or a path to write a picture to (.png, .pdf or .svg).
-        Nothing is shown.
-        """
-        from deeplimit.ground import plotting
-
-        size = (10.5, 1.6 + 0.27 * len(self.rows))
-        return plotting.plot(lambda axes: plotting.draw_scoreboard(self, axes), ax, size)
-
-
-_WORDS = {
-    "verdict": VERDICTS,
-    "control_verdict": VERDICTS,
-    "outcome": (AGREES, DISAGREES, CANNOT_TELL),
-    "control": (CAUGHT, MISSED),
-}
-
-
-def _row(content: Any, what: str) -> RowResult:
-    values = store.fields_of(RowResult, content, what)
-    for name, allowed in _WORDS.items():
-        validation.choice(values[name], f"{name} of {what}", allowed)
-    for name in ("depths", "errors", "control_errors", "worst"):
-        if not isinstance(values[name], list) or len(values[name]) != len(content["depths"]):
-            raise ValueError(f"{name} of {what} must have an entry for each of its depths")
-        kind = np.int64 if name == "depths" else np.float64
-        values[name] = np.array([store.number(item, f"{name} of {what}") for item in values[name]]).astype(
-            kind
-        )
-    if not isinstance(values["interval"], list) or len(values["interval"]) != 2:
-        raise ValueError(
-            f"interval of {what} must be two numbers, got {validation.named(values['interval'])}"
-        )
-    low, high = (store.number(end, f"interval of {what}") for end in values["interval"])
-    return RowResult(**{**values, "interval": (low, high)})
+    def _draw(self, axes: Axes) -> None:
+        """Draw every row's interval beside its prediction, and whether its control was caught."""
+        count = len(self.rows)
+        small = drawing.is_small(axes)
+        places = np.arange(count)[::-1]
+        colours = {AGREES: MEASURED, DISAGREES: FITTED}
+        size = 5.0 if small else 8.0
+        predicted = [row.predicted for row in self.rows]
+        axes.plot(predicted, places, "|", color=PREDICTED, ms=11, mew=2, label="predicted order")
+        for place, row in zip(places, self.rows, strict=True):
+            colour = colours.get(row.outcome, "#999999")
+            if np.isfinite(row.rate):
+                ends, height = list(row.interval), [place, place]
+                axes.plot(ends, height, color=colour, lw=2.5, alpha=0.6, solid_capstyle="butt")
+                axes.plot([row.rate], [place], "o", color=colour, ms=4)
+            good = row.control == CAUGHT and row.outcome == AGREES
+            told = (
+                f"{row.outcome}; {row.control}" if small else f"{row.outcome};  {row.wrongly}: {row.control}"
+            )
+            if not small:
+                axes.annotate(
+                    told,
+                    (1.015, place),
+                    xycoords=("axes fraction", "data"),
+                    va="center",
+                    fontsize=size,
+                    color="black" if good else FITTED,
+                    annotation_clip=False,
+                )
+        words = "measured" if small else f"measured, {100 * self.confidence:g} % interval"
+        axes.plot([], [], "o-", color=MEASURED, ms=4, lw=2.5, label=words)
+        drawing.label(axes, "order in 1/depth", "", [self.headline.split(" (")[0].capitalize()])
+        names = [row.statement if small else f"{row.statement}: {row.setting}" for row in self.rows]
+        axes.set_yticks(places, names if not small or count <= MOST_NAMES else [""] * count, fontsize=size)
+        axes.set_ylim(-0.7, count - 0.3)
+        axes.set_xlim(min(0.0, *axes.get_xlim()), max(1.1, axes.get_xlim()[1]))
+        axes.grid(axis="x", alpha=0.3)
+        drawing.legend(axes, 8, loc="upper right" if count < 3 else "lower right")

@@ -18,7 +18,6 @@ from deeplimit.scoreboard.report import (
     CANNOT_TELL,
     CAUGHT,
     DISAGREES,
-    KIND,
     MISSED,
     RowResult,
     Scoreboard,
@@ -134,7 +133,7 @@ def _chosen(only: str | Sequence[str] | None) -> list[Case]:
 
 def _earlier(path: Path) -> dict[str, RowResult]:
     kind, content = store.load(path)
-    if kind != KIND:
+    if kind != Scoreboard.kind:
         raise ValueError(
             f"{str(path)!r} holds a report of kind {kind!r}, no scoreboard to resume from; give another file."
         )

@@ -9,9 +9,12 @@ saturates, so that an explosion is a power. Either way Î³ < 0 is the identity, Î
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
+from deeplimit.ground.fields import OneOf
+from deeplimit.ground.verdict import Verdict
 from deeplimit.inference import verdict
 from deeplimit.inference.power_law import ErrorEstimates, fit_rate, slopes_between
 from deeplimit.signal.growth_verdict import (
@@ -21,6 +24,7 @@ from deeplimit.signal.growth_verdict import (
     RULES,
     STABLE,
     SURE,
+    VERDICTS,
     Changes,
     Evidence,
     Theory,
@@ -40,7 +44,7 @@ class Growth:
     exponent: float
     interval: tuple[float, float]
     confidence: float
-    verdict: str
+    verdict: Annotated[Verdict, OneOf(VERDICTS)]
     reason: str
     sure: tuple[float, float] = (np.nan, np.nan)
 
@@ -88,7 +92,7 @@ def measure_growth(
     obstacle = verdict.first(OBSTACLES, Changes(depths, log_change, exponential))
     if obstacle is not None:
         nothing = (np.nan, np.nan)
-        return Growth(np.nan, nothing, confidence, obstacle.word, obstacle.reason)
+        return Growth(np.nan, nothing, confidence, Verdict(obstacle.word), obstacle.reason)
     log_means, variances = _moments(log_change, exponential=exponential)
     # The overall slope is taken out and put back, so that no size of it overflows.
     slope = float((log_means[-1] - log_means[0]) / np.log(depths[-1] / depths[0]))
@@ -119,7 +123,9 @@ def measure_growth(
     )
     found = verdict.judge(RULES, evidence)
     exponent = slope - fit.rate / halved
-    return Growth(exponent, interval(confidence), confidence, found.word, found.reason, evidence.sure)
+    return Growth(
+        exponent, interval(confidence), confidence, Verdict(found.word), found.reason, evidence.sure
+    )
 
 
 def _moments(log_change: np.ndarray, *, exponential: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -143,7 +149,7 @@ def _turns(depths: np.ndarray, log_means: np.ndarray, variances: np.ndarray) -> 
     return bool((falls[clear] < 0).any() and (falls[clear] > 0).any())
 
 
-def together(hidden: Growth, gradient: Growth) -> str:
+def together(hidden: Growth, gradient: Growth) -> Verdict:
     """Return the verdict on the network: what signal and gradient agree on; explosion of either is
     explosion.
     """

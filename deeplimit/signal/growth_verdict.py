@@ -10,11 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from deeplimit.ground.verdict import Verdict
 from deeplimit.inference import verdict
 from deeplimit.inference.power_law import enough_paths, least_paths
 
-IDENTITY, STABLE, EXPLOSION, CANNOT_TELL = "identity", "stable", "explosion", "cannot tell"
-VERDICTS = (IDENTITY, STABLE, EXPLOSION, CANNOT_TELL)
+VERDICTS = (Verdict.IDENTITY, Verdict.STABLE, Verdict.EXPLOSION, Verdict.CANNOT_TELL)
+IDENTITY, STABLE, EXPLOSION, CANNOT_TELL = VERDICTS
 SURE = 0.999
 """Confidence level of the interval that must exclude 0 before growth or decay is claimed."""
 STABLE_WITHIN = 0.2

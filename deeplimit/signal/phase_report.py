@@ -4,23 +4,31 @@ and explosion.
 
 from __future__ import annotations
 
-import dataclasses
+import math
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, final
 
 import numpy as np
 
-from deeplimit.ground import files as store, validation
+from deeplimit.ground import axes as drawing, citations, validation
+from deeplimit.ground.fields import Shape
+from deeplimit.ground.report import Report
+from deeplimit.ground.table import Column, Table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-KIND = "phase-diagram"
+PerHurst = Annotated[np.ndarray, Shape("hurst")]
+Intervals = Annotated[np.ndarray, Shape("hurst 2")]
+Map = Annotated[np.ndarray, Shape("hurst exponents")]
+Draws = Annotated[np.ndarray, Shape("hurst exponents draws")]
 
 
+@final
 @dataclass(frozen=True, eq=False)
-class PhaseDiagram:
+class PhaseDiagram(Report):
     """Mean log10 changes of signal and gradient, by Hurst index (m of them) and residual exponent (n of
     them).
 
@@ -44,28 +52,30 @@ class PhaseDiagram:
         overflowed: Values that overflowed and were left out of the means, (m, n).
     """
 
+    kind = "phase-diagram"
+
     network: str
     depth: int
     shallow_depth: int
     width: int
     draws: int
     inputs: int
-    hurst: np.ndarray
-    exponents: np.ndarray
-    hidden: np.ndarray
-    gradient: np.ndarray
-    hidden_draws: np.ndarray
-    gradient_draws: np.ndarray
-    hidden_shallow_draws: np.ndarray
-    gradient_shallow_draws: np.ndarray
-    boundary: np.ndarray
-    boundary_interval: np.ndarray
-    gradient_boundary: np.ndarray
-    gradient_boundary_interval: np.ndarray
-    unit_exponent: np.ndarray
-    gradient_unit_exponent: np.ndarray
-    critical: np.ndarray
-    overflowed: np.ndarray
+    hurst: Annotated[np.ndarray, Shape("hurst", finite=True)]
+    exponents: Annotated[np.ndarray, Shape("exponents", finite=True)]
+    hidden: Map
+    gradient: Map
+    hidden_draws: Draws
+    gradient_draws: Draws
+    hidden_shallow_draws: Draws
+    gradient_shallow_draws: Draws
+    boundary: PerHurst
+    boundary_interval: Intervals
+    gradient_boundary: PerHurst
+    gradient_boundary_interval: Intervals
+    unit_exponent: PerHurst
+    gradient_unit_exponent: PerHurst
+    critical: PerHurst
+    overflowed: Annotated[np.ndarray, Shape("hurst exponents", whole=True)]
     confidence: float
     seed: int
     device: str
@@ -74,34 +84,33 @@ class PhaseDiagram:
     versions: dict[str, str]
     reservations: tuple[str, ...]
 
-    def __str__(self) -> str:
-        lines = [
-            self.summary(),
-            f"network    {self.network}, d = {self.width}",
+    def _facts(self) -> list[tuple[str, str]]:
+        return [
+            ("network", f"{self.network}, d = {self.width}"),
             (
-                f"{self.draws} weight draws x {self.inputs} inputs a Hurst index, seed {self.seed},"
-                f" {self.dtype} on {self.device}, {self.seconds:.1f} s"
-            ),
-            "",
-            (
-                f"{'H':>6}  {'theory':>9}  {'boundary of the signal':>26}  {'of the gradient':>26}  changes"
-                " are 1 at"
+                "",
+                f"{self.draws} weight draws x {self.inputs} inputs per Hurst index, seed {self.seed},"
+                f" {self.dtype} on {self.device}, {self.seconds:.1f} s",
             ),
         ]
-        for i, hurst in enumerate(self.hurst.tolist()):
-            signal = _boundary_cell(self.boundary[i], self.boundary_interval[i])
-            gradient = _boundary_cell(self.gradient_boundary[i], self.gradient_boundary_interval[i])
-            units = ", ".join(
-                f"{at[i]:.3f}" if np.isfinite(at[i]) else "-"
-                for at in (self.unit_exponent, self.gradient_unit_exponent)
-            )
-            theory = f"{self.critical[i]:.3f}" if np.isfinite(self.critical[i]) else "not known"
-            lines.append(f"{hurst:>6.3f}  {theory:>9}  {signal:>26}  {gradient:>26}  {units}")
-        lines += ["", "Reservations:", *(f"- {text}" for text in self.reservations)]
-        return "\n".join(lines)
 
-    def summary(self) -> str:
-        """Return how the signal's boundary compares with theory, in a sentence."""
+    def _table(self) -> Table:
+        return Table(
+            (
+                Column("H", self.hurst, ".3f"),
+                Column("theory", self.critical, lambda at: f"{at:.3f}" if np.isfinite(at) else "not known"),
+                _boundary_column("boundary of the signal", self.boundary, self.boundary_interval),
+                _boundary_column("of the gradient", self.gradient_boundary, self.gradient_boundary_interval),
+                Column("signal changes by 1 at", self.unit_exponent, _known),
+                Column("gradient at", self.gradient_unit_exponent, _known),
+            ),
+            title=f"exponents at the boundary between identity and explosion, {100 * self.confidence:g} %"
+            " intervals",
+        )
+
+    @property
+    def headline(self) -> str:
+        """How the signal's boundary compares with theory, in a sentence."""
         known = np.isfinite(self.boundary) & np.isfinite(self.critical)
         if not known.any():
             none = (
@@ -130,49 +139,8 @@ class PhaseDiagram:
         grid = f"{len(self.hurst)} Hurst indices x {len(self.exponents)} exponents"
         return f"<PhaseDiagram {self.network}, {grid}, depth {self.depth}>"
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return every field as plain Python: lists, strings, numbers; NaN and infinities as strings."""
-        return {field.name: store.plain(getattr(self, field.name)) for field in dataclasses.fields(self)}
-
-    @classmethod
-    def from_dict(cls, content: dict[str, Any]) -> PhaseDiagram:
-        """Return the diagram whose `to_dict()` this is; raise TypeError or ValueError where it is none."""
-        what = "the diagram"
-        values = store.fields_of(cls, content, what)
-        for name in ("hurst", "exponents"):
-            if not isinstance(values[name], list) or not values[name]:
-                raise ValueError(
-                    f"{name} of {what} must be a list of numbers, got {validation.named(values[name])}"
-                )
-        m, n, draws = len(values["hurst"]), len(values["exponents"]), values["draws"]
-        shapes: dict[str, tuple[int, ...]] = {
-            "hurst": (m,),
-            "exponents": (n,),
-            "overflowed": (m, n),
-            "critical": (m,),
-        }
-        for of in ("hidden", "gradient"):
-            shapes |= {of: (m, n), f"{of}_draws": (m, n, draws), f"{of}_shallow_draws": (m, n, draws)}
-        for prefix in ("", "gradient_"):
-            shapes |= {
-                f"{prefix}boundary": (m,),
-                f"{prefix}boundary_interval": (m, 2),
-                f"{prefix}unit_exponent": (m,),
-            }
-        for name, shape in shapes.items():
-            values[name] = store.array(values[name], f"{name} of {what}", shape, whole=name == "overflowed")
-        for name in ("hurst", "exponents"):
-            if not bool(np.isfinite(values[name]).all()):
-                raise ValueError(f"{name} of {what} must be finite")
-        if not isinstance(values["versions"], dict):
-            raise TypeError(
-                f"versions of {what} must have named fields, got {validation.named(values['versions'])}"
-            )
-        return cls(**values)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the diagram as JSON; `deeplimit.load_report` reads it back."""
-        store.save(KIND, self.to_dict(), path)
+    def _sources(self) -> list[str]:
+        return ["marion2025", *citations.named_in(self.network, "fractional weights")]
 
     def plot(self, ax: Axes | str | os.PathLike[str] | None = None, *, of: str = "hidden") -> Axes:
         """Draw the map of "hidden" or "gradient", with the theoretical and the measured boundary.
@@ -180,15 +148,122 @@ class PhaseDiagram:
         `ax` is axes to draw on, None for new ones, or a path to write a picture to (.png, .pdf or .svg).
         Nothing is shown.
         """
-        from deeplimit.ground import plotting
-
         which = validation.choice(of, "of", ("hidden", "gradient"))
-        return plotting.plot(lambda axes: plotting.draw_phase_diagram(self, axes, which), ax)
+        return drawing.plot(partial(self._draw, of=which), ax, self._size)
+
+    def _draw(self, axes: Axes, of: str = "hidden") -> None:
+        """Draw the map of log10 changes, dark for identity and bright for explosion, with both boundaries."""
+        from matplotlib import colormaps
+
+        hidden = of == "hidden"
+        small = drawing.is_small(axes)
+        values = self.hidden if hidden else self.gradient
+        ends = (0.0, math.inf)
+        # Brightness rises with the value, so that the map reads in grey; overflow is as bright as can be.
+        mesh = axes.pcolormesh(
+            _edges(self.hurst, 0.0, 1.0),
+            _edges(self.exponents, *ends),
+            np.clip(np.nan_to_num(values.T, nan=1.0), -1.0, 1.0),
+            cmap=colormaps["cividis"],
+            vmin=-1.0,
+            vmax=1.0,
+            rasterized=True,
+        )
+        ratio = "$|h_L - h_0|/|h_0|$" if hidden else "$|p_0 - p_L|/|p_L|$"
+        bar = drawing.figure_of(axes).colorbar(mesh, cax=axes.inset_axes((1.04, 0, 0.045, 1)), extend="both")
+        bar.set_label(
+            f"$\\log_{{10}}$ {ratio}" if small else f"mean $\\log_{{10}}$ of {ratio} (clipped)",
+            fontsize=drawing.points(axes, 10),
+            labelpad=1 if small else 4,
+        )
+        bar.ax.tick_params(labelsize=drawing.points(axes, 10), pad=2)
+        self._draw_boundaries(axes, hidden, small)
+        self._name_the_zones(axes, values)
+        axes.set_ylim(*_edges(self.exponents, *ends)[[0, -1]])
+        what = "Signal" if hidden else "Gradient"
+        draws = f"{self.draws} weight draws × {self.inputs} inputs"
+        drawing.label(
+            axes,
+            "Hurst index H of the weights",
+            "residual exponent β",
+            [f"{what}, L = {self.depth}, d = {self.width}" + ("" if small else f", {draws}"), self.network],
+        )
+        drawing.legend(axes, 8, loc="upper left" if self.exponents[-1] > 1.2 else "best")
+
+    def _draw_boundaries(self, axes: Axes, hidden: bool, small: bool) -> None:
+        """Draw the boundary of theory and the measured one."""
+        at = self.boundary if hidden else self.gradient_boundary
+        interval = self.boundary_interval if hidden else self.gradient_boundary_interval
+        sides = _edges(self.hurst, 0.0, 1.0)
+        line = np.linspace(sides[0], sides[-1], 200) if len(self.hurst) == 1 else self.hurst
+        theory = np.interp(line, self.hurst, self.critical)
+        axes.plot(line, theory, "--", color="white", lw=2.2)
+        told = "theory" if np.isfinite(theory).any() else "theory: not known"
+        axes.plot(line, theory, "--", color="black", lw=1.0, label=told)
+        known = np.isfinite(at)
+        if known.any():
+            percent = f"{100 * self.confidence:g} %"
+            axes.errorbar(
+                self.hurst[known],
+                at[known],
+                np.nan_to_num(np.abs(interval[known] - at[known, None]).T),
+                fmt="o",
+                ms=4,
+                mfc="white",
+                mec="black",
+                ecolor="black",
+                capsize=2,
+                lw=1,
+                label=f"measured ({percent})"
+                if small
+                else f"measured: same change at both depths ({percent})",
+            )
+
+    def _name_the_zones(self, axes: Axes, values: np.ndarray) -> None:
+        """Write "explosion" and "identity" into the middle of cells that are clearly so, where there is
+        room.
+        """
+        for word, colour, zone in (
+            ("explosion", "black", values > 0.9),
+            ("identity", "white", values < -0.9),
+        ):
+            columns = zone.sum(axis=1)
+            if columns.max(initial=0) < 3:
+                continue
+            i = int(np.median(np.nonzero(columns == columns.max())[0]))
+            places = self.exponents[zone[i]]
+            share = np.clip((i + 0.5) / len(columns), 0.2, 0.8)
+            axes.text(
+                float(self.hurst[0] + (self.hurst[-1] - self.hurst[0]) * share),
+                float(places[len(places) // 2]),
+                word,
+                color=colour,
+                fontsize=drawing.points(axes, 12),
+                ha="center",
+                va="center",
+                weight="bold",
+            )
 
 
-def _boundary_cell(at: float, interval: np.ndarray) -> str:
-    if not np.isfinite(at):
-        return "not within these exponents"
-    return f"{at:.3f}" + (
-        f"  [{interval[0]:.3f}, {interval[1]:.3f}]" if np.isfinite(interval).all() else "  (no interval)"
-    )
+def _known(at: float) -> str:
+    return f"{at:.3f}" if np.isfinite(at) else "-"
+
+
+def _boundary_column(heading: str, at: np.ndarray, interval: np.ndarray) -> Column:
+    low, high = interval.T
+
+    def told(value: float) -> str:
+        return f"{value:.3f}" if np.isfinite(value) else "not within these exponents"
+
+    return Column(heading, at, told, interval=(low, high))
+
+
+def _edges(centres: np.ndarray, least: float, most: float) -> np.ndarray:
+    """Return the edges (n + 1,) of cells around `centres` (n,), within [least, most]."""
+    if len(centres) == 1:
+        alone: np.ndarray = np.clip(np.array([centres[0] - 0.05, centres[0] + 0.05]), least, most)
+        return alone
+    between = (centres[1:] + centres[:-1]) / 2
+    ends = (2 * centres[0] - between[0], 2 * centres[-1] - between[-1])
+    edges: np.ndarray = np.clip(np.concatenate([[ends[0]], between, [ends[1]]]), least, most)
+    return edges

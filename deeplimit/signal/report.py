@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
-import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, final
 
 import numpy as np
 
-from deeplimit.ground import files as store, validation
+from deeplimit.ground import axes as drawing, citations
+from deeplimit.ground.axes import FITTED, MEASURED
+from deeplimit.ground.fields import CountPerDepth, Depths, OneOf, Shape
+from deeplimit.ground.report import Report
+from deeplimit.ground.table import Column, Table
+from deeplimit.ground.verdict import Verdict
 from deeplimit.signal.bounds import Bound, power_of_ten
 from deeplimit.signal.growth import Growth
 from deeplimit.signal.growth_verdict import VERDICTS
@@ -17,12 +20,12 @@ from deeplimit.signal.growth_verdict import VERDICTS
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-KIND = "stability"
-ARRAYS = ("log_hidden_ratio", "log_hidden_change", "log_gradient_ratio", "log_gradient_change")
+PerDraw = Annotated[np.ndarray, Shape("depths draws")]
 
 
+@final
 @dataclass(frozen=True, eq=False)
-class StabilityReport:
+class StabilityReport(Report):
     """The distributions of a network's output and gradient at initialisation, by depth.
 
     Attributes:
@@ -47,24 +50,26 @@ class StabilityReport:
         reservations: What a reader must know before trusting the numbers.
     """
 
-    verdict: str
+    kind = "stability"
+
+    verdict: Annotated[Verdict, OneOf(VERDICTS)]
     network: str
     exponent: float
     critical_exponent: float | None
-    depths: np.ndarray
+    depths: Depths
     draws: int
-    log_hidden_ratio: np.ndarray
-    log_hidden_change: np.ndarray
-    log_gradient_ratio: np.ndarray
-    log_gradient_change: np.ndarray
+    log_hidden_ratio: PerDraw
+    log_hidden_change: PerDraw
+    log_gradient_ratio: PerDraw
+    log_gradient_change: PerDraw
     hidden_growth: Growth
     gradient_growth: Growth
     predicted_growth: float | None
     bounds: tuple[Bound, ...]
     bounds_refused: str
     delta: float
-    log_normal: np.ndarray
-    overflowed: np.ndarray
+    log_normal: Annotated[np.ndarray, Shape("depths 2")]
+    overflowed: CountPerDepth
     method: str
     inputs: str
     seed: int
@@ -107,45 +112,45 @@ class StabilityReport:
         """The bounds that the data contradict."""
         return tuple(bound for bound in self.bounds if bound.holds is False)
 
-    def __str__(self) -> str:
+    @property
+    def headline(self) -> str:
+        """The verdict, and the exponents that it turns on."""
         predicted = "" if self.predicted_growth is None else f"; predicted growth {self.predicted_growth:g}"
-        apart = self.hidden_growth.verdict != self.gradient_growth.verdict
-        parts = (
-            f" (signal: {self.hidden_growth.verdict}, gradient: {self.gradient_growth.verdict})"
-            if apart
-            else ""
+        signal, gradient = self.hidden_growth.verdict, self.gradient_growth.verdict
+        parts = "" if signal == gradient else f" (signal: {signal}, gradient: {gradient})"
+        return f"{self.verdict}{parts}: exponent {self.exponent:g}, {self.critical_words}{predicted}."
+
+    def _facts(self) -> list[tuple[str, str]]:
+        return [
+            ("signal", str(self.hidden_growth)),
+            ("gradient", str(self.gradient_growth)),
+            ("network", self.network),
+            ("inputs", self.inputs),
+            ("matrices", self.method),
+            (
+                "",
+                f"{self.draws} draws per depth, seed {self.seed}, {self.dtype} on {self.device},"
+                f" {self.seconds:.1f} s",
+            ),
+        ]
+
+    def _table(self) -> Table:
+        return Table(
+            (
+                Column("depth", self.depths),
+                self._column("|h_L|/|h_0|", "hidden_ratio"),
+                self._column("|h_L-h_0|/|h_0|", "hidden_change"),
+                self._column("|p_0|/|p_L|", "gradient_ratio"),
+                Column("overflow", self.overflowed),
+            ),
+            title="medians [first quartile, third quartile]",
+            notes=("", *self._theory_lines()),
         )
-        lines = [
-            f"{self.verdict}{parts}: exponent {self.exponent:g}, {self.critical_words}{predicted}.",
-            f"signal     {self.hidden_growth}",
-            f"gradient   {self.gradient_growth}",
-            f"network    {self.network}",
-            f"inputs     {self.inputs}",
-            f"matrices   {self.method}",
-            (
-                f"{self.draws} draws a depth, seed {self.seed}, {self.dtype} on {self.device},"
-                f" {self.seconds:.1f} s"
-            ),
-            "",
-            "medians, with the first and third quartile",
-            (
-                f"{'depth':>8}  {'|h_L|/|h_0|':^32}  {'|h_L-h_0|/|h_0|':^32}  {'|p_0|/|p_L|':^32} "
-                f" {'overflow':>8}"
-            ),
-        ]
-        shown = [
-            self.quantiles(name, 0.5, 0.25, 0.75)
-            for name in ("hidden_ratio", "hidden_change", "gradient_ratio")
-        ]
-        for j, depth in enumerate(self.depths.tolist()):
-            cells = [_cell(*(float(value) for value in column[j])) for column in shown]
-            lines.append(
-                f"{depth:>8}  {cells[0]:^32}  {cells[1]:^32}  {cells[2]:^32}  {self.overflowed[j]:>8}"
-            )
-        lines += ["", *self._theory_lines()]
-        if self.reservations:
-            lines += ["", "Reservations:", *(f"- {text}" for text in self.reservations)]
-        return "\n".join(lines)
+
+    def _column(self, heading: str, name: str) -> Column:
+        """Return medians and quartiles; their logarithms are kept, which no float is too small for."""
+        low, middle, high = self.quantiles(name, 0.25, 0.5, 0.75).T
+        return Column(heading, middle, power_of_ten, interval=(low, high), number=_exponential)
 
     @property
     def critical_words(self) -> str:
@@ -176,77 +181,54 @@ class StabilityReport:
         rest = [bound for bound in self.broken if bound.depth != self.depths[-1]]
         return [head, *(str(bound) for bound in [*rest, *deepest])]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return every field as plain Python: lists, strings, numbers; NaN and infinities as strings."""
-        content = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        for name in ("hidden_growth", "gradient_growth"):
-            content[name] = dataclasses.asdict(content[name])
-        content["bounds"] = [dataclasses.asdict(bound) for bound in self.bounds]
-        return {name: store.plain(value) for name, value in content.items()}
+    def _sources(self) -> list[str]:
+        return ["marion2025", *citations.named_in(self.network, self.method)]
 
-    @classmethod
-    def from_dict(cls, content: dict[str, Any]) -> StabilityReport:
-        """Return the report whose `to_dict()` this is; raise TypeError or ValueError where it is none."""
-        what = "the report"
-        values = store.fields_of(cls, content, what)
-        validation.choice(values["verdict"], f"verdict of {what}", VERDICTS)
-        if not isinstance(values["depths"], list):
-            raise TypeError(f"depths of {what} must be a list, got {validation.named(values['depths'])}")
-        count = len(values["depths"])
-        shapes: dict[str, tuple[int, ...]] = dict.fromkeys(ARRAYS, (count, values["draws"]))
-        shapes |= {"depths": (count,), "overflowed": (count,), "log_normal": (count, 2)}
-        for name, shape in shapes.items():
-            values[name] = store.array(
-                values[name], f"{name} of {what}", shape, whole=name in ("depths", "overflowed")
+    def _draw(self, axes: Axes) -> None:
+        """Draw medians and quartiles of the changes of signal and gradient against depth."""
+        depths = self.depths.astype(float)
+        small = drawing.is_small(axes)
+        axes.set_xscale("log")
+        apart = 1.02 if len(depths) > 1 else 1.0
+        for shift, name, growth, style, colour, fill, ratio in (
+            (1 / apart, "hidden", self.hidden_growth, "o-", MEASURED, "full", "|h_L - h_0|\\,/\\,|h_0|"),
+            (apart, "gradient", self.gradient_growth, "s--", FITTED, "none", "|p_0 - p_L|\\,/\\,|p_L|"),
+        ):
+            tens = self.quantiles(f"{name}_change", 0.25, 0.5, 0.75) / np.log(10.0)
+            good = np.isfinite(tens).all(axis=1)
+            low, middle, high = tens[good].T
+            lost = "" if good.all() else " (missing: overflowed, or no change at all)"
+            word = "signal" if name == "hidden" else "gradient"
+            axes.errorbar(
+                depths[good] * shift,
+                middle,
+                np.stack([middle - low, high - middle]),
+                fmt=style,
+                color=colour,
+                fillstyle=fill,
+                capsize=3,
+                ms=5,
+                lw=1.2,
+                label=f"{word}: {growth.verdict}" if small else f"{word}: ${ratio}$, {growth.verdict}{lost}",
             )
-        if count == 0 or values["depths"][0] < 1 or bool((np.diff(values["depths"]) <= 0).any()):
-            raise ValueError(
-                f"depths of {what} must be positive and strictly increasing, got {content['depths']}"
-            )
-        for name in ("hidden_growth", "gradient_growth"):
-            values[name] = _growth(values[name], f"{name} of {what}")
-        if not isinstance(values["bounds"], list):
-            raise TypeError(f"bounds of {what} must be a list, got {validation.named(values['bounds'])}")
-        values["bounds"] = tuple(
-            Bound(**store.fields_of(Bound, bound, f"bound {number} of {what}"))
-            for number, bound in enumerate(values["bounds"], 1)
+        drawing.power_axis(axes)
+        drawing.depth_ticks(axes, self.depths.tolist())
+        drawing.label(
+            axes,
+            "depth L" if small else "depth L (number of residual layers)",
+            "relative change",
+            [
+                f"{self.verdict.capitalize()}: exponent {self.exponent:g}, {self.critical_words}",
+                self.network,
+            ],
         )
-        if not isinstance(values["versions"], dict):
-            raise TypeError(
-                f"versions of {what} must have named fields, got {validation.named(values['versions'])}"
-            )
-        return cls(**values)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the report as JSON; `deeplimit.load_report` reads it back."""
-        store.save(KIND, self.to_dict(), path)
-
-    def plot(self, ax: Axes | str | os.PathLike[str] | None = None) -> Axes:
-        """Draw medians and quartiles of the changes of signal and gradient against depth.
-
-        `ax` is axes to draw on, None for new ones, or a path to write a picture to (.png, .pdf or .svg).
-        Nothing is shown.
-        """
-        from deeplimit.ground import plotting
-
-        return plotting.plot(lambda axes: plotting.draw_stability(self, axes), ax)
-
-
-def _growth(content: Any, what: str) -> Growth:
-    values = store.fields_of(Growth, content, what)
-    validation.choice(values["verdict"], f"verdict of {what}", VERDICTS)
-    pairs = {
-        name: tuple(store.array(values[name], f"{name} of {what}", (2,)).tolist())
-        for name in ("interval", "sure")
-    }
-    return Growth(**{**values, **pairs})
+        axes.grid(alpha=0.3)
+        axes.set_xlim(depths[0] / 1.3, depths[-1] * 1.3)
+        told = "median, quartiles" if small else f"median and quartiles, draws per depth: {self.draws}"
+        drawing.legend(axes, title=told)
 
 
 def _exponential(values: np.ndarray) -> np.ndarray:
     with np.errstate(over="ignore"):
         result: np.ndarray = np.exp(values)
     return result
-
-
-def _cell(median: float, low: float, high: float) -> str:
-    return f"{power_of_ten(median)}  [{power_of_ten(low)}, {power_of_ten(high)}]"

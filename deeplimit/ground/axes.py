@@ -1,0 +1,192 @@
+"""Axes to draw on, sized texts, and files of pictures; matplotlib is imported when something is drawn, and
+nothing is ever shown.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import os
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from textwrap import shorten, wrap
+from typing import TYPE_CHECKING, Any, cast
+
+from deeplimit.ground import files as store, validation
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+SUFFIXES = (".png", ".pdf", ".svg")
+MEASURED, FITTED, PREDICTED = "#0072b2", "#d55e00", "#444444"
+COLOURS = (MEASURED, FITTED, "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c564b", "#7f7f7f")
+SIZE = (7.2, 5.0)
+"""Inches of a new figure."""
+FULL = 4.9
+"""Width of axes, in inches, from which texts have their full size."""
+Draw = Callable[["Axes"], None]
+
+
+def new_figure(size: tuple[float, float] = SIZE) -> Figure:
+    """Return a new figure that no window manager knows of."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=size, layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def new_axes(size: tuple[float, float] = SIZE) -> Axes:
+    """Return axes of a new figure."""
+    return new_figure(size).add_subplot()
+
+
+def figure_of(axes: Axes) -> Figure:
+    """Return the figure that axes are in."""
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    return figure
+
+
+def to_file(draw: Draw, path: Path, size: tuple[float, float] = SIZE) -> Axes:
+    """Draw on new axes and write the picture, whole or not at all."""
+    axes = new_axes(size)
+    draw(axes)
+    with store.whole_file(path) as temporary:
+        figure_of(axes).savefig(temporary, dpi=150)
+    return axes
+
+
+def plot(draw: Draw, ax: object, size: tuple[float, float] = SIZE) -> Axes:
+    """Draw on `ax`: axes, None for new ones, or a path to write a picture to (.png, .pdf or .svg); return
+    the axes.
+
+    Raises TypeError for anything else, ValueError, before anything is drawn, for a path that cannot be
+    written to.
+    """
+    if isinstance(ax, (str, os.PathLike)):
+        return to_file(draw, validation.writable_file(ax, "path", SUFFIXES), size)
+    if ax is not None and not hasattr(ax, "set_xscale"):
+        raise TypeError(
+            "ax must be matplotlib Axes, a path to write to, or None; got"
+            f" {ax!r} of type {type(ax).__name__}."
+        )
+    axes = cast("Axes", ax) if ax is not None else new_axes(size)
+    draw(axes)
+    return axes
+
+
+def to_svg(draw: Draw, size: tuple[float, float] = SIZE) -> str:
+    """Return a picture as SVG, without the declarations that only a file of its own needs."""
+    axes = new_axes(size)
+    draw(axes)
+    buffer = io.StringIO()
+    figure_of(axes).savefig(buffer, format="svg", metadata={"Date": None})
+    text = buffer.getvalue()
+    return re.sub(r"<metadata>.*?</metadata>\s*", "", text[text.index("<svg") :], flags=re.DOTALL)
+
+
+def scale(axes: Axes) -> float:
+    """Return the factor for the size of texts: 1 on axes of full width, at least 0.62 on small ones."""
+    return min(1.0, max(0.62, axes.get_window_extent().width / figure_of(axes).dpi / FULL))
+
+
+def is_small(axes: Axes) -> bool:
+    """Whether axes are too small for sentences: less than 3.4 inches wide."""
+    return scale(axes) < 3.4 / FULL
+
+
+def points(axes: Axes, size: float) -> float:
+    """Return a font size on these axes, in points, that is `size` on axes of full width."""
+    return size * scale(axes)
+
+
+def fitting(axes: Axes, text: str, size: float, lines: int = 3, inches: float | None = None) -> list[str]:
+    """Return a text in lines of at most the figure's width (or `inches`); what does not fit into so many
+    lines ends in "…".
+    """
+    width = figure_of(axes).get_size_inches()[0] if inches is None else inches
+    letters = max(20, int(width * 72 / (0.56 * points(axes, size))))
+    found = wrap(text, letters)
+    if len(found) <= lines:
+        return found
+    return [*found[: lines - 1], shorten(" ".join(found[lines - 1 :]), letters, placeholder=" …")]
+
+
+def label(axes: Axes, x: str, y: str, title: Sequence[str]) -> None:
+    """Name both axes; write a title, one line per text, on small axes the first two lines alone."""
+    small = is_small(axes)
+    lines = [line for text in title for line in fitting(axes, text, 10.0, 1 if small else 3)]
+    axes.set_title("\n".join(lines[:2] if small else lines), fontsize=points(axes, 10), pad=4 if small else 6)
+    axes.set_xlabel(x, fontsize=points(axes, 10), labelpad=1 if small else 4)
+    axes.set_ylabel(y, fontsize=points(axes, 10), labelpad=1 if small else 4)
+    axes.tick_params(labelsize=points(axes, 10), pad=2 if small else 3.5)
+
+
+def legend(axes: Axes, size: float = 9.0, **options: Any) -> None:
+    """Draw a legend in the size of the axes, if anything has a label."""
+    if axes.get_legend_handles_labels()[0]:
+        told = points(axes, size)
+        small = {"handlelength": 1.4, "labelspacing": 0.25, "borderpad": 0.3} if is_small(axes) else {}
+        axes.legend(**{"fontsize": told, "title_fontsize": told, "framealpha": 0.85} | small | options)
+
+
+def depth_ticks(axes: Axes, depths: Sequence[int]) -> None:
+    """Mark the depths, as many of them as there is room for."""
+    room = max(2, int(axes.get_window_extent().width / figure_of(axes).dpi / (0.36 * scale(axes))))
+    every = math.ceil(len(depths) / room)
+    axes.set_xticks(depths, [str(depth) if place % every == 0 else "" for place, depth in enumerate(depths)])
+    axes.minorticks_off()
+
+
+def number_axis(axes: Axes) -> None:
+    """Label a logarithmic vertical axis with plain numbers; a flat line looks flat."""
+    from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
+
+    low, high = axes.get_ylim()
+    if high < 2.5 * low:
+        axes.set_ylim(low / 1.6, high * 1.6)
+    axes.yaxis.set_major_locator(LogLocator(base=10, subs=(1.0, 2.0, 3.0, 5.0, 7.0)))
+    axes.yaxis.set_major_formatter(ScalarFormatter())
+    axes.yaxis.set_minor_formatter(NullFormatter())
+
+
+def power_axis(axes: Axes) -> None:
+    """Label a vertical axis of log10 values with the numbers they stand for: some per decade, or whole
+    powers of ten.
+    """
+    from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
+
+    low, high = axes.get_ylim()
+    if high - low < 1.0:  # a flat line should look flat
+        low, high = (low + high) / 2 - 0.5, (low + high) / 2 + 0.5
+        axes.set_ylim(low, high)
+    digits = (1, 2, 3, 5, 7) if high - low < 1.2 else (1, 2, 5)
+    if high - low < 3.0:
+        decades = range(math.floor(low), math.ceil(high) + 1)
+        ticks = [decade + math.log10(digit) for decade in decades for digit in digits]
+        axes.yaxis.set_major_locator(FixedLocator([tick for tick in ticks if low <= tick <= high]))
+    else:
+        axes.yaxis.set_major_locator(MaxNLocator(nbins=7, integer=True))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda tens, _: _power_label(tens)))
+    axes.yaxis.set_minor_locator(NullLocator())
+
+
+def _power_label(tens: float) -> str:
+    if -3.1 < tens < 3.9:
+        return f"{10**tens:.4g}"
+    whole = math.floor(tens + 1e-9)
+    digit = round(10 ** (tens - whole))
+    return f"$10^{{{whole}}}$" if digit == 1 else f"${digit}\\cdot 10^{{{whole}}}$"
+
+
+def panels(axes: Axes, count: int, gap: float = 0.085) -> list[Axes]:
+    """Return as many axes side by side in the place of `axes`: these themselves where one is asked for."""
+    if count == 1:
+        return [axes]
+    axes.set_axis_off()
+    width = (1.0 - gap * (count - 1)) / count
+    return [axes.inset_axes((place * (width + gap), 0.0, width, 1.0)) for place in range(count)]

@@ -1,0 +1,159 @@
+"""BibTeX entries of the theorems and methods that reports name, by short keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from deeplimit.version import __version__
+
+ENTRIES = {
+    "deeplimit": f"""@software{{deeplimit,
+  title   = {{deeplimit: residual networks and their infinite-depth limits}},
+  author  = {{{{The deeplimit authors}}}},
+  year    = {{2026}},
+  version = {{{__version__}}},
+}}""",
+    "marion2025": """@article{marion2025,
+  title   = {Scaling {ResNets} in the large-depth regime},
+  author  = {Marion, Pierre and Fermanian, Adeline and Biau, G{\\'e}rard and Vert, Jean-Philippe},
+  journal = {Journal of Machine Learning Research},
+  volume  = {26},
+  year    = {2025},
+}""",
+    "cohen2021": """@inproceedings{cohen2021,
+  title     = {Scaling properties of deep residual networks},
+  author    = {Cohen, Alain-Sam and Cont, Rama and Rossier, Alain and Xu, Renyuan},
+  booktitle = {Proceedings of the 38th International Conference on Machine Learning},
+  series    = {PMLR},
+  volume    = {139},
+  year      = {2021},
+}""",
+    "hu2016": """@article{hu2016,
+  title   = {Rate of convergence and asymptotic error distribution of {Euler} approximation schemes for
+             fractional diffusions},
+  author  = {Hu, Yaozhong and Liu, Yanghui and Nualart, David},
+  journal = {The Annals of Applied Probability},
+  volume  = {26},
+  number  = {2},
+  year    = {2016},
+}""",
+    "torchsde": """@inproceedings{torchsde,
+  title     = {Scalable gradients for stochastic differential equations},
+  author    = {Li, Xuechen and Wong, Ting-Kam Leonard and Chen, Ricky T. Q. and Duvenaud, David},
+  booktitle = {International Conference on Artificial Intelligence and Statistics},
+  year      = {2020},
+  note      = {The library torchsde},
+}""",
+    "torchdiffeq": """@software{torchdiffeq,
+  title  = {torchdiffeq},
+  author = {Chen, Ricky T. Q.},
+  year   = {2018},
+  url    = {https://github.com/rtqichen/torchdiffeq},
+}""",
+    "davies1987": """@article{davies1987,
+  title   = {Tests for {Hurst} effect},
+  author  = {Davies, Robert B. and Harte, David S.},
+  journal = {Biometrika},
+  volume  = {74},
+  number  = {1},
+  pages   = {95--101},
+  year    = {1987},
+}""",
+    "kloeden1992": """@book{kloeden1992,
+  title     = {Numerical Solution of Stochastic Differential Equations},
+  author    = {Kloeden, Peter E. and Platen, Eckhard},
+  publisher = {Springer},
+  year      = {1992},
+}""",
+    "holm1979": """@article{holm1979,
+  title   = {A simple sequentially rejective multiple test procedure},
+  author  = {Holm, Sture},
+  journal = {Scandinavian Journal of Statistics},
+  volume  = {6},
+  number  = {2},
+  pages   = {65--70},
+  year    = {1979},
+}""",
+    "szekely2013": """@article{szekely2013,
+  title   = {Energy statistics: a class of statistics based on distances},
+  author  = {Sz{\\'e}kely, G{\\'a}bor J. and Rizzo, Maria L.},
+  journal = {Journal of Statistical Planning and Inference},
+  volume  = {143},
+  number  = {8},
+  pages   = {1249--1272},
+  year    = {2013},
+}""",
+    "radford2019": """@techreport{radford2019,
+  title       = {Language models are unsupervised multitask learners},
+  author      = {Radford, Alec and Wu, Jeffrey and Child, Rewon and Luan, David and Amodei, Dario and
+                 Sutskever, Ilya},
+  institution = {OpenAI},
+  year        = {2019},
+}""",
+    "yang2023": """@misc{yang2023,
+  title  = {Tensor Programs {VI}: Feature learning in infinite-depth neural networks},
+  author = {Yang, Greg and Yu, Dingli and Zhu, Chen and Hayou, Soufiane},
+  year   = {2023},
+  note   = {arXiv:2310.02244},
+}""",
+    "dey2025": """@misc{dey2025,
+  title  = {Don't be lazy: {CompleteP} enables compute-efficient deep transformers},
+  author = {Dey, Nolan and Zhang, Bin Claire and Noci, Lorenzo and Li, Mufan and Bordelon, Blake and
+            Bergsma, Shane and Pehlevan, Cengiz and Hanin, Boris and Hestness, Joel},
+  year   = {2025},
+  note   = {arXiv:2505.01618},
+}""",
+    "bachlechner2020": """@misc{bachlechner2020,
+  title  = {{ReZero} is all you need: Fast convergence at large depth},
+  author = {Bachlechner, Thomas and Majumder, Bodhisattwa Prasad and Mao, Huanru Henry and
+            Cottrell, Garrison W. and McAuley, Julian},
+  year   = {2020},
+  note   = {arXiv:2003.04887},
+}""",
+    "wang2022": """@misc{wang2022,
+  title  = {{DeepNet}: Scaling transformers to 1,000 layers},
+  author = {Wang, Hongyu and Ma, Shuming and Dong, Li and Huang, Shaohan and Zhang, Dongdong and
+            Wei, Furu},
+  year   = {2022},
+  note   = {arXiv:2203.00555},
+}""",
+    "zhang2019": """@inproceedings{zhang2019,
+  title     = {Fixup initialization: Residual learning without normalization},
+  author    = {Zhang, Hongyi and Dauphin, Yann N. and Ma, Tengyu},
+  booktitle = {International Conference on Learning Representations},
+  year      = {2019},
+}""",
+}
+
+WORDS = {
+    "Marion": "marion2025",
+    "[M]": "marion2025",
+    "Cohen": "cohen2021",
+    "[C]": "cohen2021",
+    "Hu, Liu and Nualart": "hu2016",
+    "torchsde": "torchsde",
+    "torchdiffeq": "torchdiffeq",
+    "ractional": "davies1987",
+    "Euler-Maruyama": "kloeden1992",
+    "Radford et al. 2019": "radford2019",
+    "Yang et al. 2023": "yang2023",
+    "Dey et al. 2025": "dey2025",
+    "Bachlechner et al. 2020": "bachlechner2020",
+    "Wang et al. 2022": "wang2022",
+    "Zhang et al. 2019": "zhang2019",
+}
+"""Which words in a report's texts stand for which entry."""
+
+
+def named_in(*texts: str | None) -> list[str]:
+    """Return the keys of the works that texts name, each once, in the order of `WORDS`."""
+    told = "\n".join(text for text in texts if text)
+    return list(dict.fromkeys(key for word, key in WORDS.items() if word in told))
+
+
+def bibtex(keys: Iterable[str]) -> str:
+    """Return the entries of these keys, each once, with an empty line between them.
+
+    Raises KeyError for a key without an entry.
+    """
+    return "\n\n".join(ENTRIES[key] for key in dict.fromkeys(keys)) + "\n"

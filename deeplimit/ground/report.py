@@ -1,0 +1,199 @@
+"""The base of every result: typed JSON both ways, a table, a picture, a page, and what to cite."""
+
+from __future__ import annotations
+
+import html
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from deeplimit.ground import axes as drawing, citations, fields, files, page, validation
+from deeplimit.ground.table import Table
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+KINDS: dict[str, type[Report]] = {}
+"""Every report class that has been imported, by the word that names it in files."""
+
+
+class Report(ABC):
+    """A result: plain numbers with a headline, a table, a picture, and reservations.
+
+    A subclass is a frozen dataclass with a `kind`, a `headline`, a `_table` and a `_draw`. Its fields are
+    texts, truth values, integers, floats, arrays (`deeplimit.ground.fields` says how to name their
+    dimensions), tuples, dictionaries, further frozen dataclasses, or None. Everything else follows:
+    `to_dict` and `from_dict`, `save`, `deeplimit.load_report`, `print`, `plot`, the view in a notebook,
+    `to_csv`, `to_latex`, `to_frame`, `save_html`, `citation`. `deeplimit.testing.check_report` puts an
+    instance to the test.
+
+    Example:
+        >>> import dataclasses, deeplimit as dl
+        >>> from deeplimit.ground.table import Column, Table
+        >>> @dataclasses.dataclass(frozen=True, eq=False)
+        ... class Counts(dl.Report):
+        ...     kind = "counts"
+        ...     words: tuple[str, ...]
+        ...     @property
+        ...     def headline(self):
+        ...         return f"{len(self.words)} words"
+        ...     def _table(self):
+        ...         return Table((Column("word", self.words), Column("letters", [*map(len, self.words)])))
+        ...     def _draw(self, axes):
+        ...         axes.bar(self.words, [*map(len, self.words)])
+        >>> print(Counts(("path", "depth")))
+        2 words
+        <BLANKLINE>
+         word  letters
+         path        4
+        depth        5
+    """
+
+    kind: ClassVar[str]
+    """The word that names the class in files; no two classes share one."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        kind = cls.__dict__.get("kind")
+        if kind is None:
+            return
+        other = KINDS.get(kind)
+        if other is not None and (other.__module__, other.__qualname__) != (cls.__module__, cls.__qualname__):
+            raise ValueError(
+                f"kind {kind!r} of {cls.__qualname__} is taken by {other.__module__}.{other.__qualname__};"
+                " choose another word."
+            )
+        KINDS[kind] = cls
+
+    # What a report says of itself.
+
+    @property
+    @abstractmethod
+    def headline(self) -> str:
+        """The conclusion in one line."""
+
+    @abstractmethod
+    def _table(self) -> Table:
+        """Return the numbers, described once for text, CSV, LaTeX, HTML and data frames."""
+
+    @abstractmethod
+    def _draw(self, axes: Axes) -> None:
+        """Draw on axes, whatever their size; matplotlib is imported here and not before."""
+
+    def _facts(self) -> Sequence[tuple[str, str]]:
+        """Return what was measured and how: pairs of a name (or "") and a text."""
+        return ()
+
+    def _reservations(self) -> Sequence[str]:
+        """Return what a reader must know before trusting the numbers."""
+        told: Sequence[str] = getattr(self, "reservations", ())
+        return told
+
+    def _sources(self) -> Sequence[str]:
+        """Return the keys in `deeplimit.ground.citations` of the theorems and methods that were used."""
+        return ()
+
+    @property
+    def _title(self) -> str:
+        """The title of a page of HTML."""
+        return self.headline
+
+    @property
+    def _size(self) -> tuple[float, float]:
+        """The size of a new picture, in inches."""
+        return drawing.SIZE
+
+    # What follows from it.
+
+    def __str__(self) -> str:
+        parts = [self._head(), str(self._table()).splitlines(), self._tail()]
+        return "\n\n".join("\n".join(part) for part in parts if part)
+
+    def _head(self) -> list[str]:
+        return [self.headline, *(f"{name:<9}  {text}" if name else text for name, text in self._facts())]
+
+    def _tail(self) -> list[str]:
+        told = self._reservations()
+        return ["Reservations:", *(f"- {text}" for text in told)] if told else []
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return every field as plain Python: lists, texts, numbers; NaN and infinities as texts."""
+        return dict(fields.plain(self))
+
+    @classmethod
+    def from_dict(cls, content: dict[str, Any]) -> Self:
+        """Return the report whose `to_dict()` this is; raise TypeError or ValueError that name the field."""
+        report: Self = fields.read(cls, content, "")
+        return report
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the report as JSON, whole or not at all; `deeplimit.load_report` reads it back.
+
+        Raises TypeError or ValueError, before anything is written, where `path` cannot be written to (.json).
+        """
+        files.save(self.kind, self.to_dict(), path)
+
+    def plot(self, ax: Axes | str | os.PathLike[str] | None = None) -> Axes:
+        """Draw the report and return the axes; nothing is shown.
+
+        `ax` is axes to draw on, None for new ones, or a path to write a picture to (.png, .pdf or .svg).
+        Texts shrink and shorten on small axes, such as a column of a paper.
+
+        Raises TypeError for anything else, ValueError for a path that cannot be written to.
+        """
+        return drawing.plot(self._draw, ax, self._size)
+
+    def to_csv(self, path: str | os.PathLike[str] | None = None) -> str:
+        """Return the table as CSV, in full precision; write it to `path` (.csv) if one is given."""
+        return self._written(self._table().to_csv(), path, ".csv")
+
+    def to_latex(self, path: str | os.PathLike[str] | None = None) -> str:
+        """Return the table as a tabular of LaTeX's package booktabs; write it to `path` (.tex) if given."""
+        return self._written(self._table().to_latex(), path, ".tex")
+
+    def to_frame(self) -> Any:
+        """Return the table as a pandas.DataFrame, in full precision; raise ImportError without pandas."""
+        return self._table().to_frame()
+
+    def citation(self) -> str:
+        """Return BibTeX entries of this library, and of the theorems and methods that this report used."""
+        return citations.bibtex(("deeplimit", *self._sources()))
+
+    def _sections(self) -> list[page.Section]:
+        """Return the sections of the report as HTML, from the top down."""
+        table = self._table()
+        notes = "".join(f"<br>{html.escape(note)}" for note in table.notes)
+        return [
+            ("", f"<p>{page.facts(self._facts())}</p>"),
+            ("", (f"<p>{html.escape(table.title)}</p>" if table.title else "") + table.to_html() + notes),
+            ("", drawing.to_svg(self._draw, self._size)),
+            ("Reservations", page.items(self._reservations())),
+        ]
+
+    def _repr_html_(self) -> str:
+        return f"<div><p><b>{html.escape(self.headline)}</b></p>{page.body(self._sections())}</div>"
+
+    def save_html(self, path: str | os.PathLike[str]) -> None:
+        """Write the report as one HTML page that needs nothing else: headline, table, picture, reservations.
+
+        Raises TypeError or ValueError, before anything is written, where `path` cannot be written to
+        (.html).
+        """
+        versions: dict[str, str] = getattr(self, "versions", {})
+        text = page.whole(
+            title=self._title,
+            sections=self._sections(),
+            verdict=getattr(self, "verdict", None),
+            footer=", ".join(f"{name} {version}" for name, version in versions.items()),
+        )
+        self._written(text, path, ".html")
+
+    @staticmethod
+    def _written(text: str, path: object, suffix: str) -> str:
+        """Return the text; write it, whole or not at all, if there is a path."""
+        if path is not None:
+            checked = validation.writable_file(path, "path", (suffix,))
+            with files.whole_file(checked) as temporary:
+                temporary.write_text(text, encoding="utf-8")
+        return text
