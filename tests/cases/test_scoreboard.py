@@ -89,7 +89,7 @@ def test_a_wrong_theory_disagrees(monkeypatch):
 def test_one_row_decides_the_verdict_and_is_explained(board, changes, verdict):
     changed = altered(board, **changes)
     assert changed.verdict == verdict
-    assert changed.summary().startswith(verdict)
+    assert changed.headline.startswith(verdict)
     assert len(changed.troubles()) == (1 if changes else 0)
     assert ("no order" in str(changed)) == ("rate" in changes)
 

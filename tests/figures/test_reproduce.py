@@ -11,7 +11,7 @@ import deeplimit as dl
 from deeplimit.cli import app
 from deeplimit.figures import RECIPES, Check, recipes as marion
 from deeplimit.figures.reproduction import Recipe
-from deeplimit.ground import plotting
+from deeplimit.ground import axes as drawing
 
 
 def test_every_figure_of_the_initialisation_sections_has_a_recipe():
@@ -192,8 +192,8 @@ def test_the_commands_write_files_that_can_be_read_again(tmp_path):
     ],
 )
 def test_an_axis_of_powers_is_labelled_with_the_numbers(low, high, labels):
-    axes = plotting.new_axes()
+    axes = drawing.new_axes()
     axes.set_ylim(low, high)
-    plotting.power_axis(axes)
+    drawing.power_axis(axes)
     shown = [axes.yaxis.get_major_formatter()(tick, 0) for tick in axes.get_yticks()]
     assert set(labels) <= set(shown)
