@@ -96,7 +96,7 @@ def _judged(task: Task, pairing: Pairing, estimated: Estimated, confidence: floa
     layer, common, known = estimated.layer, estimated.common, pairing.regime.rate
     floor = fit_floor(common, known)
     if floor.probability >= 1 - verdict.DOUBTFUL:
-        layer, common = above_floor(layer, floor.share), above_floor(common, floor.share)
+        layer, common = above_floor(layer, floor), above_floor(common, floor)
     fit = fit_rate(common)
     evidence = verdict.Evidence.of(
         common,

@@ -146,16 +146,23 @@ class ErrorEstimates:
         return inflated
 
 
-def above_floor(estimates: ErrorEstimates, share: float) -> ErrorEstimates:
+def above_floor(estimates: ErrorEstimates, floor: Floor) -> ErrorEstimates:
     """Return the estimates with the reference's bias taken only from what lies above a floor.
 
     The reference shrinks the part of an error that comes from the step size, not a difference between two
-    limits: of squares e² the part e² - f² is divided by the squared factor, f² is left. Without a floor this
-        is the full correction.
+    limits. Of squares e² the part e² - f² is divided by the squared factor, and f² is left. Where e² is below
+    f², nothing lies above the floor, and e² is left as measured. The covariance is that of the result by the
+    delta method, the uncertainty of f² included.
     """
     squares = np.exp(2 * (estimates.log_errors - estimates.log_errors[-1]))
-    corrected = share + np.maximum(squares - share, 0.0) * np.exp(-2 * estimates.log_bias)
-    return dataclasses.replace(estimates, log_bias=0.5 * np.log(squares / corrected))
+    share, growth = floor.share, np.where(squares > floor.share, np.exp(-2 * estimates.log_bias), 1.0)
+    corrected = squares + (squares - share) * (growth - 1.0)
+    # f² is a share of the deepest square, and so moves with it.
+    change = np.diag(squares * growth / corrected)
+    change[:, -1] += share * (1.0 - growth) / corrected
+    by_share = 0.5 * (1.0 - growth) / corrected * floor.error
+    covariance = change @ np.nan_to_num(estimates.covariance) @ change.T + np.outer(by_share, by_share)
+    return dataclasses.replace(estimates, log_bias=0.5 * np.log(squares / corrected), covariance=covariance)
 
 
 @dataclass(frozen=True)
@@ -306,6 +313,12 @@ class Floor:
     lower: float
     upper: float
     probability: float
+
+    @property
+    def error(self) -> float:
+        """Standard error of the share, at least the distance of the nodes that integrate it."""
+        spacing = float(np.interp(self.share, _SHARES, np.gradient(_SHARES)))
+        return max((self.upper - self.lower) / (2 * 1.645), spacing)
 
 
 def fit_floor(estimates: ErrorEstimates, predicted: float | None) -> Floor:

@@ -1,10 +1,19 @@
 """The parts of the fit of errors, one at a time: covariance, reference's bias, floor."""
 
 import numpy as np
+import pytest
 
-from deeplimit.inference.power_law import MODEL_ERROR, ErrorEstimates, above_floor, fit_floor
+import deeplimit as dl
+from deeplimit import zoo
+from deeplimit.coupling.moments import Moments
+from deeplimit.inference.power_law import MODEL_ERROR, ErrorEstimates, Floor, above_floor, fit_floor
 
 DEPTHS = np.array([16, 32, 64, 128, 256])
+
+
+def found(share):
+    """Return a floor that is known closely."""
+    return Floor(share, share, share, 1.0)
 
 
 def test_few_paths_have_few_degrees_of_freedom_and_an_inflated_covariance():
@@ -22,9 +31,63 @@ def test_the_references_bias_is_taken_from_what_lies_above_the_floor_only():
     )  # share of the deepest raw square
     raw = np.sqrt(true**2 * np.exp(2 * bias) + floor**2)
     estimates = ErrorEstimates(DEPTHS, np.log(raw), 1e-4 * np.eye(5), bias, 400)
-    corrected = above_floor(estimates, share)
+    corrected = above_floor(estimates, found(share))
     np.testing.assert_allclose(np.exp(corrected.log_errors - corrected.log_bias), np.sqrt(true**2 + floor**2))
-    np.testing.assert_allclose(above_floor(estimates, 0.0).log_bias, bias)
+    np.testing.assert_allclose(above_floor(estimates, found(0.0)).log_bias, bias)
+
+
+def test_an_error_below_the_floor_is_shown_as_it_was_measured():
+    """Errors that grow towards a floor: nothing lies above it that could be corrected."""
+    bias = 0.5 * np.log1p(-DEPTHS / 512)
+    raw = np.array([1.90, 1.950, 1.989, 2.01, 2.025])
+    covariance = 1e-4 * (0.9 + 0.1 * np.eye(5))
+    estimates = ErrorEstimates(DEPTHS, np.log(raw), covariance, bias, 400)
+    corrected = above_floor(estimates, found(0.99))
+    shown = np.exp(corrected.log_errors - corrected.log_bias)
+    np.testing.assert_allclose(shown[:4], raw[:4], rtol=1e-14)
+    assert shown[4] > raw[4]
+    np.testing.assert_allclose(corrected.covariance[:4, :4], covariance[:4, :4])
+    assert corrected.covariance[4, 4] > covariance[4, 4]
+
+
+def test_without_a_floor_the_covariance_is_that_of_the_measured_errors():
+    bias = 0.5 * np.log1p(-DEPTHS / 512)
+    covariance = 1e-4 * (0.9 + 0.1 * np.eye(5))
+    estimates = ErrorEstimates(DEPTHS, -0.5 * np.log(DEPTHS), covariance, bias, 400)
+    none = above_floor(estimates, found(0.0))
+    certain = 0.5 * np.expm1(-2 * bias) * np.exp(2 * (bias + 0.5 * np.log(DEPTHS / 256))) * found(0.0).error
+    np.testing.assert_allclose(none.covariance, covariance + np.outer(certain, certain))
+
+
+@pytest.mark.parametrize("floor", [0.004, 0.05])
+def test_errors_corrected_above_a_floor_are_off_by_their_standard_errors(floor):
+    """e² = 1/L + f², the first part shrunk by the reference, with paths and floor that fluctuate."""
+    random, bias = np.random.default_rng(0), 0.5 * np.log1p(-DEPTHS / 512)
+    off = []
+    for _ in range(60):
+        steps = np.exp(2 * bias) / DEPTHS * random.chisquare(12, size=(400, 5)) / 12
+        squares = steps + floor * random.chisquare(60, size=(400, 1)) / 60
+        moments = Moments.of(np.sqrt(squares * random.chisquare(8, size=(400, 1)) / 8), 2.0)
+        estimates = ErrorEstimates(
+            DEPTHS, moments.log_errors(), moments.relative_covariance(), bias, 400, 5.0
+        )
+        shown = above_floor(estimates, fit_floor(estimates, 0.5))
+        errors = np.sqrt(np.diag(shown.covariance))
+        off.append((shown.log_errors - shown.log_bias - 0.5 * np.log(1 / DEPTHS + floor)) / errors)
+    assert (np.abs(off) < 1.96).mean(axis=0).min() > 0.85
+    assert (np.sqrt(np.mean(np.square(off), axis=0)) > 0.6).all()  # nor are standard errors too large
+
+
+def test_a_report_shows_no_flatness_that_was_not_measured():
+    network = dl.res1(4, "tanh")
+    wrong = zoo.AlteredSDE(network.limit(), diffusion_scale=3.0)
+    report = dl.compare(network, wrong, depths=[16, 32, 64, 128], paths=256)
+    assert report.verdict == "does not converge"
+    assert len(set(report.errors.round(6))) == 4
+    assert (abs(report.errors - report.raw_errors) < 0.5 * report.standard_errors).all()
+    slopes = -np.diff(np.log(report.common_errors)) / np.log(2)
+    np.testing.assert_allclose(report.local_slopes, slopes)
+    assert (np.diff(report.raw_errors) > 0).any() == (np.diff(report.errors) > 0).any()
 
 
 def test_a_floor_that_the_data_say_nothing_about_is_spread_over_all_shares():
