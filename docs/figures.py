@@ -10,8 +10,8 @@ import numpy as np
 import torch
 
 import deeplimit as dl
-from deeplimit import zoo
-from deeplimit.cases.trends import mixing, push, sphere
+from deeplimit.cases import case
+from deeplimit.cases.trends import sphere
 from deeplimit.ground import axes as drawing
 
 IMAGES = Path(__file__).parent / "images"
@@ -151,9 +151,8 @@ def depth_scaling(path):
 
 def main():
     """Write every picture but those of `make demo` and of `deeplimit reproduce --all --out docs/images`."""
-    trend = dl.Trend(mixing, push)
-    linear = dl.inner(4, "scaled_silu", trend=trend, alpha=0.5, beta=0.5)
-    beside_controls(linear, {"neural ODE": zoo.neural_ode_of(linear)}, IMAGES / "theorem-4-3.png", paths=400)
+    linear, neural = case("[C] Thm 4.3: scaled_silu, α = 0.5, β = 0.5").pairs()
+    beside_controls(linear.network, {"neural ODE": neural.limit}, IMAGES / "theorem-4-3.png", paths=400)
     bent = dl.inner(4, "scaled_gelu", noise=dl.Ito(A=0.05, b=0.25))
     limit = bent.limit()
     controls = {

@@ -9,7 +9,7 @@ from deeplimit.cases import fractional, independent, shrinking_weights, smooth
 from deeplimit.cases.case import Case, Pair, WrongTwin
 from deeplimit.cases.trends import WIDTH
 
-__all__ = ["Case", "Pair", "WrongTwin", "cases", "pairs", "validated"]
+__all__ = ["Case", "Pair", "WrongTwin", "case", "cases", "pairs", "validated"]
 
 
 def cases(width: int = WIDTH) -> tuple[Case, ...]:
@@ -30,9 +30,20 @@ def cases(width: int = WIDTH) -> tuple[Case, ...]:
     )
 
 
+def case(name: str) -> Case:
+    """Return the case of this name, `statement: setting`; raises KeyError if there is none.
+
+    Examples:
+        >>> from deeplimit import cases
+        >>> cases.case("[C] Thm 4.3: tanh, α = 0.7, β = 0.3").rate
+        0.6
+    """
+    return {found.name: found for found in cases()}[name]
+
+
 def validated() -> tuple[Case, ...]:
     """Return the cases that `validate` measures, in the order of its rows."""
-    return tuple(case for case in cases() if case.paths)
+    return tuple(found for found in cases() if found.paths)
 
 
 def pairs(width: int = WIDTH) -> tuple[Pair, ...]:
@@ -45,5 +56,6 @@ def pairs(width: int = WIDTH) -> tuple[Pair, ...]:
         >>> sorted({pair.verdict for pair in zoo.pairs()})
         ['converges', 'does not converge']
     """
-    found = {pair.name: pair for case in reversed(cases(width)) if case.short for pair in case.pairs()[::-1]}
-    return tuple(sorted(reversed(found.values()), key=lambda pair: pair.rate is None))
+    shown = [pair for found in cases(width) if found.short for pair in found.pairs()]
+    once = {pair.name: pair for pair in reversed(shown)}
+    return tuple(sorted(reversed(once.values()), key=lambda pair: pair.rate is None))

@@ -9,12 +9,14 @@ import pytest
 import torch
 
 import deeplimit as dl
+from deeplimit.cases import case
 from deeplimit.cases.noises import covariances
-from deeplimit.cases.trends import mixing, push, sphere
+from deeplimit.cases.trends import sphere
 
 DEPTHS = [16, 32, 64, 128]
 BENT = dl.inner(4, "scaled_gelu", noise=dl.Ito(A=0.04, b=0.1))
-LINEAR = dl.inner(4, "scaled_silu", trend=dl.Trend(mixing, push), alpha=0.5, beta=0.5)
+LINEAR_CASE = case("[C] Thm 4.3: scaled_silu, α = 0.5, β = 0.5")
+LINEAR = LINEAR_CASE.network
 
 
 def compare(network, *args, **knobs):
@@ -110,7 +112,7 @@ def test_theorem_4_3_holds_for_every_initialisation_by_itself():
     report = compare(LINEAR, paths=400)
     assert (report.worst >= report.raw_errors).all()
     assert report.worst[0] / report.worst[-1] > 0.8 * 8**0.5
-    wrong = compare(LINEAR, dl.zoo.neural_ode_of(LINEAR), paths=400)
+    wrong = compare(LINEAR, LINEAR_CASE.wrong[0].limit, paths=400)
     assert wrong.worst[-1] > wrong.worst[0] / 1.5
     assert "worst path" in str(report)
 
@@ -126,7 +128,7 @@ def test_explosion_is_counted_and_no_verdict_rests_on_the_survivors():
     assert np.isnan(report.rate)
 
 
-def test_the_right_limit_of_one_noise_is_wrong_for_another_on_the_same_brownian_motion():
+def test_the_limit_of_one_noise_is_wrong_for_another_on_the_same_brownian_motion():
     """Same number of Brownian motions, so the limit is driven by them; its W is another one."""
     other = dl.inner(4, "scaled_gelu", noise=dl.Ito(A=0.08, b=0.1)).limit()
     assert compare(BENT, other).verdict == "does not converge"

@@ -4,6 +4,8 @@ words.
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -62,84 +64,65 @@ PLACES = {  # where a function is given: a network with it there, and a function
     "trend": (lambda f: linear(dl.Trend(f)), constantly(EYE)),
     "weights": (lambda f: dl.res1(2, "tanh", weights=dl.Trend(f)), constantly(EYE)),
 }
-LATE = {  # place, what the function turns into, message
-    "A negative": ("A", constantly(-0.1), r"^Ito's A at t = 0\.\d+ .*must not be negative"),
-    "A NaN": ("A", constantly(NAN), r"^Ito's A at t = 0\.\d+ must be finite, got nan"),
-    "b inf": ("b", constantly(INF * ONES), r"^Ito's b at t = 0\.\d+ must be finite"),
-    "b indefinite": ("b", constantly(BOTH), r"^Ito's b at t = 0\.\d+ must be .*semidefinite"),
-    "A of another shape": ("A", constantly(WIDE), r"^Ito's A at t = 0\.\d+ .*\(3, 3\)"),
-    "A no tensor": ("A", constantly("?"), r"^Ito's A at t = 0\.\d+ must be .*'\?' of type str"),
-    "A raises": ("A", lambda: 1 / 0, r"^Ito's A must be defined .*at t = 0\.\d+ it raised Zero"),
-    "cross too large": (
-        "cross",
-        constantly(torch.ones(2, 2, 2)),
-        r"^the joint covariance of A and b with Ito's cross at t = 0\.\d+ must be positive semidefinite",
-    ),
-    "random A negative": ("random A", lambda v: -factor(v), r"^Ito's A at t = 0\.\d+ .*must not be negative"),
-    "random A NaN": ("random A", lambda v: NAN * v[:, 0], r"^Ito's A at t = 0\.\d+ must be finite"),
-    "random A for all paths at once": (
-        "random A",
-        constantly(0.1),
-        r"^Ito's A at t = 0\.\d+ must be .*one for each of P = 16 paths.*got shape \(\)",
-    ),
-    "drift NaN": ("drift of A", constantly(NAN * EYE), r"^the A of Ito's drift at t = 0\.\d+ must be finite"),
+LATE = {  # place, what the function turns into, what the message must name besides the time
+    "A negative": ("A", constantly(-0.1), "Ito's A", "negative"),
+    "A NaN": ("A", constantly(NAN), "Ito's A", "nan"),
+    "b inf": ("b", constantly(INF * ONES), "Ito's b", "NaN or infinity"),
+    "b indefinite": ("b", constantly(BOTH), "Ito's b", "semidefinite"),
+    "A of another shape": ("A", constantly(WIDE), "Ito's A", "(3, 3)"),
+    "A no tensor": ("A", constantly("?"), "Ito's A", "'?'"),
+    "A raises": ("A", lambda: 1 / 0, "Ito's A", "ZeroDivisionError"),
+    "cross too large": ("cross", constantly(torch.ones(2, 2, 2)), "Ito's cross", "semidefinite"),
+    "random A negative": ("random A", lambda v: -factor(v), "Ito's A", "negative"),
+    "random A NaN": ("random A", lambda v: NAN * v[:, 0], "Ito's A", "NaN or infinity"),
+    "random A for all paths at once": ("random A", constantly(0.1), "Ito's A", "P = 16", "()"),
+    "drift NaN": ("drift of A", constantly(NAN * EYE), "the A of Ito's drift", "NaN or infinity"),
     "drift that would broadcast": (
         "drift of A",
         constantly(torch.ones(1, 2)),
-        r"^the A of Ito's drift at t = 0\.\d+ must have shape \(2, 2\), got \(1, 2\)",
+        "the A of Ito's drift",
+        "(1, 2)",
     ),
-    "drift of W^b inf": (
-        "drift of b",
-        constantly(INF * ONES),
-        r"^the b of Ito's drift at t = 0\.\d+ must be finite",
-    ),
-    "auxiliary drift NaN": (
-        "auxiliary drift",
-        nothing_but_nan,
-        r"^the auxiliary drift at t = 0\.\d+ must be finite",
-    ),
+    "drift of W^b inf": ("drift of b", constantly(INF * ONES), "the b of Ito's drift", "NaN or infinity"),
+    "auxiliary drift NaN": ("auxiliary drift", nothing_but_nan, "the auxiliary drift", "NaN or infinity"),
     "auxiliary drift NaN, read by nobody": (
         "auxiliary drift read by nobody",
         nothing_but_nan,
-        r"^the auxiliary drift at t = 0\.\d+ must be finite",
+        "the auxiliary drift",
+        "NaN or infinity",
     ),
-    "auxiliary drift transposed": (
-        "auxiliary drift",
-        lambda v: v.mT,
-        r"^the auxiliary drift at t = 0\.\d+ must have shape \(16, 1\), got \(1, 16\)",
-    ),
+    "auxiliary drift transposed": ("auxiliary drift", lambda v: v.mT, "the auxiliary drift", "(1, 16)"),
     "auxiliary diffusion of one path": (
         "auxiliary diffusion",
         lambda v: v[:1],
-        r"^the auxiliary diffusion at t = 0\.\d+ must have shape \(16, 1\), got \(1, 1\)",
+        "the auxiliary diffusion",
+        "(1, 1)",
     ),
-    "trend NaN beside noise": (
-        "trend beside noise",
-        constantly(NAN * EYE),
-        r"^Trend's A\(0\.\d+\) must be finite",
-    ),
-    "trend's b inf": ("trend's b", constantly(INF * ONES), r"^Trend's b\(0\.\d+\) must be finite"),
-    "trend NaN of a linear ODE": ("trend", constantly(NAN * EYE), r"^Trend's A\(0\.\d+\) must be finite"),
-    "trend of another shape": (
-        "trend",
-        constantly(WIDE),
-        r"^Trend's A\(0\.\d+\) must have shape \(2, 2\), got \(3, 3\)",
-    ),
-    "trend None": ("trend", constantly(None), r"^Trend's A\(0\.\d+\) must be a tensor, got None"),
-    "weights NaN": ("weights", constantly(NAN * EYE), r"^Trend's A\(0\.\d+\) must be finite"),
+    "trend NaN beside noise": ("trend beside noise", constantly(NAN * EYE), "Trend's A", "NaN or infinity"),
+    "trend's b inf": ("trend's b", constantly(INF * ONES), "Trend's b", "NaN or infinity"),
+    "trend NaN of a linear ODE": ("trend", constantly(NAN * EYE), "Trend's A", "NaN or infinity"),
+    "trend of another shape": ("trend", constantly(WIDE), "Trend's A", "(3, 3)"),
+    "trend None": ("trend", constantly(None), "Trend's A", "None"),
+    "weights NaN": ("weights", constantly(NAN * EYE), "Trend's A", "NaN or infinity"),
 }
 
 
-@pytest.mark.parametrize(("place", "bad", "message"), LATE.values(), ids=LATE)
-def test_functions_that_turn_bad_during_the_run_stop_it_in_words(place, bad, message):
+LATER = r"(at t = |\()0\.\d+"  # a message says when the function turned bad
+
+
+@pytest.mark.parametrize(
+    ("place", "bad", "pins"), [(place, bad, pins) for place, bad, *pins in LATE.values()], ids=LATE
+)
+def test_functions_that_turn_bad_during_the_run_stop_it_in_words(place, bad, pins):
     network, good = PLACES[place]
     assert np.isfinite(go(network(turning(good, bad, False))).errors).all(), (
         "the twin that stays good must run"
     )
     late = network(turning(good, bad, True))
-    assert_refused(lambda: go(late), (ValueError, TypeError), message)
+    assert re.search(LATER, assert_refused(lambda: go(late), (ValueError, TypeError), *pins))
 
 
 def test_volatility_that_explodes_on_the_grid_stops_the_run_in_words():
     wild = dl.inner(2, noise=dl.stochastic_volatility(A=0.1, mean_reversion=1e10))
-    assert_refused(lambda: go(wild), ValueError, r"^the auxiliary drift at t = 0\.\d+ must be finite")
+    message = assert_refused(lambda: go(wild), ValueError, "the auxiliary drift", "NaN or infinity")
+    assert re.search(LATER, message)

@@ -25,9 +25,7 @@ depth_lists = st.lists(st.integers(1, 30), min_size=1, max_size=4, unique=True).
     beta=st.sampled_from([0.0, 0.7, 1.0]),
     seed=st.integers(0, 99),
 )
-def test_layers_are_the_sums_of_the_increments_they_span_plus_the_trend_at_their_start(
-    depths, kind, beta, seed
-):
+def test_layers_are_sums_of_the_increments_they_span_plus_the_trend_at_their_start(depths, kind, beta, seed):
     """At every depth at once, whether depths divide each other or not; the trend is read at k/L and at no
     other time.
     """

@@ -205,9 +205,7 @@ def test_residuals_that_depend_on_each_other_but_for_rounding_keep_the_covarianc
 @pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize("closeness", [0.0, 1e-7, 1e-6, 1e-5, 1e-3])
 @pytest.mark.parametrize("depths", [(4, 8, 16), (4, 6, 10)], ids=["nested", "crossing"])
-def test_columns_close_to_the_reference_get_no_more_noise_than_their_distance_in_single_precision(
-    depths, closeness
-):
+def test_columns_near_the_reference_get_no_more_noise_than_their_distance_in_float32(depths, closeness):
     """E |ΔB v - ΔB u|² = Σ Δ |v - u|² for each layer; rounding adds at most that of the parts of u.
 
     One entry of a product sums at most 16 steps, each rounded to 2^-24 of about |u| √Δ: 10 roundings of

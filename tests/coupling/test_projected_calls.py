@@ -140,7 +140,7 @@ IMPOSSIBLE = {
 
 
 @pytest.mark.parametrize("name", IMPOSSIBLE)
-def test_projected_is_refused_with_its_reason_where_products_do_not_suffice_and_auto_takes_whole_matrices(
+def test_where_products_do_not_suffice_projected_is_refused_and_auto_takes_matrices(
     name,
 ):
     network, limit, reason = IMPOSSIBLE[name]

@@ -70,6 +70,10 @@ NOISES = {
     ),
     "two volatilities": dl.Ito(A=rough_entries, b=rough_weather, drift=RANDOM_PUSHES, auxiliary=V),
 }
+SLOWING = dl.Trend(
+    lambda t: (1.0 - 0.5 * t) * torch.tensor([[0.1, 0.7], [-0.7, -0.2]]),
+    lambda t: t * torch.tensor([0.3, -0.2]),
+)
 TREND = dl.Trend(
     lambda t: torch.tensor([[0.0, 1.0 + t], [-1.0, -0.3]], dtype=torch.float64),
     lambda t: torch.tensor([0.3 - t, 0.2]).double(),

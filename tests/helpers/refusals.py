@@ -20,8 +20,9 @@ NOISE = dl.Ito(A=0.05, b=0.1)
 STATES = torch.ones(4, 2)
 
 
-def row(name, call, error, message):
-    return pytest.param(call, error, message, id=name)
+def row(name, call, error, argument, *values):
+    """A call that is refused, by which kind of exception, and what its message must name, in this order."""
+    return pytest.param(call, error, (argument, *values), id=name)
 
 
 def auxiliary(**changes):
@@ -55,13 +56,28 @@ def covariance(t, v):
 RANDOM = {"A": covariance, "auxiliary": auxiliary()}
 
 BOTH = torch.tensor([[1.0, 2.0], [2.0, 1.0]])  # symmetric, not semidefinite
-TREND_KIND = r"^trend must be a function of time, such as Trend\(A, b\); got "
-NOISE_KIND = r"^noise must be Itô processes, such as Ito\(A=0\.05, b=0\.25\); got "
 
 
-def assert_refused(call, error, message):
-    with pytest.raises(error) as caught:
+def assert_refused(call, kind, argument, *values):
+    """Assert that a call raises exactly this kind of exception with a message that names what `assert_names`
+    wants; return the message.
+    """
+    with pytest.raises(kind) as caught:
         call()
-    text = str(caught.value)
-    assert re.search(message, text, re.DOTALL), f"{text}\n  does not match {message!r}"
-    assert len(text) < 600, "a message is read, not scrolled"
+    assert caught.type in (kind if isinstance(kind, tuple) else (kind,))
+    assert_names(str(caught.value), argument, *values)
+    return str(caught.value)
+
+
+def assert_names(message, argument, *values):
+    """Assert that a message names the argument and then shows what was wrong with it.
+
+    All texts must be there in this order and whole: "1" is not found in "10" or "1.5".
+    """
+    rest = message
+    for text in (argument, *values):
+        end = r"(?!\.?\w)" if text[-1].isalnum() else ""
+        found = re.search(r"(?<!\w)" * text[0].isalnum() + re.escape(text) + end, rest)
+        assert found, f"{message}\n  does not say {text!r} where it should"
+        rest = rest[found.end() :]
+    assert len(message) < 600, "a message is read, not scrolled"

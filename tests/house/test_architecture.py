@@ -68,3 +68,13 @@ def test_every_module_imports():
     for module in pkgutil.walk_packages([str(ROOT)], "deeplimit."):
         if module.name != "deeplimit.__main__":
             importlib.import_module(module.name)
+
+
+def test_names_of_tests_are_sentences_of_at_most_80_characters():
+    found = [
+        f"{path.name}: {node.name}"
+        for path in sorted(ROOT.parent.glob("tests/**/test_*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_") and len(node.name) > 80
+    ]
+    assert found == []

@@ -6,7 +6,7 @@ import pytest
 from deeplimit.inference.extrapolation import extrapolate
 
 
-def test_extrapolation_is_exact_on_its_own_model_and_leaves_out_depths_that_do_not_fit():
+def test_extrapolation_is_exact_on_its_model_and_leaves_out_depths_that_do_not_fit():
     depths = np.array([4.0, 8.0, 16.0, 32.0, 64.0, 128.0])
     exact = 0.3 + 2 / depths - 5 / depths**2
     found = extrapolate(depths, exact, np.full(6, 1e-8), 4e-8, (1.0, 2.0), 1e-4)

@@ -4,16 +4,12 @@ coincidence itself.
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, strategies as st
+from pairs import SLOWING as TREND
 
 import deeplimit as dl
 from deeplimit.inference.power_law import DISTINCT, MOST_TERMS, ErrorEstimates
 
-TREND = dl.Trend(
-    lambda t: (1.0 - 0.5 * t) * torch.tensor([[0.1, 0.7], [-0.7, -0.2]]),
-    lambda t: t * torch.tensor([0.3, -0.2]),
-)
 NOISE = dl.Ito(A=0.1, b=0.1)
 
 

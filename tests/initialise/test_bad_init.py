@@ -61,193 +61,108 @@ def of_two_dtypes():
 
 
 REFUSED = [
-    row(
-        "one tensor",
-        lambda: go(torch.ones(4, 3, 2)),
-        TypeError,
-        r"^weights must be a list of tensors.*unbind\(0\) splits",
-    ),
-    row("a module", lambda: go(nn.ReLU()), TypeError, r"list of tensors.*such as \[block\.fc2\.weight for"),
-    row(
-        "a set",
-        lambda: go(set(ones())),
-        TypeError,
-        "list of tensors, one a layer, in order of depth.*of type set",
-    ),
-    row("text", lambda: go("fc2"), TypeError, "list of tensors.*got 'fc2' of type str"),
-    row("a number", lambda: go(3), TypeError, "list of tensors.*got 3 of type int"),
-    row("modules", lambda: go([nn.ReLU()] * 2), TypeError, r"^weights\[0\] must be a tensor"),
-    row(
-        "numbers",
-        lambda: go([1.0, 2.0]),
-        TypeError,
-        r"^weights\[0\] must be a tensor, got 1\.0 of type float",
-    ),
-    row("none", lambda: go([]), ValueError, "at least 2 layers, got 0"),
-    row(
-        "one layer",
-        lambda: go(ones(1)),
-        ValueError,
-        "at least 2 layers, got 1; a law across layers needs layers",
-    ),
+    row("one tensor", lambda: go(torch.ones(4, 3, 2)), TypeError, "weights", "Tensor of shape (4, 3, 2)"),
+    row("a module", lambda: go(nn.ReLU()), TypeError, "weights", "ReLU()"),
+    row("a set", lambda: go(set(ones())), TypeError, "weights", "an object"),
+    row("text", lambda: go("fc2"), TypeError, "weights", "'fc2'"),
+    row("a number", lambda: go(3), TypeError, "weights", "3"),
+    row("modules", lambda: go([nn.ReLU()] * 2), TypeError, "weights[0]", "ReLU()"),
+    row("numbers", lambda: go([1.0, 2.0]), TypeError, "weights[0]", "1.0"),
+    row("none", lambda: go([]), ValueError, "weights", "0"),
+    row("one layer", lambda: go(ones(1)), ValueError, "weights", "1"),
     row(
         "shapes",
         lambda: go(with_last(torch.ones(2, 3))),
         ValueError,
-        r"one shape.*weights\[0\] has \(3, 2\), weights\[3\] has \(2, 3\)",
+        "weights",
+        "weights[0]",
+        "(3, 2)",
+        "weights[3]",
+        "(2, 3)",
     ),
-    row(
-        "integers",
-        lambda: go(ones(dtype=torch.int64)),
-        TypeError,
-        r"^weights\[0\] must be floating point, got torch\.int64",
-    ),
-    row("complex", lambda: go(ones(dtype=torch.complex64)), TypeError, r"real numbers, got torch\.complex64"),
+    row("integers", lambda: go(ones(dtype=torch.int64)), TypeError, "weights[0]", "torch.int64"),
+    row("complex", lambda: go(ones(dtype=torch.complex64)), TypeError, "weights[0]", "torch.complex64"),
     row(
         "sparse",
         lambda: go(with_last(torch.ones(3, 2).to_sparse())),
         TypeError,
-        r"weights\[3\] must be a dense tensor.*to_dense",
+        "weights[3]",
+        "torch.sparse_coo",
     ),
     row(
         "meta",
         lambda: go(with_last(torch.ones(3, 2, device="meta"))),
         TypeError,
-        r"weights\[3\] must hold data.*meta",
+        "weights[3]",
+        "a tensor of shape (3, 2) on the device meta",
     ),
-    row(
-        "lazy",
-        lambda: go(with_last(lazy())),
-        TypeError,
-        r"weights\[3\] has no shape yet.*run the module once",
-    ),
-    row(
-        "empty",
-        lambda: go(ones(shape=(3, 0))),
-        ValueError,
-        r"weights\[0\] must have entries, got shape \(3, 0\)",
-    ),
-    row(
-        "computed",
-        lambda: go(with_last(computed())),
-        ValueError,
-        r"weights\[3\] is computed, by MulBackward0.*Pass the parameter",
-    ),
+    row("lazy", lambda: go(with_last(lazy())), TypeError, "weights[3]", "lazy"),
+    row("empty", lambda: go(ones(shape=(3, 0))), ValueError, "weights[0]", "(3, 0)"),
+    row("computed", lambda: go(with_last(computed())), ValueError, "weights[3]", "MulBackward0"),
     row(
         "inference",
         lambda: go(with_last(made_in_inference_mode())),
         ValueError,
-        r"weights\[3\] was made in inference mode.*clone",
+        "weights[3]",
+        "inference mode",
+        "clone",
     ),
-    row(
-        "tied", lambda: go(tied()), ValueError, r"weights\[1\] and weights\[3\] share memory \(tied layers\)"
-    ),
-    row("overlapping", lambda: go(overlapping()), ValueError, r"weights\[0\] and weights\[1\] share memory"),
-    row(
-        "interleaved",
-        lambda: go(interleaved_twice()),
-        ValueError,
-        r"weights\[0\] and weights\[1\] share memory",
-    ),
-    row(
-        "the same storage",
-        lambda: go(of_two_dtypes()),
-        ValueError,
-        r"weights\[0\] and weights\[1\] share memory",
-    ),
-    row(
-        "expanded",
-        lambda: go(with_last(torch.ones(2).expand(3, 2))),
-        ValueError,
-        r"weights\[3\] holds one number in several places",
-    ),
-    row(
-        "vectors",
-        lambda: go(ones(shape=(3,))),
-        ValueError,
-        r"shape \(3,\), of which no fan-in can be read.*give fan_in=",
-    ),
-    row(
-        "a law's class",
-        lambda: go(process=dl.Brownian),
-        TypeError,
-        r"law with independent entries.*the class Brownian",
-    ),
-    row(
-        "a law's name",
-        lambda: go(process="iid"),
-        TypeError,
-        r"process must be a law.*Brownian\(\), IID.*got 'iid'",
-    ),
-    row(
-        "a trend",
-        lambda: go(process=dl.Trend(lambda t: torch.eye(2))),
-        TypeError,
-        "process must be a law with independent entries",
-    ),
-    row(
-        "Itô noise",
-        lambda: go(process=dl.Ito(A=0.1)),
-        TypeError,
-        "process must be a law with independent entries",
-    ),
-    row("exponent's kind", lambda: go(exponent="0.5"), TypeError, "exponent must be a number, got '0.5'"),
-    row("exponent negative", lambda: go(exponent=-0.5), ValueError, "exponent must be at least 0, got -0.5"),
-    row("exponent NaN", lambda: go(exponent=NAN), ValueError, "exponent must be finite"),
-    row("exponent infinite", lambda: go(exponent=INF), ValueError, "exponent must be finite"),
-    row("gain zero", lambda: go(gain=0), ValueError, "gain must be more than 0, got 0"),
-    row("gain's kind", lambda: go(gain="relu"), TypeError, "gain must be a number, got 'relu'"),
-    row("fan_in zero", lambda: go(fan_in=0), ValueError, "fan_in must be at least 1, got 0"),
-    row("fan_in's kind", lambda: go(fan_in=2.0), TypeError, "fan_in must be an integer"),
-    row("seed negative", lambda: go(seed=-1), ValueError, "seed must be at least 0, got -1"),
-    row("seed's kind", lambda: go(seed=0.5), TypeError, r"seed must be an integer.*or a torch\.Generator"),
-    row("seed None", lambda: go(seed=None), TypeError, "seed must be an integer, got None"),
+    row("tied", lambda: go(tied()), ValueError, "weights[1]", "weights[3]", "tied"),
+    row("overlapping", lambda: go(overlapping()), ValueError, "weights[0]", "weights[1]", "tied"),
+    row("interleaved", lambda: go(interleaved_twice()), ValueError, "weights[0]", "weights[1]", "tied"),
+    row("the same storage", lambda: go(of_two_dtypes()), ValueError, "weights[0]", "weights[1]", "tied"),
+    row("expanded", lambda: go(with_last(torch.ones(2).expand(3, 2))), ValueError, "weights[3]", "expand"),
+    row("vectors", lambda: go(ones(shape=(3,))), ValueError, "weights", "(3,)", "fan_in="),
+    row("a law's class", lambda: go(process=dl.Brownian), TypeError, "process", "the class Brownian"),
+    row("a law's name", lambda: go(process="iid"), TypeError, "process", "'iid'"),
+    row("a trend", lambda: go(process=dl.Trend(lambda t: torch.eye(2))), TypeError, "process", "Trend"),
+    row("Itô noise", lambda: go(process=dl.Ito(A=0.1)), TypeError, "process", "Ito"),
+    row("exponent's kind", lambda: go(exponent="0.5"), TypeError, "exponent", "'0.5'"),
+    row("exponent negative", lambda: go(exponent=-0.5), ValueError, "exponent", "-0.5"),
+    row("exponent NaN", lambda: go(exponent=NAN), ValueError, "exponent", "nan"),
+    row("exponent infinite", lambda: go(exponent=INF), ValueError, "exponent", "inf"),
+    row("gain zero", lambda: go(gain=0), ValueError, "gain", "0"),
+    row("gain's kind", lambda: go(gain="relu"), TypeError, "gain", "'relu'"),
+    row("fan_in zero", lambda: go(fan_in=0), ValueError, "fan_in", "0"),
+    row("fan_in's kind", lambda: go(fan_in=2.0), TypeError, "fan_in", "2.0"),
+    row("seed negative", lambda: go(seed=-1), ValueError, "seed", "-1"),
+    row("seed's kind", lambda: go(seed=0.5), TypeError, "seed", "0.5"),
+    row("seed None", lambda: go(seed=None), TypeError, "seed", "None"),
     row(
         "too large",
         lambda: go(ones(dtype=torch.float16), gain=1e5),
         ValueError,
-        r"weights\[0\] would get.*torch\.float16 cannot hold",
+        "weights[0]",
+        "3.54e+04",
+        "torch.float16",
     ),
     row(
         "too small",
         lambda: go(ones(dtype=torch.float16), exponent=12),
         ValueError,
-        "torch.float16 cannot hold. Change the gain",
+        "weights[0]",
+        "4.21e-08",
+        "torch.float16",
     ),
     row(
         "one half",
         lambda: go([*ones(3), torch.ones(3, 2).half()], gain=1e6),
         ValueError,
-        r"weights\[3\] would get",
+        "weights[3]",
+        "3.54e+05",
+        "torch.float16",
     ),
-    row(
-        "unknown law",
-        lambda: dl.init.iid_(ones(), law="cauchy"),
-        ValueError,
-        "law must be one of gaussian, uniform, rademacher",
-    ),
-    row("law's kind", lambda: dl.init.iid_(ones(), law=2), TypeError, "law must be 'gaussian'"),
-    row(
-        "hurst one",
-        lambda: dl.init.fractional_(ones(), hurst=1.0),
-        ValueError,
-        "hurst must be below 1, got 1",
-    ),
-    row(
-        "hurst's kind", lambda: dl.init.fractional_(ones(), hurst="0.7"), TypeError, "hurst must be a number"
-    ),
-    row(
-        "scale zero",
-        lambda: dl.init.smooth_(ones(), length_scale=0.0),
-        ValueError,
-        "length_scale must be at least 0.005, got 0",
-    ),
+    row("unknown law", lambda: dl.init.iid_(ones(), law="cauchy"), ValueError, "law", "'cauchy'"),
+    row("law's kind", lambda: dl.init.iid_(ones(), law=2), TypeError, "law", "2"),
+    row("hurst one", lambda: dl.init.fractional_(ones(), hurst=1.0), ValueError, "hurst", "1"),
+    row("hurst's kind", lambda: dl.init.fractional_(ones(), hurst="0.7"), TypeError, "hurst", "'0.7'"),
+    row("scale zero", lambda: dl.init.smooth_(ones(), length_scale=0.0), ValueError, "length_scale", "0"),
 ]
 
 
-@pytest.mark.parametrize(("call", "error", "message"), REFUSED)
-def test_a_bad_call_is_refused_in_words(call, error, message):
-    assert_refused(call, error, message)
+@pytest.mark.parametrize(("call", "error", "pins"), REFUSED)
+def test_a_bad_call_is_refused_in_words(call, error, pins):
+    assert_refused(call, error, *pins)
 
 
 @pytest.mark.parametrize(
@@ -360,105 +275,112 @@ def outputs(*names):
 PARAMETRIZED = outputs(*(f"{k}.down.parametrizations.weight.original" for k in range(3)))
 
 REFUSED_MODELS = [
-    row(
-        "a list",
-        lambda say: dl.init.residual_([Block()]),
-        TypeError,
-        r"model must be a torch\.nn\.Module, got an object of type list",
-    ),
+    row("a list", lambda say: dl.init.residual_([Block()]), TypeError, "model", "list"),
     row(
         "both",
         lambda say: dl.init.residual_(model(), hurst=0.7, process=dl.Brownian()),
         ValueError,
-        "give hurst or process, not both",
+        "hurst",
+        "process",
     ),
-    row("hurst", lambda say: dl.init.residual_(model(), hurst=2), ValueError, "hurst must be below 1"),
+    row("hurst", lambda say: dl.init.residual_(model(), hurst=2), ValueError, "hurst", "2"),
     row(
         "name",
         lambda say: dl.init.residual_(model(), process="iid"),
         TypeError,
-        r"process must be a law.*Brownian\(\)",
+        "process",
+        "Brownian()",
+        "'iid'",
     ),
-    row(
-        "exponent",
-        lambda say: dl.init.residual_(model(), exponent=-1),
-        ValueError,
-        "exponent must be at least 0",
-    ),
-    row("gain", lambda say: dl.init.residual_(model(), gain=-1), ValueError, "gain must be more than 0"),
+    row("exponent", lambda say: dl.init.residual_(model(), exponent=-1), ValueError, "exponent", "-1"),
+    row("gain", lambda say: dl.init.residual_(model(), gain=-1), ValueError, "gain", "-1"),
     row(
         "weights",
         lambda say: dl.init.residual_(model(), weights="inner"),
         ValueError,
-        "weights must be one of all, output",
+        "weights",
+        "all",
+        "output",
+        "'inner'",
     ),
     row(
         "biases",
         lambda say: dl.init.residual_(model(), biases="none"),
         ValueError,
-        "biases must be one of keep, zero",
+        "biases",
+        "keep",
+        "zero",
+        "'none'",
     ),
-    row("seed", lambda say: dl.init.residual_(model(), seed="0"), TypeError, "seed must be an integer"),
+    row("seed", lambda say: dl.init.residual_(model(), seed="0"), TypeError, "seed", "'0'"),
     row(
         "one layer",
         lambda say: (say(found_in(1)), dl.init.residual_(model())),
         ValueError,
-        "no two residual branches.*found 0. A law",
+        "residual branches",
+        "0",
     ),
     row(
         "tied",
         lambda say: dl.init.residual_(tie(model())),
         ValueError,
-        r"0\.down\.weight and 2\.down\.weight are tied",
+        "0.down.weight",
+        "2.down.weight",
+        "tied",
     ),
     row(
         "tied by name",
         lambda say: (say(outputs("0.down.weight", "0.down.weight")), dl.init.residual_(model())),
         ValueError,
-        r"0\.down\.weight is tied: in several layers",
+        "0.down.weight",
+        "tied",
+        "several layers",
     ),
     row(
         "shared",
         lambda say: dl.init.residual_(shared_elsewhere(model())),
         ValueError,
-        r"1\.down\.weight and head\.weight are tied",
+        "1.down.weight",
+        "head.weight",
+        "tied",
     ),
-    row(
-        "NaN",
-        lambda say: dl.init.residual_(with_nan(model())),
-        ValueError,
-        r"^\*\.up\.weight holds NaN or infinity",
-    ),
+    row("NaN", lambda say: dl.init.residual_(with_nan(model())), ValueError, "*.up.weight", "NaN"),
     row(
         "too small",
         lambda say: dl.init.residual_(model(dtype=torch.float16), exponent=20),
         ValueError,
-        "torch.float16 cannot hold",
+        "0.down.weight",
+        "torch.float16",
     ),
     row(
         "nothing in common",
         lambda say: (say(outputs("0.down.weight", "1.up.weight")), dl.init.residual_(model())),
         ValueError,
-        r"^the output projections of \* have no shape and name in common.*0\.down\.weight and 1\.up\.weight",
+        "output projections",
+        "*",
+        "0.down.weight",
+        "1.up.weight",
     ),
     row(
         "weight norm",
         lambda say: (say(outputs(*(f"{k}.down_v" for k in range(3)))), dl.init.residual_(normed(model()))),
         ValueError,
-        r"0\.down_v is a part of a parametrized weight",
+        "0.down_v",
+        "parametrized",
     ),
     row(
         "a parametrization",
         lambda say: (say(PARAMETRIZED), dl.init.residual_(parametrized(model()))),
         ValueError,
-        r"0\.down\.parametrizations\.weight\.original is a part.*remove_parametrizations",
+        "0.down.parametrizations.weight.original",
+        "remove_parametrizations",
     ),
 ]
 
 
-@pytest.mark.parametrize(("call", "error", "message"), REFUSED_MODELS)
-def test_a_bad_model_is_refused_in_words(found, call, error, message):
-    assert_refused(lambda: call(found), error, message)
+@pytest.mark.parametrize(("call", "error", "pins"), REFUSED_MODELS)
+def test_a_bad_model_is_refused_in_words(found, call, error, pins):
+    assert_refused(lambda: call(found), error, *pins)
 
 
 @pytest.mark.parametrize("spoil", [tie, with_nan, shared_elsewhere])
@@ -483,12 +405,13 @@ def test_ties_among_what_is_not_written_are_no_reason_to_refuse(found):
 
 def test_what_the_search_for_branches_refuses_is_refused():
     assert_refused(
-        lambda: dl.init.residual_(model(device="meta"), batch=torch.ones(1, 2)), ValueError, "meta device"
+        lambda: dl.init.residual_(model(device="meta"), batch=torch.ones(1, 2)),
+        ValueError,
+        "meta device",
+        "0.up.weight",
     )
     straight = nn.Sequential(Block().up, Block().down)
     assert_refused(
-        lambda: dl.init.residual_(straight, batch=torch.ones(1, 2)),
-        ValueError,
-        "no residual branch was found",
+        lambda: dl.init.residual_(straight, batch=torch.ones(1, 2)), ValueError, "no residual branch"
     )
-    assert_refused(lambda: dl.init.residual_(model(), batch="x"), TypeError, "batch must be a tensor")
+    assert_refused(lambda: dl.init.residual_(model(), batch="x"), TypeError, "batch", "'x'")

@@ -125,7 +125,7 @@ def test_the_modified_recursion_adds_the_mean_of_the_second_order_term():
 
 
 @pytest.mark.parametrize("hurst", [0.55, 0.7, 0.9])
-def test_with_the_identity_in_one_dimension_the_solution_is_the_exponential_of_the_path(hurst):
+def test_with_the_identity_in_one_dimension_the_solution_is_the_paths_exponential(hurst):
     """The ordinary chain rule, path by path. Itô's rule, exp(B - t/2), is far off; so is Euler's scheme at
     the same steps.
     """

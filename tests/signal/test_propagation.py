@@ -258,9 +258,7 @@ def test_the_gradient_is_the_mean_square_of_forward_mode_derivatives(recursion, 
     ],
     ids=str,
 )
-def test_results_are_the_same_bits_whatever_runs_them_and_whichever_depths_are_asked_for(
-    network, monkeypatch
-):
+def test_results_are_the_same_bits_whatever_runs_them_and_for_any_list_of_depths(network, monkeypatch):
     from deeplimit.signal import task
 
     monkeypatch.setitem(task.NUMBERS_AT_ONCE, "cpu", 2**7)  # several blocks a depth

@@ -5,13 +5,10 @@ only look like it.
 import numpy as np
 import pytest
 import torch
+from pairs import SLOWING as TREND
 
 import deeplimit as dl
 
-TREND = dl.Trend(
-    lambda t: (1.0 - 0.5 * t) * torch.tensor([[0.1, 0.7], [-0.7, -0.2]]),
-    lambda t: t * torch.tensor([0.3, -0.2]),
-)
 X = torch.tensor([[0.7, -0.6], [0.3, 0.5]])
 EYE, NONE = torch.eye(2), torch.zeros(2, 2)
 CORNER = torch.tensor([[0.0, 0.0], [0.0, 1e-3]])

@@ -126,7 +126,7 @@ def test_the_linear_ode_is_the_matrix_exponential(activation, slope, curvature):
         (own, 1.0, 0.25, 0.75),
     ],
 )
-def test_networks_reach_the_matrix_exponential_at_the_order_of_what_the_tangent_leaves_out(
+def test_networks_reach_the_matrix_exponential_at_the_order_of_the_tangents_error(
     activation, slope, alpha, expected
 ):
     """β with a square left, 2β without, at most 1: no randomness here, and depths large enough for a

@@ -4,8 +4,6 @@ one.
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import pytest
 import torch
@@ -15,40 +13,32 @@ import deeplimit as dl
 
 # What is no number and no array of numbers, and what a message must say of it.
 NO_NUMBERS = [
-    ("a string", "0.05", r"got '0\.05' of type str"),
-    ("a class", dl.Brownian, r"the class Brownian"),
-    ("bool", True, r"got True of type bool"),
-    ("complex", 1j, r"got 1j of type complex"),
-    ("dict", {}, r"got \{\} of type dict"),
-    ("a network", dl.res1(2), r"got an object of type ResidualNetwork"),
-    ("Brownian", dl.Brownian(), r"got Brownian\(\) of type Brownian"),
-    ("list of strings", ["a", "b"], r"must hold real numbers.*<U1"),
-    ("list of bools", [True, False], r"must hold real numbers.*bool"),
-    ("list of complex", [1j, 1.0], r"must hold real numbers.*complex128"),
-    ("list with None", [1.0, None], r"must hold real numbers.*object"),
-    ("ragged list", [[1.0, 2.0], [3.0]], r"must hold real numbers, in rows of equal length"),
-    ("complex array", 1j * np.eye(2), r"must hold real numbers.*complex128"),
-    ("bool array", np.eye(2) > 0, r"must hold real numbers.*bool"),
-    ("complex tensor", 1j * EYE, r"must hold real numbers, got torch\.complex64"),
-    ("bool tensor", EYE > 0, r"must hold real numbers, got torch\.bool"),
-    ("sparse tensor", EYE.to_sparse(), r"must be a dense tensor, got torch\.sparse_coo; to_dense\(\)"),
-    (
-        "meta tensor",
-        torch.eye(2, device="meta"),
-        r"must hold data, got a tensor of shape \(2, 2\) on the device meta",
-    ),
+    ("a string", "0.05", "'0.05'"),
+    ("a class", dl.Brownian, "the class Brownian"),
+    ("bool", True, "True"),
+    ("complex", 1j, "1j"),
+    ("dict", {}, "{}"),
+    ("a network", dl.res1(2), "ResidualNetwork"),
+    ("Brownian", dl.Brownian(), "Brownian()"),
+    ("list of strings", ["a", "b"], "<U1"),
+    ("list of bools", [True, False], "bool"),
+    ("list of complex", [1j, 1.0], "complex128"),
+    ("list with None", [1.0, None], "object"),
+    ("ragged list", [[1.0, 2.0], [3.0]], "rows of equal length"),
+    ("complex array", 1j * np.eye(2), "complex128"),
+    ("bool array", np.eye(2) > 0, "bool"),
+    ("complex tensor", 1j * EYE, "torch.complex64"),
+    ("bool tensor", EYE > 0, "torch.bool"),
+    ("sparse tensor", EYE.to_sparse(), "torch.sparse_coo"),
+    ("meta tensor", torch.eye(2, device="meta"), "(2, 2) on the device meta"),
 ]
 NOT_FINITE = [
-    ("NaN", NAN, r"must be finite, got nan"),
-    ("inf", INF, r"must be finite, got inf"),
-    ("-inf", -INF, r"must be finite, got -inf"),
-    ("too large for a float", 10**400, r"must be finite, got inf"),
-    (
-        "a tensor with NaN",
-        torch.tensor([[NAN, 1.0], [1.0, 1.0]]),
-        r"must be finite, but holds NaN or infinity",
-    ),
-    ("a list with inf", [[1.0, INF], [1.0, 1.0]], r"must be finite, but holds NaN or infinity"),
+    ("NaN", NAN, "nan"),
+    ("inf", INF, "inf"),
+    ("-inf", -INF, "-inf"),
+    ("too large for a float", 10**400, "inf"),
+    ("a tensor with NaN", torch.tensor([[NAN, 1.0], [1.0, 1.0]]), "NaN"),
+    ("a list with inf", [[1.0, INF], [1.0, 1.0]], "NaN"),
 ]
 # Arguments that take such values: name in the message, and a call with the value.
 NUMERIC = [
@@ -66,15 +56,10 @@ NUMERIC = [
     ("b", lambda value: dl.stochastic_volatility(b=value)),
 ]
 NUMERIC_ROWS = [
-    row(
-        f"{name} [{index}]: {what}",
-        lambda c=call, v=value: c(v),
-        error,
-        rf"^{re.escape(name)}( |\b).*{message}",
-    )
+    row(f"{name} [{index}]: {what}", lambda c=call, v=value: c(v), error, name, said)
     for index, (name, call) in enumerate(NUMERIC)
     for kinds, error in ((NO_NUMBERS, TypeError), (NOT_FINITE, ValueError))
-    for what, value, message in kinds
+    for what, value, said in kinds
 ]
 
 # What is no real number.
@@ -93,22 +78,22 @@ SCALARS = [
     ("curvature", lambda value: dl.ItoCorrectedSDE(NOISE, None, 2, curvature=value)),
 ]
 NO_SCALAR = [
-    ("a string", "1/2", TypeError, r"must be a number, got '1/2' of type str"),
-    ("bool", True, TypeError, r"must be a number, got True of type bool"),
-    ("complex", 1j, TypeError, r"must be a number, got 1j of type complex"),
-    ("a list", [0.5], TypeError, r"must be a number, got \[0\.5\] of type list"),
-    ("a tensor", torch.ones(2), TypeError, r"must be a number, got Tensor of shape \(2,\)"),
-    ("a class", dl.Trend, TypeError, r"must be a number, got the class Trend, not an object"),
-    ("a function", max, TypeError, r"must be a number, got <built-in function max> of type"),
-    ("NaN", NAN, ValueError, r"must be finite, got nan"),
-    ("inf", INF, ValueError, r"must be (finite|at most \d+), got inf"),
-    ("-inf", -INF, ValueError, r"must be finite, got -inf"),
-    ("too large for a float", 10**400, ValueError, r"must be (finite|at most \d+), got inf"),
+    ("a string", "1/2", TypeError, "'1/2'"),
+    ("bool", True, TypeError, "True"),
+    ("complex", 1j, TypeError, "1j"),
+    ("a list", [0.5], TypeError, "[0.5]"),
+    ("a tensor", torch.ones(2), TypeError, "Tensor of shape (2,)"),
+    ("a class", dl.Trend, TypeError, "the class Trend"),
+    ("a function", max, TypeError, "<built-in function max>"),
+    ("NaN", NAN, ValueError, "nan"),
+    ("inf", INF, ValueError, "inf"),
+    ("-inf", -INF, ValueError, "-inf"),
+    ("too large for a float", 10**400, ValueError, "inf"),
 ]
 SCALAR_ROWS = [
-    row(f"{name} [{index}]: {what}", lambda c=call, v=value: c(v), error, f"^{name} {message}")
+    row(f"{name} [{index}]: {what}", lambda c=call, v=value: c(v), error, name, said)
     for index, (name, call) in enumerate(SCALARS)
-    for what, value, error, message in NO_SCALAR
+    for what, value, error, said in NO_SCALAR
 ]
 
 # What a function of time may not be, and may not return.
@@ -119,20 +104,15 @@ FUNCTIONS = [
     ("the auxiliary diffusion", lambda value: auxiliary(diffusion=value)),
 ]
 NO_FUNCTION = [
-    ("a number", 0.5, r"got 0\.5 of type float"),
-    ("a string", "sin", r"got 'sin' of type str"),
-    ("a tensor", EYE, r"got Tensor of shape \(2, 2\)"),
-    ("a class", torch.nn.Linear, r"got the class Linear, not an object"),
+    ("a number", 0.5, "0.5"),
+    ("a string", "sin", "'sin'"),
+    ("a tensor", EYE, "Tensor of shape (2, 2)"),
+    ("a class", torch.nn.Linear, "the class Linear"),
 ]
 FUNCTION_ROWS = [
-    row(
-        f"{name} is {what}",
-        lambda c=call, v=value: c(v),
-        TypeError,
-        f"^{name} must be a function of .*{message}",
-    )
+    row(f"{name} is {what}", lambda c=call, v=value: c(v), TypeError, name, "function", said)
     for name, call in FUNCTIONS
-    for what, value, message in NO_FUNCTION
+    for what, value, said in NO_FUNCTION
 ]
 # Those that return tensors: name, shape, arguments, and a call with a function of the arguments.
 TENSOR_FUNCTIONS = [
@@ -147,15 +127,15 @@ TENSOR_FUNCTIONS = [
     ("the auxiliary diffusion", (3, 1), "t, v", lambda f: net(auxiliary=auxiliary(diffusion=f))),
 ]
 NO_TENSOR = [
-    ("None", None, r"must be a tensor, got None of type NoneType; torch\.as_tensor"),
-    ("a number", 2.0, r"must be a tensor, got 2\.0 of type float"),
-    ("a list", [[1.0]], r"must be a tensor, got \[\[1\.0\]\] of type list"),
-    ("an array", np.eye(2), r"must be a tensor, got ndarray of shape \(2, 2\)"),
-    ("a class", torch.Tensor, r"must be a tensor, got the class Tensor, not an object"),
-    ("sparse", EYE.to_sparse(), r"must be a dense tensor, got torch\.sparse_coo"),
-    ("meta", torch.eye(2, device="meta"), r"must hold data, .*meta"),
-    ("complex", 1j * EYE, r"must hold real numbers, got torch\.complex64"),
-    ("bool", EYE > 0, r"must hold real numbers, got torch\.bool"),
+    ("None", None, "None"),
+    ("a number", 2.0, "2.0"),
+    ("a list", [[1.0]], "[[1.0]]"),
+    ("an array", np.eye(2), "ndarray of shape (2, 2)"),
+    ("a class", torch.Tensor, "the class Tensor"),
+    ("sparse", EYE.to_sparse(), "torch.sparse_coo"),
+    ("meta", torch.eye(2, device="meta"), "meta"),
+    ("complex", 1j * EYE, "torch.complex64"),
+    ("bool", EYE > 0, "torch.bool"),
 ]
 
 
@@ -179,65 +159,37 @@ def returned(name, shape, arguments, call):
 
         return fail
 
-    for what, value, message in NO_TENSOR:
-        yield f"is {what}", constant(value), TypeError, message
+    for what, value, said in NO_TENSOR:
+        yield f"is {what}", constant(value), TypeError, (said,)
     for wrong in (torch.zeros(()), torch.zeros(1, 2), WIDE, torch.zeros(3, 3, 2, 2), torch.zeros(0)):
-        text = re.escape(str(tuple(wrong.shape)))
-        yield (
-            f"of shape {tuple(wrong.shape)}",
-            constant(wrong),
-            ValueError,
-            rf"must have shape .*{re.escape(str(shape))}.*{text}",
-        )
+        given = tuple(wrong.shape)
+        yield f"of shape {given}", constant(wrong), ValueError, (str(shape), str(given))
     for value in (NAN, INF):
         broken = torch.full(shape, value)
-        yield f"is {value}", constant(broken), ValueError, r"must be finite, but holds NaN or infinity"
-        yield (
-            f"is {value} at 1/2",
-            at_half(broken),
-            ValueError,
-            r"0\.5\)? must be finite, but holds NaN or infinity",
-        )
-    yield "another shape at 1/2", at_half(torch.zeros(7)), ValueError, r"0\.5\)? must have shape .*\(7,\)"
-    yield (
-        "of no argument",
-        lambda: EYE,
-        TypeError,
-        rf"must be a function of .*{arguments}.*at t = 0 it raised: .*0 positional arg",
-    )
-    yield (
-        "of 3 arguments",
-        lambda t, v, x: EYE,
-        TypeError,
-        r"must be a function of .*at t = 0 it raised: .*missing [12] ",
-    )
+        yield f"is {value}", constant(broken), ValueError, ("NaN",)
+        yield f"is {value} at 1/2", at_half(broken), ValueError, ("0.5", "NaN")
+    yield "another shape at 1/2", at_half(torch.zeros(7)), ValueError, ("0.5", "(7,)")
+    yield "of no argument", lambda: EYE, TypeError, (arguments, "t = 0", "0 positional arguments")
+    yield "of 3 arguments", lambda t, v, x: EYE, TypeError, ("function", "t = 0", "missing")
     for error in (
         ZeroDivisionError("division by zero"),
         KeyError("t"),
         RuntimeError("no such thing."),
         AttributeError("x"),
     ):
-        words = (
-            rf"must be defined at all times in \[0, 1\]; at t = 0 it raised {type(error).__name__}: [^.]*\.$"
-        )
-        yield f"raises {type(error).__name__}", failing(error), ValueError, words
+        yield f"raises {type(error).__name__}", failing(error), ValueError, ("t = 0", type(error).__name__)
 
 
 RETURNED_ROWS = [
-    row(f"{name} [{index}]: {what}", lambda c=call, f=function: c(f), error, f"^{name}.*{message}")
+    row(f"{name} [{index}]: {what}", lambda c=call, f=function: c(f), error, name, *said)
     for index, (name, shape, arguments, call) in enumerate(TENSOR_FUNCTIONS)
-    for what, function, error, message in returned(name, shape, arguments, call)
+    for what, function, error, said in returned(name, shape, arguments, call)
 ]
 
 
-TABLE = [
-    *NUMERIC_ROWS,
-    *SCALAR_ROWS,
-    *FUNCTION_ROWS,
-    *RETURNED_ROWS,
-]
+TABLE = [*NUMERIC_ROWS, *SCALAR_ROWS, *FUNCTION_ROWS, *RETURNED_ROWS]
 
 
-@pytest.mark.parametrize(("call", "error", "message"), TABLE)
-def test_bad_numbers_and_functions_are_refused_in_words(call, error, message):
-    assert_refused(call, error, message)
+@pytest.mark.parametrize(("call", "error", "pins"), TABLE)
+def test_bad_numbers_and_functions_are_refused_in_words(call, error, pins):
+    assert_refused(call, error, *pins)
