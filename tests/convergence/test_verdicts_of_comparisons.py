@@ -98,7 +98,7 @@ def test_each_piece_of_evidence_leads_to_the_verdict_it_should(altered, word, ru
     assert (found.word, found.rule) == (word, rule), found.reason
 
 
-def test_an_order_is_given_where_a_power_law_describes_the_errors_and_nothing_hides_it():
+def test_an_order_is_given_where_a_power_law_describes_the_errors_unhidden():
     for altered, given in (
         ({}, True),
         ({"interval": (-0.01, 0.55)}, True),
