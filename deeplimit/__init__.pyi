@@ -42,7 +42,7 @@ from .signal import (
     phase_diagram as phase_diagram,
     stability as stability,
 )
-from .theory import Regime as Regime
+from .theory import Regime as Regime, Theorem as Theorem
 from .trace import Branch as Branch, find_branches as find_branches
 from .version import __version__ as __version__
 from .weights import (

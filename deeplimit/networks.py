@@ -12,7 +12,7 @@ from deeplimit.activations import Activation
 from deeplimit.ground import validation
 from deeplimit.limits import Limit
 from deeplimit.recursions import Inner, ModifiedRes1, Recursion, Res1, Res2, Res3
-from deeplimit.theory import Regime, classify, limit_of
+from deeplimit.theory import Regime, limit_of, regime_of
 from deeplimit.weights import (
     Brownian,
     Facts,
@@ -46,7 +46,7 @@ class ResidualNetwork:
     @property
     def facts(self) -> Facts:
         """What theory may use of the weight laws: what holds of all of them together."""
-        return together(tuple(law.facts for law in self.weights))
+        return together(tuple(law.facts_at(self.width) for law in self.weights))
 
     def regime(self) -> Regime:
         """Return what becomes of the network as L → ∞, with the theorem that says so.
@@ -56,7 +56,7 @@ class ResidualNetwork:
             >>> dl.res1(width=4, activation="tanh", exponent=0.25).regime().name
             'explosion'
         """
-        return classify(self.recursion, self.weights, self.exponent)
+        return regime_of(self)
 
     def limit(self) -> Limit:
         """Return the limit equation, usable by torchsde or torchdiffeq as it is.
@@ -64,7 +64,7 @@ class ResidualNetwork:
         Raises NoTheoremError (a ValueError) where no theorem pairs the network with a limit on the same
         noise; the message says why and names the closest setting that has one.
         """
-        return limit_of(self.recursion, self.weights, self.exponent, self.width)
+        return limit_of(self)
 
     def __str__(self) -> str:
         laws = list(dict.fromkeys(process.describe() for process in self.weights))

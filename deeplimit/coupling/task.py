@@ -181,7 +181,7 @@ def make_task(
     if isinstance(equation, LawLimit):
         own = network.regime().convergence == "in law"
         raise (
-            in_law_only(network.recursion, network.weights, network.exponent)
+            in_law_only(network)
             if own
             else ValueError(
                 f"limit is known in law only ({equation.equation}), so it shares no noise with a network;"

@@ -14,7 +14,7 @@ import numpy as np
 from scipy import stats
 
 from deeplimit.networks import ResidualNetwork
-from deeplimit.signal.theory import Block, block, expected_square
+from deeplimit.theory import Block, block, expected_square
 
 LEVEL = 1e-4
 """How unlikely a count or a mean must be under a bound before the bound is called broken."""

@@ -14,11 +14,9 @@ from deeplimit.activations import slopes
 from deeplimit.coupling.task import initial_layer
 from deeplimit.ground import validation
 from deeplimit.ground.workers import map_blocks
-from deeplimit.networks import ResidualNetwork, checked_network
-from deeplimit.signal import theory
+from deeplimit.networks import ResidualNetwork
 from deeplimit.signal.bounds import Bound, evaluate
-from deeplimit.signal.growth import measure_growth, together
-from deeplimit.signal.growth_verdict import Theory
+from deeplimit.signal.growth import Theory, measure_growth, together
 from deeplimit.signal.report import StabilityReport
 from deeplimit.signal.task import (
     MOST_DRAWS,
@@ -26,8 +24,10 @@ from deeplimit.signal.task import (
     StabilityTask,
     known_in_law,
     numbers_per_network,
+    plain_branch,
     run_block,
 )
+from deeplimit.theory import block, growth_of, log_normal
 from deeplimit.version import versions
 from deeplimit.weights import TrendAndNoise
 
@@ -91,8 +91,9 @@ def stability(
         'identity'
     """
     started = time.perf_counter()
-    checked_network(resnet)
-    theory.plain_branch(resnet)
+    if not isinstance(resnet, ResidualNetwork):
+        raise TypeError(f"resnet must come from res1, res2, res3 or inner; got {validation.named(resnet)}.")
+    plain_branch(resnet)
     levels = validation.depths(depths, at_least=1)
     count = validation.integer(
         draws, "draws", minimum=1, maximum=MOST_DRAWS, hint="All of them are kept in the report."
@@ -161,16 +162,16 @@ def _report(
 ) -> StabilityReport:
     network, depths = task.network, np.array(task.depths)
     ratio, change, gradient_ratio, gradient_change = logs
-    predicted = theory.predicted_growth(network)
+    known_growth = growth_of(network)
     scalable = _is_homogeneous(network)
-    said = Theory(predicted, theory.faster(network), theory.vanishes_beyond(network), network.exponent)
+    said = Theory(known_growth.predicted, known_growth.faster, known_growth.vanishes_beyond, network.exponent)
     # Of gradients behind an activation that bends theory says nothing.
     of_gradient = said if scalable else Theory()
     hidden = measure_growth(depths, change, ratio, confidence, said, exponential=scalable)
     gradient = measure_growth(
         depths, gradient_change, gradient_ratio, confidence, of_gradient, exponential=True
     )
-    known = theory.block(network)
+    known = block(network)
     rows: list[Bound] = []
     finite = np.isfinite(ratio) & np.isfinite(gradient_ratio)
     for j, depth in enumerate(task.depths):
@@ -189,13 +190,13 @@ def _report(
             if finite.all(axis=1).any()
             else "some networks overflowed at every depth"
         )
-    laws = [theory.log_normal(network, depth) or (np.nan, np.nan) for depth in task.depths]
+    laws = [log_normal(network, depth) or (np.nan, np.nan) for depth in task.depths]
     overflowed = (~(change < np.inf) | ~(gradient_change < np.inf)).sum(axis=1)
     return StabilityReport(
         verdict=together(hidden, gradient),
         network=str(network),
         exponent=network.exponent,
-        critical_exponent=theory.critical_exponent(network),
+        critical_exponent=known_growth.critical,
         depths=depths,
         draws=task.draws,
         log_hidden_ratio=ratio,
@@ -204,7 +205,7 @@ def _report(
         log_gradient_change=gradient_change,
         hidden_growth=hidden,
         gradient_growth=gradient,
-        predicted_growth=predicted,
+        predicted_growth=known_growth.predicted,
         bounds=tuple(rows),
         bounds_refused=refused,
         delta=delta,

@@ -23,7 +23,7 @@ from deeplimit.signal.measure import starting_states
 from deeplimit.signal.passes import backward, forward
 from deeplimit.signal.phase_report import PhaseDiagram
 from deeplimit.signal.task import MOST_DRAWS, MOST_NUMBERS, draw_network, numbers_per_network
-from deeplimit.signal.theory import critical_exponent
+from deeplimit.theory import growth_of
 from deeplimit.version import versions
 from deeplimit.weights import FractionalBrownian
 
@@ -269,7 +269,7 @@ def _diagram(
         unit_exponent=np.array([crossing(exponents, row.mean(axis=1)) for row in hidden]),
         gradient_unit_exponent=np.array([crossing(exponents, row.mean(axis=1)) for row in gradient]),
         critical=np.array(
-            [np.nan if (known := critical_exponent(made)) is None else known for made in task.networks]
+            [np.nan if (known := growth_of(made).critical) is None else known for made in task.networks]
         ),
         overflowed=overflowed,
         confidence=confidence,

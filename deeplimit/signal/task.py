@@ -12,10 +12,10 @@ from torch import Tensor
 
 from deeplimit.ground.randomness import Purpose, generator
 from deeplimit.networks import ResidualNetwork
+from deeplimit.recursions import PlainBranch
 from deeplimit.signal.passes import Layers, backward, forward
 from deeplimit.signal.products import GaussianInLaw, Product, drawn_product
-from deeplimit.signal.theory import plain_branch
-from deeplimit.weights import IncrementProcess
+from deeplimit.weights import Dependence
 
 NUMBERS_PER_BLOCK = {"cpu": 2**27, "cuda": 2**29}
 """How many numbers the layers of one block may hold: half a gigabyte a core on a CPU."""
@@ -26,11 +26,31 @@ MOST_DRAWS = 10**7
 STREAMS_PER_DEPTH = 4
 
 
+def plain_branch(network: ResidualNetwork) -> PlainBranch:
+    """Return the network's recursion, if it is of the one form that signal and gradient are propagated
+    through.
+
+    Raises ValueError for one that adds more than h + α V σ(W h + b).
+    """
+    if isinstance(network.recursion, PlainBranch):
+        return network.recursion
+    raise ValueError(
+        f"network must be res1, res2, res3 or inner, got {network.recursion.name}, which adds"
+        f" {network.recursion.formula}; res1 has the same signal up to what vanishes with the depth."
+    )
+
+
 def known_in_law(network: ResidualNetwork) -> bool:
     """Whether products with known vectors tell all that a network's pass over one input sees of its
-    matrices.
+    matrices: independent layers of independent Gaussian entries.
     """
-    return all(isinstance(law, IncrementProcess) and law.is_gaussian for law in network.weights)
+    return all(
+        facts.dependence == Dependence.INDEPENDENT
+        and facts.gaussian
+        and facts.independent_entries is True
+        and facts.unit_variance
+        for facts in (law.facts_at(network.width) for law in network.weights)
+    )
 
 
 def draw_network(

@@ -1,6 +1,22 @@
 """The theorem table: which limit a network has, how fast, by which statement, or that none applies."""
 
-from deeplimit.theory.regime import Regime
-from deeplimit.theory.table import classify, in_law_only, limit_of
+from deeplimit.theory.energy import Block, block, expected_square, log_normal
+from deeplimit.theory.regime import Growth, Regime
+from deeplimit.theory.table import find, growth_of, in_law_only, limit_of, regime_of
+from deeplimit.theory.theorem import Network, Theorem
 
-__all__ = ["Regime", "classify", "in_law_only", "limit_of"]
+__all__ = [
+    "Block",
+    "Growth",
+    "Network",
+    "Regime",
+    "Theorem",
+    "block",
+    "expected_square",
+    "find",
+    "growth_of",
+    "in_law_only",
+    "limit_of",
+    "log_normal",
+    "regime_of",
+]

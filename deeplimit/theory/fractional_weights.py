@@ -1,20 +1,20 @@
-"""Which limit a network with fractional Brownian weights has: the Young equation at the critical exponent,
-if any.
-"""
+"""Rows on fractional Brownian weights: the Young equation at the critical exponent, and what is around it."""
 
 from __future__ import annotations
 
 import math
+from typing import cast, final
 
 import torch
 
 from deeplimit.activations import derivative, is_odd
-from deeplimit.ground.validation import NoTheoremError
 from deeplimit.limits.equations import Identity, Limit
 from deeplimit.limits.young import NeuralYoung, modified_order
-from deeplimit.recursions import Inner, ModifiedRes1, Recursion, Res1, Res3
+from deeplimit.recursions import Inner, ModifiedRes1, Res1, Res3
+from deeplimit.theory.matching import HU_KEY, PAPERS, is_critical, is_one_of, laws
 from deeplimit.theory.regime import Regime
-from deeplimit.weights import FractionalBrownian
+from deeplimit.theory.theorem import Network, Theorem
+from deeplimit.weights import Dependence, FractionalBrownian
 
 HU_LIU_NUALART = "Hu, Liu and Nualart (2016)"
 FIGURE = "Section 4.1 of Marion et al. (2025)"
@@ -22,166 +22,250 @@ CLOSEST = (
     "res1(..., weights=FractionalBrownian(H), exponent=H) with H > 1/2 and a smooth σ, whose limit is a Young"
     " equation."
 )
-
-
 SLOWEST = 0.1
 """Near H = 3/4 the variance of the second-order terms sums k^(4H - 4): a slow power, a logarithm at 3/4,
 taken for this power.
 """
 
 
-def classify_fractional(
-    recursion: Recursion, weights: tuple[FractionalBrownian, ...], exponent: float
-) -> Regime:
-    """Return the regime of a network all of whose weights are fractional Brownian, none with Hurst index
-    1/2.
+def hurst_of(network: Network) -> float | None:
+    """Return the Hurst index that all weights of one of these recursions share; None where there is none.
+
+    At H = 1/2 layers are independent, and other rows speak.
     """
-    indices = sorted({float(law.hurst) for law in weights})
-    if len(indices) > 1:
-        return _nothing(
-            "the weight matrices have different Hurst indices,"
-            f" {' and '.join(f'{hurst:g}' for hurst in indices)}, of which nothing is known."
-        )
-    (hurst,) = indices
+    if not is_one_of(network, *PAPERS, ModifiedRes1):
+        return None
+    if any(facts.dependence != Dependence.FRACTIONAL or facts.biased for facts in laws(network)):
+        return None
+    hurst = network.facts.hurst
+    return None if hurst == 0.5 else hurst
+
+
+def _side(network: Network, hurst: float) -> int:
+    """Return 0 at the critical exponent, 1 above and -1 below."""
     critical = max(hurst, 0.5)
-    if abs(exponent - critical) < 1e-9:
-        return _critical(recursion, hurst)
-    if exponent > critical:
-        return _identity(recursion, hurst, exponent)
-    return _explosion(recursion, hurst, exponent)
+    return 0 if is_critical(network.exponent, critical) else 1 if network.exponent > critical else -1
 
 
-def limit_of_fractional(
-    recursion: Recursion, weights: tuple[FractionalBrownian, ...], exponent: float, width: int
-) -> Limit:
-    """Return the limit equation; raise NoTheoremError where there is none."""
-    regime = classify_fractional(recursion, weights, exponent)
-    if regime.name == "identity":
-        return Identity()
-    if regime.name == "young":
-        return NeuralYoung(Res1(recursion.activation), weights, width)
-    raise NoTheoremError(
-        f"cannot pair {recursion.name} ({', '.join(law.describe() for law in weights)}, exponent"
-        f" {exponent:g}) with a limit because {regime.explanation} Closest: {regime.closest}"
-    )
+class _Fractional(Theorem):
+    """What the rows share: one Hurst index, and a side of the critical exponent."""
+
+    def matches(self, network: Network) -> bool:
+        hurst = hurst_of(network)
+        return hurst is not None and self._matches(network, hurst)
+
+    def _matches(self, network: Network, hurst: float) -> bool:
+        raise NotImplementedError
 
 
-def _critical(recursion: Recursion, hurst: float) -> Regime:
-    if hurst < 0.5:
-        return _nothing(
-            f"negatively correlated layers (H = {hurst:g}) with the exponent 1/2 are rougher than Young's"
-            " integral allows (H > 1/2); no Euler scheme of theirs follows a limit equation path by path."
+def _has_young_limit(network: Network, hurst: float) -> bool:
+    return hurst > 0.5 and _side(network, hurst) == 0 and _kink(network) is None
+
+
+def _young(network: Network) -> Limit:
+    weights = cast("tuple[FractionalBrownian, ...]", network.weights)
+    return NeuralYoung(Res1(network.recursion.activation), weights, network.width)
+
+
+CHECKED = ("σ has no kink at 0.",)
+SMOOTH = "that σ is three times continuously differentiable, bounded with its derivatives, as they ask."
+
+
+@final
+class Young(_Fractional):
+    """Res-1 with increments of fractional Brownian motion, H > 1/2: the Euler scheme of a Young equation."""
+
+    def _matches(self, network: Network, hurst: float) -> bool:
+        return is_one_of(network, Res1) and _has_young_limit(network, hurst)
+
+    def regime(self, network: Network) -> Regime:
+        hurst = cast("float", hurst_of(network))
+        naive = round(2 * hurst - 1.0, 9)
+        # What the second-order terms do in addition to their mean is smaller by this power, and larger at
+        # small depth.
+        second = round(round(modified_order(hurst), 9) - naive, 9)
+        return Regime(
+            "young",
+            f"{HU_LIU_NUALART} for the Euler scheme, applied here",
+            naive,
+            "pathwise",
+            "increments of fractional Brownian motion with H > 1/2 and the exponent H: the network is the"
+            " Euler scheme of a Young equation. The order 2H - 1 is that of the second-order terms' mean, and"
+            f" is reached slowly.{_at_three_quarters(hurst)}",
+            corrections=tuple(sorted({naive, second, 1.0})),
+            seconds=(second,),
+            hides=True,
+            checked=CHECKED,
+            not_checked=(SMOOTH,),
+            citations=(HU_KEY,),
         )
-    if not isinstance(recursion, (Res1, ModifiedRes1)):
-        return _nothing(
-            f"{recursion.name} is not linear in its weights: a layer is no increment of the driving path, so"
-            " no Euler scheme runs on the same path."
-        )
-    if (why := _kink(recursion)) is not None:
-        return _nothing(why)
-    naive, better = round(2 * hurst - 1.0, 9), round(modified_order(hurst), 9)
-    assumed = (
-        "Not checked: that σ is three times continuously differentiable, bounded with its derivatives, as"
-        " they ask."
-        if hurst != 0.75
-        else (
-            "At H = 3/4 the better order carries a factor √log L. Not checked: that σ is C³, bounded with its"
-            " derivatives."
-        )
-    )
-    if isinstance(recursion, ModifiedRes1):
+
+    def limit(self, network: Network) -> Limit:
+        return _young(network)
+
+
+@final
+class ModifiedYoung(_Fractional):
+    """Res-1 with the mean of the second-order term added: the modified Euler scheme of the same equation."""
+
+    def _matches(self, network: Network, hurst: float) -> bool:
+        return is_one_of(network, ModifiedRes1) and _has_young_limit(network, hurst)
+
+    def regime(self, network: Network) -> Regime:
+        hurst = cast("float", hurst_of(network))
         return Regime(
             "young",
             f"{HU_LIU_NUALART} for the modified Euler scheme, applied here",
-            better,
+            round(modified_order(hurst), 9),
             "pathwise",
             "increments of fractional Brownian motion with H > 1/2 and the exponent H, with the mean of the"
-            f" second-order term added: the modified Euler scheme of a Young equation. {assumed}",
+            " second-order term added: the modified Euler scheme of a Young"
+            f" equation.{_at_three_quarters(hurst)}",
             corrections=(max(round(abs(4 * hurst - 3.0), 9), SLOWEST), 1.0),
+            checked=CHECKED,
+            not_checked=(SMOOTH,),
+            citations=(HU_KEY,),
         )
-    # What the second-order terms do besides their mean is smaller by a power of its own, and larger at
-    # small depth.
-    second = round(better - naive, 9)
-    return Regime(
-        "young",
-        f"{HU_LIU_NUALART} for the Euler scheme, applied here",
-        naive,
-        "pathwise",
-        "increments of fractional Brownian motion with H > 1/2 and the exponent H: the network is the Euler"
-        " scheme of a Young equation. The order 2H - 1 is that of the second-order terms' mean, and is"
-        f" reached slowly. {assumed}",
-        corrections=tuple(sorted({naive, second, 1.0})),
-        seconds=(second,),
-        hides=True,
-    )
+
+    def limit(self, network: Network) -> Limit:
+        return _young(network)
 
 
-def _identity(recursion: Recursion, hurst: float, exponent: float) -> Regime:
-    if isinstance(recursion, Inner) and not is_odd(recursion.activation) and exponent <= 1.0:
-        return _nothing(
-            f"{recursion.activation.name} is not odd, so that σ(W h) has a mean, of every layer alike: it"
-            " adds up like L, and vanishes above the exponent 1 only."
+def _at_three_quarters(hurst: float) -> str:
+    return " At H = 3/4 the better order carries a factor √log L." if hurst == 0.75 else ""
+
+
+def _is_linear(network: Network) -> bool:
+    """Whether layers enter linearly."""
+    return is_one_of(network, Res1, ModifiedRes1)
+
+
+@final
+class FractionalIdentity(_Fractional):
+    """Above max(H, 1/2) the network tends to the identity: simulated by [M], proved by nobody."""
+
+    def _matches(self, network: Network, hurst: float) -> bool:
+        return _side(network, hurst) > 0 and not _has_mean(network)
+
+    def regime(self, network: Network) -> Regime:
+        hurst, exponent, linear = cast("float", hurst_of(network)), network.exponent, _is_linear(network)
+        # The sum of the increments, and the mean of products of neighbouring layers, which is the smaller one
+        # for H > 1/2 alone.
+        first, second = sorted((round(exponent - hurst, 9), round(2 * exponent - max(2 * hurst, 1.0), 9)))
+        rate = None if not linear else round(exponent - hurst, 9) if hurst > 0.5 else first
+        order = {
+            None: "No order is known.",
+            True: "The order exponent - H is that of the sum of the increments, for Lipschitz activations.",
+            False: (
+                "The order is that of the sum of the increments, exponent - H, or of the mean of products of"
+                " neighbouring layers, 2·exponent - 1, whichever is smaller (a heuristic)."
+            ),
+        }[None if rate is None else hurst > 0.5]
+        return Regime(
+            "identity",
+            None,
+            rate,
+            "pathwise",
+            f"an exponent above max(H, 1/2) = {max(hurst, 0.5):g}: the network tends to the identity."
+            f" {FIGURE} finds so by simulation (Figure 7), without proof. {order}",
+            corrections=(1.0,) if rate is None else tuple(sorted({round(rate, 9), 1.0})),
+            seconds=(round(second - first, 9),) if linear and hurst < 0.5 and second - first > 1e-9 else (),
+            hides=linear and hurst < 0.5,
         )
-    linear = isinstance(recursion, (Res1, ModifiedRes1))
-    # The sum of the increments, and the mean of products of neighbouring layers, which is the smaller one
-    # for H > 1/2 alone.
-    first, second = sorted((round(exponent - hurst, 9), round(2 * exponent - max(2 * hurst, 1.0), 9)))
-    rate = None if not linear else round(exponent - hurst, 9) if hurst > 0.5 else first
-    order = {
-        None: "No order is known.",
-        True: "The order exponent - H is that of the sum of the increments, for any Lipschitz activation.",
-        False: (
-            "The order is that of the sum of the increments, exponent - H, or of the mean of products of"
-            " neighbouring layers, 2·exponent - 1, whichever is smaller (a heuristic)."
-        ),
-    }[None if rate is None else hurst > 0.5]
-    return Regime(
-        "identity",
-        None,
-        rate,
-        "pathwise",
-        f"an exponent above max(H, 1/2) = {max(hurst, 0.5):g}: the network tends to the identity. {FIGURE}"
-        f" finds so by simulation (Figure 7), without proof. {order}",
-        corrections=(1.0,) if rate is None else tuple(sorted({round(rate, 9), 1.0})),
-        seconds=(round(second - first, 9),) if linear and hurst < 0.5 and second - first > 1e-9 else (),
-        hides=linear and hurst < 0.5,
-    )
+
+    def limit(self, network: Network) -> Limit:
+        return Identity()
 
 
-def _explosion(recursion: Recursion, hurst: float, exponent: float) -> Regime:
-    if hurst < 0.5 and (isinstance(recursion, Res1) or recursion.activation.name == "identity"):
-        return _nothing(
+@final
+class FractionalExplosion(_Fractional):
+    """Below max(H, 1/2) the hidden state grows without bound: simulated by [M] for res-3, not proved."""
+
+    def _matches(self, network: Network, hurst: float) -> bool:
+        return _side(network, hurst) < 0 and _no_explosion(network, hurst) is None
+
+    def regime(self, network: Network) -> Regime:
+        hurst = cast("float", hurst_of(network))
+        return Regime(
+            "explosion",
+            None,
+            None,
+            None,
+            f"an exponent below max(H, 1/2) = {max(hurst, 0.5):g}: the hidden state grows without bound."
+            f" {FIGURE} finds so by simulation (Figure 7, for res-3), without proof.",
+            CLOSEST,
+        )
+
+
+ROWS: tuple[Theorem, ...] = (Young(), ModifiedYoung(), FractionalIdentity(), FractionalExplosion())
+
+
+def why_not(network: Network) -> tuple[str, str] | None:
+    """Return why no row matches a network with fractional Brownian weights."""
+    facts = laws(network)
+    if any(fact.dependence != Dependence.FRACTIONAL for fact in facts):
+        return None
+    indices = sorted({fact.hurst for fact in facts if fact.hurst is not None})
+    if len(indices) > 1:
+        different = " and ".join(f"{hurst:g}" for hurst in indices)
+        return (
+            f"the weight matrices have different Hurst indices, {different}, of which nothing is known.",
+            CLOSEST,
+        )
+    hurst = hurst_of(network)
+    if hurst is None:
+        return None
+    return _why_not(network, hurst), CLOSEST
+
+
+def _why_not(network: Network, hurst: float) -> str:
+    side = _side(network, hurst)
+    if side > 0:
+        return (
+            f"{network.recursion.activation.name} is not odd, so that σ(W h) has a mean, the same in every"
+            " layer: it adds up like L, and vanishes above the exponent 1 only."
+        )
+    if side < 0:
+        return _no_explosion(network, hurst) or ""
+    if hurst < 0.5:
+        return (
+            f"negatively correlated layers (H = {hurst:g}) with the exponent 1/2 are rougher than Young's"
+            " integral allows (H > 1/2); no Euler scheme of theirs follows a limit equation path by path."
+        )
+    if not _is_linear(network):
+        return (
+            f"{network.recursion.name} is not linear in its weights: a layer is no increment of the driving"
+            " path, so no Euler scheme runs on the same path."
+        )
+    return _kink(network) or ""
+
+
+def _has_mean(network: Network) -> bool:
+    """Whether every layer of σ(W h) has a mean, which adds up like L."""
+    return is_one_of(network, Inner) and not is_odd(network.recursion.activation) and network.exponent <= 1.0
+
+
+def _no_explosion(network: Network, hurst: float) -> str | None:
+    """Return why explosion is not claimed below the critical exponent, or None where it is."""
+    if hurst < 0.5 and (is_one_of(network, Res1) or network.recursion.activation.name == "identity"):
+        return (
             f"negatively correlated layers (H = {hurst:g}) nearly cancel where they enter linearly, so an"
             f" exponent below 1/2 need not lead to explosion, as it does for res-3 in {FIGURE} (Figure 7, by"
             " simulation)."
         )
-    if exponent >= 0.5 and not isinstance(recursion, (Res1, Res3, Inner)):
-        return _nothing(
+    if network.exponent >= 0.5 and not is_one_of(network, Res1, Res3, Inner):
+        return (
             f"{FIGURE} finds explosion below the exponent H = {hurst:g} for res-3, by simulation; products"
             " with another activation need not remember as much, and nothing is known between 1/2 and H."
         )
-    return Regime(
-        "explosion",
-        None,
-        None,
-        None,
-        f"an exponent below max(H, 1/2) = {max(hurst, 0.5):g}: the hidden state grows without bound. {FIGURE}"
-        " finds so by simulation (Figure 7, for res-3), without proof.",
-        CLOSEST,
-    )
+    return None
 
 
-def _nothing(why: str) -> Regime:
-    return Regime("no theorem", None, None, None, why, CLOSEST)
-
-
-def _kink(recursion: Recursion) -> str | None:
+def _kink(network: Network) -> str | None:
     """Return why σ is not differentiable enough at 0 for the Young equation to have one solution, or None."""
-    name, step = recursion.activation.name, 1e-6
+    activation, step = network.recursion.activation, 1e-6
     try:
-        left, right = derivative(
-            recursion.activation, torch.tensor([-step, step], dtype=torch.float64)
-        ).tolist()
+        left, right = derivative(activation, torch.tensor([-step, step], dtype=torch.float64)).tolist()
     except RuntimeError as error:
         return f"the Young equation needs σ', but {error}"
     if (
@@ -191,6 +275,6 @@ def _kink(recursion: Recursion) -> str | None:
     ):
         return None
     return (
-        f"a Young equation has one solution if σ' is Hölder continuous, and {name} has a kink at 0: "
-        f"σ' = {left:.4g} at {-step:g} and {right:.4g} at {step:g}."
+        f"a Young equation has one solution if σ' is Hölder continuous, and {activation.name} has a kink at"
+        f" 0: σ' = {left:.4g} at {-step:g} and {right:.4g} at {step:g}."
     )

@@ -1,4 +1,4 @@
-"""What becomes of a network as its depth grows, in words and numbers."""
+"""What a theorem says of a network: what becomes of it as its depth grows, and how its signal grows."""
 
 from __future__ import annotations
 
@@ -10,19 +10,23 @@ class Regime:
     """What becomes of a network as its depth grows.
 
     Attributes:
-        name: "sde", "ode", "linear-ode", "young", "identity", "explosion", or "no theorem".
+        name: "sde", "ode", "linear-ode", "young", "identity", "explosion", or "no theorem"; a registered row
+            may use a name of its own.
         theorem: The statement that says so, or None.
-        rate: The order r in e_L ~ L**-r on the layer grid, or None where there is no pathwise limit.
+        rate: Order r in e_L ~ L**-r on the layer grid, or None where no order is known.
         convergence: "pathwise" (on the same noise), "in law", or None.
-        explanation: Sentences for a person: why, what was assumed, what was not checked.
-        closest: The nearest setting that has a pathwise limit; empty where this one has.
+        explanation: Why, in sentences for a person.
+        closest: The nearest setting that has a limit; empty where this one has.
         corrections: Powers of 1/L by which further terms of the error are smaller than its first; products of
             such terms are terms again.
-        seconds: Those that belong to contributions of their own, which may be larger than the first at small
-            depth.
-        interfere: Whether those may correlate with the first; if not, only their squares add.
-        hides: Whether a second contribution may be many times the first at every depth that can be run, so
-            that errors which fall nearly as fast as it does say nothing of the order.
+        seconds: Powers among them that belong to an independent source of error, which may be larger than the
+            first at small depth.
+        interfere: Whether those sources may correlate with the first; if not, only their squares add.
+        hides: Whether a second source may be many times the first at every depth that can be run, so that
+            errors which fall nearly as fast as it does do not reveal the order.
+        checked: Assumptions of the statement that were checked, as sentences.
+        not_checked: Assumptions that were not checked, and what nobody has stated about the weights.
+        citations: Keys or BibTeX entries of the publications that the statement comes from.
     """
 
     name: str
@@ -35,12 +39,35 @@ class Regime:
     seconds: tuple[float, ...] = ()
     interfere: bool = False
     hides: bool = False
+    checked: tuple[str, ...] = ()
+    not_checked: tuple[str, ...] = ()
+    citations: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         lines = [f"{self.name}: {self.explanation}"]
         if self.theorem is not None:
             rate = "" if self.rate is None else f"; order {self.rate:g} in 1/L"
             lines.append(f"  by {self.theorem}{rate}")
+        lines += [f"  checked: {sentence}" for sentence in self.checked]
+        lines += [f"  not checked: {sentence}" for sentence in self.not_checked]
         if self.closest:
             lines.append(f"  closest: {self.closest}")
         return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Growth:
+    """What is known of |h_L - h_0|²/|h_0|² as the depth L grows; None each where nothing is.
+
+    Attributes:
+        critical: Residual exponent between explosion and identity.
+        predicted: γ in |h_L - h_0|²/|h_0|² ~ L^γ (log(1 + ...) ~ L^γ where it explodes exponentially).
+        vanishes_beyond: Largest residual exponent at which the change is known not to vanish.
+        faster: Power of 1/L by which the incoherent part of a change is smaller than the coherent one; None
+            also where there is one part.
+    """
+
+    critical: float | None = None
+    predicted: float | None = None
+    vanishes_beyond: float | None = None
+    faster: float | None = None

@@ -1,5 +1,4 @@
-"""The plane of exponents (α, β) of Cohen et al. (2021): which limit a fully connected network has, and how
-fast.
+"""Rows on weights that shrink with the depth: the plane of exponents (α, β) of Cohen et al. (2021).
 
 One layer adds L^-α σ(M) with M = L^-β (Ā h + b̄) + ΔW^A h + ΔW^b, and σ(M) = σ'(0) M + ½σ''(0) M² + O(M³).
 Summed over L layers,
@@ -15,91 +14,330 @@ derives them).
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import cast, final
 
 from deeplimit.activations import ASSUMPTION, Expansion, expansion
 from deeplimit.ground.validation import NoTheoremError
 from deeplimit.limits.equations import Identity, Limit, NeuralODE
 from deeplimit.limits.linearised import ItoCorrectedSDE, LinearODE
-from deeplimit.recursions import Recursion
+from deeplimit.recursions import Inner
+from deeplimit.theory.matching import COHEN, COHEN_KEY, is_one_of
 from deeplimit.theory.regime import Regime
-from deeplimit.weights import TrendAndNoise
+from deeplimit.theory.theorem import Network, Theorem
+from deeplimit.weights import Dependence, FunctionProcess, TrendAndNoise
 
-COHEN = "of Cohen et al. (2021)"
 EXPANSION = f"The expansion (13) {COHEN}"
 COINCIDING = 0.0025
 """Contributions closer than this are of one order up to a factor 1 + cL^-s, s tiny, whose products are no
-terms of their own.
+terms in addition.
 """
 UNCHECKED = (
-    "Not checked: that σ is C³ with a bounded third derivative away from 0, and that states are uniformly"
-    " integrable."
+    "that σ is C³ with a bounded third derivative away from 0.",
+    "that states are uniformly integrable.",
+)
+HOLDS = f"{ASSUMPTION} holds at 0."
+SMOOTH_ACTIVATION = (
+    "the same network with a smooth activation, such as tanh, sin, scaled_softplus, scaled_silu or"
+    " scaled_gelu."
 )
 
 
-def classify_plane(recursion: Recursion, weights: TrendAndNoise, alpha: float) -> Regime:
-    """Return the regime of h + L^-α σ(A h + b) under Hypothesis 1 or 2."""
-    beta, trend, noisy = weights.exponent, weights.trend, weights.noise is not None
-    drift = alpha + beta - 1.0 if trend is not None else math.inf  # the trend's sum is L^-drift
-    if _zero(drift) and _zero(beta):
-        return _neural_ode(weights, recursion)
-    if _zero(beta) and trend is not None and drift > 0:
-        return _identity(
-            "weights that do not shrink with depth, inside an activation scaled by L^-α with α > 1", [drift]
-        )
-    try:
-        taylor = expansion(recursion.activation)
-    except NoTheoremError as refusal:
+class Case(Enum):
+    """Where in the plane a network lies, by what its trend and its noise add up to."""
+
+    NEURAL_ODE = auto()
+    UNSHRUNK = auto()
+    EXPLOSION = auto()
+    DIFFUSION = auto()
+    LINEAR_ODE = auto()
+    VANISHING = auto()
+    NO_EXPANSION = auto()
+
+
+@dataclass(frozen=True)
+class Place:
+    """The facts of one network in the plane."""
+
+    case: Case
+    alpha: float
+    beta: float
+    drift: float
+    """The trend's layers add up to L^-drift; infinite where there is no trend."""
+    holder: float | None
+    noisy: bool
+    additive: bool
+    taylor: Expansion | None
+
+
+def place_of(network: Network) -> Place | None:
+    """Return where in the plane a network lies; None for a network that the paper is not about."""
+    facts = network.facts
+    if not is_one_of(network, Inner) or facts.dependence != Dependence.SHRINKING:
+        return None
+    alpha, beta, trend = network.exponent, facts.weight_exponent, facts.holder is not None
+    if beta is None or not (trend or facts.noisy):
+        return None
+    drift = alpha + beta - 1.0 if trend else math.inf
+    taylor, case = None, None
+    if _zero(beta) and trend and (_zero(drift) or drift > 0):
+        case = Case.NEURAL_ODE if _zero(drift) else Case.UNSHRUNK
+    else:
+        try:
+            taylor = expansion(network.recursion.activation)
+        except NoTheoremError:
+            case = Case.NO_EXPANSION
+    if case is None:
+        if drift < 0 and not _zero(drift):
+            case = Case.EXPLOSION
+        elif facts.noisy and _zero(alpha):
+            case = Case.DIFFUSION
+        else:
+            case = Case.LINEAR_ODE if _zero(drift) else Case.VANISHING
+    return Place(case, alpha, beta, drift, facts.holder, facts.noisy, facts.additive_noise, taylor)
+
+
+def _law(network: Network) -> TrendAndNoise:
+    """Return the law of both hypotheses, from which limits take trend and noise."""
+    return cast("TrendAndNoise", network.weights[0])
+
+
+def _trend(network: Network) -> FunctionProcess:
+    return cast("FunctionProcess", _law(network).trend)
+
+
+class _InPlane(Theorem):
+    """What the rows share: a place in the plane."""
+
+    def matches(self, network: Network) -> bool:
+        place = place_of(network)
+        return place is not None and self._matches(place)
+
+    def _matches(self, place: Place) -> bool:
+        raise NotImplementedError
+
+    def regime(self, network: Network) -> Regime:
+        return self._regime(cast("Place", place_of(network)), network)
+
+    def _regime(self, place: Place, network: Network) -> Regime:
+        raise NotImplementedError
+
+
+@final
+class ShrinkingIdentity(_InPlane):
+    """Trend and noise both vanish."""
+
+    def _matches(self, place: Place) -> bool:
+        return place.case in (Case.VANISHING, Case.UNSHRUNK)
+
+    def _regime(self, place: Place, network: Network) -> Regime:
+        if place.case == Case.UNSHRUNK:
+            what = (
+                "weights that do not shrink with depth, inside an activation scaled by L^-α with α > 1, which"
+                " tends to 0"
+            )
+            shares = [place.drift]
+        else:
+            parts = {
+                "the trend's layers add up to": place.drift,
+                "the noise adds up to": place.alpha if place.noisy else math.inf,
+            }
+            what = " and ".join(f"{words} L^-{power:g}" for words, power in parts.items() if power < math.inf)
+            what += ", which tends to 0"
+            shares = [
+                *parts.values(),
+                *([place.beta + place.drift] if place.holder is not None else []),
+                *([place.alpha + 0.5] if place.noisy else []),
+            ]
         return Regime(
-            "no theorem",
-            None,
-            None,
-            None,
-            f"{refusal}",
-            "the same network with a smooth activation, such as tanh, sin, scaled_softplus, scaled_silu or"
-            " scaled_gelu.",
+            "identity",
+            EXPANSION,
+            min(shares),
+            "pathwise",
+            f"{what}: the network tends to the identity.",
+            corrections=_corrections(shares),
+            seconds=_seconds(shares),
+            interfere=True,
+            citations=(COHEN_KEY,),
         )
-    if drift < 0 and not _zero(drift):
+
+    def limit(self, network: Network) -> Limit:
+        return Identity()
+
+
+@final
+class ShrinkingExplosion(_InPlane):
+    """The trend's layers add up without bound."""
+
+    def _matches(self, place: Place) -> bool:
+        return place.case == Case.EXPLOSION
+
+    def _regime(self, place: Place, network: Network) -> Regime:
         return Regime(
             "explosion",
             EXPANSION,
             None,
             None,
-            f"the trend's layers add up to L^{-drift:g}: the hidden state moves without bound, unless the"
-            " trend vanishes, contracts or drives σ to 0 (not checked).",
-            f"the same network with alpha + beta = 1, such as beta={1 - alpha:g}, if alpha is at most 1.",
+            f"the trend's layers add up to L^{-place.drift:g}: the hidden state moves without bound, unless"
+            " the trend vanishes, contracts or drives σ to 0.",
+            "the same network with alpha + beta = 1, such as"
+            f" beta={1 - place.alpha:g}, if alpha is at most 1.",
+            checked=(HOLDS,),
+            not_checked=("that the trend neither vanishes, contracts nor drives σ to 0.",),
+            citations=(COHEN_KEY,),
         )
-    if noisy and _zero(alpha):
-        return _diffusive(weights, drift, taylor)
-    if _zero(drift):
-        return _linear_ode(weights, alpha, taylor)
-    parts = {"the trend's layers add up to": drift, "the noise adds up to": alpha if noisy else math.inf}
-    what = " and ".join(f"{words} L^-{power:g}" for words, power in parts.items() if power < math.inf)
-    shares = [
-        *parts.values(),
-        *([beta + drift] if trend is not None else []),
-        *([alpha + 0.5] if noisy else []),
-    ]
-    return _identity(what, shares)
 
 
-def limit_of_plane(recursion: Recursion, weights: TrendAndNoise, alpha: float, width: int) -> Limit:
-    """Return the limit equation; raise NoTheoremError where there is none."""
-    regime = classify_plane(recursion, weights, alpha)
-    trend, noise = weights.trend, weights.noise
-    if regime.name == "identity":
-        return Identity()
-    if regime.name == "ode" and trend is not None:
-        return NeuralODE(recursion, (trend,), width)
-    if regime.name == "linear-ode" and trend is not None:
-        return LinearODE(trend, width, expansion(recursion.activation).slope)
-    if regime.name == "sde" and noise is not None:
-        taylor = expansion(recursion.activation)
-        kept = trend if _zero(weights.exponent - 1.0) else None
-        return ItoCorrectedSDE(noise, kept, width, taylor.slope, taylor.curvature)
-    raise NoTheoremError(
-        f"cannot pair {recursion.name} (σ = {recursion.activation.name}, α = {alpha:g}, β ="
-        f" {weights.exponent:g}) with a limit because {regime.explanation} Closest: {regime.closest}"
-    )
+@final
+class UnshrunkNeuralODE(_InPlane):
+    """[C] (2): α = 1 and β = 0, where σ stays."""
+
+    def _matches(self, place: Place) -> bool:
+        return place.case == Case.NEURAL_ODE
+
+    def _regime(self, place: Place, network: Network) -> Regime:
+        smoothness = cast("float", place.holder)
+        return Regime(
+            "ode",
+            f"Equation (2) {COHEN}, after Thorpe and van Gennip (2018)",
+            min(1.0, smoothness),
+            "pathwise",
+            "weights that do not shrink with depth (β = 0) and a branch scaled by 1/L (α = 1): the neural"
+            " ODE, in which σ stays. Noise in the weights averages out.",
+            corrections=_corrections([1.0, smoothness]),
+            not_checked=(f"that {network.recursion.activation.name} is Lipschitz (smooth, with noise).",),
+            citations=(COHEN_KEY,),
+        )
+
+    def limit(self, network: Network) -> Limit:
+        return NeuralODE(network.recursion, (_trend(network),), network.width)
+
+
+@final
+class LinearisedODE(_InPlane):
+    """[C] Theorems 4.3 and 4.4 on the line α + β = 1: σ acts as its tangent at 0."""
+
+    def _matches(self, place: Place) -> bool:
+        return place.case == Case.LINEAR_ODE
+
+    def _regime(self, place: Place, network: Network) -> Regime:
+        alpha, beta, noisy = place.alpha, place.beta, place.noisy
+        smoothness, taylor = cast("float", place.holder), cast("Expansion", place.taylor)
+        square = beta if taylor.curvature != 0.0 else math.inf
+        contributions = [smoothness, square, 2 * beta, *([alpha, alpha + 0.5] if noisy else [])]
+        why = (
+            f"its square leaves L^-{beta:g}"
+            if taylor.curvature != 0.0
+            else f"its cube leaves L^-{2 * beta:g}, since σ''(0) = 0"
+        )
+        theorem = (
+            f"Theorem 4.4 {COHEN}"
+            if noisy
+            else f"Theorem {'4.3' if alpha > 0 else '4.4 without noise'} {COHEN}"
+        )
+        rough = (
+            ""
+            if smoothness == 1.0
+            else f" The trend is Hölder-{smoothness:g}, which bounds the order from below."
+        )
+        return Regime(
+            "linear-ode",
+            theorem,
+            min(contributions),
+            "pathwise",
+            "α + β = 1 with weights that shrink: σ acts as its tangent at 0. Of the trend,"
+            f" {why}{f'; the noise leaves L^-{alpha:g}' if noisy else ''}; Riemann sums leave"
+            f" L^-{smoothness:g}.{rough}",
+            corrections=_corrections(contributions),
+            seconds=tuple(power for power in _seconds(contributions) if power <= 1.0),
+            interfere=True,
+            checked=(HOLDS,),
+            not_checked=UNCHECKED,
+            citations=(COHEN_KEY,),
+        )
+
+    def limit(self, network: Network) -> Limit:
+        return LinearODE(_trend(network), network.width, expansion(network.recursion.activation).slope)
+
+
+@final
+class CorrectedDiffusion(_InPlane):
+    """[C] Theorem 4.4 at α = 0: an SDE driven by the weights' noise, with the drift ½σ''(0)Q."""
+
+    def _matches(self, place: Place) -> bool:
+        return place.case == Case.DIFFUSION
+
+    def _regime(self, place: Place, network: Network) -> Regime:
+        drift, taylor = place.drift, cast("Expansion", place.taylor)
+        gone = drift if place.holder is not None and not _zero(drift) else math.inf
+        rough = place.holder if place.holder is not None and place.holder < 1.0 and _zero(drift) else math.inf
+        # Additive noise that σ does not bend has no iterated integrals and no squares to be off by.
+        first = 1.0 if place.additive and taylor.curvature == 0.0 else 0.5
+        # Squared errors expand in whole powers of 1/L; the trend that vanishes adds powers of L^-gone to
+        # them.
+        pure = [value for value in (2 * first, 2 * first + 1.0, 2 * gone, 2 * rough) if value < math.inf]
+        mixed = [value for value in (3 * gone, 2 * first + gone, first + rough) if value < math.inf]
+        least = min(pure)
+        apart = [value - least for value in pure if value - least > 2 * COINCIDING]
+        apart += [value - least for value in mixed if value - least > 1e-9]
+        q = (
+            "the second-order drift ½σ''(0)Q appears"
+            if taylor.curvature
+            else "σ''(0) = 0, so Q leaves no drift"
+        )
+        kept = (
+            ""
+            if place.holder is None
+            else " The trend stays."
+            if gone == math.inf
+            else f" The trend vanishes like L^-{drift:g}."
+        )
+        return Regime(
+            "sde",
+            f"Theorem 4.4 {COHEN}",
+            min(first, gone, rough),
+            "pathwise",
+            "noise of diffusive size in every layer (α = 0): an SDE driven by the weights' own noise;"
+            f" {q}.{kept}",
+            corrections=tuple(sorted({*(round(value, 9) for value in apart), 1.0})),
+            seconds=tuple(sorted({round((value - least) / 2, 9) for value in pure if value - least > 1e-9})),
+            checked=(HOLDS,),
+            not_checked=UNCHECKED,
+            citations=(COHEN_KEY,),
+        )
+
+    def limit(self, network: Network) -> Limit:
+        law, taylor = _law(network), expansion(network.recursion.activation)
+        assert law.noise is not None  # the case asked
+        kept = law.trend if _zero(law.exponent - 1.0) else None
+        return ItoCorrectedSDE(law.noise, kept, network.width, taylor.slope, taylor.curvature)
+
+
+ROWS: tuple[Theorem, ...] = (
+    UnshrunkNeuralODE(),
+    ShrinkingIdentity(),
+    ShrinkingExplosion(),
+    CorrectedDiffusion(),
+    LinearisedODE(),
+)
+
+
+def why_not(network: Network) -> tuple[str, str] | None:
+    """Return why no row matches a network with weights that shrink with the depth."""
+    if network.facts.dependence != Dependence.SHRINKING:
+        return None
+    if not is_one_of(network, Inner):
+        return (
+            f"Hypotheses 1 and 2 {COHEN} are about h + L^-α σ(A h + b), and {network.recursion.name} is"
+            " another recursion.",
+            "inner(..., trend=..., noise=...).",
+        )
+    try:
+        expansion(network.recursion.activation)
+    except NoTheoremError as refused:
+        return f"{refused}", SMOOTH_ACTIVATION
+    return None
 
 
 def _zero(value: float) -> bool:
@@ -125,95 +363,3 @@ def _apart(exponents: list[float], least: float) -> tuple[float, ...]:
     first = min(exponents)
     apart = {round(value - first, 9) for value in exponents if least < value - first < math.inf}
     return tuple(sorted(apart | {round(first, 9), 1.0}))
-
-
-def _identity(what: str, contributions: list[float]) -> Regime:
-    return Regime(
-        "identity",
-        EXPANSION,
-        min(contributions),
-        "pathwise",
-        f"{what}, which tends to 0: the network tends to the identity.",
-        corrections=_corrections(contributions),
-        seconds=_seconds(contributions),
-        interfere=True,
-    )
-
-
-def _neural_ode(weights: TrendAndNoise, recursion: Recursion) -> Regime:
-    smoothness = 1.0 if weights.trend is None else weights.trend.smoothness
-    return Regime(
-        "ode",
-        f"Equation (2) {COHEN}, after Thorpe and van Gennip (2018)",
-        min(1.0, smoothness),
-        "pathwise",
-        "weights that do not shrink with depth (β = 0) and a branch scaled by 1/L (α = 1): the neural ODE,"
-        f" in which σ stays. Noise in the weights averages out. Not checked: that {recursion.activation.name}"
-        " is Lipschitz (smooth, with noise).",
-        corrections=_corrections([1.0, smoothness]),
-    )
-
-
-def _linear_ode(weights: TrendAndNoise, alpha: float, taylor: Expansion) -> Regime:
-    beta, trend, noisy = weights.exponent, weights.trend, weights.noise is not None
-    assert trend is not None
-    square = beta if taylor.curvature != 0.0 else math.inf
-    contributions = [trend.smoothness, square, 2 * beta, *([alpha, alpha + 0.5] if noisy else [])]
-    why = (
-        f"its square leaves L^-{beta:g}"
-        if taylor.curvature != 0.0
-        else f"its cube leaves L^-{2 * beta:g}, since σ''(0) = 0"
-    )
-    theorem = (
-        f"Theorem 4.4 {COHEN}" if noisy else f"Theorem {'4.3' if alpha > 0 else '4.4 without noise'} {COHEN}"
-    )
-    rough = (
-        ""
-        if trend.smoothness == 1.0
-        else f" The trend is Hölder-{trend.smoothness:g}, which bounds the order from below."
-    )
-    return Regime(
-        "linear-ode",
-        theorem,
-        min(contributions),
-        "pathwise",
-        "α + β = 1 with weights that shrink: σ acts as its tangent at 0. Of the trend,"
-        f" {why}{f'; the noise leaves L^-{alpha:g}' if noisy else ''}; Riemann sums leave"
-        f" L^-{trend.smoothness:g}.{rough} {ASSUMPTION} holds at 0. {UNCHECKED}",
-        corrections=_corrections(contributions),
-        seconds=tuple(power for power in _seconds(contributions) if power <= 1.0),
-        interfere=True,
-    )
-
-
-def _diffusive(weights: TrendAndNoise, drift: float, taylor: Expansion) -> Regime:
-    trend = weights.trend
-    gone = drift if trend is not None and not _zero(drift) else math.inf
-    rough = trend.smoothness if trend is not None and trend.smoothness < 1.0 and _zero(drift) else math.inf
-    # Additive noise that σ does not bend has no iterated integrals and no squares to be off by.
-    additive = weights.noise is not None and weights.noise.is_additive and taylor.curvature == 0.0
-    first = 1.0 if additive else 0.5
-    # Squared errors expand in whole powers of 1/L; the trend that vanishes adds powers of L^-gone to them.
-    pure = [value for value in (2 * first, 2 * first + 1.0, 2 * gone, 2 * rough) if value < math.inf]
-    mixed = [value for value in (3 * gone, 2 * first + gone, first + rough) if value < math.inf]
-    least = min(pure)
-    apart = [value - least for value in pure if value - least > 2 * COINCIDING]
-    apart += [value - least for value in mixed if value - least > 1e-9]
-    q = "the second-order drift ½σ''(0)Q appears" if taylor.curvature else "σ''(0) = 0, so Q leaves no drift"
-    kept = (
-        ""
-        if trend is None
-        else " The trend stays."
-        if gone == math.inf
-        else f" The trend vanishes like L^-{drift:g}."
-    )
-    return Regime(
-        "sde",
-        f"Theorem 4.4 {COHEN}",
-        min(first, gone, rough),
-        "pathwise",
-        f"noise of diffusive size in every layer (α = 0): an SDE driven by the weights' own noise; {q}.{kept}"
-        f" {ASSUMPTION} holds at 0. {UNCHECKED}",
-        corrections=tuple(sorted({*(round(value, 9) for value in apart), 1.0})),
-        seconds=tuple(sorted({round((value - least) / 2, 9) for value in pure if value - least > 1e-9})),
-    )

@@ -25,6 +25,10 @@ class Process(ABC):
     def facts(self) -> Facts:
         """What theory may use of this law."""
 
+    def facts_at(self, width: int) -> Facts:
+        """Return what theory may use of this law's d × d weights; a sampler is tested at that width."""
+        return self.facts
+
     @property
     @abstractmethod
     def layer_exponent(self) -> float:

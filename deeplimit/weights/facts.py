@@ -51,6 +51,8 @@ class Facts:
         noisy: Whether Itô noise is added to the function of time ([C] Hypothesis 2).
         additive_noise: Whether that noise is in the biases alone.
         biased: Whether layers have biases.
+        tested: What a test of draws looked for and did not find, in words; for instance of a user's sampler.
+        found: What it found against the law's own claims, in words; theory then says nothing.
         not_known: What theory would need and nobody has said, in words; for instance of a user's sampler.
     """
 
@@ -69,6 +71,8 @@ class Facts:
     noisy: bool = False
     additive_noise: bool = False
     biased: bool = False
+    tested: tuple[str, ...] = ()
+    found: tuple[str, ...] = ()
     not_known: tuple[str, ...] = ()
 
 
@@ -95,6 +99,8 @@ def together(facts: tuple[Facts, ...]) -> Facts:
         holder=min(holders) if len(holders) == len(facts) else None,
         natural_exponent=min(known) if len(known) == len(exponents) else None,
         biased=any(fact.biased for fact in facts),
+        tested=tuple(dict.fromkeys(text for fact in facts for text in fact.tested)),
+        found=tuple(dict.fromkeys(text for fact in facts for text in fact.found)),
         not_known=tuple(dict.fromkeys(text for fact in facts for text in fact.not_known)),
     )
 

@@ -5,7 +5,6 @@ variance.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -14,10 +13,12 @@ from torch import Tensor
 from deeplimit.ground import validation
 from deeplimit.weights.base import Factors, IncrementProcess
 from deeplimit.weights.facts import Dependence, Facts
+from deeplimit.weights.sampler_test import Sampler, Tested, test_sampler
 
 _ONE = torch.ones((), dtype=torch.float64)
 
-Sampler = Callable[[tuple[int, ...], torch.Generator], Tensor]
+TESTED_WIDTH = 32
+"""Width at which a sampler is tested where no network says which."""
 
 
 @dataclass(frozen=True)
@@ -65,8 +66,9 @@ class IID(IncrementProcess):
     A sampler is called as `sampler(shape, generator)` and returns a tensor of that shape of independent
     draws with mean 0 and variance 1; the width's 1/√d is applied by the network. Its first 65,536 draws
     are checked when it is given (finite, repeatable from the generator, mean and variance within six
-    standard errors plus 1 %); independence and tails ([M] (A1) asks for sub-Gaussian ones) are NOT
-    checked.
+    standard errors plus 1 %). Entries and layers are tested for correlation, of their sizes too, at the
+    network's width (`facts_at`); where some is found, no theorem applies, and the network can still be
+    measured. Independence beyond that, and tails ([M] (A1) asks for sub-Gaussian ones), are NOT checked.
 
     Only the Gaussian law is infinitely divisible into itself: for any other, a coarse layer is the
     normalised SUM of the reference's draws, no longer of the named law, and the SDE is a limit in law only
@@ -101,23 +103,21 @@ class IID(IncrementProcess):
 
     @property
     def facts(self) -> Facts:
-        named = isinstance(self.law, str)
-        unknown = (
-            "independence of the sampler's entries",
-            "independence of its layers",
-            "its tails",
-            "its symmetry",
-        )
+        return self.facts_at(TESTED_WIDTH)
+
+    def facts_at(self, width: int) -> Facts:
+        """Return what theory may use; a sampler's draws are tested once at this width (some milliseconds)."""
+        if callable(self.law):
+            return _facts_of_sampler(test_sampler(self.law, width))
         return Facts(
             Dependence.INDEPENDENT,
             gaussian=self.law == "gaussian",
-            independent_entries=True if named else None,
-            symmetric=named,
+            independent_entries=True,
+            symmetric=True,
             unit_variance=True,
-            sub_gaussian=1.0 if named else None,
+            sub_gaussian=1.0,
             atoms=self.law == "rademacher",
             natural_exponent=0.5,
-            not_known=() if named else unknown,
         )
 
     @property
@@ -149,6 +149,33 @@ class IID(IncrementProcess):
     def describe(self) -> str:
         name = {"gaussian": "Gaussian", "rademacher": "Rademacher"}.get(str(self.law), self.law)
         return f"i.i.d. {name if isinstance(name, str) else getattr(name, '__name__', 'user-drawn')} weights"
+
+
+def _facts_of_sampler(tested: Tested) -> Facts:
+    """Return what is known of a sampler: its mean and variance, and what a test of its draws found."""
+    draws = f"{tested.count} draws at width {tested.width}"
+    if tested.found:
+        return Facts(
+            Dependence.STATIONARY if tested.layers_depend else Dependence.INDEPENDENT,
+            independent_entries=False,
+            unit_variance=True,
+            found=tuple(f"{sentence} in {draws}" for sentence in tested.found),
+        )
+    return Facts(
+        Dependence.INDEPENDENT,
+        unit_variance=True,
+        natural_exponent=0.5,
+        tested=(
+            f"{draws} show no correlation of entries, of their sizes, or of layers, beyond chance (at the"
+            " level 1e-6).",
+        ),
+        not_known=(
+            "whether the sampler's entries are independent beyond what was tested",
+            "whether its layers are independent beyond what was tested",
+            f"its tails (the draws have kurtosis {tested.kurtosis:.3g}; a normal law has 3)",
+            "whether its law is symmetric",
+        ),
+    )
 
 
 def _check_sampler(sampler: Sampler) -> None:

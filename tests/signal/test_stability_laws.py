@@ -12,8 +12,9 @@ from scipy import stats
 from torch.nn import functional
 
 import deeplimit as dl
-from deeplimit.signal import bounds, theory
-from deeplimit.signal.growth_verdict import CANNOT_TELL, EXPLOSION, IDENTITY
+from deeplimit import theory
+from deeplimit.signal import bounds
+from deeplimit.signal.growth import CANNOT_TELL, EXPLOSION, IDENTITY
 from deeplimit.signal.passes import backward, forward
 from deeplimit.signal.products import GaussianInLaw
 from deeplimit.signal.task import draw_network
@@ -174,6 +175,10 @@ class Scaled(IncrementProcess):
     """Gaussian layers of another variance than (A1) asks for."""
 
     variance: float
+
+    @property
+    def facts(self):
+        return dl.Facts(dl.Dependence.INDEPENDENT, gaussian=True, independent_entries=True)
 
     @property
     def is_gaussian(self):
@@ -397,7 +402,7 @@ def test_the_critical_exponent_tells_branches_with_a_mean_from_those_without(net
     """A branch that keeps a mean adds up like its slower factor alone; an odd one forgets faster than either
     factor.
     """
-    assert theory.critical_exponent(network) == critical
+    assert theory.growth_of(network).critical == critical
     depths, draws = [30, 100, 300, 1000], 40
     at = {
         beta: dl.stability(type(network)(**(vars(network) | {"exponent": beta})), depths, draws=draws)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import deeplimit as dl
-from deeplimit.signal import theory
+from deeplimit import theory
 
 TURN = dl.Trend(lambda t: torch.tensor([[0.0, 1.0], [-1.0, 0.0]]))
 
@@ -60,17 +60,17 @@ def test_theory_knows_what_it_does_not_know():
         dl.inner(3, "sigmoid", noise=dl.Ito(A=0.1)),
         dl.res1(3, "tanh", weights=dl.FractionalBrownian(0.3)),
     ):
-        assert theory.critical_exponent(network) is None
-        assert theory.predicted_growth(network) is None
+        assert theory.growth_of(network).critical is None
+        assert theory.growth_of(network).predicted is None
     assert (
-        theory.critical_exponent(dl.inner(2, "tanh", trend=TURN, noise=dl.Ito(A=0.1), alpha=0.5, beta=0.5))
+        theory.growth_of(dl.inner(2, "tanh", trend=TURN, noise=dl.Ito(A=0.1), alpha=0.5, beta=0.5)).critical
         == 0.5
     )
     assert (
-        theory.predicted_growth(dl.res1(10, "gelu", exponent=0.25)) is None
+        theory.growth_of(dl.res1(10, "gelu", exponent=0.25)).predicted is None
     )  # it grows linearly, and so explodes
-    assert theory.predicted_growth(dl.res1(10, "tanh", exponent=0.25)) == 0.5
-    assert theory.predicted_growth(dl.res1(2, "identity", weights=TURN, exponent=1.5)) is None
+    assert theory.growth_of(dl.res1(10, "tanh", exponent=0.25)).predicted == 0.5
+    assert theory.growth_of(dl.res1(2, "identity", weights=TURN, exponent=1.5)).predicted is None
 
 
 @pytest.mark.parametrize("size", [1e-22, 1e-30])

@@ -1,0 +1,111 @@
+"""The constants of Marion et al. (2025), Section 2, and exact means and limit laws that follow from them.
+
+All follow from a few numbers of the network: a = L^-2β, and q = E|g(h)|² / |h|², the share of the energy that
+the block g keeps. Where a layer adds α V g with V centred, independent of all else and of variance 1/d per
+entry, E|h_{k+1}|² = (1 + aq) E|h_k|².
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from deeplimit.activations import Slopes, slopes
+from deeplimit.theory.matching import PAPERS, are_independent, is_one_of, laws, sides
+from deeplimit.theory.theorem import Network
+from deeplimit.weights import Dependence
+
+
+@dataclass(frozen=True)
+class Block:
+    """A residual block α V g(h) with independent layers whose g keeps a known share of the energy on average.
+
+    Attributes:
+        kept: q; between `kept_least` and `kept_most` if the block reads the state itself and treats its
+            signs differently.
+        eighth: C in E|g(h)|⁸ ≤ C|h|⁸, for this block and width (at most that of Gaussian weights, whose
+            even moments dominate those of the other named laws).
+        sub_gaussian: s; 1 for the Gaussian, uniform and Rademacher laws.
+        has_atoms: Whether W h may be exactly 0 where σ has a kink, which [M] (A4) does not allow for.
+    """
+
+    kept_least: float
+    kept_most: float
+    eighth: float
+    sub_gaussian: float
+    has_atoms: bool = False
+
+    @property
+    def kept(self) -> float | None:
+        return self.kept_least if self.kept_least == self.kept_most else None
+
+    @property
+    def satisfies_a2(self) -> bool:
+        """Whether ½|h|² ≤ E|g(h)|² ≤ |h|², the first half of [M] (A2); the second half is that `eighth` is
+        finite.
+        """
+        return self.kept_least >= 0.5 - 1e-12 and self.kept_most <= 1.0 + 1e-12
+
+
+def block(network: Network) -> Block | str:
+    """Return what is known of the network's block, or the reason why Section 2 of [M] does not cover it."""
+    facts = laws(network)
+    if not is_one_of(network, *PAPERS):
+        return f"Section 2 is about h + α V σ(W h), not about {network.recursion.name}"
+    if any(fact.found for fact in facts):
+        return "the draws of the sampler are not independent"
+    if any(fact.dependence != Dependence.INDEPENDENT for fact in facts):
+        return "layers are not independent"
+    if not all(are_independent(fact) and fact.symmetric and fact.sub_gaussian == 1.0 for fact in facts):
+        return "the law of the weights is the user's, and its sub-Gaussian constant is not known"
+    outer, inner = sides(network)
+    if outer is None:
+        return "no weight matrix follows the activation (Remark 2)"
+    found = slopes(network.recursion.activation)
+    if found is None:
+        return f"{network.recursion.activation.name} does not keep a fixed share of the energy, as (A2) asks"
+    squares = (found.positive**2, found.negative**2)
+    if inner is None:
+        return Block(min(squares), max(squares), max(squares) ** 4, 1.0)
+    mean = sum(squares) / 2
+    atoms = inner.atoms and found.positive != found.negative
+    return Block(mean, mean, _eighth_moment(network.width, found), 1.0, atoms)
+
+
+def _eighth_moment(width: int, found: Slopes) -> float:
+    """Return E(|σ(z)|²/d)⁴ for z ~ N(0, I) in d dimensions: a fourth moment of a sum of d independent
+    terms.
+    """
+    m1, m2, m3, m4 = (
+        (found.positive ** (2 * k) + found.negative ** (2 * k)) / 2 * math.prod(range(1, 2 * k, 2))
+        for k in (1, 2, 3, 4)
+    )
+    d = width
+    pairs, triples = d * (d - 1), d * (d - 1) * (d - 2)
+    total = d * m4 + pairs * (4 * m3 * m1 + 3 * m2**2) + 6 * triples * m2 * m1**2 + triples * (d - 3) * m1**4
+    return total / d**4
+
+
+def expected_square(network: Network, depth: int) -> float | None:
+    """Return log E|h_L|²/|h_0|² = L log(1 + aq), exact at every depth and width; None where it is not
+    known.
+    """
+    known = block(network)
+    if isinstance(known, str) or known.kept is None:
+        return None
+    return depth * math.log1p(float(depth) ** (-2.0 * network.exponent) * known.kept)
+
+
+def log_normal(network: Network, depth: int) -> tuple[float, float] | None:
+    """Return mean and standard deviation of the normal law that log |h_L|/|h_0| tends to as a → 0; None
+    where not known.
+
+    The limit is dH = √(q/d) |H| dβ over a time La, for every law of the weights that `block` knows (only
+    their variances are left in it): N(½ q La (1 - 2/d), q La / d), reached with an error of relative order
+    a.
+    """
+    known = block(network)
+    if isinstance(known, str) or known.kept is None:
+        return None
+    time = known.kept * float(depth) ** (1.0 - 2.0 * network.exponent)
+    return 0.5 * time * (1.0 - 2.0 / network.width), math.sqrt(time / network.width)

@@ -1,0 +1,82 @@
+"""Questions that several rows ask of a network, and the words in which assumptions are told."""
+
+from __future__ import annotations
+
+from deeplimit.ground.validation import NoTheoremError
+from deeplimit.recursions import Inner, Recursion, Res1, Res2, Res3
+from deeplimit.theory.theorem import Network
+from deeplimit.weights import Dependence, Facts
+
+MARION = "of Marion et al. (2025)"
+COHEN = "of Cohen et al. (2021)"
+MARION_KEY, COHEN_KEY, HU_KEY = "marion2025", "cohen2021", "hu2016"
+
+PAPERS: tuple[type[Recursion], ...] = (Res1, Res2, Res3, Inner)
+"""The recursions of [M] Table 1 and Remark 2: h + L^-exponent V σ(W h + b), V or W left out."""
+
+OUTER: dict[type[Recursion], int] = {Res1: 0, Res2: 0, Res3: 0}
+INNER: dict[type[Recursion], int] = {Res2: 1, Res3: 1, Inner: 0}
+"""Which weight multiplies outside σ, and which inside, by the exact type of the recursion."""
+
+
+def is_one_of(network: Network, *kinds: type[Recursion]) -> bool:
+    """Return whether the recursion is exactly of one of these types, and has as many weights as it reads."""
+    kind = type(network.recursion)
+    return kind in kinds and len(network.weights) == kind.matrices
+
+
+def sides(network: Network) -> tuple[Facts | None, Facts | None]:
+    """Return what is known of the weight outside σ and of the one inside; None where there is none.
+
+    The network must be of one of the papers' recursions.
+    """
+    kind, facts = type(network.recursion), laws(network)
+    outer, inner = OUTER.get(kind), INNER.get(kind)
+    return None if outer is None else facts[outer], None if inner is None else facts[inner]
+
+
+def laws(network: Network) -> tuple[Facts, ...]:
+    """Return what is known of each weight law, at the network's width."""
+    return tuple(law.facts_at(network.width) for law in network.weights)
+
+
+def are_independent(facts: Facts) -> bool:
+    """Return whether layers are independent of each other, with entries as [M] (A1) asks.
+
+    Entries of unit variance whose independence is stated, or was tested on draws and not refuted.
+    """
+    entries = facts.independent_entries is True or (facts.independent_entries is None and bool(facts.tested))
+    return facts.dependence == Dependence.INDEPENDENT and facts.unit_variance and entries and not facts.found
+
+
+def is_critical(exponent: float, critical: float) -> bool:
+    """Return whether two exponents are equal, up to the rounding of sums such as 0.1 + 0.6."""
+    return abs(exponent - critical) < 1e-9
+
+
+def not_known(facts: Facts) -> tuple[str, ...]:
+    """Return, as sentences, what nobody has stated about the weight laws."""
+    return tuple(f"not known: {text}." for text in facts.not_known)
+
+
+def lipschitz(network: Network) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return what is checked and what is not of a σ that must be Lipschitz."""
+    activation = network.recursion.activation
+    if activation.lipschitz is None:
+        return (), (f"that {activation.name} is Lipschitz (only that it grows at most linearly).",)
+    return (f"{activation.name} is Lipschitz.",), ()
+
+
+def refusal(network: Network, explanation: str, closest: str) -> NoTheoremError:
+    """Return the refusal of a network that has no limit on its noise: why, and the closest one that has."""
+    facts = network.facts
+    if facts.dependence == Dependence.SHRINKING:
+        activation, beta = network.recursion.activation.name, facts.weight_exponent
+        exponents = f"σ = {activation}, α = {network.exponent:g}, β = {beta:g}"
+    else:
+        described = ", ".join(law.describe() for law in network.weights)
+        exponents = f"{described}, exponent {network.exponent:g}"
+    return NoTheoremError(
+        f"cannot pair {network.recursion.name} ({exponents}) with a limit because {explanation} Closest:"
+        f" {closest}"
+    )

@@ -1,0 +1,128 @@
+"""Rows on weights that are functions of time: Propositions 12, 13 and 14 of Marion et al. (2025)."""
+
+from __future__ import annotations
+
+from typing import cast, final
+
+from deeplimit.limits.equations import Identity, Limit, NeuralODE
+from deeplimit.recursions import Inner, Res1
+from deeplimit.theory.matching import MARION, MARION_KEY, PAPERS, is_one_of, laws, lipschitz
+from deeplimit.theory.regime import Regime
+from deeplimit.theory.theorem import Network, Theorem
+from deeplimit.weights import Dependence, FunctionProcess
+
+ADD_UP = (
+    "weights that are functions of time add up coherently, too much of them below exponent 1. Proposition 14"
+    " proves explosion for res-1 with the identity activation where V(0) transposed has a positive"
+    " eigenvalue; other networks may explode, saturate or contract."
+)
+SAME_AT_ONE = "the same network with exponent=1, which has a limit."
+
+
+def are_functions(network: Network) -> bool:
+    """Return whether this is one of the papers' recursions whose layers are values of functions of time."""
+    return is_one_of(network, *PAPERS) and all(
+        facts.dependence == Dependence.SMOOTH
+        and facts.holder is not None
+        and (is_one_of(network, Inner) or not facts.biased)
+        for facts in laws(network)
+    )
+
+
+@final
+class SmoothIdentity(Theorem):
+    """[M] Proposition 13 above the exponent 1: h_L tends to h_0."""
+
+    def matches(self, network: Network) -> bool:
+        return are_functions(network) and network.exponent > 1.0
+
+    def regime(self, network: Network) -> Regime:
+        return Regime(
+            "identity",
+            f"Proposition 13 {MARION}",
+            network.exponent - 1.0,
+            "pathwise",
+            "weights that are functions of time with an exponent above 1: the network tends to the identity.",
+            corrections=(network.exponent - 1.0, 1.0),
+            citations=(MARION_KEY,),
+        )
+
+    def limit(self, network: Network) -> Limit:
+        return Identity()
+
+
+@final
+class SmoothExplosion(Theorem):
+    """[M] Proposition 14 below the exponent 1, for random functions of time."""
+
+    def matches(self, network: Network) -> bool:
+        return are_functions(network) and network.exponent < 1.0 and network.facts.gaussian
+
+    def regime(self, network: Network) -> Regime:
+        proved = is_one_of(network, Res1) and network.recursion.activation.name == "identity"
+        return Regime(
+            "explosion",
+            f"Proposition 14 {MARION}" if proved else None,
+            None,
+            None,
+            ADD_UP,
+            SAME_AT_ONE,
+            citations=(MARION_KEY,) if proved else (),
+        )
+
+
+@final
+class NeuralODEOfTime(Theorem):
+    """[M] Proposition 12 at the exponent 1; for Hölder functions the same ODE, without the proposition."""
+
+    def matches(self, network: Network) -> bool:
+        return are_functions(network) and network.exponent == 1.0
+
+    def regime(self, network: Network) -> Regime:
+        holder = network.facts.holder
+        assert holder is not None  # are_functions asked
+        rough = holder < 1.0
+        checked, unchecked = lipschitz(network)
+        return Regime(
+            "ode",
+            None if rough else f"Proposition 12 {MARION}",
+            holder,
+            "pathwise",
+            (
+                "weights that are only Hölder functions of time, which Proposition 12 does not cover"
+                if rough
+                else "weights that are Lipschitz functions of time"
+            )
+            + " at the critical exponent 1: the network is an Euler scheme of a neural ODE.",
+            corrections=(1.0 - holder, 1.0) if rough else (1.0,),
+            checked=checked,
+            not_checked=(*unchecked, *_smoothness(network, holder)),
+            citations=() if rough else (MARION_KEY,),
+        )
+
+    def limit(self, network: Network) -> Limit:
+        functions = cast("tuple[FunctionProcess, ...]", network.weights)
+        return NeuralODE(network.recursion, functions, network.width)
+
+
+def _smoothness(network: Network, holder: float) -> tuple[str, ...]:
+    """Return what is not checked of functions that are given."""
+    if all(facts.gaussian for facts in laws(network)):
+        return ()
+    return (f"that the given functions of time are Hölder with exponent {holder:g}, as stated.",)
+
+
+ROWS: tuple[Theorem, ...] = (SmoothIdentity(), SmoothExplosion(), NeuralODEOfTime())
+
+
+def why_not(network: Network) -> tuple[str, str] | None:
+    """Return why no row matches a network with functions of time, or with laws of different kinds."""
+    if are_functions(network):
+        return ADD_UP, SAME_AT_ONE
+    if is_one_of(network, *PAPERS) and network.facts.dependence == Dependence.MIXED:
+        return (
+            "the weight matrices have laws of different kinds (independent layers, functions of time,"
+            " fractional Brownian motion); no proposition covers the mix.",
+            "SmoothGaussian or Trend weights for all matrices, with exponent=1 (Proposition 12).",
+        )
+    return None

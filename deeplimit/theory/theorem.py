@@ -1,0 +1,221 @@
+"""A row of the theorem table: which networks a statement is about, and what it says of them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Protocol
+
+from deeplimit.ground import validation
+from deeplimit.ground.validation import NoTheoremError
+from deeplimit.limits import Limit
+from deeplimit.recursions import Recursion
+from deeplimit.theory.regime import Growth, Regime
+from deeplimit.weights import Facts, Process
+
+
+class Network(Protocol):
+    """What a row sees of a network: its recursion, its width, its weight laws and what is known of them."""
+
+    @property
+    def recursion(self) -> Recursion: ...
+
+    @property
+    def width(self) -> int: ...
+
+    @property
+    def weights(self) -> tuple[Process, ...]: ...
+
+    @property
+    def exponent(self) -> float: ...
+
+    @property
+    def facts(self) -> Facts: ...
+
+
+class Theorem(ABC):
+    """A row of the theorem table: one statement, the networks it is about, and what it says of them.
+
+    A network is looked up in the rows that users registered, the latest first, and then in those of the
+    library; the first row that matches speaks. A network that no row matches has no theorem. `matches`
+    compares the exact type of the recursion, so that a subclass gets nothing by accident, and the facts that
+    the weight laws state (`network.facts`). That a registered statement is true is NOT checked; `compare` and
+    `compare_laws` measure it.
+
+    Example:
+        >>> import torch, deeplimit as dl
+        >>> class Held(dl.Theorem):
+        ...     def matches(self, network):
+        ...         return network.width == 3 and network.facts.deterministic
+        ...     def regime(self, network):
+        ...         return dl.Regime("ode", "Theorem 1 of Doe (2026)", 1.0, "pathwise", "weights are fixed.")
+        >>> network = dl.res1(3, "tanh", weights=dl.Trend(lambda t: t * torch.eye(3)))
+        >>> with dl.Theorem.register(Held()):
+        ...     network.regime().theorem
+        'Theorem 1 of Doe (2026)'
+        >>> network.regime().theorem
+        'Proposition 12 of Marion et al. (2025)'
+    """
+
+    @abstractmethod
+    def matches(self, network: Network) -> bool:
+        """Return whether the statement is about this network."""
+
+    @abstractmethod
+    def regime(self, network: Network) -> Regime:
+        """Return what the statement says of a network that it matches."""
+
+    def limit(self, network: Network) -> Limit:
+        """Return the limit equation of a network that the statement matches.
+
+        Raises NoTheoremError where the statement has no equation.
+        """
+        raise NoTheoremError("the statement gives no limit equation")
+
+    def growth(self, network: Network) -> Growth | None:
+        """Return how the signal grows with depth; None where the statement says nothing of it."""
+        return None
+
+    @staticmethod
+    def register(
+        row: Theorem | None = None,
+        *,
+        matches: Callable[[Network], bool] | None = None,
+        name: str = "",
+        statement: str = "",
+        limit: Callable[[Network], Limit] | None = None,
+        rate: float | None = None,
+        convergence: str | None = "pathwise",
+        explanation: str = "",
+        corrections: tuple[float, ...] = (1.0,),
+        checked: tuple[str, ...] = (),
+        not_checked: tuple[str, ...] = (),
+        citation: str = "",
+    ) -> Registration:
+        """Put a row before all others; return what takes it out again, by `remove()` or at the end of a
+        `with`.
+
+        Args:
+            row: A `Theorem`; or None, and the row is made of what follows.
+            matches: Function of the network that says whether the statement is about it.
+            name: What the network becomes, as `Regime.name`: "ode", "sde", "identity" or your own word.
+            statement: The theorem as reports name it; `citation` if left out.
+            limit: Function of the network that returns the limit equation; None where there is none to pair
+                with.
+            rate: Order r in e_L ~ L**-r on the layer grid, at least 0; None where it is not known.
+            convergence: "pathwise", "in law", or None.
+            explanation: Why, in sentences.
+            corrections: Powers of 1/L of further terms of the error, as in `Regime`.
+            checked: Assumptions that `matches` checks. not_checked: Assumptions that it does not.
+            citation: Where the statement is from: a BibTeX entry, or a line such as "Doe (2026), Theorem 1".
+
+        Raises:
+            TypeError: For a row that is not a `Theorem`, or functions that cannot be called.
+            ValueError: For both a row and `matches`, neither, or a value that `Regime` does not allow.
+
+        NOT checked: that the statement is true.
+
+        Example:
+            >>> import deeplimit as dl
+            >>> from deeplimit.recursions import Inner
+            >>> row = dl.Theorem.register(
+            ...     matches=lambda network: type(network.recursion) is Inner and network.exponent == 0.75,
+            ...     name="identity", limit=lambda network: dl.Identity(), rate=0.25, citation="Doe (2026)")
+            >>> dl.inner(2, "tanh", exponent=0.75).regime().rate
+            0.25
+            >>> row.remove()
+            >>> dl.inner(2, "tanh", exponent=0.75).regime().name
+            'no theorem'
+        """
+        if (row is None) == (matches is None):
+            raise ValueError(
+                "register takes either a row (a Theorem) or matches= with name=, limit= and rate=; got"
+                f" {'neither' if row is None else 'both'}."
+            )
+        if row is None:
+            row = _made(
+                matches,
+                limit,
+                Regime(
+                    name,
+                    statement or citation or None,
+                    rate,
+                    convergence,
+                    explanation or f"a registered theorem says so ({statement or citation or 'unnamed'}).",
+                    corrections=corrections,
+                    checked=checked,
+                    not_checked=not_checked,
+                    citations=(citation,) if citation else (),
+                ),
+            )
+        if not isinstance(row, Theorem):
+            raise TypeError(f"row must be a Theorem, made by its own class; got {validation.named(row)}.")
+        registration = Registration(row)
+        _registered.insert(0, registration)
+        return registration
+
+
+@dataclass(frozen=True, eq=False)
+class Registration:
+    """A registered row; `remove`, or the end of a `with` block, takes it out of the table again."""
+
+    row: Theorem
+
+    def remove(self) -> None:
+        """Take the row out of the table; once removed, doing so again changes nothing."""
+        if self in _registered:
+            _registered.remove(self)
+
+    def __enter__(self) -> Theorem:
+        return self.row
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.remove()
+
+
+_registered: list[Registration] = []
+
+
+def registered() -> tuple[Theorem, ...]:
+    """Return the rows that users registered, the latest first."""
+    return tuple(registration.row for registration in _registered)
+
+
+@dataclass(frozen=True)
+class _Given(Theorem):
+    """A row made of functions."""
+
+    about: Callable[[Network], bool]
+    equation: Callable[[Network], Limit] | None
+    says: Regime
+
+    def matches(self, network: Network) -> bool:
+        return bool(self.about(network))
+
+    def regime(self, network: Network) -> Regime:
+        return self.says
+
+    def limit(self, network: Network) -> Limit:
+        return super().limit(network) if self.equation is None else self.equation(network)
+
+
+def _made(matches: object, limit: object, says: Regime) -> _Given:
+    for argument, value in (("matches", matches), ("limit", limit)):
+        if not callable(value) and not (argument == "limit" and value is None):
+            raise TypeError(f"{argument} must be a function of the network; got {validation.named(value)}.")
+    if not says.name:
+        raise ValueError("name must say what the network becomes, such as 'ode'; got ''.")
+    if says.rate is not None:
+        validation.real(says.rate, "rate", minimum=0.0, hint="it is the order r in e_L ~ L**-r.")
+    if says.convergence not in ("pathwise", "in law", None):
+        raise ValueError(f"convergence must be 'pathwise', 'in law' or None; got {says.convergence!r}.")
+    if limit is not None and says.convergence is None:
+        raise ValueError(
+            "convergence must be 'pathwise' or 'in law' where limit= is given; got None, which says that the"
+            " network does not tend to it."
+        )
+    return _Given(matches, limit, says)  # type: ignore[arg-type]  # both were found to be functions
