@@ -42,7 +42,7 @@ class Tested:
 
 @lru_cache(maxsize=256)
 def test_sampler(sampler: Sampler, width: int) -> Tested:
-    """Test a sampler at a width, with a fixed seed; NOT tested: what leaves entries and sizes uncorrelated."""
+    """Test a sampler at a width, with a fixed seed. NOT tested: more than entries and sizes tell."""
     d = min(width, WIDEST)
     layers = max(FEWEST, min(MOST, NUMBERS // d**2)) // 2
     stream = torch.Generator().manual_seed(0)
