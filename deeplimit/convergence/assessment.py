@@ -105,7 +105,7 @@ def _judged(task: Task, pairing: Pairing, estimated: Estimated, confidence: floa
         known,
         deepest=float(estimated.errors[-1]),
         resolution=estimated.resolution,
-        in_law=pairing.regime.convergence == "in law",
+        on_its_own_grid=pairing.is_on_its_own_grid,
     )
     judgement = verdict.judge(evidence)
     above = Estimated(layer, common, estimated.errors, estimated.resolution)

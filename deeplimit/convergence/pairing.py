@@ -111,6 +111,15 @@ class Pairing:
             ),
         )
 
+    @property
+    def is_on_its_own_grid(self) -> bool:
+        """Whether all that is measured is the distance to the same recursion on a finer grid.
+
+        Increments of other than Gaussian laws approach a Brownian motion in law, not on one path.
+        """
+        finer = self.reads == Reads.INCREMENTS and not self.gaussian
+        return finer or self.regime.convergence == "in law"
+
     def correction_in(self, norm: str) -> Correction:
         """Return how the reference's error is taken out in a norm.
 

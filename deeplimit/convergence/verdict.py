@@ -160,7 +160,7 @@ class Evidence:
             deepest slope.
         deepest, resolution: the deepest error in the norm asked for, and what round-off and the reference's
             own error allow.
-        in_law: whether theory has a limit in law only, so that the finer grid stands in for the limit.
+        on_its_own_grid: whether a finer grid of the same recursion stands in for the limit.
     """
 
     depths: int
@@ -181,7 +181,7 @@ class Evidence:
     hidden: bool = False
     deepest: float = math.inf
     resolution: float = 0.0
-    in_law: bool = False
+    on_its_own_grid: bool = False
 
     @property
     def grown(self) -> bool:
@@ -216,7 +216,7 @@ class Evidence:
         *,
         deepest: float = math.inf,
         resolution: float = 0.0,
-        in_law: bool = False,
+        on_its_own_grid: bool = False,
     ) -> Evidence:
         """Return what the fits of one set of errors say."""
         logs, variances = estimates.log_errors - estimates.log_bias, np.diag(estimates.covariance)
@@ -240,7 +240,7 @@ class Evidence:
             hidden=_is_hidden(estimates, float(slopes[-1]), order),
             deepest=deepest,
             resolution=resolution,
-            in_law=in_law,
+            on_its_own_grid=on_its_own_grid,
         )
 
 
@@ -398,7 +398,7 @@ def falls_too_slowly(e: Evidence) -> str | None:
 def falls(e: Evidence) -> str:
     """What remains: errors fall, and no floor of any size is in sight."""
     most = max(1.0, 100 * e.floor.upper)
-    towards = "to the same recursion on the finer grid (to the limit in law only): " if e.in_law else ""
+    towards = "to its own finer grid, and to the limit at most in law: " if e.on_its_own_grid else ""
     reason = (
         f"{towards}the errors fall with depth; at most {most:.0f} % of the deepest squared error would remain"
         " at infinite depth"

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from deeplimit import theory
 from deeplimit.convergence.pairing import Pairing, Reads, Solver
 from deeplimit.coupling import Task
 from deeplimit.inference import verdict
@@ -182,7 +183,7 @@ def reservations(numbers: Numbers) -> list[str]:
 
 def pairing_notes(task: Task, pairing: Pairing, corrected: bool) -> list[str]:
     """Return what a reader must know of how this network was paired with this limit."""
-    notes = [*_limit_notes(pairing, corrected)]
+    notes = [*_limit_notes(pairing, corrected), *theory.reservations(task.network)]
     if task.norm == "sup-continuous":
         slowly = "; its order is approached slowly, as √(log L / L)" if pairing.diffuses else ""
         notes.append(

@@ -22,6 +22,7 @@ from deeplimit.in_law.verdict import Evidence, judge
 from deeplimit.inference.extrapolation import extrapolate
 from deeplimit.limits import Independent, IsotropicSDE, LawLimit, NeuralSDE, UserSDE, read_limit
 from deeplimit.networks import ResidualNetwork, checked_network
+from deeplimit.theory import reservations
 from deeplimit.version import versions
 from deeplimit.weights import IncrementProcess
 
@@ -390,6 +391,7 @@ def _reservations(
             "the sampler's law is not known to be symmetric, so differences are taken to fall like L^-1/2 and"
             " 1/L."
         )
+    notes += reservations(plan.network)
     if len(plan.h0) > 1:
         notes.append(f"laws are compared on average over the {len(plan.h0)} starting points, not at each.")
     if float(np.ptp(own.features, axis=0).max()) == 0.0:

@@ -17,7 +17,7 @@ from deeplimit.initialise.filling import (
 )
 from deeplimit.initialise.result import Initialisation, shared_fields
 from deeplimit.weights import IID, FractionalBrownian, Process, SmoothGaussian
-from deeplimit.weights.independent import Sampler
+from deeplimit.weights.sampler_test import Sampler
 
 
 def sample_(

@@ -14,9 +14,10 @@ from deeplimit.activations import slopes
 from deeplimit.coupling.task import initial_layer
 from deeplimit.ground import validation
 from deeplimit.ground.workers import map_blocks
-from deeplimit.networks import ResidualNetwork
+from deeplimit.networks import ResidualNetwork, checked_network
 from deeplimit.signal.bounds import Bound, evaluate
-from deeplimit.signal.growth import Theory, measure_growth, together
+from deeplimit.signal.growth import measure_growth, together
+from deeplimit.signal.growth_verdict import Theory
 from deeplimit.signal.report import StabilityReport
 from deeplimit.signal.task import (
     MOST_DRAWS,
@@ -27,7 +28,7 @@ from deeplimit.signal.task import (
     plain_branch,
     run_block,
 )
-from deeplimit.theory import block, growth_of, log_normal
+from deeplimit.theory import block, growth_of, log_normal, reservations
 from deeplimit.version import versions
 from deeplimit.weights import TrendAndNoise
 
@@ -91,8 +92,7 @@ def stability(
         'identity'
     """
     started = time.perf_counter()
-    if not isinstance(resnet, ResidualNetwork):
-        raise TypeError(f"resnet must come from res1, res2, res3 or inner; got {validation.named(resnet)}.")
+    checked_network(resnet)
     plain_branch(resnet)
     levels = validation.depths(depths, at_least=1)
     count = validation.integer(
@@ -241,7 +241,7 @@ def _is_homogeneous(network: ResidualNetwork) -> bool:
 
 
 def _reservations(task: StabilityTask, overflowed: np.ndarray, rows: list[Bound]) -> list[str]:
-    found = []
+    found = reservations(task.network)
     if task.draws == 1:
         found.append("One draw says nothing of the spread: no interval, no quartiles, no verdict.")
     if overflowed.any():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import cast
 
 import numpy as np
 import torch
@@ -12,7 +13,7 @@ from torch import Tensor
 
 from deeplimit.ground.randomness import Purpose, generator
 from deeplimit.networks import ResidualNetwork
-from deeplimit.recursions import PlainBranch
+from deeplimit.recursions import Inner, PlainBranch, Res1, Res2, Res3
 from deeplimit.signal.passes import Layers, backward, forward
 from deeplimit.signal.products import GaussianInLaw, Product, drawn_product
 from deeplimit.weights import Dependence
@@ -21,6 +22,8 @@ NUMBERS_PER_BLOCK = {"cpu": 2**27, "cuda": 2**29}
 """How many numbers the layers of one block may hold: half a gigabyte a core on a CPU."""
 NUMBERS_AT_ONCE = {"cpu": 2**16, "cuda": 2**23}
 """How many numbers one layer of one block should hold: what fits in a core's cache, or fills a card."""
+PLAIN = (Res1, Res2, Res3, Inner)
+"""The recursions whose sides and activation say everything."""
 MOST_NUMBERS = 2**30
 MOST_DRAWS = 10**7
 STREAMS_PER_DEPTH = 4
@@ -32,8 +35,8 @@ def plain_branch(network: ResidualNetwork) -> PlainBranch:
 
     Raises ValueError for one that adds more than h + α V σ(W h + b).
     """
-    if isinstance(network.recursion, PlainBranch):
-        return network.recursion
+    if type(network.recursion) in PLAIN:  # a subclass may add something else
+        return cast("PlainBranch", network.recursion)
     raise ValueError(
         f"network must be res1, res2, res3 or inner, got {network.recursion.name}, which adds"
         f" {network.recursion.formula}; res1 has the same signal up to what vanishes with the depth."

@@ -1,6 +1,7 @@
 """The theorem table: which limit a network has, how fast, by which statement, or that none applies."""
 
 from deeplimit.theory.energy import Block, block, expected_square, log_normal
+from deeplimit.theory.matching import reservations
 from deeplimit.theory.regime import Growth, Regime
 from deeplimit.theory.table import find, growth_of, in_law_only, limit_of, regime_of
 from deeplimit.theory.theorem import Network, Theorem
@@ -19,4 +20,5 @@ __all__ = [
     "limit_of",
     "log_normal",
     "regime_of",
+    "reservations",
 ]

@@ -59,6 +59,17 @@ def not_known(facts: Facts) -> tuple[str, ...]:
     return tuple(f"not known: {text}." for text in facts.not_known)
 
 
+def reservations(network: Network) -> list[str]:
+    """Return what every report on this network must say of its weights: what nobody knows, or was refuted."""
+    facts = network.facts
+    notes = []
+    if facts.found:
+        notes.append(f"the sampler's draws are not independent: {'; '.join(facts.found)}.")
+    if facts.not_known:
+        notes.append(f"not known of the weights: {'; '.join(facts.not_known)}.")
+    return notes
+
+
 def lipschitz(network: Network) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return what is checked and what is not of a σ that must be Lipschitz."""
     activation = network.recursion.activation
@@ -67,8 +78,8 @@ def lipschitz(network: Network) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return (f"{activation.name} is Lipschitz.",), ()
 
 
-def refusal(network: Network, explanation: str, closest: str) -> NoTheoremError:
-    """Return the refusal of a network that has no limit on its noise: why, and the closest one that has."""
+def refused(network: Network, explanation: str, closest: str) -> str:
+    """Return the words that refuse a network without a limit on its noise: why, and the closest that has."""
     facts = network.facts
     if facts.dependence == Dependence.SHRINKING:
         activation, beta = network.recursion.activation.name, facts.weight_exponent
@@ -76,7 +87,14 @@ def refusal(network: Network, explanation: str, closest: str) -> NoTheoremError:
     else:
         described = ", ".join(law.describe() for law in network.weights)
         exponents = f"{described}, exponent {network.exponent:g}"
-    return NoTheoremError(
+    return (
         f"cannot pair {network.recursion.name} ({exponents}) with a limit because {explanation} Closest:"
         f" {closest}"
     )
+
+
+def refusal(network: Network, explanation: str, closest: str) -> NoTheoremError:
+    """Return the refusal of a network without a limit on its noise, with what can be done instead."""
+    independent = all(facts.dependence == Dependence.INDEPENDENT for facts in laws(network))
+    own = " compare_laws(resnet, limit) takes a limit of your own: a torchsde object or a LawLimit."
+    return NoTheoremError(refused(network, explanation, closest) + (own if independent else ""))

@@ -6,7 +6,7 @@ from deeplimit.ground.validation import NoTheoremError
 from deeplimit.limits import Limit
 from deeplimit.theory import fractional_weights, in_law, independent_layers, shrinking_weights, smooth_layers
 from deeplimit.theory.growth import known_growth
-from deeplimit.theory.matching import refusal
+from deeplimit.theory.matching import refusal, refused
 from deeplimit.theory.regime import Growth, Regime
 from deeplimit.theory.theorem import Network, Theorem, registered
 
@@ -70,7 +70,7 @@ def growth_of(network: Network) -> Growth:
 def in_law_only(network: Network) -> NoTheoremError:
     """Return the refusal of a network whose limit is known in law only, where the same noise is asked for."""
     regime = regime_of(network)
-    told = refusal(network, regime.explanation, regime.closest)
+    told = refused(network, regime.explanation, regime.closest)
     return NoTheoremError(f"{told} compare_laws compares the laws of h_L and of the limit instead.")
 
 

@@ -14,7 +14,7 @@ from torch.nn import functional
 import deeplimit as dl
 from deeplimit import theory
 from deeplimit.signal import bounds
-from deeplimit.signal.growth import CANNOT_TELL, EXPLOSION, IDENTITY
+from deeplimit.signal.growth_verdict import CANNOT_TELL, EXPLOSION, IDENTITY
 from deeplimit.signal.passes import backward, forward
 from deeplimit.signal.products import GaussianInLaw
 from deeplimit.signal.task import draw_network

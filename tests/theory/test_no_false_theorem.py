@@ -1,0 +1,296 @@
+"""Theorems that were once claimed for networks that they are not about; each claim must stay away."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pytest
+import torch
+
+import deeplimit as dl
+from deeplimit import activations
+from deeplimit.recursions import Inner, Recursion, Res1, Res2
+from deeplimit.weights import IncrementProcess, TrendAndNoise
+
+DEPTHS = [8, 16, 32, 64]
+TURN = dl.Trend(lambda t: torch.tensor([[0.0, 1.0, 0.0], [-1.0, 0.0, 0.0], [0.0, 0.0, 0.1]]))
+TANH = activations.resolve("tanh")
+
+
+@dataclass(frozen=True)
+class Gated(Recursion):
+    """A user's recursion: one matrix per layer, and the state multiplies its own activation."""
+
+    name: ClassVar[str] = "gated"
+    formula: ClassVar[str] = "h + L^-β h∘tanh(W h)"
+    matrices: ClassVar[int] = 1
+
+    def residual(self, h, layers, exponent):
+        (w,) = layers
+        return h * torch.tanh(w.apply(h)) * float(w.depth) ** -exponent
+
+
+class Louder(Res1):
+    """A user's recursion that changes a line of the library's."""
+
+    def finish(self, product, layer, exponent):
+        return 2.0 * super().finish(product, layer, exponent)
+
+
+@dataclass(frozen=True)
+class OneMatrix(IncrementProcess):
+    """A user's law: every layer of a network is the same Gaussian matrix."""
+
+    @property
+    def facts(self):
+        return dl.Facts(dl.Dependence.STATIONARY, symmetric=True, unit_variance=True)
+
+    @property
+    def is_gaussian(self):
+        return False
+
+    @property
+    def is_symmetric(self):
+        return True
+
+    def draw(self, step, out, generator):
+        one = torch.empty(out.shape[1:], dtype=out.dtype).normal_(generator=generator)
+        out.copy_(one.mul_(step**0.5).expand_as(out))
+
+    def describe(self):
+        return "one matrix for all layers"
+
+
+def orthogonal(shape, generator):
+    """√d times uniformly distributed orthogonal matrices: entries are uncorrelated, and dependent."""
+    q, r = torch.linalg.qr(torch.randn(shape, generator=generator))
+    signs = torch.diagonal(r, dim1=-2, dim2=-1).sign()
+    return q * signs.unsqueeze(-2) * shape[-1] ** 0.5
+
+
+def shared_in_a_row(shape, generator):
+    return torch.randn((*shape[:-1], 1), generator=generator).expand(shape).clone()
+
+
+def shared_in_a_column(shape, generator):
+    return torch.randn((*shape[:-2], 1, shape[-1]), generator=generator).expand(shape).clone()
+
+
+def symmetric(shape, generator):
+    draws = torch.randn(shape, generator=generator)
+    return draws.tril() + draws.tril(-1).mT
+
+
+def one_up_to_its_sign(shape, generator):
+    """One matrix of ±1, and a random sign for every layer."""
+    one = torch.randint(0, 2, shape[-2:], generator=generator) * 2.0 - 1.0
+    return one * (torch.randint(0, 2, (*shape[:-2], 1, 1), generator=generator) * 2.0 - 1.0)
+
+
+def the_same_in_every_call(shape, generator):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(0))
+
+
+def on_the_diagonal(shape, generator):
+    return torch.randn(shape, generator=generator) * torch.eye(shape[-1]) * shape[-1] ** 0.5
+
+
+def signed_hadamard(shape, generator):
+    """±1 with random signs of rows and columns: entries and their sizes are uncorrelated."""
+    count = torch.arange(shape[-1])
+    odd = torch.tensor([[bin(int(i & j)).count("1") % 2 for j in count] for i in count])
+    rows = torch.randint(0, 2, (*shape[:-1], 1), generator=generator) * 2.0 - 1.0
+    columns = torch.randint(0, 2, (*shape[:-2], 1, shape[-1]), generator=generator) * 2.0 - 1.0
+    return rows * (1.0 - 2.0 * odd) * columns
+
+
+DEPENDENT = [
+    orthogonal,
+    shared_in_a_row,
+    shared_in_a_column,
+    symmetric,
+    one_up_to_its_sign,
+    the_same_in_every_call,
+    on_the_diagonal,
+    signed_hadamard,
+]
+
+
+def laplace(shape, generator):
+    signs = torch.randint(0, 2, shape, generator=generator) * 2.0 - 1.0
+    return signs * torch.empty(shape).exponential_(generator=generator) / 2**0.5
+
+
+def skewed(shape, generator):
+    return torch.empty(shape).exponential_(generator=generator) - 1.0
+
+
+def gaussian(shape, generator):
+    return torch.randn(shape, generator=generator)
+
+
+def mostly_zero(shape, generator):
+    kept = torch.rand(shape, generator=generator) < 0.05
+    return torch.randn(shape, generator=generator) * kept / 0.05**0.5
+
+
+INDEPENDENT = [gaussian, laplace, skewed, mostly_zero]
+
+
+def made(recursion, *weights, exponent, width=3):
+    return dl.ResidualNetwork(recursion, width, weights, exponent)
+
+
+def assert_no_theorem(network):
+    regime = network.regime()
+    assert (regime.name, regime.theorem, regime.rate, regime.convergence) == ("no theorem", None, None, None)
+    assert regime.closest
+    with pytest.raises(dl.NoTheoremError, match="cannot pair"):
+        network.limit()
+
+
+@pytest.mark.parametrize("recursion", [Gated(TANH), Louder(TANH)], ids=lambda made: type(made).__name__)
+@pytest.mark.parametrize(
+    ("law", "exponent"),
+    [
+        (dl.SmoothGaussian(), 1.0),
+        (dl.SmoothGaussian(), 1.5),
+        (dl.SmoothGaussian(), 0.5),
+        (TURN, 1.0),
+        (dl.Brownian(), 0.5),
+        (dl.Brownian(), 0.8),
+        (dl.Brownian(), 0.25),
+        (dl.IID("uniform"), 0.5),
+        (dl.FractionalBrownian(0.7), 0.7),
+        (dl.FractionalBrownian(0.7), 0.9),
+        (dl.FractionalBrownian(0.7), 0.2),
+        (TrendAndNoise(TURN, dl.Ito(A=0.1), 1.0), 0.0),
+    ],
+    ids=lambda value: value.describe() if hasattr(value, "describe") else None,
+)
+def test_no_theorem_is_about_a_users_recursion(recursion, law, exponent):
+    network = made(recursion, law, exponent=exponent)
+    assert_no_theorem(network)
+    assert "two independent matrices" not in network.regime().explanation
+
+
+def test_a_users_recursion_with_smooth_weights_is_measured_without_a_theorem():
+    network = made(Gated(TANH), dl.SmoothGaussian(), exponent=1.0)
+    limit = dl.NeuralODE(network.recursion, network.weights, network.width)
+    report = dl.compare(network, limit, depths=DEPTHS, paths=64, seed=1)
+    assert (report.regime, report.theorem, report.predicted_rate) == ("no theorem", None, None)
+    assert 0.8 < report.rate < 1.2
+    assert report.verdict == "converges"
+    with pytest.raises(dl.NoTheoremError):
+        dl.compare(network)
+    with pytest.raises(ValueError, match="independent layers"):
+        dl.compare_laws(network)
+
+
+def test_a_users_subclass_is_not_propagated_as_if_it_were_the_librarys():
+    """Signals are propagated by sides and σ; what a subclass changes would not be heard of."""
+    with pytest.raises(ValueError, match="network must be res1, res2, res3 or inner"):
+        dl.stability(made(Louder(TANH), dl.Brownian(), exponent=0.5), DEPTHS, draws=10)
+
+
+@pytest.mark.parametrize("recursion", [Res1(TANH), Gated(TANH), Louder(TANH)], ids=lambda made: made.name)
+@pytest.mark.parametrize(("alpha", "beta"), [(0.0, 1.0), (0.5, 0.5), (1.0, 0.0), (0.8, 0.8), (0.2, 0.2)])
+def test_hypotheses_1_and_2_are_about_the_fully_connected_recursion_alone(recursion, alpha, beta):
+    law = TrendAndNoise(TURN, dl.Ito(A=0.1, b=0.1), beta)
+    assert_no_theorem(made(recursion, law, exponent=alpha))
+    assert_no_theorem(made(Res2(TANH), law, law, exponent=alpha))
+    assert made(Inner(TANH), law, exponent=alpha).regime().name != "no theorem"
+
+
+def test_theorem_4_4_is_not_contradicted_by_a_network_that_it_is_not_about():
+    law = TrendAndNoise(TURN, dl.Ito(A=0.1, b=0.1), 1.0)
+    limit = made(Inner(TANH), law, exponent=0.0).limit()
+    report = dl.compare(made(Res1(TANH), law, exponent=0.0), limit, depths=DEPTHS, paths=64)
+    assert (report.theorem, report.predicted_rate) == (None, None)
+    assert not any("contradicts the theorem" in note for note in report.reservations)
+
+
+def test_a_measured_growth_is_not_overruled_by_a_theory_that_does_not_match():
+    network = made(Res1(TANH), OneMatrix(), exponent=0.5, width=10)
+    report = dl.stability(network, [10, 30, 100, 300, 1000], draws=40)
+    assert (report.critical_exponent, report.predicted_growth) == (None, None)
+    assert report.hidden_growth.interval[0] > 0.2
+    assert report.hidden_growth.verdict == "explosion", report.hidden_growth
+    assert "theory" not in report.hidden_growth.reason
+    assert report.bounds_refused
+
+
+def test_a_measured_growth_is_overruled_where_theory_is_known():
+    """The same measurement beside a theory that matches is doubted: this is the control of the test above."""
+    report = dl.stability(dl.res1(10, "tanh"), [2, 3, 4, 5, 6], draws=400)
+    assert report.predicted_growth == 0.0
+
+
+@pytest.mark.parametrize("sampler", DEPENDENT, ids=lambda sampler: sampler.__name__)
+@pytest.mark.parametrize("width", [2, 4, 32])
+def test_a_sampler_of_dependent_entries_or_layers_has_no_theorem(sampler, width):
+    for exponent in (0.25, 0.5, 0.8):
+        network = dl.res1(width, "tanh", weights=dl.IID(sampler), exponent=exponent)
+        assert_no_theorem(network)
+        assert "not independent" in network.regime().explanation
+        assert_no_theorem(dl.res3(width, weights=dl.IID(sampler), exponent=exponent))
+    assert network.facts.independent_entries is False
+    assert network.facts.found
+
+
+@pytest.mark.parametrize("sampler", INDEPENDENT, ids=lambda sampler: sampler.__name__)
+@pytest.mark.parametrize("width", [1, 2, 3, 4, 16, 40])
+def test_a_sampler_of_independent_draws_keeps_its_theorem_and_what_is_not_known(sampler, width):
+    network = dl.res1(width, "tanh", weights=dl.IID(sampler))
+    regime = network.regime()
+    assert regime.convergence == "in law"
+    assert "Proposition 11" in regime.theorem
+    unknown = " ".join(regime.not_checked)
+    for word in ("entries", "layers", "tails", "symmetric"):
+        assert word in unknown
+        assert word in str(regime)
+    assert any("draws" in sentence for sentence in regime.checked)
+
+
+def test_a_dependent_sampler_is_measured_without_a_theorem():
+    network = dl.res1(4, "tanh", weights=dl.IID(orthogonal))
+    limit = dl.res1(4, "tanh").limit()
+    report = dl.compare(network, limit, depths=DEPTHS, paths=64)
+    assert (report.theorem, report.predicted_rate) == (None, None)
+    assert np.isfinite(report.errors).all()
+    propagated = dl.stability(network, [10, 30, 100], draws=40)
+    assert (propagated.critical_exponent, propagated.predicted_growth) == (None, None)
+    assert np.isnan(propagated.log_normal).all()
+    laws = dl.compare_laws(network, limit, depths=[2, 4, 8], draws=400)
+    assert laws.theorem is None
+
+
+def test_modules_initialised_from_a_dependent_sampler_are_promised_nothing():
+    weights = [torch.empty(4, 4) for _ in range(4)]
+    done = dl.init.sample_(weights, dl.IID(the_same_in_every_call))
+    assert (done.limit, done.theorem) == ("no theorem", None)
+
+
+@pytest.mark.parametrize(
+    "law", [dl.IID("uniform"), dl.IID(laplace), dl.IID(orthogonal)], ids=lambda law: law.describe()
+)
+def test_the_headline_says_what_a_network_was_compared_with(law):
+    """Against its own finer grid every such network converges; that says nothing of the limit."""
+    network = dl.res1(4, "tanh", weights=law)
+    limit = dl.res1(4, "tanh").limit()
+    report = dl.compare(network, limit, depths=[8, 16, 32, 64, 128], paths=400)
+    assert report.verdict == "converges"
+    assert "to its own finer grid" in str(report).splitlines()[0]
+
+
+def test_what_is_not_known_of_a_sampler_stands_in_every_report():
+    network = dl.res1(4, "tanh", weights=dl.IID(laplace))
+    compared = dl.compare(network, depths=DEPTHS, paths=64)
+    laws = dl.compare_laws(network, depths=[2, 4, 8], draws=400)
+    propagated = dl.stability(network, [10, 30, 100], draws=40)
+    for report in (compared, laws, propagated):
+        told = " ".join(report.reservations)
+        assert "not known" in told
+        assert "layers are independent" in told
