@@ -27,8 +27,6 @@ def over_depths(
     wanted: float | None,
 ) -> None:
     """Draw each kind's size over that at the first depth, so that slopes compare at a glance."""
-    from matplotlib.ticker import NullFormatter
-
     ratio = np.asarray(depths, dtype=float) / depths[0]
     small = drawing.is_small(axes)
     axes.set_xscale("log", base=2)
@@ -64,7 +62,7 @@ def over_depths(
     room = float(ratio[-1]) ** (0.1 if small else 0.2)  # for the names of the lines
     axes.set_xlim(depths[0] / 1.15, depths[-1] * room)
     drawing.depth_ticks(axes, depths)
-    axes.yaxis.set_minor_formatter(NullFormatter())
+    drawing.number_axis(axes)
 
 
 def _told(kind: BranchScaling, small: bool) -> str:

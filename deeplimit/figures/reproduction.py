@@ -111,4 +111,4 @@ class Reproduction(Report):
         PICTURES[self.figure].draw(axes, self.numbers)
         paper = self.figure.replace("marion-fig", "Marion et al. (2025), Figure ")
         lines = drawing.fitting(axes, f"{paper}: {self.title}", 10, 2)
-        axes.set_title("\n".join(lines), fontsize=drawing.points(axes, 10), pad=22 * drawing.scale(axes))
+        axes.set_title("\n".join(lines), fontsize=drawing.points(axes, 10))

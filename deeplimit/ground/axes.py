@@ -17,6 +17,7 @@ from deeplimit.ground import files as store, validation
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.cm import ScalarMappable
     from matplotlib.figure import Figure
 
 SUFFIXES = (".png", ".pdf", ".svg")
@@ -53,8 +54,7 @@ def figure_of(axes: Axes) -> Figure:
 
 def to_file(draw: Draw, path: Path, size: tuple[float, float] = SIZE) -> Axes:
     """Draw on new axes and write the picture, whole or not at all."""
-    axes = new_axes(size)
-    draw(axes)
+    axes = _drawn(draw, new_axes(size))
     with store.whole_file(path) as temporary:
         figure_of(axes).savefig(temporary, dpi=150)
     return axes
@@ -74,15 +74,19 @@ def plot(draw: Draw, ax: object, size: tuple[float, float] = SIZE) -> Axes:
             "ax must be matplotlib Axes, a path to write to, or None; got"
             f" {ax!r} of type {type(ax).__name__}."
         )
-    axes = cast("Axes", ax) if ax is not None else new_axes(size)
+    return _drawn(draw, cast("Axes", ax) if ax is not None else new_axes(size))
+
+
+def _drawn(draw: Draw, axes: Axes) -> Axes:
+    """Draw on axes whose ticks are labelled in the size of the axes."""
+    axes.tick_params(which="both", labelsize=points(axes, 10))
     draw(axes)
     return axes
 
 
 def to_svg(draw: Draw, size: tuple[float, float] = SIZE) -> str:
     """Return a picture as SVG, without the declarations that only a file of its own needs."""
-    axes = new_axes(size)
-    draw(axes)
+    axes = _drawn(draw, new_axes(size))
     buffer = io.StringIO()
     figure_of(axes).savefig(buffer, format="svg", metadata={"Date": None})
     text = buffer.getvalue()
@@ -105,15 +109,22 @@ def points(axes: Axes, size: float) -> float:
 
 
 def fitting(axes: Axes, text: str, size: float, lines: int = 3, inches: float | None = None) -> list[str]:
-    """Return a text in lines of at most the figure's width (or `inches`); what does not fit into so many
-    lines ends in "…".
+    """Return a text in lines that fit above the axes (or into `inches`); what does not fit into so many lines
+    ends in "…".
     """
-    width = figure_of(axes).get_size_inches()[0] if inches is None else inches
+    width = _room(axes) if inches is None else inches
     letters = max(20, int(width * 72 / (0.56 * points(axes, size))))
     found = wrap(text, letters)
     if len(found) <= lines:
         return found
     return [*found[: lines - 1], shorten(" ".join(found[lines - 1 :]), letters, placeholder=" …")]
+
+
+def _room(axes: Axes) -> float:
+    """Return the inches that a text centred on the axes has within the figure."""
+    box, figure = axes.get_window_extent(), figure_of(axes)
+    centre = (box.x0 + box.x1) / 2 / figure.dpi
+    return float(2 * min(centre, figure.get_size_inches()[0] - centre))
 
 
 def label(axes: Axes, x: str, y: str, title: Sequence[str]) -> None:
@@ -123,7 +134,7 @@ def label(axes: Axes, x: str, y: str, title: Sequence[str]) -> None:
     axes.set_title("\n".join(lines[:2] if small else lines), fontsize=points(axes, 10), pad=4 if small else 6)
     axes.set_xlabel(x, fontsize=points(axes, 10), labelpad=1 if small else 4)
     axes.set_ylabel(y, fontsize=points(axes, 10), labelpad=1 if small else 4)
-    axes.tick_params(labelsize=points(axes, 10), pad=2 if small else 3.5)
+    axes.tick_params(which="both", labelsize=points(axes, 10), pad=2 if small else 3.5)
 
 
 def legend(axes: Axes, size: float = 9.0, **options: Any) -> None:
@@ -152,6 +163,25 @@ def number_axis(axes: Axes) -> None:
     axes.yaxis.set_major_locator(LogLocator(base=10, subs=(1.0, 2.0, 3.0, 5.0, 7.0)))
     axes.yaxis.set_major_formatter(ScalarFormatter())
     axes.yaxis.set_minor_formatter(NullFormatter())
+
+
+def names(axes: Axes, places: Sequence[float], texts: Sequence[str], most: int = 16) -> None:
+    """Name rows on the vertical axis; on small axes inside it, above their places, if there are not too
+    many.
+    """
+    small = is_small(axes)
+    axes.set_yticks(places, [""] * len(texts) if small else texts, fontsize=8)
+    if small and len(texts) <= most:
+        for place, text in zip(places, texts, strict=True):
+            axes.annotate(
+                shorten(text, 60, placeholder=" …"),
+                (0.015, place),
+                xycoords=("axes fraction", "data"),
+                xytext=(0, 2.5),
+                textcoords="offset points",
+                fontsize=5,
+                va="bottom",
+            )
 
 
 def power_axis(axes: Axes) -> None:
@@ -184,9 +214,25 @@ def _power_label(tens: float) -> str:
 
 
 def panels(axes: Axes, count: int, gap: float = 0.085) -> list[Axes]:
-    """Return as many axes side by side in the place of `axes`: these themselves where one is asked for."""
+    """Return as many axes side by side in the place of `axes`, below room for their titles; `axes` itself
+    where one is asked for.
+    """
     if count == 1:
         return [axes]
     axes.set_axis_off()
-    width = (1.0 - gap * (count - 1)) / count
-    return [axes.inset_axes((place * (width + gap), 0.0, width, 1.0)) for place in range(count)]
+    left, height = (0.06, 0.86) if is_small(axes) else (0.03, 0.93)
+    width = (1.0 - left - gap * (count - 1)) / count
+    return [axes.inset_axes((left + place * (width + gap), 0.0, width, height)) for place in range(count)]
+
+
+def colour_bar(axes: Axes, shown: ScalarMappable, text: str) -> None:
+    """Draw a colour bar beside axes; inset axes, which cannot make room for it, have it at their edge."""
+    place: dict[str, Any] = (
+        {"ax": axes}
+        if axes.get_subplotspec() is not None
+        else {"cax": axes.inset_axes((1.04, 0.0, 0.045, 1.0))}
+    )
+    bar = figure_of(axes).colorbar(shown, extend="both", **place)
+    small = is_small(axes)
+    bar.set_label(text, fontsize=points(axes, 10), labelpad=1 if small else 4)
+    bar.ax.tick_params(labelsize=points(axes, 10), pad=2)

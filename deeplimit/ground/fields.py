@@ -118,8 +118,8 @@ def read(kind: Any, content: Any, where: str) -> Any:
         if name in content:
             inside = f"{where}.{name}" if where else name
             values[name] = _value(wanted, content[name], inside, sizes)
-            if wanted is int:
-                sizes[name] = values[name]
+            if wanted is int and sizes.setdefault(name, values[name]) != values[name]:
+                raise ValueError(f"{inside} must be {sizes[name]}, the size of an array, got {values[name]}")
     return kind(**values)
 
 

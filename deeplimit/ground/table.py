@@ -92,6 +92,11 @@ class Table:
     title: str = ""
     notes: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        lengths = {column.heading: len(column.values) for column in self.columns}
+        if len(set(lengths.values())) > 1 or len(lengths) < len(self.columns):
+            raise ValueError(f"columns must have headings of their own and equal lengths, got {lengths}.")
+
     def __len__(self) -> int:
         return len(self.columns[0].values) if self.columns else 0
 

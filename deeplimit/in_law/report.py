@@ -177,7 +177,7 @@ class LawReport(Report):
         inset.axhline(0.0, color="black", lw=0.8)
         inset.set_title(
             "minus limit" if small else "minus the limit's (band: noise, 95 %)",
-            fontsize=drawing.points(axes, 9),
+            fontsize=drawing.points(axes, 8),
         )
         inset.tick_params(labelsize=drawing.points(axes, 7))
         axes.set_ylim(-0.02, 1.02)

@@ -193,6 +193,8 @@ class ResidualInitialisation(Report):
 
     def _draw(self, axes: Axes) -> None:
         """Draw the standard deviation of every role, before and now."""
+        from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
+
         places = range(len(self.roles))[::-1]
         before = [role.before for role in self.roles]
         now = [role.standard_deviation for role in self.roles]
@@ -200,9 +202,11 @@ class ResidualInitialisation(Report):
         axes.plot(now, places, "o", color=MEASURED, label="now")
         if all(value > 0 for value in (*before, *now)):
             axes.set_xscale("log")
+            axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+            axes.xaxis.set_major_formatter(ScalarFormatter())
+            axes.xaxis.set_minor_formatter(NullFormatter())
         drawing.label(axes, "standard deviation", "", [self.headline])
-        small = drawing.is_small(axes)
-        axes.set_yticks(places, [role.role for role in self.roles], fontsize=5.0 if small else 8.0)
+        drawing.names(axes, places, [role.role for role in self.roles])
         axes.set_ylim(-0.7, len(self.roles) - 0.3)
         axes.grid(axis="x", alpha=0.3)
         drawing.legend(axes)

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 AGREES, DISAGREES, CANNOT_TELL = Verdict.AGREES, Verdict.DISAGREES, Verdict.CANNOT_TELL
 CAUGHT, MISSED = Verdict.CAUGHT, Verdict.NOT_CAUGHT
 _VERBS = {AGREES: "agree", DISAGREES: "disagree"}
-MOST_NAMES = 16
-"""Rows up to which each is named on small axes."""
 
 
 @final
@@ -171,7 +169,6 @@ class Scoreboard(Report):
         small = drawing.is_small(axes)
         places = np.arange(count)[::-1]
         colours = {AGREES: MEASURED, DISAGREES: FITTED}
-        size = 5.0 if small else 8.0
         predicted = [row.predicted for row in self.rows]
         axes.plot(predicted, places, "|", color=PREDICTED, ms=11, mew=2, label="predicted order")
         for place, row in zip(places, self.rows, strict=True):
@@ -180,25 +177,22 @@ class Scoreboard(Report):
                 ends, height = list(row.interval), [place, place]
                 axes.plot(ends, height, color=colour, lw=2.5, alpha=0.6, solid_capstyle="butt")
                 axes.plot([row.rate], [place], "o", color=colour, ms=4)
-            good = row.control == CAUGHT and row.outcome == AGREES
-            told = (
-                f"{row.outcome}; {row.control}" if small else f"{row.outcome};  {row.wrongly}: {row.control}"
-            )
             if not small:
+                good = row.control == CAUGHT and row.outcome == AGREES
                 axes.annotate(
-                    told,
+                    f"{row.outcome};  {row.wrongly}: {row.control}",
                     (1.015, place),
                     xycoords=("axes fraction", "data"),
                     va="center",
-                    fontsize=size,
+                    fontsize=8,
                     color="black" if good else FITTED,
                     annotation_clip=False,
                 )
         words = "measured" if small else f"measured, {100 * self.confidence:g} % interval"
         axes.plot([], [], "o-", color=MEASURED, ms=4, lw=2.5, label=words)
         drawing.label(axes, "order in 1/depth", "", [self.headline.split(" (")[0].capitalize()])
-        names = [row.statement if small else f"{row.statement}: {row.setting}" for row in self.rows]
-        axes.set_yticks(places, names if not small or count <= MOST_NAMES else [""] * count, fontsize=size)
+        names = [f"{row.statement}: {row.setting}" for row in self.rows]
+        drawing.names(axes, places.tolist(), names)
         axes.set_ylim(-0.7, count - 0.3)
         axes.set_xlim(min(0.0, *axes.get_xlim()), max(1.1, axes.get_xlim()[1]))
         axes.grid(axis="x", alpha=0.3)

@@ -170,13 +170,8 @@ class PhaseDiagram(Report):
             rasterized=True,
         )
         ratio = "$|h_L - h_0|/|h_0|$" if hidden else "$|p_0 - p_L|/|p_L|$"
-        bar = drawing.figure_of(axes).colorbar(mesh, cax=axes.inset_axes((1.04, 0, 0.045, 1)), extend="both")
-        bar.set_label(
-            f"$\\log_{{10}}$ {ratio}" if small else f"mean $\\log_{{10}}$ of {ratio} (clipped)",
-            fontsize=drawing.points(axes, 10),
-            labelpad=1 if small else 4,
-        )
-        bar.ax.tick_params(labelsize=drawing.points(axes, 10), pad=2)
+        told = f"$\\log_{{10}}$ {ratio}" if small else f"mean $\\log_{{10}}$ of {ratio} (clipped)"
+        drawing.colour_bar(axes, mesh, told)
         self._draw_boundaries(axes, hidden, small)
         self._name_the_zones(axes, values)
         axes.set_ylim(*_edges(self.exponents, *ends)[[0, -1]])

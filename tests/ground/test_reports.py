@@ -1,0 +1,276 @@
+"""Every report keeps the contract of `Report`; files of earlier versions load; a user's own report works."""
+
+import dataclasses
+import functools
+import importlib
+import json
+import pkgutil
+from pathlib import Path
+from typing import Annotated
+
+import matplotlib.figure
+import numpy as np
+import pytest
+import torch
+from stacks import Transformer, tokens
+
+import deeplimit as dl
+from deeplimit import reports
+from deeplimit.ground import citations, fields
+from deeplimit.ground.report import KINDS
+from deeplimit.ground.table import Column, Table
+from deeplimit.trace.side_effects import seeded
+
+OLD = sorted((Path(__file__).parent / "old_reports").glob("*.json"))
+OWN = "users-own"
+
+
+@dataclasses.dataclass(frozen=True)
+class Point:
+    """One number, nested."""
+
+    at: float
+    seen: bool
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Own(dl.Report):
+    """A user's own report, with every type of field."""
+
+    kind = OWN
+
+    word: str
+    verdict: Annotated[dl.Verdict, fields.OneOf((dl.Verdict.STABLE, dl.Verdict.CANNOT_TELL))]
+    depths: fields.Depths
+    errors: fields.PerDepth
+    cube: Annotated[np.ndarray, fields.Shape("depths 2 draws")]
+    draws: int
+    share: float | None
+    point: Point
+    points: Annotated[tuple[Point, ...], fields.Shape("depths")]
+    versions: dict[str, str]
+    reservations: tuple[str, ...]
+    later: float = 0.5
+
+    @property
+    def headline(self):
+        return f"{self.verdict}: {self.word}"
+
+    def _table(self):
+        return Table(
+            (
+                Column("depth", self.depths),
+                Column("error 5 %_x", self.errors, ".3g", error=self.errors / 10),
+            )
+        )
+
+    def _draw(self, axes):
+        axes.plot(self.depths, self.errors)
+
+
+def own(**changes):
+    values = {
+        "word": "a <b> & c",
+        "verdict": dl.Verdict.STABLE,
+        "depths": np.array([4, 8]),
+        "errors": np.array([np.nan, np.inf]),
+        "cube": np.zeros((2, 2, 3)),
+        "draws": 3,
+        "share": None,
+        "point": Point(-np.inf, True),
+        "points": (Point(1.0, False), Point(0.1, True)),
+        "versions": {"own": "1"},
+        "reservations": ("100 % of <it> & more",),
+    }
+    return Own(**values | changes)
+
+
+MADE = {
+    "initialisation": lambda: dl.init.iid_([torch.empty(4, 4) for _ in range(3)]),
+    "residual-initialisation": lambda: _residual(),
+    OWN: own,
+}
+
+
+def _residual():
+    with seeded(0):
+        model = Transformer(3)
+    return dl.init.residual_(model, batch=tokens())
+
+
+@functools.cache
+def instance(name):
+    return MADE[name]() if name in MADE else dl.load_report(OLD[0].parent / f"{name}.json")
+
+
+NAMES = [*(path.stem for path in OLD), *MADE]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_report_keeps_the_contract(name):
+    dl.testing.check_report(instance(name))
+
+
+@pytest.mark.parametrize("path", OLD, ids=lambda path: path.stem)
+def test_a_file_of_the_first_version_loads_and_is_written_again(path, tmp_path):
+    """Files in old_reports were written by the code before reports had a base class."""
+    report = dl.load_report(path)
+    report.save(tmp_path / "again.json")
+    before, after = (json.loads(file.read_text()) for file in (path, tmp_path / "again.json"))
+    assert after["kind"] == before["kind"]
+    assert before["report"].items() <= after["report"].items()
+
+
+def test_every_kind_has_a_home_and_an_instance_here():
+    for module in pkgutil.walk_packages(dl.__path__, "deeplimit."):
+        if "__main__" not in module.name:
+            importlib.import_module(module.name)
+    library = {kind: cls for kind, cls in KINDS.items() if cls.__module__.startswith("deeplimit.")}
+    assert {kind: cls.__module__.removeprefix("deeplimit.") for kind, cls in library.items()} == reports.HOMES
+    assert {type(instance(name)).kind for name in NAMES} >= set(library)
+
+
+def test_a_users_report_loads_once_its_class_is_imported(tmp_path):
+    own().save(tmp_path / "own.json")
+    assert type(dl.load_report(tmp_path / "own.json")) is Own
+    document = json.loads((tmp_path / "own.json").read_text())
+    (tmp_path / "own.json").write_text(json.dumps(document | {"kind": "never-seen"}))
+    with pytest.raises(ValueError, match="never-seen"):
+        dl.load_report(tmp_path / "own.json")
+
+
+def test_a_kind_belongs_to_one_class():
+    with pytest.raises(ValueError, match="compare"):
+        type("Other", (dl.Report,), {"kind": "compare"})
+    assert KINDS["compare"] is dl.CompareReport
+
+
+DAMAGED = [
+    ("word", 3, TypeError),
+    ("verdict", "explosion", ValueError),
+    ("verdict", None, TypeError),
+    ("depths", [4, 4], ValueError),
+    ("depths", [4, 8.5], ValueError),
+    ("depths", [], ValueError),
+    ("errors", [0.1], ValueError),
+    ("errors", ["a", "b"], ValueError),
+    ("cube", [[[0, 0, 0]] * 2], ValueError),
+    ("draws", True, TypeError),
+    ("draws", 2, ValueError),
+    ("share", "half", TypeError),
+    ("point", {"at": 1.0}, ValueError),
+    ("points", [{"at": 1.0, "seen": True}], ValueError),
+    ("versions", {"own": 1}, TypeError),
+    ("reservations", "none", TypeError),
+    ("later", None, TypeError),
+]
+
+
+@pytest.mark.parametrize(("field", "value", "error"), DAMAGED)
+def test_a_damaged_field_is_refused_by_its_name(field, value, error):
+    with pytest.raises(error, match=field):
+        Own.from_dict(own().to_dict() | {field: value})
+
+
+def test_a_nested_field_is_named_with_its_path():
+    content = own().to_dict()
+    content["points"][1]["seen"] = "yes"
+    with pytest.raises(TypeError, match=r"points\[1\]\.seen"):
+        Own.from_dict(content)
+
+
+def test_a_field_with_a_default_may_be_missing_in_older_files():
+    content = own().to_dict()
+    del content["later"]
+    assert Own.from_dict(content).later == 0.5
+
+
+BREACHES = {
+    "headline": {"headline": property(lambda self: "two\nlines")},
+    "JSON": {"to_dict": lambda self: {"word": object()}},
+    "from_dict": {"from_dict": classmethod(lambda cls, content: own(word="other"))},
+    "axes": {"plot": lambda self, ax=None: Own.plot(self, None)},
+    "runs off": {"_draw": lambda self, axes: axes.set_title("much too long " * 20)},
+    "below": {"_tail": lambda self: []},
+    "BibTeX": {"citation": lambda self: "see the paper"},
+    "HTML": {"_repr_html_": lambda self: f"<p>{self.headline}</p>"},
+}
+
+
+@pytest.mark.parametrize("word", BREACHES)
+def test_a_broken_contract_is_named(word, monkeypatch):
+    """Each breach in a class of its own, so that a check that sees nothing would fail here."""
+    broken = type("Broken", (Own,), {"kind": f"broken-{word}", **BREACHES[word]})
+    values = {field.name: getattr(own(), field.name) for field in dataclasses.fields(Own)}
+    try:
+        with pytest.raises(AssertionError, match=rf"^Broken: .*{word}"):
+            dl.testing.check_report(broken(**values))
+    finally:
+        del KINDS[f"broken-{word}"]
+
+
+def test_columns_of_different_lengths_or_of_one_heading_are_refused():
+    for second in (Column("b", [1]), Column("a", [1, 2])):
+        with pytest.raises(ValueError, match="'a'"):
+            Table((Column("a", [1, 2]), second))
+
+
+def test_only_reports_are_checked():
+    with pytest.raises(TypeError, match="report"):
+        dl.testing.check_report(3)
+
+
+def test_a_frame_without_pandas_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "pandas", None)
+    with pytest.raises(ImportError, match="pip install pandas"):
+        own().to_frame()
+
+
+def test_tables_are_written_where_they_are_told(tmp_path):
+    report = instance("compare")
+    for name, write in (("t.csv", report.to_csv), ("t.tex", report.to_latex)):
+        assert (tmp_path / name).exists() is False
+        assert write(tmp_path / name) == (tmp_path / name).read_text(encoding="utf-8")
+        with pytest.raises(ValueError, match=r"path .*'.*\.txt'"):
+            write(tmp_path / "t.txt")
+    report.save_html(tmp_path / "r.html")
+    assert "<svg" in (tmp_path / "r.html").read_text(encoding="utf-8")
+
+
+def test_csv_holds_more_digits_than_the_printed_table():
+    report = instance("compare")
+    row = report.to_csv().splitlines()[1].split(",")
+    assert float(row[1]) == report.errors[0]
+    assert row[1] not in str(report)
+
+
+def test_citations_name_the_theorem_that_was_used():
+    assert "marion2025" in instance("compare").citation()
+    assert "cohen2021" in instance("validate").citation()
+    assert "holm1979" in instance("laws").citation()
+    assert "radford2019" in instance("depth").citation()
+    assert "cohen2021" not in instance("compare").citation()
+    assert set(citations.WORDS.values()) <= set(citations.ENTRIES)
+
+
+def test_verdicts_compare_with_plain_words():
+    verdict = instance("compare").verdict
+    assert verdict == "cannot tell"
+    assert f"{verdict}" == "cannot tell"
+    assert repr(verdict) == "'cannot tell'"
+    assert {verdict: 1}["cannot tell"] == 1
+    assert [dl.Verdict(word).is_good for word in ("converges", "explosion", "cannot tell")] == [
+        True,
+        False,
+        None,
+    ]
+
+
+@pytest.mark.parametrize("name", ["compare", "laws", "phase-diagram", "validate"])
+def test_pictures_on_axes_of_a_column_have_a_title_that_fits(name):
+    figure = matplotlib.figure.Figure(figsize=(3.3, 2.5), layout="constrained")
+    axes = instance(name).plot(figure.add_subplot())
+    figure.canvas.draw()
+    box = axes.title.get_window_extent()
+    assert box.x0 >= -1
+    assert box.x1 <= figure.bbox.x1 + 1
