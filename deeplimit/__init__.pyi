@@ -11,7 +11,9 @@ from .depth_check import (
     sweep as sweep,
 )
 from .figures import Reproduction as Reproduction, reproduce as reproduce
+from .ground.measurement import Measurement as Measurement, measure as measure
 from .ground.report import Report as Report
+from .ground.store import Store as Store
 from .ground.validation import NoTheoremError as NoTheoremError
 from .ground.verdict import Verdict as Verdict
 from .in_law import LawReport as LawReport, compare_laws as compare_laws

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Executor
 
 import torch
@@ -11,9 +12,12 @@ from torch import Tensor
 
 from deeplimit.convergence.assessment import assess
 from deeplimit.convergence.report import CompareReport
-from deeplimit.coupling import make_task, run
+from deeplimit.coupling import CoupledErrors, make_task
 from deeplimit.coupling.task import COUPLINGS, NORMS, is_random
 from deeplimit.ground import validation
+from deeplimit.ground.measurement import Running
+from deeplimit.ground.progress import Progress
+from deeplimit.ground.store import Store
 from deeplimit.networks import ResidualNetwork, checked_network
 
 
@@ -36,7 +40,8 @@ def compare(
     dtype: torch.dtype | str | None = None,
     workers: int | None = None,
     executor: Executor | None = None,
-    progress: Callable[[float], None] | None = None,
+    store: Store | str | os.PathLike[str] | None = None,
+    progress: Progress | bool | None = None,
 ) -> CompareReport:
     """Measure how fast a residual network approaches a limit as its depth grows, on the same noise at every
     depth.
@@ -69,9 +74,10 @@ def compare(
             errors to the power p are averaged over inputs within a path before they are over paths.
         device: "cpu" or "cuda". dtype: Of the states; by default float64 for weights that are functions of
             time (errors fall like 1/L), float32 for independent layers. Statistics are always float64.
-        workers: Threads, by default one a core. executor: Any `concurrent.futures.Executor` to run blocks of
-            paths on. Neither changes a single bit of the result.
-        progress: Called with the fraction done, between 0 and 1.
+        workers: Number of threads, by default one per core. executor: Any `concurrent.futures.Executor`, or a
+            Dask client, instead. Neither changes a bit of the result.
+        store: File, or `Store`, that keeps finished blocks: a call made again computes only what is missing.
+        progress: Function of the fraction done, between 0 and 1; True shows a bar.
 
     Returns:
         A report: verdict, errors, order with interval, reservations; `print` it, `plot` it, `save` it.
@@ -110,12 +116,7 @@ def compare(
     power = validation.real(p, "p", minimum=1.0)
     if tolerance is not None:
         tolerance = validation.real(tolerance, "tolerance", above=0.0, maximum=0.1)
-    if workers is not None:
-        workers = validation.integer(workers, "workers", minimum=1)
-    if executor is not None and (isinstance(executor, type) or not hasattr(executor, "submit")):
-        raise TypeError(f"executor must have submit(), as in concurrent.futures; got {_kind(executor)}.")
-    if progress is not None and not callable(progress):
-        raise TypeError(f"progress must be a function of the fraction done; got {type(progress).__name__}.")
+    running = Running.checked(workers, executor, store, progress)
     inputs = validation.inputs(x)
     _check_same_network(same_network, inputs, resnet)
     count = validation.integer(paths, "paths", minimum=2, hint="An uncertainty needs at least two.")
@@ -136,7 +137,7 @@ def compare(
         coupling=validation.choice(coupling, "coupling", COUPLINGS),
         same_network=same_network,
     )
-    coupled = run(task, workers=workers, executor=executor, progress=progress)
+    coupled = running.measure(CoupledErrors.of(task))
     return assess(task, coupled, level, time.perf_counter() - started)
 
 
@@ -153,7 +154,3 @@ def _check_same_network(same_network: object, inputs: Tensor | None, resnet: Res
             "same_network=True takes networks as the sample, but these weights are given functions of time:"
             " all networks are the same. Leave it out, and inputs are the sample."
         )
-
-
-def _kind(value: object) -> str:
-    return f"the class {value.__name__}, not an object" if isinstance(value, type) else type(value).__name__

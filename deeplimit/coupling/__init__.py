@@ -1,12 +1,12 @@
 """The network at every depth and its limit, advanced together on the same noise in one streaming pass.
 
 `grid` is the union of all layer times, by integers; `readers` turn one driving path into the layers of every
-depth; `references` advance the limit; `pathwise` is the pass itself over one block of paths; `runner` spreads
-blocks over workers.
+depth; `references` advance the limit; `pathwise` is the pass itself over one block of paths; `runner` is
+what runs and merges blocks.
 """
 
 from deeplimit.coupling.moments import Moments
-from deeplimit.coupling.runner import Coupled, run
+from deeplimit.coupling.runner import Coupled, CoupledErrors
 from deeplimit.coupling.task import Task, make_task
 
-__all__ = ["Coupled", "Moments", "Task", "make_task", "run"]
+__all__ = ["Coupled", "CoupledErrors", "Moments", "Task", "make_task"]

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -50,6 +51,16 @@ class Moments:
             (~finite).sum(axis=0),
             limit_lost,
         )
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return every field as an array, to be written to a file."""
+        return {field.name: np.asarray(getattr(self, field.name)) for field in dataclasses.fields(self)}
+
+    @staticmethod
+    def from_arrays(arrays: dict[str, np.ndarray]) -> Moments:
+        """Return the moments whose `arrays()` these are."""
+        values: dict[str, Any] = {name: each if each.ndim else each.item() for name, each in arrays.items()}
+        return Moments(**values)
 
     def _at(self, scale: np.ndarray) -> Moments:
         """Return the same moments with other, larger scales."""

@@ -2,42 +2,91 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Executor
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import reduce
+from typing import Any, final
+
+import numpy as np
 
 from deeplimit.coupling import pathwise
-from deeplimit.coupling.kernels import numba_pass as compiled, projected, triton_pass as fused
+from deeplimit.coupling.kernels import numba_pass, projected, triton_pass
 from deeplimit.coupling.moments import Moments
 from deeplimit.coupling.task import Task
-from deeplimit.ground.workers import Progress, map_blocks, one_thread_an_operation
+from deeplimit.ground.measurement import Arrays, Measurement, Tick, fold
+from deeplimit.ground.specification import describe
+from deeplimit.limits import ODELimit
 
 
 @dataclass(frozen=True)
 class Coupled:
-    """What a run measured: moments of the per-path errors, and the reference's own error."""
+    """What a run measured: moments of the per-path errors, and the reference's error."""
 
     moments: Moments
     reference_error: float
 
 
-def run(
-    task: Task,
-    *,
-    workers: int | None = None,
-    executor: Executor | None = None,
-    progress: Progress | None = None,
-) -> Coupled:
-    """Run every block and merge the results in the order of the blocks; `progress` is called with the
-    fraction done.
-    """
-    work = pathwise.run_block
-    if task.coupling == "projected":
-        work = projected.run_block
-        work = compiled.run_block if compiled.applies(task) else work
-        work = fused.run_block if fused.applies(task) else work
-    blocks = map_blocks(
-        work, task, task.blocks, task.device, workers=workers, executor=executor, progress=progress
-    )
-    with one_thread_an_operation(task.device):
-        return Coupled(reduce(Moments.merge, blocks), pathwise.reference_error(task))
+Part = Moments | float
+
+
+@final
+@dataclass(frozen=True)
+class CoupledErrors(Measurement[Part, Coupled]):
+    """Per-path errors of a task; the last block of an ODE limit measures the reference's error."""
+
+    task: Task
+
+    what = "compare"
+
+    @staticmethod
+    def of(task: Task) -> CoupledErrors:
+        """Return the measurement of a task, on the task's device."""
+        return CoupledErrors(task, device=task.device)
+
+    @property
+    def blocks(self) -> int:
+        return self.task.blocks + isinstance(self.task.limit, ODELimit)
+
+    def run(self, block: int, tick: Tick | None = None) -> Part:
+        if block < self.task.blocks:
+            return self.work(self.task, block, tick)
+        error = pathwise.reference_error(self.task)
+        if tick is not None:
+            tick(1.0)
+        return error
+
+    @property
+    def work(self) -> Callable[[Task, int, Tick | None], Moments]:
+        """The pass that runs a block: the fastest one that supports the task."""
+        if self.task.coupling != "projected":
+            return pathwise.run_block
+        if triton_pass.applies(self.task):
+            return triton_pass.run_block
+        return numba_pass.run_block if numba_pass.applies(self.task) else projected.run_block
+
+    def merge(self, parts: Iterator[Part]) -> Coupled:
+        errors = []
+
+        def moments() -> Iterator[Moments]:
+            for part in parts:
+                if isinstance(part, Moments):
+                    yield part
+                else:
+                    errors.append(part)
+
+        whole = fold(moments(), Moments.merge)
+        return Coupled(whole, *(errors or [0.0]))
+
+    def key(self) -> dict[str, Any]:
+        return {**describe(self.task, "task"), "computed by": self.work.__module__}
+
+    def name(self) -> str:
+        task = self.task
+        return f"compare: {task.network}; depths {[*task.grid.depths]}, {task.paths} paths, seed {task.seed}"
+
+    def write(self, part: Part) -> Arrays:
+        return part.arrays() if isinstance(part, Moments) else {"reference_error": np.array(part)}
+
+    def read(self, arrays: Arrays) -> Part:
+        if "reference_error" in arrays:
+            return float(arrays["reference_error"])
+        return Moments.from_arrays(arrays)

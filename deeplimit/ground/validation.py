@@ -196,18 +196,6 @@ def dtype(value: object) -> torch.dtype | None:
     )
 
 
-def running(workers: object, executor: object, progress: object) -> None:
-    """Check how a measurement is to run: a number of threads, an executor, a function of the fraction done;
-    each may be None.
-    """
-    if workers is not None:
-        integer(workers, "workers", minimum=1)
-    if executor is not None and (isinstance(executor, type) or not hasattr(executor, "submit")):
-        raise TypeError(f"executor must have submit(), as in concurrent.futures; got {named(executor)}.")
-    if progress is not None and not callable(progress):
-        raise TypeError(f"progress must be a function of the fraction done; got {named(progress)}.")
-
-
 def inputs(value: object) -> torch.Tensor | None:
     """Return inputs as a finite float tensor of shape (inputs, n_in), or None for standard normal ones."""
     if value is None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from concurrent.futures import Executor
 
 import numpy as np
 import torch
@@ -12,12 +14,15 @@ from torch import Tensor
 
 from deeplimit.coupling.task import initial_layer
 from deeplimit.ground import validation
+from deeplimit.ground.measurement import Running
+from deeplimit.ground.progress import Progress
 from deeplimit.ground.randomness import Purpose, generator
+from deeplimit.ground.store import Store
 from deeplimit.ground.validation import NoTheoremError
 from deeplimit.ground.verdict import Verdict
 from deeplimit.in_law import statistics
 from deeplimit.in_law.report import LawReport
-from deeplimit.in_law.simulation import DrawableLimit, Plan, Sample, feature_names, simulate
+from deeplimit.in_law.simulation import DrawableLimit, Plan, Sample, feature_names
 from deeplimit.in_law.verdict import Evidence, judge
 from deeplimit.inference.extrapolation import extrapolate
 from deeplimit.limits import Independent, IsotropicSDE, LawLimit, NeuralSDE, UserSDE, read_limit
@@ -44,7 +49,9 @@ def compare_laws(
     device: str | torch.device = "cpu",
     dtype: torch.dtype | str | None = None,
     workers: int | None = None,
-    progress: Callable[[float], None] | None = None,
+    executor: Executor | None = None,
+    store: Store | str | os.PathLike[str] | None = None,
+    progress: Progress | bool | None = None,
 ) -> LawReport:
     """Measure whether the law of a network's last state h_L tends to that of its limit at time 1 as its depth
     grows.
@@ -71,8 +78,10 @@ def compare_laws(
         steps: Of the Euler-Maruyama scheme of a limit that cannot be drawn exactly; by default four times the
             deepest network, at least 256.
         device: "cpu" or "cuda". dtype: Of the states, by default float32; statistics are float64.
-        workers: Threads, by default one a core; they change no bit of the result.
-        progress: Called with the fraction done, between 0 and 1.
+        workers: Number of threads, by default one per core. executor: Any `concurrent.futures.Executor`, or a
+            Dask client, instead. Neither changes a bit of the result.
+        store: File, or `Store`, that keeps finished blocks: a call made again computes only what is missing.
+        progress: Function of the fraction done, between 0 and 1; True shows a bar.
 
     Returns:
         A report: verdict "same law", "another law" or "cannot tell"; `print` it, `plot` it, `save` it.
@@ -100,11 +109,7 @@ def compare_laws(
     tolerance = validation.real(
         tolerance, "tolerance", above=0.0, maximum=1.0, hint="0.1 is a tenth of a standard deviation."
     )
-    if workers is not None:
-        workers = validation.integer(workers, "workers", minimum=1)
-    if progress is not None and not callable(progress):
-        raise TypeError(f"progress must be a function of the fraction done; got {type(progress).__name__}.")
-    networks, own = simulate(plan, workers=workers, progress=progress)
+    networks, own = Running.checked(workers, executor, store, progress).measure(plan)
     return _assess(plan, networks, own, level, tolerance, given, started)
 
 
@@ -164,7 +169,7 @@ def _plan(
     equation = _read(resnet, limit, h0[:2].to(where))
     fine = steps if isinstance(steps, int) else max(256, 4 * checked_depths[-1])
     plan = Plan(
-        resnet, equation, checked_depths, fine, h0, count, min(count, JOINT), checked_seed, where, kind
+        resnet, equation, checked_depths, fine, h0, count, min(count, JOINT), checked_seed, kind, device=where
     )
     return plan, None if inputs is None else len(h0)
 

@@ -4,16 +4,17 @@ coupled.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import final
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from deeplimit.ground.measurement import Arrays, Measurement, Tick
 from deeplimit.ground.randomness import Purpose, generator
-from deeplimit.ground.workers import map_blocks
 from deeplimit.limits import LawLimit, NeuralSDE, UserSDE
 from deeplimit.networks import ResidualNetwork
 from deeplimit.recursions import Layer, Recursion
@@ -22,6 +23,8 @@ from deeplimit.weights import Brownian, IncrementProcess
 NUMBERS_PER_BLOCK = {"cpu": 2**17, "cuda": 2**24}
 DIRECTIONS = 2
 DrawableLimit = LawLimit | NeuralSDE | UserSDE
+Drawn = tuple[np.ndarray, np.ndarray, int]
+"""Features, states over |h_0| and how many draws were lost, of one block."""
 
 
 @dataclass(frozen=True)
@@ -43,10 +46,13 @@ class GaussianLayer(Layer):
         return product
 
 
+@final
 @dataclass(frozen=True)
-class Plan:
+class Plan(Measurement[Drawn, tuple["list[Sample]", "Sample"]]):
     """All that is drawn: `draws` last states at each depth and of the limit, draw p from row p mod n of
     `h0` (n, d).
+
+    Its result holds the samples of all depths, and that of the limit.
     """
 
     network: ResidualNetwork
@@ -57,8 +63,30 @@ class Plan:
     draws: int
     joint: int
     seed: int
-    device: torch.device
     dtype: torch.dtype
+
+    what = "compare laws"
+
+    @property
+    def blocks(self) -> int:
+        return (1 + len(self.depths)) * self.blocks_per_law
+
+    def run(self, block: int, tick: Tick | None = None) -> Drawn:
+        return draw_block(self, block, tick)
+
+    def merge(self, parts: Iterator[Drawn]) -> tuple[list[Sample], Sample]:
+        drawn, size = [*parts], self.blocks_per_law
+        limit, *networks = (_joined(drawn[first : first + size]) for first in range(0, len(drawn), size))
+        return networks, limit
+
+    def write(self, part: Drawn) -> Arrays:
+        return dict(zip(("features", "states", "lost"), map(np.asarray, part), strict=True))
+
+    def read(self, arrays: Arrays) -> Drawn:
+        return arrays["features"], arrays["states"], int(arrays["lost"])
+
+    def name(self) -> str:
+        return f"compare laws: {self.network}; depths {[*self.depths]}, {self.draws} draws, seed {self.seed}"
 
     @property
     def block_size(self) -> int:
@@ -71,7 +99,7 @@ class Plan:
         return max(4, min(8192, NUMBERS_PER_BLOCK[self.device.type] // numbers))
 
     @property
-    def blocks(self) -> int:
+    def blocks_per_law(self) -> int:
         return -(-self.draws // self.block_size)
 
     def starts(self, block: int) -> Tensor:
@@ -182,13 +210,11 @@ def features(h: Tensor, h0: Tensor, directions: Tensor) -> Tensor:
     return torch.cat(parts, dim=1).nan_to_num(nan=1e30, posinf=1e30, neginf=-1e30)
 
 
-def draw_block(
-    plan: Plan, index: int, tick: Callable[[float], None] | None = None
-) -> tuple[np.ndarray, np.ndarray, int]:
+def draw_block(plan: Plan, index: int, tick: Tick | None = None) -> Drawn:
     """Return features, states over |h_0| and how many draws were lost, of one block of the limit (first)
     or of one depth.
     """
-    source, block = divmod(index, plan.blocks)
+    source, block = divmod(index, plan.blocks_per_law)
     depth = None if source == 0 else plan.depths[source - 1]
     weights = tuple(law for law in plan.network.weights if isinstance(law, IncrementProcess))
     h0 = plan.starts(block)
@@ -210,16 +236,6 @@ def draw_block(
     return features(h, h0, directions).cpu().numpy(), states.cpu().numpy(), lost
 
 
-def simulate(
-    plan: Plan, *, workers: int | None = None, progress: Callable[[float], None] | None = None
-) -> tuple[list[Sample], Sample]:
-    """Return the samples of all depths and of the limit; workers change nothing but the time taken."""
-    count = (1 + len(plan.depths)) * plan.blocks
-    parts = list(map_blocks(draw_block, plan, count, plan.device, workers=workers, progress=progress))
-    limit, *networks = (_joined(parts[first : first + plan.blocks]) for first in range(0, count, plan.blocks))
-    return networks, limit
-
-
-def _joined(parts: list[tuple[np.ndarray, np.ndarray, int]]) -> Sample:
+def _joined(parts: list[Drawn]) -> Sample:
     drawn, states, lost = zip(*parts, strict=True)
     return Sample(np.concatenate(drawn), np.concatenate(states), sum(lost))

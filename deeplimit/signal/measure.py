@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Executor
 
 import numpy as np
@@ -13,7 +14,9 @@ from torch import Tensor
 from deeplimit.activations import slopes
 from deeplimit.coupling.task import initial_layer
 from deeplimit.ground import validation
-from deeplimit.ground.workers import map_blocks
+from deeplimit.ground.measurement import Running
+from deeplimit.ground.progress import Progress
+from deeplimit.ground.store import Store
 from deeplimit.networks import ResidualNetwork, checked_network
 from deeplimit.signal.bounds import Bound, evaluate
 from deeplimit.signal.growth import measure_growth, together
@@ -26,7 +29,6 @@ from deeplimit.signal.task import (
     known_in_law,
     numbers_per_network,
     plain_branch,
-    run_block,
 )
 from deeplimit.theory import block, growth_of, log_normal, reservations
 from deeplimit.version import versions
@@ -46,7 +48,8 @@ def stability(
     dtype: torch.dtype | str | None = None,
     workers: int | None = None,
     executor: Executor | None = None,
-    progress: Callable[[float], None] | None = None,
+    store: Store | str | os.PathLike[str] | None = None,
+    progress: Progress | bool | None = None,
 ) -> StabilityReport:
     """Measure how a network at initialisation changes its signal and its gradient, at every depth, and how
     that grows.
@@ -67,9 +70,10 @@ def stability(
             intervals.
         delta: δ of the probability bounds of Marion et al. (2025), Section 2; 0.25 bounds quartiles.
         device: "cpu" or "cuda". dtype: Of the states, float32 unless said otherwise; statistics are float64.
-        workers: Threads, by default one a core. executor: Any `concurrent.futures.Executor`. Neither changes
-            a single bit.
-        progress: Called with the fraction done, between 0 and 1.
+        workers: Number of threads, by default one per core. executor: Any `concurrent.futures.Executor`, or a
+            Dask client, instead. Neither changes a bit of the result.
+        store: File, or `Store`, that keeps finished blocks: a call made again computes only what is missing.
+        progress: Function of the fraction done, between 0 and 1; True shows a bar.
 
     Returns:
         A report: verdict, ratios by depth and draw, growth exponents, bounds and closed forms beside the
@@ -101,7 +105,7 @@ def stability(
     checked_seed = validation.integer(seed, "seed", minimum=0)
     level = validation.probability(confidence, "confidence")
     bound_level = validation.probability(delta, "delta")
-    validation.running(workers, executor, progress)
+    running = Running.checked(workers, executor, store, progress)
     place, kind = validation.device(device), validation.dtype(dtype) or torch.float32
     inputs = validation.inputs(x)
     task = StabilityTask(
@@ -110,9 +114,9 @@ def stability(
         count,
         checked_seed,
         None if inputs is None else starting_states(inputs, resnet.width, checked_seed, kind),
-        place,
         kind,
         known_in_law(resnet),
+        device=place,
     )
     held = numbers_per_network(resnet, levels[-1], 1, in_law=task.in_law)
     if held > MOST_NUMBERS:
@@ -120,15 +124,7 @@ def stability(
             f"one network of depth {levels[-1]} and width {resnet.width} holds {held:.2g} numbers, more than"
             f" {MOST_NUMBERS:.2g}; take a smaller depth or width."
         )
-    results = list(
-        map_blocks(
-            run_block, task, len(task.blocks), place, workers=workers, executor=executor, progress=progress
-        )
-    )
-    logs = np.full((4, len(levels), count), np.nan)
-    for (depth, _, first, size), result in zip(task.blocks, results, strict=True):
-        logs[:, levels.index(depth), first : first + size] = result
-    return _report(task, logs, level, bound_level, inputs, started)
+    return _report(task, running.measure(task), level, bound_level, inputs, started)
 
 
 def starting_states(inputs: Tensor, width: int, seed: int, dtype: torch.dtype) -> Tensor:

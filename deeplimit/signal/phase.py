@@ -5,18 +5,22 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from typing import final
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from deeplimit.ground import validation
+from deeplimit.ground.measurement import Measurement, Running, Tick
+from deeplimit.ground.progress import Progress
 from deeplimit.ground.randomness import Purpose, generator
-from deeplimit.ground.workers import map_blocks
+from deeplimit.ground.store import Store
 from deeplimit.inference.crossing import crossing, crossing_of_mean
 from deeplimit.networks import ResidualNetwork
 from deeplimit.signal.measure import starting_states
@@ -40,9 +44,13 @@ SHALLOWER = 10
 """How many times shallower the networks are that the deep ones are held against to find the boundary."""
 
 
+@final
 @dataclass(frozen=True)
-class PhaseTask:
-    """One network a Hurst index, so many draws of each; all exponents and inputs are columns of one pass."""
+class PhaseTask(Measurement[np.ndarray, np.ndarray]):
+    """One network per Hurst index, so many draws of each; all exponents and inputs are columns of one pass.
+
+    Its result holds natural logarithms, (Hurst indices, draws, 2 depths, 2, exponents, inputs).
+    """
 
     networks: tuple[ResidualNetwork, ...]
     exponents: tuple[float, ...]
@@ -51,11 +59,27 @@ class PhaseTask:
     inputs: int
     h0: Tensor | None
     seed: int
-    device: torch.device
     dtype: torch.dtype
 
+    what = "phase diagram"
 
-def run_draw(task: PhaseTask, block: int, tick: Callable[[float], None] | None = None) -> np.ndarray:
+    @property
+    def blocks(self) -> int:
+        return len(self.networks) * self.draws * len(self.depths)
+
+    def run(self, block: int, tick: Tick | None = None) -> np.ndarray:
+        return run_draw(self, block, tick)
+
+    def merge(self, parts: Iterator[np.ndarray]) -> np.ndarray:
+        shape = (len(self.networks), self.draws, len(self.depths), 2, len(self.exponents), self.inputs)
+        return np.stack([*parts]).reshape(shape)
+
+    def name(self) -> str:
+        recursion = self.networks[0].recursion.name
+        return f"phase diagram: {recursion}, depth {self.depths[-1]}, {self.draws} draws, seed {self.seed}"
+
+
+def run_draw(task: PhaseTask, block: int, tick: Tick | None = None) -> np.ndarray:
     """Return log |h_L - h_0|/|h_0| and log |p_0 - p_L|/|p_L| of one weight draw of one depth, (2,
     exponents, inputs).
     """
@@ -113,7 +137,8 @@ def phase_diagram(
     dtype: torch.dtype | str | None = None,
     workers: int | None = None,
     executor: Executor | None = None,
-    progress: Callable[[float], None] | None = None,
+    store: Store | str | os.PathLike[str] | None = None,
+    progress: Progress | bool | None = None,
 ) -> PhaseDiagram:
     """Map how much a network with fractional Brownian weights changes its signal and its gradient ([M]
     Section 4.1, Fig. 7).
@@ -136,9 +161,10 @@ def phase_diagram(
         x: Inputs (n, d) or (n, n_in) instead of `inputs` normal ones, the same for all draws.
         seed: Everything random derives from it. confidence: Of the boundary's intervals.
         device: "cpu" or "cuda". dtype: Of the states, float32 unless said otherwise.
-        workers: Threads, by default one a core. executor: Any `concurrent.futures.Executor`. Neither
-            changes a single bit.
-        progress: Called with the fraction done, between 0 and 1.
+        workers: Number of threads, by default one per core. executor: Any `concurrent.futures.Executor`, or a
+            Dask client, instead. Neither changes a bit of the result.
+        store: File, or `Store`, that keeps finished blocks: a call made again computes only what is missing.
+        progress: Function of the fraction done, between 0 and 1; True shows a bar.
 
     Raises:
         TypeError: For an argument of the wrong kind.
@@ -175,7 +201,7 @@ def phase_diagram(
         raise ValueError(
             f"exponents must be at least two numbers, strictly increasing, got {levels}{better}."
         )
-    validation.running(workers, executor, progress)
+    running = Running.checked(workers, executor, store, progress)
     networks = tuple(_made(network, checked_width, value) for value in indices)
     given = validation.inputs(x)
     kind = validation.dtype(dtype) or torch.float32
@@ -191,8 +217,8 @@ def phase_diagram(
         len(h0) if h0 is not None else validation.integer(inputs, "inputs", minimum=1),
         h0,
         checked_seed,
-        validation.device(device),
         kind,
+        device=validation.device(device),
     )
     level = validation.probability(confidence, "confidence")
     held = numbers_per_network(networks[0], checked_depth, len(levels) * task.inputs, in_law=False)
@@ -201,13 +227,7 @@ def phase_diagram(
             f"one weight draw holds {held:.2g} numbers, more than {MOST_NUMBERS:.2g}: take fewer exponents or"
             " inputs."
         )
-    blocks = len(indices) * task.draws * len(task.depths)
-    results = list(
-        map_blocks(run_draw, task, blocks, task.device, workers=workers, executor=executor, progress=progress)
-    )
-    logs = np.stack(results).reshape(len(indices), task.draws, 2, 2, len(levels), task.inputs) / math.log(
-        10.0
-    )
+    logs = running.measure(task) / math.log(10.0)
     return _diagram(task, np.array(indices), logs, level, started)
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import cast
+from typing import cast, final
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from deeplimit.ground.measurement import Measurement, Tick
 from deeplimit.ground.randomness import Purpose, generator
 from deeplimit.networks import ResidualNetwork
 from deeplimit.recursions import Inner, PlainBranch, Res1, Res2, Res3
@@ -86,10 +87,13 @@ def numbers_per_network(network: ResidualNetwork, depth: int, columns: int, *, i
     return depth * (each * network.recursion.matrices + network.width * columns)
 
 
+@final
 @dataclass(frozen=True)
-class StabilityTask:
+class StabilityTask(Measurement[np.ndarray, np.ndarray]):
     """A network at several depths, so many draws of each; `h0` (n, d) are the inputs, taken in turn, or
     None.
+
+    Its result holds the logarithms of `run_block` for all depths and draws, (4, depths, draws).
     """
 
     network: ResidualNetwork
@@ -97,9 +101,26 @@ class StabilityTask:
     draws: int
     seed: int
     h0: Tensor | None
-    device: torch.device
     dtype: torch.dtype
     in_law: bool
+
+    what = "stability"
+
+    def run(self, block: int, tick: Tick | None = None) -> np.ndarray:
+        return run_block(self, block, tick)
+
+    def merge(self, parts: Iterator[np.ndarray]) -> np.ndarray:
+        logs = np.full((4, len(self.depths), self.draws), np.nan)
+        for (depth, _, first, count), part in zip(self.pieces, parts, strict=True):
+            logs[:, self.depths.index(depth), first : first + count] = part
+        return logs
+
+    def name(self) -> str:
+        return f"stability: {self.network}; depths {[*self.depths]}, {self.draws} draws, seed {self.seed}"
+
+    @property
+    def blocks(self) -> int:
+        return len(self.pieces)
 
     def block_size(self, depth: int) -> int:
         """Return how many networks of one depth make a block; it depends on the specification alone, never
@@ -111,7 +132,7 @@ class StabilityTask:
         return int(max(1, min(NUMBERS_PER_BLOCK[kind] // held, NUMBERS_AT_ONCE[kind] // at_once, self.draws)))
 
     @cached_property
-    def blocks(self) -> list[tuple[int, int, int, int]]:
+    def pieces(self) -> list[tuple[int, int, int, int]]:
         """Return (depth, number of the block, first draw, draws) of every block, deepest first: they take
         longest.
         """
@@ -123,11 +144,11 @@ class StabilityTask:
         return found
 
 
-def run_block(task: StabilityTask, block: int, tick: Callable[[float], None] | None = None) -> np.ndarray:
+def run_block(task: StabilityTask, block: int, tick: Tick | None = None) -> np.ndarray:
     """Return the logarithms of |h_L|/|h_0|, |h_L - h_0|/|h_0|, |p_0|/|p_L| and |p_0 - p_L|/|p_L| of one
     block (4, draws).
     """
-    depth, number, first, count = task.blocks[block]
+    depth, number, first, count = task.pieces[block]
 
     def stream(purpose: Purpose, index: int = 0) -> torch.Generator:
         return generator(task.seed, purpose, number, STREAMS_PER_DEPTH * depth + index, task.device)

@@ -133,8 +133,8 @@ KNOBS = [
     ("dtype", 7, TypeError, r"dtype must be torch\.float32 or torch\.float64.*got 7"),
     ("workers", 0, ValueError, r"workers must be at least 1, got 0"),
     ("executor", ThreadPoolExecutor, TypeError, r"executor must .*ThreadPoolExecutor"),
-    ("executor", 4, TypeError, r"executor must have submit\(\), as in concurrent\.futures; got int"),
-    ("progress", True, TypeError, r"progress must be a function of the fraction done; got bool"),
+    ("executor", 4, TypeError, r"executor must have submit\(\), as in concurrent\.futures; got 4"),
+    ("progress", 3, TypeError, r"^progress must be .*got 3"),
     ("path", 64, TypeError, r"compare\(\) got an unexpected keyword argument 'path'"),
 ]
 INPUTS = [

@@ -14,7 +14,7 @@ from runs import task_of
 
 import deeplimit as dl
 from deeplimit import activations
-from deeplimit.coupling import pathwise, runner
+from deeplimit.coupling import CoupledErrors, pathwise
 from deeplimit.coupling.kernels import numba_pass as compiled, projected
 
 lanes = pytest.importorskip(
@@ -167,13 +167,10 @@ def test_small_tasks_do_not_wait_for_the_loops(monkeypatch):
 
 def test_the_run_takes_the_loops_where_they_apply(monkeypatch):
     task = single(dl.res1(4, "tanh"))
-    seen = []
-    monkeypatch.setattr(runner, "map_blocks", lambda work, *_, **__: seen.append(work) or [work(task, 0)])
-    runner.run(task)
+    assert CoupledErrors.of(task).work is compiled.run_block
     monkeypatch.setattr(compiled, "ENABLED", False)
-    runner.run(task)
-    runner.run(dataclasses.replace(task, coupling="pathwise"))
-    assert seen == [compiled.run_block, projected.run_block, pathwise.run_block]
+    assert CoupledErrors.of(task).work is projected.run_block
+    assert CoupledErrors.of(dataclasses.replace(task, coupling="pathwise")).work is pathwise.run_block
 
 
 def test_a_path_that_is_lost_is_counted_and_touches_no_other():

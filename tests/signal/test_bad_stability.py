@@ -40,7 +40,7 @@ RUNNING = [
     ("workers", 0, ValueError, r"workers must be at least 1, got 0"),
     ("workers", "two", TypeError, r"workers must be an integer, got 'two'"),
     ("executor", 4, TypeError, r"executor must have submit\(\).*got 4 of type int"),
-    ("progress", True, TypeError, r"progress must be a function of the fraction done; got True"),
+    ("progress", 3, TypeError, r"^progress must be .*got 3"),
     ("draws", 0, ValueError, r"draws must be at least 1, got 0"),
     ("draws", 2.0, TypeError, r"draws must be an integer, got 2\.0"),
     ("draws", 10**12, ValueError, r"draws must be at most 10000000, got 1000000000000"),

@@ -1,0 +1,272 @@
+"""Stores: killed runs go on, processes share a file, and nothing is mixed up or written over."""
+
+import dataclasses
+import os
+import resource
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import counted
+import pytest
+from counted import Sum, ran
+
+import deeplimit as dl
+from deeplimit.ground import store as stores
+
+PROGRAM = [sys.executable, str(Path(counted.__file__))]
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "runs.sqlite"
+
+
+@pytest.fixture
+def notes(tmp_path, monkeypatch):
+    """The file in which every block that is run is noted."""
+    monkeypatch.setenv("COUNTED", str(tmp_path / "ran"))
+    return tmp_path / "ran"
+
+
+def begun(path, count, seconds=0.05):
+    """Start a process that measures `count` blocks into the store."""
+    environment = {**os.environ, "SECONDS_PER_BLOCK": str(seconds)}
+    return subprocess.Popen([*PROGRAM, str(path), str(count)], env=environment, stdout=subprocess.PIPE)
+
+
+def kept(path):
+    """Return how many blocks a store holds, read by sqlite alone."""
+    if not path.exists():
+        return 0
+    connection = sqlite3.connect(path, timeout=30)
+    try:
+        return connection.execute("SELECT COUNT(*) FROM blocks").fetchone()[0]
+    except sqlite3.OperationalError:  # its tables are not there yet
+        return 0
+    finally:
+        connection.close()
+
+
+def test_a_killed_run_goes_on_where_it_was_and_gives_the_same_bits(path, notes):
+    process = begun(path, 40)
+    while kept(path) < 8:
+        assert process.poll() is None
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+    before, there = ran(notes), kept(path)
+    notes.unlink()
+    resumed = dl.measure(Sum(40), store=path)
+    again = ran(notes)
+    assert len(again) == 40 - there
+    assert set(again) | set(before) == set(range(40))
+    assert len(set(again) & set(before)) <= len(before) - there  # computed, and not yet kept
+    assert resumed == dl.measure(Sum(40))
+
+
+def test_what_was_computed_is_not_computed_again(path, notes):
+    first = dl.measure(Sum(5), store=path)
+    notes.unlink()
+    assert dl.measure(Sum(5), store=path) == first
+    assert ran(notes) == []
+
+
+def test_only_missing_blocks_are_computed(path, notes):
+    first = dl.measure(Sum(6), store=path)
+    connection = sqlite3.connect(path)
+    connection.execute("DELETE FROM blocks WHERE block IN (1, 4)")
+    connection.commit()
+    connection.close()
+    notes.unlink()
+    seen = []
+    assert dl.measure(Sum(6), workers=1, store=path, progress=seen.append) == first
+    assert sorted(ran(notes)) == [1, 4]
+    assert seen[0] == pytest.approx(4 / 6)
+    assert seen[-1] == 1.0
+
+
+def test_an_interrupted_run_keeps_what_is_done(path):
+    class Late(Sum):
+        def run(self, block, tick=None):
+            if block == 5:
+                raise KeyboardInterrupt
+            return super().run(block, tick)
+
+    with pytest.raises(KeyboardInterrupt):
+        dl.measure(Late(9), workers=1, store=path)
+    assert kept(path) == 5
+
+
+def test_two_processes_share_one_store_and_the_work(path, notes):
+    processes = [begun(path, 60, 0.04) for _ in range(2)]
+    results = [process.communicate(timeout=120)[0] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0]
+    assert results[0] == results[1] == f"{dl.measure(Sum(60))!r}\n".encode()
+    assert kept(path) == 60
+    assert len(ran(notes)) < 60 + 60 + 20  # the third sixty are those of this process, without a store
+
+
+def test_one_file_holds_several_measurements(path, notes):
+    dl.measure(Sum(3), store=path)
+    dl.measure(Sum(3, seed=1), store=path)
+    dl.measure(Sum(4), store=dl.Store(path))
+    assert sorted((run.what, run.done, run.total) for run in dl.Store(path).runs()) == [
+        ("sum", 3, 3), ("sum", 3, 3), ("sum", 4, 4)
+    ]  # fmt: skip
+    assert len({run.key for run in dl.Store(path).runs()}) == 3
+
+
+def test_another_specification_under_one_name_is_refused_with_what_differs(path):
+    store = dl.Store(path, name="mine")
+    dl.measure(Sum(3), store=store)
+    dl.measure(Sum(3), store=store)
+    with pytest.raises(ValueError, match=r"'mine'.*seed: 0 there, 7 here") as caught:
+        dl.measure(Sum(3, seed=7), store=store)
+    assert str(path) in str(caught.value)
+    assert "count" not in str(caught.value)
+    assert dl.measure(Sum(3, seed=7), store=dl.Store(path, name="other")) == dl.measure(Sum(3, seed=7))
+
+
+@pytest.mark.parametrize("name", [None, "mine"])
+def test_another_version_is_refused_with_what_differs(path, monkeypatch, name):
+    store = dl.Store(path, name)
+    now = stores.environment()
+    monkeypatch.setattr(stores, "environment", lambda: {**now, "deeplimit": "0.0.9"})
+    dl.measure(Sum(3), store=store)
+    monkeypatch.undo()
+    message = f'deeplimit: "0.0.9" there, "{dl.__version__}" here'
+    with pytest.raises(ValueError, match=message) as caught:
+        dl.measure(Sum(3), store=store)
+    assert str(path) in str(caught.value)
+    assert "torch" not in str(caught.value)
+    (run,) = store.runs()
+    assert run.version == "0.0.9"
+    store.drop(run.key[:8])
+    assert dl.measure(Sum(3), store=store) == dl.measure(Sum(3))
+
+
+FOREIGN = {
+    "text": b"depth,error\n16,0.1\n" * 400,
+    "json": b'{"format": "deeplimit-report"}',
+    "a cut store": None,
+}
+
+
+@pytest.mark.parametrize("what", FOREIGN)
+def test_a_file_that_is_no_store_is_refused_and_left_as_it_is(path, what):
+    content = FOREIGN[what]
+    if content is None:
+        dl.measure(Sum(50), store=path)
+        content = path.read_bytes()[:9000]
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match="is no store of deeplimit, or it is damaged") as caught:
+        dl.measure(Sum(50), store=path)
+    assert str(path) in str(caught.value)
+    assert path.read_bytes() == content
+
+
+def test_a_database_of_another_program_is_refused_and_left_as_it_is(path):
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE mine (x)")
+    connection.close()
+    content = path.read_bytes()
+    with pytest.raises(ValueError, match="database of another program"):
+        dl.Store(path)
+    assert path.read_bytes() == content
+
+
+def test_a_store_of_another_layout_is_refused(path):
+    dl.measure(Sum(1), store=path)
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA user_version = 9")
+    connection.close()
+    with pytest.raises(ValueError, match="layout 9"):
+        dl.Store(path)
+
+
+def test_a_damaged_block_is_named(path):
+    dl.measure(Sum(3), store=path)
+    connection = sqlite3.connect(path)
+    content = bytearray(connection.execute("SELECT content FROM blocks WHERE block = 1").fetchone()[0])
+    content[len(content) // 2] ^= 1
+    connection.execute("UPDATE blocks SET content = ? WHERE block = 1", (bytes(content),))
+    connection.commit()
+    connection.close()
+    with pytest.raises(ValueError, match="block 1 of sum") as caught:
+        dl.measure(Sum(3), store=path)
+    assert str(path) in str(caught.value)
+
+
+def test_an_empty_file_becomes_a_store(path):
+    path.touch()
+    dl.measure(Sum(2), store=path)
+    assert kept(path) == 2
+
+
+def test_places_that_cannot_be_written_are_refused_before_any_work(tmp_path, notes, monkeypatch):
+    with pytest.raises(ValueError, match="not a folder"):
+        dl.measure(Sum(2), store=tmp_path / "no" / "runs.sqlite")
+    with pytest.raises(ValueError, match="names a folder"):
+        dl.measure(Sum(2), store=tmp_path)
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(ValueError, match="cannot be written to"):
+        dl.measure(Sum(2), store=tmp_path / "runs.sqlite")
+    assert ran(notes) == []
+
+
+def test_a_read_only_file_is_named(path, monkeypatch):
+    dl.measure(Sum(2), store=path)
+    connect = sqlite3.connect
+    monkeypatch.setattr(
+        stores.sqlite3, "connect",
+        lambda place, **knobs: connect(f"file:{place}?mode=ro", uri=True, **knobs),
+    )  # fmt: skip
+    with pytest.raises(OSError, match="readonly") as caught:
+        dl.measure(Sum(3), store=path)
+    assert str(path) in str(caught.value)
+
+
+def test_a_full_disk_is_said_with_the_file(path, tmp_path):
+    def small():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+
+    process = subprocess.run(
+        [*PROGRAM, str(path), "200"], preexec_fn=small, capture_output=True, text=True, check=False
+    )
+    assert process.returncode == 1
+    assert "OSError: store" in process.stderr
+    assert str(path) in process.stderr.splitlines()[-1]
+
+
+def test_a_name_of_a_whole_call_tells_its_measurements_apart(path):
+    store = dl.Store(path, "board")
+    assert store.part("row 1") == dl.Store(path, "board: row 1")
+    assert dl.Store(path).part("row 1") == dl.Store(path)
+    for name in ("", " ", 3):
+        with pytest.raises(TypeError, match=r"^name "):
+            dl.Store(path, name)
+
+
+def test_what_a_store_holds_is_listed_and_dropped(path):
+    store = dl.Store(path, "mine")
+    dl.measure(Sum(3), store=store)
+    dl.measure(Sum(2), store=path)
+    first, second = store.runs()
+    assert (first.names, second.names) == (("mine",), ())
+    assert (first.specification["seed"], first.specification["blocks"]) == (0, 3)
+    assert first.key[:12] in str(first)
+    assert "3/3" in str(first)
+    for wrong in ("", "no such"):
+        with pytest.raises(ValueError, match=r"^key "):
+            store.drop(wrong)
+    assert store.drop("mine").key == first.key
+    assert [run.key for run in store.runs()] == [second.key]
+    assert dataclasses.asdict(second)["done"] == 2
+    with pytest.raises(FileNotFoundError, match=r"none\.sqlite"):
+        dl.Store(path.with_name("none.sqlite")).runs()
