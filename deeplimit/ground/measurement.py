@@ -53,7 +53,7 @@ class Measurement(ABC, Generic[Part, Result]):
         side_by_side: Whether blocks may run in several threads at once. Those that use global state, such as
             torch's own generator, run one after the other in the calling thread.
 
-    Example:
+    Examples:
         >>> import numpy as np, deeplimit as dl
         >>> from dataclasses import dataclass
         >>> @dataclass(frozen=True)

@@ -47,7 +47,7 @@ def describe(value: object, name: str) -> Any:
     numbers or an object of compiled code.
     NOT checked: what a function reads from files, from the environment, or by names made up as it runs.
 
-    Example:
+    Examples:
         >>> from deeplimit.ground.specification import describe
         >>> describe((1, 0.5, "sup"), "knobs")
         [1, 0.5, 'sup']

@@ -81,7 +81,7 @@ class Store:
         ValueError: For a file that is damaged or no store, which is left as it is.
         OSError: Where the file cannot be read or written.
 
-    Example:
+    Examples:
         >>> import tempfile, deeplimit as dl
         >>> folder = tempfile.TemporaryDirectory()
         >>> store = dl.Store(folder.name + "/runs.sqlite")
