@@ -9,10 +9,11 @@ from collections.abc import Sequence
 
 from deeplimit.depth_check.base_scale import base_of
 from deeplimit.depth_check.findings import Finding, against_number, against_rule, agrees, biases_of
+from deeplimit.depth_check.meaning import ADAPTER
 from deeplimit.depth_check.measurement import Measurement
 from deeplimit.depth_check.report import DepthReport, Status
 from deeplimit.depth_check.rules import Power, Rule
-from deeplimit.depth_check.scaling import ADAPTER, BranchScaling, scalings, streams
+from deeplimit.depth_check.scaling import BranchScaling, scalings, streams
 from deeplimit.ground.verdict import Verdict
 from deeplimit.version import versions
 

@@ -12,14 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from deeplimit.depth_check.exponents import Exponent, fit, slope
+from deeplimit.depth_check.exponents import fit, slope
+from deeplimit.depth_check.meaning import MEANINGS, Evidence, critical_exponent
 from deeplimit.depth_check.measurement import Aligned, Measured, Measurement, Weight
+from deeplimit.inference import verdict
 from deeplimit.inference.regression import line, student_quantile
 from deeplimit.trace.naming import wildcard
-
-# What a kind of branch means that is beside another in one sum, of low rank and zero: no branch of the
-# network's own.
-ADAPTER = "identity (an adapter that is zero at the start)"
 
 
 @dataclass(frozen=True)
@@ -165,6 +163,16 @@ def _scaling(
         [one.aligned.get(key) for one, _ in present], [len(group) for _, group in present], level
     )
     deepest = present[-1][1]
+    evidence = Evidence(
+        exponent=exponent,
+        critical=critical_exponent(aligned),
+        swept=swept,
+        moving=any(size > 0 for group in sizes for size in group),
+        adapter=not any(measured.counted for measured in deepest),
+        renormed=deepest[-1].renormed,
+        normalised=deepest[-1].normalised,
+        growth=tuple(_over(one.streams[stream].end, one.streams[stream].start) for one, _ in present),
+    )
     return BranchScaling(
         kind=kind,
         stream=stream,
@@ -181,16 +189,7 @@ def _scaling(
         normed=all(measured.normed for measured in deepest),
         renormed=deepest[-1].renormed,
         layered=_largest([measured.probed for measured in deepest]),
-        meaning=meaning(
-            exponent,
-            aligned,
-            swept,
-            moving=any(size > 0 for group in sizes for size in group),
-            below=_below(
-                deepest[-1], [_over(one.streams[stream].end, one.streams[stream].start) for one, _ in present]
-            ),
-            adapter=not any(measured.counted for measured in deepest),
-        ),
+        meaning=verdict.judge(MEANINGS, evidence).word,
         parts=_parts([group for _, group in present], [one for one, _ in present], known),
     )
 
@@ -226,63 +225,6 @@ def _alignment(
     assert fitted is not None  # some count exceeds 1
     value, half = 0.5 + fitted.slope, student_quantile(level, 1000) / math.sqrt(fitted.spread)
     return value, value - half, value + half
-
-
-def _below(measured: Measured, growth: Sequence[float]) -> str:
-    """Return what becomes of a network whose exponent is below the critical one; growth: of its stream, one
-    number a depth.
-
-    A stream that is normalised, or of which a gate gives up what it adds, does not grow however large the
-    updates are.
-    """
-    if measured.renormed or growth[-1] < 1.2 * max(growth[0], 1.0):
-        return "no limit (each layer turns the state as far at any depth)"
-    return "grows with depth" if measured.normalised else "explosion"
-
-
-def meaning(
-    exponent: Exponent | None,
-    aligned: tuple[float, float, float] | None,
-    swept: bool,
-    *,
-    moving: bool,
-    below: str,
-    adapter: bool,
-) -> str:
-    """Return what an exponent means for depth going to infinity.
-
-    The sum of the updates of N layers is of size N**(alignment - exponent): bounded at the critical exponent,
-    which is 1/2 for independent layers (an SDE), 1 for aligned ones (an ODE) and in between for fractional
-    ones; above it the network tends to the identity; `below` says what it does below it: it explodes, or
-    grows like a power of depth if branches normalise their input, or keeps its size and forgets its input if
-    the stream itself is normalised.
-    """
-    if not moving:
-        return ADAPTER if adapter else "identity (branches are zero at the start)"
-    if not swept:
-        return "as many at every depth"
-    if exponent is None:
-        return "no exponent (zero at some depths)"
-    if exponent.high - exponent.low > 0.5:
-        return "cannot tell"
-    critical = _critical(aligned)
-    if exponent.value > critical + 0.2:
-        return (
-            "neural-ODE-like (the identity while layers are independent)"
-            if 0.8 < exponent.value < 1.2
-            else "identity"
-        )
-    if exponent.value < critical - 0.2:
-        return below
-    return {0.5: "neural-SDE-like", 1.0: "neural-ODE-like"}.get(critical, "between SDE and ODE")
-
-
-def _critical(aligned: tuple[float, float, float] | None) -> float:
-    """Return the critical exponent of an alignment: 1/2 and 1 where the interval allows."""
-    if aligned is None or aligned[1] <= 0.5:
-        return 0.5
-    value, low, high = aligned
-    return 1.0 if low > 0.75 and high >= 0.95 else min(max(value, 0.5), 1.0)
 
 
 def _parts(
