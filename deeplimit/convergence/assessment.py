@@ -19,6 +19,7 @@ from deeplimit.inference.power_law import (
     Fit,
     Floor,
     above_floor,
+    above_uncertain_floor,
     fit_floor,
     fit_rate,
     local_slopes,
@@ -95,12 +96,13 @@ def _judged(task: Task, pairing: Pairing, estimated: Estimated, confidence: floa
     """Fit order and floor, and judge; the verdict always rests on the times that all depths share."""
     layer, common, known = estimated.layer, estimated.common, pairing.regime.rate
     floor = fit_floor(common, known)
+    judged = common
     if floor.probability >= 1 - verdict.DOUBTFUL:
-        layer, common = above_floor(layer, floor), above_floor(common, floor)
-    fit = fit_rate(common)
+        judged = above_floor(common, floor.share)
+        layer, common = above_uncertain_floor(layer, floor), above_uncertain_floor(common, floor)
     evidence = verdict.Evidence.of(
-        common,
-        fit,
+        judged,
+        fit_rate(judged),
         floor,
         known,
         deepest=float(estimated.errors[-1]),
@@ -111,6 +113,7 @@ def _judged(task: Task, pairing: Pairing, estimated: Estimated, confidence: floa
     above = Estimated(layer, common, estimated.errors, estimated.resolution)
     if not verdict.gives_an_order(evidence, judgement):
         return Outcome(judgement, above, floor)
+    fit = fit_rate(common)
     interval = fit.interval(confidence)
     if task.norm == "sup-continuous":
         fit = fit_rate(layer)

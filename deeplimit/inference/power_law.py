@@ -146,23 +146,43 @@ class ErrorEstimates:
         return inflated
 
 
-def above_floor(estimates: ErrorEstimates, floor: Floor) -> ErrorEstimates:
+def above_floor(estimates: ErrorEstimates, share: float) -> ErrorEstimates:
     """Return the estimates with the reference's bias taken only from what lies above a floor.
 
     The reference shrinks the part of an error that comes from the step size, not a difference between two
     limits. Of squares e² the part e² - f² is divided by the squared factor, and f² is left. Where e² is below
-    f², nothing lies above the floor, and e² is left as measured. The covariance is that of the result by the
-    delta method, the uncertainty of f² included.
+    f², nothing lies above the floor, and e² is left as measured. `share` is f² over the deepest e². The
+    covariance stays that of the measured errors, with which verdicts were calibrated.
     """
-    squares = np.exp(2 * (estimates.log_errors - estimates.log_errors[-1]))
-    share, growth = floor.share, np.where(squares > floor.share, np.exp(-2 * estimates.log_bias), 1.0)
+    squares, growth = _squares(estimates), _growth(estimates, share)
+    corrected = squares + (squares - share) * (growth - 1.0)
+    return dataclasses.replace(estimates, log_bias=0.5 * np.log(squares / corrected))
+
+
+def above_uncertain_floor(estimates: ErrorEstimates, floor: Floor) -> ErrorEstimates:
+    """Return the same with the covariance of the result, by the delta method: what a table may show.
+
+    It contains what the correction magnifies, and what is not known of the floor.
+    """
+    share, squares, growth = floor.share, _squares(estimates), _growth(estimates, floor.share)
     corrected = squares + (squares - share) * (growth - 1.0)
     # f² is a share of the deepest square, and so moves with it.
     change = np.diag(squares * growth / corrected)
     change[:, -1] += share * (1.0 - growth) / corrected
     by_share = 0.5 * (1.0 - growth) / corrected * floor.error
     covariance = change @ np.nan_to_num(estimates.covariance) @ change.T + np.outer(by_share, by_share)
-    return dataclasses.replace(estimates, log_bias=0.5 * np.log(squares / corrected), covariance=covariance)
+    return dataclasses.replace(above_floor(estimates, share), covariance=covariance)
+
+
+def _squares(estimates: ErrorEstimates) -> np.ndarray:
+    """Return squared errors (m,) over the deepest one."""
+    squares: np.ndarray = np.exp(2 * (estimates.log_errors - estimates.log_errors[-1]))
+    return squares
+
+
+def _growth(estimates: ErrorEstimates, share: float) -> np.ndarray:
+    """Return by what the square above the floor is multiplied (m,); 1 where there is nothing above it."""
+    return np.where(_squares(estimates) > share, np.exp(-2 * estimates.log_bias), 1.0)
 
 
 @dataclass(frozen=True)
@@ -231,7 +251,7 @@ def _above(estimates: ErrorEstimates, share: float) -> CorrelatedData | None:
     exceeds an error.
     """
     depths = estimates.depths.astype(float)
-    squares = np.exp(2 * (estimates.log_errors - estimates.log_errors[-1]))
+    squares = _squares(estimates)
     rest = squares - share
     if rest.min() <= 0:
         return None

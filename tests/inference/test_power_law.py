@@ -6,14 +6,16 @@ import pytest
 import deeplimit as dl
 from deeplimit import zoo
 from deeplimit.coupling.moments import Moments
-from deeplimit.inference.power_law import MODEL_ERROR, ErrorEstimates, Floor, above_floor, fit_floor
+from deeplimit.inference.power_law import (
+    MODEL_ERROR,
+    ErrorEstimates,
+    Floor,
+    above_floor,
+    above_uncertain_floor,
+    fit_floor,
+)
 
 DEPTHS = np.array([16, 32, 64, 128, 256])
-
-
-def found(share):
-    """Return a floor that is known closely."""
-    return Floor(share, share, share, 1.0)
 
 
 def test_few_paths_have_few_degrees_of_freedom_and_an_inflated_covariance():
@@ -31,9 +33,9 @@ def test_the_references_bias_is_taken_from_what_lies_above_the_floor_only():
     )  # share of the deepest raw square
     raw = np.sqrt(true**2 * np.exp(2 * bias) + floor**2)
     estimates = ErrorEstimates(DEPTHS, np.log(raw), 1e-4 * np.eye(5), bias, 400)
-    corrected = above_floor(estimates, found(share))
+    corrected = above_floor(estimates, share)
     np.testing.assert_allclose(np.exp(corrected.log_errors - corrected.log_bias), np.sqrt(true**2 + floor**2))
-    np.testing.assert_allclose(above_floor(estimates, found(0.0)).log_bias, bias)
+    np.testing.assert_allclose(above_floor(estimates, 0.0).log_bias, bias)
 
 
 def test_an_error_below_the_floor_is_shown_as_it_was_measured():
@@ -42,7 +44,7 @@ def test_an_error_below_the_floor_is_shown_as_it_was_measured():
     raw = np.array([1.90, 1.950, 1.989, 2.01, 2.025])
     covariance = 1e-4 * (0.9 + 0.1 * np.eye(5))
     estimates = ErrorEstimates(DEPTHS, np.log(raw), covariance, bias, 400)
-    corrected = above_floor(estimates, found(0.99))
+    corrected = above_uncertain_floor(estimates, Floor(0.99, 0.98, 0.995, 1.0))
     shown = np.exp(corrected.log_errors - corrected.log_bias)
     np.testing.assert_allclose(shown[:4], raw[:4], rtol=1e-14)
     assert shown[4] > raw[4]
@@ -54,8 +56,8 @@ def test_without_a_floor_the_covariance_is_that_of_the_measured_errors():
     bias = 0.5 * np.log1p(-DEPTHS / 512)
     covariance = 1e-4 * (0.9 + 0.1 * np.eye(5))
     estimates = ErrorEstimates(DEPTHS, -0.5 * np.log(DEPTHS), covariance, bias, 400)
-    none = above_floor(estimates, found(0.0))
-    certain = 0.5 * np.expm1(-2 * bias) * np.exp(2 * (bias + 0.5 * np.log(DEPTHS / 256))) * found(0.0).error
+    none = above_uncertain_floor(estimates, Floor(0.0, 0.0, 0.0329, 0.0))
+    certain = 0.5 * np.expm1(-2 * bias) * np.exp(2 * (bias + 0.5 * np.log(DEPTHS / 256))) * 0.01
     np.testing.assert_allclose(none.covariance, covariance + np.outer(certain, certain))
 
 
@@ -71,7 +73,8 @@ def test_errors_corrected_above_a_floor_are_off_by_their_standard_errors(floor):
         estimates = ErrorEstimates(
             DEPTHS, moments.log_errors(), moments.relative_covariance(), bias, 400, 5.0
         )
-        shown = above_floor(estimates, fit_floor(estimates, 0.5))
+        found = fit_floor(estimates, 0.5)
+        shown = above_uncertain_floor(estimates, found)
         errors = np.sqrt(np.diag(shown.covariance))
         off.append((shown.log_errors - shown.log_bias - 0.5 * np.log(1 / DEPTHS + floor)) / errors)
     assert (np.abs(off) < 1.96).mean(axis=0).min() > 0.85
