@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 
-.PHONY: demo test validate reproduce lint format types docs docs-serve benchmark clean
+.PHONY: demo test calibrate validate reproduce lint format types docs docs-serve benchmark clean
 
 $(VENV)/installed-%: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "deeplimit needs Python 3.11 or newer; set PYTHON=python3.12, say" >&2; exit 1; }
@@ -19,6 +19,10 @@ demo: $(VENV)/installed-data-fast
 
 test: $(VENV)/installed-data-dev
 	$(BIN)/python -m pytest -n $(WORKERS)
+
+# The studies behind the numbers of docs/statistics.md; everything else is in `make test`. About half an hour.
+calibrate: $(VENV)/installed-data-dev
+	$(BIN)/python -m pytest -n $(WORKERS) -m slow tests/calibration
 
 lint: $(VENV)/installed-data-dev
 	$(BIN)/ruff check .

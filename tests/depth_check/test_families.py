@@ -16,6 +16,8 @@ from families import FAMILIES, HEADS, VOCABULARY, WIDTH, library
 
 import deeplimit as dl
 
+pytestmark = pytest.mark.thirdparty
+
 DEPTHS, FEWER = (2, 4, 8, 16), (2, 4, 8)
 TIMES_TOO_LARGE = math.sqrt(32)  # an output projection without its 1/sqrt(2L) at depth 16
 

@@ -13,6 +13,7 @@ from deeplimit.convergence.verdict import Evidence, judge
 from deeplimit.coupling.moments import Moments
 from deeplimit.inference.power_law import ErrorEstimates, enough_paths, fit_floor, fit_rate
 
+pytestmark = pytest.mark.statistical
 DEPTHS = np.array([16, 32, 64, 128, 256])
 
 
