@@ -9,7 +9,7 @@ from benchmarks.optional import optional
 from benchmarks.strong_error import in_short
 from benchmarks.timing import FLOOR, OURS, Row, Target, Workload, timed_in_turn
 from deeplimit.convergence import CompareReport
-from deeplimit.coupling.grid import Grid
+from deeplimit.ground.grid import Grid
 
 WIDTH, PATHS = 64, 10**5
 DEPTHS = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192)

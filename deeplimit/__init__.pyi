@@ -18,15 +18,21 @@ from .ground.validation import NoTheoremError as NoTheoremError
 from .ground.verdict import Verdict as Verdict
 from .in_law import LawReport as LawReport, compare_laws as compare_laws
 from .limits import (
+    Drive as Drive,
     Identity as Identity,
     Independent as Independent,
     IsotropicSDE as IsotropicSDE,
     ItoCorrectedSDE as ItoCorrectedSDE,
     LawLimit as LawLimit,
+    Limit as Limit,
     LinearODE as LinearODE,
     NeuralODE as NeuralODE,
     NeuralSDE as NeuralSDE,
     NeuralYoung as NeuralYoung,
+    ODELimit as ODELimit,
+    SDELimit as SDELimit,
+    Sharing as Sharing,
+    Solver as Solver,
 )
 from .networks import (
     ResidualNetwork as ResidualNetwork,
@@ -35,6 +41,17 @@ from .networks import (
     res1 as res1,
     res2 as res2,
     res3 as res3,
+)
+from .recursions import (
+    Formula as Formula,
+    Inner as Inner,
+    ModifiedRes1 as ModifiedRes1,
+    Recursion as Recursion,
+    Res1 as Res1,
+    Res2 as Res2,
+    Res3 as Res3,
+    Side as Side,
+    Weight as Weight,
 )
 from .reports import load_report as load_report
 from .scoreboard import Scoreboard as Scoreboard, validate as validate
@@ -54,9 +71,16 @@ from .weights import (
     Dependence as Dependence,
     Facts as Facts,
     FractionalBrownian as FractionalBrownian,
+    FunctionLaw as FunctionLaw,
+    IndependentLaw as IndependentLaw,
     Ito as Ito,
     Kronecker as Kronecker,
+    Layer as Layer,
+    Path as Path,
+    SampledFunction as SampledFunction,
     SmoothGaussian as SmoothGaussian,
     Trend as Trend,
+    TrendAndNoise as TrendAndNoise,
+    WeightLaw as WeightLaw,
     stochastic_volatility as stochastic_volatility,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -17,16 +18,16 @@ from deeplimit.weights import (
     Brownian,
     Facts,
     FractionalBrownian,
-    FunctionProcess,
+    FunctionLaw,
     Ito,
-    Process,
-    Trend,
+    Shape,
     TrendAndNoise,
+    WeightLaw,
     together,
 )
 
 ActivationLike = str | Callable[[Tensor], Tensor] | Activation
-WeightsLike = Process | tuple[Process, Process]
+WeightsLike = WeightLaw | tuple[WeightLaw, ...]
 
 
 @dataclass(frozen=True)
@@ -34,14 +35,46 @@ class ResidualNetwork:
     """A residual network whose depth L is left open: h_{k+1} = h_k + L^-exponent · branch(h_k, layer k +
     1).
 
-    Made by `res1`, `res2`, `res3` and `inner`. Attributes: the recursion, the width d, one weight process
-    for each weight matrix, and the residual exponent.
+    Made by `res1`, `res2`, `res3` and `inner`, or by hand for a recursion of your own.
+
+    Attributes:
+        recursion: What a layer adds to the state.
+        width: Number of hidden units d (channels, for convolutions).
+        weights: One weight law for each weight of a layer; a single law is meant for all of them, drawn
+            independently. Brownian motion if left out.
+        exponent: The residual exponent; if left out the natural one of the weight laws.
+
+    Raises TypeError or ValueError for arguments of another kind, weight laws that cannot be drawn in the
+    weights' shapes, and an exponent that is not given where none is natural.
     """
 
     recursion: Recursion
     width: int
-    weights: tuple[Process, ...]
-    exponent: float
+    weights: tuple[WeightLaw, ...] = None  # type: ignore[assignment]  # filled in below
+    exponent: float = None  # type: ignore[assignment]  # filled in below
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.recursion, Recursion):
+            raise TypeError(
+                f"recursion must be a Recursion, such as Res1('tanh'); got"
+                f" {validation.named(self.recursion)}."
+            )
+        validation.integer(self.width, "width", minimum=1, hint="It is the number of hidden units d.")
+        laws, name = _checked_laws(self.weights, self.recursion), self.recursion.name
+        for law, shape in zip(laws, self.recursion.weight_shapes(self.width), strict=True):
+            law.check(shape)
+            if law.has_bias and not self.recursion.takes_bias:
+                raise ValueError(
+                    f"{name} has no bias, so Trend's b would be ignored; use inner, or leave b out."
+                )
+        exponent = self.exponent
+        if exponent is None:
+            exponent = min(law.critical_exponent for law in laws)
+        checked = validation.real(
+            exponent, "exponent", minimum=0.0, maximum=100.0, hint="the branch is multiplied by L**-exponent."
+        )
+        object.__setattr__(self, "weights", laws)
+        object.__setattr__(self, "exponent", checked)
 
     @property
     def facts(self) -> Facts:
@@ -66,17 +99,48 @@ class ResidualNetwork:
         """
         return limit_of(self)
 
+    @property
+    def state_shape(self) -> Shape:
+        """The shape of one state: (d,), or (channels, height, width) for convolutions."""
+        return self.recursion.state_shape(self.width)
+
+    @property
+    def weight_shapes(self) -> tuple[Shape, ...]:
+        """The shape of each weight."""
+        return self.recursion.weight_shapes(self.width)
+
     def __str__(self) -> str:
-        laws = list(dict.fromkeys(process.describe() for process in self.weights))
+        laws = list(dict.fromkeys(law.describe() for law in self.weights))
         first, *_ = self.weights
-        formula, exponents = self.recursion.formula, f"β = {self.exponent:g}"
-        if isinstance(first, TrendAndNoise):  # [C] calls α the exponent that [M] calls β
-            formula = formula.replace("L^-β", "L^-α").replace("W h", "A h")
-            exponents = f"α = {self.exponent:g}, β = {first.exponent:g}"
         return (
-            f"{self.recursion.name}: {formula}, σ = {self.recursion.activation.name}, d = {self.width},"
-            f" {exponents}, {', '.join(laws)}"
+            f"{self.recursion.name}: {self.recursion.formula.text(first.letters)}, σ ="
+            f" {self.recursion.activation.name}, d = {self.width},"
+            f" {first.exponents_in_words(self.exponent)}, {', '.join(laws)}"
         )
+
+
+def _checked_laws(weights: object, recursion: Recursion) -> tuple[WeightLaw, ...]:
+    """Return one law for each weight; one law alone is meant for all of them."""
+    count = len(recursion.weights)
+    given = Brownian() if weights is None else weights
+    laws: tuple[Any, ...] = given if isinstance(given, tuple) else (given,) * count
+    for law in laws:
+        if isinstance(law, type):
+            raise TypeError(
+                f"weights must be a weight law such as Brownian(); {law.__name__} is a class, use"
+                f" {law.__name__}()."
+            )
+        if not isinstance(law, WeightLaw):
+            raise TypeError(
+                "weights must be a weight law such as Brownian(), IID('uniform'), SmoothGaussian() or"
+                f" Trend(A); got {validation.named(law)}."
+            )
+    if len(laws) != count:
+        raise ValueError(
+            f"weights must be one weight law, or a tuple with one for each of the {count} weights of"
+            f" {recursion.name} ({', '.join(weight.name for weight in recursion.weights)}); got {len(laws)}."
+        )
+    return tuple(law.reduced() for law in laws)
 
 
 def _make(
@@ -88,44 +152,15 @@ def _make(
 ) -> ResidualNetwork:
     checked_width = validation.integer(width, "width", minimum=1, hint="It is the number of hidden units d.")
     recursion = kind(activations.resolve(activation))
-    given = Brownian() if weights is None else weights
-    laws: tuple[Process, ...] = given if isinstance(given, tuple) else (given,) * recursion.matrices
-    for law in laws:
-        if isinstance(law, type):
-            raise TypeError(
-                f"weights must be a weight process such as Brownian(); {law.__name__} is a class, use"
-                f" {law.__name__}()."
-            )
-        if not isinstance(law, Process):
-            raise TypeError(
-                "weights must be a weight process such as Brownian(), IID('uniform'), SmoothGaussian() or"
-                f" Trend(A); got {validation.named(law)}."
-            )
-    laws = tuple(law.reduced() for law in laws)
-    if len(laws) != recursion.matrices:
-        raise ValueError(
-            f"weights must be one process, or a tuple with one for each of the {recursion.matrices} weight"
-            f" matrices of {recursion.name}; got {len(laws)}."
-        )
-    for law in laws:
-        law.check(checked_width)
-        if isinstance(law, Trend) and law.b is not None and kind is not Inner:
-            raise ValueError(
-                f"{recursion.name} has no bias, so Trend's b would be ignored; use inner, or leave b out."
-            )
-    if exponent is None:
-        exponent = min(law.critical_exponent for law in laws)
-    checked = validation.real(
-        exponent, "exponent", minimum=0.0, maximum=100.0, hint="the branch is multiplied by L**-exponent."
-    )
-    return ResidualNetwork(recursion, checked_width, laws, checked)
+    laws = _checked_laws(weights, recursion)
+    return ResidualNetwork(recursion, checked_width, laws, exponent)  # type: ignore[arg-type]  # None is filled in
 
 
 def res1(
     width: int,
     activation: ActivationLike = "relu",
     *,
-    weights: Process | None = None,
+    weights: WeightLaw | None = None,
     exponent: float | None = None,
 ) -> ResidualNetwork:
     """Make the simple residual network h_{k+1} = h_k + L^-exponent V_{k+1} σ(h_k) ([M] Table 1, res-1).
@@ -232,11 +267,11 @@ def inner(
     width: int,
     activation: ActivationLike = "tanh",
     *,
-    trend: FunctionProcess | None = None,
+    trend: FunctionLaw | None = None,
     noise: Ito | None = None,
     alpha: float | None = None,
     beta: float | None = None,
-    weights: Process | None = None,
+    weights: WeightLaw | None = None,
     exponent: float | None = None,
 ) -> ResidualNetwork:
     """Make the fully connected network h_{k+1} = h_k + L^-α σ(A_k h_k + b_k) ([C] (10); [M] Remark 2).
@@ -288,7 +323,7 @@ def inner(
                 f"{name}= is the other way to give weights; leave it out with trend= or noise= (alpha=,"
                 " beta=)."
             )
-    if trend is not None and not isinstance(trend, FunctionProcess):
+    if trend is not None and not isinstance(trend, FunctionLaw):
         raise TypeError(
             f"trend must be a function of time, such as Trend(A, b); got {validation.named(trend)}."
         )
@@ -301,7 +336,6 @@ def inner(
     inside = validation.real(1.0 if beta is None else beta, "beta", minimum=0.0, maximum=100.0, hint=hint)
     checked_width = validation.integer(width, "width", minimum=1, hint="It is the number of hidden units d.")
     law = TrendAndNoise(trend, noise, inside)
-    law.check(checked_width)
     return ResidualNetwork(
         Inner(activations.resolve(activation, lipschitz=False)), checked_width, (law,), outside
     )

@@ -8,20 +8,22 @@ cases is on the page [Known cases](cases.md).
 from deeplimit.cases import Case, Pair, WrongTwin, cases, pairs
 from deeplimit.cases.wrong_limits import (
     AlteredSDE,
-    AlteredYoung,
-    ExchangedQ,
-    WithoutCrossTerm,
+    exchanged_quadratic,
     neural_ode_of,
+    quadratic_without_cross_term,
     stratonovich_drift,
+    with_noise_scaled,
+    with_other_quadratic,
 )
 
 __all__ = [
     "AlteredSDE",
-    "AlteredYoung",
+    "with_noise_scaled",
+    "with_other_quadratic",
     "Case",
-    "ExchangedQ",
+    "exchanged_quadratic",
     "Pair",
-    "WithoutCrossTerm",
+    "quadratic_without_cross_term",
     "WrongTwin",
     "cases",
     "neural_ode_of",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from deeplimit.cases.case import Case, WrongTwin
-from deeplimit.cases.wrong_limits import AlteredYoung
+from deeplimit.cases.wrong_limits import with_noise_scaled
 from deeplimit.limits import NeuralYoung
 from deeplimit.networks import modified_res1, res1
 from deeplimit.weights import FractionalBrownian
@@ -32,7 +32,7 @@ def cases() -> Iterator[Case]:
         assert isinstance(limit, NeuralYoung)
         too_small = WrongTwin(
             "noise 10 % too small",
-            AlteredYoung(limit.recursion, limit.weights, width, diffusion_scale=0.9),
+            with_noise_scaled(limit, 0.9),
             r"dH = 0.9\,d^{-1/2}\,dB^{\mathcal{H}}\,\sigma(H)",
             "A constant factor 0.9 stays at every depth.",
         )

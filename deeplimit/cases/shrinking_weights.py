@@ -8,7 +8,12 @@ from collections.abc import Iterator
 from deeplimit.cases.case import Case, WrongTwin
 from deeplimit.cases.noises import covariances
 from deeplimit.cases.trends import WIDTH, mixing, push, shear, shear_push, sphere, weak, weak_push
-from deeplimit.cases.wrong_limits import ExchangedQ, WithoutCrossTerm, neural_ode_of
+from deeplimit.cases.wrong_limits import (
+    exchanged_quadratic,
+    neural_ode_of,
+    quadratic_without_cross_term,
+    with_other_quadratic,
+)
 from deeplimit.limits import ItoCorrectedSDE, LinearODE
 from deeplimit.networks import ResidualNetwork, inner
 from deeplimit.weights import Ito, Trend
@@ -140,11 +145,10 @@ def _one_variance(noise: Ito) -> Iterator[Case]:
 
 def _wrong_q(name: str, limit: ItoCorrectedSDE) -> WrongTwin:
     """Return the limit with the drift that this noise leaves, computed wrongly."""
-    fields = {field.name: getattr(limit, field.name) for field in dataclasses.fields(limit)}
     if "rows" in name:
         return WrongTwin(
             "rows and columns exchanged in Q",
-            ExchangedQ(**fields),
+            with_other_quadratic(limit, exchanged_quadratic),
             _sum(NOISE, DRIFT.replace("Q", r"\tilde Q"))
             + r",\ \tilde Q_i = \sum_{jk} H_j H_k \Sigma^A_{jiki} + \Sigma^b_{ii}",
             "Rows and columns have different covariances, so that the indices of Σ^A matter.",
@@ -152,7 +156,7 @@ def _wrong_q(name: str, limit: ItoCorrectedSDE) -> WrongTwin:
     if "covary" in name:
         return WrongTwin(
             "no cross term in Q",
-            WithoutCrossTerm(**fields),
+            with_other_quadratic(limit, quadratic_without_cross_term),
             _sum(NOISE, DRIFT.replace("Q", r"\tilde Q"))
             + r",\ \tilde Q_i = \sum_{jk} H_j H_k \Sigma^A_{ijik} + \Sigma^b_{ii}",
             "W^A and W^b covary, which adds 2 Σ_j H_j Cov(dW^A_ij, dW^b_i)/dt to Q.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -11,7 +12,7 @@ from torch import Tensor
 
 from deeplimit.limits import ItoCorrectedSDE, NeuralODE, NeuralSDE, NeuralYoung
 from deeplimit.networks import ResidualNetwork
-from deeplimit.weights.covariance import Rate
+from deeplimit.weights.covariance_rate import Rate
 
 
 @dataclass(frozen=True)
@@ -34,38 +35,30 @@ class AlteredSDE:
         return self.diffusion_scale * self.sde.g_prod(t, y, noise)
 
 
-@dataclass(frozen=True)
-class AlteredYoung(NeuralYoung):
-    """A Young equation with its noise scaled: by √d, the 1/√d is dropped."""
-
-    diffusion_scale: float = 1.0
-
-    @property
-    def scale(self) -> float:
-        return self.diffusion_scale * super().scale
+def exchanged_quadratic(rate: Rate, h: Tensor) -> Tensor:
+    """Return Q with the rows and columns of Σ^A exchanged: Σ_jk x_j x_k Σ_jiki for Σ_ijik."""
+    matrix, vector, _ = rate.dense()
+    # (…, j, k, i) = Σ_jiki
+    column = torch.diagonal(matrix, dim1=-3, dim2=-1) if matrix is not None else torch.zeros(1)
+    exchanged = torch.einsum("...j,...jki,...k->...i", h, column, h)
+    return exchanged if vector is None else exchanged + torch.diagonal(vector, dim1=-2, dim2=-1)
 
 
-@dataclass(frozen=True)
-class ExchangedQ(ItoCorrectedSDE):
-    """The diffusive limit with the rows and columns of Σ^A exchanged in Q: Σ_jk x_j x_k Σ_jiki for Σ_ijik."""
-
-    def quadratic(self, rate: Rate, h: Tensor) -> Tensor:
-        matrix, vector, _ = rate.dense()
-        column = (
-            torch.diagonal(matrix, dim1=-3, dim2=-1) if matrix is not None else torch.zeros(1)
-        )  # (…, j, k, i) = Σ_jiki
-        exchanged = torch.einsum("...j,...jki,...k->...i", h, column, h)
-        return exchanged if vector is None else exchanged + torch.diagonal(vector, dim1=-2, dim2=-1)
+def quadratic_without_cross_term(rate: Rate, h: Tensor) -> Tensor:
+    """Return Q as (12) of Cohen et al. (2021) prints it, without the covariance of W^A and W^b."""
+    return (rate.quadratic(h) + rate.quadratic(-h)) / 2  # the cross term is the part that is odd in h
 
 
-@dataclass(frozen=True)
-class WithoutCrossTerm(ItoCorrectedSDE):
-    """The diffusive limit with Q as (12) of Cohen et al. (2021) prints it, without the covariance of W^A and
-    W^b.
-    """
+def with_other_quadratic(
+    limit: ItoCorrectedSDE, quadratic: Callable[[Rate, Tensor], Tensor]
+) -> ItoCorrectedSDE:
+    """Return the diffusive limit with another Q."""
+    return dataclasses.replace(limit, other_quadratic=quadratic)
 
-    def quadratic(self, rate: Rate, h: Tensor) -> Tensor:
-        return (rate.quadratic(h) + rate.quadratic(-h)) / 2  # the cross term is the part that is odd in h
+
+def with_noise_scaled(limit: NeuralYoung, scale: float) -> NeuralYoung:
+    """Return the Young equation with its noise scaled: by √d, the 1/√d is dropped."""
+    return dataclasses.replace(limit, noise_scale=scale)
 
 
 def neural_ode_of(network: ResidualNetwork) -> NeuralODE:

@@ -200,7 +200,7 @@ def _report(
         seed=task.seed,
         coupling=wording.coupling(task, pairing),
         inputs=wording.inputs(task),
-        reference=wording.reference(task, pairing, reference_error, is_corrected),
+        reference=wording.reference(task, reference_error, is_corrected),
         reference_error=reference_error,
         device=str(task.device),
         dtype=str(task.dtype).removeprefix("torch."),

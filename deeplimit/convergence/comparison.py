@@ -13,7 +13,7 @@ from torch import Tensor
 from deeplimit.convergence.assessment import assess
 from deeplimit.convergence.report import CompareReport
 from deeplimit.coupling import CoupledErrors, make_task
-from deeplimit.coupling.task import COUPLINGS, NORMS, is_random
+from deeplimit.coupling.planning import COUPLINGS, NORMS, is_random
 from deeplimit.ground import validation
 from deeplimit.ground.measurement import Running
 from deeplimit.ground.progress import Progress

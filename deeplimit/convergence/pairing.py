@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from deeplimit.coupling import Task
-from deeplimit.limits import Identity, ItoCorrectedSDE, Limit, NeuralYoung, ODELimit, SDELimit
 from deeplimit.theory import Regime
-from deeplimit.weights import FunctionProcess, IncrementProcess, Trend
+from deeplimit.weights import Dependence
 
 
 class Reads(StrEnum):
@@ -31,15 +30,6 @@ class Correction(StrEnum):
     NONE = "not at all"
 
 
-class Solver(StrEnum):
-    """What solves the limit."""
-
-    EXACT = "exact"
-    ADAPTIVE = "torchdiffeq dopri5"
-    EULER = "Euler-Maruyama"
-    MODIFIED_EULER = "modified Euler"
-
-
 @dataclass(frozen=True)
 class Pairing:
     """A network with a limit, on the noise that they share.
@@ -53,7 +43,6 @@ class Pairing:
         redrawn: what the limit needed, and the network does not have: drawn for it alone. None else.
         correction: how the reference's error is taken out at the times that all depths share.
         surplus: multiple of the squared reference error that belongs to a measured correction.
-        solver: what solves the limit.
         rough: whether the sup over all times carries the limit's modulus of continuity, a factor √log L.
         diffuses: whether the limit is driven by Brownian motion.
         gaussian: whether independent layers, if there are any, are Gaussian.
@@ -68,7 +57,6 @@ class Pairing:
     redrawn: Reads | None
     correction: Correction
     surplus: float
-    solver: Solver
     rough: bool
     diffuses: bool
     gaussian: bool
@@ -80,10 +68,9 @@ class Pairing:
         limit, weights = task.limit, task.network.weights
         regime = task.network.regime()
         own = not task.independent and _is_own_limit(task)
-        rate, hurst = regime.rate, limit.hurst if isinstance(limit, NeuralYoung) else None
-        predicted = rate if own else None
-        if predicted is not None and hurst is not None and task.norm == "sup-continuous":
-            predicted = min(predicted, hurst)  # over all times a Young limit is as rough as its path
+        predicted = regime.rate if own else None
+        if task.norm == "sup-continuous":
+            predicted = limit.order_over_all_times(predicted)
         return cls(
             regime=regime,
             own=own,
@@ -95,20 +82,16 @@ class Pairing:
                 Correction.MEASURED
                 if task.measures_reference
                 else Correction.KNOWN
-                if task.shares_increments
+                if task.sharing.increments
                 else Correction.NONE
             ),
-            surplus=task.reference_surplus,
-            solver=_solver(limit),
-            rough=isinstance(limit, SDELimit) or (rate is not None and hurst is not None and rate > hurst),
-            diffuses=isinstance(limit, SDELimit),
-            gaussian=all(law.is_gaussian for law in weights if isinstance(law, IncrementProcess)),
-            given=all(
-                law.functions
-                and not law.motions(task.network.width)
-                and all(isinstance(function, Trend) for function in law.functions)
-                for law in weights
+            surplus=limit.extrapolation_surplus,
+            rough=limit.is_rough or limit.order_over_all_times(regime.rate) != regime.rate,
+            diffuses=limit.driven_by_brownian_motion,
+            gaussian=all(
+                law.facts.gaussian for law in weights if law.facts.dependence is Dependence.INDEPENDENT
             ),
+            given=all(law.facts.deterministic for law in weights),
         )
 
     @property
@@ -136,38 +119,24 @@ def _is_own_limit(task: Task) -> bool:
 
 
 def _reads(task: Task) -> Reads:
-    if task.shares_increments:
+    shared = task.sharing
+    if shared.increments:
         return Reads.INCREMENTS
-    if task.shares_path:
+    if shared.path:
         return Reads.PATH
-    if isinstance(task.limit, ODELimit):
-        if task.limit.functions and task.shares_functions:
-            return Reads.FUNCTIONS
-        if not task.limit.functions and not task.independent:
-            return Reads.NOTHING
+    if task.limit.functions and shared.functions:
+        return Reads.FUNCTIONS
+    if not task.limit.is_random and not task.limit.functions and not task.independent:
+        return Reads.NOTHING
     return Reads.OTHERS
 
 
 def _redrawn(task: Task) -> Reads | None:
     """Return what the limit reads that is random and not the network's."""
-    if isinstance(task.limit, SDELimit) and not task.shares_increments:
+    limit, shared = task.limit, task.sharing
+    if limit.driven_by_brownian_motion and not shared.increments:
         return Reads.INCREMENTS
-    if isinstance(task.limit, NeuralYoung) and not task.shares_path:
+    if limit.needs_equal_steps and not shared.path:
         return Reads.PATH
-    random = any(not isinstance(function, Trend) for function in _functions(task.limit))
-    return Reads.FUNCTIONS if random and not task.shares_functions else None
-
-
-def _functions(limit: Limit) -> tuple[FunctionProcess, ...]:
-    """Return the functions of time that a limit reads."""
-    if isinstance(limit, ItoCorrectedSDE):
-        return () if limit.trend is None else (limit.trend,)
-    return limit.functions if isinstance(limit, ODELimit) else ()
-
-
-def _solver(limit: Limit) -> Solver:
-    if isinstance(limit, Identity):
-        return Solver.EXACT
-    if isinstance(limit, ODELimit):
-        return Solver.ADAPTIVE
-    return Solver.MODIFIED_EULER if isinstance(limit, NeuralYoung) else Solver.EULER
+    random = any(not law.facts.deterministic for law in limit.functions)
+    return Reads.FUNCTIONS if random and not shared.functions else None

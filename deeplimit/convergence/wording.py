@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from deeplimit import theory
-from deeplimit.convergence.pairing import Pairing, Reads, Solver
+from deeplimit.convergence.pairing import Pairing, Reads
 from deeplimit.coupling import Task
 from deeplimit.inference import verdict
 
@@ -274,15 +274,7 @@ def coupling(task: Task, pairing: Pairing) -> str:
     return f"every depth reads the same path; the limit {needs}"
 
 
-def reference(task: Task, pairing: Pairing, error: float, corrected: bool) -> str:
+def reference(task: Task, error: float, corrected: bool) -> str:
     """Return what the limit was solved with, and how far off that is."""
-    solver = pairing.solver
-    if solver is Solver.EXACT:
-        return "the initial state itself, exact"
-    if solver is Solver.ADAPTIVE:
-        return f"{solver}, tolerance {task.tolerance:g}, own error about {error:.1e}"
-    scheme = f"{solver} on {task.grid.size} steps, own error"
-    if not task.measures_reference:
-        return f"{scheme} {'' if corrected else 'not '}corrected for"
-    taken = "taken out" if corrected else "not taken out"
-    return f"{scheme} about {error:.1e}, measured against {task.grid.size // 2} steps, and {taken}"
+    measured = error if task.measures_reference else None
+    return task.limit.reference_in_words(task.grid.size, task.tolerance, error, measured, corrected)

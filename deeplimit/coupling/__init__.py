@@ -6,7 +6,8 @@ what runs and merges blocks.
 """
 
 from deeplimit.coupling.moments import Moments
+from deeplimit.coupling.planning import make_task
 from deeplimit.coupling.runner import Coupled, CoupledErrors
-from deeplimit.coupling.task import Task, make_task
+from deeplimit.coupling.task import Task
 
 __all__ = ["Coupled", "CoupledErrors", "Moments", "Task", "make_task"]

@@ -10,8 +10,8 @@ from deeplimit.coupling.task import Task
 
 
 def distance(a: Tensor, b: Tensor) -> Tensor:
-    """Return the Euclidean distance (P,) between states (P, d), in float64."""
-    difference = a - b
+    """Return the Euclidean distance (P,) between states (P, *state_shape), in float64."""
+    difference = (a - b).flatten(1)
     if (
         difference.stride(0) == 1
     ):  # paths innermost: torch's norm over the other dimension is many times slower
@@ -103,5 +103,7 @@ def moments_of(accounts: list[Account]) -> Moments:
     if len(accounts) > 1:
         largest = errors.amax(dim=0).clamp(min=torch.finfo(errors.dtype).tiny)
         errors = largest * (errors / largest).pow(task.p).mean(dim=0, keepdim=True).pow(1.0 / task.p)
-    finite = torch.stack([torch.isfinite(account.limit).all(dim=1) for account in accounts]).all(dim=0)
+    finite = torch.stack([torch.isfinite(account.limit).flatten(1).all(dim=1) for account in accounts]).all(
+        dim=0
+    )
     return Moments.of(errors[0].cpu().numpy(), task.p, int((~finite).sum()))

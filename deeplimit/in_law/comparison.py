@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import time
 from collections.abc import Sequence
@@ -12,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from deeplimit.coupling.task import initial_layer
+from deeplimit.coupling.planning import initial_layer
 from deeplimit.ground import validation
 from deeplimit.ground.measurement import Running
 from deeplimit.ground.progress import Progress
@@ -22,14 +21,14 @@ from deeplimit.ground.validation import NoTheoremError
 from deeplimit.ground.verdict import Verdict
 from deeplimit.in_law import statistics
 from deeplimit.in_law.report import LawReport
-from deeplimit.in_law.simulation import DrawableLimit, Plan, Sample, feature_names
+from deeplimit.in_law.simulation import Plan, Sample, feature_names
 from deeplimit.in_law.verdict import Evidence, judge
 from deeplimit.inference.extrapolation import extrapolate
-from deeplimit.limits import Independent, IsotropicSDE, LawLimit, NeuralSDE, UserSDE, read_limit
+from deeplimit.limits import Independent, Limit, read_limit
 from deeplimit.networks import ResidualNetwork, checked_network
 from deeplimit.theory import reservations
 from deeplimit.version import versions
-from deeplimit.weights import IncrementProcess
+from deeplimit.weights import Dependence
 
 JOINT = 400
 GRID = 241
@@ -126,7 +125,7 @@ def _plan(
 ) -> tuple[Plan, int | None]:
     """Return what is to be drawn, and how many starting points were given; raise as `compare_laws` says."""
     resnet = checked_network(resnet)
-    if not all(isinstance(law, IncrementProcess) for law in resnet.weights):
+    if resnet.facts.dependence is not Dependence.INDEPENDENT:
         raise ValueError(
             f"resnet must have independent layers (Brownian, IID) to be compared in law; got {resnet}."
             " compare pairs weights that are functions of time, or Itô noise, with their limits path by"
@@ -153,7 +152,7 @@ def _plan(
             generator=generator(checked_seed, Purpose.INPUTS)
         )
     else:
-        h0 = initial_layer(inputs, resnet.width, checked_seed)
+        h0 = initial_layer(inputs, resnet.state_shape, checked_seed)
     h0 = h0.to("cpu", kind)[:count]
     if not bool(torch.isfinite(h0).all()):
         raise ValueError(
@@ -174,23 +173,23 @@ def _plan(
     return plan, None if inputs is None else len(h0)
 
 
-def _read(resnet: ResidualNetwork, limit: object, probe: Tensor) -> DrawableLimit:
+def _read(resnet: ResidualNetwork, limit: object, probe: Tensor) -> Limit:
     """Return the limit as one whose law can be drawn."""
     if limit is None:
         limit = resnet.limit()
     equation = read_limit(limit.limit if isinstance(limit, Independent) else limit, probe, None)
-    if not isinstance(equation, (LawLimit, NeuralSDE, UserSDE)):
+    if not equation.is_drawable:
         raise ValueError(
             "limit must have noise of its own and a law that can be drawn (IsotropicSDE, NeuralSDE, a"
             f" LawLimit or a torchsde object); got {equation.equation}. compare pairs other limits path by"
             " path."
         )
-    if isinstance(equation, (IsotropicSDE, NeuralSDE)) and equation.width != resnet.width:
+    if equation.width is not None and equation.width != resnet.width:
         raise ValueError(
             f"limit has width {equation.width}, but the network has width {resnet.width}; make them the same."
         )
-    if isinstance(equation, LawLimit):
-        drawn = equation.draw(probe, generator(0, Purpose.PROBE, device=probe.device))
+    if equation.in_law_only:
+        drawn = equation.draw_end(probe, generator(0, Purpose.PROBE, device=probe.device), 0)
         if not isinstance(drawn, Tensor) or drawn.shape != probe.shape or drawn.dtype != probe.dtype:
             got = (
                 f"shape {tuple(drawn.shape)}, {drawn.dtype}"
@@ -221,7 +220,7 @@ def _assess(
     adjusted = statistics.holm(p_values)
     effects = tuple(_effect(shape, name) for name in names for shape in statistics.SHAPES)
     means, variances, shared = _means(networks, own)
-    symmetric = all(isinstance(law, IncrementProcess) and law.is_symmetric for law in plan.network.weights)
+    symmetric = plan.network.facts.symmetric
     powers = (1.0, 2.0) if symmetric else (0.5, 1.0)
     multiple = statistics.two_sided(level / len(effects))
     found = [
@@ -251,7 +250,7 @@ def _assess(
     squares = np.array([_mean_square(sample) for sample in networks])
     regime = plan.network.regime()
     mine = _is_own(plan)
-    exact = isinstance(plan.limit, LawLimit)
+    exact = plan.limit.in_law_only
     return LawReport(
         verdict=Verdict(judgement.word),
         reason=judgement.reason,
@@ -310,11 +309,7 @@ def _is_own(plan: Plan) -> bool:
         own = plan.network.limit()
     except NoTheoremError:
         return False
-    if isinstance(own, NeuralSDE) and isinstance(
-        plan.limit, NeuralSDE
-    ):  # Prop. 11's SDE is one, whatever the entries' law
-        own = dataclasses.replace(own, weights=plan.limit.weights)
-    return own == plan.limit
+    return own.has_the_law_of(plan.limit)
 
 
 def _tests(plan: Plan, networks: list[Sample], own: Sample, level: float) -> tuple[np.ndarray, np.ndarray]:
@@ -381,11 +376,8 @@ def _reservations(
     ]
     if not mine:
         notes.append("no theorem says that this network tends to this limit.")
-    elif isinstance(plan.limit, IsotropicSDE):
-        notes.append(
-            "the limit is this library's own derivation from the branch's covariance; neither paper"
-            " states it."
-        )
+    elif plan.limit.remark:
+        notes.append(plan.limit.remark)
     if not exact:
         notes.append(
             f"the limit is drawn by its own scheme on {plan.steps} steps, whose bias, O(1/{plan.steps}), is"

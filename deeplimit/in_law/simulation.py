@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import final
 
 import numpy as np
@@ -15,35 +14,14 @@ from torch import Tensor
 
 from deeplimit.ground.measurement import Arrays, Measurement, Tick
 from deeplimit.ground.randomness import Purpose, generator
-from deeplimit.limits import LawLimit, NeuralSDE, UserSDE
+from deeplimit.limits import Limit
 from deeplimit.networks import ResidualNetwork
-from deeplimit.recursions import Layer, Recursion
-from deeplimit.weights import Brownian, IncrementProcess
+from deeplimit.weights import Dependence
 
 NUMBERS_PER_BLOCK = {"cpu": 2**17, "cuda": 2**24}
 DIRECTIONS = 2
-DrawableLimit = LawLimit | NeuralSDE | UserSDE
 Drawn = tuple[np.ndarray, np.ndarray, int]
 """Features, states over |h_0| and how many draws were lost, of one block."""
-
-
-@dataclass(frozen=True)
-class GaussianLayer(Layer):
-    """A Gaussian matrix known by its product with one vector: given v, V v has independent N(0, |v|²)
-    entries, so d normals do.
-
-    `matrix` is not held. Each `product` draws afresh, and so must be called once a layer, as every
-    recursion does.
-    """
-
-    generator: torch.Generator | None = None
-
-    def product(self, vector: Tensor) -> Tensor:
-        normal = torch.empty_like(vector).normal_(0.0, self.depth**-0.5, generator=self.generator)
-        # Squares of numbers that float32 holds need not be such numbers.
-        size = torch.linalg.vector_norm(vector, dim=1, keepdim=True, dtype=torch.float64).to(vector.dtype)
-        product: Tensor = normal * size
-        return product
 
 
 @final
@@ -56,7 +34,7 @@ class Plan(Measurement[Drawn, tuple["list[Sample]", "Sample"]]):
     """
 
     network: ResidualNetwork
-    limit: DrawableLimit
+    limit: Limit
     depths: tuple[int, ...]
     steps: int
     h0: Tensor
@@ -93,8 +71,7 @@ class Plan(Measurement[Drawn, tuple["list[Sample]", "Sample"]]):
         """How many draws are held at once; it depends on the specification alone, never on workers or
         draws.
         """
-        laws = self.network.weights
-        gaussian = all(isinstance(law, IncrementProcess) and law.is_gaussian for law in laws)
+        gaussian = self.network.facts.gaussian and self.network.facts.dependence is Dependence.INDEPENDENT
         numbers = self.network.width if gaussian else self.network.width**2
         return max(4, min(8192, NUMBERS_PER_BLOCK[self.device.type] // numbers))
 
@@ -120,58 +97,17 @@ class Sample:
     lost: int
 
 
-def last_states(
-    recursion: Recursion,
-    weights: tuple[IncrementProcess, ...],
-    exponent: float,
-    depth: int,
-    h0: Tensor,
-    stream: torch.Generator,
-) -> Tensor:
-    """Return h_L (P, d) of one network of this depth for each row of `h0` (P, d), with layers drawn one at
-    a time.
+def last_states(network: ResidualNetwork, depth: int, h0: Tensor, stream: torch.Generator) -> Tensor:
+    """Return h_L (P, d) of one network of this depth for each row of `h0` (P, d), with layers drawn one at a
+    time.
 
     Gaussian matrices are drawn by their products, other laws entry by entry.
     """
-    paths, width = h0.shape
-    held = [
-        None if law.is_gaussian else torch.empty(paths, width, width, dtype=h0.dtype, device=h0.device)
-        for law in weights
-    ]
     h = h0
-    for _ in range(depth):
-        layers: list[Layer] = []
-        for law, matrix in zip(weights, held, strict=True):
-            if matrix is None:
-                layers.append(
-                    GaussianLayer(None, depth, law.layer_exponent, law.entry_scale(width), generator=stream)
-                )
-            else:
-                law.draw(1.0 / depth, matrix, stream)
-                layers.append(Layer(matrix, depth, law.layer_exponent, law.entry_scale(width)))
-        h = h + recursion.residual(h, tuple(layers), exponent)
-    return h
-
-
-def limit_states(limit: DrawableLimit, steps: int, h0: Tensor, stream: torch.Generator) -> Tensor:
-    """Return one draw of H_1 (P, d) for each row of `h0`: from the law itself, or by Euler-Maruyama on
-    `steps` steps.
-    """
-    if isinstance(limit, LawLimit):
-        return limit.draw(h0, stream)
-    if isinstance(
-        limit, NeuralSDE
-    ):  # whose Euler scheme is the Gaussian network, whatever the weights of this one
-        return last_states(limit.recursion, (Brownian(),), 0.5, steps, h0, stream)
-    motions = limit.noise_size(h0)
-    noise = torch.empty(
-        len(h0), motions if motions is not None else h0.shape[1] ** 2, dtype=h0.dtype, device=h0.device
-    )
-    h = h0
-    times = np.linspace(0.0, 1.0, steps + 1).tolist()
-    for start, end in pairwise(times):
-        noise.normal_(0.0, (end - start) ** 0.5, generator=stream)
-        h = h + limit.increment(start, end - start, h, noise)
+    laws = zip(network.weights, network.weight_shapes, strict=True)
+    each = [law.layers_in_law(depth, shape, len(h0), stream, h0.dtype) for law, shape in laws]
+    for layers in zip(*each, strict=True):
+        h = network.recursion.advance(h, layers, network.exponent)
     return h
 
 
@@ -216,15 +152,14 @@ def draw_block(plan: Plan, index: int, tick: Tick | None = None) -> Drawn:
     """
     source, block = divmod(index, plan.blocks_per_law)
     depth = None if source == 0 else plan.depths[source - 1]
-    weights = tuple(law for law in plan.network.weights if isinstance(law, IncrementProcess))
     h0 = plan.starts(block)
     purpose = Purpose.LAW_OF_LIMIT if depth is None else Purpose.LAW_OF_NETWORK
     stream = generator(plan.seed, purpose, block, 0 if depth is None else depth, plan.device)
     with torch.no_grad():
         if depth is None:
-            h = limit_states(plan.limit, plan.steps, h0, stream)
+            h = plan.limit.draw_end(h0, stream, plan.steps)
         else:
-            h = last_states(plan.network.recursion, weights, plan.network.exponent, depth, h0, stream)
+            h = last_states(plan.network, depth, h0, stream)
     wanted = max(0, min(len(h), plan.joint - block * plan.block_size))
     states = (h[:wanted].double() / h0[:wanted].double().norm(dim=1, keepdim=True)).nan_to_num(
         1e30, 1e30, -1e30

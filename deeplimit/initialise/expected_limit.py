@@ -7,7 +7,7 @@ module they say which scaling to expect.
 from __future__ import annotations
 
 from deeplimit.theory.regime import Regime
-from deeplimit.weights import Dependence, Facts, Process
+from deeplimit.weights import Dependence, Facts, WeightLaw
 
 MARION = "of Marion et al. (2025)"
 FIGURE = f"Figure 7 {MARION}, for res-3"
@@ -19,7 +19,7 @@ CAVEAT = (
 )
 
 
-def expected_limit(law: Process, exponent: float) -> Regime:
+def expected_limit(law: WeightLaw, exponent: float) -> Regime:
     """Return where deep residual branches with such weights lead: proved for recursions, a guide for modules.
 
     `law` is one that `filling.law_across_layers` accepts.
@@ -41,7 +41,7 @@ def expected_limit(law: Process, exponent: float) -> Regime:
     return Regime(name, theorem, None, convergence, f"{explanation}{unknown} {CAVEAT}", closest)
 
 
-def unscaled(law: Process) -> Regime:
+def unscaled(law: WeightLaw) -> Regime:
     """Return what is said of the exponent 0: right within a branch, whose output projection has the scale."""
     return Regime(
         "unscaled",

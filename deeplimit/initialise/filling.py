@@ -10,7 +10,7 @@ from torch import Tensor
 
 from deeplimit.ground import validation
 from deeplimit.ground.randomness import Purpose, generator
-from deeplimit.weights import Process
+from deeplimit.weights import WeightLaw
 
 NUMBERS_AT_ONCE = 2**21
 """Number of weights, over all layers, in one tile. It bounds memory and is part of what a seed means: it must
@@ -21,12 +21,12 @@ LAWS = "Brownian(), IID(law), SmoothGaussian(length_scale) or FractionalBrownian
 Streams = Callable[[int], torch.Generator]
 
 
-def law_across_layers(value: object, name: str = "process") -> Process:
+def law_across_layers(value: object, name: str = "process") -> WeightLaw:
     """Return `value` if it is a weight law whose entries have mean 0 and one variance at every layer.
 
     Entries that are known to depend on each other are refused; a sampler's are not known to be independent.
     """
-    if isinstance(value, Process):
+    if isinstance(value, WeightLaw):
         facts = value.facts
         if facts.unit_variance and not facts.deterministic and facts.independent_entries is not False:
             return value.reduced()
@@ -64,7 +64,7 @@ def representable(standard_deviation: float, dtype: torch.dtype, name: str) -> N
 
 
 def write_layers(
-    process: Process,
+    process: WeightLaw,
     depth: int,
     layers: Sequence[tuple[int, Tensor]],
     standard_deviation: float,
@@ -80,7 +80,7 @@ def write_layers(
     size = max(1, NUMBERS_AT_ONCE // depth)
     for tile, start in enumerate(range(0, entries, size)):
         stop = min(start + size, entries)
-        drawn = process.draw_layers(depth, 1, stop - start, streams(tile), torch.float64)
+        drawn = process.draw_layers(depth, (1, 1), stop - start, streams(tile), torch.float64)
         assert drawn.matrices is not None
         values = drawn.matrices.reshape(depth, stop - start) * (drawn.scale * standard_deviation)
         for position, weight in layers:

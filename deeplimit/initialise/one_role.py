@@ -16,13 +16,13 @@ from deeplimit.initialise.filling import (
     write_layers,
 )
 from deeplimit.initialise.result import Initialisation, shared_fields
-from deeplimit.weights import IID, FractionalBrownian, Process, SmoothGaussian
+from deeplimit.weights import IID, FractionalBrownian, SmoothGaussian, WeightLaw
 from deeplimit.weights.sampler_test import Sampler
 
 
 def sample_(
     weights: Sequence[Tensor],
-    process: Process,
+    process: WeightLaw,
     *,
     exponent: float | None = None,
     gain: float = 1.0,

@@ -16,7 +16,7 @@ from deeplimit.initialise.roles import Role, fan_in, roles_of, stacks_of
 from deeplimit.trace.batches import as_batch
 from deeplimit.trace.branches import Part, layout, record
 from deeplimit.trace.side_effects import seeded
-from deeplimit.weights import Brownian, FractionalBrownian, Process
+from deeplimit.weights import Brownian, FractionalBrownian, WeightLaw
 
 WEIGHTS = {"all": ("output", "inner"), "output": ("output",)}
 STRUCTURED = 6.0
@@ -29,7 +29,7 @@ def residual_(
     model: nn.Module,
     *,
     hurst: float | None = None,
-    process: Process | None = None,
+    process: WeightLaw | None = None,
     exponent: float | None = None,
     gain: float = 1.0,
     weights: str = "all",
@@ -173,7 +173,7 @@ def _tables(model: nn.Module) -> set[str]:
     return {f"{path}.{name}" for path, module in tables for name, _ in module.named_parameters()}
 
 
-def _law(hurst: float | None, process: Process | None) -> Process:
+def _law(hurst: float | None, process: WeightLaw | None) -> WeightLaw:
     if hurst is not None and process is not None:
         raise ValueError(f"give hurst or process, not both; got hurst={hurst!r} and {process!r}.")
     if hurst is not None:

@@ -10,7 +10,7 @@ from deeplimit.ground.axes import FITTED, MEASURED, PREDICTED
 from deeplimit.ground.report import Report
 from deeplimit.ground.table import Column, Table
 from deeplimit.initialise.expected_limit import expected_limit, unscaled
-from deeplimit.weights import Dependence, Process
+from deeplimit.weights import Dependence, WeightLaw
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -212,7 +212,7 @@ class ResidualInitialisation(Report):
         drawing.legend(axes)
 
 
-def shared_fields(law: Process, exponent: float, *, whole: bool) -> dict[str, Any]:
+def shared_fields(law: WeightLaw, exponent: float, *, whole: bool) -> dict[str, Any]:
     """Return the fields that both results share; `whole` branches are known to be scaled at their output."""
     regime = expected_limit(law, exponent) if whole or exponent > 0.0 else unscaled(law)
     facts = law.facts

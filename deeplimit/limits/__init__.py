@@ -4,13 +4,22 @@ The library's own limits are plain torchsde objects (`f`, `g`, `g_prod`, `sde_ty
 torchdiffeq functions `f(t, h)`; a user's own objects of either kind are read by `users_own`.
 """
 
-from deeplimit.limits.equations import Identity, Independent, Limit, NeuralODE, NeuralSDE, ODELimit, SDELimit
+from deeplimit.limits.base import Drive, Independent, Limit, ODELimit, SDELimit, Sharing
+from deeplimit.limits.follower import CompiledStep, Follower, FunctionValue, Motion
 from deeplimit.limits.in_law import IsotropicSDE, LawLimit
 from deeplimit.limits.linearised import ItoCorrectedSDE, LinearODE
+from deeplimit.limits.neural import Identity, NeuralODE, NeuralSDE
+from deeplimit.limits.solvers import Solver
 from deeplimit.limits.users_own import UserODE, UserSDE, read_limit
 from deeplimit.limits.young import NeuralYoung
 
 __all__ = [
+    "CompiledStep",
+    "Follower",
+    "FunctionValue",
+    "Motion",
+    "Solver",
+    "Drive",
     "Identity",
     "Independent",
     "IsotropicSDE",
@@ -23,6 +32,7 @@ __all__ = [
     "NeuralYoung",
     "ODELimit",
     "SDELimit",
+    "Sharing",
     "UserODE",
     "UserSDE",
     "read_limit",

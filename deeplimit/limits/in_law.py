@@ -8,14 +8,15 @@ import math
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, final
 
 import torch
 from scipy.integrate import quad
 from torch import Tensor
 
 from deeplimit.ground import validation
-from deeplimit.limits.equations import Limit
+from deeplimit.limits.base import Drive, Limit
+from deeplimit.limits.solvers import Solver
 
 NUMBERS_AT_ONCE = 2**20
 """How many waiting times are held at once while directions are drawn."""
@@ -27,13 +28,30 @@ class LawLimit(Limit):
     A law of your own is a subclass with `equation`, a line of text for the report, and `draw`.
     """
 
+    kind: ClassVar[str] = "a limit in law"
+    is_drawable: ClassVar[bool] = True
+    in_law_only: ClassVar[bool] = True
+
+    @property
+    def is_random(self) -> bool:
+        return True
+
     @abstractmethod
     def draw(self, h0: Tensor, generator: torch.Generator) -> Tensor:
         """Return one independent draw of H_1 for each row of `h0` (P, d), from `generator` alone, as (P,
         d).
         """
 
+    def draw_end(self, h0: Tensor, generator: torch.Generator, steps: int) -> Tensor:
+        return self.draw(h0, generator)
 
+    def solver(self, drive: Drive) -> Solver:
+        raise NotImplementedError(
+            f"{self.equation} is known in law only: no scheme follows a network's noise."
+        )
+
+
+@final
 @dataclass(frozen=True)
 class IsotropicSDE(LawLimit):
     """The SDE dH = (rate/d)^1/2 |H| dβ, β a d-dimensional Brownian motion (Itô): with rate 1/2 the limit
@@ -58,6 +76,9 @@ class IsotropicSDE(LawLimit):
 
     width: int
     rate: float = 0.5
+    remark: ClassVar[str] = (
+        "the limit is this library's own derivation from the branch's covariance; neither paper states it."
+    )
     sde_type: ClassVar[str] = "ito"
     noise_type: ClassVar[str] = (
         "general"  # not "diagonal", which in torchsde promises that g_i depends on y_i alone

@@ -4,21 +4,33 @@ activation.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, final
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from deeplimit.ground import validation
-from deeplimit.limits.equations import ODELimit, SDELimit, VectorField, draw_one, layers_at
-from deeplimit.recursions import matvec
-from deeplimit.weights import FunctionPath, FunctionProcess, Ito, ItoStep
-from deeplimit.weights.covariance import Rate
-
-TrendValue = tuple[Tensor, Tensor | None] | None
-"""Ā (1 or P, d, d) and b̄ (1 or P, d) at one time; None where there is no trend."""
+from deeplimit.ground.grid import Chunk
+from deeplimit.limits.base import Drive, ODELimit, SDELimit, Sharing, VectorField
+from deeplimit.limits.follower import CompiledStep, Follower, FunctionValue, Motion
+from deeplimit.limits.neural import draw_one, layers_at
+from deeplimit.limits.solvers import EulerMaruyama, Solver
+from deeplimit.weights import (
+    Factors,
+    FunctionLaw,
+    Ito,
+    ItoStep,
+    SampledFunction,
+    Shape,
+    WeightLaw,
+    matvec,
+)
+from deeplimit.weights.covariance_rate import Rate
+from deeplimit.weights.path import Values
 
 
 @dataclass(frozen=True)
@@ -47,6 +59,7 @@ def _affine(trend: tuple[Tensor, Tensor | None], h: Tensor) -> Tensor:
     return matvec(matrix, h) if bias is None else matvec(matrix, h) + bias
 
 
+@final
 @dataclass(frozen=True)
 class LinearODE(ODELimit):
     """The linear ODE dH = σ'(0)(Ā_t H + b̄_t) dt of [C] Theorems 4.3 and 4.4: of σ only its slope at 0 is
@@ -64,7 +77,7 @@ class LinearODE(ODELimit):
         tensor([[ 1., -1.]])
     """
 
-    trend: FunctionProcess
+    trend: FunctionLaw
     width: int
     slope: float = 1.0
     seed: int = field(default=0, compare=False)
@@ -80,13 +93,13 @@ class LinearODE(ODELimit):
         return f"dH = {_slope(self.slope)}(Ā_t H + b̄_t) dt, d = {self.width}"
 
     @property
-    def functions(self) -> tuple[FunctionProcess, ...]:
+    def functions(self) -> tuple[FunctionLaw, ...]:
         return (self.trend,)
 
-    def bind(self, paths: tuple[FunctionPath, ...]) -> VectorField:
+    def bind(self, functions: tuple[SampledFunction, ...]) -> VectorField:
         def vector_field(t: Any, h: Tensor) -> Tensor:
             time = torch.as_tensor(t, device=h.device, dtype=torch.float64).reshape(1)
-            (layer,) = layers_at(paths, self.functions, self.width, time, 0, depth=1)
+            (layer,) = layers_at(functions, self.functions, self.width, time, depth=1)
             inside = layer.apply(h)
             return self.slope * (inside if layer.bias is None else inside + layer.bias)
 
@@ -98,6 +111,7 @@ class LinearODE(ODELimit):
         return self.bind(draw_one(self.functions, self.width, self.seed, h.dtype, h.device))(t, h)
 
 
+@final
 @dataclass(frozen=True)
 class ItoCorrectedSDE(SDELimit):
     """The diffusive limit dH = σ'(0)(dW^A H + dW^b) + ½σ''(0) Q(t, H) dt + σ'(0)(Ā_t H + b̄_t) dt of [C]
@@ -121,11 +135,12 @@ class ItoCorrectedSDE(SDELimit):
     """
 
     noise: Ito
-    trend: FunctionProcess | None
+    trend: FunctionLaw | None
     width: int
     slope: float = 1.0
     curvature: float = 0.0
     seed: int = field(default=0, compare=False)
+    other_quadratic: Callable[[Rate, Tensor], Tensor] | None = None  # another Q, for limits wrong on purpose
     sde_type: ClassVar[str] = "ito"
     noise_type: ClassVar[str] = "general"
 
@@ -156,8 +171,28 @@ class ItoCorrectedSDE(SDELimit):
         q = "" if half == 0.0 else f" {'-' if half < 0 else '+'} {abs(half):.4g} Q(t, H) dt"
         return f"dH = {noise}{q}{trend}, d = {self.width}"
 
+    @property
+    def functions(self) -> tuple[FunctionLaw, ...]:
+        return () if self.trend is None else (self.trend,)
+
     def noise_size(self, h: Tensor) -> int | None:
         return self.noise.motions(self.width)
+
+    def sharing(self, laws: tuple[WeightLaw, ...], shapes: tuple[Shape, ...]) -> Sharing:
+        increments = super().sharing(laws, shapes).increments
+        same = [law.noise for law in laws if law.noise is not None] == [self.noise]
+        theirs = tuple(function for law in laws for function in law.functions)
+        # Where there is no trend, the network's functions are not (None,): nothing is shared.
+        return Sharing(increments, increments and same, self.functions == theirs and self.trend is not None)
+
+    def solver(self, drive: Drive) -> Solver:
+        return ItoEuler(self, drive)
+
+    def factors(self) -> Factors | None:
+        return self.noise.factors(self.width)
+
+    def follower(self, state: Tensor) -> Follower:
+        return ItoFollower(state, self)
 
     @cached_property
     def _trend(self) -> LinearODE | None:
@@ -175,7 +210,7 @@ class ItoCorrectedSDE(SDELimit):
 
     def quadratic(self, rate: Rate, h: Tensor) -> Tensor:
         """Return Q (P, d) for a covariance rate."""
-        return rate.quadratic(h)
+        return rate.quadratic(h) if self.other_quadratic is None else self.other_quadratic(rate, h)
 
     def pass_over(self, along: ItoStep, h: Tensor) -> Passed:
         """Return what happens over one step of the weights, seen from a state h (P, d) that is kept over the
@@ -187,13 +222,13 @@ class ItoCorrectedSDE(SDELimit):
         """Return ½σ''(0) Q times the length of a step; None where σ''(0) = 0."""
         return 0.5 * self.curvature * step * self.quadratic(rate, h) if self.curvature != 0.0 else None
 
-    def multiplied(self, h: Tensor, step: float, before: TrendValue) -> Tensor:
+    def multiplied(self, h: Tensor, step: float, before: FunctionValue) -> Tensor:
         """Return the state that the increment of W^A multiplies in `advance`: the one that the trend reaches
         at half the step.
         """
         return h if before is None else h + _affine(before, h) * (self.slope * step / 2)
 
-    def advance(self, h: Tensor, passed: Passed, before: TrendValue, after: TrendValue) -> Tensor:
+    def advance(self, h: Tensor, passed: Passed, before: FunctionValue, after: FunctionValue) -> Tensor:
         """Return the state after a step: Euler-Maruyama for the noise and Q, the trapezoidal rule (Heun) for
         the trend.
 
@@ -257,12 +292,100 @@ class ItoCorrectedSDE(SDELimit):
         return h, v, self.noise.rate(float(t), self.width, v).to(y.dtype, y.device)
 
 
+class ItoEuler(EulerMaruyama):
+    """The diffusive limit of Theorem 4.4 on weights that its network drew, or that it draws itself.
+
+    It reads W and its covariance as drawn, random volatility included, which a state-space equation in H
+    alone cannot.
+    """
+
+    limit: ItoCorrectedSDE
+
+    def __init__(self, limit: ItoCorrectedSDE, drive: Drive) -> None:
+        state, shares = drive.state, drive.sharing
+        own = None if shares.increments else drive.stream(0)
+        super().__init__(limit, state, drive.paths, own, drive.twice)
+        shape = (limit.width, limit.width)
+        functions = drive.functions_for(limit.functions, limit.width)
+        generator = own if own is not None else torch.Generator(device=state.device)
+        self.path = (
+            None if shares.noise else limit.noise.start(limit.width, len(state), generator, state.dtype)
+        )
+        self.values = Values(functions[0], shape, len(state), state.device) if limit.functions else None
+        self.scale = limit.trend.entry_scale(shape) if limit.trend is not None else 1.0
+        self.trend: FunctionValue = None
+        self.coarse_trend: FunctionValue = None
+        self.passed: Passed | None = None
+
+    def begin(self, chunk: Chunk) -> None:
+        super().begin(chunk)
+        if self.values is not None:
+            self.values.begin(np.concatenate([[chunk.start], chunk.times]))
+            self.trend = self._trend_at(0)
+            self.coarse_trend = self.coarse_trend if self.coarse_trend is not None else self.trend
+
+    def _trend_at(self, index: int) -> FunctionValue:
+        if self.values is None:
+            return None
+        matrix, bias = self.values.at(index)
+        return matrix * self.scale, bias
+
+    def _along(self, time: float, step: float) -> ItoStep:
+        if self.path is not None:
+            return self.path.move(time, step, self._noise(step))
+        along = [path.ito for path in self.paths if isinstance(path.ito, ItoStep)]
+        return along[0]
+
+    def step(self, index: int) -> Tensor:
+        time = self.start if index == 0 else float(self.chunk.times[index - 1])
+        along = self._along(time, float(self.chunk.steps[index]))
+        before, self.trend = self.trend, self._trend_at(index + 1)
+        self.state = self.limit.advance(
+            self.state, self.limit.pass_over(along, self.state), before, self.trend
+        )
+        if self.coarse is not None:
+            passed = self.limit.pass_over(along, self.coarse)
+            self.passed = passed if self.passed is None else self.passed.then(passed)
+            if self.chunk.coarse[index]:
+                self.coarse = self.limit.advance(self.coarse, self.passed, self.coarse_trend, self.trend)
+                self.passed, self.coarse_trend = None, self.trend
+        return self.state
+
+
+class ItoFollower(Follower):
+    """The diffusive limit of Theorem 4.4, on products of its noise."""
+
+    def __init__(self, state: Tensor, limit: ItoCorrectedSDE) -> None:
+        factors = limit.factors()
+        assert factors is not None
+        super().__init__(state, factors, limit.noise)
+        self.limit = limit
+
+    def operand(self, length: float) -> Tensor:
+        return self.limit.multiplied(self.state, length, self.trend)
+
+    def step(self, product: Tensor, bias: Tensor | None, length: float, trend: FunctionValue) -> Tensor:
+        assert self.rate is not None
+        curved = self.limit.curved(self.rate, length, self.state)
+        return self.limit.advance(self.state, Passed(length, None, bias, curved, product), self.trend, trend)
+
+    def compiled_step(self) -> CompiledStep | None:
+        entries = self.bias_entries()
+        if entries is None or self.limit.trend is not None or self.limit.other_quadratic is not None:
+            return None
+        slope, half = self.limit.slope, 0.5 * self.limit.curvature
+        deviations, variances = entries
+        return CompiledStep(
+            Motion.ITO, None, slope * self.factor, slope * deviations, half, self.factor**2, variances
+        )
+
+
 def _check_trend(trend: object, width: int) -> None:
-    if not isinstance(trend, FunctionProcess):
+    if not isinstance(trend, FunctionLaw):
         raise TypeError(
             f"trend must be a function of time, such as Trend(A, b); got {validation.named(trend)}."
         )
-    trend.check(width)
+    trend.check((width, width))
 
 
 def _check_columns(name: str, value: Tensor, columns: int) -> None:

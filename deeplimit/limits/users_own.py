@@ -6,23 +6,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from itertools import pairwise
+from typing import Any, ClassVar, final
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from deeplimit.limits.equations import Limit, ODELimit, SDELimit, VectorField
-from deeplimit.weights import FunctionPath
+from deeplimit.limits.base import Limit, ODELimit, SDELimit, VectorField
+from deeplimit.weights import SampledFunction
 
 _SDE_METHODS = ("g", "g_prod", "f_and_g", "f_and_g_prod")
 
 
+@final
 @dataclass(frozen=True)
 class UserSDE(SDELimit):
     """A torchsde object: f with g or g_prod, or f_and_g, or f_and_g_prod; Itô; any noise type."""
 
     sde: Any
     noise_type: str
+    is_drawable: ClassVar[bool] = True
 
     @property
     def equation(self) -> str:
@@ -60,7 +64,19 @@ class UserSDE(SDELimit):
         result: Tensor = drift * step + product
         return result
 
+    def draw_end(self, h0: Tensor, generator: torch.Generator, steps: int) -> Tensor:
+        motions = self.noise_size(h0)
+        size = motions if motions is not None else h0.shape[1] ** 2
+        noise = torch.empty(len(h0), size, dtype=h0.dtype, device=h0.device)
+        h = h0
+        times = np.linspace(0.0, 1.0, steps + 1).tolist()
+        for start, end in pairwise(times):
+            noise.normal_(0.0, (end - start) ** 0.5, generator=generator)
+            h = h + self.increment(start, end - start, h, noise)
+        return h
 
+
+@final
 @dataclass(frozen=True)
 class UserODE(ODELimit):
     """A torchdiffeq function f(t, h)."""
@@ -72,7 +88,7 @@ class UserODE(ODELimit):
         name = getattr(self.function, "__name__", type(self.function).__name__)
         return f"the user's ODE dH = {name}(t, H) dt"
 
-    def bind(self, paths: tuple[FunctionPath, ...]) -> VectorField:
+    def bind(self, functions: tuple[SampledFunction, ...]) -> VectorField:
         return self.function
 
 

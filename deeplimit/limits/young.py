@@ -6,14 +6,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar, final
 
 import torch
 from torch import Tensor
 
 from deeplimit.ground import validation
-from deeplimit.limits.equations import Limit
-from deeplimit.recursions import Layer, ModifiedRes1, Res1
-from deeplimit.weights import FractionalBrownian
+from deeplimit.ground.grid import Chunk
+from deeplimit.limits.base import Drive, Limit, Sharing
+from deeplimit.limits.solvers import Solver
+from deeplimit.recursions import ModifiedRes1, Res1
+from deeplimit.weights import FractionalBrownian, Layer, Path, Shape, WeightLaw
 
 
 def modified_order(hurst: float) -> float:
@@ -36,6 +39,7 @@ def extrapolation_surplus(hurst: float) -> float:
     return (2 * hurst - 1.0) * (math.pow(2.0, 2 * modified_order(hurst)) - 2.0)
 
 
+@final
 @dataclass(frozen=True)
 class NeuralYoung(Limit):
     """The Young equation dH = (1/√d) dB σ(H), B a d × d fractional Brownian motion with Hurst index above
@@ -59,6 +63,10 @@ class NeuralYoung(Limit):
     recursion: Res1
     weights: tuple[FractionalBrownian, ...]
     width: int
+    noise_scale: float = 1.0  # another factor of the noise, for limits wrong on purpose
+    kind: ClassVar[str] = "a Young equation"
+    scheme: ClassVar[str] = "modified Euler"
+    needs_equal_steps: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         validation.integer(self.width, "width", minimum=1, hint="It is the number of hidden units d.")
@@ -84,7 +92,32 @@ class NeuralYoung(Limit):
     @property
     def scale(self) -> float:
         """The factor of dB, 1/√d."""
-        return self.weights[0].entry_scale(self.width)
+        return self.noise_scale * self.weights[0].entry_scale((self.width, self.width))
+
+    @property
+    def is_random(self) -> bool:
+        return True
+
+    @property
+    def extrapolation_surplus(self) -> float:
+        return extrapolation_surplus(self.hurst)
+
+    def sharing(self, laws: tuple[WeightLaw, ...], shapes: tuple[Shape, ...]) -> Sharing:
+        return Sharing(path=self.weights == laws)
+
+    def held_per_step(self, sharing: Sharing) -> int:
+        return 0 if sharing.path else self.width**2
+
+    def order_over_all_times(self, rate: float | None) -> float | None:
+        """Return the order in the sup over all times, in which a Young limit is as rough as its path."""
+        return None if rate is None else min(rate, self.hurst)
+
+    def solver(self, drive: Drive) -> Solver:
+        if drive.sharing.path:
+            return ModifiedEuler(self, drive, drive.paths[0], False)
+        paths, shape = len(drive.state), (self.width, self.width)
+        path = self.weights[0].path(shape, drive.grid, paths, drive.stream(0), drive.state.dtype)
+        return ModifiedEuler(self, drive, path, True)
 
     @property
     def equation(self) -> str:
@@ -125,3 +158,36 @@ class NeuralYoung(Limit):
         for increment in increments:
             states.append(self.advance(states[-1], increment, len(increments)))
         return torch.stack(states)
+
+
+class ModifiedEuler(Solver):
+    """A Young equation by the modified Euler scheme, on the path that the network's path holds or on one of
+    its own.
+
+    With `twice`, a second solution on the same path takes steps twice as long.
+    """
+
+    def __init__(self, limit: NeuralYoung, drive: Drive, path: Path, own: bool) -> None:
+        self.limit = limit
+        self.state = drive.state
+        self.coarse = drive.state if drive.twice and not own else None
+        self.path = path
+        self.own = own
+        self.count = drive.grid.size
+        self.pending: Tensor | None = None
+
+    def begin(self, chunk: Chunk) -> None:
+        self.ends = chunk.coarse.tolist()
+
+    def step(self, index: int) -> Tensor:
+        if self.own:
+            self.path.advance(index)
+        increment = self.path.increment
+        assert increment is not None  # a fractional path has one
+        self.state = self.limit.advance(self.state, increment, self.count)
+        if self.coarse is not None:
+            self.pending = increment if self.pending is None else self.pending + increment
+            if self.ends[index]:
+                self.coarse = self.limit.advance(self.coarse, self.pending, self.count // 2)
+                self.pending = None
+        return self.state

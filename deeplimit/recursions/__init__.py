@@ -5,28 +5,19 @@ At depth 1 and exponent 0 the residual is the vector field of the limit, which i
 limit cannot drift apart: both call the same few lines.
 """
 
-from deeplimit.recursions.standard import (
-    Inner,
-    Layer,
-    ModifiedRes1,
-    OneProduct,
-    PlainBranch,
-    Recursion,
-    Res1,
-    Res2,
-    Res3,
-    matvec,
-)
+from deeplimit.recursions.base import Form, Formula, OneProduct, Recursion, Side, Weight
+from deeplimit.recursions.standard import Inner, ModifiedRes1, Res1, Res2, Res3
 
 __all__ = [
+    "Form",
+    "Formula",
     "Inner",
-    "Layer",
     "ModifiedRes1",
     "OneProduct",
-    "PlainBranch",
     "Recursion",
     "Res1",
     "Res2",
     "Res3",
-    "matvec",
+    "Side",
+    "Weight",
 ]

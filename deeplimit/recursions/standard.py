@@ -3,122 +3,32 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, TypeVar
+from typing import ClassVar, final
 
-import torch
 from torch import Tensor
 
-from deeplimit.activations import Activation, derivative
-
-T = TypeVar("T")
-
-
-def matvec(matrix: Tensor, vector: Tensor) -> Tensor:
-    """Return a matrix, (1, d, d) for all paths or (P, d, d), times `vector` (P, d)."""
-    if matrix.shape[0] == 1:
-        return vector @ matrix[0].T
-    # On a CPU rows times matrices are several times faster than matrices times columns, and never slower.
-    return torch.bmm(vector.unsqueeze(1), matrix.mT).squeeze(1)
+from deeplimit.activations import derivative
+from deeplimit.recursions.base import Form, Formula, OneProduct, Recursion, Side, Weight
+from deeplimit.weights import Layer
 
 
-@dataclass(frozen=True)
-class Layer:
-    """One weight matrix of one layer, unscaled as its path gave it; scaling vectors is d times cheaper
-    than matrices.
-    """
-
-    matrix: Tensor | None  # (P, d, d), or (1, d, d) for all paths; None for 0
-    depth: int
-    layer_exponent: float
-    entry_scale: float
-    bias: Tensor | None = None  # (P, d) or (1, d)
-
-    def apply(self, vector: Tensor, residual_exponent: float = 0.0) -> Tensor:
-        """Return depth**-residual_exponent times this weight times `vector` (P, d).
-
-        The two powers of the depth are joined before they are taken: at the critical exponent their
-        product is exactly 1, and the network is the Euler-Maruyama scheme bit for bit.
-        """
-        return self.product(vector) * self.scale(residual_exponent)
-
-    def product(self, vector: Tensor) -> Tensor:
-        """Return this weight, unscaled, times `vector` (P, d)."""
-        return torch.zeros_like(vector) if self.matrix is None else matvec(self.matrix, vector)
-
-    def scale(self, residual_exponent: float = 0.0) -> float:
-        """Return what `apply` multiplies the unscaled product by."""
-        return math.pow(self.depth, self.layer_exponent - residual_exponent) * self.entry_scale
-
-
-@dataclass(frozen=True)
-class Recursion(ABC):
-    """h_{k+1} = h_k + residual(h_k, layer k + 1), with `matrices` weight matrices a layer."""
-
-    activation: Activation
-    name: ClassVar[str]
-    formula: ClassVar[str]
-    matrices: ClassVar[int]
-    is_euler: ClassVar[bool] = (
-        False  # whether the residual is linear in the weights, and so a step of Euler-Maruyama
-    )
-
-    @abstractmethod
-    def residual(self, h: Tensor, layers: tuple[Layer, ...], exponent: float) -> Tensor:
-        """Return what the layer adds to h (P, d), the factor depth**-exponent included."""
-
-
-@dataclass(frozen=True)
-class PlainBranch(Recursion):
-    """h + α V σ(W h + b) with V or W left out: one activation, and at most one matrix on either side of
-    it.
-    """
-
-    @staticmethod
-    @abstractmethod
-    def sides(of_matrices: Sequence[T]) -> tuple[T | None, T | None]:
-        """Return, of things given one for each weight matrix, that of the matrix outside σ and that of the
-        one inside.
-        """
-
-
-@dataclass(frozen=True)
-class OneProduct(PlainBranch):
-    """A plain branch with one weight matrix, of which it needs to know one product only: its weight times
-    `operand(h)`.
-
-    `operand` and `finish` act entry by entry.
-    """
-
-    @abstractmethod
-    def operand(self, h: Tensor) -> Tensor:
-        """Return the vector that the weight matrix multiplies."""
-
-    @abstractmethod
-    def finish(self, product: Tensor, layer: Layer, exponent: float) -> Tensor:
-        """Return the residual for the unscaled product of the layer's matrix with `operand(h)`; the matrix
-        is not read.
-        """
-
-    def residual(self, h: Tensor, layers: tuple[Layer, ...], exponent: float) -> Tensor:
-        (layer,) = layers
-        return self.finish(layer.product(self.operand(h)), layer, exponent)
-
-
+@final
 @dataclass(frozen=True)
 class Res1(OneProduct):
     """h + L^-β V σ(h)."""
 
     name: ClassVar[str] = "res1"
-    formula: ClassVar[str] = "h + L^-β V σ(h)"
-    matrices: ClassVar[int] = 1
+    formula: ClassVar[Formula] = Formula(
+        "h + L^-{exponent} V σ(h)",
+        "V_t σ(H)",
+        r"h + L^{-%(exponent)s} V \sigma(h)",
+        r"V_t\,\sigma(H)",
+    )
+    weights: ClassVar[tuple[Weight, ...]] = (Weight("V", side=Side.OUTER),)
+    is_plain: ClassVar[bool] = True
     is_euler: ClassVar[bool] = True
-
-    @staticmethod
-    def sides(of_matrices: Sequence[T]) -> tuple[T | None, T | None]:
-        return of_matrices[0], None
+    form: ClassVar[Form | None] = Form.LINEAR
 
     def operand(self, h: Tensor) -> Tensor:
         return self.activation(h)
@@ -127,6 +37,7 @@ class Res1(OneProduct):
         return product * layer.scale(exponent)
 
 
+@final
 @dataclass(frozen=True)
 class ModifiedRes1(Recursion):
     """h + L^-β V σ(h) + ½ L^-2β σ'(h) σ(h)/d: res-1 with the mean of the second-order term that it leaves
@@ -138,8 +49,13 @@ class ModifiedRes1(Recursion):
     """
 
     name: ClassVar[str] = "modified res1"
-    formula: ClassVar[str] = "h + L^-β V σ(h) + ½ L^-2β σ'(h) σ(h)/d"
-    matrices: ClassVar[int] = 1
+    formula: ClassVar[Formula] = Formula(
+        "h + L^-{exponent} V σ(h) + ½ L^-2{exponent} σ'(h) σ(h)/d",
+        "V_t σ(H)",
+        r"h + L^{-%(exponent)s} V \sigma(h) + \tfrac12 L^{-2%(exponent)s} \sigma'(h) \sigma(h)/d",
+        r"V_t\,\sigma(H)",
+    )
+    weights: ClassVar[tuple[Weight, ...]] = (Weight("V", side=Side.OUTER),)
 
     def residual(self, h: Tensor, layers: tuple[Layer, ...], exponent: float) -> Tensor:
         (v,) = layers
@@ -148,42 +64,65 @@ class ModifiedRes1(Recursion):
         return v.apply(value, exponent) + 0.5 * mean_square * derivative(self.activation, h) * value
 
 
+def _two_products(recursion: Recursion, h: Tensor, layers: tuple[Layer, ...], exponent: float) -> Tensor:
+    v, w = layers
+    return v.apply(recursion.activation(w.apply(h)), exponent)
+
+
+@final
 @dataclass(frozen=True)
-class Res2(PlainBranch):
+class Res2(Recursion):
     """h + L^-β V σ(W h)."""
 
     name: ClassVar[str] = "res2"
-    formula: ClassVar[str] = "h + L^-β V σ(W h)"
-    matrices: ClassVar[int] = 2
-
-    @staticmethod
-    def sides(of_matrices: Sequence[T]) -> tuple[T | None, T | None]:
-        return of_matrices[0], of_matrices[1]
+    formula: ClassVar[Formula] = Formula(
+        "h + L^-{exponent} V σ({W} h)",
+        "V_t σ(W_t H)",
+        r"h + L^{-%(exponent)s} V \sigma(%(W)s h)",
+        r"V_t\,\sigma(W_t H)",
+    )
+    weights: ClassVar[tuple[Weight, ...]] = (Weight("V", side=Side.OUTER), Weight("W", side=Side.INNER))
+    is_plain: ClassVar[bool] = True
 
     def residual(self, h: Tensor, layers: tuple[Layer, ...], exponent: float) -> Tensor:
-        v, w = layers
-        return v.apply(self.activation(w.apply(h)), exponent)
+        return _two_products(self, h, layers, exponent)
 
 
+@final
 @dataclass(frozen=True)
-class Res3(Res2):
+class Res3(Recursion):
     """h + L^-β V ReLU(W h): res-2 with the one activation that breaks res-2's assumption."""
 
     name: ClassVar[str] = "res3"
-    formula: ClassVar[str] = "h + L^-β V ReLU(W h)"
+    formula: ClassVar[Formula] = Formula(
+        "h + L^-{exponent} V ReLU({W} h)",
+        "V_t ReLU(W_t H)",
+        r"h + L^{-%(exponent)s} V\,\mathrm{ReLU}(%(W)s h)",
+        r"V_t\,\mathrm{ReLU}(W_t H)",
+    )
+    weights: ClassVar[tuple[Weight, ...]] = Res2.weights
+    is_plain: ClassVar[bool] = True
+
+    def residual(self, h: Tensor, layers: tuple[Layer, ...], exponent: float) -> Tensor:
+        return _two_products(self, h, layers, exponent)
 
 
+@final
 @dataclass(frozen=True)
 class Inner(OneProduct):
     """h + L^-β σ(W h + b)."""
 
     name: ClassVar[str] = "inner"
-    formula: ClassVar[str] = "h + L^-β σ(W h + b)"
-    matrices: ClassVar[int] = 1
-
-    @staticmethod
-    def sides(of_matrices: Sequence[T]) -> tuple[T | None, T | None]:
-        return None, of_matrices[0]
+    formula: ClassVar[Formula] = Formula(
+        "h + L^-{exponent} σ({W} h + b)",
+        "σ(W_t H + b_t)",
+        r"h + L^{-%(exponent)s} \sigma(%(W)s h + b)",
+        r"\sigma(W_t H + b_t)",
+    )
+    weights: ClassVar[tuple[Weight, ...]] = (Weight("W", side=Side.INNER),)
+    is_plain: ClassVar[bool] = True
+    takes_bias: ClassVar[bool] = True
+    form: ClassVar[Form | None] = Form.BRANCH
 
     def operand(self, h: Tensor) -> Tensor:
         return h

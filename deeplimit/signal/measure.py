@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from deeplimit.activations import slopes
-from deeplimit.coupling.task import initial_layer
+from deeplimit.coupling.planning import initial_layer
 from deeplimit.ground import validation
 from deeplimit.ground.measurement import Running
 from deeplimit.ground.progress import Progress
@@ -32,7 +32,7 @@ from deeplimit.signal.task import (
 )
 from deeplimit.theory import block, growth_of, log_normal, reservations
 from deeplimit.version import versions
-from deeplimit.weights import TrendAndNoise
+from deeplimit.weights import Dependence
 
 
 def stability(
@@ -131,7 +131,7 @@ def starting_states(inputs: Tensor, width: int, seed: int, dtype: torch.dtype) -
     """Return h_0 (n, d); raise ValueError where one is zero, whose ratios are not defined, or overflows
     `dtype`.
     """
-    states = initial_layer(inputs, width, seed)
+    states = initial_layer(inputs, (width,), seed)
     sizes = torch.linalg.vector_norm(states.to(dtype), dim=1, dtype=torch.float64)
     if bool((sizes == 0).any()):
         rows = torch.nonzero(sizes == 0).flatten().tolist()
@@ -230,9 +230,7 @@ KEPT = "share of the energy E|g(h)|²/|h|²"
 
 
 def _is_homogeneous(network: ResidualNetwork) -> bool:
-    biased = any(
-        isinstance(law, TrendAndNoise) or getattr(law, "b", None) is not None for law in network.weights
-    )
+    biased = any(law.facts.dependence is Dependence.SHRINKING or law.facts.biased for law in network.weights)
     return slopes(network.recursion.activation) is not None and not biased
 
 

@@ -266,7 +266,7 @@ def _diagram(
     recursion = task.networks[0].recursion
     return PhaseDiagram(
         network=(
-            f"{recursion.name}: {recursion.formula}, σ = {recursion.activation.name}, fractional Brownian"
+            f"{recursion.name}: {recursion.formula.text({})}, σ = {recursion.activation.name}, fractional Brownian"
             " weights"
         ),
         depth=task.depths[1],

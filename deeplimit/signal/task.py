@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import cast, final
+from typing import final
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ from torch import Tensor
 from deeplimit.ground.measurement import Measurement, Tick
 from deeplimit.ground.randomness import Purpose, generator
 from deeplimit.networks import ResidualNetwork
-from deeplimit.recursions import Inner, PlainBranch, Res1, Res2, Res3
+from deeplimit.recursions import Recursion
 from deeplimit.signal.passes import Layers, backward, forward
 from deeplimit.signal.products import GaussianInLaw, Product, drawn_product
 from deeplimit.weights import Dependence
@@ -23,24 +23,22 @@ NUMBERS_PER_BLOCK = {"cpu": 2**27, "cuda": 2**29}
 """How many numbers the layers of one block may hold: half a gigabyte a core on a CPU."""
 NUMBERS_AT_ONCE = {"cpu": 2**16, "cuda": 2**23}
 """How many numbers one layer of one block should hold: what fits in a core's cache, or fills a card."""
-PLAIN = (Res1, Res2, Res3, Inner)
-"""The recursions whose sides and activation say everything."""
 MOST_NUMBERS = 2**30
 MOST_DRAWS = 10**7
 STREAMS_PER_DEPTH = 4
 
 
-def plain_branch(network: ResidualNetwork) -> PlainBranch:
+def plain_branch(network: ResidualNetwork) -> Recursion:
     """Return the network's recursion, if it is of the one form that signal and gradient are propagated
     through.
 
     Raises ValueError for one that adds more than h + α V σ(W h + b).
     """
-    if type(network.recursion) in PLAIN:  # a subclass may add something else
-        return cast("PlainBranch", network.recursion)
+    if network.recursion.is_plain:
+        return network.recursion
     raise ValueError(
         f"network must be res1, res2, res3 or inner, got {network.recursion.name}, which adds"
-        f" {network.recursion.formula}; res1 has the same signal up to what vanishes with the depth."
+        f" {network.recursion.formula.text({})}; res1 has the same signal up to what vanishes with the depth."
     )
 
 
@@ -74,7 +72,7 @@ def draw_network(
         if in_law:
             products.append(GaussianInLaw(depth, (paths, network.width), streams(index), dtype))
             continue
-        drawn = law.draw_layers(depth, network.width, paths, streams(index), dtype)
+        drawn = law.draw_layers(depth, network.weight_shapes[index], paths, streams(index), dtype)
         products.append(drawn_product(drawn))
         biases = drawn.biases if biases is None else biases
     outer, inner = plain_branch(network).sides(products)
@@ -84,7 +82,7 @@ def draw_network(
 def numbers_per_network(network: ResidualNetwork, depth: int, columns: int, *, in_law: bool) -> int:
     """Return how many numbers one network's pass holds: its layers, and the activations' derivatives."""
     each = 2 * network.width if in_law else network.width**2
-    return depth * (each * network.recursion.matrices + network.width * columns)
+    return depth * (each * len(network.recursion.weights) + network.width * columns)
 
 
 @final

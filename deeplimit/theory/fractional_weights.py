@@ -8,7 +8,7 @@ from typing import cast, final
 import torch
 
 from deeplimit.activations import derivative, is_odd
-from deeplimit.limits.equations import Identity, Limit
+from deeplimit.limits import Identity, Limit
 from deeplimit.limits.young import NeuralYoung, modified_order
 from deeplimit.recursions import Inner, ModifiedRes1, Res1, Res3
 from deeplimit.theory.matching import HU_KEY, PAPERS, is_critical, is_one_of, laws

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, final
 
 from deeplimit import activations
-from deeplimit.limits.equations import Limit
+from deeplimit.limits import Limit
 from deeplimit.limits.in_law import IsotropicSDE
 from deeplimit.recursions import Res1, Res2, Res3
 from deeplimit.theory.independent_layers import PAIRED, layers_are_independent, neural_sde

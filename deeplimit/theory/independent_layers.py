@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import cast, final
 
-from deeplimit.limits.equations import Identity, Limit, NeuralSDE
+from deeplimit.limits import Identity, Limit, NeuralSDE
 from deeplimit.recursions import Inner, Res1, Res2, Res3
 from deeplimit.theory.matching import (
     MARION,
@@ -17,7 +17,7 @@ from deeplimit.theory.matching import (
 )
 from deeplimit.theory.regime import Regime
 from deeplimit.theory.theorem import Network, Theorem
-from deeplimit.weights import Dependence, IncrementProcess
+from deeplimit.weights import Dependence, IndependentLaw
 
 PAIRED = (
     "res1 with the same weights and exponent=0.5 (Proposition 11), or SmoothGaussian weights with exponent=1"
@@ -124,7 +124,7 @@ class Diffusion(Theorem):
 
 def neural_sde(network: Network) -> NeuralSDE:
     """Return the SDE of Proposition 11 for a res-1 network."""
-    weights = cast("tuple[IncrementProcess, ...]", network.weights)
+    weights = cast("tuple[IndependentLaw, ...]", network.weights)
     return NeuralSDE(cast("Res1", network.recursion), weights, network.width)
 
 

@@ -22,7 +22,7 @@ INNER: dict[type[Recursion], int] = {Res2: 1, Res3: 1, Inner: 0}
 def is_one_of(network: Network, *kinds: type[Recursion]) -> bool:
     """Return whether the recursion is exactly of one of these types, and has as many weights as it reads."""
     kind = type(network.recursion)
-    return kind in kinds and len(network.weights) == kind.matrices
+    return kind in kinds and len(network.weights) == len(kind.weights)
 
 
 def sides(network: Network) -> tuple[Facts | None, Facts | None]:

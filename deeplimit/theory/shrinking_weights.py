@@ -20,13 +20,13 @@ from typing import cast, final
 
 from deeplimit.activations import ASSUMPTION, Expansion, expansion
 from deeplimit.ground.validation import NoTheoremError
-from deeplimit.limits.equations import Identity, Limit, NeuralODE
+from deeplimit.limits import Identity, Limit, NeuralODE
 from deeplimit.limits.linearised import ItoCorrectedSDE, LinearODE
 from deeplimit.recursions import Inner
 from deeplimit.theory.matching import COHEN, COHEN_KEY, is_one_of
 from deeplimit.theory.regime import Regime
 from deeplimit.theory.theorem import Network, Theorem
-from deeplimit.weights import Dependence, FunctionProcess, TrendAndNoise
+from deeplimit.weights import Dependence, FunctionLaw, TrendAndNoise
 
 EXPANSION = f"The expansion (13) {COHEN}"
 COINCIDING = 0.0025
@@ -103,8 +103,8 @@ def _law(network: Network) -> TrendAndNoise:
     return cast("TrendAndNoise", network.weights[0])
 
 
-def _trend(network: Network) -> FunctionProcess:
-    return cast("FunctionProcess", _law(network).trend)
+def _trend(network: Network) -> FunctionLaw:
+    return cast("FunctionLaw", _law(network).trend)
 
 
 class _InPlane(Theorem):

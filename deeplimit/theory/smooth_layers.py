@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import cast, final
 
-from deeplimit.limits.equations import Identity, Limit, NeuralODE
+from deeplimit.limits import Identity, Limit, NeuralODE
 from deeplimit.recursions import Inner, Res1
 from deeplimit.theory.matching import MARION, MARION_KEY, PAPERS, is_one_of, laws, lipschitz
 from deeplimit.theory.regime import Regime
 from deeplimit.theory.theorem import Network, Theorem
-from deeplimit.weights import Dependence, FunctionProcess
+from deeplimit.weights import Dependence, FunctionLaw
 
 ADD_UP = (
     "weights that are functions of time add up coherently, too much of them below exponent 1. Proposition 14"
@@ -101,7 +101,7 @@ class NeuralODEOfTime(Theorem):
         )
 
     def limit(self, network: Network) -> Limit:
-        functions = cast("tuple[FunctionProcess, ...]", network.weights)
+        functions = cast("tuple[FunctionLaw, ...]", network.weights)
         return NeuralODE(network.recursion, functions, network.width)
 
 

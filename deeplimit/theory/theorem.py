@@ -13,7 +13,7 @@ from deeplimit.ground.validation import NoTheoremError
 from deeplimit.limits import Limit
 from deeplimit.recursions import Recursion
 from deeplimit.theory.regime import Growth, Regime
-from deeplimit.weights import Facts, Process
+from deeplimit.weights import Facts, WeightLaw
 
 
 class Network(Protocol):
@@ -26,7 +26,7 @@ class Network(Protocol):
     def width(self) -> int: ...
 
     @property
-    def weights(self) -> tuple[Process, ...]: ...
+    def weights(self) -> tuple[WeightLaw, ...]: ...
 
     @property
     def exponent(self) -> float: ...

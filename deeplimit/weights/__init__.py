@@ -1,27 +1,22 @@
-"""Weight processes on [0, 1]: what a layer's weights are before any network reads them.
+"""Weight laws, and the paths that they give: what a layer's weights are before any recursion reads them.
 
-Four kinds, told apart by type. An `IncrementProcess` is read through what happens between two times (Brownian
-motion, i.i.d. sums): a coarse layer is exactly the sum of the fine ones. A `FunctionProcess` is read through
-its value at a time (smooth Gaussian process, deterministic trend): one draw is the same function at every
-depth. `TrendAndNoise` is both: a function that shrinks with the depth, plus the increments of an Itô process
-(`Ito`) of any covariance. `FractionalBrownian` is read through its increments too, which are not independent:
-a whole path is drawn at once.
+A `WeightLaw` states its facts, which is all that theory may use, and gives a `Path`: one block of sampled
+weights, read as the layers of every depth at once. `Brownian` and `IID` draw increments, so that a coarse
+layer is exactly the sum of the fine ones. `SmoothGaussian` and `Trend` are functions of time, the same at
+every depth. `TrendAndNoise` is a function that shrinks with the depth plus the increments of an Itô process
+(`Ito`) of any covariance. `FractionalBrownian` draws a whole path at once, since its increments remember each
+other.
 """
 
 from deeplimit.weights.auxiliary import AuxiliaryDiffusion
-from deeplimit.weights.base import (
-    DrawnLayers,
-    Factors,
-    FunctionPath,
-    FunctionProcess,
-    IncrementProcess,
-    Process,
-)
 from deeplimit.weights.covariance import Kronecker
+from deeplimit.weights.factors import Factors
 from deeplimit.weights.facts import Dependence, Facts, together
 from deeplimit.weights.fractional import FractionalBrownian, fractional_gaussian_noise
-from deeplimit.weights.independent import IID, Brownian
+from deeplimit.weights.independent import IID, Brownian, IndependentLaw
 from deeplimit.weights.ito import Ito, ItoPath, ItoStep, QuadraticVariation
+from deeplimit.weights.law import DrawnLayers, FunctionLaw, Shape, WeightLaw
+from deeplimit.weights.path import Layer, Path, SampledFunction, matvec
 from deeplimit.weights.smooth import SmoothGaussian
 from deeplimit.weights.trend import Trend
 from deeplimit.weights.trend_and_noise import TrendAndNoise
@@ -36,19 +31,23 @@ __all__ = [
     "Factors",
     "Facts",
     "FractionalBrownian",
-    "FunctionPath",
-    "FunctionProcess",
-    "IncrementProcess",
+    "FunctionLaw",
+    "IndependentLaw",
     "Ito",
     "ItoPath",
     "ItoStep",
     "Kronecker",
-    "Process",
+    "Layer",
+    "Path",
     "QuadraticVariation",
+    "SampledFunction",
+    "Shape",
     "SmoothGaussian",
     "Trend",
     "TrendAndNoise",
+    "WeightLaw",
     "fractional_gaussian_noise",
-    "together",
+    "matvec",
     "stochastic_volatility",
+    "together",
 ]

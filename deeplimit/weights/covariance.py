@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from deeplimit.ground import validation
-from deeplimit.weights.base import Factors
+from deeplimit.weights.factors import Factors
 
 ROUNDING = 1e-6
 """Asymmetry and negative eigenvalues below this share of the largest entry are rounding: matrices are
@@ -75,7 +75,7 @@ def symmetric_root(matrix: Tensor, name: str) -> Tensor:
     return root
 
 
-def _times(matrix: Tensor, vectors: Tensor) -> Tensor:
+def times_each(matrix: Tensor, vectors: Tensor) -> Tensor:
     """Return a symmetric matrix, (n, n) or one a path (P, n, n), times `vectors` (P, n)."""
     if matrix.ndim == 2:
         return vectors @ matrix
@@ -149,6 +149,12 @@ class Structure(ABC):
     def dense(self, width: int) -> Tensor:
         """Return the covariance as a dense tensor."""
 
+    def entries(self) -> tuple[Tensor, Tensor] | None:
+        """Return standard deviations and variances of a vector's entries, (1 or d,), where these are
+        independent; None otherwise.
+        """
+        return None
+
     def factors(self) -> Factors | None:
         """Return the factors around a Brownian matrix that has this covariance; None where there are no
         two such.
@@ -215,7 +221,7 @@ class MatrixKronecker(Structure):
         return self.row_root @ noise @ self.column_root
 
     def quadratic(self, x: Tensor) -> Tensor:
-        energy = (x * _times(self.columns, x)).sum(dim=-1, keepdim=True)
+        energy = (x * times_each(self.columns, x)).sum(dim=-1, keepdim=True)
         return torch.diagonal(self.rows, dim1=-2, dim2=-1) * energy
 
     def dense(self, width: int) -> Tensor:
@@ -241,7 +247,7 @@ class MatrixTensor(Structure):
         return not bool(self.tensor.any())
 
     def spread(self, noise: Tensor) -> Tensor:
-        return _times(self.root, noise.flatten(-2)).view_as(noise)
+        return times_each(self.root, noise.flatten(-2)).view_as(noise)
 
     def quadratic(self, x: Tensor) -> Tensor:
         own_row = torch.diagonal(self.tensor, dim1=-4, dim2=-2)  # (…, j, k, i) = Σ_ijik
@@ -254,6 +260,9 @@ class MatrixTensor(Structure):
 @dataclass(frozen=True, eq=False)
 class VectorEntries(Entries):
     """Independent entries of W^b with variances (…, d), or one for all of them (…, 1)."""
+
+    def entries(self) -> tuple[Tensor, Tensor] | None:
+        return self.deviations, self.variances
 
     def quadratic(self, x: Tensor) -> Tensor:
         return self.variances.expand_as(x)
@@ -274,7 +283,7 @@ class VectorMatrix(Structure):
         return not bool(self.matrix.any())
 
     def spread(self, noise: Tensor) -> Tensor:
-        return _times(self.root, noise)
+        return times_each(self.root, noise)
 
     def quadratic(self, x: Tensor) -> Tensor:
         return torch.diagonal(self.matrix, dim1=-2, dim2=-1).expand_as(x)
@@ -283,7 +292,7 @@ class VectorMatrix(Structure):
         return self.matrix
 
 
-def _shaped(
+def of_shape(
     value: Tensor, name: str, width: int, dims: dict[int, str], batch: int | None
 ) -> tuple[Tensor, int]:
     """Check that `value` has one of the allowed numbers of dimensions, each d (after P where random);
@@ -330,7 +339,7 @@ def read_matrix(value: Any, name: str, width: int, batch: int | None = None) -> 
                 )
         return MatrixKronecker(value.R, value.C, value.row_root, value.column_root)
     names = {0: "a number", 2: "entrywise variances (d, d)", 4: "Kronecker(R, C) or a tensor (d, d, d, d)"}
-    given, own = _shaped(as_tensor(value, name), name, width, names, batch)
+    given, own = of_shape(as_tensor(value, name), name, width, names, batch)
     if own == 4:
         flat = given.flatten(-4, -3).flatten(-2)
         return MatrixTensor(given, symmetric_root(flat, f"{name}, read as a (d², d²) matrix,"))
@@ -341,113 +350,8 @@ def read_matrix(value: Any, name: str, width: int, batch: int | None = None) -> 
 def read_vector(value: Any, name: str, width: int, batch: int | None = None) -> Structure:
     """Return the structure of dW^b: a number, entrywise variances (d,) or a covariance matrix (d, d)."""
     names = {0: "a number", 1: "entrywise variances (d,)", 2: "or a covariance matrix (d, d)"}
-    given, own = _shaped(as_tensor(value, name), name, width, names, batch)
+    given, own = of_shape(as_tensor(value, name), name, width, names, batch)
     if own == 2:
         return VectorMatrix(given, symmetric_root(given, name))
     variances = given[..., None] if own == 0 else given
     return VectorEntries(variances, _deviations(variances, name))
-
-
-@dataclass(frozen=True, eq=False)
-class Rate(ABC):
-    """The joint covariance rate of (W^A, W^b) at one time."""
-
-    width: int
-
-    @abstractmethod
-    def to(self, dtype: torch.dtype, device: torch.device) -> Rate:
-        """Return the same rate in another dtype, on another device."""
-
-    @abstractmethod
-    def spread(self, noise: Tensor) -> tuple[Tensor | None, Tensor | None]:
-        """Return (dW^A (P, d, d), dW^b (P, d)) for Brownian increments `noise` (P, motions), A's row by
-        row, then b's.
-        """
-
-    @abstractmethod
-    def quadratic(self, x: Tensor) -> Tensor:
-        """Return Q(t, x) (P, d): the rate of the quadratic variation of dW^A x + dW^b, entry by entry."""
-
-    @abstractmethod
-    def dense(self) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
-        """Return Σ^A (d, d, d, d), Σ^b (d, d) and their cross-covariance (d, d, d), dense; None where
-        there is no noise.
-        """
-
-
-@dataclass(frozen=True, eq=False)
-class SeparateRate(Rate):
-    """W^A and W^b that do not covary; either may be missing."""
-
-    matrix: Structure | None
-    vector: Structure | None
-
-    def to(self, dtype: torch.dtype, device: torch.device) -> SeparateRate:
-        matrix, vector = (
-            None if part is None else part.to(dtype, device) for part in (self.matrix, self.vector)
-        )
-        return SeparateRate(self.width, matrix, vector)
-
-    def spread(self, noise: Tensor) -> tuple[Tensor | None, Tensor | None]:
-        motions = self.width**2 if self.matrix is not None else 0
-        matrix = noise[:, :motions].reshape(-1, self.width, self.width)
-        return (
-            None if self.matrix is None else self.matrix.spread(matrix),
-            None if self.vector is None else self.vector.spread(noise[:, motions : motions + self.width]),
-        )
-
-    def quadratic(self, x: Tensor) -> Tensor:
-        parts = [part.quadratic(x) for part in (self.matrix, self.vector) if part is not None]
-        return parts[0] if len(parts) == 1 else parts[0] + parts[1]
-
-    def dense(self) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
-        matrix = None if self.matrix is None else self.matrix.dense(self.width)
-        return matrix, None if self.vector is None else self.vector.dense(self.width), None
-
-
-@dataclass(frozen=True, eq=False)
-class JointRate(Rate):
-    """W^A and W^b that covary: one covariance matrix (…, d² + d, d² + d) of both, and its symmetric root."""
-
-    covariance: Tensor
-    root: Tensor
-
-    def to(self, dtype: torch.dtype, device: torch.device) -> JointRate:
-        return JointRate(self.width, self.covariance.to(device, dtype), self.root.to(device, dtype))
-
-    def spread(self, noise: Tensor) -> tuple[Tensor | None, Tensor | None]:
-        d = self.width
-        both = _times(self.root, noise[:, : d * d + d])
-        return both[:, : d * d].reshape(-1, d, d), both[:, d * d :]
-
-    def quadratic(self, x: Tensor) -> Tensor:
-        """Return Q with the cross term 2 Σ_j x_j Cov(dW^A_ij, dW^b_i), which (12) of Cohen et al. leaves
-        out.
-        """
-        matrix, vector, cross = self.dense()
-        own = torch.einsum("...j,...jki,...k->...i", x, torch.diagonal(matrix, dim1=-4, dim2=-2), x)
-        mixed = torch.einsum("...j,...ji->...i", x, torch.diagonal(cross, dim1=-3, dim2=-1))
-        return own + torch.diagonal(vector, dim1=-2, dim2=-1) + 2 * mixed
-
-    def dense(self) -> tuple[Tensor, Tensor, Tensor]:
-        d, lead = self.width, self.covariance.shape[:-2]
-        matrix = self.covariance[..., : d * d, : d * d].reshape(*lead, d, d, d, d)
-        cross = self.covariance[..., : d * d, d * d :].reshape(*lead, d, d, d)
-        return matrix, self.covariance[..., d * d :, d * d :], cross
-
-
-def joint_rate(
-    matrix: Structure, vector: Structure, cross: Any, name: str, width: int, batch: int | None = None
-) -> JointRate:
-    """Return the joint rate for a cross-covariance (d, d, d), entry ijk that of dW^A_ij and dW^b_k; raise
-    unless all is PSD.
-    """
-    given, _ = _shaped(as_tensor(cross, name), name, width, {3: "a tensor (d, d, d)"}, batch)
-    mixed = given.flatten(-3, -2)
-    a, b = matrix.dense(width).flatten(-4, -3).flatten(-2), vector.dense(width)
-    lead = max((part.shape[:-2] for part in (a, b, mixed)), key=len)
-    a, b, mixed = (part.expand(*lead, *part.shape[-2:]) for part in (a, b, mixed))
-    covariance = torch.cat([torch.cat([a, mixed], dim=-1), torch.cat([mixed.mT, b], dim=-1)], dim=-2)
-    return JointRate(
-        width, covariance, symmetric_root(covariance, f"the joint covariance of A and b with {name}")
-    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import final
 
 import numpy as np
 import torch
@@ -12,9 +13,11 @@ from scipy import fft
 from torch import Tensor
 
 from deeplimit.ground import validation
-from deeplimit.weights.base import DrawnLayers, Process
+from deeplimit.ground.grid import Grid
 from deeplimit.weights.facts import Dependence, Facts
 from deeplimit.weights.independent import Brownian
+from deeplimit.weights.law import DrawnLayers, Shape, WeightLaw
+from deeplimit.weights.path import CoarseSums, Layer, Path
 
 NUMBERS_AT_ONCE = 2**22
 """How many normals one Fourier transform takes; it bounds memory and is part of what a seed means, so it
@@ -94,8 +97,9 @@ def fractional_gaussian_noise(
     return noise.reshape(count, *shape)
 
 
+@final
 @dataclass(frozen=True)
-class FractionalBrownian(Process):
+class FractionalBrownian(WeightLaw):
     """Layers that are increments of fractional Brownian motion with a Hurst index H in (0, 1) ([M] Section
     4.1).
 
@@ -134,35 +138,86 @@ class FractionalBrownian(Process):
             unit_variance=True,
             sub_gaussian=1.0,
             hurst=float(self.hurst),
-            natural_exponent=self.critical_exponent,
+            natural_exponent=max(float(self.hurst), 0.5),
         )
 
     @property
     def layer_exponent(self) -> float:
         return float(self.hurst)
 
-    @property
-    def critical_exponent(self) -> float:
-        return max(float(self.hurst), 0.5)
-
-    def reduced(self) -> Process:
+    def reduced(self) -> WeightLaw:
         """Return Brownian motion for H = 1/2, which it is: so Proposition 11 of [M] and all its methods
         hold.
         """
         return Brownian() if self.hurst == 0.5 else self
 
+    @property
+    def needs_equal_steps(self) -> bool:
+        return True
+
+    def held_per_step(self, shape: Shape) -> int:
+        return math.prod(shape)
+
+    def path(
+        self, shape: Shape, grid: Grid, paths: int, generator: torch.Generator, dtype: torch.dtype
+    ) -> Path:
+        return FractionalPath(self, grid, shape, paths, generator, dtype)
+
     def draw_layers(
-        self, depth: int, width: int, paths: int, generator: torch.Generator, dtype: torch.dtype
+        self, depth: int, shape: Shape, paths: int, generator: torch.Generator, dtype: torch.dtype
     ) -> DrawnLayers:
-        noise = fractional_gaussian_noise(float(self.hurst), depth, (paths, width, width), generator, dtype)
-        return DrawnLayers(noise, None, self.entry_scale(width))
+        noise = fractional_gaussian_noise(float(self.hurst), depth, (paths, *shape), generator, dtype)
+        return DrawnLayers(noise, None, self.entry_scale(shape))
 
     def draw_increments(
         self, count: int, width: int, paths: int, generator: torch.Generator, dtype: torch.dtype
     ) -> Tensor:
         """Return the increments (count, P, d, d) of one block of paths over `count` equal parts of [0, 1]."""
-        noise = fractional_gaussian_noise(float(self.hurst), count, (paths, width, width), generator, dtype)
+        return self.increments(count, (width, width), paths, generator, dtype)
+
+    def increments(
+        self, count: int, shape: Shape, paths: int, generator: torch.Generator, dtype: torch.dtype
+    ) -> Tensor:
+        """Return the same for weights of any shape, (count, P, *shape)."""
+        noise = fractional_gaussian_noise(float(self.hurst), count, (paths, *shape), generator, dtype)
         return noise.mul_(float(count) ** -float(self.hurst))
 
     def describe(self) -> str:
         return f"fractional Brownian weights (H = {self.hurst:g})"
+
+
+class FractionalPath(Path):
+    """Holds a whole path on a grid of equal steps, since increments remember each other; sums them into
+    coarse layers.
+    """
+
+    def __init__(
+        self,
+        law: FractionalBrownian,
+        grid: Grid,
+        shape: Shape,
+        paths: int,
+        generator: torch.Generator,
+        dtype: torch.dtype,
+    ) -> None:
+        self.law = law
+        self.depths = grid.depths
+        self.scale = law.entry_scale(shape)
+        self.increments = law.increments(grid.size, shape, paths, generator, dtype)  # (N, P, *shape)
+        self.sums = CoarseSums(self.depths, self.increments[0])
+        self.next = 0
+
+    @property
+    def increment(self) -> Tensor:
+        return self.increments[self.next - 1]
+
+    def advance(self, index: int) -> None:
+        self.next += 1
+        self.sums.add(self.increment)
+
+    def layer(self, j: int) -> Layer:
+        return Layer(self.sums.take(j), self.depths[j], self.law.layer_exponent, self.scale)
+
+    def rewind(self) -> None:
+        self.next = 0
+        self.sums.forget()

@@ -5,14 +5,21 @@ variance.
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
+from typing import final
 
 import torch
 from torch import Tensor
 
 from deeplimit.ground import validation
-from deeplimit.weights.base import Factors, IncrementProcess
+from deeplimit.ground.grid import Chunk, Grid
+from deeplimit.weights.factors import Factors
 from deeplimit.weights.facts import Dependence, Facts
+from deeplimit.weights.law import DrawnLayers, Shape, WeightLaw
+from deeplimit.weights.path import CoarseSums, Layer, Path
 from deeplimit.weights.sampler_test import Sampler, Tested, test_sampler
 
 _ONE = torch.ones((), dtype=torch.float64)
@@ -22,7 +29,113 @@ TESTED_WIDTH = 32
 
 
 @dataclass(frozen=True)
-class Brownian(IncrementProcess):
+class IndependentLaw(WeightLaw):
+    """A law with independent increments, one unit of variance per entry and unit of time."""
+
+    @property
+    def layer_exponent(self) -> float:
+        return 0.5
+
+    def motions(self, shape: Shape) -> int:
+        return math.prod(shape)
+
+    def motions_in_words(self, shape: Shape) -> str:
+        return (
+            f"1 matrix of {shape[0]} x {shape[1]}, row by row"
+            if len(shape) == 2
+            else super().motions_in_words(shape)
+        )
+
+    @abstractmethod
+    def draw(self, step: float, out: Tensor, generator: torch.Generator) -> None:
+        """Fill `out` (..., *shape) with independent increments over times of length `step`."""
+
+    def path(
+        self, shape: Shape, grid: Grid, paths: int, generator: torch.Generator, dtype: torch.dtype
+    ) -> Path:
+        return IncrementPath(self, grid.depths, shape, paths, generator, dtype)
+
+    def layers_in_law(
+        self, depth: int, shape: Shape, paths: int, generator: torch.Generator, dtype: torch.dtype
+    ) -> Iterator[Layer]:
+        """Yield independent layers; Gaussian matrices draw their product with a state, d normals each."""
+        scale = self.entry_scale(shape)
+        facts = self.facts
+        if facts.gaussian and facts.unit_variance and facts.independent_entries and len(shape) == 2:
+            product = partial(_gaussian_product, depth, generator)
+            for _ in range(depth):
+                yield Layer(None, depth, self.layer_exponent, scale, product_of=product)
+            return
+        values = torch.empty(paths, *shape, dtype=dtype, device=generator.device)
+        for _ in range(depth):
+            self.draw(1.0 / depth, values, generator)
+            yield Layer(values, depth, self.layer_exponent, scale)
+
+    def draw_layers(
+        self, depth: int, shape: Shape, paths: int, generator: torch.Generator, dtype: torch.dtype
+    ) -> DrawnLayers:
+        layers = torch.empty(depth, paths, *shape, dtype=dtype, device=generator.device)
+        self.draw(1.0, layers, generator)
+        return DrawnLayers(layers, None, self.entry_scale(shape))
+
+
+def _gaussian_product(depth: int, generator: torch.Generator, vector: Tensor) -> Tensor:
+    """Return V v (P, d) for a fresh Gaussian increment V over 1/depth: given v, independent N(0,
+    |v|²/depth).
+    """
+    normal = torch.empty_like(vector).normal_(0.0, depth**-0.5, generator=generator)
+    # Squares of numbers that float32 holds need not be such numbers.
+    size = torch.linalg.vector_norm(vector, dim=1, keepdim=True, dtype=torch.float64).to(vector.dtype)
+    product: Tensor = normal * size
+    return product
+
+
+class IncrementPath(Path):
+    """Draws fine increments and sums them into coarse layers."""
+
+    def __init__(
+        self,
+        law: IndependentLaw,
+        depths: tuple[int, ...],
+        shape: Shape,
+        paths: int,
+        generator: torch.Generator,
+        dtype: torch.dtype,
+    ) -> None:
+        self.law = law
+        self.depths = depths
+        self.scale = law.entry_scale(shape)
+        self.generator = generator
+        self.beginning = generator.get_state()
+        self.drawn = torch.empty(paths, *shape, dtype=dtype, device=generator.device)
+        self.sums = CoarseSums(depths, self.drawn)
+
+    @property
+    def brownian(self) -> Tensor:
+        return self.drawn.flatten(1)
+
+    @property
+    def increment(self) -> Tensor:
+        return self.drawn
+
+    def begin(self, chunk: Chunk) -> None:
+        self.steps = chunk.steps
+
+    def advance(self, index: int) -> None:
+        self.law.draw(float(self.steps[index]), self.drawn, self.generator)
+        self.sums.add(self.drawn)
+
+    def layer(self, j: int) -> Layer:
+        return Layer(self.sums.take(j), self.depths[j], self.law.layer_exponent, self.scale)
+
+    def rewind(self) -> None:
+        self.generator.set_state(self.beginning)
+        self.sums.forget()
+
+
+@final
+@dataclass(frozen=True)
+class Brownian(IndependentLaw):
     """I.i.d. Gaussian layers, N(0, 1/d) per entry: the increments of a d × d Brownian motion ([M] Prop.
     11).
 
@@ -44,13 +157,8 @@ class Brownian(IncrementProcess):
             natural_exponent=0.5,
         )
 
-    @property
-    def is_gaussian(self) -> bool:
-        return True
-
     def factors(self, width: int) -> Factors | None:
-        """Return those of a Brownian motion; None where a user's subclass draws in a way of its own."""
-        return Factors(_ONE, _ONE) if type(self).draw is Brownian.draw else None
+        return Factors(_ONE, _ONE)
 
     def draw(self, step: float, out: Tensor, generator: torch.Generator) -> None:
         out.normal_(0.0, math.sqrt(step), generator=generator)
@@ -59,8 +167,9 @@ class Brownian(IncrementProcess):
         return "i.i.d. Gaussian weights"
 
 
+@final
 @dataclass(frozen=True)
-class IID(IncrementProcess):
+class IID(IndependentLaw):
     """I.i.d. layers of a given law: "gaussian", "uniform", "rademacher", or a callable sampler.
 
     A sampler is called as `sampler(shape, generator)` and returns a tensor of that shape of independent
@@ -84,7 +193,7 @@ class IID(IncrementProcess):
         >>> def laplace(shape, generator):
         ...     signs = torch.randint(0, 2, shape, generator=generator) * 2.0 - 1.0
         ...     return signs * torch.empty(shape).exponential_(generator=generator) / 2**0.5
-        >>> dl.IID(laplace).is_gaussian
+        >>> dl.IID(laplace).facts.gaussian
         False
     """
 
@@ -120,19 +229,8 @@ class IID(IncrementProcess):
             natural_exponent=0.5,
         )
 
-    @property
-    def is_gaussian(self) -> bool:
-        return self.law == "gaussian"
-
     def factors(self, width: int) -> Factors | None:
-        """Return those of a Brownian motion where this is one; None where a user's subclass draws in a way
-        of its own.
-        """
-        return Factors(_ONE, _ONE) if self.is_gaussian and type(self).draw is IID.draw else None
-
-    @property
-    def is_symmetric(self) -> bool:
-        return isinstance(self.law, str)  # of a sampler's draws nothing is known beyond mean and variance
+        return Factors(_ONE, _ONE) if self.law == "gaussian" else None
 
     def draw(self, step: float, out: Tensor, generator: torch.Generator) -> None:
         scale = math.sqrt(step)

@@ -6,25 +6,18 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, final
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from deeplimit.ground import validation
+from deeplimit.ground.final import FinalWhereMarked
 from deeplimit.weights.auxiliary import AuxiliaryDiffusion
-from deeplimit.weights.base import Factors
-from deeplimit.weights.covariance import (
-    JointRate,
-    Kronecker,
-    Rate,
-    SeparateRate,
-    as_tensor,
-    joint_rate,
-    read_matrix,
-    read_vector,
-)
+from deeplimit.weights.covariance import Kronecker, as_tensor, read_matrix, read_vector
+from deeplimit.weights.covariance_rate import JointRate, Rate, SeparateRate, joint_rate
+from deeplimit.weights.factors import Factors
 from deeplimit.weights.trend import Trend
 
 CPU = torch.device("cpu")
@@ -61,8 +54,9 @@ class ItoStep:
     rate: Rate
 
 
+@final
 @dataclass(frozen=True, eq=False)
-class Ito:
+class Ito(FinalWhereMarked):
     """Itô processes W^A (d, d) and W^b (d,), whose increments are the noise in a layer's weights and biases
     ([C] Hypothesis 2).
 
@@ -159,8 +153,6 @@ class Ito:
         change.
         """
         more = (self.cross, self.drift, self.auxiliary)
-        if any(getattr(type(self), name) is not getattr(Ito, name) for name in ("start", "rate", "motions")):
-            return None  # a user's subclass that draws in a way of its own
         if self.A is None or not self.is_constant or any(part is not None for part in more):
             return None
         return read_matrix(self.A, "Ito's A", width).factors()
@@ -169,6 +161,13 @@ class Ito:
         """Return the number of Brownian motions: W^A's d², W^b's d, and the auxiliary diffusion's own."""
         own = (width**2 if self.A is not None else 0) + (width if self.b is not None else 0)
         return own + (0 if self.auxiliary is None else self.auxiliary.size)
+
+    def motions_in_words(self, width: int) -> str:
+        """Return what these motions are, in their order."""
+        parts = [f"W^A's {width} x {width}, row by row"] if self.A is not None else []
+        parts += [f"W^b's {width}"] if self.b is not None else []
+        parts += [f"the auxiliary diffusion's {self.auxiliary.size}"] if self.auxiliary is not None else []
+        return ", then ".join(parts)
 
     def rate(self, time: float, width: int, v: Tensor | None = None) -> Rate:
         """Return the covariance rate at `time`, on the paths whose auxiliary diffusion is at `v` (P, m)."""

@@ -4,16 +4,19 @@ kernel.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import final
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from deeplimit.ground import validation
-from deeplimit.weights.base import FunctionPath, FunctionProcess
 from deeplimit.weights.facts import Dependence, Facts
+from deeplimit.weights.law import FunctionLaw, Shape
+from deeplimit.weights.path import SampledFunction
 
 RESIDUAL_VARIANCE = 1e-13
 """The kernel's variance that the expansion leaves out, per entry, at the worst node."""
@@ -58,9 +61,10 @@ def _interpolation(times: np.ndarray, nodes: np.ndarray) -> np.ndarray:
     return matrix
 
 
+@final
 @dataclass(frozen=True)
-class SmoothGaussianPath(FunctionPath):
-    """Coefficients (R, P, d, d) of one block of paths in the basis of `_expansion`."""
+class SmoothGaussianFunction(SampledFunction):
+    """Coefficients (R, P, *shape) of one block of paths in the basis of `_expansion`."""
 
     coefficients: Tensor
     length_scale: float
@@ -81,8 +85,9 @@ class SmoothGaussianPath(FunctionPath):
         return values
 
 
+@final
 @dataclass(frozen=True)
-class SmoothGaussian(FunctionProcess):
+class SmoothGaussian(FunctionLaw):
     """Smooth random weights: √d times each entry is a Gaussian process with kernel exp(−(s−t)²/(2
     length_scale²)).
 
@@ -123,14 +128,19 @@ class SmoothGaussian(FunctionProcess):
         return int(_expansion(float(self.length_scale))[1].shape[1])
 
     def sample(
-        self, width: int, paths: int, generator: torch.Generator, dtype: torch.dtype, device: torch.device
-    ) -> SmoothGaussianPath:
-        coefficients = torch.empty(self.rank, paths, width, width, dtype=dtype, device=device)
+        self,
+        shape: Shape,
+        paths: int,
+        generator: torch.Generator,
+        dtype: torch.dtype,
+        device: torch.device,
+    ) -> SmoothGaussianFunction:
+        coefficients = torch.empty(self.rank, paths, *shape, dtype=dtype, device=device)
         coefficients.normal_(generator=generator)
-        return SmoothGaussianPath(coefficients, float(self.length_scale))
+        return SmoothGaussianFunction(coefficients, float(self.length_scale))
 
-    def numbers_per_path(self, width: int) -> int:
-        return self.rank * width * width
+    def held_per_path(self, shape: Shape) -> int:
+        return self.rank * math.prod(shape)
 
     def describe(self) -> str:
         return f"smooth Gaussian weights (length scale {self.length_scale:g})"

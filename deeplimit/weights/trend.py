@@ -2,31 +2,35 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import final
 
 import torch
 from torch import Tensor
 
 from deeplimit.ground import validation
-from deeplimit.weights.base import FunctionPath, FunctionProcess
 from deeplimit.weights.facts import Dependence, Facts
+from deeplimit.weights.law import FunctionLaw, Shape
+from deeplimit.weights.path import SampledFunction
 
 TimeFunction = Callable[[float], Tensor]
 
 
+@final
 @dataclass(frozen=True)
-class TrendPath(FunctionPath):
+class GivenFunction(SampledFunction):
     """The given functions, evaluated one time after the other and cast to the network's dtype and device."""
 
     trend: Trend
-    width: int
+    shape: Shape
     dtype: torch.dtype
     device: torch.device
 
     def _values(self, name: str, times: Tensor) -> Tensor:
         values = [
-            self.trend.value(name, float(t), self.width).to(self.device, self.dtype) for t in times.tolist()
+            self.trend.value(name, float(t), self.shape).to(self.device, self.dtype) for t in times.tolist()
         ]
         return torch.stack(values).unsqueeze(1)
 
@@ -37,8 +41,9 @@ class TrendPath(FunctionPath):
         return None if self.trend.b is None else self._values("b", times)
 
 
+@final
 @dataclass(frozen=True)
-class Trend(FunctionProcess):
+class Trend(FunctionLaw):
     """Deterministic weights A(t) (d, d) and, for the inner recursion, biases b(t) (d,), for t in [0, 1].
 
     The functions take a float and return a tensor, and no 1/√d is applied. As `weights=`, layer k + 1 of
@@ -88,31 +93,40 @@ class Trend(FunctionProcess):
         )
 
     @property
+    def has_bias(self) -> bool:
+        return self.b is not None
+
+    @property
     def smoothness(self) -> float:
         return float(self.holder)
 
-    def entry_scale(self, width: int) -> float:
+    def entry_scale(self, shape: Shape) -> float:
         return 1.0
 
-    def value(self, name: str, time: float, width: int) -> Tensor:
-        """Return A (d, d) or b (d,) at `time`, checked."""
+    def value(self, name: str, time: float, shape: Shape) -> Tensor:
+        """Return A, of this shape, or b (d,) at `time`, checked."""
         function: TimeFunction = getattr(self, name)
-        shape = (width, width) if name == "A" else (width,)
+        shape = shape if name == "A" else shape[:1]
         given = validation.evaluated(f"Trend's {name}", "t alone", function, time)
         return validation.finite_tensor(given, f"Trend's {name}({round(time, 6)})", shape)
 
-    def check(self, width: int) -> None:
+    def check(self, shape: Shape) -> None:
         for name in ("A",) if self.b is None else ("A", "b"):
             for time in (0.0, 0.5, 1.0):
-                self.value(name, time, width)
+                self.value(name, time, shape)
 
     def sample(
-        self, width: int, paths: int, generator: torch.Generator, dtype: torch.dtype, device: torch.device
-    ) -> TrendPath:
-        return TrendPath(self, width, dtype, device)
+        self,
+        shape: Shape,
+        paths: int,
+        generator: torch.Generator,
+        dtype: torch.dtype,
+        device: torch.device,
+    ) -> GivenFunction:
+        return GivenFunction(self, shape, dtype, device)
 
-    def numbers_per_path(self, width: int) -> int:
-        return width * width
+    def held_per_path(self, shape: Shape) -> int:
+        return math.prod(shape)
 
     def describe(self) -> str:
         return "deterministic weights"

@@ -131,12 +131,8 @@ def test_only_what_the_loops_know_goes_through_them():
         single(dl.inner(3, "tanh", noise=dl.Ito(A=torch.tensor([[1.0], [2.0], [3.0]]).expand(3, 3))))
     )
 
-    class Louder(dl.ItoCorrectedSDE):
-        def quadratic(self, rate, h):
-            return 2 * rate.quadratic(h)
-
     network = dl.inner(3, "scaled_silu", noise=dl.Ito(A=0.1))
-    louder = Louder(network.weights[0].noise, None, 3, 1.0, 1.0)
+    louder = dl.zoo.with_other_quadratic(network.limit(), lambda rate, h: 2 * rate.quadratic(h))
     assert compiled.applies(single(network))
     assert not compiled.applies(single(network, louder))
 

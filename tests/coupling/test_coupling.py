@@ -10,8 +10,8 @@ from runs import task_of, walk
 
 import deeplimit as dl
 from deeplimit.coupling.moments import Moments
-from deeplimit.coupling.pathwise import make_reference, network_readers, run_block
-from deeplimit.coupling.task import initial_layer
+from deeplimit.coupling.pathwise import make_solver, run_block
+from deeplimit.coupling.planning import initial_layer
 
 
 def test_a_users_drift_enters_times_the_step_and_is_read_at_its_start():
@@ -70,10 +70,10 @@ def test_blocks_and_matrices_draw_from_streams_of_their_own():
     still = torch.ones(5, 3, dtype=torch.float64)
     drawn = []
     for block in (0, 1):
-        readers = network_readers(task, block, 5)
-        drawn += [reader.paths[0].coefficients.flatten()[:15] for reader in readers]
-        drawn.append(task.limit.bind(tuple(reader.paths[0] for reader in readers))(0.5, still).flatten())
-        drawn.append(make_reference(task, block, still, readers).field(0.5, still).flatten())
+        paths = task.network_paths(block, 5)
+        drawn += [path.functions[0].coefficients.flatten()[:15] for path in paths]
+        drawn.append(task.limit.bind(tuple(path.functions[0] for path in paths))(0.5, still).flatten())
+        drawn.append(make_solver(task, block, still, paths).field(0.5, still).flatten())
     correlation = torch.corrcoef(torch.stack(drawn)[[0, 1, 4, 5]])
     assert (correlation.fill_diagonal_(0).abs() < 0.99).all()
     assert not torch.equal(drawn[3], drawn[7])
@@ -85,14 +85,14 @@ def test_blocks_and_matrices_draw_from_streams_of_their_own():
     assert [len(state) for state in states] == [81, 81, 38]
     assert not torch.equal(states[0], states[1])
     seeds = [
-        make_reference(task, block, states[block], network_readers(task, block, 2)).own.initial_seed()
+        make_solver(task, block, states[block], task.network_paths(block, 2)).own.initial_seed()
         for block in range(3)
     ]
-    seeds += [network_readers(task, block, 2)[0].generator.initial_seed() for block in range(3)]
+    seeds += [task.network_paths(block, 2)[0].generator.initial_seed() for block in range(3)]
     assert len(set(seeds)) == 6
     # the initial states are not the weights' own numbers
     weights = torch.empty(81, 40, dtype=torch.float64).normal_(
-        generator=network_readers(task, 0, 2)[0].generator
+        generator=task.network_paths(0, 2)[0].generator
     )
     assert not torch.equal(states[0], weights)
 
@@ -117,7 +117,7 @@ def test_inputs_are_taken_in_turn_across_blocks():
 
 
 def test_the_input_layer_has_variance_one_over_the_number_of_inputs():
-    layer = initial_layer(torch.eye(400, dtype=torch.float64), 50, seed=0)  # its rows are A's columns
+    layer = initial_layer(torch.eye(400, dtype=torch.float64), (50,), seed=0)  # its rows are A's columns
     assert layer.shape == (400, 50)
     assert abs(layer.square().mean().item() * 400 - 1) < 4.42 * (2 / layer.numel()) ** 0.5
 
@@ -174,7 +174,7 @@ def test_constant_slopes_and_their_errors_are_those_of_the_errors():
 
 def test_smooth_weights_are_held_constant_outside_the_unit_interval():
     path = dl.SmoothGaussian().sample(
-        2, 3, torch.Generator().manual_seed(0), torch.float64, torch.device("cpu")
+        (2, 2), 3, torch.Generator().manual_seed(0), torch.float64, torch.device("cpu")
     )
     outside, ends = path.at(torch.tensor([-0.5, 1.5])), path.at(torch.tensor([0.0, 1.0]))
     torch.testing.assert_close(outside, ends)

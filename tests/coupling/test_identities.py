@@ -7,7 +7,7 @@ from hypothesis import given, strategies as st
 from runs import walk
 
 import deeplimit as dl
-from deeplimit.recursions import Layer
+from deeplimit.weights import Layer
 
 
 @given(
@@ -28,7 +28,9 @@ def test_res1_at_the_critical_exponent_is_euler_maruyama_bit_for_bit(width, dept
     for _ in range(depth):
         increment = torch.randn(5, width, width, generator=generator, dtype=torch.float64) / depth**0.5
         h = h + network.recursion.residual(
-            h, (Layer(increment, depth, 0.5, network.weights[0].entry_scale(width)),), network.exponent
+            h,
+            (Layer(increment, depth, 0.5, network.weights[0].entry_scale((width, width))),),
+            network.exponent,
         )
         y = y + sde.increment(0.0, 1 / depth, y, increment.flatten(1))
     assert torch.equal(h, y)
@@ -95,7 +97,7 @@ def test_the_residual_exponent_scales_each_branch_by_that_power_of_the_depth(dep
     h = torch.ones(2, 3, dtype=torch.float64)
     layers = (Layer(matrix, depth, 0.0, 1.0), Layer(matrix, depth, 0.0, 1.0))
     for network in (dl.res1(3, "tanh"), dl.res2(3, "tanh"), dl.res3(3), dl.inner(3, "tanh")):
-        used = layers[: network.recursion.matrices]
+        used = layers[: len(network.recursion.weights)]
         alone = network.recursion.residual(h, tuple(Layer(matrix, 1, 0.0, 1.0) for _ in used), exponent)
         torch.testing.assert_close(network.recursion.residual(h, used, exponent), alone * depth**-exponent)
 

@@ -9,10 +9,10 @@ from noises import DRIFT, PUSH, TURN, random_matrix_covariance, random_psd
 from runs import walk
 
 import deeplimit as dl
-from deeplimit.coupling.grid import Grid
-from deeplimit.coupling.readers import HypothesisReader, make_reader
+from deeplimit.ground.grid import Grid
 from deeplimit.ground.randomness import Purpose, generator
 from deeplimit.weights import TrendAndNoise
+from deeplimit.weights.trend_and_noise import ShrinkingPath
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -42,24 +42,24 @@ def test_layers_are_sums_of_the_increments_they_span_plus_the_trend_at_their_sta
         return (1.0 + t) * TURN
 
     law = TrendAndNoise(dl.Trend(matrix, lambda t: (2.0 - t) * PUSH), noise, beta)
-    reader = make_reader(law, depths, 2, 3, torch.Generator().manual_seed(seed), torch.float64)
-    assert isinstance(reader, HypothesisReader)
+    path = law.path((2, 2), Grid(depths), 3, torch.Generator().manual_seed(seed), torch.float64)
+    assert isinstance(path, ShrinkingPath)
     sums = [[torch.zeros(3, 2, 2).double(), torch.zeros(3, 2).double()] for _ in depths]
     layers = [0] * len(depths)
     grid = Grid(depths, (2 * depths[-1],))
     for chunk in grid.chunks():
-        reader.begin(chunk)
+        path.begin(chunk)
         for index in range(len(chunk.steps)):
-            reader.step(index)
+            path.advance(index)
             for total in sums:
-                total[0] += 0.0 if reader.along.matrix is None else reader.along.matrix
-                total[1] += 0.0 if reader.along.bias is None else reader.along.bias
+                total[0] += 0.0 if path.along.matrix is None else path.along.matrix
+                total[1] += 0.0 if path.along.bias is None else path.along.bias
             for j in reversed(range(len(depths))):
                 if chunk.ends[index, j]:
                     depth, start = depths[j], layers[j] / depths[j]
-                    layer = reader.layer(j)
+                    layer = path.layer(j)
                     trend = depth**-beta * (1.0 + start) * TURN, depth**-beta * (2.0 - start) * PUSH
-                    for mine, summed, own in zip((layer.matrix, layer.bias), sums[j], trend, strict=True):
+                    for mine, summed, own in zip((layer.values, layer.bias), sums[j], trend, strict=True):
                         torch.testing.assert_close(
                             mine.expand_as(summed), summed + own, rtol=1e-12, atol=1e-12
                         )

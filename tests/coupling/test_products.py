@@ -8,8 +8,8 @@ from couplings import FAULTS, faulty
 from hypothesis import given, settings, strategies as st
 from noises import randn
 
-from deeplimit.coupling.grid import Grid
 from deeplimit.coupling.kernels.products import Products
+from deeplimit.ground.grid import Grid
 
 NESTED = [
     Grid((2, 4), (8,)),

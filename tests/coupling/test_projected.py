@@ -23,7 +23,7 @@ from noises import LEVEL
 from scipy import stats
 
 import deeplimit as dl
-from deeplimit.coupling import pathwise
+from deeplimit.coupling import Task
 from deeplimit.coupling.kernels import projected
 from deeplimit.coupling.kernels.products import Products
 
@@ -61,22 +61,21 @@ def run_on_the_same_noise(setting, paths=5, seed=0):
     pathwise one drew.
     """
     drawn, steps, width = [], [], setting.network.width
-    make = pathwise.network_readers
+    make = Task.network_paths
 
     def recording(*arguments):
-        readers = make(*arguments)
-        (reader,) = readers
-        move = reader.step
+        (path,) = make(*arguments)
+        move = path.advance
 
         def step(index):
             move(index)
-            drawn.append(reader.brownian.clone())
-            steps.append(float(reader.steps[index]))
+            drawn.append(path.brownian.clone())
+            steps.append(float(path.steps[index]))
 
-        reader.step = step
-        return readers
+        path.advance = step
+        return (path,)
 
-    with mock.patch.object(pathwise, "network_readers", recording):
+    with mock.patch.object(Task, "network_paths", recording):
         whole = all_recorded(setting.task("pathwise", paths, seed))
 
     class Fed:
@@ -153,16 +152,16 @@ def test_at_width_one_the_reference_tells_everything(kind, depths):
     """
     network = dl.res1(1, turning) if kind == "res1" else dl.inner(1, "scaled_softplus", noise=dl.Ito(A=0.5))
     drawn = []
-    make = pathwise.network_readers
+    make = Task.network_paths
 
     def recording(*arguments):
-        (reader,) = make(*arguments)
-        move = reader.step
-        reader.step = lambda index: (move(index), drawn.append(reader.brownian.clone()))
-        return [reader]
+        (path,) = make(*arguments)
+        move = path.advance
+        path.advance = lambda index: (move(index), drawn.append(path.brownian.clone()))
+        return (path,)
 
     setting = Setting(network, network.limit(), depths)
-    with mock.patch.object(pathwise, "network_readers", recording):
+    with mock.patch.object(Task, "network_paths", recording):
         whole = all_recorded(setting.task("pathwise", 64, 3))
     with mock.patch.object(projected, "Products", Signed), mock.patch.object(Signed, "increments", drawn):
         through_products = all_recorded(setting.task("projected", 64, 3))

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 import deeplimit as dl
 from deeplimit.cli import app
 from deeplimit.coupling.kernels import numba_pass as compiled, triton_pass as fused
-from deeplimit.recursions import Res1
+from deeplimit.recursions import OneProduct, Res1
 from deeplimit.weights import TrendAndNoise
 
 RES1 = dl.res1(8, "tanh")
@@ -37,19 +37,29 @@ def loops(request, monkeypatch):
     return request.param
 
 
-class Leaning(dl.NeuralSDE):
+class Leaning(dl.SDELimit):
     """A user's limit that takes the increments in a way of its own."""
 
-    def g_prod(self, t, y, v):
-        return 0.9 * super().g_prod(t, y, v)
+    equation = "dH = 0.9 dB σ(H)"
+
+    def noise_size(self, h):
+        return h.shape[1] ** 2
+
+    def increment(self, time, step, h, noise):
+        return 0.9 * RES1.limit().g_prod(time, h, noise)
 
 
-class Loud(dl.Brownian):
+class Loud(dl.IndependentLaw):
     """A user's law, Gaussian too, that draws in a way of its own."""
 
+    facts = dl.Brownian().facts
+
     def draw(self, step, out, generator):
-        super().draw(step, out, generator)
+        dl.Brownian().draw(step, out, generator)
         out.mul_(3.0)
+
+    def describe(self):
+        return "loud"
 
 
 class Mine:
@@ -100,7 +110,7 @@ IMPOSSIBLE = {
     "a user's limit": (RES1, Mine(), "the limit may read whole increments"),
     "a user's subclass": (
         RES1,
-        Leaning(Res1(RES1.recursion.activation), (dl.Brownian(),), 8),
+        Leaning(),
         "the limit may read whole increments",
     ),
     "biases alone": (ito(b=0.1), None, "are not known to be Gaussian matrix noise"),
@@ -338,23 +348,23 @@ def test_one_network_that_is_given_is_no_sample():
 def test_laws_recursions_and_limits_of_the_users_own_go_through_no_compiled_loop(monkeypatch):
     """What a subclass changes, loops that know the library's own by name would not hear of."""
 
-    class Damped(Res1):
-        def finish(self, product, layer, exponent):
-            return 0.1 * super().finish(product, layer, exponent)
+    class Damped(OneProduct):
+        name, weights, formula = "damped", Res1.weights, Res1.formula
 
-    class Growing(dl.Ito):
-        def start(self, width, paths, generator, dtype):
-            return dl.Ito(A=9.0).start(width, paths, generator, dtype)
+        def operand(self, h):
+            return self.activation(h)
+
+        def finish(self, product, layer, exponent):
+            return 0.1 * product * layer.scale(exponent)
 
     monkeypatch.setattr(compiled, "WORTHWHILE", 0)
     damped = dataclasses.replace(RES1, recursion=Damped(RES1.recursion.activation))
-    odd = dl.limits.NeuralSDE(dl.inner(8, "tanh").recursion, (dl.Brownian(),), 8)
+    odd = dl.NeuralSDE(dl.inner(8, "tanh").recursion, (dl.Brownian(),), 8)
     scaled = dl.res1(8, "tanh", weights=TrendAndNoise(None, dl.Ito(A=0.01), 1.0), exponent=0.0)
     for network, limit in ((damped, RES1.limit()), (RES1, odd), (scaled, RES1.limit())):
         task = task_of(network, limit, coupling="projected", dtype=None, paths=64)
         assert not fused.is_known(task)
         assert network is scaled or not compiled.applies(task)
-    assert Growing(A=0.1).factors(8) is None
 
 
 @pytest.mark.parametrize("coupling", ["projected", "pathwise"])

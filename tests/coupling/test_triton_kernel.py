@@ -15,7 +15,6 @@ import torch
 from hypothesis import settings, strategies as st
 from scipy import stats
 
-from deeplimit.coupling.grid import Grid
 from deeplimit.coupling.kernels import triton_kernel
 from deeplimit.coupling.kernels.triton_kernel import (
     Launch,
@@ -24,6 +23,7 @@ from deeplimit.coupling.kernels.triton_kernel import (
     make_schedule,
     run_kernel,
 )
+from deeplimit.ground.grid import Grid
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 if importlib.util.find_spec("triton") is None:

@@ -9,7 +9,6 @@ from noises import random_psd
 
 import deeplimit as dl
 from deeplimit.coupling import make_task
-from deeplimit.coupling.pathwise import network_readers
 
 
 def own(x):
@@ -98,11 +97,11 @@ def brownian_increments(network, depths, *, x=None, paths=3, seed=0):
         dtype=torch.float64,
         tolerance=None,
     )
-    (reader,) = network_readers(task, 0, len(task.initial_states(0)))
+    (path,) = task.network_paths(0, len(task.initial_states(0)))
     increments = []
     for chunk in task.grid.chunks():
-        reader.begin(chunk)
+        path.begin(chunk)
         for index in range(len(chunk.steps)):
-            reader.step(index)
-            increments.append(reader.brownian.clone())
+            path.advance(index)
+            increments.append(path.brownian.clone())
     return torch.stack(increments)

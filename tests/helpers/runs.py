@@ -4,12 +4,12 @@ import numpy as np
 import torch
 
 from deeplimit.coupling import make_task
-from deeplimit.coupling.pathwise import make_reference, network_readers
+from deeplimit.coupling.pathwise import make_solver
 
 
 def walk(network, depths, *, x=None, paths=3, seed=0, limit=None, reference=None, norm="sup", device="cpu"):
     """Return (times, {depth: states}, limit's states) of one block on the union grid, through the library's
-    own readers.
+    own paths.
     """
     task = make_task(
         network,
@@ -26,22 +26,22 @@ def walk(network, depths, *, x=None, paths=3, seed=0, limit=None, reference=None
         tolerance=None,
     )
     h0 = task.initial_states(0)
-    readers = network_readers(task, 0, len(h0))
-    solver = make_reference(task, 0, h0, readers)
+    weights = task.network_paths(0, len(h0))
+    solver = make_solver(task, 0, h0, weights)
     states = {depth: [h0] for depth in depths}
     limits, times = [h0], [0.0]
     for chunk in task.grid.chunks():
-        for reader in readers:
-            reader.begin(chunk)
+        for path in weights:
+            path.begin(chunk)
         solver.begin(chunk)
         for index in range(len(chunk.steps)):
-            for reader in readers:
-                reader.step(index)
+            for path in weights:
+                path.advance(index)
             limits.append(solver.step(index))
             times.append(float(chunk.times[index]))
             for j in reversed(range(len(depths))):
                 if chunk.ends[index, j]:
-                    layers = tuple(reader.layer(j) for reader in readers)
+                    layers = tuple(path.layer(j) for path in weights)
                     h = states[depths[j]][-1]
                     states[depths[j]].append(h + network.recursion.residual(h, layers, network.exponent))
     return np.array(times), {depth: torch.stack(hs) for depth, hs in states.items()}, torch.stack(limits)

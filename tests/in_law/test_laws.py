@@ -14,7 +14,7 @@ from scipy.stats import kstest, norm
 
 import deeplimit as dl
 from deeplimit.in_law import statistics
-from deeplimit.in_law.simulation import GaussianLayer, features, last_states, random_directions
+from deeplimit.in_law.simulation import features, last_states, random_directions
 
 DEPTHS = [8, 16, 32, 64, 128]
 
@@ -128,7 +128,7 @@ def test_drawing_products_agrees_with_drawing_matrices(make):
 
     def sample(law, seed, exponent=0.5):
         network = make(3, "tanh", weights=law, exponent=exponent)
-        h = last_states(network.recursion, network.weights, network.exponent, 3, start, stream(seed))
+        h = last_states(network, 3, start, stream(seed))
         return features(h, start, directions).numpy()
 
     products, matrices = sample(dl.Brownian(), 1), sample(dl.IID(gaussian), 2)
@@ -140,7 +140,8 @@ def test_drawing_products_agrees_with_drawing_matrices(make):
 
 def test_a_gaussian_layer_has_the_variance_of_a_matrix_times_a_vector():
     vector = torch.tensor([[3.0, 4.0]]).repeat(50000, 1)
-    product = GaussianLayer(None, 16, 0.5, 2**-0.5, generator=stream()).apply(vector, 0.5)
+    layer = next(dl.Brownian().layers_in_law(16, (2, 2), 50000, stream(), vector.dtype))
+    product = layer.apply(vector, 0.5)
     squares = product.square().numpy()
     for column in range(2):  # L^(1/2 - 1/2) times N(0, 1/16) entries over √2, times |v| = 5
         assert abs(score(squares[:, column], 25 / 32)) < FAR

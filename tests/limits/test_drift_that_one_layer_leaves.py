@@ -13,8 +13,7 @@ from pairs import NOISES, SMOOTH, SMOOTH_IDS, TREND
 from scipy import stats
 
 import deeplimit as dl
-from deeplimit.coupling.grid import Grid
-from deeplimit.coupling.readers import make_reader
+from deeplimit.ground.grid import Grid
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -37,15 +36,15 @@ def first_layers(network, depth, paths, x, seed=0):
     """Return L·(h_1 - h_0) of a deep network on many paths, and the same of the noise of its first layer
     alone, (P, d).
     """
-    reader = make_reader(
-        network.weights[0], (depth,), len(x), paths, torch.Generator().manual_seed(seed), torch.float64
+    path = network.weights[0].path(
+        (len(x), len(x)), Grid((depth,)), paths, torch.Generator().manual_seed(seed), torch.float64
     )
     chunk = next(iter(Grid((depth,)).chunks()))
-    reader.begin(chunk)
-    reader.step(0)
-    layer = reader.layer(0)
+    path.begin(chunk)
+    path.advance(0)
+    layer = path.layer(0)
     moved = network.recursion.residual(x.expand(paths, -1), (layer,), network.exponent)
-    along = reader.along
+    along = path.along
     noise = 0.0 if along.matrix is None else along.matrix @ x
     return depth * moved, depth * (noise + (0.0 if along.bias is None else along.bias))
 

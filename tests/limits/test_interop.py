@@ -65,7 +65,7 @@ def test_reference_equals_torchdiffeq_on_the_same_weights():
     x = torch.tensor([[0.5, -1.0, 0.2]], dtype=torch.float64)
     times = torch.linspace(0, 1, 257, dtype=torch.float64)
     solution = torchdiffeq.odeint(limit, x, times, method="rk4")
-    from deeplimit.coupling.references import solve
+    from deeplimit.limits.solvers import solve
 
     mine = solve(limit, x, times[::64], 1e-9)
     torch.testing.assert_close(mine, solution[::64], rtol=1e-6, atol=1e-7)

@@ -10,9 +10,8 @@ from hypothesis import given, strategies as st
 
 import deeplimit as dl
 from deeplimit import activations, zoo
-from deeplimit.coupling.grid import Grid, uniform_size
-from deeplimit.coupling.readers import make_reader
-from deeplimit.coupling.task import make_task
+from deeplimit.coupling import make_task
+from deeplimit.ground.grid import Grid, uniform_size
 from deeplimit.limits.young import extrapolation_surplus
 
 DEPTHS = [16, 32, 64, 128, 256]
@@ -24,7 +23,7 @@ def fractional(hurst):
 
 
 def altered(limit, scale):
-    return zoo.AlteredYoung(limit.recursion, limit.weights, limit.width, diffusion_scale=scale)
+    return zoo.with_noise_scaled(limit, scale)
 
 
 # ---- regimes
@@ -171,23 +170,23 @@ def test_coarse_layers_are_sums_of_one_paths_increments(depths, hurst, more):
     count = uniform_size(tuple(depths), more)
     assert count % math.lcm(*depths) == 0
     assert more <= count < more + math.lcm(*depths)
-    reader = make_reader(
-        fractional(hurst), tuple(depths), 2, 3, torch.Generator().manual_seed(0), torch.float64, count
+    path = fractional(hurst).path(
+        (2, 2), Grid(tuple(depths), (count,)), 3, torch.Generator().manual_seed(0), torch.float64
     )
-    path = fractional(hurst).draw_increments(count, 2, 3, torch.Generator().manual_seed(0), torch.float64)
+    drawn = fractional(hurst).draw_increments(count, 2, 3, torch.Generator().manual_seed(0), torch.float64)
     taken = [0] * len(depths)
     position = 0
     for chunk in Grid(tuple(depths), (count,)).chunks():
         np.testing.assert_allclose(chunk.steps, 1 / count, rtol=1e-9)
-        reader.begin(chunk)
+        path.begin(chunk)
         for index, ends in enumerate(chunk.ends.tolist()):
-            reader.step(index)
+            path.advance(index)
             position += 1
             for j in range(len(depths) - 1, -1, -1):
                 if ends[j]:
-                    layer = reader.layer(j)
+                    layer = path.layer(j)
                     start = taken[j] * count // depths[j]
-                    torch.testing.assert_close(layer.matrix, path[start:position].sum(dim=0))
+                    torch.testing.assert_close(layer.values, drawn[start:position].sum(dim=0))
                     assert layer.layer_exponent == hurst
                     taken[j] += 1
     assert taken == depths
@@ -197,11 +196,11 @@ def test_the_finest_network_of_the_modified_kind_is_the_reference_bit_for_bit():
     weights = fractional(0.8)
     network = dl.modified_res1(2, "tanh", weights=weights)
     increments = weights.draw_increments(32, 2, 4, torch.Generator().manual_seed(0), torch.float64)
-    reader = make_reader(weights, (32,), 2, 4, torch.Generator().manual_seed(0), torch.float64, 32)
+    path = weights.path((2, 2), Grid((32,), (32,)), 4, torch.Generator().manual_seed(0), torch.float64)
     h = h0 = torch.randn(4, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     for index in range(32):
-        reader.step(index)
-        h = h + network.recursion.residual(h, (reader.layer(0),), network.exponent)
+        path.advance(index)
+        h = h + network.recursion.residual(h, (path.layer(0),), network.exponent)
     assert torch.equal(h, network.limit().solve(h0, increments)[-1])
 
 
@@ -247,7 +246,7 @@ def test_depths_without_a_small_common_multiple_are_refused_with_some_that_work(
     ):
         dl.compare(dl.res1(4, "tanh", weights=fractional(0.7)), depths=[997, 1015, 4060], paths=4)
     with pytest.raises(
-        ValueError, match=r"At width 300 about 745 steps fit: take shallower networks, or narrower ones"
+        ValueError, match=r"At width 300 about 745 steps fit: take shallower or narrower networks"
     ):
         dl.compare(dl.res1(300, "tanh", weights=fractional(0.7)), depths=[128, 256], paths=4)
 

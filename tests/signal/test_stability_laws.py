@@ -18,7 +18,7 @@ from deeplimit.signal.growth_verdict import CANNOT_TELL, EXPLOSION, IDENTITY
 from deeplimit.signal.passes import backward, forward
 from deeplimit.signal.products import GaussianInLaw
 from deeplimit.signal.task import draw_network
-from deeplimit.weights import IncrementProcess
+from deeplimit.weights import IndependentLaw
 
 LEVEL = 1e-5
 Z = stats.norm.isf(LEVEL / 2)
@@ -171,7 +171,7 @@ def test_products_without_conditioning_have_another_joint_law(name, monkeypatch)
 
 
 @dataclass(frozen=True)
-class Scaled(IncrementProcess):
+class Scaled(IndependentLaw):
     """Gaussian layers of another variance than (A1) asks for."""
 
     variance: float
@@ -180,15 +180,11 @@ class Scaled(IncrementProcess):
     def facts(self):
         return dl.Facts(dl.Dependence.INDEPENDENT, gaussian=True, independent_entries=True)
 
-    @property
-    def is_gaussian(self):
-        return True
-
     def draw(self, step, out, generator):
         out.normal_(0.0, (self.variance * step) ** 0.5, generator=generator)
 
-    def entry_scale(self, width):
-        return super().entry_scale(width) * self.variance**0.5  # products in law have unit variance
+    def entry_scale(self, shape):
+        return super().entry_scale(shape) * self.variance**0.5  # products in law have unit variance
 
     def describe(self):
         return "scaled"

@@ -165,7 +165,7 @@ def test_a_random_trend_has_entries_of_variance_1_over_d():
     one draw.
     """
     path = RANDOM.sample(
-        3, 1, generator(0, Purpose.NETWORK_WEIGHTS, 0, 0), torch.float64, torch.device("cpu")
+        (3, 3), 1, generator(0, Purpose.NETWORK_WEIGHTS, 0, 0), torch.float64, torch.device("cpu")
     )
     h = randn(5, 3)
     expected = 0.5 * h @ path.at(torch.tensor([0.3]))[0, 0].T / 3**0.5

@@ -11,8 +11,8 @@ import torch
 
 import deeplimit as dl
 from deeplimit import activations
-from deeplimit.recursions import Inner, Recursion, Res1, Res2
-from deeplimit.weights import IncrementProcess, TrendAndNoise
+from deeplimit.recursions import Inner, OneProduct, Recursion, Res1, Res2
+from deeplimit.weights import IndependentLaw, TrendAndNoise
 
 DEPTHS = [8, 16, 32, 64]
 TURN = dl.Trend(lambda t: torch.tensor([[0.0, 1.0, 0.0], [-1.0, 0.0, 0.0], [0.0, 0.0, 0.1]]))
@@ -24,36 +24,36 @@ class Gated(Recursion):
     """A user's recursion: one matrix per layer, and the state multiplies its own activation."""
 
     name: ClassVar[str] = "gated"
-    formula: ClassVar[str] = "h + L^-β h∘tanh(W h)"
-    matrices: ClassVar[int] = 1
+    formula: ClassVar[dl.Formula] = dl.Formula("h + L^-{exponent} h∘tanh({W} h)")
+    weights: ClassVar[tuple[dl.Weight, ...]] = (dl.Weight("W", side=dl.Side.INNER),)
 
     def residual(self, h, layers, exponent):
         (w,) = layers
         return h * torch.tanh(w.apply(h)) * float(w.depth) ** -exponent
 
 
-class Louder(Res1):
-    """A user's recursion that changes a line of the library's."""
+@dataclass(frozen=True)
+class Louder(OneProduct):
+    """A user's recursion that differs from res-1 by a factor."""
+
+    name: ClassVar[str] = "louder"
+    formula: ClassVar[dl.Formula] = Res1.formula
+    weights: ClassVar[tuple[dl.Weight, ...]] = Res1.weights
+
+    def operand(self, h):
+        return self.activation(h)
 
     def finish(self, product, layer, exponent):
-        return 2.0 * super().finish(product, layer, exponent)
+        return 2.0 * product * layer.scale(exponent)
 
 
 @dataclass(frozen=True)
-class OneMatrix(IncrementProcess):
+class OneMatrix(IndependentLaw):
     """A user's law: every layer of a network is the same Gaussian matrix."""
 
     @property
     def facts(self):
         return dl.Facts(dl.Dependence.STATIONARY, symmetric=True, unit_variance=True)
-
-    @property
-    def is_gaussian(self):
-        return False
-
-    @property
-    def is_symmetric(self):
-        return True
 
     def draw(self, step, out, generator):
         one = torch.empty(out.shape[1:], dtype=out.dtype).normal_(generator=generator)
@@ -189,7 +189,7 @@ def test_a_users_recursion_with_smooth_weights_is_measured_without_a_theorem():
         dl.compare_laws(network)
 
 
-def test_a_users_subclass_is_not_propagated_as_if_it_were_the_librarys():
+def test_a_users_recursion_is_not_propagated_as_if_it_were_the_librarys():
     """Signals are propagated by sides and σ; what a subclass changes would not be heard of."""
     with pytest.raises(ValueError, match="network must be res1, res2, res3 or inner"):
         dl.stability(made(Louder(TANH), dl.Brownian(), exponent=0.5), DEPTHS, draws=10)

@@ -74,7 +74,7 @@ def test_every_pair_of_layers_has_the_covariance_of_fractional_noise(hurst):
 )
 def test_layers_have_their_shape_and_increments_are_the_same_path(hurst, count, width, paths, dtype):
     process = dl.FractionalBrownian(hurst)
-    drawn = process.draw_layers(count, width, paths, torch.Generator().manual_seed(1), dtype)
+    drawn = process.draw_layers(count, (width, width), paths, torch.Generator().manual_seed(1), dtype)
     assert drawn.matrices.shape == (count, paths, width, width)
     assert drawn.matrices.dtype == dtype
     assert bool(torch.isfinite(drawn.matrices).all())

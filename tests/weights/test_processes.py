@@ -9,8 +9,9 @@ from hypothesis import given, strategies as st
 from scipy import stats
 
 import deeplimit as dl
-from deeplimit.coupling.grid import Grid
-from deeplimit.coupling.readers import FunctionReader, IncrementReader, make_reader
+from deeplimit.ground.grid import Grid
+from deeplimit.weights.independent import IncrementPath
+from deeplimit.weights.path import FunctionPath
 
 LEVEL = 1e-5  # of every statistical test here
 
@@ -35,21 +36,21 @@ depth_lists = st.lists(st.integers(1, 40), min_size=1, max_size=5, unique=True).
 @given(depths=depth_lists, seed=st.integers(0, 100))
 def test_every_coarse_layer_is_the_sum_of_the_fine_increments_it_spans(law, depths, seed):
     generator = torch.Generator().manual_seed(seed)
-    reader = make_reader(law, depths, 2, 3, generator, torch.float64)
-    assert isinstance(reader, IncrementReader)
+    path = law.path((2, 2), Grid(depths), 3, generator, torch.float64)
+    assert isinstance(path, IncrementPath)
     grid = Grid(depths, (2 * depths[-1],))
     running = [torch.zeros(3, 2, 2, dtype=torch.float64) for _ in depths]
     layers = [0] * len(depths)
     for chunk in grid.chunks():
-        reader.begin(chunk)
+        path.begin(chunk)
         for index in range(len(chunk.steps)):
-            reader.step(index)
+            path.advance(index)
             for total in running:
-                total.add_(reader.increment)
+                total.add_(path.increment)
             for j in reversed(range(len(depths))):
                 if chunk.ends[index, j]:
-                    layer = reader.layer(j)
-                    torch.testing.assert_close(layer.matrix, running[j], rtol=1e-13, atol=1e-13)
+                    layer = path.layer(j)
+                    torch.testing.assert_close(layer.values, running[j], rtol=1e-13, atol=1e-13)
                     assert layer.depth == depths[j]
                     running[j].zero_()
                     layers[j] += 1
@@ -82,7 +83,7 @@ def test_named_laws_are_the_laws_they_name():
 @given(length_scale=st.floats(0.02, 3.0), seed=st.integers(0, 10))
 def test_smooth_expansion_reproduces_the_kernel_at_any_times(length_scale, seed):
     process = dl.SmoothGaussian(length_scale)
-    path = process.sample(1, 1, torch.Generator().manual_seed(seed), torch.float64, torch.device("cpu"))
+    path = process.sample((1, 1), 1, torch.Generator().manual_seed(seed), torch.float64, torch.device("cpu"))
     times = torch.as_tensor(np.random.default_rng(seed).uniform(size=50))
     basis = path.basis(times)
     kernel = torch.exp(-((times[:, None] - times[None, :]) ** 2) / (2 * length_scale**2))
@@ -96,7 +97,7 @@ def test_rank_of_smooth_weights_does_not_depend_on_any_depth():
 
 def test_sampled_smooth_weights_have_the_kernel_as_covariance():
     process = dl.SmoothGaussian(0.1)
-    path = process.sample(30, 20, torch.Generator().manual_seed(0), torch.float64, torch.device("cpu"))
+    path = process.sample((30, 30), 20, torch.Generator().manual_seed(0), torch.float64, torch.device("cpu"))
     times = torch.tensor([0.0, 0.05, 0.1, 0.3])
     values = path.at(times).flatten(1).numpy()  # (4, 18000)
     expected = np.exp(-((times[:, None] - times[None, :]).numpy() ** 2) / 0.02)
@@ -107,16 +108,16 @@ def test_sampled_smooth_weights_have_the_kernel_as_covariance():
 @given(depths=depth_lists, seed=st.integers(0, 20))
 def test_one_smooth_draw_is_the_same_function_at_every_depth(depths, seed):
     process = dl.SmoothGaussian(0.2)
-    reader = make_reader(process, depths, 2, 3, torch.Generator().manual_seed(seed), torch.float64)
-    assert isinstance(reader, FunctionReader)
+    path = process.path((2, 2), Grid(depths), 3, torch.Generator().manual_seed(seed), torch.float64)
+    assert isinstance(path, FunctionPath)
     for chunk in Grid(depths).chunks():
-        reader.begin(chunk)
+        path.begin(chunk)
         for index in range(len(chunk.steps)):
-            reader.step(index)
-            direct = reader.paths[0].at(torch.from_numpy(chunk.times[index : index + 1]))[0]
+            path.advance(index)
+            direct = path.functions[0].at(torch.from_numpy(chunk.times[index : index + 1]))[0]
             for j in range(len(depths)):
                 if chunk.ends[index, j]:
-                    torch.testing.assert_close(reader.layer(j).matrix, direct, rtol=1e-12, atol=1e-12)
+                    torch.testing.assert_close(path.layer(j).values, direct, rtol=1e-12, atol=1e-12)
 
 
 def test_trend_is_read_at_the_end_of_each_layer_without_rescaling():
@@ -126,12 +127,12 @@ def test_trend_is_read_at_the_end_of_each_layer_without_rescaling():
         seen.append(t)
         return torch.eye(2, dtype=torch.float64) * t
 
-    reader = make_reader(dl.Trend(matrix), (4,), 2, 1, torch.Generator(), torch.float64)
+    path = dl.Trend(matrix).path((2, 2), Grid((4,)), 1, torch.Generator(), torch.float64)
     (chunk,) = Grid((4,)).chunks()
-    reader.begin(chunk)
+    path.begin(chunk)
     read = []
     for index in range(4):
-        reader.step(index)
-        layer = reader.layer(0)
-        read.append(layer.matrix[0, 0, 0].item() * layer.entry_scale)
+        path.advance(index)
+        layer = path.layer(0)
+        read.append(layer.values[0, 0, 0].item() * layer.entry_scale)
     assert read == seen == [0.25, 0.5, 0.75, 1.0]

@@ -13,21 +13,11 @@ from types import ModuleType
 import numpy as np
 import torch
 
-from deeplimit.activations import Activation
 from deeplimit.coupling.kernels import projected
-from deeplimit.coupling.kernels.followers import (
-    Follower,
-    ItoFollower,
-    NetworkFollower,
-    NeuralSDEFollower,
-    is_plain,
-)
+from deeplimit.coupling.kernels.followers import NetworkFollower, is_compiled
 from deeplimit.coupling.moments import Moments
 from deeplimit.coupling.pathwise import Tick
 from deeplimit.coupling.task import Task
-from deeplimit.limits import NeuralSDE
-from deeplimit.recursions import Res1
-from deeplimit.weights.covariance import VectorEntries
 
 ENABLED = True
 """Set to False to run the same computation in torch."""
@@ -54,53 +44,20 @@ def applies(task: Task) -> bool:
     """Return whether the compiled loops do exactly what `projected` does for this task, and are worth
     loading.
     """
-    if not (ENABLED and task.coupling == "projected" and task.shares_increments) or task.same_network:
+    if not (ENABLED and task.coupling == "projected" and task.sharing.increments) or task.same_network:
         return False
     if task.device.type != "cpu" or task.dtype != torch.float32 or task.norm == "sup-continuous":
         return False
     if task.paths * task.grid.size * (len(task.grid.depths) + 1) * task.network.width < WORTHWHILE:
         return False
-    return (
-        is_plain(task.network, task.limit)
-        and (lanes := loops()) is not None
-        and _are_known(task, lanes.NAMES)
-    )
+    return is_compiled(task.network, task.limit) and (known := loops()) is not None and _knows(known, task)
 
 
-def _are_known(task: Task, names: tuple[str, ...]) -> bool:
-    own = isinstance(task.limit, NeuralSDE) and task.limit.recursion.activation.name not in names
-    return task.network.recursion.activation.name in names and not own
-
-
-def _numbers(
-    follower: Follower, width: int
-) -> tuple[int, Activation | None, float, np.ndarray, float, float, np.ndarray]:
-    """Return a trajectory's entries of `lanes.Motion`."""
-    from deeplimit.coupling.kernels import numba_loops as lanes
-
-    factor = float(follower.factors.rows) * float(follower.factors.columns)
-    deviations, variances = np.zeros(width), np.zeros(width)
-    if follower.rate is not None and isinstance(follower.rate.vector, VectorEntries):
-        deviations = np.broadcast_to(follower.rate.vector.deviations.numpy(), (width,))
-        variances = np.broadcast_to(follower.rate.vector.variances.numpy(), (width,))
-    if isinstance(follower, ItoFollower):
-        slope, half = follower.limit.slope, 0.5 * follower.limit.curvature
-        return lanes.ITO, None, slope * factor, slope * deviations, half, factor**2, variances
-    if isinstance(follower, NetworkFollower) and not isinstance(follower.recursion, Res1):
-        outer = float(follower.layer.depth) ** -follower.exponent
-        sigma = follower.recursion.activation
-        return lanes.BRANCH, sigma, factor * follower.layer.scale(), deviations, outer, 0.0, variances
-    assert isinstance(follower, (NetworkFollower, NeuralSDEFollower))
-    exponent = follower.exponent if isinstance(follower, NetworkFollower) else 0.0
-    return (
-        lanes.LINEAR,
-        follower.recursion.activation,
-        factor * follower.layer.scale(exponent),
-        deviations,
-        0.0,
-        0.0,
-        variances,
-    )
+def _knows(compiled: ModuleType, task: Task) -> bool:
+    state = torch.zeros(1, task.network.width)
+    steps = [NetworkFollower(state, task.network, 1), task.limit.follower(state)]
+    sigmas = [step.activation for follower in steps if (step := follower.compiled_step()) is not None]
+    return all(sigma is None or sigma.name in compiled.NAMES for sigma in sigmas)
 
 
 @torch.no_grad()
@@ -111,11 +68,22 @@ def run_block(task: Task, block: int, tick: Tick | None = None) -> Moments:
         return projected.run_block(task, block, tick)
     whole = projected.Block(task, block)
     width, paths = task.network.width, len(whole.starts[0])
-    entries = [_numbers(follower, width) for follower in [*whole.columns, *whole.fine]]
-    kinds, sigmas, products, biases, outers, energies, spreads = zip(*entries, strict=True)
-    numbers = [0 if sigma is None else lanes.NAMES.index(sigma.name) for sigma in sigmas]
-    real = [np.array(part, np.float32) for part in (products, biases, outers, energies, spreads)]
-    motion = lanes.Motion(np.array(kinds), np.array(numbers), *real)
+    steps = [follower.compiled_step() for follower in [*whole.columns, *whole.fine]]
+    motion = lanes.Motion(
+        np.array([int(step.motion) for step in steps if step]),
+        np.array(
+            [
+                0 if step.activation is None else lanes.NAMES.index(step.activation.name)
+                for step in steps
+                if step
+            ]
+        ),
+        np.array([step.product for step in steps if step], np.float32),
+        np.array([step.bias.double().numpy() for step in steps if step], np.float32),
+        np.array([step.outer for step in steps if step], np.float32),
+        np.array([step.energy for step in steps if step], np.float32),
+        np.array([step.spread.double().numpy() for step in steps if step], np.float32),
+    )
     columns, depths = len(whole.columns), len(task.grid.depths)
     whole.start(0.0)
     shape = (columns, width, paths)

@@ -11,27 +11,25 @@ import torch
 from torch import Tensor
 
 from deeplimit.coupling.account import Account, moments_of
-from deeplimit.coupling.grid import Chunk
-from deeplimit.coupling.kernels.followers import Follower, NetworkFollower, limit_follower
+from deeplimit.coupling.kernels.followers import NetworkFollower
 from deeplimit.coupling.kernels.products import Normals, Products
 from deeplimit.coupling.moments import Moments
-from deeplimit.coupling.pathwise import Tick, functions_of_limit, make_reference
-from deeplimit.coupling.readers import Values
-from deeplimit.coupling.references import Reference
+from deeplimit.coupling.pathwise import Tick, drive
 from deeplimit.coupling.task import Task
+from deeplimit.ground.grid import Chunk
 from deeplimit.ground.randomness import Purpose, generator
-from deeplimit.limits import ItoCorrectedSDE
-from deeplimit.limits.linearised import TrendValue
-from deeplimit.weights import FunctionPath, TrendAndNoise
+from deeplimit.limits import Follower, FunctionValue, Solver
+from deeplimit.weights import Ito, SampledFunction
+from deeplimit.weights.path import Values
 
 
 class _Trend:
     """A trend along the grid: its value, scaled, at the present time; None where there is none."""
 
-    def __init__(self, path: FunctionPath | None, scale: float, h0: Tensor) -> None:
-        self.values = None if path is None else Values(path, h0.shape[1], len(h0), h0.device)
+    def __init__(self, path: SampledFunction | None, scale: float, h0: Tensor) -> None:
+        self.values = None if path is None else Values(path, (h0.shape[1], h0.shape[1]), len(h0), h0.device)
         self.scale = scale
-        self.now: TrendValue = None
+        self.now: FunctionValue = None
 
     def begin(self, chunk: Chunk) -> None:
         if self.values is not None:
@@ -55,52 +53,53 @@ class Block:
         paths, width = self.starts[0].shape
         self.depths = task.grid.depths
         (law,) = task.network.weights
-        own: tuple[FunctionPath, ...] = ()
+        shape, limit = (width, width), task.limit
+        functions: tuple[SampledFunction, ...] = ()
         if law.functions:
             stream = generator(task.seed, Purpose.NETWORK_WEIGHTS, block, 0, task.device)
-            own = (law.functions[0].sample(width, paths, stream, task.dtype, task.device),)
+            functions = (law.functions[0].sample(shape, paths, stream, task.dtype, task.device),)
         still = _Trend(None, 1.0, self.starts[0])
-        self.trend = _Trend(own[0], law.functions[0].entry_scale(width), self.starts[0]) if own else still
-        self.trend_of_limit = still
-        # Columns: every depth's networks, one an input, shallow depths first; then the limit's coarser
+        self.trend = self.trend_of_limit = still
+        if functions:
+            self.trend = _Trend(functions[0], law.functions[0].entry_scale(shape), self.starts[0])
+        # Columns: every depth's networks, one for each input, shallow depths first; then the coarser
         # solutions.
         self.columns: list[Follower] = [
             NetworkFollower(h0, task.network, depth) for depth in self.depths for h0 in self.starts
         ]
         self.fine: list[Follower] = []
-        self.outside: list[Reference] = []
-        if task.shares_increments:
-            self.fine = [limit_follower(task.limit, h0) for h0 in self.starts]
-            if isinstance(task.limit, ItoCorrectedSDE) and task.limit.trend is not None:
-                (path,) = functions_of_limit(task, (task.limit.trend,), block, own, paths)
-                self.trend_of_limit = _Trend(path, task.limit.trend.entry_scale(width), self.starts[0])
+        self.outside: list[Solver] = []
+        driven = [drive(task, block, h0, (), functions) for h0 in task.starts(block)]
+        if task.sharing.increments:
+            self.fine = [limit.follower(h0) for h0 in self.starts]
+            if limit.functions:
+                (function,) = driven[0].functions_for(limit.functions, width)
+                scale = limit.functions[0].entry_scale(shape)
+                self.trend_of_limit = _Trend(function, scale, self.starts[0])
         else:
-            self.outside = [make_reference(task, block, h0, [], own) for h0 in task.starts(block)]
-        self.coarse = (
-            [limit_follower(task.limit, h0) for h0 in self.starts] if task.measures_reference else []
-        )
+            self.outside = [limit.solver(each) for each in driven]
+        self.coarse = [limit.follower(h0) for h0 in self.starts] if task.measures_reference else []
         self.columns += self.coarse
         self.products = Products(len(self.columns), self.starts[0].T)
-        shape = (width, paths)
+        sizes = (width, paths)
         self.step_normals = Normals(
-            shape, generator(task.seed, Purpose.STEP_PRODUCTS, block, 0, task.device), task.dtype
+            sizes, generator(task.seed, Purpose.STEP_PRODUCTS, block, 0, task.device), task.dtype
         )
         self.layer_normals = Normals(
-            shape, generator(task.seed, Purpose.LAYER_PRODUCTS, block, 0, task.device), task.dtype
+            sizes, generator(task.seed, Purpose.LAYER_PRODUCTS, block, 0, task.device), task.dtype
         )
-        noise = law.noise if isinstance(law, TrendAndNoise) else None
         self.bias_normals: Normals | None = None
-        if noise is not None and noise.b is not None:
+        if isinstance(law.noise, Ito) and law.noise.b is not None:
             self.bias_normals = Normals(
-                shape, generator(task.seed, Purpose.STEP_BIASES, block, 0, task.device), task.dtype
+                sizes, generator(task.seed, Purpose.STEP_BIASES, block, 0, task.device), task.dtype
             )
         self.biases: list[Tensor | None] = [None] * len(
             self.columns
         )  # Brownian motions of the biases since the layer's start
         self.starting = list(range(len(self.columns)))
 
-    def trend_for(self, follower: Follower) -> TrendValue:
-        return self.trend.now if isinstance(follower, NetworkFollower) else self.trend_of_limit.now
+    def trend_for(self, follower: Follower) -> FunctionValue:
+        return self.trend_of_limit.now if follower.reads_limit_trend else self.trend.now
 
     def begin(self, chunk: Chunk) -> None:
         """Prepare for the steps of `chunk`."""

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from deeplimit.coupling.grid import Grid
+from deeplimit.ground.grid import Grid
 
 ACTIVATIONS = ("identity", "relu", "tanh")
 MOST_DEPTHS = 30

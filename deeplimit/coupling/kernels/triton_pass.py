@@ -1,8 +1,8 @@
 """`projected` on a GPU as one kernel launch a block, where Triton is there and the task is one that the
 kernel knows.
 
-The same law, from other numbers: the kernel draws its noise inside, counted by path, so that a path's numbers
-depend on neither blocks nor launches.
+The same law, from other numbers: the kernel draws its noise inside, counted by path, so that a path's
+numbers depend on neither blocks nor launches.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from functools import cache
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from deeplimit.coupling.grid import Grid
 from deeplimit.coupling.kernels import projected
-from deeplimit.coupling.kernels.followers import NetworkFollower, NeuralSDEFollower, is_plain
+from deeplimit.coupling.kernels.followers import NetworkFollower, is_compiled
 from deeplimit.coupling.kernels.triton_kernel import ACTIVATIONS, choose_launch, run_kernel
 from deeplimit.coupling.moments import Moments
 from deeplimit.coupling.pathwise import Tick
 from deeplimit.coupling.task import Task
+from deeplimit.ground.grid import Grid
 from deeplimit.ground.randomness import Purpose
-from deeplimit.limits import NeuralSDE
-from deeplimit.recursions import Res1
-from deeplimit.weights import IncrementProcess
+from deeplimit.limits import CompiledStep, Motion
+from deeplimit.weights import Dependence
 
 MOST_UNROLLED = 16
 """More depths than this make a kernel that is unrolled over their pairs too long."""
@@ -39,23 +39,32 @@ def applies(task: Task) -> bool:
 
 
 def is_known(task: Task) -> bool:
-    """Return whether the kernel computes what `projected` does for this task, wherever it runs: res-1 and its
-    own limit.
+    """Return whether the kernel computes what `projected` does for this task, wherever it runs: res-1 and
+    its own limit.
     """
-    recursion, limit, depths = task.network.recursion, task.limit, len(task.grid.depths)
-    if task.coupling != "projected" or not task.shares_increments or task.same_network:
+    sigma, depths = task.network.recursion.activation, len(task.grid.depths)
+    if task.coupling != "projected" or not task.sharing.increments or task.same_network:
         return False
     if task.dtype != torch.float32 or task.norm == "sup-continuous" or depths > MOST_UNROLLED:
         return False
+    if task.network.facts.dependence is not Dependence.INDEPENDENT or sigma.name not in ACTIVATIONS:
+        return False
+    if not is_compiled(task.network, task.limit):
+        return False
+    steps = _steps(task, torch.zeros(1, task.network.width))
     return (
-        isinstance(recursion, Res1)
-        and isinstance(task.network.weights[0], IncrementProcess)
-        and isinstance(limit, NeuralSDE)
-        and is_plain(task.network, limit)
-        and limit.recursion.activation is recursion.activation
-        and recursion.activation.name in ACTIVATIONS
+        all(step.motion is Motion.LINEAR and step.activation is sigma for step in steps)
         and choose_launch(task.network.width, depths, task.block_size).warps <= MOST_WARPS
     )
+
+
+def _steps(task: Task, state: Tensor) -> list[CompiledStep]:
+    """Return the networks' steps, shallow depths first, and last the limit's; only where they are
+    compiled.
+    """
+    networks = [NetworkFollower(state, task.network, depth) for depth in task.grid.depths]
+    steps = [follower.compiled_step() for follower in [*networks, task.limit.follower(state)]]
+    return [step for step in steps if step is not None]
 
 
 @cache
@@ -75,16 +84,14 @@ def run_block(task: Task, block: int, tick: Tick | None = None) -> Moments:
     sizes = torch.linalg.vector_norm(h0, dim=1, dtype=torch.float64)
     if not bool(((sizes == 0) | ((sizes > 1 / LARGEST_START) & (sizes < LARGEST_START))).all()):
         return projected.run_block(task, block, tick)
-    assert isinstance(task.limit, NeuralSDE)
-    reference = NeuralSDEFollower(h0[:1], task.limit)
-    networks = [NetworkFollower(h0[:1], task.network, depth) for depth in task.grid.depths]
+    *networks, reference = _steps(task, h0[:1])
     words = np.random.SeedSequence([task.seed, int(Purpose.STEP_PRODUCTS)]).generate_state(2, np.uint32)
     found = run_kernel(
         h0,
         task.grid,
         task.network.recursion.activation.name,
-        [network.layer.scale(network.exponent) for network in networks],
-        reference_scale=reference.layer.scale(),
+        [step.product for step in networks],
+        reference_scale=reference.product,
         seed=int(words[0]) << 32 | int(words[1]),
         first_path=block * task.block_size,
         final=task.norm == "final",

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from deeplimit.coupling.grid import CHUNK, Grid
+from deeplimit.ground.grid import CHUNK, Grid
 
 depth_lists = st.lists(st.integers(1, 60), min_size=1, max_size=6, unique=True).map(sorted).map(tuple)
 

@@ -1,0 +1,338 @@
+"""From checked arguments to a task: which limit, on which grid, with which coupling, in blocks of which
+size.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from deeplimit.coupling.kernels.followers import is_compiled, obstacle
+from deeplimit.coupling.task import Task, sharing, solved_twice
+from deeplimit.ground.grid import Grid, uniform_size
+from deeplimit.ground.randomness import Purpose, generator
+from deeplimit.limits import Independent, Limit, Sharing, read_limit
+from deeplimit.networks import ResidualNetwork
+from deeplimit.theory import in_law_only
+from deeplimit.weights import Shape
+
+NORMS = ("sup", "sup-continuous", "final")
+COUPLINGS = ("auto", "projected", "pathwise")
+LEAST_WIDTH = 8
+LEAST_WIDTH_IN_TORCH = 32
+"""Narrower networks take whole matrices, which then cost no more than their products do: compiled, or a
+step in torch at a time. With n inputs through one network the products cost like n². The choice depends
+only on the arguments, never on installed packages, so results are the same on every machine.
+"""
+NUMBERS_PER_BLOCK = {"cpu": 2**17, "cuda": 2**24}
+PROJECTED_NUMBERS_PER_BLOCK = {"cpu": 2**16, "cuda": 2**27}
+"""Columns times width times paths of a projected block; a few tensors of that size should fit in a core's
+cache.
+"""
+PROJECTED_PATHS_PER_BLOCK = {"cpu": 2**7, "cuda": 2**17}
+FUNCTION_NUMBERS_PER_BLOCK = {"cpu": 2**21, "cuda": 2**26}
+WHOLE_PATH_NUMBERS_PER_BLOCK = {"cpu": 2**23, "cuda": 2**28}
+"""Increments per block where a path is held whole, as a fractional one is; a block has at least one path.
+"""
+MOST_WHOLE_PATH_NUMBERS = 2**26
+"""The most increments of one path that is held whole; more are refused."""
+
+
+def make_task(
+    network: ResidualNetwork,
+    limit: object,
+    x: Tensor | None,
+    *,
+    depths: tuple[int, ...],
+    reference: int | None,
+    norm: str,
+    p: float,
+    paths: int,
+    seed: int,
+    device: torch.device,
+    dtype: torch.dtype | None,
+    tolerance: float | None,
+    coupling: str = "auto",
+    same_network: bool = False,
+) -> Task:
+    """Return the task for checked arguments; the limit is tried once on a few states.
+
+    Raises TypeError or ValueError where the limit is not usable or its noise cannot be the network's.
+    """
+    for law in network.weights:
+        law.check_depths(depths)
+    independent = isinstance(limit, Independent)
+    given = limit.limit if isinstance(limit, Independent) else limit
+    wide = _natural_dtype(network, None)
+    narrowed = dtype is None and wide == torch.float64 and _natural_dtype(network, given) == torch.float32
+    if dtype is None:
+        dtype = _natural_dtype(network, given)
+    h0 = None if x is None else initial_layer(x, network.state_shape, seed)
+    probe = torch.zeros(2, *network.state_shape) if h0 is None else h0[:2]
+    if h0 is not None and not bool(torch.isfinite(h0.to(dtype)).all()):
+        raise ValueError(
+            f"x holds numbers too large for {str(dtype).removeprefix('torch.')}; scale x, or pass"
+            " dtype='float64'."
+        )
+    drives = _motions(network)
+    probe = probe.to(device, dtype)
+    equation = read_limit(given, probe, None if independent else drives)
+    _check_limit(network, equation, independent, reference, tolerance)
+    shared = sharing(network, equation, independent)
+    if any(law.needs_equal_steps for law in network.weights) or equation.needs_equal_steps:
+        grid = _uniform_grid(network, equation, shared, depths, reference, norm)
+    else:
+        grid = _union_grid(network, equation, shared, depths, reference, norm)
+    inputs = len(h0) if same_network and h0 is not None else 1
+    used = _coupling(coupling, network, equation, shared, independent, inputs)
+    if used == "projected":
+        block_size = _projected_block_size(network, equation, device, grid, inputs)
+    else:
+        block_size = _block_size(network, equation, shared, device, grid)
+    if shared.increments:
+        _check_motions(network, equation, drives, equation.noise_size(probe))
+    if equation.width is not None and equation.width != network.width:
+        raise ValueError(
+            f"limit has width {equation.width}, but the network has width {network.width}; make them"
+            " the same."
+        )
+    return Task(
+        network=network,
+        limit=equation,
+        independent=independent,
+        grid=grid,
+        norm=norm,
+        p=p,
+        paths=paths,
+        seed=seed,
+        h0=h0,
+        device=device,
+        dtype=dtype,
+        tolerance=tolerance if tolerance is not None else (1e-9 if dtype == torch.float64 else 1e-6),
+        block_size=block_size,
+        coupling=used,
+        same_network=same_network,
+        input_size=None if x is None else x.shape[1],
+        narrowed=narrowed,
+    )
+
+
+def _check_limit(
+    network: ResidualNetwork,
+    limit: Limit,
+    independent: bool,
+    reference: int | None,
+    tolerance: float | None,
+) -> None:
+    """Raise ValueError where a limit cannot be compared on one path, or is given another kind's setting."""
+    if limit.in_law_only:
+        if network.regime().convergence == "in law":
+            raise in_law_only(network)
+        raise ValueError(
+            f"limit is known in law only ({limit.equation}), so it shares no noise with a network;"
+            " compare_laws takes it."
+        )
+    if independent and not limit.is_random:
+        why = ", since its weights are deterministic" if limit.functions else ""
+        raise ValueError(
+            f"Independent needs a limit with noise of its own to redraw; {limit.equation} has none{why}."
+        )
+    if reference is not None and limit.setting != "reference":
+        raise ValueError(
+            f"reference= is the grid of an SDE limit, but {limit.equation} is {limit.kind}; use"
+            f" {limit.setting}= instead."
+        )
+    if tolerance is not None and limit.setting != "tolerance":
+        raise ValueError(
+            f"tolerance= is for an ODE limit, but {limit.equation} is {limit.kind}; use {limit.setting}="
+            " instead."
+        )
+    others = [law for law in network.weights if law.facts.hurst is not None]
+    if limit.driven_by_brownian_motion and not independent and others:
+        raise ValueError(
+            f"limit {limit.equation} is driven by Brownian motions, but the network by"
+            f" {others[0].describe()}, whose increments are none: they cannot share their noise. Take"
+            " network.limit(), or Independent(limit) to measure the distance to a limit with its own noise."
+        )
+
+
+def _check_motions(network: ResidualNetwork, limit: Limit, drives: int | None, size: int | None) -> None:
+    if size is None or size == drives:
+        return
+    advice = (
+        f"the limit is of width {limit.width}, the network of width {network.width}: take network.limit()"
+        if limit.width is not None
+        else f"make g return (paths, {network.width}, {drives})"
+    )
+    raise ValueError(
+        f"limit has {size} Brownian motions, but the network is driven by {drives}"
+        f" ({_motions_in_words(network)}), so they cannot share their noise; {advice}."
+    )
+
+
+def _union_grid(
+    network: ResidualNetwork,
+    limit: Limit,
+    shared: Sharing,
+    depths: tuple[int, ...],
+    reference: int | None,
+    norm: str,
+) -> Grid:
+    extra: tuple[int, ...] = ()
+    if limit.setting == "reference" or norm == "sup-continuous":
+        factor = 4 if norm == "sup-continuous" else 2
+        extra = (reference if reference is not None else factor * depths[-1],)
+    # Where the reference's error is measured, not known, a second solution has steps of half the size.
+    twice = solved_twice(network, shared)
+    if twice and (reference is not None or norm == "sup-continuous"):
+        extra = (max(extra[0] // 2, depths[-1]),)
+    return Grid(depths, extra, halved=twice)
+
+
+def _uniform_grid(
+    network: ResidualNetwork,
+    limit: Limit,
+    shared: Sharing,
+    depths: tuple[int, ...],
+    reference: int | None,
+    norm: str,
+) -> Grid:
+    """Return a grid of equal steps, on which a path can be held whole; raise ValueError where one is too
+    large.
+    """
+    twice = shared.path
+    factor = 8 if twice else 4 if norm == "sup-continuous" else 2
+    least = reference if reference is not None else factor * depths[-1]
+    if limit.setting == "tolerance" and norm != "sup-continuous":
+        least = depths[-1]
+    halvings = 2 if twice else 1
+    size = halvings * uniform_size(depths, -(-least // halvings))
+    held = _held_per_step(network, limit, shared)
+    if size * held > MOST_WHOLE_PATH_NUMBERS:
+        doubling = [depths[0]]
+        while 2 * doubling[-1] <= depths[-1] and 16 * doubling[-1] <= MOST_WHOLE_PATH_NUMBERS // held:
+            doubling.append(2 * doubling[-1])
+        fits = MOST_WHOLE_PATH_NUMBERS // held
+        advice = (
+            f"Doubling depths need fewer, such as {doubling}."
+            if len(doubling) > 1 and 8 * doubling[-1] <= fits
+            else f"At width {network.width} about {fits} steps fit: take shallower or narrower networks."
+        )
+        raise ValueError(
+            f"depths {list(depths)} need one grid of {size} equal steps, a multiple of their least common"
+            f" multiple {math.lcm(*depths)}, on which a fractional path of {held} numbers a step is drawn"
+            f" whole; that is more than {MOST_WHOLE_PATH_NUMBERS} numbers a path. {advice}"
+        )
+    return Grid(depths, (size // halvings,), halved=twice)
+
+
+def initial_layer(x: Tensor, shape: Shape, seed: int) -> Tensor:
+    """Return h_0 of this shape, (n, *shape): x itself where it has that shape, else A x with A drawn once,
+    N(0, 1/n_in) per entry.
+
+    Raises ValueError for a network whose states are no vectors, and x of another shape.
+    """
+    if tuple(x.shape[1:]) == shape:
+        return x
+    if len(shape) > 1:
+        raise ValueError(f"x must have shape (n, {', '.join(map(str, shape))}), got {tuple(x.shape)}.")
+    matrix = torch.empty(shape[0], x.shape[1], dtype=torch.float64)
+    matrix.normal_(0.0, x.shape[1] ** -0.5, generator=generator(seed, Purpose.INPUT_LAYER))
+    return (x.to("cpu", torch.float64) @ matrix.T).to(x.dtype)
+
+
+def _held_per_step(network: ResidualNetwork, limit: Limit, shared: Sharing) -> int:
+    """Return how many numbers a path holds for each step of the grid: the weights' and the limit's own."""
+    laws = zip(network.weights, network.weight_shapes, strict=True)
+    return sum(law.held_per_step(shape) for law, shape in laws) + limit.held_per_step(shared)
+
+
+def _motions(network: ResidualNetwork) -> int | None:
+    """Return how many Brownian motions drive the network; None where a weight has none, so that no SDE can
+    share its noise.
+    """
+    laws = zip(network.weights, network.weight_shapes, strict=True)
+    each = [law.motions(shape) for law, shape in laws]
+    return sum(each) if all(each) else None
+
+
+def _motions_in_words(network: ResidualNetwork) -> str:
+    laws = zip(network.weights, network.weight_shapes, strict=True)
+    return ", then ".join(law.motions_in_words(shape) for law, shape in laws)
+
+
+def _natural_dtype(network: ResidualNetwork, limit: object) -> torch.dtype:
+    """Return the dtype of a module's parameters; else float64 where errors may fall like 1/L; float32 for
+    layers driven by Brownian motion.
+    """
+    if isinstance(limit, torch.nn.Module):
+        for parameter in limit.parameters():
+            if parameter.dtype in (torch.float32, torch.float64):
+                return parameter.dtype
+    laws = zip(network.weights, network.weight_shapes, strict=True)
+    smooth = any(law.functions or not law.motions(shape) for law, shape in laws)
+    return torch.float64 if smooth and network.regime().name != "sde" else torch.float32
+
+
+def _coupling(
+    asked: str,
+    network: ResidualNetwork,
+    limit: Limit,
+    shared: Sharing,
+    independent: bool,
+    inputs: int,
+) -> str:
+    """Return the coupling to use; raise ValueError where the one asked for cannot be had."""
+    shares = limit.driven_by_brownian_motion and not independent
+    why = obstacle(network, limit, shares)
+    if asked == "projected" and why is not None:
+        raise ValueError(
+            f"coupling='projected' draws products in place of matrices, but {why}; use 'pathwise', or 'auto'."
+        )
+    if asked != "auto":
+        return asked
+    compiled = inputs == 1 and shares and why is None and is_compiled(network, limit)
+    least = LEAST_WIDTH if compiled else LEAST_WIDTH_IN_TORCH
+    return "projected" if why is None and network.width >= least * inputs**2 else "pathwise"
+
+
+def _projected_block_size(
+    network: ResidualNetwork, limit: Limit, device: torch.device, grid: Grid, inputs: int
+) -> int:
+    columns = (len(grid.depths) + 1) * inputs
+    fits = PROJECTED_NUMBERS_PER_BLOCK[device.type] // (columns * max(network.width, columns))
+    by_functions = FUNCTION_NUMBERS_PER_BLOCK[device.type] // _numbers_of_functions(network, limit)
+    most = min(fits, by_functions, PROJECTED_PATHS_PER_BLOCK[device.type])
+    # A power of two: whole vector registers, and blocks that share out evenly.
+    return 1 << (max(1, most).bit_length() - 1)
+
+
+def _numbers_of_functions(network: ResidualNetwork, limit: Limit) -> int:
+    """Return the most numbers that one path of a function of time holds, at least 1."""
+    laws = zip(network.weights, network.weight_shapes, strict=True)
+    held = [law.held_per_path(shape) for law, shape in laws]
+    square = (network.width, network.width)
+    held += [law.held_per_path(square) for law in limit.functions]
+    return max([1, *held])
+
+
+def _block_size(
+    network: ResidualNetwork, limit: Limit, shared: Sharing, device: torch.device, grid: Grid
+) -> int:
+    """Return how many paths fit in cache at once; it depends on the specification alone, never on workers
+    or paths.
+    """
+    largest = max([math.prod(network.state_shape), *map(math.prod, network.weight_shapes)])
+    by_increments = NUMBERS_PER_BLOCK[device.type] // largest
+    by_functions = FUNCTION_NUMBERS_PER_BLOCK[device.type] // _numbers_of_functions(network, limit)
+    if (held := _held_per_step(network, limit, shared)) > 0:
+        by_paths = WHOLE_PATH_NUMBERS_PER_BLOCK[device.type] // (grid.size * held)
+        return max(1, min(by_paths, by_increments, by_functions))
+    return max(4, min(by_increments, by_functions, 4096 if device.type == "cpu" else 2**17))
+
+
+def is_random(network: ResidualNetwork) -> bool:
+    """Return whether two networks of the same specification differ."""
+    return not all(law.facts.deterministic for law in network.weights)

@@ -1,0 +1,263 @@
+"""What a limit is: an equation that knows what it reads of a network's path, how it is solved, and in
+which words.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from deeplimit.ground.final import FinalWhereMarked
+from deeplimit.ground.grid import Grid
+from deeplimit.limits.follower import Follower
+from deeplimit.limits.solvers import AdaptiveODE, EulerMaruyama, Solver, solve
+from deeplimit.weights import Factors, FunctionLaw, Path, SampledFunction, Shape, WeightLaw
+
+VectorField = Callable[[Any, Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """What a limit reads of the path that drives a network; nothing where its noise is its own.
+
+    Attributes:
+        increments: The network's Brownian increments drive the limit.
+        noise: It reads the very Itô process that the network's layers are made of.
+        functions: It reads the network's own sampled functions of time.
+        path: The network's fractional path drives it.
+    """
+
+    increments: bool = False
+    noise: bool = False
+    functions: bool = False
+    path: bool = False
+
+
+@dataclass(frozen=True)
+class Drive:
+    """What a limit is solved on: one block of paths.
+
+    Attributes:
+        state: Initial states (P, d).
+        paths: The network's own paths, one for each weight.
+        functions: The network's own sampled functions of time.
+        sharing: Which of these the limit may read.
+        stream: The limit's own random streams, by number.
+        grid: The grid of all depths.
+        twice: Whether a second, coarser solution on the same path is wanted.
+        tolerance: Tolerance of an ODE's solver.
+    """
+
+    state: Tensor
+    paths: tuple[Path, ...]
+    functions: tuple[SampledFunction, ...]
+    sharing: Sharing
+    stream: Callable[[int], torch.Generator]
+    grid: Grid
+    twice: bool
+    tolerance: float
+
+    def functions_for(self, laws: tuple[FunctionLaw, ...], width: int) -> tuple[SampledFunction, ...]:
+        """Return the sampled functions that a limit reads: the network's own where it shares them, else
+        fresh ones.
+        """
+        if self.sharing.functions:
+            return self.functions
+        paths, device, dtype = len(self.state), self.state.device, self.state.dtype
+        return tuple(
+            law.sample((width, width), paths, self.stream(1 + index), dtype, device)
+            for index, law in enumerate(laws)
+        )
+
+
+class Limit(FinalWhereMarked, ABC):
+    """What a network becomes at infinite depth.
+
+    A limit of your own is a subclass of `SDELimit`, `ODELimit` or `LawLimit`, or simply a torchsde object
+    or a function f(t, h); `deeplimit.testing.check_limit` holds it to the contract.
+    """
+
+    kind: ClassVar[str] = "an equation"
+    """What it is, in two words."""
+    setting: ClassVar[str] = "reference"
+    """The argument of `compare` that says how finely it is solved: "reference" for a grid, "tolerance" for
+    an ODE.
+    """
+    scheme: ClassVar[str] = "Euler-Maruyama"
+    """What it is solved with, in words."""
+    is_drawable: ClassVar[bool] = False
+    """Whether its law at time 1 can be drawn, with noise of its own."""
+    in_law_only: ClassVar[bool] = False
+    """Whether no scheme follows a network's noise, so that only laws can be compared."""
+    needs_equal_steps: ClassVar[bool] = False
+    """Whether it can be solved on a grid of equal steps only."""
+    driven_by_brownian_motion: ClassVar[bool] = False
+    is_rough: ClassVar[bool] = False
+    """Whether the sup over all times is ruled by its own modulus of continuity, √(log L / L)."""
+    remark: ClassVar[str] = ""
+    """What a reader must know of where the equation comes from."""
+    width: int | None = None
+    """The width of its states; None where it takes any."""
+
+    @property
+    @abstractmethod
+    def equation(self) -> str:
+        """The equation in a line of text."""
+
+    @property
+    def functions(self) -> tuple[FunctionLaw, ...]:
+        """The laws of the functions of time that it reads; empty where it reads none."""
+        return ()
+
+    @property
+    def is_random(self) -> bool:
+        """Whether it has noise of its own, which another draw would change."""
+        return not all(law.facts.deterministic for law in self.functions)
+
+    def sharing(self, laws: tuple[WeightLaw, ...], shapes: tuple[Shape, ...]) -> Sharing:
+        """Return what this limit can read of the path that drives a network with these weight laws."""
+        return Sharing()
+
+    @abstractmethod
+    def solver(self, drive: Drive) -> Solver:
+        """Return this limit's state along the grid."""
+
+    def sensitivity(self, drive: Drive, times: Tensor) -> Tensor:
+        """Return what the solution at `times` (K,) changes by at a ten times looser tolerance (K, P, …);
+        only where `setting` is "tolerance".
+        """
+        raise NotImplementedError(f"{self.equation} is solved on a grid, not to a tolerance.")
+
+    def noise_size(self, h: Tensor) -> int | None:
+        """Return the number of Brownian motions; None where any number will do, or where there are none."""
+        return None
+
+    def held_per_step(self, sharing: Sharing) -> int:
+        """Return how many numbers a path of its own holds for each step of the grid."""
+        return 0
+
+    @property
+    def extrapolation_surplus(self) -> float:
+        """The multiple of the squared distance of two solutions that extrapolating squared errors adds: 0
+        for Euler-Maruyama.
+        """
+        return 0.0
+
+    def factors(self) -> Factors | None:
+        """Return the factors of its noise; None where it needs more than products of the noise with its
+        state.
+        """
+        return None
+
+    def follower(self, state: Tensor) -> Follower:
+        """Return the trajectory that needs products alone; only for limits that have `factors`."""
+        raise NotImplementedError(f"{type(self).__name__} has no factors, and so no follower.")
+
+    def order_over_all_times(self, rate: float | None) -> float | None:
+        """Return the order in the sup over all times, for a network that has order `rate` at the layers."""
+        return rate
+
+    def reference_in_words(
+        self, steps: int, tolerance: float, error: float, measured: float | None, corrected: bool
+    ) -> str:
+        """Return what it was solved with and how far off that is, for a report; `measured` where it was
+        solved twice.
+        """
+        scheme = f"{self.scheme} on {steps} steps, own error"
+        if measured is None:
+            return f"{scheme} {'' if corrected else 'not '}corrected for"
+        taken = "taken out" if corrected else "not taken out"
+        return f"{scheme} about {measured:.1e}, measured against {steps // 2} steps, and {taken}"
+
+    def has_the_law_of(self, other: Limit) -> bool:
+        """Return whether another limit is known to have the same law."""
+        return self == other
+
+    def draw_end(self, h0: Tensor, generator: torch.Generator, steps: int) -> Tensor:
+        """Return one independent draw of H_1 for each row of `h0` (P, d), as (P, d); only where
+        `is_drawable`.
+
+        `steps` is for limits that are drawn by a scheme, on so many equal steps.
+        """
+        raise NotImplementedError(f"the law of {self.equation} cannot be drawn.")
+
+
+class SDELimit(Limit):
+    """An Itô equation advanced by Euler-Maruyama on given Brownian increments."""
+
+    kind: ClassVar[str] = "an SDE"
+    driven_by_brownian_motion: ClassVar[bool] = True
+    is_rough: ClassVar[bool] = True
+
+    @abstractmethod
+    def noise_size(self, h: Tensor) -> int | None:
+        """Return the number of Brownian motions, or None where any number will do (only a product is
+        known).
+        """
+
+    @abstractmethod
+    def increment(self, time: float, step: float, h: Tensor, noise: Tensor) -> Tensor:
+        """Return what one step adds to the state h (P, d), for increments `noise` (P, Brownian motions)."""
+
+    @property
+    def is_random(self) -> bool:
+        return True
+
+    def sharing(self, laws: tuple[WeightLaw, ...], shapes: tuple[Shape, ...]) -> Sharing:
+        motions = [law.motions(shape) for law, shape in zip(laws, shapes, strict=True)]
+        return Sharing(increments=all(motions))
+
+    def solver(self, drive: Drive) -> Solver:
+        own = None if drive.sharing.increments else drive.stream(0)
+        return EulerMaruyama(self, drive.state, drive.paths, own, drive.twice)
+
+
+class ODELimit(Limit):
+    """An equation dH = f(t, H) dt, solved by torchdiffeq."""
+
+    kind: ClassVar[str] = "an ODE"
+    setting: ClassVar[str] = "tolerance"
+    scheme: ClassVar[str] = "torchdiffeq dopri5"
+
+    @abstractmethod
+    def bind(self, functions: tuple[SampledFunction, ...]) -> VectorField:
+        """Return f(t, h) for one block of sampled functions, one for each of `functions`."""
+
+    def sharing(self, laws: tuple[WeightLaw, ...], shapes: tuple[Shape, ...]) -> Sharing:
+        return Sharing(
+            functions=self.functions == tuple(function for law in laws for function in law.functions)
+        )
+
+    def field(self, drive: Drive) -> VectorField:
+        """Return f(t, h) on one block of paths."""
+        return self.bind(drive.functions_for(self.functions, drive.state.shape[1]))
+
+    def solver(self, drive: Drive) -> Solver:
+        return AdaptiveODE(self.field(drive), drive.state, drive.tolerance)
+
+    def reference_in_words(
+        self, steps: int, tolerance: float, error: float, measured: float | None, corrected: bool
+    ) -> str:
+        return f"{self.scheme}, tolerance {tolerance:g}, own error about {error:.1e}"
+
+    def sensitivity(self, drive: Drive, times: Tensor) -> Tensor:
+        field = self.field(drive)
+        fine, coarse = (solve(field, drive.state, times, drive.tolerance * factor) for factor in (1.0, 10.0))
+        return fine - coarse
+
+
+@dataclass(frozen=True)
+class Independent:
+    """A limit driven by noise of its own instead of the network's: equal in law, not the same path.
+
+    The control that must come out "does not converge": `compare(resnet, Independent(resnet.limit()))`
+    measures the distance between two independent draws, whatever the depth. For an ODE limit the random
+    weights are drawn again.
+    """
+
+    limit: Any

@@ -1,0 +1,217 @@
+"""Neural SDE, neural ODE and the identity, readable by torchsde and torchdiffeq as they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, ClassVar, final
+
+import torch
+from torch import Tensor
+
+from deeplimit.ground.randomness import Purpose, generator
+from deeplimit.limits.base import Limit, ODELimit, SDELimit, VectorField
+from deeplimit.limits.follower import CompiledStep, Follower, FunctionValue, Motion
+from deeplimit.recursions import Form, Recursion, Res1
+from deeplimit.weights import Brownian, Factors, FunctionLaw, Layer, SampledFunction, WeightLaw
+
+
+@final
+@dataclass(frozen=True)
+class NeuralSDE(SDELimit):
+    """The neural SDE dH = (1/√d) dB σ(H) of [M] Prop. 11, B a d × d Brownian motion, in Itô's sense.
+
+    A torchsde object as it is: f (P, d), g (P, d, d²), g_prod (P, d). The d² Brownian motions are B's
+    entries, row by row.
+
+    Examples:
+        >>> import torch, torchsde, deeplimit as dl
+        >>> sde = dl.res1(width=3, activation="tanh").limit()
+        >>> ys = torchsde.sdeint(sde, torch.ones(5, 3), torch.tensor([0.0, 1.0]), dt=0.1, method="euler")
+        >>> ys.shape
+        torch.Size([2, 5, 3])
+    """
+
+    recursion: Res1
+    weights: tuple[WeightLaw, ...]
+    width: int
+    sde_type: ClassVar[str] = "ito"
+    noise_type: ClassVar[str] = "general"
+    is_drawable: ClassVar[bool] = True
+
+    @property
+    def equation(self) -> str:
+        return f"dH = (1/√d) dB σ(H), σ = {self.recursion.activation.name}, d = {self.width}"
+
+    @property
+    def scale(self) -> float:
+        """The factor of dB, 1/√d."""
+        return self.weights[0].entry_scale((self.width, self.width))
+
+    def f(self, t: Any, y: Tensor) -> Tensor:
+        """Return the drift, which is zero, as (P, d)."""
+        return torch.zeros_like(y)
+
+    def g(self, t: Any, y: Tensor) -> Tensor:
+        """Return the diffusion as (P, d, d²): entry (i, (a, b)) is σ(y_b)/√d where a = i, else 0."""
+        row = self.recursion.activation(y) * self.scale  # (P, d)
+        eye = torch.eye(self.width, dtype=y.dtype, device=y.device)
+        return torch.einsum("ia,pb->piab", eye, row).reshape(y.shape[0], self.width, -1)
+
+    def g_prod(self, t: Any, y: Tensor, v: Tensor) -> Tensor:
+        """Return the diffusion times `v` (P, d²) as (P, d), without building the diffusion."""
+        (process,) = self.weights
+        matrix = v.reshape(y.shape[0], self.width, self.width)
+        layer = Layer(matrix, 1, process.layer_exponent, self.scale)
+        return self.recursion.residual(y, (layer,), exponent=0.0)
+
+    def noise_size(self, h: Tensor) -> int | None:
+        return self.width**2
+
+    def increment(self, time: float, step: float, h: Tensor, noise: Tensor) -> Tensor:
+        return self.g_prod(time, h, noise)
+
+    def has_the_law_of(self, other: Limit) -> bool:
+        """Return whether another limit is this equation; its law does not depend on that of the network's
+        entries.
+        """
+        return isinstance(other, NeuralSDE) and (self.recursion, self.width) == (other.recursion, other.width)
+
+    def factors(self) -> Factors | None:
+        return self.weights[0].factors(self.width)
+
+    def follower(self, state: Tensor) -> Follower:
+        return NeuralSDEFollower(state, self)
+
+    def draw_end(self, h0: Tensor, generator: torch.Generator, steps: int) -> Tensor:
+        """Return draws of H_1 (P, d) by Euler-Maruyama; its noise is Brownian whatever the law of the
+        entries.
+        """
+        h, shape = h0, (self.width, self.width)
+        for layer in Brownian().layers_in_law(steps, shape, len(h0), generator, h0.dtype):
+            h = h + self.recursion.residual(h, (layer,), 0.5)
+        return h
+
+
+class NeuralSDEFollower(Follower):
+    """The neural SDE by Euler-Maruyama, which is the recursion at depth 1 and exponent 0."""
+
+    def __init__(self, state: Tensor, limit: NeuralSDE) -> None:
+        factors = limit.factors()
+        assert factors is not None
+        super().__init__(state, factors, None)
+        self.recursion = limit.recursion
+        self.layer = Layer(None, 1, limit.weights[0].layer_exponent, limit.scale)
+
+    def operand(self, length: float) -> Tensor:
+        return self.recursion.operand(self.state)
+
+    def step(self, product: Tensor, bias: Tensor | None, length: float, trend: FunctionValue) -> Tensor:
+        return self.state + self.recursion.finish(product, self.layer, 0.0)
+
+    def compiled_step(self) -> CompiledStep | None:
+        if self.recursion.form is not Form.LINEAR:
+            return None
+        none, sigma = torch.zeros(self.state.shape[1]), self.recursion.activation
+        product = self.factor * self.layer.scale()
+        return CompiledStep(Motion.LINEAR, sigma, product, none, 0.0, 0.0, none)
+
+
+@final
+@dataclass(frozen=True)
+class NeuralODE(ODELimit):
+    """The neural ODE dH = V_t g(H, W_t) dt of [M] Prop. 12, for weights that are functions of time.
+
+    A torchdiffeq function as it is: calling it as f(t, h) reads one draw of the random weights, the one of
+    `seed`, for the whole batch. `deeplimit.compare` gives every path its own draw instead, the same that
+    the networks read.
+
+    Examples:
+        >>> import torch, torchdiffeq, deeplimit as dl
+        >>> ode = dl.res1(width=3, activation="tanh", weights=dl.SmoothGaussian()).limit()
+        >>> torchdiffeq.odeint(ode, torch.ones(5, 3), torch.tensor([0.0, 1.0])).shape
+        torch.Size([2, 5, 3])
+    """
+
+    recursion: Recursion
+    weights: tuple[FunctionLaw, ...]
+    width: int
+    seed: int = field(default=0, compare=False)  # which draw f(t, h) reads is no part of the equation
+
+    @property
+    def equation(self) -> str:
+        return (
+            f"dH = {self.recursion.formula.field} dt, σ = {self.recursion.activation.name}, d = {self.width}"
+        )
+
+    @property
+    def functions(self) -> tuple[FunctionLaw, ...]:
+        return self.weights
+
+    def bind(self, functions: tuple[SampledFunction, ...]) -> VectorField:
+        def vector_field(t: Any, h: Tensor) -> Tensor:
+            time = torch.as_tensor(t, device=h.device, dtype=torch.float64).reshape(1)
+            return self.recursion.residual(
+                h, layers_at(functions, self.weights, self.width, time, depth=1), exponent=0.0
+            )
+
+        return vector_field
+
+    def __call__(self, t: Any, h: Tensor) -> Tensor:
+        """Return dH/dt (P, d) at time `t` and state `h` (P, d), for the draw of `seed`."""
+        return self.bind(draw_one(self.weights, self.width, self.seed, h.dtype, h.device))(t, h)
+
+
+@lru_cache(maxsize=8)
+def draw_one(
+    weights: tuple[FunctionLaw, ...], width: int, seed: int, dtype: torch.dtype, device: torch.device
+) -> tuple[SampledFunction, ...]:
+    """Return the one draw of each function that a limit reads when it is called by itself."""
+    return tuple(
+        law.sample(
+            (width, width), 1, generator(seed, Purpose.NETWORK_WEIGHTS, 0, index, device), dtype, device
+        )
+        for index, law in enumerate(weights)
+    )
+
+
+def layers_at(
+    functions: tuple[SampledFunction, ...],
+    weights: tuple[WeightLaw, ...],
+    width: int,
+    time: Tensor,
+    depth: int,
+) -> tuple[Layer, ...]:
+    """Return the layers of a depth-`depth` network whose weights are the functions' values at `time` (1,)."""
+    layers = []
+    for function, law in zip(functions, weights, strict=True):
+        bias = function.bias_at(time)
+        scale = law.entry_scale((width, width))
+        value = function.at(time)[0]
+        layers.append(Layer(value, depth, law.layer_exponent, scale, None if bias is None else bias[0]))
+    return tuple(layers)
+
+
+@final
+@dataclass(frozen=True)
+class Identity(ODELimit):
+    """dH = 0: what a network becomes whose residual branches are scaled down too much ([M] Cor. 5, Prop.
+    13).
+    """
+
+    scheme: ClassVar[str] = "the initial state itself, exact"
+
+    @property
+    def equation(self) -> str:
+        return "dH = 0 (the identity)"
+
+    def reference_in_words(
+        self, steps: int, tolerance: float, error: float, measured: float | None, corrected: bool
+    ) -> str:
+        return self.scheme
+
+    def bind(self, functions: tuple[SampledFunction, ...]) -> VectorField:
+        return self.__call__
+
+    def __call__(self, t: Any, h: Tensor) -> Tensor:
+        return torch.zeros_like(h)

@@ -1,0 +1,176 @@
+"""What a recursion is: the weights of a layer, what the layer adds to the state, and the formula that says
+so.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import ClassVar, TypeVar
+
+import torch
+from torch import Tensor
+
+from deeplimit import activations
+from deeplimit.activations import Activation
+from deeplimit.ground.final import FinalWhereMarked
+from deeplimit.weights import Layer, Shape
+
+T = TypeVar("T")
+
+
+class Side(Enum):
+    """Where a weight matrix stands in h + α V σ(W h + b)."""
+
+    OUTER = "outside σ"
+    INNER = "inside σ"
+
+
+class Form(Enum):
+    """The forms of a residual that compiled loops and kernels know."""
+
+    LINEAR = "α V σ(h)"
+    BRANCH = "α σ(W h + b)"
+
+
+@dataclass(frozen=True)
+class Weight:
+    """One weight of a layer: its name in formulas, its shape in letters, and its side of σ.
+
+    The shape is written in letters that `Recursion.sizes` gives numbers to: "d d" is a matrix of the
+    width, "d" a vector, "" a number.
+    """
+
+    name: str
+    shape: str = "d d"
+    side: Side | None = None
+
+
+@dataclass(frozen=True)
+class Formula:
+    """What a layer does, as data for a terminal and for LaTeX, for the network and for its limit.
+
+    Attributes:
+        network: The right-hand side of h_{k+1} = …, in Unicode; `{exponent}` and `{W}` stand for letters
+            that papers choose differently.
+        field: The right-hand side of dH/dt = … for weights that are functions of time at exponent 1.
+        network_latex, field_latex: The same in LaTeX.
+    """
+
+    network: str
+    field: str = ""
+    network_latex: str = ""
+    field_latex: str = ""
+
+    def text(self, letters: dict[str, str]) -> str:
+        """Return `network` with these letters; β and W where none are given."""
+        return self.network.format(**{"exponent": "β", "W": "W", **letters})
+
+    def latex(self, letters: dict[str, str]) -> str:
+        """Return `network_latex` with these letters."""
+        return self.network_latex % {"exponent": r"\beta", "W": "W", **letters}
+
+
+@dataclass(frozen=True)
+class Recursion(FinalWhereMarked, ABC):
+    """h_{k+1} = h_k + residual(h_k, the weights of layer k + 1).
+
+    A recursion of your own is a frozen dataclass with `name`, `formula`, `weights` and `residual`;
+    `deeplimit.testing.check_recursion` holds it to the contract. States are (P, *state_shape), P paths.
+    """
+
+    activation: Activation
+    name: ClassVar[str]
+    formula: ClassVar[Formula]
+    weights: ClassVar[tuple[Weight, ...]]
+    is_euler: ClassVar[bool] = False
+    """Whether the residual is linear in the weights, and so a step of the Euler-Maruyama scheme."""
+    takes_bias: ClassVar[bool] = False
+    """Whether the residual reads `Layer.bias`."""
+    needs_one_product: ClassVar[bool] = False
+    """Whether it needs of its one weight matrix nothing but the product with `operand(h)`."""
+
+    is_plain: ClassVar[bool] = False
+    """Whether the residual is α V σ(W h + b) with V or W left out, so that `sides` and σ say all of it."""
+    form: ClassVar[Form | None] = None
+    """The form that compiled loops know this residual as; None where they do not know it."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "activation", activations.resolve(self.activation))
+
+    @abstractmethod
+    def residual(self, h: Tensor, layers: tuple[Layer, ...], exponent: float) -> Tensor:
+        """Return what the layer adds to h (P, *state_shape), the factor depth**-exponent included."""
+
+    def advance(self, h: Tensor, layers: tuple[Layer, ...], exponent: float) -> Tensor:
+        """Return the state after the layer."""
+        return h + self.residual(h, layers, exponent)
+
+    def vjp(self, h: Tensor, layers: tuple[Layer, ...], exponent: float, gradient: Tensor) -> Tensor:
+        """Return the gradient with respect to h, for the gradient with respect to the state after the
+        layer.
+
+        By automatic differentiation, unless a recursion knows better.
+        """
+        with torch.enable_grad():
+            state = h.detach().requires_grad_()
+            after = self.advance(state, layers, exponent)
+            (before,) = torch.autograd.grad(after, state, gradient)
+        return before
+
+    def state_shape(self, width: int) -> Shape:
+        """Return the shape of one state."""
+        return (width,)
+
+    def sizes(self, width: int) -> dict[str, int]:
+        """Return the number that each letter in the weights' shapes stands for."""
+        return {"d": width}
+
+    def weight_shapes(self, width: int) -> tuple[Shape, ...]:
+        """Return the shape of each weight at this width."""
+        sizes = self.sizes(width)
+        return tuple(tuple(sizes[letter] for letter in weight.shape.split()) for weight in self.weights)
+
+    def sides(self, of_weights: Sequence[T]) -> tuple[T | None, T | None]:
+        """Return, of things given one for each weight, that of the matrix outside σ and that of the one
+        inside.
+        """
+        by_side = {weight.side: item for weight, item in zip(self.weights, of_weights, strict=True)}
+        return by_side.get(Side.OUTER), by_side.get(Side.INNER)
+
+    def operand(self, h: Tensor) -> Tensor | None:
+        """Return the vector (P, d) that the one weight matrix multiplies; None where it is not known
+        before the layer is.
+        """
+        return None
+
+    def finish(self, product: Tensor, layer: Layer, exponent: float) -> Tensor:
+        """Return the residual for the unscaled product of the layer's matrix with `operand(h)`."""
+        raise NotImplementedError(f"{type(self).__name__} has no `finish`: its needs_one_product is False.")
+
+
+@dataclass(frozen=True)
+class OneProduct(Recursion):
+    """A recursion with one weight matrix, of which it needs to know one product only: its weight times
+    `operand(h)`.
+
+    `operand` and `finish` act entry by entry.
+    """
+
+    needs_one_product: ClassVar[bool] = True
+
+    @abstractmethod
+    def operand(self, h: Tensor) -> Tensor:
+        """Return the vector that the weight matrix multiplies."""
+
+    @abstractmethod
+    def finish(self, product: Tensor, layer: Layer, exponent: float) -> Tensor:
+        """Return the residual for the unscaled product of the layer's matrix with `operand(h)`; the matrix
+        is not read.
+        """
+
+    def residual(self, h: Tensor, layers: tuple[Layer, ...], exponent: float) -> Tensor:
+        (layer,) = layers
+        return self.finish(layer.product(self.operand(h)), layer, exponent)
