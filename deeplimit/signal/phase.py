@@ -266,8 +266,8 @@ def _diagram(
     recursion = task.networks[0].recursion
     return PhaseDiagram(
         network=(
-            f"{recursion.name}: {recursion.formula.text({})}, σ = {recursion.activation.name}, fractional Brownian"
-            " weights"
+            f"{recursion.name}: {recursion.formula.text({})}, σ = {recursion.activation.name},"
+            " fractional Brownian weights"
         ),
         depth=task.depths[1],
         shallow_depth=task.depths[0],

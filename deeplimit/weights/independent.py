@@ -36,6 +36,11 @@ class IndependentLaw(WeightLaw):
     def layer_exponent(self) -> float:
         return 0.5
 
+    @property
+    def critical_exponent(self) -> float:
+        """1/2, which factories take if none is given, whatever is found out about a sampler."""
+        return 0.5
+
     def motions(self, shape: Shape) -> int:
         return math.prod(shape)
 
