@@ -14,7 +14,6 @@ from deeplimit.coupling.moments import Moments
 from deeplimit.coupling.task import Task
 from deeplimit.ground.measurement import Arrays, Measurement, Tick, fold
 from deeplimit.ground.specification import describe
-from deeplimit.limits import ODELimit
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,7 @@ class CoupledErrors(Measurement[Part, Coupled]):
 
     @property
     def blocks(self) -> int:
-        return self.task.blocks + isinstance(self.task.limit, ODELimit)
+        return self.task.blocks + (self.task.limit.setting == "tolerance")
 
     def run(self, block: int, tick: Tick | None = None) -> Part:
         if block < self.task.blocks:
