@@ -8,11 +8,13 @@ import time
 from collections.abc import Sequence
 
 from deeplimit.depth_check.base_scale import base_of
-from deeplimit.depth_check.findings import Finding, against_number, against_rule, agrees, biases_of
+from deeplimit.depth_check.exponent_findings import against_exponent, has_exponent
+from deeplimit.depth_check.findings import Finding, biases_of
 from deeplimit.depth_check.meaning import ADAPTER
 from deeplimit.depth_check.measurement import Measurement
 from deeplimit.depth_check.report import DepthReport, Status
-from deeplimit.depth_check.rules import Power, Rule
+from deeplimit.depth_check.rule_findings import against_rule
+from deeplimit.depth_check.rules import Rule
 from deeplimit.depth_check.scaling import BranchScaling, scalings, streams
 from deeplimit.ground.verdict import Verdict
 from deeplimit.version import versions
@@ -105,8 +107,8 @@ def _effective(
             ]
             return left or [Finding(kind.kind, kind.kind, None, f"does not start at zero {wanted}.")], False
         return [], True
-    agreed = agrees(kind, target, tolerance)
-    return (list(against_number(kind, target, levels, totals)), False) if agreed is False else ([], agreed)
+    agreed = has_exponent(kind, target, tolerance)
+    return (list(against_exponent(kind, target, levels, totals)), False) if agreed is False else ([], agreed)
 
 
 def _overlooked(taken: Sequence[Measurement]) -> list[str]:
@@ -164,8 +166,8 @@ def _reservations(
         )
     if (
         rule is not None
-        and isinstance(rule.output, Power)
-        and rule.output.constant
+        and rule.output.absolute
+        and not rule.output.zero
         and base_of(kinds[0], kinds, rule).constant is None
     ):
         told.append("no weight is free of depth, so that constant factors could not be judged.")

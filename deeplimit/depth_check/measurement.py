@@ -1,10 +1,7 @@
-"""A module at one depth, measured: what each residual branch adds, what stream and gradient become, how
-parameters are sized.
+"""A module at one depth, measured: updates of its residual branches, growth of streams, sizes of parameters.
 
 Two forwards. The first is the module's own, followed by a backward to where its streams begin. In the second
-each stream begins with the same noise at all depths, and every residual join returns its skip alone, so that
-all branches, of all layers and all depths, are asked about the same stream: what a branch then adds depends
-on its own parameters only, not on where the others have driven the stream.
+all branches, of all layers and all depths, are given the same stream (`shared_stream`).
 """
 
 from __future__ import annotations
@@ -18,11 +15,12 @@ import torch
 from torch import nn
 from torch.autograd.graph import GradientEdge
 
-from deeplimit.depth_check.exponents import FLOOR
+from deeplimit.depth_check.shared_stream import SharedStream
 from deeplimit.ground.validation import named
 from deeplimit.trace.batches import Batch, outputs, run
 from deeplimit.trace.branches import Branch, Layout, Part, layout, refuse_hidden
-from deeplimit.trace.recording import Additions, Call, Operands, Recorder, Trace, module_names, size
+from deeplimit.trace.operations import size
+from deeplimit.trace.recording import Recorder, Trace, module_names
 from deeplimit.trace.side_effects import seeded, undisturbed
 
 
@@ -139,7 +137,7 @@ def measure(
         del output, scalar
         # With gradients on as before, though none is wanted: without them some modules take another way
         # (torch's encoder does).
-        with seeded(seed), Cutter(recorder.trace, found) as cut:
+        with seeded(seed), SharedStream(recorder.trace, found) as cut:
             run(model, batch)
     return _summary(model, recorder.trace, found, cut, gradients)
 
@@ -197,92 +195,11 @@ def _gradients(loss: torch.Tensor, found: Layout) -> list[tuple[float | None, fl
     ]
 
 
-class Cutter(Additions):
-    """Runs a module with every residual join returning its skip, and notes what the branches would have
-    added.
-
-    Every stream begins with noise of its usual size, the same at all depths: states that differ from depth to
-    depth, since embeddings are drawn anew, would move all branches of a depth together, which no scatter
-    within a depth can show.
-    """
-
-    def __init__(self, trace: Trace, found: Layout) -> None:
-        super().__init__()
-        self.expected = len(trace.additions)
-        self.cuts = {**trace.injected, **{join.addition.ordinal: join.skip for join in found.joins}}
-        self.streams = {part.join.addition.ordinal: part.branch.stream for part in found.parts}
-        self.levels: dict[int, float] = {}  # the size of each stream at its first join
-        self.wanted: dict[int, list[Part]] = {}
-        for part in found.parts:
-            self.wanted.setdefault(part.ordinal, []).append(part)
-        self.begins: dict[Call, int] = {}
-        for number in range(len(found.heads)):
-            root = next(part.join.root for part in found.parts if part.branch.stream == number)
-            if root in trace.calls:
-                self.begins[trace.calls[root]] = number
-        self.count = 0
-        self.updates: dict[int, tuple[float, float]] = {}
-        self.sums: dict[tuple[Any, ...], torch.Tensor] = {}
-        self.squares: dict[tuple[Any, ...], float] = {}
-
-    def call(
-        self, name: str, func: Callable[..., Any], args: Any, kwargs: Any, operands: Operands | None
-    ) -> Any:
-        if operands is None:
-            return func(*args, **kwargs)
-        ordinal, self.count = self.count, self.count + 1
-        sides = (operands.first, operands.branch()) if ordinal in self.wanted or ordinal in self.cuts else ()
-        if sides:
-            self.updates[ordinal] = (size(sides[0]), size(sides[1]))
-        for part in self.wanted.get(ordinal, ()):
-            update = sides[part.side].detach().float()
-            before = self.sums.get(part.key)
-            if before is None or before.shape == update.shape:
-                self.sums[part.key] = update.clone() if before is None else before.add_(update)
-                self.squares[part.key] = self.squares.get(part.key, 0.0) + size(update) ** 2
-        if ordinal not in self.cuts:
-            return func(*args, **kwargs)
-        skip = sides[self.cuts[ordinal]]
-        now = size(skip)
-        # A sum that only adds an early state once more is of no branch, and its stream's size is looked after
-        # at the next.
-        level = self.levels.setdefault(self.streams[ordinal], now) if ordinal in self.streams else now
-        if (
-            now > 0 and level > 0 and abs(now / level - 1) > FLOOR
-        ):  # or a stream that is scaled in every layer would die out
-            skip = skip * (level / now)
-        if name.endswith("_") and name in {"add_", "sub_", "addcmul_", "__iadd__", "__isub__"}:
-            return operands.first if skip is operands.first else operands.first.copy_(skip)
-        return skip.clone()
-
-    def returned(self, this: Call, result: Any) -> Any:
-        if this not in self.begins or not isinstance(result, torch.Tensor) or not result.is_floating_point():
-            return result
-        noise = _noise(result, self.begins[this])
-        if this.name.endswith("_") and not this.name.endswith("__") and not result.is_leaf:
-            return result.add_(noise - result.detach())  # in place: other names of the tensor must see it too
-        # Still a function of what it replaces, for modules that differentiate as they run (forces from
-        # energies).
-        return noise + (result - result.detach())
-
-
-def _noise(like: torch.Tensor, seed: int) -> torch.Tensor:
-    """Return standard normals of the size of `like`, positive if it is."""
-    if not like.numel():
-        raise ValueError(
-            f"a residual stream is empty, of shape {tuple(like.shape)}: pass a batch with something in it."
-        )
-    noise = torch.randn(like.shape, generator=torch.Generator().manual_seed(seed))
-    if bool((like.detach() >= 0).all()):
-        noise = noise.abs()
-    return (noise * (size(like) / size(noise))).to(like)
-
-
 def _summary(
     model: nn.Module,
     trace: Trace,
     found: Layout,
-    cut: Cutter,
+    cut: SharedStream,
     gradients: Sequence[tuple[float | None, float | None]],
 ) -> Measurement:
     if cut.count != cut.expected:

@@ -1,60 +1,105 @@
-"""What depth scalings are published, as data: which part of a branch is scaled by which power of the
-number of branches.
-"""
+"""Published depth scalings as data: which part of a branch follows which power of the number of branches."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from typing import final
 
 from deeplimit.ground.validation import named
 
 
+class PartRule(ABC):
+    """What a rule says about the size of one part of a branch, as a function of the number N of branches."""
+
+    @property
+    def zero(self) -> bool:
+        """Whether the part is exactly zero at initialisation."""
+        return False
+
+    @abstractmethod
+    def power(self, weights: int) -> Power | None:
+        """Return the power of N that the part follows in a branch of `weights` weights; None if none is."""
+
+    @property
+    def absolute(self) -> bool:
+        """Whether one depth is enough to contradict it: it states a size, not only how sizes fall."""
+        return self.zero
+
+
+@final
 @dataclass(frozen=True)
-class Power:
-    """constant * N**-exponent, N the number of residual branches of the model; constant None: any, but the
-    same at each depth.
+class Power(PartRule):
+    """constant · N**-exponent, N the number of residual branches of the model.
+
+    Attributes:
+        constant: Size at N = 1; None if any constant will do that is the same at every depth.
+        exponent: Exponent of 1/N.
     """
 
     constant: float | None
     exponent: float
 
+    def power(self, weights: int) -> Power | None:
+        return self
 
+    @property
+    def absolute(self) -> bool:
+        return self.constant is not None
+
+
+@final
 @dataclass(frozen=True)
-class Zero:
+class Zero(PartRule):
     """Exactly zero at initialisation."""
 
+    @property
+    def zero(self) -> bool:
+        return True
 
+    def power(self, weights: int) -> Power | None:
+        return None
+
+
+@final
 @dataclass(frozen=True)
-class Fixup:
-    """constant * N**(-1 / (2m - 2)) for a branch of m weights."""
+class PowerByWeights(PartRule):
+    """constant · N**(-1 / (2m - 2)) in a branch of m weights, as in Fixup; one weight alone is not judged."""
+
+    def power(self, weights: int) -> Power | None:
+        return Power(None, 1 / (2 * weights - 2)) if weights > 1 else None
 
 
+@final
 @dataclass(frozen=True)
-class Unjudged:
-    """Not looked at."""
+class Unjudged(PartRule):
+    """Not judged."""
+
+    def power(self, weights: int) -> Power | None:
+        return None
 
 
-Law = Power | Zero | Fixup | Unjudged
-FREE = Power(None, 0.0)  # the same at each depth
-ONE = Power(1.0, 0.0)  # there is none
+FREE = Power(None, 0.0)  # the same at every depth
+ONE = Power(1.0, 0.0)  # no scaling at all
 
 
 @dataclass(frozen=True)
 class Rule:
     """A published depth scaling of residual branches at initialisation.
 
-    A part of the branch whose law is left out is not judged.
+    A part of the branch whose scaling is left out is not judged.
 
     Attributes:
         name: Name of the rule, as `expected=` takes it.
         source: Publication that states it.
         formula: Scale of a branch, as the source writes it for L blocks.
         exponent: Effective exponent of a branch; None if branches are zero at the start.
-        output: Law of the output projection, relative to its initialisation without the rule (see `base`).
-        inner: Law of the branch's other weights, relative to the same.
-        gain: Law of the gains (parameters that scale the branch after the projection).
-        scale: Law of the product of gains and constant multipliers.
-        skip: Law of the number that multiplies the skip connection.
+        output: Scaling of the output projection, relative to its initialisation without the rule (see
+            `base`).
+        inner: Scaling of the branch's other weights, relative to the same.
+        gain: Scaling of the gains (parameters that scale the branch after the projection).
+        scale: Scaling of the product of gains and constant multipliers.
+        skip: Scaling of the number that multiplies the skip connection.
         base: How weights are initialised without the rule: "siblings" (as the weights beside them that do not
             depend on depth) or "xavier".
         attends: Whether the weights of queries and keys follow `inner`, too.
@@ -72,23 +117,19 @@ class Rule:
     source: str
     formula: str
     exponent: float | None
-    output: Law = field(default_factory=Unjudged)
-    inner: Law = field(default_factory=Unjudged)
-    gain: Law = field(default_factory=Unjudged)
-    scale: Law = field(default_factory=Unjudged)
-    skip: Law = field(default_factory=Unjudged)
+    output: PartRule = field(default_factory=Unjudged)
+    inner: PartRule = field(default_factory=Unjudged)
+    gain: PartRule = field(default_factory=Unjudged)
+    scale: PartRule = field(default_factory=Unjudged)
+    skip: PartRule = field(default_factory=Unjudged)
     base: str = "siblings"  # or "xavier"
     attends: bool = True
 
     @property
     def absolute(self) -> bool:
-        """Whether one depth is enough to contradict the rule: it has something zero, or of a size that it
-        states.
-        """
-        laws = (self.output, self.inner, self.gain, self.scale, self.skip)
-        return self.exponent is None or any(
-            isinstance(law, Zero) or (isinstance(law, Power) and law.constant is not None) for law in laws
-        )
+        """Whether one depth is enough to contradict the rule: it states a size, be it zero."""
+        parts = (self.output, self.inner, self.gain, self.scale, self.skip)
+        return self.exponent is None or any(scaling.absolute for scaling in parts)
 
 
 RULES = {
@@ -137,7 +178,7 @@ RULES = {
             base="xavier",
             attends=False,
         ),
-        Rule("fixup", "Zhang et al. 2019", "L^(-1/(2m-2))", None, output=Zero(), inner=Fixup()),
+        Rule("fixup", "Zhang et al. 2019", "L^(-1/(2m-2))", None, output=Zero(), inner=PowerByWeights()),
     )
 }
 
@@ -153,7 +194,7 @@ def rule_of(expected: object) -> Rule:
         )
     if expected.lower() not in RULES:
         raise ValueError(
-            f"expected={expected!r} is no rule: choose from {', '.join(RULES)}, or pass an exponent such as"
-            " 0.5."
+            f"expected={expected!r} is not the name of a rule. Choose from {', '.join(RULES)}, or pass an"
+            " exponent such as 0.5."
         )
     return RULES[expected.lower()]

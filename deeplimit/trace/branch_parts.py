@@ -1,6 +1,4 @@
-"""One residual branch taken apart: what projects it onto the stream, what scales it after that, and the
-rest.
-"""
+"""The parts of one residual branch: projection onto the stream, what scales it after that, other weights."""
 
 from __future__ import annotations
 
@@ -8,13 +6,23 @@ import math
 from dataclasses import dataclass
 
 from deeplimit.trace.graph import Graph, Join, kind
-from deeplimit.trace.recording import Edge, Side, Trace, matrix, size
+from deeplimit.trace.operations import size
+from deeplimit.trace.recording import Edge, Side, Trace, matrix
 
 
 @dataclass(frozen=True)
-class Anatomy:
-    """What a branch is made of: its weights, in order of the module's parameters, by role; and what scales
-    it after them.
+class BranchParts:
+    """The parameters of a branch by role, each in order of the module's parameters, and what scales it.
+
+    Attributes:
+        weights: Names of all weights.
+        output: Names of the weights that project onto the stream.
+        inner: Names of the other weights that are applied.
+        gains: Names of the parameters that scale the branch after the projection.
+        biases: Names of the biases added at the projection or after it.
+        multiplier: Product of the numbers that scale the branch after the projection.
+        gain: Product of the sizes of the gains.
+        normed: Whether a normalisation follows the projection.
     """
 
     weights: tuple[str, ...]
@@ -27,10 +35,8 @@ class Anatomy:
     normed: bool
 
 
-def dissect(graph: Graph, join: Join, side: Side) -> Anatomy:
-    """Walk back from the end of a branch: scalings and norms first, then the projection(s), then all the
-    rest.
-    """
+def branch_parts(graph: Graph, join: Join, side: Side) -> BranchParts:
+    """Return the parts of a branch, walking back from its end: scalings and norms, projections, the rest."""
     trace = graph.trace
     last: list[Edge] = []
     gains: list[str] = []
@@ -77,8 +83,7 @@ def dissect(graph: Graph, join: Join, side: Side) -> Anatomy:
     _, region = graph.reach(side.sources, 0, enter=lambda node: node in join.region)
     inside = [node for node in region & join.region if graph.parameter(node) is not None]
     weights = _in_order(trace, {str(graph.parameter(node)) for node in inside if matrix(node.variable.shape)})
-    # A router, too, ends in a projection; the one onto the stream has the stream's size, or at least its
-    # width.
+    # A router ends in a projection, too; the one onto the stream has the stream's size or at least its width.
     shape = join.addition.shape
     whole = [place for place in last if math.prod(trace.projections[place].shape) == math.prod(shape)]
     shaped = whole or [place for place in last if trace.projections[place].shape[-1] == shape[-1]] or last
@@ -94,7 +99,7 @@ def dissect(graph: Graph, join: Join, side: Side) -> Anatomy:
     }
     inner = tuple(name for name in weights if name not in output and name in applied)
     biases = [*(name for place in shaped for name in trace.projections[place].biases), *biases]
-    return Anatomy(
+    return BranchParts(
         weights,
         output,
         inner,

@@ -13,7 +13,7 @@ from torch import nn
 
 from deeplimit.ground.validation import named
 from deeplimit.trace.batches import Batch, as_batch, outputs, run
-from deeplimit.trace.branch_parts import dissect, edges_of
+from deeplimit.trace.branch_parts import branch_parts, edges_of
 from deeplimit.trace.graph import Graph, Join, carried_from, find_joins, kind, stream_of
 from deeplimit.trace.naming import kinds_of, names_of
 from deeplimit.trace.recording import Addition, Edge, Recorder, Side, Trace, module_names
@@ -149,15 +149,13 @@ def layout(trace: Trace, blocks: str | Sequence[str] | None = None) -> Layout:
     pieces = [
         piece for join, stream in zip(joins, streams, strict=True) for piece in _pieces(graph, join, stream)
     ]
-    anatomies = [
-        dissect(graph, piece.join, trace.additions[piece.ordinal].sides[piece.side]) for piece in pieces
+    dissected = [
+        branch_parts(graph, piece.join, trace.additions[piece.ordinal].sides[piece.side]) for piece in pieces
     ]
-    weights, outputs = [anatomy.weights for anatomy in anatomies], [anatomy.output for anatomy in anatomies]
+    weights, outputs = [made.weights for made in dissected], [made.output for made in dissected]
     kinds, keys = kinds_of([piece.stream for piece in pieces], weights, outputs, trace.shapes)
     parts: list[Part] = []
-    for piece, anatomy, name, kind_, key in zip(
-        pieces, anatomies, names_of(weights), kinds, keys, strict=True
-    ):
+    for piece, made, name, kind_, key in zip(pieces, dissected, names_of(weights), kinds, keys, strict=True):
         join = piece.join
         index = sum(part.branch.stream == piece.stream for part in parts)
         skipped = join.addition.sides[join.skip]
@@ -165,7 +163,7 @@ def layout(trace: Trace, blocks: str | Sequence[str] | None = None) -> Layout:
             trace.additions[other.ordinal].sides[other.side].size for other in pieces if other.join is join
         )
         adapter = trace.additions[piece.ordinal].sides[piece.side].size == 0 < beside and _narrows(
-            trace, anatomy.output
+            trace, made.output
         )
         parts.append(
             Part(
@@ -174,20 +172,20 @@ def layout(trace: Trace, blocks: str | Sequence[str] | None = None) -> Layout:
                     name,
                     piece.stream,
                     index,
-                    anatomy.output,
-                    anatomy.inner,
-                    anatomy.gains,
-                    anatomy.biases,
+                    made.output,
+                    made.inner,
+                    made.gains,
+                    made.biases,
                 ),
                 key=key,
                 join=join,
                 ordinal=piece.ordinal,
                 side=piece.side,
-                multiplier=anatomy.multiplier * piece.scale,
-                gain=anatomy.gain,
+                multiplier=made.multiplier * piece.scale,
+                gain=made.gain,
                 skip=skipped.factor * _scale(graph, skipped.sources, until=join.root),
                 renormed=any(graph.normalises(place.node) for place in graph.climb((join.root,))),
-                normed=anatomy.normed,
+                normed=made.normed,
                 counted=not adapter and not any(part.join is join and part.key == key for part in parts),
             )
         )

@@ -1,13 +1,11 @@
-"""One forward of a module, with every addition, projection and scaling of it written down.
+"""One forward of a module, recorded: additions, projections and scalings by place in the autograd graph.
 
-The record holds sizes and places in the autograd graph, never activations, so that it costs a few floats an
-operation.
+The record holds sizes and places, never activations: a few floats per operation.
 """
 
 from __future__ import annotations
 
 import contextlib
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,29 +14,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 from torch.autograd.graph import get_gradient_edge
-from torch.overrides import TorchFunctionMode
 
-ADD = {"add", "add_", "__add__", "__radd__", "__iadd__"}
-SUBTRACT = {"sub", "sub_", "__sub__", "__isub__", "subtract"}
-ADDCMUL = {"addcmul", "addcmul_"}
-MULTIPLY = {"mul", "mul_", "__mul__", "__rmul__", "__imul__", "multiply"}
-DIVIDE = {"div", "div_", "__truediv__", "__itruediv__", "true_divide", "divide"}
-PROJECT = {
-    "linear", "matmul", "__matmul__", "__rmatmul__", "mm", "bmm", "addmm", "baddbmm", "einsum", "tensordot",
-    "_grouped_mm", "grouped_mm", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d",
-    "conv_transpose3d", "bilinear",
-}  # fmt: skip
-# Functional dropout takes its own word for whether it trains; a measured model draws nothing.
-DROPOUT = {
-    "dropout",
-    "dropout_",
-    "dropout1d",
-    "dropout2d",
-    "dropout3d",
-    "alpha_dropout",
-    "feature_alpha_dropout",
-    "feature_dropout",
-}
+from deeplimit.trace.operations import DIVIDE, MULTIPLY, PROJECT, Additions, Call, Operands, size
 
 
 class Edge(NamedTuple):
@@ -54,8 +31,9 @@ def place(tensor: torch.Tensor) -> Edge | None:
 
 
 def source(tensor: torch.Tensor) -> tuple[Edge, ...]:
-    """Return the place of `tensor`, be it a leaf, as it is before an operation in place moves it; nothing
-    without a gradient.
+    """Return the place of `tensor`, a leaf included, before an operation in place moves it.
+
+    Nothing if it requires no gradient.
     """
     if not tensor.requires_grad:
         return ()
@@ -70,9 +48,7 @@ def edges(node: Any) -> tuple[Edge | None, ...]:
 
 @dataclass(frozen=True)
 class Side:
-    """One operand of an addition: where it comes from, its root mean square as added, and the number it is
-    added times.
-    """
+    """One operand of an addition: where it comes from, its root mean square as added, its constant factor."""
 
     sources: tuple[Edge, ...]
     size: float
@@ -81,8 +57,9 @@ class Side:
 
 @dataclass(frozen=True)
 class Addition:
-    """The sum of two tensors of one shape; `ordinal` counts the additions of a forward, `owner` is the module
-    that adds.
+    """The sum of two tensors of one shape.
+
+    `ordinal` counts the additions of a forward, `owner` names the module that adds.
     """
 
     ordinal: int
@@ -96,9 +73,7 @@ class Addition:
 
 @dataclass(frozen=True)
 class Projection:
-    """The output of an operation with a weight of its own: its size and the weights by name, the last applied
-    one last.
-    """
+    """The output of an operation with a weight: its size, and the names of the weights in order of use."""
 
     weights: tuple[str, ...]
     size: float
@@ -108,19 +83,10 @@ class Projection:
 
 @dataclass(frozen=True)
 class Scaling:
-    """A product with a number or with a few parameters: by how much it scales, and which parameters those
-    are.
-    """
+    """A product with a number or with a few parameters: the factor, and the names of the parameters."""
 
     factor: float
     parameters: tuple[str, ...]
-
-
-class Call(NamedTuple):
-    """One call of a torch function: how many came before it in the forward, and its name."""
-
-    ordinal: int
-    name: str
 
 
 @dataclass
@@ -133,97 +99,11 @@ class Trace:
     names: dict[int, str] = field(default_factory=dict)
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
     calls: dict[Edge, Call] = field(default_factory=dict)
-    scripted: tuple[str, ...] = ()  # modules that nothing is seen of
-    # Sums that are no joins, but that a stream goes on through: where it comes from.
+    scripted: tuple[str, ...] = ()  # modules whose operations are not seen
+    # Sums that are not joins but that a stream passes through: where it comes from.
     continued: dict[Edge, Edge] = field(default_factory=dict)
-    # Of these the ones that add an earlier state of the stream once more: which side is the stream, by
-    # ordinal.
+    # Those that add an earlier state of the stream again, by ordinal: which side is the stream.
     injected: dict[int, int] = field(default_factory=dict)
-
-
-def size(tensor: torch.Tensor) -> float:
-    """Return the root mean square of all entries."""
-    values = tensor.detach()
-    if not values.is_floating_point():
-        return float(values.abs().double().square().mean().sqrt())
-    exact = values.float() if values.dtype in (torch.float16, torch.bfloat16) else values
-    return float(torch.linalg.vector_norm(exact)) / math.sqrt(max(exact.numel(), 1))
-
-
-def summable(value: object, other: object) -> bool:
-    """Whether the sum of the two may be a residual join: activations of one shape, at least two axes."""
-    return (
-        isinstance(value, torch.Tensor)
-        and isinstance(other, torch.Tensor)
-        and value.shape == other.shape
-        and value.dim() >= 2
-        and value.is_floating_point()
-        and other.is_floating_point()
-    )
-
-
-class Additions(TorchFunctionMode):
-    """Sees every call of a torch function; what it returns is up to `call` and `returned`."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.calls = 0
-
-    def __torch_function__(
-        self,
-        func: Callable[..., Any],
-        types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        kwargs = dict(kwargs or {})
-        name = getattr(func, "__name__", "")
-        this, self.calls = Call(self.calls, name), self.calls + 1
-        if name in DROPOUT and isinstance(args[0] if args else kwargs.get("input"), torch.Tensor):
-            return args[0] if args else kwargs["input"]
-        if "dropout_p" in kwargs:
-            kwargs["dropout_p"] = 0.0
-        return self.returned(this, self.call(name, func, args, kwargs, _operands(name, args, kwargs)))
-
-    def call(
-        self, name: str, func: Callable[..., Any], args: Any, kwargs: Any, operands: Operands | None
-    ) -> Any:
-        """Return func(*args, **kwargs); `operands` are those of an addition of two activations, else None."""
-        raise NotImplementedError
-
-    def returned(self, this: Call, result: Any) -> Any:
-        """Return what the module gets of a call."""
-        raise NotImplementedError
-
-
-@dataclass(frozen=True)
-class Operands:
-    """The two sides of an addition as it is called: a tensor, or for addcmul the product of two, times a
-    number.
-    """
-
-    first: torch.Tensor
-    second: tuple[torch.Tensor, ...]
-    factor: float
-
-    def branch(self) -> torch.Tensor:
-        """Return the second side as it is added."""
-        value = self.second[0] if len(self.second) == 1 else self.second[0] * self.second[1]
-        return value if self.factor == 1.0 else value * self.factor
-
-
-def _operands(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Operands | None:
-    """Return the two sides if this call adds two activations of one shape."""
-    if name in ADD or name in SUBTRACT:
-        second = args[1] if len(args) > 1 else kwargs.get("other")
-        if args and summable(args[0], second) and second is not None:
-            alpha = kwargs.get("alpha", 1.0)
-            return Operands(args[0], (second,), float(alpha) * (-1.0 if name in SUBTRACT else 1.0))
-    if name in ADDCMUL and len(args) == 3:
-        product = torch.broadcast_shapes(args[1].shape, args[2].shape)  # type: ignore[no-untyped-call]
-        if args[0].dim() >= 2 and args[0].shape == product and args[0].is_floating_point():
-            return Operands(args[0], (args[1], args[2]), float(kwargs.get("value", 1.0)))
-    return None
 
 
 class Recorder(Additions):
@@ -257,7 +137,7 @@ class Recorder(Additions):
             return result
         with torch.no_grad():
             sizes = size(operands.first), size(operands.branch())
-        # Asked before the sum is made: one in place, into a view, leaves no edges of its own in the graph.
+        # Before the sum is made: a sum in place, into a view, leaves no edges of its own in the graph.
         sides = (
             Side(source(operands.first), sizes[0]),
             Side(
@@ -278,7 +158,7 @@ class Recorder(Additions):
             if len(operands.second) == 2:
                 self._scaling(where, operands.second)
         else:
-            # It counts all the same: a second forward must number its additions alike.
+            # It counts all the same: a second forward must number its additions in the same way.
             self.trace.additions.append(_hidden(len(self.trace.additions)))
         return result
 
@@ -296,10 +176,10 @@ class Recorder(Additions):
             for value in _flat((args, kwargs))
             if isinstance(value, torch.Tensor) and matrix(value.shape)
         ]
-        own = [self.trace.names[id(value)] for value in tensors if id(value) in self.trace.names]
-        if not own and name in PROJECT:  # one expert's slice of a stack of weights, a standardised weight
-            own = [item for value in tensors for item in _behind(value, self.trace.names)]
-        weights = [item for item in own if matrix(self.trace.shapes[item])]
+        names = [self.trace.names[id(value)] for value in tensors if id(value) in self.trace.names]
+        if not names and name in PROJECT:  # one expert's slice of a stack of weights, a standardised weight
+            names = [item for value in tensors for item in _behind(value, self.trace.names)]
+        weights = [item for item in names if matrix(self.trace.shapes[item])]
         if weights and outcome.is_floating_point():
             small = [
                 value
@@ -312,9 +192,7 @@ class Recorder(Additions):
             )
 
     def _scaling(self, where: Edge, factors: Any, power: float = 1.0) -> None:
-        """A product counts as a scaling if all but one of its factors are numbers, parameters, or made of
-        parameters.
-        """
+        """Record a product as a scaling if all factors but one are numbers, or made of parameters."""
         numbers = [
             value
             for value in factors
@@ -355,9 +233,7 @@ def _flat(value: Any) -> Iterator[Any]:
 
 
 def _behind(tensor: torch.Tensor, names: Mapping[int, str], limit: int = 16) -> tuple[str, ...]:
-    """Return the parameters that `tensor` is made of, if it is made of a few parameters and nothing else;
-    else nothing.
-    """
+    """Return the names of the parameters that `tensor` is computed from, if from few of them alone."""
     if id(tensor) in names:
         return (names[id(tensor)],)
     if tensor.grad_fn is None:

@@ -59,7 +59,7 @@ def test_a_factory_that_raises_comes_through_with_its_depth():
 @pytest.mark.parametrize(
     ("how", "error", "message"),
     [
-        ({"expected": "gpt-9"}, ValueError, "is no rule: choose from gpt-2, depth-mup"),
+        ({"expected": "gpt-9"}, ValueError, r"expected='gpt-9' .*gpt-2, depth-mup"),
         ({"expected": [0.5]}, TypeError, "expected must be a number, the name of a rule or None"),
         ({"expected": -1}, ValueError, "expected must be at least 0"),
         ({"expected": True}, TypeError, "expected must be a number"),

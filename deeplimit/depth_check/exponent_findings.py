@@ -1,0 +1,103 @@
+"""Findings against an expected exponent: which part of a branch makes its effective exponent differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from deeplimit.depth_check.base_scale import SAME
+from deeplimit.depth_check.exponents import Exponent
+from deeplimit.depth_check.findings import Finding, biases_of, part_name, part_that_should_scale, times
+from deeplimit.depth_check.scaling import BranchScaling, PartScaling
+
+
+def has_exponent(scaling: BranchScaling, expected: float, tolerance: float) -> bool | None:
+    """Return whether a kind's effective exponent is the expected one; None if that cannot be told."""
+    if scaling.exponent is None or scaling.exponent_interval is None:
+        return False if scaling.meaning.startswith(("identity", "no exponent")) else None
+    low, high = scaling.exponent_interval
+    return Exponent(scaling.exponent, 0.0, low, high, scaling.power_law).within(expected, tolerance)
+
+
+def against_exponent(
+    scaling: BranchScaling, expected: float, depths: Sequence[int], totals: Sequence[int]
+) -> Iterator[Finding]:
+    """Yield what makes the effective exponent of a kind of branch differ from `expected`.
+
+    `totals` are the numbers of branches at `depths`.
+    """
+    if scaling.exponent is None:
+        yield _zero(scaling, expected)
+        return
+    factor = (totals[-1] / totals[0]) ** (expected - scaling.exponent)
+    effect = f"the branch's effective exponent is {scaling.exponent:.2f} where {expected:g} is expected"
+    so_far = (
+        f"at depth {depths[-1]} the update is {times(factor)} depth^-{expected:g}, counted from depth"
+        f" {depths[0]}"
+    )
+    moving = [
+        part
+        for part in scaling.parts
+        if part.exponent is not None and abs(part.exponent) > SAME and not _ignored(scaling, part)
+    ]
+    if scaling.exponent > expected:
+        yield from _too_much(scaling, expected, moving, factor, so_far)
+        return
+    part = part_that_should_scale(scaling)
+    unscaled = [
+        bias for bias in biases_of(scaling) if bias.exponent is None or bias.exponent < expected - SAME
+    ]
+    if unscaled and part.exponent is not None and part.exponent > expected - SAME:
+        for bias in unscaled:
+            yield Finding(
+                scaling.kind,
+                bias.name,
+                factor,
+                f"is {bias.sizes[-1]:.4g} at depth {depths[-1]} and {bias.sizes[0]:.4g} at depth {depths[0]}."
+                f" It is not scaled like {part.name} (depth^-{part.exponent:.2f}), so {effect}: {so_far}.",
+            )
+        return
+    stray = [other for other in moving if other is not part and other.role == "inner"]
+    strayed = (
+        f" (instead {stray[0].name} falls with depth, like depth^-{stray[0].exponent:.2f})" if stray else ""
+    )
+    constant = part.exponent is not None and abs(part.exponent) <= SAME
+    own = "does not depend on depth" if constant else f"falls like depth^-{part.exponent or 0:.2f}"
+    yield Finding(scaling.kind, part_name(part, scaling), factor, f"{own}{strayed}; {effect}: {so_far}.")
+
+
+def _zero(scaling: BranchScaling, expected: float) -> Finding:
+    zeros = (part for part in scaling.parts if part.sizes and not any(part.sizes))
+    part = next(zeros, part_that_should_scale(scaling))
+    why = "" if any(part.sizes) else "is zero, so "
+    return Finding(
+        scaling.kind,
+        part.name,
+        0.0,
+        f"{why}updates are zero at initialisation and have no exponent to compare with {expected:g}. If that"
+        " is intended, pass expected='rezero' or 'fixup'.",
+    )
+
+
+def _too_much(
+    scaling: BranchScaling, expected: float, moving: Sequence[PartScaling], factor: float, so_far: str
+) -> Iterator[Finding]:
+    """Yield the parts that fall with depth and together make a branch fall faster than expected."""
+    falling = [part for part in moving if (part.exponent or 0) > 0] or [part_that_should_scale(scaling)]
+    together = " and ".join(
+        f"{part_name(part, scaling)} (depth^-{part.exponent or 0:.2f})" for part in falling
+    )
+    twice = "; applied twice?" if (scaling.exponent or 0.0) > 1.5 * expected else ""
+    for part in falling:
+        if part.role == "inner" and any(other.role != "inner" for other in falling):
+            continue
+        yield Finding(
+            scaling.kind,
+            part_name(part, scaling),
+            factor,
+            f"scaled down too much: {together} give the effective exponent {scaling.exponent:.2f} where"
+            f" {expected:g} is expected{twice}: {so_far}.",
+        )
+
+
+def _ignored(scaling: BranchScaling, part: PartScaling) -> bool:
+    return part.role in ("skip", "bias") or (part.role == "output" and scaling.normed)

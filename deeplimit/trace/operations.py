@@ -1,0 +1,119 @@
+"""Every torch function that a module calls, seen as it runs: which calls add two activations."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+ADD = {"add", "add_", "__add__", "__radd__", "__iadd__"}
+SUBTRACT = {"sub", "sub_", "__sub__", "__isub__", "subtract"}
+ADDCMUL = {"addcmul", "addcmul_"}
+MULTIPLY = {"mul", "mul_", "__mul__", "__rmul__", "__imul__", "multiply"}
+DIVIDE = {"div", "div_", "__truediv__", "__itruediv__", "true_divide", "divide"}
+PROJECT = {
+    "linear", "matmul", "__matmul__", "__rmatmul__", "mm", "bmm", "addmm", "baddbmm", "einsum", "tensordot",
+    "_grouped_mm", "grouped_mm", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d",
+    "conv_transpose3d", "bilinear",
+}  # fmt: skip
+# Functional dropout has its own flag for training; a measured model drops nothing.
+DROPOUT = {
+    "dropout", "dropout_", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout",
+    "feature_dropout",
+}  # fmt: skip
+
+
+class Call(NamedTuple):
+    """One call of a torch function: how many came before it in the forward, and its name."""
+
+    ordinal: int
+    name: str
+
+
+def size(tensor: torch.Tensor) -> float:
+    """Return the root mean square of all entries."""
+    values = tensor.detach()
+    if not values.is_floating_point():
+        return float(values.abs().double().square().mean().sqrt())
+    exact = values.float() if values.dtype in (torch.float16, torch.bfloat16) else values
+    return float(torch.linalg.vector_norm(exact)) / math.sqrt(max(exact.numel(), 1))
+
+
+def summable(value: object, other: object) -> bool:
+    """Whether the sum of the two may be a residual join: activations of one shape, at least two axes."""
+    return (
+        isinstance(value, torch.Tensor)
+        and isinstance(other, torch.Tensor)
+        and value.shape == other.shape
+        and value.dim() >= 2
+        and value.is_floating_point()
+        and other.is_floating_point()
+    )
+
+
+class Additions(TorchFunctionMode):
+    """Sees every call of a torch function; what it returns is up to `call` and `returned`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = 0
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        kwargs = dict(kwargs or {})
+        name = getattr(func, "__name__", "")
+        this, self.calls = Call(self.calls, name), self.calls + 1
+        if name in DROPOUT and isinstance(args[0] if args else kwargs.get("input"), torch.Tensor):
+            return args[0] if args else kwargs["input"]
+        if "dropout_p" in kwargs:
+            kwargs["dropout_p"] = 0.0
+        return self.returned(this, self.call(name, func, args, kwargs, _operands(name, args, kwargs)))
+
+    def call(
+        self, name: str, func: Callable[..., Any], args: Any, kwargs: Any, operands: Operands | None
+    ) -> Any:
+        """Return func(*args, **kwargs); `operands` are those of an addition of two activations, else None."""
+        raise NotImplementedError
+
+    def returned(self, this: Call, result: Any) -> Any:
+        """Return what the module gets of a call."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Operands:
+    """The two sides of an addition as it is called: a tensor, or for addcmul the product of two, times a
+    number.
+    """
+
+    first: torch.Tensor
+    second: tuple[torch.Tensor, ...]
+    factor: float
+
+    def branch(self) -> torch.Tensor:
+        """Return the second side as it is added."""
+        value = self.second[0] if len(self.second) == 1 else self.second[0] * self.second[1]
+        return value if self.factor == 1.0 else value * self.factor
+
+
+def _operands(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Operands | None:
+    """Return the two sides if this call adds two activations of one shape."""
+    if name in ADD or name in SUBTRACT:
+        second = args[1] if len(args) > 1 else kwargs.get("other")
+        if args and summable(args[0], second) and second is not None:
+            alpha = kwargs.get("alpha", 1.0)
+            return Operands(args[0], (second,), float(alpha) * (-1.0 if name in SUBTRACT else 1.0))
+    if name in ADDCMUL and len(args) == 3:
+        product = torch.broadcast_shapes(args[1].shape, args[2].shape)  # type: ignore[no-untyped-call]
+        if args[0].dim() >= 2 and args[0].shape == product and args[0].is_floating_point():
+            return Operands(args[0], (args[1], args[2]), float(kwargs.get("value", 1.0)))
+    return None
