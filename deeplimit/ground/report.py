@@ -28,7 +28,7 @@ class Report(ABC):
     `to_csv`, `to_latex`, `to_frame`, `save_html`, `citation`. `deeplimit.testing.check_report` puts an
     instance to the test.
 
-    Example:
+    Examples:
         >>> import dataclasses, deeplimit as dl
         >>> from deeplimit.ground.table import Column, Table
         >>> @dataclasses.dataclass(frozen=True, eq=False)

@@ -77,7 +77,7 @@ class Column:
 class Table:
     """Columns of equal length, with a title above and notes below.
 
-    Example:
+    Examples:
         >>> from deeplimit.ground.table import Column, Table
         >>> table = Table((Column("depth", [8, 16]), Column("error", [0.25, 0.125], ".3g")))
         >>> print(table)

@@ -11,7 +11,7 @@ class Verdict(StrEnum):
     Members are texts: `report.verdict == "converges"` and `f"{report.verdict}"` read as they would without
     the enumeration.
 
-    Example:
+    Examples:
         >>> import deeplimit as dl
         >>> dl.Verdict.CONVERGES == "converges", dl.Verdict("same law").is_good
         (True, True)

@@ -44,7 +44,7 @@ class Theorem(ABC):
     the weight laws state (`network.facts`). That a registered statement is true is NOT checked; `compare` and
     `compare_laws` measure it.
 
-    Example:
+    Examples:
         >>> import torch, deeplimit as dl
         >>> class Held(dl.Theorem):
         ...     def matches(self, network):
@@ -117,7 +117,7 @@ class Theorem(ABC):
 
         NOT checked: that the statement is true.
 
-        Example:
+        Examples:
             >>> import deeplimit as dl
             >>> from deeplimit.recursions import Inner
             >>> row = dl.Theorem.register(

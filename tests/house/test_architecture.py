@@ -28,6 +28,12 @@ def test_files_are_short_and_say_what_they_hold(path):
     assert ast.get_docstring(ast.parse(text))
 
 
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_examples_stand_under_the_heading_that_the_reference_reads(path):
+    wrong = [line for line in path.read_text().splitlines() if line.strip() in ("Example:", "Example::")]
+    assert wrong == [], "the google style of docstrings knows 'Examples:'"
+
+
 def test_every_public_name_is_reachable_and_documented():
     for name in dl.__all__:
         assert getattr(dl, name) is not None
