@@ -37,7 +37,7 @@ def check_report(report: Report) -> None:
 
     Raises TypeError for an argument that is not a report, AssertionError that names what is broken.
 
-    Example:
+    Examples:
         >>> import deeplimit as dl
         >>> dl.testing.check_report(dl.compare(dl.res1(2, "tanh"), depths=[4, 8, 16], paths=64))
     """
