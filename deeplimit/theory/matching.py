@@ -81,7 +81,7 @@ def lipschitz(network: Network) -> tuple[tuple[str, ...], tuple[str, ...]]:
 def refused(network: Network, explanation: str, closest: str) -> str:
     """Return the words that refuse a network without a limit on its noise: why, and the closest that has."""
     facts = network.facts
-    if facts.dependence == Dependence.SHRINKING:
+    if facts.weight_exponent is not None:
         activation, beta = network.recursion.activation.name, facts.weight_exponent
         exponents = f"σ = {activation}, α = {network.exponent:g}, β = {beta:g}"
     else:
