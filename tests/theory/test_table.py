@@ -7,7 +7,7 @@ import re
 
 import pytest
 import torch
-from hypothesis import given, settings, strategies as st
+from hypothesis import assume, given, settings, strategies as st
 from users import INDEPENDENT, Gated, Louder, OneMatrix, orthogonal
 
 import deeplimit as dl
@@ -45,12 +45,9 @@ def networks(draw):
     """Any recursion, the library's or a user's, with any laws, whether a factory would make it or not."""
     kind = draw(st.sampled_from([*OURS, Gated, Louder]))
     recursion = kind(activations.resolve(draw(st.sampled_from(ACTIVATIONS)), lipschitz=False))
-    one = draw(laws)
-    weights = (
-        (one,) * len(kind.weights)
-        if draw(st.booleans())
-        else tuple(draw(laws) for _ in range(len(kind.weights)))
-    )
+    one, count = draw(laws), len(kind.weights)
+    weights = (one,) * count if draw(st.booleans()) else tuple(draw(laws) for _ in range(count))
+    assume(kind is Inner or all(getattr(law, "b", None) is None for law in weights))  # others are refused
     return dl.ResidualNetwork(recursion, WIDTH, weights, draw(st.sampled_from(EXPONENTS)))
 
 
