@@ -37,26 +37,38 @@ DISTANCES = {
 class CompareReport(Report):
     """What `compare` measured, with its uncertainty and its reservations.
 
-    Arrays have one entry a depth. Attributes:
-        verdict: "converges", "does not converge" or "cannot tell"; `reason` says why in a sentence.
-        depths, errors, standard_errors: The errors e_L in the chosen norm, corrected for the reference's own
-            error; infinite where a path was not finite.
-        raw_errors: Before that correction.
-        common_errors, common_standard_errors: The same, over the times that all depths share; the order is
-            fitted to these (for "sup-continuous" to `errors`), because a maximum over more and more layers
-            creeps towards its constant.
-        rate, rate_interval, confidence: e_L ~ L**-rate, with its interval; NaN where nothing can be fitted.
-        predicted_rate, theorem, regime: What the theory says; None where no theorem pairs the two.
-        local_slopes, local_slope_errors: Between neighbouring depths (one entry fewer).
-        floor, floor_lower, floor_upper, floor_probability: Share of the deepest squared error that remains at
-            infinite depth: median, bounds at 95 % each, and the probability that it is more than half.
-        diverged: Paths that were not finite, by depth. worst: The worst path's error (infinite where one was
-            lost).
-        kurtosis: Of the per-path errors to the power p.
-        inputs: Where the paths start.
-        reference, reference_error: What the limit was solved with, and how far off that is (0 where theory
-            corrects for it).
-        reservations: What a reader must know before trusting the numbers.
+    Arrays have one entry per depth (m,).
+
+    Attributes:
+        verdict: "converges", "does not converge" or "cannot tell".
+        reason: why, in one sentence.
+        network, limit: both sides, as formulas.
+        regime, theorem: what theory says of this network; theorem is None if it does not pair the two.
+        predicted_rate: order by that theorem, or None.
+        depths: numbers of layers.
+        errors, standard_errors: errors e_L in the chosen norm, corrected for the reference's error; infinite
+            where a path was not finite.
+        raw_errors: errors before that correction.
+        common_errors, common_standard_errors: the same over the times that all depths share. The order is
+            fitted to these (to `errors` for "sup-continuous"), because a maximum over more and more layers
+            approaches its constant slowly.
+        rate, rate_interval: order r of e_L ~ constant · L**-r, with its interval; NaN where nothing can be
+            fitted.
+        constant: factor of that power law.
+        confidence: level of the order's interval.
+        local_slopes, local_slope_errors: orders between neighbouring depths, with standard errors (m - 1,).
+        floor, floor_lower, floor_upper: share of the deepest squared error that remains at infinite depth:
+            median and bounds at 95 % each.
+        floor_probability: probability that this share is more than one half.
+        diverged: paths that were not finite.
+        worst: error of the worst path; infinite where one was lost.
+        kurtosis: kurtosis of the per-path errors to the power p.
+        norm, p: how errors of one path, and of all paths, are put together.
+        paths, seed, device, dtype, seconds, versions: how it was run.
+        coupling: noise that network and limit share.
+        inputs: where the paths start.
+        reference, reference_error: solver of the limit, and its error (0 where theory corrects for it).
+        reservations: what a reader must know before trusting the numbers.
     """
 
     kind = "compare"

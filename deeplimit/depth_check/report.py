@@ -28,20 +28,20 @@ Status = Annotated[Verdict, OneOf(VERDICTS)]
 @final
 @dataclass(frozen=True, eq=False)
 class DepthReport(Report):
-    """What `check_depth` or `probe` found: D depths, one `BranchScaling` for each kind of residual branch.
+    """What `check_depth` or `probe` found: D depths, one `BranchScaling` per kind of residual branch.
 
     Attributes:
         verdict: "as expected", "not as expected", "cannot tell"; "measured" if nothing was expected.
-        model, depths, parameters: The module's class, the depths (D,) and how many parameters it has there
-            (D,).
-        expected: The exponent or the rule's name that was asked for; None if nothing was.
-        branches: The kinds of branches in order of execution, each with sizes, exponent, interval, meaning
-            and parts.
-        statuses: One verdict for each kind.
-        streams: Growth of the state and of the loss's gradient along each residual stream.
-        findings: What is not as expected: parameter, factor, message.
-        tolerance, confidence, seed, seconds, versions: How it was judged and made.
-        reservations: What a reader must know before trusting the numbers.
+        model: class of the module.
+        depths, parameters: depths, and numbers of parameters there (D,).
+        expected: exponent or name of the rule that was asked for, or None.
+        branches: kinds of branches in order of execution, with sizes, exponent, meaning and parts.
+        statuses: one verdict per kind of branch.
+        streams: growth of the state and of the loss's gradient along each residual stream.
+        findings: what is not as expected: parameter, factor, message.
+        tolerance, confidence: how far an exponent may be off, and level of its interval.
+        seed, seconds, versions: how it was run.
+        reservations: what a reader must know before trusting the numbers.
     """
 
     kind = "depth"

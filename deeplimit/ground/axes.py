@@ -78,10 +78,19 @@ def plot(draw: Draw, ax: object, size: tuple[float, float] = SIZE) -> Axes:
 
 
 def _drawn(draw: Draw, axes: Axes) -> Axes:
-    """Draw on axes whose ticks are labelled in the size of the axes."""
-    axes.tick_params(which="both", labelsize=points(axes, 10))
+    """Draw on axes whose ticks and names are written in the size of the axes."""
+    _set_sizes(axes)
     draw(axes)
     return axes
+
+
+def _set_sizes(axes: Axes) -> None:
+    """Write ticks and names of axes in their size."""
+    small = is_small(axes)
+    axes.tick_params(which="both", labelsize=points(axes, 10), pad=2 if small else 3.5)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.label.set_fontsize(points(axes, 10))
+        axis.labelpad = 1 if small else 4
 
 
 def to_svg(draw: Draw, size: tuple[float, float] = SIZE) -> str:
@@ -132,9 +141,9 @@ def label(axes: Axes, x: str, y: str, title: Sequence[str]) -> None:
     small = is_small(axes)
     lines = [line for text in title for line in fitting(axes, text, 10.0, 1 if small else 3)]
     axes.set_title("\n".join(lines[:2] if small else lines), fontsize=points(axes, 10), pad=4 if small else 6)
-    axes.set_xlabel(x, fontsize=points(axes, 10), labelpad=1 if small else 4)
-    axes.set_ylabel(y, fontsize=points(axes, 10), labelpad=1 if small else 4)
-    axes.tick_params(which="both", labelsize=points(axes, 10), pad=2 if small else 3.5)
+    _set_sizes(axes)
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
 
 
 def legend(axes: Axes, size: float = 9.0, **options: Any) -> None:

@@ -18,6 +18,8 @@ ENTRIES = {
   author  = {Marion, Pierre and Fermanian, Adeline and Biau, G{\\'e}rard and Vert, Jean-Philippe},
   journal = {Journal of Machine Learning Research},
   volume  = {26},
+  number  = {56},
+  pages   = {1--48},
   year    = {2025},
 }""",
     "cohen2021": """@inproceedings{cohen2021,

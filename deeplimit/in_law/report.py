@@ -30,23 +30,31 @@ class LawReport(Report):
     """What `compare_laws` measured: m depths, T tests, K test functions, G points of a grid.
 
     Attributes:
-        verdict: "same law", "another law" or "cannot tell"; `reason` says why in a sentence.
-        depths: Numbers of layers (m,).
-        statistics, p_values, adjusted, distances: The tests (T,), their p-values (T, m), the same after
-            Holm's correction for all of them, and the distances tested (largest difference of distribution
-            functions; energy distance for the joint law).
-        effects, differences, difference_errors: The test functions (K,), network minus limit (K, m), and its
-            standard error. A location is in standard deviations of the limit, a spread a relative change of
-            it; shapes are differences of means of functions bounded by 1.
-        floors, floor_margins: The differences at infinite depth (K,), and half the widths of their
-            simultaneous intervals.
-        mean_squares, mean_square_errors: E |h_L|² / |h_0|² (m,) and standard errors.
-        grid, distributions, limit_distribution: Distribution functions of ln(|h_L|/|h_0|) at G points, (m,
-            G), and the limit's.
-        diverged: Draws that were not finite (m,).
-        level: Of the simultaneous intervals, and of all tests together. tolerance: What "same law" calls
-            negligible.
-        reservations: What a reader must know before trusting the numbers.
+        verdict: "same law", "another law" or "cannot tell".
+        reason: why, in one sentence.
+        network, limit: both sides, as formulas.
+        regime, theorem: what theory says of this network; theorem is None if it has none.
+        depths: numbers of layers (m,).
+        statistics: names of the tests (T,).
+        p_values, adjusted: p-values before and after Holm's correction for all tests and depths (T, m).
+        distances: distances that were tested: largest difference of distribution functions, or energy
+            distance for the joint law (T, m).
+        effects: names of the test functions (K,).
+        differences, difference_errors: network minus limit, with standard errors (K, m). A location is in
+            standard deviations of the limit, a spread is a relative change of it, shapes are differences of
+            means of functions bounded by 1.
+        floors, floor_margins: differences at infinite depth, and half the widths of their simultaneous
+            intervals (K,).
+        mean_squares, mean_square_errors: E |h_L|²/|h_0|² with standard errors (m,).
+        grid: points at which distribution functions of ln(|h_L|/|h_0|) are given (G,).
+        distributions, limit_distribution: those functions, of the network (m, G) and of the limit (G,).
+        diverged: draws that were not finite (m,).
+        level: error level of the simultaneous intervals, and of all tests together.
+        tolerance: differences that "same law" calls negligible.
+        draws, seed, device, dtype, seconds, versions: how it was run.
+        inputs: where the networks start.
+        sampling: how the limit was drawn.
+        reservations: what a reader must know before trusting the numbers.
     """
 
     kind = "laws"
@@ -126,7 +134,7 @@ class LawReport(Report):
                 Column("differs", ["differs" if told else None for told in self.differs], left=True),
             ),
             notes=(
-                "p is corrected for all tests and depths (Holm); differences are ± one standard error",
+                "p-values are corrected for all tests and depths (Holm); ± is one standard error",
                 "",
                 f"at infinite depth, simultaneous intervals at {100 * (1 - self.level):g} %:",
                 *(
@@ -143,9 +151,9 @@ class LawReport(Report):
             str(depth) for depth, differs in zip(self.depths.tolist(), self.differs, strict=True) if differs
         ]
         if not found:
-            return f"no test tells any depth from the limit with {self.draws} draws"
-        rest = "" if len(found) == len(self.depths) else ", the other depths from it by none"
-        return f"at depth {', '.join(found)} the law differs measurably from the limit's{rest}"
+            return f"no test sees a difference at any depth, with {self.draws} draws of each law"
+        rest = "" if len(found) == len(self.depths) else "; no test sees a difference at the other depths"
+        return f"the tests see a difference at depth {', '.join(found)}{rest}"
 
     def _sources(self) -> list[str]:
         return [

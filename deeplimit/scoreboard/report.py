@@ -33,16 +33,18 @@ class RowResult:
     """What one row of the scoreboard measured.
 
     Attributes:
-        statement, setting: What was claimed, of which network; `key` also says how it was measured.
-        theorem, network, limit: In full.
-        predicted, rate, interval: The order by theory and as measured, with its interval.
-        verdict, reason: Of comparing the network with its own limit.
-        outcome: "agrees" (converges, and the interval holds the prediction), "disagrees" or "cannot tell".
-        wrongly, control_verdict, control_reason: In what the control's limit is wrong, and what came of it.
-        control: "caught" if the wrong limit is called "does not converge", else "not caught".
-        depths, errors, control_errors: Against the right limit and against the wrong one.
-        worst: The worst path's error against the right limit.
-        seconds: Both comparisons together.
+        key: name of the row, and how it was measured.
+        statement, setting: what was claimed, of which network.
+        theorem, network, limit: the same in full.
+        predicted, rate, interval: order by theory, order measured, and its interval.
+        verdict, reason: result of comparing the network with its limit.
+        outcome: "agrees" (it converges, and the interval holds the prediction), "disagrees", "cannot tell".
+        wrongly: how the control's limit is wrong.
+        control_verdict, control_reason: result of comparing the network with that limit.
+        control: "caught" if the wrong limit is told "does not converge", else "not caught".
+        depths, errors, control_errors: errors against the right limit and against the wrong one (m,).
+        worst: error of the worst path against the right limit (m,).
+        seconds: time of both comparisons.
     """
 
     key: str

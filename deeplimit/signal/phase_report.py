@@ -29,27 +29,31 @@ Draws = Annotated[np.ndarray, Shape("hurst exponents draws")]
 @final
 @dataclass(frozen=True, eq=False)
 class PhaseDiagram(Report):
-    """Mean log10 changes of signal and gradient, by Hurst index (m of them) and residual exponent (n of
-    them).
+    """Mean log10 changes of signal and gradient, by Hurst index (m) and residual exponent (n).
 
     Attributes:
-        hurst: (m,). exponents: (n,), increasing.
-        hidden: Mean over draws and inputs of log10 |h_L - h_0|/|h_0|, (m, n). gradient: Of log10 |p_0 -
-            p_L|/|p_L|.
-        hidden_draws, gradient_draws: The same for each weight draw, means over its inputs, (m, n, draws).
-            hidden_shallow_draws, gradient_shallow_draws at `shallow_depth`.
-        boundary: The exponent at which the signal's change is the same at `depth` as at `shallow_depth`,
-            (m,): below it the change grows with depth, above it it dies. NaN where that does not happen
-            within `exponents`.
-        boundary_interval: Its Student intervals over the weight draws at `confidence`, (m, 2); NaN for fewer
-            than 3 draws. They hold the sampling error, not what either depth is short of infinity.
-        gradient_boundary, gradient_boundary_interval: The same for the gradient.
-        unit_exponent, gradient_unit_exponent: Where the mean logarithm passes 0: the change is as large as
-            the signal, (m,). This is what the map's colours show; it is off the boundary by log(size of the
-            change there)/log L.
-        critical: What theory says of the boundary (`StabilityReport.critical_exponent`), (m,): max(H, 1/2)
-            for res-3, as [M] Section 4.1 finds; NaN where it does not know.
-        overflowed: Values that overflowed and were left out of the means, (m, n).
+        network: its formula and weights.
+        depth, shallow_depth: numbers of layers of the networks, and of those that they are compared with.
+        width, draws, inputs: network width, weight draws per Hurst index, inputs per draw.
+        hurst, exponents: the grid, (m,) and (n,), increasing.
+        hidden, gradient: means over draws and inputs of log10 |h_L - h_0|/|h_0| and of
+            log10 |p_0 - p_L|/|p_L| (m, n).
+        hidden_draws, gradient_draws: the same for each weight draw, averaged over its inputs (m, n, draws).
+        hidden_shallow_draws, gradient_shallow_draws: the same at `shallow_depth` (m, n, draws).
+        boundary: exponent at which the signal's change is the same at both depths (m,). Below it the change
+            grows with depth, above it the change vanishes. NaN where this is not within `exponents`.
+        boundary_interval: Student intervals over the weight draws at `confidence` (m, 2); NaN for fewer than
+            3 draws. They hold the sampling error, not the distance of either depth from infinity.
+        gradient_boundary, gradient_boundary_interval: the same for the gradient.
+        unit_exponent, gradient_unit_exponent: where the mean logarithm passes 0, so that the change is as
+            large as the signal (m,). The colours of the map show this. It differs from the boundary by
+            log(change there)/log L.
+        critical: boundary by theory (m,): max(H, 1/2) for res-3, as Section 4.1 of Marion et al. (2025)
+            finds; NaN where theory does not know it.
+        overflowed: values that overflowed and were left out of the means (m, n).
+        confidence: level of the boundary's intervals.
+        seed, device, dtype, seconds, versions: how it was run.
+        reservations: what a reader must know before trusting the numbers.
     """
 
     kind = "phase-diagram"
@@ -99,10 +103,12 @@ class PhaseDiagram(Report):
             (
                 Column("H", self.hurst, ".3f"),
                 Column("theory", self.critical, lambda at: f"{at:.3f}" if np.isfinite(at) else "not known"),
-                _boundary_column("boundary of the signal", self.boundary, self.boundary_interval),
-                _boundary_column("of the gradient", self.gradient_boundary, self.gradient_boundary_interval),
-                Column("signal changes by 1 at", self.unit_exponent, _known),
-                Column("gradient at", self.gradient_unit_exponent, _known),
+                _boundary_column("boundary (signal)", self.boundary, self.boundary_interval),
+                _boundary_column(
+                    "boundary (gradient)", self.gradient_boundary, self.gradient_boundary_interval
+                ),
+                Column("change is 1 at (signal)", self.unit_exponent, _known),
+                Column("change is 1 at (gradient)", self.gradient_unit_exponent, _known),
             ),
             title=f"exponents at the boundary between identity and explosion, {100 * self.confidence:g} %"
             " intervals",

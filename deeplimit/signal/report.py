@@ -28,26 +28,30 @@ PerDraw = Annotated[np.ndarray, Shape("depths draws")]
 class StabilityReport(Report):
     """The distributions of a network's output and gradient at initialisation, by depth.
 
+    Logarithms are natural; they are NaN or infinite where a network overflowed.
+
     Attributes:
-        verdict: "identity", "stable", "explosion" or "cannot tell". `hidden_growth` and `gradient_growth`
-            have their own; where they differ, explosion of either is explosion, else "cannot tell" of either
-            is that, else it is stable.
-        depths: (m,). draws: Networks a depth, each with an input and a gradient at the output of its own.
-        log_hidden_ratio, log_hidden_change: log |h_L|/|h_0| and log |h_L - h_0|/|h_0|, (m, draws); natural
-            logarithms, NaN or infinite where a network overflowed. `hidden_ratio` and `hidden_change` are
-            their exponentials.
-        log_gradient_ratio, log_gradient_change: log |p_0|/|p_L| and log |p_0 - p_L|/|p_L|, likewise.
-        hidden_growth, gradient_growth: The fitted exponents γ of growth with the depth, with intervals and
-            verdicts.
-        predicted_growth: What theory says γ is; None where it does not.
-        exponent, critical_exponent: The network's residual exponent, and the one between explosion and
-            identity; None where theory does not know it.
-        bounds: The statements of Section 2 of [M] beside the data; `delta` is their δ.
-        log_normal: Mean and standard deviation of the limit law of log |h_L|/|h_0| by depth (m, 2); NaN where
-            there is none.
-        overflowed: Networks that overflowed, by depth.
-        method: How the matrices were drawn. inputs: Where the networks start.
-        reservations: What a reader must know before trusting the numbers.
+        verdict: "identity", "stable", "explosion" or "cannot tell". Where the verdicts of `hidden_growth` and
+            `gradient_growth` differ, an explosion of either decides, then "cannot tell" of either; else the
+            verdict is "stable".
+        network: its formula, weights and width.
+        exponent: residual exponent of the network.
+        critical_exponent: exponent between explosion and identity; None where theory does not know it.
+        depths: numbers of layers (m,).
+        draws: networks per depth, each with an input and an output gradient of its own.
+        log_hidden_ratio, log_hidden_change: log |h_L|/|h_0| and log |h_L - h_0|/|h_0| (m, draws).
+        log_gradient_ratio, log_gradient_change: log |p_0|/|p_L| and log |p_0 - p_L|/|p_L| (m, draws).
+        hidden_growth, gradient_growth: fitted exponents γ of growth with depth, with intervals and verdicts.
+        predicted_growth: γ by theory, or None.
+        bounds: statements of Section 2 of Marion et al. (2025) beside the data.
+        bounds_refused: why these statements do not apply; empty if they do.
+        delta: probability δ in those statements.
+        log_normal: mean and standard deviation of the limit law of log |h_L|/|h_0| (m, 2); NaN if unknown.
+        overflowed: networks that overflowed (m,).
+        method: how the matrices were drawn.
+        inputs: where the networks start.
+        seed, device, dtype, seconds, versions: how it was run.
+        reservations: what a reader must know before trusting the numbers.
     """
 
     kind = "stability"
@@ -172,8 +176,8 @@ class StabilityReport(Report):
             return [f"The bounds of Section 2 of Marion et al. (2025) do not apply: {self.bounds_refused}."]
         tested = [bound for bound in self.bounds if bound.holds is not None]
         count = (
-            f"{len(tested)} of {len(self.bounds)} statements of Section 2, over all depths, could be tested"
-            f" (δ = {self.delta:g})"
+            f"{len(tested)} of {len(self.bounds)} statements of Section 2 of Marion et al. (2025) could be"
+            f" tested, over all depths (δ = {self.delta:g})"
         )
         end = "all hold" if not self.broken else f"{len(self.broken)} are BROKEN"
         head = f"{count}{f', and {end}' if tested else ''}; at the deepest network:"
