@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 import torch
@@ -146,6 +148,18 @@ def test_a_sampler_of_independent_draws_keeps_its_theorem_and_what_is_not_known(
         assert word in unknown
         assert word in str(regime)
     assert any("draws" in sentence for sentence in regime.checked)
+
+
+def test_a_sampler_that_cannot_be_hashed_is_tested_like_any_other():
+    @dataclass
+    class Scaled:
+        scale: float = 1.0
+
+        def __call__(self, shape, generator):
+            return self.scale * torch.randn(shape, generator=generator)
+
+    regime = dl.res1(4, "tanh", weights=dl.IID(Scaled())).regime()
+    assert "Proposition 11" in regime.theorem
 
 
 def test_a_dependent_sampler_is_measured_without_a_theorem():
