@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from deeplimit.depth_check import DepthReport, Rule, check_depth
-from deeplimit.depth_check.check import Factory
+from deeplimit.depth_check.runs import Factory
 from deeplimit.ground.report_contract import check_report
 
 __all__ = ["assert_depth_scaling", "check_report"]

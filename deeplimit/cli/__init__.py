@@ -12,6 +12,7 @@ from deeplimit.cli.convergence import compare, demo, validate
 from deeplimit.cli.modules import check
 from deeplimit.cli.options import parse_depths
 from deeplimit.cli.propagation import phase, reproduce, stability
+from deeplimit.cli.runs import runs
 
 __all__ = ["app", "parse_depths"]
 
@@ -41,5 +42,5 @@ def main(
     """Residual networks and their infinite-depth limits: which limit, how fast, how certain."""
 
 
-for command in (compare, validate, stability, phase, check, reproduce, demo):
+for command in (compare, validate, stability, phase, check, reproduce, demo, runs):
     app.command()(command)

@@ -10,33 +10,25 @@ import typer
 from deeplimit.cli.options import (
     EXIT_CODES,
     ActivationName,
-    Device,
     Exponent,
     Hurst,
-    JsonFile,
     LengthScale,
     Network,
-    PlotFile,
-    Quiet,
-    Seed,
     Weights,
     Width,
-    check_files,
     imported,
-    keep,
     make_fully_connected,
     make_network,
     parse_depths,
-    progress_bar,
-    stop,
 )
+from deeplimit.cli.shared import Run, command
 
 if TYPE_CHECKING:
-    from deeplimit.convergence import CompareReport
     from deeplimit.networks import ResidualNetwork
     from deeplimit.scoreboard import RowResult
 
 
+@command()
 def compare(
     network: Network = "res1",
     width: Width = 40,
@@ -75,14 +67,11 @@ def compare(
     coupling: Annotated[
         str, typer.Option(help="projected (products of the noise alone), pathwise (all increments) or auto.")
     ] = "auto",
-    seed: Seed = 0,
-    device: Device = "cpu",
     dtype: Annotated[
         str | None, typer.Option(help="float32 or float64; left out: chosen by the weights.")
     ] = None,
-    plot: PlotFile = None,
-    json: JsonFile = None,
-    quiet: Quiet = False,
+    *,
+    run: Run,
 ) -> None:
     """Compare a residual network with its infinite-depth limit: does it converge, to that limit, how fast?
 
@@ -97,41 +86,33 @@ def compare(
     """
     from deeplimit.convergence import compare as run_compare
 
-    try:
-        check_files(plot, json)
-        levels = parse_depths(depths)
-        resnet: ResidualNetwork
-        if any(value is not None for value in (trend, noise, bias_noise, alpha, beta)):
-            if network != "inner" or weights != "brownian" or exponent is not None:
-                raise ValueError(
-                    "--trend, --noise, --bias-noise, --alpha and --beta are for --network inner, with no"
-                    " --weights or --exponent."
-                )
-            resnet = make_fully_connected(width, activation, trend, noise, bias_noise, alpha, beta)
-        else:
-            resnet = make_network(network, width, activation, weights, length_scale, hurst, exponent)
-        with progress_bar(quiet) as move:
-            report: CompareReport = run_compare(
-                resnet,
-                None if limit is None else imported("--limit", limit),
-                depths=levels,
-                paths=paths,
-                norm=norm,
-                p=p,
-                seed=seed,
-                confidence=confidence,
-                coupling=coupling,
-                device=device,
-                dtype=dtype,
-                progress=lambda fraction: move("comparing", fraction),
+    levels = parse_depths(depths)
+    resnet: ResidualNetwork
+    if any(value is not None for value in (trend, noise, bias_noise, alpha, beta)):
+        if network != "inner" or weights != "brownian" or exponent is not None:
+            raise ValueError(
+                "--trend, --noise, --bias-noise, --alpha and --beta are for --network inner, with no"
+                " --weights or --exponent."
             )
-        keep(report, plot, json)
-    except (ValueError, TypeError, RuntimeError, OSError) as error:
-        stop(error)
-    typer.echo(str(report))
-    raise typer.Exit(EXIT_CODES[report.verdict])
+        resnet = make_fully_connected(width, activation, trend, noise, bias_noise, alpha, beta)
+    else:
+        resnet = make_network(network, width, activation, weights, length_scale, hurst, exponent)
+    report = run_compare(
+        resnet,
+        None if limit is None else imported("--limit", limit),
+        depths=levels,
+        paths=paths,
+        norm=norm,
+        p=p,
+        confidence=confidence,
+        coupling=coupling,
+        dtype=dtype,
+        **run.arguments(),
+    )
+    run.finish(report, EXIT_CODES)
 
 
+@command("quiet")
 def validate(
     quick: Annotated[
         bool, typer.Option("--quick", help="Depths up to 512: about a minute on 2 cores.")
@@ -139,16 +120,13 @@ def validate(
     only: Annotated[
         list[str] | None, typer.Option(help="Only rows whose name has this text, such as 'Thm 4.3'.")
     ] = None,
-    seed: Seed = 0,
-    device: Device = "cpu",
-    json: Annotated[
-        Path | None,
-        typer.Option("--json", help="Written after every row (.json); rows that it holds are not run again."),
-    ] = None,
-    plot: PlotFile = None,
+    *,
+    run: Run,
 ) -> None:
     """Run the scoreboard: every statement the library rests on, measured, each beside a wrong limit that must
     be caught.
+
+    The file of --json is written after every row; rows that it holds are not run again.
 
     Exit code: 0 every row agrees and every control is caught, 1 a row disagrees, 2 bad usage, 3 cannot tell.
 
@@ -157,32 +135,29 @@ def validate(
     from deeplimit.scoreboard import validate as run_validate
     from deeplimit.scoreboard.report import table_of
 
-    try:
-        check_files(plot, json)
-        header = table_of(()).lines()
+    header = table_of(()).lines()
 
-        def show(row: RowResult) -> None:
-            while header:  # it waits for the first row, so that bad usage prints one line and no more
-                typer.echo(header.pop())
-            typer.echo(str(row))
+    def show(row: RowResult) -> None:
+        while header:  # it waits for the first row, so that bad usage prints one line and no more
+            typer.echo(header.pop())
+        typer.echo(str(row))
 
-        board = run_validate(quick=quick, only=only, seed=seed, device=device, resume=json, on_row=show)
-        if plot is not None:
-            board.plot(plot)
-    except (ValueError, TypeError, RuntimeError, OSError) as error:
-        stop(error)
+    shared = {**run.arguments(), "progress": None}  # the rows show it
+    board = run_validate(quick=quick, only=only, resume=run.json, on_row=show, **shared)
+    if run.plot is not None:
+        board.plot(run.plot)
     typer.echo("\n".join(["", *board.troubles(), board.headline]))
     raise typer.Exit({"agrees": 0, "disagrees": 1, "cannot tell": 3}[board.verdict])
 
 
+@command("json", "plot", errors=(ValueError, TypeError, RuntimeError, ModuleNotFoundError, OSError))
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the figures and the numbers.")] = Path("out/demo"),
     paths: Annotated[
         int, typer.Option(help="Number of independent networks, each on an image of its own.")
     ] = 512,
-    seed: Seed = 0,
-    device: Device = "cpu",
-    quiet: Quiet = False,
+    *,
+    run: Run,
 ) -> None:
     """Show both regimes on real MNIST images: i.i.d. weights against a neural SDE, smooth weights against a
     neural ODE.
@@ -191,11 +166,7 @@ def demo(
     """
     from deeplimit.figures import run_demo
 
-    try:
-        with progress_bar(quiet) as move:
-            reports = run_demo(out, paths=paths, seed=seed, device=device, progress=move)
-    except (ValueError, TypeError, RuntimeError, ModuleNotFoundError, OSError) as error:
-        stop(error)
+    reports = run_demo(out, paths=paths, **run.arguments())
     for name, report in reports.items():
         typer.echo(f"\n== {name} ==\n{report}")
     files = sorted(str(out / f"{name}{suffix}") for name in reports for suffix in (".png", ".json"))

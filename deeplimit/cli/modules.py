@@ -8,21 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
-from deeplimit.cli.options import (
-    Device,
-    JsonFile,
-    PlotFile,
-    Quiet,
-    Seed,
-    check_files,
-    imported,
-    keep,
-    parse_depths,
-    progress_bar,
-    stop,
-)
+from deeplimit.cli.options import imported, parse_depths
+from deeplimit.cli.shared import Run, command
 
 
+@command()
 def check(
     factory: Annotated[str, typer.Argument(help="package.module:function, a function depth -> nn.Module.")],
     depths: Annotated[str, typer.Option(help="4:32:x2 or 4,8,16,32.")] = "4,8,16,32",
@@ -55,11 +45,8 @@ def check(
     html: Annotated[
         Path | None, typer.Option("--html", help="Write one self-contained page here (.html).")
     ] = None,
-    seed: Seed = 0,
-    device: Device = "cpu",
-    plot: PlotFile = None,
-    json: JsonFile = None,
-    quiet: Quiet = False,
+    *,
+    run: Run,
 ) -> None:
     """Do a module's residual branches scale with depth as intended? Found out in seconds, before any
     training.
@@ -71,43 +58,29 @@ def check(
     import deeplimit as dl
     from deeplimit.ground import validation
 
+    if html is not None:
+        validation.writable_file(html, "--html", (".html",))
+    shared = run.arguments()
+    # The factory's name stands for what it builds, in the current folder's code, files and settings.
+    shared["store"] = None if run.store is None else dl.Store(run.store, f"check {factory}")
+    shared["device"] = None if run.device == "cpu" else run.device
+    levels = parse_depths(depths)
+    build = imported("FACTORY", factory)
     try:
-        check_files(plot, json)
-        if html is not None:
-            validation.writable_file(html, "--html", (".html",))
-        levels = parse_depths(depths)
-        place = validation.device(device)
-        build = imported("FACTORY", factory)
-        given = _batch(batch, seed)
-        with progress_bar(quiet) as move:
-            report = dl.check_depth(
-                _on(place, build),
-                levels,
-                batch=given,
-                expected=_expected(expected),
-                blocks=blocks or None,
-                tolerance=tolerance,
-                seed=seed,
-                progress=lambda fraction: move("building and measuring", fraction),
-            )
-        keep(report, plot, json)
-        if html is not None:
-            report.save_html(html)
-    except Exception as error:  # noqa: BLE001 - whatever the user's module does when it is built and run
-        stop(_noted(error))
-    typer.echo(str(report))
-    raise typer.Exit(
-        {"as expected": 0, "measured": 0, "not as expected": 1, "cannot tell": 3}[report.verdict]
-    )
-
-
-def _on(device: Any, build: Any) -> Any:
-    """Return the factory with its modules moved to `device`; what is no factory is left for `check_depth` to
-    refuse.
-    """
-    if device.type == "cpu" or hasattr(build, "forward"):
-        return build
-    return lambda depth: build(depth).to(device)
+        report = dl.check_depth(
+            build,
+            levels,
+            batch=_batch(batch, run.seed),
+            expected=_expected(expected),
+            blocks=blocks or None,
+            tolerance=tolerance,
+            **shared,
+        )
+    except Exception as error:  # whatever the user's module does when it is built and run
+        raise _noted(error) from error
+    if html is not None:
+        report.save_html(html)
+    run.finish(report, {"as expected": 0, "measured": 0, "not as expected": 1, "cannot tell": 3})
 
 
 def _noted(error: Exception) -> Exception:

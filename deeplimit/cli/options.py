@@ -5,22 +5,15 @@ from __future__ import annotations
 import importlib
 import re
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 
 EXIT_CODES = {"converges": 0, "does not converge": 1, "cannot tell": 3}
-BAD_USAGE = 2
 MOST_DEPTHS = 64
 
-Seed = Annotated[int, typer.Option(help="Everything random derives from it.")]
-Device = Annotated[str, typer.Option(help="cpu or cuda.")]
-JsonFile = Annotated[Path | None, typer.Option("--json", help="Write the report here (.json).")]
-PlotFile = Annotated[Path | None, typer.Option("--plot", help="Write the figure here (.png, .pdf or .svg).")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar.")]
 Network = Annotated[str, typer.Option(help="res1, res2, res3 or inner.")]
 Width = Annotated[int, typer.Option(help="Width d of the hidden state.")]
 ActivationName = Annotated[
@@ -168,47 +161,3 @@ def imported(option: str, text: str) -> Any:
         raise ValueError(" ".join(filter(None, (told, advice(error))))) from error
     finally:
         sys.path.remove(str(Path.cwd()))
-
-
-def check_files(plot: Path | None, json: Path | None) -> None:
-    """Refuse files that cannot be written before any work is done for them."""
-    from deeplimit.ground import axes, validation
-
-    if plot is not None:
-        validation.writable_file(plot, "--plot", axes.SUFFIXES)
-    if json is not None:
-        validation.writable_file(json, "--json", (".json",))
-
-
-def keep(report: Any, plot: Path | None, json: Path | None) -> None:
-    """Write the report's picture and numbers where they were asked for."""
-    if plot is not None:
-        report.plot(plot)
-    if json is not None:
-        report.save(json)
-
-
-def stop(error: Exception) -> NoReturn:
-    """Print what went wrong in a line, and leave with the code for bad usage."""
-    typer.echo(f"Error: {error}", err=True)
-    raise typer.Exit(BAD_USAGE)
-
-
-@contextmanager
-def progress_bar(quiet: bool) -> Iterator[Callable[[str, float], None]]:
-    """Yield a function (name, fraction done) that moves a progress bar on standard error."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"))
-    with Progress(
-        *columns, TimeElapsedColumn(), TimeRemainingColumn(), console=Console(stderr=True), disable=quiet
-    ) as bar:
-        tasks: dict[str, TaskID] = {}
-
-        def move(name: str, fraction: float) -> None:
-            if name not in tasks:
-                tasks[name] = bar.add_task(name, total=1.0)
-            bar.update(tasks[name], completed=fraction)
-
-        yield move

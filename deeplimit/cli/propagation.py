@@ -9,27 +9,20 @@ import typer
 
 from deeplimit.cli.options import (
     ActivationName,
-    Device,
     Exponent,
     Hurst,
-    JsonFile,
     LengthScale,
     Network,
-    PlotFile,
-    Quiet,
-    Seed,
     Weights,
     Width,
-    check_files,
-    keep,
     make_network,
     parse_depths,
     parse_numbers,
-    progress_bar,
-    stop,
 )
+from deeplimit.cli.shared import Run, command
 
 
+@command()
 def stability(
     network: Network = "res3",
     width: Width = 40,
@@ -43,12 +36,9 @@ def stability(
     ] = "10,30,100,300,1000",
     draws: Annotated[int, typer.Option(help="Networks a depth.")] = 200,
     confidence: Annotated[float, typer.Option(help="Of the growth exponents' intervals.")] = 0.95,
-    seed: Seed = 0,
-    device: Device = "cpu",
     dtype: Annotated[str | None, typer.Option(help="float32 (the default) or float64.")] = None,
-    plot: PlotFile = None,
-    json: JsonFile = None,
-    quiet: Quiet = False,
+    *,
+    run: Run,
 ) -> None:
     """Does the signal, or the gradient, of a network at initialisation explode or die as the depth grows?
 
@@ -58,28 +48,13 @@ def stability(
     """
     from deeplimit.signal import stability as run_stability
 
-    try:
-        check_files(plot, json)
-        levels = parse_depths(depths)
-        resnet = make_network(network, width, activation, weights, length_scale, hurst, exponent)
-        with progress_bar(quiet) as move:
-            report = run_stability(
-                resnet,
-                levels,
-                draws=draws,
-                seed=seed,
-                confidence=confidence,
-                device=device,
-                dtype=dtype,
-                progress=lambda fraction: move("drawing networks", fraction),
-            )
-        keep(report, plot, json)
-    except (ValueError, TypeError, RuntimeError, OSError) as error:
-        stop(error)
-    typer.echo(str(report))
-    raise typer.Exit({"stable": 0, "identity": 1, "explosion": 1, "cannot tell": 3}[report.verdict])
+    levels = parse_depths(depths)
+    resnet = make_network(network, width, activation, weights, length_scale, hurst, exponent)
+    report = run_stability(resnet, levels, draws=draws, confidence=confidence, dtype=dtype, **run.arguments())
+    run.finish(report, {"stable": 0, "identity": 1, "explosion": 1, "cannot tell": 3})
 
 
+@command()
 def phase(
     network: Network = "res3",
     width: Width = 40,
@@ -94,11 +69,8 @@ def phase(
     draws: Annotated[int, typer.Option(help="Weight draws a Hurst index.")] = 5,
     inputs: Annotated[int, typer.Option(help="Inputs a weight draw.")] = 10,
     of: Annotated[str, typer.Option(help="What --plot shows: hidden or gradient.")] = "hidden",
-    seed: Seed = 0,
-    device: Device = "cpu",
-    plot: PlotFile = None,
-    json: JsonFile = None,
-    quiet: Quiet = False,
+    *,
+    run: Run,
 ) -> None:
     """Map output and gradient over the Hurst index of the weights and the residual exponent.
 
@@ -111,39 +83,28 @@ def phase(
     import deeplimit as dl
     from deeplimit.ground import validation
 
-    try:
-        check_files(plot, json)
-        validation.choice(of, "--of", ("hidden", "gradient"))
-        validation.choice(network, "--network", ("res1", "res2", "res3", "inner"))
-        if network == "res3" and activation not in (None, "relu"):
-            raise ValueError(
-                f"--activation {activation!r} is not for res3, whose activation is ReLU; use res2."
-            )
-        factories = {
-            name: partial(factory, activation=activation or "tanh")
-            for name, factory in (("res1", dl.res1), ("res2", dl.res2), ("inner", dl.inner))
-        }
-        with progress_bar(quiet) as move:
-            diagram = dl.phase_diagram(
-                factories.get(network, dl.res3),
-                width,
-                depth,
-                hurst=parse_numbers(hurst, "--hurst"),
-                exponents=parse_numbers(exponents, "--exponents"),
-                draws=draws,
-                inputs=inputs,
-                seed=seed,
-                device=device,
-                progress=lambda fraction: move("drawing networks", fraction),
-            )
-        if plot is not None:
-            diagram.plot(plot, of=of)
-        keep(diagram, None, json)
-    except (ValueError, TypeError, RuntimeError, OSError) as error:
-        stop(error)
-    typer.echo(str(diagram))
+    validation.choice(of, "--of", ("hidden", "gradient"))
+    validation.choice(network, "--network", ("res1", "res2", "res3", "inner"))
+    if network == "res3" and activation not in (None, "relu"):
+        raise ValueError(f"--activation {activation!r} is not for res3, whose activation is ReLU; use res2.")
+    factories = {
+        name: partial(factory, activation=activation or "tanh")
+        for name, factory in (("res1", dl.res1), ("res2", dl.res2), ("inner", dl.inner))
+    }
+    diagram = dl.phase_diagram(
+        factories.get(network, dl.res3),
+        width,
+        depth,
+        hurst=parse_numbers(hurst, "--hurst"),
+        exponents=parse_numbers(exponents, "--exponents"),
+        draws=draws,
+        inputs=inputs,
+        **run.arguments(),
+    )
+    run.finish(diagram, of=of)
 
 
+@command("plot", "json")
 def reproduce(
     figures: Annotated[
         list[str] | None, typer.Argument(help="marion-fig1 to marion-fig7, marion-fig10 to marion-fig14.")
@@ -153,9 +114,8 @@ def reproduce(
         bool, typer.Option("--quick", help="At a reduced size: all of them in a few minutes on 2 cores.")
     ] = False,
     out: Annotated[Path, typer.Option(help="Folder for a PNG and a JSON a figure.")] = Path("out/reproduce"),
-    seed: Seed = 0,
-    device: Device = "cpu",
-    quiet: Quiet = False,
+    *,
+    run: Run,
 ) -> None:
     """Make figures of Marion et al. (2025) anew, each checked against what the paper states.
 
@@ -163,33 +123,25 @@ def reproduce(
 
     Example: deeplimit reproduce --all --quick
     """
-    from functools import partial
-
     from deeplimit.figures import RECIPES, reproduce as run_reproduce
     from deeplimit.ground import validation
 
-    try:
-        if every and figures:
-            raise ValueError("name figures, or pass --all, not both.")
-        if not every and not figures:
-            raise ValueError(f"name figures ({', '.join(RECIPES)}), or pass --all.")
-        names = (
-            list(RECIPES)
-            if every
-            else [validation.choice(name, "figure", tuple(RECIPES)) for name in figures or []]
-        )
-        out.mkdir(parents=True, exist_ok=True)
-        passed = True
-        for name in names:
-            with progress_bar(quiet) as move:
-                done = run_reproduce(
-                    name, quick=quick, seed=seed, device=device, progress=partial(move, name)
-                )
-            done.plot(out / f"{name}.png")
-            done.save(out / f"{name}.json")
-            typer.echo(str(done))
-            passed = passed and done.passed
-    except (ValueError, TypeError, RuntimeError, OSError) as error:
-        stop(error)
+    if every and figures:
+        raise ValueError("name figures, or pass --all, not both.")
+    if not every and not figures:
+        raise ValueError(f"name figures ({', '.join(RECIPES)}), or pass --all.")
+    names = (
+        list(RECIPES)
+        if every
+        else [validation.choice(name, "figure", tuple(RECIPES)) for name in figures or []]
+    )
+    out.mkdir(parents=True, exist_ok=True)
+    passed = True
+    for name in names:
+        done = run_reproduce(name, quick=quick, **run.arguments())
+        done.plot(out / f"{name}.png")
+        done.save(out / f"{name}.json")
+        typer.echo(str(done))
+        passed = passed and done.passed
     typer.echo(f"{'Every check passes' if passed else 'A check FAILS'}; pictures and numbers are in {out}.")
     raise typer.Exit(0 if passed else 1)

@@ -7,6 +7,7 @@ import dataclasses
 import numbers
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
 from typing import Any
 
 import torch
@@ -16,13 +17,13 @@ from deeplimit.depth_check.judgement import report_on
 from deeplimit.depth_check.measurement import Measurement, measure
 from deeplimit.depth_check.report import DepthReport
 from deeplimit.depth_check.rules import Rule, rule_of
+from deeplimit.depth_check.runs import Depths, Factory
 from deeplimit.depth_check.scaling import scalings
 from deeplimit.ground import validation
-from deeplimit.ground.installation import advice
+from deeplimit.ground.measurement import Running
+from deeplimit.ground.progress import Progress
+from deeplimit.ground.store import Store
 from deeplimit.trace.batches import as_batch
-from deeplimit.trace.side_effects import seeded
-
-Factory = Callable[[int], nn.Module]
 
 
 def check_depth(
@@ -36,7 +37,11 @@ def check_depth(
     tolerance: float = 0.1,
     confidence: float = 0.99,
     seed: int = 0,
-    progress: Callable[[float], None] | None = None,
+    device: str | torch.device | None = None,
+    workers: int | None = None,
+    executor: Executor | None = None,
+    store: Store | None = None,
+    progress: Progress | bool | None = None,
 ) -> DepthReport:
     """Build a module at several depths and find out how its residual branches scale with depth, before any
     training.
@@ -61,7 +66,13 @@ def check_depth(
         tolerance: How far an exponent may lie from the expected one without a word.
         confidence: Of the exponents' intervals, all kinds of branches together.
         seed: Of the generators (torch, numpy, random) while modules are built and run.
-        progress: Called with the fraction done.
+        device: "cpu" or "cuda", to which modules are moved; left out, they stay where the factory puts them.
+        workers: As elsewhere, but depths run one after the other: modules draw from generators that threads
+            share. executor: Any `concurrent.futures.Executor`, or a Dask client, that takes the depths.
+            Neither changes a bit of the result.
+        store: A `Store` with a name, that keeps finished depths: a call made again measures only the missing
+            ones. Without a name it is refused: a factory's code does not say all that it builds.
+        progress: Function of the fraction done, between 0 and 1; True shows a bar.
 
     Returns:
         A `DepthReport`: `ok`, `verdict` ("as expected", "not as expected", "cannot tell"; "measured" if
@@ -96,29 +107,22 @@ def check_depth(
         )
     if not callable(factory):
         raise TypeError(f"factory must be a function depth -> nn.Module, got {validation.named(factory)}.")
-    if progress is not None and not callable(progress):
-        raise TypeError(
-            f"progress must be a function of the fraction done, got {validation.named(progress)}."
+    running = Running.checked(workers, executor, store, progress)
+    if running.store is not None and running.store.name is None:
+        raise ValueError(
+            f"store= needs a name here, got {str(running.store.path)!r}: a factory may read files and"
+            " settings, so that its code alone does not tell two modules apart. Pass"
+            " store=deeplimit.Store(path, name='my-model')."
         )
-    taken: list[Measurement] = []
-    names: list[str] = []
-    for done, depth in enumerate(levels):
-        with seeded(seed):
-            model = built(factory, depth)
-        try:
-            arguments = as_batch(
-                model, batch() if callable(batch) and not isinstance(batch, torch.Tensor) else batch
-            )
-            taken.append(measure(model, arguments, blocks=blocks, loss=loss, seed=seed))
-        except Exception as error:
-            error.add_note(f"deeplimit was measuring factory({depth}).")
-            raise
-        names.append(type(getattr(model, "_orig_mod", model)).__name__)
-        del model
-        if progress is not None:
-            progress((done + 1) / len(levels))
+    place = None if device is None else validation.device(device)
+    measured = running.measure(
+        Depths(
+            factory, levels, batch, blocks, loss, seed, place is not None, device=place or torch.device("cpu")
+        )
+    )
+    taken = [one for _, one in measured]
     _deepens(levels, taken)
-    return report_on(names[-1], levels, taken, rule, number, tolerance, confidence, seed, started)
+    return report_on(measured[-1][0], levels, taken, rule, number, tolerance, confidence, seed, started)
 
 
 def probe(
@@ -256,22 +260,6 @@ def sweep(build: Callable[..., nn.Module], config: Any, field: str, **fields: An
         return build(copied)
 
     return factory
-
-
-def built(factory: Factory, depth: int) -> nn.Module:
-    """Return factory(depth); what it raises gets a note, what is no module is refused."""
-    try:
-        model = factory(depth)
-    except Exception as error:
-        error.add_note(
-            f"deeplimit called the factory with depth {depth}: it must return an nn.Module of that depth."
-        )
-        if (known := advice(error)) is not None:
-            error.add_note(known)
-        raise
-    if not isinstance(model, nn.Module):
-        raise TypeError(f"factory({depth}) must return a torch.nn.Module, got {validation.named(model)}.")
-    return model
 
 
 def _knobs(tolerance: float, confidence: float, seed: int) -> None:

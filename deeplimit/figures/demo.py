@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from concurrent.futures import Executor
 from pathlib import Path
 
 import torch
 
 from deeplimit.convergence import CompareReport, compare
 from deeplimit.figures.images import mnist_images
+from deeplimit.ground.measurement import Running
+from deeplimit.ground.progress import Progress
+from deeplimit.ground.store import Store
 from deeplimit.networks import ResidualNetwork, res1
 from deeplimit.weights import SmoothGaussian
 
@@ -29,25 +33,27 @@ def run_demo(
     paths: int = 512,
     seed: int = 0,
     device: str | torch.device = "cpu",
-    progress: Callable[[str, float], None] | None = None,
+    workers: int | None = None,
+    executor: Executor | None = None,
+    store: Store | str | os.PathLike[str] | None = None,
+    progress: Progress | bool | None = None,
 ) -> dict[str, CompareReport]:
     """Compare both networks with their limits on MNIST images; write a PNG and a JSON of each into `folder`.
 
-    `progress` is called with the comparison's name and the fraction of it done.
+    The last four arguments are those of `deeplimit.measure`.
     """
+    running = Running.checked(workers, executor, store, progress)
     folder.mkdir(parents=True, exist_ok=True)
     images = mnist_images()
     reports = {}
-    for name, network in demo_networks().items():
-
-        def tick(fraction: float, name: str = name) -> None:
-            if progress is not None:
-                progress(name, fraction)
-
-        report = compare(
-            network, x=images, depths=DEPTHS, paths=paths, seed=seed, device=device, progress=tick
-        )
-        report.plot(folder / f"{name}.png")
-        report.save(folder / f"{name}.json")
-        reports[name] = report
+    networks = demo_networks()
+    with running.shown("demo") as bar:
+        for number, (name, network) in enumerate(networks.items()):
+            share = bar.share(number / len(networks), (number + 1) / len(networks), name)
+            report = compare(
+                network, x=images, depths=DEPTHS, paths=paths, seed=seed, device=device, **share.arguments()
+            )
+            report.plot(folder / f"{name}.png")
+            report.save(folder / f"{name}.json")
+            reports[name] = report
     return reports

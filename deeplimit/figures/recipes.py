@@ -10,17 +10,24 @@ increments). Figures 10-14 do not name σ: ours is tanh, for which the statement
 from __future__ import annotations
 
 import math
+import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
+from dataclasses import dataclass
 from functools import partial
+from typing import final
 
 import numpy as np
 import torch
 from scipy import stats
 
-from deeplimit.figures.reproduction import Check, Numbers, Progress, Recipe, Reproduction
+from deeplimit.figures.reproduction import Check, Numbers, Recipe, Reproduction
 from deeplimit.ground import validation
+from deeplimit.ground.measurement import Arrays, Measurement, Running, Tick
+from deeplimit.ground.progress import Progress
 from deeplimit.ground.randomness import Purpose, generator
+from deeplimit.ground.store import Store
 from deeplimit.networks import ResidualNetwork, inner, res3
 from deeplimit.signal import StabilityReport, phase_diagram, stability
 from deeplimit.signal.growth_verdict import STABLE
@@ -31,6 +38,7 @@ INPUT_SIZE = 64
 DEPTHS = tuple(int(depth) for depth in np.linspace(10, 1000, 10))
 QUICK_DEPTHS = (10, 30, 100, 300)
 REPEATS, PAPERS_DRAWS = 50, 10_000
+FRACTIONAL_STEPS, LAGS = 1000, np.array([1, 2, 4, 8, 16])
 UNIFORM, SMOOTH = IID("uniform"), SmoothGaussian(length_scale=0.1)
 LEVEL = 1e-5
 """How unlikely a number must be under what the paper states before its check fails."""
@@ -51,7 +59,7 @@ def _growth(
     quick: bool,
     seed: int,
     device: str,
-    progress: Progress,
+    running: Running,
 ) -> Found:
     """Figures 1, 3, 4, 5, 10, 12, 13, 14: the change of signal or gradient against depth, one panel an
     exponent.
@@ -67,7 +75,7 @@ def _growth(
             draws=REPEATS,
             seed=seed,
             device=device,
-            progress=lambda share, index=index: progress((index + share) / len(stated)),  # type: ignore[misc]
+            **running.share(index / len(stated), (index + 1) / len(stated), f"{exponent:g}").arguments(),
         )
         growth = report.hidden_growth if of == "hidden" else report.gradient_growth
         quantiles = report.quantiles(f"{of}_change", 0.05, 0.25, 0.5, 0.75, 0.95) / math.log(10.0)
@@ -94,7 +102,7 @@ def _distributions(
     quick: bool,
     seed: int,
     device: str,
-    progress: Progress,
+    running: Running,
 ) -> Found:
     """Figures 2 and 11: the laws of |h_L|/|h_0| and |p_0|/|p_L| at β = 1/2, L = 1000, d = 100, with uniform
     weights.
@@ -107,7 +115,7 @@ def _distributions(
         draws=draws,
         seed=seed,
         device=device,
-        progress=progress,
+        **running.arguments(),
     )
     logs = {"hidden": report.log_hidden_ratio[0], "gradient": report.log_gradient_ratio[0]}
     numbers: Numbers = {"draws": draws, "log_normal": report.log_normal[0]}
@@ -131,8 +139,9 @@ def _normal_check(name: str, p: float) -> Check:
     return Check(f"log {ratio} passes a normality test (level {LEVEL:g})", f"p = {p:.3g}", p > LEVEL)
 
 
-def _figure2(quick: bool, seed: int, device: str, progress: Progress) -> Found:
-    numbers, checks, findings = _distributions(res3, (PAPERS_DRAWS, 200), quick, seed, device, progress)
+def _figure2(quick: bool, seed: int, device: str, running: Running) -> Found:
+    whole = running.share(0.0, 0.8, "drawn whole")
+    numbers, checks, findings = _distributions(res3, (PAPERS_DRAWS, 200), quick, seed, device, whole)
     mean, deviation = numbers["log_normal"]
     for printed, which, quantile in ((1.21, 0, 0.25), (1.34, 2, 0.75)):
         measured = float(numbers["hidden"]["quartiles"][which])
@@ -155,7 +164,12 @@ def _figure2(quick: bool, seed: int, device: str, progress: Progress) -> Found:
     # Gaussian weights have the same limit law, and are drawn through their products with known vectors.
     count = 4_000 if quick else PAPERS_DRAWS
     gaussian = stability(
-        res3(100, weights=Brownian(), exponent=0.5), [1000], draws=count, seed=seed, device=device
+        res3(100, weights=Brownian(), exponent=0.5),
+        [1000],
+        draws=count,
+        seed=seed,
+        device=device,
+        **running.share(0.8, 1.0, "by products").arguments(),
     )
     values = gaussian.log_hidden_ratio[0]
     p = float(stats.kstest(values, "norm", args=(mean, deviation)).pvalue)
@@ -185,9 +199,14 @@ def _quantile_error(quantile: float, deviation: float, draws: int) -> float:
     )
 
 
-def _figure11(quick: bool, seed: int, device: str, progress: Progress) -> Found:
+def _figure11(quick: bool, seed: int, device: str, running: Running) -> Found:
     numbers, checks, findings = _distributions(
-        partial(inner, activation="tanh"), (PAPERS_DRAWS, 200), quick, seed, device, progress
+        partial(inner, activation="tanh"),
+        (PAPERS_DRAWS, 200),
+        quick,
+        seed,
+        device,
+        running.share(0.0, 0.9, "tanh"),
     )
     for name, ratio in (("hidden", "|h_L|/|h_0|"), ("gradient", "|p_0|/|p_L|")):
         low, _, high = (float(value) for value in numbers[name]["quartiles"])
@@ -204,6 +223,7 @@ def _figure11(quick: bool, seed: int, device: str, progress: Progress) -> Found:
         draws=REPEATS,
         seed=seed,
         device=device,
+        **running.share(0.9, 1.0, "relu").arguments(),
     )
     grown = float(np.median(relu.log_hidden_ratio[-1])) / math.log(10.0)
     findings.append(
@@ -214,39 +234,63 @@ def _figure11(quick: bool, seed: int, device: str, progress: Progress) -> Found:
     return numbers, checks, findings
 
 
-def _figure6(quick: bool, seed: int, device: str, progress: Progress) -> Found:
-    """Figure 6: paths of fractional Brownian motion, and the Hurst index measured from many of them."""
-    steps, count = 1000, 200 if quick else 2000
-    lags = np.array([1, 2, 4, 8, 16])
-    panels, checks = [], []
-    for index, hurst in enumerate((0.2, 0.5, 0.8)):
+@final
+@dataclass(frozen=True)
+class FractionalPaths(Measurement[Arrays, list[Arrays]]):
+    """Fractional Brownian motion: one path per Hurst index, and the squared increments of all paths."""
+
+    hurst: tuple[float, ...]
+    paths: int
+    seed: int
+
+    what = "fractional paths"
+
+    @property
+    def blocks(self) -> int:
+        return len(self.hurst)
+
+    def run(self, block: int, tick: Tick | None = None) -> Arrays:
+        stream = generator(self.seed, Purpose.NETWORK_WEIGHTS, index=block, device=self.device)
         noise = fractional_gaussian_noise(
-            hurst,
-            steps,
-            (count,),
-            generator(seed, Purpose.NETWORK_WEIGHTS, index=index, device=device),
-            torch.float64,
+            self.hurst[block], FRACTIONAL_STEPS, (self.paths,), stream, torch.float64
         )
-        paths = (
-            torch.cat([torch.zeros(1, count, dtype=torch.float64, device=noise.device), noise.cumsum(dim=0)])
-            .cpu()
-            .numpy()
-        )
-        squares = np.stack([((paths[lag:] - paths[:-lag]) ** 2).mean(axis=0) for lag in lags])
+        start = torch.zeros(1, self.paths, dtype=torch.float64, device=noise.device)
+        paths = torch.cat([start, noise.cumsum(dim=0)]).cpu().numpy()
+        squares = np.stack([((paths[lag:] - paths[:-lag]) ** 2).mean(axis=0) for lag in LAGS])
+        if tick is not None:
+            tick(1.0)
+        return {"path": paths[:, 0], "squares": squares}
+
+    def merge(self, parts: Iterator[Arrays]) -> list[Arrays]:
+        return [*parts]
+
+    def write(self, part: Arrays) -> Arrays:
+        return part
+
+    def read(self, arrays: Arrays) -> Arrays:
+        return arrays
+
+
+def _figure6(quick: bool, seed: int, device: str, running: Running) -> Found:
+    """Figure 6: paths of fractional Brownian motion, and the Hurst index measured from many of them."""
+    count = 200 if quick else 2000
+    drawn = running.measure(FractionalPaths((0.2, 0.5, 0.8), count, seed, device=torch.device(device)))
+    panels, checks = [], []
+    for hurst, one in zip((0.2, 0.5, 0.8), drawn, strict=True):
+        path, squares = one["path"], one["squares"]
         # The slope of log means over all paths, and its error through each path's influence on the means.
-        weights = np.log(lags) - np.log(lags).mean()
+        weights = np.log(LAGS) - np.log(LAGS).mean()
         weights /= 2 * (weights**2).sum()
         means = squares.mean(axis=1)
         measured = float(weights @ np.log(means))
         error = float((weights @ (squares / means[:, None])).std(ddof=1) / math.sqrt(count))
         found = abs(measured - hurst) < float(stats.norm.isf(LEVEL / 2)) * error
         checks.append(Check(f"Hurst index {hurst:g}", f"{measured:.4f} ± {error:.4f}", found))
-        panels.append({"hurst": hurst, "path": paths[:, 0] * steps**-hurst, "measured": measured})
-        progress((index + 1) / 3)
+        panels.append({"hurst": hurst, "path": path * FRACTIONAL_STEPS**-hurst, "measured": measured})
     return {"panels": panels, "paths": count}, checks, []
 
 
-def _figure7(quick: bool, seed: int, device: str, progress: Progress) -> Found:
+def _figure7(quick: bool, seed: int, device: str, running: Running) -> Found:
     """Figure 7: the phase diagram of res-3 with fractional Brownian weights."""
     hurst = np.linspace(0.05, 0.97, 12 if quick else 51)
     exponents = np.linspace(0.0, 1.3, 27 if quick else 70)
@@ -260,7 +304,7 @@ def _figure7(quick: bool, seed: int, device: str, progress: Progress) -> Found:
         inputs=5 if quick else 10,
         seed=seed,
         device=device,
-        progress=progress,
+        **running.arguments(),
     )
     stated = np.maximum(hurst, 0.5)
     above, below = exponents >= stated[:, None] + 0.15, exponents <= stated[:, None] - 0.25
@@ -333,15 +377,26 @@ RECIPES = _recipes()
 
 
 def reproduce(
-    figure: str, *, quick: bool = False, seed: int = 0, device: str = "cpu", progress: Progress | None = None
+    figure: str,
+    *,
+    quick: bool = False,
+    seed: int = 0,
+    device: str | torch.device = "cpu",
+    workers: int | None = None,
+    executor: Executor | None = None,
+    store: Store | str | os.PathLike[str] | None = None,
+    progress: Progress | bool | None = None,
 ) -> Reproduction:
     """Make one figure of Marion et al. (2025) again, and check it against what the paper states.
 
     Args:
         figure: "marion-fig1" to "marion-fig7" or "marion-fig10" to "marion-fig14".
         quick: At a reduced size: seconds, up to a minute, instead of minutes.
-        seed: Everything random derives from it. device: "cpu" or "cuda". progress: Called with the fraction
-            done.
+        seed: Everything random derives from it. device: "cpu" or "cuda".
+        workers: Number of threads, by default one per core. executor: Any `concurrent.futures.Executor`, or a
+            Dask client, instead. Neither changes a bit of the result.
+        store: File, or `Store`, that keeps finished blocks: a call made again computes only what is missing.
+        progress: Function of the fraction done, between 0 and 1; True shows a bar.
 
     Raises:
         TypeError, ValueError: For a figure that is none of these, a seed that is no integer, an unknown
@@ -358,7 +413,8 @@ def reproduce(
     if not isinstance(quick, bool):
         raise TypeError(f"quick must be True or False, got {validation.named(quick)}.")
     started = time.perf_counter()
-    numbers, checks, findings = recipe.run(quick, checked_seed, place, progress or (lambda _: None))
+    with Running.checked(workers, executor, store, progress).shown(figure) as running:
+        numbers, checks, findings = recipe.run(quick, checked_seed, place, running)
     return Reproduction(
         recipe.name,
         recipe.title,

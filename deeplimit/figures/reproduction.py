@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, final
 from deeplimit.figures.recipe_plots import PICTURES
 from deeplimit.ground import axes as drawing, citations
 from deeplimit.ground.fields import OneOf
+from deeplimit.ground.measurement import Running
 from deeplimit.ground.report import Report
 from deeplimit.ground.table import Column, Table
 from deeplimit.ground.verdict import Verdict
@@ -18,7 +19,6 @@ from deeplimit.ground.verdict import Verdict
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Progress = Callable[[float], None]
 Numbers = dict[str, Any]
 
 
@@ -36,11 +36,11 @@ class Check:
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a figure is made: `run(quick, seed, device, progress)` returns numbers, checks, findings."""
+    """How a figure is made: `run(quick, seed, device, running)` returns numbers, checks, findings."""
 
     name: str
     title: str
-    run: Callable[[bool, int, str, Progress], tuple[Numbers, list[Check], list[str]]]
+    run: Callable[[bool, int, str, Running], tuple[Numbers, list[Check], list[str]]]
 
 
 @final

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,10 @@ import torch
 
 from deeplimit.cases import Case, validated
 from deeplimit.convergence import CompareReport, compare
-from deeplimit.ground import files as store, validation
+from deeplimit.ground import files, validation
+from deeplimit.ground.measurement import Running
+from deeplimit.ground.progress import Progress
+from deeplimit.ground.store import Store
 from deeplimit.scoreboard.report import (
     AGREES,
     CANNOT_TELL,
@@ -40,6 +44,9 @@ def validate(
     device: str | torch.device = "cpu",
     resume: str | os.PathLike[str] | None = None,
     workers: int | None = None,
+    executor: Executor | None = None,
+    store: Store | str | os.PathLike[str] | None = None,
+    progress: Progress | bool | None = None,
     on_row: Callable[[RowResult], None] | None = None,
 ) -> Scoreboard:
     """Measure every statement that the library rests on, each beside a wrong limit that must be caught.
@@ -55,11 +62,14 @@ def validate(
         quick: Depths up to 512 and up to 2000 paths, instead of 1024 and 10,000.
         only: A text, or several: only rows that have one of them in their name are run, such as "Thm 4.3";
             each must name one.
-        seed: Everything random derives from it. device: "cpu" or "cuda". workers: Threads, by default one a
-            core.
+        seed: Everything random derives from it. device: "cpu" or "cuda".
         resume: A .json file that is written after every row. Rows that it holds already, measured by the same
             version in the same way, are not run again; rows measured in another way stay in it, after those
             of this run.
+        workers: Number of threads, by default one per core. executor: Any `concurrent.futures.Executor`, or a
+            Dask client, instead. Neither changes a bit of the result.
+        store: File, or `Store`, that keeps finished blocks: a call made again computes only what is missing.
+        progress: Function of the fraction done, between 0 and 1; True shows a bar.
         on_row: Called with each row when it is done, in order, those from the file included.
 
     Returns:
@@ -79,32 +89,38 @@ def validate(
         raise TypeError(f"quick must be True or False, got {quick!r}.")
     checked_seed = validation.integer(seed, "seed", minimum=0)
     place = validation.device(device)
-    if workers is not None:
-        workers = validation.integer(workers, "workers", minimum=1)
+    running = Running.checked(workers, executor, store, progress)
     if on_row is not None and not callable(on_row):
         raise TypeError(f"on_row must be a function of a RowResult, got {validation.named(on_row)}.")
     chosen = _chosen(only)
     path = None if resume is None else validation.writable_file(resume, "resume", (".json",))
     earlier = {} if path is None or not path.exists() else _earlier(path)
     results: list[RowResult] = []
-    for case in chosen:
-        depths, paths = (QUICK_DEPTHS, case.paths) if quick else (FULL_DEPTHS, FULL_FACTOR * case.paths)
-        key = (
-            f"{case.name} | {case.wrong[0].wrongly} | depths {depths}, {paths} paths, seed {checked_seed},"
-            f" {place.type}, {__version__}"
-        )
-        result = (
-            earlier[key]
-            if key in earlier
-            else _measure(case, key, depths, paths, checked_seed, place, workers)
-        )
-        results.append(result)
-        board = Scoreboard(tuple(results), quick, checked_seed, CONFIDENCE, place.type, __version__)
-        if path is not None:
-            kept = [old for old in earlier.values() if old.key not in {done.key for done in results}]
-            Scoreboard((*results, *kept), quick, checked_seed, CONFIDENCE, place.type, __version__).save(path)
-        if on_row is not None:
-            on_row(result)
+    with running.shown("validate") as bar:
+        for number, case in enumerate(chosen):
+            depths, paths = (QUICK_DEPTHS, case.paths) if quick else (FULL_DEPTHS, FULL_FACTOR * case.paths)
+            key = (
+                f"{case.name} | {case.wrong[0].wrongly} | depths {depths}, {paths} paths,"
+                f" seed {checked_seed}, {place.type}, {__version__}"
+            )
+            share = (number / len(chosen), (number + 1) / len(chosen))
+            part = bar.share(*share, case.name)
+            result = (
+                earlier[key]
+                if key in earlier
+                else _measure(case, key, depths, paths, checked_seed, place, part)
+            )
+            results.append(result)
+            if callable(bar.progress):
+                bar.progress(share[1])
+            board = Scoreboard(tuple(results), quick, checked_seed, CONFIDENCE, place.type, __version__)
+            if path is not None:
+                kept = [old for old in earlier.values() if old.key not in {done.key for done in results}]
+                Scoreboard((*results, *kept), quick, checked_seed, CONFIDENCE, place.type, __version__).save(
+                    path
+                )
+            if on_row is not None:
+                on_row(result)
     return board
 
 
@@ -132,7 +148,7 @@ def _chosen(only: str | Sequence[str] | None) -> list[Case]:
 
 
 def _earlier(path: Path) -> dict[str, RowResult]:
-    kind, content = store.load(path)
+    kind, content = files.load(path)
     if kind != Scoreboard.kind:
         raise ValueError(
             f"{str(path)!r} holds a report of kind {kind!r}, no scoreboard to resume from; give another file."
@@ -152,11 +168,11 @@ def _measure(
     paths: int,
     seed: int,
     device: torch.device,
-    workers: int | None,
+    running: Running,
 ) -> RowResult:
     started, control = time.perf_counter(), case.wrong[0]
 
-    def run(limit: object) -> CompareReport:
+    def run(limit: object, running: Running) -> CompareReport:
         return compare(
             case.network,
             limit,
@@ -166,10 +182,11 @@ def _measure(
             seed=seed,
             confidence=CONFIDENCE,
             device=device,
-            workers=workers,
+            **running.arguments(),
         )
 
-    right, wrong = run(case.right), run(control.limit)
+    right = run(case.right, running.share(0.0, 0.5, "its limit"))
+    wrong = run(control.limit, running.share(0.5, 1.0, "a wrong limit"))
     predicted = right.predicted_rate if right.predicted_rate is not None else np.nan
     low, high = right.rate_interval
     if right.verdict == "converges":

@@ -97,7 +97,7 @@ def test_the_command_writes_a_picture_and_a_file_a_figure(tmp_path):
 
 
 def test_the_command_ends_with_1_where_a_check_fails(monkeypatch, tmp_path):
-    def failing(quick, seed, device, progress):
+    def failing(quick, seed, device, running):
         return (
             {"panels": [{"hurst": 0.5, "path": [0.0, 1.0], "measured": 0.7}], "paths": 1},
             [Check("a", "b", False)],

@@ -1,0 +1,137 @@
+"""What all commands that take time share: their options, how errors end, where results go."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, NoReturn, get_type_hints
+
+import typer
+
+BAD_USAGE = 2
+
+
+@dataclass(frozen=True)
+class Run:
+    """The shared options of one call, in the order in which `--help` lists them."""
+
+    seed: Annotated[int, typer.Option(help="Everything random derives from it.")] = 0
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu"
+    workers: Annotated[
+        int | None, typer.Option(help="Number of threads; left out: one per core. Changes no number.")
+    ] = None
+    dask: Annotated[
+        str | None, typer.Option(help="Address of a Dask scheduler whose workers compute, tcp://host:8786.")
+    ] = None
+    store: Annotated[
+        Path | None,
+        typer.Option(help="File that keeps finished blocks; called again, only what is missing is computed."),
+    ] = None
+    plot: Annotated[
+        Path | None, typer.Option("--plot", help="Write the figure here (.png, .pdf or .svg).")
+    ] = None
+    json: Annotated[Path | None, typer.Option("--json", help="Write the report here (.json).")] = None
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False
+    executor: Any = None  # of the Dask scheduler
+
+    def arguments(self) -> dict[str, Any]:
+        """Return what every verb that takes time takes."""
+        return {
+            "seed": self.seed,
+            "device": self.device,
+            "workers": self.workers,
+            "executor": self.executor,
+            "store": self.store,
+            "progress": None if self.quiet else True,
+        }
+
+    def finish(self, report: Any, codes: Mapping[str, int] | None = None, **drawing: Any) -> None:
+        """Write the picture and the numbers, print the report, and leave with its verdict's code."""
+        if self.plot is not None:
+            report.plot(self.plot, **drawing)
+        if self.json is not None:
+            report.save(self.json)
+        typer.echo(str(report))
+        if codes is not None:
+            raise typer.Exit(codes[report.verdict])
+
+
+NAMES = tuple(name for name in get_type_hints(Run) if name != "executor")
+
+
+def command(
+    *without: str, errors: tuple[type[Exception], ...] = (ValueError, TypeError, RuntimeError, OSError)
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a command of a function whose argument `run` is a `Run`: the shared options take its place.
+
+    `without` names those that the command does not have; `errors` are told in one line.
+    """
+
+    def decorated(function: Callable[..., None]) -> Callable[..., None]:
+        hints = get_type_hints(function, include_extras=True)
+        shared = get_type_hints(Run, include_extras=True)
+        names = [name for name in NAMES if name not in without]
+        parameters = [each for each in inspect.signature(function).parameters.values() if each.name != "run"]
+        parameters = [each.replace(annotation=hints[each.name]) for each in parameters]
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        parameters += [
+            inspect.Parameter(name, kind, default=getattr(Run, name), annotation=shared[name])
+            for name in names
+        ]
+
+        @functools.wraps(function)
+        def wrapped(**values: Any) -> None:
+            run = Run(**{name: values.pop(name) for name in names})
+            try:
+                _check_files(run)
+                with _executor_at(run.dask) as executor:
+                    function(**values, run=Run(**{**vars(run), "executor": executor}))
+            except typer.Exit:
+                raise
+            except errors as error:
+                stop(error)
+
+        wrapped.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        wrapped.__annotations__ = {each.name: each.annotation for each in parameters}
+        del wrapped.__wrapped__
+        return wrapped
+
+    return decorated
+
+
+def _check_files(run: Run) -> None:
+    """Refuse files that cannot be written before any work is done for them."""
+    from deeplimit.ground import axes, validation
+
+    if run.plot is not None:
+        validation.writable_file(run.plot, "--plot", axes.SUFFIXES)
+    if run.json is not None:
+        validation.writable_file(run.json, "--json", (".json",))
+
+
+@contextmanager
+def _executor_at(address: str | None) -> Iterator[Any]:
+    """Yield an executor over the workers of a Dask scheduler; None without an address."""
+    if address is None:
+        yield None
+        return
+    try:
+        import distributed
+    except ImportError as error:
+        raise ValueError("--dask needs Dask: pip install 'deeplimit[distributed]'.") from error
+    try:
+        client: Any = distributed.Client(address, timeout=10)  # type: ignore[no-untyped-call]
+    except (OSError, ValueError) as error:
+        raise ValueError(f"--dask {address!r} has no Dask scheduler that answers: {error}.") from error
+    with client:
+        yield client.get_executor()
+
+
+def stop(error: Exception) -> NoReturn:
+    """Print what went wrong in a line, and leave with the code for bad usage."""
+    typer.echo(f"Error: {error}", err=True)
+    raise typer.Exit(BAD_USAGE)

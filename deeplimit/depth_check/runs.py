@@ -1,0 +1,134 @@
+"""A module measured at each of several depths: one block per depth, kept as text."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+import torch
+from torch import nn
+
+from deeplimit.depth_check.measurement import Aligned, Measured, Measurement, Stream, Weight, measure
+from deeplimit.ground import measurement as running, validation
+from deeplimit.ground.measurement import Arrays, Tick
+from deeplimit.ground.specification import describe
+from deeplimit.trace.batches import as_batch
+from deeplimit.trace.branches import Branch
+from deeplimit.trace.side_effects import seeded
+
+Factory = Callable[[int], nn.Module]
+Part = tuple[str, Measurement]
+_RECORDS = {kind.__name__: kind for kind in (Aligned, Branch, Measured, Measurement, Stream, Weight)}
+_ONE_AT_A_TIME = threading.Lock()
+"""Modules draw from the global generators, which threads share."""
+
+
+@final
+@dataclass(frozen=True)
+class Depths(running.Measurement[Part, list[Part]]):
+    """A factory's modules: at each depth, the class's name and what was measured."""
+
+    factory: Factory
+    levels: tuple[int, ...]
+    batch: Any
+    patterns: str | Sequence[str] | None
+    loss: Callable[[Any], torch.Tensor] | None
+    seed: int
+    moved: bool = False  # to the device; else modules stay where the factory puts them
+
+    what = "check depth"
+    carries = "the factory, the batch and the loss"
+    side_by_side = False
+
+    @property
+    def blocks(self) -> int:
+        return len(self.levels)
+
+    def run(self, block: int, tick: Tick | None = None) -> Part:
+        with _ONE_AT_A_TIME:
+            found = self._measured(self.levels[block])
+        if tick is not None:
+            tick(1.0)
+        return found
+
+    def _measured(self, depth: int) -> Part:
+        with seeded(self.seed):
+            model = built(self.factory, depth)
+        try:
+            model = model.to(self.device) if self.moved else model
+            made = callable(self.batch) and not isinstance(self.batch, torch.Tensor)
+            batch = as_batch(model, self.batch() if made else self.batch)
+            taken = measure(model, batch, blocks=self.patterns, loss=self.loss, seed=self.seed)
+        except Exception as error:
+            error.add_note(f"deeplimit was measuring factory({depth}).")
+            raise
+        return type(getattr(model, "_orig_mod", model)).__name__, taken
+
+    def merge(self, parts: Iterator[Part]) -> list[Part]:
+        return [*parts]
+
+    def key(self) -> dict[str, Any]:
+        """Return the fields; a factory, batch or loss that cannot be described stands there by its name.
+
+        A store for them has a name of the caller's in any case.
+        """
+        return {entry.name: _described(self, entry.name) for entry in dataclasses.fields(self)}
+
+    def name(self) -> str:
+        factory = getattr(self.factory, "__qualname__", type(self.factory).__name__)
+        return f"check depth: {factory}, depths {[*self.levels]}, seed {self.seed}"
+
+    def write(self, part: Part) -> Arrays:
+        return {"part": np.array(json.dumps(_plain(part), ensure_ascii=False))}
+
+    def read(self, arrays: Arrays) -> Part:
+        name, taken = _unplain(json.loads(arrays["part"].item()))
+        return name, taken
+
+
+def built(factory: Factory, depth: int) -> nn.Module:
+    """Return factory(depth); what it raises gets a note, what is no module is refused."""
+    try:
+        model = factory(depth)
+    except Exception as error:
+        error.add_note(
+            f"deeplimit called the factory with depth {depth}: it must return an nn.Module of that depth."
+        )
+        raise
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"factory({depth}) must return a torch.nn.Module, got {validation.named(model)}.")
+    return model
+
+
+def _described(depths: Depths, name: str) -> Any:
+    value = getattr(depths, name)
+    try:
+        return describe(value, name)
+    except ValueError:
+        return {"is": getattr(value, "__qualname__", type(value).__name__)}
+
+
+def _plain(value: Any) -> Any:
+    """Return records, tuples and mappings as JSON holds them; floats keep every bit."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {entry.name: _plain(getattr(value, entry.name)) for entry in dataclasses.fields(value)}
+        return {"record": type(value).__name__, "fields": fields}
+    if isinstance(value, Mapping):
+        return {"mapping": [[_plain(key), _plain(item)] for key, item in value.items()]}
+    return [_plain(item) for item in value] if isinstance(value, (tuple, list)) else value
+
+
+def _unplain(value: Any) -> Any:
+    """Return what `_plain` was given, sequences as tuples."""
+    if isinstance(value, list):
+        return tuple(_unplain(item) for item in value)
+    if not isinstance(value, dict):
+        return value
+    if "record" in value:
+        return _RECORDS[value["record"]](**{name: _unplain(item) for name, item in value["fields"].items()})
+    return {_unplain(key): _unplain(item) for key, item in value["mapping"]}

