@@ -176,6 +176,11 @@ def _html(report: Report) -> Iterator[str]:
         yield f"HTML leaves open: {', '.join(found.open)}"
     if "script" in found.seen or not {"table", "svg"} <= found.seen:
         yield "HTML must hold a table and a picture, and no script"
+    table = _Tags()
+    table.feed(report._table().to_html())
+    for cell in (cell for row in report._table().cells() for cell in row):
+        if cell not in table.text:
+            yield f"HTML lacks, or does not escape, a cell of the table: {cell!r}"
     for text in (report.headline, *report._reservations()):
         if text not in found.text:
             yield f"HTML lacks, or does not escape: {text!r}"

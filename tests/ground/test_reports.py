@@ -60,6 +60,7 @@ class Own(dl.Report):
         return Table(
             (
                 Column("depth", self.depths),
+                Column("<name>", ["<i>a", "b & c"], left=True),
                 Column("error 5 %_x", self.errors, ".3g", error=self.errors / 10),
             )
         )
