@@ -176,6 +176,18 @@ def test_users_code_is_followed_to_all_that_it_reads(monkeypatch, changes, chang
     assert {name for name in names if before[name] != after[name]} == changed
 
 
+def test_a_programs_own_functions_are_followed_wherever_it_lies(monkeypatch):
+    """`python -m tool` runs an installed file under the name that a user's program has, too."""
+    main = types.ModuleType("__main__")
+    main.__file__ = "/usr/lib/python3/site-packages/tool/__main__.py"
+    monkeypatch.setitem(sys.modules, "__main__", main)
+    keys = set()
+    for number in (2, 3):
+        exec(f"def mine(h): return {number} * h", main.__dict__)
+        keys.add(key(main.mine))
+    assert len(keys) == 2
+
+
 def test_where_code_stands_does_not_count(monkeypatch):
     before = key(users(monkeypatch).outer)
     monkeypatch.setattr(sys.modules[__name__], "USERS", "\n\n# a comment\n" + USERS)

@@ -7,6 +7,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -109,6 +110,19 @@ def test_two_processes_share_one_store_and_the_work(path, notes):
     assert results[0] == results[1] == f"{dl.measure(Sum(60))!r}\n".encode()
     assert kept(path) == 60
     assert len(ran(notes)) < 60 + 60 + 40  # the third sixty are those of this process, without a store
+
+
+def test_a_run_waits_while_another_process_writes(path):
+    dl.measure(Sum(2), store=path)
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+    other.execute("DELETE FROM blocks WHERE block = 0")
+    timer = threading.Timer(0.3, other.execute, ["COMMIT"])
+    timer.start()
+    assert dl.measure(Sum(3), store=path) == dl.measure(Sum(3))
+    timer.join()
+    other.close()
+    assert [run.done for run in dl.Store(path).runs()] == [1, 3]
 
 
 def test_one_file_holds_several_measurements(path, notes):
