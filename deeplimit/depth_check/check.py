@@ -46,32 +46,34 @@ def check_depth(
     """Build a module at several depths and find out how its residual branches scale with depth, before any
     training.
 
-    Every depth is built from the same seed, run forward and backward once, and run forward a second time
-    with every branch asked about the same stream; one depth is in memory at a time. Global generators and
-    modules are left as they were.
+    Every depth is built from the same seed, run forward and backward once, and run forward a second time with
+    the same stream for every branch. One depth is in memory at a time. Global generators and modules are left
+    as they were.
 
     Args:
-        factory: A function of a depth that returns an `nn.Module` with that many blocks; `deeplimit.sweep`
+        factory: Function of a depth that returns an `nn.Module` with that many blocks; `deeplimit.sweep`
             makes one from a configuration.
         depths: At least two different depths, as `factory` counts them.
-        batch: What the module is called with: a tensor, a tuple of arguments, a dict of keyword arguments,
-            or a function without arguments that returns one of these. Left out, it is made up from the
-            module's configuration (transformers, timm) or its first layer.
-        expected: What is intended: the residual exponent of every branch (0.5 neural SDE, 1 neural ODE),
-            which says nothing about constant factors; a published rule, "gpt-2", "depth-mup", "completep",
-            "rezero", "deepnorm" or "fixup", which does; your own `Rule`; None to measure only.
+        batch: Input of the module: a tensor, a tuple of arguments, a dict of keyword arguments, or a function
+            without arguments that returns one of these. If left out, it is made up from the module's
+            configuration (transformers, timm) or its first layer.
+        expected: Intended scaling. A number is the residual exponent of every branch (0.5 neural SDE, 1
+            neural ODE), whatever the constant factors. A published rule, "gpt-2", "depth-mup", "completep",
+            "rezero", "deepnorm" or "fixup", or your own `Rule`, states factors, too. None: measure only.
         blocks: Patterns of module names ("model.layers.*"): only additions inside these modules count.
-        loss: A function of the module's output that returns a scalar tensor, for the gradient; left out, a
+        loss: Function of the module's output that returns a scalar tensor, for the gradient. If left out, a
             random linear functional of the first output that depends on parameters.
-        tolerance: How far an exponent may lie from the expected one without a word.
-        confidence: Of the exponents' intervals, all kinds of branches together.
-        seed: Of the generators (torch, numpy, random) while modules are built and run.
-        device: "cpu" or "cuda", to which modules are moved; left out, they stay where the factory puts them.
+        tolerance: Largest accepted distance of an exponent from the expected one.
+        confidence: Joint confidence level of the exponents' intervals of all kinds of branches.
+        seed: Seed of the generators (torch, numpy, random) while modules are built and run.
+        device: "cpu" or "cuda", to which modules are moved; if left out, they stay where the factory puts
+            them.
         workers: As elsewhere, but depths run one after the other: modules draw from generators that threads
-            share. executor: Any `concurrent.futures.Executor`, or a Dask client, that takes the depths.
-            Neither changes a bit of the result.
-        store: A `Store` with a name, that keeps finished depths: a call made again measures only the missing
-            ones. Without a name it is refused: a factory's code does not say all that it builds.
+            share. Changes no bit of the result.
+        executor: Any `concurrent.futures.Executor`, or a Dask client, that takes the depths. Changes no bit
+            of the result.
+        store: A `Store` with a name that keeps finished depths: a call made again measures only the missing
+            ones. A store without a name is refused: a factory's code does not say all that it builds.
         progress: Function of the fraction done, between 0 and 1; True shows a bar.
 
     Returns:
@@ -84,7 +86,7 @@ def check_depth(
             `factory` or the module raises comes through, with a note on which depth it was.
 
     Not checked: what training makes of the weights; other batches; scalings of learning rates, which some
-    rules need besides.
+    rules need in addition.
 
     Examples:
         >>> import torch, deeplimit as dl

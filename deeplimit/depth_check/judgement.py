@@ -128,29 +128,30 @@ def _reservations(
     told = []
     fixed = [kind.kind for kind in kinds if len(set(kind.counts)) == 1 and len(kind.counts) > 1]
     if fixed:
-        told.append(f"not deepened, and so not judged: {', '.join(fixed)}.")
+        told.append(f"{', '.join(fixed)}: as many at every depth, so not judged.")
     adapters = [kind.kind for kind in kinds if kind.meaning == ADAPTER]
     if adapters:
-        told.append(f"of low rank and zero beside another branch, and so not judged: {', '.join(adapters)}.")
+        told.append(
+            f"{', '.join(adapters)}: adapters (of low rank and zero beside another branch), so not judged."
+        )
     overlooked = _overlooked(taken)
     if overlooked:
         told.append(
-            "in no residual branch that was found, though there are more of them the deeper the network:"
-            f" {', '.join(overlooked)}; if they are in one, it is not added by a sum of two tensors (+,"
-            " torch.add, addcmul), and was not judged."
+            f"{', '.join(overlooked)}: these weights multiply with depth but belong to no residual branch"
+            " that was found. If they are part of one, its output is not added with +, torch.add or"
+            " addcmul, so it was not checked."
         )
     if _scattered(taken):
         told.append(
-            f"{len(taken[-1].streams)} residual streams at the largest depth, where {len(taken[0].streams)}"
-            " are at the smallest: what lies between residual sums (a concatenation, a choice between"
-            " tensors, an operation that is not known) hides that they follow each other, and sums that do"
-            " not have no depth."
+            f"{len(taken[-1].streams)} residual streams at the largest depth but {len(taken[0].streams)} at"
+            " the smallest. An operation between residual sums (a concatenation, a choice between tensors,"
+            " one that is not known) hides that they continue one stream, so its depth cannot be counted."
         )
     bent = [kind.kind for kind in kinds if not kind.power_law]
     if bent:
         told.append(
-            f"sizes follow no power of the depth: {', '.join(bent)}; the exponent is the slope of a line"
-            " through them all."
+            f"{', '.join(bent)}: sizes do not follow one power of the depth; the exponent is the slope of the"
+            " best line."
         )
     uneven = [kind.kind for kind in kinds if 3 < kind.layered < math.inf]
     if uneven:
@@ -162,7 +163,7 @@ def _reservations(
         and max(kind.exponent or 0 for kind in known) - min(kind.exponent or 0 for kind in known) > 0.25
     ):
         told.append(
-            "kinds of branches scale differently with depth: was a rule applied to some of them only?"
+            "kinds of branches scale differently with depth: was a rule applied to only some of them?"
         )
     if (
         rule is not None
@@ -170,13 +171,13 @@ def _reservations(
         and not rule.output.zero
         and base_of(kinds[0], kinds, rule).constant is None
     ):
-        told.append("no weight is free of depth, so that constant factors could not be judged.")
+        told.append("all weights depend on depth, so constant factors could not be judged.")
     if any(
         status == "cannot tell" and kind.exponent is not None and kind.power_law
         for kind, status in zip(kinds, statuses, strict=True)
     ):
         told.append(
-            "an interval is too wide to tell exponents 1/2 apart: add depths further apart, or a larger"
-            " batch."
+            "an interval is too wide to tell exponents apart that differ by 1/2: add depths that are further"
+            " apart, or pass a larger batch."
         )
     return told

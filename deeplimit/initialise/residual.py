@@ -54,15 +54,16 @@ def residual_(
         model: Any module with residual branches, its weights already initialised.
         hurst: For `FractionalBrownian(hurst)`; or give `process`: `Brownian()` (the default), `IID(law)`,
             `SmoothGaussian(length_scale)` or `FractionalBrownian(hurst)`.
-        exponent: Of the depth, at least 0; the law's critical exponent if left out: 1/2, 1 or max(H, 1/2).
-        gain: Of the output projections, more than 0. With 1, inputs of unit variance become outputs of
+        exponent: Exponent of the depth, at least 0; the law's critical exponent if left out: 1/2, 1 or
+            max(H, 1/2).
+        gain: Gain of the output projections, more than 0. With 1, inputs of unit variance become outputs of
             variance L^-2·exponent.
         weights: "all", or "output" for the output projections alone. Inner parameters that are plainly no
             draw of a centred law (their mean is not 0: the decay rates of a state space model) are left, and
             named.
-        biases: Of the output projections, "zero" or "keep". A bias is a part of the branch that L^-exponent
-            does not reach, and `torch.nn.Linear` starts it at random: with any but a small one the branch is
-            too large, and the result says so.
+        biases: Biases of the output projections, "zero" or "keep". A bias is a part of the branch that
+            L^-exponent does not reach, and `torch.nn.Linear` starts it at random: with any but a small one
+            the branch is too large, and the result says so.
         batch: What the branches are found with, as `find_branches` takes it.
         blocks: Patterns of the modules that hold them, likewise.
         seed: An integer, or a generator to draw from. The same integer means the same weights in every dtype
@@ -296,7 +297,7 @@ def _parameter(model: nn.Module, name: str) -> Tensor | None:
 def _notes(
     stacks: Sequence[Sequence[Part]], roles: Sequence[Role], tensors: dict[str, Tensor], weights: str
 ) -> list[str]:
-    """Return what scales the branches besides, and what the law could not reach."""
+    """Return what else scales the branches, and what the law could not reach."""
     notes = []
     for stack in stacks:
         kind = stack[0].branch.kind
@@ -317,7 +318,7 @@ def _notes(
         if factors := sorted({part.multiplier for part in stack} - {1.0}):
             shown = f"{factors[0]:.3g}" + (f" to {factors[-1]:.3g}" if len(factors) > 1 else "")
             notes.append(
-                f"{kind} is multiplied by {shown} in forward besides; exponent= and gain= can allow for it."
+                f"{kind} is also multiplied by {shown} in forward; exponent= and gain= can allow for it."
             )
         if any(part.renormed for part in stack):
             notes.append(

@@ -133,7 +133,7 @@ def test_a_stream_that_is_normalised_after_every_sum_is_named():
 
 def test_factors_and_gains_after_the_projection_are_named():
     scaled = dl.init.residual_(nn.Sequential(*(Residual(0.5) for _ in range(4))), batch=TOKENS)
-    assert any("multiplied by 0.5 in forward besides" in note for note in scaled.notes)
+    assert any("also multiplied by 0.5 in forward" in note for note in scaled.notes)
     mixed = dl.init.residual_(nn.Sequential(*(Residual(0.25 + 0.25 * k) for k in range(2))), batch=TOKENS)
     assert any("multiplied by 0.25 to 0.5 in forward" in note for note in mixed.notes)
     gained = dl.init.residual_(nn.Sequential(*(Residual(gain=1e-5) for _ in range(4))), batch=TOKENS)
