@@ -52,6 +52,9 @@ def check_report(report: Report) -> None:
 def _files(report: Report) -> Iterator[str]:
     """JSON both ways, through a file."""
     kind = type(report)
+    if not getattr(kind, "kind", ""):
+        yield "the class needs a kind, the word that names it in files"
+        return
     if KINDS.get(kind.kind) is not kind:
         yield f"kind {kind.kind!r} belongs to another class"
     if not dataclasses.is_dataclass(report):

@@ -216,6 +216,15 @@ def test_columns_of_different_lengths_or_of_one_heading_are_refused():
             Table((Column("a", [1, 2]), second))
 
 
+def test_a_report_without_a_kind_is_told_so():
+    class Nameless(dl.Report):
+        headline = "nothing"
+        _table = _draw = None
+
+    with pytest.raises(AssertionError, match=r"^Nameless: .*kind"):
+        dl.testing.check_report(Nameless())
+
+
 def test_only_reports_are_checked():
     with pytest.raises(TypeError, match="report"):
         dl.testing.check_report(3)
