@@ -2,6 +2,8 @@
 
 from . import activations as activations, init as init, testing as testing, zoo as zoo
 from .convergence import CompareReport as CompareReport, compare as compare
+from .coupling import Statistic as Statistic
+from .coupling.recording import OnePath as OnePath
 from .depth_check import (
     DepthReport as DepthReport,
     Rule as Rule,

@@ -115,7 +115,7 @@ def _judged(task: Task, pairing: Pairing, estimated: Estimated, confidence: floa
         return Outcome(judgement, above, floor)
     fit = fit_rate(common)
     interval = fit.interval(confidence)
-    if task.norm == "sup-continuous":
+    if task.statistic.looks_between_layers:
         fit = fit_rate(layer)
         interval = _over_all_times(layer, fit, pairing.rough, confidence)
     return Outcome(judgement, above, floor, fit.rate, interval, float(np.exp(fit.log_constant)))
@@ -143,12 +143,12 @@ def _report(
     errors, spread = corrected(layer, diverged)
     common_errors, common_spread = corrected(common, diverged)
     raw = np.where(diverged > 0, np.inf, np.exp(moments.log_errors()[:m]))
-    slopes, slope_errors = local_slopes(layer if task.norm == "sup-continuous" else common)
+    slopes, slope_errors = local_slopes(layer if task.statistic.looks_between_layers else common)
     lost = (diverged[1:] > 0) | (diverged[:-1] > 0)
     slopes, slope_errors = np.where(lost, np.nan, slopes), np.where(lost, np.nan, slope_errors)
     measures = pairing.correction is Correction.MEASURED
     reference_error = float(np.exp(moments.log_errors()[-1])) if measures else coupled.reference_error
-    is_corrected = pairing.correction_in(task.norm) is not Correction.NONE
+    is_corrected = pairing.correction_in(task.statistic) is not Correction.NONE
     numbers = wording.Numbers(
         depths=task.grid.depths,
         errors=errors,
@@ -167,7 +167,7 @@ def _report(
         swollen=measures and _differ(raw, errors, 1.5),
         narrow=task.dtype == torch.float32,
     )
-    return CompareReport(
+    report = CompareReport(
         verdict=Verdict(outcome.judgement.word),
         reason=outcome.judgement.reason,
         network=str(task.network),
@@ -211,6 +211,7 @@ def _report(
             *wording.reservations(numbers),
         ),
     )
+    return report.drawn_by(task)
 
 
 def _differ(a: np.ndarray, b: np.ndarray, factor: float) -> bool:

@@ -13,7 +13,8 @@ from torch import Tensor
 from deeplimit.convergence.assessment import assess
 from deeplimit.convergence.report import CompareReport
 from deeplimit.coupling import CoupledErrors, make_task
-from deeplimit.coupling.planning import COUPLINGS, NORMS, is_random
+from deeplimit.coupling.planning import COUPLINGS, is_random
+from deeplimit.coupling.statistics import Statistic, read_statistic
 from deeplimit.ground import validation
 from deeplimit.ground.measurement import Running
 from deeplimit.ground.progress import Progress
@@ -28,7 +29,7 @@ def compare(
     *,
     depths: Sequence[int] = (16, 32, 64, 128, 256),
     paths: int = 512,
-    norm: str = "sup",
+    norm: str | Statistic = "sup",
     p: float = 2,
     seed: int = 0,
     confidence: float = 0.95,
@@ -60,7 +61,8 @@ def compare(
             None for standard normal h_0, one a path.
         depths: Strictly increasing numbers of layers L, at least two; five over a factor of 16 make a useful
             fit.
-        paths: Number of paths P. norm: as above. p: The L^p norm over paths, between 1 and 100.
+        paths: Number of paths P. norm: "sup", "sup-continuous" or "final", as above, or a
+            `Statistic` of your own. p: The L^p norm over paths, between 1 and 100.
         seed: Everything random derives from it. confidence: Of the order's interval.
         reference: Depth of an SDE limit's own grid, at least twice the deepest network; by default twice
             (four times for "sup-continuous", and under Theorem 4.4, whose network is no Euler scheme; eight
@@ -127,7 +129,7 @@ def compare(
         inputs,
         depths=checked_depths,
         reference=reference,
-        norm=validation.choice(norm, "norm", NORMS),
+        norm=read_statistic(norm),
         p=power,
         paths=count,
         seed=checked_seed,

@@ -16,14 +16,16 @@ def layer_estimates(task: Task, pairing: Pairing, moments: Moments, reference_er
     """Return the errors in the task's norm, over each depth's layers."""
     m = len(task.grid.depths)
     apart = 4 * m if task.norm == "final" else 4 * m + 1
-    return _estimates(task, pairing, moments, 0, task.norm, apart, reference_error)
+    correction = pairing.correction_in(task.statistic)
+    return _estimates(task, pairing, moments, 0, correction, apart, reference_error)
 
 
 def common_estimates(
     task: Task, pairing: Pairing, moments: Moments, reference_error: float
 ) -> ErrorEstimates:
     """Return the errors over the times that all depths share."""
-    return _estimates(task, pairing, moments, 1, "sup", 4 * len(task.grid.depths), reference_error)
+    apart = 4 * len(task.grid.depths)
+    return _estimates(task, pairing, moments, 1, pairing.correction, apart, reference_error)
 
 
 def _estimates(
@@ -31,7 +33,7 @@ def _estimates(
     pairing: Pairing,
     moments: Moments,
     block: int,
-    norm: str,
+    correction: Correction,
     apart: int,
     reference_error: float,
 ) -> ErrorEstimates:
@@ -41,7 +43,6 @@ def _estimates(
     m = len(task.grid.depths)
     columns = np.arange(block * m, (block + 1) * m)
     log_errors, covariance = moments.log_errors(), moments.relative_covariance()
-    correction = pairing.correction_in(norm)
     if correction is Correction.MEASURED:
         both = np.concatenate([columns, columns + 2 * m, [apart]])
         corrected = without_reference_error(log_errors[both], covariance[np.ix_(both, both)], pairing.surplus)

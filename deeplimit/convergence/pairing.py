@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from deeplimit.coupling import Task
+from deeplimit.coupling import Statistic, Task
 from deeplimit.theory import Regime
 from deeplimit.weights import Dependence
 
@@ -69,7 +69,7 @@ class Pairing:
         regime = task.network.regime()
         own = not task.independent and _is_own_limit(task)
         predicted = regime.rate if own else None
-        if task.norm == "sup-continuous":
+        if task.statistic.looks_between_layers:
             predicted = limit.order_over_all_times(predicted)
         return cls(
             regime=regime,
@@ -103,12 +103,12 @@ class Pairing:
         finer = self.reads == Reads.INCREMENTS and not self.gaussian
         return finer or self.regime.convergence == "in law"
 
-    def correction_in(self, norm: str) -> Correction:
+    def correction_in(self, statistic: Statistic) -> Correction:
         """Return how the reference's error is taken out in a norm.
 
         The sup over all times carries the limit's modulus of continuity, which no reference shrinks.
         """
-        return Correction.NONE if norm == "sup-continuous" else self.correction
+        return Correction.NONE if statistic.looks_between_layers else self.correction
 
 
 def _is_own_limit(task: Task) -> bool:

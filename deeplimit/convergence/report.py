@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, final
+from typing import TYPE_CHECKING, Annotated, ClassVar, final
 
 import numpy as np
 
+from deeplimit.coupling import Task
+from deeplimit.coupling.recording import OnePath, draw_again
 from deeplimit.ground import axes as drawing, citations
 from deeplimit.ground.axes import FITTED, MEASURED, PREDICTED
 from deeplimit.ground.fields import CountPerDepth, Depths, Interval, OneOf, PerDepth, Shape
@@ -71,6 +73,7 @@ class CompareReport(Report):
         reservations: what a reader must know before trusting the numbers.
     """
 
+    task: ClassVar[Task | None] = None  # what was run; not part of the file
     kind = "compare"
 
     verdict: Annotated[Verdict, OneOf(VERDICTS)]
@@ -137,10 +140,45 @@ class CompareReport(Report):
             ("reference", self.reference),
             (
                 "",
-                f"{self.paths} paths, {NORMS[self.norm]}, p = {self.p:g}, seed {self.seed},"
+                f"{self.paths} paths, {NORMS.get(self.norm, self.norm)}, p = {self.p:g}, seed {self.seed},"
                 f" {self.dtype} on {self.device}, {self.seconds:.1f} s",
             ),
         ]
+
+    def drawn_by(self, task: Task) -> CompareReport:
+        """Return this report, which from now on can draw its paths again."""
+        object.__setattr__(self, "task", task)
+        return self
+
+    def path(self, index: int, which: int = 0) -> OnePath:
+        """Draw one path of the comparison again, bit for bit.
+
+        Args:
+            index: Number of the path, from 0.
+            which: Number of the input, where several went through one network (`same_network`).
+
+        Returns:
+            The states of the network at every depth and of the limit, and the path's errors; `plot`
+            draws them.
+
+        Raises:
+            TypeError: For numbers of another kind.
+            ValueError: For numbers that the comparison does not have, a report that was read from a file
+                and so holds no network, and noise that was drawn on a GPU.
+
+        Examples:
+            >>> import deeplimit as dl
+            >>> report = dl.compare(dl.res1(4, "tanh"), depths=[8, 16, 32], paths=64)
+            >>> path = report.path(5)
+            >>> path.states[16].shape, path.errors.shape
+            ((17, 4), (3,))
+        """
+        if self.task is None:
+            raise ValueError(
+                "report has no network to draw a path of: it was read from a file. Call compare again with the"
+                " same arguments; the same seed gives the same paths."
+            )
+        return draw_again(self.task, index, which)
 
     def _table(self) -> Table:
         before = [math.nan] * (len(self.depths) > 0)
@@ -159,7 +197,9 @@ class CompareReport(Report):
 
     @property
     def digits(self) -> int:
-        """Decimals of the order that its interval supports: two of the interval's width, between 3 and 6."""
+        """Decimals of the order that its interval supports: two of the interval's width, between 3 and
+        6.
+        """
         low, high = self.rate_interval
         width = high - low if np.isfinite(high - low) else 1.0
         return min(6, max(3, 1 - math.floor(math.log10(max(width, 1e-9)))))
@@ -202,7 +242,7 @@ class CompareReport(Report):
         drawing.label(
             axes,
             "depth L" if small else "depth L (number of residual layers)",
-            "error" if small else f"{mean} {DISTANCES[self.norm]}",
+            "error" if small else f"{mean} {DISTANCES.get(self.norm, self.norm)}",
             [self.verdict.capitalize(), self.network, f"limit: {self.limit}"],
         )
         axes.grid(which="major", alpha=0.3)

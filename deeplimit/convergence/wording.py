@@ -184,7 +184,7 @@ def reservations(numbers: Numbers) -> list[str]:
 def pairing_notes(task: Task, pairing: Pairing, corrected: bool) -> list[str]:
     """Return what a reader must know of how this network was paired with this limit."""
     notes = [*_limit_notes(pairing, corrected), *theory.reservations(task.network)]
-    if task.norm == "sup-continuous":
+    if task.statistic.looks_between_layers:
         slowly = "; its order is approached slowly, as √(log L / L)" if pairing.diffuses else ""
         notes.append(
             f"the sup over all times is taken at the {task.grid.size} points of the common grid and misses"

@@ -48,10 +48,15 @@ def make_solver(task: Task, block: int, h0: Tensor, paths: tuple[Path, ...]) -> 
 
 
 @torch.no_grad()
-def run_block(task: Task, block: int, tick: Tick | None = None) -> Moments:
+def run_block(
+    task: Task,
+    block: int,
+    tick: Tick | None = None,
+    account: Callable[[Task, Tensor], Account] = Account,
+) -> Moments:
     """Advance one block with all weights drawn, and return the moments of its per-path errors to the power p.
 
-    `tick` is called with the fraction of a block just done.
+    `tick` is called with the fraction of a block just done; `account` keeps what is measured.
     """
     starts = task.starts(block)
     recursion, exponent = task.network.recursion, task.network.exponent
@@ -59,7 +64,7 @@ def run_block(task: Task, block: int, tick: Tick | None = None) -> Moments:
     solvers = [make_solver(task, block, h0, paths) for h0 in starts]
     states = [[h0] * len(task.grid.depths) for h0 in starts]
     deepest_first = range(len(task.grid.depths) - 1, -1, -1)
-    accounts = [Account(task, h0) for h0 in starts]
+    accounts = [account(task, h0) for h0 in starts]
     for chunk in task.grid.chunks():
         for path in paths:
             path.begin(chunk)
@@ -69,19 +74,19 @@ def run_block(task: Task, block: int, tick: Tick | None = None) -> Moments:
         for index, is_common in enumerate(chunk.common.tolist()):
             for path in paths:
                 path.advance(index)
-            for solver, account in zip(solvers, accounts, strict=True):
+            for solver, kept in zip(solvers, accounts, strict=True):
                 limit = solver.step(index)
-                account.at(limit, solver.coarse if chunk.coarse[index] else None, is_common)
+                kept.at(limit, solver.coarse if chunk.coarse[index] else None, is_common)
             for j in deepest_first:
                 layers = tuple(path.layer(j) for path in paths) if ends[index][j] else ()
-                for each, account in zip(states, accounts, strict=True):
-                    account.between(j, each[j])
+                for each, kept in zip(states, accounts, strict=True):
+                    kept.between(j, each[j])
                     if layers:
                         each[j] = recursion.advance(each[j], layers, exponent)
-                        account.layer(j, each[j])
+                        kept.layer(j, each[j])
         if tick is not None:
             tick(len(ends) / task.grid.size)
-    return moments_of(accounts)
+    return moments_of(accounts, task.p)
 
 
 @torch.no_grad()

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from deeplimit.coupling.kernels.followers import is_compiled, obstacle
+from deeplimit.coupling.statistics import Statistic, read_statistic
 from deeplimit.coupling.task import Task, sharing, solved_twice
 from deeplimit.ground.grid import Grid, uniform_size
 from deeplimit.ground.randomness import Purpose, generator
@@ -18,7 +19,6 @@ from deeplimit.networks import ResidualNetwork
 from deeplimit.theory import in_law_only
 from deeplimit.weights import Shape
 
-NORMS = ("sup", "sup-continuous", "final")
 COUPLINGS = ("auto", "projected", "pathwise")
 LEAST_WIDTH = 8
 LEAST_WIDTH_IN_TORCH = 32
@@ -47,7 +47,7 @@ def make_task(
     *,
     depths: tuple[int, ...],
     reference: int | None,
-    norm: str,
+    norm: str | Statistic,
     p: float,
     paths: int,
     seed: int,
@@ -63,6 +63,8 @@ def make_task(
     """
     for law in network.weights:
         law.check_depths(depths)
+    statistic = read_statistic(norm)
+    dense = statistic.looks_between_layers
     independent = isinstance(limit, Independent)
     given = limit.limit if isinstance(limit, Independent) else limit
     wide = _natural_dtype(network, None)
@@ -82,9 +84,9 @@ def make_task(
     _check_limit(network, equation, independent, reference, tolerance)
     shared = sharing(network, equation, independent)
     if any(law.needs_equal_steps for law in network.weights) or equation.needs_equal_steps:
-        grid = _uniform_grid(network, equation, shared, depths, reference, norm)
+        grid = _uniform_grid(network, equation, shared, depths, reference, dense)
     else:
-        grid = _union_grid(network, equation, shared, depths, reference, norm)
+        grid = _union_grid(network, equation, shared, depths, reference, dense)
     inputs = len(h0) if same_network and h0 is not None else 1
     used = _coupling(coupling, network, equation, shared, independent, inputs)
     if used == "projected":
@@ -103,7 +105,7 @@ def make_task(
         limit=equation,
         independent=independent,
         grid=grid,
-        norm=norm,
+        statistic=statistic,
         p=p,
         paths=paths,
         seed=seed,
@@ -178,15 +180,15 @@ def _union_grid(
     shared: Sharing,
     depths: tuple[int, ...],
     reference: int | None,
-    norm: str,
+    dense: bool,
 ) -> Grid:
     extra: tuple[int, ...] = ()
-    if limit.setting == "reference" or norm == "sup-continuous":
-        factor = 4 if norm == "sup-continuous" else 2
+    if limit.setting == "reference" or dense:
+        factor = 4 if dense else 2
         extra = (reference if reference is not None else factor * depths[-1],)
     # Where the reference's error is measured, not known, a second solution has steps of half the size.
     twice = solved_twice(network, shared)
-    if twice and (reference is not None or norm == "sup-continuous"):
+    if twice and (reference is not None or dense):
         extra = (max(extra[0] // 2, depths[-1]),)
     return Grid(depths, extra, halved=twice)
 
@@ -197,15 +199,15 @@ def _uniform_grid(
     shared: Sharing,
     depths: tuple[int, ...],
     reference: int | None,
-    norm: str,
+    dense: bool,
 ) -> Grid:
     """Return a grid of equal steps, on which a path can be held whole; raise ValueError where one is too
     large.
     """
     twice = shared.path
-    factor = 8 if twice else 4 if norm == "sup-continuous" else 2
+    factor = 8 if twice else 4 if dense else 2
     least = reference if reference is not None else factor * depths[-1]
-    if limit.setting == "tolerance" and norm != "sup-continuous":
+    if limit.setting == "tolerance" and not dense:
         least = depths[-1]
     halvings = 2 if twice else 1
     size = halvings * uniform_size(depths, -(-least // halvings))

@@ -9,6 +9,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from deeplimit.coupling.statistics import Statistic
 from deeplimit.ground.grid import Grid
 from deeplimit.ground.randomness import Purpose, generator
 from deeplimit.limits import Limit, Sharing
@@ -28,7 +29,7 @@ class Task:
     limit: Limit
     independent: bool
     grid: Grid
-    norm: str
+    statistic: Statistic
     p: float
     paths: int
     seed: int
@@ -41,6 +42,11 @@ class Task:
     same_network: bool = False
     input_size: int | None = None
     narrowed: bool = False
+
+    @property
+    def norm(self) -> str:
+        """The name of the statistic."""
+        return self.statistic.name
 
     @property
     def blocks(self) -> int:

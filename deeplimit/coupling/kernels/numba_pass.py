@@ -46,7 +46,7 @@ def applies(task: Task) -> bool:
     """
     if not (ENABLED and task.coupling == "projected" and task.sharing.increments) or task.same_network:
         return False
-    if task.device.type != "cpu" or task.dtype != torch.float32 or task.norm == "sup-continuous":
+    if task.device.type != "cpu" or task.dtype != torch.float32 or not task.statistic.is_compiled:
         return False
     if task.paths * task.grid.size * (len(task.grid.depths) + 1) * task.network.width < WORTHWHILE:
         return False

@@ -5,6 +5,7 @@ step.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -149,12 +150,17 @@ class Block:
 
 
 @torch.no_grad()
-def run_block(task: Task, block: int, tick: Tick | None = None) -> Moments:
+def run_block(
+    task: Task,
+    block: int,
+    tick: Tick | None = None,
+    account: Callable[[Task, Tensor], Account] = Account,
+) -> Moments:
     """Advance one block with the noise drawn through its products; returns and `tick` as in
     `pathwise.run_block`.
     """
     run = Block(task, block)
-    accounts = [Account(task, h0) for h0 in run.starts]
+    accounts = [account(task, h0) for h0 in run.starts]
     inputs, depths = len(run.starts), len(run.depths)
     for chunk in task.grid.chunks():
         run.begin(chunk)
@@ -172,4 +178,4 @@ def run_block(task: Task, block: int, tick: Tick | None = None) -> Moments:
                         accounts[i].layer(j, run.end(j * inputs + i, 1.0 / run.depths[j]))
         if tick is not None:
             tick(len(ends) / task.grid.size)
-    return moments_of(accounts)
+    return moments_of(accounts, task.p)

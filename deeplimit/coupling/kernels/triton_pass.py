@@ -45,7 +45,7 @@ def is_known(task: Task) -> bool:
     sigma, depths = task.network.recursion.activation, len(task.grid.depths)
     if task.coupling != "projected" or not task.sharing.increments or task.same_network:
         return False
-    if task.dtype != torch.float32 or task.norm == "sup-continuous" or depths > MOST_UNROLLED:
+    if task.dtype != torch.float32 or not task.statistic.is_compiled or depths > MOST_UNROLLED:
         return False
     if task.network.facts.dependence is not Dependence.INDEPENDENT or sigma.name not in ACTIVATIONS:
         return False
