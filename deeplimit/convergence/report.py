@@ -175,8 +175,8 @@ class CompareReport(Report):
         """
         if self.task is None:
             raise ValueError(
-                "report has no network to draw a path of: it was read from a file. Call compare again with the"
-                " same arguments; the same seed gives the same paths."
+                "report has no network to draw a path of: it was read from a file. Call compare again with"
+                " the same arguments; the same seed gives the same paths."
             )
         return draw_again(self.task, index, which)
 

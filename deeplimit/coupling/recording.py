@@ -106,8 +106,8 @@ def draw_again(task: Task, index: int, which: int = 0) -> OnePath:
     chosen = validation.integer(which, "which", minimum=0, maximum=inputs - 1)
     if task.device.type != "cpu":
         raise ValueError(
-            f"path {number} was drawn on {task.device}, perhaps inside a kernel; compare on device='cpu' to draw"
-            " paths again."
+            f"path {number} was drawn on {task.device}, perhaps inside a kernel; compare on device='cpu' to"
+            " draw paths again."
         )
     block, row = divmod(number, task.block_size)
     accounts: list[Recorder] = []
