@@ -67,6 +67,7 @@ from .theory import Regime as Regime, Theorem as Theorem
 from .trace import Branch as Branch, find_branches as find_branches
 from .version import __version__ as __version__
 from .weights import (
+    AR1 as AR1,
     IID as IID,
     AuxiliaryDiffusion as AuxiliaryDiffusion,
     Brownian as Brownian,
@@ -79,6 +80,7 @@ from .weights import (
     Kronecker as Kronecker,
     Layer as Layer,
     Path as Path,
+    Recorded as Recorded,
     SampledFunction as SampledFunction,
     SmoothGaussian as SmoothGaussian,
     Trend as Trend,

@@ -64,9 +64,7 @@ class ResidualNetwork:
         for law, shape in zip(laws, self.recursion.weight_shapes(self.width), strict=True):
             law.check(shape)
             if law.has_bias and not self.recursion.takes_bias:
-                raise ValueError(
-                    f"{name} has no bias, so Trend's b would be ignored; use inner, or leave b out."
-                )
+                raise ValueError(f"{name} has no bias, so b would be ignored; use inner, or leave b out.")
         exponent = self.exponent
         if exponent is None:
             exponent = min(law.critical_exponent for law in laws)

@@ -14,7 +14,7 @@ from deeplimit.ground.grid import Grid
 from deeplimit.ground.randomness import Purpose, generator
 from deeplimit.limits import Limit, Sharing
 from deeplimit.networks import ResidualNetwork
-from deeplimit.weights import Path
+from deeplimit.weights import Dependence, Path
 
 
 @dataclass(frozen=True)
@@ -113,5 +113,8 @@ def sharing(network: ResidualNetwork, limit: Limit, independent: bool) -> Sharin
 
 
 def solved_twice(network: ResidualNetwork, shared: Sharing) -> bool:
-    """Return whether a limit that shares this is solved twice."""
-    return (shared.increments and not network.recursion.is_euler) or shared.path
+    """Return whether a limit that shares this is solved twice: unless the network is its Euler scheme, with
+    independent layers that are the increments themselves.
+    """
+    independent = network.facts.dependence == Dependence.INDEPENDENT
+    return (shared.increments and not (network.recursion.is_euler and independent)) or shared.path

@@ -99,6 +99,8 @@ def stability(
     checked_network(resnet)
     plain_branch(resnet)
     levels = validation.depths(depths, at_least=1)
+    for law in resnet.weights:
+        law.check_depths(levels)
     count = validation.integer(
         draws, "draws", minimum=1, maximum=MOST_DRAWS, hint="All of them are kept in the report."
     )

@@ -5,9 +5,10 @@ weights, read as the layers of every depth at once. `Brownian` and `IID` draw in
 layer is exactly the sum of the fine ones. `SmoothGaussian` and `Trend` are functions of time, the same at
 every depth. `TrendAndNoise` is a function that shrinks with the depth plus the increments of an Itô process
 (`Ito`) of any covariance. `FractionalBrownian` draws a whole path at once, since its increments remember each
-other.
+other. `AR1` is an autoregressive chain of layers. `Recorded` holds given weights at given depths.
 """
 
+from deeplimit.weights.autoregressive import AR1
 from deeplimit.weights.auxiliary import AuxiliaryDiffusion
 from deeplimit.weights.covariance import Kronecker
 from deeplimit.weights.factors import Factors
@@ -17,12 +18,14 @@ from deeplimit.weights.independent import IID, Brownian, IndependentLaw
 from deeplimit.weights.ito import Ito, ItoPath, ItoStep, QuadraticVariation
 from deeplimit.weights.law import DrawnLayers, FunctionLaw, Shape, WeightLaw
 from deeplimit.weights.path import Layer, Path, SampledFunction, matvec
+from deeplimit.weights.recorded import Recorded
 from deeplimit.weights.smooth import SmoothGaussian
 from deeplimit.weights.trend import Trend
 from deeplimit.weights.trend_and_noise import TrendAndNoise
 from deeplimit.weights.volatility import stochastic_volatility
 
 __all__ = [
+    "AR1",
     "IID",
     "AuxiliaryDiffusion",
     "Brownian",
@@ -40,6 +43,7 @@ __all__ = [
     "Layer",
     "Path",
     "QuadraticVariation",
+    "Recorded",
     "SampledFunction",
     "Shape",
     "SmoothGaussian",

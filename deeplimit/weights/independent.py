@@ -117,7 +117,7 @@ class IncrementPath(Path):
 
     @property
     def brownian(self) -> Tensor:
-        return self.drawn.flatten(1)
+        return self.drawn.reshape(len(self.drawn), -1)
 
     @property
     def increment(self) -> Tensor:
