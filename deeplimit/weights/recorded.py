@@ -41,7 +41,7 @@ class Recorded(WeightLaw):
 
     Examples:
         >>> import torch, deeplimit as dl
-        >>> turn = torch.tensor([[0.0, 1.0], [-1.0, 0.0]])
+        >>> turn = torch.tensor([[0.0, 1.0], [-1.0, 0.0]], dtype=torch.float64)
         >>> weights = dl.Recorded({L: turn.expand(L, 2, 2) / L for L in (8, 16, 32, 64)})
         >>> network = dl.res1(2, "identity", weights=weights, exponent=0.0)
         >>> report = dl.compare(network, lambda t, h: h @ turn.T, depths=[8, 16, 32, 64], paths=16)
