@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 import deeplimit as dl
 from deeplimit.cases import validated
 from deeplimit.cli import app
+from deeplimit.ground.measurement import Running
 from deeplimit.scoreboard import runs
 
 ONE = "α = 1, β = 0"
@@ -62,7 +63,7 @@ def test_a_control_that_is_the_right_limit_is_not_caught():
     honest = dataclasses.replace(
         case, wrong=(dataclasses.replace(case.wrong[0], limit=case.network.limit()),)
     )
-    result = runs._measure(honest, "key", runs.QUICK_DEPTHS, 100, 0, runs.torch.device("cpu"), None)
+    result = runs._measure(honest, "key", runs.QUICK_DEPTHS, 100, 0, runs.torch.device("cpu"), Running())
     assert result.control == "not caught"
     assert result.control_verdict == "converges"
 
@@ -72,7 +73,7 @@ def test_a_wrong_theory_disagrees(monkeypatch):
     case = next(case for case in validated() if ONE in case.name)
     wrong = case.wrong[0].limit
     monkeypatch.setattr(type(case.network), "limit", lambda self: wrong)
-    result = runs._measure(case, "key", runs.QUICK_DEPTHS, 100, 0, runs.torch.device("cpu"), None)
+    result = runs._measure(case, "key", runs.QUICK_DEPTHS, 100, 0, runs.torch.device("cpu"), Running())
     assert result.outcome == "disagrees"
 
 
