@@ -16,6 +16,7 @@ from deeplimit.recursions import Inner, ModifiedRes1, Recursion, Res1, Res2, Res
 from deeplimit.theory import Regime, limit_of, regime_of
 from deeplimit.weights import (
     Brownian,
+    Dependence,
     Facts,
     FractionalBrownian,
     FunctionLaw,
@@ -79,6 +80,12 @@ class ResidualNetwork:
         """What theory may use of the weight laws: what holds of all of them together."""
         return together(tuple(law.facts_at(self.width) for law in self.weights))
 
+    @property
+    def is_homogeneous(self) -> bool:
+        """Whether scaling the state by a positive number scales what every layer adds to it."""
+        biased = any(law.facts.dependence is Dependence.SHRINKING or law.facts.biased for law in self.weights)
+        return self.recursion.is_homogeneous and not biased
+
     def regime(self) -> Regime:
         """Return what becomes of the network as L → ∞, with the theorem that says so.
 
@@ -110,11 +117,14 @@ class ResidualNetwork:
     def __str__(self) -> str:
         laws = list(dict.fromkeys(law.describe() for law in self.weights))
         first, *_ = self.weights
-        return (
-            f"{self.recursion.name}: {self.recursion.formula.text(first.letters)}, σ ="
-            f" {self.recursion.activation.name}, d = {self.width},"
-            f" {first.exponents_in_words(self.exponent)}, {', '.join(laws)}"
+        parts = (
+            self.recursion.formula.text(first.letters),
+            self.recursion.activation_in_words,
+            self.recursion.width_in_words(self.width),
+            first.exponents_in_words(self.exponent),
+            *laws,
         )
+        return f"{self.recursion.name}: {', '.join(part for part in parts if part)}"
 
 
 def _checked_laws(weights: object, recursion: Recursion) -> tuple[WeightLaw, ...]:

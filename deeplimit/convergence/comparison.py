@@ -119,7 +119,7 @@ def compare(
     if tolerance is not None:
         tolerance = validation.real(tolerance, "tolerance", above=0.0, maximum=0.1)
     running = Running.checked(workers, executor, store, progress)
-    inputs = validation.inputs(x)
+    inputs = validation.inputs(x, resnet.state_shape)
     _check_same_network(same_network, inputs, resnet)
     count = validation.integer(paths, "paths", minimum=2, hint="An uncertainty needs at least two.")
     checked_seed = validation.integer(seed, "seed", minimum=0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -243,7 +244,7 @@ def inputs(task: Task) -> str:
         return "standard normal h_0, one per path"
     count = len(task.h0)
     how = "all through each path's network" if task.same_network else "in turn"
-    if task.input_size == task.network.width:
+    if task.input_size == math.prod(task.network.state_shape):
         return f"{count} given as h_0, {how}"
     return (
         f"{count} of {task.input_size} numbers each, {how}, through one input layer of N(0,"

@@ -116,7 +116,7 @@ def make_task(
         block_size=block_size,
         coupling=used,
         same_network=same_network,
-        input_size=None if x is None else x.shape[1],
+        input_size=None if x is None else x[0].numel(),
         narrowed=narrowed,
     )
 
@@ -315,8 +315,9 @@ def _numbers_of_functions(network: ResidualNetwork, limit: Limit) -> int:
     """Return the most numbers that one path of a function of time holds, at least 1."""
     laws = zip(network.weights, network.weight_shapes, strict=True)
     held = [law.held_per_path(shape) for law, shape in laws]
-    square = (network.width, network.width)
-    held += [law.held_per_path(square) for law in limit.functions]
+    if limit.functions != tuple(function for law in network.weights for function in law.functions):
+        square = (network.width, network.width)
+        held += [law.held_per_path(square) for law in limit.functions]
     return max([1, *held])
 
 

@@ -196,8 +196,12 @@ def dtype(value: object) -> torch.dtype | None:
     )
 
 
-def inputs(value: object) -> torch.Tensor | None:
-    """Return inputs as a finite float tensor of shape (inputs, n_in), or None for standard normal ones."""
+def inputs(value: object, shape: tuple[int, ...] = (1,)) -> torch.Tensor | None:
+    """Return inputs as a finite float tensor, or None for standard normal ones.
+
+    Of shape (inputs, n_in) for states that are vectors, whatever n_in is; else (inputs, *shape) for states of
+    this shape.
+    """
     if value is None:
         return None
     if not isinstance(value, torch.Tensor):
@@ -210,7 +214,11 @@ def inputs(value: object) -> torch.Tensor | None:
             f"x must be a dense tensor that holds data, got {value.layout} on {value.device}; x.to_dense()"
             " fills one."
         )
-    if value.ndim != 2:
+    if len(shape) != 1 and tuple(value.shape[1:]) != shape:
+        raise ValueError(
+            f"x must have shape (inputs, {', '.join(map(str, shape))}), got x.shape={tuple(value.shape)}."
+        )
+    if len(shape) == 1 and value.ndim != 2:
         raise ValueError(
             f"x must have two dimensions (inputs, n_in), got x.shape={tuple(value.shape)}; x.flatten(1) does"
             " it for images, x[None] for one input."
@@ -227,7 +235,7 @@ def inputs(value: object) -> torch.Tensor | None:
     if not value.is_floating_point():
         raise TypeError(f"x must be floating point, got {value.dtype}; x.float() converts.")
     if not bool(torch.isfinite(value).all()):
-        bad = int((~torch.isfinite(value)).any(dim=1).sum())
+        bad = int((~torch.isfinite(value)).flatten(1).any(dim=1).sum())
         raise ValueError(f"x must be finite; {bad} of its {value.shape[0]} rows hold NaN or infinity.")
     return value.detach()
 

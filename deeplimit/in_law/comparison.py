@@ -146,9 +146,9 @@ def _plan(
             steps, "steps", minimum=checked_depths[-1], maximum=2**24, hint="As many as the deepest network."
         )
     where, kind = validation.device(device), validation.dtype(dtype) or torch.float32
-    inputs = validation.inputs(x)
+    inputs = validation.inputs(x, resnet.state_shape)
     if inputs is None:
-        h0 = torch.empty(1, resnet.width, dtype=torch.float64).normal_(
+        h0 = torch.empty(1, *resnet.state_shape, dtype=torch.float64).normal_(
             generator=generator(checked_seed, Purpose.INPUTS)
         )
     else:
@@ -159,8 +159,8 @@ def _plan(
             f"x holds numbers too large for {str(kind).removeprefix('torch.')}; scale x, or pass"
             " dtype='float64'."
         )
-    if bool((h0.norm(dim=1) == 0).any()):
-        row = int((h0.norm(dim=1) == 0).int().argmax())
+    if bool((h0.flatten(1).norm(dim=1) == 0).any()):
+        row = int((h0.flatten(1).norm(dim=1) == 0).int().argmax())
         raise ValueError(
             f"x must not hold a starting point 0, from which norms have no ratio; row {row} is one: leave it"
             " out."

@@ -5,7 +5,7 @@ which words.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -62,7 +62,9 @@ class Drive:
     twice: bool
     tolerance: float
 
-    def functions_for(self, laws: tuple[FunctionLaw, ...], width: int) -> tuple[SampledFunction, ...]:
+    def functions_for(
+        self, laws: tuple[FunctionLaw, ...], shapes: Sequence[Shape]
+    ) -> tuple[SampledFunction, ...]:
         """Return the sampled functions that a limit reads: the network's own where it shares them, else
         fresh ones.
         """
@@ -70,8 +72,8 @@ class Drive:
             return self.functions
         paths, device, dtype = len(self.state), self.state.device, self.state.dtype
         return tuple(
-            law.sample((width, width), paths, self.stream(1 + index), dtype, device)
-            for index, law in enumerate(laws)
+            law.sample(shape, paths, self.stream(1 + index), dtype, device)
+            for index, (law, shape) in enumerate(zip(laws, shapes, strict=True))
         )
 
 
@@ -235,7 +237,11 @@ class ODELimit(Limit):
 
     def field(self, drive: Drive) -> VectorField:
         """Return f(t, h) on one block of paths."""
-        return self.bind(drive.functions_for(self.functions, drive.state.shape[1]))
+        return self.bind(drive.functions_for(self.functions, self.function_shapes(drive.state.shape[1])))
+
+    def function_shapes(self, width: int) -> tuple[Shape, ...]:
+        """Return the shape of each of the functions that it reads, at this width."""
+        return ((width, width),) * len(self.functions)
 
     def solver(self, drive: Drive) -> Solver:
         return AdaptiveODE(self.field(drive), drive.state, drive.tolerance)

@@ -99,7 +99,7 @@ class LinearODE(ODELimit):
     def bind(self, functions: tuple[SampledFunction, ...]) -> VectorField:
         def vector_field(t: Any, h: Tensor) -> Tensor:
             time = torch.as_tensor(t, device=h.device, dtype=torch.float64).reshape(1)
-            (layer,) = layers_at(functions, self.functions, self.width, time, depth=1)
+            (layer,) = layers_at(functions, self.functions, self.function_shapes(self.width), time, depth=1)
             inside = layer.apply(h)
             return self.slope * (inside if layer.bias is None else inside + layer.bias)
 
@@ -108,7 +108,7 @@ class LinearODE(ODELimit):
     def __call__(self, t: Any, h: Tensor) -> Tensor:
         """Return dH/dt (P, d) at time `t` and state `h` (P, d)."""
         _check_columns("states h", h, self.width)
-        return self.bind(draw_one(self.functions, self.width, self.seed, h.dtype, h.device))(t, h)
+        return self.bind(draw_one(self.functions, self.function_shapes(self.width), self.seed, h.dtype, h.device))(t, h)
 
 
 @final
@@ -306,7 +306,7 @@ class ItoEuler(EulerMaruyama):
         own = None if shares.increments else drive.stream(0)
         super().__init__(limit, state, drive.paths, own, drive.twice)
         shape = (limit.width, limit.width)
-        functions = drive.functions_for(limit.functions, limit.width)
+        functions = drive.functions_for(limit.functions, (shape,) * len(limit.functions))
         generator = own if own is not None else torch.Generator(device=state.device)
         self.path = (
             None if shares.noise else limit.noise.start(limit.width, len(state), generator, state.dtype)

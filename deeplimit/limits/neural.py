@@ -13,7 +13,7 @@ from deeplimit.ground.randomness import Purpose, generator
 from deeplimit.limits.base import Limit, ODELimit, SDELimit, VectorField
 from deeplimit.limits.follower import CompiledStep, Follower, FunctionValue, Motion
 from deeplimit.recursions import Form, Recursion, Res1
-from deeplimit.weights import Brownian, Factors, FunctionLaw, Layer, SampledFunction, WeightLaw
+from deeplimit.weights import Brownian, Factors, FunctionLaw, Layer, SampledFunction, Shape, WeightLaw
 
 
 @final
@@ -148,45 +148,49 @@ class NeuralODE(ODELimit):
     def functions(self) -> tuple[FunctionLaw, ...]:
         return self.weights
 
+    def function_shapes(self, width: int) -> tuple[Shape, ...]:
+        return self.recursion.weight_shapes(width)
+
     def bind(self, functions: tuple[SampledFunction, ...]) -> VectorField:
         def vector_field(t: Any, h: Tensor) -> Tensor:
             time = torch.as_tensor(t, device=h.device, dtype=torch.float64).reshape(1)
-            return self.recursion.residual(
-                h, layers_at(functions, self.weights, self.width, time, depth=1), exponent=0.0
-            )
+            layers = layers_at(functions, self.weights, self.function_shapes(self.width), time, depth=1)
+            return self.recursion.residual(h, layers, exponent=0.0)
 
         return vector_field
 
     def __call__(self, t: Any, h: Tensor) -> Tensor:
         """Return dH/dt (P, d) at time `t` and state `h` (P, d), for the draw of `seed`."""
-        return self.bind(draw_one(self.weights, self.width, self.seed, h.dtype, h.device))(t, h)
+        return self.bind(draw_one(self.weights, self.function_shapes(self.width), self.seed, h.dtype, h.device))(t, h)
 
 
 @lru_cache(maxsize=8)
 def draw_one(
-    weights: tuple[FunctionLaw, ...], width: int, seed: int, dtype: torch.dtype, device: torch.device
+    weights: tuple[FunctionLaw, ...],
+    shapes: tuple[Shape, ...],
+    seed: int,
+    dtype: torch.dtype,
+    device: torch.device,
 ) -> tuple[SampledFunction, ...]:
     """Return the one draw of each function that a limit reads when it is called by itself."""
     return tuple(
-        law.sample(
-            (width, width), 1, generator(seed, Purpose.NETWORK_WEIGHTS, 0, index, device), dtype, device
-        )
-        for index, law in enumerate(weights)
+        law.sample(shape, 1, generator(seed, Purpose.NETWORK_WEIGHTS, 0, index, device), dtype, device)
+        for index, (law, shape) in enumerate(zip(weights, shapes, strict=True))
     )
 
 
 def layers_at(
     functions: tuple[SampledFunction, ...],
     weights: tuple[WeightLaw, ...],
-    width: int,
+    shapes: tuple[Shape, ...],
     time: Tensor,
     depth: int,
 ) -> tuple[Layer, ...]:
     """Return the layers of a depth-`depth` network whose weights are the functions' values at `time` (1,)."""
     layers = []
-    for function, law in zip(functions, weights, strict=True):
+    for function, law, shape in zip(functions, weights, shapes, strict=True):
         bias = function.bias_at(time)
-        scale = law.entry_scale((width, width))
+        scale = law.entry_scale(shape)
         value = function.at(time)[0]
         layers.append(Layer(value, depth, law.layer_exponent, scale, None if bias is None else bias[0]))
     return tuple(layers)

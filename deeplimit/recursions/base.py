@@ -79,6 +79,7 @@ class Recursion(FinalWhereMarked, ABC):
 
     A recursion of your own is a frozen dataclass with `name`, `formula`, `weights` and `residual`;
     `deeplimit.testing.check_recursion` holds it to the contract. States are (P, *state_shape), P paths.
+    One that overrides `advance` returns `advance(h) - h` as its residual.
     """
 
     activation: Activation
@@ -99,6 +100,22 @@ class Recursion(FinalWhereMarked, ABC):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "activation", activations.resolve(self.activation))
+
+    @property
+    def is_homogeneous(self) -> bool:
+        """Whether a layer without bias scales what it adds when its state is scaled by a positive number, so
+        that `stability` can keep the size of states as a logarithm.
+        """
+        return self.is_plain and activations.slopes(self.activation) is not None
+
+    @property
+    def activation_in_words(self) -> str:
+        """Return the activation, for the line of text that describes a network."""
+        return f"σ = {self.activation.name}"
+
+    def width_in_words(self, width: int) -> str:
+        """Return the size of a state, for the line of text that describes a network."""
+        return f"d = {width}"
 
     @abstractmethod
     def residual(self, h: Tensor, layers: tuple[Layer, ...], exponent: float) -> Tensor:

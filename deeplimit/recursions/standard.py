@@ -8,7 +8,7 @@ from typing import ClassVar, final
 
 from torch import Tensor
 
-from deeplimit.activations import derivative
+from deeplimit.activations import derivative, slopes
 from deeplimit.recursions.base import Form, Formula, OneProduct, Recursion, Side, Weight
 from deeplimit.weights import Layer
 
@@ -56,6 +56,10 @@ class ModifiedRes1(Recursion):
         r"V_t\,\sigma(H)",
     )
     weights: ClassVar[tuple[Weight, ...]] = (Weight("V", side=Side.OUTER),)
+
+    @property
+    def is_homogeneous(self) -> bool:
+        return slopes(self.activation) is not None
 
     def residual(self, h: Tensor, layers: tuple[Layer, ...], exponent: float) -> Tensor:
         (v,) = layers

@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from deeplimit.activations import slopes
 from deeplimit.coupling.planning import initial_layer
 from deeplimit.ground import validation
 from deeplimit.ground.measurement import Running
@@ -28,11 +27,10 @@ from deeplimit.signal.task import (
     StabilityTask,
     known_in_law,
     numbers_per_network,
-    plain_branch,
 )
 from deeplimit.theory import block, growth_of, log_normal, reservations
 from deeplimit.version import versions
-from deeplimit.weights import Dependence
+from deeplimit.weights import Shape
 
 
 def stability(
@@ -62,10 +60,10 @@ def stability(
     joint law of signal and gradient.
 
     Args:
-        resnet: The network, depth left open: `res1`, `res2`, `res3` or `inner`, with any weights.
+        resnet: The network, depth left open: of any recursion, with any weights.
         depths: Strictly increasing numbers of layers L; a verdict needs at least three.
         x: Inputs (n, d), or (n, n_in) with n_in ≠ d to go through an input layer A drawn once, N(0, 1/n_in);
-            None for standard normal h_0, one a draw.
+            (n, channels, height, width) for convolutions. None for standard normal h_0, one a draw.
         draws: Networks a depth. seed: Everything random derives from it. confidence: Of the growth exponents'
             intervals.
         delta: δ of the probability bounds of Marion et al. (2025), Section 2; 0.25 bounds quartiles.
@@ -97,7 +95,6 @@ def stability(
     """
     started = time.perf_counter()
     checked_network(resnet)
-    plain_branch(resnet)
     levels = validation.depths(depths, at_least=1)
     for law in resnet.weights:
         law.check_depths(levels)
@@ -109,13 +106,13 @@ def stability(
     bound_level = validation.probability(delta, "delta")
     running = Running.checked(workers, executor, store, progress)
     place, kind = validation.device(device), validation.dtype(dtype) or torch.float32
-    inputs = validation.inputs(x)
+    inputs = validation.inputs(x, resnet.state_shape)
     task = StabilityTask(
         resnet,
         levels,
         count,
         checked_seed,
-        None if inputs is None else starting_states(inputs, resnet.width, checked_seed, kind),
+        None if inputs is None else starting_states(inputs, resnet.state_shape, checked_seed, kind),
         kind,
         known_in_law(resnet),
         device=place,
@@ -129,12 +126,12 @@ def stability(
     return _report(task, running.measure(task), level, bound_level, inputs, started)
 
 
-def starting_states(inputs: Tensor, width: int, seed: int, dtype: torch.dtype) -> Tensor:
-    """Return h_0 (n, d); raise ValueError where one is zero, whose ratios are not defined, or overflows
+def starting_states(inputs: Tensor, shape: Shape, seed: int, dtype: torch.dtype) -> Tensor:
+    """Return h_0 (n, *shape); raise ValueError where one is zero, whose ratios are not defined, or overflows
     `dtype`.
     """
-    states = initial_layer(inputs, (width,), seed)
-    sizes = torch.linalg.vector_norm(states.to(dtype), dim=1, dtype=torch.float64)
+    states = initial_layer(inputs, shape, seed)
+    sizes = torch.linalg.vector_norm(states.to(dtype).flatten(1), dim=1, dtype=torch.float64)
     if bool((sizes == 0).any()):
         rows = torch.nonzero(sizes == 0).flatten().tolist()
         raise ValueError(
@@ -161,7 +158,7 @@ def _report(
     network, depths = task.network, np.array(task.depths)
     ratio, change, gradient_ratio, gradient_change = logs
     known_growth = growth_of(network)
-    scalable = _is_homogeneous(network)
+    scalable = network.is_homogeneous
     said = Theory(known_growth.predicted, known_growth.faster, known_growth.vanishes_beyond, network.exponent)
     # Of gradients behind an activation that bends theory says nothing.
     of_gradient = said if scalable else Theory()
@@ -217,7 +214,7 @@ def _report(
         inputs=(
             "standard normal h_0, one a draw"
             if inputs is None
-            else f"{len(inputs)} inputs of {inputs.shape[1]} entries, in turn"
+            else f"{len(inputs)} inputs of {inputs[0].numel()} entries, in turn"
         ),
         seed=task.seed,
         device=str(task.device),
@@ -229,11 +226,6 @@ def _report(
 
 
 KEPT = "share of the energy E|g(h)|²/|h|²"
-
-
-def _is_homogeneous(network: ResidualNetwork) -> bool:
-    biased = any(law.facts.dependence is Dependence.SHRINKING or law.facts.biased for law in network.weights)
-    return slopes(network.recursion.activation) is not None and not biased
 
 
 def _reservations(task: StabilityTask, overflowed: np.ndarray, rows: list[Bound]) -> list[str]:

@@ -1,7 +1,7 @@
 """All layers forwards, then the gradient backwards through them, without an autograd graph of the network.
 
-Every recursion is h + α V σ(W h + b) with V or W left out, so one forward and one backward pass serve them
-all. What the backward pass needs of a layer is σ' where it was, and its matrices.
+For the recursions h + α V σ(W h + b) with V or W left out, which one forward and one backward pass serve.
+What the backward pass needs of a layer is σ' where it was, and its matrices. `general_pass` takes all others.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def forward(layers: Layers, start: Tensor, tick: Tick | None = None) -> tuple[Si
             signal.change += moved
         else:
             layers.outer.add(signal.change, k, moved)
-        _after_layer(signal, k, layers.is_homogeneous, tick, layers.depth)
+        after_layer(signal, k, layers.is_homogeneous, tick, layers.depth)
     return signal, gates
 
 
@@ -124,11 +124,12 @@ def backward(layers: Layers, gates: Gates, end: Tensor, tick: Tick | None = None
             signal.change += moved
         else:
             layers.inner.add_transpose(signal.change, k, moved)
-        _after_layer(signal, passed, True, tick, layers.depth)
+        after_layer(signal, passed, True, tick, layers.depth)
     return signal
 
 
-def _after_layer(signal: Signal, passed: int, scalable: bool, tick: Tick | None, depth: int) -> None:
+def after_layer(signal: Signal, passed: int, scalable: bool, tick: Tick | None, depth: int) -> None:
+    """Settle a signal that went through `passed` + 1 layers every few layers, and tell how much is done."""
     layers = passed % RESCALED_EVERY + 1
     if layers == RESCALED_EVERY:
         signal.settle(rescale=scalable)

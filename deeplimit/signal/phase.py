@@ -206,7 +206,7 @@ def phase_diagram(
     given = validation.inputs(x)
     kind = validation.dtype(dtype) or torch.float32
     checked_seed = validation.integer(seed, "seed", minimum=0)
-    h0 = None if given is None else starting_states(given, checked_width, checked_seed, kind).to(kind)
+    h0 = None if given is None else starting_states(given, (checked_width,), checked_seed, kind).to(kind)
     task = PhaseTask(
         networks,
         tuple(levels),
@@ -330,6 +330,11 @@ def _made(network: Callable[..., ResidualNetwork], width: int, hurst: float) -> 
         raise TypeError(
             "network must make a residual network, as deeplimit.res3 does; it returned"
             f" {validation.named(made)}."
+        )
+    if not made.recursion.is_plain:
+        raise ValueError(
+            f"network must make networks such as res1, res2, res3 or inner; got {made.recursion.name}, whose"
+            f" layers are {made.recursion.formula.text({})}; stability measures those, one network at a time."
         )
     if made.width != width:
         raise ValueError(

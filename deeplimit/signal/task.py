@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import final
 
 import numpy as np
@@ -14,9 +15,10 @@ from torch import Tensor
 from deeplimit.ground.measurement import Measurement, Tick
 from deeplimit.ground.randomness import Purpose, generator
 from deeplimit.networks import ResidualNetwork
-from deeplimit.recursions import Recursion
+from deeplimit.signal.general_pass import as_columns, propagate
 from deeplimit.signal.passes import Layers, backward, forward
 from deeplimit.signal.products import GaussianInLaw, Product, drawn_product
+from deeplimit.signal.scaled_state import Signal
 from deeplimit.weights import Dependence
 
 NUMBERS_PER_BLOCK = {"cpu": 2**27, "cuda": 2**29}
@@ -28,25 +30,11 @@ MOST_DRAWS = 10**7
 STREAMS_PER_DEPTH = 4
 
 
-def plain_branch(network: ResidualNetwork) -> Recursion:
-    """Return the network's recursion, if it is of the one form that signal and gradient are propagated
-    through.
-
-    Raises ValueError for one that adds more than h + α V σ(W h + b).
-    """
-    if network.recursion.is_plain:
-        return network.recursion
-    raise ValueError(
-        f"network must be res1, res2, res3 or inner, got {network.recursion.name}, which adds"
-        f" {network.recursion.formula.text({})}; res1 has the same signal up to what vanishes with the depth."
-    )
-
-
 def known_in_law(network: ResidualNetwork) -> bool:
     """Whether products with known vectors tell all that a network's pass over one input sees of its
     matrices: independent layers of independent Gaussian entries.
     """
-    return all(
+    return network.recursion.is_plain and all(
         facts.dependence == Dependence.INDEPENDENT
         and facts.gaussian
         and facts.independent_entries is True
@@ -65,7 +53,9 @@ def draw_network(
     *,
     in_law: bool,
 ) -> Layers:
-    """Return the layers of `paths` networks of one depth; `streams(i)` is the generator of matrix i."""
+    """Return the layers of `paths` networks of one depth and of a plain recursion; `streams(i)` is the
+    generator of matrix i.
+    """
     products: list[Product] = []
     biases = None
     for index, law in enumerate(network.weights):
@@ -75,14 +65,16 @@ def draw_network(
         drawn = law.draw_layers(depth, network.weight_shapes[index], paths, streams(index), dtype)
         products.append(drawn_product(drawn))
         biases = drawn.biases if biases is None else biases
-    outer, inner = plain_branch(network).sides(products)
+    outer, inner = network.recursion.sides(products)
     return Layers(depth, outer, inner, biases, scales, network.recursion.activation)
 
 
 def numbers_per_network(network: ResidualNetwork, depth: int, columns: int, *, in_law: bool) -> int:
-    """Return how many numbers one network's pass holds: its layers, and the activations' derivatives."""
-    each = 2 * network.width if in_law else network.width**2
-    return depth * (each * len(network.recursion.weights) + network.width * columns)
+    """Return how many numbers one network's pass holds: its layers, and the states or the activations'
+    derivatives.
+    """
+    drawn = 2 * network.width * len(network.weights) if in_law else sum(map(math.prod, network.weight_shapes))
+    return depth * (drawn + math.prod(network.state_shape) * columns)
 
 
 @final
@@ -125,7 +117,8 @@ class StabilityTask(Measurement[np.ndarray, np.ndarray]):
         on workers.
         """
         held = numbers_per_network(self.network, depth, 1, in_law=self.in_law)
-        at_once = 2 * self.network.width if self.in_law else self.network.width**2
+        state, weights = math.prod(self.network.state_shape), map(math.prod, self.network.weight_shapes)
+        at_once = 2 * self.network.width if self.in_law else max(state, *weights)
         kind = self.device.type
         return int(max(1, min(NUMBERS_PER_BLOCK[kind] // held, NUMBERS_AT_ONCE[kind] // at_once, self.draws)))
 
@@ -151,26 +144,42 @@ def run_block(task: StabilityTask, block: int, tick: Tick | None = None) -> np.n
     def stream(purpose: Purpose, index: int = 0) -> torch.Generator:
         return generator(task.seed, purpose, number, STREAMS_PER_DEPTH * depth + index, task.device)
 
-    shape, width = (count, task.network.width, 1), task.network.width
+    network, shape = task.network, (count, *task.network.state_shape)
     if task.h0 is None:
         start = torch.empty(shape, dtype=task.dtype, device=task.device)
         start.normal_(generator=stream(Purpose.PROPAGATED_INPUTS))
     else:
         rows = torch.arange(first, first + count) % len(task.h0)
-        start = task.h0[rows].to(task.device, task.dtype).reshape(count, width, 1)
+        start = task.h0[rows].to(task.device, task.dtype)
     end = torch.empty(shape, dtype=task.dtype, device=task.device)
     end.normal_(generator=stream(Purpose.PROPAGATED_GRADIENTS))
-    scale = torch.tensor(float(depth) ** -task.network.exponent, dtype=task.dtype, device=task.device)
-    layers = draw_network(
-        task.network,
-        depth,
-        count,
-        lambda index: stream(Purpose.PROPAGATED_WEIGHTS, index),
-        task.dtype,
-        scale,
-        in_law=task.in_law,
-    )
-    hidden, gates = forward(layers, start, tick)
-    gradient = backward(layers, gates, end, tick)
-    logs = [*hidden.logarithms(start), *gradient.logarithms(end)]
+    through = _plain_pass if network.recursion.is_plain else _general_pass
+    hidden, gradient = through(task, depth, partial(stream, Purpose.PROPAGATED_WEIGHTS), start, end, tick)
+    logs = [*hidden.logarithms(as_columns(start)), *gradient.logarithms(as_columns(end))]
     return torch.cat(logs, dim=1).T.cpu().numpy()
+
+
+Streams = Callable[[int], torch.Generator]
+
+
+def _plain_pass(
+    task: StabilityTask, depth: int, streams: Streams, start: Tensor, end: Tensor, tick: Tick | None
+) -> tuple[Signal, Signal]:
+    """Return h_L and p_0 for recursions of the form h + α V σ(W h + b)."""
+    scale = torch.tensor(float(depth) ** -task.network.exponent, dtype=task.dtype, device=task.device)
+    layers = draw_network(task.network, depth, len(start), streams, task.dtype, scale, in_law=task.in_law)
+    hidden, gates = forward(layers, as_columns(start), tick)
+    return hidden, backward(layers, gates, as_columns(end), tick)
+
+
+def _general_pass(
+    task: StabilityTask, depth: int, streams: Streams, start: Tensor, end: Tensor, tick: Tick | None
+) -> tuple[Signal, Signal]:
+    """Return h_L and p_0 for any other recursion."""
+    drawn = [
+        law.layers(depth, shape, len(start), streams(index), task.dtype)
+        for index, (law, shape) in enumerate(
+            zip(task.network.weights, task.network.weight_shapes, strict=True)
+        )
+    ]
+    return propagate(task.network, list(zip(*drawn, strict=True)), start, end, tick)

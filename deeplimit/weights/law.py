@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -161,20 +162,29 @@ class WeightLaw(FinalWhereMarked, ABC):
         self, depth: int, shape: Shape, paths: int, generator: torch.Generator, dtype: torch.dtype
     ) -> DrawnLayers:
         """Return all the layers of `paths` networks of one depth, on the generator's device."""
-        values: list[Tensor | None] = []
-        biases: list[Tensor | None] = []
-        scale = 1.0
+        layers = self.layers(depth, shape, paths, generator, dtype)
+        values, biases = [layer.values for layer in layers], [layer.bias for layer in layers]
+        return DrawnLayers(_stacked(values), _stacked(biases), layers[-1].scale())
+
+    def layers(
+        self, depth: int, shape: Shape, paths: int, generator: torch.Generator, dtype: torch.dtype
+    ) -> list[Layer]:
+        """Return the layers of `paths` networks of one depth, all of them at once."""
         grid = Grid((depth,))
         path = self.path(shape, grid, paths, generator, dtype)
+        found = []
         for chunk in grid.chunks():
             path.begin(chunk)
             for index in range(len(chunk.steps)):
                 path.advance(index)
-                layer = path.layer(0)
-                scale = layer.scale()
-                values.append(None if layer.values is None else layer.values.clone())
-                biases.append(None if layer.bias is None else layer.bias.clone())
-        return DrawnLayers(_stacked(values), _stacked(biases), scale)
+                found.append(_kept(path.layer(0)))
+        return found
+
+
+def _kept(layer: Layer) -> Layer:
+    """Return a layer that the next one does not overwrite."""
+    values, bias = (None if held is None else held.clone() for held in (layer.values, layer.bias))
+    return dataclasses.replace(layer, values=values, bias=bias)
 
 
 def _stacked(layers: list[Tensor | None]) -> Tensor | None:

@@ -74,7 +74,7 @@ class Block:
         if task.sharing.increments:
             self.fine = [limit.follower(h0) for h0 in self.starts]
             if limit.functions:
-                (function,) = driven[0].functions_for(limit.functions, width)
+                (function,) = driven[0].functions_for(limit.functions, (shape,))
                 scale = limit.functions[0].entry_scale(shape)
                 self.trend_of_limit = _Trend(function, scale, self.starts[0])
         else:
