@@ -1,6 +1,7 @@
 """The public names and where they live, for type checkers and for the package, which loads them lazily."""
 
 from . import activations as activations, init as init, testing as testing, zoo as zoo
+from .architectures import convolutional as convolutional, fully_connected as fully_connected
 from .convergence import CompareReport as CompareReport, compare as compare
 from .coupling import Statistic as Statistic
 from .coupling.recording import OnePath as OnePath
@@ -45,7 +46,10 @@ from .networks import (
     res3 as res3,
 )
 from .recursions import (
+    Convolutional as Convolutional,
+    ConvolutionalWithShortcut as ConvolutionalWithShortcut,
     Formula as Formula,
+    FullyConnected as FullyConnected,
     Inner as Inner,
     ModifiedRes1 as ModifiedRes1,
     Recursion as Recursion,

@@ -62,8 +62,11 @@ class ResidualNetwork:
             )
         validation.integer(self.width, "width", minimum=1, hint="It is the number of hidden units d.")
         laws, name = _checked_laws(self.weights, self.recursion), self.recursion.name
-        for law, shape in zip(laws, self.recursion.weight_shapes(self.width), strict=True):
+        shapes = self.recursion.weight_shapes(self.width)
+        for law, shape, weight in zip(laws, shapes, self.recursion.weights, strict=True):
             law.check(shape)
+            if law.has_bias and not shape:
+                raise ValueError(f"{weight.name} has no bias, so Trend's b would be ignored; leave b out.")
             if law.has_bias and not self.recursion.takes_bias:
                 raise ValueError(f"{name} has no bias, so b would be ignored; use inner, or leave b out.")
         exponent = self.exponent

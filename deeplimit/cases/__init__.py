@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from deeplimit.cases import fractional, independent, shrinking_weights, smooth
+from deeplimit.cases import fractional, fully_connected, independent, shrinking_weights, smooth
 from deeplimit.cases.case import Case, Pair, WrongTwin
 from deeplimit.cases.trends import WIDTH
 
@@ -27,6 +27,7 @@ def cases(width: int = WIDTH) -> tuple[Case, ...]:
         *smooth.cases(width),
         *fractional.cases(),
         *shrinking_weights.cases(),
+        *fully_connected.cases(),
     )
 
 

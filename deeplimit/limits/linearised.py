@@ -108,7 +108,9 @@ class LinearODE(ODELimit):
     def __call__(self, t: Any, h: Tensor) -> Tensor:
         """Return dH/dt (P, d) at time `t` and state `h` (P, d)."""
         _check_columns("states h", h, self.width)
-        return self.bind(draw_one(self.functions, self.function_shapes(self.width), self.seed, h.dtype, h.device))(t, h)
+        return self.bind(
+            draw_one(self.functions, self.function_shapes(self.width), self.seed, h.dtype, h.device)
+        )(t, h)
 
 
 @final

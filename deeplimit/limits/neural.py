@@ -161,7 +161,9 @@ class NeuralODE(ODELimit):
 
     def __call__(self, t: Any, h: Tensor) -> Tensor:
         """Return dH/dt (P, d) at time `t` and state `h` (P, d), for the draw of `seed`."""
-        return self.bind(draw_one(self.weights, self.function_shapes(self.width), self.seed, h.dtype, h.device))(t, h)
+        return self.bind(
+            draw_one(self.weights, self.function_shapes(self.width), self.seed, h.dtype, h.device)
+        )(t, h)
 
 
 @lru_cache(maxsize=8)

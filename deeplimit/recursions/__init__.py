@@ -6,11 +6,16 @@ limit cannot drift apart: both call the same few lines.
 """
 
 from deeplimit.recursions.base import Form, Formula, OneProduct, Recursion, Side, Weight
+from deeplimit.recursions.convolutional import Convolutional, ConvolutionalWithShortcut
+from deeplimit.recursions.fully_connected import FullyConnected
 from deeplimit.recursions.standard import Inner, ModifiedRes1, Res1, Res2, Res3
 
 __all__ = [
+    "Convolutional",
+    "ConvolutionalWithShortcut",
     "Form",
     "Formula",
+    "FullyConnected",
     "Inner",
     "ModifiedRes1",
     "OneProduct",

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from deeplimit.ground.validation import NoTheoremError
 from deeplimit.limits import Limit
-from deeplimit.theory import fractional_weights, in_law, independent_layers, shrinking_weights, smooth_layers
+from deeplimit.theory import (
+    fractional_weights,
+    fully_connected,
+    in_law,
+    independent_layers,
+    shrinking_weights,
+    smooth_layers,
+)
 from deeplimit.theory.growth import known_growth
 from deeplimit.theory.matching import refusal, refused
 from deeplimit.theory.regime import Growth, Regime
@@ -16,6 +23,7 @@ ROWS: tuple[Theorem, ...] = (
     *smooth_layers.ROWS,
     *fractional_weights.ROWS,
     *shrinking_weights.ROWS,
+    *fully_connected.ROWS,
 )
 """The library's rows; no two of them match the same network."""
 
@@ -24,6 +32,7 @@ REASONS = (
     independent_layers.why_not,
     fractional_weights.why_not,
     smooth_layers.why_not,
+    fully_connected.why_not,
 )
 """What is told of a network that no row matches: the first that knows a reason."""
 

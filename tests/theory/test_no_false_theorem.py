@@ -86,9 +86,16 @@ def test_formulas_of_a_users_recursion_are_printed_as_they_were_written():
 
 
 def test_a_users_recursion_is_not_propagated_as_if_it_were_the_librarys():
-    """Signals are propagated by sides and σ; what a subclass changes would not be heard of."""
-    with pytest.raises(ValueError, match="network must be res1, res2, res3 or inner"):
-        dl.stability(made(Louder(TANH), dl.Brownian(), exponent=0.5), DEPTHS, draws=10)
+    """Twice res-1 is res-1 with weights twice as large, in signal and in gradient."""
+    x = torch.randn(3, 3, generator=torch.Generator().manual_seed(0))
+    turns = [dl.Trend(lambda t, size=size: size * TURN.A(t)) for size in (1.0, 2.0, 4.0)]
+    half, twice, four = (
+        dl.stability(made(recursion, turn, exponent=1.0), DEPTHS, x, draws=3, dtype="float64")
+        for recursion, turn in zip((Louder(TANH), Res1(TANH), Res1(TANH)), turns, strict=True)
+    )
+    for name in ("log_hidden_change", "log_gradient_change"):
+        np.testing.assert_allclose(getattr(half, name), getattr(twice, name), rtol=1e-9)
+        assert not np.allclose(getattr(half, name), getattr(four, name), rtol=1e-2)
 
 
 @pytest.mark.parametrize("recursion", [Res1(TANH), Gated(TANH), Louder(TANH)], ids=lambda made: made.name)

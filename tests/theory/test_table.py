@@ -12,7 +12,7 @@ from users import INDEPENDENT, Gated, Louder, OneMatrix, orthogonal
 
 import deeplimit as dl
 from deeplimit import activations, theory
-from deeplimit.recursions import Inner, ModifiedRes1, Res1, Res2, Res3
+from deeplimit.recursions import FullyConnected, Inner, ModifiedRes1, Res1, Res2, Res3
 from deeplimit.theory.table import ROWS
 from deeplimit.theory.theorem import registered
 from deeplimit.weights import TrendAndNoise
@@ -20,7 +20,7 @@ from deeplimit.weights import TrendAndNoise
 WIDTH = 3
 TURN = torch.tensor([[0.0, 1.0, 0.0], [-1.0, 0.0, 0.0], [0.0, 0.0, 0.1]])
 PUSH = torch.tensor([0.1, -0.2, 0.3])
-OURS = (Res1, Res2, Res3, Inner, ModifiedRes1)
+OURS = (Res1, Res2, Res3, Inner, ModifiedRes1, FullyConnected)
 ACTIVATIONS = ["identity", "tanh", "relu", "leaky_relu", "softplus", "scaled_silu", "sin"]
 EXPONENTS = [0.0, 0.1, 0.25, 0.5, 0.6, 0.7, 0.75, 1.0, 1.25, 2.0]
 
@@ -39,6 +39,17 @@ laws = st.one_of(
     st.just(OneMatrix()),
 )
 
+numbers = st.sampled_from(
+    [
+        dl.Brownian(),
+        dl.IID("rademacher"),
+        dl.SmoothGaussian(),
+        dl.Trend(lambda t: torch.tensor(1.0 - t)),
+        dl.Trend(lambda t: torch.tensor(t), holder=0.5),
+        dl.FractionalBrownian(0.7),
+    ]
+)
+
 
 @st.composite
 def networks(draw):
@@ -47,7 +58,11 @@ def networks(draw):
     recursion = kind(activations.resolve(draw(st.sampled_from(ACTIVATIONS)), lipschitz=False))
     one, count = draw(laws), len(kind.weights)
     weights = (one,) * count if draw(st.booleans()) else tuple(draw(laws) for _ in range(count))
-    assume(kind is Inner or all(getattr(law, "b", None) is None for law in weights))  # others are refused
+    if kind is FullyConnected:
+        weights = (one, draw(numbers))
+    assume(
+        kind in (Inner, FullyConnected) or all(getattr(law, "b", None) is None for law in weights)
+    )  # others are refused
     return dl.ResidualNetwork(recursion, WIDTH, weights, draw(st.sampled_from(EXPONENTS)))
 
 
@@ -125,7 +140,8 @@ def test_every_row_of_the_library_is_about_some_network():
 
 def _network(kind, name, law, exponent):
     recursion = kind(activations.resolve(name))
-    return dl.ResidualNetwork(recursion, WIDTH, (law,) * len(kind.weights), exponent)
+    weights = (law, dl.Trend(lambda t: torch.tensor(t))) if kind is FullyConnected else None
+    return dl.ResidualNetwork(recursion, WIDTH, weights or (law,) * len(kind.weights), exponent)
 
 
 def about_inner(network):

@@ -1,0 +1,115 @@
+"""Networks as they are trained: fully connected with a factor δ per layer, and convolutional."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from deeplimit import activations
+from deeplimit.ground import validation
+from deeplimit.networks import ActivationLike, ResidualNetwork, WeightsLike
+from deeplimit.recursions import Convolutional, ConvolutionalWithShortcut, FullyConnected
+from deeplimit.weights import Brownian, Trend, WeightLaw
+
+
+@dataclass(frozen=True)
+class _Constant:
+    """A number as a function of time; two of the same number are equal."""
+
+    value: float
+
+    def __call__(self, t: float) -> Tensor:
+        return torch.tensor(self.value, dtype=torch.float64)
+
+
+def fully_connected(
+    width: int,
+    activation: ActivationLike = "tanh",
+    *,
+    weights: WeightLaw | None = None,
+    delta: float | WeightLaw = 1.0,
+    exponent: float | None = None,
+) -> ResidualNetwork:
+    """Make the fully connected network h_{k+1} = h_k + L^-exponent δ_k σ(A_k h_k + b_k) ([C] (1), (10)).
+
+    With δ = 1 it is `inner`, bit for bit. Where weights and δ are functions of time and the exponent is 1,
+    its limit is the neural ODE dH = δ_t σ(A_t H + b_t) dt ([C] (2)); of all others no theorem is known here.
+
+    Args:
+        width: d, at least 1.
+        activation: A name (`deeplimit.activations.NAMES`) or a callable on tensors (P, d), applied entry
+            by entry.
+        weights: The law of A, (d, d) per layer, with b, (d,), where it is `Trend(A, b)`; `Brownian()` if left
+            out.
+        delta: One number for all layers, or the law of one number δ_k per layer: a function of time such as
+            `Trend(lambda t: tensor)` or `SmoothGaussian()`, or random draws such as `IID("uniform")`.
+        exponent: The residual exponent; if left out the natural one of the weight laws.
+
+    Raises:
+        TypeError: For a wrong kind of argument.
+        ValueError: For a wrong value, weights of another shape, or a δ with a bias.
+
+    Examples:
+        >>> import deeplimit as dl
+        >>> net = dl.fully_connected(4, "tanh", weights=dl.SmoothGaussian(), delta=0.5)
+        >>> net.limit().equation
+        'dH = δ_t σ(A_t H + b_t) dt, σ = tanh, d = 4'
+        >>> dl.fully_connected(4, "tanh", delta=dl.IID("rademacher")).regime().name
+        'no theorem'
+    """
+    checked = validation.integer(width, "width", minimum=1, hint="It is the number of hidden units d.")
+    if not isinstance(delta, WeightLaw):
+        hint = "It multiplies every layer; a weight law gives each layer a δ of its own."
+        delta = Trend(_Constant(validation.real(delta, "delta", hint=hint)))
+    laws = (Brownian() if weights is None else weights, delta)
+    recursion = FullyConnected(activations.resolve(activation))
+    return ResidualNetwork(recursion, checked, laws, exponent)  # type: ignore[arg-type]  # None is filled in
+
+
+def convolutional(
+    channels: int,
+    activation: ActivationLike = "relu",
+    *,
+    size: tuple[int, int] = (8, 8),
+    kernel: int = 3,
+    shortcut: bool = False,
+    weights: WeightsLike | None = None,
+    exponent: float | None = None,
+) -> ResidualNetwork:
+    """Make the convolutional network h_{k+1} = σ(h_k + L^-exponent (Δ_k ∗ σ(A_k ∗ h_k) + F_k ∗ h_k)).
+
+    It is (9) of Cohen et al. (2021). States are (channels, height, width) and keep their size: convolutions
+    see zeros beyond the border. No theorem about it is known here; `stability` measures it, and `compare`
+    does against a limit that the user gives.
+
+    Args:
+        channels: number of channels c, at least 1.
+        activation: σ, inside and outside; [C] takes ReLU.
+        size: height and width of a state, in pixels.
+        kernel: side k of the kernels, an odd number of pixels.
+        shortcut: whether there is F; without it Δ ∗ σ(A ∗ h) alone is added.
+        weights: One law for all kernels, (c, c, k, k) each and drawn independently, or a tuple with one for
+            each of Δ, A (and F); `Brownian()` if left out.
+        exponent: The residual exponent; if left out the natural one of the weight laws.
+
+    Raises:
+        TypeError: For a wrong kind of argument.
+        ValueError: For a wrong value, such as an even kernel, or weights of another shape.
+
+    Examples:
+        >>> import torch, deeplimit as dl
+        >>> net = dl.convolutional(3, size=(6, 5))
+        >>> net.state_shape, net.weight_shapes[0], net.regime().name
+        ((3, 6, 5), (3, 3, 3, 3), 'no theorem')
+        >>> report = dl.stability(net, depths=[8, 16, 32], x=torch.randn(4, 3, 6, 5), draws=20)
+        >>> report.hidden_ratio.shape
+        (3, 20)
+    """
+    checked = validation.integer(channels, "channels", minimum=1, hint="A state has so many of them.")
+    if not isinstance(shortcut, bool):
+        raise TypeError(f"shortcut must be True or False; got {validation.named(shortcut)}.")
+    kind = ConvolutionalWithShortcut if shortcut else Convolutional
+    recursion = kind(activations.resolve(activation), size, kernel)
+    return ResidualNetwork(recursion, checked, weights, exponent)  # type: ignore[arg-type]  # None is filled in

@@ -1,0 +1,39 @@
+"""The fully connected recursion with a trained factor δ in front of each layer ([C] (1) and (10))."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, final
+
+from torch import Tensor
+
+from deeplimit.activations import slopes
+from deeplimit.recursions.base import Formula, Recursion, Side, Weight
+from deeplimit.weights import Layer
+
+
+@final
+@dataclass(frozen=True)
+class FullyConnected(Recursion):
+    """h + L^-β δ σ(A h + b), δ a number for each layer."""
+
+    name: ClassVar[str] = "fully connected"
+    formula: ClassVar[Formula] = Formula(
+        "h + L^-{exponent} δ σ(A h + b)",
+        "δ_t σ(A_t H + b_t)",
+        r"h + L^{-%(exponent)s} \delta\,\sigma(A h + b)",
+        r"\delta_t\,\sigma(A_t H + b_t)",
+    )
+    weights: ClassVar[tuple[Weight, ...]] = (Weight("A", side=Side.INNER), Weight("δ", shape=""))
+    takes_bias: ClassVar[bool] = True
+
+    @property
+    def is_homogeneous(self) -> bool:
+        return slopes(self.activation) is not None
+
+    def residual(self, h: Tensor, layers: tuple[Layer, ...], exponent: float) -> Tensor:
+        matrix, delta = layers
+        inside = matrix.apply(h)
+        if matrix.bias is not None:
+            inside = inside + matrix.bias
+        return delta.apply(self.activation(inside), exponent)
