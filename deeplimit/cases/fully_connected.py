@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+from deeplimit import activations
 from deeplimit.architectures import fully_connected
 from deeplimit.cases.case import Case, WrongTwin
 from deeplimit.cases.trends import WIDTH, mixing, push, sphere
@@ -28,7 +29,7 @@ def cases() -> Iterator[Case]:
     weights = Trend(mixing, push)
     dropped = WrongTwin(
         "δ left out",
-        NeuralODE(Inner("tanh"), (weights,), WIDTH),
+        NeuralODE(Inner(activations.resolve("tanh")), (weights,), WIDTH),
         r"dH = \sigma(A_t H + b_t)\,dt",
         "Every layer is multiplied by δ, at every depth.",
     )
