@@ -2,10 +2,12 @@
 batches are made.
 """
 
+import functools
 import math
 
 import pytest
 import torch
+from refusals import assert_refused
 from stacks import BatchNormed, Res1, Transformer, make, tokens, vectors
 from torch import nn
 
@@ -16,35 +18,33 @@ DEPTHS = [2, 4, 8]
 
 
 @pytest.mark.parametrize(
-    ("factory", "error", "message"),
+    ("factory", "error", "pins"),
     [
-        (
-            lambda depth: "model",
-            TypeError,
-            r"factory\(2\) must return a torch.nn.Module, got 'model' of type str",
-        ),
-        (
-            lambda depth: Res1(3),
-            ValueError,
-            r"factory ignores the depth: at depths 2, 4, 8 it built modules with 3 residual branches",
-        ),
-        (
-            lambda depth: nn.Sequential(nn.Linear(6, 6), nn.Linear(6, 6)),
-            ValueError,
-            r"no residual branch was found.*blocks=",
-        ),
-        (
-            lambda depth: Res1(depth).to("meta"),
-            ValueError,
-            r"on the meta device.*Build the model on a real device",
-        ),
-        (3, TypeError, r"factory must be a function depth -> nn.Module, got 3"),
-        (nn.Linear(2, 2, device="meta"), TypeError, r"got the module Linear itself.*dl.probe"),
+        (factory, error, pins)
+        for factory, error, *pins in (
+            (lambda depth: "model", TypeError, "factory(2)", "torch.nn.Module", "'model'"),
+            (lambda depth: Res1(3), ValueError, "factory", "2, 4, 8", "3"),
+            (
+                lambda depth: nn.Sequential(nn.Linear(6, 6), nn.Linear(6, 6)),
+                ValueError,
+                "no residual branch",
+                "blocks=",
+            ),
+            (
+                lambda depth: Res1(depth).to("meta"),
+                ValueError,
+                "parameters",
+                "meta",
+                "entry.weight",
+                "real device",
+            ),
+            (3, TypeError, "factory", "3"),
+            (nn.Linear(2, 2, device="meta"), TypeError, "factory", "module Linear", "dl.probe"),
+        )
     ],
 )
-def test_factories_that_are_none_are_told_why(factory, error, message):
-    with pytest.raises(error, match=message):
-        dl.check_depth(factory, DEPTHS, batch=vectors())
+def test_a_bad_factory_is_refused_and_named(factory, error, pins):
+    assert_refused(lambda: dl.check_depth(factory, DEPTHS, batch=vectors()), error, *pins)
 
 
 def test_a_factory_that_raises_comes_through_with_its_depth():
@@ -57,50 +57,45 @@ def test_a_factory_that_raises_comes_through_with_its_depth():
 
 
 @pytest.mark.parametrize(
-    ("how", "error", "message"),
+    ("how", "error", "pins"),
     [
-        ({"expected": "gpt-9"}, ValueError, r"expected='gpt-9' .*gpt-2, depth-mup"),
-        ({"expected": [0.5]}, TypeError, "expected must be a number, the name of a rule or None"),
-        ({"expected": -1}, ValueError, "expected must be at least 0"),
-        ({"expected": True}, TypeError, "expected must be a number"),
-        ({"tolerance": 0.4}, ValueError, "tolerance must be at most 0.25"),
-        ({"confidence": 1.0}, ValueError, "confidence must be below 1"),
-        ({"seed": -1}, ValueError, "seed must be at least 0"),
-        ({"batch": 3}, TypeError, "batch must be a tensor, a tuple of arguments or a dict"),
-        ({"loss": lambda output: 1.0}, TypeError, "loss must return a tensor of one element"),
-        ({"depths": [4]}, ValueError, "depths"),
-        ({"unknown": 1}, TypeError, "unknown"),
-        ({"loss": 3}, TypeError, "loss must be a function of the module's output, got 3"),
-        (
-            {"loss": lambda output: output},
-            TypeError,
-            r"one element that requires a gradient, got Tensor of shape \(8, 32\)\.",
-        ),
-        ({"blocks": 3}, TypeError, "blocks must be a pattern of module names"),
-        ({"blocks": [3]}, TypeError, "blocks must be a pattern of module names"),
-        ({"progress": 3}, TypeError, "progress must be a function"),
-        ({"batch": torch.zeros(0, 6)}, ValueError, r"a residual stream is empty, of shape \(0, 32\)"),
-        (
-            {"batch": vectors() * math.inf},
-            ValueError,
-            r"layers.0 of Res1 adds numbers that are not finite .*nan",
-        ),
+        (how, error, pins)
+        for how, error, *pins in (
+            ({"expected": "gpt-9"}, ValueError, "expected='gpt-9'", "gpt-2, depth-mup"),
+            ({"expected": [0.5]}, TypeError, "expected", "[0.5]"),
+            ({"expected": -1}, ValueError, "expected", "0", "-1"),
+            ({"expected": True}, TypeError, "expected", "True"),
+            ({"tolerance": 0.4}, ValueError, "tolerance", "0.25", "0.4"),
+            ({"confidence": 1.0}, ValueError, "confidence", "1", "1"),
+            ({"seed": -1}, ValueError, "seed", "0", "-1"),
+            ({"batch": 3}, TypeError, "batch", "3"),
+            ({"loss": lambda output: 1.0}, TypeError, "loss", "1.0"),
+            ({"depths": [4]}, ValueError, "depths", "[4]"),
+            ({"unknown": 1}, TypeError, "check_depth()", "'unknown'"),
+            ({"loss": 3}, TypeError, "loss", "3"),
+            ({"loss": lambda output: output}, TypeError, "loss", "gradient", "Tensor of shape (8, 32)"),
+            ({"blocks": 3}, TypeError, "blocks", "3"),
+            ({"blocks": [3]}, TypeError, "blocks", "[3]"),
+            ({"progress": 3}, TypeError, "progress", "function", "3"),
+            ({"batch": torch.zeros(0, 6)}, ValueError, "residual stream", "(0, 32)", "batch"),
+            ({"batch": vectors() * math.inf}, ValueError, "layers.0 of Res1", "not finite", "nan"),
+        )
     ],
 )
-def test_bad_calls_are_refused(how, error, message):
-    with pytest.raises(error, match=message):
-        dl.check_depth(Res1, **{"depths": DEPTHS, "batch": vectors(), **how})
+def test_a_bad_call_is_refused_and_its_argument_named(how, error, pins):
+    knobs = {"depths": DEPTHS, "batch": vectors(), **how}
+    assert_refused(lambda: dl.check_depth(Res1, **knobs), error, *pins)
 
 
 def test_one_depth_has_no_exponent():
-    with pytest.raises(ValueError, match="one depth has no exponent"):
-        dl.probe(make(Res1, depth=2), vectors(), expected=0.5)
+    call = functools.partial(dl.probe, make(Res1, depth=2), vectors(), expected=0.5)
+    assert_refused(call, ValueError, "one depth", "expected=0.5", "check_depth")
 
 
 @pytest.mark.parametrize("rule", ["depth-mup", "completep", dl.Rule("ours", "this test", "1/L", 1.0)])
 def test_one_depth_cannot_contradict_a_rule_about_depths(rule):
-    with pytest.raises(ValueError, match="so that one depth cannot contradict it"):
-        dl.probe(make(Res1, depth=2), vectors(), expected=rule)
+    call = functools.partial(dl.probe, make(Res1, depth=2), vectors(), expected=rule)
+    assert_refused(call, ValueError, getattr(rule, "name", rule), "one depth", "check_depth")
 
 
 @pytest.mark.parametrize("rule", ["gpt-2", "rezero", "fixup", "deepnorm"])
@@ -116,18 +111,16 @@ def test_weights_that_are_no_numbers_are_refused_by_name(value):
             model.layers[1].weight.fill_(value)
         return model
 
-    with pytest.raises(ValueError, match=r"layers\.1 of Res1 adds numbers that are not finite"):
-        dl.check_depth(broken, DEPTHS, batch=vectors(), expected=0.5)
+    call = functools.partial(dl.check_depth, broken, DEPTHS, batch=vectors(), expected=0.5)
+    assert_refused(call, ValueError, "layers.1 of Res1", "not finite")
 
 
 def test_batches_are_made_up_from_first_layers():
     assert dl.probe(make(Transformer, depth=2)).branches
     assert dl.probe(make(Res1, depth=2)).branches
     assert dl.probe(make(BatchNormed)).branches
-    with pytest.raises(
-        ValueError, match="none can be made up for Sequential, whose first layer is LayerNorm"
-    ):
-        dl.probe(nn.Sequential(nn.LayerNorm(4)))
+    call = functools.partial(dl.probe, nn.Sequential(nn.LayerNorm(4)))
+    assert_refused(call, ValueError, "batch", "Sequential", "LayerNorm")
 
 
 def test_what_takes_another_way_each_time_is_refused():
@@ -137,8 +130,8 @@ def test_what_takes_another_way_each_time_is_refused():
             self.calls = getattr(self, "calls", 0) + 1
             return h + h if self.calls == 1 else h
 
-    with pytest.raises(ValueError, match="its path depends on the values of its states"):
-        dl.probe(make(Fickle, depth=2), vectors())
+    call = functools.partial(dl.probe, make(Fickle, depth=2), vectors())
+    assert_refused(call, ValueError, "path", "values")
 
 
 def test_sweep_takes_classes_objects_dataclasses_and_dicts():
@@ -160,9 +153,6 @@ def test_sweep_takes_classes_objects_dataclasses_and_dicts():
             model = dl.sweep(build, config, "depth", width=4)(3)
         assert (len(model.layers), model.layers[0].in_features) == (3, 4)
     assert shared.depth == 1
-    with pytest.raises(ValueError, match="without a field 'layers'"):
-        dl.sweep(build, shared, "layers")
-    with pytest.raises(ValueError, match="without a field 'layers'"):
-        dl.sweep(build, {"depth": 1}, "layers")
-    with pytest.raises(TypeError, match="build must be"):
-        dl.sweep(3, Config, "depth")
+    for config in (shared, {"depth": 1}):
+        assert_refused(functools.partial(dl.sweep, build, config, "layers"), ValueError, "config", "'layers'")
+    assert_refused(lambda: dl.sweep(3, Config, "depth"), TypeError, "build", "3")

@@ -10,15 +10,12 @@ import re
 import numpy as np
 import pytest
 import torch
+from refusals import assert_refused, row
 
 import deeplimit as dl
 
 NET = dl.res3(3)
 NAN, INF = math.nan, math.inf
-
-
-def bad(name, call, error, message):
-    return pytest.param(call, error, message, id=name)
 
 
 def go(*args, net=NET, **knobs):
@@ -31,74 +28,59 @@ def chart(*args, network=dl.res3, **knobs):
 
 
 RUNNING = [
-    ("seed", -1, ValueError, r"seed must be at least 0, got -1"),
-    ("seed", 1.5, TypeError, r"seed must be an integer, got 1\.5"),
-    ("confidence", 95, ValueError, r"confidence must be below 1, got 95"),
-    ("confidence", 0, ValueError, r"confidence must be more than 0, got 0"),
-    ("device", "tpu", ValueError, r"device 'tpu' is not known.*use 'cpu' or 'cuda'"),
-    ("dtype", "float16", ValueError, r"dtype must be torch\.float32 or torch\.float64.*got 'float16'"),
-    ("workers", 0, ValueError, r"workers must be at least 1, got 0"),
-    ("workers", "two", TypeError, r"workers must be an integer, got 'two'"),
-    ("executor", 4, TypeError, r"executor must have submit\(\).*got 4 of type int"),
-    ("progress", 3, TypeError, r"^progress must be .*got 3"),
-    ("draws", 0, ValueError, r"draws must be at least 1, got 0"),
-    ("draws", 2.0, TypeError, r"draws must be an integer, got 2\.0"),
-    ("draws", 10**12, ValueError, r"draws must be at most 10000000, got 1000000000000"),
-    ("x", torch.tensor([[NAN, 1.0, 1.0]]), ValueError, r"x must be finite; 1 of its 1 rows"),
-    (
-        "x",
-        torch.tensor([[1.0, 1.0, 1.0], [0.0, 0.0, 0.0]]),
-        ValueError,
-        r"inputs of zeros.*\(row 1\); leave them out",
-    ),
-    ("x", torch.zeros(9, 3), ValueError, r"inputs of zeros.*\(rows 0, 1, 2, 3, 4, \.\.\.\); leave them out"),
-    (
-        "x",
-        torch.full((1, 3), 1e200, dtype=torch.float64),
-        ValueError,
-        r"x holds numbers too large for float32; scale x.*float64",
-    ),
-    ("x", torch.ones(3), ValueError, r"x must have two dimensions.*got x\.shape=\(3,\)"),
-    ("x", torch.ones(0, 3), ValueError, r"x must hold at least one input"),
-    ("x", [[1.0, 2.0, 3.0]], TypeError, r"x must be a torch tensor.*got list"),
-    ("x", torch.ones(2, 3, dtype=torch.int64), TypeError, r"x must be floating point, got torch\.int64"),
-    ("draw", 3, TypeError, r"got an unexpected keyword argument 'draw'"),
+    ("seed", -1, ValueError, "seed", "0", "-1"),
+    ("seed", 1.5, TypeError, "seed", "1.5"),
+    ("confidence", 95, ValueError, "confidence", "1", "95"),
+    ("confidence", 0, ValueError, "confidence", "0", "0"),
+    ("device", "tpu", ValueError, "device", "'tpu'", "'cpu'", "'cuda'"),
+    ("dtype", "float16", ValueError, "dtype", "torch.float32", "torch.float64", "'float16'"),
+    ("workers", 0, ValueError, "workers", "1", "0"),
+    ("workers", "two", TypeError, "workers", "'two'"),
+    ("executor", 4, TypeError, "executor", "submit()", "4"),
+    ("progress", 3, TypeError, "progress", "3"),
+    ("draws", 0, ValueError, "draws", "1", "0"),
+    ("draws", 2.0, TypeError, "draws", "2.0"),
+    ("draws", 10**12, ValueError, "draws", "10000000", "1000000000000"),
+    ("x", torch.tensor([[NAN, 1.0, 1.0]]), ValueError, "x", "1 of its 1 rows"),
+    ("x", torch.tensor([[1.0, 1.0, 1.0], [0.0, 0.0, 0.0]]), ValueError, "x", "(row 1)"),
+    ("x", torch.zeros(9, 3), ValueError, "x", "(rows 0, 1, 2, 3, 4, ...)"),
+    ("x", torch.full((1, 3), 1e200, dtype=torch.float64), ValueError, "x", "float32", "float64"),
+    ("x", torch.ones(3), ValueError, "x", "x.shape=(3,)"),
+    ("x", torch.ones(0, 3), ValueError, "x", "x.shape=(0, 3)"),
+    ("x", [[1.0, 2.0, 3.0]], TypeError, "x", "list"),
+    ("x", torch.ones(2, 3, dtype=torch.int64), TypeError, "x", "torch.int64"),
+    ("draw", 3, TypeError, "keyword argument", "'draw'"),
 ]
 OF_STABILITY = [
-    ("depths", [0, 4], ValueError, r"depth must be at least 1, got 0"),
-    ("depths", [4, 4], ValueError, r"strictly increasing.*got \[4, 4\]; try \[4\]"),
-    ("depths", [], ValueError, r"depths must name at least one depth, got \[\]"),
-    ("depths", 10, TypeError, r"depths must be a list of integers.*got 10"),
-    ("depths", [4, 8.5], TypeError, r"depth must be an integer, got 8\.5"),
-    ("depths", [2**25], ValueError, r"depths beyond 2\*\*24.*got 33554432"),
-    ("delta", 0, ValueError, r"delta must be more than 0, got 0"),
-    ("delta", 1, ValueError, r"delta must be below 1, got 1"),
-    ("delta", "small", TypeError, r"delta must be a number, got 'small'"),
+    ("depths", [0, 4], ValueError, "depth", "1", "0"),
+    ("depths", [4, 4], ValueError, "depths", "[4, 4]", "[4]"),
+    ("depths", [], ValueError, "depths", "[]"),
+    ("depths", 10, TypeError, "depths", "10"),
+    ("depths", [4, 8.5], TypeError, "depth", "8.5"),
+    ("depths", [2**25], ValueError, "depths", "2**24", "33554432"),
+    ("delta", 0, ValueError, "delta", "0", "0"),
+    ("delta", 1, ValueError, "delta", "1", "1"),
+    ("delta", "small", TypeError, "delta", "'small'"),
 ]
 OF_CHARTS = [
-    ("width", 0, ValueError, r"width must be at least 1, got 0\. It is the number of hidden units"),
-    ("depth", 19, ValueError, r"depth must be at least 20, got 19\. .*10 times smaller"),
-    ("depth", 2**25, ValueError, r"depth must be at most 16777216, got 33554432"),
-    ("depth", "1000", TypeError, r"depth must be an integer, got '1000'"),
-    ("hurst", [0.5, 0.0], ValueError, r"hurst must be .*got 0"),
-    ("hurst", [1.0], ValueError, r"hurst must be .*got 1"),
-    ("hurst", [-0.2], ValueError, r"hurst must be .*got -0\.2"),
-    ("hurst", [NAN], ValueError, r"hurst must be finite, got nan"),
-    ("hurst", [], ValueError, r"hurst must not be empty; give numbers such as \[0\.2"),
-    ("hurst", 0.5, TypeError, r"hurst must be a list of numbers such as \[0\.2.*got 0\.5"),
-    ("hurst", "0.5", TypeError, r"hurst must be a list of numbers.*got '0\.5'"),
-    ("hurst", ["0.5"], TypeError, r"every entry of hurst must be a number, got '0\.5'"),
-    ("exponents", [-0.1, 1.0], ValueError, r"every exponent must be at least 0, got -0\.1"),
-    (
-        "exponents",
-        [0.5],
-        ValueError,
-        r"exponents must be at least two numbers, strictly increasing, got \[0\.5\]",
-    ),
-    ("exponents", [1.0, 0.5], ValueError, r"strictly increasing, got \[1\.0, 0\.5\]; try \[0\.5, 1\.0\]"),
-    ("exponents", [0.0, 101.0], ValueError, r"every exponent must be at most 100, got 101"),
-    ("exponents", [0.0, INF], ValueError, r"every entry of exponents must be finite, got inf"),
-    ("inputs", 0, ValueError, r"inputs must be at least 1, got 0"),
+    ("width", 0, ValueError, "width", "1", "0"),
+    ("depth", 19, ValueError, "depth", "20", "19", "10"),
+    ("depth", 2**25, ValueError, "depth", "16777216", "33554432"),
+    ("depth", "1000", TypeError, "depth", "'1000'"),
+    ("hurst", [0.5, 0.0], ValueError, "hurst", "0"),
+    ("hurst", [1.0], ValueError, "hurst", "1"),
+    ("hurst", [-0.2], ValueError, "hurst", "-0.2"),
+    ("hurst", [NAN], ValueError, "hurst", "nan"),
+    ("hurst", [], ValueError, "hurst", "empty", "[0.2, 0.5, 0.8]"),
+    ("hurst", 0.5, TypeError, "hurst", "0.5"),
+    ("hurst", "0.5", TypeError, "hurst", "'0.5'"),
+    ("hurst", ["0.5"], TypeError, "hurst", "'0.5'"),
+    ("exponents", [-0.1, 1.0], ValueError, "exponent", "0", "-0.1"),
+    ("exponents", [0.5], ValueError, "exponents", "[0.5]"),
+    ("exponents", [1.0, 0.5], ValueError, "exponents", "[1.0, 0.5]", "[0.5, 1.0]"),
+    ("exponents", [0.0, 101.0], ValueError, "exponent", "100", "101"),
+    ("exponents", [0.0, INF], ValueError, "exponents", "inf"),
+    ("inputs", 0, ValueError, "inputs", "1", "0"),
 ]
 
 
@@ -108,72 +90,75 @@ def shallow_factory(width):
 
 CALLS = [
     *(
-        bad(f"stability {k}={v!r:.25}", functools.partial(go, **{k: v}), e, m)
-        for k, v, e, m in RUNNING + OF_STABILITY
+        row(f"stability {k}={v!r:.25}", functools.partial(go, **{k: v}), *rest)
+        for k, v, *rest in RUNNING + OF_STABILITY
     ),
     *(
-        bad(f"phase {k}={v!r:.25}", functools.partial(chart, **{k: v}), e, m)
-        for k, v, e, m in RUNNING + OF_CHARTS
+        row(f"phase {k}={v!r:.25}", functools.partial(chart, **{k: v}), *rest)
+        for k, v, *rest in RUNNING + OF_CHARTS
     ),
-    bad("a depth as network", lambda: dl.stability(12), TypeError, r"resnet must come from res1.*got 12"),
-    bad("a factory as network", lambda: dl.stability(dl.res3), TypeError, r"resnet must come from res1"),
-    bad(
+    row("a depth as network", lambda: dl.stability(12), TypeError, "resnet", "res1", "12"),
+    row("a factory as network", lambda: dl.stability(dl.res3), TypeError, "resnet", "res1", "res3"),
+    row(
         "a network as factory",
         lambda: dl.phase_diagram(NET),
         TypeError,
-        r"network must be a factory such as deeplimit\.res3, got",
+        "network",
+        "deeplimit.res3",
+        "ResidualNetwork",
     ),
-    bad(
-        "a factory of None",
-        lambda: chart(network=lambda **_: None),
-        TypeError,
-        r"must make a residual network.*returned None",
-    ),
-    bad(
-        "a factory of text",
-        lambda: chart(network=lambda **_: "res3"),
-        TypeError,
-        r"must make a residual network.*returned 'res3'",
-    ),
-    bad(
+    row("a factory of None", lambda: chart(network=lambda **_: None), TypeError, "network", "None"),
+    row("a factory of text", lambda: chart(network=lambda **_: "res3"), TypeError, "network", "'res3'"),
+    row(
         "a factory of fewer arguments",
         lambda: chart(network=shallow_factory),
         TypeError,
-        r"network must be a factory.*width=, weights= and exponent=; that raised: .*'weights'",
+        "network",
+        "width=, weights= and exponent=",
+        "'weights'",
     ),
-    bad(
+    row(
         "a factory that keeps its own width",
         lambda: chart(network=lambda width, **more: dl.res3(7, **more)),
         ValueError,
-        r"networks of the width asked for; asked for 3, it returned one of 7",
+        "network",
+        "width",
+        "3",
+        "7",
     ),
-    bad(
+    row(
         "a factory that keeps its own weights",
         lambda: chart(network=lambda width, **_: dl.res3(width, weights=dl.IID("uniform"))),
         ValueError,
-        r"must use the weights it is given, FractionalBrownian.*returned one with i\.i\.d\. uniform weights;"
-        r" pass weights= on",
+        "network",
+        "FractionalBrownian",
+        "i.i.d. uniform weights",
+        "weights=",
     ),
-    bad(
+    row(
         "too large for memory",
         lambda: go(net=dl.res3(64, weights=dl.IID("uniform")), depths=[2**22]),
         ValueError,
-        r"smaller depth",
+        "depth 4194304",
+        "width 64",
+        "3.5e+10",
+        "1.1e+09",
+        "smaller depth",
     ),
-    bad(
+    row(
         "too many columns",
         lambda: chart(depth=2**20, inputs=10**4),
         ValueError,
-        r"more than 1\.1e\+09: take fewer exponents or inputs",
+        "6.3e+10",
+        "1.1e+09",
+        "exponents or inputs",
     ),
 ]
 
 
-@pytest.mark.parametrize(("call", "error", "message"), CALLS)
-def test_a_bad_call_is_refused_in_a_line_that_says_why(call, error, message):
-    with pytest.raises(error, match=message) as caught:
-        call()
-    assert "\n" not in str(caught.value)
+@pytest.mark.parametrize(("call", "error", "pins"), CALLS)
+def test_a_bad_call_is_refused_in_a_line_that_says_why(call, error, pins):
+    assert "\n" not in assert_refused(call, error, *pins)
 
 
 def test_one_depth_or_few_draws_give_numbers_and_no_verdict():
@@ -240,97 +225,54 @@ DAMAGE = [
     (
         "stability",
         lambda: {"verdict": "fine"},
-        r"verdict must be one of identity, stable, explosion, cannot tell; got 'fine'",
+        "verdict",
+        "identity, stable, explosion, cannot tell",
+        "'fine'",
     ),
-    ("stability", lambda: {"verdict": 3}, r"verdict must be of type str, got 3"),
-    ("stability", lambda: {"draws": "REMOVED"}, r"the report lacks draws"),
-    ("stability", lambda: {"drawn": 3}, r"has unknown fields: drawn"),
-    (
-        "stability",
-        lambda: {"draws": 21},
-        r"log_hidden_ratio must have shape \(3, 21\), got \(3, 20\)",
-    ),
-    ("stability", lambda: {"draws": "20"}, r"draws must be of type int, got '20'"),
-    ("stability", lambda: {"depths": 7}, r"depths must be a list of numbers, got 7"),
-    ("stability", lambda: {"depths": [2, 4]}, r"must have shape \(2, 20\), got \(3, 20\)"),
-    (
-        "stability",
-        lambda: {"depths": [2, 8, 4]},
-        r"depths must be positive and strictly increasing, got \[2, 8, 4\]",
-    ),
-    ("stability", lambda: {"depths": [2, 4, 8.5]}, r"depths must hold integers"),
-    ("stability", lambda: {"overflowed": [0, "nan", 0]}, r"overflowed must hold integers"),
-    (
-        "stability",
-        lambda: {"log_hidden_change": [[1, 2], [3]]},
-        r"log_hidden_change must be a list of numbers, got \[\[1, 2\], \[3\]\]",
-    ),
-    (
-        "stability",
-        lambda: {"log_hidden_change": None},
-        r"log_hidden_change must be a list of numbers, got None",
-    ),
-    (
-        "stability",
-        lambda: {"log_normal": [[0, 1]]},
-        r"log_normal must have shape \(3, 2\), got \(1, 2\)",
-    ),
-    ("stability", lambda: {"exponent": "half"}, r"exponent must be a number, got 'half'"),
-    ("stability", lambda: {"predicted_growth": []}, r"predicted_growth must be a number, null; got \[\]"),
-    ("stability", lambda: {"reservations": "none"}, r"reservations must be a list, got 'none'"),
-    ("stability", lambda: {"versions": []}, r"versions must have named fields"),
-    ("stability", lambda: {"hidden_growth": 1}, r"hidden_growth must have named fields, got 1"),
-    ("stability", lambda: growth(verdict="maybe"), r"hidden_growth.verdict must be one of"),
-    (
-        "stability",
-        lambda: growth(interval=[1]),
-        r"hidden_growth.interval must have 2 entries, got \[1\]",
-    ),
-    (
-        "stability",
-        lambda: growth(exponent=None),
-        r"hidden_growth.exponent must be a number, got None",
-    ),
-    ("stability", lambda: {"bounds": {}}, r"bounds must be a list"),
-    ("stability", lambda: {"bounds": [3]}, r"bounds\[0\] must have named fields, got 3"),
-    (
-        "stability",
-        lambda: bound(holds="yes"),
-        r"bounds\[0\].holds must be true or false, null; got 'yes'",
-    ),
-    ("phase-diagram", lambda: {"hidden": "REMOVED"}, r"the report lacks hidden"),
-    ("phase-diagram", lambda: {"verdict": "stable"}, r"the report has unknown fields: verdict"),
-    ("phase-diagram", lambda: {"hurst": 0.5}, r"hurst must be a list of numbers, got 0\.5"),
-    (
-        "phase-diagram",
-        lambda: {"hurst": ["nan"]},
-        r"hurst must hold finite numbers, at least one, got \['nan'\]",
-    ),
-    (
-        "phase-diagram",
-        lambda: {"hurst": [0.5, 0.6]},
-        r" must have shape \(2, 2\), got \(1, 2\)",
-    ),
-    (
-        "phase-diagram",
-        lambda: {"hidden": [[1.0]]},
-        r"hidden must have shape \(1, 2\), got \(1, 1\)",
-    ),
-    (
-        "phase-diagram",
-        lambda: {"boundary": ["left"]},
-        r"boundary must be a list of numbers, got \['left'\]",
-    ),
-    ("phase-diagram", lambda: {"draws": True}, r"draws must be of type int, got True"),
-    ("phase-diagram", lambda: {"overflowed": [[0.5, 0]]}, r"overflowed must hold integers"),
+    ("stability", lambda: {"verdict": 3}, "verdict", "str", "3"),
+    ("stability", lambda: {"draws": "REMOVED"}, "lacks", "draws"),
+    ("stability", lambda: {"drawn": 3}, "unknown fields", "drawn"),
+    ("stability", lambda: {"draws": 21}, "log_hidden_ratio", "(3, 21)", "(3, 20)"),
+    ("stability", lambda: {"draws": "20"}, "draws", "int", "'20'"),
+    ("stability", lambda: {"depths": 7}, "depths", "list", "7"),
+    ("stability", lambda: {"depths": [2, 4]}, "log_hidden_ratio", "(2, 20)", "(3, 20)"),
+    ("stability", lambda: {"depths": [2, 8, 4]}, "depths", "increasing", "[2, 8, 4]"),
+    ("stability", lambda: {"depths": [2, 4, 8.5]}, "depths", "integers", "[2, 4, 8.5]"),
+    ("stability", lambda: {"overflowed": [0, "nan", 0]}, "overflowed", "integers", "[0, 'nan', 0]"),
+    ("stability", lambda: {"log_hidden_change": [[1, 2], [3]]}, "log_hidden_change", "list", "[[1, 2], [3]]"),
+    ("stability", lambda: {"log_hidden_change": None}, "log_hidden_change", "None"),
+    ("stability", lambda: {"log_normal": [[0, 1]]}, "log_normal", "(3, 2)", "(1, 2)"),
+    ("stability", lambda: {"exponent": "half"}, "exponent", "number", "'half'"),
+    ("stability", lambda: {"predicted_growth": []}, "predicted_growth", "[]"),
+    ("stability", lambda: {"reservations": "none"}, "reservations", "list", "'none'"),
+    ("stability", lambda: {"versions": []}, "versions", "named fields", "[]"),
+    ("stability", lambda: {"hidden_growth": 1}, "hidden_growth", "named fields", "1"),
+    ("stability", lambda: growth(verdict="maybe"), "hidden_growth.verdict", "'maybe'"),
+    ("stability", lambda: growth(interval=[1]), "hidden_growth.interval", "2", "[1]"),
+    ("stability", lambda: growth(exponent=None), "hidden_growth.exponent", "None"),
+    ("stability", lambda: {"bounds": {}}, "bounds", "list", "{}"),
+    ("stability", lambda: {"bounds": [3]}, "bounds[0]", "named fields", "3"),
+    ("stability", lambda: bound(holds="yes"), "bounds[0].holds", "'yes'"),
+    ("phase-diagram", lambda: {"hidden": "REMOVED"}, "lacks", "hidden"),
+    ("phase-diagram", lambda: {"verdict": "stable"}, "unknown fields", "verdict"),
+    ("phase-diagram", lambda: {"hurst": 0.5}, "hurst", "list", "0.5"),
+    ("phase-diagram", lambda: {"hurst": ["nan"]}, "hurst", "finite", "['nan']"),
+    ("phase-diagram", lambda: {"hurst": [0.5, 0.6]}, "hidden", "(2, 2)", "(1, 2)"),
+    ("phase-diagram", lambda: {"hidden": [[1.0]]}, "hidden", "(1, 2)", "(1, 1)"),
+    ("phase-diagram", lambda: {"boundary": ["left"]}, "boundary", "list", "['left']"),
+    ("phase-diagram", lambda: {"draws": True}, "draws", "int", "True"),
+    ("phase-diagram", lambda: {"overflowed": [[0.5, 0]]}, "overflowed", "integers", "[[0.5, 0]]"),
 ]
 
 
-@pytest.mark.parametrize(("kind", "changes", "message"), DAMAGE)
-def test_damaged_reports_are_refused_field_by_field(kind, changes, message, tmp_path):
-    with pytest.raises(ValueError, match=rf"damaged {kind} report: .*{message}") as caught:
-        load(tmp_path, kind, changes())
-    assert "\n" not in str(caught.value)
+@pytest.mark.parametrize(
+    ("kind", "changes", "pins"), [(kind, changes, pins) for kind, changes, *pins in DAMAGE]
+)
+def test_damaged_reports_are_refused_field_by_field(kind, changes, pins, tmp_path):
+    message = assert_refused(
+        lambda: load(tmp_path, kind, changes()), ValueError, f"damaged {kind} report", *pins
+    )
+    assert "\n" not in message
 
 
 @pytest.mark.parametrize("kind", ["stability", "phase-diagram"])
@@ -361,21 +303,19 @@ def test_no_damage_of_one_field_raises_anything_but_a_value_error(kind, name, va
 @pytest.mark.parametrize("make", [go, chart], ids=["stability", "phase"])
 def test_files_and_pictures_go_only_where_they_can(make, tmp_path):
     report = make()
-    for act, path, error, message in (
-        (report.save, tmp_path / "r.txt", ValueError, r"path must end in \.json"),
-        (report.save, tmp_path, ValueError, r"path must end in \.json|names a folder"),
-        (report.save, tmp_path / "none" / "r.json", ValueError, r"is not a folder; make it first"),
-        (report.save, 3, TypeError, r"path must be a path, got 3"),
-        (report.plot, tmp_path / "r.jpeg", ValueError, r"path must end in \.png or \.pdf or \.svg"),
-        (report.plot, tmp_path / "none" / "r.png", ValueError, r"is not a folder; make it first"),
-        (report.plot, 3, TypeError, r"ax must be matplotlib Axes, a path to write to, or None; got 3"),
+    for act, path, error, *pins in (
+        (report.save, tmp_path / "r.txt", ValueError, "path", ".json", "r.txt'"),
+        (report.save, tmp_path, ValueError, "path", str(tmp_path)),
+        (report.save, tmp_path / "none" / "r.json", ValueError, "path", "none'", "make it first"),
+        (report.save, 3, TypeError, "path", "3"),
+        (report.plot, tmp_path / "r.jpeg", ValueError, "path", ".png or .pdf or .svg", "r.jpeg'"),
+        (report.plot, tmp_path / "none" / "r.png", ValueError, "path", "none'", "make it first"),
+        (report.plot, 3, TypeError, "ax", "3"),
     ):
-        with pytest.raises(error, match=message) as caught:
-            act(path)
-        assert "\n" not in str(caught.value)
+        message = assert_refused(functools.partial(act, path), error, *pins)
+        assert "\n" not in message
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_diagram_draws_signal_or_gradient_alone():
-    with pytest.raises(ValueError, match=r"of must be one of hidden, gradient; got 'both'"):
-        chart().plot(of="both")
+    assert_refused(lambda: chart().plot(of="both"), ValueError, "of", "hidden, gradient", "'both'")

@@ -1,0 +1,63 @@
+"""Activations that are not elementwise functions of at most linear growth are refused by name."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from refusals import assert_refused, row
+
+import deeplimit as dl
+
+ACTIVATIONS = [
+    ("unknown", "tahn", ValueError, "activation", "'tahn'", "tanh"),
+    ("number", 3, TypeError, "activation", "3"),
+    (
+        "changes shape",
+        lambda x: x.sum(-1),
+        TypeError,
+        "activation",
+        "'<lambda>'",
+        "shape (2, 4)",
+        "shape (2,)",
+    ),
+    (
+        "changes dtype",
+        lambda x: x.float(),
+        TypeError,
+        "activation",
+        "'<lambda>'",
+        "torch.float64",
+        "torch.float32",
+    ),
+    ("returns None", lambda x: None, TypeError, "activation", "'<lambda>'", "NoneType"),
+    ("returns NaN", lambda x: torch.log(x), ValueError, "activation", "'<lambda>'", "[-1000000.0"),
+    (
+        "grows like x**2",
+        lambda x: x**2,
+        ValueError,
+        "activation",
+        "'<lambda>'",
+        "linearly",
+        "Propositions 11 and 12",
+    ),
+    ("class, not object", torch.nn.Tanh, TypeError, "activation", "Tanh", "class", "Tanh()"),
+    ("mixes entries", lambda x: torch.softmax(x, -1), ValueError, "activation", "'<lambda>'", "elementwise"),
+    ("changes its input", torch.nn.ReLU(inplace=True), ValueError, "activation", "'ReLU'", "in place"),
+    (
+        "fails",
+        lambda x: x @ x,
+        (TypeError, ValueError),
+        "activation",
+        "'<lambda>'",
+        "failed",
+        "(2x4 and 2x4)",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "pins"),
+    [row(name, lambda v=value: dl.res1(2, v), *rest) for name, value, *rest in ACTIVATIONS],
+)
+def test_a_bad_activation_is_refused_and_named(call, error, pins):
+    assert_refused(call, error, *pins)
