@@ -217,8 +217,9 @@ def is_odd(activation: Activation) -> bool:
 
 
 def derivative(activation: Activation, x: Tensor) -> Tensor:
-    """Return σ'(x), entry by entry, of x's shape and without a graph, by automatic differentiation; ReLU's
-    at 0 is 0.
+    """Return σ'(x), entry by entry, of x's shape, by automatic differentiation; ReLU's at 0 is 0.
+
+    It has a graph where x has one, so that it can be differentiated again.
 
     Raises RuntimeError where σ cannot be differentiated automatically. That σ has a derivative at x is NOT
     checked.
@@ -229,13 +230,14 @@ def derivative(activation: Activation, x: Tensor) -> Tensor:
         >>> activations.derivative(activations.resolve("relu"), torch.tensor([-1.0, 2.0]))
         tensor([0., 1.])
     """
+    tracked = x.requires_grad and torch.is_grad_enabled()
     with torch.enable_grad():
-        at = x.detach().requires_grad_(True)
+        at = x if tracked else x.detach().requires_grad_(True)
         try:
             value = activation(at)
             if not value.requires_grad:  # a constant
                 return torch.zeros_like(x)
-            slope: Tensor = torch.autograd.grad(value.sum(), at)[0]
+            slope: Tensor = torch.autograd.grad(value.sum(), at, create_graph=tracked)[0]
         except RuntimeError as error:
             reason = str(error).split("\n")[0].rstrip(".")
             raise RuntimeError(

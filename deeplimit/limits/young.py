@@ -170,7 +170,7 @@ class ModifiedEuler(Solver):
     def __init__(self, limit: NeuralYoung, drive: Drive, path: Path, own: bool) -> None:
         self.limit = limit
         self.state = drive.state
-        self.coarse = drive.state if drive.twice and not own else None
+        self.coarse = drive.state if drive.twice else None
         self.path = path
         self.own = own
         self.count = drive.grid.size

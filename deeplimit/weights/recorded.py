@@ -44,7 +44,7 @@ class Recorded(WeightLaw):
         >>> turn = torch.tensor([[0.0, 1.0], [-1.0, 0.0]], dtype=torch.float64)
         >>> weights = dl.Recorded({L: turn.expand(L, 2, 2) / L for L in (8, 16, 32, 64)})
         >>> network = dl.res1(2, "identity", weights=weights, exponent=0.0)
-        >>> report = dl.compare(network, lambda t, h: h @ turn.T, depths=[8, 16, 32, 64], paths=16)
+        >>> report = dl.compare(network, lambda t, h: h @ turn.T, depths=[8, 16, 32, 64], paths=64)
         >>> report.verdict, round(report.rate, 1)
         ('converges', 1.0)
     """
@@ -143,7 +143,7 @@ class Recorded(WeightLaw):
 
     @property
     def has_bias(self) -> bool:
-        return all(bias is not None for _, bias in self.stacks.values())
+        return all("b" in stack for stack in self.stacks.values())
 
     @property
     def facts(self) -> Facts:
@@ -164,11 +164,11 @@ class Recorded(WeightLaw):
         return 1.0
 
     def check(self, shape: Shape) -> None:
-        (recorded, _), *_ = self.stacks.values()
-        if tuple(recorded.shape[1:]) != shape:
+        recorded = next(iter(self.stacks.values()))["A"].shape[1:]
+        if tuple(recorded) != shape:
             raise ValueError(
                 f"stacks must hold layers of shape {shape}, as the recursion's weight; recorded ones have"
-                f" {tuple(recorded.shape[1:])}."
+                f" {tuple(recorded)}."
             )
 
     def check_depths(self, depths: tuple[int, ...]) -> None:
@@ -194,8 +194,7 @@ class RecordedPath(Path):
     ) -> None:
         self.depths = depths
         self.stacks = [
-            [None if part is None else part.to(device, dtype) for part in law.stacks[depth]]
-            for depth in depths
+            {part: layers.to(device, dtype) for part, layers in law.stacks[depth].items()} for depth in depths
         ]
         self.passed = [0] * len(depths)
 
@@ -203,30 +202,28 @@ class RecordedPath(Path):
         """Nothing to do: layers do not depend on time."""
 
     def layer(self, j: int) -> Layer:
-        k, (matrices, biases) = self.passed[j], self.stacks[j]
+        k, stack = self.passed[j], self.stacks[j]
         self.passed[j] = k + 1
-        assert matrices is not None
-        return Layer(
-            matrices[k : k + 1], self.depths[j], 0.0, 1.0, None if biases is None else biases[k : k + 1]
-        )
+        bias = stack["b"][k : k + 1] if "b" in stack else None
+        return Layer(stack["A"][k : k + 1], self.depths[j], 0.0, 1.0, bias)
 
     def rewind(self) -> None:
         self.passed = [0] * len(self.depths)
 
 
-def _checked_stack(given: Any, depth: int) -> tuple[Tensor, Tensor | None]:
-    """Return copies of the layers and biases of one depth."""
+def _checked_stack(given: Any, depth: int) -> dict[str, Tensor]:
+    """Return copies of the layers of one depth, "A", and of their biases, "b"."""
     name = f"stacks[{depth}]"
     parts = given if isinstance(given, Mapping) else {"A": given}
     if "A" not in parts or not set(parts) <= {"A", "b"}:
         raise ValueError(f"{name} must hold A, and b where there are biases; got {sorted(map(str, parts))}.")
     layers = _checked(parts["A"], f"{name}['A']", depth)
     if parts.get("b") is None:
-        return layers, None
+        return {"A": layers}
     biases = _checked(parts["b"], f"{name}['b']", depth)
     if biases.shape != layers.shape[:2]:
         raise ValueError(f"{name}['b'] must have shape {tuple(layers.shape[:2])}, got {tuple(biases.shape)}.")
-    return layers, biases
+    return {"A": layers, "b": biases}
 
 
 def _checked(value: object, name: str, depth: int) -> Tensor:
@@ -238,19 +235,16 @@ def _checked(value: object, name: str, depth: int) -> Tensor:
     return kept.to("cpu", kind, copy=True).contiguous()
 
 
-def _form(stack: tuple[Tensor, Tensor | None]) -> str:
-    matrix, bias = stack
-    return f"{tuple(matrix.shape[1:])} {'without' if bias is None else 'with'} biases"
+def _form(stack: Mapping[str, Tensor]) -> str:
+    return f"{tuple(stack['A'].shape[1:])} {'with' if 'b' in stack else 'without'} biases"
 
 
-def _digest(stacks: Mapping[int, tuple[Tensor, Tensor | None]]) -> str:
+def _digest(stacks: Mapping[int, Mapping[str, Tensor]]) -> str:
     """Return digits that stand for all the numbers."""
     found = hashlib.sha256()
     for depth, stack in stacks.items():
-        for part in stack:
-            if part is None:
-                continue
-            found.update(f"{depth} {part.dtype} {tuple(part.shape)};".encode())
+        for name, part in stack.items():
+            found.update(f"{depth} {name} {part.dtype} {tuple(part.shape)};".encode())
             found.update(part.reshape(-1).view(torch.uint8).numpy().tobytes())
     return found.hexdigest()
 

@@ -92,3 +92,11 @@ def test_callables_smooth_at_0_are_expanded_whatever_they_do_elsewhere(function,
     found = activations.expansion(activations.resolve(function, lipschitz=False))
     assert found.slope == pytest.approx(slope)
     assert found.curvature == pytest.approx(curvature, abs=1e-12)
+
+
+def test_a_derivative_can_be_differentiated_again_where_its_argument_has_a_graph():
+    x = torch.linspace(-2.0, 2.0, 9, dtype=torch.float64, requires_grad=True)
+    slope = activations.derivative(activations.resolve("tanh"), x)
+    (curvature,) = torch.autograd.grad(slope.sum(), x)
+    torch.testing.assert_close(curvature, -2.0 * torch.tanh(x) * (1.0 - torch.tanh(x) ** 2))
+    assert not activations.derivative(activations.resolve("tanh"), x.detach()).requires_grad

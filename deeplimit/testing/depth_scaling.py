@@ -1,4 +1,4 @@
-"""For test suites: assertions whose failure message is the diagnosis."""
+"""An assertion on a module: its residual branches scale with depth as intended."""
 
 from __future__ import annotations
 
@@ -7,9 +7,6 @@ from typing import Any
 
 from deeplimit.depth_check import DepthReport, Rule, check_depth
 from deeplimit.depth_check.runs import Factory
-from deeplimit.ground.report_contract import check_report
-
-__all__ = ["assert_depth_scaling", "check_report"]
 
 
 def assert_depth_scaling(

@@ -1,0 +1,13 @@
+"""For test suites: assertions whose failure message is the diagnosis.
+
+`check_law`, `check_recursion`, `check_limit` and `check_report` hold a class of your own to the contract that
+the library's own classes keep, and name what it breaks.
+"""
+
+from deeplimit.ground.report_contract import check_report
+from deeplimit.testing.depth_scaling import assert_depth_scaling
+from deeplimit.testing.laws import check_law
+from deeplimit.testing.limits import check_limit
+from deeplimit.testing.recursions import check_recursion
+
+__all__ = ["assert_depth_scaling", "check_law", "check_limit", "check_recursion", "check_report"]

@@ -1,0 +1,150 @@
+"""Draws of a law against the facts that it states; every test is at the level `LEVEL`, with a fixed seed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import combinations
+
+import torch
+from scipy import stats
+from torch import Tensor
+
+from deeplimit.testing.contract import normal
+from deeplimit.testing.walks import walked
+from deeplimit.weights import Dependence, Shape, WeightLaw
+
+LEVEL = 1e-6
+"""Probability with which a law that keeps a fact is told that it does not, by each of the tests."""
+PATHS = 4096
+FINE = (64, 1024)
+"""Depths between which the continuity of a function of time is measured."""
+SLACK = 0.2
+"""By how much a Hölder or natural exponent may be missed: neither is asymptotic at these depths."""
+
+
+def draws(law: WeightLaw, shape: Shape, depths: tuple[int, ...], width: int) -> Iterator[str]:
+    """Draws against the facts."""
+    facts = law.facts_at(width)
+    if facts.deterministic:
+        return
+    for j, depth in enumerate(depths):
+        values = walked(law, shape, depths, PATHS).values(j)
+        if values is None or values.shape[1] != PATHS:
+            return
+        x = values.flatten(2).transpose(0, 1) * float(depth) ** law.layer_exponent  # (P, L, entries)
+        for problem in _of_one_depth(law, x, width):
+            yield f"{problem} at depth {depth}"
+
+
+def _of_one_depth(law: WeightLaw, x: Tensor, width: int) -> Iterator[str]:
+    facts = law.facts_at(width)
+    if (facts.unit_variance or facts.symmetric) and _differs(x.flatten(1)):
+        stated = "unit_variance" if facts.unit_variance else "symmetric"
+        yield f"facts state {stated}, but draws have a mean other than 0"
+    if facts.unit_variance and _differs(x.square().flatten(1) - 1.0):
+        seen = float(x.square().mean())
+        yield (
+            "facts state unit_variance, but draws times depth**layer_exponent have the mean square"
+            f" {seen:.3g} instead of 1"
+        )
+    if facts.symmetric and (_differs(x.sign().flatten(1)) or _differs(torch.tanh(x).flatten(1))):
+        yield "facts state symmetric, but draws are skewed"
+    if facts.gaussian and not _looks_gaussian(x):
+        yield "facts state gaussian, but draws, or sums of them, are not normal"
+    if facts.dependence == Dependence.INDEPENDENT and _any_correlated(x.transpose(1, 2)):
+        yield "facts state the dependence independent, but layers, or their sizes, are correlated"
+    if facts.independent_entries is True and _any_correlated(x):
+        yield "facts state independent_entries, but entries, or their sizes, are correlated"
+    if facts.hurst is not None and x.shape[1] > 1:
+        expected = 2.0 ** (2.0 * facts.hurst - 1.0) - 1.0
+        if _differs((x[:, 1:] * x[:, :-1]).flatten(1) - expected):
+            yield (
+                f"facts state hurst {facts.hurst:g}, but neighbouring layers do not have the correlation"
+                f" {expected:.3g}"
+            )
+
+
+def _differs(x: Tensor) -> bool:
+    """Return whether some mean over paths of x (P, K), or the mean of all, differs from 0 beyond chance."""
+    columns = torch.cat([x, x.mean(dim=1, keepdim=True)], dim=1)
+    mean, spread = columns.mean(dim=0), columns.std(dim=0) / math.sqrt(len(columns))
+    quantile = float(stats.norm.isf(LEVEL / 2 / columns.shape[1]))
+    return bool((mean.abs() > quantile * spread + 1e-9).any())
+
+
+def _looks_gaussian(x: Tensor) -> bool:
+    """Return whether single numbers and sums over one path look normal, by skewness and kurtosis."""
+    flat = x.flatten(1)
+    directions = normal(flat.shape[1], 4)
+    columns = torch.cat([flat[:, :1], flat[:, -1:], flat.sum(dim=1, keepdim=True), flat @ directions], dim=1)
+    spread = columns.std(dim=0)
+    columns = columns[:, spread > 1e-9 * spread.max()]
+    return all(stats.normaltest(each).pvalue > LEVEL / columns.shape[1] for each in columns.T.numpy())
+
+
+def _any_correlated(x: Tensor) -> bool:
+    """Return whether, of x (P, groups, members), members or their sizes are correlated, given that the mean
+    is 0.
+    """
+    members = x.shape[2]
+    for y in (x - x.mean(dim=0), x.square() - x.square().mean(dim=0)):
+        if float(y.square().mean()) < 1e-12:  # sizes are all the same, as for ±1
+            continue
+        pairs = [(y[:, :, i] * y[:, :, k]).mean(dim=1) for i, k in combinations(range(members), 2)]
+        sums = y.sum(dim=2)
+        together = (sums.square() - y.square().sum(dim=2)).mean(dim=1)
+        across = y.sum(dim=1)  # sums of all groups: members of one group with those of another
+        crossed = across.sum(dim=1).square() - across.square().sum(dim=1)
+        if pairs and _differs(torch.stack([*pairs, together, crossed], dim=1)):
+            return True
+    return False
+
+
+def continuity(law: WeightLaw, shape: Shape, width: int) -> Iterator[str]:
+    """Functions of time against their Hölder exponent, by halving steps."""
+    holder = law.facts_at(width).holder
+    if holder is None or law.facts_at(width).dependence != Dependence.SMOOTH:
+        return
+    values = walked(law, shape, (FINE[1],), 8).values(0)
+    if values is None:
+        return
+    steps = [_largest_step(values[:: FINE[1] // depth]) for depth in FINE]
+    if steps[1] < 1e-12 * (1.0 + float(values.abs().max())):
+        return
+    seen = math.log(steps[0] / steps[1]) / math.log(FINE[1] / FINE[0])
+    if seen < holder - SLACK:
+        yield (
+            f"facts state holder {holder:g}, but between steps of 1/{FINE[0]} and 1/{FINE[1]} the largest"
+            f" step falls with the exponent {seen:.2f}"
+        )
+
+
+def _largest_step(values: Tensor) -> float:
+    return float((values[1:] - values[:-1]).abs().amax())
+
+
+def natural(law: WeightLaw, shape: Shape, depths: tuple[int, ...], width: int) -> Iterator[str]:
+    """The sum of the layers against the natural exponent: it must not grow faster."""
+    exponent = law.facts_at(width).natural_exponent
+    try:
+        law.check_depths((8, 128))
+    except ValueError:
+        return
+    if exponent is None:
+        return
+    sizes = []
+    for depth in (8, 128):
+        values = walked(law, shape, (depth,), 256).values(0)
+        if values is None:
+            return
+        summed = values.sum(dim=0) * float(depth) ** law.layer_exponent
+        sizes.append(float(summed.square().mean().sqrt()))
+    if min(sizes) <= 0.0:
+        return
+    seen = math.log(sizes[1] / sizes[0]) / math.log(16.0)
+    if seen > exponent + SLACK:
+        yield (
+            f"facts state natural_exponent {exponent:g}, but the sum of the layers grows like"
+            f" L^{seen:.2f}, so that deep networks explode at this exponent"
+        )

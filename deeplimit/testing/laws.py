@@ -1,0 +1,237 @@
+"""The contract of a weight law, checked on one instance: its paths, and its facts against draws."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from deeplimit.ground import validation
+from deeplimit.testing.contract import SEED, hold, near, record, same, stream, watched, words
+from deeplimit.testing.draws import continuity, draws, natural
+from deeplimit.testing.walks import Walk, walk, walked
+from deeplimit.weights import Dependence, Facts, Shape, WeightLaw
+
+
+def check_law(law: WeightLaw, *, width: int = 3, depths: Sequence[int] = (4, 8, 16)) -> None:
+    """Hold an instance of your own `deeplimit.WeightLaw` to the contract of all weight laws.
+
+    Checked, at the shapes (), (d,) and (d, d) that `law.check` accepts: a frozen record with a hash;
+    layers of the right shape, dtype, scale and number; the same path from the same seed and after
+    `rewind`; nothing global touched; coarse layers that belong to fine ones as the stated dependence says;
+    the Brownian motion that drives the layers; and the stated facts against 4,096 draws, at the level 1e-6
+    each: mean, variance, symmetry, Gaussianity, independence of layers and of entries, Hurst and Hölder
+    index, natural exponent. NOT checked: `sub_gaussian`, `atoms`, and facts that are not stated.
+
+    Args:
+        law: The weight law.
+        width: d, for laws that are made for one width.
+        depths: Numbers of layers that divide each other; recorded ones for weights that are recorded.
+
+    Raises:
+        TypeError: For an argument that is no weight law.
+        AssertionError: Naming what the law breaks.
+
+    Examples:
+        >>> import deeplimit as dl
+        >>> dl.testing.check_law(dl.AR1(0.5))
+    """
+    if not isinstance(law, WeightLaw):
+        raise TypeError(f"law must be a deeplimit.WeightLaw, got {validation.named(law)}.")
+    levels, d = validation.depths(depths), validation.integer(width, "width", minimum=1)
+    hold(law, (partial(record, law), partial(_says, law, d), partial(_has, law, levels)))
+    shapes = [shape for shape in ((), (d,), (d, d)) if _accepts(law, shape)]
+    if not shapes:
+        raise AssertionError(
+            f"{type(law).__name__}: check() refuses the shapes (), ({d},) and ({d}, {d}); pass width= if the"
+            " law is made for another."
+        )
+    for shape in shapes:
+        hold(
+            law,
+            (
+                partial(_layers, law, shape, levels),
+                partial(_same_again, law, shape, levels, d),
+                partial(_all_at_once, law, shape, levels),
+                partial(_coarse, law, shape, levels, d),
+                partial(_motion, law, shape, levels, d),
+            ),
+        )
+    largest = shapes[-1]
+    hold(
+        law,
+        (
+            partial(draws, law, largest, levels[:2], d),
+            partial(continuity, law, largest, d),
+            partial(natural, law, largest, levels, d),
+        ),
+    )
+
+
+def _accepts(law: WeightLaw, shape: Shape) -> bool:
+    try:
+        law.check(shape)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _says(law: WeightLaw, width: int) -> Iterator[str]:
+    """Facts and words."""
+    yield from words(law.describe(), "describe()")
+    for name, facts in (("facts", law.facts), (f"facts_at({width})", law.facts_at(width))):
+        if not isinstance(facts, Facts):
+            yield f"{name} must be a Facts, got {facts!r}"
+        elif facts != law.facts_at(width) and name != "facts":
+            yield f"{name} differs from one call to the next"
+        elif not isinstance(facts.dependence, Dependence):
+            yield f"{name}: dependence must be a Dependence, got {facts.dependence!r}"
+
+
+def _has(law: WeightLaw, depths: tuple[int, ...]) -> Iterator[str]:
+    """The depths that were asked for."""
+    try:
+        law.check_depths(depths)
+    except ValueError as error:
+        yield f"it has no layers at the depths {[*depths]} ({error}); pass depths= that it has"
+
+
+def _layers(law: WeightLaw, shape: Shape, depths: tuple[int, ...]) -> Iterator[str]:
+    """Shapes, dtypes, scales and numbers of layers."""
+    for dtype in (torch.float32, torch.float64):
+        with watched() as touched:
+            found = walk(law, shape, depths, 5, dtype=dtype)
+        yield from touched
+        assert isinstance(found, Walk)
+        for depth, layers in zip(depths, found.layers, strict=True):
+            for layer in layers:
+                name = f"a layer of depth {depth} in shape {shape}"
+                if layer.depth != depth:
+                    yield f"{name} says that it is of depth {layer.depth}"
+                scale = math.pow(depth, law.layer_exponent) * law.entry_scale(shape)
+                if not math.isclose(layer.scale(), scale, rel_tol=1e-12):
+                    yield (
+                        f"{name} has the scale {layer.scale():.6g} instead of depth**layer_exponent *"
+                        f" entry_scale(shape) = {scale:.6g}"
+                    )
+                for part, value, wanted in (
+                    ("values", layer.values, shape),
+                    ("bias", layer.bias, shape[:1]),
+                ):
+                    yield from _is_part(f"{part} of {name}", value, wanted, dtype)
+                if layer.bias is not None and not law.facts.biased:
+                    yield f"{name} has a bias, but facts do not state biased"
+
+
+def _is_part(name: str, value: Tensor | None, shape: Shape, dtype: torch.dtype) -> Iterator[str]:
+    if value is None:
+        return
+    if tuple(value.shape) not in ((5, *shape), (1, *shape)):
+        yield f"{name} must have shape {(5, *shape)} for 5 paths, or {(1, *shape)}; got {tuple(value.shape)}"
+    if value.dtype != dtype:
+        yield f"{name} must have the dtype {dtype} that was asked for, got {value.dtype}"
+    if value.device.type != "cpu":
+        yield f"{name} must be on the generator's device, cpu, got {value.device}"
+    if not bool(torch.isfinite(value).all()):
+        yield f"{name} must be finite"
+
+
+def _same_again(law: WeightLaw, shape: Shape, depths: tuple[int, ...], width: int) -> Iterator[str]:
+    """Rewinding, and seeds."""
+    pair = walk(law, shape, depths, 5, twice=True)
+    assert isinstance(pair, tuple)
+    first, rewound = pair
+    again, other = walked(law, shape, depths, 5), walked(law, shape, depths, 5, seed=SEED + 1)
+    deterministic = law.facts_at(width).deterministic
+    for j in range(len(depths)):
+        for of in (Walk.values, Walk.biases):
+            here = of(first, j)
+            if not same(here, of(rewound, j)):
+                yield f"rewind() does not bring the same layers again (shape {shape})"
+            if not same(here, of(again, j)):
+                yield f"two paths from the same seed differ (shape {shape})"
+            if deterministic and not same(here, of(other, j)):
+                yield f"facts state deterministic, but another seed gives other layers (shape {shape})"
+            if deterministic and here is not None and not bool((here == here[:, :1]).all()):
+                yield f"facts state deterministic, but the paths of one block differ (shape {shape})"
+    if not _same_motion(first, rewound):
+        yield f"rewind() does not bring the same Brownian increments again (shape {shape})"
+
+
+def _same_motion(a: Walk, b: Walk) -> bool:
+    return len(a.brownian) == len(b.brownian) and all(map(same, a.brownian, b.brownian))
+
+
+def _all_at_once(law: WeightLaw, shape: Shape, depths: tuple[int, ...]) -> Iterator[str]:
+    """draw_layers and layers_in_law."""
+    depth = depths[0]
+    with watched() as touched:
+        drawn = law.draw_layers(depth, shape, 5, stream(), torch.float64)
+        singly = list(law.layers_in_law(depth, shape, 5, stream(), torch.float64))
+    yield from touched
+    wanted = tuple((depth, paths, *shape) for paths in (5, 1))
+    if drawn.matrices is not None and tuple(drawn.matrices.shape) not in wanted:
+        yield f"draw_layers must give {wanted[0]}, got {tuple(drawn.matrices.shape)}"
+    if len(singly) != depth:
+        yield f"layers_in_law must yield {depth} layers at depth {depth}, got {len(singly)}"
+    if law.facts.deterministic:
+        values = walked(law, shape, (depth,), 5).values(0)
+        if values is not None and drawn.matrices is not None:
+            # What draw_layers multiplies by its own scale is what a path multiplies by its layer's.
+            scale = math.pow(depth, law.layer_exponent) * law.entry_scale(shape)
+            if not near(drawn.matrices[:, :1] * drawn.scale, values[:, :1] * scale, 1e-12):
+                yield "draw_layers gives other layers than the path"
+
+
+def _coarse(law: WeightLaw, shape: Shape, depths: tuple[int, ...], width: int) -> Iterator[str]:
+    """Coarse layers against fine ones."""
+    facts = law.facts_at(width)
+    found = walked(law, shape, depths, 5)
+    for j, coarse in enumerate(depths):
+        for i, fine in enumerate(depths):
+            ours, theirs = found.values(j), found.values(i)
+            if fine <= coarse or fine % coarse or ours is None or theirs is None:
+                continue
+            many = fine // coarse
+            where = f"layers of depth {coarse} against those of depth {fine} (shape {shape})"
+            if facts.dependence in (Dependence.INDEPENDENT, Dependence.FRACTIONAL):
+                sums = theirs.reshape(coarse, many, *theirs.shape[1:]).sum(dim=1)
+                if not near(ours, sums, 1e-10):
+                    yield f"coarse layers must be the sums of the fine increments inside them: {where}"
+            if facts.dependence == Dependence.SMOOTH and not near(ours, theirs[many - 1 :: many], 1e-10):
+                yield f"a function of time must have one value at one time, whatever the depth: {where}"
+            if facts.dependence == Dependence.SHRINKING and not facts.noisy and facts.weight_exponent:
+                grown = ours * float(many) ** -facts.weight_exponent
+                if not near(grown, theirs[::many], 1e-10):
+                    yield f"layers must shrink like L^-{facts.weight_exponent:g}: {where}"
+
+
+def _motion(law: WeightLaw, shape: Shape, depths: tuple[int, ...], width: int) -> Iterator[str]:
+    """The Brownian motion that drives the layers."""
+    motions = law.motions(shape)
+    found = walked(law, shape, depths, 2048)
+    if motions == 0:
+        if found.brownian:
+            yield "motions(shape) is 0, but the path has Brownian increments"
+        return
+    if not found.brownian:
+        yield f"motions(shape) is {motions}, but path.brownian is None"
+        return
+    size = tuple(found.brownian[0].shape)
+    if size != (2048, motions):
+        yield f"path.brownian must have shape (paths, motions) = {(2048, motions)}, got {size}"
+        return
+    facts = law.facts_at(width)
+    if not facts.unit_variance and facts.dependence == Dependence.INDEPENDENT:
+        return
+    depth = depths[-1]
+    increments = found.motion(depth) * math.sqrt(depth)  # (L, P, motions)
+    spread = float(increments.square().mean())
+    if abs(spread - 1.0) > 0.05:
+        yield f"Brownian increments over a time t must have variance t; seen {spread:.3g} t"
+    neighbours = float((increments[1:] * increments[:-1]).mean())
+    if abs(neighbours) > 6.0 / math.sqrt(increments[1:].numel()):
+        yield "Brownian increments must be independent of those before"
