@@ -17,7 +17,7 @@ from deeplimit.weights.fractional import FractionalBrownian, fractional_gaussian
 from deeplimit.weights.independent import IID, Brownian, IndependentLaw
 from deeplimit.weights.ito import Ito, ItoPath, ItoStep, QuadraticVariation
 from deeplimit.weights.law import DrawnLayers, FunctionLaw, Shape, WeightLaw
-from deeplimit.weights.path import Layer, Path, SampledFunction, matvec
+from deeplimit.weights.path import CoarseSums, Layer, Path, SampledFunction, matvec
 from deeplimit.weights.recorded import Recorded
 from deeplimit.weights.smooth import SmoothGaussian
 from deeplimit.weights.trend import Trend
@@ -29,6 +29,7 @@ __all__ = [
     "IID",
     "AuxiliaryDiffusion",
     "Brownian",
+    "CoarseSums",
     "Dependence",
     "DrawnLayers",
     "Factors",
