@@ -22,7 +22,7 @@ from deeplimit.testing.contract import hold, near, normal, record, same, stream,
 from deeplimit.weights import Layer, Path
 
 LEVEL = 1e-6
-STEPS = (16, 32, 64, 128, 256)
+STEPS = (16, 32, 64, 128)
 LEAST_ORDER = 0.3
 """Strong order at which a solution on a grid must approach its own refinement; Euler-Maruyama has 1/2."""
 TOLERANCE = 1e-6

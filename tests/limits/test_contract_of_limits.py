@@ -1,6 +1,7 @@
 """Every limit keeps the contract, and one that breaks a rule is told which."""
 
 import dataclasses
+import itertools
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -104,6 +105,9 @@ def test_the_twins_of_all_these_keep_the_contract_themselves(kind):
     dl.testing.check_limit(kind(), width=3)
 
 
+NUMBERS = itertools.count()
+
+
 class NoWords(Line):
     equation = ""
 
@@ -159,6 +163,22 @@ class Peeking(Line):
 class OneSolution(Line):
     def solver(self, drive):
         return super().solver(dataclasses.replace(drive, twice=False))
+
+
+class Counting(Line):
+    """Takes another stream at every call."""
+
+    def solver(self, drive):
+        fresh = dataclasses.replace(drive, stream=lambda index: torch.Generator().manual_seed(next(NUMBERS)))
+        return super().solver(fresh)
+
+
+class OfTheStep(Line):
+    """Another equation on fine grids."""
+
+    def increment(self, time, step, h, noise):
+        added = super().increment(time, step, h, noise)
+        return added if step > 0.005 else added + h * step
 
 
 class Numbered(Line):
@@ -222,6 +242,8 @@ BROKEN = {
     Global: ("torch's global generator",),
     Peeking: ("reads path.", "shares nothing"),
     OneSolution: ("twice", "None"),
+    Counting: ("same streams",),
+    OfTheStep: ("halving of its steps",),
     Numbered: ("noise_size", "3.5"),
     Disagreeing: ("increment", "f times the step"),
     WrongProduct: ("g_prod", "g(t, y)"),
