@@ -37,6 +37,7 @@ from .limits import (
     Sharing as Sharing,
     Solver as Solver,
 )
+from .modules import module_network as module_network
 from .networks import (
     ResidualNetwork as ResidualNetwork,
     inner as inner,

@@ -368,5 +368,8 @@ def checked_network(value: object, name: str = "resnet") -> ResidualNetwork:
         passed = f"the function {getattr(value, '__name__', '')}, not what it returns"
         hint = f" Call it first: {getattr(value, '__name__', '')}(width=40)."
     elif callable(value):
-        hint = " If it builds a torch module of a given depth, check_depth(factory) measures it."
+        hint = (
+            " If it builds a torch module of a given depth, check_depth(factory) measures it; if it returns"
+            " the blocks of a stack, stability and compare take module_network(factory, width)."
+        )
     raise TypeError(f"{name} must come from res1, res2, res3 or inner; got {passed}.{hint}")

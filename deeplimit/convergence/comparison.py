@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,11 +20,12 @@ from deeplimit.ground import validation
 from deeplimit.ground.measurement import Running
 from deeplimit.ground.progress import Progress
 from deeplimit.ground.store import Store
-from deeplimit.networks import ResidualNetwork, checked_network
+from deeplimit.modules import network_of
+from deeplimit.networks import ResidualNetwork
 
 
 def compare(
-    resnet: ResidualNetwork,
+    resnet: ResidualNetwork | Callable[[int], Any],
     limit: object = None,
     x: Tensor | None = None,
     *,
@@ -53,7 +55,8 @@ def compare(
     ("final"). Depths need not divide each other: everything is advanced on the union of their grids.
 
     Args:
-        resnet: The network, depth left open: `res1`, `modified_res1`, `res2`, `res3` or `inner`.
+        resnet: The network, depth left open: of any recursion, with any weights; or a function of the depth
+            that returns a torch module's blocks in order, for states shaped as x (`module_network`).
         limit: Its limit. None for `resnet.limit()`; else one of the library's limits, a torchsde object (Itô;
             driven by the network's own Brownian increments, flattened row by row), a torchdiffeq function
             f(t, h), or `Independent(limit)`.
@@ -103,7 +106,7 @@ def compare(
         ('converges', True)
     """
     started = time.perf_counter()
-    checked_network(resnet)
+    resnet = network_of(resnet, x)
     checked_depths = validation.depths(depths)
     if reference is not None:
         reference = validation.integer(

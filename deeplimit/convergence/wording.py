@@ -267,11 +267,13 @@ def coupling(task: Task, pairing: Pairing) -> str:
         return "pathwise: every depth and the limit read the same increments, all of each layer drawn"
     if reads is Reads.PATH:
         return "pathwise: every depth and the limit read the same fractional path, drawn whole"
+    needs = "needs none" if reads is Reads.NOTHING else "reads one of its own"
+    if not all(law.joins_depths for law in task.network.weights):
+        return f"none: every depth has weights of its own; the limit {needs}"
     if pairing.given:
         return "none: the weights are given functions of time; paths differ by their inputs alone"
     if reads is Reads.FUNCTIONS:
         return "pathwise: every depth and the limit read the same functions of time"
-    needs = "needs none" if reads is Reads.NOTHING else "reads one of its own"
     return f"every depth reads the same path; the limit {needs}"
 
 

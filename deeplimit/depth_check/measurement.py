@@ -16,12 +16,13 @@ from torch import nn
 from torch.autograd.graph import GradientEdge
 
 from deeplimit.depth_check.shared_stream import SharedStream
+from deeplimit.ground.randomness import seeded
 from deeplimit.ground.validation import named
 from deeplimit.trace.batches import Batch, outputs, run
 from deeplimit.trace.branches import Branch, Layout, Part, layout, refuse_hidden
 from deeplimit.trace.operations import size
 from deeplimit.trace.recording import Recorder, Trace, module_names
-from deeplimit.trace.side_effects import seeded, undisturbed
+from deeplimit.trace.side_effects import undisturbed
 
 
 @dataclass(frozen=True)

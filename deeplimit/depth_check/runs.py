@@ -16,10 +16,10 @@ from torch import nn
 from deeplimit.depth_check.measurement import Aligned, Measured, Measurement, Stream, Weight, measure
 from deeplimit.ground import measurement as running, validation
 from deeplimit.ground.measurement import Arrays, Tick
+from deeplimit.ground.randomness import seeded
 from deeplimit.ground.specification import describe
 from deeplimit.trace.batches import as_batch
 from deeplimit.trace.branches import Branch
-from deeplimit.trace.side_effects import seeded
 
 Factory = Callable[[int], nn.Module]
 Part = tuple[str, Measurement]

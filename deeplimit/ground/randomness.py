@@ -2,11 +2,15 @@
 a path gets.
 
 A result is bit-identical whatever the number of workers, and any block can be drawn again alone. The global
-generators of torch and numpy are never touched.
+generators of torch, numpy and Python are as they were afterwards: only what a user's own code draws while it
+builds a module comes from them, `seeded`.
 """
 
 from __future__ import annotations
 
+import contextlib
+import random
+from collections.abc import Iterator
 from enum import IntEnum
 
 import numpy as np
@@ -41,3 +45,24 @@ def generator(
     """
     entropy = np.random.SeedSequence([seed, int(purpose), block, index]).generate_state(2, np.uint32)
     return torch.Generator(device=device).manual_seed(int(entropy[0]) << 32 | int(entropy[1]))
+
+
+@contextlib.contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Every global generator (torch, numpy, random) set to `seed` inside, and as it was before afterwards."""
+    started = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    devices = list(range(torch.cuda.device_count())) if started else []
+    first = torch.initial_seed()
+    python, numbers = random.getstate(), np.random.get_state()
+    with torch.random.fork_rng(devices=devices):
+        try:
+            torch.manual_seed(seed)
+            np.random.seed(seed % 2**32)
+            random.seed(seed)
+            yield
+        finally:
+            random.setstate(python)
+            np.random.set_state(numbers)
+            # The seed waits for CUDA to start, or CUDA started inside: all devices get their seed again.
+            if not started:
+                torch.cuda.manual_seed_all(first)

@@ -10,12 +10,12 @@ import torch
 from torch import Tensor, nn
 
 from deeplimit.ground import validation
+from deeplimit.ground.randomness import seeded
 from deeplimit.initialise.filling import law_across_layers, representable, streams_of, write_layers
 from deeplimit.initialise.result import ResidualInitialisation, RoleInitialisation, shared_fields
 from deeplimit.initialise.roles import Role, fan_in, roles_of, stacks_of
 from deeplimit.trace.batches import as_batch
 from deeplimit.trace.branches import Part, layout, record
-from deeplimit.trace.side_effects import seeded
 from deeplimit.weights import Brownian, FractionalBrownian, WeightLaw
 
 WEIGHTS = {"all": ("output", "inner"), "output": ("output",)}

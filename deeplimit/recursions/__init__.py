@@ -8,6 +8,7 @@ limit cannot drift apart: both call the same few lines.
 from deeplimit.recursions.base import Form, Formula, OneProduct, Recursion, Side, Weight
 from deeplimit.recursions.convolutional import Convolutional, ConvolutionalWithShortcut
 from deeplimit.recursions.fully_connected import FullyConnected
+from deeplimit.recursions.module_blocks import ModuleBlocks
 from deeplimit.recursions.standard import Inner, ModifiedRes1, Res1, Res2, Res3
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "FullyConnected",
     "Inner",
     "ModifiedRes1",
+    "ModuleBlocks",
     "OneProduct",
     "Recursion",
     "Res1",

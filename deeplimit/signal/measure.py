@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,7 +17,8 @@ from deeplimit.ground import validation
 from deeplimit.ground.measurement import Running
 from deeplimit.ground.progress import Progress
 from deeplimit.ground.store import Store
-from deeplimit.networks import ResidualNetwork, checked_network
+from deeplimit.modules import network_of
+from deeplimit.networks import ResidualNetwork
 from deeplimit.signal.bounds import Bound, evaluate
 from deeplimit.signal.growth import measure_growth, together
 from deeplimit.signal.growth_verdict import Theory
@@ -34,7 +36,7 @@ from deeplimit.weights import Shape
 
 
 def stability(
-    resnet: ResidualNetwork,
+    resnet: ResidualNetwork | Callable[[int], Any],
     depths: Sequence[int] = (10, 30, 100, 300, 1000),
     x: Tensor | None = None,
     *,
@@ -60,7 +62,8 @@ def stability(
     joint law of signal and gradient.
 
     Args:
-        resnet: The network, depth left open: of any recursion, with any weights.
+        resnet: The network, depth left open: of any recursion, with any weights; or a function of the depth
+            that returns a torch module's blocks in order, for states shaped as x (`module_network`).
         depths: Strictly increasing numbers of layers L; a verdict needs at least three.
         x: Inputs (n, d), or (n, n_in) with n_in ≠ d to go through an input layer A drawn once, N(0, 1/n_in);
             (n, channels, height, width) for convolutions. None for standard normal h_0, one a draw.
@@ -94,7 +97,7 @@ def stability(
         'identity'
     """
     started = time.perf_counter()
-    checked_network(resnet)
+    resnet = network_of(resnet, x)
     levels = validation.depths(depths, at_least=1)
     for law in resnet.weights:
         law.check_depths(levels)
@@ -229,14 +232,14 @@ KEPT = "share of the energy E|g(h)|²/|h|²"
 
 
 def _reservations(task: StabilityTask, overflowed: np.ndarray, rows: list[Bound]) -> list[str]:
-    found = reservations(task.network)
+    found, recursion = reservations(task.network), task.network.recursion
     if task.draws == 1:
         found.append("One draw says nothing of the spread: no interval, no quartiles, no verdict.")
     if overflowed.any():
         found.append(
             f"{int(overflowed.sum())} networks overflowed {str(task.dtype).removeprefix('torch.')}, so their"
             " size is lost. It is kept as a logarithm behind ReLU and linear activations alone, not"
-            f" {task.network.recursion.activation.name}."
+            f" {recursion.activation.name if recursion.activation_in_words else 'through modules'}."
         )
     broken = sorted({bound.statement for bound in rows if bound.holds is False})
     if broken:

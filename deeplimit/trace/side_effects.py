@@ -1,40 +1,17 @@
-"""Running somebody else's module and leaving no mark on it: modes, buffers, requires_grad, hooks and
-generators come back.
+"""Running somebody else's module and leaving no mark on it: modes, buffers, requires_grad and hooks
+come back.
 """
 
 from __future__ import annotations
 
 import contextlib
-import random
 from collections.abc import Iterator
 
-import numpy as np
 import torch
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 SMALL = 10_000_000
-
-
-@contextlib.contextmanager
-def seeded(seed: int) -> Iterator[None]:
-    """Every global generator (torch, numpy, random) set to `seed` inside, and as it was before afterwards."""
-    started = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
-    devices = list(range(torch.cuda.device_count())) if started else []
-    first = torch.initial_seed()
-    python, numbers = random.getstate(), np.random.get_state()
-    with torch.random.fork_rng(devices=devices):
-        try:
-            torch.manual_seed(seed)
-            np.random.seed(seed % 2**32)
-            random.seed(seed)
-            yield
-        finally:
-            random.setstate(python)
-            np.random.set_state(numbers)
-            # The seed waits for CUDA to start, or CUDA started inside: all devices get their seed again.
-            if not started:
-                torch.cuda.manual_seed_all(first)
 
 
 @contextlib.contextmanager

@@ -10,6 +10,7 @@ other. `AR1` is an autoregressive chain of layers. `Recorded` holds given weight
 
 from deeplimit.weights.autoregressive import AR1
 from deeplimit.weights.auxiliary import AuxiliaryDiffusion
+from deeplimit.weights.blocks import FreshBlocks
 from deeplimit.weights.covariance import Kronecker
 from deeplimit.weights.factors import Factors
 from deeplimit.weights.facts import Dependence, Facts, together
@@ -35,6 +36,7 @@ __all__ = [
     "Factors",
     "Facts",
     "FractionalBrownian",
+    "FreshBlocks",
     "FunctionLaw",
     "IndependentLaw",
     "Ito",

@@ -23,6 +23,8 @@ class Dependence(StrEnum):
     """Layers are a stationary sequence; their correlation is the law's own matter."""
     RECORDED = "recorded"
     """Layers are given numbers, at recorded depths only."""
+    UNKNOWN = "unknown"
+    """Nothing is known of how layers depend on each other."""
     MIXED = "mixed"
     """Several weights whose layers depend on each other in different ways."""
 

@@ -96,6 +96,11 @@ class WeightLaw(FinalWhereMarked, ABC):
         return False
 
     @property
+    def joins_depths(self) -> bool:
+        """Whether one path gives the layers of all depths; else each depth has weights of its own."""
+        return True
+
+    @property
     def functions(self) -> tuple[FunctionLaw, ...]:
         """The functions of time that a layer reads; empty where there are none."""
         return ()

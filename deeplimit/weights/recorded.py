@@ -146,6 +146,10 @@ class Recorded(WeightLaw):
         return all("b" in stack for stack in self.stacks.values())
 
     @property
+    def joins_depths(self) -> bool:
+        return False
+
+    @property
     def facts(self) -> Facts:
         return Facts(Dependence.RECORDED, deterministic=True, biased=self.has_bias)
 

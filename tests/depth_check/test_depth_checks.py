@@ -13,7 +13,7 @@ from torch import nn
 
 import deeplimit as dl
 from deeplimit.depth_check.exponents import fit
-from deeplimit.trace.side_effects import seeded
+from deeplimit.ground.randomness import seeded
 
 DEPTHS = [4, 8, 16, 32]
 

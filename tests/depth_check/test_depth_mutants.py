@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 import deeplimit as dl
 from deeplimit.depth_check.exponents import fit
-from deeplimit.trace.side_effects import seeded
+from deeplimit.ground.randomness import seeded
 
 WIDTH = 16
 

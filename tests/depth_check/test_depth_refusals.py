@@ -12,7 +12,7 @@ from stacks import BatchNormed, Res1, Transformer, make, tokens, vectors
 from torch import nn
 
 import deeplimit as dl
-from deeplimit.trace.side_effects import seeded
+from deeplimit.ground.randomness import seeded
 
 DEPTHS = [2, 4, 8]
 

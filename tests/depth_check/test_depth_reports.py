@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import deeplimit as dl
 from deeplimit.cli import app
-from deeplimit.trace.side_effects import seeded
+from deeplimit.ground.randomness import seeded
 
 DEPTHS = [4, 8, 16]
 

@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import deeplimit as dl
-from deeplimit.trace.side_effects import seeded
+from deeplimit.ground.randomness import seeded
 
 WIDTH = 16
 DEPTHS = [2, 4, 8]

@@ -17,9 +17,9 @@ from stacks import Transformer, tokens
 import deeplimit as dl
 from deeplimit import reports
 from deeplimit.ground import citations, fields
+from deeplimit.ground.randomness import seeded
 from deeplimit.ground.report import KINDS
 from deeplimit.ground.table import Column, Table
-from deeplimit.trace.side_effects import seeded
 
 OLD = sorted((Path(__file__).parent / "old_reports").glob("*.json"))
 OWN = "users-own"

@@ -5,7 +5,7 @@ import math
 import torch
 from torch import nn
 
-from deeplimit.trace.side_effects import seeded
+from deeplimit.ground.randomness import seeded
 
 
 class Res1(nn.Module):

@@ -1,0 +1,52 @@
+"""The recursion of a user's torch module: a layer is what its block returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar, final
+
+from torch import Tensor
+
+from deeplimit import activations
+from deeplimit.activations import Activation
+from deeplimit.recursions.base import Formula, Recursion, Weight
+from deeplimit.weights import Layer, Shape
+
+
+@final
+@dataclass(frozen=True)
+class ModuleBlocks(Recursion):
+    """block(h): the blocks of a torch module, called in order.
+
+    Attributes:
+        activation: not used; blocks bring their own.
+        shape: the shape of one state.
+        numbers: how many numbers a block holds, which sizes what is held at once.
+    """
+
+    activation: Activation = field(default_factory=lambda: activations.resolve("identity"))
+    shape: Shape = (1,)
+    numbers: int = 1
+    name: ClassVar[str] = "module"
+    formula: ClassVar[Formula] = Formula("block(h)", network_latex=r"\mathrm{block}(h)")
+    weights: ClassVar[tuple[Weight, ...]] = (Weight("block", "n"),)
+
+    @property
+    def activation_in_words(self) -> str:
+        return ""
+
+    def width_in_words(self, width: int) -> str:
+        return f"states of {' x '.join(map(str, self.shape))}"
+
+    def state_shape(self, width: int) -> Shape:
+        return self.shape
+
+    def sizes(self, width: int) -> dict[str, int]:
+        return {"n": self.numbers}
+
+    def advance(self, h: Tensor, layers: tuple[Layer, ...], exponent: float) -> Tensor:
+        (block,) = layers
+        return block.product(h)
+
+    def residual(self, h: Tensor, layers: tuple[Layer, ...], exponent: float) -> Tensor:
+        return self.advance(h, layers, exponent) - h
