@@ -142,13 +142,15 @@ def _checked_laws(weights: object, recursion: Recursion) -> tuple[WeightLaw, ...
                 f" {law.__name__}()."
             )
         if not isinstance(law, WeightLaw):
+            names = ", ".join(weight.name for weight in recursion.weights)
+            tuples = f", or a tuple of one per weight ({names})" if count > 1 else ""
             raise TypeError(
                 "weights must be a weight law such as Brownian(), IID('uniform'), SmoothGaussian() or"
-                f" Trend(A); got {validation.named(law)}."
+                f" Trend(A){tuples}; got {validation.named(law)}."
             )
     if len(laws) != count:
         raise ValueError(
-            f"weights must be one weight law, or a tuple with one for each of the {count} weights of"
+            f"weights must be one weight law, or a tuple with one per weight for the {count} weights of"
             f" {recursion.name} ({', '.join(weight.name for weight in recursion.weights)}); got {len(laws)}."
         )
     return tuple(law.reduced() for law in laws)
@@ -180,7 +182,7 @@ def res1(
         width: d, at least 1.
         activation: A name (`deeplimit.activations.NAMES`) or a callable on tensors (P, d), applied entry
             by entry.
-        weights: The law of V, (d, d) a layer; `Brownian()` if left out.
+        weights: Weight law of V, (d, d) per layer; `Brownian()` if left out.
         exponent: The residual exponent; if left out the critical one, 1/2 for independent layers and 1 for
             functions.
 
@@ -304,7 +306,7 @@ def inner(
         beta: β ≥ 0, the trend is multiplied by L^-β; 1 if left out, which with α = 0 is the diffusive
             case.
         weights: The other kind of weights; not together with those above.
-        exponent: That of `weights`.
+        exponent: The residual exponent, for `weights` only.
 
     Raises:
         TypeError: For a wrong kind of argument.

@@ -61,24 +61,25 @@ def compare(
             driven by the network's own Brownian increments, flattened row by row), a torchdiffeq function
             f(t, h), or `Independent(limit)`.
         x: Inputs (n, d), or (n, n_in) with n_in ≠ d to go through an input layer A drawn once, N(0, 1/n_in);
-            None for standard normal h_0, one a path.
+            None for standard normal h_0, one per path.
         depths: Strictly increasing numbers of layers L, at least two; five over a factor of 16 make a useful
             fit.
         paths: Number of paths P. norm: "sup", "sup-continuous" or "final", as above, or a
             `Statistic` of your own. p: The L^p norm over paths, between 1 and 100.
-        seed: Everything random derives from it. confidence: Of the order's interval.
+        seed: Everything random derives from it. confidence: Level of the order's interval.
         reference: Depth of an SDE limit's own grid, at least twice the deepest network; by default twice
             (four times for "sup-continuous", and under Theorem 4.4, whose network is no Euler scheme; eight
             times for a Young equation, rounded up to a multiple of all depths). Its error is corrected for.
-        tolerance: Of an ODE limit's solver; by default 1e-9 in float64 and 1e-6 in float32.
-        coupling: How the noise is drawn. "projected": only its products with the states, ~2d normals a step
-            instead of d², with the same joint law of everything; for res-1 and inner with Gaussian noise of
-            constant row and column covariances, against limits of the library. "pathwise": all d² increments.
+        tolerance: Tolerance of an ODE limit's solver; by default 1e-9 in float64 and 1e-6 in float32.
+        coupling: How the noise is drawn. "projected": only its products with the states, ~2d normals per
+            step instead of d², with the same joint law of everything; for res-1 and inner with Gaussian noise
+            of constant row and column covariances, against limits of the library. "pathwise": all d²
+            increments.
             "auto": whichever is faster at this width.
         same_network: Whether all n inputs go through each path's network, and its limit, together. Their
             errors to the power p are averaged over inputs within a path before they are over paths.
-        device: "cpu" or "cuda". dtype: Of the states; by default float64 for weights that are functions of
-            time (errors fall like 1/L), float32 for independent layers. Statistics are always float64.
+        device: "cpu" or "cuda". dtype: dtype of the states; by default float64 for weights that are functions
+            of time (errors fall like 1/L), float32 for independent layers. Statistics are always float64.
         workers: Number of threads, by default one per core. executor: Any `concurrent.futures.Executor`, or a
             Dask client, instead. Neither changes a bit of the result.
         store: File, or `Store`, that keeps finished blocks: a call made again computes only what is missing.
@@ -151,7 +152,7 @@ def _check_same_network(same_network: object, inputs: Tensor | None, resnet: Res
         raise TypeError(f"same_network must be True or False; got {validation.named(same_network)}.")
     if same_network and inputs is None:
         raise ValueError(
-            "same_network=True sends all inputs through one network a path; give them: x=torch.randn(n, d),"
+            "same_network=True sends all inputs through one network per path; give them: x=torch.randn(n, d),"
             " say."
         )
     if same_network and not is_random(resnet):

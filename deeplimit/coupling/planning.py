@@ -224,8 +224,8 @@ def _uniform_grid(
         )
         raise ValueError(
             f"depths {list(depths)} need one grid of {size} equal steps, a multiple of their least common"
-            f" multiple {math.lcm(*depths)}, on which a fractional path of {held} numbers a step is drawn"
-            f" whole; that is more than {MOST_WHOLE_PATH_NUMBERS} numbers a path. {advice}"
+            f" multiple {math.lcm(*depths)}, on which a fractional path of {held} numbers per step is drawn"
+            f" whole; that is more than {MOST_WHOLE_PATH_NUMBERS} numbers per path. {advice}"
         )
     return Grid(depths, (size // halvings,), halved=twice)
 

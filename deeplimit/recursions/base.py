@@ -54,9 +54,10 @@ class Formula:
 
     Attributes:
         network: The right-hand side of h_{k+1} = …, in Unicode; `{exponent}` and `{W}` stand for letters
-            that papers choose differently.
-        field: The right-hand side of dH/dt = … for weights that are functions of time at exponent 1.
-        network_latex, field_latex: The same in LaTeX.
+            that papers choose differently. Every other letter is written as it is.
+        field: The right-hand side of dH/dt = … for weights that are functions of time at exponent 1; a sum
+            stands in parentheses.
+        network_latex, field_latex: The same in LaTeX; `network_latex` with `%(exponent)s` and `%(W)s`.
     """
 
     network: str

@@ -83,7 +83,11 @@ def _says(recursion: Recursion) -> Iterator[str]:
                 text = write(letters)
             except (KeyError, ValueError, TypeError, IndexError) as error:
                 kind = type(error).__name__
-                yield f"{what} cannot be written out ({kind}: {error}); double literal braces or %"
+                fields = "{exponent} and {W}" if what == "formula.network" else "%(exponent)s and %(W)s"
+                yield (
+                    f"{what} cannot be written out ({kind}: {error}); only {fields} are filled in, so write"
+                    " every other letter as it is, and double literal braces or %"
+                )
                 return
             if what == "formula.network":
                 yield from words(text, what)

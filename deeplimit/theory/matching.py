@@ -85,7 +85,7 @@ def refused(network: Network, explanation: str, closest: str) -> str:
         activation, beta = network.recursion.activation.name, facts.weight_exponent
         exponents = f"σ = {activation}, α = {network.exponent:g}, β = {beta:g}"
     else:
-        described = ", ".join(law.describe() for law in network.weights)
+        described = ", ".join(dict.fromkeys(law.describe() for law in network.weights))
         exponents = f"{described}, exponent {network.exponent:g}"
     return (
         f"cannot pair {network.recursion.name} ({exponents}) with a limit because {explanation} Closest:"

@@ -200,8 +200,8 @@ class ByIdentity(Gated):
 BROKEN = {
     WithLetters: ("weight W", "'c'"),
     SameNames: ("different names",),
-    BadFormula: ("formula.network", "sigma"),
-    BadLatex: ("formula.network_latex", "%"),
+    BadFormula: ("formula.network", "sigma", "{exponent} and {W}"),
+    BadLatex: ("formula.network_latex", "%(exponent)s and %(W)s"),
     NoName: ("name", "text"),
     InPlace: ("state h in place",),
     ChangesWeights: ("weights W in place",),
