@@ -16,6 +16,7 @@ import deeplimit as dl
 from deeplimit import activations
 from deeplimit.coupling import CoupledErrors, pathwise
 from deeplimit.coupling.kernels import numba_pass as compiled, projected
+from deeplimit.coupling.statistics import read_statistic
 
 lanes = pytest.importorskip(
     "deeplimit.coupling.kernels.numba_loops", reason="numba is not installed; pip install deeplimit[fast]"
@@ -112,7 +113,7 @@ def test_only_what_the_loops_know_goes_through_them():
     assert compiled.applies(yes)
     assert not compiled.applies(dataclasses.replace(yes, coupling="pathwise"))
     assert not compiled.applies(dataclasses.replace(yes, dtype=torch.float64))
-    assert not compiled.applies(dataclasses.replace(yes, norm="sup-continuous"))
+    assert not compiled.applies(dataclasses.replace(yes, statistic=read_statistic("sup-continuous")))
     assert not compiled.applies(dataclasses.replace(yes, independent=True))
     assert not compiled.applies(single(dl.res1(4, torch.tanh)))
     assert not compiled.applies(

@@ -13,6 +13,7 @@ from scipy import stats
 import deeplimit as dl
 from deeplimit.coupling import CoupledErrors
 from deeplimit.coupling.kernels import projected, triton_pass as fused
+from deeplimit.coupling.statistics import read_statistic
 
 pytest.importorskip("triton", reason="Triton is not installed; pip install deeplimit[gpu]")
 LEVEL = 1e-5
@@ -70,7 +71,7 @@ def test_only_what_the_kernel_knows_goes_through_it(monkeypatch):
     for changes in (
         {"coupling": "pathwise"},
         {"dtype": torch.float64},
-        {"norm": "sup-continuous"},
+        {"statistic": read_statistic("sup-continuous")},
         {"independent": True},
     ):
         assert not fused.is_known(dataclasses.replace(yes, **changes))
