@@ -31,7 +31,7 @@ def evidence(**altered):
     )
 
 
-LEVEL = Floor(0.8, 0.7, 0.9, 0.9995)
+FLAT_FLOOR = Floor(0.8, 0.7, 0.9, 0.9995)
 GROWN = {"interval": (-0.3, 0.3), "fallen": -0.5, "last_slope_error": 0.01}
 
 
@@ -57,26 +57,30 @@ GROWN = {"interval": (-0.3, 0.3), "fallen": -0.5, "last_slope_error": 0.01}
         ({"reach": 0.11, "rate": 0.61}, "cannot tell", "mixes_orders"),
         ({"reach": 0.11, "rate": 0.61, "hidden": True}, "converges", "falls"),
         ({"reach": 0.09}, "converges", "falls"),
-        ({"floor": LEVEL, "last_slope": 0.1}, "does not converge", "levels_off"),
-        ({"floor": LEVEL, "last_slope": 0.34}, "cannot tell", "follows_no_power_law"),
+        ({"floor": FLAT_FLOOR, "last_slope": 0.1}, "does not converge", "levels_off"),
+        ({"floor": FLAT_FLOOR, "last_slope": 0.34}, "cannot tell", "follows_no_power_law"),
         (
-            {"floor": LEVEL, "last_slope": 0.32, "last_slope_error": 0.01},
+            {"floor": FLAT_FLOOR, "last_slope": 0.32, "last_slope_error": 0.01},
             "cannot tell",
             "follows_no_power_law",
         ),
-        ({"floor": LEVEL, "last_slope": 0.32, "last_slope_error": 0.001}, "does not converge", "levels_off"),
         (
-            {"floor": LEVEL, "last_slope": 0.32, "last_slope_error": 0.001, "order": None},
+            {"floor": FLAT_FLOOR, "last_slope": 0.32, "last_slope_error": 0.001},
             "does not converge",
             "levels_off",
         ),
         (
-            {"floor": LEVEL, "last_slope": 0.331, "last_slope_error": 0.0, "order": None},
+            {"floor": FLAT_FLOOR, "last_slope": 0.32, "last_slope_error": 0.001, "order": None},
+            "does not converge",
+            "levels_off",
+        ),
+        (
+            {"floor": FLAT_FLOOR, "last_slope": 0.331, "last_slope_error": 0.0, "order": None},
             "cannot tell",
             "follows_no_power_law",
         ),
-        ({"floor": LEVEL, "last_slope": 0.1, "kurtosis": 251.0}, "cannot tell", "seems_to_level_off"),
-        ({"floor": LEVEL, "last_slope": 0.1, "kurtosis": 249.0}, "does not converge", "levels_off"),
+        ({"floor": FLAT_FLOOR, "last_slope": 0.1, "kurtosis": 251.0}, "cannot tell", "seems_to_level_off"),
+        ({"floor": FLAT_FLOOR, "last_slope": 0.1, "kurtosis": 249.0}, "does not converge", "levels_off"),
         ({"floor": Floor(0.8, 0.7, 0.9, 0.9985), "last_slope": 0.1}, "cannot tell", "may_level_off"),
         ({"floor": Floor(0.2, 0.0, 0.4, 0.06)}, "cannot tell", "may_level_off"),
         ({"floor": Floor(0.2, 0.0, 0.4, 0.04)}, "converges", "falls"),
@@ -104,7 +108,7 @@ def test_an_order_is_given_where_a_power_law_describes_the_errors_unhidden():
         ({"interval": (-0.01, 0.55)}, True),
         ({"hidden": True}, False),
         ({"reach": 0.11}, False),
-        ({"floor": LEVEL, "last_slope": 0.34}, False),
+        ({"floor": FLAT_FLOOR, "last_slope": 0.34}, False),
         ({**GROWN, "last_slope": -0.1, "previous_slope": -0.5}, False),
     ):
         clear = evidence(**altered)

@@ -36,6 +36,7 @@ def errors(work, task, monkeypatch):
     return seen[0]
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("norm", ["sup", "final"])
 @pytest.mark.parametrize("exponent", [0.5, 0.75])
 def test_the_kernel_in_place_has_the_law_of_the_torch_loops(norm, exponent, monkeypatch):

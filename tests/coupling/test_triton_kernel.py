@@ -271,6 +271,7 @@ def test_drawn_noise_is_philox_at_event_path_and_coordinate(width, launch, seed,
     assert not torch.allclose(other.errors, drawn.errors, rtol=1e-2)
 
 
+@pytest.mark.statistical
 def test_what_is_drawn_is_standard_normal_and_independent():
     events, paths, width = 40, 250, 10
     x = np.stack([numbers(events, paths, width, stream, 12345) for stream in (0, 1)])
@@ -316,14 +317,17 @@ def law_run(**options):
         return run(np.tile([1.5, -0.5, 1.0], (LAW_PATHS, 1)), LAW_GRID, "tanh", seed=2026, **options)
 
 
+@pytest.mark.statistical
 def test_errors_have_the_law_of_whole_matrices(matrices):
     assert law_p_value(law_run(), matrices) > LEVEL
 
 
+@pytest.mark.statistical
 def test_a_wrong_scale_is_caught(matrices):
     assert law_p_value(law_run(scales=[1.1 * 3**-0.5] * 3), matrices) < LEVEL
 
 
+@pytest.mark.statistical
 def test_depths_that_know_nothing_of_each_other_are_caught(matrices, monkeypatch):
     plan = make_schedule(LAW_GRID, DEVICE)
     monkeypatch.setattr(

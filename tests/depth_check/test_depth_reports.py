@@ -224,6 +224,7 @@ def test_scalars_follow_a_bare_loop_of_training():
     assert all(parameter.grad is not None for parameter in model.parameters())
 
 
+@pytest.mark.thirdparty
 def test_scalars_inside_the_trainer_of_transformers(tmp_path):
     import families
 
@@ -267,6 +268,7 @@ def test_scalars_inside_the_trainer_of_transformers(tmp_path):
     }
 
 
+@pytest.mark.thirdparty
 @pytest.mark.filterwarnings("ignore")  # of lightning's own making: old names of torch, few workers, no logger
 def test_scalars_inside_lightning(tmp_path):
     import families

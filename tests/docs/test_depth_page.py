@@ -85,6 +85,7 @@ def test_the_table_that_is_shown_is_the_one_that_is_printed(project, monkeypatch
     same_but_for_time(fenced("text")[1], str(report))
 
 
+@pytest.mark.thirdparty
 def test_the_table_in_the_readme_is_the_one_that_is_printed():
     import families
 

@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 import deeplimit
 from deeplimit import figures as experiments
+from deeplimit.cases import validated
 from deeplimit.cli import app
 
 ROOT = Path(__file__).parents[2]
@@ -34,9 +35,16 @@ def blocks(page, language):
     )
 
 
-@pytest.mark.parametrize(
-    "page", [page for page in PAGES if blocks(page, "python")], ids=lambda page: str(page.relative_to(ROOT))
-)
+def pages_with_code():
+    """Yield the pages; those that build models of transformers or timm need them."""
+    for page in PAGES:
+        text = "".join(blocks(page, "python"))
+        marks = [pytest.mark.thirdparty] if re.search(r"\b(transformers|timm)\b", text) else []
+        if text:
+            yield pytest.param(page, id=str(page.relative_to(ROOT)), marks=marks)
+
+
+@pytest.mark.parametrize("page", list(pages_with_code()))
 def test_every_python_block_of_a_page_runs_in_order(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
@@ -64,10 +72,23 @@ def commands():
 @pytest.mark.parametrize("arguments", list(commands()))
 def test_every_command_of_a_page_works(arguments, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    # All figures are a step of CI by themselves (make reproduce); here one stands for them.
+    # All figures and all cases are steps of CI by themselves (see below); here one stands for them.
     monkeypatch.setattr(experiments, "RECIPES", {"marion-fig6": experiments.RECIPES["marion-fig6"]})
+    monkeypatch.setattr("deeplimit.scoreboard.runs.validated", lambda: validated()[:1])
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output
+
+
+@pytest.mark.parametrize(
+    ("target", "command"),
+    [("validate", "deeplimit validate --quick"), ("reproduce", "deeplimit reproduce --all --quick")],
+)
+def test_ci_runs_in_full_what_the_pages_show_and_the_tests_shorten(target, command):
+    shown = [f"deeplimit {' '.join(case.values[0])}" for case in commands()]
+    assert any(line.startswith(command) for line in shown)
+    recipe = re.search(rf"^{target}:.*\n\t(.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert recipe[1].startswith(f"$(BIN)/{command}")
+    assert f"make {target}" in (ROOT / ".ci" / "run").read_text().splitlines()
 
 
 def test_make_knows_every_target_that_pages_name():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from deeplimit.ground.grid import CHUNK, Grid
+from deeplimit.ground.grid import CHUNK, Grid, uniform_size
 
 depth_lists = st.lists(st.integers(1, 60), min_size=1, max_size=6, unique=True).map(sorted).map(tuple)
 
@@ -44,3 +44,7 @@ def test_chunks_continue_each_other_and_stay_small():
 
 def test_uniform_reference_has_one_over_depth_as_its_sum_of_squared_steps():
     assert Grid((16, 64), (128,)).sum_of_squared_steps == pytest.approx(1 / 128, rel=1e-14)
+
+
+def test_a_uniform_grid_is_the_least_common_multiple_that_is_fine_enough():
+    assert [uniform_size((3, 4), least) for least in (1, 12, 13, 24, 25)] == [12, 12, 24, 24, 36]

@@ -3,6 +3,7 @@
 import ast
 import importlib
 import pkgutil
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -84,3 +85,60 @@ def test_names_of_tests_are_sentences_of_at_most_80_characters():
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test_") and len(node.name) > 80
     ]
     assert found == []
+
+
+def test_folders_of_tests_mirror_the_rooms():
+    """Rooms are packages; of the files beside them two are large enough for tests of their own.
+
+    The contract suites of `testing` are tested in the rooms whose classes they hold to the contract.
+    """
+    tests = ROOT.parent / "tests"
+    rooms = {path.parent.name for path in ROOT.glob("*/__init__.py")} | {"activations", "networks"}
+    rooms -= {"testing"}
+    others = {"benchmarks", "calibration", "docs", "guard", "helpers", "house"}
+    folders = {path.parent.name for path in tests.glob("*/*.py")}
+    assert folders == rooms | others
+    assert list(tests.glob("test_*.py")) == []
+    for room in rooms:
+        assert list((tests / room).glob("test_*.py")), f"no test of {room}"
+
+
+def test_every_marker_stands_where_it_says():
+    """Calibration is slow and counts outcomes; what other projects' models need is marked as such."""
+    for path in sorted((ROOT.parent / "tests").rglob("test_*.py")):
+        text = path.read_text(encoding="utf-8")
+        if path.parent.name == "calibration":
+            assert "mark.slow" in text, path.name
+            assert "mark.statistical" in text, path.name
+        else:
+            assert "pytest.mark.slow" not in text or path.parent.name == "house", path.name
+        imported = {
+            name.split(".")[0]
+            for node in ast.walk(ast.parse(text))
+            for name in (
+                [alias.name for alias in node.names]
+                if isinstance(node, ast.Import)
+                else [node.module or ""]
+                if isinstance(node, ast.ImportFrom)
+                else []
+            )
+        }
+        if imported & {"transformers", "timm", "lightning", "accelerate", "families"}:
+            assert "pytest.mark.thirdparty" in text, path.name
+
+
+def test_tests_at_a_stated_level_are_marked_statistical():
+    unmarked = []
+    for path in sorted((ROOT.parent / "tests").glob("*/test_*.py")):
+        text = path.read_text(encoding="utf-8")
+        if path.parent.name == "house" or "mark.statistical" in text.split("\ndef ")[0].split("\n@")[0]:
+            continue
+        unmarked += [
+            f"{path.name}: {node.name}"
+            for node in ast.parse(text).body
+            if isinstance(node, ast.FunctionDef)
+            and node.name.startswith("test_")
+            and re.search(r"\b(LEVEL|FAR|kstest|ks_2samp|binom)\b", ast.unparse(node))
+            and "statistical" not in "".join(map(ast.unparse, node.decorator_list))
+        ]
+    assert unmarked == []

@@ -237,6 +237,7 @@ def test_progress_runs_to_one():
     assert seen[-1] == pytest.approx(1.0)
 
 
+@pytest.mark.statistical
 def test_laws_are_drawn_on_every_device(device):
     report = dl.compare_laws(dl.res3(4), depths=[8, 16, 32], draws=4000, device=device)
     exact = (1 + 1 / (2 * report.depths)) ** report.depths

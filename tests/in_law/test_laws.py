@@ -64,6 +64,7 @@ def ends(width, rate, count=40000, seed=0):
     return (length / 2).log().numpy(), (end[:, 0] / length).numpy()
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(("width", "rate"), [(2, 0.5), (3, 0.5), (10, 0.5), (30, 0.5), (5, 4.0)])
 def test_isotropic_draws_have_the_known_harmonics_and_a_normal_log_norm(width, rate):
     log, cosine = ends(width, rate)
@@ -78,6 +79,7 @@ def test_isotropic_draws_have_the_known_harmonics_and_a_normal_log_norm(width, r
     assert abs(np.corrcoef(log, cosine)[0, 1]) * len(log) ** 0.5 < FAR
 
 
+@pytest.mark.statistical
 def test_in_the_plane_the_direction_is_a_brownian_motion_on_the_circle():
     _, cosine = ends(2, 0.5)
     angle = np.arccos(np.clip(cosine, -1, 1))  # at time 1/4 a turn of π is 6 standard deviations away
@@ -85,6 +87,7 @@ def test_in_the_plane_the_direction_is_a_brownian_motion_on_the_circle():
     assert kstest(angle, lambda a: 2 * norm.cdf(a / 0.53) - 1).pvalue < 1e-10
 
 
+@pytest.mark.statistical
 def test_a_line_keeps_its_sign_and_directions_are_even_around_h0():
     end = dl.IsotropicSDE(1).draw(torch.tensor([[1.0], [-1.0]]).repeat(5000, 1), stream())
     assert (end[::2] > 0).all()
@@ -112,6 +115,7 @@ def test_the_equation_simulated_by_torchsde_has_the_law_that_is_drawn():
 # Networks
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("law", ["gaussian", "uniform", "rademacher"])
 def test_mean_squares_of_res3_are_known_at_every_depth(law):
     report = dl.compare_laws(dl.res3(5, weights=dl.IID(law)), depths=[2, 4, 8], draws=8000)
@@ -138,6 +142,7 @@ def test_drawing_products_agrees_with_drawing_matrices(make):
     assert statistics.kolmogorov_smirnov(products[:, 0], other[:, 0])[1] < 1e-6
 
 
+@pytest.mark.statistical
 def test_a_gaussian_layer_has_the_variance_of_a_matrix_times_a_vector():
     vector = torch.tensor([[3.0, 4.0]]).repeat(50000, 1)
     layer = next(dl.Brownian().layers_in_law(16, (2, 2), 50000, stream(), vector.dtype))

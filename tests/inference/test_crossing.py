@@ -35,6 +35,7 @@ def synthetic(truth, draws, generator, grid=GRID):
     return deep - shallow - (grid[:, None] - truth)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("draws", [3, 5, 20])
 @pytest.mark.parametrize("confidence", [0.8, 0.95])
 def test_intervals_of_a_crossing_cover_it_as_often_as_they_say(draws, confidence):

@@ -65,6 +65,7 @@ def test_a_log_marginal_likelihood_is_the_density_with_coefficients_integrated_o
     assert found == pytest.approx(flat, abs=1e-3)
 
 
+@pytest.mark.statistical
 def test_errors_are_the_scatter_of_slopes_and_misfits_are_uniform():
     random, x, _, variances = points(0)
     fits = [line(x, 2 * x + random.normal(size=6) * variances**0.5, 1 / variances) for _ in range(4000)]
@@ -80,6 +81,7 @@ def test_a_line_needs_two_places_and_says_so():
     assert line(np.array([1.0, 2.0]), np.array([3.0, 5.0]), np.ones(2)).misfit == 1.0
 
 
+@pytest.mark.statistical
 @given(seeds, st.floats(0.001, 0.999))
 def test_a_quantile_of_a_mixture_has_its_probability_below_it(seed, probability):
     random = np.random.default_rng(seed)

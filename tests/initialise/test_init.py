@@ -77,6 +77,7 @@ def fourth(law):
     return {"uniform": 9 / 5 - 1, "rademacher": 0.0}.get(getattr(law, "law", ""), 2.0)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("law", LAWS, **BY_NAME)
 def test_every_pair_of_layers_has_the_covariance_of_the_law(law):
     weights = empty()
@@ -88,6 +89,7 @@ def test_every_pair_of_layers_has_the_covariance_of_the_law(law):
     assert np.abs(values.mean(axis=1)).max() < 6 / math.sqrt(ENTRIES)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     ("law", "assumed", "exponent"),
     [
@@ -146,6 +148,7 @@ def correlations(first, second):
     return float(np.abs((first * second).mean() / (first.std() * second.std())) * math.sqrt(first.size))
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     "law", [dl.Brownian(), dl.IID("rademacher"), dl.SmoothGaussian(), dl.FractionalBrownian(0.8)], **BY_NAME
 )
@@ -169,6 +172,7 @@ def test_entries_are_independent_of_each_other_within_a_tile_and_from_tile_to_ti
             assert correlations(values[i], moved[j]) < stats.norm.isf(LEVEL), (shift, i, j)
 
 
+@pytest.mark.statistical
 def test_tiles_that_repeat_each_other_would_be_noticed(monkeypatch):
     size = 5000
     monkeypatch.setattr(filling, "NUMBERS_AT_ONCE", LAYERS * size)
@@ -180,6 +184,7 @@ def test_tiles_that_repeat_each_other_would_be_noticed(monkeypatch):
     assert correlations(values[0], np.roll(values, size, axis=1)[0]) > stats.norm.isf(LEVEL)
 
 
+@pytest.mark.statistical
 def test_marginals_are_of_the_named_law():
     values = {}
     for law in ("gaussian", "uniform", "rademacher"):
@@ -212,6 +217,7 @@ def test_a_seed_means_the_same_weights_again(law, layers, shape, tile, seed):
         assert not any(torch.equal(a, b) for a, b in zip(first, other, strict=True))
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("tile", [1, 7, 24, 10**6])
 def test_whatever_the_size_of_a_tile_the_covariance_is_exact(monkeypatch, tile):
     monkeypatch.setattr(filling, "NUMBERS_AT_ONCE", tile * 8)
@@ -423,6 +429,7 @@ def test_the_named_functions_are_the_general_one():
         assert all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
 
 
+@pytest.mark.statistical
 def test_more_layers_than_a_tile_holds_are_still_drawn_together(monkeypatch):
     monkeypatch.setattr(filling, "NUMBERS_AT_ONCE", 16)
     weights = empty(300, (5, 1), torch.float64)

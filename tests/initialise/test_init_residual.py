@@ -123,6 +123,7 @@ def noise(hurst, layers=DEPTH):
 FAR = stats.norm.isf(LEVEL / DEPTH**2)
 
 
+@pytest.mark.statistical
 def test_output_and_inner_weights_follow_the_law_with_and_without_the_scale(found, model):
     before = float(torch.stack([block.up.weight for block in model.blocks]).detach().square().mean().sqrt())
     done = dl.init.residual_(model, hurst=0.8, seed=3)
@@ -199,6 +200,7 @@ def test_the_same_seed_and_the_same_generator_give_the_same_model(found, model):
     assert torch.equal(drawn.blocks[3].down.weight, drawn_again.blocks[3].down.weight)
 
 
+@pytest.mark.statistical
 def test_streams_have_depths_and_numbers_of_their_own(found):
     with torch.random.fork_rng():
         model = nn.ModuleDict({"encoder": Model(4).blocks, "decoder": Model(8).blocks})
@@ -245,6 +247,7 @@ def test_what_was_not_drawn_from_a_centred_law_is_left_and_named(found, model):
     assert torch.equal(model.blocks[2].mixing, torch.eye(WIDTH))
 
 
+@pytest.mark.statistical
 def test_a_layer_of_another_shape_keeps_its_place(found, model):
     with torch.no_grad():
         model.blocks[0].up.weight = nn.Parameter(0.05 * signs(4 * WIDTH, WIDTH // 2))
@@ -256,6 +259,7 @@ def test_a_layer_of_another_shape_keeps_its_place(found, model):
     assert sum("layers only" in note for note in done.notes) == 2
 
 
+@pytest.mark.statistical
 def test_positions_of_a_smooth_law_are_those_of_the_whole_stack(found, model):
     places = [0, 2, 5]
     found([branch(k) if k in places else branch(k, inner=(f"blocks.{k}.other",)) for k in range(DEPTH)])

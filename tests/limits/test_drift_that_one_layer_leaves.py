@@ -77,6 +77,7 @@ def drift_by_hand(slope, curvature, noise, trend=TREND):
     return drift
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("name", NOISES)
 @pytest.mark.parametrize(("activation", "slope", "curvature"), SMOOTH, ids=SMOOTH_IDS)
 def test_a_layer_moves_by_the_limits_drift_on_average(activation, slope, curvature, name):
@@ -94,6 +95,7 @@ def test_a_layer_moves_by_the_limits_drift_on_average(activation, slope, curvatu
     assert of_wrong > 3 * level
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("name", ["kronecker", "cross"])
 def test_what_else_a_wrong_limit_could_say_of_a_layer_is_refused_too(name):
     """Level 1e-5: without ½, without the trend, with rows and columns exchanged, without the cross term."""

@@ -109,6 +109,7 @@ def test_results_are_the_same_bits_whatever_runs_them():
         )
 
 
+@pytest.mark.statistical
 def test_a_cell_is_the_mean_logarithm_that_stability_measures(device):
     """The same law by the other entry: Hurst index 1/2 is i.i.d. Gaussian."""
     cells = diagram(width=6, hurst=[0.5], exponents=[0.5, 1.0], draws=150, inputs=1, device=device)

@@ -231,6 +231,7 @@ def test_tiny_changes_keep_five_digits_in_float32(recursion):
         torch.testing.assert_close(signal.logarithms(origin)[1], moved, rtol=0, atol=1e-5)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     ("recursion", "activation"), [("res1", "tanh"), ("res2", leaky), ("res3", "relu"), ("inner", "softplus")]
 )

@@ -60,6 +60,7 @@ def test_mean_squares_of_signal_and_gradient_are_the_closed_forms(law, exponent,
         assert theory.expected_square(network, depth) == pytest.approx(math.log(exact), rel=1e-12)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("of", ["log_hidden_ratio", "log_gradient_ratio"])
 def test_the_norm_of_deep_gaussian_networks_is_log_normal(of):
     width, depth, draws = 20, 1000, 3000
@@ -154,6 +155,7 @@ def least_p_value(a, b):
     return min(stats.ks_2samp(x, y).pvalue for x, y in zip(statistics(a), statistics(b), strict=True))
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("name", sorted(HOMOGENEOUS | OTHER))
 @pytest.mark.parametrize("width", [1, 2, 5])
 def test_products_drawn_in_law_have_the_joint_law_of_whole_matrices(name, width):
@@ -162,6 +164,7 @@ def test_products_drawn_in_law_have_the_joint_law_of_whole_matrices(name, width)
     assert least_p_value(whole, in_law) > LEVEL / 9
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("name", sorted(HOMOGENEOUS | OTHER))
 def test_products_without_conditioning_have_another_joint_law(name, monkeypatch):
     network = (HOMOGENEOUS | OTHER)[name](2)
@@ -412,6 +415,7 @@ def verdicts(network, seeds, draws=60, depths=(10, 30, 100, 300)):
     return [dl.stability(network, depths, draws=draws, seed=seed, workers=1).verdict for seed in range(seeds)]
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     "make",
     [lambda exponent: dl.res3(8, exponent=exponent), lambda exponent: dl.res1(8, "tanh", exponent=exponent)],
@@ -428,6 +432,7 @@ def test_verdicts_are_right_where_they_are_given(make):
     assert set(verdicts(make(1.0), 20)) == {IDENTITY}
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("exponent", [0.25, 0.4, 0.5, 0.6, 0.75, 1.0])
 def test_the_interval_of_the_growth_exponent_covers_the_truth(exponent):
     """At least 93 %: of 60 fewer than 45 would be a chance of 1e-5. Off by 0.4 it is never covered."""

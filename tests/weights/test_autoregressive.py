@@ -42,6 +42,7 @@ def test_layers_are_the_chain_that_the_driving_motion_feeds(rho, depths):
             torch.testing.assert_close(found[k], chain, rtol=1e-12, atol=1e-14)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("rho", [-0.7, 0.5])
 def test_layers_are_stationary_with_the_correlation_of_the_chain(rho):
     depth, paths = 8, 200_000
@@ -62,6 +63,7 @@ def variance_of_the_rest(rho, depth):
     return float(np.square(weights - size).mean())
 
 
+@pytest.mark.statistical
 def test_the_sum_of_the_layers_tends_to_a_multiple_of_the_driving_motion():
     rho, depths, paths = 0.6, (4, 16, 64, 256), 20_000
     layers, increments, _ = walked(dl.AR1(rho), depths, paths=paths)

@@ -60,6 +60,7 @@ def test_random_drifts_read_the_auxiliary_diffusion_at_the_steps_start():
         torch.testing.assert_close(second.bias[p], now * 0.25 * PUSH)
 
 
+@pytest.mark.statistical
 def test_drift_is_the_mean_of_the_increments(device):
     """Level 1e-5; without the drift, or with another time's, the same scores are far outside."""
     paths, step = 20_000, 0.25
@@ -78,6 +79,7 @@ def test_drift_is_the_mean_of_the_increments(device):
     assert (means.abs() / spread).max() > 3 * limit
 
 
+@pytest.mark.statistical
 @given(
     size=st.integers(1, 3),
     leverage=st.sampled_from([-1.0, -0.7, 0.0, 0.4]),
@@ -105,6 +107,7 @@ def test_leverage_is_the_correlation_of_v_with_the_weights_own_motions(size, lev
     assert score_of_products(everything, step, expected[None]) < quantile((size + 4) ** 2)
 
 
+@pytest.mark.statistical
 def test_v_is_an_ornstein_uhlenbeck_process_and_its_factor_lies_between_0_and_2():
     """Level 1e-5: at t = 1 by the law of its Euler scheme (which 200 steps bring within 1 % of the
     diffusion's).

@@ -44,16 +44,19 @@ def path_variance_deviates(hurst, count, assumed=None):
     return worst
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("hurst", HURST)
 @pytest.mark.parametrize("count", [16, 100, 1024, 65536])
 def test_a_path_has_the_variance_of_fractional_brownian_motion(hurst, count):
     assert path_variance_deviates(hurst, count) < stats.norm.isf(LEVEL)
 
 
+@pytest.mark.statistical
 def test_another_hurst_index_has_another_variance():
     assert path_variance_deviates(0.7, 1024, assumed=0.68) > stats.norm.isf(LEVEL)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("hurst", HURST)
 def test_every_pair_of_layers_has_the_covariance_of_fractional_noise(hurst):
     count, samples = 16, 200_000

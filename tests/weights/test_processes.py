@@ -57,6 +57,7 @@ def test_every_coarse_layer_is_the_sum_of_the_fine_increments_it_spans(law, dept
     assert layers == list(depths)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("law", INCREMENT_LAWS, ids=lambda law: law.describe())
 def test_increments_are_centred_with_the_variance_of_their_step(law, device):
     draws = torch.empty(40, 100, 100, device=device)
@@ -67,6 +68,7 @@ def test_increments_are_centred_with_the_variance_of_their_step(law, device):
     assert abs((values**2).mean() - 1) <= limit * (values**2).std() / math.sqrt(values.size) + 1e-6
 
 
+@pytest.mark.statistical
 def test_named_laws_are_the_laws_they_name():
     draws = torch.empty(10, 50, 40, dtype=torch.float64)
     dl.IID("uniform").draw(1.0, draws, torch.Generator().manual_seed(0))
@@ -95,6 +97,7 @@ def test_rank_of_smooth_weights_does_not_depend_on_any_depth():
     assert dl.SmoothGaussian(1.0).rank <= 12
 
 
+@pytest.mark.statistical
 def test_sampled_smooth_weights_have_the_kernel_as_covariance():
     process = dl.SmoothGaussian(0.1)
     path = process.sample((30, 30), 20, torch.Generator().manual_seed(0), torch.float64, torch.device("cpu"))

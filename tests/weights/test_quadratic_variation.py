@@ -100,6 +100,7 @@ def test_quadratic_variation_needs_a_width_or_a_shape_and_a_rate_that_is_not_ran
         dl.stochastic_volatility(A=0.5).quadratic_variation(width=2)
 
 
+@pytest.mark.statistical
 def test_quadratic_variation_is_what_squares_along_paths_add_up_to():
     """Level 1e-5: realised covariations of 40 paths of 2,000 steps, whose rates change elevenfold on the
     way.

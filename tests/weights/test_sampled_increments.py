@@ -28,6 +28,7 @@ import deeplimit as dl
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("dependence", DEPENDENCES)
 @given(**CASES, dtype=st.sampled_from([torch.float32, torch.float64]))
 def test_sampled_increments_have_the_covariance_and_q_that_the_noise_says(device, dependence, dtype, **drawn):
@@ -71,6 +72,7 @@ def test_increments_are_symmetric_roots_of_the_covariance_times_the_brownian_mot
                 )
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("width", [2, 3, 4])
 def test_rows_and_columns_exchanged_are_caught_by_the_same_score(width):
     """The twin: ΔW = C^½ Z R^½ has another Q; a test that cannot tell would prove nothing."""
@@ -83,6 +85,7 @@ def test_rows_and_columns_exchanged_are_caught_by_the_same_score(width):
     assert score_of_squares(values, 0.1, wrong.Q(0.0, x[None])) > 3 * quantile(width)
 
 
+@pytest.mark.statistical
 def test_a_cross_covariance_transposed_or_left_out_is_caught_by_the_same_score():
     noise = dl.Ito(A=1.0, b=0.5, cross=(cross := mixed_up(1.0, 0.5)))
     x = torch.tensor([1.0, -0.5], dtype=torch.float64)
