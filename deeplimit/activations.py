@@ -42,9 +42,7 @@ class Activation:
 
 @dataclass(frozen=True)
 class Expansion:
-    """σ(x) = slope·x + ½·curvature·x² + O(x³) near 0: all that the limits of Theorems 4.3 and 4.4 see of
-    σ.
-    """
+    """σ(x) = slope·x + ½·curvature·x² + O(x³) near 0: what the limits of Theorems 4.3 and 4.4 read of σ."""
 
     slope: float
     curvature: float
@@ -55,8 +53,9 @@ def _identity(x: Tensor) -> Tensor:
 
 
 def _scaled_softplus(x: Tensor) -> Tensor:
-    """2 (softplus(x) - log 2) = x + 2 log cosh(x/2), without the cancellation at 0: layers feed it numbers
-    of size L^-1/2.
+    """Return 2 (softplus(x) - log 2) = x + 2 log cosh(x/2) without cancellation at 0.
+
+    Layers feed it numbers of size L^-1/2.
     """
     near = torch.log1p(2 * torch.sinh(x.clamp(-8.0, 8.0) / 4).square())
     far = x.abs() / 2 + torch.log1p(torch.exp(-x.abs())) - math.log(2.0)
@@ -174,9 +173,7 @@ def _probe(function: Callable[[Tensor], Tensor], lipschitz: bool) -> Activation:
 
 @dataclass(frozen=True)
 class Slopes:
-    """σ(x) = positive·x for x > 0 and negative·x for x < 0: a positively homogeneous activation, which
-    scaling passes through.
-    """
+    """σ(x) = positive·x for x > 0 and negative·x for x < 0: a positively homogeneous activation."""
 
     positive: float
     negative: float
@@ -184,8 +181,7 @@ class Slopes:
 
 @lru_cache(maxsize=256)
 def slopes(activation: Activation) -> Slopes | None:
-    """Return the two slopes of a positively homogeneous activation (ReLU, leaky ReLU, the identity); None
-    for any other.
+    """Return the two slopes of a positively homogeneous activation (ReLU, leaky ReLU, the identity), or None.
 
     Decided by σ(x)/x at a few x of either sign between 1e-4 and 1e6, for callables as for names.
     """
@@ -208,9 +204,7 @@ def is_bounded(activation: Activation) -> bool:
 
 
 def is_odd(activation: Activation) -> bool:
-    """Return whether σ(-x) = -σ(x), at a few x between 1e-3 and 1e3: then σ of symmetric weights has mean
-    0.
-    """
+    """Return whether σ(-x) = -σ(x) for a few x in [1e-3, 1e3]; σ of symmetric weights then has mean 0."""
     sizes = torch.tensor([0.0, 1e-3, 0.3, 1.0, 2.7, 30.0, 1e3], dtype=torch.float64)
     with torch.no_grad():
         return torch.allclose(activation(-sizes), -activation(sizes), rtol=1e-9, atol=1e-12)

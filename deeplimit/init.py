@@ -1,9 +1,9 @@
 """Initialisers for PyTorch modules: weights that follow one law across the layers, with the residual scale
 L^-exponent.
 
-As in `torch.nn.init`, a trailing underscore says that tensors are filled in place. They take the weights
-of one role, a tensor a layer in order of depth, because the law of one layer's weights given the others'
-is what decides which limit a deep network has:
+As in `torch.nn.init`, a trailing underscore says that tensors are filled in place. They take the weights of
+one role, a tensor a layer in order of depth, because the law of one layer's weights given the others' is what
+decides which limit a deep network has:
 
     L^-exponent · gain/√fan_in · Z_k,  k = 1 … L,
 

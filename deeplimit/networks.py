@@ -30,11 +30,15 @@ from deeplimit.weights import (
 ActivationLike = str | Callable[[Tensor], Tensor] | Activation
 WeightsLike = WeightLaw | tuple[WeightLaw, ...]
 
+FOR_MODULES = (
+    " For torch modules, check_depth(factory) measures what factory(depth) builds at several depths, and"
+    " probe(model, batch) measures one model."
+)
+
 
 @dataclass(frozen=True)
 class ResidualNetwork:
-    """A residual network whose depth L is left open: h_{k+1} = h_k + L^-exponent · branch(h_k, layer k +
-    1).
+    """A residual network of open depth L: h_{k+1} = h_k + L^-exponent · branch(h_k, layer k + 1).
 
     Made by `res1`, `res2`, `res3` and `inner`, or by hand for a recursion of your own.
 
@@ -45,8 +49,10 @@ class ResidualNetwork:
             independently. Brownian motion if left out.
         exponent: The residual exponent; if left out the natural one of the weight laws.
 
-    Raises TypeError or ValueError for arguments of another kind, weight laws that cannot be drawn in the
-    weights' shapes, and an exponent that is not given where none is natural.
+    Raises:
+        TypeError: For an argument of the wrong kind.
+        ValueError: For weight laws that cannot be drawn in the weights' shapes, and for a missing exponent
+            where the laws have no natural one.
     """
 
     recursion: Recursion
@@ -103,7 +109,7 @@ class ResidualNetwork:
         """Return the limit equation, usable by torchsde or torchdiffeq as it is.
 
         Raises NoTheoremError (a ValueError) where no theorem pairs the network with a limit on the same
-        noise; the message says why and names the closest setting that has one.
+        noise. The message says why, and names the closest setting that has one.
         """
         return limit_of(self)
 
@@ -138,8 +144,8 @@ def _checked_laws(weights: object, recursion: Recursion) -> tuple[WeightLaw, ...
     for law in laws:
         if isinstance(law, type):
             raise TypeError(
-                f"weights must be a weight law such as Brownian(); {law.__name__} is a class, use"
-                f" {law.__name__}()."
+                f"weights must be a weight law such as Brownian(); got the class {law.__name__}. Use an"
+                f" object, {law.__name__}()."
             )
         if not isinstance(law, WeightLaw):
             names = ", ".join(weight.name for weight in recursion.weights)
@@ -202,17 +208,17 @@ def res1(
 def modified_res1(
     width: int, activation: ActivationLike = "tanh", *, weights: FractionalBrownian
 ) -> ResidualNetwork:
-    """Make res-1 with the mean of its second-order term added: h + L^-H V σ(h) + ½ L^-2H σ'(h) σ(h)/d, H >
-    1/2.
+    """Make res-1 with the mean of its second-order term: h + L^-H V σ(h) + ½ L^-2H σ'(h) σ(h)/d.
 
-    It is the modified Euler scheme of Hu, Liu and Nualart (2016) for the same Young equation as `res1`
-    with exponent H, which it approaches at the better order min(2H - 1/2, 1) instead of 2H - 1. The
-    exponent is H.
+    H is the Hurst index of the weights and the exponent, above 1/2.
+
+    It is the modified Euler scheme of Hu, Liu and Nualart (2016), for the same Young equation as `res1`
+    with the exponent H. Its order is min(2H - 1/2, 1) instead of 2H - 1.
 
     Args:
         width: d, at least 1.
-        activation: A name (`deeplimit.activations.NAMES`) or a callable on tensors (P, d), applied entry
-            by entry; σ' is taken by automatic differentiation.
+        activation: A name (`deeplimit.activations.NAMES`) or a callable on tensors (P, d), applied entry by
+            entry; σ' is taken by automatic differentiation.
         weights: `FractionalBrownian(hurst)` with hurst above 1/2.
 
     Raises:
@@ -250,8 +256,8 @@ def res2(
     """Make the parametric network h_{k+1} = h_k + L^-exponent V_{k+1} σ(W_{k+1} h_k) ([M] Table 1, res-2).
 
     Arguments and errors as for `res1`; `weights` is one law for both matrices (drawn independently), or a
-    pair (V's, W's). That σ satisfies [M]'s bounds a|x| ≤ |σ(x)| ≤ b|x| is NOT checked (ReLU, the default
-    here, does not: that is res-3).
+    pair (V's, W's). NOT checked: [M]'s bounds a|x| ≤ |σ(x)| ≤ b|x|. ReLU, the default here, does not satisfy
+    them; with ReLU the network is res-3.
 
     Examples:
         >>> import deeplimit as dl
@@ -263,8 +269,7 @@ def res2(
 
 
 def res3(width: int, *, weights: WeightsLike | None = None, exponent: float | None = None) -> ResidualNetwork:
-    """Make the original network h_{k+1} = h_k + L^-exponent V_{k+1} ReLU(W_{k+1} h_k) ([M] Table 1,
-    res-3).
+    """Make the original network h_{k+1} = h_k + L^-exponent V_{k+1} ReLU(W_{k+1} h_k), res-3 of [M] Table 1.
 
     Arguments and errors as for `res2` (width, weights, exponent); the activation is ReLU.
 
@@ -289,16 +294,15 @@ def inner(
 ) -> ResidualNetwork:
     """Make the fully connected network h_{k+1} = h_k + L^-α σ(A_k h_k + b_k) ([C] (10); [M] Remark 2).
 
-    With `trend` or `noise`, the weights are those of Hypothesis 1 (no noise) or 2 of [C]: A_k = L^-β
-    Ā(k/L) + W^A_{(k+1)/L} - W^A_{k/L}, and b_k likewise, k = 0 … L - 1. With `weights` instead, they are
-    what one process says, A_k = W(( k + 1)/L), multiplied by L^-exponent outside σ ([M]; arguments as for
-    `res1`).
+    With `trend` or `noise`, the weights are those of Hypothesis 1 (no noise) or 2 of [C]: A_k = L^-β Ā(k/L) +
+    W^A_{(k+1)/L} - W^A_{k/L}, and b_k likewise, k = 0 … L - 1. With `weights` instead, A_k is layer k + 1 of
+    that weight law, and L^-exponent multiplies outside σ ([M]; arguments as for `res1`).
 
     Args:
         width: d, at least 1.
-        activation: A name (`deeplimit.activations.NAMES`) or a callable on tensors (P, d), applied entry
-            by entry. Theorems 4.3 and 4.4 need Assumption 4.2: σ(0) = 0, σ'(0) ≠ 0, smooth; `limit()`
-            refuses others by name.
+        activation: A name (`deeplimit.activations.NAMES`) or a callable on tensors (P, d), applied entry by
+            entry. Theorems 4.3 and 4.4 need Assumption 4.2: σ(0) = 0, σ'(0) ≠ 0, smooth; `limit()` refuses
+            others by name.
         trend: Ā and b̄ as functions of time: `Trend(A, b)`, or a random function such as
             `SmoothGaussian()`.
         noise: The Itô processes W^A and W^b: `Ito(A=..., b=...)`.
@@ -326,15 +330,15 @@ def inner(
         for name, value in (("alpha", alpha), ("beta", beta)):
             if value is not None:
                 raise ValueError(
-                    f"{name} is the exponent of weights given by trend= or noise=; with weights=, use"
-                    " exponent=."
+                    f"got {name}={value!r} without trend= or noise=, whose exponent it is. With weights=,"
+                    " give exponent= instead."
                 )
         return _make(Inner, width, activation, weights, exponent)
     for name, given in (("weights", weights), ("exponent", exponent)):
         if given is not None:
             raise ValueError(
-                f"{name}= is the other way to give weights; leave it out with trend= or noise= (alpha=,"
-                " beta=)."
+                f"got {name}= together with trend= or noise=, another way to give weights. Leave"
+                f" {name}= out; alpha= and beta= are the exponents."
             )
     if trend is not None and not isinstance(trend, FunctionLaw):
         raise TypeError(
@@ -362,10 +366,7 @@ def checked_network(value: object, name: str = "resnet") -> ResidualNetwork:
     passed = f"the class {kind.__name__}" if kind is value else validation.named(value)
     hint = ""
     if issubclass(kind, nn.Module):
-        hint = (
-            " For torch modules, check_depth(factory) measures what factory(depth) builds at several depths,"
-            " and probe(model, batch) measures one model."
-        )
+        hint = FOR_MODULES
     elif callable(value) and getattr(value, "__module__", "") == __name__:
         passed = f"the function {getattr(value, '__name__', '')}, not what it returns"
         hint = f" Call it first: {getattr(value, '__name__', '')}(width=40)."

@@ -1,48 +1,73 @@
-"""Where weights with one law across the layers and a residual exponent lead: what is proved, and for what.
+"""What the theorem table says of a stand-in recursion with a module's weights: a guide for the module.
 
-Everything is read off the facts of the law. The papers prove limits for their own recursions only; for a
-module they say which scaling to expect.
+The papers prove limits for their own recursions only. For a module they say which scaling to expect.
 """
 
 from __future__ import annotations
 
-from deeplimit.theory.regime import Regime
-from deeplimit.weights import Dependence, Facts, WeightLaw
+import dataclasses
+from dataclasses import dataclass
 
-MARION = "of Marion et al. (2025)"
-FIGURE = f"Figure 7 {MARION}, for res-3"
-HU_LIU_NUALART = "Hu, Liu and Nualart (2016)"
+from deeplimit import activations
+from deeplimit.recursions import Recursion, Res1, Res3
+from deeplimit.theory import Regime, regime_of
+from deeplimit.theory.fractional_weights import EULER_SCHEME
+from deeplimit.theory.matching import is_critical
+from deeplimit.weights import Dependence, Facts, WeightLaw, together
+
 CAVEAT = (
     "The theorems hold for the papers' recursions h + L^-exponent V σ(W h), with nothing else in a layer."
     " A module with normalisation, attention, convolutions or biases should be scaled like this, but"
     " no theorem says that its limit exists."
 )
+SIMULATED = "Figure 7 of Marion et al. (2025), for res-3"
+STAND_IN_WIDTH = 9
+"""Width of the recursion that stands for the module: Corollary 5 of Marion et al. (2025) asks for d ≥ 9."""
+
+
+@dataclass(frozen=True)
+class _StandIn:
+    """One of the papers' recursions, with the module's weight law for each of its weights."""
+
+    recursion: Recursion
+    weights: tuple[WeightLaw, ...]
+    exponent: float
+    width: int = STAND_IN_WIDTH
+
+    @property
+    def facts(self) -> Facts:
+        return together(tuple(law.facts_at(self.width) for law in self.weights))
 
 
 def expected_limit(law: WeightLaw, exponent: float) -> Regime:
-    """Return where deep residual branches with such weights lead: proved for recursions, a guide for modules.
+    """Return where deep residual branches with such weights lead, by a recursion that stands for them.
 
     `law` is one that `filling.law_across_layers` accepts.
     """
-    facts = law.facts
     critical = law.critical_exponent
-    side = 0 if abs(exponent - critical) < 1e-9 else 1 if exponent > critical else -1
-    if facts.dependence == Dependence.INDEPENDENT:
-        found = _independent(facts, exponent, side)
-    elif facts.dependence == Dependence.FRACTIONAL:
-        found = _fractional(facts, exponent, side, critical)
-    elif facts.dependence == Dependence.SMOOTH:
-        found = _smooth(exponent, side)
-    else:
-        found = "no theorem", None, None, f"No theorem covers {law.describe()}."
-    name, theorem, convergence, explanation = found
-    unknown = f" Not known of this law: {', '.join(facts.not_known)}." if facts.not_known else ""
-    closest = "" if name in ("sde", "ode", "young") else f"the same law with exponent={critical:g}."
-    return Regime(name, theorem, None, convergence, f"{explanation}{unknown} {CAVEAT}", closest)
+    at_critical = is_critical(exponent, critical)
+    network = _stand_in(law, critical if at_critical else exponent, at_critical)
+    found = regime_of(network)
+    named = "1/2" if critical == 0.5 else f"{critical:g}"
+    side = f"{exponent:g} {'>' if exponent > critical else '<'} {named}"
+    where = f"critical exponent {named}" if at_critical else f"exponent {side}, the critical one"
+    notes = [
+        f"{network.recursion.name} with the {where}:",
+        found.explanation,
+        _for_modules(found.name, law.facts),
+        f"Not known of this law: {', '.join(law.facts.not_known)}." if law.facts.not_known else "",
+        CAVEAT,
+    ]
+    return dataclasses.replace(
+        found,
+        theorem=f"{EULER_SCHEME}, applied to res-1" if found.name == "young" else found.theorem,
+        explanation=" ".join(note for note in notes if note),
+        closest="" if at_critical else f"the same law with exponent={critical:g}.",
+    )
 
 
 def unscaled(law: WeightLaw) -> Regime:
-    """Return what is said of the exponent 0: right within a branch, whose output projection has the scale."""
+    """Return what is said of the exponent 0: right within a branch whose output projection has the scale."""
     return Regime(
         "unscaled",
         None,
@@ -54,103 +79,35 @@ def unscaled(law: WeightLaw) -> Regime:
     )
 
 
-Said = tuple[str, str | None, str | None, str]
-"""Name of the regime, theorem, kind of convergence, explanation."""
+def _stand_in(law: WeightLaw, exponent: float, at_critical: bool) -> _StandIn:
+    """Return res-1 with the identity; for fractional weights res-3, unless the Young equation is the limit.
+
+    Marion et al. (2025) simulated fractional weights with res-3.
+    """
+    facts = law.facts
+    young = at_critical and facts.hurst is not None and facts.hurst > 0.5
+    if facts.dependence == Dependence.FRACTIONAL and not young:
+        return _StandIn(Res3(activations.resolve("relu")), (law, law), exponent)
+    return _StandIn(Res1(activations.resolve("identity")), (law,), exponent)
 
 
-def _independent(facts: Facts, exponent: float, side: int) -> Said:
-    if side > 0:
+def _for_modules(name: str, facts: Facts) -> str:
+    """Return what differs where a branch is not that of the stand-in."""
+    if name == "sde":
+        return "With two matrices per branch the convergence is in law, also for Gaussian weights."
+    if name == "ode":
+        return "This asks that all weights of a branch are smooth."
+    if name == "young":
         return (
-            "identity",
-            f"Corollary 5 {MARION}",
-            "pathwise",
-            f"With the exponent {exponent:g} > 1/2 the sum of all independent layers vanishes as the depth"
-            " grows: the branches together tend to the identity.",
+            "With two matrices per branch no theorem is known. Simulations find the critical exponent H where"
+            f" an activation stands between the matrices ({SIMULATED}). Where none does, as for the values of"
+            " attention, layers add up only like L^max(2H - 1, 1/2)."
         )
-    if side < 0:
-        return (
-            "explosion",
-            f"Corollary 5 {MARION}",
-            None,
-            f"With the exponent {exponent:g} < 1/2 independent layers make the hidden state grow without"
-            " bound: exponentially in a power of the depth where a branch grows with its input, like L^(1/2"
-            " - exponent) where its input is normalised.",
-        )
-    return (
-        "sde",
-        f"Proposition 11 {MARION}" + ("" if facts.gaussian else ", by Donsker's invariance principle"),
-        "pathwise" if facts.gaussian else "in law",
-        "Independent layers with the critical exponent 1/2 tend to a stochastic differential equation."
-        " Proposition 11 proves it for res-1, h + L^-1/2 V σ(h), with Gaussian V and Lipschitz σ. With two"
-        " matrices per branch, or weights that are not Gaussian, the convergence is in law.",
-    )
-
-
-def _smooth(exponent: float, side: int) -> Said:
-    if side > 0:
-        return (
-            "identity",
-            f"Proposition 13 {MARION}",
-            "pathwise",
-            f"With the exponent {exponent:g} > 1 the sum of all smooth layers vanishes as the depth grows:"
-            " the branches together tend to the identity.",
-        )
-    if side < 0:
-        return (
-            "explosion",
-            f"Proposition 14 {MARION}",
-            None,
-            "Layers that are smooth in depth add up coherently, and the exponent"
-            f" {exponent:g} < 1 is too small for that. Proposition 14 proves explosion for res-1 with the"
-            " identity as activation; other branches may explode, saturate or contract.",
-        )
-    return (
-        "ode",
-        f"Proposition 12 {MARION}",
-        "pathwise",
-        "Layers that are smooth in depth, with the critical exponent 1, tend to an ordinary differential"
-        " equation if all weights of a branch are smooth.",
-    )
-
-
-def _fractional(facts: Facts, exponent: float, side: int, critical: float) -> Said:
-    weights = f"fractional Brownian weights (H = {facts.hurst:g})"
-    if side > 0:
-        return (
-            "identity",
-            None,
-            None,
-            f"With {weights} and the exponent {exponent:g} > max(H, 1/2) = {critical:g} the branches"
-            f" together tend to the identity, by simulation ({FIGURE}), without a theorem.",
-        )
-    below = facts.hurst is not None and facts.hurst < 0.5
-    if side < 0:
-        contracting = (
-            " Where weights enter linearly, as in res-1, layers with H < 1/2 nearly cancel and may contract."
-        )
-        return (
-            "explosion",
-            None,
-            None,
-            f"With {weights} and the exponent {exponent:g} < max(H, 1/2) = {critical:g} the hidden state"
-            f" grows without bound, by simulation ({FIGURE}), without a"
-            f" theorem.{contracting if below else ''}",
-        )
-    if below:
-        return (
-            "no theorem",
-            None,
-            None,
-            f"Layers with H = {facts.hurst:g} are negatively correlated. By simulation ({FIGURE}) 1/2 is the"
-            " critical exponent: neither explosion nor identity. No theorem names a limit; Young's integral"
-            " needs H > 1/2.",
-        )
-    return (
-        "young",
-        f"{HU_LIU_NUALART} for the Euler scheme, applied to res-1",
-        "pathwise",
-        f"With {weights} and the exponent H, res-1, h + L^-H V σ(h), tends to a Young equation for smooth"
-        " σ. With two matrices per branch no theorem is known. Simulations find the critical exponent H"
-        f" where an activation stands between the matrices ({FIGURE}). Where none does, as for the values"
-        " of attention, layers add up only like L^max(2H - 1, 1/2).",
-    )
+    if name == "explosion" and facts.dependence == Dependence.INDEPENDENT:
+        return "Where its input is normalised, a branch makes it grow only like L^(1/2 - exponent)."
+    negative = facts.hurst is not None and facts.hurst < 0.5
+    if name == "explosion" and negative:
+        return "Where weights enter linearly, as in res-1, layers nearly cancel and may contract."
+    if name == "no theorem" and negative:
+        return f"By simulation ({SIMULATED}) this exponent leads neither to explosion nor to the identity."
+    return ""

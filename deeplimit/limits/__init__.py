@@ -1,7 +1,7 @@
 """What a network becomes at infinite depth: the limit equations.
 
-The library's own limits are plain torchsde objects (`f`, `g`, `g_prod`, `sde_type`, `noise_type`) and
-torchdiffeq functions `f(t, h)`; a user's own objects of either kind are read by `users_own`.
+The library's limits are plain torchsde objects (`f`, `g`, `g_prod`, `sde_type`, `noise_type`) and
+torchdiffeq functions `f(t, h)`. `users_own` reads a user's objects of either kind.
 """
 
 from deeplimit.limits.base import Drive, Independent, Limit, ODELimit, SDELimit, Sharing

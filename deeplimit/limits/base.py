@@ -1,6 +1,4 @@
-"""What a limit is: an equation that knows what it reads of a network's path, how it is solved, and in
-which words.
-"""
+"""What a limit is: an equation, what it reads of a network's path, how it is solved, and its wording."""
 
 from __future__ import annotations
 
@@ -27,7 +25,7 @@ class Sharing:
 
     Attributes:
         increments: The network's Brownian increments drive the limit.
-        noise: It reads the very Itô process that the network's layers are made of.
+        noise: It reads the Itô process whose increments are the network's layers.
         functions: It reads the network's own sampled functions of time.
         path: The network's fractional path drives it.
     """
@@ -65,9 +63,7 @@ class Drive:
     def functions_for(
         self, laws: tuple[FunctionLaw, ...], shapes: Sequence[Shape]
     ) -> tuple[SampledFunction, ...]:
-        """Return the sampled functions that a limit reads: the network's own where it shares them, else
-        fresh ones.
-        """
+        """Return the sampled functions that a limit reads: the network's if shared, or new ones."""
         if self.sharing.functions:
             return self.functions
         paths, device, dtype = len(self.state), self.state.device, self.state.dtype
@@ -93,7 +89,7 @@ class Limit(FinalWhereMarked, ABC):
     scheme: ClassVar[str] = "Euler-Maruyama"
     """What it is solved with, in words."""
     is_drawable: ClassVar[bool] = False
-    """Whether its law at time 1 can be drawn, with noise of its own."""
+    """Whether its law at time 1 can be drawn, with noise independent of the network's."""
     in_law_only: ClassVar[bool] = False
     """Whether no scheme follows a network's noise, so that only laws can be compared."""
     needs_equal_steps: ClassVar[bool] = False
@@ -102,7 +98,7 @@ class Limit(FinalWhereMarked, ABC):
     is_rough: ClassVar[bool] = False
     """Whether the sup over all times is ruled by its own modulus of continuity, √(log L / L)."""
     remark: ClassVar[str] = ""
-    """What a reader must know of where the equation comes from."""
+    """What a report must say of where the equation comes from."""
     width: int | None = None
     """The width of its states; None where it takes any."""
 
@@ -118,7 +114,7 @@ class Limit(FinalWhereMarked, ABC):
 
     @property
     def is_random(self) -> bool:
-        """Whether it has noise of its own, which another draw would change."""
+        """Whether it has noise, which another draw would change."""
         return not all(law.facts.deterministic for law in self.functions)
 
     def sharing(self, laws: tuple[WeightLaw, ...], shapes: tuple[Shape, ...]) -> Sharing:
@@ -130,30 +126,27 @@ class Limit(FinalWhereMarked, ABC):
         """Return this limit's state along the grid."""
 
     def sensitivity(self, drive: Drive, times: Tensor) -> Tensor:
-        """Return what the solution at `times` (K,) changes by at a ten times looser tolerance (K, P, …);
-        only where `setting` is "tolerance".
+        """Return the change of the solution at `times` (K,) at a tolerance ten times looser (K, P, …).
+
+        Only where `setting` is "tolerance".
         """
         raise NotImplementedError(f"{self.equation} is solved on a grid, not to a tolerance.")
 
     def noise_size(self, h: Tensor) -> int | None:
-        """Return the number of Brownian motions; None where any number will do, or where there are none."""
+        """Return the number of Brownian motions; None where any number will do."""
         return None
 
     def held_per_step(self, sharing: Sharing) -> int:
-        """Return how many numbers a path of its own holds for each step of the grid."""
+        """Return the numbers in memory per path and step of the grid, where the limit draws its path."""
         return 0
 
     @property
     def extrapolation_surplus(self) -> float:
-        """The multiple of the squared distance of two solutions that extrapolating squared errors adds: 0
-        for Euler-Maruyama.
-        """
+        """The multiple of two solutions' squared distance that extrapolation adds; Euler-Maruyama: 0."""
         return 0.0
 
     def factors(self) -> Factors | None:
-        """Return the factors of its noise; None where it needs more than products of the noise with its
-        state.
-        """
+        """Return the factors of its noise; None where it needs more than products of noise and state."""
         return None
 
     def follower(self, state: Tensor) -> Follower:
@@ -167,9 +160,7 @@ class Limit(FinalWhereMarked, ABC):
     def reference_in_words(
         self, steps: int, tolerance: float, error: float, measured: float | None, corrected: bool
     ) -> str:
-        """Return what it was solved with and how far off that is, for a report; `measured` where it was
-        solved twice.
-        """
+        """Return, for a report, how it was solved and how large the error is; `measured` if solved twice."""
         scheme = f"{self.scheme} on {steps} steps, own error"
         if measured is None:
             return f"{scheme} {'' if corrected else 'not '}corrected for"
@@ -181,10 +172,9 @@ class Limit(FinalWhereMarked, ABC):
         return self == other
 
     def draw_end(self, h0: Tensor, generator: torch.Generator, steps: int) -> Tensor:
-        """Return one independent draw of H_1 for each row of `h0` (P, d), as (P, d); only where
-        `is_drawable`.
+        """Return an independent draw of H_1 (P, d) for each row of `h0` (P, d), where `is_drawable`.
 
-        `steps` is for limits that are drawn by a scheme, on so many equal steps.
+        `steps` is the number of equal steps for limits that are drawn by a scheme.
         """
         raise NotImplementedError(f"the law of {self.equation} cannot be drawn.")
 
@@ -259,7 +249,7 @@ class ODELimit(Limit):
 
 @dataclass(frozen=True)
 class Independent:
-    """A limit driven by noise of its own instead of the network's: equal in law, not the same path.
+    """A limit driven by independent noise instead of the network's: equal in law, not the same path.
 
     The control that must come out "does not converge": `compare(resnet, Independent(resnet.limit()))`
     measures the distance between two independent draws, whatever the depth. For an ODE limit the random

@@ -1,5 +1,4 @@
-"""Trajectories that need of the matrix noise its product with one vector per step: networks, and limits
-that share their noise.
+"""Trajectories that need of the matrix noise only its product with one vector per step.
 
 States are (P, d), held in memory with paths innermost, which elementwise operations keep.
 """
@@ -56,9 +55,7 @@ class CompiledStep:
 
 
 class Follower(ABC):
-    """One trajectory: at the start of each step it says what the Brownian matrix is to multiply, at the
-    end it moves.
-    """
+    """One trajectory: at a step's start it names the vector for the Brownian matrix, at its end it moves."""
 
     reads_limit_trend = True
     """Whether the trend that it reads is the limit's; a network reads its own."""
@@ -77,9 +74,7 @@ class Follower(ABC):
 
     @abstractmethod
     def step(self, product: Tensor, bias: Tensor | None, length: float, trend: FunctionValue) -> Tensor:
-        """Return the next state, given the matrix noise's product, the bias noise and the trend at the
-        step's end.
-        """
+        """Return the next state, from the matrix noise's product, the bias noise and the trend at its end."""
 
     @abstractmethod
     def compiled_step(self) -> CompiledStep | None:
@@ -91,9 +86,7 @@ class Follower(ABC):
         return Factors.apply(self.factors.columns, self.operand(length))
 
     def move(self, product: Tensor, bias: Tensor | None, length: float, trend: FunctionValue) -> None:
-        """End a step, given the Brownian matrix's product and the Brownian motion of the biases, both (P,
-        d).
-        """
+        """End a step, given the Brownian matrix's product and the biases' Brownian motion, both (P, d)."""
         if bias is not None and self.rate is not None:
             bias = self.rate.spread_bias(bias)
         self.state = self.step(Factors.apply(self.factors.rows, product), bias, length, trend)
@@ -104,8 +97,9 @@ class Follower(ABC):
         return float(self.factors.rows) * float(self.factors.columns)
 
     def bias_entries(self) -> tuple[Tensor, Tensor] | None:
-        """Return standard deviations and variances (d,) of the bias noise, zeros where there is none; None
-        where its entries covary.
+        """Return standard deviations and variances (d,) of the bias noise; None where its entries covary.
+
+        Zeros where there is no bias noise.
         """
         width = self.state.shape[1]
         if self.rate is None:

@@ -1,6 +1,4 @@
-"""Limits that hold in law only: no scheme follows a network's noise, but the law of the state at time 1
-can be drawn.
-"""
+"""Limits that hold in law only: no scheme follows a network's noise, but H_1's law can be drawn."""
 
 from __future__ import annotations
 
@@ -38,9 +36,7 @@ class LawLimit(Limit):
 
     @abstractmethod
     def draw(self, h0: Tensor, generator: torch.Generator) -> Tensor:
-        """Return one independent draw of H_1 for each row of `h0` (P, d), from `generator` alone, as (P,
-        d).
-        """
+        """Return an independent draw of H_1 (P, d) for each row of `h0` (P, d), from `generator` alone."""
 
     def draw_end(self, h0: Tensor, generator: torch.Generator, steps: int) -> Tensor:
         return self.draw(h0, generator)
@@ -54,14 +50,13 @@ class LawLimit(Limit):
 @final
 @dataclass(frozen=True)
 class IsotropicSDE(LawLimit):
-    """The SDE dH = (rate/d)^1/2 |H| dβ, β a d-dimensional Brownian motion (Itô): with rate 1/2 the limit
-    in law of res-3.
+    """dH = (rate/d)^1/2 |H| dβ, β a d-dimensional Brownian motion (Itô); rate 1/2 is res-3's limit in law.
 
-    Norm and direction are independent: ln(|H_1|/|h_0|) ~ N(rate/2 · (1 - 2/d), rate/d), and the direction
-    is a Brownian motion on the sphere at time rate/d, drawn through its Wright-Fisher form (Jenkins &
-    Spanò 2017; Mijatović, Mramor & Uribe Bravo 2020). A torchsde object as it is: f (P, d), g (P, d, d).
-    It holds for weights of symmetric laws, and no paper states it; its derivation is on the page "Limits
-    in law" of the documentation.
+    Norm and direction are independent: ln(|H_1|/|h_0|) ~ N(rate/2 · (1 - 2/d), rate/d), and the direction is
+    a Brownian motion on the sphere at time rate/d, drawn through its Wright-Fisher form (Jenkins & Spanò
+    2017; Mijatović, Mramor & Uribe Bravo 2020). A torchsde object as it is: f (P, d), g (P, d, d). It holds
+    for weights of symmetric laws, and no paper states it; its derivation is on the page "Limits in law" of
+    the documentation.
 
     Raises TypeError or ValueError for a width below 1 or a rate outside [0.001, 100].
 
@@ -130,8 +125,7 @@ class IsotropicSDE(LawLimit):
 
 
 def _fallen(width: int, time: float, paths: int, generator: torch.Generator) -> Tensor:
-    """Return draws (P, 1) of (1 - cos)/2, cos between the ends of a Brownian motion of length `time` on
-    the unit sphere.
+    """Return draws (P, 1) of (1 - cos)/2 for the ends of a spherical Brownian motion of length `time`.
 
     This is a Wright-Fisher diffusion from 0 with both mutation rates (d - 1)/2: given the number M of
     lineages of its coalescent at `time`, it is Beta((d - 1)/2, (d - 1)/2 + M).
@@ -144,8 +138,9 @@ def _fallen(width: int, time: float, paths: int, generator: torch.Generator) -> 
 
 
 def _lineages(width: int, time: float, paths: int, generator: torch.Generator) -> Tensor:
-    """Return draws (P,) of the number of lineages: a pure death process from infinity, k to k - 1 at rate
-    k(k + d - 2)/2.
+    """Return draws (P,) of the number of lineages of the coalescent at `time`.
+
+    This is a pure death process from infinity, from k to k - 1 at the rate k(k + d - 2)/2.
 
     Every death below `top` is drawn; the time that the infinitely many above it take, about a quarter of
     `time`, is a Gamma variable of the right mean and variance. Its third cumulant alone is off, by less

@@ -1,6 +1,4 @@
-"""The limits of Cohen et al. (2021), Section 4: a linear ODE, and an SDE whose drift ½σ''(0)Q is left by the
-activation.
-"""
+"""The limits of Cohen et al. (2021), Section 4: a linear ODE, and an SDE with an extra drift ½σ''(0)Q."""
 
 from __future__ import annotations
 
@@ -35,8 +33,7 @@ from deeplimit.weights.path import Values
 
 @dataclass(frozen=True)
 class Passed:
-    """What happened over one or several steps: their length, the increments of W, and ½σ''(0)∫Q dt at a state
-    that was kept.
+    """What happened over some steps: their length, W's increments, and ½σ''(0)∫Q dt at a state that was kept.
 
     Of W^A either the increment is known, or only its product with the state that `ItoCorrectedSDE.multiplied`
     says.
@@ -62,8 +59,7 @@ def _affine(trend: tuple[Tensor, Tensor | None], h: Tensor) -> Tensor:
 @final
 @dataclass(frozen=True)
 class LinearODE(ODELimit):
-    """The linear ODE dH = σ'(0)(Ā_t H + b̄_t) dt of [C] Theorems 4.3 and 4.4: of σ only its slope at 0 is
-    left.
+    """The linear ODE dH = σ'(0)(Ā_t H + b̄_t) dt of [C] Theorems 4.3 and 4.4, which reads only σ'(0) of σ.
 
     A torchdiffeq function as it is, f(t, h) (P, d); for a random trend it reads the draw of `seed`, as
     `NeuralODE` does. Raises TypeError or ValueError for a trend that is no function of time or of another
@@ -116,8 +112,10 @@ class LinearODE(ODELimit):
 @final
 @dataclass(frozen=True)
 class ItoCorrectedSDE(SDELimit):
-    """The diffusive limit dH = σ'(0)(dW^A H + dW^b) + ½σ''(0) Q(t, H) dt + σ'(0)(Ā_t H + b̄_t) dt of [C]
-    Theorem 4.4.
+    """The diffusive limit of [C] Theorem 4.4: linear noise, a drift ½σ''(0) Q, and a linear trend.
+
+    dH = σ'(0)(dW^A H + dW^b) + ½σ''(0) Q(t, H) dt + σ'(0)(Ā_t H + b̄_t) dt. The drift ½σ''(0) Q is the Itô
+    correction produced by the curvature of the activation.
 
     Q is the rate at which the weights' noise accumulates variance (`Ito.Q`); the trend is there at β = 1 and
     None at β > 1. W is driven by standard Brownian motions, B^A row by row, then B^b: the ones that a
@@ -202,9 +200,7 @@ class ItoCorrectedSDE(SDELimit):
         return None if self.trend is None else LinearODE(self.trend, self.width, self.slope, self.seed)
 
     def initial(self, h0: Tensor) -> Tensor:
-        """Return the state at time 0: h0 (P, d), and after it v where the noise has an auxiliary diffusion
-        (P, d + m).
-        """
+        """Return the state at time 0: h0 (P, d), or (P, d + m) where there is an auxiliary diffusion v."""
         _check_columns("states h0", h0, self.width)
         if self.noise.auxiliary is None:
             return h0
@@ -215,9 +211,7 @@ class ItoCorrectedSDE(SDELimit):
         return rate.quadratic(h) if self.other_quadratic is None else self.other_quadratic(rate, h)
 
     def pass_over(self, along: ItoStep, h: Tensor) -> Passed:
-        """Return what happens over one step of the weights, seen from a state h (P, d) that is kept over the
-        step.
-        """
+        """Return what happens over one step of the weights, at a state h (P, d) that is kept."""
         return Passed(along.step, along.matrix, along.bias, self.curved(along.rate, along.step, h))
 
     def curved(self, rate: Rate, step: float, h: Tensor) -> Tensor | None:
@@ -225,17 +219,14 @@ class ItoCorrectedSDE(SDELimit):
         return 0.5 * self.curvature * step * self.quadratic(rate, h) if self.curvature != 0.0 else None
 
     def multiplied(self, h: Tensor, step: float, before: FunctionValue) -> Tensor:
-        """Return the state that the increment of W^A multiplies in `advance`: the one that the trend reaches
-        at half the step.
-        """
+        """Return the state that W^A's increment multiplies in `advance`: half a step of the trend ahead."""
         return h if before is None else h + _affine(before, h) * (self.slope * step / 2)
 
     def advance(self, h: Tensor, passed: Passed, before: FunctionValue, after: FunctionValue) -> Tensor:
-        """Return the state after a step: Euler-Maruyama for the noise and Q, the trapezoidal rule (Heun) for
-        the trend.
+        """Return the state after a step: Euler-Maruyama for the noise and Q, Heun's rule for the trend.
 
-        `before` and `after` are the trend's values at the step's ends. Its error would else be of order 1 in
-        the step, beside the noise's 1/2, and the sum of the two could not be extrapolated to no step size.
+        `before` and `after` are the trend's values at the step's ends. With Euler's rule the trend's error
+        would have order 1 in the step and the noise's 1/2: such a sum cannot be extrapolated.
         """
         slope = None if before is None else _affine(before, h) * self.slope
         moved = h

@@ -60,9 +60,9 @@ class NeuralSDE(SDELimit):
 
     def g_prod(self, t: Any, y: Tensor, v: Tensor) -> Tensor:
         """Return the diffusion times `v` (P, d²) as (P, d), without building the diffusion."""
-        (process,) = self.weights
+        (law,) = self.weights
         matrix = v.reshape(y.shape[0], self.width, self.width)
-        layer = Layer(matrix, 1, process.layer_exponent, self.scale)
+        layer = Layer(matrix, 1, law.layer_exponent, self.scale)
         return self.recursion.residual(y, (layer,), exponent=0.0)
 
     def noise_size(self, h: Tensor) -> int | None:
@@ -72,9 +72,7 @@ class NeuralSDE(SDELimit):
         return self.g_prod(time, h, noise)
 
     def has_the_law_of(self, other: Limit) -> bool:
-        """Return whether another limit is this equation; its law does not depend on that of the network's
-        entries.
-        """
+        """Return whether another limit is this equation, whatever the law of the network's entries."""
         return isinstance(other, NeuralSDE) and (self.recursion, self.width) == (other.recursion, other.width)
 
     def factors(self) -> Factors | None:
@@ -84,9 +82,7 @@ class NeuralSDE(SDELimit):
         return NeuralSDEFollower(state, self)
 
     def draw_end(self, h0: Tensor, generator: torch.Generator, steps: int) -> Tensor:
-        """Return draws of H_1 (P, d) by Euler-Maruyama; its noise is Brownian whatever the law of the
-        entries.
-        """
+        """Return draws of H_1 (P, d) by Euler-Maruyama with Brownian noise, whatever the entries' law."""
         h, shape = h0, (self.width, self.width)
         for layer in Brownian().layers_in_law(steps, shape, len(h0), generator, h0.dtype):
             h = h + self.recursion.residual(h, (layer,), 0.5)
@@ -122,9 +118,9 @@ class NeuralSDEFollower(Follower):
 class NeuralODE(ODELimit):
     """The neural ODE dH = V_t g(H, W_t) dt of [M] Prop. 12, for weights that are functions of time.
 
-    A torchdiffeq function as it is: calling it as f(t, h) reads one draw of the random weights, the one of
-    `seed`, for the whole batch. `deeplimit.compare` gives every path its own draw instead, the same that
-    the networks read.
+    A torchdiffeq function as it is. Called as f(t, h), it reads one draw of the random weights for the whole
+    batch, the draw of `seed`. `deeplimit.compare` gives every path its own draw instead, which the networks
+    read too.
 
     Examples:
         >>> import torch, torchdiffeq, deeplimit as dl
@@ -140,9 +136,10 @@ class NeuralODE(ODELimit):
 
     @property
     def equation(self) -> str:
-        return (
-            f"dH = {self.recursion.formula.field} dt, σ = {self.recursion.activation.name}, d = {self.width}"
-        )
+        formula = self.recursion.formula
+        right = formula.field or "F(t, H)"
+        where = "" if formula.field else f", F the branch of {formula.text({})} without its power of L"
+        return f"dH = {right} dt{where}, σ = {self.recursion.activation.name}, d = {self.width}"
 
     @property
     def functions(self) -> tuple[FunctionLaw, ...]:
@@ -201,9 +198,7 @@ def layers_at(
 @final
 @dataclass(frozen=True)
 class Identity(ODELimit):
-    """dH = 0: what a network becomes whose residual branches are scaled down too much ([M] Cor. 5, Prop.
-    13).
-    """
+    """dH = 0: the limit where residual branches are scaled down too much ([M] Cor. 5, Prop. 13)."""
 
     scheme: ClassVar[str] = "the initial state itself, exact"
 

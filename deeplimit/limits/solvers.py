@@ -23,9 +23,7 @@ class Steppable(Protocol):
 
 
 class Solver(ABC):
-    """The limit's state along the grid; `coarse` is that of a coarser solution where the reference is solved
-    twice.
-    """
+    """The limit's state along the grid; `coarse` is the coarser solution where it is solved twice."""
 
     coarse: Tensor | None = None
 
@@ -38,8 +36,7 @@ class Solver(ABC):
 
 
 class EulerMaruyama(Solver):
-    """An SDE by Euler-Maruyama on the union grid, on increments that the network's paths hold, or on its
-    own.
+    """An SDE by Euler-Maruyama on the union grid, on the network's increments or on independent ones.
 
     With `twice`, a second solution of the same equation on the same path takes the grid's coarse steps only.
     How far the two lie apart measures the reference's own error.
@@ -91,9 +88,7 @@ class EulerMaruyama(Solver):
 
 
 class AdaptiveODE(Solver):
-    """An ODE by torchdiffeq's adaptive Dormand-Prince method at a tolerance far below the errors to be
-    measured.
-    """
+    """An ODE by torchdiffeq's adaptive Dormand-Prince method, at a tolerance far below measured errors."""
 
     def __init__(self, field: Callable[[Any, Tensor], Tensor], state: Tensor, tolerance: float) -> None:
         self.field = field

@@ -1,6 +1,4 @@
-"""A user's own limit: a torchsde-style SDE or a torchdiffeq-style function, checked once and read as a
-`Limit`.
-"""
+"""A user's limit: a torchsde-style SDE or torchdiffeq-style function, checked once, read as a `Limit`."""
 
 from __future__ import annotations
 
@@ -150,9 +148,7 @@ def _read_sde(sde: Any, h: Tensor, driven: int | None) -> UserSDE:
 
 
 def _try_sde(sde: Any, noise_type: str, h: Tensor, driven: int | None) -> None:
-    """Call every method that a step would use, and check what each returns by itself: sums would
-    broadcast.
-    """
+    """Call every method that a step uses, and check each result by itself, since sums would broadcast."""
     name, paths, width = type(sde).__name__, *h.shape
     time = torch.zeros((), dtype=h.dtype, device=h.device)
     motions = {"diagonal": width, "scalar": 1}.get(noise_type, driven if driven is not None else width**2)

@@ -1,6 +1,4 @@
-"""The Young equation: the limit of res-1 driven by fractional Brownian motion with a Hurst index above
-1/2.
-"""
+"""The Young equation: the limit of res-1 with increments of fractional Brownian motion, H > 1/2."""
 
 from __future__ import annotations
 
@@ -20,20 +18,16 @@ from deeplimit.weights import FractionalBrownian, Layer, Path, Shape, WeightLaw
 
 
 def modified_order(hurst: float) -> float:
-    """Return the order of the modified Euler scheme, which is that of what the second-order terms do
-    besides their mean.
-    """
+    """Return the modified Euler scheme's order: that of the second-order terms without their mean."""
     return min(2 * hurst - 0.5, 1.0)
 
 
 def extrapolation_surplus(hurst: float) -> float:
-    """Return the multiple of d² that makes 2 e²_fine - e²_coarse + surplus d² the squared error against no
-    step size at all.
+    """Return the weight of d² in 2 e²_fine - e²_coarse + surplus d², the squared error at step size 0.
 
     e are distances to solutions by the modified scheme with steps of one length and twice that, d the
-    distance of the two. For one half it is 0; for H near 1, where both solutions are off by the same
-    random variable times their step, it is 2. Between, the covariances of the second-order terms give (2H
-    - 1)(2^2r
+    distance of the two. For one half it is 0; for H near 1, where both solutions are off by the same random
+    variable times their step, it is 2. Between, the covariances of the second-order terms give (2H - 1)(2^2r
     - 2), r the scheme's order, within 0.2 (docs/theorems/young.md).
     """
     return (2 * hurst - 1.0) * (math.pow(2.0, 2 * modified_order(hurst)) - 2.0)
@@ -42,12 +36,11 @@ def extrapolation_surplus(hurst: float) -> float:
 @final
 @dataclass(frozen=True)
 class NeuralYoung(Limit):
-    """The Young equation dH = (1/√d) dB σ(H), B a d × d fractional Brownian motion with Hurst index above
-    1/2.
+    """The Young equation dH = (1/√d) dB σ(H), B a d × d fractional Brownian motion with H > 1/2.
 
-    The integral is a limit of Riemann sums path by path (Young, 1936), with the ordinary chain rule: no
-    Itô correction, and no torchsde object, whose noise is Brownian. `solve` advances it along the
-    increments of a path.
+    The integral is a limit of Riemann sums path by path (Young, 1936), with the ordinary chain rule: no Itô
+    correction, and no torchsde object, whose noise is Brownian. `solve` advances it along the increments of a
+    path.
 
     Raises TypeError for other recursions or laws, ValueError for a Hurst index of at most 1/2.
 
@@ -127,19 +120,17 @@ class NeuralYoung(Limit):
         )
 
     def advance(self, h: Tensor, increment: Tensor, count: int) -> Tensor:
-        """Return the states (P, d) one step of length 1/count after `h` (P, d), for B's increments (P, d,
-        d) over the step.
+        """Return the states (P, d) one step of 1/count after `h` (P, d), for B's increments (P, d, d).
 
         The modified Euler scheme of Hu, Liu and Nualart (2016): h + dB σ(h)/√d + ½ count^-2H σ'(h) σ(h)/d.
-        The last term is the mean of what Euler's scheme leaves out. Its order is 2H - 1/2 below H = 3/4
-        and 1 above (at 3/4 with a factor √log), Euler's is 2H - 1.
+        The last term is the mean of what Euler's scheme leaves out. Its order is 2H - 1/2 below H = 3/4 and 1
+        above (at 3/4 with a factor √log), Euler's is 2H - 1.
         """
         layer = Layer(increment, count, self.hurst, self.scale)
         return h + ModifiedRes1(self.recursion.activation).residual(h, (layer,), self.hurst)
 
     def solve(self, h0: Tensor, increments: Tensor) -> Tensor:
-        """Return the solution (N + 1, P, d) from `h0` (P, d) along increments (N, P, d, d) of B over N
-        equal parts of [0, 1].
+        """Return the solution (N + 1, P, d) from `h0` (P, d) along increments (N, P, d, d) of B.
 
         Raises TypeError or ValueError for tensors of other kinds or shapes. That the increments are those
         of a fractional Brownian motion with this Hurst index, unscaled as
@@ -161,8 +152,7 @@ class NeuralYoung(Limit):
 
 
 class ModifiedEuler(Solver):
-    """A Young equation by the modified Euler scheme, on the path that the network's path holds or on one of
-    its own.
+    """A Young equation by the modified Euler scheme, on the network's path or an independent one.
 
     With `twice`, a second solution on the same path takes steps twice as long.
     """

@@ -1,5 +1,4 @@
-"""The residual recursions, as frozen specifications with one pure step each; they know nothing of laws or
-limits.
+"""The residual recursions, as frozen specifications with one pure step each.
 
 At depth 1 and exponent 0 the residual is the vector field of the limit, which is why the network and its
 limit cannot drift apart: both call the same few lines.

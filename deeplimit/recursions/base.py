@@ -1,6 +1,4 @@
-"""What a recursion is: the weights of a layer, what the layer adds to the state, and the formula that says
-so.
-"""
+"""What a recursion is: the weights of a layer, what the layer adds to the state, and its formula."""
 
 from __future__ import annotations
 
@@ -39,8 +37,8 @@ class Form(Enum):
 class Weight:
     """One weight of a layer: its name in formulas, its shape in letters, and its side of σ.
 
-    The shape is written in letters that `Recursion.sizes` gives numbers to: "d d" is a matrix of the
-    width, "d" a vector, "" a number.
+    The shape is written in letters that `Recursion.sizes` gives numbers to: "d d" is a matrix of the width,
+    "d" a vector, "" a number.
     """
 
     name: str
@@ -78,7 +76,7 @@ class Formula:
 class Recursion(FinalWhereMarked, ABC):
     """h_{k+1} = h_k + residual(h_k, the weights of layer k + 1).
 
-    A recursion of your own is a frozen dataclass with `name`, `formula`, `weights` and `residual`;
+    A user's recursion is a frozen dataclass with `name`, `formula`, `weights` and `residual`;
     `deeplimit.testing.check_recursion` holds it to the contract. States are (P, *state_shape), P paths.
     One that overrides `advance` returns `advance(h) - h` as its residual.
     """
@@ -127,8 +125,7 @@ class Recursion(FinalWhereMarked, ABC):
         return h + self.residual(h, layers, exponent)
 
     def vjp(self, h: Tensor, layers: tuple[Layer, ...], exponent: float, gradient: Tensor) -> Tensor:
-        """Return the gradient with respect to h, for the gradient with respect to the state after the
-        layer.
+        """Return the gradient with respect to h, from that with respect to the state after the layer.
 
         By automatic differentiation, unless a recursion knows better.
         """
@@ -152,16 +149,12 @@ class Recursion(FinalWhereMarked, ABC):
         return tuple(tuple(sizes[letter] for letter in weight.shape.split()) for weight in self.weights)
 
     def sides(self, of_weights: Sequence[T]) -> tuple[T | None, T | None]:
-        """Return, of things given one for each weight, that of the matrix outside σ and that of the one
-        inside.
-        """
+        """Return what `of_weights` has for the matrix outside σ and for the one inside."""
         by_side = {weight.side: item for weight, item in zip(self.weights, of_weights, strict=True)}
         return by_side.get(Side.OUTER), by_side.get(Side.INNER)
 
     def operand(self, h: Tensor) -> Tensor | None:
-        """Return the vector (P, d) that the one weight matrix multiplies; None where it is not known
-        before the layer is.
-        """
+        """Return the vector (P, d) that the one matrix multiplies; None if unknown before the layer."""
         return None
 
     def finish(self, product: Tensor, layer: Layer, exponent: float) -> Tensor:
@@ -171,8 +164,7 @@ class Recursion(FinalWhereMarked, ABC):
 
 @dataclass(frozen=True)
 class OneProduct(Recursion):
-    """A recursion with one weight matrix, of which it needs to know one product only: its weight times
-    `operand(h)`.
+    """A recursion with one weight matrix, of which it needs only the product with `operand(h)`.
 
     `operand` and `finish` act entry by entry.
     """
@@ -185,9 +177,7 @@ class OneProduct(Recursion):
 
     @abstractmethod
     def finish(self, product: Tensor, layer: Layer, exponent: float) -> Tensor:
-        """Return the residual for the unscaled product of the layer's matrix with `operand(h)`; the matrix
-        is not read.
-        """
+        """Return the residual from the matrix's unscaled product with `operand(h)`."""
 
     def residual(self, h: Tensor, layers: tuple[Layer, ...], exponent: float) -> Tensor:
         (layer,) = layers

@@ -40,10 +40,9 @@ class Res1(OneProduct):
 @final
 @dataclass(frozen=True)
 class ModifiedRes1(Recursion):
-    """h + L^-β V σ(h) + ½ L^-2β σ'(h) σ(h)/d: res-1 with the mean of the second-order term that it leaves
-    out.
+    """h + L^-β V σ(h) + ½ L^-2β σ'(h) σ(h)/d: res-1 with the mean of its second-order term.
 
-    Over a layer the solution of dH = dV σ(H) moves by V σ(h) + ½ Σ_j V_ij σ'(h_j) Σ_k V_jk σ(h_k) + …; for
+    Over a layer the solution of dH = dV σ(H) moves by V σ(h) + ½ Σ_j V_ij σ'(h_j) Σ_k V_jk σ(h_k) + … For
     independent entries of variance 1/d only j = k = i has a mean, σ'(h_i) σ(h_i)/d. With increments of
     fractional Brownian motion and β = H this is the modified Euler scheme of Hu, Liu and Nualart (2016).
     """

@@ -14,7 +14,7 @@ from typing import final
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from deeplimit.ground import validation
 from deeplimit.ground.measurement import Measurement, Running, Tick
@@ -22,7 +22,7 @@ from deeplimit.ground.progress import Progress
 from deeplimit.ground.randomness import Purpose, generator
 from deeplimit.ground.store import Store
 from deeplimit.inference.crossing import crossing, crossing_of_mean
-from deeplimit.networks import ResidualNetwork
+from deeplimit.networks import FOR_MODULES, ResidualNetwork
 from deeplimit.signal.measure import starting_states
 from deeplimit.signal.passes import backward, forward
 from deeplimit.signal.phase_report import PhaseDiagram
@@ -179,8 +179,11 @@ def phase_diagram(
         ((2, 4), True, True)
     """
     started = time.perf_counter()
-    if not callable(network):
-        raise TypeError(f"network must be a factory such as deeplimit.res3, got {validation.named(network)}.")
+    kind = network if isinstance(network, type) else type(network)
+    if not callable(network) or issubclass(kind, nn.Module):
+        hint = FOR_MODULES if issubclass(kind, nn.Module) else ""
+        passed = f"the class {kind.__name__}" if kind is network else validation.named(network)
+        raise TypeError(f"network must be a factory such as deeplimit.res3; got {passed}.{hint}")
     checked_width = validation.integer(width, "width", minimum=1, hint="It is the number of hidden units d.")
     hint = (
         f"The boundary is where networks of this depth and of a {SHALLOWER} times smaller one change as much."

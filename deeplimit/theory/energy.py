@@ -41,9 +41,7 @@ class Block:
 
     @property
     def satisfies_a2(self) -> bool:
-        """Whether ½|h|² ≤ E|g(h)|² ≤ |h|², the first half of [M] (A2); the second half is that `eighth` is
-        finite.
-        """
+        """Whether ½|h|² ≤ E|g(h)|² ≤ |h|², the first half of [M] (A2); the second is a finite `eighth`."""
         return self.kept_least >= 0.5 - 1e-12 and self.kept_most <= 1.0 + 1e-12
 
 
@@ -73,9 +71,7 @@ def block(network: Network) -> Block | str:
 
 
 def _eighth_moment(width: int, found: Slopes) -> float:
-    """Return E(|σ(z)|²/d)⁴ for z ~ N(0, I) in d dimensions: a fourth moment of a sum of d independent
-    terms.
-    """
+    """Return E(|σ(z)|²/d)⁴ for z ~ N(0, I) in d dimensions, a fourth moment of d independent terms."""
     m1, m2, m3, m4 = (
         (found.positive ** (2 * k) + found.negative ** (2 * k)) / 2 * math.prod(range(1, 2 * k, 2))
         for k in (1, 2, 3, 4)
@@ -87,9 +83,7 @@ def _eighth_moment(width: int, found: Slopes) -> float:
 
 
 def expected_square(network: Network, depth: int) -> float | None:
-    """Return log E|h_L|²/|h_0|² = L log(1 + aq), exact at every depth and width; None where it is not
-    known.
-    """
+    """Return log E|h_L|²/|h_0|² = L log(1 + aq), exact at every depth and width; None if not known."""
     known = block(network)
     if isinstance(known, str) or known.kept is None:
         return None
@@ -97,8 +91,7 @@ def expected_square(network: Network, depth: int) -> float | None:
 
 
 def log_normal(network: Network, depth: int) -> tuple[float, float] | None:
-    """Return mean and standard deviation of the normal law that log |h_L|/|h_0| tends to as a → 0; None
-    where not known.
+    """Return mean and standard deviation of the normal limit of log |h_L|/|h_0|; None if not known.
 
     The limit is dH = √(q/d) |H| dβ over a time La, for every law of the weights that `block` knows (only
     their variances are left in it): N(½ q La (1 - 2/d), q La / d), reached with an error of relative order

@@ -1,4 +1,4 @@
-"""Rows on fractional Brownian weights: the Young equation at the critical exponent, and what is around it."""
+"""Rows on fractional Brownian weights: the Young equation at the critical exponent, above and below it."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from deeplimit.theory.theorem import Network, Theorem
 from deeplimit.weights import Dependence, FractionalBrownian
 
 HU_LIU_NUALART = "Hu, Liu and Nualart (2016)"
+EULER_SCHEME = f"{HU_LIU_NUALART} for the Euler scheme"
 FIGURE = "Section 4.1 of Marion et al. (2025)"
 CLOSEST = (
     "res1(..., weights=FractionalBrownian(H), exponent=H) with H > 1/2 and a smooth σ, whose limit is a Young"
@@ -86,7 +87,7 @@ class Young(_Fractional):
         second = round(round(modified_order(hurst), 9) - naive, 9)
         return Regime(
             "young",
-            f"{HU_LIU_NUALART} for the Euler scheme, applied here",
+            f"{EULER_SCHEME}, applied here",
             naive,
             "pathwise",
             "increments of fractional Brownian motion with H > 1/2 and the exponent H: the network is the"
@@ -142,7 +143,7 @@ def _is_linear(network: Network) -> bool:
 
 @final
 class FractionalIdentity(_Fractional):
-    """Above max(H, 1/2) the network tends to the identity: simulated by [M], proved by nobody."""
+    """Above max(H, 1/2) the network tends to the identity: simulated by [M], not proved."""
 
     def _matches(self, network: Network, hurst: float) -> bool:
         return _side(network, hurst) > 0 and not _has_mean(network)
@@ -167,7 +168,7 @@ class FractionalIdentity(_Fractional):
             rate,
             "pathwise",
             f"an exponent above max(H, 1/2) = {max(hurst, 0.5):g}: the network tends to the identity."
-            f" {FIGURE} finds so by simulation (Figure 7), without proof. {order}",
+            f" {FIGURE} finds this by simulation (Figure 7), without proof. {order}",
             corrections=(1.0,) if rate is None else tuple(sorted({round(rate, 9), 1.0})),
             seconds=(round(second - first, 9),) if linear and hurst < 0.5 and second - first > 1e-9 else (),
             hides=linear and hurst < 0.5,
@@ -192,7 +193,7 @@ class FractionalExplosion(_Fractional):
             None,
             None,
             f"an exponent below max(H, 1/2) = {max(hurst, 0.5):g}: the hidden state grows without bound."
-            f" {FIGURE} finds so by simulation (Figure 7, for res-3), without proof.",
+            f" {FIGURE} finds this by simulation (Figure 7, for res-3), without proof.",
             CLOSEST,
         )
 
@@ -209,7 +210,7 @@ def why_not(network: Network) -> tuple[str, str] | None:
     if len(indices) > 1:
         different = " and ".join(f"{hurst:g}" for hurst in indices)
         return (
-            f"the weight matrices have different Hurst indices, {different}, of which nothing is known.",
+            f"the weight matrices have different Hurst indices, {different}, and no result covers that.",
             CLOSEST,
         )
     hurst = hurst_of(network)
@@ -222,20 +223,20 @@ def _why_not(network: Network, hurst: float) -> str:
     side = _side(network, hurst)
     if side > 0:
         return (
-            f"{network.recursion.activation.name} is not odd, so that σ(W h) has a mean, the same in every"
-            " layer: it adds up like L, and vanishes above the exponent 1 only."
+            f"{network.recursion.activation.name} is not odd, so σ(W h) has a mean, the same in every"
+            " layer. It adds up like L, and vanishes only above the exponent 1."
         )
     if side < 0:
         return _no_explosion(network, hurst) or ""
     if hurst < 0.5:
         return (
             f"negatively correlated layers (H = {hurst:g}) with the exponent 1/2 are rougher than Young's"
-            " integral allows (H > 1/2); no Euler scheme of theirs follows a limit equation path by path."
+            " integral allows (H > 1/2); no limit equation is known path by path."
         )
     if not _is_linear(network):
         return (
-            f"{network.recursion.name} is not linear in its weights: a layer is no increment of the driving"
-            " path, so no Euler scheme runs on the same path."
+            f"{network.recursion.name} is not linear in its weights: a layer is not an increment of the"
+            " driving path, so the network is not an Euler scheme on that path."
         )
     return _kink(network) or ""
 
@@ -249,14 +250,14 @@ def _no_explosion(network: Network, hurst: float) -> str | None:
     """Return why explosion is not claimed below the critical exponent, or None where it is."""
     if hurst < 0.5 and (is_one_of(network, Res1) or network.recursion.activation.name == "identity"):
         return (
-            f"negatively correlated layers (H = {hurst:g}) nearly cancel where they enter linearly, so an"
-            f" exponent below 1/2 need not lead to explosion, as it does for res-3 in {FIGURE} (Figure 7, by"
+            f"negatively correlated layers (H = {hurst:g}) nearly cancel where they enter linearly. An"
+            f" exponent below 1/2 need not lead to explosion; it does for res-3 in {FIGURE} (Figure 7, by"
             " simulation)."
         )
     if network.exponent >= 0.5 and not is_one_of(network, Res1, Res3, Inner):
         return (
-            f"{FIGURE} finds explosion below the exponent H = {hurst:g} for res-3, by simulation; products"
-            " with another activation need not remember as much, and nothing is known between 1/2 and H."
+            f"{FIGURE} finds explosion below the exponent H = {hurst:g} for res-3, by simulation. Products"
+            " with another activation may depend less on each other; between 1/2 and H nothing is known."
         )
     return None
 

@@ -121,8 +121,8 @@ def _vanishes(network: Network, critical: float | None) -> float | None:
 def _faster(network: Network, critical: float | None) -> float | None:
     """Return by what power of 1/L the incoherent part of a change is smaller than the coherent one.
 
-    Of the squared change L^{2(c - β)} is coherent and L^{1 - 2β} is not, so that of its root the power is
-    c - 1/2.
+    Of the squared change L^{2(c - β)} is coherent and L^{1 - 2β} is not, so that of its root the power is c -
+    1/2.
     """
     smooth = all(facts.dependence == Dependence.SMOOTH for facts in laws(network))
     return round(critical - 0.5, 9) if critical is not None and critical > 0.5 and not smooth else None

@@ -14,8 +14,8 @@ from deeplimit.theory.regime import Regime
 from deeplimit.theory.theorem import Network, Theorem
 
 PRODUCT = (
-    "multiplies two independent matrices per layer; their product is no increment of the driving path, so its"
-    " diffusion limit holds in law only and no Euler scheme runs on the same noise."
+    "multiplies two independent matrices per layer. Their product is not an increment of the driving path, so"
+    " its diffusion limit holds in law only, and no Euler scheme runs on the same noise."
 )
 
 
@@ -40,7 +40,7 @@ class DiffusionInLaw(Theorem):
             None,
             "in law",
             "the weights are not Gaussian, so the SDE is a limit in law only. On one path, coarse layers are"
-            " normalised sums of the reference's draws (no longer of the named law).",
+            " normalised sums of the finest layers' draws, and so not of the named law.",
             "weights=Brownian(), for which the limit is pathwise.",
             checked=(*checked, *network.facts.tested),
             not_checked=(*unchecked, *not_known(network.facts)),
@@ -91,7 +91,7 @@ class RectifiedProduct(_Product):
     def regime(self, network: Network) -> Regime:
         return self._regime(
             network,
-            " Of every layer's branch the covariance is |h|²/(2d) I, so that limit is dH = |H|/√(2d) dβ.",
+            " Every layer's branch has the covariance |h|²/(2d) I, so that limit is dH = |H|/√(2d) dβ.",
         )
 
     def limit(self, network: Network) -> Limit:

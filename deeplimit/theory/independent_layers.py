@@ -49,7 +49,7 @@ class IndependentIdentity(Theorem):
             f"Corollary 5 {MARION}",
             exponent - 0.5,
             "pathwise",
-            "independent layers with an exponent above 1/2 add up to nothing: the network tends to the"
+            "independent layers with an exponent above 1/2 have a vanishing sum: the network tends to the"
             " identity. The order exponent - 1/2 is that of the martingale's standard deviation, for any"
             " Lipschitz activation.",
             corrections=(2 * exponent - 1.0, 1.0),
@@ -137,7 +137,7 @@ def why_not(network: Network) -> tuple[str, str] | None:
     if any(fact.found for fact in facts):
         found = "; ".join(dict.fromkeys(text for fact in facts for text in fact.found))
         return (
-            f"the sampler's draws are not independent as its law says: {found}. The theorems ask for"
+            f"the sampler's draws are not independent, as was found: {found}. The theorems ask for"
             " independent entries in independent layers.",
             "the same network with Brownian() weights.",
         )
@@ -151,8 +151,8 @@ def why_not(network: Network) -> tuple[str, str] | None:
         if is_one_of(network, Inner):
             return (
                 f"independent layers of size 1 inside the activation (exponent {network.exponent:g}) are"
-                " outside Propositions 11 and 12; layers that are increments, of size L^-1/2, are what"
-                " Theorem 4.4 of Cohen et al. (2021) is about.",
+                " outside Propositions 11 and 12. Theorem 4.4 of Cohen et al. (2021) is about layers that are"
+                " increments, of size L^-1/2.",
                 "inner(..., noise=Ito(A=1/d), alpha=0) (Theorem 4.4), SmoothGaussian or Trend weights with"
                 " exponent=1 (Proposition 12), or res1 (Proposition 11).",
             )

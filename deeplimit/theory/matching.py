@@ -1,4 +1,4 @@
-"""Questions that several rows ask of a network, and the words in which assumptions are told."""
+"""Questions that several rows ask of a network, and the wording of assumptions and refusals."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ def is_critical(exponent: float, critical: float) -> bool:
 
 
 def not_known(facts: Facts) -> tuple[str, ...]:
-    """Return, as sentences, what nobody has stated about the weight laws."""
+    """Return, as sentences, what is not stated about the weight laws."""
     return tuple(f"not known: {text}." for text in facts.not_known)
 
 
 def reservations(network: Network) -> list[str]:
-    """Return what every report on this network must say of its weights: what nobody knows, or was refuted."""
+    """Return what every report on this network must say of its weights: what is unknown, or was refuted."""
     facts = network.facts
     notes = []
     if facts.found:
@@ -79,7 +79,7 @@ def lipschitz(network: Network) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def refused(network: Network, explanation: str, closest: str) -> str:
-    """Return the words that refuse a network without a limit on its noise: why, and the closest that has."""
+    """Return the refusal of a network without a limit on its noise: why, and the closest that has one."""
     facts = network.facts
     if facts.weight_exponent is not None:
         activation, beta = network.recursion.activation.name, facts.weight_exponent

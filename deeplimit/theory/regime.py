@@ -11,19 +11,19 @@ class Regime:
 
     Attributes:
         name: "sde", "ode", "linear-ode", "young", "identity", "explosion", or "no theorem"; a registered row
-            may use a name of its own.
+            may use another name.
         theorem: The statement that says so, or None.
         rate: Order r in e_L ~ L**-r on the layer grid, or None where no order is known.
         convergence: "pathwise" (on the same noise), "in law", or None.
-        explanation: Why, in sentences for a person.
+        explanation: Why, in sentences.
         closest: The nearest setting that has a limit; empty where this one has.
         corrections: Powers of 1/L by which further terms of the error are smaller than its first; products of
             such terms are terms again.
-        seconds: Powers among them that belong to an independent source of error, which may be larger than the
-            first at small depth.
+        seconds: Powers among them of an independent source of error, which may be larger than the first at
+            small depth.
         interfere: Whether those sources may correlate with the first; if not, only their squares add.
-        hides: Whether a second source may be many times the first at every depth that can be run, so that
-            errors which fall nearly as fast as it does do not reveal the order.
+        hides: Whether a second source may be many times the first at every depth that can be run. Errors
+            that fall nearly as fast as the second then do not reveal the order.
         checked: Assumptions of the statement that were checked, as sentences.
         not_checked: Assumptions that were not checked, and what nobody has stated about the weights.
         citations: Keys or BibTeX entries of the publications that the statement comes from.
@@ -57,14 +57,14 @@ class Regime:
 
 @dataclass(frozen=True)
 class Growth:
-    """What is known of |h_L - h_0|²/|h_0|² as the depth L grows; None each where nothing is.
+    """What is known of |h_L - h_0|²/|h_0|² as the depth L grows; None where nothing is known.
 
     Attributes:
         critical: Residual exponent between explosion and identity.
         predicted: γ in |h_L - h_0|²/|h_0|² ~ L^γ (log(1 + ...) ~ L^γ where it explodes exponentially).
         vanishes_beyond: Largest residual exponent at which the change is known not to vanish.
         faster: Power of 1/L by which the incoherent part of a change is smaller than the coherent one; None
-            also where there is one part.
+            where there is only one part, too.
     """
 
     critical: float | None = None

@@ -3,8 +3,8 @@
 One layer adds L^-α σ(M) with M = L^-β (Ā h + b̄) + ΔW^A h + ΔW^b, and σ(M) = σ'(0) M + ½σ''(0) M² + O(M³).
 Summed over L layers,
 
-    trend    L^{1-α-β}    its square  ½σ''(0) L^{1-α-2β}    its cube  L^{1-α-3β}
-    noise    L^{-α}       its square  ½σ''(0) L^{-α} ∫Q dt + L^{-α} O(L^{-1/2})
+    trend L^{1-α-β} its square ½σ''(0) L^{1-α-2β} its cube L^{1-α-3β} noise L^{-α} its square ½σ''(0) L^{-α}
+    ∫Q dt + L^{-α} O(L^{-1/2})
 
 and Riemann sums of the trend are off by L^{-ν}, ν its Hölder exponent, at most 1. What has exponent 0 makes
 the limit; the smallest other exponents are the order and the correction to it (docs/theorems/theorem-4-4.md
@@ -346,16 +346,12 @@ def _zero(value: float) -> bool:
 
 
 def _corrections(exponents: list[float]) -> tuple[float, ...]:
-    """Return by what powers of 1/L these contributions, and the first one's feedback, are smaller than the
-    first.
-    """
+    """Return by what powers of 1/L these terms, and the first one's feedback, are below the first."""
     return _apart(exponents, COINCIDING)
 
 
 def _seconds(exponents: list[float]) -> tuple[float, ...]:
-    """Return the same for contributions that may be larger than the first at small depth, however close to
-    it.
-    """
+    """Return the same for terms that may exceed the first at small depth, however close to it."""
     return _apart(exponents, 1e-9)
 
 

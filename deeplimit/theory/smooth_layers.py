@@ -12,8 +12,8 @@ from deeplimit.theory.theorem import Network, Theorem
 from deeplimit.weights import Dependence, FunctionLaw
 
 ADD_UP = (
-    "weights that are functions of time add up coherently, too much of them below exponent 1. Proposition 14"
-    " proves explosion for res-1 with the identity activation where V(0) transposed has a positive"
+    "weights that are functions of time add up coherently, and below exponent 1 they add up to too much."
+    " Proposition 14 proves explosion for res-1 with the identity activation where V(0)ᵀ has a positive"
     " eigenvalue; other networks may explode, saturate or contract."
 )
 SAME_AT_ONE = "the same network with exponent=1, which has a limit."

@@ -34,11 +34,11 @@ REASONS = (
     smooth_layers.why_not,
     fully_connected.why_not,
 )
-"""What is told of a network that no row matches: the first that knows a reason."""
+"""What is said of a network that no row matches: the first function that knows a reason is used."""
 
 CLOSEST = (
-    "res1, res2, res3 or inner with SmoothGaussian or Trend weights and exponent=1 (Proposition 12), or a row"
-    " of your own (Theorem.register)."
+    "res1, res2, res3 or inner with SmoothGaussian or Trend weights and exponent=1 (Proposition 12), or your"
+    " row (Theorem.register)."
 )
 
 

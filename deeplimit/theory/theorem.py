@@ -38,10 +38,10 @@ class Network(Protocol):
 class Theorem(ABC):
     """A row of the theorem table: one statement, the networks it is about, and what it says of them.
 
-    A network is looked up in the rows that users registered, the latest first, and then in those of the
-    library; the first row that matches speaks. A network that no row matches has no theorem. `matches`
-    compares the exact type of the recursion, so that a subclass gets nothing by accident, and the facts that
-    the weight laws state (`network.facts`). That a registered statement is true is NOT checked; `compare` and
+    The rows that users registered are asked first, the latest before earlier ones, then those of the library.
+    The first row that matches is used. A network that no row matches has no theorem. `matches` compares the
+    exact type of the recursion, so that no theorem is assumed for a subclass, and the facts that the weight
+    laws state (`network.facts`). NOT checked: that a registered statement is true; `compare` and
     `compare_laws` measure it.
 
     Examples:
@@ -94,13 +94,12 @@ class Theorem(ABC):
         not_checked: tuple[str, ...] = (),
         citation: str = "",
     ) -> Registration:
-        """Put a row before all others; return what takes it out again, by `remove()` or at the end of a
-        `with`.
+        """Put a row before all others; return what removes it, by `remove()` or at the end of a `with`.
 
         Args:
             row: A `Theorem`; or None, and the row is made of what follows.
             matches: Function of the network that says whether the statement is about it.
-            name: What the network becomes, as `Regime.name`: "ode", "sde", "identity" or your own word.
+            name: What the network becomes, as `Regime.name`: "ode", "sde", "identity" or another word.
             statement: The theorem as reports name it; `citation` if left out.
             limit: Function of the network that returns the limit equation; None where there is none to pair
                 with.

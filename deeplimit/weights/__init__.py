@@ -1,10 +1,10 @@
 """Weight laws, and the paths that they give: what a layer's weights are before any recursion reads them.
 
-A `WeightLaw` states its facts, which is all that theory may use, and gives a `Path`: one block of sampled
+A `WeightLaw` states its facts, which are all that theory may use. It gives a `Path`: one block of sampled
 weights, read as the layers of every depth at once. `Brownian` and `IID` draw increments, so that a coarse
 layer is exactly the sum of the fine ones. `SmoothGaussian` and `Trend` are functions of time, the same at
 every depth. `TrendAndNoise` is a function that shrinks with the depth plus the increments of an Itô process
-(`Ito`) of any covariance. `FractionalBrownian` draws a whole path at once, since its increments remember each
+(`Ito`) of any covariance. `FractionalBrownian` draws a whole path at once, since increments depend on each
 other. `AR1` is an autoregressive chain of layers. `Recorded` holds given weights at given depths.
 """
 

@@ -71,9 +71,7 @@ class AR1(WeightLaw):
 
 
 class ChainPath(Path):
-    """Draws increments of the driving motion, sums them over the layers of each depth, and feeds a chain for
-    each depth with these sums.
-    """
+    """Draws increments of the driving motion and sums them over layers; the sums feed one chain per depth."""
 
     def __init__(
         self,

@@ -1,6 +1,4 @@
-"""An auxiliary diffusion that makes Itô weights random: stochastic volatility, leverage, anything that is
-not Markov in W.
-"""
+"""An auxiliary diffusion that makes Itô weights random: stochastic volatility, leverage, non-Markovian W."""
 
 from __future__ import annotations
 
@@ -19,8 +17,7 @@ Coefficient = Callable[[float, Tensor], Tensor]
 
 @dataclass(frozen=True, eq=False)
 class AuxiliaryDiffusion:
-    """A diffusion dv = drift(t, v) dt + diffusion(t, v) dZ in m dimensions that covariances of an `Ito`
-    may depend on.
+    """A diffusion dv = drift(t, v) dt + diffusion(t, v) dZ in m dimensions, for an `Ito`'s random rates.
 
     Z has m independent components, Z_i = leverage·B_i + √(1 - leverage²)·B'_i, with B_i the i-th Brownian
     motion behind the weights and B' motions of its own. It is advanced by Euler-Maruyama on the
@@ -75,9 +72,7 @@ class AuxiliaryDiffusion:
         return start
 
     def check(self, motions: int, width: int) -> Tensor:
-        """Raise unless both functions return (P, m) and there is noise to lean on; return a probe of v (P,
-        m).
-        """
+        """Raise unless both functions return (P, m) and motions suffice; return a v (P, m) to try."""
         if self.leverage != 0.0 and self.size > motions:
             raise ValueError(
                 f"leverage needs a Brownian motion of the weights for each of v's {self.size} dimensions;"
@@ -98,9 +93,7 @@ class AuxiliaryDiffusion:
         return validation.finite_tensor(value, f"the auxiliary {name} at t = {time:.6g}", tuple(v.shape))
 
     def diffused(self, time: float, v: Tensor, brownian: Tensor) -> Tensor:
-        """Return diffusion(t, v) dZ (P, m) for the increments (P, motions) of all Brownian motions, v's
-        own last.
-        """
+        """Return diffusion(t, v) dZ (P, m) from increments (P, motions) of all Brownian motions, v's last."""
         motion = math.sqrt(1.0 - self.leverage**2) * brownian[:, -self.size :]
         if self.leverage != 0.0:
             motion = motion + self.leverage * brownian[:, : self.size]

@@ -1,5 +1,4 @@
-"""Covariance rates of matrix and vector noise, one type a structure: what a draw looks like, and what Q
-sees of it.
+"""Covariance rates of matrix and vector noise, one type per structure: how it is drawn, and its share of Q.
 
 `spread` turns standard normal increments into correlated ones and `quadratic` is the noise's part of Q(t,
 x), the rate of [dW x]²; both come from the one structure, so that they cannot disagree. Tensors may have a
@@ -43,9 +42,7 @@ def as_tensor(value: Any, name: str) -> Tensor:
 
 
 def _as_array(value: Any, name: str) -> np.ndarray:
-    """Return an array, or nested sequences, as float64, copied; truth values and complex numbers are not
-    taken for numbers.
-    """
+    """Return an array or nested sequences as a float64 copy; refuse truth values and complex numbers."""
     try:
         given = value if isinstance(value, np.ndarray) else np.asarray(value)
         if given.dtype.kind not in "fiu":
@@ -56,9 +53,7 @@ def _as_array(value: Any, name: str) -> np.ndarray:
 
 
 def symmetric_root(matrix: Tensor, name: str) -> Tensor:
-    """Return the symmetric square root of (..., n, n); raise ValueError unless it is symmetric positive
-    semidefinite.
-    """
+    """Return the symmetric square root of (..., n, n); raise ValueError unless it is symmetric and PSD."""
     size = matrix.abs().amax(dim=(-2, -1), keepdim=True)
     skew = (matrix - matrix.mT).abs().amax().item()
     if skew > ROUNDING * float(size.max()):
@@ -76,7 +71,7 @@ def symmetric_root(matrix: Tensor, name: str) -> Tensor:
 
 
 def times_each(matrix: Tensor, vectors: Tensor) -> Tensor:
-    """Return a symmetric matrix, (n, n) or one a path (P, n, n), times `vectors` (P, n)."""
+    """Return a symmetric matrix, (n, n) or one per path (P, n, n), times `vectors` (P, n)."""
     if matrix.ndim == 2:
         return vectors @ matrix
     return torch.bmm(matrix, vectors.unsqueeze(-1)).squeeze(-1)
@@ -84,11 +79,10 @@ def times_each(matrix: Tensor, vectors: Tensor) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Kronecker:
-    """Row and column covariances R, C (d, d) of matrix noise: dW = R^½ dB C^½, so Cov(dW_ij, dW_kl) = R_ik
-    C_jl dt.
+    """Row and column covariances R, C (d, d): dW = R^½ dB C^½, so Cov(dW_ij, dW_kl) = R_ik C_jl dt.
 
-    Roots are symmetric. Both must be symmetric positive semidefinite; ValueError if not. Random ones, of
-    an Ito with an auxiliary diffusion, may be (P, d, d).
+    Roots are symmetric. Both must be symmetric positive semidefinite; ValueError if not. Random ones, of an
+    Ito with an auxiliary diffusion, may be (P, d, d).
 
     Examples:
         >>> import torch, deeplimit as dl
@@ -137,9 +131,7 @@ class Structure(ABC):
 
     @abstractmethod
     def spread(self, noise: Tensor) -> Tensor:
-        """Return correlated increments of the shape of `noise`, standard normal ones with the right
-        variance of time.
-        """
+        """Return increments with this covariance, from normal ones of the same shape and variance dt."""
 
     @abstractmethod
     def quadratic(self, x: Tensor) -> Tensor:
@@ -150,15 +142,11 @@ class Structure(ABC):
         """Return the covariance as a dense tensor."""
 
     def entries(self) -> tuple[Tensor, Tensor] | None:
-        """Return standard deviations and variances of a vector's entries, (1 or d,), where these are
-        independent; None otherwise.
-        """
+        """Return standard deviations and variances (1 or d,) of independent entries; None for others."""
         return None
 
     def factors(self) -> Factors | None:
-        """Return the factors around a Brownian matrix that has this covariance; None where there are no
-        two such.
-        """
+        """Return factors around a Brownian matrix that give this covariance; None where none do."""
         return None
 
 
@@ -190,9 +178,7 @@ class MatrixEntries(Entries):
         return dense
 
     def factors(self) -> Factors | None:
-        """Return a diagonal each where the deviations are products of one for the row and one for the
-        column.
-        """
+        """Return two diagonals where each deviation is a row's factor times a column's; else None."""
         if self.deviations.ndim != 2:
             return None
         size, place = self.deviations.flatten().max(dim=0)
@@ -295,8 +281,9 @@ class VectorMatrix(Structure):
 def of_shape(
     value: Tensor, name: str, width: int, dims: dict[int, str], batch: int | None
 ) -> tuple[Tensor, int]:
-    """Check that `value` has one of the allowed numbers of dimensions, each d (after P where random);
-    return it and which.
+    """Check that `value` has an allowed number of dimensions, each d (after P where random).
+
+    Return it, and which number that is.
     """
     lead = 0 if batch is None else 1
     own = value.ndim - lead
@@ -323,16 +310,15 @@ def _deviations(variances: Tensor, name: str) -> Tensor:
 
 
 def read_matrix(value: Any, name: str, width: int, batch: int | None = None) -> Structure:
-    """Return the structure of dW^A: a number, entrywise variances (d, d), Kronecker(R, C) or a tensor (d,
-    d, d, d).
+    """Return the structure of dW^A from a number, (d, d), `Kronecker(R, C)` or (d, d, d, d).
 
-    With `batch`, tensors have a leading dimension of that many paths. Raises TypeError or ValueError as
-    the classes say.
+    With `batch`, tensors have a leading dimension of that many paths. Raises TypeError or ValueError as the
+    classes say.
     """
     if isinstance(value, Kronecker):
         for part, tensor in (("R", value.R), ("C", value.C)):
             if tensor.shape[-1] != width or (tensor.ndim == 3 and tensor.shape[0] != batch):
-                paths = "" if batch is None else f" or ({batch}, {width}, {width}), one a path"
+                paths = "" if batch is None else f" or ({batch}, {width}, {width}), one per path"
                 raise ValueError(
                     f"{name}: Kronecker's {part} must be ({width}, {width}){paths}; got"
                     f" {tuple(tensor.shape)}."

@@ -24,19 +24,16 @@ class Rate(ABC):
 
     @abstractmethod
     def spread(self, noise: Tensor) -> tuple[Tensor | None, Tensor | None]:
-        """Return (dW^A (P, d, d), dW^b (P, d)) for Brownian increments `noise` (P, motions), A's row by
-        row, then b's.
-        """
+        """Return (dW^A (P, d, d), dW^b (P, d)) for increments `noise` (P, motions), A's first, row by row."""
 
     def spread_bias(self, noise: Tensor) -> Tensor:
-        """Return dW^b (P, d) for its own Brownian increments (P, d); only where it covaries with nothing
-        else.
-        """
+        """Return dW^b (P, d) for its Brownian increments (P, d); only where it covaries with nothing else."""
         raise NotImplementedError("W^b covaries with W^A, so that it cannot be drawn alone.")
 
     def bias_entries(self) -> tuple[Tensor, Tensor] | None:
-        """Return standard deviations and variances of W^b's entries, (1 or d,), where these are independent
-        of each other and of W^A; zeros for no W^b, None otherwise.
+        """Return standard deviations and variances of W^b's entries, (1 or d,), if these are independent.
+
+        Independent of each other and of W^A; None otherwise, zeros where there is no W^b.
         """
         return None
 
@@ -46,9 +43,7 @@ class Rate(ABC):
 
     @abstractmethod
     def dense(self) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
-        """Return Σ^A (d, d, d, d), Σ^b (d, d) and their cross-covariance (d, d, d), dense; None where
-        there is no noise.
-        """
+        """Return dense Σ^A (d, d, d, d), Σ^b (d, d), cross-covariance (d, d, d); None for no noise."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,9 +98,7 @@ class JointRate(Rate):
         return both[:, : d * d].reshape(-1, d, d), both[:, d * d :]
 
     def quadratic(self, x: Tensor) -> Tensor:
-        """Return Q with the cross term 2 Σ_j x_j Cov(dW^A_ij, dW^b_i), which (12) of Cohen et al. leaves
-        out.
-        """
+        """Return Q with the cross term 2 Σ_j x_j Cov(dW^A_ij, dW^b_i), which [C] (12) leaves out."""
         matrix, vector, cross = self.dense()
         own = torch.einsum("...j,...jki,...k->...i", x, torch.diagonal(matrix, dim1=-4, dim2=-2), x)
         mixed = torch.einsum("...j,...ji->...i", x, torch.diagonal(cross, dim1=-3, dim2=-1))
@@ -121,8 +114,9 @@ class JointRate(Rate):
 def joint_rate(
     matrix: Structure, vector: Structure, cross: Any, name: str, width: int, batch: int | None = None
 ) -> JointRate:
-    """Return the joint rate for a cross-covariance (d, d, d), entry ijk that of dW^A_ij and dW^b_k; raise
-    unless all is PSD.
+    """Return the joint rate for a cross-covariance (d, d, d); raise unless the whole matrix is PSD.
+
+    Entry ijk is the covariance of dW^A_ij and dW^b_k, per unit of time.
     """
     given, _ = of_shape(as_tensor(cross, name), name, width, {3: "a tensor (d, d, d)"}, batch)
     mixed = given.flatten(-3, -2)

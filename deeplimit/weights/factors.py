@@ -12,8 +12,7 @@ from torch import Tensor
 @final
 @dataclass(frozen=True, eq=False)
 class Factors:
-    """Matrix noise whose increment is rows · dB · columns at all times, dB (d, d) with independent entries of
-    variance dt.
+    """Matrix noise with increments rows · dB · columns, dB (d, d) with independent entries of variance dt.
 
     A factor is a number, a diagonal (d,) or a symmetric matrix (d, d), in float64.
     """

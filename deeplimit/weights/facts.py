@@ -12,15 +12,13 @@ class Dependence(StrEnum):
     INDEPENDENT = "independent"
     """Layers are independent of each other and identically distributed."""
     SMOOTH = "smooth"
-    """Layer k of depth L is the value of one function of time near k/L, the same function at every depth.
-    """
+    """Layer k of depth L is the value near k/L of one function of time, the same at every depth."""
     FRACTIONAL = "fractional"
     """Layers are increments of fractional Brownian motion."""
     SHRINKING = "shrinking"
-    """L^-exponent times a function of time, plus increments of an Itô process ([C] Hypotheses 1 and 2).
-    """
+    """L^-β times a function of time, plus increments of an Itô process ([C] Hypotheses 1 and 2)."""
     STATIONARY = "stationary"
-    """Layers are a stationary sequence; their correlation is the law's own matter."""
+    """Layers are a stationary sequence, correlated as the weight law says."""
     RECORDED = "recorded"
     """Layers are given numbers, at recorded depths only."""
     UNKNOWN = "unknown"
@@ -31,8 +29,7 @@ class Dependence(StrEnum):
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of a weight law. A fact that is not stated is not assumed: the default is always the
-    weaker one.
+    """What is known of a weight law; where nothing is stated, the weaker assumption is the default.
 
     Attributes:
         dependence: How layers depend on each other.
@@ -48,14 +45,14 @@ class Facts:
         holder: Hölder exponent of the functions of time that layers read, at most 1; None where there are
             none.
         natural_exponent: Residual exponent between explosion and identity; None where it is not known.
-        weight_exponent: Power of 1/L by which the function of time is multiplied ([C]'s β); None for
-            other laws.
+        weight_exponent: Power of 1/L by which the function of time is multiplied ([C]'s β); None for other
+            laws.
         noisy: Whether Itô noise is added to the function of time ([C] Hypothesis 2).
         additive_noise: Whether that noise is in the biases alone.
         biased: Whether layers have biases.
         tested: What a test of draws looked for and did not find, in words; for instance of a user's sampler.
-        found: What it found against the law's own claims, in words; theory then says nothing.
-        not_known: What theory would need and nobody has said, in words; for instance of a user's sampler.
+        found: What it found against the claims of the weight law, in words; theory then says nothing.
+        not_known: What theory would need and nobody has stated, in words; for instance of a user's sampler.
     """
 
     dependence: Dependence

@@ -28,8 +28,7 @@ SERIES_FROM = 32
 
 
 def noise_covariance(hurst: float, lags: np.ndarray) -> np.ndarray:
-    """Return γ(k) = ½(|k + 1|^2H - 2|k|^2H + |k - 1|^2H), the covariance of fractional Gaussian noise, in
-    float64.
+    """Return fractional Gaussian noise's γ(k) = ½(|k + 1|^2H - 2|k|^2H + |k - 1|^2H), in float64.
 
     Written as it stands it loses all its digits at large lags (k^2H cancels down to k^(2H - 2)); from
     SERIES_FROM on it is k^2H Σ_j C(2H, 2j) k^-2j, of which the ninth term is below 1e-27.
@@ -49,8 +48,7 @@ def noise_covariance(hurst: float, lags: np.ndarray) -> np.ndarray:
 
 @lru_cache(maxsize=64)
 def _amplitudes(hurst: float, half: int) -> np.ndarray:
-    """Return the square roots of the eigenvalues (half + 1,) of the circulant covariance of length 2·half,
-    in float64.
+    """Return the square roots of the circulant covariance's eigenvalues (half + 1,), in float64.
 
     For fractional Gaussian noise none of them is negative in exact arithmetic, whatever the Hurst index.
     """
@@ -68,11 +66,12 @@ def _amplitudes(hurst: float, half: int) -> np.ndarray:
 def fractional_gaussian_noise(
     hurst: float, count: int, shape: tuple[int, ...], generator: torch.Generator, dtype: torch.dtype
 ) -> Tensor:
-    """Return independent stretches of fractional Gaussian noise (count, *shape), stationary along the
-    first axis, variance 1.
+    """Return stretches (count, *shape) of fractional Gaussian noise, stationary along the first axis.
 
-    Exact in law by circulant embedding (Davies & Harte; Wood & Chan): eigenvalues in float64, the
-    transform in `dtype`.
+    Stretches are independent; every number has variance 1.
+
+    Exact in law by circulant embedding (Davies & Harte; Wood & Chan): eigenvalues in float64, the transform
+    in `dtype`.
     """
     device = generator.device
     if count == 1 or hurst == 0.5:  # noise that does not remember needs no transform
@@ -100,19 +99,17 @@ def fractional_gaussian_noise(
 @final
 @dataclass(frozen=True)
 class FractionalBrownian(WeightLaw):
-    """Layers that are increments of fractional Brownian motion with a Hurst index H in (0, 1) ([M] Section
-    4.1).
+    """Layers that are increments of fractional Brownian motion, Hurst index H in (0, 1) ([M] Section 4.1).
 
-    Entries are independent; one entry's layers are stationary, each of variance 1/d, with the covariance
-    of fractional Gaussian noise along the layers: positive for H > 1/2, none at H = 1/2 (independent
-    layers), negative for H < 1/2. Depth-L layers are L^H times the increments of one path over 1/L, so
-    that a coarse depth reads sums of the fine increments. Sampled exactly for every H (circulant
-    embedding).
+    Entries are independent. One entry's layers are stationary, of variance 1/d, with the covariance of
+    fractional Gaussian noise: positive for H > 1/2, zero at H = 1/2, negative for H < 1/2. Depth-L layers
+    are L^H times the increments of one path over 1/L, so a coarse depth reads sums of the fine increments.
+    Paths are sampled exactly for every H, by circulant embedding.
 
     The default exponent is the critical one that [M] Fig. 7 finds, max(H, 1/2). At H = 1/2 exactly a
     network takes `Brownian()`.
 
-    Raises TypeError for a Hurst index that is no number, ValueError for one outside (0, 1).
+    Raises TypeError for a Hurst index that is not a number, ValueError for one outside (0, 1).
 
     Examples:
         >>> import deeplimit as dl
@@ -146,9 +143,7 @@ class FractionalBrownian(WeightLaw):
         return float(self.hurst)
 
     def reduced(self) -> WeightLaw:
-        """Return Brownian motion for H = 1/2, which it is: so Proposition 11 of [M] and all its methods
-        hold.
-        """
+        """Return Brownian motion for H = 1/2, to which Proposition 11 of [M] applies."""
         return Brownian() if self.hurst == 0.5 else self
 
     @property
@@ -187,9 +182,7 @@ class FractionalBrownian(WeightLaw):
 
 
 class FractionalPath(Path):
-    """Holds a whole path on a grid of equal steps, since increments remember each other; sums them into
-    coarse layers.
-    """
+    """Holds a whole path on a grid of equal steps, since its increments depend on each other."""
 
     def __init__(
         self,

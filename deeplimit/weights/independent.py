@@ -1,6 +1,4 @@
-"""Independent layers: Brownian motion, and sums of i.i.d. draws of any other centred law with unit
-variance.
-"""
+"""Independent layers: Brownian motion, and sums of i.i.d. draws of any centred law of unit variance."""
 
 from __future__ import annotations
 
@@ -85,9 +83,7 @@ class IndependentLaw(WeightLaw):
 
 
 def _gaussian_product(depth: int, generator: torch.Generator, vector: Tensor) -> Tensor:
-    """Return V v (P, d) for a fresh Gaussian increment V over 1/depth: given v, independent N(0,
-    |v|²/depth).
-    """
+    """Return V v (P, d) for a new Gaussian increment V over 1/depth: given v, i.i.d. N(0, |v|²/depth)."""
     normal = torch.empty_like(vector).normal_(0.0, depth**-0.5, generator=generator)
     # Squares of numbers that float32 holds need not be such numbers.
     size = torch.linalg.vector_norm(vector, dim=1, keepdim=True, dtype=torch.float64).to(vector.dtype)
@@ -141,8 +137,7 @@ class IncrementPath(Path):
 @final
 @dataclass(frozen=True)
 class Brownian(IndependentLaw):
-    """I.i.d. Gaussian layers, N(0, 1/d) per entry: the increments of a d × d Brownian motion ([M] Prop.
-    11).
+    """I.i.d. Gaussian layers, N(0, 1/d) per entry: increments of a d × d Brownian motion ([M] Prop. 11).
 
     Examples:
         >>> import deeplimit as dl
@@ -177,19 +172,20 @@ class Brownian(IndependentLaw):
 class IID(IndependentLaw):
     """I.i.d. layers of a given law: "gaussian", "uniform", "rademacher", or a callable sampler.
 
-    A sampler is called as `sampler(shape, generator)` and returns a tensor of that shape of independent
-    draws with mean 0 and variance 1; the width's 1/√d is applied by the network. Its first 65,536 draws
-    are checked when it is given (finite, repeatable from the generator, mean and variance within six
-    standard errors plus 1 %). Entries and layers are tested for correlation, of their sizes too, at the
-    network's width (`facts_at`); where some is found, no theorem applies, and the network can still be
-    measured. Independence beyond that, and tails ([M] (A1) asks for sub-Gaussian ones), are NOT checked.
+    A sampler is called as `sampler(shape, generator)`. It returns a tensor of that shape of independent
+    draws with mean 0 and variance 1; the network applies the factor 1/√d. Its first 65,536 draws are
+    checked when it is given: finite, repeatable from the generator, mean and variance within six standard
+    errors plus 1 %. At the network's width (`facts_at`), entries, layers and their sizes are tested for
+    correlation. If some is found, no theorem applies; the network can still be measured. NOT checked:
+    independence beyond that, and tails ([M] (A1) asks for sub-Gaussian ones).
 
-    Only the Gaussian law is infinitely divisible into itself: for any other, a coarse layer is the
-    normalised SUM of the reference's draws, no longer of the named law, and the SDE is a limit in law only
-    ([M] after Prop. 11).
+    Sums of Gaussian layers are Gaussian. For any other law, a coarse layer is the normalised SUM of the
+    finest network's draws, and so is not of the named law. The SDE is then a limit in law only ([M] after
+    Prop. 11).
 
-    Raises TypeError for a law that is neither a string nor a callable, ValueError for an unknown name or a
-    sampler that is not centred with unit variance.
+    Raises:
+        TypeError: For a law that is neither a string nor a callable.
+        ValueError: For an unknown name, or a sampler whose mean is not 0 or whose variance is not 1.
 
     Examples:
         >>> import torch, deeplimit as dl

@@ -24,9 +24,7 @@ CPU = torch.device("cpu")
 
 
 class QuadraticVariation(NamedTuple):
-    """[W^A]_t (d, d, d, d), [W^b]_t (d, d) and [W^A, W^b]_t (d, d, d), in float64; None where there is no
-    such noise.
-    """
+    """[W^A]_t (d, d, d, d), [W^b]_t (d, d) and [W^A, W^b]_t (d, d, d) in float64; None without such noise."""
 
     A: Tensor | None
     b: Tensor | None
@@ -35,7 +33,7 @@ class QuadraticVariation(NamedTuple):
 
 @dataclass(frozen=True)
 class ItoStep:
-    """What an Itô process does over one step: its increments, and its rates at the step's start.
+    """What an Itô process did over one step: its increments, and its rates at the step's start.
 
     Attributes:
         time, step: The start and the length.
@@ -57,30 +55,29 @@ class ItoStep:
 @final
 @dataclass(frozen=True, eq=False)
 class Ito(FinalWhereMarked):
-    """Itô processes W^A (d, d) and W^b (d,), whose increments are the noise in a layer's weights and biases
-    ([C] Hypothesis 2).
+    """Itô processes W^A (d, d) and W^b (d,), whose increments are noise in weights and biases ([C] Hyp. 2).
 
     Args:
-        A: Covariance of dW^A a unit of time: a variance for each entry (a number), entrywise variances (d,
-            d), `Kronecker(R, C)`, or a full tensor (d, d, d, d) with entry ijkl = Cov(dW_ij, dW_kl)/dt. None
-            for no W^A.
+        A: Covariance of dW^A per unit of time; None for no W^A. A number is the variance of each entry.
+            Others are entrywise variances (d, d), `Kronecker(R, C)`, or a full tensor (d, d, d, d) with
+            entry ijkl = Cov(dW_ij, dW_kl)/dt.
         b: Covariance of dW^b: a number, entrywise variances (d,), or a covariance matrix (d, d). None for no
             W^b.
         cross: Covariance of the two, (d, d, d) with entry ijk = Cov(dW^A_ij, dW^b_k)/dt.
         drift: A `Trend(A, b)` with the drifts of W^A and W^b.
         auxiliary: An `AuxiliaryDiffusion` v that makes rates and drifts random.
 
-    Each of A, b, cross may be a function of time t in [0, 1], or, with `auxiliary`, a function of (t, v), v
-    (P, m), that returns one covariance a path: a leading dimension P. So may the drift's functions.
+    Each of A, b, cross may be a function of time t in [0, 1]. With `auxiliary` it is a function of (t, v), v
+    (P, m), and returns one covariance per path, with a leading dimension P. So may the drift's functions.
 
     W is a symmetric square root of its covariance times Brownian motions B^A (d, d) and B^b (d,): dW^A = √A
-    dB^A entry by entry, R^½ dB^A C^½, and so on; of the joint covariance where `cross` is given. On a grid,
-    rates are held constant over each step: the sampled W is then an Itô process whose rates are step
-    functions, to which the theorems apply as they stand.
+    dB^A entry by entry, R^½ dB^A C^½, and so on. With `cross` it is the root of the joint covariance. On a
+    grid, rates are constant over each step. The sampled W is then an Itô process whose rates are step
+    functions, to which the theorems apply.
 
-    Raises TypeError or ValueError for a covariance that is not finite, symmetric and positive semidefinite;
-    widths are checked when the network is made, functions of time at 0, 1/2 and 1 then and at each step
-    later. That rates are bounded ([C] Section 4.1), and measurable where they are functions, is NOT checked.
+    Raises TypeError or ValueError for a covariance that is not finite, symmetric and positive semidefinite.
+    Widths are checked when the network is made. Functions of time are checked then at 0, 1/2 and 1, and
+    later at each step. NOT checked: that rates are bounded ([C] Section 4.1) and measurable.
 
     Examples:
         >>> import torch, deeplimit as dl
@@ -141,17 +138,16 @@ class Ito(FinalWhereMarked):
 
     @cached_property
     def is_additive(self) -> bool:
-        """Whether no noise multiplies states: W^A is missing or its covariance the constant 0; functions are
-        not looked into.
+        """Whether no noise multiplies states: W^A is missing, or its covariance is the constant 0.
+
+        Functions of time are not evaluated.
         """
         if self.A is None or callable(self.A):
             return self.A is None
         return read_matrix(self.A, "Ito's A", self._width_of("A") or 1).vanishes
 
     def factors(self, width: int) -> Factors | None:
-        """Return the factors of W^A; None where it is missing, drifts, covaries with W^b or has rates that
-        change.
-        """
+        """Return the factors of W^A; None where it is missing, drifts, covaries with W^b or changes rates."""
         more = (self.cross, self.drift, self.auxiliary)
         if self.A is None or not self.is_constant or any(part is not None for part in more):
             return None
@@ -205,9 +201,7 @@ class Ito(FinalWhereMarked):
     def drift_at(
         self, time: float, width: int, v: Tensor | None = None
     ) -> tuple[Tensor, Tensor | None] | None:
-        """Return the drifts of W^A and W^b at `time`, (d, d) and (d,), or one a path; None where there is no
-        drift.
-        """
+        """Return the drifts of W^A and W^b at `time`, (d, d) and (d,), or one per path; None if none."""
         if self.drift is None:
             return None
 
@@ -224,9 +218,7 @@ class Ito(FinalWhereMarked):
     def drift_at_paths(
         self, time: float, v: Tensor | None, like: Tensor
     ) -> tuple[Tensor, Tensor | None] | None:
-        """Return the drifts as (1 or P, d, d) and (1 or P, d), in the dtype and on the device of `like` (…,
-        d).
-        """
+        """Return the drifts as (1 or P, d, d) and (1 or P, d), in the dtype and on the device of `like`."""
         if (drift := self.drift_at(time, like.shape[-1], v)) is None:
             return None
         matrix, bias = drift
@@ -234,8 +226,7 @@ class Ito(FinalWhereMarked):
         return matrix.to(like), None if bias is None else (bias if bias.ndim == 2 else bias[None]).to(like)
 
     def Q(self, t: float, x: Tensor, v: Tensor | None = None) -> Tensor:
-        """Return Q(t, x) (P, d) in float64: Σ_jk x_j x_k Σ^A_ijik + Σ^b_ii ([C] (12)), plus 2 Σ_j x_j
-        Σ^cross_iji.
+        """Return Q(t, x) (P, d): Σ_jk x_j x_k Σ^A_ijik + Σ^b_ii ([C] (12)), plus 2 Σ_j x_j Σ^cross_iji.
 
         The last term is not in the paper's (12), and vanishes where `cross` is not given.
         """
@@ -255,8 +246,7 @@ class Ito(FinalWhereMarked):
         return self.rate(time, states.shape[1], v).quadratic(states)
 
     def quadratic_variation(self, t: float = 1.0, width: int | None = None) -> QuadraticVariation:
-        """Return [W^A]_t = ∫_0^t Σ^A du (d, d, d, d), [W^b]_t (d, d) and [W^A, W^b]_t (d, d, d), dense and in
-        float64.
+        """Return dense [W^A]_t (d, d, d, d), [W^b]_t (d, d) and [W^A, W^b]_t (d, d, d), in float64.
 
         `width` is needed where no covariance says it (numbers). Functions of time are integrated by
         Gauss-Legendre quadrature on 32 panels. Raises ValueError for random covariances, whose quadratic
@@ -331,7 +321,7 @@ def _unit(t: object) -> float:
 
 
 class ItoPath:
-    """One block of paths of an Ito, advanced step by step; it cannot be rewound, only started anew."""
+    """One block of paths of an `Ito`, advanced step by step; it cannot be rewound."""
 
     def __init__(
         self, noise: Ito, width: int, paths: int, generator: torch.Generator, dtype: torch.dtype

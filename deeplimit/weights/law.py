@@ -26,10 +26,10 @@ convolution's kernel."""
 class WeightLaw(FinalWhereMarked, ABC):
     """The distribution of one weight of a network over its depth.
 
-    A layer of a depth-L network is `L**layer_exponent * entry_scale(shape) * X`, where X is what a `Path`
-    says of the layer: its increment over the layer, or the value of a function of time at it.
+    A layer of a depth-L network is `L**layer_exponent * entry_scale(shape) * X`. X is what a `Path` gives
+    for the layer: its increment over the layer, or the value of a function of time at it.
 
-    A law of your own is a frozen dataclass with `facts`, `layer_exponent`, `path` and `describe`;
+    A user's law is a frozen dataclass with `facts`, `layer_exponent`, `path` and `describe`;
     `deeplimit.testing.check_law` holds it to the contract.
     """
 
@@ -39,17 +39,13 @@ class WeightLaw(FinalWhereMarked, ABC):
         """What theory may use of this law; nothing else is assumed."""
 
     def facts_at(self, width: int) -> Facts:
-        """Return what theory may use of this law in networks of this width; a sampler is tested at that
-        width.
-        """
+        """Return what theory may use of this law at this width, at which a sampler is tested."""
         return self.facts
 
     @property
     @abstractmethod
     def layer_exponent(self) -> float:
-        """The power of the depth that turns what the path says of a layer into weights of one size at
-        every depth.
-        """
+        """The power of the depth that gives weights one size at every depth."""
 
     @abstractmethod
     def path(
@@ -70,9 +66,7 @@ class WeightLaw(FinalWhereMarked, ABC):
 
     @property
     def critical_exponent(self) -> float:
-        """The residual exponent between explosion and identity; raises ValueError where the law states
-        none.
-        """
+        """The residual exponent between explosion and identity; ValueError where the law states none."""
         exponent = self.facts.natural_exponent
         if exponent is None:
             raise ValueError(
@@ -87,7 +81,7 @@ class WeightLaw(FinalWhereMarked, ABC):
         return {}
 
     def exponents_in_words(self, exponent: float) -> str:
-        """Return the residual exponent, and the law's own if it has one, with their letters."""
+        """Return the residual exponent and, if it has one, the law's, with their letters."""
         return f"β = {exponent:g}"
 
     @property
@@ -124,11 +118,11 @@ class WeightLaw(FinalWhereMarked, ABC):
         return f"a weight of shape {shape}, entry by entry"
 
     def held_per_path(self, shape: Shape) -> int:
-        """Return how many numbers a path holds in memory whatever the grid; it sizes the blocks."""
+        """Return the numbers in memory per path, whatever the grid; they size the blocks."""
         return 0
 
     def held_per_step(self, shape: Shape) -> int:
-        """Return how many numbers a path holds in memory for each step of its grid; it sizes the blocks."""
+        """Return the numbers in memory per path and step of its grid; they size the blocks."""
         return 0
 
     def reduced(self) -> WeightLaw:
@@ -136,9 +130,7 @@ class WeightLaw(FinalWhereMarked, ABC):
         return self
 
     def factors(self, width: int) -> Factors | None:
-        """Return what surrounds the Brownian motion in a layer's noise; None where the noise is of another
-        kind.
-        """
+        """Return what surrounds the Brownian motion in a layer's noise; None for noise of another kind."""
         return None
 
     def check(self, shape: Shape) -> None:
@@ -199,9 +191,7 @@ def _stacked(layers: list[Tensor | None]) -> Tensor | None:
 
 @dataclass(frozen=True)
 class DrawnLayers:
-    """All the layers of a block of networks of depth L; what the recursion multiplies by is `scale` times
-    these.
-    """
+    """All layers of a block of networks of depth L; a recursion multiplies by `scale` times these."""
 
     matrices: Tensor | None  # (L, P, *shape), or (L, 1, *shape) for all paths; None for 0
     biases: Tensor | None  # (L, P, d) or (L, 1, d), unscaled; None for 0
@@ -226,9 +216,7 @@ class FunctionLaw(WeightLaw):
 
     @property
     def smoothness(self) -> float:
-        """The Hölder exponent of the functions in time, at most 1 (Lipschitz); it bounds the order of any
-        limit.
-        """
+        """The Hölder exponent of the functions in time, at most 1 (Lipschitz); it bounds every order."""
         return 1.0
 
     @abstractmethod
@@ -244,7 +232,7 @@ class FunctionLaw(WeightLaw):
 
     @abstractmethod
     def held_per_path(self, shape: Shape) -> int:
-        """Return how many numbers a sampled function holds; it sizes the blocks."""
+        """Return the numbers in memory per sampled function; they size the blocks."""
 
     def path(
         self, shape: Shape, grid: Grid, paths: int, generator: torch.Generator, dtype: torch.dtype

@@ -32,9 +32,7 @@ def _entrywise(weight: Tensor, state: Tensor) -> Tensor:
 
 
 def convolve(kernel: Tensor, state: Tensor) -> Tensor:
-    """Return a kernel, (1 or P, c', c, k, k), convolved with `state` (P, c, height, width), at the same
-    size.
-    """
+    """Return a kernel (1 or P, c', c, k, k) convolved with `state` (P, c, height, width), size kept."""
     size = kernel.shape[-1]
     if kernel.shape[0] == 1:
         return conv2d(state, kernel[0], padding=size // 2)
@@ -53,11 +51,10 @@ entry by entry, matrices and kernels as a linear map.
 @final
 @dataclass(frozen=True)
 class Layer:
-    """One weight of one layer, unscaled as its path gave it; to scale products is cheaper than to scale
-    weights.
+    """One weight of one layer, unscaled: scaling products is cheaper than scaling weights.
 
-    A path that does not know `values` says how its product with a state is found, `product_of`: of the
-    vector that was announced when the layer began, say, or drawn by its law.
+    A path that does not know `values` gives `product_of`, a function that returns the product with a state.
+    It knows that of the vector announced when the layer began, for example, or draws it from its law.
     """
 
     values: Tensor | None  # (P, *shape), or (1, *shape) for all paths; None for 0
@@ -70,8 +67,8 @@ class Layer:
     def apply(self, state: Tensor, residual_exponent: float = 0.0) -> Tensor:
         """Return depth**-residual_exponent times this weight times `state`.
 
-        The two powers of the depth are joined before they are taken: at the critical exponent their
-        product is exactly 1, and the network is the Euler-Maruyama scheme bit for bit.
+        The exponents of both powers of the depth are added first. At the critical exponent the factor is
+        then exactly 1, and the network is the Euler-Maruyama scheme bit for bit.
         """
         return self.product(state) * self.scale(residual_exponent)
 
@@ -103,8 +100,8 @@ class SampledFunction(ABC):
 class Path(ABC):
     """One block of sampled weights along a grid: the same path for every depth and for the limit.
 
-    Its reader calls `begin` for each chunk of the grid, then `advance` for each step of it, and `layer`
-    for each depth that has a layer ending there, deeper depths first.
+    The caller calls `begin` for each chunk of the grid, then `advance` for each step. It calls `layer` for
+    each depth that has a layer ending there, deeper depths first.
     """
 
     functions: tuple[SampledFunction, ...] = ()
@@ -145,9 +142,7 @@ class Path(ABC):
 
 
 class CoarseSums:
-    """Sums fine increments into coarse ones, each from the next finer depth that it divides, so that sums
-    are shared.
-    """
+    """Sums fine increments into coarse ones, each from the next finer depth that it divides."""
 
     def __init__(self, depths: tuple[int, ...], like: Tensor) -> None:
         self.sums = [torch.empty_like(like) for _ in depths]
@@ -169,9 +164,7 @@ class CoarseSums:
             self._add(j, increment)
 
     def take(self, j: int) -> Tensor:
-        """Return the sum since depth j's last layer, and start the next; call once for each layer, deeper
-        depths first.
-        """
+        """Return the sum over depth j's last layer; start the next. Once per layer, deeper depths first."""
         for coarser in self.fed_by[j]:
             self._add(coarser, self.sums[j])
         self.started[j] = False
@@ -197,9 +190,7 @@ class Values:
         self.held = range(0)
 
     def at(self, index: int) -> tuple[Tensor, Tensor | None]:
-        """Return value (1 or P, *shape) and bias (1 or P, d) at the time of this index; indices must not
-        decrease.
-        """
+        """Return value (1 or P, *shape) and bias (1 or P, d) at this index; indices must not decrease."""
         if index not in self.held:
             self.held = range(index, min(index + self.piece, len(self.times)))
             times = self.times[self.held.start : self.held.stop]
@@ -209,9 +200,7 @@ class Values:
 
 
 class FunctionPath(Path):
-    """Evaluates the block's functions at the layers' ends; every depth reads the same value at the same
-    time.
-    """
+    """Evaluates the block's functions at the layers' ends: one value per time, for all depths."""
 
     def __init__(
         self,

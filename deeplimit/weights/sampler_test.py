@@ -1,9 +1,9 @@
 """A cheap test of a user's sampler: are its entries and its layers independent, as far as draws can tell?
 
 Under independence any two functions of two different entries are uncorrelated. Two are used: the rank of an
-entry among all draws, and the rank of its size, so that no law, however heavy its tails, spoils the normal
-approximation. Every statistic is a sum of products of distinct entries; its variance is then known, and it is
-compared with a χ² law of as many degrees of freedom as it has independent squares.
+entry among all draws, and the rank of its size. Ranks keep the normal approximation accurate, however heavy
+the tails. Every statistic is a sum of products of distinct entries, so that its variance is known. It is
+compared with a χ² law, with one degree of freedom per independent square.
 """
 
 from __future__ import annotations
@@ -131,8 +131,8 @@ def _statistics(draws: Tensor) -> Iterator[tuple[str, float, int, bool]]:
 def _gram(off: Tensor, variance: float, products: int) -> float:
     """Return the sum of the entries above the diagonal of `off` (..., n, n), in standard deviations.
 
-    Each is twice a sum of so many uncorrelated products of four entries. Where most draws are equal few
-    products are not 0, and the sum of squares of the entries themselves is the better variance: the smaller
+    Each entry is twice a sum of `products` uncorrelated products of four draws. Where most draws are equal,
+    few products differ from 0, and the sum of squares of the entries is the better variance. The smaller
     result counts.
     """
     n = off.shape[-1]

@@ -1,6 +1,4 @@
-"""Smooth Gaussian weights: entries are independent centred Gaussian processes with a squared-exponential
-kernel.
-"""
+"""Smooth Gaussian weights: entries are independent Gaussian processes with a squared-exponential kernel."""
 
 from __future__ import annotations
 
@@ -26,11 +24,11 @@ RESIDUAL_VARIANCE = 1e-13
 def _expansion(length_scale: float) -> tuple[np.ndarray, np.ndarray]:
     """Return Chebyshev nodes (N,) of [0, 1] and a factor F (N, R) with F Fᵀ the kernel at them.
 
-    F is a pivoted Cholesky factor, continued until no node has more variance left than RESIDUAL_VARIANCE: its
-    rank is what the kernel needs (31 at length scale 0.1), not L + 1. Between nodes the path is the
-    interpolating polynomial: the kernel is entire, so enough nodes for its bandwidth make it exact to
-    rounding, and unlike the kernel's own sections, whose coefficients are of size 1e6, interpolation at these
-    nodes amplifies nothing.
+    F is a pivoted Cholesky factor, continued until no node has more variance left than RESIDUAL_VARIANCE.
+    Its rank is what the kernel needs (31 at length scale 0.1), not L + 1. Between nodes the path is the
+    interpolating polynomial. The kernel is entire, so with enough nodes the polynomial is exact up to
+    round-off. Interpolation at these nodes amplifies no errors; expansions in the kernel have coefficients
+    of size 1e6.
     """
     count = int(np.ceil(5.0 / length_scale)) + 30
     nodes = (1.0 - np.cos((2 * np.arange(count) + 1) * np.pi / (2 * count))) / 2
@@ -48,9 +46,7 @@ def _expansion(length_scale: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _interpolation(times: np.ndarray, nodes: np.ndarray) -> np.ndarray:
-    """Return the matrix (K, N) of barycentric Lagrange interpolation from Chebyshev nodes of the first kind
-    to `times`.
-    """
+    """Return the matrix (K, N) of barycentric interpolation from Chebyshev nodes (first kind) to `times`."""
     index = np.arange(len(nodes))
     weights = (-1.0) ** index * np.sin((2 * index + 1) * np.pi / (2 * len(nodes)))
     gap = times[:, None] - nodes[None, :]
@@ -88,15 +84,14 @@ class SmoothGaussianFunction(SampledFunction):
 @final
 @dataclass(frozen=True)
 class SmoothGaussian(FunctionLaw):
-    """Smooth random weights: √d times each entry is a Gaussian process with kernel exp(−(s−t)²/(2
-    length_scale²)).
+    """Smooth random weights: √d × an entry is a Gaussian process with kernel exp(−(s−t)²/(2 length_scale²)).
 
     Sampled by a rank-revealing expansion in float64: the draw is one smooth function, the same at every
-    depth, with the kernel reproduced to 1e-12 at every pair of times. [M] uses length_scale = 0.1. Layer k +
-    1 of depth L reads the value at (k + 1)/L ([M] (A5)).
+    depth, and reproduces the kernel to 1e-12. [M] uses length_scale = 0.1. Layer k + 1 of depth L reads the
+    value at (k + 1)/L ([M] (A5)).
 
-    Raises TypeError or ValueError unless 0.005 ≤ length_scale < infinity: shorter ones are rougher than any
-    depth that fits in memory resolves.
+    Raises TypeError or ValueError unless 0.005 ≤ length_scale < infinity. No depth that fits in memory
+    resolves shorter ones.
 
     Examples:
         >>> import deeplimit as dl

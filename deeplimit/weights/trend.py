@@ -46,15 +46,16 @@ class GivenFunction(SampledFunction):
 class Trend(FunctionLaw):
     """Deterministic weights A(t) (d, d) and, for the inner recursion, biases b(t) (d,), for t in [0, 1].
 
-    The functions take a float and return a tensor, and no 1/√d is applied. As `weights=`, layer k + 1 of
-    depth L reads them at (k + 1)/L ([M] (A5)); as `trend=` of `inner`, layer k at k/L ([C] (10)). `holder` is
-    the Hölder exponent of the functions in t, above 0 and at most 1: 1 for Lipschitz ones (the default), 1/2
-    for paths as rough as Brownian motion. It enters the order that is predicted, as the worst case; that the
-    functions are that smooth is NOT checked.
+    The functions take a float and return a tensor; no 1/√d is applied. As `weights=`, layer k + 1 of depth L
+    reads them at (k + 1)/L ([M] (A5)). As `trend=` of `inner`, layer k reads them at k/L ([C] (10)).
+    `holder` is the Hölder exponent of the functions in t, above 0 and at most 1: 1 for Lipschitz ones (the
+    default), 1/2 for paths as rough as Brownian motion. It enters the predicted order as the worst case. NOT
+    checked: that the functions are that smooth.
 
-    Raises TypeError if A or b is no function of t or returns no tensor, ValueError for a holder outside (0,
-    1] and for values of another shape or not finite: at 0, 1/2 and 1 when the network is made, elsewhere when
-    a layer reads them.
+    Raises:
+        TypeError: If A or b is not a function of t, or does not return a tensor.
+        ValueError: For a holder outside (0, 1], and for values of another shape or not finite. Values are
+            checked at 0, 1/2 and 1 when the network is made, elsewhere when a layer reads them.
 
     Examples:
         >>> import torch, deeplimit as dl

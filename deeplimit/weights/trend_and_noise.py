@@ -1,6 +1,4 @@
-"""Weights that shrink with the depth, as trained ones do: a function of time, plus the increments of an
-Itô process ([C] Hypotheses 1 and 2).
-"""
+"""Weights that shrink with depth: a function of time plus Itô increments ([C] Hypotheses 1 and 2)."""
 
 from __future__ import annotations
 
@@ -124,9 +122,7 @@ def _with_noise(trend: Tensor | None, noise: list[Tensor | None]) -> Tensor | No
 
 
 class ShrinkingPath(Path):
-    """Reads the trend at the layers' starts and sums the noise over them: A_k = L^-β Ā(k/L) + ΔW ([C]
-    (10)).
-    """
+    """Reads the trend at the layers' starts, sums the noise over them: A_k = L^-β Ā(k/L) + ΔW ([C] (10))."""
 
     def __init__(
         self,

@@ -34,9 +34,7 @@ class _Constant:
 
 @dataclass(frozen=True, eq=False)
 class _Scaled:
-    """2/(1 + e^-v) times a constant covariance: random, between 0 and twice the constant, the constant itself
-    at v = 0.
-    """
+    """2/(1 + e^-v) times a constant covariance: random, between 0 and twice the constant."""
 
     covariance: Any
 
@@ -55,8 +53,7 @@ def stochastic_volatility(
     volatility: float = 2.0,
     leverage: float = -0.7,
 ) -> Ito:
-    """Return Itô weights whose covariances are multiplied by a random factor 2/(1 + exp(-v)), v an
-    Ornstein-Uhlenbeck process.
+    """Return Itô weights with covariances times 2/(1 + exp(-v)), v an Ornstein-Uhlenbeck process.
 
     dv = -mean_reversion · v dt + volatility · dZ, v = 0 at first; Z has correlation `leverage` with the first
     Brownian motion behind the weights. The factor lies between 0 and 2, so the rates are bounded, as Theorem

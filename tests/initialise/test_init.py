@@ -13,6 +13,7 @@ from torch import nn
 
 import deeplimit as dl
 from deeplimit.initialise import filling
+from deeplimit.initialise.expected_limit import expected_limit
 
 LEVEL = 1e-6
 LAYERS, SHAPE = 8, (400, 256)
@@ -346,7 +347,7 @@ def test_exponent_and_gain_enter_as_written():
 @pytest.mark.parametrize(
     ("call", "exponent", "limit", "theorem", "hurst", "words"),
     [
-        (lambda w: dl.init.iid_(w), 0.5, "sde", "Proposition 11", 0.5, "res-1"),
+        (lambda w: dl.init.iid_(w), 0.5, "sde", "Proposition 11", 0.5, "two matrices per branch"),
         (lambda w: dl.init.iid_(w, law="uniform"), 0.5, "sde", "Donsker", 0.5, "in law"),
         (lambda w: dl.init.iid_(w, exponent=0.7), 0.7, "identity", "Corollary 5", 0.5, "0.7 > 1/2"),
         (
@@ -375,7 +376,7 @@ def test_exponent_and_gain_enter_as_written():
             "explosion",
             None,
             0.7,
-            "without a theorem",
+            "without proof",
         ),
         (
             lambda w: dl.init.fractional_(w, hurst=0.7, exponent=0.9),
@@ -383,9 +384,9 @@ def test_exponent_and_gain_enter_as_written():
             "identity",
             None,
             0.7,
-            "without a theorem",
+            "without proof",
         ),
-        (lambda w: dl.init.fractional_(w, hurst=0.3), 0.5, "no theorem", None, 0.3, "Young's integral needs"),
+        (lambda w: dl.init.fractional_(w, hurst=0.3), 0.5, "no theorem", None, 0.3, "Young's integral"),
         (
             lambda w: dl.init.fractional_(w, hurst=0.3, exponent=0.4),
             0.4,
@@ -394,7 +395,14 @@ def test_exponent_and_gain_enter_as_written():
             0.3,
             "nearly cancel",
         ),
-        (lambda w: dl.init.fractional_(w, hurst=0.5), 0.5, "sde", "Proposition 11", 0.5, "res-1"),
+        (
+            lambda w: dl.init.fractional_(w, hurst=0.5),
+            0.5,
+            "sde",
+            "Proposition 11",
+            0.5,
+            "two matrices per branch",
+        ),
     ],
 )
 def test_the_result_says_where_it_leads_and_for_what_that_is_proved(
@@ -416,6 +424,33 @@ def test_the_result_says_where_it_leads_and_for_what_that_is_proved(
     assert content["limit"] == limit
     assert content["shape"] == [3, 2]
     assert content["length_scale"] == (0.1 if hurst is None else None)
+
+
+@pytest.mark.parametrize(
+    ("law", "exponent", "stand_in"),
+    [
+        (dl.Brownian(), 0.5, dl.res1),
+        (dl.IID("uniform"), 0.7, dl.res1),
+        (dl.SmoothGaussian(), 0.5, dl.res1),
+        (dl.FractionalBrownian(0.7), 0.7, dl.res1),
+        (dl.FractionalBrownian(0.7), 0.9, dl.res3),
+        (dl.FractionalBrownian(0.3), 0.5, dl.res3),
+    ],
+)
+def test_what_a_module_tends_to_is_what_the_table_says_of_its_stand_in(law, exponent, stand_in):
+    given = {} if stand_in is dl.res3 else {"activation": "identity"}
+    said = stand_in(9, weights=law, exponent=exponent, **given).regime()
+    found = expected_limit(law, exponent)
+    assert (found.name, found.convergence, found.rate) == (said.name, said.convergence, said.rate)
+    assert said.explanation in found.explanation
+
+
+def test_weights_whose_entries_are_found_dependent_have_no_theorem():
+    def rows_share_one_number(shape, generator):
+        one = torch.randn(*shape[:-1], 1, generator=generator, dtype=torch.float64)
+        return one.expand(shape).clone()
+
+    assert expected_limit(dl.IID(rows_share_one_number), 0.5).name == "no theorem"
 
 
 def test_the_named_functions_are_the_general_one():

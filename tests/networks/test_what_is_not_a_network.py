@@ -36,6 +36,14 @@ def test_verbs_say_what_was_passed_and_what_takes_it(verb, passed):
         verb(value)
 
 
+@pytest.mark.parametrize("passed", [Net, Net(), 3], ids=["a module's class", "a module", "a number"])
+def test_phase_diagram_refuses_what_is_not_a_factory(passed):
+    kind = passed if isinstance(passed, type) else type(passed)
+    with pytest.raises(TypeError, match=rf"^network .*{kind.__name__}") as refusal:
+        dl.phase_diagram(passed)
+    assert ("check_depth(factory)" in str(refusal.value)) == issubclass(kind, torch.nn.Module)
+
+
 @pytest.mark.parametrize("ask", [dl.compare, dl.compare_laws, dl.ResidualNetwork.limit])
 def test_a_network_without_a_limit_is_pointed_to_a_limit_of_its_own(ask):
     with pytest.raises(
