@@ -1,6 +1,4 @@
-"""How fast, and whether to the right limit: per-path errors become an order with an interval, a floor and a
-verdict.
-"""
+"""How fast, and to the right limit? Per-path errors become an order with interval, a floor, a verdict."""
 
 from deeplimit.convergence.comparison import compare
 from deeplimit.convergence.report import CompareReport

@@ -59,9 +59,7 @@ class Estimated:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What follows: the judgement, errors above the floor corrected, the floor, and an order where one is
-    given.
-    """
+    """What follows: the judgement, errors above the floor, the floor, and an order where one is given."""
 
     judgement: Judgement
     estimated: Estimated

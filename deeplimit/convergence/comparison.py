@@ -46,13 +46,13 @@ def compare(
     store: Store | str | os.PathLike[str] | None = None,
     progress: Progress | bool | None = None,
 ) -> CompareReport:
-    """Measure how fast a residual network approaches a limit as its depth grows, on the same noise at every
-    depth.
+    """Measure how fast a residual network approaches a limit with depth, on the same noise at every depth.
 
-    Path i has weights of its own and starts at input i mod n (or, with `same_network`, takes all n inputs).
-    The error at depth L is e_L = (E sup_k |h_k - H_{k/L}|^p)^{1/p} over the layer grid (norm "sup"), over all
-    times ("sup-continuous", sup_t |H_t - h_floor(tL)|, as Cohen et al. state theirs) or at the last layer
-    ("final"). Depths need not divide each other: everything is advanced on the union of their grids.
+    Path i draws new weights and starts at input i mod n; with `same_network` it takes all n inputs. The error
+    at depth L is e_L = (E sup_k |h_k - H_{k/L}|^p)^{1/p} over the layer grid (norm "sup"). With
+    "sup-continuous" the supremum is over all times, sup_t |H_t - h_floor(tL)|, as Cohen et al. state theirs;
+    with "final" only the last layer counts. Depths need not divide each other: all advance on the union of
+    their grids.
 
     Args:
         resnet: The network, depth left open: of any recursion, with any weights; or a function of the depth
@@ -94,11 +94,11 @@ def compare(
             applies.
         RuntimeError: Where an ODE limit cannot be solved to the tolerance.
 
-    NOT checked: that a user's σ is Lipschitz beyond linear growth, that Trend weights are Lipschitz in time,
+    NOT checked: that a user's σ is Lipschitz (only its growth is), that Trend weights are Lipschitz in time,
     and that a user's limit is measurable with respect to the network's noise.
 
-    With fractional Brownian weights a whole path is drawn at once, on equal steps that hold all depths:
-    depths with a huge least common multiple are refused by name, doubling ones go furthest.
+    With fractional Brownian weights a whole path is drawn at once, on equal steps that contain all depths.
+    Depths with a huge least common multiple are refused; depths that double go furthest.
 
     Examples:
         >>> import deeplimit as dl

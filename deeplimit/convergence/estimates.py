@@ -37,8 +37,10 @@ def _estimates(
     apart: int,
     reference_error: float,
 ) -> ErrorEstimates:
-    """Return the errors of one block of m columns; where the reference is solved twice, those against the
-    coarse solution are 2m columns later, and `apart` is the column with the distance of the two solutions.
+    """Return the errors of one block of m columns.
+
+    Where the reference is solved twice, the errors against the coarse solution are 2m columns later. `apart`
+    is the column with the distance of the two solutions.
     """
     m = len(task.grid.depths)
     columns = np.arange(block * m, (block + 1) * m)
@@ -64,8 +66,7 @@ def _estimates(
 
 
 def log_bias(task: Task) -> np.ndarray:
-    """Return log of the factor by which an Euler reference shrinks each error (m,), being off on the same
-    path.
+    """Return log of the factor (m,) by which an Euler reference on the same path shrinks each error.
 
     docs/statistics.md: of c²/L the squared reference error c² Σ Δ_i² is missing, Δ_i the reference's steps.
     """
@@ -101,9 +102,7 @@ def without_reference_error(
 
 
 def rounding(task: Task) -> float:
-    """Return the size that round-off reaches: a unit in the last place of the states per layer, added at
-    random.
-    """
+    """Return the size that round-off reaches: one unit in the last place per layer, added at random."""
     size = 4.0 * (1.0 if task.h0 is None else float(task.h0.double().square().mean().sqrt()))
     return float(torch.finfo(task.dtype).eps * size * math.sqrt(task.grid.depths[-1] * task.network.width))
 

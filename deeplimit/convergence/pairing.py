@@ -1,6 +1,4 @@
-"""How a network was paired with a limit, in plain facts that are asked once; no other file here asks what a
-limit is.
-"""
+"""How a network was paired with a limit, as plain facts; no other file here asks what a limit is."""
 
 from __future__ import annotations
 
@@ -38,7 +36,7 @@ class Pairing:
         regime: what theory says of the network.
         own: whether the limit is the one that the network's theorem names, and reads its noise.
         predicted: order in the norm that was asked for; None where no theorem gives one for this pair.
-        independent: whether the limit was given noise of its own on purpose.
+        independent: whether the limit was given independent noise on purpose.
         reads: what the limit reads of the network's path.
         redrawn: what the limit needed, and the network does not have: drawn for it alone. None else.
         correction: how the reference's error is taken out at the times that all depths share.

@@ -70,7 +70,7 @@ class CompareReport(Report):
         coupling: noise that network and limit share.
         inputs: where the paths start.
         reference, reference_error: solver of the limit, and its error (0 where theory corrects for it).
-        reservations: what a reader must know before trusting the numbers.
+        reservations: what to know before trusting the numbers.
     """
 
     task: ClassVar[Task | None] = None  # what was run; not part of the file
@@ -197,9 +197,7 @@ class CompareReport(Report):
 
     @property
     def digits(self) -> int:
-        """Decimals of the order that its interval supports: two of the interval's width, between 3 and
-        6.
-        """
+        """Decimals of the order that its interval supports: two of the interval's width, from 3 to 6."""
         low, high = self.rate_interval
         width = high - low if np.isfinite(high - low) else 1.0
         return min(6, max(3, 1 - math.floor(math.log10(max(width, 1e-9)))))

@@ -33,7 +33,7 @@ class Numbers:
         rate, interval, predicted: order, its interval, and the predicted one (None where there is none).
         contradicts: whether the verdict is "does not converge", against a theorem.
         drift, drift_error: change of the local slope from the first to the last, and its standard error.
-        reference_error, rounding: size of the reference's own error and of round-off.
+        reference_error, rounding: size of the reference solution's error and of round-off.
         swollen: whether taking the reference's error out changes some error by more than half.
         narrow: whether states are float32.
     """
@@ -90,9 +90,7 @@ def paths_are_few(n: Numbers) -> str | None:
     """The covariance is poorly known."""
     if n.paths >= FEW:
         return None
-    return (
-        f"{n.paths} paths are few for covariances between depths; paths=400 makes the interval trustworthy."
-    )
+    return f"{n.paths} paths are few for covariances between depths; take paths=400 for a reliable interval."
 
 
 def tails_are_heavy(n: Numbers) -> str | None:
@@ -102,7 +100,7 @@ def tails_are_heavy(n: Numbers) -> str | None:
         return None
     return (
         f"the per-path errors have kurtosis {heavy:.0f} (over {HEAVY:g}): a few paths dominate. Standard"
-        " errors are too small, and the interval allows for it; more paths help."
+        " errors are too small, and the interval allows for it; take more paths."
     )
 
 
@@ -111,8 +109,8 @@ def reference_is_coarse(n: Numbers) -> str | None:
     if not n.reference_error > CLOSE * n.smallest:
         return None
     return (
-        f"the reference's own error, about {n.reference_error:.1e}, is close to the smallest error"
-        f" {n.smallest:.1e}; a smaller tolerance= helps."
+        f"the reference solution's error, about {n.reference_error:.1e}, is close to the smallest error"
+        f" {n.smallest:.1e}; give a smaller tolerance=."
     )
 
 
@@ -120,14 +118,14 @@ def reference_changes_errors(n: Numbers) -> str | None:
     """The correction is large."""
     if not n.swollen:
         return None
-    return "the reference's own error changes some errors by more than half; a larger reference= helps."
+    return "the reference solution's error changes some errors by more than half; give a larger reference=."
 
 
 def rounding_shows(n: Numbers) -> str | None:
     """Errors are near round-off."""
     if not n.rounding > CLOSE * n.smallest:
         return None
-    advice = "dtype='float64' helps" if n.narrow else "do not interpret differences at this level"
+    advice = "take dtype='float64'" if n.narrow else "do not interpret differences at this level"
     return f"round-off, about {n.rounding:.1e}, is close to the smallest error {n.smallest:.1e}; {advice}."
 
 
@@ -178,12 +176,12 @@ RESERVATIONS: tuple[verdict.Rule[Numbers], ...] = (
 
 
 def reservations(numbers: Numbers) -> list[str]:
-    """Return what a reader must know before trusting the numbers."""
+    """Return what to know before trusting the numbers."""
     return verdict.all_that_hold(RESERVATIONS, numbers)
 
 
 def pairing_notes(task: Task, pairing: Pairing, corrected: bool) -> list[str]:
-    """Return what a reader must know of how this network was paired with this limit."""
+    """Return what to know of how this network was paired with this limit."""
     notes = [*_limit_notes(pairing, corrected), *theory.reservations(task.network)]
     if task.statistic.looks_between_layers:
         slowly = "; its order is approached slowly, as √(log L / L)" if pairing.diffuses else ""
@@ -204,8 +202,8 @@ def pairing_notes(task: Task, pairing: Pairing, corrected: bool) -> list[str]:
 
 
 REDRAWN = {
-    Reads.INCREMENTS: "the network has no Brownian increments, so the limit is driven by noise of its own.",
-    Reads.PATH: "the limit's fractional path is not the network's, so it is driven by one of its own.",
+    Reads.INCREMENTS: "the network has no Brownian increments; the limit is driven by independent noise.",
+    Reads.PATH: "the limit's fractional path is not the network's but an independent one.",
     Reads.FUNCTIONS: "the limit's random weights are not the network's, so they are drawn independently.",
 }
 
@@ -214,10 +212,9 @@ def _limit_notes(pairing: Pairing, corrected: bool) -> list[str]:
     notes = []
     if not pairing.gaussian:
         notes.append(
-            "the weights are not Gaussian: the limit is in law, and strong convergence to it is not expected."
-            " Measured is the distance to the same recursion on the reference's finer grid. Its summed draws"
-            " make the coarse layers, which are therefore not of the named law. compare_laws compares the"
-            " laws at time 1."
+            "the weights are not Gaussian: the limit holds in law, and strong convergence to it is not"
+            " expected. What was measured is the distance to the same recursion on a finer grid, whose summed"
+            " draws make the coarse layers. compare_laws compares the laws at time 1."
         )
     elif pairing.regime.convergence == "in law":
         notes.append(
@@ -225,15 +222,15 @@ def _limit_notes(pairing: Pairing, corrected: bool) -> list[str]:
             " noise; compare_laws compares the laws at time 1."
         )
     if pairing.independent:
-        notes.append("the limit is driven by noise of its own on purpose: this control must not converge.")
+        notes.append("the limit is driven by independent noise on purpose: this control must not converge.")
     elif pairing.redrawn is not None:
         notes.append(REDRAWN[pairing.redrawn])
     if not pairing.own and not pairing.independent:
         notes.append("no theorem pairs this network with this limit; the order is measured, not predicted.")
         if corrected:
             notes.append(
-                "errors above the floor that was found are corrected for the reference's own step size;"
-                " `raw_errors` are not corrected."
+                "errors above the floor that was found are corrected for the reference solution's step size;"
+                " `raw_errors` are not."
             )
     return notes
 
@@ -259,7 +256,7 @@ def coupling(task: Task, pairing: Pairing) -> str:
         how = "the same noise, drawn only through its products with their states"
         if reads is Reads.INCREMENTS:
             return f"projected: every depth and the limit read {how}"
-        rest = "noise of its own" if pairing.independent else "none of it"
+        rest = "independent noise" if pairing.independent else "none of it"
         if reads is Reads.FUNCTIONS:
             rest = "their functions of time"
         return f"projected: every depth reads {how}; the limit reads {rest}"
@@ -271,7 +268,7 @@ def coupling(task: Task, pairing: Pairing) -> str:
     if not all(law.joins_depths for law in task.network.weights):
         return f"none: every depth has weights of its own; the limit {needs}"
     if pairing.given:
-        return "none: the weights are given functions of time; paths differ by their inputs alone"
+        return "none: the weights are given functions of time; paths differ only by their inputs"
     if reads is Reads.FUNCTIONS:
         return "pathwise: every depth and the limit read the same functions of time"
     return f"every depth reads the same path; the limit {needs}"

@@ -11,9 +11,7 @@ from deeplimit.coupling.task import Task
 
 
 class _Errors:
-    """Per-path errors of every depth against one solution of the limit: over the layers, and at the times
-    that all depths share.
-    """
+    """Per-path errors of every depth against one solution: over the layers, and at the common times."""
 
     def __init__(self, statistic: Statistic, depths: int, zero: Tensor) -> None:
         self.fold = statistic.fold
@@ -37,9 +35,7 @@ class _Errors:
 
 
 class Account:
-    """Takes in states in the order of time; `limit` first at every time, then each depth, deeper ones
-    first.
-    """
+    """Takes in states in order of time: at each time `limit` first, then each depth, deeper ones first."""
 
     def __init__(self, task: Task, h0: Tensor) -> None:
         zero = torch.zeros(len(h0), dtype=torch.float64, device=task.device)
@@ -77,10 +73,9 @@ class Account:
             self.against_coarse.at_layer(j, distance, self.is_common)
 
     def errors(self) -> Tensor:
-        """Return the per-path errors, one column each.
+        """Return the errors of every depth over its layers, then those at the times that all depths share.
 
-        For every depth the task's statistic over the layers, then for every depth the same over the times
-        that all depths share (a maximum over more and more points creeps, one over fixed points does not).
+        Each is the task's statistic. A maximum over more and more points creeps up; over fixed points not.
         Where the reference is solved twice, the same against the coarser solution, then the distance
         between the two, at the common times and at all.
         """
@@ -89,9 +84,7 @@ class Account:
 
 
 def moments_of(accounts: list[Account], p: float) -> Moments:
-    """Return the moments of the errors to the power p, in the mean over the inputs of a network, which
-    have an account each.
-    """
+    """Return the moments of the errors to the power p, averaged over a network's inputs (an account each)."""
     errors = torch.stack([account.errors() for account in accounts])
     if len(accounts) > 1:
         largest = errors.amax(dim=0).clamp(min=torch.finfo(errors.dtype).tiny)

@@ -1,6 +1,4 @@
-"""Running moments of per-path errors: everything the statistics need, at a size that does not grow with the
-paths.
-"""
+"""Running moments of per-path errors: all that the statistics need, at a size independent of the paths."""
 
 from __future__ import annotations
 
@@ -13,11 +11,10 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Moments:
-    """Moments of columns of (error / scale)^p; blocks are merged in a fixed order, so results do not depend
-    on workers.
+    """Moments of columns of (error / scale)^p, merged in a fixed order, so that workers change no bit.
 
-    Each column's scale is its largest error so far: p-th powers then lie in [0, 1] and neither overflow nor
-    vanish, however large p is or the errors are.
+    Each column's scale is its largest error so far. The p-th powers then lie in [0, 1] and cannot overflow,
+    however large p or the errors are.
     """
 
     power: float

@@ -1,6 +1,4 @@
-"""The streaming pass over one block of paths: the limit and the network at every depth, step by step of the
-grid.
-"""
+"""The streaming pass over one block of paths: the limit and the network at every depth, step by step."""
 
 from __future__ import annotations
 
@@ -27,9 +25,7 @@ def drive(
     paths: tuple[Path, ...],
     functions: tuple[SampledFunction, ...] | None = None,
 ) -> Drive:
-    """Return what the limit is solved on for one block; `functions` are those that `paths` read, unless
-    given.
-    """
+    """Return what the limit is solved on for one block; `functions` default to those that `paths` read."""
     return Drive(
         state=h0,
         paths=paths,
@@ -91,12 +87,11 @@ def run_block(
 
 @torch.no_grad()
 def reference_error(task: Task) -> float:
-    """Return the root mean square, over the first block, of what a reference changes at a ten times looser
-    tolerance.
+    """Return the RMS change, over the first block, of a reference solution at a 10 times looser tolerance.
 
-    The looser solution's error mostly dominates the difference, so at the default tolerances this overstates
-    the reference's own error; at loose ones (1e-3 and more on dH = H) it can fall a third short of it. Zero
-    for a reference on a grid, which is corrected for instead.
+    The looser solution's error mostly dominates the difference. At the default tolerances this overstates the
+    reference solution's error; at loose ones (1e-3 and more on dH = H) it can be a third too small. It is
+    zero for a reference on a grid, whose error is corrected for instead.
     """
     if task.limit.setting != "tolerance":
         return 0.0

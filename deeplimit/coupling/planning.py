@@ -1,6 +1,4 @@
-"""From checked arguments to a task: which limit, on which grid, with which coupling, in blocks of which
-size.
-"""
+"""From checked arguments to a task: its limit, its grid, its coupling, and the size of its blocks."""
 
 from __future__ import annotations
 
@@ -139,7 +137,7 @@ def _check_limit(
     if independent and not limit.is_random:
         why = ", since its weights are deterministic" if limit.functions else ""
         raise ValueError(
-            f"Independent needs a limit with noise of its own to redraw; {limit.equation} has none{why}."
+            f"Independent needs a limit with noise to redraw; got {limit.equation}, which has none{why}."
         )
     if reference is not None and limit.setting != "reference":
         raise ValueError(
@@ -201,9 +199,7 @@ def _uniform_grid(
     reference: int | None,
     dense: bool,
 ) -> Grid:
-    """Return a grid of equal steps, on which a path can be held whole; raise ValueError where one is too
-    large.
-    """
+    """Return a grid of equal steps, on which a path can be held whole; ValueError if one is too large."""
     twice = shared.path
     factor = 8 if twice else 4 if dense else 2
     least = reference if reference is not None else factor * depths[-1]
@@ -231,8 +227,7 @@ def _uniform_grid(
 
 
 def initial_layer(x: Tensor, shape: Shape, seed: int) -> Tensor:
-    """Return h_0 of this shape, (n, *shape): x itself where it has that shape, else A x with A drawn once,
-    N(0, 1/n_in) per entry.
+    """Return h_0 of this shape, (n, *shape): x itself, or A x with A drawn once, N(0, 1/n_in) per entry.
 
     Raises ValueError for a network whose states are no vectors, and x of another shape.
     """
@@ -246,15 +241,13 @@ def initial_layer(x: Tensor, shape: Shape, seed: int) -> Tensor:
 
 
 def _held_per_step(network: ResidualNetwork, limit: Limit, shared: Sharing) -> int:
-    """Return how many numbers a path holds for each step of the grid: the weights' and the limit's own."""
+    """Return the numbers in memory per path and step of the grid: the weights' and the limit's."""
     laws = zip(network.weights, network.weight_shapes, strict=True)
     return sum(law.held_per_step(shape) for law, shape in laws) + limit.held_per_step(shared)
 
 
 def _motions(network: ResidualNetwork) -> int | None:
-    """Return how many Brownian motions drive the network; None where a weight has none, so that no SDE can
-    share its noise.
-    """
+    """Return the number of Brownian motions that drive the network; None where a weight has none."""
     laws = zip(network.weights, network.weight_shapes, strict=True)
     each = [law.motions(shape) for law, shape in laws]
     return sum(each) if all(each) else None
@@ -266,8 +259,9 @@ def _motions_in_words(network: ResidualNetwork) -> str:
 
 
 def _natural_dtype(network: ResidualNetwork, limit: object) -> torch.dtype:
-    """Return the dtype of a module's parameters; else float64 where errors may fall like 1/L; float32 for
-    layers driven by Brownian motion.
+    """Return the dtype of a module's parameters, else one that suits how errors fall.
+
+    That is float64 where errors may fall like 1/L, float32 for layers driven by Brownian motion.
     """
     if isinstance(limit, torch.nn.Module):
         for parameter in limit.parameters():
@@ -324,9 +318,7 @@ def _numbers_of_functions(network: ResidualNetwork, limit: Limit) -> int:
 def _block_size(
     network: ResidualNetwork, limit: Limit, shared: Sharing, device: torch.device, grid: Grid
 ) -> int:
-    """Return how many paths fit in cache at once; it depends on the specification alone, never on workers
-    or paths.
-    """
+    """Return how many paths fit in cache at once, by the specification alone."""
     largest = max([math.prod(network.state_shape), *map(math.prod, network.weight_shapes)])
     by_increments = NUMBERS_PER_BLOCK[device.type] // largest
     by_functions = FUNCTION_NUMBERS_PER_BLOCK[device.type] // _numbers_of_functions(network, limit)

@@ -1,6 +1,4 @@
-"""One path drawn again: its states at every depth and the limit's, and the errors that entered the
-averages.
-"""
+"""One path drawn again: its states at every depth, the limit's, and the errors that were averaged."""
 
 from __future__ import annotations
 

@@ -59,9 +59,7 @@ class Statistic(FinalWhereMarked, ABC):
         """
 
     def distance(self, limit: Tensor, state: Tensor) -> Tensor:
-        """Return the distance (P,) of the network's state from the limit's, both (P, *state_shape), in
-        float64.
-        """
+        """Return the distance (P,) of network and limit states (P, *state_shape), in float64."""
         return euclidean(limit, state)
 
 

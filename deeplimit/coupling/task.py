@@ -59,9 +59,7 @@ class Task:
 
     @property
     def measures_reference(self) -> bool:
-        """Whether the reference is solved twice: no theory says how its error enters where it is not the
-        network's own scheme.
-        """
+        """Whether the reference is solved twice, since no theory says how its error enters."""
         return solved_twice(self.network, self.sharing)
 
     def block(self, block: int) -> Task:
@@ -69,9 +67,7 @@ class Task:
         return dataclasses.replace(self, paths=min(self.paths, (block + 1) * self.block_size))
 
     def starts(self, block: int) -> list[Tensor]:
-        """Return h_0 of one block, (P, *state_shape), once for each input that goes through a path's
-        network.
-        """
+        """Return h_0 of one block, (P, *state_shape), once for each input through a path's network."""
         if self.h0 is None or not self.same_network:
             return [self.initial_states(block)]
         count = min(self.block_size, self.paths - block * self.block_size)
@@ -79,7 +75,7 @@ class Task:
         return [row[None].to(self.device, self.dtype).repeat(repeats) for row in self.h0]
 
     def initial_states(self, block: int) -> Tensor:
-        """Return h_0 of one block, (P, *state_shape), where every path has an input of its own."""
+        """Return h_0 of one block, (P, *state_shape), where every path has its input."""
         first = block * self.block_size
         count = min(self.block_size, self.paths - first)
         if self.h0 is not None:
@@ -88,7 +84,7 @@ class Task:
         return states.normal_(generator=generator(self.seed, Purpose.INPUTS, block, device=self.device))
 
     def network_paths(self, block: int, paths: int) -> tuple[Path, ...]:
-        """Return one path for each weight of the network, each on a stream of its own."""
+        """Return one path for each weight of the network, each on a separate stream."""
         return tuple(
             law.path(
                 shape,
@@ -113,8 +109,6 @@ def sharing(network: ResidualNetwork, limit: Limit, independent: bool) -> Sharin
 
 
 def solved_twice(network: ResidualNetwork, shared: Sharing) -> bool:
-    """Return whether a limit that shares this is solved twice: unless the network is its Euler scheme, with
-    independent layers that are the increments themselves.
-    """
+    """Return whether a limit is solved twice: unless the network is its Euler scheme on increments."""
     independent = network.facts.dependence == Dependence.INDEPENDENT
     return (shared.increments and not (network.recursion.is_euler and independent)) or shared.path

@@ -1,5 +1,4 @@
-"""Whether the law of h_L tends to that of the limit at time 1: independent draws of both, tests at each
-depth, a verdict.
+"""Whether the law of h_L tends to the limit's at time 1: independent draws, tests per depth, a verdict.
 
 `simulation` draws, `statistics` tests and extrapolates to infinite depth, `verdict` decides, `report` tells.
 """

@@ -52,31 +52,30 @@ def compare_laws(
     store: Store | str | os.PathLike[str] | None = None,
     progress: Progress | bool | None = None,
 ) -> LawReport:
-    """Measure whether the law of a network's last state h_L tends to that of its limit at time 1 as its depth
-    grows.
+    """Measure whether the law of a network's last state h_L tends to that of its limit at time 1.
 
     Nothing is coupled: network and limit are drawn independently at every depth. Two claims are kept apart.
-    At one depth the laws differ by O(1/L), so that with enough draws any test rejects any depth: p-values say
-    where that shows. The verdict rests on bounded test functions of the norm and of components of h, whose
+    At one depth the laws differ by O(1/L), so with enough draws any test rejects any depth; p-values say
+    where that shows. The verdict uses bounded test functions of the norm and of components of h. Their
     differences are extrapolated to L = ∞.
 
     Args:
         resnet: The network, all of whose weights are independent layers (`Brownian`, `IID`).
         limit: None for `resnet.limit()`: `IsotropicSDE` for res-3 with symmetric weights and exponent 1/2,
             `NeuralSDE` for res-1 with independent weights of any law ([M] Prop. 11, by Donsker). Else one of
-            these, a `LawLimit` of your own, or a torchsde object (Itô, driven by noise of its own).
-        x: Starting points (n, d), or (n, n_in) with n_in ≠ d to go through an input layer drawn once; draw p
+            these, a user's `LawLimit`, or a torchsde object (in Itô's sense, driven by independent noise).
+        x: Starting points (n, d), or (n, n_in) with n_in ≠ d to go through an input layer drawn once. Draw p
             starts from row p mod n. None for one standard normal h_0, the same for all draws.
         depths: Strictly increasing numbers of layers L, at least three.
         draws: Independent draws of each law, at least 200. More make smaller differences visible.
         seed: Everything random derives from it.
-        level: At most this is the probability that "another law" is said of the right one, and that the tests
-            reject one or more of equal laws (Holm), as far as the extrapolation holds.
+        level: Family-wise error rate, as far as the extrapolation holds. It bounds the probability of the
+            verdict "another law" for the right limit, and of any test rejecting equal laws (Holm).
         tolerance: "same law" asks that no difference at infinite depth can exceed this; in standard
             deviations of the limit.
-        steps: Of the Euler-Maruyama scheme of a limit that cannot be drawn exactly; by default four times the
-            deepest network, at least 256.
-        device: "cpu" or "cuda". dtype: Of the states, by default float32; statistics are float64.
+        steps: Number of Euler-Maruyama steps for a limit that cannot be drawn exactly; by default four times
+            the deepest network's depth, at least 256.
+        device: "cpu" or "cuda". dtype: Number type of the states, by default float32; statistics are float64.
         workers: Number of threads, by default one per core. executor: Any `concurrent.futures.Executor`, or a
             Dask client, instead. Neither changes a bit of the result.
         store: File, or `Store`, that keeps finished blocks: a call made again computes only what is missing.
@@ -91,8 +90,8 @@ def compare_laws(
             without noise; NoTheoremError (a ValueError) where `limit` is left out and the network's limit is
             not known.
 
-    NOT checked: that the differences have an expansion in powers of 1/L (1/2 and 1 for samplers, whose
-    symmetry is not known) beyond the residuals of its fit, and the Euler scheme's own bias.
+    NOT checked: the bias of the Euler scheme, and, beyond the residuals of the fit, that the differences have
+    an expansion in powers of 1/L. Powers are 1/2 and 1 for samplers, whose symmetry is not known.
 
     Examples:
         >>> import deeplimit as dl
@@ -180,7 +179,7 @@ def _read(resnet: ResidualNetwork, limit: object, probe: Tensor) -> Limit:
     equation = read_limit(limit.limit if isinstance(limit, Independent) else limit, probe, None)
     if not equation.is_drawable:
         raise ValueError(
-            "limit must have noise of its own and a law that can be drawn (IsotropicSDE, NeuralSDE, a"
+            "limit must have noise and a law that can be drawn (IsotropicSDE, NeuralSDE, a"
             f" LawLimit or a torchsde object); got {equation.equation}. compare pairs other limits path by"
             " path."
         )
@@ -284,7 +283,7 @@ def _assess(
         sampling=(
             "drawn from its law at time 1"
             if exact
-            else f"Euler-Maruyama on {plan.steps} steps, noise of its own"
+            else f"Euler-Maruyama on {plan.steps} steps, independent noise"
         ),
         device=str(plan.device),
         dtype=str(plan.dtype).removeprefix("torch."),
@@ -313,9 +312,7 @@ def _is_own(plan: Plan) -> bool:
 
 
 def _tests(plan: Plan, networks: list[Sample], own: Sample, level: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return p-values and distances, (T, m): Kolmogorov-Smirnov for each feature, the energy test for the
-    states.
-    """
+    """Return p-values and distances (T, m): Kolmogorov-Smirnov per feature, the energy test for states."""
     count = own.features.shape[1]
     random = np.random.default_rng(np.random.SeedSequence([plan.seed, int(Purpose.LAW_TESTS), 1]))
     results = []
@@ -332,9 +329,7 @@ def _tests(plan: Plan, networks: list[Sample], own: Sample, level: float) -> tup
 
 
 def _means(networks: list[Sample], own: Sample) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return differences of means (K, m), the variances of the networks' means (K, m) and of the limit's
-    (K,).
-    """
+    """Return differences of means (K, m), variances of the networks' means (K, m), of the limit's (K,)."""
     differences, variances, shared = [], [], []
     for k in range(own.features.shape[1]):
         standard = statistics.Standard.of(own.features[:, k])
@@ -356,9 +351,7 @@ def _mean_square(sample: Sample) -> tuple[float, float]:
 
 
 def _grid(networks: list[Sample], own: Sample) -> np.ndarray:
-    """Return where the distribution functions of the log norm are kept for the plot: all but the outermost
-    draws.
-    """
+    """Return where the distribution functions of the log norm are kept: all but the outermost draws."""
     ends = [np.quantile(sample.features[:, 0], (0.001, 0.999)) for sample in (own, networks[-1], networks[0])]
     return np.linspace(min(low for low, _ in ends), max(high for _, high in ends), GRID)
 

@@ -1,6 +1,4 @@
-"""The result of a comparison of laws: tests at each depth and differences at infinite depth, with a table and
-a picture.
-"""
+"""The result of a comparison of laws: tests per depth, differences at infinite depth, table, picture."""
 
 from __future__ import annotations
 
@@ -54,7 +52,7 @@ class LawReport(Report):
         draws, seed, device, dtype, seconds, versions: how it was run.
         inputs: where the networks start.
         sampling: how the limit was drawn.
-        reservations: what a reader must know before trusting the numbers.
+        reservations: what to know before trusting the numbers.
     """
 
     kind = "laws"
@@ -95,9 +93,7 @@ class LawReport(Report):
 
     @property
     def differs(self) -> np.ndarray:
-        """Whether the tests tell the network at each depth from the limit, (m,), at `level` over all tests
-        and depths.
-        """
+        """Whether the tests tell the network from the limit, per depth (m,), at `level` over all tests."""
         return np.asarray((self.adjusted <= self.level).any(axis=0))
 
     @property
@@ -163,8 +159,9 @@ class LawReport(Report):
         ]
 
     def _draw(self, axes: Axes) -> None:
-        """Draw the distribution function of ln(|h_L|/|h_0|) at each depth, pale for shallow networks, over
-        the limit's; their differences in an inset.
+        """Draw the distribution function of ln(|h_L|/|h_0|) at each depth over the limit's.
+
+        Shallow networks are pale; an inset shows the differences.
         """
         from matplotlib import colormaps
 

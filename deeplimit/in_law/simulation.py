@@ -1,6 +1,4 @@
-"""Independent draws of a network's last state at every depth, and of its limit at time 1; nothing is
-coupled.
-"""
+"""Independent draws of a network's last state at every depth, and of its limit at time 1."""
 
 from __future__ import annotations
 
@@ -27,8 +25,7 @@ Drawn = tuple[np.ndarray, np.ndarray, int]
 @final
 @dataclass(frozen=True)
 class Plan(Measurement[Drawn, tuple["list[Sample]", "Sample"]]):
-    """All that is drawn: `draws` last states at each depth and of the limit, draw p from row p mod n of
-    `h0` (n, d).
+    """All that is drawn: `draws` last states per depth and of the limit, draw p from row p mod n of `h0`.
 
     Its result holds the samples of all depths, and that of the limit.
     """
@@ -68,9 +65,7 @@ class Plan(Measurement[Drawn, tuple["list[Sample]", "Sample"]]):
 
     @property
     def block_size(self) -> int:
-        """How many draws are held at once; it depends on the specification alone, never on workers or
-        draws.
-        """
+        """Return how many draws are held at once, by the specification alone."""
         gaussian = self.network.facts.gaussian and self.network.facts.dependence is Dependence.INDEPENDENT
         numbers = self.network.width if gaussian else self.network.width**2
         return max(4, min(8192, NUMBERS_PER_BLOCK[self.device.type] // numbers))
@@ -88,9 +83,7 @@ class Plan(Measurement[Drawn, tuple["list[Sample]", "Sample"]]):
 
 @dataclass(frozen=True)
 class Sample:
-    """Draws of one law: features (P, m) in float64, the first `joint` states over |h_0| (joint, d), and
-    how many were lost.
-    """
+    """Draws of one law: features (P, m) in float64, `joint` states over |h_0| (joint, d), number lost."""
 
     features: np.ndarray
     states: np.ndarray
@@ -98,8 +91,7 @@ class Sample:
 
 
 def last_states(network: ResidualNetwork, depth: int, h0: Tensor, stream: torch.Generator) -> Tensor:
-    """Return h_L (P, d) of one network of this depth for each row of `h0` (P, d), with layers drawn one at a
-    time.
+    """Return h_L (P, d) of a network of this depth for each row of `h0` (P, d), layer by layer.
 
     Gaussian matrices are drawn by their products, other laws entry by entry.
     """
@@ -112,9 +104,7 @@ def last_states(network: ResidualNetwork, depth: int, h0: Tensor, stream: torch.
 
 
 def feature_names(width: int) -> tuple[str, ...]:
-    """Return what `features` are called: the norm, the component along h_0, and components along random
-    directions.
-    """
+    """Return the names of `features`: the norm, the component along h_0, and along random directions."""
     return ("log norm", "along h_0", *(f"direction {k + 1}" for k in range(_directions(width))))
 
 
@@ -131,8 +121,9 @@ def random_directions(width: int, seed: int) -> Tensor:
 
 
 def features(h: Tensor, h0: Tensor, directions: Tensor) -> Tensor:
-    """Return the numbers (P, m) by which two laws are compared, all free of the size of h_0; infinite ones
-    are made huge.
+    """Return the numbers (P, m) by which two laws are compared, free of the size of h_0.
+
+    Infinite ones are made huge.
     """
     end, start = h.double(), h0.double()
     size = start.norm(dim=1, keepdim=True)
@@ -147,9 +138,7 @@ def features(h: Tensor, h0: Tensor, directions: Tensor) -> Tensor:
 
 
 def draw_block(plan: Plan, index: int, tick: Tick | None = None) -> Drawn:
-    """Return features, states over |h_0| and how many draws were lost, of one block of the limit (first)
-    or of one depth.
-    """
+    """Return features, states over |h_0| and the number of lost draws, of a block of limit or depth."""
     source, block = divmod(index, plan.blocks_per_law)
     depth = None if source == 0 else plan.depths[source - 1]
     h0 = plan.starts(block)

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.stats import ks_2samp, norm
 
 EXCEEDANCES = 20
-"""Permutations are drawn until so many reach the observed distance; their number makes the p-value (Besag
+"""Number of permutations that must reach the observed distance; how many were drawn is the p-value (Besag
 & Clifford 1991).
 """
 MOST_PERMUTATIONS = 100_000
@@ -18,8 +18,9 @@ SMALLEST = 0.1
 
 
 def kolmogorov_smirnov(first: np.ndarray, second: np.ndarray) -> tuple[float, float]:
-    """Return the largest distance of two distribution functions, and its p-value: asymptotic, and
-    conservative for atoms.
+    """Return the largest distance of two distribution functions and its asymptotic p-value.
+
+    It is conservative where laws have atoms.
     """
     found = ks_2samp(first, second, method="asymp")
     return float(found.statistic), float(found.pvalue)
@@ -28,12 +29,11 @@ def kolmogorov_smirnov(first: np.ndarray, second: np.ndarray) -> tuple[float, fl
 def energy_test(
     first: np.ndarray, second: np.ndarray, level: float, random: np.random.Generator
 ) -> tuple[float, float]:
-    """Return the energy distance of two samples (P, d), and its p-value over swaps within pairs (p of one,
-    p of the other).
+    """Return the energy distance of two samples (P, d), and its p-value over swaps within pairs.
 
-    Draws of one pair start at the same input, so that under the null hypothesis each swap leaves the joint
-    law as it is: the p-value is exact for any number of draws. It can fall to about a half of `level`, if
-    that takes no more than `MOST_PERMUTATIONS`.
+    Pair p is row p of both samples, which start at the same input. Under the null hypothesis each swap then
+    keeps the joint law, and the p-value is exact for any number of draws. It can fall to about a half of
+    `level`, if that takes no more than `MOST_PERMUTATIONS`.
     """
     within = _distances(first, first) + _distances(second, second)
     across = _distances(first, second)
@@ -61,9 +61,7 @@ def _distances(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 
 def holm(p_values: np.ndarray) -> np.ndarray:
-    """Return Holm's adjusted p-values: rejecting those up to a level errs once or more with at most that
-    probability.
-    """
+    """Return Holm's adjusted p-values, which bound the family-wise error rate."""
     flat = p_values.ravel()
     order = np.argsort(flat)
     adjusted = np.empty_like(flat)
@@ -73,13 +71,11 @@ def holm(p_values: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Standard:
-    """What turns one feature into bounded test functions: its mean and deviation under the limit, and
-    their units.
+    """What makes bounded test functions of one feature: its mean and deviation under the limit, and units.
 
-    With z the feature in units of the limit's own, the four are sin z, -cos z, sin 2z, cos 2z. The first
-    two are divided by E cos z and E z sin z, so that to first order they read as a shift in standard
-    deviations and as a relative change of the standard deviation. Bounded functions have means that no
-    tail can spoil.
+    With z the feature in units of the limit's own, the four are sin z, -cos z, sin 2z, cos 2z. The first two
+    are divided by E cos z and E z sin z, so that to first order they read as a shift in standard deviations
+    and as a relative change of the standard deviation. Bounded functions have means that no tail can spoil.
     """
 
     mean: float
@@ -95,9 +91,7 @@ class Standard:
         return cls(mean, deviation, (units[0], -units[1], 1.0, 1.0))
 
     def moments(self, feature: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the means (4,) of the test functions over one sample (P,), and the variances of those
-        means.
-        """
+        """Return the means (4,) of the test functions over one sample (P,), and those means' variances."""
         z = (feature - self.mean) / self.deviation
         values = (
             np.stack([np.sin(z), np.cos(z), np.sin(2 * z), np.cos(2 * z)]) / np.array(self.units)[:, None]
@@ -106,7 +100,5 @@ class Standard:
 
 
 def two_sided(level: float) -> float:
-    """Return the number of standard errors that a normal variable exceeds with probability `level`, on
-    either side.
-    """
+    """Return the number of standard errors that a normal variable exceeds, either way, at this level."""
     return float(norm.isf(level / 2))

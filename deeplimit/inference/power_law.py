@@ -100,8 +100,7 @@ class ErrorEstimates:
 
     @cached_property
     def powers(self) -> tuple[float, ...]:
-        """The powers of 1/L in the correction: sums of `corrections`, rounded to 1e-6, at least DISTINCT
-        apart.
+        """The powers of 1/L in the correction: sums of `corrections`, rounded to 1e-6, DISTINCT apart.
 
         A power below DISTINCT is not dropped, because it bends errors of small order and many paths. Its
         multiples are so dense that those of DISTINCT stand for them.
@@ -187,8 +186,7 @@ def _growth(estimates: ErrorEstimates, share: float) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Fit:
-    """The fitted order: a mixture with one component for each size of the correction and of a second
-    contribution.
+    """The fitted order: a mixture, with one component per size of the correction and of a second term.
 
     Attributes:
         orders: the mixture.
@@ -247,9 +245,7 @@ def _second_contributions(estimates: ErrorEstimates) -> tuple[np.ndarray, np.nda
 
 
 def _above(estimates: ErrorEstimates, share: float) -> CorrelatedData | None:
-    """Return log errors less a floor, with a covariance for every correction size; None where the floor
-    exceeds an error.
-    """
+    """Return log errors less a floor, a covariance per correction size; None where the floor is too high."""
     depths = estimates.depths.astype(float)
     squares = _squares(estimates)
     rest = squares - share
@@ -346,9 +342,8 @@ def fit_floor(estimates: ErrorEstimates, predicted: float | None) -> Floor:
 
     Over a short range of depths a floor and a slow order look alike. If a theorem says how fast this network
     reaches its limit, that order (`predicted`) is believed with probability 1 - SLOWER, and otherwise one
-    uniform
-    between 0 and it: the distance to a wrong limit may fall more slowly than that to the right one, but not
-    faster. Where no order is predicted, it is uniform from 0 to STEEPEST.
+    uniform between 0 and it: the distance to a wrong limit may fall more slowly than that to the right one,
+    but not faster. Where no order is predicted, it is uniform from 0 to STEEPEST.
     """
     steepest = STEEPEST if predicted is None else predicted
     design = _design(estimates)

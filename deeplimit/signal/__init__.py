@@ -1,5 +1,4 @@
-"""How a network propagates its signal forwards and its gradient backwards at initialisation, and whether
-either explodes or dies.
+"""How a network propagates signal and gradient at initialisation, and whether either explodes or dies.
 
 `products` multiplies by a layer's matrices (drawn whole, or in law through their products with known
 vectors); `signal` keeps a state as direction, change and logarithm of its size; `passes` runs all layers

@@ -1,5 +1,4 @@
-"""The bounds of Section 2 of [M], with their constants computed for the network at hand, beside what was
-measured.
+"""The bounds of Section 2 of [M], with constants computed for the network, beside what was measured.
 
 The probability bounds hold with probability at least 1 - δ. Conditions on a = L^-2β are the ones that the
 proofs use, with C and s of this block and law: the printed ones are sufficient for constants free of d and L.
@@ -126,9 +125,7 @@ def evaluate(
     log_gradient_change: np.ndarray,
     delta: float,
 ) -> list[Bound]:
-    """Return every bound at one depth beside the logarithms of the ratios (draws,); empty where Section 2
-    does not apply.
-    """
+    """Return every bound at one depth beside the log ratios (draws,); empty where Section 2 says nothing."""
     known = block(network)
     if isinstance(known, str) or not known.satisfies_a2:
         return []
@@ -185,14 +182,13 @@ def log_mean(log_values: np.ndarray) -> tuple[float, float]:
 
 
 def mean_error(log_values: np.ndarray, log_variance: float) -> tuple[float, float, float]:
-    """Return the logarithm of the mean of exp(values), its relative standard error, and how far off a mean
-    may be at LEVEL.
+    """Return the log of the mean of exp(values), its relative standard error, and its error bound at LEVEL.
 
-    Products of many layers are nearly log-normal: where the rare large draws have not been seen, mean and
-    standard error are both too small, and a Student interval misses the truth a hundred times too often. So
-    the standard error is at least that of a log-normal law whose logarithm has `log_variance`, and the
-    interval is widened by the first term of Edgeworth's expansion, with the skewness of the log-normal law of
-    this relative spread.
+    Products of many layers are nearly log-normal. Where the rare large draws have not been seen, mean and
+    standard error are both too small: a Student interval misses the truth a hundred times too often. So the
+    standard error is at least that of a log-normal law whose logarithm has `log_variance`, and the interval
+    is widened by the first term of Edgeworth's expansion, with the skewness of the log-normal law of this
+    relative spread.
     """
     mean, error = log_mean(log_values)
     count = len(log_values)

@@ -1,9 +1,9 @@
 """How a change grows with the depth, and the verdict that follows: identity, stable or explosion.
 
 Let x_L = |h_L - h_0|²/|h_0|², of states or of gradients. Where states can be scaled, E log(1 + x_L) ~ L^γ is
-fitted. For independent layers γ = 1 - 2β on both sides of the critical exponent, because there
-log(1 + x) ≈ log E(1 + x) ~ L^{1-2β}/2. Where they cannot be scaled, E log x_L ~ γ log L is fitted: tanh
-saturates, so that an explosion is a power. Either way γ < 0 is the identity, γ = 0 stable, γ > 0 explosion.
+fitted. For independent layers γ = 1 - 2β on both sides of the critical exponent, because there log(1 + x) ≈
+log E(1 + x) ~ L^{1-2β}/2. Where they cannot be scaled, E log x_L ~ γ log L is fitted: tanh saturates, so that
+an explosion is a power. Either way γ < 0 is the identity, γ = 0 stable, γ > 0 explosion.
 """
 
 from __future__ import annotations
@@ -150,9 +150,7 @@ def _turns(depths: np.ndarray, log_means: np.ndarray, variances: np.ndarray) -> 
 
 
 def together(hidden: Growth, gradient: Growth) -> Verdict:
-    """Return the verdict on the network: what signal and gradient agree on; explosion of either is
-    explosion.
-    """
+    """Return the verdict on the network: what signal and gradient agree on; explosion of either decides."""
     verdicts = {hidden.verdict, gradient.verdict}
     if EXPLOSION in verdicts:
         return EXPLOSION

@@ -51,26 +51,24 @@ def stability(
     store: Store | str | os.PathLike[str] | None = None,
     progress: Progress | bool | None = None,
 ) -> StabilityReport:
-    """Measure how a network at initialisation changes its signal and its gradient, at every depth, and how
-    that grows.
+    """Measure how a network at initialisation changes its signal and its gradient, and how that grows.
 
-    Draw i at depth L is a network of its own, started at input i mod n, with a gradient p_L = N(0, I) at its
-    output, as a loss on a random output layer has; p_0 is the exact gradient (reverse mode, no autograd
-    graph). Where states can be scaled (ReLU, leaky ReLU, the identity), their size is kept as a logarithm, so
-    that an explosion to 10^±10000 is a number; for other activations overflow is counted and named. Weights
-    that are i.i.d. Gaussian are drawn through their products with the vectors they meet, which has the same
-    joint law of signal and gradient.
+    Draw i at depth L is a new network, started at input i mod n. Its gradient at the output is p_L = N(0, I),
+    as for a loss on a random output layer; p_0 is the exact gradient, in reverse mode without autograd. Where
+    states can be scaled (ReLU, leaky ReLU, the identity), their size is kept as a logarithm, so that
+    explosion to 10^±10000 is measured. For other activations overflow is counted and reported. Weights that
+    are i.i.d. Gaussian are drawn through their products with signal and gradient, with the same joint law.
 
     Args:
         resnet: The network, depth left open: of any recursion, with any weights; or a function of the depth
             that returns a torch module's blocks in order, for states shaped as x (`module_network`).
         depths: Strictly increasing numbers of layers L; a verdict needs at least three.
         x: Inputs (n, d), or (n, n_in) with n_in ≠ d to go through an input layer A drawn once, N(0, 1/n_in);
-            (n, channels, height, width) for convolutions. None for standard normal h_0, one a draw.
-        draws: Networks a depth. seed: Everything random derives from it. confidence: Of the growth exponents'
-            intervals.
+            (n, channels, height, width) for convolutions. None for standard normal h_0, one per draw.
+        draws: Networks per depth. seed: Everything random derives from it. confidence: Level of the growth
+            exponents' intervals.
         delta: δ of the probability bounds of Marion et al. (2025), Section 2; 0.25 bounds quartiles.
-        device: "cpu" or "cuda". dtype: Of the states, float32 unless said otherwise; statistics are float64.
+        device: "cpu" or "cuda". dtype: Number type of the states, by default float32; statistics are float64.
         workers: Number of threads, by default one per core. executor: Any `concurrent.futures.Executor`, or a
             Dask client, instead. Neither changes a bit of the result.
         store: File, or `Store`, that keeps finished blocks: a call made again computes only what is missing.
@@ -82,11 +80,10 @@ def stability(
 
     Raises:
         TypeError: For an argument of the wrong kind.
-        ValueError: For a wrong value: an input of zeros (its ratios are not defined), or a network whose
-            layers do not fit in memory one at a time.
+        ValueError: For a wrong value, an input of zeros, whose ratios are not defined, or a network with a
+            layer that does not fit in memory.
 
-    NOT checked: that a user's σ is Lipschitz, and that its derivative, by automatic differentiation, is
-    right.
+    NOT checked: that a user's σ is Lipschitz, and that automatic differentiation of it is right.
 
     Examples:
         >>> import deeplimit as dl
@@ -130,9 +127,7 @@ def stability(
 
 
 def starting_states(inputs: Tensor, shape: Shape, seed: int, dtype: torch.dtype) -> Tensor:
-    """Return h_0 (n, *shape); raise ValueError where one is zero, whose ratios are not defined, or overflows
-    `dtype`.
-    """
+    """Return h_0 (n, *shape); raise ValueError for one that is zero or overflows `dtype`."""
     states = initial_layer(inputs, shape, seed)
     sizes = torch.linalg.vector_norm(states.to(dtype).flatten(1), dim=1, dtype=torch.float64)
     if bool((sizes == 0).any()):
@@ -215,7 +210,7 @@ def _report(
             else "drawn whole"
         ),
         inputs=(
-            "standard normal h_0, one a draw"
+            "standard normal h_0, one per draw"
             if inputs is None
             else f"{len(inputs)} inputs of {inputs[0].numel()} entries, in turn"
         ),

@@ -66,9 +66,7 @@ class Differentiated(Gates):
 
 @dataclass(frozen=True)
 class Layers:
-    """A block of P networks of depth L, drawn: what multiplies σ's output and its input, and what is added to
-    its input.
-    """
+    """A drawn block of P networks of depth L: factors of σ's output and of its input, and the bias."""
 
     depth: int
     outer: Product | None
@@ -112,9 +110,7 @@ def forward(layers: Layers, start: Tensor, tick: Tick | None = None) -> tuple[Si
 
 @torch.no_grad()
 def backward(layers: Layers, gates: Gates, end: Tensor, tick: Tick | None = None) -> Signal:
-    """Return p_0 from p_L = `end` (P, d, n): p_k = p_{k+1} + α Wᵀ (σ' ∘ Vᵀ p_{k+1}), along the last forward
-    pass.
-    """
+    """Return p_0 from p_L = `end` (P, d, n): p_k = p_{k+1} + α Wᵀ (σ' ∘ Vᵀ p_{k+1}), after a forward pass."""
     signal = Signal.starting_at(end)
     signal.settle(rescale=True)
     for passed, k in enumerate(range(layers.depth - 1, -1, -1)):

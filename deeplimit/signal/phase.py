@@ -47,7 +47,7 @@ SHALLOWER = 10
 @final
 @dataclass(frozen=True)
 class PhaseTask(Measurement[np.ndarray, np.ndarray]):
-    """One network per Hurst index, so many draws of each; all exponents and inputs are columns of one pass.
+    """One network per Hurst index, `draws` times; all exponents and inputs are columns of one pass.
 
     Its result holds natural logarithms, (Hurst indices, draws, 2 depths, 2, exponents, inputs).
     """
@@ -80,9 +80,7 @@ class PhaseTask(Measurement[np.ndarray, np.ndarray]):
 
 
 def run_draw(task: PhaseTask, block: int, tick: Tick | None = None) -> np.ndarray:
-    """Return log |h_L - h_0|/|h_0| and log |p_0 - p_L|/|p_L| of one weight draw of one depth, (2,
-    exponents, inputs).
-    """
+    """Return log |h_L - h_0|/|h_0| and log |p_0 - p_L|/|p_L| of one draw, (2, exponents, inputs)."""
     row, draw, level = (
         int(index) for index in np.unravel_index(block, (len(task.networks), task.draws, len(task.depths)))
     )
@@ -140,15 +138,12 @@ def phase_diagram(
     store: Store | str | os.PathLike[str] | None = None,
     progress: Progress | bool | None = None,
 ) -> PhaseDiagram:
-    """Map how much a network with fractional Brownian weights changes its signal and its gradient ([M]
-    Section 4.1, Fig. 7).
+    """Map how much networks with fractional Brownian weights change signal and gradient ([M] Fig. 7).
 
-    Each weight draw is one network; every exponent and every input is a column of one pass over it,
-    forwards and backwards. The boundary between explosion and identity is where the change does not depend
-    on the
-    depth: networks ten times shallower are drawn as well, and the exponent found at which both depths
-        change
-    as much.
+    Each weight draw is one network. Every exponent and every input is a column of one pass over it, forwards
+    and backwards. On the boundary between explosion and identity the change does not depend on the depth.
+    Networks ten times shallower are therefore drawn as well; the boundary is the exponent at which both
+    depths change the signal as much.
 
     Args:
         network: A factory such as `dl.res3`, called as network(width=..., weights=FractionalBrownian(H),
@@ -156,11 +151,11 @@ def phase_diagram(
         width: d. depth: L, at least 20.
         hurst: Hurst indices in (0, 1); 12 from 0.05 to 0.97 if left out. exponents: Residual exponents, at
             least two, increasing; 27 from 0 to 1.3 if left out.
-        draws: Weight draws a Hurst index; an interval needs three. inputs: Standard normal h_0 a weight
-            draw.
+        draws: Weight draws per Hurst index; an interval needs three. inputs: Number of standard normal h_0
+            per weight draw.
         x: Inputs (n, d) or (n, n_in) instead of `inputs` normal ones, the same for all draws.
-        seed: Everything random derives from it. confidence: Of the boundary's intervals.
-        device: "cpu" or "cuda". dtype: Of the states, float32 unless said otherwise.
+        seed: Everything random derives from it. confidence: Level of the boundary's intervals.
+        device: "cpu" or "cuda". dtype: Number type of the states, by default float32.
         workers: Number of threads, by default one per core. executor: Any `concurrent.futures.Executor`, or a
             Dask client, instead. Neither changes a bit of the result.
         store: File, or `Store`, that keeps finished blocks: a call made again computes only what is missing.
@@ -168,8 +163,8 @@ def phase_diagram(
 
     Raises:
         TypeError: For an argument of the wrong kind.
-        ValueError: For a wrong value: a Hurst index outside (0, 1), a negative exponent, an input of
-            zeros, a factory that makes networks of another width or with other weights.
+        ValueError: For a Hurst index outside (0, 1), a negative exponent, an input of zeros, or a factory
+            that makes networks of another width or with other weights.
 
     Examples:
         >>> import deeplimit as dl

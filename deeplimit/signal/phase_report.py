@@ -1,6 +1,4 @@
-"""The map of output and gradient over Hurst index and residual exponent, with the boundary between identity
-and explosion.
-"""
+"""The map of output and gradient over Hurst index and residual exponent, with the critical boundary."""
 
 from __future__ import annotations
 
@@ -36,8 +34,8 @@ class PhaseDiagram(Report):
         depth, shallow_depth: numbers of layers of the networks, and of those that they are compared with.
         width, draws, inputs: network width, weight draws per Hurst index, inputs per draw.
         hurst, exponents: the grid, (m,) and (n,), increasing.
-        hidden, gradient: means over draws and inputs of log10 |h_L - h_0|/|h_0| and of
-            log10 |p_0 - p_L|/|p_L| (m, n).
+        hidden, gradient: means over draws and inputs of log10 |h_L - h_0|/|h_0| and of log10 |p_0 -
+            p_L|/|p_L| (m, n).
         hidden_draws, gradient_draws: the same for each weight draw, averaged over its inputs (m, n, draws).
         hidden_shallow_draws, gradient_shallow_draws: the same at `shallow_depth` (m, n, draws).
         boundary: exponent at which the signal's change is the same at both depths (m,). Below it the change
@@ -53,7 +51,7 @@ class PhaseDiagram(Report):
         overflowed: values that overflowed and were left out of the means (m, n).
         confidence: level of the boundary's intervals.
         seed, device, dtype, seconds, versions: how it was run.
-        reservations: what a reader must know before trusting the numbers.
+        reservations: what to know before trusting the numbers.
     """
 
     kind = "phase-diagram"
@@ -221,9 +219,7 @@ class PhaseDiagram(Report):
             )
 
     def _name_the_zones(self, axes: Axes, values: np.ndarray) -> None:
-        """Write "explosion" and "identity" into the middle of cells that are clearly so, where there is
-        room.
-        """
+        """Write "explosion" and "identity" into cells that are clearly so, where there is room."""
         for word, colour, zone in (
             ("explosion", "black", values > 0.9),
             ("identity", "white", values < -0.9),

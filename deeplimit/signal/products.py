@@ -1,6 +1,4 @@
-"""Products of a network's weight matrices with vectors: forwards through the layers, then backwards with
-their transposes.
-"""
+"""Products of weight matrices with vectors: forwards through the layers, backwards with transposes."""
 
 from __future__ import annotations
 
@@ -14,9 +12,7 @@ from deeplimit.weights import DrawnLayers
 
 
 class Product(ABC):
-    """One weight matrix of every layer, as what it does to vectors; `apply` must run before `transpose`,
-    layer by layer.
-    """
+    """One weight matrix of every layer, as products; `apply` runs before `transpose`, layer by layer."""
 
     @abstractmethod
     def apply(self, k: int, x: Tensor) -> Tensor:
@@ -69,13 +65,11 @@ class Drawn(Product):
 
 
 class GaussianInLaw(Product):
-    """I.i.d. Gaussian matrices, N(0, 1/d) per entry, known through their products alone: 2d normals a layer
-    instead of d².
+    """I.i.d. Gaussian matrices, N(0, 1/d) per entry, known by products: 2d normals per layer, not d².
 
-    Given unit vectors x and v known before the matrix G is, G x = g is N(0, I/d), and given g, Gᵀ v = x (g·v)
-    + (I - x xᵀ) ξ with ξ ~ N(0, I/d): the joint law of a forward pass and its gradient is that of whole
-    matrices, because the gradient that arrives at layer k depends on its matrix through g only. One vector a
-    network.
+    Let unit vectors x and v be known before the matrix G is. Then G x = g is N(0, I/d), and given g, Gᵀ v is
+    x (g·v) + (I - x xᵀ) ξ with ξ ~ N(0, I/d). The gradient that arrives at layer k depends on its matrix only
+    through g, so forward pass and gradient have the joint law of whole matrices. One vector per network.
     """
 
     def __init__(

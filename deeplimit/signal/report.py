@@ -38,7 +38,7 @@ class StabilityReport(Report):
         exponent: residual exponent of the network.
         critical_exponent: exponent between explosion and identity; None where theory does not know it.
         depths: numbers of layers (m,).
-        draws: networks per depth, each with an input and an output gradient of its own.
+        draws: networks per depth, each with its input and its output gradient.
         log_hidden_ratio, log_hidden_change: log |h_L|/|h_0| and log |h_L - h_0|/|h_0| (m, draws).
         log_gradient_ratio, log_gradient_change: log |p_0|/|p_L| and log |p_0 - p_L|/|p_L| (m, draws).
         hidden_growth, gradient_growth: fitted exponents γ of growth with depth, with intervals and verdicts.
@@ -51,7 +51,7 @@ class StabilityReport(Report):
         method: how the matrices were drawn.
         inputs: where the networks start.
         seed, device, dtype, seconds, versions: how it was run.
-        reservations: what a reader must know before trusting the numbers.
+        reservations: what to know before trusting the numbers.
     """
 
     kind = "stability"
@@ -104,9 +104,7 @@ class StabilityReport(Report):
         return _exponential(self.log_gradient_change)
 
     def quantiles(self, name: str, *probabilities: float) -> np.ndarray:
-        """Return quantiles (m, len(probabilities)) of log_<name>, such as "hidden_ratio"; NaN where a network
-        became NaN.
-        """
+        """Return quantiles (m, len(probabilities)) of log_<name>, such as "hidden_ratio"; NaN after NaN."""
         values = getattr(self, f"log_{name}")
         result: np.ndarray = np.quantile(values, probabilities, axis=1, method="inverted_cdf").T
         return result

@@ -1,6 +1,4 @@
-"""A state and how far it has come, in a unit that moves with it: 10^10000 is a number, and so is a change of
-10^-10.
-"""
+"""A state and its change in a unit that moves with it, so that 10^10000 and 10^-10 are both numbers."""
 
 from __future__ import annotations
 
@@ -13,8 +11,7 @@ from torch import Tensor
 
 @dataclass
 class Signal:
-    """States (P, d, n) that began at `start`, kept as exp(log_unit) · (base + change); the base is start +
-    shift.
+    """States (P, d, n) that began at `start`, kept as exp(log_unit) · (base + change); base = start + shift.
 
     The change is summed by itself, so that it keeps its digits where it is small beside the start. Where a
     state becomes small beside its base, so that their digits cancel, it becomes the base. Units are powers of
@@ -38,9 +35,7 @@ class Signal:
         return self.base + self.change
 
     def settle(self, *, rescale: bool) -> None:
-        """Make small states their own base; if `rescale`, move the unit to the nearest power of two of each
-        state's size.
-        """
+        """Make small states their base; if `rescale`, move the unit to the nearest power of two of each."""
         value = self.value
         size, base = (
             torch.linalg.vector_norm(tensor, dim=1, keepdim=True, dtype=torch.float64)
@@ -59,9 +54,7 @@ class Signal:
             self.log_unit += exponent * math.log(2.0)
 
     def logarithms(self, start: Tensor) -> tuple[Tensor, Tensor]:
-        """Return log |state| / |start| and log |state - start| / |start| (P, n) in float64; NaN or +∞ where
-        they overflowed.
-        """
+        """Return log |state|/|start| and log |state - start|/|start| (P, n), float64; NaN or ∞ if lost."""
         origin = torch.linalg.vector_norm(start, dim=1, dtype=torch.float64).log()
         ratio = (
             torch.linalg.vector_norm(self.value, dim=1, dtype=torch.float64).log()

@@ -31,8 +31,9 @@ STREAMS_PER_DEPTH = 4
 
 
 def known_in_law(network: ResidualNetwork) -> bool:
-    """Whether products with known vectors tell all that a network's pass over one input sees of its
-    matrices: independent layers of independent Gaussian entries.
+    """Whether a pass over one input sees the matrices only through products with known vectors.
+
+    That is so for independent layers of independent Gaussian entries.
     """
     return network.recursion.is_plain and all(
         facts.dependence == Dependence.INDEPENDENT
@@ -53,9 +54,7 @@ def draw_network(
     *,
     in_law: bool,
 ) -> Layers:
-    """Return the layers of `paths` networks of one depth and of a plain recursion; `streams(i)` is the
-    generator of matrix i.
-    """
+    """Return the layers of `paths` networks of one depth, recursion plain; `streams(i)` draws matrix i."""
     products: list[Product] = []
     biases = None
     for index, law in enumerate(network.weights):
@@ -70,9 +69,7 @@ def draw_network(
 
 
 def numbers_per_network(network: ResidualNetwork, depth: int, columns: int, *, in_law: bool) -> int:
-    """Return how many numbers one network's pass holds: its layers, and the states or the activations'
-    derivatives.
-    """
+    """Return the numbers that one network's pass holds: layers, and states or σ's derivatives."""
     drawn = 2 * network.width * len(network.weights) if in_law else sum(map(math.prod, network.weight_shapes))
     return depth * (drawn + math.prod(network.state_shape) * columns)
 
@@ -80,8 +77,7 @@ def numbers_per_network(network: ResidualNetwork, depth: int, columns: int, *, i
 @final
 @dataclass(frozen=True)
 class StabilityTask(Measurement[np.ndarray, np.ndarray]):
-    """A network at several depths, so many draws of each; `h0` (n, d) are the inputs, taken in turn, or
-    None.
+    """A network at several depths, each drawn several times; `h0` (n, d) are inputs in turn, or None.
 
     Its result holds the logarithms of `run_block` for all depths and draws, (4, depths, draws).
     """
@@ -113,9 +109,7 @@ class StabilityTask(Measurement[np.ndarray, np.ndarray]):
         return len(self.pieces)
 
     def block_size(self, depth: int) -> int:
-        """Return how many networks of one depth make a block; it depends on the specification alone, never
-        on workers.
-        """
+        """Return how many networks of one depth make a block, by the specification alone."""
         held = numbers_per_network(self.network, depth, 1, in_law=self.in_law)
         state, weights = math.prod(self.network.state_shape), map(math.prod, self.network.weight_shapes)
         at_once = 2 * self.network.width if self.in_law else max(state, *weights)
@@ -124,9 +118,7 @@ class StabilityTask(Measurement[np.ndarray, np.ndarray]):
 
     @cached_property
     def pieces(self) -> list[tuple[int, int, int, int]]:
-        """Return (depth, number of the block, first draw, draws) of every block, deepest first: they take
-        longest.
-        """
+        """Return (depth, block number, first draw, draws) of every block, the slowest (deepest) first."""
         found = []
         for depth in reversed(self.depths):
             size = self.block_size(depth)
@@ -136,9 +128,7 @@ class StabilityTask(Measurement[np.ndarray, np.ndarray]):
 
 
 def run_block(task: StabilityTask, block: int, tick: Tick | None = None) -> np.ndarray:
-    """Return the logarithms of |h_L|/|h_0|, |h_L - h_0|/|h_0|, |p_0|/|p_L| and |p_0 - p_L|/|p_L| of one
-    block (4, draws).
-    """
+    """Return log |h_L|/|h_0|, |h_L - h_0|/|h_0|, |p_0|/|p_L|, |p_0 - p_L|/|p_L| of one block (4, draws)."""
     depth, number, first, count = task.pieces[block]
 
     def stream(purpose: Purpose, index: int = 0) -> torch.Generator:

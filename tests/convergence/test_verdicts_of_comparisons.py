@@ -181,7 +181,7 @@ def reserved(**altered):
         ({"diverged": np.array([7, 2])}, "2 of 400 paths at depth 16; 7 of 400 paths at depth 8"),
         ({"paths": 99}, "99 paths are few"),
         ({"kurtosis": np.array([5.0, 101.0])}, "kurtosis 101"),
-        ({"reference_error": 0.006}, "the reference's own error"),
+        ({"reference_error": 0.006}, "the reference solution's error"),
         ({"swollen": True}, "changes some errors by more than half"),
         ({"rounding": 0.006}, "float64"),
         ({"rounding": 0.006, "narrow": False}, "do not interpret"),

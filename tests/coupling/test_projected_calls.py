@@ -185,7 +185,7 @@ def test_the_report_says_which_coupling_it_is():
         assert "noise      pathwise: every depth and the limit" in str(compare(network, coupling="pathwise"))
     alone = str(compare(RES1, dl.Independent(RES1.limit()), coupling="projected"))
     assert "projected: every depth reads the same noise" in alone
-    assert "the limit reads noise of its own" in alone
+    assert "the limit reads independent noise" in alone
     assert "the limit reads none of it" in str(compare(RES1, dl.Identity(), coupling="projected"))
     both = dl.inner(3, "tanh", trend=dl.SmoothGaussian(), noise=dl.Ito(A=0.05), alpha=0.5, beta=0.5)
     assert "the limit reads their functions of time" in str(compare(both, coupling="projected"))

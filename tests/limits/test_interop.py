@@ -142,7 +142,7 @@ def test_diagonal_and_scalar_noise_get_as_many_brownian_motions_as_they_have():
 
     smooth = dl.res1(3, "tanh", weights=dl.SmoothGaussian())
     report = dl.compare(smooth, Diagonal(), depths=[4, 8, 16], paths=60)
-    assert "noise of its own" in " ".join(report.reservations)
+    assert "independent noise" in " ".join(report.reservations)
     one = dl.res1(1, "tanh")
     scalar = type(
         "Scalar", (), {"sde_type": "ito", "noise_type": "scalar", "f": lambda s, t, y: torch.zeros_like(y)}

@@ -1,3 +1,1 @@
-"""Faster ways through the same pass: noise drawn through its products, compiled by numba, or one Triton
-kernel.
-"""
+"""Faster ways through the same pass: noise drawn through its products, numba loops, one Triton kernel."""

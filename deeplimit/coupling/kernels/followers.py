@@ -1,6 +1,4 @@
-"""Networks as trajectories that need of the matrix noise its product with one vector per step; which pairs
-are so.
-"""
+"""Networks as trajectories that need only products of the matrix noise, and which networks are such."""
 
 from __future__ import annotations
 
@@ -62,9 +60,7 @@ class NetworkFollower(Follower):
 
 
 def obstacle(network: ResidualNetwork, limit: Limit, shares: bool) -> str | None:
-    """Return why a network needs whole matrices, with a limit that shares its noise or does not; None where
-    products suffice.
-    """
+    """Return why a network needs whole matrices, with or without a shared limit; None where products do."""
     recursion = network.recursion
     if not recursion.needs_one_product:
         return f"{recursion.name} needs more of its weights than one product a layer"

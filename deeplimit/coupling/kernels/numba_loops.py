@@ -1,9 +1,8 @@
-"""The inner loops of `projected`, compiled: all that a step does to a block of paths while it lies in
-cache. Needs numba.
+"""The inner loops of `projected`, compiled by numba: all that a step does to a block of paths in cache.
 
-The arithmetic is that of `products.Products` and of the followers, in float32. Paths are innermost, so
-that every loop over them becomes vector instructions. `compiled` prepares the arguments and says for which
-tasks this is the same computation.
+The arithmetic is that of `products.Products` and of the followers, in float32. Paths are innermost, so that
+every loop over them becomes vector instructions. `compiled` prepares the arguments and says for which tasks
+this is the same computation.
 """
 
 from __future__ import annotations
@@ -152,9 +151,7 @@ def move(
     length: np.float32,
     work: np.ndarray,
 ) -> None:
-    """Move trajectory `c`, whose state is (d, P), given the matrix's product and the biases' motion, both
-    (d, P).
-    """
+    """Move trajectory `c`, state (d, P), by the matrix's product and the biases' motion, both (d, P)."""
     width, paths = state.shape
     kind, factor, outer, squares = motion.kind[c], motion.product[c], motion.outer[c], work[0]
     if kind == ITO:
@@ -181,9 +178,7 @@ def move(
 
 @njit(**_FAST)  # type: ignore[untyped-decorator]
 def operand(motion: Motion, c: int, state: np.ndarray, out: np.ndarray, unit: np.ndarray) -> None:
-    """Write what the Brownian matrix multiplies on trajectory `c` to `out`, both (d, P), in units `unit`
-    of its largest entry.
-    """
+    """Write to `out` (d, P) what the Brownian matrix multiplies on trajectory `c`, scaled by `unit`."""
     width, paths = state.shape
     unit[:] = _TINY
     for i in range(width):
@@ -206,8 +201,7 @@ def pass_over(  # noqa: PLR0912
     work: np.ndarray,
     row: np.ndarray,
 ) -> None:
-    """Tell all columns of a fine step on which the reference multiplies `vector`; it becomes the
-    reference's own product.
+    """Pass one fine step on to all columns; `vector` becomes the reference's product with the matrix.
 
     The vector comes in units `unit` (P,) of its largest entry.
     """
@@ -247,9 +241,7 @@ def pass_over(  # noqa: PLR0912
 def take(
     run: Running, c: int, ends: np.ndarray, normals: np.ndarray, work: np.ndarray, share: np.ndarray
 ) -> None:
-    """End a layer of column `c`: complete `known` to its product, and tell the columns whose layers still
-    run.
-    """
+    """End a layer of column `c`: complete `known` to its product, and update the layers still running."""
     columns, width, paths = run.held.shape
     deviation, weight = work[0], work[1]
     for p in range(paths):
@@ -303,8 +295,7 @@ def advance(  # noqa: PLR0912
     durations: np.ndarray,
     keep_last: bool,
 ) -> None:
-    """Advance a block over some steps; the first `depths` columns are networks, one more is the limit's
-    coarser solution.
+    """Advance a block over some steps; the first `depths` columns are networks, one more a coarser limit.
 
     Normals are (steps, d, P), (layers that end, d, P) in the order in which they end, deepest first, and
     (steps or 0, d, P).

@@ -1,5 +1,4 @@
-"""`projected` with its inner loops compiled by numba, where that is installed and the task is one that the
-loops know.
+"""`projected` with inner loops compiled by numba, where it is installed and the task is supported.
 
 The same streams of normals, the same arithmetic up to rounding: which of the two ran decides nothing but the
 time.
@@ -30,20 +29,16 @@ loops as long.
 
 @cache
 def loops() -> ModuleType | None:
-    """Return the compiled loops; None where numba is missing, does not go with the numpy that is there, or
-    may write nowhere.
-    """
+    """Return the compiled loops; None where numba is missing, unsuited to this numpy, or cannot write."""
     try:
-        from deeplimit.coupling.kernels import numba_loops as lanes
+        from deeplimit.coupling.kernels import numba_loops as compiled
     except (ImportError, RuntimeError):
         return None
-    return lanes
+    return compiled
 
 
 def applies(task: Task) -> bool:
-    """Return whether the compiled loops do exactly what `projected` does for this task, and are worth
-    loading.
-    """
+    """Return whether the compiled loops compute what `projected` does for this task and are worth loading."""
     if not (ENABLED and task.coupling == "projected" and task.sharing.increments) or task.same_network:
         return False
     if task.device.type != "cpu" or task.dtype != torch.float32 or not task.statistic.is_compiled:
@@ -63,17 +58,17 @@ def _knows(compiled: ModuleType, task: Task) -> bool:
 @torch.no_grad()
 def run_block(task: Task, block: int, tick: Tick | None = None) -> Moments:
     """Advance one block; returns and `tick` as in `pathwise.run_block`."""
-    lanes = loops()
-    if lanes is None:  # a worker of the user's own may lack what the caller has
+    compiled = loops()
+    if compiled is None:  # a user's worker may lack what the caller has
         return projected.run_block(task, block, tick)
     whole = projected.Block(task, block)
     width, paths = task.network.width, len(whole.starts[0])
     steps = [follower.compiled_step() for follower in [*whole.columns, *whole.fine]]
-    motion = lanes.Motion(
+    motion = compiled.Motion(
         np.array([int(step.motion) for step in steps if step]),
         np.array(
             [
-                0 if step.activation is None else lanes.NAMES.index(step.activation.name)
+                0 if step.activation is None else compiled.NAMES.index(step.activation.name)
                 for step in steps
                 if step
             ]
@@ -88,7 +83,7 @@ def run_block(task: Task, block: int, tick: Tick | None = None) -> Moments:
     whole.start(0.0)
     shape = (columns, width, paths)
     state = whole.starts[0].T.numpy()
-    run = lanes.Running(
+    run = compiled.Running(
         reference=state.copy(),
         states=np.repeat(state[None], columns, axis=0),
         held=whole.products.held.numpy(),
@@ -108,9 +103,9 @@ def run_block(task: Task, block: int, tick: Tick | None = None) -> Moments:
         )
         for first in range(0, len(chunk.steps), STEPS):
             some = slice(first, min(first + STEPS, len(chunk.steps)))
-            steps = lanes.Steps(chunk.steps[some], np.ascontiguousarray(every[some]), chunk.common[some])
+            steps = compiled.Steps(chunk.steps[some], np.ascontiguousarray(every[some]), chunk.common[some])
             count = some.stop - first
-            lanes.advance(
+            compiled.advance(
                 run,
                 motion,
                 steps,

@@ -1,22 +1,21 @@
-"""A d × d Brownian motion, known only through its products with vectors: about 2d normals a step in place of
-d².
+"""A d × d Brownian motion known only through products with vectors: about 2d normals per step, not d².
 
-The increment ΔB_k over a fine step multiplies the reference's vector u_k and, over their own longer layers, a
-vector v_c of each network (a *column*). All these products are jointly Gaussian given the vectors, so they
-can be drawn without the matrix:
+The increment ΔB_k over a fine step multiplies the reference solution's vector u_k. Over its longer layer,
+each network (a *column*) multiplies a vector v_c. All these products are jointly Gaussian given the vectors,
+so they can be drawn without the matrix:
 
-* ΔB_k e_k = √Δ ξ_k with e_k = u_k/|u_k| and d fresh normals ξ_k. It tells column c the part (e_k·v_c) √Δ ξ_k
+* ΔB_k e_k = √Δ ξ_k with e_k = u_k/|u_k| and d new normals ξ_k. It gives column c the part (e_k·v_c) √Δ ξ_k
   of its product.
-* What it does not tell is ΔB_k r_c, r_c = v_c - (e_k·v_c) e_k. Over the running layers these add up to
-  Gaussian vectors with covariances M_co I, M_co = Σ Δ r_c·r_o over the steps that both layers have had. When
-  the layer of c ends, its part is drawn, √M_cc ζ with d fresh normals ζ.
-* That draw tells every other column M_co/√M_cc ζ, and leaves M_op - M_oc M_cp/M_cc: one step of a Cholesky
+* The remainder is ΔB_k r_c, r_c = v_c - (e_k·v_c) e_k. Over the running layers remainders add up to Gaussian
+  vectors with covariances M_co I, where M_co sums Δ r_c·r_o over the steps that both layers contain. When
+  the layer of c ends, its part is drawn: √M_cc ζ with d new normals ζ.
+* That draw gives every other column M_co/√M_cc ζ, and leaves M_op - M_oc M_cp/M_cc: one step of a Cholesky
   elimination.
 
-The r_c are formed explicitly: networks follow the reference closely, and |v|² - (e·v)² would be rounding.
-Vectors are held in units of their largest entry, so that squares neither overflow nor vanish. One that is not
-finite is held as 0 in a unit that is
-not: that column's product is lost, and no other column hears of it.
+The r_c are formed explicitly: networks stay close to the reference solution, and |v|² - (e·v)² would be
+round-off. Vectors are held in units of their largest entry, so that squares neither overflow nor vanish. A
+vector that is not finite is held as 0 with a unit that is not finite. That column's product is then lost, and
+other columns are not affected.
 """
 
 from __future__ import annotations
@@ -27,13 +26,12 @@ import torch
 from torch import Tensor
 
 FLOOR = 8.0
-"""What an input's vector has besides those of the inputs before it is rounding if it is less than so many
-roundings of it.
-"""
+"""After Gram–Schmidt, a remainder smaller than FLOOR · eps · |v| is treated as zero."""
 MARGIN = 16.0
-"""So many roundings of its own are added to each residual's variance: residuals that are all but dependent
-are then positive definite in spite of rounding, which an elimination in a given order needs to be exact to
-rounding, whatever it divides by.
+"""Diagonal jitter, in units of machine epsilon times each remainder's variance.
+
+It keeps the overlap matrix positive definite when two remainders are nearly dependent, so that Cholesky
+elimination without pivoting stays accurate.
 """
 
 
@@ -79,9 +77,7 @@ class Normals:
 
 
 class Products:
-    """What is known of the running layers' products, for columns 0 … C - 1 on P paths; vectors are (d, P),
-    paths innermost.
-    """
+    """What is known of the running layers' products, for columns 0 … C - 1 on P paths; vectors are (d, P)."""
 
     def __init__(self, columns: int, like: Tensor) -> None:
         width, paths = like.shape
@@ -104,9 +100,7 @@ class Products:
         return unit, (vector / unit).nan_to_num_(0.0)
 
     def _direction(self, vector: Tensor, before: list[Tensor]) -> tuple[Tensor, Tensor]:
-        """Return the unit vector along the part of `vector` that is orthogonal to those `before`, and that
-        part's length.
-        """
+        """Return the unit vector along the part of `vector` orthogonal to `before`, and that part's norm."""
         length = (vector * vector).sum(dim=0).sqrt()
         rest, least = vector, self.rounding * length
         for direction in before * 2:  # twice is enough, as always with Gram-Schmidt
@@ -120,8 +114,7 @@ class Products:
         return rest / length.clamp(min=self.tiny), length
 
     def pass_over(self, vectors: list[Tensor], normals: list[Tensor], step: float) -> list[Tensor]:
-        """Move all columns over a fine step on which the references multiply `vectors`; return the
-        references' own products.
+        """Move all columns over a fine step; return the products with the references' `vectors`.
 
         There is a reference for each input that goes through the network, and normals (d, P) for each.
         """
@@ -148,9 +141,7 @@ class Products:
         return products
 
     def take(self, column: int, normals: Tensor) -> Tensor:
-        """End a layer of a column: return its product, and tell the other columns, as far as their layers
-        overlap with it.
-        """
+        """End a column's layer: return its product, and update the columns whose layers overlap with it."""
         left = self.overlap[:, column, column].clamp(min=0.0)
         deviation = left.sqrt()
         product = torch.addcmul(self.known[column], normals, deviation) * self.units[column]

@@ -1,6 +1,4 @@
-"""The streaming pass with the noise drawn through its products: the same joint law, about 2d normals a
-step.
-"""
+"""The streaming pass with noise drawn through its products: the same law, about 2d normals per step."""
 
 from __future__ import annotations
 
@@ -45,9 +43,7 @@ class _Trend:
 
 
 class Block:
-    """Everything that runs along one path: networks and the limit, for each input, and the products that
-    couple them.
-    """
+    """All that runs along one path: networks and limit, for each input, and the products between them."""
 
     def __init__(self, task: Task, block: int) -> None:
         self.starts = [h0.T.contiguous().T for h0 in task.starts(block)]
@@ -111,9 +107,7 @@ class Block:
             reference.begin(chunk)
 
     def start(self, step: float) -> None:
-        """Begin a layer of every column whose last one has ended; the coarse limit's are two fine steps
-        long.
-        """
+        """Begin a layer of every column whose last one has ended; the coarse limit's have two fine steps."""
         for column in self.starting:
             follower = self.columns[column]
             self.products.hold(column, follower.multiplied(self.trend_for(follower), 2 * step).T)
@@ -156,9 +150,7 @@ def run_block(
     tick: Tick | None = None,
     account: Callable[[Task, Tensor], Account] = Account,
 ) -> Moments:
-    """Advance one block with the noise drawn through its products; returns and `tick` as in
-    `pathwise.run_block`.
-    """
+    """Advance one block with noise drawn through its products; result and `tick` as `pathwise.run_block`."""
     run = Block(task, block)
     accounts = [account(task, h0) for h0 in run.starts]
     inputs, depths = len(run.starts), len(run.depths)

@@ -1,5 +1,4 @@
-"""The projected coupling on a GPU: products instead of matrices (theory 4.2), the whole path of all depths in
-one kernel.
+"""The projected coupling on a GPU: the whole path of all depths in one kernel.
 
 For res-1 with independent Gaussian layers, h_{k+1} = h_k + scale ΔB σ(h_k), against Euler's scheme on the
 union grid. No d × d matrix is ever drawn: about 2 d normals a step serve all depths together, and memory does
@@ -36,8 +35,7 @@ INTERPRETED_PATHS = 4096
 
 @dataclass(frozen=True)
 class Schedule:
-    """The steps of a grid as the kernel reads them: the roots of their lengths (K,) float32, and flags (K,)
-    int32.
+    """The steps of a grid as the kernel reads them: square roots of lengths (K,) float32, flags (K,) int32.
 
     Bit j of a step's flags says that a layer of depth j ends with it, bit 30 that the time is common to all
     depths. Ends are counted in the order in which they are processed: by time, and the deepest network first.
@@ -53,9 +51,7 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Launch:
-    """How paths lie on the device: `lanes` threads share a path, a program has `paths` of them and `warps`
-    warps.
-    """
+    """How paths lie on the device: `lanes` threads per path; per program `paths` paths and `warps` warps."""
 
     lanes: int
     paths: int
@@ -64,8 +60,7 @@ class Launch:
 
 @dataclass(frozen=True)
 class KernelErrors:
-    """Distances ‖h_j − h‖ of every depth and path, (J, P) float32: over all layers' ends, and over common
-    times only.
+    """Distances ‖h_j − h‖ of every depth and path, (J, P) float32: over all layers' ends or common times.
 
     `finite` (P,) says whether the reference stayed finite; a path that did not has errors that are not finite
     or mean nothing.
@@ -106,19 +101,16 @@ def _schedule(grid: Grid, device: torch.device) -> Schedule:
 
 
 def group_size(width: int) -> int:
-    """Return how many counters draw the numbers of one path at one event: the power of two from width/4 on,
-    four numbers each.
-    """
+    """Return how many counters draw one path's numbers at one event: a power of two, at least width/4."""
     return 1 << (math.ceil(width / 4) - 1).bit_length()
 
 
 def choose_launch(width: int, depths: int, paths: int, interpreted: bool = False) -> Launch:
-    """Return the launch for a size: as few lanes a path as keep its states in registers, since every lane
-    costs exchanges.
+    """Return the launch for a size: the fewest lanes per path that keep its states in registers.
 
-    A chunk keeps three numbers a depth (state, operand, mean) and one of the reference; besides, there is a
-    covariance for every pair of depths and two errors a depth. A program is one warp, which waits for nobody,
-    unless a path needs more lanes.
+    Every lane costs exchanges. A chunk keeps three numbers per depth (state, operand, mean) and one of the
+    reference. In addition there are a covariance per pair of depths and two errors per depth. A program is
+    one warp, which never waits, unless a path needs more lanes.
     """
     if interpreted:
         return Launch(group_size(width), min(INTERPRETED_PATHS, 1 << (paths - 1).bit_length()), 1)
@@ -154,8 +146,7 @@ def run_kernel(
     on nothing else. `final` keeps the last error instead of the largest one.
 
     Raises ImportError without Triton, TypeError or ValueError for arguments that do not fit together. Norms
-    are squared in
-    float32: paths whose norm leaves 1e-15 … 1e15 lose accuracy, and are lost beyond 1e19.
+    are squared in float32: paths whose norm leaves 1e-15 … 1e15 lose accuracy, and are lost beyond 1e19.
     """
     source = _source()
     plan = make_schedule(grid, h0.device)
@@ -211,9 +202,7 @@ def run_kernel(
 
 
 def _signed(word: int) -> int:
-    """Return the low 32 bits as a signed number, the one kind of integer that a kernel takes without being
-    made again.
-    """
+    """Return the low 32 bits as a signed number, which a kernel takes without being compiled again."""
     word &= 0xFFFFFFFF
     return word - (1 << 32) if word >> 31 else word
 

@@ -1,5 +1,4 @@
-"""`projected` on a GPU as one kernel launch a block, where Triton is there and the task is one that the
-kernel knows.
+"""`projected` as one kernel launch per block, where Triton and a GPU exist and the task is supported.
 
 The same law, from other numbers: the kernel draws its noise inside, counted by path, so that a path's
 numbers depend on neither blocks nor launches.
@@ -39,9 +38,7 @@ def applies(task: Task) -> bool:
 
 
 def is_known(task: Task) -> bool:
-    """Return whether the kernel computes what `projected` does for this task, wherever it runs: res-1 and
-    its own limit.
-    """
+    """Return whether the kernel computes what `projected` does for this task: res-1 and its limit."""
     sigma, depths = task.network.recursion.activation, len(task.grid.depths)
     if task.coupling != "projected" or not task.sharing.increments or task.same_network:
         return False
@@ -59,9 +56,7 @@ def is_known(task: Task) -> bool:
 
 
 def _steps(task: Task, state: Tensor) -> list[CompiledStep]:
-    """Return the networks' steps, shallow depths first, and last the limit's; only where they are
-    compiled.
-    """
+    """Return the networks' steps, shallow depths first, then the limit's; only where they are compiled."""
     networks = [NetworkFollower(state, task.network, depth) for depth in task.grid.depths]
     steps = [follower.compiled_step() for follower in [*networks, task.limit.follower(state)]]
     return [step for step in steps if step is not None]

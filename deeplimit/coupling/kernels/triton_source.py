@@ -1,5 +1,4 @@
-"""The projected coupling as one Triton kernel: what `triton_kernel` launches. This is Triton's language, not
-Python.
+"""The projected coupling as one Triton kernel, in Triton's language; `triton_kernel` launches it.
 
 A program owns PATHS paths and walks all steps with their state in registers. Coordinate i of a path lies in
 lane i % LANES of chunk i // LANES; a chunk of all paths is one (PATHS, LANES) tensor, one number a thread,
@@ -28,9 +27,7 @@ def jit(function: Callable[..., Any], **options: Any) -> Any:
 
 
 def is_interpreted() -> bool:
-    """Return whether TRITON_INTERPRET was set when this module was imported, so that kernels run on the CPU,
-    by numpy.
-    """
+    """Return whether TRITON_INTERPRET was set at import, so that numpy runs the kernels on the CPU."""
     return not isinstance(coupled_errors, triton.JITFunction)
 
 
@@ -41,8 +38,9 @@ COUNTS = ["steps", "paths", "width", "first_path", "low", "high"]
 
 @jit
 def _activate(x, ACTIVATION: tl.constexpr):
-    """Return σ(x). NaN stays NaN; tanh is a ratio of polynomials, within 4e-7 of the truth relatively, since
-    Triton has none.
+    """Return σ(x); NaN stays NaN.
+
+    Triton has no tanh: it is a ratio of polynomials, with relative error below 4e-7.
     """
     if ACTIVATION == "relu":
         y = tl.where(x < 0.0, 0.0, x)
@@ -95,9 +93,7 @@ def _scale(factor, x, CHUNKS: tl.constexpr):
 
 @jit
 def _load(source, rows, lane, inside, width, LANES: tl.constexpr, CHUNKS: tl.constexpr):
-    """Return the rows of a contiguous (.., width) array; 0 outside, so that padding never adds to an inner
-    product.
-    """
+    """Return the rows of a contiguous (.., width) array, 0 outside, so that padding adds nothing."""
     result = ()
     for c in tl.static_range(CHUNKS):
         coordinate = c * LANES + lane
@@ -109,9 +105,7 @@ def _load(source, rows, lane, inside, width, LANES: tl.constexpr, CHUNKS: tl.con
 
 @jit
 def _normal(words, number, STATIC: tl.constexpr):
-    """Return one of the four Box-Muller normals of four random words; `number` is known at compile time where
-    STATIC.
-    """
+    """Return one of four Box-Muller normals of four random words; STATIC: `number` known when compiling."""
     if STATIC:
         first = words[number // 2 * 2]
         second = words[number // 2 * 2 + 1]
@@ -147,8 +141,9 @@ def _draw(
     LANES: tl.constexpr,
     CHUNKS: tl.constexpr,
 ):
-    """Return the normals of one event (a step, a layer's end): Philox-4x32-10 at the counter (event, path,
-    group, stream).
+    """Return the normals of one event, by Philox-4x32-10 at the counter (event, path, group, stream).
+
+    An event is a step or a layer's end.
 
     Coordinate i is number i // GROUP of the four at group i % GROUP. GROUP depends on the width alone, so
     that a path gets the same numbers wherever and among however many others it is computed.
@@ -182,8 +177,7 @@ def _replace(values, index: tl.constexpr, value):
 
 @jit
 def _accumulate(covariance, unit, v, along, root, DEPTHS: tl.constexpr, CHUNKS: tl.constexpr):
-    """Return the covariances with one more step's: of each pair, the inner product of what lies across the
-    reference's direction.
+    """Return the covariances after one more step: inner products across the reference's direction.
 
     They stay spread over the lanes, since only their sums are ever read. What lies across is formed entry by
     entry: |v|² − along² would cancel where the operands are nearly parallel, and at large depth they are.
@@ -204,8 +198,9 @@ def _accumulate(covariance, unit, v, along, root, DEPTHS: tl.constexpr, CHUNKS: 
 def _eliminate(
     covariance, end: tl.constexpr, shares, OPEN: tl.constexpr, DEPTHS: tl.constexpr, LANES: tl.constexpr
 ):
-    """Return the covariances given the product of depth `end`: a step of a Cholesky elimination. Those with
-    `end` become 0.
+    """Return the covariances given the product of depth `end`: one step of a Cholesky elimination.
+
+    Those with `end` become 0.
     """
     left = ()
     for j in tl.static_range(DEPTHS):
@@ -247,8 +242,7 @@ def coupled_errors(
     CHUNKS: tl.constexpr,
     PATHS: tl.constexpr,
 ):
-    """Walk all steps of PATHS paths; depths are in ascending order, and of those that end together the
-    deepest comes first.
+    """Walk all steps of PATHS paths; depths ascend, and of those that end together the deepest is first.
 
     `mean` is what the reference's noise and the products drawn so far say of the product of an open layer,
     `covariance` what they leave open. OPEN has bit j·DEPTHS + i if a layer of depth i can be under way, or
