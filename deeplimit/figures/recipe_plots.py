@@ -1,6 +1,4 @@
-"""The figures of Marion et al. (2025), drawn from numbers alone, so that a saved reproduction can be drawn
-again.
-"""
+"""The figures of Marion et al. (2025), drawn from numbers alone, also those of a saved reproduction."""
 
 from __future__ import annotations
 
@@ -46,9 +44,7 @@ def growth(axes: Axes, numbers: Numbers) -> None:
 
 
 def distributions(axes: Axes, numbers: Numbers) -> None:
-    """Draw histograms of both ratios, with their quartiles, the log-normal law and the bounds where they are
-    known.
-    """
+    """Draw histograms of both ratios, with quartiles, and the log-normal law and bounds if known."""
     names = {"hidden": "$|h_L|\\,/\\,|h_0|$", "gradient": "$|p_0|\\,/\\,|p_L|$"}
     panels = drawing.panels(axes, 2)
     for panel, (name, label) in zip(panels, names.items(), strict=True):

@@ -1,5 +1,4 @@
-"""Figures 1-7 and 10-14 of Marion et al. (2025), from one command each, checked against what the paper
-states.
+"""Figures 1-7 and 10-14 of Marion et al. (2025), from one command each, checked against the paper.
 
 Parameters are those of the paper's Appendix D; grids of depths, exponents and Hurst indices are those of its
 published code. Two readings are ours: x is standard Gaussian as the paper says (the code draws it uniform on
@@ -61,9 +60,7 @@ def _growth(
     device: str,
     running: Running,
 ) -> Found:
-    """Figures 1, 3, 4, 5, 10, 12, 13, 14: the change of signal or gradient against depth, one panel an
-    exponent.
-    """
+    """Figures 1, 3, 4, 5, 10, 12, 13, 14: change of signal or gradient by depth, one panel per exponent."""
     panels, checks = [], []
     depths = QUICK_DEPTHS if quick else DEPTHS
     for index, (exponent, verdict) in enumerate(stated.items()):
@@ -104,9 +101,7 @@ def _distributions(
     device: str,
     running: Running,
 ) -> Found:
-    """Figures 2 and 11: the laws of |h_L|/|h_0| and |p_0|/|p_L| at β = 1/2, L = 1000, d = 100, with uniform
-    weights.
-    """
+    """Figures 2, 11: laws of |h_L|/|h_0| and |p_0|/|p_L|, β = 1/2, L = 1000, d = 100, uniform weights."""
     draws = repeats[1 if quick else 0]
     report = stability(
         network(100, weights=UNIFORM, exponent=0.5),

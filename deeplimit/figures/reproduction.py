@@ -1,6 +1,4 @@
-"""What it is to reproduce a figure: numbers, checks against what the paper states, and a picture made of the
-numbers alone.
-"""
+"""A reproduced figure: numbers, checks against what the paper states, a picture of the numbers."""
 
 from __future__ import annotations
 

@@ -1,3 +1,1 @@
-"""What every room stands on: refusals in words, random streams, files that appear whole, blocks of work,
-axes.
-"""
+"""What every room stands on: validation, random streams, files written whole, measurements, axes."""

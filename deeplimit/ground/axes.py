@@ -1,6 +1,4 @@
-"""Axes to draw on, sized texts, and files of pictures; matplotlib is imported when something is drawn, and
-nothing is ever shown.
-"""
+"""Axes to draw on, sized texts, picture files; matplotlib loads when drawing, and nothing is shown."""
 
 from __future__ import annotations
 
@@ -61,8 +59,7 @@ def to_file(draw: Draw, path: Path, size: tuple[float, float] = SIZE) -> Axes:
 
 
 def plot(draw: Draw, ax: object, size: tuple[float, float] = SIZE) -> Axes:
-    """Draw on `ax`: axes, None for new ones, or a path to write a picture to (.png, .pdf or .svg); return
-    the axes.
+    """Draw on `ax` (axes, None for new ones, or a .png, .pdf or .svg path to write); return the axes.
 
     Raises TypeError for anything else, ValueError, before anything is drawn, for a path that cannot be
     written to.
@@ -94,7 +91,7 @@ def _set_sizes(axes: Axes) -> None:
 
 
 def to_svg(draw: Draw, size: tuple[float, float] = SIZE) -> str:
-    """Return a picture as SVG, without the declarations that only a file of its own needs."""
+    """Return a picture as SVG, without the declarations that only a separate file needs."""
     axes = _drawn(draw, new_axes(size))
     buffer = io.StringIO()
     figure_of(axes).savefig(buffer, format="svg", metadata={"Date": None})
@@ -118,9 +115,7 @@ def points(axes: Axes, size: float) -> float:
 
 
 def fitting(axes: Axes, text: str, size: float, lines: int = 3, inches: float | None = None) -> list[str]:
-    """Return a text in lines that fit above the axes (or into `inches`); what does not fit into so many lines
-    ends in "…".
-    """
+    """Return a text in lines that fit above the axes (or into `inches`), cut with "…" where too long."""
     width = _room(axes) if inches is None else inches
     letters = max(20, int(width * 72 / (0.56 * points(axes, size))))
     found = wrap(text, letters)
@@ -175,9 +170,7 @@ def number_axis(axes: Axes) -> None:
 
 
 def names(axes: Axes, places: Sequence[float], texts: Sequence[str], most: int = 16) -> None:
-    """Name rows on the vertical axis; on small axes inside it, above their places, if there are not too
-    many.
-    """
+    """Name rows on the vertical axis, or inside small axes above their places if they are few."""
     small = is_small(axes)
     axes.set_yticks(places, [""] * len(texts) if small else texts, fontsize=8)
     if small and len(texts) <= most:
@@ -194,9 +187,7 @@ def names(axes: Axes, places: Sequence[float], texts: Sequence[str], most: int =
 
 
 def power_axis(axes: Axes) -> None:
-    """Label a vertical axis of log10 values with the numbers they stand for: some per decade, or whole
-    powers of ten.
-    """
+    """Label a vertical axis of log10 values with numbers: some per decade, or whole powers of ten."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
     low, high = axes.get_ylim()
@@ -223,9 +214,7 @@ def _power_label(tens: float) -> str:
 
 
 def panels(axes: Axes, count: int, gap: float = 0.085) -> list[Axes]:
-    """Return as many axes side by side in the place of `axes`, below room for their titles; `axes` itself
-    where one is asked for.
-    """
+    """Return `count` axes side by side in the place of `axes`; `axes` itself if one is asked for."""
     if count == 1:
         return [axes]
     axes.set_axis_off()

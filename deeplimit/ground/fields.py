@@ -3,8 +3,7 @@
 `plain` writes; `read` reads by the type of each field and names the field that is damaged, as
 `bounds[0].holds`. Arrays say their shape in named dimensions:
 
-    errors: Annotated[np.ndarray, Shape("depths")]
-    p_values: Annotated[np.ndarray, Shape("tests depths")]
+    errors: Annotated[np.ndarray, Shape("depths")] p_values: Annotated[np.ndarray, Shape("tests depths")]
 
 A dimension is a number, a name, or a name and what is taken off it ("depths-1"). A name is the size that the
 first array with it has, or the value of an integer field of this name.
@@ -63,9 +62,7 @@ class OneOf:
 
 
 def plain(value: Any) -> Any:
-    """Return `value` as JSON can hold it: records as dictionaries, arrays as lists, NaN and infinities as
-    texts.
-    """
+    """Return `value` as JSON can hold it: records as dictionaries, arrays as lists, NaN as text."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, Enum):

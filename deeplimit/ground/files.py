@@ -18,9 +18,7 @@ VERSION = 1
 
 @contextlib.contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """Yield a temporary file's path in the same folder; it takes the name `path` only if the block
-    succeeds.
-    """
+    """Yield a temporary file's path in the same folder; it becomes `path` only if the block succeeds."""
     handle, name = tempfile.mkstemp(prefix=".deeplimit-", suffix=path.suffix, dir=path.parent)
     os.close(handle)
     temporary = Path(name)

@@ -1,6 +1,4 @@
-"""The union of the layer times k/L of several depths, in exact integer arithmetic, never held in memory
-whole.
-"""
+"""The union of the layer times k/L of several depths, in exact integers, never held whole in memory."""
 
 from __future__ import annotations
 
@@ -15,18 +13,14 @@ CHUNK = 512
 
 
 def uniform_size(depths: tuple[int, ...], at_least: int) -> int:
-    """Return the smallest number of equal steps, at least so many, whose grid holds all layer times of
-    `depths`.
-    """
+    """Return the smallest number of equal steps, `at_least` or more, that holds all layers of `depths`."""
     together = math.lcm(*depths)
     return together * max(1, -(-at_least // together))
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """Consecutive steps of the grid: end times (K,), lengths (K,), and which depths have a layer that ends
-    there.
-    """
+    """Consecutive steps of the grid: end times (K,), lengths (K,), and which depths have a layer ending."""
 
     times: np.ndarray  # (K,) float64
     steps: np.ndarray  # (K,) float64
@@ -40,7 +34,7 @@ class Chunk:
 class Grid:
     """The union of the grids of `depths` and, to refine it, of `extra` depths that nobody reads.
 
-    If it is `halved`, every step of that union is cut in two: a second, coarser reference lives on the union
+    If it is `halved`, every step of that union is cut in two. A second, coarser reference uses the union
     itself, and the finer one has half its step everywhere, wherever in time the noise may be.
     """
 
@@ -102,9 +96,7 @@ class Grid:
 
     @cached_property
     def sum_of_squared_steps(self) -> float:
-        """Σ Δ_i², which is 1/L for the uniform grid of depth L: the reference's share of an Euler error
-        (theory 4.1).
-        """
+        """Σ Δ_i², 1/L for the uniform grid of depth L: the reference's share of an Euler error."""
         return float(sum(np.square(chunk.steps).sum() for chunk in self.chunks()))
 
 

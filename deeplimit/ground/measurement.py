@@ -1,7 +1,7 @@
 """Everything that takes time is a `Measurement`: blocks of work, merged in their order; `measure` runs one.
 
-What runs the blocks (threads, an executor of processes or machines) changes no bit of the result, nor does
-it matter in how many sittings they were run if they are kept in a store.
+What runs the blocks (threads, an executor of processes or machines) changes no bit of the result. If they are
+kept in a store, neither does an interruption.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reports as HTML: a fragment for notebooks, a page of its own; no script, no network, everything escaped."""
+"""Reports as HTML: a fragment for notebooks, a whole page; no script, no network, everything escaped."""
 
 from __future__ import annotations
 

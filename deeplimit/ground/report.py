@@ -86,7 +86,7 @@ class Report(ABC):
         return ()
 
     def _reservations(self) -> Sequence[str]:
-        """Return what a reader must know before trusting the numbers."""
+        """Return what to know before trusting the numbers."""
         told: Sequence[str] = getattr(self, "reservations", ())
         return told
 

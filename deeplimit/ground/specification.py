@@ -44,8 +44,8 @@ def describe(value: object, name: str) -> Any:
     """Return `value` as plain data (texts, numbers, lists, dicts); `name` is what messages call it.
 
     Raises ValueError where two different values could not be told apart, such as a generator of random
-    numbers or an object of compiled code.
-    NOT checked: what a function reads from files, from the environment, or by names made up as it runs.
+    numbers or an object of compiled code. NOT checked: what a function reads from files, from the
+    environment, or by names made up as it runs.
 
     Examples:
         >>> from deeplimit.ground.specification import describe

@@ -299,7 +299,7 @@ def _checked(connection: sqlite3.Connection, path: Path) -> None:
     if pragma("application_id") == 0 and pragma("schema_version") == 0:
         _patiently(
             connection, "PRAGMA journal_mode = WAL"
-        )  # readers and one writer do not wait for each other
+        )  # reading and one writing process do not wait for each other
         with _writing(connection):
             if pragma("application_id") == 0:  # or another process was faster
                 for statement in (

@@ -57,9 +57,7 @@ class Column:
         return self._one(value)
 
     def series(self) -> dict[str, list[Any]]:
-        """Return the numbers by heading: the values, then errors or ends of intervals as columns of their
-        own.
-        """
+        """Return the numbers by heading: the values, then columns of errors or of ends of intervals."""
         found: dict[str, Values] = {self.heading: self.values}
         if self.error is not None:
             found[f"{self.heading}: std. error"] = self.error
@@ -95,7 +93,7 @@ class Table:
     def __post_init__(self) -> None:
         lengths = {column.heading: len(column.values) for column in self.columns}
         if len(set(lengths.values())) > 1 or len(lengths) < len(self.columns):
-            raise ValueError(f"columns must have headings of their own and equal lengths, got {lengths}.")
+            raise ValueError(f"columns must have different headings and equal lengths, got {lengths}.")
 
     def __len__(self) -> int:
         return len(self.columns[0].values) if self.columns else 0
@@ -122,7 +120,7 @@ class Table:
         return "\n".join([*([self.title] if self.title else []), *self.lines(), *self.notes])
 
     def series(self) -> dict[str, list[Any]]:
-        """Return the numbers and texts by heading; errors and ends of intervals are columns of their own."""
+        """Return the numbers and texts by heading; errors and ends of intervals are separate columns."""
         found: dict[str, list[Any]] = {}
         for column in self.columns:
             found |= column.series()

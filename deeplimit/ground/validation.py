@@ -18,9 +18,7 @@ import torch
 
 
 class NoTheoremError(ValueError):
-    """No theorem pairs this network with a limit on the same noise; the message names the closest one that
-    does.
-    """
+    """No theorem pairs this network with a limit on the same noise; the message names one that has one."""
 
 
 def named(value: object) -> str:
@@ -56,9 +54,7 @@ def real(
     maximum: float = math.inf,
     hint: str = "",
 ) -> float:
-    """Return `value` as a finite float that is at least `minimum`, strictly more than `above` and at most
-    `maximum`.
-    """
+    """Return `value` as a finite float: at least `minimum`, more than `above`, at most `maximum`."""
     sentence = hint[:1].upper() + hint[1:]
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} must be a number, got {named(value)}. {sentence}".rstrip())
@@ -241,9 +237,7 @@ def inputs(value: object, shape: tuple[int, ...] = (1,)) -> torch.Tensor | None:
 
 
 def writable_file(path: object, name: str, suffixes: Sequence[str] = ()) -> Path:
-    """Return `path` if a file can be written there; checked before any work, so that no result is lost at the
-    end.
-    """
+    """Return `path` if a file can be written there; checked before any work, so that no result is lost."""
     if not isinstance(path, (str, os.PathLike)):
         raise TypeError(f"{name} must be a path, got {path!r} of type {type(path).__name__}.")
     result = Path(path)
@@ -279,7 +273,7 @@ def layers_of_weights(value: object, name: str, minimum: int = 2) -> list[torch.
             else ", such as [block.fc2.weight for block in blocks]"
         )
         raise TypeError(
-            f"{name} must be a list of tensors, one a layer, in order of depth{hint}; got {named(value)}."
+            f"{name} must be a list of tensors, one per layer, in order of depth{hint}; got {named(value)}."
         )
     found = [stored_weight(item, f"{name}[{k}]") for k, item in enumerate(value)]
     if len(found) < minimum:
@@ -304,9 +298,7 @@ def layers_of_weights(value: object, name: str, minimum: int = 2) -> list[torch.
 
 
 def stored_weight(value: object, name: str) -> torch.Tensor:
-    """Return `value` if it is a floating-point tensor that can be written in place and holds what a module
-    computes with.
-    """
+    """Return `value` if it is a floating tensor that can be written in place and that a module uses."""
     if isinstance(value, torch.Tensor) and torch.nn.parameter.is_lazy(value):
         raise TypeError(f"{name} has no shape yet: it belongs to a lazy module; run the module once.")
     tensor = real_tensor(value, name)
@@ -327,9 +319,7 @@ def stored_weight(value: object, name: str) -> torch.Tensor:
 
 
 def sharing_memory(tensors: Sequence[torch.Tensor]) -> Iterator[tuple[int, int]]:
-    """Yield the indices i ≤ j of tensors with a number in common; (j, j) for one that holds a number in
-    several places.
-    """
+    """Yield indices i ≤ j of tensors that share a number; (j, j) for one that holds a number twice."""
     by_storage: dict[tuple[torch.device, int], list[int]] = {}
     for index, tensor in enumerate(tensors):
         by_storage.setdefault((tensor.device, tensor.untyped_storage().data_ptr()), []).append(index)

@@ -29,30 +29,28 @@ def sample_(
     fan_in: int | None = None,
     seed: int | torch.Generator = 0,
 ) -> Initialisation:
-    """Fill the weights of one role with L^-exponent · gain/√fan_in · Z_k, Z following `process` across the
-    L layers.
+    """Fill the weights of one role with L^-exponent · gain/√fan_in · Z_k, Z a weight law across the L layers.
 
-    Entries are independent of each other, of mean 0, and of one variance in every layer. Biases are not
-    touched. Nothing is written unless everything passed is right.
+    Entries are independent of each other, of mean 0, and of one variance in every layer. Biases do not
+    change. Nothing is written unless every argument is right.
 
     Args:
-        weights: The role's weights in order of depth, a tensor a layer, all of one shape: (out, in) of a
+        weights: The role's weights in order of depth, a tensor per layer, all of one shape: (out, in) of a
             linear map, (out, in/groups, ...) of a convolution. Any floating dtype, device and strides; at
             least two layers.
         process: `Brownian()`, `IID(law)`, `SmoothGaussian(length_scale)` or `FractionalBrownian(hurst)`.
-        exponent: Of the depth, at least 0; the law's critical exponent if left out. 0 for weights within a
+        exponent: Power of the depth, at least 0; the law's critical one if left out. 0 for weights within a
             branch, which carry no residual scale.
-        gain: Of the activation before it, more than 0, as `torch.nn.init.calculate_gain` gives it.
-        fan_in: The number of inputs, if it is not the product of all dimensions but the first. A
-            transposed convolution, or the `Conv1D` of the package transformers, whose weight is (in, out),
-            needs it.
+        gain: Gain of the activation before it, more than 0, as `torch.nn.init.calculate_gain` gives it.
+        fan_in: The number of inputs, if it is not the product of all dimensions but the first. A transposed
+            convolution, or the `Conv1D` of the package transformers, whose weight is (in, out), needs it.
         seed: An integer, or a generator to draw from. The same integer means the same weights in every
-            dtype and on every device, and for the next role too: **give each role a seed of its own**, or
-            all of them one generator.
+            dtype and on every device, and for the next role too. **Give each role a different seed**, or all
+            of them one generator.
 
-    Raises TypeError or ValueError for anything else, for tied or computed weights, and where a dtype
-    cannot hold numbers of this size. NOT checked: that the tensors are in order of depth; that the module
-    multiplies its input by them, and by nothing else.
+    Raises TypeError or ValueError for other arguments, for tied or computed weights, and where a dtype cannot
+    hold numbers of this size. NOT checked: that the tensors are in order of depth, and that the module
+    multiplies its input by them alone.
 
     Examples:
         >>> import torch, deeplimit as dl
@@ -97,8 +95,7 @@ def iid_(
     fan_in: int | None = None,
     seed: int | torch.Generator = 0,
 ) -> Initialisation:
-    """Fill the weights of one role with independent layers; with the exponent 1/2 they lead to an SDE ([M]
-    Proposition 11).
+    """Fill the weights of one role with independent layers; the exponent 1/2 leads to an SDE ([M] Prop. 11).
 
     `law` is "gaussian", "uniform", "rademacher" or a sampler, as in `dl.IID`; the rest is as in `sample_`,
     with the same errors. The proposition is proved for res-1 with Gaussian weights.
@@ -121,14 +118,13 @@ def smooth_(
     fan_in: int | None = None,
     seed: int | torch.Generator = 0,
 ) -> Initialisation:
-    """Fill the weights of one role with a smooth function of the layer; with the exponent 1 it leads to an
-    ODE ([M] Prop. 12).
+    """Fill the weights of one role with a smooth function of the layer; exponent 1 leads to an ODE.
 
     Each entry is a Gaussian process at the times k/L with the covariance exp(-(s - t)²/(2 length_scale²)),
-    reproduced to 1e-12. `length_scale` is a share of the whole depth, at least 0.005; [M] uses 0.1. Below
-    1/L layers are as good as independent, and the exponent 1 is then too large: NOT checked. The rest is
-    as in `sample_`, with the same errors. The proposition asks that all weights of a branch be smooth,
-    those without a residual scale too.
+    reproduced to 1e-12. `length_scale` is a share of the whole depth, at least 0.005; [M] uses 0.1. Below 1/L
+    layers are as good as independent, and the exponent 1 is then too large: NOT checked. The rest is as in
+    `sample_`, with the same errors. The proposition asks that all weights of a branch be smooth, those
+    without a residual scale too.
 
     Examples:
         >>> import torch, deeplimit as dl
@@ -151,13 +147,12 @@ def fractional_(
     fan_in: int | None = None,
     seed: int | torch.Generator = 0,
 ) -> Initialisation:
-    """Fill the weights of one role with fractional Gaussian noise across the layers, of any Hurst index
-    ([M] Section 4.1).
+    """Fill the weights of one role with fractional Gaussian noise across layers ([M] Section 4.1).
 
-    The L layers are L^H times the increments of a fractional Brownian motion, of variance 1, drawn
-    exactly. The exponent is max(H, 1/2) if left out, the critical one by [M] Figure 7: for H > 1/2 it
-    leads to a Young equation in res-1; for H < 1/2 no theorem names a limit. The rest is as in `sample_`,
-    with the same errors.
+    The L layers are L^H times the increments of a fractional Brownian motion, of variance 1, drawn exactly.
+    The exponent is max(H, 1/2) if left out, the critical one by [M] Figure 7: for H > 1/2 it leads to a Young
+    equation in res-1; for H < 1/2 no theorem names a limit. The rest is as in `sample_`, with the same
+    errors.
 
     Examples:
         >>> import torch, deeplimit as dl

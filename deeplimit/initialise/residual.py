@@ -38,42 +38,42 @@ def residual_(
     blocks: str | Sequence[str] | None = None,
     seed: int | torch.Generator = 0,
 ) -> ResidualInitialisation:
-    """Give the weights of all residual branches of a model one law across the layers, and their outputs the
-    scale L^-exponent.
+    """Give the weights of all residual branches one law across layers, their outputs the scale L^-exponent.
 
     The output projections of the L branches of one kind in one stream become L^-exponent · gain/√fan_in ·
-    Z_k. The branch's other weight matrices get the same law without that factor and keep the standard
-    deviation that they have, over all layers
-    together: limits need it of all of a branch's weights, and a smooth output after independent inner weights
-        has another limit.
-    Every role is independent of the others. Biases of output projections become zero. Norms, embeddings,
-    other biases and the gains of branches are left as they are; what of these keeps a branch from its scale
-    is named in the result. Nothing is written unless everything passed is right.
+    Z_k. The branch's other weight matrices get the same law without that factor. Their standard deviation
+    over all layers together does not change. Limits need one law for all of a branch's weights: a smooth
+    output after independent inner weights has another limit. Every role is independent of the others. Biases
+    of output projections become zero. Norms, embeddings, other biases and the gains of branches do not
+    change; the result names those that keep a branch from its scale. Nothing is written unless every argument
+    is right.
 
     Args:
         model: Any module with residual branches, its weights already initialised.
-        hurst: For `FractionalBrownian(hurst)`; or give `process`: `Brownian()` (the default), `IID(law)`,
-            `SmoothGaussian(length_scale)` or `FractionalBrownian(hurst)`.
+        hurst: For `FractionalBrownian(hurst)`. process: A weight law: `Brownian()` (the default), `IID(law)`,
+            `SmoothGaussian(length_scale)` or `FractionalBrownian(hurst)`. Give one of the two.
         exponent: Exponent of the depth, at least 0; the law's critical exponent if left out: 1/2, 1 or
             max(H, 1/2).
         gain: Gain of the output projections, more than 0. With 1, inputs of unit variance become outputs of
             variance L^-2·exponent.
-        weights: "all", or "output" for the output projections alone. Inner parameters that are plainly no
-            draw of a centred law (their mean is not 0: the decay rates of a state space model) are left, and
-            named.
-        biases: Biases of the output projections, "zero" or "keep". A bias is a part of the branch that
-            L^-exponent does not reach, and `torch.nn.Linear` starts it at random: with any but a small one
-            the branch is too large, and the result says so.
-        batch: What the branches are found with, as `find_branches` takes it.
-        blocks: Patterns of the modules that hold them, likewise.
+        weights: "all", or "output" for the output projections alone. Inner parameters whose mean is not 0,
+            such as the decay rates of a state space model, do not change; the result names them.
+        biases: Biases of the output projections, "zero" or "keep". L^-exponent does not multiply a bias, and
+            `torch.nn.Linear` starts it at random. With a bias that is not small the branch is too large, and
+            the result says so.
+        batch: Input with which the branches are found, as in `find_branches`.
+        blocks: Patterns of the modules that hold the branches, as in `find_branches`.
         seed: An integer, or a generator to draw from. The same integer means the same weights in every dtype
             and on every device.
 
-    Raises TypeError or ValueError for arguments of other kinds or values, where no residual branches are
-    found or none has two layers, for tied layers, tensors on the device meta or parametrized weights, for
-    inner weights that are not finite, and where a dtype cannot hold numbers of this size. NOT checked: what a
-    branch does between its weights. The limits that the result names are proved for the recursions of the
-    papers, not for normalisation or attention.
+    Raises:
+        TypeError: For an argument of the wrong kind.
+        ValueError: For a wrong value, where no residual branches are found, or none has two layers. Also for
+            tied layers, parametrized weights, tensors on the device meta, inner weights that are not finite,
+            and where a dtype cannot hold numbers of this size.
+
+    NOT checked: what a branch does between its weights. The limits that the result names are proved for the
+    recursions of the papers, not for normalisation or attention.
 
     Examples:
         >>> import torch, deeplimit as dl
@@ -154,8 +154,7 @@ def residual_(
 def find_parts(
     model: nn.Module, batch: Any, blocks: str | Sequence[str] | None
 ) -> tuple[tuple[Part, ...], tuple[int, ...]]:
-    """Return the model's branches with what scales them, and for each stream how many blocks open it without
-    a branch.
+    """Return the model's branches with what scales them, and per stream the blocks that open it.
 
     Global generators and the model are left as they were.
     """
@@ -176,7 +175,7 @@ def _tables(model: nn.Module) -> set[str]:
 
 def _law(hurst: float | None, process: WeightLaw | None) -> WeightLaw:
     if hurst is not None and process is not None:
-        raise ValueError(f"give hurst or process, not both; got hurst={hurst!r} and {process!r}.")
+        raise ValueError(f"got hurst={hurst!r} and process={process!r}; give hurst or process, not both.")
     if hurst is not None:
         return law_across_layers(FractionalBrownian(hurst))
     return Brownian() if process is None else law_across_layers(process)
@@ -256,9 +255,7 @@ def _plan(model: nn.Module, role: Role, exponent: float, gain: float) -> RoleIni
 
 
 def _is_structured(role: Role) -> bool:
-    """Whether no layer's entries have the mean 0: a table of decay rates, an identity, anything but a draw of
-    centred numbers.
-    """
+    """Whether the entries of no layer have mean 0: decay rates, an identity, not centred draws."""
     scores = []
     for tensor in role.tensors:
         values = tensor.detach().double()
@@ -268,9 +265,7 @@ def _is_structured(role: Role) -> bool:
 
 
 def _biases(model: nn.Module, roles: Sequence[Role], cleared: bool) -> list[str]:
-    """Set the biases of output projections to zero if they are to be; return what there is to say of those
-    that are not.
-    """
+    """Set the biases of output projections to zero if asked; return notes on those that are not."""
     notes = []
     for role in roles:
         if role.part != "output":

@@ -33,8 +33,8 @@ class Initialisation(Report):
         length_scale: Length scale of smooth layers, as a share of the depth; None for other laws.
         critical_exponent: Exponent between explosion and identity for this law.
         limit: Where the papers' recursions go with this law and exponent: "sde", "ode", "young", "identity",
-            "explosion", "no theorem", or "unscaled" for the exponent 0. Read off the law and the
-            exponent, not measured on the module.
+            "explosion", "no theorem", or "unscaled" for the exponent 0. Read off the law and the exponent,
+            not measured on the module.
         theorem: Statement that says so, or None.
         explanation: Why, and what the statement does not cover.
     """

@@ -1,6 +1,4 @@
-"""The scoreboard: every statement that the library rests on, measured, each beside a wrong limit that must be
-caught.
-"""
+"""The scoreboard: every theorem checked numerically, with a deliberately wrong limit to be rejected."""
 
 from deeplimit.scoreboard.report import RowResult, Scoreboard
 from deeplimit.scoreboard.runs import validate

@@ -1,6 +1,4 @@
-"""The scoreboard as a result: rows that agree or not, controls that are caught or not, as a table and a
-picture.
-"""
+"""The scoreboard as a result: rows that agree or not, controls that are caught or not."""
 
 from __future__ import annotations
 

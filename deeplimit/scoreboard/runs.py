@@ -157,7 +157,7 @@ def _earlier(path: Path) -> dict[str, RowResult]:
         return {row.key: row for row in Scoreboard.from_dict(content).rows}
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ValueError(
-            f"{str(path)!r} is a damaged scoreboard: {str(error).rstrip('.')}; delete it to start anew."
+            f"{str(path)!r} is a damaged scoreboard: {str(error).rstrip('.')}; delete it to start again."
         ) from error
 
 

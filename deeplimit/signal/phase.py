@@ -174,10 +174,11 @@ def phase_diagram(
         ((2, 4), True, True)
     """
     started = time.perf_counter()
-    kind = network if isinstance(network, type) else type(network)
-    if not callable(network) or issubclass(kind, nn.Module):
-        hint = FOR_MODULES if issubclass(kind, nn.Module) else ""
-        passed = f"the class {kind.__name__}" if kind is network else validation.named(network)
+    given_type: type = network if isinstance(network, type) else type(network)
+    if not callable(network) or issubclass(given_type, nn.Module):
+        hint = FOR_MODULES if issubclass(given_type, nn.Module) else ""
+        is_class = isinstance(network, type)
+        passed = f"the class {given_type.__name__}" if is_class else validation.named(network)
         raise TypeError(f"network must be a factory such as deeplimit.res3; got {passed}.{hint}")
     checked_width = validation.integer(width, "width", minimum=1, hint="It is the number of hidden units d.")
     hint = (

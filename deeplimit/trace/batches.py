@@ -23,9 +23,7 @@ class Batch:
 
 
 def as_batch(model: nn.Module, batch: Any) -> Batch:
-    """Return the arguments that `model` is called with: a tensor, a tuple of arguments, a dict of keywords,
-    or made up.
-    """
+    """Return the arguments for `model`: a tensor, a tuple of arguments, a dict of keywords, or made up."""
     if not isinstance(model, nn.Module):
         raise TypeError(f"a torch.nn.Module is needed, got {named(model)}.")
     if isinstance(model, torch.jit.ScriptModule):
@@ -101,9 +99,7 @@ def _shown(batch: Batch) -> str:
 
 
 def outputs(value: Any) -> Iterator[torch.Tensor]:
-    """Yield the floating tensors of an output that depend on parameters, in order: of tuples, dicts,
-    dataclasses.
-    """
+    """Yield the floating tensors of an output that depend on parameters; outputs may be nested."""
     if isinstance(value, torch.Tensor):
         if value.requires_grad and value.is_floating_point():
             yield value
@@ -164,9 +160,7 @@ def made_up(model: nn.Module) -> Any:
 
 
 def _image_size(model: nn.Module, pretrained: Mapping[str, Any]) -> tuple[int, int]:
-    """Return the image size that a timm model was built for: its patch embedding's, else its configuration's
-    smallest.
-    """
+    """Return the image size that a timm model was built for, or its configuration's smallest."""
     size = getattr(getattr(model, "patch_embed", None), "img_size", None)
     if size is not None:
         return tuple(size) if isinstance(size, (tuple, list)) else (size, size)

@@ -1,5 +1,4 @@
-"""Which of a forward's additions are residual joins: decided by the autograd graph, not by names of
-modules.
+"""Which additions of a forward are residual joins: decided by the autograd graph, not by module names.
 
 An addition is a residual join if one side, the skip, comes from a tensor (the root) by nothing but
 reshaping and scaling, while the other side, the branch, comes from the same tensor through at least one
@@ -70,9 +69,7 @@ class Graph:
     _leaves: dict[Any, tuple[str, ...] | None] = field(default_factory=dict)
 
     def parameters_only(self, node: Any) -> tuple[str, ...] | None:
-        """Return the parameters that a small subgraph is made of; None if it depends on data or is not
-        small.
-        """
+        """Return the parameters of a small subgraph; None if it depends on data or is not small."""
         if node not in self._leaves:
             found: list[str] = []
             waiting, seen = [node], 0
@@ -101,9 +98,7 @@ class Graph:
         return None if variable is None else self.trace.names.get(id(variable))
 
     def onward(self, place: Edge, also: set[str] = frozenset()) -> Edge | None:  # type: ignore[assignment]
-        """Return what `place` was reshaped or scaled from; None if it was made otherwise. `also`: further
-        kinds that pass.
-        """
+        """Return what `place` was reshaped or scaled from, or None; `also` names further kinds that pass."""
         if place in self.trace.continued:
             return self.trace.continued[place]
         name = kind(place.node)
@@ -119,10 +114,9 @@ class Graph:
     def climb(
         self, sources: tuple[Edge, ...], through: dict[Edge, Edge] | None = None, joins: int = EARLIER_JOINS
     ) -> Iterator[Edge]:
-        """Yield the places that `sources` (the factors of a side) come from by reshaping and scaling
-        alone, nearest first.
+        """Yield the places that `sources` come from by reshaping and scaling alone, nearest first.
 
-        `through` says where to go on from a join: to its skip; past so many `joins` at most.
+        `through` says where to go on from a join: to its skip; past at most `joins` joins.
         """
         data = [edge for edge in sources if self.parameters_only(edge.node) is None] or list(sources)
         place: Edge | None = data[0] if len(data) == 1 else None
@@ -149,8 +143,7 @@ class Graph:
     def reach(
         self, sources: tuple[Edge, ...], bound: int, enter: Callable[[Any], bool] | None = None
     ) -> tuple[set[Edge], set[Any]]:
-        """Return the places and nodes that `sources` are computed from, no older than `bound` (a sequence
-        number).
+        """Return the places and nodes that `sources` are computed from, back to `bound` (sequence number).
 
         Leaves have no age and are always included. `enter` says whether to look behind a node.
         """
@@ -192,9 +185,7 @@ def _centred(place: Edge) -> Edge | None:
 
 
 def find_joins(trace: Trace) -> tuple[Join, ...]:
-    """Return the residual joins of a forward in order of execution; those inside another's branch are left
-    out.
-    """
+    """Return a forward's residual joins in order of execution, without those inside another's branch."""
     graph = Graph(trace)
     through: dict[Edge, Edge] = {}
     joins: list[Join] = []
@@ -247,9 +238,7 @@ def _other_than(root: Any, node: Any) -> bool:
 
 
 def _age(place: Edge) -> int:
-    """Return the sequence number of a place's node, which grows as the forward goes on; a leaf is as old
-    as can be.
-    """
+    """Return the sequence number of a place's node, which grows as the forward runs; a leaf is oldest."""
     return 0 if getattr(place.node, "variable", None) is not None else int(place.node._sequence_nr())
 
 
@@ -258,8 +247,9 @@ def _is_weight(graph: Graph, node: Any) -> bool:
 
 
 def _outermost(graph: Graph, joins: list[Join]) -> tuple[Join, ...]:
-    """Drop joins inside another's branch; but if a branch holds a chain of joins, its own join skips a
-    whole stack, and goes.
+    """Drop joins inside another's branch.
+
+    If a branch holds a chain of joins, its own join skips a whole stack and is dropped instead.
     """
     kept = list(joins)
     for outer in sorted(joins, key=lambda join: len(join.region)):
@@ -279,9 +269,7 @@ def _outermost(graph: Graph, joins: list[Join]) -> tuple[Join, ...]:
 
 
 def stream_of(graph: Graph, join: Join, earlier: list[Join]) -> Join | None:
-    """Return the latest of `earlier` joins whose sum `join` goes on from, be it normalised or activated in
-    between.
-    """
+    """Return the latest of `earlier` joins whose sum `join` continues, maybe normalised or activated."""
     sums = {other.addition.place: other for other in earlier}
     for above in graph.climb(join.addition.sides[join.skip].sources):
         if above in sums:  # x + attention(x) + mlp(x): both begin at x, the second sum goes on from the first
@@ -300,8 +288,7 @@ def stream_of(graph: Graph, join: Join, earlier: list[Join]) -> Join | None:
 
 
 def carried_from(graph: Graph, join: Join, earlier: Sequence[Join]) -> Join | None:
-    """Return the latest of `earlier` joins whose sum reaches the root of `join` in its own shape and
-    through no weight.
+    """Return the latest of `earlier` joins whose sum reaches `join`'s root in its shape, through no weight.
 
     So 0.9 x + 0.1 x0, a sum with a state of long ago or parts put together again go on with a stream; a
     stage behind a projection or a pooling does not.

@@ -8,8 +8,7 @@ from typing import Any
 
 
 def names_of(groups: Sequence[Sequence[str]]) -> list[str]:
-    """Return a name for each group of weights: their common module, or {a,b} of its children where another
-    group is inside it.
+    """Return a name per group of weights: their common module, or {a,b} if another group is inside it.
 
     Examples:
         >>> names_of([["h.3.attn.qkv.weight", "h.3.attn.proj.weight"], ["h.3.fc1.weight", "h.3.fc2.weight"]])
@@ -43,14 +42,13 @@ def kinds_of(
     outputs: Sequence[Sequence[str]],
     shapes: Mapping[str, tuple[int, ...]],
 ) -> tuple[list[str], list[tuple[Any, ...]]]:
-    """Name the kinds: branches of one stream whose output projections differ in numbers of their names only
-    are of one kind.
+    """Name the kinds of branches: same stream, output projections that differ only in numbers.
 
     Takes each branch's stream, its weights, its output projections; the second list that it returns tells the
     kinds apart in the same way at every depth.
     """
     keys = [
-        # Each once: of the experts in one list a small batch may not reach them all.
+        # Each once: a small batch may not reach all the experts in one list.
         (stream, tuple(dict.fromkeys((re.sub(r"\d+", "*", name), shapes[name]) for name in output)))
         for output, stream in zip(outputs, streams, strict=True)
     ]

@@ -16,9 +16,7 @@ SMALL = 10_000_000
 
 @contextlib.contextmanager
 def threads_for(model: nn.Module) -> Iterator[None]:
-    """One thread an operation if the model is small: its operations are too short to share, on a busy
-    machine by far.
-    """
+    """One thread per operation if the model is small: its operations are too short to share."""
     before = torch.get_num_threads()
     if sum(parameter.numel() for parameter in model.parameters()) < SMALL:
         torch.set_num_threads(1)
@@ -32,14 +30,14 @@ def threads_for(model: nn.Module) -> Iterator[None]:
 def undisturbed(model: nn.Module) -> Iterator[None]:
     """`model` ready to be measured inside, and in every bit as it was afterwards, also after an exception.
 
-    In evaluation mode, so that dropout and stochastic depth draw nothing; but batch normalisation
-    normalises with the batch, because the running statistics of a network that was never trained say
-    nothing. Every floating parameter requires a gradient, so that the graph is whole even if parts of the
-    model are frozen. Not undone: what a forward changes inside lists and other objects of its own.
+    The model is in evaluation mode, so that dropout and stochastic depth draw nothing. Batch normalisation
+    still normalises with the batch, since running statistics before training mean nothing. Every floating
+    parameter requires a gradient, so that the graph is whole even if parts of the model are frozen. NOT
+    undone: changes that a forward makes inside lists and other objects.
     """
     modules = list(model.modules())
     modes = [module.training for module in modules]
-    # What a forward binds anew: self.average = 0.9 * self.average + ..., self.calls += 1, self.last = x
+    # What a forward rebinds: self.average = 0.9 * self.average + ..., self.calls += 1, self.last = x
     # with its whole graph.
     attributes = [
         (bound, dict(bound))

@@ -44,7 +44,12 @@ def test_every_formula_of_a_page_becomes_mathml(page):
 
 
 @pytest.mark.parametrize(
-    "page", [name for name in PAGES if re.match(r"theorems/|stat|stab|phase|index", name)]
+    "page",
+    [
+        name
+        for name in PAGES
+        if re.match(r"theorems/|stat|stab|phase|index|comparing|projected|initialisers", name)
+    ],
 )
 def test_no_dollar_of_a_page_is_left_over(page):
     assert "$" not in INLINE.sub("", DISPLAYED.sub("", PAGES[page]))
