@@ -1,8 +1,8 @@
 """Activations with what the theorems ask of them: Lipschitz constant, σ(0), σ'(0), σ''(0).
 
-A name looks up a tabulated activation; a callable is probed once at construction, because a theorem that
-needs a Lipschitz σ must refuse x**2 by name rather than overflow later. Assumption 4.2 of Cohen et al.
-(2021) is decided by `expansion`, from the table or, for a callable, by automatic differentiation at 0.
+A name looks up a tabulated activation. A callable is probed once at construction: a theorem that needs a
+Lipschitz σ must refuse x**2 instead of overflowing later. Assumption 4.2 of Cohen et al. (2021) is decided by
+`expansion`, from the table or, for a callable, by automatic differentiation at 0.
 """
 
 from __future__ import annotations

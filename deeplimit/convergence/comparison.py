@@ -57,9 +57,9 @@ def compare(
     Args:
         resnet: The network, depth left open: of any recursion, with any weights; or a function of the depth
             that returns a torch module's blocks in order, for states shaped as x (`module_network`).
-        limit: Its limit. None for `resnet.limit()`; else one of the library's limits, a torchsde object (Itô;
-            driven by the network's own Brownian increments, flattened row by row), a torchdiffeq function
-            f(t, h), or `Independent(limit)`.
+        limit: Its limit. None for `resnet.limit()`; else one of the library's limits, a torchdiffeq function
+            f(t, h), `Independent(limit)`, or a torchsde object. That one is read in Itô's sense and driven by
+            the network's Brownian increments, flattened row by row.
         x: Inputs (n, d), or (n, n_in) with n_in ≠ d to go through an input layer A drawn once, N(0, 1/n_in);
             None for standard normal h_0, one per path.
         depths: Strictly increasing numbers of layers L, at least two; five over a factor of 16 make a useful

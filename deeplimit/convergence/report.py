@@ -163,8 +163,8 @@ class CompareReport(Report):
 
         Raises:
             TypeError: For numbers of another kind.
-            ValueError: For numbers that the comparison does not have, a report that was read from a file
-                and so holds no network, and noise that was drawn on a GPU.
+            ValueError: For numbers that the comparison does not have, a report from a file, which holds no
+                network, and noise that was drawn on a GPU.
 
         Examples:
             >>> import deeplimit as dl

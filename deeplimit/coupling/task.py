@@ -22,7 +22,7 @@ class Task:
     """A network at several depths and a limit, on the same noise: all that a block of paths needs to know.
 
     `h0` (n, *state_shape) holds the initial states that path p takes in turn (row p mod n), or None for
-    standard normal ones; with `same_network`, every path takes all of them.
+    standard normal ones. With `same_network`, every path takes all of them.
     """
 
     network: ResidualNetwork

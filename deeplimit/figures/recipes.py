@@ -1,9 +1,9 @@
 """Figures 1-7 and 10-14 of Marion et al. (2025), from one command each, checked against the paper.
 
 Parameters are those of the paper's Appendix D; grids of depths, exponents and Hurst indices are those of its
-published code. Two readings are ours: x is standard Gaussian as the paper says (the code draws it uniform on
-[0, 1]), and smooth weights are values of the Gaussian process, as (A5) says (the code takes its normalised
-increments). Figures 10-14 do not name σ: ours is tanh, for which the statements hold.
+published code. Two interpretations are ours. x is standard Gaussian as the paper says; the code draws it
+uniform on [0, 1]. Smooth weights are values of the Gaussian process, as (A5) says; the code takes its
+normalised increments. Figures 10-14 do not name σ: ours is tanh, for which the statements hold.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""Streams of random numbers: one for each (seed, block of paths, purpose), so that nothing else decides what
-a path gets.
+"""Streams of random numbers: one per (seed, block, purpose), so that nothing else decides a path's numbers.
 
 A result is bit-identical whatever the number of workers, and any block can be drawn again alone. The global
 generators of torch, numpy and Python are as they were afterwards: only what a user's own code draws while it
@@ -40,9 +39,7 @@ class Purpose(IntEnum):
 def generator(
     seed: int, purpose: Purpose, block: int = 0, index: int = 0, device: str | torch.device = "cpu"
 ) -> torch.Generator:
-    """Return a fresh generator for one purpose of one block; `index` tells apart several streams of one
-    purpose.
-    """
+    """Return a new generator for one purpose of one block; `index` distinguishes several streams."""
     entropy = np.random.SeedSequence([seed, int(purpose), block, index]).generate_state(2, np.uint32)
     return torch.Generator(device=device).manual_seed(int(entropy[0]) << 32 | int(entropy[1]))
 

@@ -1,8 +1,8 @@
 """A measurement's specification as plain data, by which a store tells one measurement from another.
 
-Two specifications are equal only where the numbers are: tensors enter by their content, functions by their
-code, by what they close over and by the globals that they read, records by their fields. Code of installed
-packages enters by name and version. What cannot be told apart in this way is refused.
+Two specifications are equal only where the numbers are. Tensors enter by their content, records by their
+fields, functions by their code, their closure and the globals that they read. Code of installed packages
+enters by name and version. What cannot be told apart in this way is refused.
 """
 
 from __future__ import annotations

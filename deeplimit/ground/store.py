@@ -1,7 +1,7 @@
 """A file (SQLite) that keeps the finished blocks of measurements, so that only missing ones are computed.
 
-Each measurement is kept under the digest of its specification. What a file holds is never written over: a
-file that is no store, or damaged, is refused; so are blocks of another version of the library.
+Each measurement is kept under the digest of its specification. A file's content is never written over. A
+damaged file, one that is not a store, and blocks of another version of the library are refused.
 """
 
 from __future__ import annotations

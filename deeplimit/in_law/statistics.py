@@ -74,8 +74,8 @@ class Standard:
     """What makes bounded test functions of one feature: its mean and deviation under the limit, and units.
 
     With z the feature in units of the limit's own, the four are sin z, -cos z, sin 2z, cos 2z. The first two
-    are divided by E cos z and E z sin z, so that to first order they read as a shift in standard deviations
-    and as a relative change of the standard deviation. Bounded functions have means that no tail can spoil.
+    are divided by E cos z and E z sin z. To first order they are then a shift in standard deviations and a
+    relative change of the standard deviation. Bounded functions have means that no tail can spoil.
     """
 
     mean: float

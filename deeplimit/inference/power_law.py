@@ -1,9 +1,9 @@
 """The order of convergence and the floor, from errors at several depths that share their paths.
 
 The model is log e_L = a − r log L + δ(L) + noise. The noise has the delta-method covariance of the per-path
-errors, in which depths are correlated. δ is the correction that vanishes as L grows: a random sum of powers
-(L_1/L)^s with s = 1, 2, 3, 4 where errors expand in 1/L, and smaller s where the regime says so. Its size τ
-is not known and is integrated over, so that straight data give a narrow interval and bent data a wide one.
+errors, in which depths are correlated. δ is the correction that vanishes as L grows, a random sum of powers
+(L_1/L)^s. s is 1, 2, 3, 4 where errors expand in 1/L, and smaller where the regime says so. Its size τ is not
+known and is integrated over, so that straight data give a narrow interval and bent data a wide one.
 
 A regime may know of a second contribution, L^-s times the first and perhaps larger at small depth. Then
 errors are (1 + 2ρκu^s + κ²u^{2s})^½, u = L_1/L, times the first. κ is integrated over, and so is the
@@ -134,8 +134,8 @@ class ErrorEstimates:
         """The covariance (m, m), made larger where it is known to be too small.
 
         Once for inverting an estimate (the mean of an inverse Wishart matrix), and once for heavy tails. The
-        relative variance of a sample variance is (kurtosis - 1)/count, and where the rare large paths have
-        not been seen yet, it errs to the low side. The factor was calibrated on geometric Brownian motion
+        relative variance of a sample variance is (kurtosis - 1)/count. It is too low where the rare large
+        paths have not been seen yet. The factor was calibrated on geometric Brownian motion
         (docs/statistics.md).
         """
         inversion = (self.count - 1) / (self.count - len(self.depths) - 2)
@@ -341,9 +341,9 @@ def fit_floor(estimates: ErrorEstimates, predicted: float | None) -> Floor:
     """Fit e² = c² L^{-2r} + f² and return what is known of f²/e² at the deepest depth.
 
     Over a short range of depths a floor and a slow order look alike. If a theorem says how fast this network
-    reaches its limit, that order (`predicted`) is believed with probability 1 - SLOWER, and otherwise one
-    uniform between 0 and it: the distance to a wrong limit may fall more slowly than that to the right one,
-    but not faster. Where no order is predicted, it is uniform from 0 to STEEPEST.
+    reaches its limit, that order (`predicted`) has the prior probability 1 - SLOWER, and otherwise the order
+    is uniform between 0 and it. The distance to a wrong limit may fall more slowly than that to the right
+    one, but not faster. Where no order is predicted, it is uniform from 0 to STEEPEST.
     """
     steepest = STEEPEST if predicted is None else predicted
     design = _design(estimates)

@@ -113,8 +113,8 @@ class Regression:
 def independent(design: np.ndarray, values: np.ndarray, variances: np.ndarray) -> Regression:
     """Fit `design` (m, c) to independent values (m,) with known variances (m,).
 
-    It solves by the pseudo-inverse of the scaled design, not by normal equations as `CorrelatedData` does:
-    powers of the depth are nearly dependent, and squaring the design would square its condition number.
+    It solves by the pseudo-inverse of the scaled design. Powers of the depth are nearly dependent, and normal
+    equations, as in `CorrelatedData`, would square the condition number.
     """
     weights = 1 / np.sqrt(variances)
     scaled = design * weights[:, None]

@@ -150,7 +150,7 @@ def fractional_(
     """Fill the weights of one role with fractional Gaussian noise across layers ([M] Section 4.1).
 
     The L layers are L^H times the increments of a fractional Brownian motion, of variance 1, drawn exactly.
-    The exponent is max(H, 1/2) if left out, the critical one by [M] Figure 7: for H > 1/2 it leads to a Young
+    The exponent is max(H, 1/2) if left out, the critical one by [M] Figure 7. For H > 1/2 it leads to a Young
     equation in res-1; for H < 1/2 no theorem names a limit. The rest is as in `sample_`, with the same
     errors.
 

@@ -188,9 +188,7 @@ class SDELimit(Limit):
 
     @abstractmethod
     def noise_size(self, h: Tensor) -> int | None:
-        """Return the number of Brownian motions, or None where any number will do (only a product is
-        known).
-        """
+        """Return the number of Brownian motions; None where any number will do (only a product is known)."""
 
     @abstractmethod
     def increment(self, time: float, step: float, h: Tensor, noise: Tensor) -> Tensor:

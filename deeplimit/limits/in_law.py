@@ -52,11 +52,11 @@ class LawLimit(Limit):
 class IsotropicSDE(LawLimit):
     """dH = (rate/d)^1/2 |H| dβ, β a d-dimensional Brownian motion (Itô); rate 1/2 is res-3's limit in law.
 
-    Norm and direction are independent: ln(|H_1|/|h_0|) ~ N(rate/2 · (1 - 2/d), rate/d), and the direction is
-    a Brownian motion on the sphere at time rate/d, drawn through its Wright-Fisher form (Jenkins & Spanò
-    2017; Mijatović, Mramor & Uribe Bravo 2020). A torchsde object as it is: f (P, d), g (P, d, d). It holds
-    for weights of symmetric laws, and no paper states it; its derivation is on the page "Limits in law" of
-    the documentation.
+    Norm and direction are independent: ln(|H_1|/|h_0|) ~ N(rate/2 · (1 - 2/d), rate/d). The direction is a
+    Brownian motion on the sphere at time rate/d, drawn through its Wright-Fisher form (Jenkins & Spanò 2017;
+    Mijatović, Mramor & Uribe Bravo 2020). A torchsde object as it is: f (P, d), g (P, d, d). It holds for
+    weights of symmetric laws, and no paper states it; its derivation is on the page "Limits in law" of the
+    documentation.
 
     Raises TypeError or ValueError for a width below 1 or a rate outside [0.001, 100].
 
@@ -142,9 +142,8 @@ def _lineages(width: int, time: float, paths: int, generator: torch.Generator) -
 
     This is a pure death process from infinity, from k to k - 1 at the rate k(k + d - 2)/2.
 
-    Every death below `top` is drawn; the time that the infinitely many above it take, about a quarter of
-    `time`, is a Gamma variable of the right mean and variance. Its third cumulant alone is off, by less
-    than 1e-3 of that of M.
+    Every death below `top` is drawn. The infinitely many above it take about a quarter of `time`, a Gamma
+    variable of the right mean and variance. Its third cumulant alone is off, by less than 1e-3 of that of M.
     """
     top = math.ceil(8 / time) + 16
     mean, variance = _descent(width, top)

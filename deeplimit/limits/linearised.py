@@ -117,9 +117,9 @@ class ItoCorrectedSDE(SDELimit):
     dH = σ'(0)(dW^A H + dW^b) + ½σ''(0) Q(t, H) dt + σ'(0)(Ā_t H + b̄_t) dt. The drift ½σ''(0) Q is the Itô
     correction produced by the curvature of the activation.
 
-    Q is the rate at which the weights' noise accumulates variance (`Ito.Q`); the trend is there at β = 1 and
-    None at β > 1. W is driven by standard Brownian motions, B^A row by row, then B^b: the ones that a
-    torchsde object of your own is given.
+    Q is the rate at which the weights' noise accumulates variance (`Ito.Q`). The trend is None at β > 1. W is
+    driven by standard Brownian motions, B^A row by row, then B^b: the ones that a torchsde object of your own
+    is given.
 
     A torchsde object as it is: f (P, d), g (P, d, motions), g_prod (P, d). Where the noise has an auxiliary
     diffusion v, states are (H, v), (P, d + m), since H alone is not Markov; `initial(h0)` makes them, and v's

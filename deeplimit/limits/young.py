@@ -26,9 +26,9 @@ def extrapolation_surplus(hurst: float) -> float:
     """Return the weight of d² in 2 e²_fine - e²_coarse + surplus d², the squared error at step size 0.
 
     e are distances to solutions by the modified scheme with steps of one length and twice that, d the
-    distance of the two. For one half it is 0; for H near 1, where both solutions are off by the same random
-    variable times their step, it is 2. Between, the covariances of the second-order terms give (2H - 1)(2^2r
-    - 2), r the scheme's order, within 0.2 (docs/theorems/young.md).
+    distance of the two. For one half it is 0. For H near 1 both solutions are off by the same random variable
+    times their step, and it is 2. Between, the covariances of the second-order terms give (2H - 1)(2^2r - 2),
+    r the scheme's order, within 0.2 (docs/theorems/young.md).
     """
     return (2 * hurst - 1.0) * (math.pow(2.0, 2 * modified_order(hurst)) - 2.0)
 
@@ -38,9 +38,9 @@ def extrapolation_surplus(hurst: float) -> float:
 class NeuralYoung(Limit):
     """The Young equation dH = (1/√d) dB σ(H), B a d × d fractional Brownian motion with H > 1/2.
 
-    The integral is a limit of Riemann sums path by path (Young, 1936), with the ordinary chain rule: no Itô
-    correction, and no torchsde object, whose noise is Brownian. `solve` advances it along the increments of a
-    path.
+    The integral is a limit of Riemann sums path by path (Young, 1936). It has the ordinary chain rule,
+    without Itô correction. It is not a torchsde object, whose noise is Brownian. `solve` advances it along
+    the increments of a path.
 
     Raises TypeError for other recursions or laws, ValueError for a Hurst index of at most 1/2.
 

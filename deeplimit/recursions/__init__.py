@@ -1,7 +1,7 @@
 """The residual recursions, as frozen specifications with one pure step each.
 
-At depth 1 and exponent 0 the residual is the vector field of the limit, which is why the network and its
-limit cannot drift apart: both call the same few lines.
+At depth 1 and exponent 0 the residual is the vector field of the limit. The network and its limit therefore
+call the same few lines.
 """
 
 from deeplimit.recursions.base import Form, Formula, OneProduct, Recursion, Side, Weight

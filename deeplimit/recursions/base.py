@@ -77,8 +77,8 @@ class Recursion(FinalWhereMarked, ABC):
     """h_{k+1} = h_k + residual(h_k, the weights of layer k + 1).
 
     A user's recursion is a frozen dataclass with `name`, `formula`, `weights` and `residual`;
-    `deeplimit.testing.check_recursion` holds it to the contract. States are (P, *state_shape), P paths.
-    One that overrides `advance` returns `advance(h) - h` as its residual.
+    `deeplimit.testing.check_recursion` holds it to the contract. States are (P, *state_shape), P paths. One
+    that overrides `advance` returns `advance(h) - h` as its residual.
     """
 
     activation: Activation
@@ -102,8 +102,9 @@ class Recursion(FinalWhereMarked, ABC):
 
     @property
     def is_homogeneous(self) -> bool:
-        """Whether a layer without bias scales what it adds when its state is scaled by a positive number, so
-        that `stability` can keep the size of states as a logarithm.
+        """Whether a layer without bias scales its update with its state.
+
+        Then `stability` keeps the size of states as a logarithm.
         """
         return self.is_plain and activations.slopes(self.activation) is not None
 

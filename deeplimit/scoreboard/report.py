@@ -96,8 +96,8 @@ def table_of(rows: Sequence[RowResult]) -> Table:
 class Scoreboard(Report):
     """What `validate` measured: one `RowResult` per statement and setting.
 
-    `verdict` is "agrees" if every row does and every control is caught; "disagrees" if a row disagrees or a
-    control is missed with a verdict of "converges"; else "cannot tell".
+    `verdict` is "agrees" if every row does and every control is caught. It is "disagrees" if a row disagrees
+    or a control is missed with the verdict "converges"; else "cannot tell".
     """
 
     kind = "validate"

@@ -52,11 +52,9 @@ def validate(
     """Measure every statement that the library rests on, each beside a wrong limit that must be caught.
 
     Propositions 11 and 12 of Marion et al. (2025), Theorems 4.3 and 4.4 of Cohen et al. (2021), the Euler
-    schemes of Hu, Liu and
-    Nualart (2016): several activations, exponents and covariances. A row agrees if the network converges to
-        its limit and the
-    99.9 % interval of the order holds the predicted one; a control is caught if comparing the same network
-    with its wrong limit "does not converge".
+    schemes of Hu, Liu and Nualart (2016): several activations, exponents and covariances. A row agrees if the
+    network converges to its limit and the 99.9 % interval of the order contains the predicted one. A control
+    is caught if comparing the same network with its wrong limit "does not converge".
 
     Args:
         quick: Depths up to 512 and up to 2000 paths, instead of 1024 and 10,000.
@@ -64,7 +62,7 @@ def validate(
             each must name one.
         seed: Everything random derives from it. device: "cpu" or "cuda".
         resume: A .json file that is written after every row. Rows that it holds already, measured by the same
-            version in the same way, are not run again; rows measured in another way stay in it, after those
+            version in the same way, are not run again. Rows measured in another way stay in it, after those
             of this run.
         workers: Number of threads, by default one per core. executor: Any `concurrent.futures.Executor`, or a
             Dask client, instead. Neither changes a bit of the result.

@@ -186,9 +186,8 @@ def mean_error(log_values: np.ndarray, log_variance: float) -> tuple[float, floa
 
     Products of many layers are nearly log-normal. Where the rare large draws have not been seen, mean and
     standard error are both too small: a Student interval misses the truth a hundred times too often. So the
-    standard error is at least that of a log-normal law whose logarithm has `log_variance`, and the interval
-    is widened by the first term of Edgeworth's expansion, with the skewness of the log-normal law of this
-    relative spread.
+    standard error is at least that of a log-normal law whose logarithm has `log_variance`. The interval is
+    widened by the first term of Edgeworth's expansion, with the log-normal law's skewness.
     """
     mean, error = log_mean(log_values)
     count = len(log_values)

@@ -23,8 +23,8 @@ class Block:
     Attributes:
         kept: q; between `kept_least` and `kept_most` if the block reads the state itself and treats its
             signs differently.
-        eighth: C in E|g(h)|⁸ ≤ C|h|⁸, for this block and width (at most that of Gaussian weights, whose
-            even moments dominate those of the other named laws).
+        eighth: C in E|g(h)|⁸ ≤ C|h|⁸, for this block and width. Even moments of Gaussian weights dominate
+            those of the other named laws.
         sub_gaussian: s; 1 for the Gaussian, uniform and Rademacher laws.
         has_atoms: Whether W h may be exactly 0 where σ has a kink, which [M] (A4) does not allow for.
     """

@@ -56,10 +56,10 @@ def _has_given_functions(network: Network) -> bool:
 def _critical(network: Network) -> float | None:
     """Return the residual exponent between explosion and identity; None where it is not known.
 
-    What layers add to the state forgets its past like k^{2c - 2}, c = 1/2 where it is independent, H for
-    fractional Brownian weights, 1 for functions of time, so that the sum over the layers is of size L^c. Of
-    V g(h) both factors count, c_V + c_g - 1: g forgets nothing where it has no weights or a mean, as ReLU(W
-    h) has; of an odd σ it is as forgetful as W.
+    Updates k layers apart have a correlation like k^{2c - 2}: c = 1/2 for independent ones, H for fractional
+    Brownian weights, 1 for functions of time. Their sum over the layers is of size L^c. Of V g(h) both
+    factors count, c_V + c_g - 1. c_g = 1 where g has no weights, or a mean as ReLU(W h) has; for an odd σ it
+    is that of W.
 
     Not known: layers with H < 1/2 that enter linearly, which nearly cancel; a sampler inside σ, which may be
     skewed; weights that shrink with the depth inside a σ that is not smooth, or not 0, at 0.

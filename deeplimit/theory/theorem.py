@@ -40,9 +40,9 @@ class Theorem(ABC):
 
     The rows that users registered are asked first, the latest before earlier ones, then those of the library.
     The first row that matches is used. A network that no row matches has no theorem. `matches` compares the
-    exact type of the recursion, so that no theorem is assumed for a subclass, and the facts that the weight
-    laws state (`network.facts`). NOT checked: that a registered statement is true; `compare` and
-    `compare_laws` measure it.
+    exact type of the recursion and the facts that the weight laws state (`network.facts`). No theorem is
+    assumed for a subclass. NOT checked: that a registered statement is true; `compare` and `compare_laws`
+    measure it.
 
     Examples:
         >>> import torch, deeplimit as dl

@@ -1,8 +1,7 @@
 """Which additions of a forward are residual joins: decided by the autograd graph, not by module names.
 
-An addition is a residual join if one side, the skip, comes from a tensor (the root) by nothing but
-reshaping and scaling, while the other side, the branch, comes from the same tensor through at least one
-weight.
+An addition is a residual join if one side, the skip, comes from a tensor (the root) by reshaping and scaling
+alone. The other side, the branch, must come from the same tensor through at least one weight.
 """
 
 from __future__ import annotations
@@ -290,8 +289,8 @@ def stream_of(graph: Graph, join: Join, earlier: list[Join]) -> Join | None:
 def carried_from(graph: Graph, join: Join, earlier: Sequence[Join]) -> Join | None:
     """Return the latest of `earlier` joins whose sum reaches `join`'s root in its shape, through no weight.
 
-    So 0.9 x + 0.1 x0, a sum with a state of long ago or parts put together again go on with a stream; a
-    stage behind a projection or a pooling does not.
+    So 0.9 x + 0.1 x0, a sum with an earlier state, or parts put together again continue a stream. A stage
+    behind a projection or a pooling does not.
     """
     sums = {other.addition.place: other for other in earlier if other.addition.shape == join.addition.shape}
     waiting, seen = [join.root], {join.root}

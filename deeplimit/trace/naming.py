@@ -44,8 +44,8 @@ def kinds_of(
 ) -> tuple[list[str], list[tuple[Any, ...]]]:
     """Name the kinds of branches: same stream, output projections that differ only in numbers.
 
-    Takes each branch's stream, its weights, its output projections; the second list that it returns tells the
-    kinds apart in the same way at every depth.
+    Takes each branch's stream, its weights, its output projections. The second list that it returns
+    identifies the kinds in the same way at every depth.
     """
     keys = [
         # Each once: a small batch may not reach all the experts in one list.

@@ -1,6 +1,4 @@
-"""Running somebody else's module and leaving no mark on it: modes, buffers, requires_grad and hooks
-come back.
-"""
+"""Runs a user's module without side effects: modes, buffers, requires_grad and hooks are as before."""
 
 from __future__ import annotations
 

@@ -21,10 +21,10 @@ from deeplimit.weights.path import CoarseSums, Layer, Path
 class AR1(WeightLaw):
     """Gaussian layers A_{k+1} = ρ A_k + √(1 - ρ²) ε_{k+1}, N(0, 1/d) per entry, with independent entries.
 
-    The innovation ε_k of depth L is √L times the increment of one Brownian motion B over layer k, so that
-    all depths share their noise; the chain starts at A_1 = ε_1 and is stationary. The sum of the layers
-    over √L tends to √((1 + ρ)/(1 - ρ)) B. `rho` = 0 is `Brownian()`. No theorem of the library covers other
-    chains; `compare` and `stability` measure them.
+    The innovation ε_k of depth L is √L times the increment of one Brownian motion B over layer k. So all
+    depths share their noise. The chain starts at A_1 = ε_1 and is stationary. The sum of the layers over √L
+    tends to √((1 + ρ)/(1 - ρ)) B. `rho` = 0 is `Brownian()`. No theorem of the library covers other chains;
+    `compare` and `stability` measure them.
 
     Raises TypeError for a rho that is no number, ValueError for one that is not between -1 and 1.
 

@@ -19,9 +19,9 @@ Coefficient = Callable[[float, Tensor], Tensor]
 class AuxiliaryDiffusion:
     """A diffusion dv = drift(t, v) dt + diffusion(t, v) dZ in m dimensions, for an `Ito`'s random rates.
 
-    Z has m independent components, Z_i = leverage·B_i + √(1 - leverage²)·B'_i, with B_i the i-th Brownian
-    motion behind the weights and B' motions of its own. It is advanced by Euler-Maruyama on the
-    simulation's grid.
+    Z has m independent components, Z_i = leverage·B_i + √(1 - leverage²)·B'_i, where B_i is the i-th Brownian
+    motion behind the weights and B' is independent. It is advanced by Euler-Maruyama on the simulation's
+    grid.
 
     Args:
         drift: A function of (t, v), v (P, m), that returns (P, m).

@@ -1,8 +1,8 @@
 """Covariance rates of matrix and vector noise, one type per structure: how it is drawn, and its share of Q.
 
-`spread` turns standard normal increments into correlated ones and `quadratic` is the noise's part of Q(t,
-x), the rate of [dW x]²; both come from the one structure, so that they cannot disagree. Tensors may have a
-leading dimension P where the covariance is random and differs from path to path.
+`spread` turns standard normal increments into correlated ones and `quadratic` is the noise's part of Q(t, x),
+the rate of [dW x]². Both come from one structure, and so agree. Tensors may have a leading dimension P where
+the covariance is random and differs from path to path.
 """
 
 from __future__ import annotations

@@ -30,8 +30,8 @@ SERIES_FROM = 32
 def noise_covariance(hurst: float, lags: np.ndarray) -> np.ndarray:
     """Return fractional Gaussian noise's γ(k) = ½(|k + 1|^2H - 2|k|^2H + |k - 1|^2H), in float64.
 
-    Written as it stands it loses all its digits at large lags (k^2H cancels down to k^(2H - 2)); from
-    SERIES_FROM on it is k^2H Σ_j C(2H, 2j) k^-2j, of which the ninth term is below 1e-27.
+    This formula loses all digits at large lags, where k^2H cancels down to k^(2H - 2). From SERIES_FROM on
+    the series k^2H Σ_j C(2H, 2j) k^-2j is used; its ninth term is below 1e-27.
     """
     k = np.abs(np.asarray(lags, dtype=np.float64))
     near = np.minimum(k, SERIES_FROM)

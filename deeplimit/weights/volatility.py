@@ -57,7 +57,7 @@ def stochastic_volatility(
 
     dv = -mean_reversion · v dt + volatility · dZ, v = 0 at first; Z has correlation `leverage` with the first
     Brownian motion behind the weights. The factor lies between 0 and 2, so the rates are bounded, as Theorem
-    4.4 asks; weights are neither independent between layers nor Gaussian nor, by themselves, Markov. `A` and
+    4.4 asks. Weights are neither independent between layers nor Gaussian nor, by themselves, Markov. `A` and
     `b` are constant covariances as for `Ito`.
 
     Raises TypeError or ValueError as `Ito` does, and for parameters that are no finite numbers.

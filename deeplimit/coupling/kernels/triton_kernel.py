@@ -39,8 +39,8 @@ class Schedule:
 
     Bit j of a step's flags says that a layer of depth j ends with it, bit 30 that the time is common to all
     depths. Ends are counted in the order in which they are processed: by time, and the deepest network first.
-    `open_pairs` has bit j·(number of depths) + i where a layer of depth i can be under way, or wait for its
-    turn, when one of depth j ends.
+    `open_pairs` has bit j·(number of depths) + i where a layer of depth i can be running or waiting when one
+    of depth j ends.
     """
 
     roots: Tensor
@@ -141,9 +141,9 @@ def run_kernel(
     """Return the errors of the paths that start in h0 (P, d) float32, on h0's device.
 
     A layer of depth j adds scales[j] ΔB σ(h), a step of the reference `reference_scale` ΔB σ(h), 1/√d unless
-    given. The noise is given, as (steps, P, d) and (ends, P, d) standard normals, or drawn from `seed`: a
-    counter for each event, path (numbered from `first_path`) and coordinate, so that a path's numbers depend
-    on nothing else. `final` keeps the last error instead of the largest one.
+    given. The noise is given, as (steps, P, d) and (ends, P, d) standard normals, or drawn from `seed`. There
+    is a counter per event, path (numbered from `first_path`) and coordinate, so a path's numbers depend on
+    nothing else. `final` keeps the last error instead of the largest one.
 
     Raises ImportError without Triton, TypeError or ValueError for arguments that do not fit together. Norms
     are squared in float32: paths whose norm leaves 1e-15 … 1e15 lose accuracy, and are lost beyond 1e19.

@@ -1,7 +1,7 @@
 """`projected` as one kernel launch per block, where Triton and a GPU exist and the task is supported.
 
-The same law, from other numbers: the kernel draws its noise inside, counted by path, so that a path's
-numbers depend on neither blocks nor launches.
+The law is the same, the numbers are not: the kernel draws its noise itself. Numbers are counted by path, so
+blocks and launches do not change them.
 """
 
 from __future__ import annotations

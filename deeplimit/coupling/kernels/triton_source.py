@@ -1,8 +1,8 @@
 """The projected coupling as one Triton kernel, in Triton's language; `triton_kernel` launches it.
 
 A program owns PATHS paths and walks all steps with their state in registers. Coordinate i of a path lies in
-lane i % LANES of chunk i // LANES; a chunk of all paths is one (PATHS, LANES) tensor, one number a thread,
-and a state is a tuple of chunks. Everything that is indexed is indexed at compile time: depths and chunks are
+lane i % LANES of chunk i // LANES. A chunk of all paths is one (PATHS, LANES) tensor, one number per thread.
+A state is a tuple of chunks. Everything that is indexed is indexed at compile time: depths and chunks are
 unrolled, no register is ever chosen at run time.
 """
 
@@ -245,9 +245,9 @@ def coupled_errors(
     """Walk all steps of PATHS paths; depths ascend, and of those that end together the deepest is first.
 
     `mean` is what the reference's noise and the products drawn so far say of the product of an open layer,
-    `covariance` what they leave open. OPEN has bit j·DEPTHS + i if a layer of depth i can be under way, or
-    wait for its turn, when the product of depth j is drawn; for other pairs no code is made. Where OPEN
-    allows for a layer that has just ended, its covariances are 0.
+    `covariance` what they leave open. OPEN has bit j·DEPTHS + i if a layer of depth i can be running or
+    waiting when the product of depth j is drawn. For other pairs there is no code. Where OPEN allows for a
+    layer that has just ended, its covariances are 0.
     """
     row = tl.program_id(0) * PATHS + tl.arange(0, PATHS)[:, None]
     lane = tl.arange(0, LANES)[None, :]
