@@ -15,6 +15,7 @@ from torch import nn
 
 from deeplimit.depth_check.measurement import Aligned, Measured, Measurement, Stream, Weight, measure
 from deeplimit.ground import measurement as running, validation
+from deeplimit.ground.installation import advice
 from deeplimit.ground.measurement import Arrays, Tick
 from deeplimit.ground.randomness import seeded
 from deeplimit.ground.specification import describe
@@ -99,6 +100,8 @@ def built(factory: Factory, depth: int) -> nn.Module:
         error.add_note(
             f"deeplimit called the factory with depth {depth}: it must return an nn.Module of that depth."
         )
+        if (known := advice(error)) is not None:
+            error.add_note(known)
         raise
     if not isinstance(model, nn.Module):
         raise TypeError(f"factory({depth}) must return a torch.nn.Module, got {validation.named(model)}.")

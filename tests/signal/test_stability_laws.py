@@ -288,7 +288,7 @@ def test_the_constants_of_the_block_are_its_moments(network, least, most):
     """C and the kept energy by drawing g(h), not by formula."""
     known = theory.block(network)
     assert (known.kept_least, known.kept_most) == (pytest.approx(least), pytest.approx(most))
-    if network.recursion.matrices == 2:
+    if len(network.recursion.weights) == 2:
         g = torch.relu(
             torch.randn(400_000, 16, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
         )
