@@ -6,7 +6,6 @@ import dataclasses
 import inspect
 from dataclasses import dataclass
 from typing import ClassVar
-from unittest import mock
 
 import torch
 from hypothesis import strategies as st
@@ -101,8 +100,7 @@ def all_recorded(task):
     """
     module = {"pathwise": pathwise, "projected": projected}[task.coupling]
     Recorder.made.clear()
-    with mock.patch.object(module, "Account", Recorder):
-        module.run_block(task, 0)
+    module.run_block(task, 0, account=Recorder)
     return list(Recorder.made)
 
 
