@@ -51,9 +51,10 @@ def module_network(
         ...         return h + torch.tanh(self.linear(h)) / self.depth
         >>> def blocks(depth):
         ...     return torch.nn.Sequential(*(Block(depth) for _ in range(depth)))
-        >>> print(dl.module_network(blocks, width=4))
+        >>> network = dl.module_network(blocks, width=4)
+        >>> print(network)
         module: block(h), states of 4, fresh blocks of blocks(depth)
-        >>> dl.stability(blocks, depths=[10, 20, 40], x=torch.randn(8, 4), draws=20).hidden_ratio.shape
+        >>> dl.stability(network, depths=[10, 20, 40], draws=20).hidden_ratio.shape
         (3, 20)
     """
     if isinstance(factory, nn.Module) or not callable(factory):

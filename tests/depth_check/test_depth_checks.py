@@ -137,7 +137,7 @@ def test_what_is_no_power_law_is_said():
         lambda depth: Res1(depth, exponent=0.0, gain=stepped[depth]), DEPTHS, batch=vectors()
     )
     assert not report.branches[0].power_law
-    assert "no power of the depth" in str(report)
+    assert "do not follow one power of the depth" in str(report)
 
 
 def test_an_interval_too_wide_to_tell_is_no_pass():
