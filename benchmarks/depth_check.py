@@ -9,7 +9,7 @@ from torch import nn
 
 import deeplimit as dl
 from benchmarks.timing import FLOOR, OURS, Row, Target, Workload, timed_in_turn
-from deeplimit.trace.side_effects import seeded
+from deeplimit.ground.randomness import seeded
 
 
 def transformer(width: int, depth: int) -> nn.Module:
