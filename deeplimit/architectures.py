@@ -107,7 +107,7 @@ def convolutional(
         >>> report.hidden_ratio.shape
         (3, 20)
     """
-    checked = validation.integer(channels, "channels", minimum=1, hint="A state has so many of them.")
+    checked = validation.integer(channels, "channels", minimum=1, hint="It counts a state's channels.")
     if not isinstance(shortcut, bool):
         raise TypeError(f"shortcut must be True or False; got {validation.named(shortcut)}.")
     kind = ConvolutionalWithShortcut if shortcut else Convolutional

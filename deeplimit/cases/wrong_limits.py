@@ -1,4 +1,4 @@
-"""Limits that are wrong in exactly one way, and must be told from the right ones."""
+"""Limits that are wrong in exactly one way, and must be rejected."""
 
 from __future__ import annotations
 

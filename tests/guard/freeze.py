@@ -1,4 +1,4 @@
-"""Reports as plain Python, stored and compared; `python -m tests.guard.freeze` stores all of them anew.
+"""Reports as plain Python, stored and compared; `python -m tests.guard.freeze` stores all of them again.
 
 To be run only where numbers are meant to change: `--only NAME` (as often as needed) stores single ones.
 """
@@ -51,7 +51,7 @@ PROSE = (
     "why",
     "wrongly",
 )
-"""Keys whose texts are sentences or descriptions for a person: stored, but free to be worded anew."""
+"""Keys whose texts are sentences or descriptions for a person: stored, but their wording may change."""
 
 FIGURES = ("growth", "measured", "says")
 """Keys whose texts hold numbers that are nowhere else: wording is free, but decimals are compared."""

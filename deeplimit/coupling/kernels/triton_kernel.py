@@ -1,7 +1,7 @@
 """The projected coupling on a GPU: the whole path of all depths in one kernel.
 
 For res-1 with independent Gaussian layers, h_{k+1} = h_k + scale ΔB σ(h_k), against Euler's scheme on the
-union grid. No d × d matrix is ever drawn: about 2 d normals a step serve all depths together, and memory does
+union grid. No d × d matrix is ever drawn: about 2 d normals per step serve all depths, and memory does
 not grow with depth. The kernel itself is `triton_source`, imported with Triton when it is first called.
 """
 
