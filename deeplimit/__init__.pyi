@@ -19,7 +19,7 @@ from .ground.report import Report as Report
 from .ground.store import Store as Store
 from .ground.validation import NoTheoremError as NoTheoremError
 from .ground.verdict import Verdict as Verdict
-from .in_law import LawReport as LawReport, compare_laws as compare_laws
+from .in_law import LawReport as LawReport, OneDraw as OneDraw, compare_laws as compare_laws
 from .limits import (
     Drive as Drive,
     Identity as Identity,
@@ -63,6 +63,7 @@ from .recursions import (
 from .reports import load_report as load_report
 from .scoreboard import Scoreboard as Scoreboard, validate as validate
 from .signal import (
+    OneSignal as OneSignal,
     PhaseDiagram as PhaseDiagram,
     StabilityReport as StabilityReport,
     phase_diagram as phase_diagram,

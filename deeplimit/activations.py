@@ -39,6 +39,11 @@ class Activation:
     def __call__(self, x: Tensor) -> Tensor:
         return self.function(x)
 
+    @staticmethod
+    def by_name(name: str) -> Activation | None:
+        """Return the tabulated activation of this name, None for any other: how files keep activations."""
+        return _NAMED.get(name)
+
 
 @dataclass(frozen=True)
 class Expansion:

@@ -39,7 +39,8 @@ def load_report(path: str | os.PathLike[str]) -> Any:
         >>> dl.load_report(file).rate == report.rate
         True
     """
-    kind, content = files.load(path)
+    document = files.loaded(path)
+    kind, content = str(document.get("kind")), document.get("report", {})
     if kind not in KINDS and kind in HOMES:
         importlib.import_module(f"deeplimit.{HOMES[kind]}")
     if kind not in KINDS:
@@ -49,6 +50,7 @@ def load_report(path: str | os.PathLike[str]) -> Any:
             f" this deeplimit reads {known}. Import the module of your own reports first."
         )
     try:
-        return KINDS[kind].from_dict(content)
+        report = KINDS[kind].from_dict(content)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ValueError(f"{str(path)!r} is a damaged {kind} report: {str(error).rstrip('.')}.") from error
+    return report.measured_as(document.get("measurement"))

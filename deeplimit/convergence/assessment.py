@@ -12,7 +12,7 @@ from deeplimit.convergence import verdict, wording
 from deeplimit.convergence.estimates import common_estimates, corrected, layer_estimates, rounding
 from deeplimit.convergence.pairing import Correction, Pairing
 from deeplimit.convergence.report import CompareReport
-from deeplimit.coupling import Coupled, Task
+from deeplimit.coupling import Coupled, CoupledErrors, Task
 from deeplimit.ground.verdict import Verdict
 from deeplimit.inference.power_law import (
     ErrorEstimates,
@@ -209,7 +209,7 @@ def _report(
             *wording.reservations(numbers),
         ),
     )
-    return report.drawn_by(task)
+    return report.measured_by(CoupledErrors.of(task))
 
 
 def _differ(a: np.ndarray, b: np.ndarray, factor: float) -> bool:

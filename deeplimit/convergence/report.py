@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, final
+from typing import TYPE_CHECKING, Annotated, final
 
 import numpy as np
 
-from deeplimit.coupling import Task
-from deeplimit.coupling.recording import OnePath, draw_again
+from deeplimit.coupling.recording import OnePath
 from deeplimit.ground import axes as drawing, citations
 from deeplimit.ground.axes import FITTED, MEASURED, PREDICTED
 from deeplimit.ground.fields import CountPerDepth, Depths, Interval, OneOf, PerDepth, Shape
-from deeplimit.ground.report import Report
+from deeplimit.ground.report import REPEAT, Report
 from deeplimit.ground.table import Column, Table
 from deeplimit.ground.verdict import Verdict
 
@@ -73,8 +72,8 @@ class CompareReport(Report):
         reservations: what to know before trusting the numbers.
     """
 
-    task: ClassVar[Task | None] = None  # what was run; not part of the file
     kind = "compare"
+    no_paths = REPEAT
 
     verdict: Annotated[Verdict, OneOf(VERDICTS)]
     reason: str
@@ -145,13 +144,8 @@ class CompareReport(Report):
             ),
         ]
 
-    def drawn_by(self, task: Task) -> CompareReport:
-        """Return this report, which from now on can draw its paths again."""
-        object.__setattr__(self, "task", task)
-        return self
-
     def path(self, index: int, which: int = 0) -> OnePath:
-        """Draw one path of the comparison again, bit for bit.
+        """Draw one path of the comparison again.
 
         Args:
             index: Number of the path, from 0.
@@ -163,8 +157,8 @@ class CompareReport(Report):
 
         Raises:
             TypeError: For numbers of another kind.
-            ValueError: For numbers that the comparison does not have, a report from a file, which holds no
-                network, and noise that was drawn on a GPU.
+            ValueError: For numbers that the comparison does not have, a report from a file of a user's own
+                network or limit, which no file can hold, and noise that was drawn on a GPU.
 
         Examples:
             >>> import deeplimit as dl
@@ -173,12 +167,8 @@ class CompareReport(Report):
             >>> path.states[16].shape, path.errors.shape
             ((17, 4), (3,))
         """
-        if self.task is None:
-            raise ValueError(
-                "report has no network to draw a path of: it was read from a file. Call compare again with"
-                " the same arguments; the same seed gives the same paths."
-            )
-        return draw_again(self.task, index, which)
+        path: OnePath = self._path(index, which)
+        return path
 
     def _table(self) -> Table:
         before = [math.nan] * (len(self.depths) > 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
 
@@ -93,8 +94,13 @@ class Recorder(Account):
         self.layers[j].append(state[self.row].clone())
 
 
-def draw_again(task: Task, index: int, which: int = 0) -> OnePath:
+def draw_again(
+    task: Task, index: int, which: int = 0, errors_of: Callable[[Task, int], np.ndarray] | None = None
+) -> OnePath:
     """Return path `index` of a task, and of several inputs through one network the one numbered `which`.
+
+    A compiled pass keeps no states: it gives the errors (P, C) of a block as `errors_of`, and states come
+    from the same computation in torch, which differs by round-off.
 
     Raises TypeError or ValueError for numbers that the task does not have, and for a task whose noise is
     drawn by a kernel on a GPU.
@@ -117,7 +123,7 @@ def draw_again(task: Task, index: int, which: int = 0) -> OnePath:
     run = projected.run_block if task.coupling == "projected" else pathwise.run_block
     run(task, block, account=keep)
     kept, depths = accounts[chosen], task.grid.depths
-    errors = kept.errors()[row].cpu().numpy()
+    errors = kept.errors()[row].cpu().numpy() if errors_of is None else errors_of(task, block)[row]
     times = np.concatenate([[0.0], *(chunk.times for chunk in task.grid.chunks())])
     return OnePath(
         index=number,

@@ -11,6 +11,7 @@ import numpy as np
 from deeplimit.coupling import pathwise
 from deeplimit.coupling.kernels import numba_pass, projected, triton_pass
 from deeplimit.coupling.moments import Moments
+from deeplimit.coupling.recording import OnePath, draw_again
 from deeplimit.coupling.task import Task
 from deeplimit.ground.measurement import Arrays, Measurement, Tick, fold
 from deeplimit.ground.specification import describe
@@ -76,7 +77,19 @@ class CoupledErrors(Measurement[Part, Coupled]):
         return Coupled(whole, *(errors or [0.0]))
 
     def key(self) -> dict[str, Any]:
-        return {**describe(self.task, "task"), "computed by": self.work.__module__}
+        """Return all but the number of paths, which `label` has of each block."""
+        described = describe(self.task, "task")
+        return {**described, "computed by": self.work.__module__, "paths": "as many as a block says"}
+
+    def label(self, block: int) -> str:
+        if block < self.task.blocks:
+            return f"{block}, {self.task.held(block)} paths"
+        return f"error of the reference, {self.task.held(0)} paths"
+
+    def path(self, index: int, *which: int) -> OnePath:
+        compiled = self.work is numba_pass.run_block
+        errors_of = numba_pass.errors_again if compiled else None
+        return draw_again(self.task, index, which[0] if which else 0, errors_of)
 
     def name(self) -> str:
         task = self.task

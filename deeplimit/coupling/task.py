@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -62,22 +61,21 @@ class Task:
         """Whether the reference is solved twice, since no theory says how its error enters."""
         return solved_twice(self.network, self.sharing)
 
-    def block(self, block: int) -> Task:
-        """Return the task of one block alone, to be drawn again."""
-        return dataclasses.replace(self, paths=min(self.paths, (block + 1) * self.block_size))
+    def held(self, block: int) -> int:
+        """Return the number of paths in a block; the last one may hold fewer than the others."""
+        return min(self.block_size, self.paths - block * self.block_size)
 
     def starts(self, block: int) -> list[Tensor]:
         """Return h_0 of one block, (P, *state_shape), once for each input through a path's network."""
         if self.h0 is None or not self.same_network:
             return [self.initial_states(block)]
-        count = min(self.block_size, self.paths - block * self.block_size)
+        count = self.held(block)
         repeats = [count, *[1] * (self.h0.ndim - 1)]
         return [row[None].to(self.device, self.dtype).repeat(repeats) for row in self.h0]
 
     def initial_states(self, block: int) -> Tensor:
         """Return h_0 of one block, (P, *state_shape), where every path has its input."""
-        first = block * self.block_size
-        count = min(self.block_size, self.paths - first)
+        first, count = block * self.block_size, self.held(block)
         if self.h0 is not None:
             return self.h0[torch.arange(first, first + count) % len(self.h0)].to(self.device, self.dtype)
         states = torch.empty(count, *self.network.state_shape, dtype=self.dtype, device=self.device)

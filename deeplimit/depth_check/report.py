@@ -45,6 +45,10 @@ class DepthReport(Report):
     """
 
     kind = "depth"
+    no_paths = (
+        "a module is built and run once per depth, on one batch. probe(factory(depth), batch) measures it at"
+        " one depth, and stability(factory, x=x) draws networks again"
+    )
 
     verdict: Status
     model: str

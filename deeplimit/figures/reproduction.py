@@ -55,6 +55,7 @@ class Reproduction(Report):
     """
 
     kind = "reproduction"
+    no_paths = "`numbers` holds all that the figure shows. compare and stability give reports that draw paths"
 
     figure: Annotated[str, OneOf(tuple(PICTURES))]
     title: str

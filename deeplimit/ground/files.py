@@ -36,13 +36,17 @@ def _umask() -> int:
     return current
 
 
-def save(kind: str, content: dict[str, Any], path: str | os.PathLike[str]) -> None:
-    """Write a report's `to_dict()` as JSON.
+def save(
+    kind: str, content: dict[str, Any], path: str | os.PathLike[str], measurement: object = None
+) -> None:
+    """Write a report's `to_dict()` as JSON, and beside it what makes its measurement again, if anything does.
 
     Raises TypeError or ValueError, before anything is written, where `path` cannot be written to.
     """
     checked = validation.writable_file(path, "path", (".json",))
     document = {"format": FORMAT, "version": VERSION, "kind": kind, "report": fields.plain(content)}
+    if measurement is not None:
+        document["measurement"] = measurement
     with whole_file(checked) as temporary:
         temporary.write_text(
             json.dumps(document, indent=1, allow_nan=False, ensure_ascii=False) + "\n", encoding="utf-8"
@@ -51,6 +55,12 @@ def save(kind: str, content: dict[str, Any], path: str | os.PathLike[str]) -> No
 
 def load(path: str | os.PathLike[str]) -> tuple[str, dict[str, Any]]:
     """Return the kind and the content of a file that `save` wrote; raise as `deeplimit.load_report` says."""
+    document = loaded(path)
+    return str(document.get("kind")), document.get("report", {})
+
+
+def loaded(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return all that a file holds; raise as `deeplimit.load_report` says."""
     if not isinstance(path, (str, os.PathLike)):
         raise TypeError(f"path must be a path, got {path!r} of type {type(path).__name__}.")
     source = Path(path)
@@ -65,4 +75,4 @@ def load(path: str | os.PathLike[str]) -> tuple[str, dict[str, Any]]:
             f"{str(source)!r} has version {document.get('version')!r}; this deeplimit reads version"
             f" {VERSION}: upgrade it."
         )
-    return str(document.get("kind")), document.get("report", {})
+    return document

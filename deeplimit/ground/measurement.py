@@ -102,6 +102,22 @@ class Measurement(ABC, Generic[Part, Result]):
         """
         return {name: describe(value, name) for name, value in self._fields().items()}
 
+    def label(self, block: int) -> str:
+        """Return what a store tells a block by from the others with the same `key`; by default its number.
+
+        A `key` may leave out how many paths there are, so that a run with more paths takes the blocks of a
+        smaller one from a store. The label must then hold all else that decides the block: a last block with
+        fewer paths must never pass for a full one.
+        """
+        return str(block)
+
+    def path(self, index: int, *which: int) -> Any:
+        """Draw path `index` again by running its block, and return what was seen on the way.
+
+        By default there are no paths. `which` chooses where a path holds several signals, such as inputs.
+        """
+        raise ValueError(f"index {index!r} names no path: a measurement of the kind {self.what!r} has none.")
+
     def name(self) -> str:
         """Return a few words for a store's list."""
         return self.what
@@ -216,9 +232,8 @@ class Running:
                 with contextlib.closing(parts):
                     return measurement.merge(part for _, part in parts)
             specification = {"what": measurement.what, **measurement.key()}
-            journal = stack.enter_context(
-                self.store.opened(measurement.name(), specification, measurement.blocks)
-            )
+            labels = [measurement.label(block) for block in range(measurement.blocks)]
+            journal = stack.enter_context(self.store.opened(measurement.name(), specification, labels))
             self._fill(measurement, journal, progress)
             return measurement.merge(
                 _unpacked(measurement, journal, block) for block in range(measurement.blocks)
@@ -374,7 +389,7 @@ def _unpacked(measurement: Measurement[Part, Any], journal: Journal, block: int)
         raise ValueError(
             f"store {str(journal.path)!r} is damaged: block {block} of {measurement.name()} cannot be read"
             f" ({str(error).rstrip('.')}). Drop this measurement (deeplimit runs {str(journal.path)!r} --drop"
-            f" {journal.digest[:12]}), or give another file."
+            f" {journal.digest[:12]}) and those that share its blocks, or give another file."
         ) from error
 
 

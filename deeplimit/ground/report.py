@@ -9,11 +9,18 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from deeplimit.ground import axes as drawing, citations, fields, files, page, validation
+from deeplimit.ground.measurement import Measurement, one_thread_per_operation
+from deeplimit.ground.recipe import Origin
 from deeplimit.ground.table import Table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+REPEAT = (
+    "it was read without its measurement. Call the verb again with the same arguments; the same seed gives"
+    " the same paths"
+)
+"""What a report says that had a measurement, and comes from `from_dict` or from a file that holds none."""
 KINDS: dict[str, type[Report]] = {}
 """Every report class that has been imported, by the word that names it in files."""
 
@@ -52,6 +59,9 @@ class Report(ABC):
 
     kind: ClassVar[str]
     """The word that names the class in files; no two classes share one."""
+    no_paths: ClassVar[str] = "its numbers belong to no paths"
+    """Why `path` has nothing to draw, and what to do instead, for reports without a measurement."""
+    _origin: ClassVar[Origin | None] = None
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -117,6 +127,34 @@ class Report(ABC):
         told = self._reservations()
         return ["Reservations:", *(f"- {text}" for text in told)] if told else []
 
+    def measured_by(self, measurement: Measurement[Any, Any]) -> Self:
+        """Return this report, which from now on can draw the paths of its measurement again."""
+        object.__setattr__(self, "_origin", Origin(measurement))
+        return self
+
+    def measured_as(self, content: object) -> Self:
+        """Return this report with what its file says of its measurement; None where the file says nothing."""
+        if content is not None:
+            object.__setattr__(self, "_origin", Origin.read(content))
+        return self
+
+    def path(self, index: int) -> Any:
+        """Draw one path again, to the last bit: what the network did at every depth, and its numbers.
+
+        Raises:
+            TypeError: for an index that is not an integer.
+            ValueError: for an index that was not measured, a report that has no paths, and one from a file
+                whose measurement a file cannot hold; the message says what to do.
+        """
+        return self._path(index)
+
+    def _path(self, index: int, *which: int) -> Any:
+        if self._origin is None:
+            raise ValueError(f"{type(self).__name__} has no paths to draw again: {self.no_paths}.")
+        measurement = self._origin.again()
+        with one_thread_per_operation(measurement.device):
+            return measurement.path(index, *which)
+
     def to_dict(self) -> dict[str, Any]:
         """Return every field as plain Python: lists, texts, numbers; NaN and infinities as texts."""
         return dict(fields.plain(self))
@@ -132,7 +170,7 @@ class Report(ABC):
 
         Raises TypeError or ValueError, before anything is written, where `path` cannot be written to (.json).
         """
-        files.save(self.kind, self.to_dict(), path)
+        files.save(self.kind, self.to_dict(), path, None if self._origin is None else self._origin.written())
 
     def plot(self, ax: Axes | str | os.PathLike[str] | None = None) -> Axes:
         """Draw the report and return the axes; nothing is shown.

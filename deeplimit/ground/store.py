@@ -1,7 +1,8 @@
 """A file (SQLite) that keeps the finished blocks of measurements, so that only missing ones are computed.
 
-Each measurement is kept under the digest of its specification. A file's content is never written over. A
-damaged file, one that is not a store, and blocks of another version of the library are refused.
+Blocks are kept under the digest of the specification that decides them. Measurements that differ only in how
+many paths they have share it, and their common blocks. A file's content is never written over. A damaged
+file, one that is not a store, and blocks of another version of the library are refused.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, final
 
@@ -23,19 +25,25 @@ from deeplimit.ground import validation
 from deeplimit.ground.specification import differences, digest, environment, text
 
 APPLICATION = 0x646C696D  # "dlim", in the file's header
-LAYOUT = 1
+LAYOUT = 2
 SECONDS_TO_WAIT = 60.0
 """How long a process waits for another one to finish writing."""
 SHORT = 12
 """Digits of a key that lists show."""
 MOST_DIFFERENCES = 8
 _TABLES = (
-    "CREATE TABLE measurements (digest TEXT PRIMARY KEY, what TEXT NOT NULL, specification TEXT NOT NULL,"
-    " environment TEXT NOT NULL, total INTEGER NOT NULL, date TEXT NOT NULL)",
-    "CREATE TABLE names (name TEXT PRIMARY KEY, digest TEXT NOT NULL REFERENCES measurements)",
-    "CREATE TABLE blocks (number INTEGER PRIMARY KEY, digest TEXT NOT NULL REFERENCES measurements,"
-    " block INTEGER NOT NULL, content BLOB NOT NULL, UNIQUE (digest, block))",
+    "CREATE TABLE specifications (digest TEXT PRIMARY KEY, specification TEXT NOT NULL,"
+    " environment TEXT NOT NULL)",
+    "CREATE TABLE measurements (digest TEXT PRIMARY KEY, what TEXT NOT NULL,"
+    " specification TEXT NOT NULL REFERENCES specifications, total INTEGER NOT NULL, date TEXT NOT NULL)",
+    "CREATE TABLE members (measurement TEXT NOT NULL REFERENCES measurements, label TEXT NOT NULL,"
+    " PRIMARY KEY (measurement, label)) WITHOUT ROWID",
+    "CREATE TABLE names (name TEXT PRIMARY KEY, specification TEXT NOT NULL REFERENCES specifications)",
+    "CREATE TABLE blocks (number INTEGER PRIMARY KEY,"
+    " specification TEXT NOT NULL REFERENCES specifications, label TEXT NOT NULL, content BLOB NOT NULL,"
+    " UNIQUE (specification, label))",
 )
+"""A specification decides blocks; a measurement has some of them as members, told apart by their labels."""
 
 
 @dataclass(frozen=True)
@@ -43,9 +51,10 @@ class StoredRun:
     """One measurement in a store.
 
     Attributes:
-        key: Digest of its specification. what: A few words. names: Names it was given (`Store(name=...)`).
+        key: Digest of its specification and its blocks. what: A few words.
+        names: Names that its specification was given (`Store(name=...)`).
         done, total: Number of blocks that are kept, and of all. version: Version of deeplimit that made them.
-        date: When it was begun (UTC). specification: All that decides its numbers, as plain data.
+        date: When it was begun (UTC). specification: All that decides the numbers of a block, as plain data.
     """
 
     key: str
@@ -115,21 +124,26 @@ class Store:
             raise FileNotFoundError(f"store {str(self.path)!r} does not exist.")
         with _connected(self.path) as connection:
             rows = connection.execute(
-                "SELECT digest, what, specification, environment, total, date,"
-                " (SELECT COUNT(*) FROM blocks WHERE blocks.digest = measurements.digest)"
-                " FROM measurements ORDER BY date, digest"
+                "SELECT measurements.digest, what, specifications.digest, specifications.specification,"
+                " environment, total, date, (SELECT COUNT(*) FROM members JOIN blocks USING (label)"
+                " WHERE measurement = measurements.digest"
+                " AND blocks.specification = measurements.specification)"
+                " FROM measurements JOIN specifications"
+                " ON specifications.digest = measurements.specification ORDER BY date, measurements.digest"
             ).fetchall()
-            names = connection.execute("SELECT digest, name FROM names ORDER BY name").fetchall()
+            names = connection.execute("SELECT specification, name FROM names ORDER BY name").fetchall()
         return tuple(
             StoredRun(
-                key, what, tuple(name for owner, name in names if owner == key), done, total,
+                key, what, tuple(name for named, name in names if named == owner), done, total,
                 json.loads(made)["deeplimit"], date, json.loads(specification),
             )
-            for key, what, specification, made, total, date, done in rows
+            for key, what, owner, specification, made, total, date, done in rows
         )  # fmt: skip
 
     def drop(self, key: str) -> StoredRun:
         """Remove the measurement whose key begins with `key`, or that has this name, and return what it was.
+
+        Blocks that it shares with another one stay.
 
         Raises ValueError where no measurement, or more than one, fits.
         """
@@ -140,53 +154,55 @@ class Store:
                 " `deeplimit runs` lists their keys."
             )
         with _connected(self.path) as connection, _writing(connection):
-            for table in ("blocks", "names", "measurements"):
-                connection.execute(f"DELETE FROM {table} WHERE digest = ?", (found[0].key,))
+            for statement in _DROP:
+                connection.execute(statement, {"key": found[0].key})
         return found[0]
 
     @contextlib.contextmanager
-    def opened(self, what: str, specification: dict[str, Any], total: int) -> Iterator[Journal]:
-        """Yield the journal of one measurement; raise ValueError where the store holds something else."""
-        with _connected(self.path) as connection:
-            key = digest({**specification, "blocks": total})
-            plain = {**specification, "blocks": total}
-            with _writing(connection):
-                first = self._register(connection, key, what, plain, total)
-            yield Journal(self.path, connection, key, first)
+    def opened(self, what: str, specification: dict[str, Any], labels: Sequence[str]) -> Iterator[Journal]:
+        """Yield the journal of one measurement; raise ValueError where the store holds something else.
 
-    def _register(
-        self, connection: sqlite3.Connection, key: str, what: str, plain: dict[str, Any], total: int
-    ) -> bool:
-        """Enter the measurement, or find it there; return whether it is new."""
+        `labels` tell the blocks of one specification apart, in the order of the measurement's blocks.
+        """
+        with _connected(self.path) as connection:
+            owner = digest(specification)
+            key = digest({"specification": owner, "blocks": [*labels]})
+            with _writing(connection):
+                self._specify(connection, owner, specification)
+                first = _enter(connection, key, what, owner, labels)
+            yield Journal(self.path, connection, owner, key, tuple(labels), first)
+
+    def _specify(self, connection: sqlite3.Connection, owner: str, specification: dict[str, Any]) -> None:
+        """Enter the specification, or find it there, made by these versions and under this name."""
         if self.name is not None:
             named = connection.execute(
-                "SELECT measurements.digest, specification FROM names JOIN measurements USING (digest)"
-                " WHERE name = ?",
+                "SELECT digest, specifications.specification FROM names JOIN specifications"
+                " ON digest = names.specification WHERE name = ?",
                 (self.name,),
             ).fetchone()
-            if named is not None and named[0] != key:
+            if named is not None and named[0] != owner:
+                found = differences(json.loads(named[1]), json.loads(text(specification)))
                 raise ValueError(
                     f"store {str(self.path)!r} holds another measurement under the name {self.name!r}:"
-                    f" {_listed(differences(json.loads(named[1]), json.loads(text(plain))))}. Give another"
-                    " name, or none."
+                    f" {_listed(found)}. Give another name, or none."
                 )
-        row = connection.execute("SELECT environment FROM measurements WHERE digest = ?", (key,)).fetchone()
+        row = connection.execute(
+            "SELECT environment FROM specifications WHERE digest = ?", (owner,)
+        ).fetchone()
         now = environment()
         if row is not None and json.loads(row[0]) != now:
+            keys = connection.execute("SELECT digest FROM measurements WHERE specification = ?", (owner,))
+            drops = ", then ".join(f"--drop {key[:SHORT]}" for (key,) in keys)
             raise ValueError(
                 f"store {str(self.path)!r} holds this measurement, made by other versions:"
                 f" {_listed(differences(json.loads(row[0]), now))}. Their numbers are not mixed: give another"
-                f" file, or drop it (deeplimit runs {str(self.path)!r} --drop {key[:SHORT]})."
+                f" file, or drop it (deeplimit runs {str(self.path)!r} {drops})."
             )
         if row is None:
-            date = datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds")
-            connection.execute(
-                "INSERT INTO measurements VALUES (?, ?, ?, ?, ?, ?)",
-                (key, what, text(plain), text(now), total, date),
-            )
+            row = (owner, text(specification), text(now))
+            connection.execute("INSERT INTO specifications VALUES (?, ?, ?)", row)
         if self.name is not None:
-            connection.execute("INSERT OR IGNORE INTO names VALUES (?, ?)", (self.name, key))
-        return row is None
+            connection.execute("INSERT OR IGNORE INTO names VALUES (?, ?)", (self.name, owner))
 
 
 def as_store(store: object) -> Store | None:
@@ -198,24 +214,54 @@ def as_store(store: object) -> Store | None:
     raise TypeError(f"store must be a path or a deeplimit.Store, got {validation.named(store)}.")
 
 
+def _enter(connection: sqlite3.Connection, key: str, what: str, owner: str, labels: Sequence[str]) -> bool:
+    """Enter the measurement and its blocks' labels, or find it there; return whether it is new."""
+    if connection.execute("SELECT 1 FROM measurements WHERE digest = ?", (key,)).fetchone() is not None:
+        return False
+    date = datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds")
+    row = (key, what, owner, len(labels), date)
+    connection.execute("INSERT INTO measurements VALUES (?, ?, ?, ?, ?)", row)
+    connection.executemany("INSERT INTO members VALUES (?, ?)", ((key, label) for label in labels))
+    return True
+
+
+_DROP = (
+    "DELETE FROM members WHERE measurement = :key",
+    "DELETE FROM measurements WHERE digest = :key",
+    "DELETE FROM blocks WHERE NOT EXISTS (SELECT 1 FROM measurements JOIN members"
+    " ON measurement = measurements.digest WHERE measurements.specification = blocks.specification"
+    " AND members.label = blocks.label)",
+    "DELETE FROM names WHERE specification NOT IN (SELECT specification FROM measurements)",
+    "DELETE FROM specifications WHERE digest NOT IN (SELECT specification FROM measurements)",
+)
+"""A measurement is removed with its own blocks; those of another one with the same specification stay."""
+
+
 @dataclass
 class Journal:
     """The blocks of one measurement in an open store."""
 
     path: Path
     connection: sqlite3.Connection
+    specification: str
     digest: str
+    labels: tuple[str, ...]
     is_first: bool
     kept: set[int] = dataclasses.field(default_factory=set)
     last: int = 0
 
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        """The number of each block by its label."""
+        return {label: number for number, label in enumerate(self.labels)}
+
     def news(self) -> set[int]:
         """Return the numbers of all kept blocks, those that other processes have kept since included."""
         rows = self.connection.execute(
-            "SELECT number, block FROM blocks WHERE digest = ? AND number > ? ORDER BY number",
-            (self.digest, self.last),
+            "SELECT number, label FROM blocks WHERE specification = ? AND number > ? ORDER BY number",
+            (self.specification, self.last),
         ).fetchall()
-        self.kept.update(block for _, block in rows)
+        self.kept.update(self._numbers[label] for _, label in rows if label in self._numbers)
         self.last = rows[-1][0] if rows else self.last
         return self.kept
 
@@ -225,14 +271,15 @@ class Journal:
             return
         with _writing(self.connection):
             self.connection.executemany(
-                "INSERT OR IGNORE INTO blocks (digest, block, content) VALUES (?, ?, ?)",
-                [(self.digest, block, content) for block, content in blocks],
+                "INSERT OR IGNORE INTO blocks (specification, label, content) VALUES (?, ?, ?)",
+                [(self.specification, self.labels[block], content) for block, content in blocks],
             )
 
     def load(self, block: int) -> bytes:
         """Return the content of a kept block."""
         row = self.connection.execute(
-            "SELECT content FROM blocks WHERE digest = ? AND block = ?", (self.digest, block)
+            "SELECT content FROM blocks WHERE specification = ? AND label = ?",
+            (self.specification, self.labels[block]),
         ).fetchone()
         if row is None:
             raise KeyError("it was removed while this measurement ran")

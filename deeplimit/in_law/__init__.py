@@ -4,6 +4,7 @@
 """
 
 from deeplimit.in_law.comparison import compare_laws
+from deeplimit.in_law.one_draw import OneDraw
 from deeplimit.in_law.report import LawReport
 
-__all__ = ["LawReport", "compare_laws"]
+__all__ = ["LawReport", "OneDraw", "compare_laws"]

@@ -250,7 +250,7 @@ def _assess(
     regime = plan.network.regime()
     mine = _is_own(plan)
     exact = plan.limit.in_law_only
-    return LawReport(
+    report = LawReport(
         verdict=Verdict(judgement.word),
         reason=judgement.reason,
         network=str(plan.network),
@@ -291,6 +291,7 @@ def _assess(
         versions=versions(),
         reservations=tuple(_reservations(plan, own, networks, mine, symmetric, exact)),
     )
+    return report.measured_by(plan)
 
 
 def _effect(shape: str, feature: str) -> str:

@@ -9,9 +9,10 @@ import numpy as np
 
 from deeplimit.ground import axes as drawing, citations
 from deeplimit.ground.fields import CountPerDepth, Depths, OneOf, PerDepth, Shape
-from deeplimit.ground.report import Report
+from deeplimit.ground.report import REPEAT, Report
 from deeplimit.ground.table import Column, Table
 from deeplimit.ground.verdict import Verdict
+from deeplimit.in_law.one_draw import OneDraw
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -56,6 +57,7 @@ class LawReport(Report):
     """
 
     kind = "laws"
+    no_paths = REPEAT
 
     verdict: Annotated[Verdict, OneOf(VERDICTS)]
     reason: str
@@ -114,6 +116,31 @@ class LawReport(Report):
                 f" {self.seed}, {self.dtype} on {self.device}, {self.seconds:.1f} s",
             ),
         ]
+
+    def path(self, index: int) -> OneDraw:
+        """Draw one draw of the network at every depth, and one of the limit, again.
+
+        Args:
+            index: Number of the draw, from 0.
+
+        Returns:
+            The states of the network at every depth, the limit at time 1, and the features that were tested.
+            All of them are independent draws from one start, so they have no distance.
+
+        Raises:
+            TypeError: For an index of another kind.
+            ValueError: For an index that was not drawn, and a report from a file of a user's own network or
+                limit, which no file can hold.
+
+        Examples:
+            >>> import deeplimit as dl
+            >>> report = dl.compare_laws(dl.res3(4), depths=[2, 4, 8], draws=200)
+            >>> draw = report.path(7)
+            >>> draw.states[8].shape, draw.limit_state.shape
+            ((9, 4), (4,))
+        """
+        draw: OneDraw = self._path(index)
+        return draw
 
     def _table(self) -> Table:
         least = self.adjusted.argmin(axis=0)

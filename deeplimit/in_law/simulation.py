@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from deeplimit.ground import validation
 from deeplimit.ground.measurement import Arrays, Measurement, Tick
 from deeplimit.ground.randomness import Purpose, generator
+from deeplimit.in_law.one_draw import OneDraw
 from deeplimit.limits import Limit
 from deeplimit.networks import ResidualNetwork
 from deeplimit.weights import Dependence
@@ -60,6 +63,19 @@ class Plan(Measurement[Drawn, tuple["list[Sample]", "Sample"]]):
     def read(self, arrays: Arrays) -> Drawn:
         return arrays["features"], arrays["states"], int(arrays["lost"])
 
+    def key(self) -> dict[str, Any]:
+        """Return all but the number of draws, which `label` has of each block."""
+        return {**super().key(), "draws": "as many as a block says", "joint": "as many as a block says"}
+
+    def label(self, index: int) -> str:
+        depth, block = self.place(index)
+        count = len(self.rows(block))
+        law = "limit" if depth is None else f"depth {depth}"
+        return f"{law}, {block}, {count} draws, {self.wanted(block, count)} for the joint law"
+
+    def path(self, index: int, *which: int) -> OneDraw:
+        return draw_again(self, index)
+
     def name(self) -> str:
         return f"compare laws: {self.network}; depths {[*self.depths]}, {self.draws} draws, seed {self.seed}"
 
@@ -74,11 +90,23 @@ class Plan(Measurement[Drawn, tuple["list[Sample]", "Sample"]]):
     def blocks_per_law(self) -> int:
         return -(-self.draws // self.block_size)
 
+    def place(self, index: int) -> tuple[int | None, int]:
+        """Return the depth of a block, None for the limit, and its number among that depth's blocks."""
+        source, block = divmod(index, self.blocks_per_law)
+        return (None if source == 0 else self.depths[source - 1]), block
+
+    def rows(self, block: int) -> Tensor:
+        """Return the draws of one block (P,)."""
+        first = block * self.block_size
+        return torch.arange(first, min(first + self.block_size, self.draws))
+
+    def wanted(self, block: int, count: int) -> int:
+        """Return how many of a block's draws the test of the joint law takes."""
+        return max(0, min(count, self.joint - block * self.block_size))
+
     def starts(self, block: int) -> Tensor:
         """Return h_0 of one block, (P, d)."""
-        first = block * self.block_size
-        rows = torch.arange(first, min(first + self.block_size, self.draws)) % len(self.h0)
-        return self.h0[rows].to(self.device, self.dtype)
+        return self.h0[self.rows(block) % len(self.h0)].to(self.device, self.dtype)
 
 
 @dataclass(frozen=True)
@@ -90,8 +118,8 @@ class Sample:
     lost: int
 
 
-def last_states(network: ResidualNetwork, depth: int, h0: Tensor, stream: torch.Generator) -> Tensor:
-    """Return h_L (P, d) of a network of this depth for each row of `h0` (P, d), layer by layer.
+def states_of(network: ResidualNetwork, depth: int, h0: Tensor, stream: torch.Generator) -> Iterator[Tensor]:
+    """Yield h_1 … h_L (P, d) of a network of this depth for each row of `h0` (P, d), layer by layer.
 
     Gaussian matrices are drawn by their products, other laws entry by entry.
     """
@@ -100,7 +128,12 @@ def last_states(network: ResidualNetwork, depth: int, h0: Tensor, stream: torch.
     each = [law.layers_in_law(depth, shape, len(h0), stream, h0.dtype) for law, shape in laws]
     for layers in zip(*each, strict=True):
         h = network.recursion.advance(h, layers, network.exponent)
-    return h
+        yield h
+
+
+def last_states(network: ResidualNetwork, depth: int, h0: Tensor, stream: torch.Generator) -> Tensor:
+    """Return h_L (P, d) of a network of this depth for each row of `h0` (P, d)."""
+    return deque(states_of(network, depth, h0, stream), maxlen=1).pop()
 
 
 def feature_names(width: int) -> tuple[str, ...]:
@@ -139,17 +172,14 @@ def features(h: Tensor, h0: Tensor, directions: Tensor) -> Tensor:
 
 def draw_block(plan: Plan, index: int, tick: Tick | None = None) -> Drawn:
     """Return features, states over |h_0| and the number of lost draws, of a block of limit or depth."""
-    source, block = divmod(index, plan.blocks_per_law)
-    depth = None if source == 0 else plan.depths[source - 1]
-    h0 = plan.starts(block)
-    purpose = Purpose.LAW_OF_LIMIT if depth is None else Purpose.LAW_OF_NETWORK
-    stream = generator(plan.seed, purpose, block, 0 if depth is None else depth, plan.device)
+    depth, block = plan.place(index)
+    h0, stream = plan.starts(block), _stream(plan, depth, block)
     with torch.no_grad():
         if depth is None:
             h = plan.limit.draw_end(h0, stream, plan.steps)
         else:
             h = last_states(plan.network, depth, h0, stream)
-    wanted = max(0, min(len(h), plan.joint - block * plan.block_size))
+    wanted = plan.wanted(block, len(h))
     states = (h[:wanted].double() / h0[:wanted].double().norm(dim=1, keepdim=True)).nan_to_num(
         1e30, 1e30, -1e30
     )
@@ -158,6 +188,38 @@ def draw_block(plan: Plan, index: int, tick: Tick | None = None) -> Drawn:
         tick(1.0)
     directions = random_directions(plan.network.width, plan.seed)
     return features(h, h0, directions).cpu().numpy(), states.cpu().numpy(), lost
+
+
+def _stream(plan: Plan, depth: int | None, block: int) -> torch.Generator:
+    """Return the stream of one block of the limit (None) or of a depth."""
+    purpose = Purpose.LAW_OF_LIMIT if depth is None else Purpose.LAW_OF_NETWORK
+    return generator(plan.seed, purpose, block, 0 if depth is None else depth, plan.device)
+
+
+@torch.no_grad()
+def draw_again(plan: Plan, index: int) -> OneDraw:
+    """Return draw `index` of the network at every depth and of the limit, by running its blocks again."""
+    number = validation.integer(index, "index", minimum=0, maximum=plan.draws - 1)
+    block, row = divmod(number, plan.block_size)
+    h0 = plan.starts(block)
+    directions = random_directions(plan.network.width, plan.seed)
+    states, told = {}, []
+    for depth in plan.depths:
+        kept, h = [h0[row].clone()], h0
+        for h in states_of(plan.network, depth, h0, _stream(plan, depth, block)):
+            kept.append(h[row].clone())
+        states[depth] = torch.stack(kept).cpu().numpy()
+        told.append(features(h, h0, directions)[row].cpu().numpy())
+    end = plan.limit.draw_end(h0, _stream(plan, None, block), plan.steps)
+    return OneDraw(
+        index=number,
+        depths=plan.depths,
+        states=states,
+        limit_state=end[row].cpu().numpy(),
+        names=feature_names(plan.network.width),
+        features=np.stack(told),
+        limit_features=features(end, h0, directions)[row].cpu().numpy(),
+    )
 
 
 def _joined(parts: list[Drawn]) -> Sample:

@@ -40,6 +40,7 @@ class Initialisation(Report):
     """
 
     kind = "initialisation"
+    no_paths = "the weights that were drawn are in the tensors, or the module, that you gave"
 
     law: str
     layers: int
@@ -145,6 +146,7 @@ class ResidualInitialisation(Report):
     """
 
     kind = "residual-initialisation"
+    no_paths = "the weights that were drawn are in the tensors, or the module, that you gave"
 
     model: str
     law: str

@@ -101,6 +101,10 @@ class Scoreboard(Report):
     """
 
     kind = "validate"
+    no_paths = (
+        "a scoreboard keeps the numbers of many comparisons and none of their networks. compare(case.network,"
+        " case.limit) measures one case of deeplimit.zoo.cases(), and its report draws paths"
+    )
 
     rows: tuple[RowResult, ...]
     quick: bool

@@ -7,8 +7,9 @@ with the depth; `measure` and `phase` hold what users call.
 """
 
 from deeplimit.signal.measure import stability
+from deeplimit.signal.one_signal import OneSignal
 from deeplimit.signal.phase import phase_diagram
 from deeplimit.signal.phase_report import PhaseDiagram
 from deeplimit.signal.report import StabilityReport
 
-__all__ = ["PhaseDiagram", "StabilityReport", "phase_diagram", "stability"]
+__all__ = ["OneSignal", "PhaseDiagram", "StabilityReport", "phase_diagram", "stability"]

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from deeplimit.networks import ResidualNetwork
+from deeplimit.signal.one_signal import Watch
 from deeplimit.signal.passes import Tick, after_layer
 from deeplimit.signal.scaled_state import Signal
 from deeplimit.weights import Layer
@@ -23,6 +24,7 @@ def propagate(
     start: Tensor,
     end: Tensor,
     tick: Tick | None = None,
+    watch: Watch | None = None,
 ) -> tuple[Signal, Signal]:
     """Return h_L from h_0 = `start`, and p_0 from p_L = `end`, both (P, *state_shape), through these layers.
 
@@ -38,10 +40,10 @@ def propagate(
         h = hidden.value.reshape(start.shape)
         states.append(h)
         hidden.change += as_columns(recursion.residual(h, weights, exponent))
-        after_layer(hidden, k, scalable, tick, depth)
+        after_layer(hidden, k, scalable, tick, depth, None if watch is None else watch.signal)
     gradient.settle(rescale=True)
     for passed, (h, weights) in enumerate(zip(reversed(states), reversed(layers), strict=True)):
         p = gradient.value.reshape(end.shape)
         gradient.change += as_columns(recursion.vjp(h, weights, exponent, p) - p)
-        after_layer(gradient, passed, True, tick, depth)
+        after_layer(gradient, passed, True, tick, depth, None if watch is None else watch.gradient)
     return hidden, gradient

@@ -185,7 +185,7 @@ def _report(
         )
     laws = [log_normal(network, depth) or (np.nan, np.nan) for depth in task.depths]
     overflowed = (~(change < np.inf) | ~(gradient_change < np.inf)).sum(axis=1)
-    return StabilityReport(
+    report = StabilityReport(
         verdict=together(hidden, gradient),
         network=str(network),
         exponent=network.exponent,
@@ -221,6 +221,7 @@ def _report(
         versions=versions(),
         reservations=tuple(_reservations(task, overflowed, rows)),
     )
+    return report.measured_by(task)
 
 
 KEPT = "share of the energy E|g(h)|²/|h|²"

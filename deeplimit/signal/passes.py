@@ -88,11 +88,14 @@ class Layers:
 
 
 Tick = Callable[[float], None]
+See = Callable[[Signal], None]
 
 
 @torch.no_grad()
-def forward(layers: Layers, start: Tensor, tick: Tick | None = None) -> tuple[Signal, Gates]:
-    """Return h_L from h_0 = `start` (P, d, n), and the gates on the way."""
+def forward(
+    layers: Layers, start: Tensor, tick: Tick | None = None, see: See | None = None
+) -> tuple[Signal, Gates]:
+    """Return h_L from h_0 = `start` (P, d, n), and the gates on the way; `see` is shown every state."""
     signal, gates = Signal.starting_at(start), layers.gates(start)
     signal.settle(rescale=layers.is_homogeneous)
     for k in range(layers.depth):
@@ -104,12 +107,14 @@ def forward(layers: Layers, start: Tensor, tick: Tick | None = None) -> tuple[Si
             signal.change += moved
         else:
             layers.outer.add(signal.change, k, moved)
-        after_layer(signal, k, layers.is_homogeneous, tick, layers.depth)
+        after_layer(signal, k, layers.is_homogeneous, tick, layers.depth, see)
     return signal, gates
 
 
 @torch.no_grad()
-def backward(layers: Layers, gates: Gates, end: Tensor, tick: Tick | None = None) -> Signal:
+def backward(
+    layers: Layers, gates: Gates, end: Tensor, tick: Tick | None = None, see: See | None = None
+) -> Signal:
     """Return p_0 from p_L = `end` (P, d, n): p_k = p_{k+1} + α Wᵀ (σ' ∘ Vᵀ p_{k+1}), after a forward pass."""
     signal = Signal.starting_at(end)
     signal.settle(rescale=True)
@@ -120,14 +125,18 @@ def backward(layers: Layers, gates: Gates, end: Tensor, tick: Tick | None = None
             signal.change += moved
         else:
             layers.inner.add_transpose(signal.change, k, moved)
-        after_layer(signal, passed, True, tick, layers.depth)
+        after_layer(signal, passed, True, tick, layers.depth, see)
     return signal
 
 
-def after_layer(signal: Signal, passed: int, scalable: bool, tick: Tick | None, depth: int) -> None:
+def after_layer(
+    signal: Signal, passed: int, scalable: bool, tick: Tick | None, depth: int, see: See | None
+) -> None:
     """Settle a signal that went through `passed` + 1 layers every few layers, and tell how much is done."""
     layers = passed % RESCALED_EVERY + 1
     if layers == RESCALED_EVERY:
         signal.settle(rescale=scalable)
     if tick is not None and (layers == RESCALED_EVERY or passed + 1 == depth):
         tick(layers / (2 * depth))
+    if see is not None:
+        see(signal)

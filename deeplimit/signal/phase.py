@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import numpy as np
 import torch
@@ -24,6 +24,7 @@ from deeplimit.ground.store import Store
 from deeplimit.inference.crossing import crossing, crossing_of_mean
 from deeplimit.networks import FOR_MODULES, ResidualNetwork
 from deeplimit.signal.measure import starting_states
+from deeplimit.signal.one_signal import OneSignal, Watch, one_signal
 from deeplimit.signal.passes import backward, forward
 from deeplimit.signal.phase_report import PhaseDiagram
 from deeplimit.signal.task import MOST_DRAWS, MOST_NUMBERS, draw_network, numbers_per_network
@@ -65,25 +66,54 @@ class PhaseTask(Measurement[np.ndarray, np.ndarray]):
 
     @property
     def blocks(self) -> int:
-        return len(self.networks) * self.draws * len(self.depths)
+        return math.prod(self.shape)
 
     def run(self, block: int, tick: Tick | None = None) -> np.ndarray:
         return run_draw(self, block, tick)
 
     def merge(self, parts: Iterator[np.ndarray]) -> np.ndarray:
-        shape = (len(self.networks), self.draws, len(self.depths), 2, len(self.exponents), self.inputs)
+        shape = (*self.shape, 2, len(self.exponents), self.inputs)
         return np.stack([*parts]).reshape(shape)
+
+    def key(self) -> dict[str, Any]:
+        """Return all but the number of draws: each is a block, with a number of its own."""
+        return {**super().key(), "draws": "one per block"}
+
+    def label(self, block: int) -> str:
+        row, draw, level = self.place(block)
+        return f"Hurst index {row}, draw {draw}, depth {self.depths[level]}"
+
+    def path(self, index: int, *which: int) -> OneSignal:
+        draw = validation.integer(index, "index", minimum=0, maximum=self.draws - 1)
+        row, column = which
+        first = column * self.inputs
+        watches = {depth: Watch(0, slice(first, first + self.inputs)) for depth in self.depths}
+        for level, depth in enumerate(self.depths):
+            block = np.ravel_multi_index((row, draw, level), self.shape)
+            run_draw(self, int(block), watch=watches[depth])
+        return one_signal(draw, watches)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Number of Hurst indices, draws and depths, by which blocks are numbered."""
+        return len(self.networks), self.draws, len(self.depths)
+
+    def place(self, block: int) -> tuple[int, int, int]:
+        """Return the numbers of a block's Hurst index, draw and depth."""
+        row, draw, level = (int(index) for index in np.unravel_index(block, self.shape))
+        return row, draw, level
 
     def name(self) -> str:
         recursion = self.networks[0].recursion.name
         return f"phase diagram: {recursion}, depth {self.depths[-1]}, {self.draws} draws, seed {self.seed}"
 
 
-def run_draw(task: PhaseTask, block: int, tick: Tick | None = None) -> np.ndarray:
-    """Return log |h_L - h_0|/|h_0| and log |p_0 - p_L|/|p_L| of one draw, (2, exponents, inputs)."""
-    row, draw, level = (
-        int(index) for index in np.unravel_index(block, (len(task.networks), task.draws, len(task.depths)))
-    )
+def run_draw(task: PhaseTask, block: int, tick: Tick | None = None, watch: Watch | None = None) -> np.ndarray:
+    """Return log |h_L - h_0|/|h_0| and log |p_0 - p_L|/|p_L| of one draw, (2, exponents, inputs).
+
+    `watch` sees signal and gradient after every layer.
+    """
+    row, draw, level = task.place(block)
     network, depth = task.networks[row], task.depths[level]
 
     def stream(purpose: Purpose, index: int = 0) -> torch.Generator:
@@ -113,8 +143,10 @@ def run_draw(task: PhaseTask, block: int, tick: Tick | None = None) -> np.ndarra
         scales.repeat_interleave(task.inputs),
         in_law=False,
     )
-    signal, gates = forward(layers, start, tick)
-    gradient = backward(layers, gates, end, tick)
+    if watch is not None:
+        watch.begin(start, end)
+    signal, gates = forward(layers, start, tick, None if watch is None else watch.signal)
+    gradient = backward(layers, gates, end, tick, None if watch is None else watch.gradient)
     logs = torch.cat([signal.logarithms(start)[1], gradient.logarithms(end)[1]])
     return logs.reshape(2, len(task.exponents), task.inputs).cpu().numpy()
 
@@ -263,7 +295,7 @@ def _diagram(
             f"{task.draws} weight draws are too few for intervals of the boundary; take 3 or more."
         )
     recursion = task.networks[0].recursion
-    return PhaseDiagram(
+    diagram = PhaseDiagram(
         network=(
             f"{recursion.name}: {recursion.formula.text({})}, σ = {recursion.activation.name},"
             " fractional Brownian weights"
@@ -299,6 +331,7 @@ def _diagram(
         versions=versions(),
         reservations=tuple(reservations),
     )
+    return diagram.measured_by(task)
 
 
 def _numbers(value: object, name: str, example: str) -> list[float]:

@@ -12,8 +12,9 @@ import numpy as np
 
 from deeplimit.ground import axes as drawing, citations, validation
 from deeplimit.ground.fields import Shape
-from deeplimit.ground.report import Report
+from deeplimit.ground.report import REPEAT, Report
 from deeplimit.ground.table import Column, Table
+from deeplimit.signal.one_signal import OneSignal
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -55,6 +56,7 @@ class PhaseDiagram(Report):
     """
 
     kind = "phase-diagram"
+    no_paths = REPEAT
 
     network: str
     depth: int
@@ -142,6 +144,34 @@ class PhaseDiagram(Report):
     def __repr__(self) -> str:
         grid = f"{len(self.hurst)} Hurst indices x {len(self.exponents)} exponents"
         return f"<PhaseDiagram {self.network}, {grid}, depth {self.depth}>"
+
+    def path(self, index: int, hurst: int = 0, exponent: int = 0) -> OneSignal:
+        """Draw one cell's networks again, and keep the sizes of signal and gradient after every layer.
+
+        Args:
+            index: Number of the weight draw, from 0.
+            hurst, exponent: Numbers of the cell, from 0, in this report's `hurst` and `exponents`.
+
+        Returns:
+            Logarithms by depth, layer and input, at `shallow_depth` and at `depth`. The mean of the last
+            entries of `log_hidden_change` over the inputs, over log(10), is this draw's in `hidden_draws`.
+
+        Raises:
+            TypeError: For numbers of another kind.
+            ValueError: For numbers that the map does not have, and a report from a file of a user's own
+                network, which no file can hold.
+
+        Examples:
+            >>> import deeplimit as dl
+            >>> grid = {"hurst": [0.3, 0.9], "exponents": [0.2, 0.6, 1.0]}
+            >>> map = dl.phase_diagram(dl.res3, width=8, depth=40, **grid, draws=2, inputs=3)
+            >>> map.path(1, hurst=0, exponent=2).log_hidden_change[40].shape
+            (41, 3)
+        """
+        row = validation.integer(hurst, "hurst", minimum=0, maximum=len(self.hurst) - 1)
+        column = validation.integer(exponent, "exponent", minimum=0, maximum=len(self.exponents) - 1)
+        draw: OneSignal = self._path(index, row, column)
+        return draw
 
     def _sources(self) -> list[str]:
         return ["marion2025", *citations.named_in(self.network, "fractional weights")]

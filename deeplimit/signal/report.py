@@ -10,12 +10,13 @@ import numpy as np
 from deeplimit.ground import axes as drawing, citations
 from deeplimit.ground.axes import FITTED, MEASURED
 from deeplimit.ground.fields import CountPerDepth, Depths, OneOf, Shape
-from deeplimit.ground.report import Report
+from deeplimit.ground.report import REPEAT, Report
 from deeplimit.ground.table import Column, Table
 from deeplimit.ground.verdict import Verdict
 from deeplimit.signal.bounds import Bound, power_of_ten
 from deeplimit.signal.growth import Growth
 from deeplimit.signal.growth_verdict import VERDICTS
+from deeplimit.signal.one_signal import OneSignal
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -55,6 +56,7 @@ class StabilityReport(Report):
     """
 
     kind = "stability"
+    no_paths = REPEAT
 
     verdict: Annotated[Verdict, OneOf(VERDICTS)]
     network: str
@@ -102,6 +104,30 @@ class StabilityReport(Report):
     def gradient_change(self) -> np.ndarray:
         """|p_0 - p_L|/|p_L|, (m, draws)."""
         return _exponential(self.log_gradient_change)
+
+    def path(self, index: int) -> OneSignal:
+        """Draw one network per depth again, and keep the sizes of signal and gradient after every layer.
+
+        Args:
+            index: Number of the draw, from 0.
+
+        Returns:
+            Logarithms by depth and layer; their last entries are those of this report.
+
+        Raises:
+            TypeError: For an index of another kind.
+            ValueError: For an index that was not drawn, and a report from a file of a user's own network,
+                which no file can hold.
+
+        Examples:
+            >>> import deeplimit as dl
+            >>> report = dl.stability(dl.res3(8), depths=[5, 10, 20], draws=30)
+            >>> draw = report.path(4)
+            >>> float(draw.log_hidden_ratio[20][-1]) == report.log_hidden_ratio[2, 4]
+            True
+        """
+        draw: OneSignal = self._path(index)
+        return draw
 
     def quantiles(self, name: str, *probabilities: float) -> np.ndarray:
         """Return quantiles (m, len(probabilities)) of log_<name>, such as "hidden_ratio"; NaN after NaN."""

@@ -6,16 +6,18 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import final
+from typing import Any, final
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from deeplimit.ground import validation
 from deeplimit.ground.measurement import Measurement, Tick
 from deeplimit.ground.randomness import Purpose, generator
 from deeplimit.networks import ResidualNetwork
 from deeplimit.signal.general_pass import as_columns, propagate
+from deeplimit.signal.one_signal import OneSignal, Watch, one_signal
 from deeplimit.signal.passes import Layers, backward, forward
 from deeplimit.signal.products import GaussianInLaw, Product, drawn_product
 from deeplimit.signal.scaled_state import Signal
@@ -101,6 +103,23 @@ class StabilityTask(Measurement[np.ndarray, np.ndarray]):
             logs[:, self.depths.index(depth), first : first + count] = part
         return logs
 
+    def key(self) -> dict[str, Any]:
+        """Return all but the number of draws, which `label` has of each block."""
+        return {**super().key(), "draws": "as many as a block says"}
+
+    def label(self, block: int) -> str:
+        depth, number, _, count = self.pieces[block]
+        return f"depth {depth}, {number}, {count} draws"
+
+    def path(self, index: int, *which: int) -> OneSignal:
+        draw = validation.integer(index, "index", minimum=0, maximum=self.draws - 1)
+        watches = {}
+        for block, (depth, _, first, count) in enumerate(self.pieces):
+            if first <= draw < first + count:
+                watches[depth] = Watch(draw - first, 0)
+                run_block(self, block, watch=watches[depth])
+        return one_signal(draw, {depth: watches[depth] for depth in self.depths})
+
     def name(self) -> str:
         return f"stability: {self.network}; depths {[*self.depths]}, {self.draws} draws, seed {self.seed}"
 
@@ -127,8 +146,13 @@ class StabilityTask(Measurement[np.ndarray, np.ndarray]):
         return found
 
 
-def run_block(task: StabilityTask, block: int, tick: Tick | None = None) -> np.ndarray:
-    """Return log |h_L|/|h_0|, |h_L - h_0|/|h_0|, |p_0|/|p_L|, |p_0 - p_L|/|p_L| of one block (4, draws)."""
+def run_block(
+    task: StabilityTask, block: int, tick: Tick | None = None, watch: Watch | None = None
+) -> np.ndarray:
+    """Return log |h_L|/|h_0|, |h_L - h_0|/|h_0|, |p_0|/|p_L|, |p_0 - p_L|/|p_L| of one block (4, draws).
+
+    `watch` sees signal and gradient after every layer.
+    """
     depth, number, first, count = task.pieces[block]
 
     def stream(purpose: Purpose, index: int = 0) -> torch.Generator:
@@ -143,8 +167,11 @@ def run_block(task: StabilityTask, block: int, tick: Tick | None = None) -> np.n
         start = task.h0[rows].to(task.device, task.dtype)
     end = torch.empty(shape, dtype=task.dtype, device=task.device)
     end.normal_(generator=stream(Purpose.PROPAGATED_GRADIENTS))
+    if watch is not None:
+        watch.begin(as_columns(start), as_columns(end))
     through = _plain_pass if network.recursion.is_plain else _general_pass
-    hidden, gradient = through(task, depth, partial(stream, Purpose.PROPAGATED_WEIGHTS), start, end, tick)
+    streams = partial(stream, Purpose.PROPAGATED_WEIGHTS)
+    hidden, gradient = through(task, depth, streams, start, end, tick, watch)
     logs = [*hidden.logarithms(as_columns(start)), *gradient.logarithms(as_columns(end))]
     return torch.cat(logs, dim=1).T.cpu().numpy()
 
@@ -153,17 +180,29 @@ Streams = Callable[[int], torch.Generator]
 
 
 def _plain_pass(
-    task: StabilityTask, depth: int, streams: Streams, start: Tensor, end: Tensor, tick: Tick | None
+    task: StabilityTask,
+    depth: int,
+    streams: Streams,
+    start: Tensor,
+    end: Tensor,
+    tick: Tick | None,
+    watch: Watch | None,
 ) -> tuple[Signal, Signal]:
     """Return h_L and p_0 for recursions of the form h + α V σ(W h + b)."""
     scale = torch.tensor(float(depth) ** -task.network.exponent, dtype=task.dtype, device=task.device)
     layers = draw_network(task.network, depth, len(start), streams, task.dtype, scale, in_law=task.in_law)
-    hidden, gates = forward(layers, as_columns(start), tick)
-    return hidden, backward(layers, gates, as_columns(end), tick)
+    hidden, gates = forward(layers, as_columns(start), tick, None if watch is None else watch.signal)
+    return hidden, backward(layers, gates, as_columns(end), tick, None if watch is None else watch.gradient)
 
 
 def _general_pass(
-    task: StabilityTask, depth: int, streams: Streams, start: Tensor, end: Tensor, tick: Tick | None
+    task: StabilityTask,
+    depth: int,
+    streams: Streams,
+    start: Tensor,
+    end: Tensor,
+    tick: Tick | None,
+    watch: Watch | None,
 ) -> tuple[Signal, Signal]:
     """Return h_L and p_0 for any other recursion."""
     drawn = [
@@ -172,4 +211,4 @@ def _general_pass(
             zip(task.network.weights, task.network.weight_shapes, strict=True)
         )
     ]
-    return propagate(task.network, list(zip(*drawn, strict=True)), start, end, tick)
+    return propagate(task.network, list(zip(*drawn, strict=True)), start, end, tick, watch)

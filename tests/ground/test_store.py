@@ -16,7 +16,8 @@ import pytest
 from counted import Sum, ran
 
 import deeplimit as dl
-from deeplimit.ground import store as stores
+from deeplimit.coupling import CoupledErrors
+from deeplimit.ground import measurement, store as stores
 
 PROGRAM = [sys.executable, str(Path(counted.__file__))]
 
@@ -80,7 +81,7 @@ def test_what_was_computed_is_not_computed_again(path, notes):
 def test_only_missing_blocks_are_computed(path, notes):
     first = dl.measure(Sum(6), store=path)
     connection = sqlite3.connect(path)
-    connection.execute("DELETE FROM blocks WHERE block IN (1, 4)")
+    connection.execute("DELETE FROM blocks WHERE label IN ('1', '4')")
     connection.commit()
     connection.close()
     notes.unlink()
@@ -116,7 +117,7 @@ def test_a_run_waits_while_another_process_writes(path):
     dl.measure(Sum(2), store=path)
     other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     other.execute("BEGIN IMMEDIATE")
-    other.execute("DELETE FROM blocks WHERE block = 0")
+    other.execute("DELETE FROM blocks WHERE label = '0'")
     timer = threading.Timer(0.3, other.execute, ["COMMIT"])
     timer.start()
     assert dl.measure(Sum(3), store=path) == dl.measure(Sum(3))
@@ -206,9 +207,9 @@ def test_a_store_of_another_layout_is_refused(path):
 def test_a_damaged_block_is_named(path):
     dl.measure(Sum(3), store=path)
     connection = sqlite3.connect(path)
-    content = bytearray(connection.execute("SELECT content FROM blocks WHERE block = 1").fetchone()[0])
+    content = bytearray(connection.execute("SELECT content FROM blocks WHERE label = '1'").fetchone()[0])
     content[len(content) // 2] ^= 1
-    connection.execute("UPDATE blocks SET content = ? WHERE block = 1", (bytes(content),))
+    connection.execute("UPDATE blocks SET content = ? WHERE label = '1'", (bytes(content),))
     connection.commit()
     connection.close()
     with pytest.raises(ValueError, match="block 1 of sum") as caught:
@@ -273,7 +274,7 @@ def test_what_a_store_holds_is_listed_and_dropped(path):
     dl.measure(Sum(2), store=path)
     first, second = store.runs()
     assert (first.names, second.names) == (("mine",), ())
-    assert (first.specification["seed"], first.specification["blocks"]) == (0, 3)
+    assert (first.specification["seed"], first.specification["count"]) == (0, 3)
     assert first.key[:12] in str(first)
     assert "3/3" in str(first)
     for wrong in ("", "no such"):
@@ -284,3 +285,139 @@ def test_what_a_store_holds_is_listed_and_dropped(path):
     assert dataclasses.asdict(second)["done"] == 2
     with pytest.raises(FileNotFoundError, match=r"none\.sqlite"):
         dl.Store(path.with_name("none.sqlite")).runs()
+
+
+# More paths than before
+
+
+GRID = {"hurst": [0.3, 0.7], "exponents": [0.0, 0.5, 1.0], "inputs": 2}
+GROWING = {
+    # A verb, the sizes of a smaller and a larger run, and how many blocks the two share.
+    "compare, pathwise": (
+        lambda n, **how: dl.compare(dl.res1(40, "tanh"), depths=[4, 8], paths=n, coupling="pathwise", **how),
+        (200, 500), 2,  # of 81 paths each; the third has 38
+    ),
+    "compare, ODE": (
+        lambda n, **how: dl.compare(
+            dl.res1(40, "tanh", weights=dl.SmoothGaussian()), depths=[2, 4], paths=n, tolerance=1e-3, **how
+        ),
+        (60, 100), 2,  # the first block of 40 paths, and the error of the reference on it
+    ),
+    "compare_laws": (
+        lambda n, **how: dl.compare_laws(dl.res1(40, "tanh", weights=dl.IID("uniform")),
+                                         depths=[2, 3, 4], draws=n, **how),
+        (250, 500), 12,  # of 81 draws each: 3 of each law
+    ),
+    "stability": (
+        lambda n, **how: dl.stability(dl.res3(40, weights=dl.IID("uniform")), [5, 9], draws=n, **how),
+        (100, 200), 4,  # of 40 draws each
+    ),
+    "phase_diagram": (lambda n, **how: dl.phase_diagram(dl.res3, 8, 40, **GRID, draws=n, **how), (2, 3), 8),
+}  # fmt: skip
+
+
+@pytest.fixture
+def run_blocks(monkeypatch):
+    """The labels of all blocks that were run, with the random numbers of the library unchanged."""
+    labels, measure = [], measurement.Running._parts
+
+    def noted(self, measured, blocks, ticks, ordered):
+        labels.extend(measured.label(block) for block in blocks)
+        return measure(self, measured, blocks, ticks, ordered)
+
+    monkeypatch.setattr(measurement.Running, "_parts", noted)
+    return labels
+
+
+def numbers(report):
+    return {key: value for key, value in report.to_dict().items() if key != "seconds"}
+
+
+@pytest.mark.parametrize("verb", GROWING)
+def test_a_run_with_more_paths_takes_the_full_blocks_of_a_smaller_one(verb, path, run_blocks):
+    run, (few, many), shared = GROWING[verb]
+    alone = {n: numbers(run(n)) for n in (few, many)}
+    run_blocks.clear()
+    store = dl.Store(path, "named")
+    assert numbers(run(few, store=store)) == alone[few]
+    first = set(run_blocks)
+    run_blocks.clear()
+    assert numbers(run(many, store=store)) == alone[many]
+    assert first.isdisjoint(run_blocks)
+    smaller, larger = store.runs()
+    assert len(run_blocks) == larger.total - shared
+    assert (smaller.done, larger.done) == (smaller.total, larger.total)
+    run_blocks.clear()
+    for n in (many, few):  # nothing is left to do, for either
+        assert numbers(run(n, store=store)) == alone[n]
+    assert run_blocks == []
+
+
+@pytest.mark.parametrize("verb", GROWING)
+def test_a_run_with_fewer_paths_takes_the_full_blocks_of_a_larger_one(verb, path, run_blocks):
+    run, (few, many), shared = GROWING[verb]
+    alone = numbers(run(few))
+    run(many, store=path)
+    run_blocks.clear()
+    assert numbers(run(few, store=path)) == alone
+    _, smaller = dl.Store(path).runs()
+    assert len(run_blocks) == smaller.total - shared
+
+
+@pytest.mark.parametrize("verb", GROWING)
+def test_no_two_blocks_of_a_verb_have_one_label(verb, path):
+    run, sizes, _ = GROWING[verb]
+    for n in sizes:
+        measured = run(n)._origin.measurement
+        labels = [measured.label(block) for block in range(measured.blocks)]
+        assert len(set(labels)) == len(labels)
+
+
+def test_a_label_without_the_number_of_paths_would_give_wrong_numbers(path, monkeypatch):
+    run, (few, many), _ = GROWING["compare, pathwise"]
+    monkeypatch.setattr(CoupledErrors, "label", lambda self, block: str(block))
+    alone = numbers(run(many))
+    run(few, store=path)
+    assert numbers(run(many, store=path)) != alone
+
+
+def test_paths_of_another_seed_or_depth_are_still_refused_under_a_name(path):
+    store = dl.Store(path, "mine")
+    given = {"depths": [2, 4], "paths": 16}
+    dl.compare(dl.res1(4), **given, store=store)
+    dl.compare(dl.res1(4), **(given | {"paths": 32}), store=store)
+    for other, what in ({"seed": 7}, "seed"), ({"depths": [2, 8]}, "depths"):
+        with pytest.raises(ValueError, match=what) as caught:
+            dl.compare(dl.res1(4), **(given | other), store=store)
+        assert "'mine'" in str(caught.value)
+
+
+def test_other_versions_blocks_are_not_mixed_with_those_of_more_paths(path, monkeypatch):
+    now = stores.environment()
+    given = {"depths": [2, 4], "store": path}
+    monkeypatch.setattr(stores, "environment", lambda: {**now, "torch": "0.1"})
+    dl.compare(dl.res1(4), paths=16, **given)
+    monkeypatch.undo()
+    with pytest.raises(ValueError, match=r'torch: "0\.1" there') as caught:
+        dl.compare(dl.res1(4), paths=32, **given)
+    (run,) = dl.Store(path).runs()
+    assert f"--drop {run.key[:12]}" in str(caught.value)
+    dl.Store(path).drop(run.key)
+    assert dl.compare(dl.res1(4), paths=32, **given).paths == 32
+
+
+def test_dropping_one_of_two_runs_leaves_the_blocks_that_the_other_has(path, run_blocks):
+    run, (few, many), shared = GROWING["compare, pathwise"]
+    run(few, store=path)
+    run(many, store=path)
+    smaller, larger = dl.Store(path).runs()
+    dl.Store(path).drop(larger.key)
+    (left,) = dl.Store(path).runs()
+    assert (left.key, left.done) == (smaller.key, smaller.total)
+    assert kept(path) == smaller.total
+    run_blocks.clear()
+    run(many, store=path)
+    assert len(run_blocks) == larger.total - shared
+    for each in dl.Store(path).runs():
+        dl.Store(path).drop(each.key)
+    assert kept(path) == 0

@@ -55,12 +55,25 @@ def _knows(compiled: ModuleType, task: Task) -> bool:
     return all(sigma is None or sigma.name in compiled.NAMES for sigma in sigmas)
 
 
-@torch.no_grad()
 def run_block(task: Task, block: int, tick: Tick | None = None) -> Moments:
     """Advance one block; returns and `tick` as in `pathwise.run_block`."""
     compiled = loops()
     if compiled is None:  # a user's worker may lack what the caller has
         return projected.run_block(task, block, tick)
+    errors, lost = _errors(compiled, task, block, tick)
+    return Moments.of(errors, task.p, lost)
+
+
+def errors_again(task: Task, block: int) -> np.ndarray:
+    """Return the errors (P, C) of one block, as they entered its moments."""
+    compiled = loops()
+    assert compiled is not None, "asked only where `applies`"
+    return _errors(compiled, task, block, None)[0]
+
+
+@torch.no_grad()
+def _errors(compiled: ModuleType, task: Task, block: int, tick: Tick | None) -> tuple[np.ndarray, int]:
+    """Return the errors (P, C) of one block, and on how many paths the limit was lost."""
     whole = projected.Block(task, block)
     width, paths = task.network.width, len(whole.starts[0])
     steps = [follower.compiled_step() for follower in [*whole.columns, *whole.fine]]
@@ -118,15 +131,8 @@ def run_block(task: Task, block: int, tick: Tick | None = None) -> Moments:
             )
         if tick is not None:
             tick(len(chunk.steps) / task.grid.size)
-    return _moments(task, run.errors, run.apart, run.reference, columns > depths)
-
-
-def _moments(
-    task: Task, errors: np.ndarray, apart: np.ndarray, reference: np.ndarray, twice: bool
-) -> Moments:
-    depths = len(task.grid.depths)
-    squares = [*errors[0, :depths], *errors[1, :depths]]
-    if twice:
-        squares += [*errors[2, :depths], *errors[3, :depths], *apart]
-    lost = int((~np.isfinite(reference).all(axis=0)).sum())
-    return Moments.of(np.sqrt(np.stack(squares, axis=1)), task.p, lost)
+    squares = [*run.errors[0, :depths], *run.errors[1, :depths]]
+    if columns > depths:
+        squares += [*run.errors[2, :depths], *run.errors[3, :depths], *run.apart]
+    lost = int((~np.isfinite(run.reference).all(axis=0)).sum())
+    return np.sqrt(np.stack(squares, axis=1)), lost
