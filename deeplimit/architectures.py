@@ -59,13 +59,12 @@ def fully_connected(
         >>> dl.fully_connected(4, "tanh", delta=dl.IID("rademacher")).regime().name
         'no theorem'
     """
-    checked = validation.integer(width, "width", minimum=1, hint="It is the number of hidden units d.")
     if not isinstance(delta, WeightLaw):
         hint = "It multiplies every layer; a weight law gives each layer a δ of its own."
         delta = Trend(_Constant(validation.real(delta, "delta", hint=hint)))
     laws = (Brownian() if weights is None else weights, delta)
     recursion = FullyConnected(activations.resolve(activation))
-    return ResidualNetwork(recursion, checked, laws, exponent)  # type: ignore[arg-type]  # None is filled in
+    return ResidualNetwork(recursion, width, laws, exponent)  # type: ignore[arg-type]  # None is filled in
 
 
 def convolutional(

@@ -66,9 +66,10 @@ class ResidualNetwork:
                 f"recursion must be a Recursion, such as Res1('tanh'); got"
                 f" {validation.named(self.recursion)}."
             )
-        validation.integer(self.width, "width", minimum=1, hint="It is the number of hidden units d.")
+        hint = "It is the number of hidden units d."
+        width = validation.integer(self.width, "width", minimum=1, hint=hint)
         laws, name = _checked_laws(self.weights, self.recursion), self.recursion.name
-        shapes = self.recursion.weight_shapes(self.width)
+        shapes = self.recursion.weight_shapes(width)
         for law, shape, weight in zip(laws, shapes, self.recursion.weights, strict=True):
             law.check(shape)
             if law.has_bias and not shape:
@@ -81,6 +82,7 @@ class ResidualNetwork:
         checked = validation.real(
             exponent, "exponent", minimum=0.0, maximum=100.0, hint="the branch is multiplied by L**-exponent."
         )
+        object.__setattr__(self, "width", width)
         object.__setattr__(self, "weights", laws)
         object.__setattr__(self, "exponent", checked)
 
@@ -164,15 +166,13 @@ def _checked_laws(weights: object, recursion: Recursion) -> tuple[WeightLaw, ...
 
 def _make(
     kind: type[Recursion],
-    width: object,
+    width: int,
     activation: ActivationLike,
     weights: WeightsLike | None,
     exponent: float | None,
 ) -> ResidualNetwork:
-    checked_width = validation.integer(width, "width", minimum=1, hint="It is the number of hidden units d.")
     recursion = kind(activations.resolve(activation))
-    laws = _checked_laws(weights, recursion)
-    return ResidualNetwork(recursion, checked_width, laws, exponent)  # type: ignore[arg-type]  # None is filled in
+    return ResidualNetwork(recursion, width, weights, exponent)  # type: ignore[arg-type]  # None is filled in
 
 
 def res1(
@@ -351,11 +351,8 @@ def inner(
     hint = "Cohen et al. (2021) ask for exponents of at least 0."
     outside = validation.real(0.0 if alpha is None else alpha, "alpha", minimum=0.0, maximum=100.0, hint=hint)
     inside = validation.real(1.0 if beta is None else beta, "beta", minimum=0.0, maximum=100.0, hint=hint)
-    checked_width = validation.integer(width, "width", minimum=1, hint="It is the number of hidden units d.")
-    law = TrendAndNoise(trend, noise, inside)
-    return ResidualNetwork(
-        Inner(activations.resolve(activation, lipschitz=False)), checked_width, (law,), outside
-    )
+    recursion = Inner(activations.resolve(activation, lipschitz=False))
+    return ResidualNetwork(recursion, width, (TrendAndNoise(trend, noise, inside),), outside)
 
 
 def checked_network(value: object, name: str = "resnet") -> ResidualNetwork:

@@ -16,7 +16,6 @@ from deeplimit.inference.power_law import (
     ErrorEstimates,
     Fit,
     Floor,
-    enough_paths,
     least_paths,
     local_slopes,
 )
@@ -114,7 +113,7 @@ def vanishes_at_some_depths(measured: Measured) -> str | None:
 def has_too_few_paths(measured: Measured) -> str | None:
     """The covariance between depths cannot be inverted."""
     m, paths = len(measured.depths), measured.paths
-    if enough_paths(paths, m):
+    if paths >= least_paths(m):
         return None
     return f"{paths} paths cannot estimate the covariance of {m} depths; use at least {least_paths(m)}"
 

@@ -69,13 +69,8 @@ def make_task(
     narrowed = dtype is None and wide == torch.float64 and _natural_dtype(network, given) == torch.float32
     if dtype is None:
         dtype = _natural_dtype(network, given)
-    h0 = None if x is None else initial_layer(x, network.state_shape, seed)
+    h0 = None if x is None else initial_layer(x, network.state_shape, seed, dtype)
     probe = torch.zeros(2, *network.state_shape) if h0 is None else h0[:2]
-    if h0 is not None and not bool(torch.isfinite(h0.to(dtype)).all()):
-        raise ValueError(
-            f"x holds numbers too large for {str(dtype).removeprefix('torch.')}; scale x, or pass"
-            " dtype='float64'."
-        )
     drives = _motions(network)
     probe = probe.to(device, dtype)
     equation = read_limit(given, probe, None if independent else drives)
@@ -226,18 +221,25 @@ def _uniform_grid(
     return Grid(depths, (size // halvings,), halved=twice)
 
 
-def initial_layer(x: Tensor, shape: Shape, seed: int) -> Tensor:
+def initial_layer(x: Tensor, shape: Shape, seed: int, dtype: torch.dtype) -> Tensor:
     """Return h_0 of this shape, (n, *shape): x itself, or A x with A drawn once, N(0, 1/n_in) per entry.
 
-    Raises ValueError for a network whose states are no vectors, and x of another shape.
+    Raises ValueError for a network whose states are no vectors and x of another shape, and for states that
+    `dtype`, in which they will be used, cannot hold.
     """
-    if tuple(x.shape[1:]) == shape:
-        return x
-    if len(shape) > 1:
-        raise ValueError(f"x must have shape (n, {', '.join(map(str, shape))}), got {tuple(x.shape)}.")
-    matrix = torch.empty(shape[0], x.shape[1], dtype=torch.float64)
-    matrix.normal_(0.0, x.shape[1] ** -0.5, generator=generator(seed, Purpose.INPUT_LAYER))
-    return (x.to("cpu", torch.float64) @ matrix.T).to(x.dtype)
+    h0 = x
+    if tuple(x.shape[1:]) != shape:
+        if len(shape) > 1:
+            raise ValueError(f"x must have shape (n, {', '.join(map(str, shape))}), got {tuple(x.shape)}.")
+        matrix = torch.empty(shape[0], x.shape[1], dtype=torch.float64)
+        matrix.normal_(0.0, x.shape[1] ** -0.5, generator=generator(seed, Purpose.INPUT_LAYER))
+        h0 = (x.to("cpu", torch.float64) @ matrix.T).to(x.dtype)
+    if not bool(torch.isfinite(h0.to(dtype)).all()):
+        raise ValueError(
+            f"x holds numbers too large for {str(dtype).removeprefix('torch.')}; scale x, or pass"
+            " dtype='float64'."
+        )
+    return h0
 
 
 def _held_per_step(network: ResidualNetwork, limit: Limit, shared: Sharing) -> int:

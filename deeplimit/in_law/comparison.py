@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from deeplimit.coupling.planning import initial_layer
 from deeplimit.ground import validation
 from deeplimit.ground.measurement import Running
 from deeplimit.ground.progress import Progress
@@ -26,6 +25,7 @@ from deeplimit.in_law.verdict import Evidence, judge
 from deeplimit.inference.extrapolation import extrapolate
 from deeplimit.limits import Independent, Limit, read_limit
 from deeplimit.networks import ResidualNetwork, checked_network
+from deeplimit.signal.measure import starting_states
 from deeplimit.theory import reservations
 from deeplimit.version import versions
 from deeplimit.weights import Dependence
@@ -151,19 +151,8 @@ def _plan(
             generator=generator(checked_seed, Purpose.INPUTS)
         )
     else:
-        h0 = initial_layer(inputs, resnet.state_shape, checked_seed)
+        h0 = starting_states(inputs, resnet.state_shape, checked_seed, kind)
     h0 = h0.to("cpu", kind)[:count]
-    if not bool(torch.isfinite(h0).all()):
-        raise ValueError(
-            f"x holds numbers too large for {str(kind).removeprefix('torch.')}; scale x, or pass"
-            " dtype='float64'."
-        )
-    if bool((h0.flatten(1).norm(dim=1) == 0).any()):
-        row = int((h0.flatten(1).norm(dim=1) == 0).int().argmax())
-        raise ValueError(
-            f"x must not hold a starting point 0, from which norms have no ratio; row {row} is one: leave it"
-            " out."
-        )
     equation = _read(resnet, limit, h0[:2].to(where))
     fine = steps if isinstance(steps, int) else max(256, 4 * checked_depths[-1])
     plan = Plan(

@@ -212,11 +212,6 @@ class Fit:
         )
 
 
-def enough_paths(paths: int, depths: int) -> bool:
-    """Whether this many paths can estimate the covariance between this many depths."""
-    return paths >= least_paths(depths)
-
-
 def least_paths(depths: int) -> int:
     """Return the smallest number of paths that can estimate the covariance between this many depths."""
     return 2 * depths + 4

@@ -94,8 +94,8 @@ class LinearODE(ODELimit):
 
     def bind(self, functions: tuple[SampledFunction, ...]) -> VectorField:
         def vector_field(t: Any, h: Tensor) -> Tensor:
-            time = torch.as_tensor(t, device=h.device, dtype=torch.float64).reshape(1)
-            (layer,) = layers_at(functions, self.functions, self.function_shapes(self.width), time, depth=1)
+            shapes = self.function_shapes(self.width)
+            (layer,) = layers_at(t, functions, self.functions, shapes, h.device)
             inside = layer.apply(h)
             return self.slope * (inside if layer.bias is None else inside + layer.bias)
 
@@ -251,8 +251,7 @@ class ItoCorrectedSDE(SDELimit):
         h, v, rate = self._read(t, y)
         drift = 0.5 * self.curvature * self.quadratic(rate, h)
         if (own := self.noise.drift_at_paths(float(t), v, h)) is not None:
-            matrix, bias = own
-            drift = drift + self.slope * (matvec(matrix, h) if bias is None else matvec(matrix, h) + bias)
+            drift = drift + self.slope * _affine(own, h)
         if self._trend is not None:
             drift = drift + self._trend(t, h)
         if v is None or self.noise.auxiliary is None:

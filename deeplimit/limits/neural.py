@@ -150,8 +150,7 @@ class NeuralODE(ODELimit):
 
     def bind(self, functions: tuple[SampledFunction, ...]) -> VectorField:
         def vector_field(t: Any, h: Tensor) -> Tensor:
-            time = torch.as_tensor(t, device=h.device, dtype=torch.float64).reshape(1)
-            layers = layers_at(functions, self.weights, self.function_shapes(self.width), time, depth=1)
+            layers = layers_at(t, functions, self.weights, self.function_shapes(self.width), h.device)
             return self.recursion.residual(h, layers, exponent=0.0)
 
         return vector_field
@@ -179,19 +178,19 @@ def draw_one(
 
 
 def layers_at(
+    t: Any,
     functions: tuple[SampledFunction, ...],
     weights: tuple[WeightLaw, ...],
     shapes: tuple[Shape, ...],
-    time: Tensor,
-    depth: int,
+    device: torch.device,
 ) -> tuple[Layer, ...]:
-    """Return the layers of a depth-`depth` network whose weights are the functions' values at `time` (1,)."""
+    """Return the layers of a network of depth 1 whose weights are the functions' values at time `t`."""
+    time = torch.as_tensor(t, device=device, dtype=torch.float64).reshape(1)
     layers = []
     for function, law, shape in zip(functions, weights, shapes, strict=True):
         bias = function.bias_at(time)
-        scale = law.entry_scale(shape)
-        value = function.at(time)[0]
-        layers.append(Layer(value, depth, law.layer_exponent, scale, None if bias is None else bias[0]))
+        value, scale = function.at(time)[0], law.entry_scale(shape)
+        layers.append(Layer(value, 1, law.layer_exponent, scale, None if bias is None else bias[0]))
     return tuple(layers)
 
 

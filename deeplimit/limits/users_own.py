@@ -153,7 +153,7 @@ def _try_sde(sde: Any, noise_type: str, h: Tensor, driven: int | None) -> None:
     time = torch.zeros((), dtype=h.dtype, device=h.device)
     motions = {"diagonal": width, "scalar": 1}.get(noise_type, driven if driven is not None else width**2)
     noise = torch.zeros(paths, motions, dtype=h.dtype, device=h.device)
-    columns: int | None = motions if noise_type in ("scalar",) else None
+    columns: int | None = motions if noise_type == "scalar" else None
     expected = (paths, width) if noise_type == "diagonal" else (paths, width, columns)
 
     def part(value: Any, index: int) -> Any:

@@ -80,11 +80,7 @@ def hidden_bounds(
     """
     d, c, s = width, math.sqrt(known.eighth), known.sub_gaussian
     total = depth * a
-    found: list[Quantile | tuple[str, str]] = []
-    if total <= 1.0:
-        found.append(Quantile("Proposition 3", math.log(2.0 * total / delta), is_lower=False))
-    else:
-        found.append(("Proposition 3", f"it needs L a ≤ 1, and L a = {total:.3g}"))
+    found = [change_bound("Proposition 3", depth, a, delta)]
     # Moments of one layer's step in log |h|², (E4)-(E7) of the proof, a factor a taken out of each.
     square, fourth = c * (128 * s**4 / d + 1) * a, c**2 * (3072 * s**6 / d + 1) * a**3
     mixed = 2048 * s**4 / d**2 * a
@@ -109,12 +105,12 @@ def hidden_bounds(
     return found
 
 
-def gradient_bound(depth: int, a: float, delta: float) -> Quantile | tuple[str, str]:
-    """Return Prop. 7 at one depth, on log |p_0 - p_L|²/|p_L|²."""
+def change_bound(statement: str, depth: int, a: float, delta: float) -> Quantile | tuple[str, str]:
+    """Return the bound of Props 3 and 7 on log |h_L - h_0|²/|h_0|², or on log |p_0 - p_L|²/|p_L|²."""
     total = depth * a
     if total > 1.0:
-        return "Proposition 7", f"it needs L a ≤ 1, and L a = {total:.3g}"
-    return Quantile("Proposition 7", math.log(2.0 * total / delta), is_lower=False)
+        return statement, f"it needs L a ≤ 1, and L a = {total:.3g}"
+    return Quantile(statement, math.log(2.0 * total / delta), is_lower=False)
 
 
 def evaluate(
@@ -133,9 +129,11 @@ def evaluate(
     if a < SMALLEST:
         return []
     exact = expected_square(network, depth)
-    rows = [
-        _mean_row("Lemma 15", depth, "|h_L-h_0|²/|h_0|²", 2 * log_change, a, known, network.width),
-    ]
+    # At least the variance of log |h_L|²/|h_0|², 4qLa/d, as in `theory.log_normal`.
+    log_variance = 4.0 * known.kept_most * depth * a / network.width
+    powers = [_log_power(depth, a * kept) for kept in (0.5, known.kept_least, known.kept_most, 1.0)]
+    ends = min(powers), max(powers)
+    rows = [_mean_row("Lemma 15", depth, "|h_L-h_0|²/|h_0|²", 2 * log_change, ends, log_variance)]
     if known.has_atoms:
         rows += [
             Bound(name, depth, NOT_APPLICABLE, "-", None, ATOMS)
@@ -144,12 +142,14 @@ def evaluate(
     else:
         rows.append(
             _mean_row(
-                "Proposition 8", depth, "|p_0-p_L|²/|p_L|²", 2 * log_gradient_change, a, known, network.width
+                "Proposition 8", depth, "|p_0-p_L|²/|p_L|²", 2 * log_gradient_change, ends, log_variance
             )
         )
     if exact is not None:
-        rows.append(_exact_row(depth, 2 * log_ratio, exact, _log_variance(depth, a, known, network.width)))
-    of_gradient = [] if known.has_atoms else [gradient_bound(depth, a, delta)]
+        rows.append(
+            _mean_row("exact mean", depth, "|h_L|²/|h_0|²", 2 * log_ratio, (exact, exact), log_variance)
+        )
+    of_gradient = [] if known.has_atoms else [change_bound("Proposition 7", depth, a, delta)]
     for bound in [*hidden_bounds(known, network.width, depth, a, delta), *of_gradient]:
         if isinstance(bound, tuple):
             rows.append(Bound(bound[0], depth, NOT_APPLICABLE, "-", None, bound[1]))
@@ -200,35 +200,29 @@ def mean_error(log_values: np.ndarray, log_variance: float) -> tuple[float, floa
     return mean, error, error * (student + skewness * (2 * student**2 + 1) / (6 * math.sqrt(count)))
 
 
-def _log_variance(depth: int, a: float, known: Block, width: int) -> float:
-    """Return at least the variance of log |h_L|²/|h_0|²: 4qLa/d, as in `theory.log_normal`."""
-    return 4.0 * known.kept_most * depth * a / width
-
-
 def _mean_row(
-    statement: str, depth: int, name: str, log_squares: np.ndarray, a: float, known: Block, width: int
+    statement: str,
+    depth: int,
+    name: str,
+    log_squares: np.ndarray,
+    ends: tuple[float, float],
+    log_variance: float,
 ) -> Bound:
-    low, high = (_log_power(depth, a * kept) for kept in (known.kept_least, known.kept_most))
-    low, high = min(low, _log_power(depth, a / 2)), max(high, _log_power(depth, a))
-    says = f"{power_of_ten(low)} ≤ E {name} ≤ {power_of_ten(high)}"
+    """Return a bound on the log of a mean of squares from both sides; equal `ends` say what it is."""
+    low, high = ends
+    exactly = low == high
+    says = f"E {name} = {power_of_ten(low)}"
+    if not exactly:
+        says = f"{power_of_ten(low)} ≤ E {name} ≤ {power_of_ten(high)}"
     if not bool(np.isfinite(log_squares).all()):
         return Bound(statement, depth, says, "-", None, "some draws are 0 or overflowed")
-    mean, error, most = mean_error(log_squares, _log_variance(depth, a, known, width))
-    measured = f"{power_of_ten(mean)} ± {power_of_ten(math.log(100 * error))} %"
-    if error > HEAVY:
-        return Bound(statement, depth, says, measured, None, TOO_FEW)
-    return Bound(statement, depth, says, measured, bool(low - most <= mean <= high + most))
-
-
-def _exact_row(depth: int, log_squares: np.ndarray, exact: float, log_variance: float) -> Bound:
-    says = f"E |h_L|²/|h_0|² = {power_of_ten(exact)}"
-    if not bool(np.isfinite(log_squares).all()):
-        return Bound("exact mean", depth, says, "-", None, "some draws are 0 or overflowed")
     mean, error, most = mean_error(log_squares, log_variance)
     measured = f"{power_of_ten(mean)} ± {power_of_ten(math.log(100 * error))} %"
     if error > HEAVY:
-        return Bound("exact mean", depth, says, measured, None, TOO_FEW)
-    return Bound("exact mean", depth, says, measured, bool(abs(mean - exact) <= max(most, ROUNDING)))
+        return Bound(statement, depth, says, measured, None, TOO_FEW)
+    if exactly:
+        most = max(most, ROUNDING)
+    return Bound(statement, depth, says, measured, bool(low - most <= mean <= high + most))
 
 
 def _log_power(depth: int, a: float) -> float:

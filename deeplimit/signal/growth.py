@@ -13,6 +13,7 @@ from typing import Annotated
 
 import numpy as np
 
+from deeplimit import theory
 from deeplimit.ground.fields import OneOf
 from deeplimit.ground.verdict import Verdict
 from deeplimit.inference import verdict
@@ -27,7 +28,6 @@ from deeplimit.signal.growth_verdict import (
     VERDICTS,
     Changes,
     Evidence,
-    Theory,
 )
 
 DEFAULT_CORRECTIONS = (0.5, 1.0)
@@ -77,7 +77,8 @@ def measure_growth(
     log_change: np.ndarray,
     log_ratio: np.ndarray,
     confidence: float,
-    theory: Theory,
+    known: theory.Growth,
+    residual_exponent: float,
     *,
     exponential: bool,
 ) -> Growth:
@@ -86,7 +87,8 @@ def measure_growth(
     Args:
         depths: numbers of layers (m,). log_change: log |h_L - h_0|/|h_0| (m, draws).
         log_ratio: log |h_L|/|h_0| (m, draws), which tells a state that dies from one that is stable.
-        confidence: confidence level of the interval. theory: what theory says of γ.
+        confidence: confidence level of the interval. known: what theory says of γ.
+        residual_exponent: the network's.
         exponential: whether an explosion is exponential in the depth; else it is a power.
     """
     obstacle = verdict.first(OBSTACLES, Changes(depths, log_change, exponential))
@@ -97,15 +99,15 @@ def measure_growth(
     # The overall slope is taken out and put back, so that no size of it overflows.
     slope = float((log_means[-1] - log_means[0]) / np.log(depths[-1] / depths[0]))
     # Two parts of a squared change are two parts of its root whose squares add, as the fit expects.
-    halved = 0.5 if theory.faster is not None and theory.predicted is not None else 1.0
+    halved = 0.5 if known.faster is not None and known.predicted is not None else 1.0
     estimates = ErrorEstimates(
         depths=depths,
         log_errors=halved * (log_means - slope * np.log(depths)),
         covariance=np.diag(np.maximum(variances, 1e-20)) * halved**2,
         log_bias=np.zeros(len(depths)),
         count=log_change.shape[1],
-        corrections=corrections(theory.predicted, exponential=exponential),
-        seconds=() if theory.faster is None or halved == 1.0 else (theory.faster,),
+        corrections=corrections(known.predicted, exponential=exponential),
+        seconds=() if known.faster is None or halved == 1.0 else (known.faster,),
     )
     fit = fit_rate(estimates)
 
@@ -119,7 +121,8 @@ def measure_growth(
         change=float(np.median(log_change[-1])),
         left=float(np.median(log_ratio[-1])),
         turns=_turns(depths, log_means, variances),
-        theory=theory,
+        theory=known,
+        exponent=residual_exponent,
     )
     found = verdict.judge(RULES, evidence)
     exponent = slope - fit.rate / halved

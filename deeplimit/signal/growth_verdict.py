@@ -12,7 +12,8 @@ import numpy as np
 
 from deeplimit.ground.verdict import Verdict
 from deeplimit.inference import verdict
-from deeplimit.inference.power_law import enough_paths, least_paths
+from deeplimit.inference.power_law import least_paths
+from deeplimit.theory import Growth
 
 VERDICTS = (Verdict.IDENTITY, Verdict.STABLE, Verdict.EXPLOSION, Verdict.CANNOT_TELL)
 IDENTITY, STABLE, EXPLOSION, CANNOT_TELL = VERDICTS
@@ -28,22 +29,6 @@ SMALL = 0.5
 """Median change of the deepest networks below which the identity may be claimed."""
 DEAD = 0.1
 """Median ratio of norms at the deepest network below which a signal or gradient dies."""
-
-
-@dataclass(frozen=True)
-class Theory:
-    """What theory says of a change; None each where it says nothing.
-
-    Attributes:
-        predicted: γ. faster: power of 1/L by which a second part of the change is smaller than the first.
-        vanishes_beyond: residual exponent up to which the change stays.
-        exponent: the network's residual exponent.
-    """
-
-    predicted: float | None = None
-    faster: float | None = None
-    vanishes_beyond: float | None = None
-    exponent: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -106,7 +91,7 @@ def depths_are_few(changes: Changes) -> str | None:
 def draws_are_few(changes: Changes) -> str | None:
     """Variances are not known."""
     count, m = changes.log_change.shape[1], len(changes.depths)
-    if enough_paths(count, m):
+    if count >= least_paths(m):
         return None
     return f"{count} draws are too few for an interval; take {least_paths(m)} or more"
 
@@ -130,7 +115,7 @@ class Evidence:
         usual, sure: intervals of γ at 95 % and at SURE.
         change, left: medians of log |h_L - h_0|/|h_0| and of log |h_L|/|h_0| at the deepest network.
         turns: whether the change rises between some depths and falls between others.
-        theory: what theory says of γ.
+        theory: what theory says of γ. exponent: the network's residual exponent.
     """
 
     usual: tuple[float, float]
@@ -138,7 +123,8 @@ class Evidence:
     change: float
     left: float
     turns: bool
-    theory: Theory
+    theory: Growth
+    exponent: float
 
     @property
     def suggests(self) -> str:
@@ -195,7 +181,7 @@ def contradicts_theory(e: Evidence) -> str | None:
 def should_stay(e: Evidence) -> str | None:
     """Theory says that the change does not vanish at this exponent."""
     beyond = e.theory.vanishes_beyond
-    if e.suggests != IDENTITY or beyond is None or e.theory.exponent > beyond:
+    if e.suggests != IDENTITY or beyond is None or e.exponent > beyond:
         return None
     return (
         f"theory has a change that stays up to the exponent {beyond:g}: these depths are far from infinite;"

@@ -21,7 +21,6 @@ from deeplimit.modules import network_of
 from deeplimit.networks import ResidualNetwork
 from deeplimit.signal.bounds import Bound, evaluate
 from deeplimit.signal.growth import measure_growth, together
-from deeplimit.signal.growth_verdict import Theory
 from deeplimit.signal.report import StabilityReport
 from deeplimit.signal.task import (
     MOST_DRAWS,
@@ -31,6 +30,7 @@ from deeplimit.signal.task import (
     numbers_per_network,
 )
 from deeplimit.theory import block, growth_of, log_normal, reservations
+from deeplimit.theory.growth import NOTHING
 from deeplimit.version import versions
 from deeplimit.weights import Shape
 
@@ -127,20 +127,15 @@ def stability(
 
 
 def starting_states(inputs: Tensor, shape: Shape, seed: int, dtype: torch.dtype) -> Tensor:
-    """Return h_0 (n, *shape); raise ValueError for one that is zero or overflows `dtype`."""
-    states = initial_layer(inputs, shape, seed)
+    """Return h_0 (n, *shape); raise ValueError for one that is zero or that `dtype` cannot hold."""
+    states = initial_layer(inputs, shape, seed, dtype)
     sizes = torch.linalg.vector_norm(states.to(dtype).flatten(1), dim=1, dtype=torch.float64)
     if bool((sizes == 0).any()):
         rows = torch.nonzero(sizes == 0).flatten().tolist()
         raise ValueError(
-            "x must not hold inputs of zeros: |h_L|/|h_0| is not defined at h_0 = 0"
+            "x must not hold a starting point 0, at which |h_L|/|h_0| is not defined"
             f" (row{'s' if len(rows) > 1 else ''}"
-            f" {', '.join(map(str, rows[:5]))}{', ...' if len(rows) > 5 else ''}); leave them out."
-        )
-    if not bool(torch.isfinite(sizes).all()):
-        raise ValueError(
-            f"x holds numbers too large for {str(dtype).removeprefix('torch.')}; scale x, or pass"
-            " dtype='float64'."
+            f" {', '.join(map(str, rows[:5]))}{', ...' if len(rows) > 5 else ''}); leave it out."
         )
     return states
 
@@ -157,12 +152,12 @@ def _report(
     ratio, change, gradient_ratio, gradient_change = logs
     known_growth = growth_of(network)
     scalable = network.is_homogeneous
-    said = Theory(known_growth.predicted, known_growth.faster, known_growth.vanishes_beyond, network.exponent)
     # Of gradients behind an activation that bends theory says nothing.
-    of_gradient = said if scalable else Theory()
-    hidden = measure_growth(depths, change, ratio, confidence, said, exponential=scalable)
+    of_gradient = known_growth if scalable else NOTHING
+    beta = network.exponent
+    hidden = measure_growth(depths, change, ratio, confidence, known_growth, beta, exponential=scalable)
     gradient = measure_growth(
-        depths, gradient_change, gradient_ratio, confidence, of_gradient, exponential=True
+        depths, gradient_change, gradient_ratio, confidence, of_gradient, beta, exponential=True
     )
     known = block(network)
     rows: list[Bound] = []

@@ -10,10 +10,11 @@ import torch
 from torch import Tensor
 
 from deeplimit.ground import validation
-from deeplimit.ground.grid import Chunk, Grid
+from deeplimit.ground.grid import Grid
 from deeplimit.weights.facts import Dependence, Facts
+from deeplimit.weights.independent import Brownian, IncrementPath
 from deeplimit.weights.law import Shape, WeightLaw
-from deeplimit.weights.path import CoarseSums, Layer, Path
+from deeplimit.weights.path import Layer, Path
 
 
 @final
@@ -44,15 +45,7 @@ class AR1(WeightLaw):
 
     @property
     def facts(self) -> Facts:
-        return Facts(
-            Dependence.STATIONARY,
-            gaussian=True,
-            independent_entries=True,
-            symmetric=True,
-            unit_variance=True,
-            sub_gaussian=1.0,
-            natural_exponent=0.5,
-        )
+        return Facts.of_normal_entries(Dependence.STATIONARY, natural_exponent=0.5)
 
     @property
     def layer_exponent(self) -> float:
@@ -70,8 +63,8 @@ class AR1(WeightLaw):
         return f"autoregressive weights (ρ = {self.rho:g})"
 
 
-class ChainPath(Path):
-    """Draws increments of the driving motion and sums them over layers; the sums feed one chain per depth."""
+class ChainPath(IncrementPath):
+    """Sums increments of the driving motion over layers; the sums feed one chain per depth."""
 
     def __init__(
         self,
@@ -82,36 +75,22 @@ class ChainPath(Path):
         generator: torch.Generator,
         dtype: torch.dtype,
     ) -> None:
-        self.law = law
-        self.depths = depths
-        self.scale = law.entry_scale(shape)
-        self.innovation = math.sqrt(1.0 - law.rho**2)
-        self.generator = generator
-        self.beginning = generator.get_state()
-        self.drawn = torch.empty(paths, *shape, dtype=dtype, device=generator.device)
-        self.sums = CoarseSums(depths, self.drawn)
+        super().__init__(Brownian(), depths, shape, paths, generator, dtype)
+        self.rho, self.innovation = law.rho, math.sqrt(1.0 - law.rho**2)
         self.chains: list[Tensor | None] = [None] * len(depths)
 
     @property
-    def brownian(self) -> Tensor:
-        return self.drawn.reshape(len(self.drawn), -1)
-
-    def begin(self, chunk: Chunk) -> None:
-        self.steps = chunk.steps
-
-    def advance(self, index: int) -> None:
-        self.drawn.normal_(0.0, math.sqrt(float(self.steps[index])), generator=self.generator)
-        self.sums.add(self.drawn)
+    def increment(self) -> None:
+        """None: what drives the chain is no increment of it."""
 
     def layer(self, j: int) -> Layer:
         increment, chain = self.sums.take(j), self.chains[j]
         if chain is None:
             chain = self.chains[j] = increment.clone()
         else:
-            chain.mul_(self.law.rho).add_(increment, alpha=self.innovation)
+            chain.mul_(self.rho).add_(increment, alpha=self.innovation)
         return Layer(chain, self.depths[j], self.law.layer_exponent, self.scale)
 
     def rewind(self) -> None:
-        self.generator.set_state(self.beginning)
-        self.sums.forget()
+        super().rewind()
         self.chains = [None] * len(self.depths)

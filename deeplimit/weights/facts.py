@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any, Self
 
 
 class Dependence(StrEnum):
@@ -73,6 +74,19 @@ class Facts:
     tested: tuple[str, ...] = ()
     found: tuple[str, ...] = ()
     not_known: tuple[str, ...] = ()
+
+    @classmethod
+    def of_normal_entries(cls, dependence: Dependence, **more: Any) -> Self:
+        """Return the facts of independent entries of law N(0, 1/d), and what more is stated."""
+        return cls(
+            dependence,
+            gaussian=True,
+            independent_entries=True,
+            symmetric=True,
+            unit_variance=True,
+            sub_gaussian=1.0,
+            **more,
+        )
 
 
 def together(facts: tuple[Facts, ...]) -> Facts:

@@ -127,16 +127,8 @@ class FractionalBrownian(WeightLaw):
 
     @property
     def facts(self) -> Facts:
-        return Facts(
-            Dependence.FRACTIONAL,
-            gaussian=True,
-            independent_entries=True,
-            symmetric=True,
-            unit_variance=True,
-            sub_gaussian=1.0,
-            hurst=float(self.hurst),
-            natural_exponent=max(float(self.hurst), 0.5),
-        )
+        hurst = float(self.hurst)
+        return Facts.of_normal_entries(Dependence.FRACTIONAL, hurst=hurst, natural_exponent=max(hurst, 0.5))
 
     @property
     def layer_exponent(self) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from abc import abstractmethod
 from collections.abc import Iterator
@@ -116,7 +117,7 @@ class IncrementPath(Path):
         return self.drawn.reshape(len(self.drawn), -1)
 
     @property
-    def increment(self) -> Tensor:
+    def increment(self) -> Tensor | None:
         return self.drawn
 
     def begin(self, chunk: Chunk) -> None:
@@ -147,15 +148,7 @@ class Brownian(IndependentLaw):
 
     @property
     def facts(self) -> Facts:
-        return Facts(
-            Dependence.INDEPENDENT,
-            gaussian=True,
-            independent_entries=True,
-            symmetric=True,
-            unit_variance=True,
-            sub_gaussian=1.0,
-            natural_exponent=0.5,
-        )
+        return Facts.of_normal_entries(Dependence.INDEPENDENT, natural_exponent=0.5)
 
     def factors(self, width: int) -> Factors | None:
         return Factors(_ONE, _ONE)
@@ -219,16 +212,8 @@ class IID(IndependentLaw):
         """Return what theory may use; a sampler's draws are tested once at this width (some milliseconds)."""
         if callable(self.law):
             return _facts_of_sampler(test_sampler(self.law, width))
-        return Facts(
-            Dependence.INDEPENDENT,
-            gaussian=self.law == "gaussian",
-            independent_entries=True,
-            symmetric=True,
-            unit_variance=True,
-            sub_gaussian=1.0,
-            atoms=self.law == "rademacher",
-            natural_exponent=0.5,
-        )
+        gaussian, atoms = self.law == "gaussian", self.law == "rademacher"
+        return dataclasses.replace(Brownian().facts, gaussian=gaussian, atoms=atoms)
 
     def factors(self, width: int) -> Factors | None:
         return Factors(_ONE, _ONE) if self.law == "gaussian" else None

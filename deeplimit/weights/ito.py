@@ -20,8 +20,6 @@ from deeplimit.weights.covariance_rate import JointRate, Rate, SeparateRate, joi
 from deeplimit.weights.factors import Factors
 from deeplimit.weights.trend import Trend
 
-CPU = torch.device("cpu")
-
 
 class QuadraticVariation(NamedTuple):
     """[W^A]_t (d, d, d, d), [W^b]_t (d, d) and [W^A, W^b]_t (d, d, d) in float64; None without such noise."""

@@ -167,15 +167,8 @@ class WeightLaw(FinalWhereMarked, ABC):
         self, depth: int, shape: Shape, paths: int, generator: torch.Generator, dtype: torch.dtype
     ) -> list[Layer]:
         """Return the layers of `paths` networks of one depth, all of them at once."""
-        grid = Grid((depth,))
-        path = self.path(shape, grid, paths, generator, dtype)
-        found = []
-        for chunk in grid.chunks():
-            path.begin(chunk)
-            for index in range(len(chunk.steps)):
-                path.advance(index)
-                found.append(_kept(path.layer(0)))
-        return found
+        along = WeightLaw.layers_in_law(self, depth, shape, paths, generator, dtype)
+        return [_kept(layer) for layer in along]  # whole ones, whatever a law yields where only laws count
 
 
 def _kept(layer: Layer) -> Layer:

@@ -106,16 +106,7 @@ class SmoothGaussian(FunctionLaw):
 
     @property
     def facts(self) -> Facts:
-        return Facts(
-            Dependence.SMOOTH,
-            gaussian=True,
-            independent_entries=True,
-            symmetric=True,
-            unit_variance=True,
-            sub_gaussian=1.0,
-            holder=1.0,
-            natural_exponent=1.0,
-        )
+        return Facts.of_normal_entries(Dependence.SMOOTH, holder=1.0, natural_exponent=1.0)
 
     @property
     def rank(self) -> int:

@@ -117,7 +117,8 @@ def test_inputs_are_taken_in_turn_across_blocks():
 
 
 def test_the_input_layer_has_variance_one_over_the_number_of_inputs():
-    layer = initial_layer(torch.eye(400, dtype=torch.float64), (50,), seed=0)  # its rows are A's columns
+    eye = torch.eye(400, dtype=torch.float64)
+    layer = initial_layer(eye, (50,), 0, torch.float64)  # its rows are A's columns
     assert layer.shape == (400, 50)
     assert abs(layer.square().mean().item() * 400 - 1) < 4.42 * (2 / layer.numel()) ** 0.5
 

@@ -11,7 +11,7 @@ import deeplimit as dl
 from deeplimit import zoo
 from deeplimit.convergence.verdict import Evidence, judge
 from deeplimit.coupling.moments import Moments
-from deeplimit.inference.power_law import ErrorEstimates, enough_paths, fit_floor, fit_rate
+from deeplimit.inference.power_law import ErrorEstimates, fit_floor, fit_rate, least_paths
 
 pytestmark = pytest.mark.statistical
 DEPTHS = np.array([16, 32, 64, 128, 256])
@@ -183,7 +183,7 @@ def test_lost_values_are_counted_by_column():
 
 
 def test_too_few_paths_are_refused_a_fit():
-    assert not enough_paths(10, 5)
+    assert least_paths(5) == 14
     report = dl.compare(dl.res1(2, "tanh"), paths=8)
     assert report.verdict == "cannot tell"
     assert "at least 14" in report.reason

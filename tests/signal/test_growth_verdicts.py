@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 
 from deeplimit.inference import verdict
-from deeplimit.signal.growth_verdict import OBSTACLES, RULES, Changes, Evidence, Theory
+from deeplimit.signal.growth_verdict import OBSTACLES, RULES, Changes, Evidence
+from deeplimit.theory import Growth
 
 
 def evidence(**altered):
     """Return evidence for a clear "stable", altered; `change` and `left` are ratios, not logarithms."""
     plain = {"usual": (-0.1, 0.1), "sure": (-0.2, 0.2), "change": 1.0, "left": 1.0, "turns": False}
-    values = {**plain, "theory": Theory(), **altered}
+    values = {**plain, "theory": Growth(), "exponent": 0.0, **altered}
     return Evidence(**{**values, "change": math.log(values["change"]), "left": math.log(values["left"])})
 
 
@@ -32,14 +33,14 @@ GROWING = {"usual": (0.4, 0.6), "sure": (0.3, 0.7), "change": 5.0}
         ({"left": 0.11}, "stable", "stays"),
         ({**GROWING, "change": 1.9}, "cannot tell", "grows_no_further_than_a_turn"),
         ({**FALLING, "change": 0.6}, "cannot tell", "is_not_small_yet"),
-        ({**FALLING, "theory": Theory(predicted=-1.0)}, "identity", "vanishes"),
-        ({**FALLING, "theory": Theory(predicted=0.0)}, "cannot tell", "contradicts_theory"),
-        ({**FALLING, "theory": Theory(predicted=0.5)}, "cannot tell", "contradicts_theory"),
-        ({**GROWING, "theory": Theory(predicted=0.0)}, "cannot tell", "contradicts_theory"),
-        ({"theory": Theory(predicted=0.1)}, "stable", "stays"),
-        ({"theory": Theory(predicted=0.3)}, "cannot tell", "contradicts_theory"),
-        ({**FALLING, "theory": Theory(vanishes_beyond=0.8, exponent=0.8)}, "cannot tell", "should_stay"),
-        ({**FALLING, "theory": Theory(vanishes_beyond=0.8, exponent=0.81)}, "identity", "vanishes"),
+        ({**FALLING, "theory": Growth(predicted=-1.0)}, "identity", "vanishes"),
+        ({**FALLING, "theory": Growth(predicted=0.0)}, "cannot tell", "contradicts_theory"),
+        ({**FALLING, "theory": Growth(predicted=0.5)}, "cannot tell", "contradicts_theory"),
+        ({**GROWING, "theory": Growth(predicted=0.0)}, "cannot tell", "contradicts_theory"),
+        ({"theory": Growth(predicted=0.1)}, "stable", "stays"),
+        ({"theory": Growth(predicted=0.3)}, "cannot tell", "contradicts_theory"),
+        ({**FALLING, "theory": Growth(vanishes_beyond=0.8), "exponent": 0.8}, "cannot tell", "should_stay"),
+        ({**FALLING, "theory": Growth(vanishes_beyond=0.8), "exponent": 0.81}, "identity", "vanishes"),
         ({"turns": True}, "cannot tell", "follows_no_power"),
     ],
 )

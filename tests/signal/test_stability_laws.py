@@ -213,7 +213,7 @@ def broken(network, report, depth):
     for delta in np.linspace(0.05, 0.95, 19):
         for bound in [
             *bounds.hidden_bounds(known, network.width, depth, a, delta),
-            bounds.gradient_bound(depth, a, delta),
+            bounds.change_bound("Proposition 7", depth, a, delta),
         ]:
             if isinstance(bound, tuple):
                 continue
