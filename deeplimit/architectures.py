@@ -34,8 +34,9 @@ def fully_connected(
 ) -> ResidualNetwork:
     """Make the fully connected network h_{k+1} = h_k + L^-exponent δ_k σ(A_k h_k + b_k) ([C] (1), (10)).
 
-    With δ = 1 it is `inner`, bit for bit. Where weights and δ are functions of time and the exponent is 1,
-    its limit is the neural ODE dH = δ_t σ(A_t H + b_t) dt ([C] (2)); of all others no theorem is known here.
+    With δ = 1 it is `inner`, bit for bit. If weights and δ are functions of time and the exponent is 1, the
+    limit is the neural ODE dH = δ_t σ(A_t H + b_t) dt ([C] (2)). The library knows no theorem about the
+    others.
 
     Args:
         width: d, at least 1.
@@ -60,7 +61,7 @@ def fully_connected(
         'no theorem'
     """
     if not isinstance(delta, WeightLaw):
-        hint = "It multiplies every layer; a weight law gives each layer a δ of its own."
+        hint = "It multiplies every layer; a weight law gives each layer a separate δ."
         delta = Trend(_Constant(validation.real(delta, "delta", hint=hint)))
     laws = (Brownian() if weights is None else weights, delta)
     recursion = FullyConnected(activations.resolve(activation))

@@ -1,14 +1,14 @@
 """Initialisers for PyTorch modules: weights that follow one law across the layers, with the residual scale
 L^-exponent.
 
-As in `torch.nn.init`, a trailing underscore says that tensors are filled in place. They take the weights of
-one role, a tensor a layer in order of depth, because the law of one layer's weights given the others' is what
-decides which limit a deep network has:
+As in `torch.nn.init`, a trailing underscore says that tensors are filled in place. An initialiser takes the
+weights of one role: one tensor per layer, in order of depth. The dependence between the layers' weights
+decides which limit a deep network has. The weights become
 
     L^-exponent · gain/√fan_in · Z_k,  k = 1 … L,
 
-each entry of Z an independent copy of one process across the layers, of variance 1 at every layer.
-`residual_` does it for a whole model.
+where each entry of Z is an independent path of one weight law, with variance 1 at every layer. `residual_`
+does this for a whole model.
 
 Examples:
     >>> import torch, deeplimit as dl

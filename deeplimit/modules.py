@@ -26,8 +26,8 @@ def module_network(
 ) -> ResidualNetwork:
     """Make a network of the blocks that `factory(depth)` builds: h_{k+1} = block_{k+1}(h_k).
 
-    Every path has a stack of its own at every depth, built with generators seeded for it; the global ones
-    are as they were afterwards. No theorem is about such a network. `stability(factory, x=x)` and
+    Every path has a separate stack at every depth, built with generators seeded for it. The global
+    generators are restored afterwards. No theorem is about such a network. `stability(factory, x=x)` and
     `compare(factory, limit, x=x)` make it themselves, with the shape of x.
 
     Args:

@@ -40,7 +40,7 @@ FOR_MODULES = (
 class ResidualNetwork:
     """A residual network of open depth L: h_{k+1} = h_k + L^-exponent · branch(h_k, layer k + 1).
 
-    Made by `res1`, `res2`, `res3` and `inner`, or by hand for a recursion of your own.
+    Made by `res1`, `res2`, `res3` and `inner`, or by hand for a user's recursion.
 
     Attributes:
         recursion: What a layer adds to the state.

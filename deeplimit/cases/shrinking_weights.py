@@ -53,7 +53,7 @@ def _with_activation(network: ResidualNetwork, wrongly: str = "neural ODE instea
         wrongly,
         neural_ode_of(network),
         NONLINEAR,
-        "σ's argument shrinks with depth, so that only its slope at 0 is left.",
+        "The argument of σ shrinks with depth, so only the slope of σ at 0 matters.",
     )
 
 
@@ -117,7 +117,7 @@ def _one_variance(noise: Ito) -> Iterator[Case]:
             "½σ''Q dropped",
             dataclasses.replace(_sde_of(network), curvature=0.0),
             _sum(TREND, NOISE),
-            "σ is curved at 0, so that the variance of the noise leaves a drift.",
+            "σ is curved at 0, so the variance of the noise produces a drift.",
         )
         setting, equation = f"{activation}, β = 1, one variance", _sum(TREND, NOISE, DRIFT)
         yield Case(DIFFUSIVE, setting, network, equation, 0.5, _SOURCE_44, (dropped,))
@@ -127,7 +127,7 @@ def _one_variance(noise: Ito) -> Iterator[Case]:
             "½Q added",
             dataclasses.replace(_sde_of(network), curvature=1.0),
             _sum(TREND, NOISE, r"\frac{1}{2}Q(t, H)\,dt"),
-            "σ is odd, so that its curvature at 0 is 0 and no drift is left.",
+            "σ is odd, so its curvature at 0 is 0 and there is no drift.",
         )
         setting, equation = f"{activation}, β = 1, one variance", _sum(TREND, NOISE)
         yield Case(DIFFUSIVE, setting, network, equation, 0.5, _SOURCE_44, (added,))
@@ -181,7 +181,7 @@ def _small_diffusive() -> Case:
         "second-order drift left out",
         dataclasses.replace(_sde_of(network), curvature=0.0),
         _sum(NOISE),
-        "σ is curved at 0, so that the variance of the noise leaves the drift ½σ''(0)Q.",
+        "σ is curved at 0, so the variance of the noise produces the drift ½σ''(0)Q.",
     )
     short, equation = "second-order drift", _sum(NOISE, DRIFT)
     return Case(DIFFUSIVE, short, network, equation, 0.5, _SOURCE_44, (left_out,), short=short)

@@ -53,10 +53,10 @@ def compare(
         typer.Option(help="inner: the trend Ā, b̄ of its weights, package.module:object, a Trend."),
     ] = None,
     noise: Annotated[
-        float | None, typer.Option(help="inner: variance of each entry of W^A a unit of time.")
+        float | None, typer.Option(help="inner: variance of each entry of W^A per unit of time.")
     ] = None,
     bias_noise: Annotated[
-        float | None, typer.Option(help="inner: variance of each entry of W^b a unit of time.")
+        float | None, typer.Option(help="inner: variance of each entry of W^b per unit of time.")
     ] = None,
     alpha: Annotated[
         float | None, typer.Option(help="inner with trend or noise: the branch is multiplied by L^-alpha.")

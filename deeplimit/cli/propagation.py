@@ -66,8 +66,8 @@ def phase(
     exponents: Annotated[
         str, typer.Option(help="Residual exponents, first:last:count or a list.")
     ] = "0:1.3:27",
-    draws: Annotated[int, typer.Option(help="Weight draws a Hurst index.")] = 5,
-    inputs: Annotated[int, typer.Option(help="Inputs a weight draw.")] = 10,
+    draws: Annotated[int, typer.Option(help="Weight draws per Hurst index.")] = 5,
+    inputs: Annotated[int, typer.Option(help="Inputs per weight draw.")] = 10,
     of: Annotated[str, typer.Option(help="What --plot shows: hidden or gradient.")] = "hidden",
     *,
     run: Run,
@@ -113,7 +113,9 @@ def reproduce(
     quick: Annotated[
         bool, typer.Option("--quick", help="At a reduced size: all of them in a few minutes on 2 cores.")
     ] = False,
-    out: Annotated[Path, typer.Option(help="Folder for a PNG and a JSON a figure.")] = Path("out/reproduce"),
+    out: Annotated[Path, typer.Option(help="Folder for a PNG and a JSON per figure.")] = Path(
+        "out/reproduce"
+    ),
     *,
     run: Run,
 ) -> None:

@@ -58,14 +58,14 @@ def compare(
         resnet: The network, depth left open: of any recursion, with any weights; or a function of the depth
             that returns a torch module's blocks in order, for states shaped as x (`module_network`).
         limit: Its limit. None for `resnet.limit()`; else one of the library's limits, a torchdiffeq function
-            f(t, h), `Independent(limit)`, or a torchsde object. That one is read in Itô's sense and driven by
-            the network's Brownian increments, flattened row by row.
+            f(t, h), `Independent(limit)`, or a torchsde object. A torchsde object is read in Itô's sense and
+            driven by the network's Brownian increments, flattened row by row.
         x: Inputs (n, d), or (n, n_in) with n_in ≠ d to go through an input layer A drawn once, N(0, 1/n_in);
             None for standard normal h_0, one per path.
         depths: Strictly increasing numbers of layers L, at least two; five over a factor of 16 make a useful
             fit.
         paths: Number of paths P. norm: "sup", "sup-continuous" or "final", as above, or a
-            `Statistic` of your own. p: The L^p norm over paths, between 1 and 100.
+            `Statistic` that you wrote. p: The L^p norm over paths, between 1 and 100.
         seed: Everything random derives from it. confidence: Level of the order's interval.
         reference: Depth of an SDE limit's own grid, at least twice the deepest network; by default twice
             (four times for "sup-continuous", and under Theorem 4.4, whose network is no Euler scheme; eight

@@ -71,8 +71,8 @@ def deep_networks_diverge(measured: Measured) -> str | None:
     if measured.limit_lost or lost[-1] <= measured.paths / 2 or lost[0] >= lost[-1]:
         return None
     return (
-        f"{lost[-1]} of {measured.paths} paths are not finite at depth {measured.depths[-1]}, fewer at less"
-        " depth: the networks explode as they deepen"
+        f"{lost[-1]} of {measured.paths} paths are not finite at depth {measured.depths[-1]}, fewer at"
+        " smaller depths: the networks explode with depth"
     )
 
 
@@ -98,7 +98,7 @@ def lies_within_resolution(measured: Measured) -> str | None:
     if not measured.errors.max() <= measured.resolution:
         return None
     return (
-        f"the errors are within what rounding and the reference allow ({measured.resolution:.1e}), so no"
+        f"the errors are no larger than round-off or the reference's error ({measured.resolution:.1e}), so no"
         " order can be seen; dtype='float64' or a smaller tolerance= would help"
     )
 
@@ -312,8 +312,8 @@ def falls_to_what_can_be_resolved(e: Evidence) -> str | None:
     if not e.deepest < RESOLVED * e.resolution or verdict.first(_ANOTHER_LIMIT, e) is None:
         return None
     return (
-        f"the errors have fallen to what rounding and the reference allow, about {e.resolution:.1e};"
-        " dtype='float64', a smaller tolerance= or less depth would help"
+        f"the errors have reached round-off or the reference's error, about {e.resolution:.1e};"
+        " dtype='float64', a smaller tolerance= or smaller depths would help"
     )
 
 
@@ -405,8 +405,8 @@ def falls(e: Evidence) -> str:
     if not e.hidden:
         return reason
     return (
-        f"{reason}. No order is given: the deepest local slope, {e.last_slope:.2f}, is mostly that of a"
-        f" contribution which vanishes faster, and hides the one of order {e.order:g}"
+        f"{reason}. No order is given: the deepest local slope, {e.last_slope:.2f}, comes mostly from"
+        f" a contribution that vanishes faster and hides the one of order {e.order:g}"
     )
 
 

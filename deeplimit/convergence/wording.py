@@ -266,7 +266,7 @@ def coupling(task: Task, pairing: Pairing) -> str:
         return "pathwise: every depth and the limit read the same fractional path, drawn whole"
     needs = "needs none" if reads is Reads.NOTHING else "reads one of its own"
     if not all(law.joins_depths for law in task.network.weights):
-        return f"none: every depth has weights of its own; the limit {needs}"
+        return f"none: every depth has separate weights; the limit {needs}"
     if pairing.given:
         return "none: the weights are given functions of time; paths differ only by their inputs"
     if reads is Reads.FUNCTIONS:

@@ -27,7 +27,7 @@ def euclidean(limit: Tensor, state: Tensor) -> Tensor:
 class Statistic(FinalWhereMarked, ABC):
     """How the distances along one path become one number per depth; `compare(norm=...)` takes one.
 
-    The error at depth L is then (E s^p)^{1/p} over paths, s this number. A statistic of your own is a
+    The error at depth L is then (E s^p)^{1/p} over paths, s this number. A user's statistic is a
     frozen dataclass with `name` and `fold`, and with `distance` if it is not the Euclidean one. It must be
     0 where network and limit agree; that, and that it is of first order in the distances, is NOT checked.
 

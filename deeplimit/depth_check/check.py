@@ -178,18 +178,17 @@ def probe(
 def branch_scalars(
     model: nn.Module, batch: Any = None, *, prefix: str = "depth/", blocks: str | Sequence[str] | None = None
 ) -> dict[str, float]:
-    """Return two scalars for each kind of residual branch, to be logged every so often while a module
-    trains.
+    """Return two scalars for each kind of residual branch, to be logged while a module trains.
 
-    "update": root mean square over layers of what a branch adds, over the stream that it joins.
-    "alignment": the exponent in the number of layers with which updates add up when asked about one
-    stream, 1/2 while layers are independent as they are at the start, 1 where they have come to push the
-    same way, which is what an ODE limit needs; left out where there is one layer, or nothing is added.
+    "update": size of the update divided by the size of its stream, as a root mean square over layers.
+    "alignment": the power of the number of layers with which updates add up on one stream. It is 1/2 while
+    layers are independent, as at initialisation. It is 1 if they all push the same way, which an ODE limit
+    needs. It is left out if there is one layer, or nothing is added.
 
-    Costs two forwards, no backward. A plain function: call it in a bare loop, in Lightning's
+    Costs two forward passes and no backward pass. Call it in a plain loop, in Lightning's
     `on_train_batch_end` (`self.log_dict`), or in the `on_step_end` of a callback of transformers'
-    `Trainer`. The model's mode, buffers, gradients, hooks and the global generators are left as they were.
-    Arguments and errors are those of `find_branches`; prefix: of the keys.
+    `Trainer`. It restores the model's mode, buffers, gradients and hooks, and the global generators.
+    Arguments and errors are those of `find_branches`; `prefix` begins every key.
 
     Examples:
         >>> import torch, deeplimit as dl

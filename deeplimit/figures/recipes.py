@@ -178,8 +178,8 @@ def _figure2(quick: bool, seed: int, device: str, running: Running) -> Found:
     checks.append(Check(law, f"p = {p:.3g} over {count} networks with Gaussian weights", p > LEVEL))
     findings.append(
         f"the law that the paper leaves open is log-normal: N(¼(1 - 2/d), 1/(2d)) = N({mean:.4f},"
-        f" {deviation:.4f}²); with uniform weights the logarithm has mean {numbers['hidden']['mean_log']:.4f}"
-        f" and deviation {numbers['hidden']['deviation_log']:.4f}. Its first quartile is"
+        f" {deviation:.4f}²). With uniform weights the logarithm has mean {numbers['hidden']['mean_log']:.4f}"
+        f" and standard deviation {numbers['hidden']['deviation_log']:.4f}. Its first quartile is"
         f" {math.exp(mean - 0.6745 * deviation):.3f}, which the paper prints as 1.21."
     )
     return numbers, checks, findings
@@ -222,9 +222,9 @@ def _figure11(quick: bool, seed: int, device: str, running: Running) -> Found:
     )
     grown = float(np.median(relu.log_hidden_ratio[-1])) / math.log(10.0)
     findings.append(
-        "the paper does not name σ here. ReLU cannot be meant: E ReLU(W h) > 0 adds up over the layers, and"
-        f" at β = 1/2 its signal grows to 10^{grown:.1f} at L = {QUICK_DEPTHS[-1]}, d = 40 (verdict:"
-        f" {relu.hidden_growth.verdict}); it is stable at β = 1."
+        "the paper does not name σ here. It cannot be ReLU: E ReLU(W h) > 0 adds up over the layers."
+        f" At β = 1/2 its signal grows to 10^{grown:.1f} at L = {QUICK_DEPTHS[-1]}, d = 40 (verdict:"
+        f" {relu.hidden_growth.verdict}). It is stable at β = 1."
     )
     return numbers, checks, findings
 
@@ -326,9 +326,9 @@ def _figure7(quick: bool, seed: int, device: str, running: Running) -> Found:
     shift = float(np.nanmean((diagram.gradient_boundary - stated)[late]))
     findings = [
         f"between H = 0.6 and 0.9 the gradient's boundary lies {-shift:.2f} below max(H, 1/2) at these"
-        " depths. V ReLU(W h) has a mean over W that remembers like V; that of its transpose is along h"
-        " only, a share 1/(πd) of the energy. The rest is a product of two weights, which remembers less:"
-        " its boundary is max(1/2, 2H - 1)."
+        " depths. The mean of V ReLU(W h) over W is as correlated between layers as V. That of its"
+        " transpose is along h only, a share 1/(πd) of the energy. The rest is a product of two weights,"
+        " which is less correlated: its boundary is max(1/2, 2H - 1)."
     ]
     return diagram.to_dict(), checks, findings
 

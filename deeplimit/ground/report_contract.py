@@ -29,11 +29,11 @@ VOID = {"br", "meta", "link", "img", "path", "use", "image", "rect", "hr"}
 
 
 def check_report(report: Report) -> None:
-    """Hold an instance of your own `deeplimit.Report` to the contract of all reports.
+    """Check an instance of your `deeplimit.Report` against the contract of all reports.
 
-    Checked: JSON both ways, refusal of every damaged field by its name, the order of the printed parts, CSV
-    and LaTeX that read back, escaped HTML, pictures on given axes whose texts stay within 3.3 x 2.5 inches,
-    BibTeX. Not checked: that the numbers are right.
+    Checked: JSON is written and read back, and every damaged field is refused by its name. Printed parts come
+    in order. CSV and LaTeX can be read back, and HTML is escaped. Pictures use the given axes, and their
+    texts stay within 3.3 x 2.5 inches. Citations are BibTeX. Not checked: that the numbers are right.
 
     Raises TypeError for an argument that is not a report, AssertionError that names what is broken.
 

@@ -87,7 +87,7 @@ class Store:
 
     Raises:
         TypeError: For an argument of the wrong kind.
-        ValueError: For a file that is damaged or no store, which is left as it is.
+        ValueError: For a file that is damaged or not a store; the file is not changed.
         OSError: Where the file cannot be read or written.
 
     Examples:
@@ -307,7 +307,7 @@ def _told(path: Path) -> Iterator[None]:
         raise OSError(f"store {str(path)!r} could not be read or written: {error}.") from error
     except sqlite3.DatabaseError as error:
         raise ValueError(
-            f"store {str(path)!r} is no store of deeplimit, or it is damaged: {error}. It was left as it is;"
+            f"store {str(path)!r} is not a store of deeplimit, or it is damaged: {error}. It was not changed;"
             " give another file."
         ) from error
 

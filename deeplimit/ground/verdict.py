@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Verdict(StrEnum):
-    """What a report concludes, in words; the reason stands beside it in the report.
+    """The conclusion of a report, in words; the report also gives the reason.
 
     Members are texts: `report.verdict == "converges"` and `f"{report.verdict}"` read as they would without
     the enumeration.

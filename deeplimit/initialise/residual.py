@@ -134,8 +134,7 @@ def residual_(
             continue
         if plan in structured:
             notes.append(
-                f"{role.name} is left as it was: its mean is not 0, so that it is no random weight but has a"
-                " meaning."
+                f"{role.name} is left as it was: its mean is not 0, so it is not a centred random weight."
             )
             continue
         layers = list(zip(role.positions, role.tensors, strict=True))
@@ -324,8 +323,8 @@ def _notes(
         if len(role.positions) < role.depth:
             notes.append(
                 f"{role.name} of shape {tuple(role.tensors[0].shape)} is in {len(role.positions)} of"
-                f" {role.depth} layers only; they have the law's values at their own places."
+                f" {role.depth} layers only; they have the law's values at these layers."
             )
     if weights == "output":
-        notes.append("Only output projections were set; limits need the law of all of a branch's weights.")
+        notes.append("Only output projections were set; limits need one law for all weights of a branch.")
     return notes

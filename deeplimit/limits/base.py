@@ -74,10 +74,10 @@ class Drive:
 
 
 class Limit(FinalWhereMarked, ABC):
-    """What a network becomes at infinite depth.
+    """The limit of a network as its depth goes to infinity.
 
-    A limit of your own is a subclass of `SDELimit`, `ODELimit` or `LawLimit`, or simply a torchsde object
-    or a function f(t, h); `deeplimit.testing.check_limit` holds it to the contract.
+    A user's limit is a subclass of `SDELimit`, `ODELimit` or `LawLimit`, or simply a torchsde object or a
+    function f(t, h). `deeplimit.testing.check_limit` checks it against the contract.
     """
 
     kind: ClassVar[str] = "an equation"

@@ -23,7 +23,7 @@ NUMBERS_AT_ONCE = 2**20
 class LawLimit(Limit):
     """A limit known by its law at time 1, which `draw` draws; `compare_laws` takes it, `compare` cannot.
 
-    A law of your own is a subclass with `equation`, a line of text for the report, and `draw`.
+    A user's limit in law is a subclass with `equation`, a line of text for the report, and `draw`.
     """
 
     kind: ClassVar[str] = "a limit in law"

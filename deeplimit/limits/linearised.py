@@ -118,8 +118,8 @@ class ItoCorrectedSDE(SDELimit):
     correction produced by the curvature of the activation.
 
     Q is the rate at which the weights' noise accumulates variance (`Ito.Q`). The trend is None at β > 1. W is
-    driven by standard Brownian motions, B^A row by row, then B^b: the ones that a torchsde object of your own
-    is given.
+    driven by standard Brownian motions, B^A row by row, then B^b. A torchsde object that you pass to
+    `compare` is given the same ones.
 
     A torchsde object as it is: f (P, d), g (P, d, motions), g_prod (P, d). Where the noise has an auxiliary
     diffusion v, states are (H, v), (P, d + m), since H alone is not Markov; `initial(h0)` makes them, and v's

@@ -29,7 +29,7 @@ from deeplimit.scoreboard.report import (
 from deeplimit.version import __version__
 
 CONFIDENCE = 0.999
-"""Of each row's interval: with some forty rows, 95 % would cry wolf twice a run."""
+"""Confidence level of each row's interval: with some forty rows, 95 % would give two false alarms per run."""
 QUICK_DEPTHS = (16, 32, 64, 128, 256, 512)
 FULL_DEPTHS = (16, 32, 64, 128, 256, 512, 1024)
 FULL_FACTOR = 5
@@ -49,12 +49,12 @@ def validate(
     progress: Progress | bool | None = None,
     on_row: Callable[[RowResult], None] | None = None,
 ) -> Scoreboard:
-    """Measure every statement that the library rests on, each beside a wrong limit that must be caught.
+    """Check every theorem numerically, together with a deliberately wrong limit that must be rejected.
 
-    Propositions 11 and 12 of Marion et al. (2025), Theorems 4.3 and 4.4 of Cohen et al. (2021), the Euler
-    schemes of Hu, Liu and Nualart (2016): several activations, exponents and covariances. A row agrees if the
-    network converges to its limit and the 99.9 % interval of the order contains the predicted one. A control
-    is caught if comparing the same network with its wrong limit "does not converge".
+    The rows cover Propositions 11 and 12 of Marion et al. (2025), Theorems 4.3 and 4.4 of Cohen et al.
+    (2021), and the Euler schemes of Hu, Liu and Nualart (2016). Activations, exponents and covariances vary.
+    A row agrees if the network converges to its limit and the 99.9 % interval of the order contains the
+    predicted one. A control is caught if comparing the same network with its wrong limit "does not converge".
 
     Args:
         quick: Depths up to 512 and up to 2000 paths, instead of 1024 and 10,000.
@@ -75,7 +75,7 @@ def validate(
 
     Raises:
         TypeError: For an argument of the wrong kind.
-        ValueError: For a wrong value, or a file to resume from that is no scoreboard.
+        ValueError: For a wrong value, or a file to resume from that is not a scoreboard.
 
     Examples:
         >>> import deeplimit as dl
@@ -149,7 +149,7 @@ def _earlier(path: Path) -> dict[str, RowResult]:
     kind, content = files.load(path)
     if kind != Scoreboard.kind:
         raise ValueError(
-            f"{str(path)!r} holds a report of kind {kind!r}, no scoreboard to resume from; give another file."
+            f"{str(path)!r} holds a report of kind {kind!r}, not a scoreboard; give another file."
         )
     try:
         return {row.key: row for row in Scoreboard.from_dict(content).rows}

@@ -61,7 +61,7 @@ def some_overflowed(changes: Changes) -> str | None:
     if not changes.overflowed.any():
         return None
     share = changes.overflowed.mean()
-    return f"{share:.1%} of the networks overflowed; dtype='float64' or less depth would help"
+    return f"{share:.1%} of the networks overflowed; dtype='float64' or smaller depths would help"
 
 
 def deepest_are_unchanged(changes: Changes) -> str | None:

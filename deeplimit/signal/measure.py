@@ -229,7 +229,7 @@ def _reservations(task: StabilityTask, overflowed: np.ndarray, rows: list[Bound]
     if overflowed.any():
         found.append(
             f"{int(overflowed.sum())} networks overflowed {str(task.dtype).removeprefix('torch.')}, so their"
-            " size is lost. It is kept as a logarithm behind ReLU and linear activations alone, not"
+            " size is lost. Only ReLU and linear activations allow sizes as logarithms, not"
             f" {recursion.activation.name if recursion.activation_in_words else 'through modules'}."
         )
     broken = sorted({bound.statement for bound in rows if bound.holds is False})

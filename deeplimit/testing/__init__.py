@@ -1,7 +1,7 @@
 """For test suites: assertions whose failure message is the diagnosis.
 
-`check_law`, `check_recursion`, `check_limit` and `check_report` hold a class of your own to the contract that
-the library's own classes keep, and name what it breaks.
+`check_law`, `check_recursion`, `check_limit` and `check_report` check your class against the contract of the
+library's classes, and name what it breaks.
 """
 
 from deeplimit.ground.report_contract import check_report

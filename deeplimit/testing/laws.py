@@ -17,7 +17,7 @@ from deeplimit.weights import Dependence, Facts, Shape, WeightLaw
 
 
 def check_law(law: WeightLaw, *, width: int = 3, depths: Sequence[int] = (4, 8, 16)) -> None:
-    """Hold an instance of your own `deeplimit.WeightLaw` to the contract of all weight laws.
+    """Check an instance of your `deeplimit.WeightLaw` against the contract of all weight laws.
 
     Checked, at the shapes (), (d,) and (d, d) that `law.check` accepts: a frozen record with a hash;
     layers of the right shape, dtype, scale and number; the same path from the same seed and after

@@ -30,14 +30,17 @@ PATHS = 256
 
 
 def check_limit(limit: Any, width: int) -> None:
-    """Hold a limit of your own to the contract: a `deeplimit.Limit`, a torchsde object or f(t, h).
+    """Check a limit against the contract: a `deeplimit.Limit`, a torchsde object or f(t, h).
 
-    Checked: one line of text as its equation; a record with a hash; a solver that keeps shapes and dtypes,
-    gives the same again from the same streams, touches nothing global, reads nothing of the network's path
-    where nothing is shared, and approaches its own refinement; of an SDE, that a step of no length adds
-    nothing, that paths are independent and that f, g and g_prod agree and run in torchsde; of f(t, h), that
-    it runs in torchdiffeq; of `draw`, that every row of the batch is drawn by its own start. NOT checked:
-    that a network tends to it, which `compare` and `compare_laws` measure.
+    Every limit: its equation is one line of text, and it is a record with a hash. Its solver keeps shapes and
+    dtypes, and gives the same solution again from the same streams. It changes nothing global, reads nothing
+    of the network's path if nothing is shared, and approaches the solution of finer steps.
+
+    An SDE: a step of length 0 adds nothing, and paths are independent. f, g and g_prod agree and run in
+    torchsde. f(t, h): it runs in torchdiffeq. `draw`: every row of the batch is drawn from its starting
+    point.
+
+    NOT checked: that a network tends to the limit, which `compare` and `compare_laws` measure.
 
     Args:
         limit: The limit.

@@ -18,7 +18,7 @@ PATHS, DEPTH, DEEP = 5, 7, 1000
 
 
 def check_recursion(recursion: Recursion, *, width: int = 3) -> None:
-    """Hold an instance of your own `deeplimit.Recursion` to the contract of all recursions.
+    """Check an instance of your `deeplimit.Recursion` against the contract of all recursions.
 
     Checked: a frozen record with a hash; weights whose shapes resolve, and formulas that can be written
     out; a residual that keeps shapes and dtypes, changes neither state nor weights, gives the same again

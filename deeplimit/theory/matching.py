@@ -96,5 +96,5 @@ def refused(network: Network, explanation: str, closest: str) -> str:
 def refusal(network: Network, explanation: str, closest: str) -> NoTheoremError:
     """Return the refusal of a network without a limit on its noise, with what can be done instead."""
     independent = all(facts.dependence == Dependence.INDEPENDENT for facts in laws(network))
-    own = " compare_laws(resnet, limit) takes a limit of your own: a torchsde object or a LawLimit."
+    own = " compare_laws(resnet, limit) takes your limit: a torchsde object or a LawLimit."
     return NoTheoremError(refused(network, explanation, closest) + (own if independent else ""))

@@ -284,7 +284,7 @@ class CorrectedDiffusion(_InPlane):
         q = (
             "the second-order drift ½σ''(0)Q appears"
             if taylor.curvature
-            else "σ''(0) = 0, so Q leaves no drift"
+            else "σ''(0) = 0, so Q adds no drift"
         )
         kept = (
             ""
@@ -298,7 +298,7 @@ class CorrectedDiffusion(_InPlane):
             f"Theorem 4.4 {COHEN}",
             min(first, gone, rough),
             "pathwise",
-            "noise of diffusive size in every layer (α = 0): an SDE driven by the weights' own noise;"
+            "noise of diffusive size in every layer (α = 0): an SDE driven by the noise of the weights;"
             f" {q}.{kept}",
             corrections=tuple(sorted({*(round(value, 9) for value in apart), 1.0})),
             seconds=tuple(sorted({round((value - least) / 2, 9) for value in pure if value - least > 1e-9})),

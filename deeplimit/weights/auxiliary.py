@@ -25,7 +25,7 @@ class AuxiliaryDiffusion:
 
     Args:
         drift: A function of (t, v), v (P, m), that returns (P, m).
-        diffusion: Likewise.
+        diffusion: A function of (t, v) that returns (P, m).
         start: v at time 0: a number, or (m,).
         leverage: Between -1 and 1; 0 makes v independent of the weights' own noise.
 

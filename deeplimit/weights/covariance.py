@@ -304,7 +304,8 @@ def of_shape(
 def _deviations(variances: Tensor, name: str) -> Tensor:
     if bool((variances < 0).any()):
         raise ValueError(
-            f"{name} is a variance a unit of time and must not be negative, got {variances.min().item():.4g}."
+            f"{name} is a variance per unit of time and must not be negative, got"
+            f" {variances.min().item():.4g}."
         )
     return variances.sqrt()
 

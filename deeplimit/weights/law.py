@@ -91,7 +91,7 @@ class WeightLaw(FinalWhereMarked, ABC):
 
     @property
     def joins_depths(self) -> bool:
-        """Whether one path gives the layers of all depths; else each depth has weights of its own."""
+        """Whether one path gives the layers of all depths; else each depth has separate weights."""
         return True
 
     @property

@@ -179,7 +179,7 @@ def test_a_file_that_is_no_store_is_refused_and_left_as_it_is(path, what):
         dl.measure(Sum(50), store=path)
         content = path.read_bytes()[:9000]
     path.write_bytes(content)
-    with pytest.raises(ValueError, match="is no store of deeplimit, or it is damaged") as caught:
+    with pytest.raises(ValueError, match="is not a store of deeplimit, or it is damaged") as caught:
         dl.measure(Sum(50), store=path)
     assert str(path) in str(caught.value)
     assert path.read_bytes() == content
