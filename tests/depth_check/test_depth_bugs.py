@@ -5,7 +5,8 @@ import re
 from functools import partial
 
 import pytest
-from depth_cases import CASES, DEPTHS, RIGHT
+from depth_case import DEPTHS
+from depth_cases import CASES, RIGHT
 from depth_image_models import images, mixer, vit
 from depth_models import gpt, nano_gpt, tokens
 from scipy import stats
