@@ -1,6 +1,7 @@
 """The union grid against exact fractions."""
 
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -48,3 +49,21 @@ def test_uniform_reference_has_one_over_depth_as_its_sum_of_squared_steps():
 
 def test_a_uniform_grid_is_the_least_common_multiple_that_is_fine_enough():
     assert [uniform_size((3, 4), least) for least in (1, 12, 13, 24, 25)] == [12, 12, 24, 24, 36]
+
+
+@given(depth_lists, depth_lists)
+def test_a_halved_grid_has_every_step_of_the_union_cut_in_two(depths, extra):
+    chunks = list(Grid(depths, extra, halved=True).chunks())
+    whole = [Fraction(0), *expected_times(depths + extra)]
+    halves = [(a + b) / 2 for a, b in pairwise(whole)]
+    times = sorted(whole[1:] + halves)
+    found = np.concatenate([chunk.times for chunk in chunks])
+    np.testing.assert_allclose(found, [float(t) for t in times], rtol=1e-15)
+    steps = [float(b - a) for a, b in zip([Fraction(0), *times], times, strict=False)]
+    np.testing.assert_allclose(np.concatenate([chunk.steps for chunk in chunks]), steps, rtol=1e-14)
+    coarse = np.concatenate([chunk.coarse for chunk in chunks])
+    assert coarse.tolist() == [t in whole for t in times]
+    ends = np.concatenate([chunk.ends for chunk in chunks])
+    for j, depth in enumerate(depths):
+        assert ends[:, j].tolist() == [t in whole and (t * depth).denominator == 1 for t in times]
+    assert np.concatenate([chunk.common for chunk in chunks]).tolist() == ends.all(axis=1).tolist()

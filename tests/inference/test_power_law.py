@@ -6,6 +6,7 @@ import pytest
 import deeplimit as dl
 from deeplimit import zoo
 from deeplimit.coupling.moments import Moments
+from deeplimit.inference import power_law
 from deeplimit.inference.power_law import (
     MODEL_ERROR,
     ErrorEstimates,
@@ -13,6 +14,7 @@ from deeplimit.inference.power_law import (
     above_floor,
     above_uncertain_floor,
     fit_floor,
+    slopes_between,
 )
 
 DEPTHS = np.array([16, 32, 64, 128, 256])
@@ -105,3 +107,38 @@ def test_a_floor_that_the_data_say_nothing_about_is_spread_over_all_shares():
 def test_an_order_within_the_prior_needs_no_floor_to_explain_it():
     vague = ErrorEstimates(DEPTHS, -0.5 * np.log(DEPTHS), 1e-4 * np.eye(5), np.zeros(5), 10**5, 3.0)
     assert fit_floor(vague, None).probability < 0.01
+
+
+@pytest.mark.parametrize(("kurtosis", "factor"), [(3.0, 1.0), (40.0, 1.0), (60.0, 1.5), (100.0, 2.5)])
+def test_heavy_tails_inflate_the_covariance_from_a_tenth_of_the_paths_on(kurtosis, factor):
+    """At 400 paths a kurtosis of 40 is the largest that leaves the covariance as it is."""
+    covariance = 1e-2 * (0.9 + 0.1 * np.eye(5))
+    estimates = ErrorEstimates(DEPTHS, -0.5 * np.log(DEPTHS), covariance, np.zeros(5), 400, kurtosis)
+    inverse_wishart = 399 / (400 - 5 - 2)
+    expected = factor * inverse_wishart * covariance + MODEL_ERROR**2 * np.eye(5)
+    np.testing.assert_allclose(estimates.noise, expected, rtol=1e-13)
+
+
+def test_a_slower_order_has_the_prior_probability_that_is_stated(monkeypatch):
+    """With prior s of a slower order, posterior odds are s/(1 - s) times the data's, whatever these are."""
+    estimates = ErrorEstimates(DEPTHS, -0.35 * np.log(DEPTHS), 2e-3 * np.eye(5), np.zeros(5), 10**5)
+
+    def large_floor(slower):
+        monkeypatch.setattr(power_law, "SLOWER", slower)
+        return fit_floor(estimates, 0.5).probability
+
+    monkeypatch.setattr(power_law, "STEEPEST", 0.5)
+    slow, known = fit_floor(estimates, None).probability, large_floor(1e-300)
+    assert abs(slow - known) > 0.05
+    shares = [(large_floor(slower) - known) / (slow - known) for slower in (0.05, 0.5)]
+    odds = [share / (1.0 - share) for share in shares]
+    assert odds[0] / odds[1] == pytest.approx(0.05 / 0.95, rel=1e-9)
+
+
+def test_errors_that_move_together_leave_their_slope_better_known():
+    """Var(a - b) = Var a + Var b - 2 Cov(a, b), over the step in log depth."""
+    covariance = np.array([[4.0, 1.5, 0.2], [1.5, 1.0, -0.6], [0.2, -0.6, 2.0]])
+    logs = np.array([1.0, 0.2, -0.1])
+    slopes, errors = slopes_between(np.log([2.0, 4.0, 32.0]), logs, covariance)
+    np.testing.assert_allclose(slopes, [0.8 / np.log(2), 0.3 / np.log(8)])
+    np.testing.assert_allclose(errors, [2.0**0.5 / np.log(2), 4.2**0.5 / np.log(8)])

@@ -162,3 +162,29 @@ def test_a_bad_weight_law_is_refused_and_named(call, error, pins):
 def test_a_sampler_only_a_little_off_centre_is_refused():
     with pytest.raises(ValueError, match=r"have mean 0\.(1|09)"):
         dl.IID(lambda shape, generator: torch.randn(shape, generator=generator) + 0.1)
+
+
+def alternating(mean, variance):
+    """A sampler of mean ± √variance in turn: its draws have exactly these moments."""
+
+    def sampler(shape, generator):
+        signs = 1.0 - 2.0 * (torch.arange(math.prod(shape), dtype=torch.float64) % 2)
+        return (mean + variance**0.5 * signs).reshape(shape)
+
+    return sampler
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_a_samplers_mean_may_be_off_by_six_standard_errors_and_one_percent(sign):
+    """Of the 65,536 draws that are looked at: 6/256 + 0.01 = 0.0334."""
+    dl.IID(alternating(sign * 0.0333, 1.0))
+    with pytest.raises(ValueError, match=r"mean -?0\.0336"):
+        dl.IID(alternating(sign * 0.0336, 1.0))
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_a_samplers_variance_may_be_off_by_one_percent_where_it_has_no_error(sign):
+    """Squares of ±√variance are all the same, so that no standard error is added to the 1 %."""
+    dl.IID(alternating(0.0, 1.0 + sign * 0.0099))
+    with pytest.raises(ValueError, match=r"variance (1\.01|0\.99)"):
+        dl.IID(alternating(0.0, 1.0 + sign * 0.0102))
