@@ -18,7 +18,7 @@ demo: $(VENV)/installed-data-fast
 	$(BIN)/deeplimit demo --out out/demo
 
 test: $(VENV)/installed-data-dev
-	$(BIN)/python -m pytest -n $(WORKERS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 # The studies behind the numbers of docs/statistics.md; everything else is in `make test`. About half an hour.
 calibrate: $(VENV)/installed-data-dev

@@ -1,6 +1,12 @@
-"""Shared by all tests: derandomised property tests, every device present, one core an operation."""
+"""Shared by all tests: derandomised property tests, every device present, one core per worker."""
 
 import os
+
+# Workers share the cores: threads inside an operation would wait for each other, busily. Libraries read this
+# when they are loaded, and so do the processes that tests start.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    for _library in ("OMP", "OPENBLAS", "MKL"):
+        os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
 
 import pytest
 import torch

@@ -39,7 +39,8 @@ class FirstCoordinate(dl.Statistic):
 COMPARISONS = {
     "whole matrices": lambda: dl.compare(dl.res1(4, "tanh"), depths=[4, 6, 12], paths=40),
     "products": lambda: dl.compare(dl.res1(9, "tanh"), depths=[4, 8], paths=40, coupling="projected"),
-    "two blocks": lambda: dl.compare(dl.res1(40, "tanh"), depths=[4, 8], paths=150, coupling="pathwise"),
+    # At this width a block has 8 paths, and every path that is drawn again runs one block.
+    "two blocks": lambda: dl.compare(dl.res1(128, "tanh"), depths=[4, 8], paths=13, coupling="pathwise"),
     "ODE": lambda: dl.compare(dl.res1(3, "tanh", weights=dl.SmoothGaussian()), depths=[4, 8], paths=20),
     "final": lambda: dl.compare(dl.res1(4, "tanh"), depths=[4, 8], paths=20, norm="final", p=1),
     "all times": lambda: dl.compare(dl.res1(4, "tanh"), depths=[4, 8], paths=20, norm="sup-continuous"),

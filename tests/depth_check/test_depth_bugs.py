@@ -12,6 +12,7 @@ from depth_models import gpt, nano_gpt, tokens
 from scipy import stats
 
 import deeplimit as dl
+from deeplimit.depth_check.runs import Depths
 
 WRONG = [case for case in CASES if not case.ok]
 NUMBERED = [
@@ -20,6 +21,23 @@ NUMBERED = [
 # Exponents need fewer depths than factors "at the largest depth"; these are cheaper.
 FEWER = DEPTHS[:3]
 LEVEL = 1e-5  # how often a test about rates may fail though the rate is what it should be
+
+
+MEASURED = {}
+
+
+@pytest.fixture(autouse=True)
+def modules_are_measured_once(monkeypatch):
+    """What is measured at one depth depends on the module and the seed alone: two rules judge it by turns."""
+    measure = Depths._measured
+
+    def once(depths, depth):
+        key = depths.factory, depth, depths.seed
+        if key not in MEASURED:
+            MEASURED[key] = measure(depths, depth)
+        return MEASURED[key]
+
+    monkeypatch.setattr(Depths, "_measured", once)
 
 
 def names(case):
