@@ -92,6 +92,11 @@ class ResidualNetwork:
         return together(tuple(law.facts_at(self.width) for law in self.weights))
 
     @property
+    def is_random(self) -> bool:
+        """Whether weights are drawn, so that two networks of one specification differ."""
+        return not all(law.facts.deterministic for law in self.weights)
+
+    @property
     def is_homogeneous(self) -> bool:
         """Whether scaling the state by a positive number scales what every layer adds to it."""
         biased = any(law.facts.dependence is Dependence.SHRINKING or law.facts.biased for law in self.weights)

@@ -14,7 +14,7 @@ from torch import Tensor
 from deeplimit.convergence.assessment import assess
 from deeplimit.convergence.report import CompareReport
 from deeplimit.coupling import CoupledErrors, make_task
-from deeplimit.coupling.planning import COUPLINGS, is_random
+from deeplimit.coupling.planning import COUPLINGS
 from deeplimit.coupling.statistics import Statistic, read_statistic
 from deeplimit.ground import validation
 from deeplimit.ground.measurement import Running
@@ -155,7 +155,7 @@ def _check_same_network(same_network: object, inputs: Tensor | None, resnet: Res
             "same_network=True sends all inputs through one network per path; give them: x=torch.randn(n, d),"
             " say."
         )
-    if same_network and not is_random(resnet):
+    if same_network and not resnet.is_random:
         raise ValueError(
             "same_network=True takes networks as the sample, but these weights are given functions of time:"
             " all networks are the same. Leave it out, and inputs are the sample."

@@ -11,11 +11,10 @@ from deeplimit.coupling.kernels.followers import is_compiled, obstacle
 from deeplimit.coupling.statistics import Statistic, read_statistic
 from deeplimit.coupling.task import Task, sharing, solved_twice
 from deeplimit.ground.grid import Grid, uniform_size
-from deeplimit.ground.randomness import Purpose, generator
+from deeplimit.ground.initial_layer import initial_layer
 from deeplimit.limits import Independent, Limit, Sharing, read_limit
 from deeplimit.networks import ResidualNetwork
 from deeplimit.theory import in_law_only
-from deeplimit.weights import Shape
 
 COUPLINGS = ("auto", "projected", "pathwise")
 LEAST_WIDTH = 8
@@ -221,27 +220,6 @@ def _uniform_grid(
     return Grid(depths, (size // halvings,), halved=twice)
 
 
-def initial_layer(x: Tensor, shape: Shape, seed: int, dtype: torch.dtype) -> Tensor:
-    """Return h_0 of this shape, (n, *shape): x itself, or A x with A drawn once, N(0, 1/n_in) per entry.
-
-    Raises ValueError for a network whose states are no vectors and x of another shape, and for states that
-    `dtype`, in which they will be used, cannot hold.
-    """
-    h0 = x
-    if tuple(x.shape[1:]) != shape:
-        if len(shape) > 1:
-            raise ValueError(f"x must have shape (n, {', '.join(map(str, shape))}), got {tuple(x.shape)}.")
-        matrix = torch.empty(shape[0], x.shape[1], dtype=torch.float64)
-        matrix.normal_(0.0, x.shape[1] ** -0.5, generator=generator(seed, Purpose.INPUT_LAYER))
-        h0 = (x.to("cpu", torch.float64) @ matrix.T).to(x.dtype)
-    if not bool(torch.isfinite(h0.to(dtype)).all()):
-        raise ValueError(
-            f"x holds numbers too large for {str(dtype).removeprefix('torch.')}; scale x, or pass"
-            " dtype='float64'."
-        )
-    return h0
-
-
 def _held_per_step(network: ResidualNetwork, limit: Limit, shared: Sharing) -> int:
     """Return the numbers in memory per path and step of the grid: the weights' and the limit's."""
     laws = zip(network.weights, network.weight_shapes, strict=True)
@@ -328,8 +306,3 @@ def _block_size(
         by_paths = WHOLE_PATH_NUMBERS_PER_BLOCK[device.type] // (grid.size * held)
         return max(1, min(by_paths, by_increments, by_functions))
     return max(4, min(by_increments, by_functions, 4096 if device.type == "cpu" else 2**17))
-
-
-def is_random(network: ResidualNetwork) -> bool:
-    """Return whether two networks of the same specification differ."""
-    return not all(law.facts.deterministic for law in network.weights)

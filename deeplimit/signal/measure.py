@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from deeplimit.coupling.planning import initial_layer
 from deeplimit.ground import validation
+from deeplimit.ground.initial_layer import initial_layer
 from deeplimit.ground.measurement import Running
 from deeplimit.ground.progress import Progress
 from deeplimit.ground.store import Store

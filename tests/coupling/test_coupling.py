@@ -11,7 +11,7 @@ from runs import task_of, walk
 import deeplimit as dl
 from deeplimit.coupling.moments import Moments
 from deeplimit.coupling.pathwise import make_solver, run_block
-from deeplimit.coupling.planning import initial_layer
+from deeplimit.ground.initial_layer import initial_layer
 
 
 def test_a_users_drift_enters_times_the_step_and_is_read_at_its_start():
