@@ -50,9 +50,10 @@ class ResidualNetwork:
         exponent: The residual exponent; if left out the natural one of the weight laws.
 
     Raises:
-        TypeError: For an argument of the wrong kind.
-        ValueError: For weight laws that cannot be drawn in the weights' shapes, and for a missing exponent
-            where the laws have no natural one.
+        TypeError: For an argument of the wrong kind, and a recursion without name, formula or weights.
+        ValueError: For a recursion whose residual, tried once, has another shape than the states, for
+            weight laws that cannot be drawn in the weights' shapes, and for a missing exponent where the
+            laws have no natural one.
     """
 
     recursion: Recursion
@@ -68,6 +69,7 @@ class ResidualNetwork:
             )
         hint = "It is the number of hidden units d."
         width = validation.integer(self.width, "width", minimum=1, hint=hint)
+        self.recursion.check(width)
         laws, name = _checked_laws(self.weights, self.recursion), self.recursion.name
         shapes = self.recursion.weight_shapes(width)
         for law, shape, weight in zip(laws, shapes, self.recursion.weights, strict=True):

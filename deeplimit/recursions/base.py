@@ -14,6 +14,7 @@ from torch import Tensor
 from deeplimit import activations
 from deeplimit.activations import Activation
 from deeplimit.ground.final import FinalWhereMarked
+from deeplimit.recursions import checks
 from deeplimit.weights import Layer, Shape
 
 T = TypeVar("T")
@@ -56,12 +57,20 @@ class Formula:
         field: The right-hand side of dH/dt = … for weights that are functions of time at exponent 1; a sum
             stands in parentheses.
         network_latex, field_latex: The same in LaTeX; `network_latex` with `%(exponent)s` and `%(W)s`.
+
+    Raises:
+        ValueError: For a formula that asks for another letter.
     """
 
     network: str
     field: str = ""
     network_latex: str = ""
     field_latex: str = ""
+
+    def __post_init__(self) -> None:
+        text, latex = (lambda: self.text({})), (lambda: self.latex({}))
+        checks.check_written("network", self.network, text, "{exponent} and {W}")
+        checks.check_written("network_latex", self.network_latex, latex, "%(exponent)s and %(W)s")
 
     def text(self, letters: dict[str, str]) -> str:
         """Return `network` with these letters; β and W where none are given."""
@@ -99,6 +108,35 @@ class Recursion(FinalWhereMarked, ABC):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "activation", activations.resolve(self.activation))
+
+    def check(self, width: int) -> None:
+        """Raise where no network of this width can be made of this recursion; called once, when it is made.
+
+        `residual` is tried on ones, on the CPU. Raises TypeError for a class that lacks its name, formula or
+        weights, and for a residual that returns no tensor; ValueError for a residual of another shape than
+        the states.
+        """
+        owner = type(self).__name__
+        for attribute, kind, example in (
+            ("name", str, "'gated'"),
+            ("formula", Formula, "Formula('h + L^-{exponent} h∘σ({W} h)')"),
+            ("weights", tuple, "(Weight('W'),)"),
+        ):
+            said = getattr(self, attribute, None)
+            if not isinstance(said, kind) or not said:
+                raise TypeError(
+                    f"recursion {owner} has no {attribute}: got {said!r}. Give the class one, such as"
+                    f" {attribute} = {example}."
+                )
+        for weight in self.weights:
+            if not isinstance(weight, Weight):
+                raise TypeError(
+                    f"recursion {owner} has weights that hold {weight!r}; make each a Weight, such as"
+                    " Weight('W', shape='d d')."
+                )
+        checks.check_shapes(owner, self.weights, self.sizes(width))
+        shapes = self.state_shape(width), self.weight_shapes(width)
+        checks.check_residual(owner, self.residual, *shapes, self.takes_bias)
 
     @property
     def is_homogeneous(self) -> bool:

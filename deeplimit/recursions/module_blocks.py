@@ -38,6 +38,9 @@ class ModuleBlocks(Recursion):
     def width_in_words(self, width: int) -> str:
         return f"states of {' x '.join(map(str, self.shape))}"
 
+    def check(self, width: int) -> None:
+        """Nothing to do: `module_network` has tried a block, which is no tensor of ones."""
+
     def state_shape(self, width: int) -> Shape:
         return self.shape
 

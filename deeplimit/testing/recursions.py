@@ -77,20 +77,7 @@ def _says(recursion: Recursion) -> Iterator[str]:
     if not isinstance(formula, Formula):
         yield f"formula must be a Formula, got {formula!r}"
         return
-    for letters in ({}, {"exponent": "α", "W": "A"}):
-        for what, write in (("formula.network", formula.text), ("formula.network_latex", formula.latex)):
-            try:
-                text = write(letters)
-            except (KeyError, ValueError, TypeError, IndexError) as error:
-                kind = type(error).__name__
-                fields = "{exponent} and {W}" if what == "formula.network" else "%(exponent)s and %(W)s"
-                yield (
-                    f"{what} cannot be written out ({kind}: {error}); only {fields} are filled in, so write"
-                    " every other letter as it is, and double literal braces or %"
-                )
-                return
-            if what == "formula.network":
-                yield from words(text, what)
+    yield from words(formula.text({"exponent": "α", "W": "A"}), "formula.network")
     if not isinstance(recursion.activation, Activation):
         yield f"activation must be resolved (call super().__post_init__()), got {recursion.activation!r}"
 

@@ -67,12 +67,8 @@ class SameNames(Gated):
     weights = (dl.Weight("W"), dl.Weight("W", ""))
 
 
-class BadFormula(Gated):
-    formula = dl.Formula("h + {sigma}")
-
-
-class BadLatex(Gated):
-    formula = dl.Formula("h", network_latex="100% h")
+class NoFormula(Gated):
+    formula = "h + δ h∘tanh(W h)"
 
 
 class NoName(Gated):
@@ -200,8 +196,7 @@ class ByIdentity(Gated):
 BROKEN = {
     WithLetters: ("weight W", "'c'"),
     SameNames: ("different names",),
-    BadFormula: ("formula.network", "sigma", "{exponent} and {W}"),
-    BadLatex: ("formula.network_latex", "%(exponent)s and %(W)s"),
+    NoFormula: ("formula must be a Formula", "tanh"),
     NoName: ("name", "text"),
     InPlace: ("state h in place",),
     ChangesWeights: ("weights W in place",),
