@@ -4,7 +4,7 @@ from . import activations as activations, init as init, testing as testing, zoo 
 from .architectures import convolutional as convolutional, fully_connected as fully_connected
 from .convergence import CompareReport as CompareReport, compare as compare
 from .coupling import Statistic as Statistic
-from .coupling.recording import OnePath as OnePath
+from .coupling.one_path import OnePath as OnePath
 from .depth_check import (
     DepthReport as DepthReport,
     Rule as Rule,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, final
 
 import numpy as np
 
-from deeplimit.coupling.recording import OnePath
+from deeplimit.coupling.one_path import OnePath
 from deeplimit.ground import axes as drawing, citations
 from deeplimit.ground.axes import FITTED, MEASURED, PREDICTED
 from deeplimit.ground.fields import CountPerDepth, Depths, Interval, OneOf, PerDepth, Shape

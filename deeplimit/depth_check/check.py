@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from deeplimit.depth_check.judgement import report_on
-from deeplimit.depth_check.measurement import Measurement, measure
+from deeplimit.depth_check.one_depth import AtOneDepth, measure_module
 from deeplimit.depth_check.report import DepthReport
 from deeplimit.depth_check.rules import Rule, rule_of
 from deeplimit.depth_check.runs import Depths, Factory
@@ -98,7 +98,7 @@ def check_depth(
         'not as expected'
     """
     started = time.perf_counter()
-    levels = validation.depths(depths)
+    checked = validation.depths(depths)
     rule, number = _intended(expected)
     _knobs(tolerance, confidence, seed)
     if isinstance(factory, nn.Module):
@@ -116,15 +116,12 @@ def check_depth(
             " settings, so that its code alone does not tell two modules apart. Pass"
             " store=deeplimit.Store(path, name='my-model')."
         )
-    place = None if device is None else validation.device(device)
-    measured = running.measure(
-        Depths(
-            factory, levels, batch, blocks, loss, seed, place is not None, device=place or torch.device("cpu")
-        )
-    )
+    moved = device is not None
+    chosen = validation.device(device) if device is not None else torch.device("cpu")
+    measured = running.measure(Depths(factory, checked, batch, blocks, loss, seed, moved, device=chosen))
     taken = [one for _, one in measured]
-    _deepens(levels, taken)
-    return report_on(measured[-1][0], levels, taken, rule, number, tolerance, confidence, seed, started)
+    _deepens(checked, taken)
+    return report_on(measured[-1][0], checked, taken, rule, number, tolerance, confidence, seed, started)
 
 
 def probe(
@@ -163,7 +160,7 @@ def probe(
             f"{rule.name} ({rule.formula}) says how sizes fall with depth, not how large they are, so that"
             " one depth cannot contradict it: use dl.check_depth with a function depth -> module."
         )
-    taken = measure(
+    taken = measure_module(
         model,
         as_batch(model, batch() if callable(batch) and not isinstance(batch, torch.Tensor) else batch),
         blocks=blocks,
@@ -199,7 +196,7 @@ def branch_scalars(
         >>> print(*sorted(scalars)[:2])
         depth/layers.*.self_attn/alignment depth/layers.*.self_attn/update
     """
-    taken = measure(model, as_batch(model, batch), blocks=blocks, backward=False)
+    taken = measure_module(model, as_batch(model, batch), blocks=blocks, backward=False)
     scalars = {}
     for kind in scalings([0], [taken], 0.99):
         scalars[f"{prefix}{kind.kind}/update"] = kind.ratios[0]
@@ -281,11 +278,11 @@ def _intended(expected: object) -> tuple[Rule | None, float | None]:
     return rule_of(expected), None
 
 
-def _deepens(levels: Sequence[int], taken: Sequence[Measurement]) -> None:
+def _deepens(depths: Sequence[int], taken: Sequence[AtOneDepth]) -> None:
     counts = [len(one.branches) for one in taken]
     if len(set(counts)) == 1:
         raise ValueError(
-            f"factory ignores the depth: at depths {', '.join(map(str, levels))} it built modules with"
+            f"factory ignores the depth: at depths {', '.join(map(str, depths))} it built modules with"
             f" {counts[0]} residual branches each. Pass the depth on to the module's number of blocks; with a"
             " configuration, dl.sweep(Model, Config, 'n_layer')."
         )

@@ -1,4 +1,4 @@
-"""Measurements judged by what was expected, and put into a report."""
+"""What was measured at each depth, judged by what was expected, and put into a report."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from deeplimit.depth_check.base_scale import base_of
 from deeplimit.depth_check.exponent_findings import against_exponent, has_exponent
 from deeplimit.depth_check.findings import Finding, biases_of
 from deeplimit.depth_check.meaning import ADAPTER
-from deeplimit.depth_check.measurement import Measurement
+from deeplimit.depth_check.one_depth import AtOneDepth
 from deeplimit.depth_check.report import DepthReport, Status
 from deeplimit.depth_check.rule_findings import against_rule
 from deeplimit.depth_check.rules import Rule
@@ -22,8 +22,8 @@ from deeplimit.version import versions
 
 def report_on(
     name: str,
-    levels: Sequence[int],
-    taken: Sequence[Measurement],
+    depths: Sequence[int],
+    taken: Sequence[AtOneDepth],
     rule: Rule | None,
     number: float | None,
     tolerance: float,
@@ -31,36 +31,34 @@ def report_on(
     seed: int,
     started: float,
 ) -> DepthReport:
-    """Judge measurements and put them into a report."""
-    kinds = scalings(levels, taken, confidence)
+    """Judge what was measured at each depth, by a rule or by an expected exponent, and report it."""
+    branches = scalings(depths, taken, confidence)
     findings: list[Finding] = []
     statuses: list[Status] = []
-    for kind in kinds:
-        own: list[Finding] = []
+    for scaling in branches:
+        found: list[Finding] = []
         agreed: bool | None = True
         # A hybrid may have no such branch at a small depth.
-        present = [place for place, count in enumerate(kind.counts) if count]
-        own_levels = [levels[place] for place in present]
-        carrying = [taken[place].streams[kind.stream] for place in present]
+        present = [index for index, count in enumerate(scaling.counts) if count]
+        present_depths = [depths[index] for index in present]
+        carrying = [taken[index].streams[scaling.stream] for index in present]
         totals = [stream.branches + stream.heads for stream in carrying]
-        deepens = len(levels) == 1 or (len(set(kind.counts)) > 1 and len(set(totals)) > 1)
-        if (
-            kind.meaning == ADAPTER or not deepens
-        ):  # a predictor, class attention: a law in the depth does not bind it
-            agreed = True if all(kind.counts) else None
+        deepens = len(depths) == 1 or (len(set(scaling.counts)) > 1 and len(set(totals)) > 1)
+        if scaling.meaning == ADAPTER or not deepens:
+            # A predictor, class attention: a rule about depth does not bind it.
+            agreed = True if all(scaling.counts) else None
         elif rule is not None:
-            own = list(against_rule(kind, kinds, rule, own_levels, totals))
-            target = rule.exponent
-            if len(levels) > 1 and not own:
-                own, agreed = _effective(kind, target, rule, own_levels, totals, tolerance)
+            found = list(against_rule(scaling, branches, rule, present_depths, totals))
+            if len(depths) > 1 and not found:
+                found, agreed = _effective(scaling, rule.exponent, rule, present_depths, totals, tolerance)
         elif number is not None:
-            own, agreed = _effective(kind, number, None, own_levels, totals, tolerance)
-        findings += own
+            found, agreed = _effective(scaling, number, None, present_depths, totals, tolerance)
+        findings += found
         statuses.append(
-            Verdict.NOT_AS_EXPECTED if own else Verdict.AS_EXPECTED if agreed else Verdict.CANNOT_TELL
+            Verdict.NOT_AS_EXPECTED if found else Verdict.AS_EXPECTED if agreed else Verdict.CANNOT_TELL
         )
     if rule is None and number is None:
-        statuses = [Verdict.MEASURED] * len(kinds)
+        statuses = [Verdict.MEASURED] * len(branches)
     verdict: Status = next(
         (status for status in (Verdict.NOT_AS_EXPECTED, Verdict.CANNOT_TELL) if status in statuses),
         statuses[0],
@@ -70,10 +68,10 @@ def report_on(
     return DepthReport(
         verdict=verdict,
         model=name,
-        depths=tuple(levels),
+        depths=tuple(depths),
         parameters=tuple(one.parameters for one in taken),
         expected=rule.name if rule is not None else number,
-        branches=kinds,
+        branches=branches,
         statuses=tuple(statuses),
         streams=streams(taken),
         findings=tuple(findings),
@@ -82,54 +80,63 @@ def report_on(
         seed=seed,
         seconds=time.perf_counter() - started,
         versions=versions(),
-        reservations=tuple(_reservations(kinds, statuses, rule, taken)),
+        reservations=tuple(_reservations(branches, statuses, rule, taken)),
     )
 
 
 def _effective(
-    kind: BranchScaling,
+    scaling: BranchScaling,
     target: float | None,
     rule: Rule | None,
-    levels: Sequence[int],
+    depths: Sequence[int],
     totals: Sequence[int],
     tolerance: float,
 ) -> tuple[list[Finding], bool | None]:
-    """Return what the effective exponent of a kind says against the expected one, and whether it agrees."""
+    """Return what the effective exponent of a kind of branch says against `target`, and whether it agrees.
+
+    A target of None expects updates of zero.
+    """
     if target is None:
-        if any(size > 0 for size in kind.sizes):
+        if any(size > 0 for size in scaling.sizes):
             wanted = (
                 f"where {rule.name if rule else ''} has updates of zero (they are of size"
-                f" {kind.sizes[-1]:.3g})"
+                f" {scaling.sizes[-1]:.3g})"
             )
             left = [
-                Finding(kind.kind, part.name, None, f"is {part.sizes[-1]:.4g} at the start {wanted}.")
-                for part in biases_of(kind)
+                Finding(scaling.kind, part.name, None, f"is {part.sizes[-1]:.4g} at the start {wanted}.")
+                for part in biases_of(scaling)
             ]
-            return left or [Finding(kind.kind, kind.kind, None, f"does not start at zero {wanted}.")], False
+            whole = Finding(scaling.kind, scaling.kind, None, f"does not start at zero {wanted}.")
+            return left or [whole], False
         return [], True
-    agreed = has_exponent(kind, target, tolerance)
-    return (list(against_exponent(kind, target, levels, totals)), False) if agreed is False else ([], agreed)
+    agreed = has_exponent(scaling, target, tolerance)
+    if agreed is False:
+        return list(against_exponent(scaling, target, depths, totals)), False
+    return [], agreed
 
 
-def _overlooked(taken: Sequence[Measurement]) -> list[str]:
+def _overlooked(taken: Sequence[AtOneDepth]) -> list[str]:
     """Return the names, starred, of weights outside of residual branches that become more with depth."""
     first, last = ([re.sub(r"\d+", "*", name) for name in one.outside] for one in (taken[0], taken[-1]))
     return [name for name in dict.fromkeys(last) if last.count(name) > first.count(name)]
 
 
-def _scattered(taken: Sequence[Measurement]) -> bool:
+def _scattered(taken: Sequence[AtOneDepth]) -> bool:
     """Whether a deeper network has more streams rather than longer ones."""
     return len(taken[-1].streams) > len(taken[0].streams)
 
 
 def _reservations(
-    kinds: Sequence[BranchScaling], statuses: Sequence[str], rule: Rule | None, taken: Sequence[Measurement]
+    branches: Sequence[BranchScaling], statuses: Sequence[str], rule: Rule | None, taken: Sequence[AtOneDepth]
 ) -> list[str]:
+    """Return what to keep in mind when reading the verdict, as sentences."""
     told = []
-    fixed = [kind.kind for kind in kinds if len(set(kind.counts)) == 1 and len(kind.counts) > 1]
+    fixed = [
+        scaling.kind for scaling in branches if len(set(scaling.counts)) == 1 and len(scaling.counts) > 1
+    ]
     if fixed:
         told.append(f"{', '.join(fixed)}: as many at every depth, so not judged.")
-    adapters = [kind.kind for kind in kinds if kind.meaning == ADAPTER]
+    adapters = [scaling.kind for scaling in branches if scaling.meaning == ADAPTER]
     if adapters:
         told.append(
             f"{', '.join(adapters)}: adapters (of low rank and zero beside another branch), so not judged."
@@ -147,21 +154,18 @@ def _reservations(
             " the smallest. An operation between residual sums (a concatenation, a choice between tensors,"
             " one that is not known) hides that they continue one stream, so its depth cannot be counted."
         )
-    bent = [kind.kind for kind in kinds if not kind.power_law]
+    bent = [scaling.kind for scaling in branches if not scaling.power_law]
     if bent:
         told.append(
             f"{', '.join(bent)}: sizes do not follow one power of the depth; the exponent is the slope of the"
             " best line."
         )
-    uneven = [kind.kind for kind in kinds if 3 < kind.layered < math.inf]
+    uneven = [scaling.kind for scaling in branches if 3 < scaling.layered < math.inf]
     if uneven:
         told.append(f"layers of one network differ by more than three times: {', '.join(uneven)}.")
-    known = [kind for kind in kinds if kind.exponent is not None]
-    if (
-        rule is None
-        and known
-        and max(kind.exponent or 0 for kind in known) - min(kind.exponent or 0 for kind in known) > 0.25
-    ):
+    known = [scaling for scaling in branches if scaling.exponent is not None]
+    exponents = [scaling.exponent or 0.0 for scaling in known]
+    if rule is None and known and max(exponents) - min(exponents) > 0.25:
         told.append(
             "kinds of branches scale differently with depth: was a rule applied to only some of them?"
         )
@@ -169,12 +173,12 @@ def _reservations(
         rule is not None
         and rule.output.absolute
         and not rule.output.zero
-        and base_of(kinds[0], kinds, rule).constant is None
+        and base_of(branches[0], branches, rule).constant is None
     ):
         told.append("all weights depend on depth, so constant factors could not be judged.")
     if any(
-        status == "cannot tell" and kind.exponent is not None and kind.power_law
-        for kind, status in zip(kinds, statuses, strict=True)
+        status == "cannot tell" and scaling.exponent is not None and scaling.power_law
+        for scaling, status in zip(branches, statuses, strict=True)
     ):
         told.append(
             "an interval is too wide to tell exponents apart that differ by 1/2: add depths that are further"

@@ -13,7 +13,14 @@ import numpy as np
 import torch
 from torch import nn
 
-from deeplimit.depth_check.measurement import Aligned, Measured, Measurement, Stream, Weight, measure
+from deeplimit.depth_check.one_depth import (
+    Alignment,
+    AtOneDepth,
+    MeasuredBranch,
+    Stream,
+    WeightSize,
+    measure_module,
+)
 from deeplimit.ground import measurement as running, validation
 from deeplimit.ground.installation import advice
 from deeplimit.ground.measurement import Arrays, Tick
@@ -23,8 +30,10 @@ from deeplimit.trace.batches import as_batch
 from deeplimit.trace.branches import Branch
 
 Factory = Callable[[int], nn.Module]
-Part = tuple[str, Measurement]
-_RECORDS = {kind.__name__: kind for kind in (Aligned, Branch, Measured, Measurement, Stream, Weight)}
+Part = tuple[str, AtOneDepth]
+_RECORDS = {
+    kind.__name__: kind for kind in (Alignment, Branch, MeasuredBranch, AtOneDepth, Stream, WeightSize)
+}
 _ONE_AT_A_TIME = threading.Lock()
 """Modules draw from the global generators, which threads share."""
 
@@ -35,7 +44,7 @@ class Depths(running.Measurement[Part, list[Part]]):
     """A factory's modules: at each depth, the class's name and what was measured."""
 
     factory: Factory
-    levels: tuple[int, ...]
+    depths: tuple[int, ...]
     batch: Any
     patterns: str | Sequence[str] | None
     loss: Callable[[Any], torch.Tensor] | None
@@ -48,11 +57,11 @@ class Depths(running.Measurement[Part, list[Part]]):
 
     @property
     def blocks(self) -> int:
-        return len(self.levels)
+        return len(self.depths)
 
     def run(self, block: int, tick: Tick | None = None) -> Part:
         with _ONE_AT_A_TIME:
-            found = self._measured(self.levels[block])
+            found = self._measured(self.depths[block])
         if tick is not None:
             tick(1.0)
         return found
@@ -64,7 +73,7 @@ class Depths(running.Measurement[Part, list[Part]]):
             model = model.to(self.device) if self.moved else model
             made = callable(self.batch) and not isinstance(self.batch, torch.Tensor)
             batch = as_batch(model, self.batch() if made else self.batch)
-            taken = measure(model, batch, blocks=self.patterns, loss=self.loss, seed=self.seed)
+            taken = measure_module(model, batch, blocks=self.patterns, loss=self.loss, seed=self.seed)
         except Exception as error:
             error.add_note(f"deeplimit was measuring factory({depth}).")
             raise
@@ -82,7 +91,7 @@ class Depths(running.Measurement[Part, list[Part]]):
 
     def name(self) -> str:
         factory = getattr(self.factory, "__qualname__", type(self.factory).__name__)
-        return f"check depth: {factory}, depths {[*self.levels]}, seed {self.seed}"
+        return f"check depth: {factory}, depths {[*self.depths]}, seed {self.seed}"
 
     def write(self, part: Part) -> Arrays:
         return {"part": np.array(json.dumps(_plain(part), ensure_ascii=False))}

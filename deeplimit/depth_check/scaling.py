@@ -12,7 +12,7 @@ import numpy as np
 
 from deeplimit.depth_check.exponents import fit, slope
 from deeplimit.depth_check.meaning import MEANINGS, Evidence, critical_exponent
-from deeplimit.depth_check.measurement import Aligned, Measured, Measurement, Weight
+from deeplimit.depth_check.one_depth import Alignment, AtOneDepth, MeasuredBranch, WeightSize
 from deeplimit.inference import verdict
 from deeplimit.inference.regression import line, student_quantile
 from deeplimit.trace.naming import wildcard
@@ -37,7 +37,7 @@ class PartScaling:
     sizes: tuple[float, ...]
     exponent: float | None
     spread: float  # the largest over the smallest size among the layers of the deepest network
-    weight: Weight | None  # at the deepest network
+    weight: WeightSize | None  # at the deepest network
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class StreamScaling:
 
 
 def scalings(
-    depths: Sequence[int], taken: Sequence[Measurement], confidence: float
+    depths: Sequence[int], taken: Sequence[AtOneDepth], confidence: float
 ) -> tuple[BranchScaling, ...]:
     """Return one scaling for every kind of branch that the deepest network has."""
     deepest = taken[-1]
@@ -117,7 +117,7 @@ def scalings(
     return tuple(_scaling(key, kinds[key].kind, kinds[key].stream, taken, level) for key in order)
 
 
-def streams(taken: Sequence[Measurement]) -> tuple[StreamScaling, ...]:
+def streams(taken: Sequence[AtOneDepth]) -> tuple[StreamScaling, ...]:
     """Return the growth of every stream that all depths have."""
     count = min(len(one.streams) for one in taken)
     found = []
@@ -144,7 +144,7 @@ def _over(value: float, base: float) -> float:
 
 
 def _scaling(
-    key: tuple[Any, ...], kind: str, stream: int, taken: Sequence[Measurement], level: float
+    key: tuple[Any, ...], kind: str, stream: int, taken: Sequence[AtOneDepth], level: float
 ) -> BranchScaling:
     groups = [[measured for measured in one.branches if measured.key == key] for one in taken]
     present = [(one, group) for one, group in zip(taken, groups, strict=True) if group]
@@ -203,7 +203,7 @@ def _largest(values: Sequence[float]) -> float:
 
 
 def _alignment(
-    aligned: Sequence[Aligned | None], counts: Sequence[int], level: float
+    aligned: Sequence[Alignment | None], counts: Sequence[int], level: float
 ) -> tuple[float, float, float] | None:
     """Return the exponent of the size of a sum of updates in their number, for updates of size one."""
     known = [
@@ -224,7 +224,7 @@ def _alignment(
 
 
 def _parts(
-    groups: Sequence[Sequence[Measured]], taken: Sequence[Measurement], counts: Sequence[int]
+    groups: Sequence[Sequence[MeasuredBranch]], taken: Sequence[AtOneDepth], counts: Sequence[int]
 ) -> tuple[PartScaling, ...]:
     """Return the parts of a kind of branch, output projections first."""
     parts = []

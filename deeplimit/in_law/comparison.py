@@ -19,7 +19,7 @@ from deeplimit.ground.randomness import Purpose, generator
 from deeplimit.ground.store import Store
 from deeplimit.ground.validation import NoTheoremError
 from deeplimit.ground.verdict import Verdict
-from deeplimit.in_law import statistics
+from deeplimit.in_law import two_sample
 from deeplimit.in_law.report import LawReport
 from deeplimit.in_law.simulation import Plan, Sample, feature_names
 from deeplimit.in_law.verdict import Evidence, judge
@@ -206,12 +206,12 @@ def _assess(
     depths = np.array(plan.depths)
     tests = (*names, "the joint law")
     p_values, distances = _tests(plan, networks, own, level)
-    adjusted = statistics.holm(p_values)
-    effects = tuple(_effect(shape, name) for name in names for shape in statistics.SHAPES)
+    adjusted = two_sample.holm(p_values)
+    effects = tuple(_effect(shape, name) for name in names for shape in two_sample.SHAPES)
     means, variances, shared = _means(networks, own)
     symmetric = plan.network.facts.symmetric
     powers = (1.0, 2.0) if symmetric else (0.5, 1.0)
-    multiple = statistics.two_sided(level / len(effects))
+    multiple = two_sample.two_sided(level / len(effects))
     found = [
         extrapolate(depths.astype(float), row, variance, float(both), powers, level / len(effects))
         for row, variance, both in zip(means, variances, shared, strict=True)
@@ -309,10 +309,10 @@ def _tests(plan: Plan, networks: list[Sample], own: Sample, level: float) -> tup
     results = []
     for sample in networks:
         pairs = [
-            statistics.kolmogorov_smirnov(sample.features[:, k], own.features[:, k]) for k in range(count)
+            two_sample.kolmogorov_smirnov(sample.features[:, k], own.features[:, k]) for k in range(count)
         ]
         pairs.append(
-            statistics.energy_test(sample.states, own.states, level / ((count + 1) * len(networks)), random)
+            two_sample.energy_test(sample.states, own.states, level / ((count + 1) * len(networks)), random)
         )
         results.append(pairs)
     distances, p_values = np.array(results).transpose(2, 1, 0)
@@ -323,7 +323,7 @@ def _means(networks: list[Sample], own: Sample) -> tuple[np.ndarray, np.ndarray,
     """Return differences of means (K, m), variances of the networks' means (K, m), of the limit's (K,)."""
     differences, variances, shared = [], [], []
     for k in range(own.features.shape[1]):
-        standard = statistics.Standard.of(own.features[:, k])
+        standard = two_sample.Standard.of(own.features[:, k])
         mean, variance = standard.moments(own.features[:, k])
         each = [standard.moments(sample.features[:, k]) for sample in networks]
         differences.append(np.stack([part[0] - mean for part in each], axis=1))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from deeplimit.trace.graph import Graph, Join, kind
 from deeplimit.trace.operations import size
-from deeplimit.trace.recording import Edge, Side, Trace, matrix
+from deeplimit.trace.recording import Edge, Summand, Trace, matrix
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class BranchParts:
     normed: bool
 
 
-def branch_parts(graph: Graph, join: Join, side: Side) -> BranchParts:
+def branch_parts(graph: Graph, join: Join, side: Summand) -> BranchParts:
     """Return the parts of a branch, walking back from its end: scalings and norms, projections, the rest."""
     trace = graph.trace
     last: list[Edge] = []

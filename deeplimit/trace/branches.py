@@ -16,7 +16,7 @@ from deeplimit.trace.batches import Batch, as_batch, outputs, run
 from deeplimit.trace.branch_parts import branch_parts, edges_of
 from deeplimit.trace.graph import Graph, Join, carried_from, find_joins, kind, stream_of
 from deeplimit.trace.naming import kinds_of, names_of
-from deeplimit.trace.recording import Addition, Edge, Recorder, Side, Trace, module_names
+from deeplimit.trace.recording import Addition, Edge, Recorder, Summand, Trace, module_names
 from deeplimit.trace.side_effects import undisturbed
 
 
@@ -219,7 +219,7 @@ def _as_join(addition: Addition) -> Join:
     return Join(addition, 0, addition.place, frozenset(), (), False)
 
 
-def _projected(graph: Graph, side: Side) -> Edge | None:
+def _projected(graph: Graph, side: Summand) -> Edge | None:
     """Return the projection that a side of a sum comes from by scalings and normalisations alone."""
     place = side.sources[0] if side.sources else None
     for _ in range(16):
@@ -319,7 +319,7 @@ def _pieces(graph: Graph, join: Join, stream: int) -> list[_Piece]:
     return found
 
 
-def _own_weights(graph: Graph, join: Join, side: Side) -> bool:
+def _own_weights(graph: Graph, join: Join, side: Summand) -> bool:
     """Whether a side of a sum inside a branch has weights of its own between the root and the sum."""
     if not side.sources:
         return False

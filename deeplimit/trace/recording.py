@@ -47,7 +47,7 @@ def edges(node: Any) -> tuple[Edge | None, ...]:
 
 
 @dataclass(frozen=True)
-class Side:
+class Summand:
     """One operand of an addition: where it comes from, its root mean square as added, its constant factor."""
 
     sources: tuple[Edge, ...]
@@ -65,7 +65,7 @@ class Addition:
     ordinal: int
     owner: str
     place: Edge
-    sides: tuple[Side, Side]
+    sides: tuple[Summand, Summand]
     size: float
     shape: tuple[int, ...]
     epsilon: float
@@ -139,8 +139,8 @@ class Recorder(Additions):
             sizes = size(operands.first), size(operands.branch())
         # Before the sum is made: a sum in place, into a view, leaves no edges of its own in the graph.
         sides = (
-            Side(source(operands.first), sizes[0]),
-            Side(
+            Summand(source(operands.first), sizes[0]),
+            Summand(
                 tuple(edge for operand in operands.second for edge in source(operand)),
                 sizes[1],
                 abs(operands.factor),
@@ -213,7 +213,7 @@ class Recorder(Additions):
 
 def _hidden(ordinal: int) -> Addition:
     """An addition outside the autograd graph, which only keeps the count."""
-    nothing = Side((), 0.0)
+    nothing = Summand((), 0.0)
     return Addition(ordinal, "", Edge(None, 0), (nothing, nothing), 0.0, (), 0.0)
 
 

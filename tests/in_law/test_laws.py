@@ -13,7 +13,7 @@ from samplers import FAR, skewed
 from scipy.stats import kstest, norm
 
 import deeplimit as dl
-from deeplimit.in_law import statistics
+from deeplimit.in_law import two_sample
 from deeplimit.in_law.simulation import features, last_states, random_directions
 
 DEPTHS = [8, 16, 32, 64, 128]
@@ -137,9 +137,9 @@ def test_drawing_products_agrees_with_drawing_matrices(make):
 
     products, matrices = sample(dl.Brownian(), 1), sample(dl.IID(gaussian), 2)
     for k in range(products.shape[1]):
-        assert statistics.kolmogorov_smirnov(products[:, k], matrices[:, k])[1] > 1e-6
+        assert two_sample.kolmogorov_smirnov(products[:, k], matrices[:, k])[1] > 1e-6
     other = sample(dl.IID(gaussian), 3, exponent=0.4)
-    assert statistics.kolmogorov_smirnov(products[:, 0], other[:, 0])[1] < 1e-6
+    assert two_sample.kolmogorov_smirnov(products[:, 0], other[:, 0])[1] < 1e-6
 
 
 @pytest.mark.statistical

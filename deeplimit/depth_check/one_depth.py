@@ -26,7 +26,7 @@ from deeplimit.trace.side_effects import undisturbed
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredBranch:
     """One branch at one depth. Sizes are root mean squares over the batch and all coordinates.
 
     Attributes:
@@ -59,7 +59,7 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Aligned:
+class Alignment:
     """How much the updates of one kind of branch point the same way when all are given the same stream.
 
     Attributes:
@@ -88,7 +88,7 @@ class Stream:
 
 
 @dataclass(frozen=True)
-class Weight:
+class WeightSize:
     """A parameter: the root mean square of its entries and what its fan-in and fan-out are."""
 
     size: float
@@ -98,21 +98,21 @@ class Weight:
 
 
 @dataclass(frozen=True)
-class Measurement:
+class AtOneDepth:
     """Everything measured of a module at one depth; outside: the names of the weights that were applied in no
     residual branch.
     """
 
-    branches: tuple[Measured, ...]
+    branches: tuple[MeasuredBranch, ...]
     streams: tuple[Stream, ...]
-    aligned: Mapping[tuple[Any, ...], Aligned]
-    weights: Mapping[str, Weight]
+    aligned: Mapping[tuple[Any, ...], Alignment]
+    weights: Mapping[str, WeightSize]
     parameters: int
     epsilon: float
     outside: tuple[str, ...] = ()
 
 
-def measure(
+def measure_module(
     model: nn.Module,
     batch: Batch,
     *,
@@ -120,7 +120,7 @@ def measure(
     loss: Callable[[Any], torch.Tensor] | None = None,
     seed: int = 0,
     backward: bool = True,
-) -> Measurement:
+) -> AtOneDepth:
     """Return what a module does on a batch, which is left as it was; without a backward the streams have no
     gradients.
     """
@@ -202,7 +202,7 @@ def _summary(
     found: Layout,
     cut: SharedStream,
     gradients: Sequence[tuple[float | None, float | None]],
-) -> Measurement:
+) -> AtOneDepth:
     if cut.count != cut.expected:
         raise ValueError(
             f"{type(model).__name__} added two activations {cut.expected} times in one forward and"
@@ -232,7 +232,7 @@ def _summary(
             probed = probed / start if start > 0 else math.inf
         ratio = update / stream if stream > 0 else math.inf
         measured.append(
-            Measured(
+            MeasuredBranch(
                 part.branch,
                 part.key,
                 update,
@@ -269,7 +269,7 @@ def _summary(
     inside = {name for join in found.joins for name in join.parameters}
     applied = {name for made in trace.projections.values() for name in made.weights}
     weights = {name.removeprefix("_orig_mod."): value for name, value in model.named_parameters()}
-    return Measurement(
+    return AtOneDepth(
         branches=tuple(measured),
         streams=tuple(streams),
         aligned={key: _aligned(total, cut.squares[key]) for key, total in cut.sums.items()},
@@ -286,9 +286,9 @@ def _share(trace: Trace, part: Part) -> float:
     return whole / inner if inner > 0 else 1.0
 
 
-def _aligned(total: torch.Tensor, squares: float) -> Aligned:
+def _aligned(total: torch.Tensor, squares: float) -> Alignment:
     if squares == 0:
-        return Aligned(math.nan, math.inf)
+        return Alignment(math.nan, math.inf)
     energies = total.detach().double().square()
     channels = (
         energies.mean(dim=tuple(range(energies.dim() - 1)))
@@ -301,10 +301,10 @@ def _aligned(total: torch.Tensor, squares: float) -> Aligned:
         if mean > 0 and channels.numel() > 1
         else math.inf
     )
-    return Aligned(math.sqrt(mean / squares), error)
+    return Alignment(math.sqrt(mean / squares), error)
 
 
-def weigh(model: nn.Module, name: str, parameter: nn.Parameter) -> Weight:
+def weigh(model: nn.Module, name: str, parameter: nn.Parameter) -> WeightSize:
     """Return a parameter's size and fans, after the way in which its module uses it: (out, in, ...), or (in,
     out) in Conv1D.
     """
@@ -317,4 +317,4 @@ def weigh(model: nn.Module, name: str, parameter: nn.Parameter) -> Weight:
     else:
         around = math.prod(shape[2:])
         fan_in, fan_out = shape[1] * around, shape[0] * around
-    return Weight(size(parameter), parameter.numel(), fan_in, fan_out)
+    return WeightSize(size(parameter), parameter.numel(), fan_in, fan_out)

@@ -76,7 +76,7 @@ class OnePath:
         drawing.legend(axes)
 
 
-class Recorder(Account):
+class AccountWithStates(Account):
     """An account that also keeps every state of one row."""
 
     def __init__(self, task: Task, h0: Tensor, row: int) -> None:
@@ -114,10 +114,10 @@ def draw_again(
             " draw paths again."
         )
     block, row = divmod(number, task.block_size)
-    accounts: list[Recorder] = []
+    accounts: list[AccountWithStates] = []
 
-    def keep(task: Task, h0: Tensor) -> Recorder:
-        accounts.append(Recorder(task, h0, row))
+    def keep(task: Task, h0: Tensor) -> AccountWithStates:
+        accounts.append(AccountWithStates(task, h0, row))
         return accounts[-1]
 
     run = projected.run_block if task.coupling == "projected" else pathwise.run_block
