@@ -94,6 +94,11 @@ class ResidualNetwork:
         return together(tuple(law.facts_at(self.width) for law in self.weights))
 
     @property
+    def citations(self) -> tuple[str, ...]:
+        """Keys or BibTeX entries of the works that the weights' paths rest on."""
+        return tuple(key for law in self.weights for key in law.citations)
+
+    @property
     def is_random(self) -> bool:
         """Whether weights are drawn, so that two networks of one specification differ."""
         return not all(law.facts.deterministic for law in self.weights)

@@ -208,6 +208,7 @@ def _report(
             *wording.pairing_notes(task, pairing, is_corrected),
             *wording.reservations(numbers),
         ),
+        citations=pairing.citations,
     )
     return report.measured_by(CoupledErrors.of(task))
 

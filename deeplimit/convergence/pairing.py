@@ -45,6 +45,8 @@ class Pairing:
         diffuses: whether the limit is driven by Brownian motion.
         gaussian: whether independent layers, if there are any, are Gaussian.
         given: whether all weights are given functions of time, so that paths differ by their inputs alone.
+        citations: keys or entries of the theorem, if it names this limit, of the limit's scheme and of the
+            paths.
     """
 
     regime: Regime
@@ -59,6 +61,7 @@ class Pairing:
     diffuses: bool
     gaussian: bool
     given: bool
+    citations: tuple[str, ...]
 
     @classmethod
     def of(cls, task: Task) -> Pairing:
@@ -89,7 +92,8 @@ class Pairing:
             gaussian=all(
                 law.facts.gaussian for law in weights if law.facts.dependence is Dependence.INDEPENDENT
             ),
-            given=all(law.facts.deterministic for law in weights),
+            given=not task.network.is_random,
+            citations=(*(regime.citations if own else ()), *limit.citations, *task.network.citations),
         )
 
     @property

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, final
 import numpy as np
 
 from deeplimit.coupling.one_path import OnePath
-from deeplimit.ground import axes as drawing, citations
+from deeplimit.ground import axes as drawing
 from deeplimit.ground.axes import FITTED, MEASURED, PREDICTED
 from deeplimit.ground.fields import CountPerDepth, Depths, Interval, OneOf, PerDepth, Shape
 from deeplimit.ground.report import REPEAT, Report
@@ -70,6 +70,7 @@ class CompareReport(Report):
         inputs: where the paths start.
         reference, reference_error: solver of the limit, and its error (0 where theory corrects for it).
         reservations: what to know before trusting the numbers.
+        citations: keys or BibTeX entries of the theorem and of the methods that were used.
     """
 
     kind = "compare"
@@ -114,6 +115,7 @@ class CompareReport(Report):
     seconds: float
     versions: dict[str, str]
     reservations: tuple[str, ...]
+    citations: tuple[str, ...] = ()
 
     @property
     def headline(self) -> str:
@@ -191,9 +193,6 @@ class CompareReport(Report):
         low, high = self.rate_interval
         width = high - low if np.isfinite(high - low) else 1.0
         return min(6, max(3, 1 - math.floor(math.log10(max(width, 1e-9)))))
-
-    def _sources(self) -> list[str]:
-        return citations.named_in(self.theorem, self.limit, self.reference, self.network)
 
     def _draw(self, axes: Axes) -> None:
         """Draw errors against depth, log-log, with the fitted and the predicted slope."""

@@ -11,7 +11,7 @@ import numpy as np
 from deeplimit.coupling import pathwise
 from deeplimit.coupling.kernels import numba_pass, projected, triton_pass
 from deeplimit.coupling.moments import Moments
-from deeplimit.coupling.recording import OnePath, draw_again
+from deeplimit.coupling.one_path import OnePath, draw_again
 from deeplimit.coupling.task import Task
 from deeplimit.ground.measurement import Arrays, Measurement, Tick, fold
 from deeplimit.ground.specification import describe

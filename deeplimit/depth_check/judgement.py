@@ -81,6 +81,7 @@ def report_on(
         seconds=time.perf_counter() - started,
         versions=versions(),
         reservations=tuple(_reservations(branches, statuses, rule, taken)),
+        citations=(rule.citation,) if rule is not None and rule.citation else (),
     )
 
 

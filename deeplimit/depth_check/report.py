@@ -12,7 +12,7 @@ from deeplimit.depth_check import drawing as pictures, page as tables
 from deeplimit.depth_check.findings import Finding
 from deeplimit.depth_check.rules import RULES
 from deeplimit.depth_check.scaling import BranchScaling, StreamScaling
-from deeplimit.ground import axes as drawing, citations, page
+from deeplimit.ground import axes as drawing, page
 from deeplimit.ground.fields import OneOf, Shape
 from deeplimit.ground.report import Report
 from deeplimit.ground.table import Column, Table
@@ -42,6 +42,7 @@ class DepthReport(Report):
         tolerance, confidence: how far an exponent may be off, and level of its interval.
         seed, seconds, versions: how it was run.
         reservations: what a reader must know before trusting the numbers.
+        citations: key or BibTeX entry of the rule that was asked for.
     """
 
     kind = "depth"
@@ -65,6 +66,7 @@ class DepthReport(Report):
     seconds: float
     versions: dict[str, str]
     reservations: tuple[str, ...]
+    citations: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -147,10 +149,6 @@ class DepthReport(Report):
             backwards = f", gradient backwards {_series(gradient)}" if gradient else ""
             lines.append(f"stream {stream.stream + 1}: state grows {_series(stream.growth)}{backwards}")
         return lines
-
-    def _sources(self) -> list[str]:
-        rule = RULES.get(self.expected) if isinstance(self.expected, str) else None
-        return citations.named_in(None if rule is None else rule.source)
 
     @property
     def _title(self) -> str:

@@ -103,6 +103,7 @@ class Rule:
         base: How weights are initialised without the rule: "siblings" (as the weights beside them that do not
             depend on depth) or "xavier".
         attends: Whether the weights of queries and keys follow `inner`, too.
+        citation: The source for `citation()` of a report: a BibTeX entry, or a line of text.
 
     Examples:
         >>> import deeplimit as dl
@@ -124,6 +125,7 @@ class Rule:
     skip: PartRule = field(default_factory=Unjudged)
     base: str = "siblings"  # or "xavier"
     attends: bool = True
+    citation: str = ""
 
     @property
     def absolute(self) -> bool:
@@ -144,6 +146,7 @@ RULES = {
             inner=FREE,
             scale=ONE,
             skip=FREE,
+            citation="radford2019",
         ),
         Rule(
             "depth-mup",
@@ -154,6 +157,7 @@ RULES = {
             inner=FREE,
             scale=Power(None, 0.5),
             skip=FREE,
+            citation="yang2023",
         ),
         Rule(
             "completep",
@@ -164,8 +168,9 @@ RULES = {
             inner=FREE,
             scale=Power(None, 1.0),
             skip=FREE,
+            citation="dey2025",
         ),
-        Rule("rezero", "Bachlechner et al. 2020", "0", None, gain=Zero()),
+        Rule("rezero", "Bachlechner et al. 2020", "0", None, gain=Zero(), citation="bachlechner2020"),
         Rule(
             "deepnorm",
             "Wang et al. 2022, for one stack of encoder or decoder layers",
@@ -177,8 +182,17 @@ RULES = {
             skip=Power(1.0, -0.25),
             base="xavier",
             attends=False,
+            citation="wang2022",
         ),
-        Rule("fixup", "Zhang et al. 2019", "L^(-1/(2m-2))", None, output=Zero(), inner=PowerByWeights()),
+        Rule(
+            "fixup",
+            "Zhang et al. 2019",
+            "L^(-1/(2m-2))",
+            None,
+            output=Zero(),
+            inner=PowerByWeights(),
+            citation="zhang2019",
+        ),
     )
 }
 

@@ -38,6 +38,8 @@ DEPTHS = tuple(int(depth) for depth in np.linspace(10, 1000, 10))
 QUICK_DEPTHS = (10, 30, 100, 300)
 REPEATS, PAPERS_DRAWS = 50, 10_000
 FRACTIONAL_STEPS, LAGS = 1000, np.array([1, 2, 4, 8, 16])
+FRACTIONAL = ("davies1987",)
+"""What recipes with fractional paths cite."""
 UNIFORM, SMOOTH = IID("uniform"), SmoothGaussian(length_scale=0.1)
 LEVEL = 1e-5
 """How unlikely a number must be under what the paper states before its check fails."""
@@ -358,8 +360,8 @@ def _recipes() -> dict[str, Recipe]:
     regions = "output and gradient over Hurst index and exponent"
     found += [
         Recipe("marion-fig2", two, _figure2),
-        Recipe("marion-fig6", paths, _figure6),
-        Recipe("marion-fig7", regions, _figure7),
+        Recipe("marion-fig6", paths, _figure6, FRACTIONAL),
+        Recipe("marion-fig7", regions, _figure7, FRACTIONAL),
         Recipe("marion-fig11", eleven, _figure11),
     ]
     return {
@@ -420,4 +422,5 @@ def reproduce(
         checked_seed,
         time.perf_counter() - started,
         versions(),
+        recipe.citations,
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, final
 
 from deeplimit.figures.recipe_plots import PICTURES
-from deeplimit.ground import axes as drawing, citations
+from deeplimit.ground import axes as drawing
 from deeplimit.ground.fields import OneOf
 from deeplimit.ground.measurement import Running
 from deeplimit.ground.report import Report
@@ -39,6 +39,7 @@ class Recipe:
     name: str
     title: str
     run: Callable[[bool, int, str, Running], tuple[Numbers, list[Check], list[str]]]
+    citations: tuple[str, ...] = ()  # in addition to the paper
 
 
 @final
@@ -52,6 +53,7 @@ class Reproduction(Report):
         checks: The paper's statements, each passed or not. findings: What the numbers say beyond them, or
             against the paper.
         numbers: Everything that the picture shows.
+        citations: Keys of the works that were used in addition to the paper.
     """
 
     kind = "reproduction"
@@ -66,6 +68,7 @@ class Reproduction(Report):
     seed: int
     seconds: float
     versions: dict[str, str]
+    citations: tuple[str, ...] = ()
 
     @property
     def passed(self) -> bool:
@@ -99,7 +102,7 @@ class Reproduction(Report):
         return self.findings
 
     def _sources(self) -> list[str]:
-        return ["marion2025", *citations.named_in(self.title)]
+        return ["marion2025", *self.citations]
 
     @property
     def _size(self) -> tuple[float, float]:

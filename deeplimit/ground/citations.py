@@ -39,13 +39,6 @@ ENTRIES = {
   number  = {2},
   year    = {2016},
 }""",
-    "torchsde": """@inproceedings{torchsde,
-  title     = {Scalable gradients for stochastic differential equations},
-  author    = {Li, Xuechen and Wong, Ting-Kam Leonard and Chen, Ricky T. Q. and Duvenaud, David},
-  booktitle = {International Conference on Artificial Intelligence and Statistics},
-  year      = {2020},
-  note      = {The library torchsde},
-}""",
     "torchdiffeq": """@software{torchdiffeq,
   title  = {torchdiffeq},
   author = {Chen, Ricky T. Q.},
@@ -127,35 +120,19 @@ ENTRIES = {
 }""",
 }
 
-WORDS = {
-    "Marion": "marion2025",
-    "[M]": "marion2025",
-    "Cohen": "cohen2021",
-    "[C]": "cohen2021",
-    "Hu, Liu and Nualart": "hu2016",
-    "torchsde": "torchsde",
-    "torchdiffeq": "torchdiffeq",
-    "ractional": "davies1987",
-    "Euler-Maruyama": "kloeden1992",
-    "Radford et al. 2019": "radford2019",
-    "Yang et al. 2023": "yang2023",
-    "Dey et al. 2025": "dey2025",
-    "Bachlechner et al. 2020": "bachlechner2020",
-    "Wang et al. 2022": "wang2022",
-    "Zhang et al. 2019": "zhang2019",
-}
-"""Which words in a report's texts stand for which entry."""
 
+def bibtex(sources: Iterable[str]) -> str:
+    """Return the BibTeX entries of these sources, each once, with an empty line between them.
 
-def named_in(*texts: str | None) -> list[str]:
-    """Return the keys of the works that texts name, each once, in the order of `WORDS`."""
-    told = "\n".join(text for text in texts if text)
-    return list(dict.fromkeys(key for word, key in WORDS.items() if word in told))
-
-
-def bibtex(keys: Iterable[str]) -> str:
-    """Return the entries of these keys, each once, with an empty line between them.
-
-    Raises KeyError for a key without an entry.
+    A source is a key in `ENTRIES`, a BibTeX entry, which is returned as it is, or a line of text such as
+    "Doe (2026), Theorem 1", which becomes the note of an entry.
     """
-    return "\n\n".join(ENTRIES[key] for key in dict.fromkeys(keys)) + "\n"
+    entries = []
+    for number, source in enumerate(dict.fromkeys(sources)):
+        if source in ENTRIES:
+            entries.append(ENTRIES[source])
+        elif source.lstrip().startswith("@"):
+            entries.append(source.strip())
+        else:
+            entries.append(f"@misc{{source{number},\n  note = {{{source}}},\n}}")
+    return "\n\n".join(entries) + "\n"

@@ -101,8 +101,12 @@ class Report(ABC):
         return told
 
     def _sources(self) -> Sequence[str]:
-        """Return the keys in `deeplimit.ground.citations` of the theorems and methods that were used."""
-        return ()
+        """Return what to cite: keys in `deeplimit.ground.citations`, BibTeX entries, or lines of text.
+
+        By default the field `citations` of the report. Files that earlier versions wrote have none.
+        """
+        told: Sequence[str] = getattr(self, "citations", ())
+        return told
 
     @property
     def _title(self) -> str:

@@ -280,6 +280,13 @@ def _assess(
         seconds=time.perf_counter() - started,
         versions=versions(),
         reservations=tuple(_reservations(plan, own, networks, mine, symmetric, exact)),
+        citations=(
+            *(regime.citations if mine else ()),
+            *plan.limit.citations,
+            *plan.network.citations,
+            "holm1979",
+            "szekely2013",
+        ),
     )
     return report.measured_by(plan)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, final
 
 import numpy as np
 
-from deeplimit.ground import axes as drawing, citations
+from deeplimit.ground import axes as drawing
 from deeplimit.ground.fields import CountPerDepth, Depths, OneOf, PerDepth, Shape
 from deeplimit.ground.report import REPEAT, Report
 from deeplimit.ground.table import Column, Table
@@ -54,6 +54,7 @@ class LawReport(Report):
         inputs: where the networks start.
         sampling: how the limit was drawn.
         reservations: what to know before trusting the numbers.
+        citations: keys or BibTeX entries of the theorems and methods that were used.
     """
 
     kind = "laws"
@@ -92,6 +93,7 @@ class LawReport(Report):
     seconds: float
     versions: dict[str, str]
     reservations: tuple[str, ...]
+    citations: tuple[str, ...] = ()
 
     @property
     def differs(self) -> np.ndarray:
@@ -177,13 +179,6 @@ class LawReport(Report):
             return f"no test sees a difference at any depth, with {self.draws} draws of each law"
         rest = "" if len(found) == len(self.depths) else "; no test sees a difference at the other depths"
         return f"the tests see a difference at depth {', '.join(found)}{rest}"
-
-    def _sources(self) -> list[str]:
-        return [
-            *citations.named_in(self.theorem, self.regime, self.limit, self.network, self.sampling),
-            "holm1979",
-            "szekely2013",
-        ]
 
     def _draw(self, axes: Axes) -> None:
         """Draw the distribution function of ln(|h_L|/|h_0|) at each depth over the limit's.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
 
-from deeplimit.ground import axes as drawing, citations
+from deeplimit.ground import axes as drawing
 from deeplimit.ground.axes import FITTED, MEASURED, PREDICTED
 from deeplimit.ground.report import Report
 from deeplimit.ground.table import Column, Table
@@ -37,6 +37,7 @@ class Initialisation(Report):
             not measured on the module.
         theorem: Statement that says so, or None.
         explanation: Why, and what the statement does not cover.
+        citations: Keys or BibTeX entries of the publications that say so.
     """
 
     kind = "initialisation"
@@ -55,6 +56,7 @@ class Initialisation(Report):
     limit: str
     theorem: str | None
     explanation: str
+    citations: tuple[str, ...] = ()
 
     @property
     def headline(self) -> str:
@@ -79,9 +81,6 @@ class Initialisation(Report):
                 Column("deviation", [self.standard_deviation], ".4g"),
             )
         )
-
-    def _sources(self) -> list[str]:
-        return ["marion2025", *citations.named_in(self.theorem, self.law, self.explanation)]
 
     def _draw(self, axes: Axes) -> None:
         """Draw where the exponent lies between explosion and identity."""
@@ -143,6 +142,7 @@ class ResidualInitialisation(Report):
         explanation: Why, and what the statement does not cover.
         roles: What was set, one entry per role.
         notes: What else a reader must know: gains that scale branches further, weights left as they were.
+        citations: Keys or BibTeX entries of the publications that the limit is read from.
     """
 
     kind = "residual-initialisation"
@@ -159,6 +159,7 @@ class ResidualInitialisation(Report):
     explanation: str
     roles: tuple[RoleInitialisation, ...]
     notes: tuple[str, ...]
+    citations: tuple[str, ...] = ()
 
     @property
     def headline(self) -> str:
@@ -185,9 +186,6 @@ class ResidualInitialisation(Report):
 
     def _reservations(self) -> tuple[str, ...]:
         return self.notes
-
-    def _sources(self) -> list[str]:
-        return ["marion2025", *citations.named_in(self.theorem, self.law, self.explanation)]
 
     @property
     def _size(self) -> tuple[float, float]:
@@ -218,16 +216,16 @@ def shared_fields(law: WeightLaw, exponent: float, *, whole: bool) -> dict[str, 
     """Return the fields that both results share; `whole` branches are known to be scaled at their output."""
     regime = expected_limit(law, exponent) if whole or exponent > 0.0 else unscaled(law)
     facts = law.facts
-    length_scale = getattr(law, "length_scale", None)
     return {
         "law": law.describe(),
         "exponent": exponent,
         "critical_exponent": law.critical_exponent,
         "hurst": 0.5 if facts.dependence == Dependence.INDEPENDENT else facts.hurst,
-        "length_scale": None if length_scale is None else float(length_scale),
+        "length_scale": facts.length_scale,
         "limit": regime.name,
         "theorem": regime.theorem,
         "explanation": regime.explanation,
+        "citations": ("marion2025", *regime.citations, *law.citations),
     }
 
 

@@ -99,6 +99,8 @@ class Limit(FinalWhereMarked, ABC):
     """Whether the sup over all times is ruled by its own modulus of continuity, √(log L / L)."""
     remark: ClassVar[str] = ""
     """What a report must say of where the equation comes from."""
+    citations: ClassVar[tuple[str, ...]] = ()
+    """Keys or BibTeX entries of the works that its scheme or its law rests on, for `citation()`."""
     width: int | None = None
     """The width of its states; None where it takes any."""
 
@@ -183,6 +185,7 @@ class SDELimit(Limit):
     """An Itô equation advanced by Euler-Maruyama on given Brownian increments."""
 
     kind: ClassVar[str] = "an SDE"
+    citations: ClassVar[tuple[str, ...]] = ("kloeden1992",)
     driven_by_brownian_motion: ClassVar[bool] = True
     is_rough: ClassVar[bool] = True
 
@@ -213,6 +216,7 @@ class ODELimit(Limit):
     kind: ClassVar[str] = "an ODE"
     setting: ClassVar[str] = "tolerance"
     scheme: ClassVar[str] = "torchdiffeq dopri5"
+    citations: ClassVar[tuple[str, ...]] = ("torchdiffeq",)
 
     @abstractmethod
     def bind(self, functions: tuple[SampledFunction, ...]) -> VectorField:

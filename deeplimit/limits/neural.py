@@ -200,6 +200,7 @@ class Identity(ODELimit):
     """dH = 0: the limit where residual branches are scaled down too much ([M] Cor. 5, Prop. 13)."""
 
     scheme: ClassVar[str] = "the initial state itself, exact"
+    citations: ClassVar[tuple[str, ...]] = ()
 
     @property
     def equation(self) -> str:

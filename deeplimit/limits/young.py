@@ -59,6 +59,7 @@ class NeuralYoung(Limit):
     noise_scale: float = 1.0  # another factor of the noise, for limits wrong on purpose
     kind: ClassVar[str] = "a Young equation"
     scheme: ClassVar[str] = "modified Euler"
+    citations: ClassVar[tuple[str, ...]] = ("hu2016",)
     needs_equal_steps: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, final
 import numpy as np
 
 from deeplimit.convergence.report import VERDICTS
-from deeplimit.ground import axes as drawing, citations
+from deeplimit.ground import axes as drawing
 from deeplimit.ground.axes import FITTED, MEASURED, PREDICTED
 from deeplimit.ground.fields import Depths, Interval, OneOf, PerDepth
 from deeplimit.ground.report import Report
@@ -112,6 +112,7 @@ class Scoreboard(Report):
     confidence: float
     device: str
     version: str
+    citations: tuple[str, ...] = ()
 
     @property
     def verdict(self) -> Verdict:
@@ -159,9 +160,6 @@ class Scoreboard(Report):
                     f" {row.control_reason}."
                 )
         return lines
-
-    def _sources(self) -> list[str]:
-        return citations.named_in(*(row.statement for row in self.rows), *(row.theorem for row in self.rows))
 
     @property
     def _size(self) -> tuple[float, float]:

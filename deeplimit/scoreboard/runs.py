@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -93,6 +94,7 @@ def validate(
     chosen = _chosen(only)
     path = None if resume is None else validation.writable_file(resume, "resume", (".json",))
     earlier = {} if path is None or not path.exists() else _earlier(path)
+    sources = tuple(dict.fromkeys(source for case in chosen for source in _cited(case)))
     results: list[RowResult] = []
     with running.shown("validate") as bar:
         for number, case in enumerate(chosen):
@@ -111,12 +113,12 @@ def validate(
             results.append(result)
             if callable(bar.progress):
                 bar.progress(share[1])
-            board = Scoreboard(tuple(results), quick, checked_seed, CONFIDENCE, place.type, __version__)
+            board = Scoreboard(
+                tuple(results), quick, checked_seed, CONFIDENCE, place.type, __version__, sources
+            )
             if path is not None:
                 kept = [old for old in earlier.values() if old.key not in {done.key for done in results}]
-                Scoreboard((*results, *kept), quick, checked_seed, CONFIDENCE, place.type, __version__).save(
-                    path
-                )
+                dataclasses.replace(board, rows=(*results, *kept)).save(path)
             if on_row is not None:
                 on_row(result)
     return board
@@ -143,6 +145,12 @@ def _chosen(only: str | Sequence[str] | None) -> list[Case]:
             f"only={(lost[0] if lost else only)!r} names no row; the statements are {statements}."
         )
     return [case for case in every if any(text.lower() in case.name.lower() for text in texts)]
+
+
+def _cited(case: Case) -> tuple[str, ...]:
+    """Return what the theorem, the limit and the paths of a case rest on."""
+    network = case.network
+    return (*network.regime().citations, *getattr(case.limit, "citations", ()), *network.citations)
 
 
 def _earlier(path: Path) -> dict[str, RowResult]:

@@ -215,6 +215,7 @@ def _report(
         seconds=time.perf_counter() - started,
         versions=versions(),
         reservations=tuple(_reservations(task, overflowed, rows)),
+        citations=("marion2025", *network.citations),
     )
     return report.measured_by(task)
 

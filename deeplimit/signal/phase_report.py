@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, final
 
 import numpy as np
 
-from deeplimit.ground import axes as drawing, citations, validation
+from deeplimit.ground import axes as drawing, validation
 from deeplimit.ground.fields import Shape
 from deeplimit.ground.report import REPEAT, Report
 from deeplimit.ground.table import Column, Table
@@ -174,7 +174,7 @@ class PhaseDiagram(Report):
         return draw
 
     def _sources(self) -> list[str]:
-        return ["marion2025", *citations.named_in(self.network, "fractional weights")]
+        return ["marion2025", "davies1987"]  # every diagram is of fractional weights
 
     def plot(self, ax: Axes | str | os.PathLike[str] | None = None, *, of: str = "hidden") -> Axes:
         """Draw the map of "hidden" or "gradient", with the theoretical and the measured boundary.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, final
 
 import numpy as np
 
-from deeplimit.ground import axes as drawing, citations
+from deeplimit.ground import axes as drawing
 from deeplimit.ground.axes import FITTED, MEASURED
 from deeplimit.ground.fields import CountPerDepth, Depths, OneOf, Shape
 from deeplimit.ground.report import REPEAT, Report
@@ -53,6 +53,7 @@ class StabilityReport(Report):
         inputs: where the networks start.
         seed, device, dtype, seconds, versions: how it was run.
         reservations: what to know before trusting the numbers.
+        citations: keys or BibTeX entries of the theorems and methods that were used.
     """
 
     kind = "stability"
@@ -84,6 +85,7 @@ class StabilityReport(Report):
     seconds: float
     versions: dict[str, str]
     reservations: tuple[str, ...]
+    citations: tuple[str, ...] = ()
 
     @property
     def hidden_ratio(self) -> np.ndarray:
@@ -208,9 +210,6 @@ class StabilityReport(Report):
         deepest = [bound for bound in self.bounds if bound.depth == self.depths[-1]]
         rest = [bound for bound in self.broken if bound.depth != self.depths[-1]]
         return [head, *(str(bound) for bound in [*rest, *deepest])]
-
-    def _sources(self) -> list[str]:
-        return ["marion2025", *citations.named_in(self.network, self.method)]
 
     def _draw(self, axes: Axes) -> None:
         """Draw medians and quartiles of the changes of signal and gradient against depth."""

@@ -45,6 +45,8 @@ class Facts:
         hurst: Hurst index; None where layers are not increments of fractional Brownian motion.
         holder: Hölder exponent of the functions of time that layers read, at most 1; None where there are
             none.
+        length_scale: Length scale of the covariance of Gaussian functions of time, as a share of the whole
+            depth; None for other laws.
         natural_exponent: Residual exponent between explosion and identity; None where it is not known.
         weight_exponent: Power of 1/L by which the function of time is multiplied ([C]'s β); None for other
             laws.
@@ -66,6 +68,7 @@ class Facts:
     deterministic: bool = False
     hurst: float | None = None
     holder: float | None = None
+    length_scale: float | None = None
     natural_exponent: float | None = None
     weight_exponent: float | None = None
     noisy: bool = False
@@ -110,6 +113,7 @@ def together(facts: tuple[Facts, ...]) -> Facts:
         deterministic=all(fact.deterministic for fact in facts),
         hurst=first.hurst if len({fact.hurst for fact in facts}) == 1 else None,
         holder=min(holders) if len(holders) == len(facts) else None,
+        length_scale=first.length_scale if len({fact.length_scale for fact in facts}) == 1 else None,
         natural_exponent=min(known) if len(known) == len(exponents) else None,
         biased=any(fact.biased for fact in facts),
         tested=tuple(dict.fromkeys(text for fact in facts for text in fact.tested)),

@@ -126,6 +126,10 @@ class FractionalBrownian(WeightLaw):
             raise ValueError(f"hurst must be below 1, got {self.hurst:g}. {hint}")
 
     @property
+    def citations(self) -> tuple[str, ...]:
+        return ("davies1987",)  # circulant embedding
+
+    @property
     def facts(self) -> Facts:
         hurst = float(self.hurst)
         return Facts.of_normal_entries(Dependence.FRACTIONAL, hurst=hurst, natural_exponent=max(hurst, 0.5))

@@ -90,6 +90,11 @@ class WeightLaw(FinalWhereMarked, ABC):
         return False
 
     @property
+    def citations(self) -> tuple[str, ...]:
+        """Keys or BibTeX entries of the works that its paths rest on, for `citation()` of a report."""
+        return ()
+
+    @property
     def joins_depths(self) -> bool:
         """Whether one path gives the layers of all depths; else each depth has separate weights."""
         return True

@@ -106,7 +106,9 @@ class SmoothGaussian(FunctionLaw):
 
     @property
     def facts(self) -> Facts:
-        return Facts.of_normal_entries(Dependence.SMOOTH, holder=1.0, natural_exponent=1.0)
+        return Facts.of_normal_entries(
+            Dependence.SMOOTH, holder=1.0, length_scale=float(self.length_scale), natural_exponent=1.0
+        )
 
     @property
     def rank(self) -> int:

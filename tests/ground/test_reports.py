@@ -5,6 +5,7 @@ import functools
 import importlib
 import json
 import pkgutil
+import re
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -17,10 +18,12 @@ from stacks import Transformer, tokens
 
 import deeplimit as dl
 from deeplimit import reports
+from deeplimit.depth_check.rules import RULES
 from deeplimit.ground import citations, fields
 from deeplimit.ground.randomness import seeded
 from deeplimit.ground.report import KINDS
 from deeplimit.ground.table import Column, Table
+from deeplimit.theory.matching import COHEN_KEY, HU_KEY, MARION_KEY
 
 OLD = sorted((Path(__file__).parent / "old_reports").glob("*.json"))
 OWN = "users-own"
@@ -261,13 +264,51 @@ def test_csv_holds_more_digits_than_the_printed_table():
     assert row[1] not in str(report)
 
 
-def test_citations_name_the_theorem_that_was_used():
-    assert "marion2025" in instance("compare").citation()
-    assert "cohen2021" in instance("validate").citation()
-    assert "holm1979" in instance("laws").citation()
-    assert "radford2019" in instance("depth").citation()
-    assert "cohen2021" not in instance("compare").citation()
-    assert set(citations.WORDS.values()) <= set(citations.ENTRIES)
+def cited(report):
+    """The keys of a report's BibTeX entries."""
+    return set(re.findall(r"^@\w+\{(\w+),", report.citation(), flags=re.MULTILINE))
+
+
+def test_citations_are_those_of_the_theorem_the_limit_and_the_paths():
+    def of(network, limit=None):
+        return cited(dl.compare(network, limit, depths=[2, 4, 8], paths=16)) - {"deeplimit"}
+
+    rough = dl.FractionalBrownian(0.7)
+    assert of(dl.res1(2, "tanh")) == {"marion2025", "kloeden1992"}
+    assert of(dl.inner(2, noise=dl.Ito(A=0.1))) == {"cohen2021", "kloeden1992"}
+    assert of(dl.res1(2, "tanh", weights=dl.SmoothGaussian())) == {"marion2025", "torchdiffeq"}
+    assert of(dl.res1(2, "tanh", weights=rough)) == {"hu2016", "davies1987"}
+    # No theorem is about this pair; a name in a text is no source.
+    assert of(dl.res1(2, "tanh"), lambda t, h: 0.0 * h) == {"torchdiffeq"}
+    assert of(dl.res1(2, "tanh", weights=rough), dl.Identity()) == {"davies1987"}
+
+
+def test_every_verb_cites_what_it_used():
+    uniform = dl.res1(2, "tanh", weights=dl.IID("uniform"))
+    laws = dl.compare_laws(uniform, depths=[2, 4, 8], draws=200)
+    assert {"marion2025", "holm1979", "szekely2013"} <= cited(laws)
+    stable = dl.stability(dl.res3(2, weights=dl.FractionalBrownian(0.7)), depths=[2, 4], draws=4)
+    assert cited(stable) == {"deeplimit", "marion2025", "davies1987"}
+    checked = dl.check_depth(Transformer, [2, 3], batch=tokens(), expected="gpt-2")
+    assert cited(checked) == {"deeplimit", "radford2019"}
+    board = dl.validate(quick=True, only="α = 1, β = 0")
+    assert cited(board) == {"deeplimit", "cohen2021", "torchdiffeq"}
+    assert "hu2016" in cited(dl.init.fractional_([torch.empty(4, 4) for _ in range(3)], hurst=0.7))
+
+
+def test_a_users_source_is_cited_whether_it_is_an_entry_or_a_line():
+    entry = "@misc{doe2026,\n  author = {Doe},\n}"
+    text = citations.bibtex(("deeplimit", entry, "Doe (2026), Theorem 1", entry))
+    assert text.count("doe2026") == 1
+    assert "note = {Doe (2026), Theorem 1}" in text
+
+
+def test_every_key_that_the_library_cites_has_an_entry():
+    keys = {rule.citation for rule in RULES.values()}
+    for limit in (dl.NeuralSDE, dl.NeuralODE, dl.NeuralYoung, dl.LinearODE, dl.ItoCorrectedSDE):
+        keys |= set(limit.citations)
+    keys |= {MARION_KEY, COHEN_KEY, HU_KEY, *dl.FractionalBrownian(0.7).citations}
+    assert keys <= set(citations.ENTRIES)
 
 
 def test_verdicts_compare_with_plain_words():
