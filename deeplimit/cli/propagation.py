@@ -34,7 +34,7 @@ def stability(
     depths: Annotated[
         str, typer.Option(help="10:10000:x10, 100:500:+100 or 10,30,100,300.")
     ] = "10,30,100,300,1000",
-    draws: Annotated[int, typer.Option(help="Networks a depth.")] = 200,
+    draws: Annotated[int, typer.Option(help="Networks per depth.")] = 200,
     confidence: Annotated[float, typer.Option(help="Of the growth exponents' intervals.")] = 0.95,
     dtype: Annotated[str | None, typer.Option(help="float32 (the default) or float64.")] = None,
     *,

@@ -61,7 +61,7 @@ class Estimated:
 class Outcome:
     """What follows: the judgement, errors above the floor, the floor, and an order where one is given."""
 
-    judgement: Judgement
+    judgement: Judgement[Verdict]
     estimated: Estimated
     floor: Floor
     rate: float = np.nan
@@ -166,7 +166,7 @@ def _report(
         narrow=task.dtype == torch.float32,
     )
     report = CompareReport(
-        verdict=Verdict(outcome.judgement.word),
+        verdict=outcome.judgement.word,
         reason=outcome.judgement.reason,
         network=str(task.network),
         limit=task.limit.equation,

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from deeplimit.ground.verdict import Verdict
 from deeplimit.inference import verdict
 from deeplimit.inference.power_law import (
     UNSETTLED,
@@ -21,9 +22,8 @@ from deeplimit.inference.power_law import (
 )
 from deeplimit.inference.verdict import Judgement
 
-CONVERGES = "converges"
-DOES_NOT = "does not converge"
-CANNOT_TELL = "cannot tell"
+CONVERGES, DOES_NOT = Verdict.CONVERGES, Verdict.DOES_NOT_CONVERGE
+CANNOT_TELL = Verdict.CANNOT_TELL
 FLAT = 0.05
 """Errors do not fall if the whole interval of the order lies below this, or below half the predicted order.
 """
@@ -128,7 +128,7 @@ def rests_on_two_paths(measured: Measured) -> str | None:
     )
 
 
-OBSTACLES: verdict.Rules[Measured] = (
+OBSTACLES: verdict.Rules[Verdict, Measured] = (
     (DOES_NOT, deep_networks_diverge),
     (CANNOT_TELL, some_paths_diverge),
     (CONVERGES, equals_the_limit),
@@ -410,12 +410,12 @@ def falls(e: Evidence) -> str:
     )
 
 
-_ANOTHER_LIMIT: verdict.Rules[Evidence] = (
+_ANOTHER_LIMIT: verdict.Rules[Verdict, Evidence] = (
     (DOES_NOT, is_flat),
     (DOES_NOT, has_grown_and_is_level),
     (DOES_NOT, levels_off),
 )
-RULES: verdict.Rules[Evidence] = (
+RULES: verdict.Rules[Verdict, Evidence] = (
     (CANNOT_TELL, has_two_depths),
     (CANNOT_TELL, grows_ever_more_slowly),
     (CANNOT_TELL, falls_to_what_can_be_resolved),
@@ -434,16 +434,16 @@ WITHOUT_ORDER = {rule.__name__ for rule in (grows_ever_more_slowly, follows_no_p
 """Rules by which no power law describes the errors, so that no order is given."""
 
 
-def obstacle(measured: Measured) -> Judgement | None:
+def obstacle(measured: Measured) -> Judgement[Verdict] | None:
     """Return the judgement where no order can be fitted, or None where one can."""
     return verdict.first(OBSTACLES, measured)
 
 
-def judge(evidence: Evidence) -> Judgement:
+def judge(evidence: Evidence) -> Judgement[Verdict]:
     """Return the judgement on finite, positive errors."""
     return verdict.judge(RULES, evidence)
 
 
-def gives_an_order(evidence: Evidence, judgement: Judgement) -> bool:
+def gives_an_order(evidence: Evidence, judgement: Judgement[Verdict]) -> bool:
     """Whether a power law describes the errors, and no faster contribution hides the network's."""
     return judgement.rule not in WITHOUT_ORDER and not evidence.hidden

@@ -131,7 +131,7 @@ def is_critical_in_between(e: Evidence) -> str:
     return f"correlated updates add up at the exponent {e.critical:.2f}"
 
 
-MEANINGS: verdict.Rules[Evidence] = (
+MEANINGS: verdict.Rules[str, Evidence] = (
     (ADAPTER, is_a_silent_adapter),
     ("identity (branches are zero at the start)", starts_at_zero),
     ("as many at every depth", is_not_deepened),

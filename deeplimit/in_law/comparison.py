@@ -18,7 +18,6 @@ from deeplimit.ground.progress import Progress
 from deeplimit.ground.randomness import Purpose, generator
 from deeplimit.ground.store import Store
 from deeplimit.ground.validation import NoTheoremError
-from deeplimit.ground.verdict import Verdict
 from deeplimit.in_law import two_sample
 from deeplimit.in_law.report import LawReport
 from deeplimit.in_law.simulation import Plan, Sample, feature_names
@@ -241,7 +240,7 @@ def _assess(
     mine = _is_own(plan)
     exact = plan.limit.in_law_only
     report = LawReport(
-        verdict=Verdict(judgement.word),
+        verdict=judgement.word,
         reason=judgement.reason,
         network=str(plan.network),
         limit=plan.limit.equation,

@@ -228,7 +228,7 @@ def agrees(e: Evidence) -> str:
     )
 
 
-RULES: verdict.Rules[Evidence] = (
+RULES: verdict.Rules[Verdict, Evidence] = (
     (CANNOT_TELL, draws_were_lost),
     (ANOTHER, differs_at_infinite_depth),
     (ANOTHER, grows_with_depth),
@@ -242,6 +242,6 @@ RULES: verdict.Rules[Evidence] = (
 )
 
 
-def judge(evidence: Evidence) -> Judgement:
+def judge(evidence: Evidence) -> Judgement[Verdict]:
     """Return the judgement of the first rule that holds."""
     return verdict.judge(RULES, evidence)

@@ -8,25 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar, final
+from typing import Generic, TypeVar, final
 
+Word = TypeVar("Word", bound=str)
 Evidence = TypeVar("Evidence")
 Rule = Callable[[Evidence], str | None]
-Rules = Sequence[tuple[str, Rule[Evidence]]]
-"""Pairs (word, rule), the first that holds decides."""
+Rules = Sequence[tuple[Word, Rule[Evidence]]]
+"""Pairs (word, rule), the first that holds decides; the word is a `Verdict`, or a meaning in words."""
 
 
 @final
 @dataclass(frozen=True)
-class Judgement:
+class Judgement(Generic[Word]):
     """A verdict: its word, the reason in a sentence, and the name of the rule that held."""
 
-    word: str
+    word: Word
     reason: str
     rule: str
 
 
-def first(rules: Rules[Evidence], evidence: Evidence) -> Judgement | None:
+def first(rules: Rules[Word, Evidence], evidence: Evidence) -> Judgement[Word] | None:
     """Return the judgement of the first rule that holds; None where none does.
 
     Examples:
@@ -43,7 +44,7 @@ def first(rules: Rules[Evidence], evidence: Evidence) -> Judgement | None:
     return None
 
 
-def judge(rules: Rules[Evidence], evidence: Evidence) -> Judgement:
+def judge(rules: Rules[Word, Evidence], evidence: Evidence) -> Judgement[Word]:
     """Return the judgement of the first rule that holds; raise LookupError where none does.
 
     A complete list ends with a rule that always holds.

@@ -30,6 +30,8 @@ from deeplimit.signal.growth_verdict import (
     Evidence,
 )
 
+EXACTLY = 10**6
+"""Number of draws that stands for no sampling noise, in quantiles of Student's distribution."""
 DEFAULT_CORRECTIONS = (0.5, 1.0)
 """Powers of 1/L in the correction where theory says nothing of γ."""
 
@@ -81,6 +83,7 @@ def measure_growth(
     residual_exponent: float,
     *,
     exponential: bool,
+    exact: bool = False,
 ) -> Growth:
     """Fit γ to log |h_L - h_0|/|h_0| (depths, draws), and judge.
 
@@ -90,11 +93,15 @@ def measure_growth(
         confidence: confidence level of the interval. known: what theory says of γ.
         residual_exponent: the network's.
         exponential: whether an explosion is exponential in the depth; else it is a power.
+        exact: whether all draws are the same, so that one is enough: the interval then holds only what
+            finite depth leaves open.
     """
-    obstacle = verdict.first(OBSTACLES, Changes(depths, log_change, exponential))
+    obstacle = verdict.first(OBSTACLES, Changes(depths, log_change, exponential, exact))
     if obstacle is not None:
         nothing = (np.nan, np.nan)
-        return Growth(np.nan, nothing, confidence, Verdict(obstacle.word), obstacle.reason)
+        return Growth(np.nan, nothing, confidence, obstacle.word, obstacle.reason)
+    if exact:
+        log_change, log_ratio = log_change[:, :1], log_ratio[:, :1]
     log_means, variances = _moments(log_change, exponential=exponential)
     # The overall slope is taken out and put back, so that no size of it overflows.
     slope = float((log_means[-1] - log_means[0]) / np.log(depths[-1] / depths[0]))
@@ -105,7 +112,7 @@ def measure_growth(
         log_errors=halved * (log_means - slope * np.log(depths)),
         covariance=np.diag(np.maximum(variances, 1e-20)) * halved**2,
         log_bias=np.zeros(len(depths)),
-        count=log_change.shape[1],
+        count=EXACTLY if exact else log_change.shape[1],
         corrections=corrections(known.predicted, exponential=exponential),
         seconds=() if known.faster is None or halved == 1.0 else (known.faster,),
     )
@@ -126,23 +133,22 @@ def measure_growth(
     )
     found = verdict.judge(RULES, evidence)
     exponent = slope - fit.rate / halved
-    return Growth(
-        exponent, interval(confidence), confidence, Verdict(found.word), found.reason, evidence.sure
-    )
+    return Growth(exponent, interval(confidence), confidence, found.word, found.reason, evidence.sure)
 
 
 def _moments(log_change: np.ndarray, *, exponential: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Return the logs (m,) whose growth is fitted, and their variances (m,)."""
+    """Return the logs (m,) whose growth is fitted, and their variances (m,), which are 0 for one draw."""
     count = log_change.shape[1]
+    spread = 1 if count > 1 else 0
     if not exponential:
-        return 2.0 * log_change.mean(axis=1), 4.0 * log_change.var(axis=1, ddof=1) / count
+        return 2.0 * log_change.mean(axis=1), 4.0 * log_change.var(axis=1, ddof=spread) / count
     logs = 2.0 * log_change
     # log log(1 + x), which is log x where x is small: that does not underflow.
     logs = np.where(logs < -40.0, logs, np.log(np.logaddexp(0.0, np.maximum(logs, -40.0))))
     top = logs.max(axis=1)
     values = np.exp(logs - top[:, None])
     means = values.mean(axis=1)
-    return top + np.log(means), values.var(axis=1, ddof=1) / count / means**2
+    return top + np.log(means), values.var(axis=1, ddof=spread) / count / means**2
 
 
 def _turns(depths: np.ndarray, log_means: np.ndarray, variances: np.ndarray) -> bool:

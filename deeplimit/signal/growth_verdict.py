@@ -38,6 +38,7 @@ class Changes:
     depths: np.ndarray
     log_change: np.ndarray
     exponential: bool
+    exact: bool = False
 
     @property
     def overflowed(self) -> np.ndarray:
@@ -91,12 +92,13 @@ def depths_are_few(changes: Changes) -> str | None:
 def draws_are_few(changes: Changes) -> str | None:
     """Variances are not known."""
     count, m = changes.log_change.shape[1], len(changes.depths)
-    if count >= least_paths(m):
+    if changes.exact or count >= least_paths(m):
         return None
-    return f"{count} draws are too few for an interval; take {least_paths(m)} or more"
+    few = "1 draw is" if count == 1 else f"{count} draws are"
+    return f"{few} too few for an interval; take {least_paths(m)} or more"
 
 
-OBSTACLES: verdict.Rules[Changes] = (
+OBSTACLES: verdict.Rules[Verdict, Changes] = (
     (EXPLOSION, deepest_overflowed),
     (CANNOT_TELL, some_overflowed),
     (IDENTITY, deepest_are_unchanged),
@@ -127,12 +129,12 @@ class Evidence:
     exponent: float
 
     @property
-    def suggests(self) -> str:
+    def suggests(self) -> Verdict:
         """What the fit alone says."""
         return verdict.judge(BY_THE_FIT, self).word
 
     @property
-    def expected(self) -> str | None:
+    def expected(self) -> Verdict | None:
         """What theory says; None where it says nothing of γ."""
         predicted = self.theory.predicted
         if predicted is None:
@@ -229,14 +231,14 @@ def is_too_uncertain(e: Evidence) -> str:
     return "the interval is too wide: take more draws, or depths over a larger range"
 
 
-BY_THE_FIT: verdict.Rules[Evidence] = (
+BY_THE_FIT: verdict.Rules[Verdict, Evidence] = (
     (IDENTITY, vanishes),
     (EXPLOSION, grows),
     (CANNOT_TELL, is_likely_to_change),
     (STABLE, stays),
     (CANNOT_TELL, is_too_uncertain),
 )
-RULES: verdict.Rules[Evidence] = (
+RULES: verdict.Rules[Verdict, Evidence] = (
     (CANNOT_TELL, dies),
     (CANNOT_TELL, grows_no_further_than_a_turn),
     (CANNOT_TELL, is_not_small_yet),

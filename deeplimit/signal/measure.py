@@ -155,7 +155,10 @@ def _report(
     # Of gradients behind an activation that bends theory says nothing.
     of_gradient = known_growth if scalable else NOTHING
     beta = network.exponent
-    hidden = measure_growth(depths, change, ratio, confidence, known_growth, beta, exponential=scalable)
+    exact = _draws_agree(task, change)
+    hidden = measure_growth(
+        depths, change, ratio, confidence, known_growth, beta, exponential=scalable, exact=exact
+    )
     gradient = measure_growth(
         depths, gradient_change, gradient_ratio, confidence, of_gradient, beta, exponential=True
     )
@@ -203,6 +206,8 @@ def _report(
             "Gaussian, through their products with known vectors (same joint law)"
             if task.in_law
             else "drawn whole"
+            if network.is_random
+            else "given, the same in every draw"
         ),
         inputs=(
             "standard normal h_0, one per draw"
@@ -214,10 +219,38 @@ def _report(
         dtype=str(task.dtype).removeprefix("torch."),
         seconds=time.perf_counter() - started,
         versions=versions(),
-        reservations=tuple(_reservations(task, overflowed, rows)),
+        reservations=(*_reservations(task, overflowed, rows), *_numerical(task, logs, exact=exact)),
         citations=("marion2025", *network.citations),
     )
     return report.measured_by(task)
+
+
+def _draws_agree(task: StabilityTask, log_change: np.ndarray) -> bool:
+    """Whether all draws of the signal are the same: given weights, equal inputs, and equal changes."""
+    one_input = task.h0 is not None and bool((task.h0 == task.h0[:1]).all())
+    return one_input and not task.network.is_random and bool((log_change == log_change[:, :1]).all())
+
+
+def _numerical(task: StabilityTask, logs: np.ndarray, *, exact: bool) -> list[str]:
+    """Return what no sampling explains: draws that are all the same, and changes lost to round-off."""
+    found = []
+    if exact:
+        found.append(
+            "All draws of the signal are the same: the weights are given, and there is one input. Its"
+            " interval has no sampling noise, only what finite depth leaves open. The gradient at the output"
+            " is still drawn."
+        )
+    gradient_change, kind = logs[3], torch.finfo(task.dtype)
+    # The general pass subtracts the gradient from itself, so every layer rounds at the gradient's size.
+    resolved = np.log(np.array(task.depths) * kind.eps)[:, None]
+    lost = int((gradient_change < resolved).sum())
+    if lost and not task.network.recursion.is_plain:
+        found.append(
+            f"{lost} of {gradient_change.size} gradient changes are within the round-off of {kind.dtype}, up"
+            f" to {kind.eps:.0e} per layer: do not interpret them, nor growth fitted to them."
+            + (" dtype='float64' resolves smaller ones." if task.dtype != torch.float64 else "")
+        )
+    return found
 
 
 KEPT = "share of the energy E|g(h)|²/|h|²"
@@ -226,7 +259,7 @@ KEPT = "share of the energy E|g(h)|²/|h|²"
 def _reservations(task: StabilityTask, overflowed: np.ndarray, rows: list[Bound]) -> list[str]:
     found, recursion = reservations(task.network), task.network.recursion
     if task.draws == 1:
-        found.append("One draw says nothing of the spread: no interval, no quartiles, no verdict.")
+        found.append("One draw says nothing of the spread: no quartiles, and no interval of what is drawn.")
     if overflowed.any():
         found.append(
             f"{int(overflowed.sum())} networks overflowed {str(task.dtype).removeprefix('torch.')}, so their"

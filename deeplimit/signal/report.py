@@ -49,7 +49,7 @@ class StabilityReport(Report):
         delta: probability δ in those statements.
         log_normal: mean and standard deviation of the limit law of log |h_L|/|h_0| (m, 2); NaN if unknown.
         overflowed: networks that overflowed (m,).
-        method: how the matrices were drawn.
+        method: how the weights were drawn.
         inputs: where the networks start.
         seed, device, dtype, seconds, versions: how it was run.
         reservations: what to know before trusting the numbers.
@@ -156,7 +156,7 @@ class StabilityReport(Report):
             ("gradient", str(self.gradient_growth)),
             ("network", self.network),
             ("inputs", self.inputs),
-            ("matrices", self.method),
+            ("weights", self.method),
             (
                 "",
                 f"{self.draws} draws per depth, seed {self.seed}, {self.dtype} on {self.device},"

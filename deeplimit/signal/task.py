@@ -24,7 +24,7 @@ from deeplimit.signal.scaled_state import Signal
 from deeplimit.weights import Dependence
 
 NUMBERS_PER_BLOCK = {"cpu": 2**27, "cuda": 2**29}
-"""How many numbers the layers of one block may hold: half a gigabyte a core on a CPU."""
+"""How many numbers the layers of one block may hold: half a gigabyte per core on a CPU."""
 NUMBERS_AT_ONCE = {"cpu": 2**16, "cuda": 2**23}
 """How many numbers one layer of one block should hold: what fits in a core's cache, or fills a card."""
 MOST_NUMBERS = 2**30

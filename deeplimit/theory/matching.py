@@ -95,6 +95,11 @@ def refused(network: Network, explanation: str, closest: str) -> str:
 
 def refusal(network: Network, explanation: str, closest: str) -> NoTheoremError:
     """Return the refusal of a network without a limit on its noise, with what can be done instead."""
+    return NoTheoremError(f"{refused(network, explanation, closest)} {measured_without_theorem(network)}")
+
+
+def measured_without_theorem(network: Network) -> str:
+    """Return which verbs measure a limit that the user gives, without any theorem."""
     independent = all(facts.dependence == Dependence.INDEPENDENT for facts in laws(network))
-    own = " compare_laws(resnet, limit) takes your limit: a torchsde object or a LawLimit."
-    return NoTheoremError(refused(network, explanation, closest) + (own if independent else ""))
+    in_law = "; compare_laws(resnet, limit) measures it in law" if independent else ""
+    return f"Your limit needs no theorem: compare(resnet, limit) measures it path by path{in_law}."

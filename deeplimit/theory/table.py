@@ -13,7 +13,7 @@ from deeplimit.theory import (
     smooth_layers,
 )
 from deeplimit.theory.growth import known_growth
-from deeplimit.theory.matching import refusal, refused
+from deeplimit.theory.matching import measured_without_theorem, refusal, refused
 from deeplimit.theory.regime import Growth, Regime
 from deeplimit.theory.theorem import Network, Theorem, registered
 
@@ -53,6 +53,7 @@ def regime_of(network: Network) -> Regime:
     if row is not None:
         return row.regime(network)
     explanation, closest = _reason(network)
+    closest = f"{closest} {measured_without_theorem(network)}"
     return Regime("no theorem", None, None, None, explanation, closest)
 
 

@@ -165,7 +165,7 @@ def test_one_depth_or_few_draws_give_numbers_and_no_verdict():
     for knobs, reason in (
         ({"depths": [5]}, "growth with depth needs at least three depths"),
         ({"depths": [5, 50]}, "growth with depth needs at least three depths"),
-        ({"draws": 1}, "1 draws are too few for an interval; take 10 or more"),
+        ({"draws": 1}, "1 draw is too few for an interval; take 10 or more"),
         ({"draws": 9}, "9 draws are too few for an interval; take 10 or more"),
     ):
         report = go(**knobs)

@@ -137,6 +137,51 @@ def test_a_users_recursion_is_measured():
     assert report.critical_exponent is None
 
 
+def test_gradient_changes_that_float32_rounds_away_are_named():
+    """(1 + L^-3)^L - 1 is 1e-6 at L = 1000; each layer adds 1e-9, which float32 loses beside 1."""
+    network = dl.ResidualNetwork(Halves("identity"), 3, (dl.Trend(lambda t: torch.tensor(1.0)),), 3.0)
+    knobs = {"depths": [10, 100, 1000], "draws": 12}
+    single, double = (dl.stability(network, **knobs, dtype=dtype) for dtype in ("float32", "float64"))
+    np.testing.assert_allclose(double.gradient_change[-1], 1e-6, rtol=1e-3)
+    assert (single.gradient_change[-1] == 0).all()
+    assert any("12 of 36 gradient changes" in text and "float64" in text for text in single.reservations)
+    # Neither where digits are kept, nor in the plain pass, which sums changes by themselves.
+    plain = dl.stability(dl.res1(3, "tanh", exponent=3.0), **knobs)
+    np.testing.assert_array_less(0.0, plain.gradient_change)
+    for report in (double, plain):
+        assert not any("round-off" in text for text in report.reservations)
+
+
+@pytest.mark.parametrize(("exponent", "verdict"), [(1.0, "stable"), (2.0, "identity")])
+def test_one_draw_is_enough_where_all_draws_are_the_same(exponent, verdict):
+    """h_L = (1 + L^-β)^L h_0 changes by about L^{1-β}: γ = 2 - 2β, without sampling noise."""
+    network = dl.ResidualNetwork(Halves("identity"), 3, (dl.Trend(lambda t: torch.tensor(1.0)),), exponent)
+    knobs = {"depths": [10, 40, 160, 640], "x": torch.ones(1, 3), "dtype": "float64"}
+    one, many = (dl.stability(network, **knobs, draws=draws) for draws in (1, 20))
+    for report in (one, many):
+        low, high = report.hidden_growth.interval
+        assert report.hidden_growth.verdict == verdict
+        assert low <= 2 - 2 * exponent <= high
+        assert high - low < 0.1
+        assert any("All draws of the signal are the same" in text for text in report.reservations)
+        assert report.method == "given, the same in every draw"
+    assert one.hidden_growth == many.hidden_growth
+    assert one.gradient_growth.verdict == "cannot tell"  # the gradient at the output is drawn
+    assert many.verdict == verdict
+
+
+def test_one_draw_of_what_is_random_gives_no_verdict():
+    given = dl.Trend(lambda t: torch.eye(3))
+    for network, x in (
+        (dl.res1(3, "tanh"), torch.ones(1, 3)),  # weights are drawn
+        (dl.res1(3, "tanh", weights=given), None),  # inputs are drawn
+        (dl.res1(3, "tanh", weights=given), torch.tensor([[1.0, 0.0, 0.0], [0.0, 2.0, 0.0]])),
+    ):
+        report = dl.stability(network, depths=[10, 40, 160], x=x, draws=1)
+        assert report.hidden_growth.verdict == "cannot tell"
+        assert not any("All draws" in text for text in report.reservations)
+
+
 def test_modified_res1_has_the_signal_of_res1_up_to_what_vanishes():
     weights, knobs = dl.FractionalBrownian(0.8), {"depths": [16, 64, 256], "draws": 60}
     modified = dl.stability(dl.modified_res1(8, "tanh", weights=weights), **knobs)

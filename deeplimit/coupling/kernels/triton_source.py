@@ -67,7 +67,7 @@ def _activate_all(x, ACTIVATION: tl.constexpr, CHUNKS: tl.constexpr):
 
 @jit
 def _dot(x, y, CHUNKS: tl.constexpr):
-    """Return the inner products of two vectors a path, (PATHS, 1)."""
+    """Return the inner products of two vectors per path, (PATHS, 1)."""
     total = x[0] * y[0]
     for c in tl.static_range(1, CHUNKS):
         total += x[c] * y[c]
