@@ -28,7 +28,7 @@ def check_written(name: str, text: str, write: Callable[[], str], letters: str) 
     else:
         return
     raise ValueError(
-        f"{name} {text!r} cannot be written out: {wrong}. Only {letters} are filled in; write every other"
+        f"{name}={text!r} cannot be written out: {wrong}. Only {letters} are filled in; write every other"
         " letter as it is, and double literal braces or %."
     )
 
