@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from deeplimit.ground import validation
-from deeplimit.ground.initial_layer import initial_layer
 from deeplimit.ground.measurement import Running
 from deeplimit.ground.progress import Progress
 from deeplimit.ground.randomness import Purpose, generator
