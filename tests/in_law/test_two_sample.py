@@ -3,26 +3,26 @@
 import numpy as np
 import pytest
 
-from deeplimit.in_law import two_sample
+from deeplimit.in_law import two_sample as statistics
 from deeplimit.in_law.verdict import Evidence, judge
 
 # Statistics
 
 
 def test_holm_multiplies_the_smallest_by_their_number_and_never_reverses_an_order():
-    adjusted = two_sample.holm(np.array([[0.01, 0.04], [0.03, 0.005]]))
+    adjusted = statistics.holm(np.array([[0.01, 0.04], [0.03, 0.005]]))
     assert adjusted == pytest.approx(np.array([[0.03, 0.06], [0.06, 0.02]]))
-    assert two_sample.holm(np.full(3, 0.9)).tolist() == [1.0, 1.0, 1.0]
+    assert statistics.holm(np.full(3, 0.9)).tolist() == [1.0, 1.0, 1.0]
 
 
 def test_the_energy_test_is_calibrated_and_sees_what_margins_do_not():
     random = np.random.default_rng(0)
-    p = [two_sample.energy_test(*random.normal(size=(2, 60, 3)), 0.05, random)[1] for _ in range(300)]
+    p = [statistics.energy_test(*random.normal(size=(2, 60, 3)), 0.05, random)[1] for _ in range(300)]
     assert sum(value <= 0.05 for value in p) <= 34  # of 300 at 5 % each, more have probability 1e-5
     assert sum(value <= 0.5 for value in p) >= 110
     x, y = random.normal(size=(2, 300, 1))
     joined, apart = np.hstack([x, x + 0.1 * y]), random.normal(size=(300, 2))
-    assert two_sample.energy_test(joined, apart, 1e-4, random)[1] < 1e-3
+    assert statistics.energy_test(joined, apart, 1e-4, random)[1] < 1e-3
 
 
 def test_energy_distances_are_those_of_the_definition():
@@ -33,7 +33,7 @@ def test_energy_distances_are_those_of_the_definition():
     def mean(a, b):
         return np.linalg.norm(a[:, None] - b[None], axis=2).mean()
 
-    found, p = two_sample.energy_test(x, y, 0.01, random)
+    found, p = statistics.energy_test(x, y, 0.01, random)
     assert found == pytest.approx(2 * mean(x, y) - mean(x, x) - mean(y, y), rel=1e-5)
     assert p <= 1.5 / 201
 
@@ -48,7 +48,7 @@ def test_a_p_value_counts_the_observed_distance_among_the_permuted_ones():
 def test_locations_and_spreads_read_in_standard_deviations():
     random = np.random.default_rng(2)
     own = random.normal(5.0, 3.0, 400_000)
-    standard = two_sample.Standard.of(own)
+    standard = statistics.Standard.of(own)
     for other, expected in ((own + 0.06, (0.02, 0.0)), (5 + (own - 5) * 1.02, (0.0, 0.02))):
         difference = standard.moments(other)[0] - standard.moments(own)[0]
         assert difference[:2] == pytest.approx(expected, abs=6e-4)
