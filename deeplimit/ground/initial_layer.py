@@ -27,3 +27,17 @@ def initial_layer(x: Tensor, shape: tuple[int, ...], seed: int, dtype: torch.dty
             " dtype='float64'."
         )
     return h0
+
+
+def starting_states(inputs: Tensor, shape: tuple[int, ...], seed: int, dtype: torch.dtype) -> Tensor:
+    """Return h_0 (n, *shape), where ratios to it are measured; raise ValueError for one that is zero."""
+    states = initial_layer(inputs, shape, seed, dtype)
+    sizes = torch.linalg.vector_norm(states.to(dtype).flatten(1), dim=1, dtype=torch.float64)
+    if bool((sizes == 0).any()):
+        rows = torch.nonzero(sizes == 0).flatten().tolist()
+        raise ValueError(
+            "x must not hold a starting point 0, at which |h_L|/|h_0| is not defined"
+            f" (row{'s' if len(rows) > 1 else ''}"
+            f" {', '.join(map(str, rows[:5]))}{', ...' if len(rows) > 5 else ''}); leave it out."
+        )
+    return states

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from deeplimit.ground import validation
+from deeplimit.ground.initial_layer import starting_states
 from deeplimit.ground.measurement import Running
 from deeplimit.ground.progress import Progress
 from deeplimit.ground.randomness import Purpose, generator
@@ -24,7 +25,6 @@ from deeplimit.in_law.verdict import Evidence, judge
 from deeplimit.inference.extrapolation import extrapolate
 from deeplimit.limits import Independent, Limit, read_limit
 from deeplimit.networks import ResidualNetwork, checked_network
-from deeplimit.signal.measure import starting_states
 from deeplimit.theory import reservations
 from deeplimit.version import versions
 from deeplimit.weights import Dependence

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from deeplimit.ground import validation
-from deeplimit.ground.initial_layer import initial_layer
+from deeplimit.ground.initial_layer import starting_states
 from deeplimit.ground.measurement import Running
 from deeplimit.ground.progress import Progress
 from deeplimit.ground.store import Store
@@ -32,7 +32,6 @@ from deeplimit.signal.task import (
 from deeplimit.theory import block, growth_of, log_normal, reservations
 from deeplimit.theory.growth import NOTHING
 from deeplimit.version import versions
-from deeplimit.weights import Shape
 
 
 def stability(
@@ -124,20 +123,6 @@ def stability(
             f" {MOST_NUMBERS:.2g}; take a smaller depth or width."
         )
     return _report(task, running.measure(task), level, bound_level, inputs, started)
-
-
-def starting_states(inputs: Tensor, shape: Shape, seed: int, dtype: torch.dtype) -> Tensor:
-    """Return h_0 (n, *shape); raise ValueError for one that is zero or that `dtype` cannot hold."""
-    states = initial_layer(inputs, shape, seed, dtype)
-    sizes = torch.linalg.vector_norm(states.to(dtype).flatten(1), dim=1, dtype=torch.float64)
-    if bool((sizes == 0).any()):
-        rows = torch.nonzero(sizes == 0).flatten().tolist()
-        raise ValueError(
-            "x must not hold a starting point 0, at which |h_L|/|h_0| is not defined"
-            f" (row{'s' if len(rows) > 1 else ''}"
-            f" {', '.join(map(str, rows[:5]))}{', ...' if len(rows) > 5 else ''}); leave it out."
-        )
-    return states
 
 
 def _report(

@@ -17,13 +17,13 @@ import torch
 from torch import Tensor, nn
 
 from deeplimit.ground import validation
+from deeplimit.ground.initial_layer import starting_states
 from deeplimit.ground.measurement import Measurement, Running, Tick
 from deeplimit.ground.progress import Progress
 from deeplimit.ground.randomness import Purpose, generator
 from deeplimit.ground.store import Store
 from deeplimit.inference.crossing import crossing, crossing_of_mean
 from deeplimit.networks import FOR_MODULES, ResidualNetwork
-from deeplimit.signal.measure import starting_states
 from deeplimit.signal.one_signal import OneSignal, Watch, one_signal
 from deeplimit.signal.passes import backward, forward
 from deeplimit.signal.phase_report import PhaseDiagram
