@@ -125,7 +125,7 @@ class StabilityReport(Report):
             >>> import deeplimit as dl
             >>> report = dl.stability(dl.res3(8), depths=[5, 10, 20], draws=30)
             >>> draw = report.path(4)
-            >>> float(draw.log_hidden_ratio[20][-1]) == report.log_hidden_ratio[2, 4]
+            >>> bool(draw.log_hidden_ratio[20][-1] == report.log_hidden_ratio[2, 4])
             True
         """
         draw: OneSignal = self._path(index)
