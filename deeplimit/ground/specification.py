@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from deeplimit.ground.randomness import STREAMS
 from deeplimit.version import versions
 
 HOOK = "__deeplimit_key__"
@@ -70,9 +71,9 @@ def text(plain: object) -> str:
 
 
 def environment() -> dict[str, str]:
-    """Return the versions that decide the last bits of a result, and what a function's code looks like."""
+    """Return what decides the last bits of a result and what a function's code looks like."""
     found = versions()
-    return {**found, "python": ".".join(found["python"].split(".")[:2])}
+    return {**found, "python": ".".join(found["python"].split(".")[:2]), "streams": STREAMS}
 
 
 def differences(there: object, here: object, name: str = "") -> Iterator[str]:

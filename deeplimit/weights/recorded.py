@@ -44,7 +44,7 @@ class Recorded(WeightLaw):
         >>> turn = torch.tensor([[0.0, 1.0], [-1.0, 0.0]], dtype=torch.float64)
         >>> weights = dl.Recorded({L: turn.expand(L, 2, 2) / L for L in (8, 16, 32, 64)})
         >>> network = dl.res1(2, "identity", weights=weights, exponent=0.0)
-        >>> report = dl.compare(network, lambda t, h: h @ turn.T, depths=[8, 16, 32, 64], paths=64)
+        >>> report = dl.compare(network, lambda t, h: h @ turn.T, depths=[8, 16, 32, 64], paths=200)
         >>> report.verdict, round(report.rate, 1)
         ('converges', 1.0)
     """

@@ -22,7 +22,7 @@ def test_compare_prints_the_report_writes_both_files_and_returns_zero(tmp_path):
         "compare",
         *SMALL,
         "--paths",
-        "400",
+        "2000",
         "--plot",
         str(tmp_path / "p.png"),
         "--json",

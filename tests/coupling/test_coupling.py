@@ -168,8 +168,11 @@ def test_constant_slopes_and_their_errors_are_those_of_the_errors():
     slopes = np.array([r.local_slopes for r in reports])
     by_hand = -np.diff(np.log([r.common_errors for r in reports]), axis=1) / np.log(2)
     np.testing.assert_allclose(slopes, by_hand, rtol=1e-9)
+    # In 0.2 % of runs a floor is believed in; what lies below it keeps the reference's bias.
+    plain = np.array([r.floor_probability < 0.95 for r in reports])
+    assert (~plain).sum() < 4  # level 1e-5
     claimed = np.mean([r.local_slope_errors for r in reports], axis=0)
-    ratio = slopes.std(axis=0, ddof=1) / claimed  # 60 runs know a standard deviation to 9 %
+    ratio = slopes[plain].std(axis=0, ddof=1) / claimed  # 60 runs know a standard deviation to 9 %
     assert ((ratio > 0.6) & (ratio < 1.4)).all()
 
 

@@ -92,11 +92,15 @@ def test_interrupted_blocks_end_at_their_next_tick():
             stopped.append(block)
             raise
 
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
     timer = threading.Timer(0.3, signal.pthread_kill, [threading.get_ident(), signal.SIGINT])
     timer.start()
     started = time.perf_counter()
-    with pytest.raises(KeyboardInterrupt):
-        dl.measure(Made(10, work), workers=2)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            dl.measure(Made(10, work), workers=2)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert time.perf_counter() - started < 10
     assert sorted(stopped) == [0, 1]
 

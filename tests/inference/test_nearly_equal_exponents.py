@@ -92,7 +92,7 @@ def test_an_order_next_to_a_coincidence_is_measured_as_well_as_at_it(activation,
         dl.compare(
             dl.inner(2, activation, trend=TREND, noise=noise, alpha=alpha, beta=beta),
             depths=[16, 32, 64, 128, 256],
-            paths=200,
+            paths=600,
             seed=1,
         )
         for alpha, beta in ((0.5, 0.5), (0.501, 0.499))

@@ -302,8 +302,8 @@ def test_the_modified_network_has_the_better_order_on_the_same_paths():
     assert (better.errors < plain.errors).all()
     assert better.errors[-1] < 0.25 * plain.errors[-1]
     # The same network towards a limit whose noise is 10 % too small, on the same paths.
-    for network in (naive, modified):
-        wrong = dl.compare(network, altered(network.limit(), 0.9), depths=DEPTHS, paths=1000)
+    for network in (naive, modified):  # of 20 seeds, 2 call the modified one "cannot tell"; none "converges"
+        wrong = dl.compare(network, altered(network.limit(), 0.9), depths=DEPTHS, paths=4000, seed=1)
         assert wrong.verdict == "does not converge", str(wrong)
 
 

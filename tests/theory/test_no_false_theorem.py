@@ -68,7 +68,7 @@ def test_no_theorem_is_about_a_users_recursion(recursion, law, exponent):
 def test_a_users_recursion_with_smooth_weights_is_measured_without_a_theorem():
     network = made(Gated(TANH), dl.SmoothGaussian(), exponent=1.0)
     limit = dl.NeuralODE(network.recursion, network.weights, network.width)
-    report = dl.compare(network, limit, depths=[*DEPTHS, 128], paths=300)
+    report = dl.compare(network, limit, depths=[*DEPTHS, 128], paths=1000)
     assert (report.regime, report.theorem, report.predicted_rate) == ("no theorem", None, None)
     assert 0.8 < report.rate < 1.2
     assert report.verdict == "converges"

@@ -376,7 +376,7 @@ CERTAIN = {  # networks whose verdict must be "converges", with the order
 def test_right_limits_are_confirmed(name, device):
     make, rate = CERTAIN[name]
     report = dl.compare(
-        make(), x=NEAR, depths=[16, 32, 64, 128, 256], paths=1500, seed=1, confidence=0.999, device=device
+        make(), x=NEAR, depths=[16, 32, 64, 128, 256], paths=4000, seed=1, confidence=0.999, device=device
     )
     assert report.verdict == "converges", str(report)
     assert report.predicted_rate == pytest.approx(rate)

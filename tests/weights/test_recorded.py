@@ -58,11 +58,11 @@ def test_layers_sampled_from_a_function_of_time_tend_to_its_equation():
     weights = dl.Recorded({L: TURN.expand(L, 2, 2) / L for L in depths})
     network = dl.res1(2, "identity", weights=weights, exponent=0.0)
     assert network.regime().name == "no theorem"
-    report = dl.compare(network, lambda t, h: h @ TURN.T, depths=depths, paths=32)
+    report = dl.compare(network, lambda t, h: h @ TURN.T, depths=depths, paths=200)
     assert report.verdict == "converges"
     assert report.rate == pytest.approx(1.0, abs=0.05)
     assert report.predicted_rate is None
-    wrong = dl.compare(network, lambda t, h: h @ TURN, depths=depths, paths=32)
+    wrong = dl.compare(network, lambda t, h: h @ TURN, depths=depths, paths=200)
     assert wrong.verdict == "does not converge"
 
 
