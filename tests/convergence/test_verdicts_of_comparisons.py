@@ -7,7 +7,7 @@ import torch
 import deeplimit as dl
 from deeplimit.convergence.verdict import Evidence, Measured, gives_an_order, judge, obstacle
 from deeplimit.convergence.wording import Numbers, reservations
-from deeplimit.inference.power_law import Floor
+from deeplimit.inference.power_law import ErrorEstimates, Floor, fit_rate
 
 
 def evidence(**altered):
@@ -51,6 +51,13 @@ GROWN = {"interval": (-0.3, 0.3), "fallen": -0.5, "last_slope_error": 0.01}
         ({**GROWN, "last_slope": -0.1, "previous_slope": -0.5}, "cannot tell", "grows_ever_more_slowly"),
         (
             {**GROWN, "last_slope": -0.4, "previous_slope": -0.5},
+            "does not converge",
+            "has_grown_and_is_level",
+        ),
+        # The slope may fall to 0.45 of the one before: here to -0.225, two standard errors of 0.01 aside.
+        ({**GROWN, "last_slope": -0.2, "previous_slope": -0.5}, "cannot tell", "grows_ever_more_slowly"),
+        (
+            {**GROWN, "last_slope": -0.21, "previous_slope": -0.5},
             "does not converge",
             "has_grown_and_is_level",
         ),
@@ -100,6 +107,33 @@ GROWN = {"interval": (-0.3, 0.3), "fallen": -0.5, "last_slope_error": 0.01}
 def test_each_piece_of_evidence_leads_to_the_verdict_it_should(altered, word, rule):
     found = judge(evidence(**altered))
     assert (found.word, found.rule) == (word, rule), found.reason
+
+
+def estimates_of(slope, correlation=0.0, **regime):
+    """Return estimates of errors that fall by one slope, with a standard error of 1 %."""
+    depths = np.array([8, 16, 32, 64])
+    covariance = 1e-4 * (correlation + (1.0 - correlation) * np.eye(4))
+    return ErrorEstimates(depths, -slope * np.log(depths), covariance, np.zeros(4), 1000, **regime)
+
+
+def seen(estimates, order):
+    return Evidence.of(estimates, fit_rate(estimates), Floor(0.0, 0.0, 0.01, 0.0), order)
+
+
+def test_errors_of_one_path_let_a_fall_be_known_better_than_either_end():
+    """Var(log e_1 - log e_m) has the covariance of both taken off twice."""
+    found = seen(estimates_of(0.5, correlation=0.8), 0.5)
+    assert found.fallen == pytest.approx(0.5 * np.log(8))
+    assert found.fallen_error == pytest.approx((2 * 1e-4 * (1.0 - 0.8)) ** 0.5)
+
+
+@pytest.mark.parametrize(("slope", "hidden"), [(0.69, False), (0.71, True)])
+def test_a_faster_contribution_hides_an_order_from_half_of_its_power_on(slope, hidden):
+    """Order 0.5 and a second contribution smaller by L^-0.4: beyond 0.7 the second is the larger one."""
+    regime = {"seconds": (0.4, 0.8), "hides": True}
+    assert seen(estimates_of(slope, **regime), 0.5).hidden is hidden
+    assert seen(estimates_of(slope, **{**regime, "hides": False}), 0.5).hidden is False
+    assert seen(estimates_of(slope, **regime), None).hidden is False
 
 
 def test_an_order_is_given_where_a_power_law_describes_the_errors_unhidden():

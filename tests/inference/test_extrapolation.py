@@ -41,3 +41,24 @@ def test_the_standard_error_is_the_scatter_of_extrapolated_values():
     values, error = np.array([part.value for part in found]), found[0].error
     assert values.std() == pytest.approx(error, rel=5 / np.sqrt(2 * 2000))
     assert abs(values.mean() - 0.1) < 5 * error / np.sqrt(2000)
+
+
+def test_the_allowance_is_what_one_depth_less_would_change_beyond_its_noise():
+    """Nested fits differ by a variance that is the difference of theirs. At level 0 no depth is left out."""
+    depths = np.array([8.0, 16.0, 32.0, 64.0, 128.0])
+    variances = np.array([1.0, 2.0, 1.0, 3.0, 2.0]) * 1e-6
+    differences = 0.1 + 1 / depths - 2 / depths**2 + 200 / depths**3
+
+    def solved(first):
+        weights = 1 / np.sqrt(variances[first:])
+        design = np.stack([depths[first:] ** -power for power in (0.0, 1.0, 2.0)], axis=1)
+        value = np.linalg.lstsq(design * weights[:, None], differences[first:] * weights, rcond=None)[0][0]
+        return value, np.linalg.inv((design * weights[:, None] ** 2).T @ design)[0, 0]
+
+    (all_of_them, variance), (without_first, larger) = solved(0), solved(1)
+    found = extrapolate(depths, differences, variances, 3e-6, (1.0, 2.0), 0.0)
+    expected = abs(all_of_them - without_first) - np.sqrt(larger - variance)
+    assert expected > 0.1 * abs(all_of_them - without_first)
+    assert found.value == pytest.approx(all_of_them, rel=1e-9)
+    assert found.error == pytest.approx(np.sqrt(variance + 3e-6), rel=1e-6)
+    assert found.allowance == pytest.approx(expected, rel=1e-6)

@@ -14,6 +14,7 @@ from deeplimit.inference.power_law import (
     above_floor,
     above_uncertain_floor,
     fit_floor,
+    fit_rate,
     slopes_between,
 )
 
@@ -142,3 +143,15 @@ def test_errors_that_move_together_leave_their_slope_better_known():
     slopes, errors = slopes_between(np.log([2.0, 4.0, 32.0]), logs, covariance)
     np.testing.assert_allclose(slopes, [0.8 / np.log(2), 0.3 / np.log(8)])
     np.testing.assert_allclose(errors, [2.0**0.5 / np.log(2), 4.2**0.5 / np.log(8)])
+
+
+@pytest.mark.parametrize("correlation", [-0.9, 0.5, 1.0])
+def test_an_order_is_found_under_a_contribution_that_is_correlated_with_it(correlation):
+    """Of two parts 1 and x the mean square is 1 + 2ρx + x²; ρ, κ and s are among the nodes of the fit."""
+    ratio, power = float(np.geomspace(0.1, 30.0, 13)[4]), 0.4
+    second = ratio * (DEPTHS[0] / DEPTHS) ** power
+    logs = -0.5 * np.log(DEPTHS) + 0.5 * np.log(1.0 + 2.0 * correlation * second + second**2)
+    estimates = ErrorEstimates(
+        DEPTHS, logs, 1e-10 * np.eye(5), np.zeros(5), 10**5, 3.0, (1.0,), (power,), interfere=True
+    )
+    assert fit_rate(estimates).rate == pytest.approx(0.5, abs=2e-3)

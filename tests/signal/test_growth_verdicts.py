@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from deeplimit.inference import verdict
+from deeplimit.signal import growth
 from deeplimit.signal.growth_verdict import OBSTACLES, RULES, Changes, Evidence
 from deeplimit.theory import Growth
 
@@ -79,3 +80,45 @@ def test_nothing_else_keeps_changes_from_being_fitted():
     assert verdict.first(OBSTACLES, changes()) is None
     assert verdict.first(OBSTACLES, changes([(0, 3)], -np.inf)) is None
     assert verdict.first(OBSTACLES, changes(draws=10)) is None
+
+
+DEPTHS = np.array([10.0, 30.0, 90.0, 270.0])
+
+
+def measured_growth(slopes, *, draws=40, noise=1e-4, **known):
+    """Fit growth to a change whose log square moves by these slopes from depth to depth."""
+    logs = 0.5 * np.concatenate([[0.0], np.cumsum(np.array(slopes) * np.log(3.0))])
+    scatter = noise * np.random.default_rng(0).normal(size=(4, draws))
+    change = logs[:, None] + scatter - scatter.mean(axis=1, keepdims=True)
+    return growth.measure_growth(
+        DEPTHS, change, np.zeros_like(change), 0.95, Growth(**known), 0.5, exponential=False
+    )
+
+
+@pytest.mark.parametrize(
+    ("slopes", "error", "turns"),
+    [
+        ((0.018, -0.018), 0.0, False),  # well known, but below what the fit itself is off by
+        ((0.022, -0.022), 0.0, True),
+        ((0.022, -0.018), 0.0, False),
+        ((0.5, -0.5), 0.1, False),  # five standard errors and 0.02
+        ((0.53, -0.53), 0.1, True),
+        ((0.5, 0.5), 0.0, False),
+    ],
+)
+def test_a_change_turns_where_it_surely_rises_and_surely_falls(slopes, error, turns):
+    log_means = np.concatenate([[0.0], np.cumsum(slopes)]) * np.log(3.0)
+    variances = np.full(3, (error * np.log(3.0)) ** 2 / 2.0)
+    assert growth._turns(DEPTHS[:3], log_means, variances) is turns
+
+
+def test_the_covariance_that_is_fitted_is_that_of_the_logs_that_are_fitted(monkeypatch):
+    """Where a second part of the change is known, both are those of its root."""
+    taken = []
+    fit = growth.fit_rate
+    monkeypatch.setattr(growth, "fit_rate", lambda estimates: taken.append(estimates) or fit(estimates))
+    for known in ({}, {"predicted": 0.0, "faster": 0.3}):
+        measured_growth([0.0, 0.1, 0.2], noise=0.1, **known)
+    plain, rooted = taken
+    np.testing.assert_allclose(rooted.log_errors, 0.5 * plain.log_errors, atol=1e-12)
+    np.testing.assert_allclose(rooted.covariance, 0.25 * plain.covariance)
