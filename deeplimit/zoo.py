@@ -5,7 +5,7 @@ method that says otherwise cannot be trusted. Every wrong limit is wrong in one 
 cases is on the page [Known cases](cases.md).
 """
 
-from deeplimit.cases import Case, Pair, WrongTwin, cases, pairs
+from deeplimit.cases import Case, LawCase, Pair, WrongTwin, cases, law_cases, pairs
 from deeplimit.cases.wrong_limits import (
     AlteredSDE,
     exchanged_quadratic,
@@ -21,11 +21,13 @@ __all__ = [
     "with_noise_scaled",
     "with_other_quadratic",
     "Case",
+    "LawCase",
     "exchanged_quadratic",
     "Pair",
     "quadratic_without_cross_term",
     "WrongTwin",
     "cases",
+    "law_cases",
     "neural_ode_of",
     "pairs",
     "stratonovich_drift",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 from pathlib import Path
 
-from deeplimit.cases import Case, cases
+from deeplimit.cases import Case, LawCase, cases, law_cases
 
 PAGE = Path(__file__).parent / "cases.md"
 INTRODUCTION = """# Known cases
@@ -27,16 +27,35 @@ assert [twin.wrongly for twin in case.wrong] == ["the spiral turned backwards"]
 
 Orders are in 1/L, on the layer grid, where L is the depth and d the width.
 """
+IN_LAW = """## In law
+
+Nothing is coupled here: `dl.compare_laws` holds the law of the last state against the limit's at time 1
+([Limits in law](theorems/in-law.md)). A right limit has the same law, a wrong one another law. There is no
+order. `zoo.law_cases()` returns the list.
+
+| setting | network | limit | source | wrong limits |
+|---|---|---|---|---|"""
 HEAD = "| setting | network | limit | order | source | wrong limits |\n|---|---|---|---|---|---|"
+
+
+def told(case: Case | LawCase) -> str:
+    """Return what is wrong with the wrong limits of a case."""
+    return "<br>".join(f"{twin.wrongly}: \\({twin.equation}\\). {twin.reason}" for twin in case.wrong)
+
+
+def law_row(case: LawCase) -> str:
+    """Return the line of one case in law."""
+    limit, mark = f"\\({case.equation}\\)", " ✓" if case.paths else ""
+    cells = (case.setting + mark, case.network, limit, case.source, told(case))
+    return f"| {' | '.join(map(str, cells))} |"
 
 
 def row(case: Case) -> str:
     """Return the line of one case in its statement's table."""
-    wrong = "<br>".join(f"{twin.wrongly}: \\({twin.equation}\\). {twin.reason}" for twin in case.wrong)
     order = "no limit" if case.rate is None else f"{case.rate:g}"
     mark = " ✓" if case.paths else ""
     limit = f"\\({case.equation}\\)"
-    cells = (case.setting + mark, case.network, limit, order, case.source, wrong)
+    cells = (case.setting + mark, case.network, limit, order, case.source, told(case))
     return f"| {' | '.join(map(str, cells))} |"
 
 
@@ -45,6 +64,7 @@ def page() -> str:
     parts = [INTRODUCTION]
     for statement, group in groupby(sorted_by_statement(), key=lambda case: case.statement):
         parts.append("\n".join([f"## {statement}\n", HEAD, *map(row, group)]) + "\n")
+    parts.append("\n".join([IN_LAW, *map(law_row, law_cases())]) + "\n")
     return "\n".join(parts)
 
 

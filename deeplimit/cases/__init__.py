@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-from deeplimit.cases import fractional, fully_connected, independent, shrinking_weights, smooth
-from deeplimit.cases.case import Case, Pair, WrongTwin
+from deeplimit.cases import fractional, fully_connected, in_law, independent, shrinking_weights, smooth
+from deeplimit.cases.case import Case, LawCase, Pair, WrongTwin
 from deeplimit.cases.trends import WIDTH
 
-__all__ = ["Case", "Pair", "WrongTwin", "case", "cases", "pairs", "validated"]
+__all__ = ["Case", "LawCase", "Pair", "WrongTwin", "case", "cases", "law_cases", "pairs", "validated"]
 
 
 def cases(width: int = WIDTH) -> tuple[Case, ...]:
@@ -42,9 +42,21 @@ def case(name: str) -> Case:
     return {found.name: found for found in cases()}[name]
 
 
-def validated() -> tuple[Case, ...]:
-    """Return the cases that `validate` measures, in the order of its rows."""
-    return tuple(found for found in cases() if found.paths)
+def law_cases() -> tuple[LawCase, ...]:
+    """Return every case whose limit is known in law, for `compare_laws`.
+
+    Examples:
+        >>> from deeplimit import cases
+        >>> sorted({case.statement for case in cases.law_cases()})
+        ['[M] Prop. 11, in law', 'modules, in law', 'res-3, in law']
+    """
+    return tuple(in_law.cases())
+
+
+def validated() -> tuple[Case | LawCase, ...]:
+    """Return the cases that `validate` measures, in the order of its rows; those in law come last."""
+    every: tuple[Case | LawCase, ...] = (*cases(), *law_cases())
+    return tuple(found for found in every if found.paths)
 
 
 def pairs(width: int = WIDTH) -> tuple[Pair, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 from torch import Tensor
 
@@ -62,6 +62,7 @@ class Case:
     right: Any = None
     paths: int = 0
     short: str = ""
+    in_law: ClassVar[bool] = False
 
     def __repr__(self) -> str:
         return f"Case({self.name!r}: {self.network} | {self.equation})"
@@ -89,6 +90,45 @@ class Case:
 
     def _pair(self, name: str) -> Pair:
         return Pair(name, self.network, self.limit, self.equation, self.rate, self.source)
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class LawCase:
+    """One statement in law in one setting: which law the last state must tend to, and which laws it must not.
+
+    `compare_laws` measures it: nothing is coupled, so there is no order.
+
+    Attributes:
+        statement, setting, network, equation, source, x: as in `Case`.
+        wrong: Limits whose law is another one; `validate` measures the first one.
+        right: The limit, if it is not the one that `network.limit()` gives.
+        paths: Draws of a quick `validate`; 0 for a case that `validate` leaves to the tests.
+    """
+
+    statement: str
+    setting: str
+    network: ResidualNetwork
+    equation: str
+    source: str
+    wrong: tuple[WrongTwin, ...]
+    x: Tensor | None = None
+    right: Any = None
+    paths: int = 0
+    in_law: ClassVar[bool] = True
+
+    def __repr__(self) -> str:
+        return f"LawCase({self.name!r}: {self.network} | {self.equation})"
+
+    @property
+    def name(self) -> str:
+        """Statement and setting; no other case has the same."""
+        return f"{self.statement}: {self.setting}"
+
+    @property
+    def limit(self) -> Any:
+        """The right limit."""
+        return self.network.limit() if self.right is None else self.right
 
 
 @final

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,7 +25,8 @@ from deeplimit.in_law.simulation import Plan, Sample, feature_names
 from deeplimit.in_law.verdict import Evidence, judge
 from deeplimit.inference.extrapolation import extrapolate
 from deeplimit.limits import Independent, Limit, read_limit
-from deeplimit.networks import ResidualNetwork, checked_network
+from deeplimit.modules import network_of
+from deeplimit.networks import ResidualNetwork
 from deeplimit.theory import reservations
 from deeplimit.version import versions
 from deeplimit.weights import Dependence
@@ -34,7 +36,7 @@ GRID = 241
 
 
 def compare_laws(
-    resnet: ResidualNetwork,
+    resnet: ResidualNetwork | Callable[[int], Any],
     limit: object = None,
     x: Tensor | None = None,
     *,
@@ -59,7 +61,9 @@ def compare_laws(
     differences are extrapolated to L = ∞.
 
     Args:
-        resnet: The network, all of whose weights are independent layers (`Brownian`, `IID`).
+        resnet: The network, all of whose weights are independent layers (`Brownian`, `IID`); or a function
+            of the depth that returns a torch module's blocks in order, for states shaped as x
+            (`module_network`).
         limit: None for `resnet.limit()`: `IsotropicSDE` for res-3 with symmetric weights and exponent 1/2,
             `NeuralSDE` for res-1 with independent weights of any law ([M] Prop. 11, by Donsker). Else one of
             these, a user's `LawLimit`, or a torchsde object (in Itô's sense, driven by independent noise).
@@ -113,7 +117,7 @@ def compare_laws(
 def _plan(
     resnet: object,
     limit: object,
-    x: object,
+    x: Tensor | None,
     depths: object,
     draws: object,
     seed: object,
@@ -122,10 +126,11 @@ def _plan(
     dtype: object,
 ) -> tuple[Plan, int | None]:
     """Return what is to be drawn, and how many starting points were given; raise as `compare_laws` says."""
-    resnet = checked_network(resnet)
-    if resnet.facts.dependence is not Dependence.INDEPENDENT:
+    resnet = network_of(resnet, x)
+    if not _is_new_at_every_depth(resnet):
         raise ValueError(
-            f"resnet must have independent layers (Brownian, IID) to be compared in law; got {resnet}."
+            "resnet must have independent layers (Brownian, IID), or be a module's blocks, to be compared in"
+            f" law; got {resnet}."
             " compare pairs weights that are functions of time, or Itô noise, with their limits path by"
             " path."
         )
@@ -158,6 +163,13 @@ def _plan(
         resnet, equation, checked_depths, fine, h0, count, min(count, JOINT), checked_seed, kind, device=where
     )
     return plan, None if inputs is None else len(h0)
+
+
+def _is_new_at_every_depth(network: ResidualNetwork) -> bool:
+    """Whether each depth draws weights of its own, which no path joins to those of another depth."""
+    facts = network.facts
+    apart = not any(law.joins_depths for law in network.weights)
+    return facts.dependence is Dependence.INDEPENDENT or (apart and not facts.deterministic)
 
 
 def _read(resnet: ResidualNetwork, limit: object, probe: Tensor) -> Limit:
@@ -200,7 +212,7 @@ def _assess(
     started: float,
 ) -> LawReport:
     """Return the report on what was drawn."""
-    names = feature_names(plan.network.width)
+    names = feature_names(plan.entries)
     depths = np.array(plan.depths)
     tests = (*names, "the joint law")
     p_values, distances = _tests(plan, networks, own, level)
@@ -374,7 +386,7 @@ def _reservations(
         )
     if not symmetric:
         notes.append(
-            "the sampler's law is not known to be symmetric, so differences are taken to fall like L^-1/2 and"
+            "the weights' law is not known to be symmetric, so differences are taken to fall like L^-1/2 and"
             " 1/L."
         )
     notes += reservations(plan.network)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -83,8 +84,13 @@ class Plan(Measurement[Drawn, tuple["list[Sample]", "Sample"]]):
     def block_size(self) -> int:
         """Return how many draws are held at once, by the specification alone."""
         gaussian = self.network.facts.gaussian and self.network.facts.dependence is Dependence.INDEPENDENT
-        numbers = self.network.width if gaussian else self.network.width**2
+        numbers = self.network.width if gaussian else max(map(math.prod, self.network.weight_shapes))
         return max(4, min(8192, NUMBERS_PER_BLOCK[self.device.type] // numbers))
+
+    @property
+    def entries(self) -> int:
+        """The number of entries of a state."""
+        return math.prod(self.network.state_shape)
 
     @property
     def blocks_per_law(self) -> int:
@@ -158,7 +164,7 @@ def features(h: Tensor, h0: Tensor, directions: Tensor) -> Tensor:
 
     Infinite ones are made huge.
     """
-    end, start = h.double(), h0.double()
+    end, start = h.flatten(1).double(), h0.flatten(1).double()
     size = start.norm(dim=1, keepdim=True)
     scaled = end / size
     tiny = torch.finfo(torch.float32).tiny
@@ -180,13 +186,12 @@ def draw_block(plan: Plan, index: int, tick: Tick | None = None) -> Drawn:
         else:
             h = last_states(plan.network, depth, h0, stream)
     wanted = plan.wanted(block, len(h))
-    states = (h[:wanted].double() / h0[:wanted].double().norm(dim=1, keepdim=True)).nan_to_num(
-        1e30, 1e30, -1e30
-    )
-    lost = int((~torch.isfinite(h)).any(dim=1).sum())
+    start = h0[:wanted].flatten(1).double()
+    states = (h[:wanted].flatten(1).double() / start.norm(dim=1, keepdim=True)).nan_to_num(1e30, 1e30, -1e30)
+    lost = int((~torch.isfinite(h.flatten(1))).any(dim=1).sum())
     if tick is not None:
         tick(1.0)
-    directions = random_directions(plan.network.width, plan.seed)
+    directions = random_directions(plan.entries, plan.seed)
     return features(h, h0, directions).cpu().numpy(), states.cpu().numpy(), lost
 
 
@@ -202,7 +207,7 @@ def draw_again(plan: Plan, index: int) -> OneDraw:
     number = validation.integer(index, "index", minimum=0, maximum=plan.draws - 1)
     block, row = divmod(number, plan.block_size)
     h0 = plan.starts(block)
-    directions = random_directions(plan.network.width, plan.seed)
+    directions = random_directions(plan.entries, plan.seed)
     states, told = {}, []
     for depth in plan.depths:
         kept, h = [h0[row].clone()], h0
@@ -216,7 +221,7 @@ def draw_again(plan: Plan, index: int) -> OneDraw:
         depths=plan.depths,
         states=states,
         limit_state=end[row].cpu().numpy(),
-        names=feature_names(plan.network.width),
+        names=feature_names(plan.entries),
         features=np.stack(told),
         limit_features=features(end, h0, directions)[row].cpu().numpy(),
     )

@@ -9,19 +9,23 @@ from typing import TYPE_CHECKING, Annotated, final
 
 import numpy as np
 
-from deeplimit.convergence.report import VERDICTS
+from deeplimit.convergence.report import VERDICTS as ON_PATHS
 from deeplimit.ground import axes as drawing
 from deeplimit.ground.axes import FITTED, MEASURED, PREDICTED
 from deeplimit.ground.fields import Depths, Interval, OneOf, PerDepth
 from deeplimit.ground.report import Report
 from deeplimit.ground.table import Column, Table
 from deeplimit.ground.verdict import Verdict
+from deeplimit.in_law.report import VERDICTS as IN_LAW
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 AGREES, DISAGREES, CANNOT_TELL = Verdict.AGREES, Verdict.DISAGREES, Verdict.CANNOT_TELL
 CAUGHT, MISSED = Verdict.CAUGHT, Verdict.NOT_CAUGHT
+VERDICTS = tuple(dict.fromkeys((*ON_PATHS, *IN_LAW)))
+RIGHT_AFTER_ALL = (Verdict.CONVERGES, Verdict.SAME_LAW)
+"""What the comparison with a wrong limit must never say."""
 _VERBS = {AGREES: "agree", DISAGREES: "disagree"}
 
 
@@ -34,14 +38,18 @@ class RowResult:
         key: name of the row, and how it was measured.
         statement, setting: what was claimed, of which network.
         theorem, network, limit: the same in full.
-        predicted, rate, interval: order by theory, order measured, and its interval.
+        predicted, rate, interval: order by theory, order measured, and its interval; NaN for laws, whose
+            comparison has none.
         verdict, reason: result of comparing the network with its limit.
-        outcome: "agrees" (it converges, and the interval holds the prediction), "disagrees", "cannot tell".
+        outcome: "agrees" (it converges, and the interval holds the prediction; or it has the same law),
+            "disagrees", "cannot tell".
         wrongly: how the control's limit is wrong.
         control_verdict, control_reason: result of comparing the network with that limit.
-        control: "caught" if the wrong limit is told "does not converge", else "not caught".
-        depths, errors, control_errors: errors against the right limit and against the wrong one (m,).
-        worst: error of the worst path against the right limit (m,).
+        control: "caught" if the wrong limit is told "does not converge", or "another law"; else "not caught".
+        depths, errors, control_errors: errors against the right limit and against the wrong one (m,); of
+            laws, the largest differences of the test functions.
+        worst: error of the worst path against the right limit (m,); of laws, the largest distance of two
+            distribution functions.
         seconds: time of both comparisons.
     """
 
@@ -75,6 +83,9 @@ def table_of(rows: Sequence[RowResult]) -> Table:
     """Return rows as a table, with widths that do not depend on which rows there are."""
     low, high = ([row.interval[end] for row in rows] for end in (0, 1))
 
+    def predicted(rate: float) -> str:
+        return f"{rate:g}" if np.isfinite(rate) else "in law"
+
     def order(rate: float) -> str:
         return f"{rate:.3f}" if np.isfinite(rate) else "no order"
 
@@ -82,7 +93,7 @@ def table_of(rows: Sequence[RowResult]) -> Table:
         (
             Column("statement", [row.statement for row in rows], left=True, least=17),
             Column("setting", [row.setting for row in rows], left=True, least=36),
-            Column("predicted", [row.predicted for row in rows], "g", least=9),
+            Column("predicted", [row.predicted for row in rows], predicted, least=9),
             Column("order", [row.rate for row in rows], order, interval=(low, high), left=True, least=21),
             Column("outcome", [row.outcome for row in rows], left=True, least=11),
             Column("wrong limit", [row.wrongly for row in rows], left=True, least=31),
@@ -97,7 +108,7 @@ class Scoreboard(Report):
     """What `validate` measured: one `RowResult` per statement and setting.
 
     `verdict` is "agrees" if every row does and every control is caught. It is "disagrees" if a row disagrees
-    or a control is missed with the verdict "converges"; else "cannot tell".
+    or a control is missed with the verdict "converges" or "same law"; else "cannot tell".
     """
 
     kind = "validate"
@@ -116,8 +127,7 @@ class Scoreboard(Report):
 
     @property
     def verdict(self) -> Verdict:
-        converges = Verdict.CONVERGES
-        if any(row.outcome == DISAGREES or row.control_verdict == converges for row in self.rows):
+        if any(row.outcome == DISAGREES or row.control_verdict in RIGHT_AFTER_ALL for row in self.rows):
             return DISAGREES
         if self.rows and all(row.outcome == AGREES and row.control == CAUGHT for row in self.rows):
             return AGREES

@@ -12,12 +12,14 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from deeplimit.cases import Case, validated
+from deeplimit.cases import Case, LawCase, validated
 from deeplimit.convergence import CompareReport, compare
 from deeplimit.ground import files, validation
 from deeplimit.ground.measurement import Running
 from deeplimit.ground.progress import Progress
 from deeplimit.ground.store import Store
+from deeplimit.ground.verdict import Verdict
+from deeplimit.in_law import LawReport, compare_laws
 from deeplimit.scoreboard.report import (
     AGREES,
     CANNOT_TELL,
@@ -33,6 +35,8 @@ CONFIDENCE = 0.999
 """Confidence level of each row's interval: with some forty rows, 95 % would give two false alarms per run."""
 QUICK_DEPTHS = (16, 32, 64, 128, 256, 512)
 FULL_DEPTHS = (16, 32, 64, 128, 256, 512, 1024)
+LAW_DEPTHS = (8, 16, 32, 64, 128)
+LEVEL = 1e-3
 FULL_FACTOR = 5
 """A full run takes this many times the paths, and depths twice as large."""
 
@@ -53,9 +57,11 @@ def validate(
     """Check every theorem numerically, together with a deliberately wrong limit that must be rejected.
 
     The rows cover Propositions 11 and 12 of Marion et al. (2025), Theorems 4.3 and 4.4 of Cohen et al.
-    (2021), and the Euler schemes of Hu, Liu and Nualart (2016). Activations, exponents and covariances vary.
-    A row agrees if the network converges to its limit and the 99.9 % interval of the order contains the
-    predicted one. A control is caught if comparing the same network with its wrong limit "does not converge".
+    (2021), the Euler schemes of Hu, Liu and Nualart (2016), and limits in law. Activations, exponents and
+    covariances vary. A row agrees if the network converges to its limit and the 99.9 % interval of the order
+    contains the predicted one. A control is caught if comparing the same network with its wrong limit "does
+    not converge". Where a limit is known in law, laws are compared: a row agrees on "same law", a control is
+    caught by "another law".
 
     Args:
         quick: Depths up to 512 and up to 2000 paths, instead of 1024 and 10,000.
@@ -98,17 +104,18 @@ def validate(
     results: list[RowResult] = []
     with running.shown("validate") as bar:
         for number, case in enumerate(chosen):
-            depths, paths = (QUICK_DEPTHS, case.paths) if quick else (FULL_DEPTHS, FULL_FACTOR * case.paths)
+            depths, paths = _size(case, quick)
             key = (
                 f"{case.name} | {case.wrong[0].wrongly} | depths {depths}, {paths} paths,"
                 f" seed {checked_seed}, {place.type}, {__version__}"
             )
             share = (number / len(chosen), (number + 1) / len(chosen))
             part = bar.share(*share, case.name)
+            measure = _measure_law if case.in_law else _measure
             result = (
                 earlier[key]
                 if key in earlier
-                else _measure(case, key, depths, paths, checked_seed, place, part)
+                else measure(case, key, depths, paths, checked_seed, place, part)
             )
             results.append(result)
             if callable(bar.progress):
@@ -124,7 +131,13 @@ def validate(
     return board
 
 
-def _chosen(only: str | Sequence[str] | None) -> list[Case]:
+def _size(case: Case | LawCase, quick: bool) -> tuple[tuple[int, ...], int]:
+    """Return the depths and the paths, or draws, of a case."""
+    depths = LAW_DEPTHS if case.in_law else QUICK_DEPTHS if quick else FULL_DEPTHS
+    return depths, case.paths if quick else FULL_FACTOR * case.paths
+
+
+def _chosen(only: str | Sequence[str] | None) -> list[Case | LawCase]:
     texts = [only] if isinstance(only, str) else only
     if texts is not None and not (
         isinstance(texts, Sequence) and all(isinstance(text, str) for text in texts)
@@ -168,7 +181,7 @@ def _earlier(path: Path) -> dict[str, RowResult]:
 
 
 def _measure(
-    case: Case,
+    case: Case | LawCase,
     key: str,
     depths: tuple[int, ...],
     paths: int,
@@ -220,5 +233,57 @@ def _measure(
         errors=right.errors,
         control_errors=wrong.errors,
         worst=right.worst,
+        seconds=time.perf_counter() - started,
+    )
+
+
+def _measure_law(
+    case: Case | LawCase,
+    key: str,
+    depths: tuple[int, ...],
+    draws: int,
+    seed: int,
+    device: torch.device,
+    running: Running,
+) -> RowResult:
+    started, control = time.perf_counter(), case.wrong[0]
+
+    def run(limit: object, running: Running) -> LawReport:
+        return compare_laws(
+            case.network,
+            limit,
+            case.x,
+            depths=depths,
+            draws=draws,
+            seed=seed,
+            level=LEVEL,
+            device=device,
+            **running.arguments(),
+        )
+
+    right = run(case.right, running.share(0.0, 0.5, "its limit"))
+    wrong = run(control.limit, running.share(0.5, 1.0, "a wrong limit"))
+    outcomes = {Verdict.SAME_LAW: AGREES, Verdict.ANOTHER_LAW: DISAGREES}
+    return RowResult(
+        key=key,
+        statement=case.statement,
+        setting=case.setting,
+        theorem=str(right.theorem),
+        network=right.network,
+        limit=right.limit,
+        predicted=np.nan,
+        rate=np.nan,
+        interval=(np.nan, np.nan),
+        verdict=right.verdict,
+        reason=right.reason,
+        outcome=outcomes.get(right.verdict, CANNOT_TELL),
+        wrongly=control.wrongly,
+        control_verdict=wrong.verdict,
+        control_reason=wrong.reason,
+        control=CAUGHT if wrong.verdict == Verdict.ANOTHER_LAW else MISSED,
+        depths=right.depths,
+        errors=np.abs(right.differences).max(axis=0),
+        control_errors=np.abs(wrong.differences).max(axis=0),
+        worst=right.distances[:-1].max(axis=0),
         seconds=time.perf_counter() - started,
     )

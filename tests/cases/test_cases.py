@@ -8,10 +8,11 @@ from matplotlib.mathtext import MathTextParser
 
 import deeplimit as dl
 from deeplimit import zoo
-from deeplimit.cases import cases, pairs, validated
+from deeplimit.cases import cases, law_cases, pairs, validated
 from deeplimit.limits import ItoCorrectedSDE
 
 CASES = cases()
+LAWS = law_cases()
 WITH_A_LIMIT = [case for case in CASES if case.rate is not None]
 WITHOUT = [case for case in CASES if case.rate is None]
 TWINS = [pytest.param(case, twin, id=f"{case.name}: {twin.wrongly}") for case in CASES for twin in case.wrong]
@@ -119,9 +120,58 @@ def test_the_zoo_shows_each_way_of_being_wrong_once():
 
 
 def test_the_scoreboard_is_made_of_cases_with_a_limit():
-    assert {case.name for case in validated()} <= {case.name for case in CASES}
-    assert len(validated()) == 42
-    assert all(case.rate is not None for case in validated())
+    paired = [case for case in validated() if not case.in_law]
+    assert {case.name for case in validated()} <= {case.name for case in (*CASES, *LAWS)}
+    assert len(paired) == 42
+    assert all(case.rate is not None for case in paired)
+    assert {case.name for case in validated() if case.in_law} == {case.name for case in LAWS if case.paths}
+    assert len(validated()) == 44
+
+
+@pytest.mark.parametrize("case", LAWS, **by_name)
+def test_every_case_in_law_says_what_is_claimed_and_what_is_wrong(case):
+    assert balanced(case.equation)
+    assert case.source
+    assert case.wrong
+    assert case.name not in {other.name for other in CASES}
+    for twin in case.wrong:
+        assert balanced(twin.equation)
+        assert twin.reason.endswith(".")
+
+
+def test_theory_gives_the_limits_in_law_and_says_nothing_of_modules():
+    for case in LAWS:
+        if case.right is None:
+            assert case.network.limit().is_drawable
+            assert case.network.regime().name == "sde"
+        else:
+            with pytest.raises(dl.NoTheoremError):
+                case.network.limit()
+
+
+def law_report(case, limit, seed=2):
+    """Blocks of modules are built one by one, so that they get fewer draws and layers than matrices."""
+    small = {"draws": 400, "depths": [4, 8, 16]}
+    size = {"draws": 16384, "depths": [8, 16, 32, 64, 128]} if case.right is None else small
+    return dl.compare_laws(case.network, limit, case.x, seed=seed, **size)
+
+
+@pytest.mark.parametrize("case", LAWS, **by_name)
+def test_the_law_of_every_case_is_its_limits(case):
+    report = law_report(case, case.right)
+    enough = case.right is None
+    assert report.verdict == ("same law" if enough else "cannot tell"), str(report)
+    assert (report.theorem is None) == ("Prop. 11" not in case.statement)
+
+
+@pytest.mark.parametrize(
+    ("case", "twin"),
+    [pytest.param(case, twin, id=f"{case.name}: {twin.wrongly}") for case in LAWS for twin in case.wrong],
+)
+def test_the_law_of_no_wrong_limit_is_taken_for_the_networks(case, twin):
+    report = law_report(case, twin.limit)
+    assert report.verdict == "another law", str(report)
+    assert report.theorem is None
 
 
 def test_a_right_limit_given_by_hand_takes_the_place_of_the_networks():

@@ -3,7 +3,7 @@
 import importlib.util
 from pathlib import Path
 
-from deeplimit.cases import cases
+from deeplimit.cases import cases, law_cases
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -14,7 +14,7 @@ def test_the_page_on_known_cases_is_what_the_list_says():
     spec.loader.exec_module(writer)
     written = (DOCS / "cases.md").read_text(encoding="utf-8")
     assert written == writer.page(), "run python docs/cases.py"
-    for case in cases():
+    for case in (*cases(), *law_cases()):
         assert case.setting in written
         assert case.equation in written
         assert all(twin.reason in written for twin in case.wrong)

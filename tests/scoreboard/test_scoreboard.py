@@ -47,6 +47,8 @@ def test_the_scoreboard_has_every_statement_and_every_kind_of_noise():
         "[C] Thm 4.4, SDE",
         "[C] Thm 4.4, ODE",
         "Hu, Liu & Nualart",
+        "[M] Prop. 11, in law",
+        "res-3, in law",
     }
     text = " ".join(case.setting for case in cases)
     words = ("softplus", "silu", "gelu", "tanh", "sin", "full tensor", "rows", "covary", "of time")
@@ -55,6 +57,30 @@ def test_the_scoreboard_has_every_statement_and_every_kind_of_noise():
     wrongly = " ".join(case.wrong[0].wrongly for case in cases)
     for word in ("dropped", "flipped", "exchanged", "neural ODE", "trend kept", "cross term"):
         assert word in wrongly
+
+
+def test_a_row_in_law_agrees_by_its_law_and_has_no_order():
+    board = dl.validate(quick=True, only="res-3, in law")
+    (row,) = board.rows
+    assert (board.verdict, row.outcome, row.control) == ("agrees", "agrees", "caught"), str(board)
+    assert (row.verdict, row.control_verdict) == ("same law", "another law")
+    assert np.isnan([row.predicted, row.rate, *row.interval]).all()
+    assert row.errors[-1] < 0.1 < row.control_errors[-1]
+    assert "in law" in str(row)
+    dl.testing.check_report(board)
+
+
+def test_a_row_in_law_can_fail():
+    case = next(case for case in validated() if case.in_law)
+    honest = dataclasses.replace(
+        case, wrong=(dataclasses.replace(case.wrong[0], limit=case.network.limit()),)
+    )
+    swapped = dataclasses.replace(case, right=case.wrong[0].limit)
+    given = ((8, 16, 32, 64, 128), 16384, 0, runs.torch.device("cpu"), Running())
+    missed = runs._measure_law(honest, "key", *given)
+    assert (missed.control, missed.control_verdict) == ("not caught", "same law")
+    assert dl.Scoreboard((missed,), True, 0, 0.999, "cpu", "1").verdict == "disagrees"
+    assert runs._measure_law(swapped, "key", *given).outcome == "disagrees"
 
 
 def test_a_control_that_is_the_right_limit_is_not_caught():
