@@ -43,7 +43,16 @@ def compare(
         str, typer.Option(help="sup (over layers), sup-continuous (over all times) or final.")
     ] = "sup",
     p: Annotated[float, typer.Option(help="The L^p norm over paths.")] = 2.0,
-    confidence: Annotated[float, typer.Option(help="Of the order's interval.")] = 0.95,
+    confidence: Annotated[float, typer.Option(help="Confidence level of the order's interval.")] = 0.95,
+    reference: Annotated[
+        int | None,
+        typer.Option(
+            help="Depth of an SDE limit's grid, at least twice the deepest network; left out: chosen."
+        ),
+    ] = None,
+    tolerance: Annotated[
+        float | None, typer.Option(help="Tolerance of an ODE limit's solver; left out: by the dtype.")
+    ] = None,
     limit: Annotated[
         str | None,
         typer.Option(help="Your own limit, package.module:object: a torchsde SDE or a function f(t, h)."),
@@ -105,6 +114,8 @@ def compare(
         norm=norm,
         p=p,
         confidence=confidence,
+        reference=reference,
+        tolerance=tolerance,
         coupling=coupling,
         dtype=dtype,
         **run.arguments(),

@@ -42,6 +42,9 @@ def check(
     tolerance: Annotated[
         float, typer.Option(help="How far an exponent may lie from the expected one.")
     ] = 0.1,
+    confidence: Annotated[
+        float, typer.Option(help="Joint confidence level of the exponents' intervals.")
+    ] = 0.99,
     html: Annotated[
         Path | None, typer.Option("--html", help="Write one self-contained page here (.html).")
     ] = None,
@@ -73,6 +76,7 @@ def check(
             expected=_expected(expected),
             blocks=blocks or None,
             tolerance=tolerance,
+            confidence=confidence,
             **shared,
         )
     except Exception as error:  # whatever the user's module does when it is built and run

@@ -26,7 +26,8 @@ Weights = Annotated[
     str, typer.Option(help="brownian (i.i.d. Gaussian), uniform, rademacher, smooth or fractional.")
 ]
 LengthScale = Annotated[
-    float | None, typer.Option(help="Of smooth weights, as a time on [0, 1]; 0.1 if left out.")
+    float | None,
+    typer.Option(help="Length scale of smooth weights, as a time on [0, 1]; 0.1 if left out."),
 ]
 Hurst = Annotated[
     float | None, typer.Option(help="Hurst index of fractional weights, between 0 and 1; 0.7 if left out.")

@@ -35,7 +35,12 @@ def stability(
         str, typer.Option(help="10:10000:x10, 100:500:+100 or 10,30,100,300.")
     ] = "10,30,100,300,1000",
     draws: Annotated[int, typer.Option(help="Networks per depth.")] = 200,
-    confidence: Annotated[float, typer.Option(help="Of the growth exponents' intervals.")] = 0.95,
+    confidence: Annotated[
+        float, typer.Option(help="Confidence level of the growth exponents' intervals.")
+    ] = 0.95,
+    delta: Annotated[
+        float, typer.Option(help="δ of the probability bounds of Marion et al. (2025), Section 2.")
+    ] = 0.25,
     dtype: Annotated[str | None, typer.Option(help="float32 (the default) or float64.")] = None,
     *,
     run: Run,
@@ -50,7 +55,9 @@ def stability(
 
     levels = parse_depths(depths)
     resnet = make_network(network, width, activation, weights, length_scale, hurst, exponent)
-    report = run_stability(resnet, levels, draws=draws, confidence=confidence, dtype=dtype, **run.arguments())
+    report = run_stability(
+        resnet, levels, draws=draws, confidence=confidence, delta=delta, dtype=dtype, **run.arguments()
+    )
     run.finish(report, {"stable": 0, "identity": 1, "explosion": 1, "cannot tell": 3})
 
 
@@ -68,6 +75,8 @@ def phase(
     ] = "0:1.3:27",
     draws: Annotated[int, typer.Option(help="Weight draws per Hurst index.")] = 5,
     inputs: Annotated[int, typer.Option(help="Inputs per weight draw.")] = 10,
+    confidence: Annotated[float, typer.Option(help="Confidence level of the boundary's intervals.")] = 0.95,
+    dtype: Annotated[str | None, typer.Option(help="float32 (the default) or float64.")] = None,
     of: Annotated[str, typer.Option(help="What --plot shows: hidden or gradient.")] = "hidden",
     *,
     run: Run,
@@ -99,6 +108,8 @@ def phase(
         exponents=parse_numbers(exponents, "--exponents"),
         draws=draws,
         inputs=inputs,
+        confidence=confidence,
+        dtype=dtype,
         **run.arguments(),
     )
     run.finish(diagram, of=of)

@@ -59,7 +59,9 @@ class Report(ABC):
 
     kind: ClassVar[str]
     """The word that names the class in files; no two classes share one."""
-    no_paths: ClassVar[str] = "its numbers belong to no paths"
+    no_paths: ClassVar[str] = (
+        "nothing says what measured it. A report that is `measured_by` a measurement draws its paths"
+    )
     """Why `path` has nothing to draw, and what to do instead, for reports without a measurement."""
     _origin: ClassVar[Origin | None] = None
 

@@ -33,7 +33,8 @@ def check_report(report: Report) -> None:
 
     Checked: JSON is written and read back, and every damaged field is refused by its name. Printed parts come
     in order. CSV and LaTeX can be read back, and HTML is escaped. Pictures use the given axes, and their
-    texts stay within 3.3 x 2.5 inches. Citations are BibTeX. Not checked: that the numbers are right.
+    texts stay within 3.3 x 2.5 inches. Citations are BibTeX. A path that was not measured is refused. Not
+    checked: that the numbers are right.
 
     Raises TypeError for an argument that is not a report, AssertionError that names what is broken.
 
@@ -44,7 +45,7 @@ def check_report(report: Report) -> None:
     if not isinstance(report, Report):
         raise TypeError(f"report must be a deeplimit.Report, got {report!r} of type {type(report).__name__}.")
     name = type(report).__name__
-    for check in (_files, _damage, _text, _csv, _latex, _html, _picture, _bibtex):
+    for check in (_files, _damage, _text, _csv, _latex, _html, _picture, _bibtex, _path):
         for problem in check(report):
             raise AssertionError(f"{name}: {problem}.")
 
@@ -229,3 +230,14 @@ def _bibtex(report: Report) -> Iterator[str]:
     keys = re.findall(r"^@\w+\{(\w+),$", text, re.MULTILINE)
     if keys[:1] != ["deeplimit"] or len(keys) != len(set(keys)) or text.count("{") != text.count("}"):
         yield f"citation() is not BibTeX: {text}"
+
+
+def _path(report: Report) -> Iterator[str]:
+    """No path has the number -1, whether the report has paths or not."""
+    try:
+        report.path(-1)
+    except ValueError as error:
+        if "path" not in str(error) and "index" not in str(error):
+            yield f"the refusal of path(-1) says neither that there are no paths nor which there are: {error}"
+    else:
+        yield "path(-1) is not refused"

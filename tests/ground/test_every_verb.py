@@ -1,5 +1,6 @@
 """Whatever runs the blocks of a verb, and in however many sittings, the report is the same in every bit."""
 
+import inspect
 import random
 import sqlite3
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
@@ -8,9 +9,11 @@ from multiprocessing import get_context
 
 import pytest
 import torch
+from refusals import assert_refused
 
 import deeplimit as dl
 from deeplimit.figures import demo, run_demo
+from deeplimit.ground.report import KINDS
 from deeplimit.scoreboard import runs
 
 
@@ -67,6 +70,70 @@ VERBS = {
 
 
 SLOW = ("validate", "demo")
+FIVE = ("workers", "executor", "store", "device", "progress")
+ONE_PASS = {
+    "probe": "one forward and one backward pass of a module that the caller holds",
+    "measure": "its measurement says on which device",
+}
+"""Public functions that return reports or measure, without the five arguments, and why."""
+
+
+def public_verbs():
+    """Every public function that returns a report, by its name."""
+    for name in dl.__all__:
+        value = getattr(dl, name)
+        if inspect.isfunction(value) and "return" in value.__annotations__:
+            returned = str(value.__annotations__["return"])
+            classes = {kind.__name__ for kind in KINDS.values() if kind.__module__.startswith("deeplimit.")}
+            if returned in classes or name == "measure":
+                yield name, value
+
+
+TIMED = {name: verb for name, verb in public_verbs() if name not in ONE_PASS}
+CALLS = {
+    "compare": lambda **how: dl.compare(dl.res1(2), depths=[2, 4], paths=8, **how),
+    "compare_laws": lambda **how: dl.compare_laws(dl.res3(2), depths=[2, 4, 8], draws=200, **how),
+    "stability": lambda **how: dl.stability(dl.res3(2), [2, 4, 8], draws=4, **how),
+    "phase_diagram": lambda **how: dl.phase_diagram(
+        dl.res3, 2, 20, hurst=[0.5], exponents=[0.0, 1.0], draws=3, inputs=1, **how
+    ),
+    "validate": lambda **how: dl.validate(quick=True, only="α = 1, β = 0", **how),
+    "reproduce": lambda **how: dl.reproduce("marion-fig6", quick=True, **how),
+    "check_depth": lambda **how: dl.check_depth(stack, [2, 3], batch=torch.ones(2, 5, 8), **how),
+}
+BAD = {
+    "workers": (0, ValueError),
+    "executor": (3, TypeError),
+    "store": (3, TypeError),
+    "device": ("tpu", ValueError),
+    "progress": (3, TypeError),
+}
+
+
+def test_every_public_verb_is_held_here():
+    assert set(TIMED) == set(CALLS)
+    assert {name for name, _ in public_verbs()} == set(TIMED) | set(ONE_PASS)
+
+
+@pytest.mark.parametrize("verb", TIMED)
+def test_every_verb_that_takes_time_takes_the_same_five_arguments(verb):
+    parameters = inspect.signature(TIMED[verb]).parameters
+    told = inspect.getdoc(TIMED[verb])
+    for name in FIVE:
+        assert name in parameters, name
+        assert parameters[name].kind is inspect.Parameter.KEYWORD_ONLY
+        assert parameters[name].default in (None, *(["cpu"] if name == "device" else []))
+        assert f"{name}:" in told, f"{name} is not in the docstring"
+    first = inspect.signature(dl.compare).parameters
+    for name in ("workers", "executor", "progress"):
+        assert parameters[name].annotation == first[name].annotation
+
+
+@pytest.mark.parametrize("argument", BAD)
+@pytest.mark.parametrize("verb", CALLS)
+def test_every_verb_refuses_a_bad_one_of_the_five_alike(verb, argument):
+    value, kind = BAD[argument]
+    assert_refused(lambda: CALLS[verb](**{argument: value}), kind, argument, repr(value).strip("'"))
 
 
 def timeless(content):

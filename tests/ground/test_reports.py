@@ -116,6 +116,13 @@ def test_every_report_keeps_the_contract(name):
     dl.testing.check_report(instance(name))
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_a_report_without_its_measurement_says_what_to_do_instead(name):
+    with pytest.raises(ValueError, match="no paths to draw again") as caught:
+        instance(name).path(0)
+    assert len(str(caught.value)) > 80
+
+
 @pytest.mark.parametrize("path", OLD, ids=lambda path: path.stem)
 def test_a_file_of_the_first_version_loads_and_is_written_again(path, tmp_path):
     """Files in old_reports were written by the code before reports had a base class."""
