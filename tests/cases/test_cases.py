@@ -151,7 +151,7 @@ def test_theory_gives_the_limits_in_law_and_says_nothing_of_modules():
 
 def law_report(case, limit, seed=2):
     """Blocks of modules are built one by one, so that they get fewer draws and layers than matrices."""
-    small = {"draws": 400, "depths": [4, 8, 16]}
+    small = {"draws": 1000, "depths": [4, 8, 16]}
     size = {"draws": 16384, "depths": [8, 16, 32, 64, 128]} if case.right is None else small
     return dl.compare_laws(case.network, limit, case.x, seed=seed, **size)
 
