@@ -160,7 +160,7 @@ def _chosen(only: str | Sequence[str] | None) -> list[Case | LawCase]:
     return [case for case in every if any(text.lower() in case.name.lower() for text in texts)]
 
 
-def _cited(case: Case) -> tuple[str, ...]:
+def _cited(case: Case | LawCase) -> tuple[str, ...]:
     """Return what the theorem, the limit and the paths of a case rest on."""
     network = case.network
     return (*network.regime().citations, *getattr(case.limit, "citations", ()), *network.citations)
