@@ -137,6 +137,11 @@ class ResidualNetwork:
         """The shape of each weight."""
         return self.recursion.weight_shapes(self.width)
 
+    @property
+    def laws_and_shapes(self) -> tuple[tuple[WeightLaw, Shape], ...]:
+        """Each weight's law beside its shape."""
+        return tuple(zip(self.weights, self.weight_shapes, strict=True))
+
     def __str__(self) -> str:
         laws = list(dict.fromkeys(law.describe() for law in self.weights))
         first, *_ = self.weights

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from deeplimit.coupling.kernels.followers import is_compiled, obstacle
+from deeplimit.coupling.kernels.followers import compiled_steps, obstacle
 from deeplimit.coupling.statistics import Statistic, read_statistic
 from deeplimit.coupling.task import Task, sharing, solved_twice
 from deeplimit.ground.grid import Grid, uniform_size
@@ -222,20 +222,18 @@ def _uniform_grid(
 
 def _held_per_step(network: ResidualNetwork, limit: Limit, shared: Sharing) -> int:
     """Return the numbers in memory per path and step of the grid: the weights' and the limit's."""
-    laws = zip(network.weights, network.weight_shapes, strict=True)
-    return sum(law.held_per_step(shape) for law, shape in laws) + limit.held_per_step(shared)
+    held = sum(law.held_per_step(shape) for law, shape in network.laws_and_shapes)
+    return held + limit.held_per_step(shared)
 
 
 def _motions(network: ResidualNetwork) -> int | None:
     """Return the number of Brownian motions that drive the network; None where a weight has none."""
-    laws = zip(network.weights, network.weight_shapes, strict=True)
-    each = [law.motions(shape) for law, shape in laws]
+    each = [law.motions(shape) for law, shape in network.laws_and_shapes]
     return sum(each) if all(each) else None
 
 
 def _motions_in_words(network: ResidualNetwork) -> str:
-    laws = zip(network.weights, network.weight_shapes, strict=True)
-    return ", then ".join(law.motions_in_words(shape) for law, shape in laws)
+    return ", then ".join(law.motions_in_words(shape) for law, shape in network.laws_and_shapes)
 
 
 def _natural_dtype(network: ResidualNetwork, limit: object) -> torch.dtype:
@@ -247,8 +245,7 @@ def _natural_dtype(network: ResidualNetwork, limit: object) -> torch.dtype:
         for parameter in limit.parameters():
             if parameter.dtype in (torch.float32, torch.float64):
                 return parameter.dtype
-    laws = zip(network.weights, network.weight_shapes, strict=True)
-    smooth = any(law.functions or not law.motions(shape) for law, shape in laws)
+    smooth = any(law.functions or not law.motions(shape) for law, shape in network.laws_and_shapes)
     return torch.float64 if smooth and network.regime().name != "sde" else torch.float32
 
 
@@ -269,7 +266,7 @@ def _coupling(
         )
     if asked != "auto":
         return asked
-    compiled = inputs == 1 and shares and why is None and is_compiled(network, limit)
+    compiled = inputs == 1 and shares and why is None and compiled_steps(network, limit) is not None
     least = LEAST_WIDTH if compiled else LEAST_WIDTH_IN_TORCH
     return "projected" if why is None and network.width >= least * inputs**2 else "pathwise"
 
@@ -287,8 +284,7 @@ def _projected_block_size(
 
 def _numbers_of_functions(network: ResidualNetwork, limit: Limit) -> int:
     """Return the most numbers that one path of a function of time holds, at least 1."""
-    laws = zip(network.weights, network.weight_shapes, strict=True)
-    held = [law.held_per_path(shape) for law, shape in laws]
+    held = [law.held_per_path(shape) for law, shape in network.laws_and_shapes]
     if limit.functions != tuple(function for law in network.weights for function in law.functions):
         square = (network.width, network.width)
         held += [law.held_per_path(square) for law in limit.functions]

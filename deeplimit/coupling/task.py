@@ -91,9 +91,7 @@ class Task:
                 generator(self.seed, Purpose.NETWORK_WEIGHTS, block, index, self.device),
                 self.dtype,
             )
-            for index, (law, shape) in enumerate(
-                zip(self.network.weights, self.network.weight_shapes, strict=True)
-            )
+            for index, (law, shape) in enumerate(self.network.laws_and_shapes)
         )
 
     def limit_stream(self, block: int, index: int) -> torch.Generator:

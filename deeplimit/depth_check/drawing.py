@@ -68,10 +68,7 @@ def over_depths(
 def _told(kind: BranchScaling, small: bool) -> str:
     if kind.exponent is None:
         return f"{kind.kind}: not deepened"
-    interval = kind.exponent_interval
-    if interval is None or small:
-        return f"{kind.kind}: {kind.exponent:.2f}"
-    return f"{kind.kind}: {kind.exponent:.2f} [{interval[0]:.2f}, {interval[1]:.2f}]"
+    return f"{kind.kind}: {kind.exponent:.2f}" if small else f"{kind.kind}: {kind.exponent_in_words}"
 
 
 def over_layers(axes: Axes, branches: Sequence[BranchScaling]) -> None:

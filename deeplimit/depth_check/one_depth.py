@@ -7,7 +7,7 @@ all branches, of all layers and all depths, are given the same stream (`shared_s
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,7 +45,7 @@ class MeasuredBranch:
     """
 
     branch: Branch
-    key: tuple[Any, ...]
+    key: str
     update: float
     ratio: float
     probed: float
@@ -105,8 +105,8 @@ class AtOneDepth:
 
     branches: tuple[MeasuredBranch, ...]
     streams: tuple[Stream, ...]
-    aligned: Mapping[tuple[Any, ...], Alignment]
-    weights: Mapping[str, WeightSize]
+    aligned: dict[str, Alignment]
+    weights: dict[str, WeightSize]
     parameters: int
     epsilon: float
     outside: tuple[str, ...] = ()

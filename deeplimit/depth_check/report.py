@@ -79,7 +79,7 @@ class DepthReport(Report):
         if self.findings:
             more = f" (and {len(self.findings) - 1} more)" if len(self.findings) > 1 else ""
             return f"{self.verdict}: {self.findings[0]}{more}"
-        seen = "; ".join(f"{kind.kind} {_exponent(kind)}" for kind in self.branches[:4]) + (
+        seen = "; ".join(f"{kind.kind} {kind.exponent_in_words}" for kind in self.branches[:4]) + (
             "; ..." if len(self.branches) > 4 else ""
         )
         return f"{self.verdict}: {seen}"
@@ -110,12 +110,18 @@ class DepthReport(Report):
         return "nothing" if self.expected is None else f"exponent {self.expected:g} for every branch"
 
     def _table(self) -> Table:
+        findings = ["", "Findings:", *(f"- {finding}" for finding in self.findings)] if self.findings else []
+        ends = (0, -1) if len(self.depths) > 1 else (0,)
+        return Table(self._columns(ends), notes=("", *self._streams(), *findings))
+
+    def _columns(self, places: Sequence[int]) -> tuple[Column, ...]:
+        """Return what is known of each kind of branch, with its updates at the depths of these places."""
         several = len(self.depths) > 1
         kinds = self.branches
         columns = [Column("residual branch", [kind.kind for kind in kinds], left=True)]
-        for end in (0, -1) if several else (0,):
-            heading = f"update/stream, L={self.depths[end]}" if several else "update/stream"
-            columns.append(Column(heading, [kind.ratios[end] for kind in kinds], ".3g", left=True))
+        for place in places:
+            heading = f"update/stream, L={self.depths[place]}" if several else "update/stream"
+            columns.append(Column(heading, [kind.ratios[place] for kind in kinds], ".3g", left=True))
         if several:
             intervals = [kind.exponent_interval or (float("nan"),) * 2 for kind in kinds]
             low, high = ([interval[end] for interval in intervals] for end in (0, 1))
@@ -139,15 +145,14 @@ class DepthReport(Report):
                 Column("normalised", normalised, left=True),
                 Column("gain", gains, ".3g", left=True),
             ]
-        findings = ["", "Findings:", *(f"- {finding}" for finding in self.findings)] if self.findings else []
-        return Table(tuple(columns), notes=("", *self._streams(), *findings))
+        return tuple(columns)
 
     def _streams(self) -> list[str]:
         lines = []
         for stream in self.streams:
-            gradient = [value for value in stream.gradient_growth if value is not None]
-            backwards = f", gradient backwards {_series(gradient)}" if gradient else ""
-            lines.append(f"stream {stream.stream + 1}: state grows {_series(stream.growth)}{backwards}")
+            gradient = tables.series(stream.gradient_growth)
+            backwards = f", gradient backwards {gradient}" if gradient else ""
+            lines.append(f"stream {stream.stream + 1}: state grows {tables.series(stream.growth)}{backwards}")
         return lines
 
     @property
@@ -177,26 +182,17 @@ class DepthReport(Report):
         drawing.legend(axes, 8, **({"loc": "lower left"} if len(self.depths) > 1 else {}))
 
     def _sections(self) -> list[page.Section]:
+        branches = self._columns(range(len(self.depths)))
+        verdicts = Column("verdict", self.statuses, left=True)
         return [
             ("", f'<p class="what">{html.escape(self.what)}</p>'),
-            ("Findings", tables.findings_list(self.findings)),
-            ("Residual branches", tables.branches_table(self.depths, self.branches, self.statuses)),
+            ("Findings", page.items(map(str, self.findings))),
+            ("Residual branches", Table((*branches, verdicts)).to_html()),
             ("Update against depth", drawing.to_svg(self._draw, self._size)),
-            ("Parts of the branches", tables.parts_table(self.depths, self.branches)),
-            ("Streams", tables.streams_table(self.streams)),
+            ("Parts of the branches", tables.parts_table(self.depths, self.branches).to_html()),
+            ("Streams", tables.streams_table(self.streams).to_html()),
             ("Reservations", page.items(self.reservations)),
         ]
-
-
-def _exponent(kind: BranchScaling) -> str:
-    if kind.exponent is None or kind.exponent_interval is None:
-        return "-"
-    low, high = kind.exponent_interval
-    return f"{kind.exponent:.2f} [{low:.2f}, {high:.2f}]"
-
-
-def _series(values: Sequence[float]) -> str:
-    return ", ".join(f"{value:.3g}x" for value in values)
 
 
 def _count(number: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -13,27 +13,16 @@ import numpy as np
 import torch
 from torch import nn
 
-from deeplimit.depth_check.one_depth import (
-    Alignment,
-    AtOneDepth,
-    MeasuredBranch,
-    Stream,
-    WeightSize,
-    measure_module,
-)
-from deeplimit.ground import measurement as running, validation
+from deeplimit.depth_check.one_depth import AtOneDepth, measure_module
+from deeplimit.ground import fields, measurement as running, validation
 from deeplimit.ground.installation import advice
 from deeplimit.ground.measurement import Arrays, Tick
 from deeplimit.ground.randomness import seeded
 from deeplimit.ground.specification import describe
 from deeplimit.trace.batches import as_batch
-from deeplimit.trace.branches import Branch
 
 Factory = Callable[[int], nn.Module]
 Part = tuple[str, AtOneDepth]
-_RECORDS = {
-    kind.__name__: kind for kind in (Alignment, Branch, MeasuredBranch, AtOneDepth, Stream, WeightSize)
-}
 _ONE_AT_A_TIME = threading.Lock()
 """Modules draw from the global generators, which threads share."""
 
@@ -94,11 +83,12 @@ class Depths(running.Measurement[Part, list[Part]]):
         return f"check depth: {factory}, depths {[*self.depths]}, seed {self.seed}"
 
     def write(self, part: Part) -> Arrays:
-        return {"part": np.array(json.dumps(_plain(part), ensure_ascii=False))}
+        name, taken = part
+        return {"name": np.array(name), "taken": np.array(json.dumps(fields.plain(taken)))}
 
     def read(self, arrays: Arrays) -> Part:
-        name, taken = _unplain(json.loads(arrays["part"].item()))
-        return name, taken
+        taken = fields.read(AtOneDepth, json.loads(arrays["taken"].item()), "the measurement")
+        return arrays["name"].item(), taken
 
 
 def built(factory: Factory, depth: int) -> nn.Module:
@@ -123,24 +113,3 @@ def _described(depths: Depths, name: str) -> Any:
         return describe(value, name)
     except ValueError:
         return {"is": getattr(value, "__qualname__", type(value).__name__)}
-
-
-def _plain(value: Any) -> Any:
-    """Return records, tuples and mappings as JSON holds them; floats keep every bit."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = {entry.name: _plain(getattr(value, entry.name)) for entry in dataclasses.fields(value)}
-        return {"record": type(value).__name__, "fields": fields}
-    if isinstance(value, Mapping):
-        return {"mapping": [[_plain(key), _plain(item)] for key, item in value.items()]}
-    return [_plain(item) for item in value] if isinstance(value, (tuple, list)) else value
-
-
-def _unplain(value: Any) -> Any:
-    """Return what `_plain` was given, sequences as tuples."""
-    if isinstance(value, list):
-        return tuple(_unplain(item) for item in value)
-    if not isinstance(value, dict):
-        return value
-    if "record" in value:
-        return _RECORDS[value["record"]](**{name: _unplain(item) for name, item in value["fields"].items()})
-    return {_unplain(key): _unplain(item) for key, item in value["mapping"]}

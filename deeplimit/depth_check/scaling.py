@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -87,6 +86,14 @@ class BranchScaling:
     meaning: str
     parts: tuple[PartScaling, ...]
 
+    @property
+    def exponent_in_words(self) -> str:
+        """The exponent with its interval; "-" where there is none."""
+        if self.exponent is None or self.exponent_interval is None:
+            return "-"
+        low, high = self.exponent_interval
+        return f"{self.exponent:.2f} [{low:.2f}, {high:.2f}]"
+
 
 @dataclass(frozen=True)
 class StreamScaling:
@@ -143,9 +150,7 @@ def _over(value: float, base: float) -> float:
     return value / base if base > 0 else math.inf
 
 
-def _scaling(
-    key: tuple[Any, ...], kind: str, stream: int, taken: Sequence[AtOneDepth], level: float
-) -> BranchScaling:
+def _scaling(key: str, kind: str, stream: int, taken: Sequence[AtOneDepth], level: float) -> BranchScaling:
     groups = [[measured for measured in one.branches if measured.key == key] for one in taken]
     present = [(one, group) for one, group in zip(taken, groups, strict=True) if group]
     counts = tuple(

@@ -43,8 +43,8 @@ class SharedStream(Additions):
                 self.begins[trace.calls[root]] = number
         self.count = 0
         self.updates: dict[int, tuple[float, float]] = {}
-        self.sums: dict[tuple[Any, ...], torch.Tensor] = {}
-        self.squares: dict[tuple[Any, ...], float] = {}
+        self.sums: dict[str, torch.Tensor] = {}
+        self.squares: dict[str, float] = {}
 
     def call(
         self, name: str, func: Callable[..., Any], args: Any, kwargs: Any, operands: Operands | None

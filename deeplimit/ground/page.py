@@ -16,8 +16,7 @@ h1{font-size:1.3rem;border-left:.4rem solid var(--tone);padding-left:.7rem}
 h2{font-size:1.05rem;margin-top:2rem}
 p.what,footer{color:var(--soft)}.scroll{overflow-x:auto}table{border-collapse:collapse;width:100%;font-size:.9rem}
 th,td{text-align:left;padding:.35rem .7rem;border-bottom:1px solid var(--line);vertical-align:top}
-td.n{font-variant-numeric:tabular-nums}
-code{font-size:.92em;overflow-wrap:anywhere}td code,td.n{white-space:nowrap}
+td{font-variant-numeric:tabular-nums}
 li{margin:.4rem 0}svg{max-width:100%;height:auto;background:#fff}
 """
 Section = tuple[str, str]

@@ -302,13 +302,9 @@ def _assess(
 
 
 def _effect(shape: str, feature: str) -> str:
-    return (
-        f"{shape} {feature}"
-        if feature.startswith("along")
-        else f"{shape} of the log norm"
-        if feature == "log norm"
-        else (f"{shape} along {feature}")
-    )
+    if feature == "log norm":
+        return f"{shape} of the log norm"
+    return f"{shape} {feature}" if feature.startswith("along") else f"{shape} along {feature}"
 
 
 def _is_own(plan: Plan) -> bool:

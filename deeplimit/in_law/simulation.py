@@ -130,8 +130,9 @@ def states_of(network: ResidualNetwork, depth: int, h0: Tensor, stream: torch.Ge
     Gaussian matrices are drawn by their products, other laws entry by entry.
     """
     h = h0
-    laws = zip(network.weights, network.weight_shapes, strict=True)
-    each = [law.layers_in_law(depth, shape, len(h0), stream, h0.dtype) for law, shape in laws]
+    each = [
+        law.layers_in_law(depth, shape, len(h0), stream, h0.dtype) for law, shape in network.laws_and_shapes
+    ]
     for layers in zip(*each, strict=True):
         h = network.recursion.advance(h, layers, network.exponent)
         yield h

@@ -16,6 +16,7 @@ from deeplimit.initialise.filling import (
     write_layers,
 )
 from deeplimit.initialise.result import Initialisation, shared_fields
+from deeplimit.initialise.tensors import layers_of_weights
 from deeplimit.weights import IID, FractionalBrownian, SmoothGaussian, WeightLaw
 from deeplimit.weights.sampler_test import Sampler
 
@@ -62,7 +63,7 @@ def sample_(
         ...
     """
     law = law_across_layers(process)
-    tensors = validation.layers_of_weights(weights, "weights")
+    tensors = layers_of_weights(weights, "weights")
     power = law.critical_exponent if exponent is None else validation.real(exponent, "exponent", minimum=0.0)
     factor = validation.real(gain, "gain", above=0.0)
     shape, depth = tuple(tensors[0].shape), len(tensors)

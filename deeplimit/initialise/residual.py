@@ -14,6 +14,7 @@ from deeplimit.ground.randomness import seeded
 from deeplimit.initialise.filling import law_across_layers, representable, streams_of, write_layers
 from deeplimit.initialise.result import ResidualInitialisation, RoleInitialisation, shared_fields
 from deeplimit.initialise.roles import Role, fan_in, roles_of, stacks_of
+from deeplimit.initialise.tensors import sharing_memory, stored_weight
 from deeplimit.trace.batches import as_batch
 from deeplimit.trace.branches import Part, layout, record
 from deeplimit.weights import Brownian, FractionalBrownian, WeightLaw
@@ -186,7 +187,7 @@ def _check_tensors(roles: Sequence[Role], tensors: dict[str, Tensor]) -> None:
         (name, tensor) for role in roles for name, tensor in zip(role.parameters, role.tensors, strict=True)
     ]
     for name, tensor in written:
-        validation.stored_weight(tensor, name)
+        stored_weight(tensor, name)
         if _is_part(name, tensors):
             raise ValueError(
                 f"{name} is a part of a parametrized weight, which is not what the branch multiplies by; take"
@@ -196,7 +197,7 @@ def _check_tensors(roles: Sequence[Role], tensors: dict[str, Tensor]) -> None:
     storages = {tensor.untyped_storage().data_ptr() for _, tensor in written}
     others = [(name, tensor) for name, tensor in tensors.items() if name not in names]
     everything = written + [pair for pair in others if pair[1].untyped_storage().data_ptr() in storages]
-    for first, second in validation.sharing_memory([tensor for _, tensor in everything]):
+    for first, second in sharing_memory([tensor for _, tensor in everything]):
         if min(first, second) >= len(written):
             continue
         one, other = everything[first][0], everything[second][0]

@@ -207,8 +207,6 @@ def _general_pass(
     """Return h_L and p_0 for any other recursion."""
     drawn = [
         law.layers(depth, shape, len(start), streams(index), task.dtype)
-        for index, (law, shape) in enumerate(
-            zip(task.network.weights, task.network.weight_shapes, strict=True)
-        )
+        for index, (law, shape) in enumerate(task.network.laws_and_shapes)
     ]
     return propagate(task.network, list(zip(*drawn, strict=True)), start, end, tick, watch)

@@ -4,10 +4,10 @@
 library's classes, and name what it breaks.
 """
 
-from deeplimit.ground.report_contract import check_report
 from deeplimit.testing.depth_scaling import assert_depth_scaling
 from deeplimit.testing.laws import check_law
 from deeplimit.testing.limits import check_limit
 from deeplimit.testing.recursions import check_recursion
+from deeplimit.testing.reports import check_report
 
 __all__ = ["assert_depth_scaling", "check_law", "check_limit", "check_recursion", "check_report"]

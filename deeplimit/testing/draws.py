@@ -11,7 +11,7 @@ from scipy import stats
 from torch import Tensor
 
 from deeplimit.testing.contract import normal
-from deeplimit.testing.walks import walked
+from deeplimit.testing.walks import walk
 from deeplimit.weights import Dependence, Shape, WeightLaw
 
 LEVEL = 1e-6
@@ -29,7 +29,7 @@ def draws(law: WeightLaw, shape: Shape, depths: tuple[int, ...], width: int) -> 
     if facts.deterministic:
         return
     for j, depth in enumerate(depths):
-        values = walked(law, shape, depths, PATHS).values(j)
+        values = walk(law, shape, depths, PATHS).values(j)
         if values is None or values.shape[1] != PATHS:
             return
         x = values.flatten(2).transpose(0, 1) * float(depth) ** law.layer_exponent  # (P, L, entries)
@@ -106,7 +106,7 @@ def continuity(law: WeightLaw, shape: Shape, width: int) -> Iterator[str]:
     holder = law.facts_at(width).holder
     if holder is None or law.facts_at(width).dependence != Dependence.SMOOTH:
         return
-    values = walked(law, shape, (FINE[1],), 8).values(0)
+    values = walk(law, shape, (FINE[1],), 8).values(0)
     if values is None:
         return
     steps = [_largest_step(values[:: FINE[1] // depth]) for depth in FINE]
@@ -135,7 +135,7 @@ def natural(law: WeightLaw, shape: Shape, depths: tuple[int, ...], width: int) -
         return
     sizes = []
     for depth in (8, 128):
-        values = walked(law, shape, (depth,), 256).values(0)
+        values = walk(law, shape, (depth,), 256).values(0)
         if values is None:
             return
         summed = values.sum(dim=0) * float(depth) ** law.layer_exponent

@@ -12,7 +12,7 @@ from torch import Tensor
 from deeplimit.ground import validation
 from deeplimit.testing.contract import SEED, hold, near, record, same, stream, watched, words
 from deeplimit.testing.draws import continuity, draws, natural
-from deeplimit.testing.walks import Walk, walk, walked
+from deeplimit.testing.walks import Walk, walk, walked_twice
 from deeplimit.weights import Dependence, Facts, Shape, WeightLaw
 
 
@@ -105,7 +105,6 @@ def _layers(law: WeightLaw, shape: Shape, depths: tuple[int, ...]) -> Iterator[s
         with watched() as touched:
             found = walk(law, shape, depths, 5, dtype=dtype)
         yield from touched
-        assert isinstance(found, Walk)
         for depth, layers in zip(depths, found.layers, strict=True):
             for layer in layers:
                 name = f"a layer of depth {depth} in shape {shape}"
@@ -141,10 +140,8 @@ def _is_part(name: str, value: Tensor | None, shape: Shape, dtype: torch.dtype) 
 
 def _same_again(law: WeightLaw, shape: Shape, depths: tuple[int, ...], width: int) -> Iterator[str]:
     """Rewinding, and seeds."""
-    pair = walk(law, shape, depths, 5, twice=True)
-    assert isinstance(pair, tuple)
-    first, rewound = pair
-    again, other = walked(law, shape, depths, 5), walked(law, shape, depths, 5, seed=SEED + 1)
+    first, rewound = walked_twice(law, shape, depths, 5)
+    again, other = walk(law, shape, depths, 5), walk(law, shape, depths, 5, seed=SEED + 1)
     deterministic = law.facts_at(width).deterministic
     for j in range(len(depths)):
         for of in (Walk.values, Walk.biases):
@@ -178,7 +175,7 @@ def _all_at_once(law: WeightLaw, shape: Shape, depths: tuple[int, ...]) -> Itera
     if len(singly) != depth:
         yield f"layers_in_law must yield {depth} layers at depth {depth}, got {len(singly)}"
     if law.facts.deterministic:
-        values = walked(law, shape, (depth,), 5).values(0)
+        values = walk(law, shape, (depth,), 5).values(0)
         if values is not None and drawn.matrices is not None:
             # What draw_layers multiplies by its own scale is what a path multiplies by its layer's.
             scale = math.pow(depth, law.layer_exponent) * law.entry_scale(shape)
@@ -189,7 +186,7 @@ def _all_at_once(law: WeightLaw, shape: Shape, depths: tuple[int, ...]) -> Itera
 def _coarse(law: WeightLaw, shape: Shape, depths: tuple[int, ...], width: int) -> Iterator[str]:
     """Coarse layers against fine ones."""
     facts = law.facts_at(width)
-    found = walked(law, shape, depths, 5)
+    found = walk(law, shape, depths, 5)
     for j, coarse in enumerate(depths):
         for i, fine in enumerate(depths):
             ours, theirs = found.values(j), found.values(i)
@@ -212,7 +209,7 @@ def _coarse(law: WeightLaw, shape: Shape, depths: tuple[int, ...], width: int) -
 def _motion(law: WeightLaw, shape: Shape, depths: tuple[int, ...], width: int) -> Iterator[str]:
     """The Brownian motion that drives the layers."""
     motions = law.motions(shape)
-    found = walked(law, shape, depths, 2048)
+    found = walk(law, shape, depths, 2048)
     if motions == 0:
         if found.brownian:
             yield "motions(shape) is 0, but the path has Brownian increments"

@@ -52,23 +52,19 @@ def walk(
     *,
     seed: int = SEED,
     dtype: torch.dtype = torch.float64,
-    twice: bool = False,
-) -> Walk | tuple[Walk, Walk]:
-    """Return what a path of the law said; with `twice`, also what it said after it was rewound."""
+) -> Walk:
+    """Return what a path of the law said."""
     grid = Grid(depths)
-    path = law.path(shape, grid, paths, stream(seed), dtype)
+    return _along(law.path(shape, grid, paths, stream(seed), dtype), grid)
+
+
+def walked_twice(law: WeightLaw, shape: Shape, depths: tuple[int, ...], paths: int) -> tuple[Walk, Walk]:
+    """Return what a path of the law said, and what it said after it was rewound."""
+    grid = Grid(depths)
+    path = law.path(shape, grid, paths, stream(SEED), torch.float64)
     first = _along(path, grid)
-    if not twice:
-        return first
     path.rewind()
     return first, _along(path, grid)
-
-
-def walked(law: WeightLaw, shape: Shape, depths: tuple[int, ...], paths: int, seed: int = SEED) -> Walk:
-    """Return what a path of the law said, in float64."""
-    found = walk(law, shape, depths, paths, seed=seed)
-    assert isinstance(found, Walk)
-    return found
 
 
 def _along(path: Path, grid: Grid) -> Walk:

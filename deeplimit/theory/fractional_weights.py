@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from typing import cast, final
 
 import torch
@@ -55,8 +56,9 @@ class _Fractional(Theorem):
         hurst = hurst_of(network)
         return hurst is not None and self._matches(network, hurst)
 
+    @abstractmethod
     def _matches(self, network: Network, hurst: float) -> bool:
-        raise NotImplementedError
+        """Return whether the statement is about this network, with this Hurst index of all its weights."""
 
 
 def _has_young_limit(network: Network, hurst: float) -> bool:

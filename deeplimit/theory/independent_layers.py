@@ -31,16 +31,16 @@ def layers_are_independent(network: Network) -> bool:
     return all(are_independent(facts) for facts in laws(network))
 
 
+def _has_corollary(network: Network) -> bool:
+    return is_one_of(network, Res1, Res2, Res3) and layers_are_independent(network)
+
+
 @final
 class IndependentIdentity(Theorem):
     """[M] Corollary 5 above the exponent 1/2: h_L tends to h_0."""
 
     def matches(self, network: Network) -> bool:
-        return (
-            is_one_of(network, Res1, Res2, Res3)
-            and layers_are_independent(network)
-            and network.exponent > 0.5
-        )
+        return _has_corollary(network) and network.exponent > 0.5
 
     def regime(self, network: Network) -> Regime:
         exponent = network.exponent
@@ -67,11 +67,7 @@ class IndependentExplosion(Theorem):
     """[M] Corollary 5 below the exponent 1/2: h_L grows without bound."""
 
     def matches(self, network: Network) -> bool:
-        return (
-            is_one_of(network, Res1, Res2, Res3)
-            and layers_are_independent(network)
-            and network.exponent < 0.5
-        )
+        return _has_corollary(network) and network.exponent < 0.5
 
     def regime(self, network: Network) -> Regime:
         return Regime(

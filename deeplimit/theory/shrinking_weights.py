@@ -14,9 +14,10 @@ derives them).
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import cast, final
+from typing import ClassVar, cast, final
 
 from deeplimit.activations import ASSUMPTION, Expansion, expansion
 from deeplimit.ground.validation import NoTheoremError
@@ -108,28 +109,27 @@ def _trend(network: Network) -> FunctionLaw:
 
 
 class _InPlane(Theorem):
-    """What the rows share: a place in the plane."""
+    """What the rows share: the cases that they are about, and a place in the plane."""
+
+    cases: ClassVar[tuple[Case, ...]]
 
     def matches(self, network: Network) -> bool:
         place = place_of(network)
-        return place is not None and self._matches(place)
-
-    def _matches(self, place: Place) -> bool:
-        raise NotImplementedError
+        return place is not None and place.case in self.cases
 
     def regime(self, network: Network) -> Regime:
         return self._regime(cast("Place", place_of(network)), network)
 
+    @abstractmethod
     def _regime(self, place: Place, network: Network) -> Regime:
-        raise NotImplementedError
+        """Return what the statement says of a network at this place."""
 
 
 @final
 class ShrinkingIdentity(_InPlane):
     """Trend and noise both vanish."""
 
-    def _matches(self, place: Place) -> bool:
-        return place.case in (Case.VANISHING, Case.UNSHRUNK)
+    cases = (Case.VANISHING, Case.UNSHRUNK)
 
     def _regime(self, place: Place, network: Network) -> Regime:
         if place.case == Case.UNSHRUNK:
@@ -170,8 +170,7 @@ class ShrinkingIdentity(_InPlane):
 class ShrinkingExplosion(_InPlane):
     """The trend's layers add up without bound."""
 
-    def _matches(self, place: Place) -> bool:
-        return place.case == Case.EXPLOSION
+    cases = (Case.EXPLOSION,)
 
     def _regime(self, place: Place, network: Network) -> Regime:
         return Regime(
@@ -193,8 +192,7 @@ class ShrinkingExplosion(_InPlane):
 class UnshrunkNeuralODE(_InPlane):
     """[C] (2): α = 1 and β = 0, where σ stays."""
 
-    def _matches(self, place: Place) -> bool:
-        return place.case == Case.NEURAL_ODE
+    cases = (Case.NEURAL_ODE,)
 
     def _regime(self, place: Place, network: Network) -> Regime:
         smoothness = cast("float", place.holder)
@@ -218,8 +216,7 @@ class UnshrunkNeuralODE(_InPlane):
 class LinearisedODE(_InPlane):
     """[C] Theorems 4.3 and 4.4 on the line α + β = 1: σ acts as its tangent at 0."""
 
-    def _matches(self, place: Place) -> bool:
-        return place.case == Case.LINEAR_ODE
+    cases = (Case.LINEAR_ODE,)
 
     def _regime(self, place: Place, network: Network) -> Regime:
         alpha, beta, noisy = place.alpha, place.beta, place.noisy
@@ -265,8 +262,7 @@ class LinearisedODE(_InPlane):
 class CorrectedDiffusion(_InPlane):
     """[C] Theorem 4.4 at α = 0: an SDE driven by the weights' noise, with the drift ½σ''(0)Q."""
 
-    def _matches(self, place: Place) -> bool:
-        return place.case == Case.DIFFUSION
+    cases = (Case.DIFFUSION,)
 
     def _regime(self, place: Place, network: Network) -> Regime:
         drift, taylor = place.drift, cast("Expansion", place.taylor)

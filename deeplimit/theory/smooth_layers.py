@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import cast, final
+from typing import ClassVar, cast, final
 
 from deeplimit.limits import Identity, Limit, NeuralODE
 from deeplimit.recursions import Inner, Res1
@@ -16,6 +16,7 @@ ADD_UP = (
     " Proposition 14 proves explosion for res-1 with the identity activation where V(0)ᵀ has a positive"
     " eigenvalue; other networks may explode, saturate or contract."
 )
+EULER = "at the critical exponent 1: the network is an Euler scheme of a neural ODE."
 SAME_AT_ONE = "the same network with exponent=1, which has a limit."
 
 
@@ -71,33 +72,33 @@ class SmoothExplosion(Theorem):
         )
 
 
-@final
-class NeuralODEOfTime(Theorem):
-    """[M] Proposition 12 at the exponent 1; for Hölder functions the same ODE, without the proposition."""
+class EulerOfODE(Theorem):
+    """Functions of time at the exponent 1; for Hölder functions the same ODE, without the statement."""
 
-    def matches(self, network: Network) -> bool:
-        return are_functions(network) and network.exponent == 1.0
+    statement: ClassVar[str]
+    source: ClassVar[str]
+    """The key of its citation."""
+    lipschitz_words: ClassVar[str]
+    holder_words: ClassVar[str]
 
     def regime(self, network: Network) -> Regime:
         holder = network.facts.holder
-        assert holder is not None  # are_functions asked
+        assert holder is not None  # matches asked
         rough = holder < 1.0
         checked, unchecked = lipschitz(network)
+        if not all(facts.gaussian for facts in laws(network)):
+            given = f"that the given functions of time are Hölder with exponent {holder:g}, as stated."
+            unchecked = (*unchecked, given)
         return Regime(
             "ode",
-            None if rough else f"Proposition 12 {MARION}",
+            None if rough else self.statement,
             holder,
             "pathwise",
-            (
-                "weights that are only Hölder functions of time, which Proposition 12 does not cover"
-                if rough
-                else "weights that are Lipschitz functions of time"
-            )
-            + " at the critical exponent 1: the network is an Euler scheme of a neural ODE.",
+            self.holder_words if rough else self.lipschitz_words,
             corrections=(1.0 - holder, 1.0) if rough else (1.0,),
             checked=checked,
-            not_checked=(*unchecked, *_smoothness(network, holder)),
-            citations=() if rough else (MARION_KEY,),
+            not_checked=unchecked,
+            citations=() if rough else (self.source,),
         )
 
     def limit(self, network: Network) -> Limit:
@@ -105,11 +106,19 @@ class NeuralODEOfTime(Theorem):
         return NeuralODE(network.recursion, functions, network.width)
 
 
-def _smoothness(network: Network, holder: float) -> tuple[str, ...]:
-    """Return what is not checked of functions that are given."""
-    if all(facts.gaussian for facts in laws(network)):
-        return ()
-    return (f"that the given functions of time are Hölder with exponent {holder:g}, as stated.",)
+@final
+class NeuralODEOfTime(EulerOfODE):
+    """[M] Proposition 12: the papers' recursions."""
+
+    statement = f"Proposition 12 {MARION}"
+    source = MARION_KEY
+    lipschitz_words = f"weights that are Lipschitz functions of time {EULER}"
+    holder_words = (
+        f"weights that are only Hölder functions of time, which Proposition 12 does not cover {EULER}"
+    )
+
+    def matches(self, network: Network) -> bool:
+        return are_functions(network) and network.exponent == 1.0
 
 
 ROWS: tuple[Theorem, ...] = (SmoothIdentity(), SmoothExplosion(), NeuralODEOfTime())

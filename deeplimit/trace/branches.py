@@ -52,7 +52,7 @@ class Part:
     """A branch, and where a forward's record has it: which side of which addition, cut at which join."""
 
     branch: Branch
-    key: tuple[Any, ...]  # the same for its likes in other layers, and in the same module at other depths
+    key: str  # the same for its likes in other layers, and in the same module at other depths
     join: Join
     ordinal: int  # of the addition that holds the branch's own update
     side: int

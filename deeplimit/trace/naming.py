@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 
 def names_of(groups: Sequence[Sequence[str]]) -> list[str]:
@@ -41,7 +40,7 @@ def kinds_of(
     weights: Sequence[Sequence[str]],
     outputs: Sequence[Sequence[str]],
     shapes: Mapping[str, tuple[int, ...]],
-) -> tuple[list[str], list[tuple[Any, ...]]]:
+) -> tuple[list[str], list[str]]:
     """Name the kinds of branches: same stream, output projections that differ only in numbers.
 
     Takes each branch's stream, its weights, its output projections. The second list that it returns
@@ -64,7 +63,9 @@ def kinds_of(
         for place, name in enumerate(names)
     ]
     plain = [(stream, tuple(name for name, _ in output)) for stream, output in groups]
-    lasting = [(*key, plain[:place].count(key)) for place, key in enumerate(plain)]
+    lasting = [
+        " ".join([str(key[0]), *key[1], str(plain[:place].count(key))]) for place, key in enumerate(plain)
+    ]
     return [distinct[groups.index(key)] for key in keys], [lasting[groups.index(key)] for key in keys]
 
 

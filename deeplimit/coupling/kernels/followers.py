@@ -75,19 +75,20 @@ def obstacle(network: ResidualNetwork, limit: Limit, shares: bool) -> str | None
     return None
 
 
-def is_compiled(network: ResidualNetwork, limit: Limit) -> bool:
-    """Return whether compiled loops know the network and the limit that shares its noise.
+def compiled_steps(network: ResidualNetwork, limit: Limit) -> list[CompiledStep] | None:
+    """Return a step of the network and one of the limit that shares its noise; None without compiled loops.
 
-    That is: steps that say so, noise of one variance for all entries, no function of time, and named
-    activations.
+    Compiled loops know steps that say so, noise of one variance for all entries, no function of time, and
+    named activations.
     """
     (law,) = network.weights
     factors = (law.factors(network.width), limit.factors())
     if law.functions or not all(part is not None and part.is_number for part in factors):
-        return False
+        return None
     state = torch.zeros(1, network.width)
-    steps = [NetworkFollower(state, network, 1).compiled_step(), limit.follower(state).compiled_step()]
-    return all(step is not None and _is_named(step.activation) for step in steps)
+    followers = [NetworkFollower(state, network, 1), limit.follower(state)]
+    steps = [step for follower in followers if (step := follower.compiled_step()) is not None]
+    return steps if len(steps) == 2 and all(_is_named(step.activation) for step in steps) else None
 
 
 def _is_named(sigma: Activation | None) -> bool:

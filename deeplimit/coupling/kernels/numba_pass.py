@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from deeplimit.coupling.kernels import projected
-from deeplimit.coupling.kernels.followers import NetworkFollower, is_compiled
+from deeplimit.coupling.kernels.followers import compiled_steps
 from deeplimit.coupling.moments import Moments
 from deeplimit.coupling.pathwise import Tick
 from deeplimit.coupling.task import Task
@@ -45,14 +45,9 @@ def applies(task: Task) -> bool:
         return False
     if task.paths * task.grid.size * (len(task.grid.depths) + 1) * task.network.width < WORTHWHILE:
         return False
-    return is_compiled(task.network, task.limit) and (known := loops()) is not None and _knows(known, task)
-
-
-def _knows(compiled: ModuleType, task: Task) -> bool:
-    state = torch.zeros(1, task.network.width)
-    steps = [NetworkFollower(state, task.network, 1), task.limit.follower(state)]
-    sigmas = [step.activation for follower in steps if (step := follower.compiled_step()) is not None]
-    return all(sigma is None or sigma.name in compiled.NAMES for sigma in sigmas)
+    if (steps := compiled_steps(task.network, task.limit)) is None or (known := loops()) is None:
+        return False
+    return all(step.activation is None or step.activation.name in known.NAMES for step in steps)
 
 
 def run_block(task: Task, block: int, tick: Tick | None = None) -> Moments:
@@ -76,21 +71,17 @@ def _errors(compiled: ModuleType, task: Task, block: int, tick: Tick | None) -> 
     """Return the errors (P, C) of one block, and on how many paths the limit was lost."""
     whole = projected.Block(task, block)
     width, paths = task.network.width, len(whole.starts[0])
-    steps = [follower.compiled_step() for follower in [*whole.columns, *whole.fine]]
+    followers = [*whole.columns, *whole.fine]
+    moves = [step for follower in followers if (step := follower.compiled_step()) is not None]
+    sigmas = [0 if step.activation is None else compiled.NAMES.index(step.activation.name) for step in moves]
     motion = compiled.Motion(
-        np.array([int(step.motion) for step in steps if step]),
-        np.array(
-            [
-                0 if step.activation is None else compiled.NAMES.index(step.activation.name)
-                for step in steps
-                if step
-            ]
-        ),
-        np.array([step.product for step in steps if step], np.float32),
-        np.array([step.bias.double().numpy() for step in steps if step], np.float32),
-        np.array([step.outer for step in steps if step], np.float32),
-        np.array([step.energy for step in steps if step], np.float32),
-        np.array([step.spread.double().numpy() for step in steps if step], np.float32),
+        np.array([int(step.motion) for step in moves]),
+        np.array(sigmas),
+        np.array([step.product for step in moves], np.float32),
+        np.array([step.bias.double().numpy() for step in moves], np.float32),
+        np.array([step.outer for step in moves], np.float32),
+        np.array([step.energy for step in moves], np.float32),
+        np.array([step.spread.double().numpy() for step in moves], np.float32),
     )
     columns, depths = len(whole.columns), len(task.grid.depths)
     whole.start(0.0)

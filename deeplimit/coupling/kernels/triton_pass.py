@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from deeplimit.coupling.kernels import projected
-from deeplimit.coupling.kernels.followers import NetworkFollower, is_compiled
+from deeplimit.coupling.kernels.followers import NetworkFollower, compiled_steps
 from deeplimit.coupling.kernels.triton_kernel import ACTIVATIONS, choose_launch, run_kernel
 from deeplimit.coupling.moments import Moments
 from deeplimit.coupling.pathwise import Tick
@@ -46,11 +46,10 @@ def is_known(task: Task) -> bool:
         return False
     if task.network.facts.dependence is not Dependence.INDEPENDENT or sigma.name not in ACTIVATIONS:
         return False
-    if not is_compiled(task.network, task.limit):
-        return False
-    steps = _steps(task, torch.zeros(1, task.network.width))
+    steps = compiled_steps(task.network, task.limit)
     return (
-        all(step.motion is Motion.LINEAR and step.activation is sigma for step in steps)
+        steps is not None
+        and all(step.motion is Motion.LINEAR and step.activation is sigma for step in steps)
         and choose_launch(task.network.width, depths, task.block_size).warps <= MOST_WARPS
     )
 
