@@ -160,7 +160,7 @@ def test_output_alone_leaves_inner_weights_and_says_what_that_means(found, model
     done = dl.init.residual_(model, process=dl.SmoothGaussian(0.2), weights="output")
     assert torch.equal(model.blocks[2].up.weight, before)
     assert [role.part for role in done.roles] == ["output"]
-    assert any("limits need the law of all" in note for note in done.notes)
+    assert any("limits need one law for all" in note for note in done.notes)
     assert (done.limit, done.length_scale, done.hurst) == ("ode", 0.2, None)
 
 
