@@ -76,10 +76,11 @@ def test_states_of_a_path_give_its_errors(index):
     np.testing.assert_array_equal(path.states[4][0], path.limit_states[0])
 
 
-def test_each_input_of_one_network_is_drawn_again():
-    report = dl.compare(dl.res1(4, "tanh"), x=SHARED, depths=[4, 8], paths=5, same_network=True)
-    squares = [[report.path(i, which).errors ** 2 for which in range(3)] for i in range(5)]
-    np.testing.assert_allclose(np.sqrt(np.mean(squares, axis=(0, 1))), report.raw_errors, rtol=1e-12)
+@pytest.mark.parametrize("p", [1, 2, 3.5])
+def test_each_input_of_one_network_is_drawn_again(p):
+    report = dl.compare(dl.res1(4, "tanh"), x=SHARED, depths=[4, 8], paths=5, same_network=True, p=p)
+    powers = [[report.path(i, which).errors ** p for which in range(3)] for i in range(5)]
+    np.testing.assert_allclose(np.mean(powers, axis=(0, 1)) ** (1 / p), report.raw_errors, rtol=1e-12)
     assert not np.array_equal(report.path(0, 0).states[4], report.path(0, 1).states[4])
 
 

@@ -122,3 +122,18 @@ def test_the_covariance_that_is_fitted_is_that_of_the_logs_that_are_fitted(monke
     plain, rooted = taken
     np.testing.assert_allclose(rooted.log_errors, 0.5 * plain.log_errors, atol=1e-12)
     np.testing.assert_allclose(rooted.covariance, 0.25 * plain.covariance)
+
+
+@pytest.mark.parametrize(
+    ("predicted", "exponential", "powers"),
+    [
+        (None, True, (0.5, 1.0)),
+        (-0.6, True, (0.6, 1.0)),
+        (-0.6, False, (0.3, 1.0)),  # σ is bent by a state that moves like the root of the squared change
+        (0.6, False, (0.3, 1.0)),
+        (-3.0, True, (1.0,)),
+        (0.0, True, (1.0,)),
+    ],
+)
+def test_a_change_is_bent_by_the_power_with_which_it_grows(predicted, exponential, powers):
+    assert growth.corrections(predicted, exponential=exponential) == powers

@@ -1,0 +1,68 @@
+"""What an account keeps of given states, number by number, and moments of nearly equal errors."""
+
+from dataclasses import dataclass
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+import deeplimit as dl
+from deeplimit.coupling.account import Account
+from deeplimit.coupling.moments import Moments
+
+
+@dataclass(frozen=True)
+class PerLayer(dl.Statistic):
+    """The sum of distances, each over the number of its layer."""
+
+    name = "per layer"
+    looks_between_layers = True
+
+    def fold(self, kept, distance, count):
+        return kept + distance / count
+
+
+def state(value):
+    return torch.full((1, 1), value, dtype=torch.float64)
+
+
+def account():
+    task = SimpleNamespace(
+        statistic=PerLayer(), device=torch.device("cpu"), grid=SimpleNamespace(depths=(2,))
+    )
+    return Account(task, state(0.0))
+
+
+def test_a_distance_between_layers_counts_for_the_layer_that_has_not_ended():
+    kept = account()
+    kept.at(state(1.0), None, False)
+    kept.between(0, state(0.0))  # a quarter of the way: 1, in layer 1
+    kept.at(state(2.0), None, True)
+    kept.between(0, state(0.0))  # just before layer 1 ends: 2
+    kept.layer(0, state(5.0))  # it has ended: 3
+    kept.at(state(9.0), None, False)
+    kept.between(0, state(5.0))  # in layer 2: 4/2
+    kept.at(state(9.0), None, True)
+    kept.between(0, state(5.0))  # 4/2
+    kept.layer(0, state(8.0))  # 1/2
+    assert kept.errors().tolist() == [[1.0 + 2.0 + 3.0 + 2.0 + 2.0 + 0.5, 3.0 + 0.5]]
+
+
+def test_two_solutions_are_compared_at_common_times_by_the_statistic_and_at_all_by_the_largest():
+    kept = account()
+    for limit, coarse, is_common in ((1.0, 1.5, True), (2.0, 9.0, False), (3.0, 4.0, True)):
+        kept.at(state(limit), state(coarse), is_common)
+    common, everywhere = kept.errors()[0, -2:].tolist()
+    assert common == 0.5 / 1 + 1.0 / 2
+    assert everywhere == 7.0
+
+
+@pytest.mark.parametrize("spread", [1e-1, 1e-3, 1e-5])
+def test_nearly_equal_errors_have_the_kurtosis_of_their_differences(spread):
+    errors = 1.0 + spread * np.random.default_rng(0).uniform(size=(500, 2))
+    errors[:, 1] = 0.7  # one and the same on every path
+    varies, constant = Moments.of(errors, 1.0).kurtosis()
+    assert varies == pytest.approx(stats.kurtosis(errors[:, 0], fisher=False), rel=1e-5)
+    assert constant == 0.0
