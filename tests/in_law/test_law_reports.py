@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import json
+import math
 
 import matplotlib.figure
 import numpy as np
@@ -12,6 +13,7 @@ from refusals import assert_refused, row
 from samplers import FAR, skewed
 
 import deeplimit as dl
+from deeplimit.in_law import simulation, two_sample
 
 # Pairing and refusals
 
@@ -256,3 +258,24 @@ def test_reservations_say_what_an_agreement_is_worth():
     )
     assert any("average over the 3 starting points" in text for text in several.reservations)
     assert not any("does not move" in text or "on average" in text for text in go().reservations)
+
+
+def test_a_family_wise_level_is_shared_by_every_test_at_every_depth(monkeypatch):
+    """At width 2: the log norm, three components and the joint law, at three depths."""
+    levels = []
+
+    def energy_test(first, second, level, random):
+        levels.append(level)
+        return 0.0, 1.0
+
+    monkeypatch.setattr(two_sample, "energy_test", energy_test)
+    go(level=0.03)
+    assert levels == pytest.approx([0.03 / 15] * 3)
+
+
+def test_features_are_free_of_the_size_of_the_starting_point():
+    h0 = torch.tensor([[3.0, 4.0], [0.6, 0.8]])
+    h = torch.tensor([[5.0, 10.0], [1.0, 2.0]])  # in units of |h_0|: (1, 2) both
+    found = simulation.features(h, h0, torch.eye(2, dtype=torch.float64))
+    expected = [math.log(5.0**0.5), 0.6 + 2 * 0.8, 1.0, 2.0]
+    np.testing.assert_allclose(found.numpy(), [expected, expected], rtol=1e-6)
