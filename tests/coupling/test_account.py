@@ -50,7 +50,7 @@ def test_a_distance_between_layers_counts_for_the_layer_that_has_not_ended():
     assert kept.errors().tolist() == [[1.0 + 2.0 + 3.0 + 2.0 + 2.0 + 0.5, 3.0 + 0.5]]
 
 
-def test_two_solutions_are_compared_at_common_times_by_the_statistic_and_at_all_by_the_largest():
+def test_two_solutions_are_compared_at_common_times_and_at_all_times():
     kept = account()
     for limit, coarse, is_common in ((1.0, 1.5, True), (2.0, 9.0, False), (3.0, 4.0, True)):
         kept.at(state(limit), state(coarse), is_common)
