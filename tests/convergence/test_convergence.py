@@ -168,7 +168,7 @@ def test_errors_within_rounding_give_no_verdict():
     zero = dl.res1(2, "tanh", weights=dl.Trend(lambda t: torch.zeros(2, 2)))
     report = dl.compare(zero, depths=[4, 8], paths=16)
     assert report.verdict == "cannot tell"
-    assert "rounding" in report.reason
+    assert "round-off" in report.reason
 
 
 def test_a_wrong_limit_is_not_excused_by_large_inputs():
