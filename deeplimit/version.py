@@ -1,15 +1,21 @@
 """The version, in one place that is cheap to import, and those of what results depend on."""
 
+from __future__ import annotations
+
+from functools import cache
+
 __version__ = "0.1.0"
 
 
 def versions() -> dict[str, str]:
     """Return the versions that a report states."""
+    return dict(_installed())
+
+
+@cache  # finding them takes longer than a small measurement
+def _installed() -> tuple[tuple[str, str], ...]:
     import platform
     from importlib import metadata
 
-    return {
-        "deeplimit": __version__,
-        **{name: metadata.version(name) for name in ("torch", "numpy")},
-        "python": platform.python_version(),
-    }
+    others = ((name, metadata.version(name)) for name in ("torch", "numpy"))
+    return ("deeplimit", __version__), *others, ("python", platform.python_version())
