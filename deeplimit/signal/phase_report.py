@@ -150,7 +150,8 @@ class PhaseDiagram(Report):
 
         Args:
             index: Number of the weight draw, from 0.
-            hurst, exponent: Numbers of the cell, from 0, in this report's `hurst` and `exponents`.
+            hurst: Number of the cell's Hurst index, from 0, in this report's `hurst`.
+            exponent: Number of the cell's residual exponent, from 0, in this report's `exponents`.
 
         Returns:
             Logarithms by depth, layer and input, at `shallow_depth` and at `depth`. The mean of the last
@@ -158,8 +159,8 @@ class PhaseDiagram(Report):
 
         Raises:
             TypeError: For numbers of another kind.
-            ValueError: For numbers that the map does not have, and a report from a file of a user's own
-                network, which no file can hold.
+            ValueError: For numbers that the map does not have, and for a loaded report of a user's own
+                network, which a file cannot hold.
 
         Examples:
             >>> import deeplimit as dl
