@@ -111,7 +111,8 @@ class Theorem(ABC):
             citation: Where the statement is from: a BibTeX entry, or a line such as "Doe (2026), Theorem 1".
 
         Raises:
-            TypeError: For a row that is not a `Theorem`, or functions that cannot be called.
+            TypeError: For a row that is not a `Theorem`, functions that cannot be called, a limit in place of
+                a function that returns one, or texts and powers of another kind.
             ValueError: For both a row and `matches`, neither, or a value that `Regime` does not allow.
 
         NOT checked: that the statement is true.
@@ -134,6 +135,8 @@ class Theorem(ABC):
                 f" {'neither' if row is None else 'both'}."
             )
         if row is None:
+            _check_texts(name, statement, explanation, citation)
+            _check_listed(corrections, checked, not_checked)
             row = _made(
                 matches,
                 limit,
@@ -202,10 +205,39 @@ class _Given(Theorem):
         return super().limit(network) if self.equation is None else self.equation(network)
 
 
+def _check_texts(name: object, statement: object, explanation: object, citation: object) -> None:
+    given = {"name": name, "statement": statement, "explanation": explanation, "citation": citation}
+    for argument, value in given.items():
+        if not isinstance(value, str):
+            raise TypeError(f"{argument} must be a text; got {validation.named(value)}.")
+
+
+def _check_listed(corrections: object, checked: object, not_checked: object) -> None:
+    for argument, value in {"checked": checked, "not_checked": not_checked}.items():
+        if not isinstance(value, tuple) or not all(isinstance(text, str) for text in value):
+            raise TypeError(
+                f"{argument} must be a tuple of texts, such as ('that paths stay bounded.',); got"
+                f" {validation.named(value)}."
+            )
+    if not isinstance(corrections, tuple) or not corrections:
+        raise TypeError(
+            "corrections must be a tuple of powers of 1/L, at least one, such as (0.5, 1.0); got"
+            f" {validation.named(corrections)}."
+        )
+    for power in corrections:
+        validation.real(power, "every power in corrections", above=0.0, hint="They are powers of 1/L.")
+
+
 def _made(matches: object, limit: object, says: Regime) -> _Given:
     for argument, value in (("matches", matches), ("limit", limit)):
         if not callable(value) and not (argument == "limit" and value is None):
             raise TypeError(f"{argument} must be a function of the network; got {validation.named(value)}.")
+    if isinstance(limit, Limit) or (isinstance(limit, type) and issubclass(limit, Limit)):
+        kind = limit if isinstance(limit, type) else type(limit)
+        raise TypeError(
+            f"limit must be a function of the network that returns a limit; got {validation.named(limit)}."
+            f" Write limit=lambda network: {kind.__name__}(...)."
+        )
     if not says.name:
         raise ValueError("name must say what the network becomes, such as 'ode'; got ''.")
     if says.rate is not None:

@@ -221,6 +221,33 @@ def test_a_row_states_the_growth_of_a_users_network():
             r"^convergence must be .*None",
         ),
         ({"row": "a theorem"}, TypeError, r"^row must be a Theorem.*'a theorem'"),
+        ({"matches": about_inner, "name": 3}, TypeError, r"^name must be .*3 of type int"),
+        ({"matches": about_inner, "name": "ode", "citation": 3}, TypeError, r"^citation must be .*3 of type"),
+        (
+            {"matches": about_inner, "name": "ode", "limit": dl.Identity()},
+            TypeError,
+            r"^limit must be a function.*Identity",
+        ),
+        (
+            {"matches": about_inner, "name": "ode", "limit": dl.NeuralODE},
+            TypeError,
+            r"^limit must be a function.*class NeuralODE",
+        ),
+        (
+            {"matches": about_inner, "name": "ode", "not_checked": "that"},
+            TypeError,
+            r"^not_checked must be a tuple.*'that'",
+        ),
+        (
+            {"matches": about_inner, "name": "ode", "corrections": 1.0},
+            TypeError,
+            r"^corrections must be a tuple.*1\.0",
+        ),
+        (
+            {"matches": about_inner, "name": "ode", "corrections": (0.0,)},
+            ValueError,
+            r"corrections must be more than 0, got 0",
+        ),
     ],
 )
 def test_a_row_that_says_nothing_usable_is_refused(knobs, error, words):
