@@ -55,8 +55,8 @@ class Recorded(WeightLaw):
     def __post_init__(self) -> None:
         if not isinstance(self.stacks, Mapping) or not self.stacks:
             raise TypeError(
-                "stacks must be a dict from depth to layers, such as {16: tensor (16, d, d)}; got"
-                f" {validation.named(self.stacks)}."
+                "stacks must be a dict from depth to layers with at least one depth, such as {16: tensor (16,"
+                f" d, d)}}; got {validation.named(self.stacks)}."
             )
         checked = {}
         for depth, given in self.stacks.items():
@@ -114,10 +114,12 @@ class Recorded(WeightLaw):
         Raises TypeError for anything but paths by depth, ValueError for files that hold no such tensors.
 
         Examples:
-            >>> import torch, safetensors.torch, deeplimit as dl
-            >>> for L in (4, 8):
-            ...     safetensors.torch.save_file({"A": torch.ones(L, 2, 2)}, f"depth-{L}.safetensors")
-            >>> dl.Recorded.from_files({L: f"depth-{L}.safetensors" for L in (4, 8)}).describe()
+            >>> import tempfile, torch, safetensors.torch, deeplimit as dl
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     files = {L: f"{folder}/depth-{L}.safetensors" for L in (4, 8)}
+            ...     for L, file in files.items():
+            ...         safetensors.torch.save_file({"A": torch.ones(L, 2, 2)}, file)
+            ...     dl.Recorded.from_files(files).describe()
             'weights recorded at depths 4, 8'
         """
         _check_by_depth(files, "files", "a path")
@@ -276,8 +278,18 @@ def _stacked(names: list[str], read: Callable[[str], Any], depth: int, argument:
         raise TypeError(f"{argument} must be a name, such as 'layers.{{}}.weight'; got {pattern!r}.")
     if "{}" not in pattern:
         if pattern in names:
-            return validation.real_tensor(read(pattern), pattern)
-        raise ValueError(f"{argument}={pattern!r} is not there at depth {depth}; there are {_some(names)}.")
+            whole = validation.real_tensor(read(pattern), pattern)
+            if whole.ndim == 0 or len(whole) != depth:
+                raise ValueError(
+                    f"{argument}={pattern!r} names one tensor of shape {tuple(whole.shape)} at depth {depth},"
+                    f" which must hold all {depth} layers, ({depth}, ...). To collect a tensor per layer, put"
+                    " {} where their names have the layer's number."
+                )
+            return whole
+        raise ValueError(
+            f"{argument}={pattern!r} is not there at depth {depth}; there are {_some(names)}. Give one of"
+            " these names, with {} for the layer's number."
+        )
     found = dict(sorted(_numbered(names, pattern)))
     if len(found) != depth or (found and max(found) - min(found) + 1 != depth):
         what = f"{len(found)} tensors" if found else f"none among {_some(names)}"

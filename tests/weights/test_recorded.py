@@ -157,6 +157,16 @@ REFUSED = {
         ValueError,
         r"weight='layers.\{\}.weight' .*2",
     ),
+    "one layer in place of all": (
+        lambda: dl.Recorded.from_modules({4: {"w": torch.ones(2, 3)}}, "w"),
+        ValueError,
+        r"^weight='w' .*\(2, 3\).* 4 layers",
+    ),
+    "a name that is not there": (
+        lambda: dl.Recorded.from_modules({4: {"w": torch.ones(4, 2, 2)}}, "v"),
+        ValueError,
+        r"^weight='v' .*4; there are w\.",
+    ),
     "a gap": (
         lambda: dl.Recorded.from_modules({2: {"0.w": torch.ones(2), "2.w": torch.ones(2)}}, "{}.w"),
         ValueError,
