@@ -24,8 +24,12 @@ class _Convolution(Recursion):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.size, tuple) or len(self.size) != 2:
-            raise ValueError(f"size must be (height, width), two integers; got {self.size!r}.")
+        if not isinstance(self.size, tuple):
+            raise TypeError(
+                f"size must be a tuple (height, width), such as (8, 8); got {validation.named(self.size)}."
+            )
+        if len(self.size) != 2:
+            raise ValueError(f"size must be (height, width), such as (8, 8); got {self.size!r}.")
         for name, length in zip(("height", "width"), self.size, strict=True):
             validation.integer(length, f"size's {name}", minimum=1, hint="It is a number of pixels.")
         validation.integer(self.kernel, "kernel", minimum=1, hint="It is the kernel's side in pixels.")
@@ -55,7 +59,26 @@ class _Convolution(Recursion):
 @final
 @dataclass(frozen=True)
 class Convolutional(_Convolution):
-    """σ(h + L^-β Δ ∗ σ(A ∗ h)): [C] (9) without its shortcut."""
+    """σ(h + L^-β Δ ∗ σ(A ∗ h)): [C] (9) without its shortcut.
+
+    States h are (P, c, height, width), the kernels Δ and A of a layer (P, c, c, k, k). The width of the
+    network is the number c of channels. `deeplimit.convolutional` makes the network in one call.
+
+    Attributes:
+        activation: A name or a callable on tensors, applied entry by entry.
+        size: Height and width of a state, in pixels.
+        kernel: Side k of the kernels, odd, so that states keep their size.
+
+    Raises:
+        TypeError: For a size that is not a tuple, or numbers that are not integers.
+        ValueError: For other than two lengths, a length below 1, or an even kernel.
+
+    Examples:
+        >>> import deeplimit as dl
+        >>> network = dl.ResidualNetwork(dl.Convolutional("relu", size=(5, 4)), width=3)
+        >>> network.state_shape, network.weight_shapes
+        ((3, 5, 4), ((3, 3, 3, 3), (3, 3, 3, 3)))
+    """
 
     name: ClassVar[str] = "convolutional"
     formula: ClassVar[Formula] = Formula(

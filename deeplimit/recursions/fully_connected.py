@@ -15,7 +15,20 @@ from deeplimit.weights import Layer
 @final
 @dataclass(frozen=True)
 class FullyConnected(Recursion):
-    """h + L^-β δ σ(A h + b), δ a number for each layer."""
+    """h + L^-β δ σ(A h + b), δ a number for each layer.
+
+    States h are (P, d), the weights of a layer A (P, d, d), b (P, d) and δ (P,). Of a pair of weight laws,
+    the first is for A and b, the second for δ. `deeplimit.fully_connected` makes the network in one call.
+
+    Attributes:
+        activation: A name or a callable on tensors, applied entry by entry.
+
+    Examples:
+        >>> import deeplimit as dl
+        >>> network = dl.ResidualNetwork(dl.FullyConnected("tanh"), width=4)
+        >>> network.weight_shapes
+        ((4, 4), ())
+    """
 
     name: ClassVar[str] = "fully connected"
     formula: ClassVar[Formula] = Formula(

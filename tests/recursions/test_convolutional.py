@@ -168,6 +168,8 @@ def test_bad_calls_are_refused():
     assert_refused(lambda: dl.convolutional(2, kernel=4), ValueError, "kernel", "4", "5")
     assert_refused(lambda: dl.convolutional(2, kernel=0), ValueError, "kernel", "0")
     assert_refused(lambda: dl.convolutional(2, size=(3,)), ValueError, "size", "(3,)")
+    assert_refused(lambda: dl.convolutional(2, size=[3, 4]), TypeError, "size", "tuple", "[3, 4]")
+    assert_refused(lambda: dl.Convolutional("tanh", 5), TypeError, "size", "5")
     assert_refused(lambda: dl.convolutional(2, size=(0, 3)), ValueError, "height", "0")
     assert_refused(lambda: dl.convolutional(2, shortcut=1), TypeError, "shortcut", "1")
     network = dl.convolutional(2, size=(3, 4))
