@@ -81,9 +81,12 @@ def check_depth(
         nothing was expected), `branches`, `streams`, `findings`.
 
     Raises:
-        TypeError: For what is no function, no module, no batch; ValueError for depths that are too few,
-            modules that do not deepen, parameters on the meta device, no residual branch found. What
-            `factory` or the module raises comes through, with a note on which depth it was.
+        TypeError: For a factory that is not a function, or makes something other than a module, and for an
+            unknown form of batch.
+        ValueError: For too few depths, modules that do not deepen, parameters on the meta device, and where
+            no residual branch is found.
+
+    What `factory` or the module raises comes through, with a note that names the depth.
 
     Not checked: what training makes of the weights; other batches; scalings of learning rates, which some
     rules need in addition.
@@ -98,9 +101,14 @@ def check_depth(
         'not as expected'
     """
     started = time.perf_counter()
+    if isinstance(depths, torch.Tensor):
+        raise TypeError(
+            f"depths must be a list of integers such as [4, 8, 16], got {validation.named(depths)}; a batch"
+            " is given by its name, batch=."
+        )
     checked = validation.depths(depths)
     rule, number = _intended(expected)
-    _knobs(tolerance, confidence, seed)
+    _check_numbers(tolerance, confidence, seed)
     if isinstance(factory, nn.Module):
         raise TypeError(
             f"factory must be a function depth -> nn.Module, got the module {type(factory).__name__} itself:"
@@ -120,7 +128,7 @@ def check_depth(
     chosen = validation.device(device) if device is not None else torch.device("cpu")
     measured = running.measure(Depths(factory, checked, batch, blocks, loss, seed, moved, device=chosen))
     taken = [one for _, one in measured]
-    _deepens(checked, taken)
+    _check_deepens(checked, taken)
     return report_on(measured[-1][0], checked, taken, rule, number, tolerance, confidence, seed, started)
 
 
@@ -149,7 +157,7 @@ def probe(
     """
     started = time.perf_counter()
     rule, number = _intended(expected)
-    _knobs(0.1, 0.99, seed)
+    _check_numbers(0.1, 0.99, seed)
     if number is not None:
         raise ValueError(
             f"one depth has no exponent to compare with expected={number:g}: use dl.check_depth with a"
@@ -215,7 +223,7 @@ def sweep(build: Callable[..., nn.Module], config: Any, field: str, **fields: An
         field: The field that holds the depth, such as "n_layer".
         **fields: Further fields of the configuration.
 
-    Raises TypeError where `build` cannot be called or `field` is no text, ValueError where a configuration
+    Raises TypeError where `build` cannot be called or `field` is not a text, ValueError where a configuration
     has no such field.
 
     Examples:
@@ -260,7 +268,7 @@ def sweep(build: Callable[..., nn.Module], config: Any, field: str, **fields: An
     return factory
 
 
-def _knobs(tolerance: float, confidence: float, seed: int) -> None:
+def _check_numbers(tolerance: float, confidence: float, seed: int) -> None:
     validation.real(
         tolerance, "tolerance", above=0.0, maximum=0.25, hint="exponents 1/2 apart must stay apart."
     )
@@ -278,7 +286,7 @@ def _intended(expected: object) -> tuple[Rule | None, float | None]:
     return rule_of(expected), None
 
 
-def _deepens(depths: Sequence[int], taken: Sequence[AtOneDepth]) -> None:
+def _check_deepens(depths: Sequence[int], taken: Sequence[AtOneDepth]) -> None:
     counts = [len(one.branches) for one in taken]
     if len(set(counts)) == 1:
         raise ValueError(

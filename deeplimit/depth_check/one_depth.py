@@ -76,7 +76,11 @@ class Alignment:
 class Stream:
     """A residual stream at one depth: sizes of the state and of the loss's gradient where it begins and ends.
 
-    branches: how many there are, of those that are counted; heads: blocks that open the stream.
+    Attributes:
+        start, end: Size of the state.
+        gradient_start, gradient_end: Size of the gradient; None where the loss does not depend on it.
+        branches: Number of residual branches that are counted.
+        heads: 1 if a block with a projected shortcut opens the stream, else 0.
     """
 
     start: float
@@ -99,8 +103,16 @@ class WeightSize:
 
 @dataclass(frozen=True)
 class AtOneDepth:
-    """Everything measured of a module at one depth; outside: the names of the weights that were applied in no
-    residual branch.
+    """Everything measured of a module at one depth.
+
+    Attributes:
+        branches: Residual branches in order of execution.
+        streams: Residual streams by their number.
+        aligned: Alignment by the key of a kind of branch.
+        weights: Parameters of the branches by name.
+        parameters: Number of entries of all parameters.
+        epsilon: Machine epsilon of the streams' dtype.
+        outside: Names of the weights that were applied in no residual branch.
     """
 
     branches: tuple[MeasuredBranch, ...]
@@ -121,8 +133,9 @@ def measure_module(
     seed: int = 0,
     backward: bool = True,
 ) -> AtOneDepth:
-    """Return what a module does on a batch, which is left as it was; without a backward the streams have no
-    gradients.
+    """Return what a module does on a batch; the module is left as it was.
+
+    Without `backward` the streams have no gradients.
     """
     if loss is not None and not callable(loss):
         raise TypeError(f"loss must be a function of the module's output, got {named(loss)}.")

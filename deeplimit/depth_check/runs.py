@@ -92,7 +92,7 @@ class Depths(running.Measurement[Part, list[Part]]):
 
 
 def built(factory: Factory, depth: int) -> nn.Module:
-    """Return factory(depth); what it raises gets a note, what is no module is refused."""
+    """Return factory(depth); what it raises gets a note, and a result that is not a module is refused."""
     try:
         model = factory(depth)
     except Exception as error:

@@ -35,8 +35,8 @@ class PartScaling:
     role: str
     sizes: tuple[float, ...]
     exponent: float | None
-    spread: float  # the largest over the smallest size among the layers of the deepest network
-    weight: WeightSize | None  # at the deepest network
+    spread: float
+    weight: WeightSize | None
 
 
 @dataclass(frozen=True)

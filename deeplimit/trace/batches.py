@@ -25,7 +25,10 @@ class Batch:
 def as_batch(model: nn.Module, batch: Any) -> Batch:
     """Return the arguments for `model`: a tensor, a tuple of arguments, a dict of keywords, or made up."""
     if not isinstance(model, nn.Module):
-        raise TypeError(f"a torch.nn.Module is needed, got {named(model)}.")
+        raise TypeError(
+            f"model must be a torch.nn.Module, got {named(model)}. For a function that builds one at a given"
+            " depth, call it first, or use dl.check_depth."
+        )
     if isinstance(model, torch.jit.ScriptModule):
         raise TypeError(
             f"{type(model).__name__} is TorchScript, whose operations cannot be seen: pass the module it was"

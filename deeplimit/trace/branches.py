@@ -72,9 +72,8 @@ class Layout:
 
     parts: tuple[Part, ...]
     joins: tuple[Join, ...]
-    heads: tuple[
-        int, ...
-    ]  # blocks with a projected shortcut that open each stream: of its depth, but no join
+    # Blocks with a projected shortcut that open each stream: they count in its depth, but are not joins.
+    heads: tuple[int, ...]
 
 
 def find_branches(
@@ -308,7 +307,7 @@ def _pieces(graph: Graph, join: Join, stream: int) -> list[_Piece]:
         piece = waiting.pop()
         sources = graph.trace.additions[piece.ordinal].sides[piece.side].sources
         inner = next((sums[place] for place in graph.climb(sources) if place in sums), None)
-        if inner is not None and all(_own_weights(graph, join, side) for side in inner.sides):
+        if inner is not None and all(_applies_weights(graph, join, side) for side in inner.sides):
             scale = piece.scale * _scale(graph, sources, until=inner.place)
             waiting += [
                 _Piece(join, stream, inner.ordinal, place, scale * inner.sides[place].factor)
@@ -319,8 +318,8 @@ def _pieces(graph: Graph, join: Join, stream: int) -> list[_Piece]:
     return found
 
 
-def _own_weights(graph: Graph, join: Join, side: Summand) -> bool:
-    """Whether a side of a sum inside a branch has weights of its own between the root and the sum."""
+def _applies_weights(graph: Graph, join: Join, side: Summand) -> bool:
+    """Whether a side of a sum inside a branch applies weights between the root and the sum."""
     if not side.sources:
         return False
     _, region = graph.reach(side.sources, 0, enter=lambda node: node in join.region)

@@ -69,6 +69,7 @@ def test_a_factory_that_raises_comes_through_with_its_depth():
             ({"confidence": 1.0}, ValueError, "confidence", "1", "1"),
             ({"seed": -1}, ValueError, "seed", "0", "-1"),
             ({"batch": 3}, TypeError, "batch", "3"),
+            ({"depths": torch.ones(2, 4)}, TypeError, "depths", "Tensor of shape (2, 4)", "batch="),
             ({"loss": lambda output: 1.0}, TypeError, "loss", "1.0"),
             ({"depths": [4]}, ValueError, "depths", "[4]"),
             ({"unknown": 1}, TypeError, "check_depth()", "'unknown'"),
@@ -90,6 +91,11 @@ def test_a_bad_call_is_refused_and_its_argument_named(how, error, pins):
 def test_one_depth_has_no_exponent():
     call = functools.partial(dl.probe, make(Res1, depth=2), vectors(), expected=0.5)
     assert_refused(call, ValueError, "one depth", "expected=0.5", "check_depth")
+
+
+def test_a_factory_is_not_a_model_to_probe():
+    call = functools.partial(dl.probe, Res1, vectors())
+    assert_refused(call, TypeError, "model", "torch.nn.Module", "class Res1", "check_depth")
 
 
 @pytest.mark.parametrize("rule", ["depth-mup", "completep", dl.Rule("ours", "this test", "1/L", 1.0)])
