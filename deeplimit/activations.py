@@ -171,7 +171,7 @@ def _probe(function: Callable[[Tensor], Tensor], lipschitz: bool) -> Activation:
         raise ValueError(
             f"activation {name!r} grows faster than linearly (from |x| = 1e3 to 1e6 it grows"
             f" {1e3 * growth:.3g}-fold), so it is not Lipschitz; Propositions 11 and 12 of Marion et al."
-            " (2025) need a Lipschitz σ."
+            " (2025) need a Lipschitz σ. Take one that grows at most linearly, such as 'tanh' or 'relu'."
         )
     return Activation(name, function, at_zero=value[0, 3].item())
 

@@ -63,7 +63,7 @@ def real(
     except OverflowError:
         result = -math.inf if value < 0 else math.inf
     if result > maximum:
-        raise ValueError(f"{name} must be at most {maximum:g}, got {result:g}; {hint}".rstrip("; "))
+        raise ValueError(f"{name} must be at most {maximum:g}, got {result:g}; {hint}".rstrip("; .") + ".")
     if not math.isfinite(result):
         raise ValueError(f"{name} must be finite, got {result}. {sentence}".rstrip())
     if result < minimum:
@@ -77,7 +77,7 @@ def probability(value: object, name: str, hint: str = "") -> float:
     """Return `value` as a float strictly between 0 and 1."""
     result = real(value, name, above=0.0, hint=hint)
     if result >= 1.0:
-        raise ValueError(f"{name} must be below 1, got {result:g}; {hint}".rstrip("; "))
+        raise ValueError(f"{name} must be below 1, got {result:g}; {hint}".rstrip("; .") + ".")
     return result
 
 

@@ -102,7 +102,7 @@ def read_limit(limit: object, h: Tensor, driven: int | None) -> Limit:
     if isinstance(limit, Limit):
         return limit
     if isinstance(limit, type):
-        raise TypeError(f"limit {limit.__name__} is a class; make an object: {limit.__name__}().")
+        raise TypeError(f"limit {limit.__name__} is a class; make an object: {limit.__name__}(...).")
     if any(hasattr(limit, name) for name in ("sde_type", "noise_type", *_SDE_METHODS)):
         return _read_sde(limit, h, driven)
     if callable(limit):

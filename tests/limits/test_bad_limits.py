@@ -172,7 +172,14 @@ LIMIT_KINDS = [
     ("ItoCorrectedSDE, width a string", lambda: dl.ItoCorrectedSDE(NOISE, None, "2"), "width", "'2'"),
     ("ItoCorrectedSDE, seed '0'", lambda: dl.ItoCorrectedSDE(NOISE, None, 2, seed="0"), "seed", "'0'"),
     ("SDE at an array", lambda: net().limit().f(0.0, np.ones((4, 2))), "states", "(4, 2)"),
-    ("the class LinearODE as limit", lambda: go(linear(), dl.LinearODE), "limit", "LinearODE", "class"),
+    (
+        "the class LinearODE as limit",
+        lambda: go(linear(), dl.LinearODE),
+        "limit",
+        "LinearODE",
+        "class",
+        "LinearODE(...)",
+    ),
     (
         "the class ItoCorrectedSDE as limit",
         lambda: go(net(), dl.ItoCorrectedSDE),
