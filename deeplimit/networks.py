@@ -51,7 +51,7 @@ class ResidualNetwork:
 
     Raises:
         TypeError: For an argument of the wrong kind, and a recursion without name, formula or weights.
-        ValueError: For a recursion whose residual, tried once, has another shape than the states, for
+        ValueError: For a recursion whose residual, tried once, has another shape than the states. Also for
             weight laws that cannot be drawn in the weights' shapes, and for a missing exponent where the
             laws have no natural one.
     """

@@ -162,7 +162,7 @@ class Pair:
 
 
 def other_path(limit: Any, equation: str, wrongly: str = "independent noise") -> WrongTwin:
-    """Return the limit driven by weights of its own: the right law on another path."""
+    """Return the limit driven by separate weights: the right law on another path."""
     return WrongTwin(
         wrongly, Independent(limit), equation, "The law is right but the path is another one, at every depth."
     )

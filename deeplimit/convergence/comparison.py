@@ -55,8 +55,8 @@ def compare(
     their grids.
 
     Args:
-        resnet: The network, depth left open: of any recursion, with any weights; or a function of the depth
-            that returns a torch module's blocks in order, for states shaped as x (`module_network`).
+        resnet: The network, depth left open, of any recursion and with any weights. Or a function of the
+            depth that returns a torch module's blocks in order, for states shaped as x (`module_network`).
         limit: Its limit. None for `resnet.limit()`; else one of the library's limits, a torchdiffeq function
             f(t, h), `Independent(limit)`, or a torchsde object. A torchsde object is read in Itô's sense and
             driven by the network's Brownian increments, flattened row by row.
@@ -67,15 +67,15 @@ def compare(
         paths: Number of paths P. norm: "sup", "sup-continuous" or "final", as above, or a
             `Statistic` that you wrote. p: The L^p norm over paths, between 1 and 100.
         seed: Everything random derives from it. confidence: Level of the order's interval.
-        reference: Depth of an SDE limit's own grid, at least twice the deepest network; by default twice
-            (four times for "sup-continuous", and under Theorem 4.4, whose network is no Euler scheme; eight
-            times for a Young equation, rounded up to a multiple of all depths). Its error is corrected for.
+        reference: Depth of an SDE limit's grid, at least twice the deepest network. By default twice; four
+            times for "sup-continuous", and under Theorem 4.4, whose network is not an Euler scheme. For a
+            Young equation it is eight times, rounded up to a multiple of all depths. Its error is corrected
+            for.
         tolerance: Tolerance of an ODE limit's solver; by default 1e-9 in float64 and 1e-6 in float32.
         coupling: How the noise is drawn. "projected": only its products with the states, ~2d normals per
-            step instead of d², with the same joint law of everything; for res-1 and inner with Gaussian noise
-            of constant row and column covariances, against limits of the library. "pathwise": all d²
-            increments.
-            "auto": whichever is faster at this width.
+            step instead of d², with the same joint law of everything. It takes res-1 and inner with Gaussian
+            noise of constant row and column covariances, against limits of the library. "pathwise": all d²
+            increments. "auto": whichever is faster at this width.
         same_network: Whether all n inputs go through each path's network, and its limit, together. Their
             errors to the power p are averaged over inputs within a path before they are over paths.
         device: "cpu" or "cuda". dtype: dtype of the states; by default float64 for weights that are functions

@@ -24,26 +24,26 @@ def common_estimates(
     task: Task, pairing: Pairing, moments: Moments, reference_error: float
 ) -> ErrorEstimates:
     """Return the errors over the times that all depths share."""
-    apart = 4 * len(task.grid.depths)
-    return _estimates(task, pairing, moments, 1, pairing.correction, apart, reference_error)
+    m = len(task.grid.depths)
+    return _estimates(task, pairing, moments, m, pairing.correction, 4 * m, reference_error)
 
 
 def _estimates(
     task: Task,
     pairing: Pairing,
     moments: Moments,
-    block: int,
+    first: int,
     correction: Correction,
     apart: int,
     reference_error: float,
 ) -> ErrorEstimates:
-    """Return the errors of one block of m columns.
+    """Return the errors of the m columns from `first` on.
 
     Where the reference is solved twice, the errors against the coarse solution are 2m columns later. `apart`
     is the column with the distance of the two solutions.
     """
     m = len(task.grid.depths)
-    columns = np.arange(block * m, (block + 1) * m)
+    columns = np.arange(first, first + m)
     log_errors, covariance = moments.log_errors(), moments.relative_covariance()
     if correction is Correction.MEASURED:
         both = np.concatenate([columns, columns + 2 * m, [apart]])

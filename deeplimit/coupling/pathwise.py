@@ -39,7 +39,7 @@ def drive(
 
 
 def make_solver(task: Task, block: int, h0: Tensor, paths: tuple[Path, ...]) -> Solver:
-    """Return the limit's solver for one block, reading the network's own paths where it shares them."""
+    """Return the limit's solver for one block, reading the network's paths where it shares them."""
     return task.limit.solver(drive(task, block, h0, paths))
 
 

@@ -19,9 +19,10 @@ from deeplimit.theory import in_law_only
 COUPLINGS = ("auto", "projected", "pathwise")
 LEAST_WIDTH = 8
 LEAST_WIDTH_IN_TORCH = 32
-"""Narrower networks take whole matrices, which then cost no more than their products do: compiled, or a
-step in torch at a time. With n inputs through one network the products cost like n². The choice depends
-only on the arguments, never on installed packages, so results are the same on every machine.
+"""Narrower networks take whole matrices, which then cost no more than their products do. The first width is
+for tasks with a compiled pass, the second for those that torch steps through. With n inputs through one
+network the products cost like n². The choice depends only on the arguments, never on installed packages, so
+results are the same on every machine.
 """
 NUMBERS_PER_BLOCK = {"cpu": 2**17, "cuda": 2**24}
 PROJECTED_NUMBERS_PER_BLOCK = {"cpu": 2**16, "cuda": 2**27}
@@ -147,7 +148,7 @@ def _check_limit(
     if limit.driven_by_brownian_motion and not independent and others:
         raise ValueError(
             f"limit {limit.equation} is driven by Brownian motions, but the network by"
-            f" {others[0].describe()}, whose increments are none: they cannot share their noise. Take"
+            f" {others[0].describe()}, whose increments are not Brownian: they cannot share their noise. Take"
             " network.limit(), or Independent(limit) to measure the distance to a limit with its own noise."
         )
 

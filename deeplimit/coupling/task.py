@@ -53,7 +53,7 @@ class Task:
 
     @cached_property
     def sharing(self) -> Sharing:
-        """What the limit reads of the network's own path."""
+        """What the limit reads of the network's path."""
         return sharing(self.network, self.limit, self.independent)
 
     @property
@@ -95,12 +95,12 @@ class Task:
         )
 
     def limit_stream(self, block: int, index: int) -> torch.Generator:
-        """Return the limit's own random stream of this number."""
+        """Return the limit's random stream of this number."""
         return generator(self.seed, Purpose.LIMIT_NOISE, block, index, self.device)
 
 
 def sharing(network: ResidualNetwork, limit: Limit, independent: bool) -> Sharing:
-    """Return what a limit reads of a network's own path: nothing where it is to be independent."""
+    """Return what a limit reads of a network's path: nothing where it is to be independent."""
     return Sharing() if independent else limit.sharing(network.weights, network.weight_shapes)
 
 

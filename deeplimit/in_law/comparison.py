@@ -166,7 +166,7 @@ def _plan(
 
 
 def _is_new_at_every_depth(network: ResidualNetwork) -> bool:
-    """Whether each depth draws weights of its own, which no path joins to those of another depth."""
+    """Whether each depth draws separate weights, which no path joins to those of another depth."""
     facts = network.facts
     apart = not any(law.joins_depths for law in network.weights)
     return facts.dependence is Dependence.INDEPENDENT or (apart and not facts.deterministic)

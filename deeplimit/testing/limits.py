@@ -132,7 +132,7 @@ def _says(limit: Limit, width: int) -> Iterator[str]:
 
 
 def _solves(limit: Limit, width: int) -> Iterator[str]:
-    """The solver, on noise of its own."""
+    """The solver, on separate noise."""
     grid = Grid((8,))
     for dtype in (torch.float32, torch.float64):
         h = normal(PATHS, width, dtype=dtype)

@@ -296,7 +296,7 @@ def of_shape(
         each = batch is not None and value.shape[:1] == (batch,)
         raise ValueError(
             f"{name} must be {', '.join(dims.values())} with d = {width}{'' if batch is None else random};"
-            f" got shape {f'{tuple(value.shape[1:])} a path' if each else tuple(value.shape)}."
+            f" got shape {f'{tuple(value.shape[1:])} per path' if each else tuple(value.shape)}."
         )
     return value, own
 

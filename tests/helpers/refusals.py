@@ -49,7 +49,7 @@ def go(network, *args, **knobs):
 
 
 def covariance(t, v):
-    """A well-behaved random variance a path."""
+    """A well-behaved random variance per path."""
     return 0.1 * torch.sigmoid(v[:, 0])
 
 
