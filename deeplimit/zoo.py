@@ -1,7 +1,7 @@
 """Known pairs of network and limit, right ones and wrong ones, for anyone who checks a method.
 
-A right pair must come out "converges" at its order; a wrong one must come out "does not converge", or the
-method that says otherwise cannot be trusted. Every wrong limit is wrong in one way only. The full list of
+A right pair must come out "converges" at its order, a wrong one "does not converge". A method that says
+otherwise cannot be trusted. Every wrong limit is wrong in one way only. The full list of
 cases is on the page [Known cases](cases.md).
 """
 

@@ -82,7 +82,7 @@ def without_reference_error(
 
     This is Richardson extrapolation of squares. Given are log errors (2m + 1,) and their covariance: against
     the fine and the coarse solution, and last the distance of the two. The coarse one has steps twice as
-    large everywhere, and the noise's part of squared errors is linear in the step, whatever the limit: e² = 2
+    large everywhere. The noise's part of squared errors is linear in the step, whatever the limit. So e² = 2
     e²_fine - e²_coarse. For a scheme of a better order, `surplus` times the squared distance remains
     (docs/theorems/young.md). Both solutions read the same path, so differences are known far better than
     either.

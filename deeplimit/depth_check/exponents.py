@@ -48,7 +48,7 @@ def fit(
 ) -> Exponent | None:
     """Return the exponent of the root mean square of `sizes` in 1/depth; None if any mean is 0.
 
-    Branches of one depth are independent draws of one law if the initialisation makes them so: their scatter,
+    Branches of one depth are independent draws of one law if the initialisation makes them so. Their scatter,
     pooled over depths, gives the standard error, and Student's law the interval. Depths are independent,
     unlike those of `inference.power_law`, and no correction term is integrated over. Instead, where the
     depths' means lie off every power law by more than the scatter explains, the interval is widened to hold

@@ -19,8 +19,8 @@ network.
 class Evidence:
     """What the meaning of an exponent rests on.
 
-    The sum of the updates of N layers is of size N**(alignment - exponent): bounded at the critical exponent,
-    which is 1/2 for independent layers (an SDE), 1 for aligned ones (an ODE) and in between for fractional
+    The sum of the updates of N layers is of size N**(alignment - exponent), bounded at the critical exponent.
+    That is 1/2 for independent layers (an SDE), 1 for aligned ones (an ODE), and in between for fractional
     ones.
 
     Attributes:

@@ -22,9 +22,9 @@ IN_PLACE = {"add_", "sub_", "addcmul_", "__iadd__", "__isub__"}
 class SharedStream(Additions):
     """Runs a module with every residual join returning its skip, and notes what the branches would add.
 
-    Every stream begins with noise of its usual size, the same at all depths. A network's own embeddings would
-    not do: they differ from depth to depth and move all branches of one depth together, which the scatter
-    among the layers of that depth cannot show.
+    Every stream begins with noise of its usual size, the same at all depths. The network's embeddings would
+    not do: they differ from depth to depth and move all branches of one depth together. The scatter among the
+    layers of that depth cannot show this.
     """
 
     def __init__(self, trace: Trace, found: Layout) -> None:

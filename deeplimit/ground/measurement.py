@@ -43,7 +43,7 @@ class Measurement(ABC, Generic[Part, Result]):
     """A frozen specification of work that is done in blocks, from which the same numbers come every time.
 
     Subclass it as a frozen dataclass, with the specification as its fields, and hand it to `measure`. A block
-    must depend on the fields and on its number alone: it takes its random numbers from a generator seeded by
+    must depend on the fields and on its number alone. It takes its random numbers from a generator seeded by
     both, never from a global one.
 
     Attributes:

@@ -61,7 +61,7 @@ def compare_laws(
     differences are extrapolated to L = ∞.
 
     Args:
-        resnet: The network, all of whose weights are independent layers (`Brownian`, `IID`); or a function
+        resnet: The network, all of whose weights are independent layers (`Brownian`, `IID`). Or a function
             of the depth that returns a torch module's blocks in order, for states shaped as x
             (`module_network`).
         limit: None for `resnet.limit()`: `IsotropicSDE` for res-3 with symmetric weights and exponent 1/2,

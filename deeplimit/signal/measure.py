@@ -59,8 +59,8 @@ def stability(
     are i.i.d. Gaussian are drawn through their products with signal and gradient, with the same joint law.
 
     Args:
-        resnet: The network, depth left open: of any recursion, with any weights; or a function of the depth
-            that returns a torch module's blocks in order, for states shaped as x (`module_network`).
+        resnet: The network, depth left open, of any recursion and with any weights. Or a function of the
+            depth that returns a torch module's blocks in order, for states shaped as x (`module_network`).
         depths: Strictly increasing numbers of layers L; a verdict needs at least three.
         x: Inputs (n, d), or (n, n_in) with n_in ≠ d to go through an input layer A drawn once, N(0, 1/n_in);
             (n, channels, height, width) for convolutions. None for standard normal h_0, one per draw.
