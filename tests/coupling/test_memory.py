@@ -44,7 +44,7 @@ def test_peak_memory_does_not_grow_with_depth(law, coupling):
 
 @pytest.mark.parametrize("coupling", ["pathwise", "projected"])
 def test_peak_memory_does_not_grow_with_the_number_of_paths(coupling):
-    few, many = peaks_in_mib((8, 100_000, 8), (8, 1_000_000, 8), coupling=coupling)
+    few, many = peaks_in_mib((4, 100_000, 8), (4, 1_000_000, 8), coupling=coupling)
     assert many < few + 60
 
 
