@@ -58,7 +58,7 @@ def _estimates(
         moments.count,
         float(moments.kurtosis()[columns].max()),
         regime.corrections,
-        regime.seconds,
+        regime.second_orders,
         regime.interfere,
         reference_error,
         regime.hides,

@@ -249,7 +249,7 @@ def _is_hidden(estimates: ErrorEstimates, slope: float, order: float | None) -> 
     Of squared errors u^2r (1 + κ² u^2s), u = 1/L, the local slope is r + s κ²u^2s / (1 + κ²u^2s): beyond r +
     s/2 the second contribution is the larger one.
     """
-    return order is not None and estimates.hides and slope > order + min(estimates.seconds) / 2
+    return order is not None and estimates.hides and slope > order + min(estimates.second_orders) / 2
 
 
 def has_two_depths(e: Evidence) -> str | None:

@@ -2,12 +2,12 @@
 
 `task` is the specification and `planning` makes it; `pathwise` is the pass itself over one block of paths,
 which `kernels` has faster forms of; `statistics` says what is kept of a path and `account` keeps it;
-`runner` is the measurement.
+`coupled_errors` is the measurement.
 """
 
+from deeplimit.coupling.coupled_errors import Coupled, CoupledErrors
 from deeplimit.coupling.moments import Moments
 from deeplimit.coupling.planning import make_task
-from deeplimit.coupling.runner import Coupled, CoupledErrors
 from deeplimit.coupling.statistics import Statistic
 from deeplimit.coupling.task import Task
 

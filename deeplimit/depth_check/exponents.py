@@ -8,11 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from deeplimit.depth_check.shared_stream import SIZE_ERROR
 from deeplimit.inference.power_law import slopes_between
 from deeplimit.inference.regression import line, student_quantile
 
-FLOOR = 1e-3
-"""Relative uncertainty of every size: round-off, and states that are the same only up to it."""
 LACK = 1e-3
 """Below this probability that noise alone leaves such residuals, sizes follow no power law."""
 
@@ -72,7 +71,7 @@ def fit(
         / 4
         / max(freedom, 1)
     )
-    variances = scatter / counts + max(FLOOR, epsilon) ** 2
+    variances = scatter / counts + max(SIZE_ERROR, epsilon) ** 2
     fitted = line(x, y, 1 / variances)
     if fitted is None:
         return None

@@ -11,15 +11,17 @@ from typing import Any
 
 import torch
 
-from deeplimit.depth_check.exponents import FLOOR
 from deeplimit.trace.branches import Layout, Part
-from deeplimit.trace.operations import Additions, Call, Operands, size
+from deeplimit.trace.operations import Call, Operands, TorchCalls, size
 from deeplimit.trace.recording import Trace
 
 IN_PLACE = {"add_", "sub_", "addcmul_", "__iadd__", "__isub__"}
 
+SIZE_ERROR = 1e-3
+"""Relative uncertainty of every size: round-off, and states that are the same only up to it."""
 
-class SharedStream(Additions):
+
+class SharedStream(TorchCalls):
     """Runs a module with every residual join returning its skip, and notes what the branches would add.
 
     Every stream begins with noise of its usual size, the same at all depths. The network's embeddings would
@@ -68,7 +70,7 @@ class SharedStream(Additions):
         # A sum that only adds an early state again belongs to no branch; the next join corrects its stream.
         level = self.levels.setdefault(self.streams[ordinal], now) if ordinal in self.streams else now
         # A stream that is scaled in every layer would die out: it keeps the size of its first state.
-        if now > 0 and level > 0 and abs(now / level - 1) > FLOOR:
+        if now > 0 and level > 0 and abs(now / level - 1) > SIZE_ERROR:
             skip = skip * (level / now)
         if name in IN_PLACE:
             return operands.first if skip is operands.first else operands.first.copy_(skip)

@@ -6,6 +6,7 @@ entry; nothing below it checks again.
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import math
 import numbers
@@ -94,6 +95,17 @@ def evaluated(name: str, takes: str, function: Callable[..., Any], time: float, 
             f"{name} must be defined at all times in [0, 1]; at t = {time:.6g} it raised"
             f" {type(error).__name__}: {_sentence(error)}."
         ) from error
+
+
+def takes(function: Callable[..., Any], arguments: int) -> bool:
+    """Return whether a function can be called with this many arguments, where its signature tells."""
+    try:
+        inspect.signature(function).bind(*[None] * arguments)
+    except TypeError:
+        return False
+    except ValueError:  # functions written in C may have no signature
+        return True
+    return True
 
 
 def _sentence(error: Exception) -> str:

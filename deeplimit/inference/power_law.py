@@ -81,7 +81,7 @@ class ErrorEstimates:
         count: number of paths.
         kurtosis: largest kurtosis of the per-path errors to the power p.
         corrections: powers of 1/L by which further terms are smaller than the first, as in `Regime`.
-        seconds: powers of second contributions. interfere: whether they may correlate with the first.
+        second_orders: powers of second contributions. interfere: whether they may correlate with the first.
         resolution: what an ODE reference's own error leaves uncertain of each error.
         hides: whether a second contribution may hide the first.
     """
@@ -93,7 +93,7 @@ class ErrorEstimates:
     count: int
     kurtosis: float = 3.0
     corrections: tuple[float, ...] = (1.0,)
-    seconds: tuple[float, ...] = ()
+    second_orders: tuple[float, ...] = ()
     interfere: bool = False
     resolution: float = 0.0
     hides: bool = False
@@ -117,9 +117,12 @@ class ErrorEstimates:
 
     @cached_property
     def second_powers(self) -> tuple[float, ...]:
-        """The `seconds` at least DISTINCT apart; a small power is kept, since it shifts the order as much."""
+        """The `second_orders` at least DISTINCT apart.
+
+        A small power is kept, since it shifts the order as much.
+        """
         kept: list[float] = []
-        for power in sorted(self.seconds):
+        for power in sorted(self.second_orders):
             if power > 1e-6 and (not kept or power >= kept[-1] + DISTINCT):
                 kept.append(power)
         return tuple(kept)

@@ -114,7 +114,7 @@ def measure_growth(
         log_bias=np.zeros(len(depths)),
         count=EXACTLY if exact else log_change.shape[1],
         corrections=corrections(known.predicted, exponential=exponential),
-        seconds=() if known.faster is None or halved == 1.0 else (known.faster,),
+        second_orders=() if known.faster is None or halved == 1.0 else (known.faster,),
     )
     fit = fit_rate(estimates)
 

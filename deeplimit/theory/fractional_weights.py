@@ -96,7 +96,7 @@ class Young(_Fractional):
             " Euler scheme of a Young equation. The order 2H - 1 is that of the second-order terms' mean, and"
             f" is reached slowly.{_at_three_quarters(hurst)}",
             corrections=tuple(sorted({naive, second, 1.0})),
-            seconds=(second,),
+            second_orders=(second,),
             hides=True,
             checked=CHECKED,
             not_checked=(SMOOTH,),
@@ -172,7 +172,9 @@ class FractionalIdentity(_Fractional):
             f"an exponent above max(H, 1/2) = {max(hurst, 0.5):g}: the network tends to the identity."
             f" {FIGURE} finds this by simulation (Figure 7), without proof. {order}",
             corrections=(1.0,) if rate is None else tuple(sorted({round(rate, 9), 1.0})),
-            seconds=(round(second - first, 9),) if linear and hurst < 0.5 and second - first > 1e-9 else (),
+            second_orders=(round(second - first, 9),)
+            if linear and hurst < 0.5 and second - first > 1e-9
+            else (),
             hides=linear and hurst < 0.5,
         )
 

@@ -19,8 +19,8 @@ class Regime:
         closest: The nearest setting that has a limit; empty where this one has.
         corrections: Powers of 1/L by which further terms of the error are smaller than its first; products of
             such terms are terms again.
-        seconds: Powers among them of an independent source of error, which may be larger than the first at
-            small depth.
+        second_orders: Powers among them of an independent source of error, which may be larger than the first
+            at small depth.
         interfere: Whether those sources may correlate with the first; if not, only their squares add.
         hides: Whether a second source may be many times the first at every depth that can be run. Errors
             that fall nearly as fast as the second then do not reveal the order.
@@ -36,7 +36,7 @@ class Regime:
     explanation: str
     closest: str = ""
     corrections: tuple[float, ...] = (1.0,)
-    seconds: tuple[float, ...] = ()
+    second_orders: tuple[float, ...] = ()
     interfere: bool = False
     hides: bool = False
     checked: tuple[str, ...] = ()

@@ -157,7 +157,7 @@ class ShrinkingIdentity(_InPlane):
             "pathwise",
             f"{what}: the network tends to the identity.",
             corrections=_corrections(shares),
-            seconds=_seconds(shares),
+            second_orders=_second_orders(shares),
             interfere=True,
             citations=(COHEN_KEY,),
         )
@@ -247,7 +247,7 @@ class LinearisedODE(_InPlane):
             f" {why}{f'; the noise leaves L^-{alpha:g}' if noisy else ''}; Riemann sums leave"
             f" L^-{smoothness:g}.{rough}",
             corrections=_corrections(contributions),
-            seconds=tuple(power for power in _seconds(contributions) if power <= 1.0),
+            second_orders=tuple(power for power in _second_orders(contributions) if power <= 1.0),
             interfere=True,
             checked=(HOLDS,),
             not_checked=UNCHECKED,
@@ -297,7 +297,9 @@ class CorrectedDiffusion(_InPlane):
             "noise of diffusive size in every layer (α = 0): an SDE driven by the noise of the weights;"
             f" {q}.{kept}",
             corrections=tuple(sorted({*(round(value, 9) for value in apart), 1.0})),
-            seconds=tuple(sorted({round((value - least) / 2, 9) for value in pure if value - least > 1e-9})),
+            second_orders=tuple(
+                sorted({round((value - least) / 2, 9) for value in pure if value - least > 1e-9})
+            ),
             checked=(HOLDS,),
             not_checked=UNCHECKED,
             citations=(COHEN_KEY,),
@@ -346,7 +348,7 @@ def _corrections(exponents: list[float]) -> tuple[float, ...]:
     return _apart(exponents, COINCIDING)
 
 
-def _seconds(exponents: list[float]) -> tuple[float, ...]:
+def _second_orders(exponents: list[float]) -> tuple[float, ...]:
     """Return the same for terms that may exceed the first at small depth, however close to it."""
     return _apart(exponents, 1e-9)
 

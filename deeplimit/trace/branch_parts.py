@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from deeplimit.trace.graph import Graph, Join, kind
 from deeplimit.trace.operations import size
-from deeplimit.trace.recording import Edge, Summand, Trace, matrix
+from deeplimit.trace.recording import Edge, Summand, Trace, edges_with_gradient, matrix
 
 
 @dataclass(frozen=True)
@@ -64,20 +64,26 @@ def branch_parts(graph: Graph, join: Join, side: Summand) -> BranchParts:
         if graph.normalises(place.node):
             normed = True
             scales = {
-                name: edge for edge in edges_of(place) if (name := _scale_name(graph, edge)) is not None
+                name: edge
+                for edge in edges_with_gradient(place.node)
+                if (name := _scale_name(graph, edge)) is not None
             }
             gains += scales
             gain *= math.prod(size(edge.node.variable) for edge in scales.values())
             biases += [
                 name
-                for edge in edges_of(place)
+                for edge in edges_with_gradient(place.node)
                 if (name := graph.parameter(edge.node)) and name not in scales
             ]
         elif kind(place.node) in ("Add", "Sub"):
-            biases += [name for edge in edges_of(place) for name in graph.parameters_only(edge.node) or ()]
+            biases += [
+                name
+                for edge in edges_with_gradient(place.node)
+                for name in graph.parameters_only(edge.node) or ()
+            ]
         waiting += [
             edge
-            for edge in edges_of(place)
+            for edge in edges_with_gradient(place.node)
             if edge.node in join.region and graph.parameters_only(edge.node) is None
         ]
     _, region = graph.reach(side.sources, 0, enter=lambda node: node in join.region)
@@ -109,11 +115,6 @@ def branch_parts(graph: Graph, join: Join, side: Summand) -> BranchParts:
         gain,
         normed,
     )
-
-
-def edges_of(place: Edge) -> list[Edge]:
-    """Return the inputs of a place's node that require a gradient."""
-    return [Edge(*item) for item in place.node.next_functions if item[0] is not None]
 
 
 def _scale_name(graph: Graph, edge: Edge) -> str | None:

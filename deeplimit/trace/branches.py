@@ -13,10 +13,18 @@ from torch import nn
 
 from deeplimit.ground.validation import named
 from deeplimit.trace.batches import Batch, as_batch, outputs, run
-from deeplimit.trace.branch_parts import branch_parts, edges_of
+from deeplimit.trace.branch_parts import branch_parts
 from deeplimit.trace.graph import Graph, Join, carried_from, find_joins, kind, stream_of
 from deeplimit.trace.naming import kinds_of, names_of
-from deeplimit.trace.recording import Addition, Edge, Recorder, Summand, Trace, module_names
+from deeplimit.trace.recording import (
+    Addition,
+    Edge,
+    Recorder,
+    Summand,
+    Trace,
+    edges_with_gradient,
+    module_names,
+)
 from deeplimit.trace.side_effects import undisturbed
 
 
@@ -228,7 +236,7 @@ def _projected(graph: Graph, side: Summand) -> Edge | None:
             return (
                 None if kind(place.node).startswith("Embedding") else place
             )  # a sum of embeddings is no block
-        data = [edge for edge in edges_of(place) if graph.parameters_only(edge.node) is None]
+        data = [edge for edge in edges_with_gradient(place.node) if graph.parameters_only(edge.node) is None]
         place = data[0] if data else None
     return None
 

@@ -55,7 +55,7 @@ def summable(value: object, other: object) -> bool:
     )
 
 
-class Additions(TorchFunctionMode):
+class TorchCalls(TorchFunctionMode):
     """Sees every call of a torch function; what it returns is up to `call` and `returned`."""
 
     def __init__(self) -> None:

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 from torch.autograd.graph import get_gradient_edge
 
-from deeplimit.trace.operations import DIVIDE, MULTIPLY, PROJECT, Additions, Call, Operands, size
+from deeplimit.trace.operations import DIVIDE, MULTIPLY, PROJECT, Call, Operands, TorchCalls, size
 
 
 class Edge(NamedTuple):
@@ -44,6 +44,11 @@ def source(tensor: torch.Tensor) -> tuple[Edge, ...]:
 def edges(node: Any) -> tuple[Edge | None, ...]:
     """Return what `node` was computed from, in the order of its arguments."""
     return tuple(Edge(*item) if item[0] is not None else None for item in node.next_functions)
+
+
+def edges_with_gradient(node: Any) -> list[Edge]:
+    """Return those of its edges along which a gradient flows."""
+    return [edge for edge in edges(node) if edge is not None]
 
 
 @dataclass(frozen=True)
@@ -106,7 +111,7 @@ class Trace:
     injected: dict[int, int] = field(default_factory=dict)
 
 
-class Recorder(Additions):
+class Recorder(TorchCalls):
     """Writes a `Trace` while a module runs."""
 
     def __init__(self, model: nn.Module, owners: list[str]) -> None:

@@ -130,7 +130,7 @@ def test_errors_of_one_path_let_a_fall_be_known_better_than_either_end():
 @pytest.mark.parametrize(("slope", "hidden"), [(0.69, False), (0.71, True)])
 def test_a_faster_contribution_hides_an_order_from_half_of_its_power_on(slope, hidden):
     """Order 0.5 and a second contribution smaller by L^-0.4: beyond 0.7 the second is the larger one."""
-    regime = {"seconds": (0.4, 0.8), "hides": True}
+    regime = {"second_orders": (0.4, 0.8), "hides": True}
     assert seen(estimates_of(slope, **regime), 0.5).hidden is hidden
     assert seen(estimates_of(slope, **{**regime, "hides": False}), 0.5).hidden is False
     assert seen(estimates_of(slope, **regime), None).hidden is False

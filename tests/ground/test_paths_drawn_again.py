@@ -242,7 +242,7 @@ DAMAGE = {
     "no measurement": lambda m: m.update({"is": "float", "value": "nan"}),
     "a lost field": lambda m: m["fields"].pop("task"),
     "an unknown word": lambda m: m.update({"is": "what"}),
-    "a class that is gone": lambda m: m.update(of="deeplimit.coupling.runner:Gone"),
+    "a class that is gone": lambda m: m.update(of="deeplimit.coupling.coupled_errors:Gone"),
 }
 
 

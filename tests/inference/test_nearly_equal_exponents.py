@@ -23,7 +23,7 @@ def fitted(regime):
         np.zeros(3),
         100,
         corrections=regime.corrections,
-        seconds=regime.seconds,
+        second_orders=regime.second_orders,
     )
     return estimates.powers, estimates.second_powers
 
@@ -51,7 +51,7 @@ def test_the_terms_of_the_fit_are_few_and_distinct_whatever_the_exponents(
     regime = dl.inner(2, activation, trend=trend, noise=noise, alpha=alpha, beta=beta).regime()
     powers, seconds = fitted(regime)
     assert 1 <= len(powers) <= MOST_TERMS <= 40
-    assert len(seconds) <= len(regime.seconds)
+    assert len(seconds) <= len(regime.second_orders)
     for distances in (np.diff([0.0, *powers]), np.diff(seconds)):
         assert (distances > DISTINCT - 1e-6).all()  # powers are rounded to 1e-6
 

@@ -87,7 +87,7 @@ def test_what_a_regime_says_is_what_the_limit_delivers(network):
     assert regime.rate is None or regime.convergence == "pathwise"
     assert regime.explanation
     assert all(sentence.endswith(".") for sentence in (*regime.checked, *regime.not_checked))
-    assert all(power > 0.0 for power in (*regime.corrections, *regime.seconds))
+    assert all(power > 0.0 for power in (*regime.corrections, *regime.second_orders))
     assert str(regime).startswith(regime.name)
     try:
         limit = network.limit()
@@ -221,6 +221,12 @@ def test_a_row_states_the_growth_of_a_users_network():
             r"^convergence must be .*None",
         ),
         ({"row": "a theorem"}, TypeError, r"^row must be a Theorem.*'a theorem'"),
+        ({"matches": lambda: True, "name": "ode"}, TypeError, r"^matches must take one argument.*lambda"),
+        (
+            {"matches": about_inner, "name": "ode", "limit": lambda network, depth: None},
+            TypeError,
+            r"^limit must take one argument.*lambda",
+        ),
         ({"matches": about_inner, "name": 3}, TypeError, r"^name must be .*3 of type int"),
         ({"matches": about_inner, "name": "ode", "citation": 3}, TypeError, r"^citation must be .*3 of type"),
         (

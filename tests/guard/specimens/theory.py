@@ -61,7 +61,7 @@ def regimes():
             has_limit = True
         except dl.NoTheoremError:
             has_limit = False
-        powers = [[float(power) for power in some] for some in (found.corrections, found.seconds)]
+        powers = [[float(power) for power in some] for some in (found.corrections, found.second_orders)]
         flags = [found.interfere, found.hides, has_limit]
         content[name] = [found.name, found.theorem, found.rate, found.convergence, powers, flags]
     return content
