@@ -232,17 +232,18 @@ def _made(matches: object, limit: object, says: Regime) -> _Given:
     for argument, value in (("matches", matches), ("limit", limit)):
         if not callable(value) and not (argument == "limit" and value is None):
             raise TypeError(f"{argument} must be a function of the network; got {validation.named(value)}.")
-        if value is not None and not validation.takes(value, 1):
-            raise TypeError(
-                f"{argument} must take one argument, the network; got {validation.named(value)}. Write"
-                f" {argument}=lambda network: ..."
-            )
     if isinstance(limit, Limit) or (isinstance(limit, type) and issubclass(limit, Limit)):
         kind = limit if isinstance(limit, type) else type(limit)
         raise TypeError(
             f"limit must be a function of the network that returns a limit; got {validation.named(limit)}."
             f" Write limit=lambda network: {kind.__name__}(...)."
         )
+    for argument, value in (("matches", matches), ("limit", limit)):
+        if value is not None and not validation.takes(value, 1):
+            raise TypeError(
+                f"{argument} must take one argument, the network; got {validation.named(value)}. Write"
+                f" {argument}=lambda network: ..."
+            )
     if not says.name:
         raise ValueError("name must say what the network becomes, such as 'ode'; got ''.")
     if says.rate is not None:

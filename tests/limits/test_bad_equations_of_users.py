@@ -125,7 +125,7 @@ LIMITS = [
         TypeError,
         "limit Unmade",
         "class",
-        "Unmade()",
+        "Unmade(",
     ),
     ("f of one column", lambda t, h: h[:, :1], ValueError, "limit <lambda>(t, h)", "(2, 2)", "(2, 1)"),
     ("f no tensor", lambda t, h: h.tolist(), TypeError, "limit <lambda>(t, h)", "(2, 2)", "list"),
