@@ -17,7 +17,7 @@ from counted import Sum, ran
 
 import deeplimit as dl
 from deeplimit.coupling import CoupledErrors
-from deeplimit.ground import measurement, store as stores
+from deeplimit.ground import measurement, specification, store as stores
 
 PROGRAM = [sys.executable, str(Path(counted.__file__))]
 
@@ -163,6 +163,14 @@ def test_another_version_is_refused_with_what_differs(path, monkeypatch, name):
     assert run.version == "0.0.9"
     store.drop(run.key[:8])
     assert dl.measure(Sum(3), store=store) == dl.measure(Sum(3))
+
+
+def test_blocks_of_other_random_streams_are_refused(path, monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr(specification, "STREAMS", "another way")
+        dl.measure(Sum(3), store=path)
+    with pytest.raises(ValueError, match=f'streams: "another way" there, "{specification.STREAMS}" here'):
+        dl.measure(Sum(3), store=path)
 
 
 FOREIGN = {

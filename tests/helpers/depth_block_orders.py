@@ -144,8 +144,9 @@ class Encoder(nn.Module):
 
 
 def torch_encoder(depth, bug=None, law="0.02", dropout=0.0):
-    """torch's own encoder, pre-norm: every layer is a copy of one, unless initialised anew; N(0, 0.02²) or
-    torch's defaults.
+    """A pre-norm encoder made of torch's layers, which are all copies of one unless each is initialised.
+
+    Weights are N(0, 0.02²), or as torch initialises them.
     """
     model = Encoder(depth, dropout)
     if law == "0.02":
