@@ -1,4 +1,4 @@
-"""Activations with what the theorems ask of them: Lipschitz constant, σ(0), σ'(0), σ''(0).
+"""Activations with what the theorems ask of them: Lipschitz constant, σ(0) and derivatives at 0.
 
 A name looks up a tabulated activation. A callable is probed once at construction: a theorem that needs a
 Lipschitz σ must refuse x**2 instead of overflowing later. Assumption 4.2 of Cohen et al. (2021) is decided by
@@ -25,8 +25,8 @@ class Activation:
     """An elementwise activation σ with its values at zero.
 
     `lipschitz` is the global Lipschitz constant, or None where it is not known (a user's callable: growth
-    is probed, the constant is not). `slope` is σ'(0) and `curvature` σ''(0); None where they do not exist
-    or are not known.
+    is probed, the constant is not). `slope` is σ'(0), `curvature` σ''(0) and `third` σ'''(0); None where they
+    do not exist or are not known.
     """
 
     name: str
@@ -35,6 +35,7 @@ class Activation:
     at_zero: float = 0.0
     slope: float | None = None
     curvature: float | None = None
+    third: float | None = None
 
     def __call__(self, x: Tensor) -> Tensor:
         return self.function(x)
@@ -47,10 +48,19 @@ class Activation:
 
 @dataclass(frozen=True)
 class Expansion:
-    """σ(x) = slope·x + ½·curvature·x² + O(x³) near 0: what the limits of Theorems 4.3 and 4.4 read of σ."""
+    """σ(x) = slope·x + ½·curvature·x² + ⅙·third·x³ + o(x³) near 0: what Theorems 4.3 and 4.4 read of σ.
+
+    Attributes:
+        slope: σ'(0).
+        curvature: σ''(0).
+        third: σ'''(0); None where σ''' jumps at 0. It does not enter a limit, only the order.
+        linear: Whether σ(x) = slope·x for every x that was probed.
+    """
 
     slope: float
     curvature: float
+    third: float | None
+    linear: bool = False
 
 
 def _identity(x: Tensor) -> Tensor:
@@ -75,23 +85,24 @@ def _scaled_gelu(x: Tensor) -> Tensor:
     return 2 * functional.gelu(x)
 
 
+_ERF = 2 / math.sqrt(math.pi)
 _NAMED = {
     entry.name: entry
     for entry in (
-        Activation("identity", _identity, 1.0, 0.0, 1.0, 0.0),
-        Activation("tanh", torch.tanh, 1.0, 0.0, 1.0, 0.0),
-        Activation("sin", torch.sin, 1.0, 0.0, 1.0, 0.0),
-        Activation("erf", torch.erf, 2 / math.sqrt(math.pi), 0.0, 2 / math.sqrt(math.pi), 0.0),
+        Activation("identity", _identity, 1.0, 0.0, 1.0, 0.0, 0.0),
+        Activation("tanh", torch.tanh, 1.0, 0.0, 1.0, 0.0, -2.0),
+        Activation("sin", torch.sin, 1.0, 0.0, 1.0, 0.0, -1.0),
+        Activation("erf", torch.erf, _ERF, 0.0, _ERF, 0.0, -2 * _ERF),
         Activation("relu", functional.relu, 1.0),
         Activation("leaky_relu", functional.leaky_relu, 1.0),
         Activation("elu", functional.elu, 1.0, 0.0, 1.0),
-        Activation("softplus", functional.softplus, 1.0, math.log(2.0), 0.5, 0.25),
-        Activation("sigmoid", torch.sigmoid, 0.25, 0.5, 0.25, 0.0),
-        Activation("silu", functional.silu, 1.0998, 0.0, 0.5, 0.5),
-        Activation("gelu", functional.gelu, 1.1290, 0.0, 0.5, 2 / math.sqrt(2 * math.pi)),
-        Activation("scaled_softplus", _scaled_softplus, 2.0, 0.0, 1.0, 0.5),
-        Activation("scaled_silu", _scaled_silu, 2 * 1.0998, 0.0, 1.0, 1.0),
-        Activation("scaled_gelu", _scaled_gelu, 2 * 1.1290, 0.0, 1.0, 4 / math.sqrt(2 * math.pi)),
+        Activation("softplus", functional.softplus, 1.0, math.log(2.0), 0.5, 0.25, 0.0),
+        Activation("sigmoid", torch.sigmoid, 0.25, 0.5, 0.25, 0.0, -0.125),
+        Activation("silu", functional.silu, 1.0998, 0.0, 0.5, 0.5, 0.0),
+        Activation("gelu", functional.gelu, 1.1290, 0.0, 0.5, 2 / math.sqrt(2 * math.pi), 0.0),
+        Activation("scaled_softplus", _scaled_softplus, 2.0, 0.0, 1.0, 0.5, 0.0),
+        Activation("scaled_silu", _scaled_silu, 2 * 1.0998, 0.0, 1.0, 1.0, 0.0),
+        Activation("scaled_gelu", _scaled_gelu, 2 * 1.1290, 0.0, 1.0, 4 / math.sqrt(2 * math.pi), 0.0),
     )
 }
 NAMES = tuple(sorted(_NAMED))
@@ -253,28 +264,29 @@ _ORDERS = ("σ", "σ'", "σ''")
 
 @lru_cache(maxsize=256)
 def expansion(activation: Activation) -> Expansion:
-    """Return σ'(0) and σ''(0), from the table or by automatic differentiation of a callable.
+    """Return σ'(0), σ''(0) and σ'''(0), from the table or by automatic differentiation of a callable.
 
     Raises NoTheoremError, naming the assumption, unless σ(0) = 0, σ'(0) ≠ 0 and σ is twice continuously
     differentiable at 0 with a third derivative that stays bounded there. σ'(0) ≠ 1 is no obstacle: σ =
-    σ'(0)·σ̃ with σ̃'(0) = 1. That σ is C³ away from 0 with a bounded third derivative is NOT checked.
+    σ'(0)·σ̃ with σ̃'(0) = 1. That σ is C³ away from 0 with a bounded third derivative is NOT checked. That it
+    is linear is decided by its values at a few x of either sign between 1e-4 and 1e6.
 
     Examples:
         >>> from deeplimit import activations
         >>> activations.expansion(activations.resolve("silu"))
-        Expansion(slope=0.5, curvature=0.5)
+        Expansion(slope=0.5, curvature=0.5, third=0.0, linear=False)
         >>> activations.expansion(activations.resolve(lambda x: x.sin() + 0.25 * x**2, lipschitz=False))
-        Expansion(slope=1.0, curvature=0.5)
+        Expansion(slope=1.0, curvature=0.5, third=-1.0, linear=False)
     """
     if activation == _NAMED.get(activation.name):
-        slope, curvature = activation.slope, activation.curvature
+        slope, curvature, third = activation.slope, activation.curvature, activation.third
         if slope is None or curvature is None:
             order = "σ'(0)" if slope is None else "σ''(0)"
             raise NoTheoremError(
                 f"{ASSUMPTION} needs {order}, and {activation.name} has none: it is not smooth at 0."
             )
     else:
-        slope, curvature = _differentiate(activation)
+        slope, curvature, third = _differentiate(activation)
     if abs(activation.at_zero) > 1e-12:
         raise NoTheoremError(
             f"{ASSUMPTION} needs σ(0) = 0, and {activation.name} has σ(0) = {activation.at_zero:.4g}, which"
@@ -284,11 +296,15 @@ def expansion(activation: Activation) -> Expansion:
         raise NoTheoremError(
             f"{ASSUMPTION} needs σ'(0) = 1, to which {activation.name} cannot be scaled: its σ'(0) is 0."
         )
-    return Expansion(slope, curvature)
+    sides = slopes(activation)
+    return Expansion(slope, curvature, third, sides is not None and sides.positive == sides.negative)
 
 
-def _differentiate(activation: Activation) -> tuple[float, float]:
-    """Return σ'(0) and σ''(0) of a callable; raise NoTheoremError where derivatives jump or blow up at 0."""
+def _differentiate(activation: Activation) -> tuple[float, float, float | None]:
+    """Return σ'(0), σ''(0) and σ'''(0) of a callable; None for the third where it jumps at 0.
+
+    Raises NoTheoremError where one of the others jumps at 0, or the third blows up there.
+    """
     steps = (1e-7, 1e-4, 1e-2)
     with torch.enable_grad():
         points = [0.0, *(sign * step for step in steps for sign in (-1.0, 1.0))]
@@ -308,12 +324,8 @@ def _differentiate(activation: Activation) -> tuple[float, float]:
             ) from error
     values = torch.stack([derivative.detach() for derivative in derivatives])
     for order in range(3):
-        at, left, right, *farther = values[order, :5].tolist()
-        gap = max(abs(left - at), abs(right - at), abs(right - left))
-        gap_farther = max(abs(value - at) for value in farther)
-        # Of a smooth σ the gap shrinks with the step; what is left of it a thousand times nearer is a
-        # jump, however small.
-        if not (gap <= 1e-7 * (1.0 + abs(left) + abs(right)) or gap <= 0.1 * gap_farther):
+        at, left, right = values[order, :3].tolist()
+        if _jumps(values[order]):
             raise NoTheoremError(
                 f"{ASSUMPTION} needs a σ that is smooth at 0, but {activation.name} has {_ORDERS[order]} ="
                 f" {left:.4g} at {-steps[0]:g}, {at:.4g} at 0 and {right:.4g} at {steps[0]:g}."
@@ -324,4 +336,21 @@ def _differentiate(activation: Activation) -> tuple[float, float]:
             f"{ASSUMPTION} needs a bounded third derivative, but that of {activation.name} grows from"
             f" {far:.3g} at ±{steps[2]:g} to {close:.3g} at ±{steps[1]:g}."
         )
-    return values[1, 0].item(), values[2, 0].item()
+    slope, curvature, third = (_without_rounding(value) for value in values[1:, 0].tolist())
+    return slope, curvature, None if _jumps(values[3]) else third
+
+
+def _jumps(values: Tensor) -> bool:
+    """Return whether a derivative jumps at 0, by its values at 0, ±1e-7 and ±1e-4 (the first five).
+
+    The gap of a continuous one shrinks with the step; what is left of it a thousand times nearer is a jump.
+    """
+    at, left, right, *farther = values[:5].tolist()
+    gap = max(abs(left - at), abs(right - at), abs(right - left))
+    gap_farther = max(abs(value - at) for value in farther)
+    return not (gap <= 1e-7 * (1.0 + abs(left) + abs(right)) or gap <= 0.1 * gap_farther)
+
+
+def _without_rounding(derivative: float) -> float:
+    """Return 0 for a derivative that is only round-off of sums that cancel, such as 1e-17."""
+    return 0.0 if abs(derivative) < 1e-12 else derivative

@@ -13,7 +13,8 @@ class Regime:
         name: "sde", "ode", "linear-ode", "young", "identity", "explosion", or "no theorem"; a registered row
             may use another name.
         theorem: The statement that says so, or None.
-        rate: Order r in e_L ~ L**-r on the layer grid, or None where no order is known.
+        rate: Order r in e_L ~ L**-r on the layer grid, or None where no order is known. Special weights may
+            cancel the first term of an error, and only those have a steeper order.
         convergence: "pathwise" (on the same noise), "in law", or None.
         explanation: Why, in sentences.
         closest: The nearest setting that has a limit; empty where this one has.
@@ -27,6 +28,8 @@ class Regime:
         checked: Assumptions of the statement that were checked, as sentences.
         not_checked: Assumptions that were not checked, and what nobody has stated about the weights.
         citations: Keys or BibTeX entries of the publications that the statement comes from.
+        rate_is_bound: Whether `rate` is only a lower bound of the order: every steeper order is in accord
+            with the statement.
     """
 
     name: str
@@ -42,11 +45,13 @@ class Regime:
     checked: tuple[str, ...] = ()
     not_checked: tuple[str, ...] = ()
     citations: tuple[str, ...] = ()
+    rate_is_bound: bool = False
 
     def __str__(self) -> str:
         lines = [f"{self.name}: {self.explanation}"]
         if self.theorem is not None:
-            rate = "" if self.rate is None else f"; order {self.rate:g} in 1/L"
+            least = "at least " if self.rate_is_bound else ""
+            rate = "" if self.rate is None else f"; order {least}{self.rate:g} in 1/L"
             lines.append(f"  by {self.theorem}{rate}")
         lines += [f"  checked: {sentence}" for sentence in self.checked]
         lines += [f"  not checked: {sentence}" for sentence in self.not_checked]

@@ -25,15 +25,12 @@ from deeplimit.limits import Identity, Limit, NeuralODE
 from deeplimit.limits.linearised import ItoCorrectedSDE, LinearODE
 from deeplimit.recursions import Inner
 from deeplimit.theory.matching import COHEN, COHEN_KEY, is_one_of
+from deeplimit.theory.orders import COINCIDING, SAME, Contributions
 from deeplimit.theory.regime import Regime
 from deeplimit.theory.theorem import Network, Theorem
 from deeplimit.weights import Dependence, FunctionLaw, TrendAndNoise
 
 EXPANSION = f"The expansion (13) {COHEN}"
-COINCIDING = 0.0025
-"""Contributions closer than this are of one order up to a factor 1 + cL^-s, s tiny, whose products are no
-terms in addition.
-"""
 UNCHECKED = (
     "that σ is C³ with a bounded third derivative away from 0.",
     "that states are uniformly integrable.",
@@ -150,14 +147,15 @@ class ShrinkingIdentity(_InPlane):
                 *([place.beta + place.drift] if place.holder is not None else []),
                 *([place.alpha + 0.5] if place.noisy else []),
             ]
+        contributions = Contributions(tuple(shares))
         return Regime(
             "identity",
             EXPANSION,
-            min(shares),
+            contributions.rate,
             "pathwise",
             f"{what}: the network tends to the identity.",
-            corrections=_corrections(shares),
-            second_orders=_second_orders(shares),
+            corrections=contributions.corrections,
+            second_orders=contributions.second_orders,
             interfere=True,
             citations=(COHEN_KEY,),
         )
@@ -195,17 +193,18 @@ class UnshrunkNeuralODE(_InPlane):
     cases = (Case.NEURAL_ODE,)
 
     def _regime(self, place: Place, network: Network) -> Regime:
-        smoothness = cast("float", place.holder)
+        contributions = riemann_sums(cast("float", place.holder))
         return Regime(
             "ode",
             f"Equation (2) {COHEN}, after Thorpe and van Gennip (2018)",
-            min(1.0, smoothness),
+            contributions.rate,
             "pathwise",
             "weights that do not shrink with depth (β = 0) and a branch scaled by 1/L (α = 1): the neural"
             " ODE, in which σ stays. Noise in the weights averages out.",
-            corrections=_corrections([1.0, smoothness]),
+            corrections=contributions.corrections,
             not_checked=(f"that {network.recursion.activation.name} is Lipschitz (smooth, with noise).",),
             citations=(COHEN_KEY,),
+            rate_is_bound=contributions.is_bound,
         )
 
     def limit(self, network: Network) -> Limit:
@@ -221,37 +220,31 @@ class LinearisedODE(_InPlane):
     def _regime(self, place: Place, network: Network) -> Regime:
         alpha, beta, noisy = place.alpha, place.beta, place.noisy
         smoothness, taylor = cast("float", place.holder), cast("Expansion", place.taylor)
-        square = beta if taylor.curvature != 0.0 else math.inf
-        contributions = [smoothness, square, 2 * beta, *([alpha, alpha + 0.5] if noisy else [])]
-        why = (
-            f"its square leaves L^-{beta:g}"
-            if taylor.curvature != 0.0
-            else f"its cube leaves L^-{2 * beta:g}, since σ''(0) = 0"
+        sums, (bent, why) = riemann_sums(smoothness), _left_by_sigma(taylor, beta)
+        contributions = Contributions(
+            (*sums.exact, *bent.exact, *([alpha, alpha + 0.5] if noisy else [])), (*sums.bounds, *bent.bounds)
         )
         theorem = (
             f"Theorem 4.4 {COHEN}"
             if noisy
             else f"Theorem {'4.3' if alpha > 0 else '4.4 without noise'} {COHEN}"
         )
-        rough = (
-            ""
-            if smoothness == 1.0
-            else f" The trend is Hölder-{smoothness:g}, which bounds the order from below."
-        )
+        rough = "" if smoothness == 1.0 else f" at most, since the trend is Hölder-{smoothness:g}"
         return Regime(
             "linear-ode",
             theorem,
-            min(contributions),
+            contributions.rate,
             "pathwise",
             "α + β = 1 with weights that shrink: σ acts as its tangent at 0. Of the trend,"
             f" {why}{f'; the noise leaves L^-{alpha:g}' if noisy else ''}; Riemann sums leave"
-            f" L^-{smoothness:g}.{rough}",
-            corrections=_corrections(contributions),
-            second_orders=tuple(power for power in _second_orders(contributions) if power <= 1.0),
+            f" L^-{smoothness:g}{rough}.",
+            corrections=contributions.corrections,
+            second_orders=tuple(power for power in contributions.second_orders if power <= 1.0),
             interfere=True,
             checked=(HOLDS,),
             not_checked=UNCHECKED,
             citations=(COHEN_KEY,),
+            rate_is_bound=contributions.is_bound,
         )
 
     def limit(self, network: Network) -> Limit:
@@ -270,6 +263,12 @@ class CorrectedDiffusion(_InPlane):
         rough = place.holder if place.holder is not None and place.holder < 1.0 and _zero(drift) else math.inf
         # Additive noise that σ does not bend has no iterated integrals and no squares to be off by.
         first = 1.0 if place.additive and taylor.curvature == 0.0 else 0.5
+        # Then its cubes are left, and the Riemann sums of a trend that stays.
+        euler = rough == gone == math.inf and place.holder is not None
+        attained = first == 0.5 or bool(taylor.third) or euler
+        contributions = Contributions(
+            (gone, *([first] if attained else [])), (rough, *([] if attained else [first]))
+        )
         # Squared errors expand in whole powers of 1/L; the trend that vanishes adds powers of L^-gone to
         # them.
         pure = [value for value in (2 * first, 2 * first + 1.0, 2 * gone, 2 * rough) if value < math.inf]
@@ -292,7 +291,7 @@ class CorrectedDiffusion(_InPlane):
         return Regime(
             "sde",
             f"Theorem 4.4 {COHEN}",
-            min(first, gone, rough),
+            contributions.rate,
             "pathwise",
             "noise of diffusive size in every layer (α = 0): an SDE driven by the noise of the weights;"
             f" {q}.{kept}",
@@ -303,6 +302,7 @@ class CorrectedDiffusion(_InPlane):
             checked=(HOLDS,),
             not_checked=UNCHECKED,
             citations=(COHEN_KEY,),
+            rate_is_bound=contributions.is_bound,
         )
 
     def limit(self, network: Network) -> Limit:
@@ -340,20 +340,28 @@ def why_not(network: Network) -> tuple[str, str] | None:
 
 def _zero(value: float) -> bool:
     """Whether an exponent is 0 up to the rounding of sums such as 0.7 + 0.3 - 1."""
-    return abs(value) < 1e-9
+    return abs(value) < SAME
 
 
-def _corrections(exponents: list[float]) -> tuple[float, ...]:
-    """Return by what powers of 1/L these terms, and the first one's feedback, are below the first."""
-    return _apart(exponents, COINCIDING)
+def riemann_sums(holder: float) -> Contributions:
+    """Return what Riemann sums of a function of time with this Hölder exponent leave.
+
+    For a Lipschitz function L times the error tends to half the integrand's change, which is 0 only where the
+    limit moves in a straight line. Rougher functions leave L^-holder at most, and may leave as little as 1/L.
+    """
+    return Contributions((1.0,), (holder,) if holder < 1.0 else ())
 
 
-def _second_orders(exponents: list[float]) -> tuple[float, ...]:
-    """Return the same for terms that may exceed the first at small depth, however close to it."""
-    return _apart(exponents, 1e-9)
-
-
-def _apart(exponents: list[float], least: float) -> tuple[float, ...]:
-    first = min(exponents)
-    apart = {round(value - first, 9) for value in exponents if least < value - first < math.inf}
-    return tuple(sorted(apart | {round(first, 9), 1.0}))
+def _left_by_sigma(taylor: Expansion, beta: float) -> tuple[Contributions, str]:
+    """Return what σ leaves of the trend beyond its tangent, on the line α + β = 1, and why."""
+    if taylor.linear:
+        return Contributions(()), "σ leaves nothing, since it is linear"
+    if taylor.curvature:
+        return Contributions((beta, 2 * beta)), f"its square leaves L^-{beta:g}"
+    if taylor.third:
+        return Contributions((2 * beta,)), f"its cube leaves L^-{2 * beta:g}, since σ''(0) = 0"
+    known = "σ''' jumps at 0" if taylor.third is None else "σ'''(0) = 0, too"
+    return (
+        Contributions((), (2 * beta,)),
+        f"σ leaves L^-{2 * beta:g} at most, since σ''(0) = 0; {known}",
+    )

@@ -99,6 +99,7 @@ class EulerOfODE(Theorem):
             checked=checked,
             not_checked=unchecked,
             citations=() if rough else (self.source,),
+            rate_is_bound=rough,
         )
 
     def limit(self, network: Network) -> Limit:

@@ -93,6 +93,7 @@ class Theorem(ABC):
         checked: tuple[str, ...] = (),
         not_checked: tuple[str, ...] = (),
         citation: str = "",
+        rate_is_bound: bool = False,
     ) -> Registration:
         """Put a row before all others; return what removes it, by `remove()` or at the end of a `with`.
 
@@ -109,6 +110,7 @@ class Theorem(ABC):
             corrections: Powers of 1/L of further terms of the error, as in `Regime`.
             checked: Assumptions that `matches` checks. not_checked: Assumptions that it does not.
             citation: Where the statement is from: a BibTeX entry, or a line such as "Doe (2026), Theorem 1".
+            rate_is_bound: Whether `rate` is only a lower bound of the order, as in `Regime`.
 
         Raises:
             TypeError: For a row that is not a `Theorem`, functions that cannot be called, a limit in place of
@@ -150,6 +152,7 @@ class Theorem(ABC):
                     checked=checked,
                     not_checked=not_checked,
                     citations=(citation,) if citation else (),
+                    rate_is_bound=rate_is_bound,
                 ),
             )
         if not isinstance(row, Theorem):
@@ -248,6 +251,10 @@ def _made(matches: object, limit: object, says: Regime) -> _Given:
         raise ValueError("name must say what the network becomes, such as 'ode'; got ''.")
     if says.rate is not None:
         validation.real(says.rate, "rate", minimum=0.0, hint="it is the order r in e_L ~ L**-r.")
+    if not isinstance(says.rate_is_bound, bool):
+        raise TypeError(f"rate_is_bound must be True or False; got {validation.named(says.rate_is_bound)}.")
+    if says.rate_is_bound and says.rate is None:
+        raise ValueError("rate_is_bound=True says that rate is a lower bound, and rate is None; give rate=.")
     if says.convergence not in ("pathwise", "in law", None):
         raise ValueError(f"convergence must be 'pathwise', 'in law' or None; got {says.convergence!r}.")
     if limit is not None and says.convergence is None:

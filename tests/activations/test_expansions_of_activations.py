@@ -37,8 +37,29 @@ def test_the_table_of_derivatives_is_what_differentiation_gives(name):
     if name == "elu":
         assert entry.curvature is None
         return
-    second = torch.autograd.grad(first, zero)[0].item() if first.requires_grad else 0.0
-    assert second == pytest.approx(entry.curvature, rel=1e-12, abs=1e-12)
+    if name == "identity":
+        assert (entry.curvature, entry.third) == (0.0, 0.0)
+        return
+    (second,) = torch.autograd.grad(first, zero, create_graph=True)
+    assert second.item() == pytest.approx(entry.curvature, rel=1e-12, abs=1e-12)
+    third = torch.autograd.grad(second, zero)[0].item()
+    assert third == pytest.approx(entry.third, rel=1e-12, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("function", "third", "linear"),
+    [
+        (lambda x: x.sin() + x**3 / 6, 0.0, False),
+        (lambda x: x + x.abs() ** 3, None, False),
+        (lambda x: x - 2.0 * x**3, -12.0, False),
+        (lambda x: 0.5 * x, 0.0, True),
+        (lambda x: x + x * torch.exp(-(x**2)) * 1e-6, -6e-6, False),
+    ],
+)
+def test_the_third_derivative_and_linearity_are_those_of_the_function(function, third, linear):
+    found = activations.expansion(activations.resolve(function, lipschitz=False))
+    assert found.third == (None if third is None else pytest.approx(third, rel=1e-9))
+    assert found.linear is linear
 
 
 REFUSED = {
