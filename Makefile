@@ -20,9 +20,11 @@ demo: $(VENV)/installed-data-fast
 test: $(VENV)/installed-data-dev
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
-# The studies behind the numbers of docs/statistics.md; everything else is in `make test`. About half an hour.
+# Every cell of docs/calibration.md in 1000 replications, a day or so on two cores; a stopped run goes on.
+# ARGUMENTS="--seconds 3600" or "--only Growth" takes less. Everything else is in `make test`.
 calibrate: $(VENV)/installed-data-dev
 	$(BIN)/python -m pytest -n $(WORKERS) -m slow tests/calibration
+	$(BIN)/python -m calibration --workers $(WORKERS) $(ARGUMENTS)
 
 lint: $(VENV)/installed-data-dev
 	$(BIN)/ruff check .

@@ -115,12 +115,11 @@ def test_folders_of_tests_mirror_the_rooms():
 
 
 def test_every_marker_stands_where_it_says():
-    """Calibration is slow and counts outcomes; what other projects' models need is marked as such."""
+    """Only calibration is slow, and slow files count outcomes; tests on other projects are marked, too."""
     for path in sorted((ROOT.parent / "tests").rglob("test_*.py")):
         text = path.read_text(encoding="utf-8")
         if path.parent.name == "calibration":
-            assert "mark.slow" in text, path.name
-            assert "mark.statistical" in text, path.name
+            assert "mark.slow" not in text or "mark.statistical" in text, path.name
         else:
             assert "pytest.mark.slow" not in text or path.parent.name == "house", path.name
         imported = {

@@ -1,0 +1,164 @@
+"""A cell: networks of one kind with what is true of them, measured with one seed after another."""
+
+from __future__ import annotations
+
+import math
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, final
+
+import deeplimit as dl
+
+CONVERGES, DIVERGES = "converges", "does not converge"
+CANNOT_TELL, FAILED = "cannot tell", "failed"
+NO_INTERVAL = (math.nan, math.nan, math.nan)
+
+
+@final
+@dataclass(frozen=True)
+class Outcome:
+    """What one replication found.
+
+    Attributes:
+        verdict: the report's word; "failed" where the call raised.
+        right: the words that are true of the network; mostly one.
+        estimate, low, high: the exponent with its interval; NaN where none was given.
+        truth: the true exponent; NaN where none is claimed.
+        seconds: processor time of the call.
+        error: the exception of a call that failed.
+    """
+
+    verdict: str
+    right: tuple[str, ...]
+    estimate: float
+    low: float
+    high: float
+    truth: float
+    seconds: float
+    error: str = ""
+
+
+class Trial(ABC):
+    """One call of the library, with what is true of it."""
+
+    right: tuple[str, ...]
+    truth: float
+
+    @abstractmethod
+    def call(self, seed: int) -> tuple[str, tuple[float, float, float]]:
+        """Return the verdict and estimate, low and high of the exponent; NaN where there is none."""
+
+    def run(self, seed: int) -> Outcome:
+        """Make the call with this seed; one that raises is an outcome, too."""
+        started = time.process_time()
+        try:
+            verdict, (estimate, low, high) = self.call(seed)
+        except Exception as error:  # noqa: BLE001  # every failure of the library belongs on the page
+            seconds = time.process_time() - started
+            told = f"{type(error).__name__}: {str(error)[:200]}"
+            return Outcome(FAILED, self.right, *NO_INTERVAL, self.truth, seconds, told)
+        seconds = time.process_time() - started
+        return Outcome(verdict, self.right, estimate, low, high, self.truth, seconds)
+
+
+@final
+@dataclass(frozen=True)
+class Converging(Trial):
+    """A call of `compare`.
+
+    Attributes:
+        network: the network.
+        truth: order in 1/L; NaN for a wrong limit, and where only the verdict is known.
+        limit: function of the network that returns the limit; None for `network.limit()`.
+        right: the true verdicts.
+        settings: further arguments of `compare`.
+    """
+
+    network: Any
+    truth: float
+    limit: Callable[[Any], Any] | None = None
+    right: tuple[str, ...] = (CONVERGES,)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def call(self, seed: int) -> tuple[str, tuple[float, float, float]]:
+        limit = None if self.limit is None else self.limit(self.network)
+        report = dl.compare(self.network, limit, seed=seed, workers=1, **self.settings)
+        low, high = map(float, report.rate_interval)
+        return str(report.verdict), (float(report.rate), low, high)
+
+
+@final
+@dataclass(frozen=True)
+class Growing(Trial):
+    """A call of `stability`; the exponent is that of the signal's growth, γ = 1 - 2β for independent layers.
+
+    Attributes: as of `Converging`.
+    """
+
+    network: Any
+    truth: float
+    right: tuple[str, ...]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def call(self, seed: int) -> tuple[str, tuple[float, float, float]]:
+        report = dl.stability(self.network, seed=seed, workers=1, **self.settings)
+        growth = report.hidden_growth
+        low, high = map(float, growth.interval)
+        return str(report.verdict), (float(growth.exponent), low, high)
+
+
+@final
+@dataclass(frozen=True)
+class InLaw(Trial):
+    """A call of `compare_laws`, which fits no exponent.
+
+    Attributes: as of `Converging`.
+    """
+
+    network: Any
+    limit: Callable[[Any], Any] | None = None
+    right: tuple[str, ...] = ("same law",)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    truth: float = math.nan
+
+    def call(self, seed: int) -> tuple[str, tuple[float, float, float]]:
+        limit = None if self.limit is None else self.limit(self.network)
+        report = dl.compare_laws(self.network, limit, seed=seed, workers=1, **self.settings)
+        return str(report.verdict), NO_INTERVAL
+
+
+@final
+@dataclass(frozen=True)
+class Cell:
+    """One line of the page.
+
+    Attributes:
+        group: table in which the line stands.
+        name: network and settings in a few words; another setting needs another name.
+        make: function of the seed that returns the call.
+        admitted: share of false verdicts that is admitted.
+        size: size of the error of a wrong limit; 0 for right ones.
+        family: wrong limits that differ only in size share it.
+        quick: replications in the ordinary test suite; 0 for cells that it leaves out.
+        least: share of right verdicts that this test asks for.
+    """
+
+    group: str
+    name: str
+    make: Callable[[int], Trial]
+    admitted: float = 0.01
+    size: float = 0.0
+    family: str = ""
+    quick: int = 0
+    least: float = 0.0
+
+    @property
+    def key(self) -> str:
+        """Group and name; no other cell has the same."""
+        return f"{self.group}/{self.name}"
+
+    def run(self, seed: int) -> Outcome:
+        """Return what the replication with this seed finds."""
+        return self.make(seed).run(seed)

@@ -1,0 +1,123 @@
+"""Many replications of a cell as one record, and what the page says of it."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from scipy import stats
+
+from calibration.cell import CANNOT_TELL, FAILED, Outcome
+
+LEAST_COVERED, MOST_COVERED = 0.93, 0.98
+CERTAIN = 0.95
+
+
+@final
+@dataclass(frozen=True)
+class Summary:
+    """What the replications of a cell add up to.
+
+    Attributes:
+        replications: number of calls.
+        verdicts: how often each verdict was given; "failed" for calls that raised.
+        right: replications with the true verdict.
+        false: replications with a verdict that is neither true nor "cannot tell".
+        judged: intervals of an exponent whose truth is known.
+        given: intervals, whether the truth is known or not.
+        covered: intervals that contain the truth.
+        width: median width of the intervals.
+        deviation: standard deviation of estimate minus truth's average.
+        bias: average of estimate minus truth.
+        seconds: median processor time of a call.
+        errors: the first three exceptions.
+        code: digests of the library's sources that were measured.
+    """
+
+    replications: int
+    verdicts: dict[str, int]
+    right: int
+    false: int
+    judged: int
+    given: int
+    covered: int
+    width: float | None
+    deviation: float | None
+    bias: float | None
+    seconds: float
+    errors: tuple[str, ...] = ()
+    code: tuple[str, ...] = ()
+
+    @property
+    def covers(self) -> tuple[float, float, float]:
+        """Share of intervals that contain the truth, with its own 95 % interval; NaN where there is none."""
+        return share(self.covered, self.judged)
+
+    @property
+    def wrong(self) -> tuple[float, float, float]:
+        """Share of false verdicts, with its own 95 % interval."""
+        return share(self.false, self.replications)
+
+    @property
+    def caught(self) -> float:
+        """Share of right verdicts."""
+        return self.right / self.replications
+
+    def remarks(self, admitted: float) -> list[str]:
+        """Return in words what is not as it should be.
+
+        Args:
+            admitted: share of false verdicts that is admitted.
+        """
+        found = []
+        covered, low, high = self.covers
+        if covered < LEAST_COVERED:
+            found.append("**covers too little**" + ("" if high < LEAST_COVERED else " (may be chance)"))
+        elif covered > MOST_COVERED:
+            found.append("covers too much" + ("" if low > MOST_COVERED else " (may be chance)"))
+        false, least, _ = self.wrong
+        if false > admitted:
+            found.append("**false verdicts**" + ("" if least > admitted else " (may be chance)"))
+        if self.verdicts.get(FAILED):
+            found.append(f"**{self.verdicts[FAILED]} calls failed**")
+        return found
+
+
+def share(count: int, of: int) -> tuple[float, float, float]:
+    """Return the share with its exact binomial interval (Clopper and Pearson) at 95 %."""
+    if not of:
+        return math.nan, math.nan, math.nan
+    interval = stats.binomtest(count, of).proportion_ci(CERTAIN, method="exact")
+    return count / of, float(interval.low), float(interval.high)
+
+
+def summarise(outcomes: Iterable[Outcome], code: Iterable[str] = ()) -> Summary:
+    """Return the record of these replications, at least one."""
+    outcomes = tuple(outcomes)
+    verdicts = Counter(outcome.verdict for outcome in outcomes)
+    given = [outcome for outcome in outcomes if math.isfinite(outcome.low) and math.isfinite(outcome.high)]
+    judged = [outcome for outcome in given if math.isfinite(outcome.truth)]
+    away = np.array([outcome.estimate - outcome.truth for outcome in judged])
+    return Summary(
+        replications=len(outcomes),
+        verdicts=dict(sorted(verdicts.items())),
+        right=sum(outcome.verdict in outcome.right for outcome in outcomes),
+        false=sum(outcome.verdict not in (*outcome.right, CANNOT_TELL, FAILED) for outcome in outcomes),
+        judged=len(judged),
+        given=len(given),
+        covered=sum(outcome.low <= outcome.truth <= outcome.high for outcome in judged),
+        width=_rounded(np.median([outcome.high - outcome.low for outcome in given])) if given else None,
+        deviation=_rounded(away.std(ddof=1)) if len(away) > 1 else None,
+        bias=_rounded(away.mean()) if len(away) else None,
+        seconds=_rounded(np.median([outcome.seconds for outcome in outcomes])),
+        errors=tuple(dict.fromkeys(outcome.error for outcome in outcomes if outcome.error))[:3],
+        code=tuple(sorted(set(code))),
+    )
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.4g}")

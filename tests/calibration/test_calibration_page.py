@@ -1,0 +1,111 @@
+"""The calibration harness: docs/calibration.md is what the file of results says, and nothing is hidden."""
+
+import dataclasses
+import json
+import math
+
+import pytest
+
+from calibration import results, runs
+from calibration.cell import Cell, Outcome
+from calibration.cells import by_key, cells
+from calibration.page import PAGE, page
+from calibration.summary import share, summarise
+
+ORDER = ("converges",)
+CHEAP = "Growth of the signal/res3, d = 8, β = 0.5, depths 10, 20, 50, 100, 40 draws"
+
+
+def outcome(estimate=0.5, width=0.1, verdict="converges", **given):
+    low, high = estimate - width / 2, estimate + width / 2
+    return Outcome(verdict, ORDER, estimate, low, high, **{"truth": 0.5, "seconds": 1.0, **given})
+
+
+def test_the_page_is_what_the_file_of_results_says():
+    written = PAGE.read_text(encoding="utf-8")
+    assert written == page(cells(), results.load(), results.dates()), "run python -m calibration page"
+
+
+def test_the_file_of_results_holds_cells_that_exist():
+    assert set(results.load()) <= set(by_key())
+
+
+def test_a_cell_that_was_not_measured_stands_on_the_page():
+    written = page(cells(), {}, ("", ""))
+    assert written.count("not measured yet") == len(cells())
+    assert all(f"| {cell.name} |" in written for cell in cells())
+
+
+def test_replications_add_up_to_what_was_put_in():
+    outcomes = [
+        *(outcome(0.5 + 0.01 * sign) for sign in (-1, 1) for _ in range(45)),
+        *(outcome(0.6, verdict="does not converge") for _ in range(6)),
+        *(outcome(math.nan, verdict="cannot tell") for _ in range(3)),
+        outcome(math.nan, verdict="failed", error="ValueError: x"),
+    ]
+    record = summarise(outcomes, ["abc"])
+    assert (record.replications, record.judged, record.covered) == (100, 96, 90)
+    assert (record.right, record.false) == (90, 6)
+    assert record.verdicts == {"cannot tell": 3, "converges": 90, "does not converge": 6, "failed": 1}
+    assert record.width == pytest.approx(0.1)
+    assert record.bias == pytest.approx(0.6 / 96, rel=1e-3)
+    assert record.errors == ("ValueError: x",)
+
+
+def test_an_exact_binomial_interval_is_that_of_clopper_and_pearson():
+    """0 of n has the upper bound 1 - 0.025^(1/n)."""
+    found = share(0, 20)
+    assert found == pytest.approx((0.0, 0.0, 1 - 0.025**0.05))
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "said"),
+    [
+        ([outcome()] * 95 + [outcome(0.6)] * 5, []),
+        ([outcome()] * 80 + [outcome(0.6)] * 20, ["**covers too little**"]),
+        ([outcome()] * 46 + [outcome(0.6)] * 4, ["**covers too little** (may be chance)"]),
+        ([outcome()] * 400, ["covers too much"]),
+        ([outcome(math.nan, verdict="does not converge")] * 9, ["**false verdicts**"]),
+        ([outcome(math.nan)] * 95 + [outcome(math.nan, verdict="failed")], ["**1 calls failed**"]),
+    ],
+    ids=["right", "too little", "chance", "too much", "false", "failed"],
+)
+def test_a_cell_outside_the_aims_is_marked_in_words(outcomes, said):
+    record = summarise(outcomes)
+    assert record.remarks(0.01) == said
+    cell = Cell("Laws", "x", None)
+    assert "; ".join(said) in page([cell], {cell.key: record}, ("a", "a"))
+
+
+def test_a_stopped_run_goes_on_and_a_half_line_is_left_out(tmp_path):
+    file = tmp_path / "replications.jsonl"
+    settings = {"workers": 1, "seconds": math.inf, "progress": False}
+    runs.measure([by_key()[CHEAP]], file, replications=2, **settings)
+    first = file.read_text(encoding="utf-8")
+    file.write_text(first + '{"cell": "half', encoding="utf-8")
+    assert sorted(runs.read(file)[CHEAP]) == [0, 1]
+    file.write_text(first, encoding="utf-8")
+    runs.measure([by_key()[CHEAP]], file, replications=3, **settings)
+    assert file.read_text(encoding="utf-8").startswith(first)
+    assert sorted(runs.read(file)[CHEAP]) == [0, 1, 2]
+
+
+def test_replications_of_other_sources_are_not_mixed_with_these(tmp_path):
+    lines = [
+        {"cell": CHEAP, "seed": seed, "code": code, "outcome": dataclasses.asdict(outcome())}
+        for seed, code in ((0, runs.code()), (1, "another"))
+    ]
+    file, found = tmp_path / "replications.jsonl", tmp_path / "results.json"
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    results.update(cells(), file, found)
+    assert results.load(found)[CHEAP].replications == 1
+    assert results.load(found)[CHEAP].code == (runs.code(),)
+
+
+def test_every_cell_has_a_call_that_is_drawn_from_the_seed():
+    """Every cell makes its call; the same seed makes the same one."""
+    for cell in cells():
+        first, again = cell.make(3), cell.make(3)
+        assert first.right == again.right
+        assert first.truth == again.truth or math.isnan(first.truth)
+        assert str(first.network) == str(again.network), cell.key
