@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from deeplimit.cli.options import (
     EXIT_CODES,
     ActivationName,
+    Budget,
     Exponent,
     Hurst,
     LengthScale,
     Network,
     Weights,
     Width,
+    count_or_auto,
+    depths_or_auto,
     imported,
     make_fully_connected,
     make_network,
-    parse_depths,
 )
 from deeplimit.cli.shared import Run, command
 
@@ -37,8 +39,16 @@ def compare(
     length_scale: LengthScale = None,
     hurst: Hurst = None,
     exponent: Exponent = None,
-    depths: Annotated[str, typer.Option(help="16:1024:x2, 100:500:+100 or 10,15,27,100.")] = "16:256:x2",
-    paths: Annotated[int, typer.Option(help="Number of independent networks.")] = 512,
+    depths: Annotated[
+        str, typer.Option(help="16:1024:x2, 100:500:+100, 10,15,27,100, or auto: deeper as needed.")
+    ] = "16:256:x2",
+    paths: Annotated[
+        Any,
+        typer.Option(
+            parser=count_or_auto, metavar="INTEGER|auto", help="Number of independent networks, or auto."
+        ),
+    ] = 512,
+    budget: Budget = None,
     norm: Annotated[
         str, typer.Option(help="sup (over layers), sup-continuous (over all times) or final.")
     ] = "sup",
@@ -91,11 +101,15 @@ def compare(
 
     Exit code: 0 converges, 1 does not converge, 2 bad usage, 3 cannot tell.
 
+    With --depths auto, --paths auto or both, the command looks at larger sizes until the verdict stands, or
+    --budget seconds have passed.
+
     Example: deeplimit compare --network res1 --width 40 --depths 16:1024:x2 --plot p.png --json r.json
+
+    Example: deeplimit compare --network res1 --activation relu --depths auto --paths auto --budget 30
     """
     from deeplimit.convergence import compare as run_compare
 
-    levels = parse_depths(depths)
     resnet: ResidualNetwork
     if any(value is not None for value in (trend, noise, bias_noise, alpha, beta)):
         if network != "inner" or weights != "brownian" or exponent is not None:
@@ -109,8 +123,9 @@ def compare(
     report = run_compare(
         resnet,
         None if limit is None else imported("--limit", limit),
-        depths=levels,
+        depths=depths_or_auto(depths),
         paths=paths,
+        budget=budget,
         norm=norm,
         p=p,
         confidence=confidence,

@@ -42,6 +42,26 @@ Exponent = Annotated[
     ),
 ]
 
+Budget = Annotated[
+    float | None,
+    typer.Option(help="Seconds for a call with auto; left out: 30. It stops as soon as the verdict stands."),
+]
+
+
+def depths_or_auto(text: str) -> list[int] | str:
+    """Return what --depths stands for: "auto", or a list of depths."""
+    return "auto" if text.strip() == "auto" else parse_depths(text)
+
+
+def count_or_auto(text: str | int) -> int | str:
+    """Return a number of paths or draws, or "auto"; typer passes defaults here too, as they are."""
+    if str(text).strip() == "auto":
+        return "auto"
+    try:
+        return int(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is neither an integer nor auto.") from None
+
 
 def parse_depths(text: str) -> list[int]:
     """Return the depths that '16:1024:x2', '100:500:+100' or '10,15,27,100' stand for."""

@@ -209,6 +209,7 @@ def _report(
             *wording.reservations(numbers),
         ),
         citations=pairing.citations,
+        rule=outcome.judgement.rule,
     )
     return report.measured_by(CoupledErrors.of(task))
 

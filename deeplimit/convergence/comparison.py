@@ -6,16 +6,19 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from deeplimit.convergence.adaptive import DEFAULT, Comparing
 from deeplimit.convergence.assessment import assess
 from deeplimit.convergence.report import CompareReport
-from deeplimit.coupling import CoupledErrors, make_task
+from deeplimit.coupling import CoupledErrors, Task, make_task
 from deeplimit.coupling.planning import COUPLINGS
 from deeplimit.coupling.statistics import Statistic, read_statistic
+from deeplimit.effort import Effort, adapt
 from deeplimit.ground import validation
 from deeplimit.ground.measurement import Running
 from deeplimit.ground.progress import Progress
@@ -29,8 +32,9 @@ def compare(
     limit: object = None,
     x: Tensor | None = None,
     *,
-    depths: Sequence[int] = (16, 32, 64, 128, 256),
-    paths: int = 512,
+    depths: Sequence[int] | str = DEFAULT.depths,
+    paths: int | str = DEFAULT.count,
+    budget: float | None = None,
     norm: str | Statistic = "sup",
     p: float = 2,
     seed: int = 0,
@@ -63,8 +67,12 @@ def compare(
         x: Inputs (n, d), or (n, n_in) with n_in ≠ d to go through an input layer A drawn once, N(0, 1/n_in);
             None for standard normal h_0, one per path.
         depths: Strictly increasing numbers of layers L, at least two; five over a factor of 16 make a useful
-            fit.
-        paths: Number of paths P. norm: "sup", "sup-continuous" or "final", as above, or a
+            fit. "auto" starts with the default, and goes deeper where the evidence asks for depth.
+        paths: Number of paths P; "auto" likewise takes more. All looks share the level, and the last is the
+            report, with `confidence` its level.
+        budget: Seconds that a call with "auto" may take, by default 30. It ends the looks, so that their
+            number depends on the machine; `depths` and `paths` of the report reproduce its numbers.
+        norm: "sup", "sup-continuous" or "final", as above, or a
             `Statistic` that you wrote. p: The L^p norm over paths, between 1 and 100.
         seed: Everything random derives from it. confidence: Level of the order's interval.
         reference: Depth of an SDE limit's grid, at least twice the deepest network. By default twice; four
@@ -108,15 +116,9 @@ def compare(
     """
     started = time.perf_counter()
     resnet = network_of(resnet, x)
-    checked_depths = validation.depths(depths)
+    effort = Effort.checked(depths, paths, budget, "paths", validation.depths, _read_paths)
     if reference is not None:
-        reference = validation.integer(
-            reference,
-            "reference",
-            minimum=2 * checked_depths[-1],
-            maximum=2**26,
-            hint="The reference needs twice the deepest network.",
-        )
+        reference = _read_reference(reference, effort.depths)
     level = validation.probability(confidence, "confidence", "0.95 is usual.")
     validation.real(p, "p", maximum=100.0, hint="the worst path's error is in report.worst")
     power = validation.real(p, "p", minimum=1.0)
@@ -125,17 +127,15 @@ def compare(
     running = Running.checked(workers, executor, store, progress)
     inputs = validation.inputs(x, resnet.state_shape)
     _check_same_network(same_network, inputs, resnet)
-    count = validation.integer(paths, "paths", minimum=2, hint="An uncertainty needs at least two.")
     checked_seed = validation.integer(seed, "seed", minimum=0)
-    task = make_task(
+    of_size = partial(
+        make_task,
         resnet,
         resnet.limit() if limit is None else limit,
         inputs,
-        depths=checked_depths,
         reference=reference,
         norm=read_statistic(norm),
         p=power,
-        paths=count,
         seed=checked_seed,
         device=validation.device(device),
         dtype=validation.dtype(dtype),
@@ -143,8 +143,34 @@ def compare(
         coupling=validation.choice(coupling, "coupling", COUPLINGS),
         same_network=same_network,
     )
-    coupled = running.measure(CoupledErrors.of(task))
-    return assess(task, coupled, level, time.perf_counter() - started)
+
+    def task(depths: tuple[int, ...], paths: int) -> Task:
+        return of_size(depths=depths, paths=paths)
+
+    if effort.depths is None or effort.count is None:
+        return adapt(Comparing(task, level), effort, running, "compare", started)
+    fixed = task(effort.depths, effort.count)
+    coupled = running.measure(CoupledErrors.of(fixed))
+    return assess(fixed, coupled, level, time.perf_counter() - started)
+
+
+def _read_paths(paths: object) -> int:
+    return validation.integer(paths, "paths", minimum=2, hint="An uncertainty needs at least two.")
+
+
+def _read_reference(reference: object, depths: tuple[int, ...] | None) -> int:
+    if depths is None:
+        raise ValueError(
+            f"reference={reference!r} is a grid for given depths, but depths='auto' chooses them; leave the"
+            " reference out, or give depths."
+        )
+    return validation.integer(
+        reference,
+        "reference",
+        minimum=2 * depths[-1],
+        maximum=2**26,
+        hint="The reference needs twice the deepest network.",
+    )
 
 
 def _check_same_network(same_network: object, inputs: Tensor | None, resnet: ResidualNetwork) -> None:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, final
 import numpy as np
 
 from deeplimit.coupling.one_path import OnePath
+from deeplimit.effort import Look, Need
+from deeplimit.effort.looks import facts
 from deeplimit.ground import axes as drawing
 from deeplimit.ground.axes import FITTED, MEASURED, PREDICTED
 from deeplimit.ground.fields import CountPerDepth, Depths, Interval, OneOf, PerDepth, Shape
@@ -71,6 +73,9 @@ class CompareReport(Report):
         reference, reference_error: solver of the limit, and its error (0 where theory corrects for it).
         reservations: what to know before trusting the numbers.
         citations: keys or BibTeX entries of the theorem and of the methods that were used.
+        rule: name of the rule that decided.
+        looks: looks of an adaptive call, the last of which this report is; empty for a call of fixed size.
+        needs: what an adaptive call that cannot tell would look at next, and how long that would take.
     """
 
     kind = "compare"
@@ -116,6 +121,9 @@ class CompareReport(Report):
     versions: dict[str, str]
     reservations: tuple[str, ...]
     citations: tuple[str, ...] = ()
+    rule: str = ""
+    looks: tuple[Look, ...] = ()
+    needs: Need | None = None
 
     @property
     def headline(self) -> str:
@@ -144,6 +152,7 @@ class CompareReport(Report):
                 f"{self.paths} paths, {NORMS.get(self.norm, self.norm)}, p = {self.p:g}, seed {self.seed},"
                 f" {self.dtype} on {self.device}, {self.seconds:.1f} s",
             ),
+            *facts(self.looks, self.needs, "paths"),
         ]
 
     def path(self, index: int, which: int = 0) -> OnePath:

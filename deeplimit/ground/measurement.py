@@ -25,6 +25,7 @@ import numpy as np
 import torch
 
 from deeplimit.ground import validation
+from deeplimit.ground.kept import Kept
 from deeplimit.ground.progress import Progress, shown
 from deeplimit.ground.specification import describe
 from deeplimit.ground.store import Journal, Store, as_store
@@ -168,12 +169,16 @@ def measure(
 
 @dataclass(frozen=True)
 class Running:
-    """How measurements are run: the arguments that all verbs share, checked once."""
+    """How measurements are run: the arguments that all verbs share, checked once.
+
+    `kept` holds the blocks that several measurements of one call share, where there is no store.
+    """
 
     workers: int | None = None
     executor: Executor | None = None
     store: Store | None = None
     progress: Progress | bool | None = None
+    kept: Kept | None = None
 
     @staticmethod
     def checked(workers: object, executor: object, store: object, progress: object) -> Running:
@@ -218,7 +223,8 @@ class Running:
 
     def arguments(self) -> dict[str, Any]:
         """Return what a verb takes."""
-        return {entry.name: getattr(self, entry.name) for entry in dataclasses.fields(self)}
+        names = [entry.name for entry in dataclasses.fields(self) if entry.name != "kept"]
+        return {name: getattr(self, name) for name in names}
 
     def measure(self, measurement: Measurement[Part, Result]) -> Result:
         """Run a measurement, as `deeplimit.measure` does."""
@@ -227,17 +233,31 @@ class Running:
             if measurement.side_by_side:
                 stack.enter_context(one_thread_per_operation(measurement.device))
             if self.store is None:
-                ticks = _Ticks(progress, measurement.blocks, 0)
-                parts = self._parts(measurement, range(measurement.blocks), ticks, True)
-                with contextlib.closing(parts):
-                    return measurement.merge(part for _, part in parts)
-            specification = {"what": measurement.what, **measurement.key()}
-            labels = [measurement.label(block) for block in range(measurement.blocks)]
+                return self._in_memory(measurement, progress)
+            specification, labels = _specified(measurement)
             journal = stack.enter_context(self.store.opened(measurement.name(), specification, labels))
             self._fill(measurement, journal, progress)
             return measurement.merge(
                 _unpacked(measurement, journal, block) for block in range(measurement.blocks)
             )
+
+    def missing(self, measurement: Measurement[Part, Result]) -> tuple[int, ...]:
+        """Return the blocks that `measure` would run: those that neither `kept` nor the store holds."""
+        if self.store is not None:
+            held = self.store.holds(*_specified(measurement))
+            return tuple(block for block in range(measurement.blocks) if block not in held)
+        blocks = range(measurement.blocks)
+        return tuple(blocks) if self.kept is None else self.kept.missing([*map(measurement.label, blocks)])
+
+    def _in_memory(self, measurement: Measurement[Part, Result], progress: Progress | None) -> Result:
+        """Run the blocks that are not kept; without `kept` a block is forgotten once it is merged."""
+        kept, blocks = self.kept, range(measurement.blocks)
+        labels = [] if kept is None else [*map(measurement.label, blocks)]
+        missing = blocks if kept is None else kept.begin(labels)
+        ticks = _Ticks(progress, len(blocks), len(blocks) - len(missing))
+        with contextlib.closing(self._parts(measurement, missing, ticks, True)) as parts:
+            fresh = (part for _, part in parts)
+            return measurement.merge(fresh if kept is None else kept.in_order(labels, fresh))
 
     def _fill(
         self, measurement: Measurement[Part, Result], journal: Journal, progress: Progress | None
@@ -245,6 +265,8 @@ class Running:
         """Run the blocks that the store lacks, and keep each as soon as it is done, in whatever order."""
         done = journal.news()
         missing = [block for block in range(measurement.blocks) if block not in done]
+        if self.kept is not None:
+            self.kept.ran = tuple(missing)
         if not journal.is_first:  # a process that is already at work began at the start
             missing = journal.shuffled(missing)
         ticks = _Ticks(progress, measurement.blocks, len(done))
@@ -332,6 +354,12 @@ class _Ticks:
     def skip(self, kept: set[int]) -> None:
         """Leave out blocks that another process has kept."""
         self.skipped = kept
+
+
+def _specified(measurement: Measurement[Any, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Return what a store tells a measurement from others by, and its blocks from each other."""
+    specification = {"what": measurement.what, **measurement.key()}
+    return specification, [*map(measurement.label, range(measurement.blocks))]
 
 
 def _run(measurement: Measurement[Part, Any], block: int) -> Part:

@@ -172,6 +172,17 @@ class Store:
                 first = _enter(connection, key, what, owner, labels)
             yield Journal(self.path, connection, owner, key, tuple(labels), first)
 
+    def holds(self, specification: dict[str, Any], labels: Sequence[str]) -> set[int]:
+        """Return the numbers of the blocks with these labels that are kept; nothing is entered."""
+        if not self.path.exists():
+            return set()
+        with _connected(self.path) as connection:
+            rows = connection.execute(
+                "SELECT label FROM blocks WHERE specification = ?", (digest(specification),)
+            )
+            kept = {label for (label,) in rows}
+        return {number for number, label in enumerate(labels) if label in kept}
+
     def _specify(self, connection: sqlite3.Connection, owner: str, specification: dict[str, Any]) -> None:
         """Enter the specification, or find it there, made by these versions and under this name."""
         if self.name is not None:

@@ -62,6 +62,8 @@ USAGE = [
     (["--weights", "levy"], "--weights", "'levy'"),
     (["--pahts", "64"], "No such option", "--pahts"),
     (["--paths", "many"], "'--paths'", "integer"),
+    (["--budget", "5"], "budget", "5.0", "paths='auto'"),
+    (["--paths", "auto", "--budget", "0"], "budget", "0"),
     (["--depths", "a"], "--depths", "16:1024:x2", "'a'"),
     (["--depths", "16:1024"], "--depths", "16:1024:x2", "'16:1024'"),
     (["--depths", "1.5,2"], "--depths", "16:1024:x2", "'1.5,2'"),

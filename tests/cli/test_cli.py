@@ -34,6 +34,16 @@ def test_compare_prints_the_report_writes_both_files_and_returns_zero(tmp_path):
     assert json.loads((tmp_path / "r.json").read_text())["report"]["verdict"] == "converges"
 
 
+def test_compare_chooses_its_size_within_a_budget(tmp_path):
+    path = tmp_path / "r.json"
+    how = ["--depths", "auto", "--paths", "auto", "--budget", "20", "--quiet", "--json", str(path)]
+    result = run("compare", "--width", "4", *how)
+    assert result.exit_code == 0, result.output
+    looks = json.loads(path.read_text())["report"]["looks"]
+    assert looks[0]["depths"] == [16, 32, 64, 128, 256]
+    assert looks[-1]["verdict"] == "converges"
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -92,6 +92,26 @@ def test_only_missing_blocks_are_computed(path, notes):
     assert seen[-1] == 1.0
 
 
+def test_what_is_missing_is_told_before_a_run_and_nothing_is_entered(path):
+    running = measurement.Running.checked(1, None, path, None)
+    assert running.missing(Sum(3)) == (0, 1, 2)
+    assert not path.exists()
+    running.measure(Sum(2))
+    assert running.missing(Sum(2)) == ()
+    assert running.missing(Sum(2, seed=1)) == (0, 1)
+    assert len(dl.Store(path).runs()) == 1
+
+
+def test_blocks_in_memory_are_run_once(notes):
+    kept = measurement.Kept()
+    running = dataclasses.replace(measurement.Running(workers=1), kept=kept)
+    assert running.missing(Sum(2)) == (0, 1)
+    running.measure(Sum(2))
+    total = running.measure(Sum(3))
+    assert (kept.ran, ran(notes)) == ((2,), [0, 1, 2])
+    assert total == dl.measure(Sum(3))
+
+
 def test_an_interrupted_run_keeps_what_is_done(path):
     class Late(Sum):
         def run(self, block, tick=None):
