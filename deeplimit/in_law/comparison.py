@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from deeplimit.effort import Effort, adapt
 from deeplimit.ground import validation
 from deeplimit.ground.initial_layer import starting_states
 from deeplimit.ground.measurement import Running
@@ -20,6 +21,7 @@ from deeplimit.ground.randomness import Purpose, generator
 from deeplimit.ground.store import Store
 from deeplimit.ground.validation import NoTheoremError
 from deeplimit.in_law import two_sample
+from deeplimit.in_law.adaptive import DEFAULT, ComparingLaws
 from deeplimit.in_law.report import LawReport
 from deeplimit.in_law.simulation import Plan, Sample, feature_names
 from deeplimit.in_law.verdict import Evidence, judge
@@ -40,8 +42,9 @@ def compare_laws(
     limit: object = None,
     x: Tensor | None = None,
     *,
-    depths: Sequence[int] = (8, 16, 32, 64, 128),
-    draws: int = 16384,
+    depths: Sequence[int] | str = DEFAULT.depths,
+    draws: int | str = DEFAULT.count,
+    budget: float | None = None,
     seed: int = 0,
     level: float = 1e-3,
     tolerance: float = 0.1,
@@ -69,8 +72,12 @@ def compare_laws(
             these, a user's `LawLimit`, or a torchsde object (in Itô's sense, driven by independent noise).
         x: Starting points (n, d), or (n, n_in) with n_in ≠ d to go through an input layer drawn once. Draw p
             starts from row p mod n. None for one standard normal h_0, the same for all draws.
-        depths: Strictly increasing numbers of layers L, at least three.
-        draws: Independent draws of each law, at least 200. More make smaller differences visible.
+        depths: Strictly increasing numbers of layers L, at least three. "auto" starts with the default, and
+            goes deeper where the evidence asks for depth.
+        draws: Independent draws of each law, at least 200. More make smaller differences visible; "auto"
+            takes as many as the evidence asks for. All looks share `level`.
+        budget: Seconds that a call with "auto" may take, by default 30. It ends the looks, so that their
+            number depends on the machine; the report states its depths and draws.
         seed: Everything random derives from it.
         level: Family-wise error rate, as far as the extrapolation holds. It bounds the probability of the
             verdict "another law" for the right limit, and of any test rejecting equal laws (Holm).
@@ -103,29 +110,64 @@ def compare_laws(
         'same law'
     """
     started = time.perf_counter()
-    plan, given = _plan(resnet, limit, x, depths, draws, seed, steps, device, dtype)
+    effort = Effort.checked(depths, draws, budget, "draws", _read_depths, _read_draws)
+    plan_of = _planner(resnet, limit, x, seed, steps, effort.depths, device, dtype)
     level = validation.real(
         level, "level", above=0.0, maximum=0.2, hint="0.001 is one false alarm in a thousand."
     )
     tolerance = validation.real(
         tolerance, "tolerance", above=0.0, maximum=1.0, hint="0.1 is a tenth of a standard deviation."
     )
-    networks, own = Running.checked(workers, executor, store, progress).measure(plan)
-    return _assess(plan, networks, own, level, tolerance, given, started)
+    running = Running.checked(workers, executor, store, progress)
+
+    def report(plan: Plan, drawn: tuple[list[Sample], Sample], spent: float, seconds: float) -> LawReport:
+        return _assess(plan, *drawn, spent * level, tolerance, None if x is None else len(plan.h0), seconds)
+
+    if effort.depths is None or effort.count is None:
+        return adapt(ComparingLaws(plan_of, report), effort, running, "compare laws", started)
+    plan = plan_of(effort.depths, effort.count)
+    drawn = running.measure(plan)
+    return report(plan, drawn, 1.0, time.perf_counter() - started)
 
 
-def _plan(
+def _read_depths(depths: object) -> tuple[int, ...]:
+    checked = validation.depths(depths)
+    if len(checked) < 3:
+        raise ValueError(
+            "depths must name at least three, to tell a difference that falls from one that stays; got"
+            f" {[*checked]}."
+        )
+    return checked
+
+
+def _read_draws(draws: object) -> int:
+    return validation.integer(
+        draws, "draws", minimum=200, hint="Fewer cannot tell laws apart; 16384 is usual."
+    )
+
+
+def _read_steps(steps: object, depths: tuple[int, ...] | None) -> int:
+    if depths is None:
+        raise ValueError(
+            f"steps={steps!r} is for given depths, but depths='auto' chooses them; leave the steps out, or"
+            " give depths."
+        )
+    return validation.integer(
+        steps, "steps", minimum=depths[-1], maximum=2**24, hint="As many as the deepest network."
+    )
+
+
+def _planner(
     resnet: object,
     limit: object,
     x: Tensor | None,
-    depths: object,
-    draws: object,
     seed: object,
     steps: object,
+    depths: tuple[int, ...] | None,
     device: object,
     dtype: object,
-) -> tuple[Plan, int | None]:
-    """Return what is to be drawn, and how many starting points were given; raise as `compare_laws` says."""
+) -> Callable[[tuple[int, ...], int], Plan]:
+    """Return what is to be drawn, by depths and number of draws; raise as `compare_laws` says."""
     resnet = network_of(resnet, x)
     if not _is_new_at_every_depth(resnet):
         raise ValueError(
@@ -134,20 +176,8 @@ def _plan(
             " compare pairs weights that are functions of time, or Itô noise, with their limits path by"
             " path."
         )
-    checked_depths = validation.depths(depths)
-    if len(checked_depths) < 3:
-        raise ValueError(
-            "depths must name at least three, to tell a difference that falls from one that stays; got"
-            f" {[*checked_depths]}."
-        )
-    count = validation.integer(
-        draws, "draws", minimum=200, hint="Fewer cannot tell laws apart; 16384 is usual."
-    )
     checked_seed = validation.integer(seed, "seed", minimum=0)
-    if steps is not None:
-        steps = validation.integer(
-            steps, "steps", minimum=checked_depths[-1], maximum=2**24, hint="As many as the deepest network."
-        )
+    given = None if steps is None else _read_steps(steps, depths)
     where, kind = validation.device(device), validation.dtype(dtype) or torch.float32
     inputs = validation.inputs(x, resnet.state_shape)
     if inputs is None:
@@ -156,13 +186,17 @@ def _plan(
         )
     else:
         h0 = starting_states(inputs, resnet.state_shape, checked_seed, kind)
-    h0 = h0.to("cpu", kind)[:count]
+    h0 = h0.to("cpu", kind)
     equation = _read(resnet, limit, h0[:2].to(where))
-    fine = steps if isinstance(steps, int) else max(256, 4 * checked_depths[-1])
-    plan = Plan(
-        resnet, equation, checked_depths, fine, h0, count, min(count, JOINT), checked_seed, kind, device=where
-    )
-    return plan, None if inputs is None else len(h0)
+
+    def plan(depths: tuple[int, ...], draws: int) -> Plan:
+        fine = max(256, 4 * depths[-1]) if given is None else given
+        joint = min(draws, JOINT)
+        return Plan(
+            resnet, equation, depths, fine, h0[:draws], draws, joint, checked_seed, kind, device=where
+        )
+
+    return plan
 
 
 def _is_new_at_every_depth(network: ResidualNetwork) -> bool:
@@ -209,7 +243,7 @@ def _assess(
     level: float,
     tolerance: float,
     given: int | None,
-    started: float,
+    seconds: float,
 ) -> LawReport:
     """Return the report on what was drawn."""
     names = feature_names(plan.entries)
@@ -287,7 +321,7 @@ def _assess(
         ),
         device=str(plan.device),
         dtype=str(plan.dtype).removeprefix("torch."),
-        seconds=time.perf_counter() - started,
+        seconds=seconds,
         versions=versions(),
         reservations=tuple(_reservations(plan, own, networks, mine, symmetric, exact)),
         citations=(
@@ -297,6 +331,7 @@ def _assess(
             "holm1979",
             "szekely2013",
         ),
+        rule=judgement.rule,
     )
     return report.measured_by(plan)
 

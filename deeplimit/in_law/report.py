@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, final
 
 import numpy as np
 
+from deeplimit.effort import Look, Need
+from deeplimit.effort.looks import facts
 from deeplimit.ground import axes as drawing
 from deeplimit.ground.fields import CountPerDepth, Depths, OneOf, PerDepth, Shape
 from deeplimit.ground.report import REPEAT, Report
@@ -55,6 +57,9 @@ class LawReport(Report):
         sampling: how the limit was drawn.
         reservations: what to know before trusting the numbers.
         citations: keys or BibTeX entries of the theorems and methods that were used.
+        rule: name of the rule that decided.
+        looks: looks of an adaptive call, the last of which this report is; empty for a call of fixed size.
+        needs: what an adaptive call that cannot tell would look at next, and how long that would take.
     """
 
     kind = "laws"
@@ -94,6 +99,9 @@ class LawReport(Report):
     versions: dict[str, str]
     reservations: tuple[str, ...]
     citations: tuple[str, ...] = ()
+    rule: str = ""
+    looks: tuple[Look, ...] = ()
+    needs: Need | None = None
 
     @property
     def differs(self) -> np.ndarray:
@@ -117,6 +125,7 @@ class LawReport(Report):
                 f"{self.draws} draws of each law, level {self.level:g}, tolerance {self.tolerance:g}, seed"
                 f" {self.seed}, {self.dtype} on {self.device}, {self.seconds:.1f} s",
             ),
+            *facts(self.looks, self.needs, "draws"),
         ]
 
     def path(self, index: int) -> OneDraw:

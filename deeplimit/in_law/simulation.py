@@ -65,13 +65,14 @@ class Plan(Measurement[Drawn, tuple["list[Sample]", "Sample"]]):
         return arrays["features"], arrays["states"], int(arrays["lost"])
 
     def key(self) -> dict[str, Any]:
-        """Return all but the number of draws, which `label` has of each block."""
-        return {**super().key(), "draws": "as many as a block says", "joint": "as many as a block says"}
+        """Return all but the numbers of draws, depths and steps, which `label` has of each block."""
+        told = dict.fromkeys(("draws", "joint", "depths", "steps"), "as a block says")
+        return {**super().key(), **told}
 
     def label(self, index: int) -> str:
         depth, block = self.place(index)
         count = len(self.rows(block))
-        law = "limit" if depth is None else f"depth {depth}"
+        law = f"limit, {self.steps} steps" if depth is None else f"depth {depth}"
         return f"{law}, {block}, {count} draws, {self.wanted(block, count)} for the joint law"
 
     def path(self, index: int, *which: int) -> OneDraw:
