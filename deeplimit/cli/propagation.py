@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from deeplimit.cli.options import (
     ActivationName,
+    Budget,
     Exponent,
     Hurst,
     LengthScale,
     Network,
     Weights,
     Width,
+    count_or_auto,
+    depths_or_auto,
     make_network,
-    parse_depths,
     parse_numbers,
 )
 from deeplimit.cli.shared import Run, command
@@ -32,9 +34,13 @@ def stability(
     hurst: Hurst = None,
     exponent: Exponent = None,
     depths: Annotated[
-        str, typer.Option(help="10:10000:x10, 100:500:+100 or 10,30,100,300.")
+        str, typer.Option(help="10:10000:x10, 100:500:+100, 10,30,100,300, or auto: deeper as needed.")
     ] = "10,30,100,300,1000",
-    draws: Annotated[int, typer.Option(help="Networks per depth.")] = 200,
+    draws: Annotated[
+        Any,
+        typer.Option(parser=count_or_auto, metavar="INTEGER|auto", help="Networks per depth, or auto."),
+    ] = 200,
+    budget: Budget = None,
     confidence: Annotated[
         float, typer.Option(help="Confidence level of the growth exponents' intervals.")
     ] = 0.95,
@@ -53,10 +59,16 @@ def stability(
     """
     from deeplimit.signal import stability as run_stability
 
-    levels = parse_depths(depths)
     resnet = make_network(network, width, activation, weights, length_scale, hurst, exponent)
     report = run_stability(
-        resnet, levels, draws=draws, confidence=confidence, delta=delta, dtype=dtype, **run.arguments()
+        resnet,
+        depths_or_auto(depths),
+        draws=draws,
+        budget=budget,
+        confidence=confidence,
+        delta=delta,
+        dtype=dtype,
+        **run.arguments(),
     )
     run.finish(report, {"stable": 0, "identity": 1, "explosion": 1, "cannot tell": 3})
 

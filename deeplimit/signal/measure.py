@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from deeplimit.effort import Effort, adapt
 from deeplimit.ground import validation
 from deeplimit.ground.initial_layer import starting_states
 from deeplimit.ground.measurement import Running
@@ -19,6 +20,7 @@ from deeplimit.ground.progress import Progress
 from deeplimit.ground.store import Store
 from deeplimit.modules import network_of
 from deeplimit.networks import ResidualNetwork
+from deeplimit.signal.adaptive import DEFAULT, Watching
 from deeplimit.signal.bounds import Bound, evaluate
 from deeplimit.signal.growth import measure_growth, together
 from deeplimit.signal.report import StabilityReport
@@ -36,10 +38,11 @@ from deeplimit.version import versions
 
 def stability(
     resnet: ResidualNetwork | Callable[[int], Any],
-    depths: Sequence[int] = (10, 30, 100, 300, 1000),
+    depths: Sequence[int] | str = DEFAULT.depths,
     x: Tensor | None = None,
     *,
-    draws: int = 200,
+    draws: int | str = DEFAULT.count,
+    budget: float | None = None,
     seed: int = 0,
     confidence: float = 0.95,
     delta: float = 0.25,
@@ -61,11 +64,15 @@ def stability(
     Args:
         resnet: The network, depth left open, of any recursion and with any weights. Or a function of the
             depth that returns a torch module's blocks in order, for states shaped as x (`module_network`).
-        depths: Strictly increasing numbers of layers L; a verdict needs at least three.
+        depths: Strictly increasing numbers of layers L; a verdict needs at least three. "auto" starts with
+            the default, and goes deeper where the evidence asks for depth.
         x: Inputs (n, d), or (n, n_in) with n_in ≠ d to go through an input layer A drawn once, N(0, 1/n_in);
             (n, channels, height, width) for convolutions. None for standard normal h_0, one per draw.
-        draws: Networks per depth. seed: Everything random derives from it. confidence: Level of the growth
-            exponents' intervals.
+        draws: Networks per depth; "auto" takes as many as the evidence asks for. All looks share the level,
+            and the last is the report.
+        budget: Seconds that a call with "auto" may take, by default 30. It ends the looks, so that their
+            number depends on the machine; the report states its depths and draws.
+        seed: Everything random derives from it. confidence: Level of the growth exponents' intervals.
         delta: δ of the probability bounds of Marion et al. (2025), Section 2; 0.25 bounds quartiles.
         device: "cpu" or "cuda". dtype: Number type of the states, by default float32; statistics are float64.
         workers: Number of threads, by default one per core. executor: Any `concurrent.futures.Executor`, or a
@@ -94,35 +101,52 @@ def stability(
     """
     started = time.perf_counter()
     resnet = network_of(resnet, x)
-    levels = validation.depths(depths, at_least=1)
-    for law in resnet.weights:
-        law.check_depths(levels)
-    count = validation.integer(
-        draws, "draws", minimum=1, maximum=MOST_DRAWS, hint="All of them are kept in the report."
-    )
+    effort = Effort.checked(depths, draws, budget, "draws", _read_depths, _read_draws)
     checked_seed = validation.integer(seed, "seed", minimum=0)
     level = validation.probability(confidence, "confidence")
     bound_level = validation.probability(delta, "delta")
     running = Running.checked(workers, executor, store, progress)
     place, kind = validation.device(device), validation.dtype(dtype) or torch.float32
     inputs = validation.inputs(x, resnet.state_shape)
-    task = StabilityTask(
-        resnet,
-        levels,
-        count,
-        checked_seed,
-        None if inputs is None else starting_states(inputs, resnet.state_shape, checked_seed, kind),
-        kind,
-        known_in_law(resnet),
-        device=place,
+    states = None if inputs is None else starting_states(inputs, resnet.state_shape, checked_seed, kind)
+
+    def task(depths: tuple[int, ...], draws: int) -> StabilityTask:
+        in_law = known_in_law(resnet)
+        found = StabilityTask(resnet, depths, draws, checked_seed, states, kind, in_law, device=place)
+        _check_size(found)
+        return found
+
+    def report(task: StabilityTask, logs: np.ndarray, spent: float, seconds: float) -> StabilityReport:
+        return _report(task, logs, 1.0 - spent * (1.0 - level), bound_level, inputs, seconds)
+
+    if effort.depths is None or effort.count is None:
+        return adapt(Watching(task, report), effort, running, "stability", started)
+    fixed = task(effort.depths, effort.count)
+    logs = running.measure(fixed)
+    return report(fixed, logs, 1.0, time.perf_counter() - started)
+
+
+def _read_depths(depths: object) -> tuple[int, ...]:
+    return validation.depths(depths, at_least=1)
+
+
+def _read_draws(draws: object) -> int:
+    return validation.integer(
+        draws, "draws", minimum=1, maximum=MOST_DRAWS, hint="All of them are kept in the report."
     )
-    held = numbers_per_network(resnet, levels[-1], 1, in_law=task.in_law)
+
+
+def _check_size(task: StabilityTask) -> None:
+    """Raise ValueError for depths that the weights do not have, or networks that memory does not hold."""
+    resnet, deepest = task.network, task.depths[-1]
+    for law in resnet.weights:
+        law.check_depths(task.depths)
+    held = numbers_per_network(resnet, deepest, 1, in_law=task.in_law)
     if held > MOST_NUMBERS:
         raise ValueError(
-            f"one network of depth {levels[-1]} and width {resnet.width} holds {held:.2g} numbers, more than"
+            f"one network of depth {deepest} and width {resnet.width} holds {held:.2g} numbers, more than"
             f" {MOST_NUMBERS:.2g}; take a smaller depth or width."
         )
-    return _report(task, running.measure(task), level, bound_level, inputs, started)
 
 
 def _report(
@@ -131,7 +155,7 @@ def _report(
     confidence: float,
     delta: float,
     inputs: Tensor | None,
-    started: float,
+    seconds: float,
 ) -> StabilityReport:
     network, depths = task.network, np.array(task.depths)
     ratio, change, gradient_ratio, gradient_change = logs
@@ -202,7 +226,7 @@ def _report(
         seed=task.seed,
         device=str(task.device),
         dtype=str(task.dtype).removeprefix("torch."),
-        seconds=time.perf_counter() - started,
+        seconds=seconds,
         versions=versions(),
         reservations=(*_reservations(task, overflowed, rows), *_numerical(task, logs, exact=exact)),
         citations=("marion2025", *network.citations),

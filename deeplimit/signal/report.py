@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, final
 
 import numpy as np
 
+from deeplimit.effort import Look, Need
+from deeplimit.effort.looks import facts
 from deeplimit.ground import axes as drawing
 from deeplimit.ground.axes import FITTED, MEASURED
 from deeplimit.ground.fields import CountPerDepth, Depths, OneOf, Shape
@@ -54,6 +56,8 @@ class StabilityReport(Report):
         seed, device, dtype, seconds, versions: how it was run.
         reservations: what to know before trusting the numbers.
         citations: keys or BibTeX entries of the theorems and methods that were used.
+        looks: looks of an adaptive call, the last of which this report is; empty for a call of fixed size.
+        needs: what an adaptive call that cannot tell would look at next, and how long that would take.
     """
 
     kind = "stability"
@@ -86,6 +90,8 @@ class StabilityReport(Report):
     versions: dict[str, str]
     reservations: tuple[str, ...]
     citations: tuple[str, ...] = ()
+    looks: tuple[Look, ...] = ()
+    needs: Need | None = None
 
     @property
     def hidden_ratio(self) -> np.ndarray:
@@ -162,6 +168,7 @@ class StabilityReport(Report):
                 f"{self.draws} draws per depth, seed {self.seed}, {self.dtype} on {self.device},"
                 f" {self.seconds:.1f} s",
             ),
+            *facts(self.looks, self.needs, "draws"),
         ]
 
     def _table(self) -> Table:

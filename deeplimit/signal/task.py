@@ -104,8 +104,8 @@ class StabilityTask(Measurement[np.ndarray, np.ndarray]):
         return logs
 
     def key(self) -> dict[str, Any]:
-        """Return all but the number of draws, which `label` has of each block."""
-        return {**super().key(), "draws": "as many as a block says"}
+        """Return all but the numbers of depths and draws, which `label` has of each block."""
+        return {**super().key(), **dict.fromkeys(("depths", "draws"), "as a block says")}
 
     def label(self, block: int) -> str:
         depth, number, _, count = self.pieces[block]

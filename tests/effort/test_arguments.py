@@ -10,6 +10,7 @@ from deeplimit.effort.looks import Look, Need, duration, facts
 
 VERBS = {
     "compare": ("paths", lambda **how: dl.compare(dl.res1(2, "tanh"), **how)),
+    "stability": ("draws", lambda **how: dl.stability(dl.res3(2), **how)),
     "compare_laws": ("draws", lambda **how: dl.compare_laws(dl.res3(2), **how)),
 }
 REFUSED = [
