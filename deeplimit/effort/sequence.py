@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 from deeplimit.effort.cost import Costs, Work
 from deeplimit.effort.effort import Effort
 from deeplimit.effort.looks import MOST_LOOKS, Look, Need, share
-from deeplimit.effort.wishes import Size, Wish, next_sizes
+from deeplimit.effort.wishes import Asks, Size, Wish, next_sizes
 from deeplimit.ground.kept import Kept
 from deeplimit.ground.measurement import Measurement, Running
 
@@ -70,6 +70,7 @@ class _Sequence(Generic[SomeReport]):
     costs: Costs = field(default_factory=Costs)
     kept: dict[Hashable, Kept] = field(default_factory=dict)
     shown: float = 0.0
+    raised: Asks | None = None
 
     @property
     def left(self) -> float:
@@ -156,13 +157,18 @@ class _Sequence(Generic[SomeReport]):
 
     def next(self, size: Size, wish: Wish) -> Size | None:
         """Return the first of the sizes that a wish allows which fits into the budget."""
-        free = {"depth_is_free": self.effort.depths is None, "count_is_free": self.effort.count is None}
-        sizes = next_sizes(size, wish, **free)
+        sizes = next_sizes(
+            size,
+            wish.after(self.raised),
+            depth_is_free=self.effort.depths is None,
+            count_is_free=self.effort.count is None,
+            least=self.study.start.count // FEWER[1],
+        )
         return next((each for each in sizes if self.fits(each)), None)
 
     def need(self, size: Size, wish: Wish) -> Need | None:
         """Return what would decide, whatever the caller has fixed; None where nothing is known to."""
-        sizes = next_sizes(size, wish, depth_is_free=True, count_is_free=True)
+        sizes = next_sizes(size, wish.after(self.raised), depth_is_free=True, count_is_free=True)
         possible = ((each, self.predicted(each)) for each in sizes)
         found = next(((each, seconds) for each, seconds in possible if seconds < float("inf")), None)
         return None if found is None else Need(found[0].depths, found[0].count, found[1])
@@ -178,6 +184,7 @@ class _Sequence(Generic[SomeReport]):
             following = None if wish is None or len(looks) == MOST_LOOKS else self.next(size, wish)
             if following is None:
                 break
+            self.raised = Asks.DEPTH if following.depths != size.depths else Asks.COUNT
             size = following
         told: Any = report
         finished = dataclasses.replace(

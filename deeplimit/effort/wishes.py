@@ -14,6 +14,8 @@ MOST_COUNT = 2**22
 """No look is larger than these, whatever the budget."""
 DEEPER = 2
 """How many depths a look adds, each larger than the last one by the list's own ratio."""
+FEWER = 4
+"""By what the paths are divided where depth is wished for and does not fit into the budget otherwise."""
 MOST_TIMES = 16
 """A look takes at most this many times as many paths: a guess from few paths is not trusted further."""
 
@@ -80,11 +82,22 @@ class Wish:
         orders = {Asks.EITHER: (first, second), Asks.NOTHING: ()}
         return cls(orders.get(asks, (asks,)), times)
 
+    def after(self, raised: Asks | None) -> Wish:
+        """Return the wish of a look that follows a step: of two, what was not raised last comes first.
 
-def next_sizes(size: Size, wish: Wish, *, depth_is_free: bool, count_is_free: bool) -> tuple[Size, ...]:
+        A floor is told from a slow order by depth and paths together, and neither is worth much alone.
+        """
+        turned = len(self.order) == 2 and self.order[0] is raised
+        return Wish(self.order[::-1], self.times) if turned else self
+
+
+def next_sizes(
+    size: Size, wish: Wish, *, depth_is_free: bool, count_is_free: bool, least: int = MOST_COUNT
+) -> tuple[Size, ...]:
     """Return the sizes that a wish allows, the one to prefer first; smaller steps follow larger ones.
 
-    Empty where the wish is, and where all it asks for is fixed or at its maximum.
+    Where depth alone is wished for, the last ones are deeper with a quarter of the paths, but not below
+    `least`. Empty where the wish is, and where all it asks for is fixed or at its maximum.
 
     Examples:
         >>> next_sizes(Size((8, 16, 32), 100), Wish((Asks.COUNT,)), depth_is_free=True, count_is_free=True)
@@ -97,4 +110,7 @@ def next_sizes(size: Size, wish: Wish, *, depth_is_free: bool, count_is_free: bo
         if asks is Asks.COUNT and count_is_free:
             power = math.ceil(math.log2(min(max(wish.times, 2.0), MOST_TIMES)))
             found += [size.larger(2**each) for each in range(power, 0, -1)]
+    if wish.order == (Asks.DEPTH,) and depth_is_free and count_is_free and size.count // FEWER >= least:
+        fewer = Size(size.depths, size.count // FEWER)
+        found += [fewer.deeper(steps) for steps in range(DEEPER, 0, -1)]
     return tuple(each for each in found if each.depths[-1] <= DEEPEST and each.count <= MOST_COUNT)

@@ -77,6 +77,23 @@ def test_a_rule_that_nothing_helps_ends_the_call_without_a_need():
     assert report.needs is None
 
 
+def test_of_two_wishes_the_one_not_raised_last_comes_first():
+    either = Wish((Asks.COUNT, Asks.DEPTH))
+    report = looked(Looking((either, either, either, STANDS)), budget=1e3)
+    assert [(look.depths[-1], look.paths) for look in report.looks] == [
+        (256, 512),
+        (256, 2048),
+        (1024, 2048),
+        (1024, 8192),
+    ]
+
+
+def test_depth_is_bought_with_paths_where_both_do_not_fit():
+    study = Looking((PATHS, DEPTH, STANDS))
+    report = looked(study, budget=2.5)
+    assert [(look.depths[-1], look.paths) for look in report.looks] == [(256, 512), (256, 2048), (1024, 512)]
+
+
 def test_a_size_that_cannot_be_measured_is_passed_over():
     either = Wish((Asks.DEPTH, Asks.COUNT))
     report = looked(Looking((either, STANDS), deepest=256))
