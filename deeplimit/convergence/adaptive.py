@@ -10,6 +10,7 @@ import numpy as np
 
 from deeplimit.convergence.assessment import assess
 from deeplimit.convergence.report import CompareReport
+from deeplimit.convergence.verdict import Levels
 from deeplimit.coupling import Coupled, CoupledErrors, Task
 from deeplimit.effort import Asks, Look, Size, Study, Wish
 from deeplimit.ground.verdict import Verdict
@@ -17,7 +18,9 @@ from deeplimit.ground.verdict import Verdict
 DEFAULT = Size((16, 32, 64, 128, 256), 512)
 ASKS = {
     "some_paths_diverge": Asks.NOTHING,
+    "is_swallowed": Asks.NOTHING,
     "lies_within_resolution": Asks.NOTHING,
+    "deepest_is_not_resolved": Asks.NOTHING,
     "vanishes_at_some_depths": Asks.NOTHING,
     "falls_to_what_can_be_resolved": Asks.NOTHING,
     "has_too_few_paths": Asks.COUNT,
@@ -60,7 +63,8 @@ class Comparing(Study[CompareReport]):
     def report(
         self, measurement: CoupledErrors, result: Coupled, spent: float, seconds: float
     ) -> CompareReport:
-        return assess(measurement.task, result, 1.0 - spent * (1.0 - self.confidence), seconds)
+        level = 1.0 - spent * (1.0 - self.confidence)
+        return assess(measurement.task, result, level, seconds, Levels().shared(spent))
 
     def look(self, report: CompareReport, size: Size, seconds: float) -> Look:
         return Look(

@@ -2,41 +2,57 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
-from deeplimit.convergence import verdict, wording
-from deeplimit.convergence.estimates import common_estimates, corrected, layer_estimates, rounding
+from deeplimit.convergence import obstacles, verdict, wording
+from deeplimit.convergence.estimates import (
+    SCHEME,
+    common_estimates,
+    corrected,
+    gap_estimates,
+    half_estimates,
+    layer_estimates,
+    rounding,
+    scheme_estimates,
+)
 from deeplimit.convergence.pairing import Correction, Pairing
-from deeplimit.convergence.report import CompareReport
+from deeplimit.convergence.report import CompareReport, PartOfError
 from deeplimit.coupling import Coupled, CoupledErrors, Task
 from deeplimit.ground.verdict import Verdict
-from deeplimit.inference.power_law import (
-    ErrorEstimates,
-    Fit,
-    Floor,
-    above_floor,
-    above_uncertain_floor,
-    fit_floor,
-    fit_rate,
-    local_slopes,
-)
+from deeplimit.inference.differences import Remainder, fit_order, remainder
+from deeplimit.inference.floors import Floor, above_floor, above_uncertain_floor, fit_floor
+from deeplimit.inference.power_law import STEEPEST, ErrorEstimates, Fit, fit_rate, least_paths, local_slopes
 from deeplimit.inference.verdict import Judgement
+from deeplimit.theory import Regime
 from deeplimit.version import versions
 
+ROUNDED_PRODUCTS = 8.0
+"""In products of nearly equal vectors this many roots of a unit in the last place are noise."""
+LARGE = 0.5
+"""A floor of this share of the deepest square is one that "converges" must be sure not to overlook."""
+VISIBLE = 2.0
+"""The share is that of the part where it is at least half of the whole error's square, and larger below."""
 NOT_FITTED = Floor(np.nan, np.nan, np.nan, np.nan)
 
 
-def assess(task: Task, coupled: Coupled, confidence: float, seconds: float) -> CompareReport:
+def assess(
+    task: Task,
+    coupled: Coupled,
+    confidence: float,
+    seconds: float,
+    levels: verdict.Levels = verdict.Levels(),  # noqa: B008 (frozen)
+) -> CompareReport:
     """Return the report on what a run measured: errors, order, verdict, reservations."""
     pairing = Pairing.of(task)
     estimated = _estimated(task, pairing, coupled)
-    obstacle = verdict.obstacle(_measured(task, coupled, estimated))
+    obstacle = obstacles.obstacle(_measured(task, coupled, estimated))
     outcome = (
-        _judged(task, pairing, estimated, confidence)
+        _judged(task, pairing, estimated, confidence, levels)
         if obstacle is None
         else Outcome(obstacle, estimated, NOT_FITTED)
     )
@@ -44,8 +60,86 @@ def assess(task: Task, coupled: Coupled, confidence: float, seconds: float) -> C
 
 
 @dataclass(frozen=True)
+class Part:
+    """Errors that are judged on their own.
+
+    Attributes:
+        judged: what the verdict rests on, in the norm of half the power.
+        shown: the same in the task's norm, from which its order is taken.
+        regime: what theory says of its order.
+        coherent: whether its errors do not fluctuate about either limit.
+        resolution: what round-off and the reference's own error allow.
+        what: its name in a sentence, in the plural. name: the same as a heading.
+        products: those of the differences at two depths (m, m), where differences keep their direction.
+        directed: whether these differences fluctuate with nothing finer than a layer.
+        exact: whether another run would give the same numbers.
+        is_gap: whether this is the network's distance to its limit's scheme.
+        part_of_square: the deepest square's part of that of the whole error.
+    """
+
+    judged: ErrorEstimates
+    shown: ErrorEstimates
+    regime: Regime
+    coherent: bool
+    resolution: float
+    what: str = "the errors"
+    name: str = ""
+    products: np.ndarray | None = None
+    directed: bool = False
+    exact: bool = False
+    is_gap: bool = False
+    part_of_square: float = 1.0
+
+    @property
+    def remainder(self) -> Remainder | None:
+        """What differences tend to; None where their directions are unknown.
+
+        Where no theorem says how they expand, the leading exponent is the fitted order.
+        """
+        if self.products is None or len(self.products) < 3:
+            return None
+        rate, known = self.regime.rate, not self.regime.rate_is_bound
+        if rate is None or not known:
+            if not self.exact:
+                return None
+            rate, known = self.fit(self.judged).rate, False
+        powers = rate + np.array([0.0, *self.judged.powers])
+        further = powers[-1] + np.arange(1, len(self.products) + 1)
+        found = remainder(self.judged.depths, self.products, np.concatenate([powers, further]))
+        return dataclasses.replace(found, known=known)
+
+    def floor(self) -> Floor:
+        """Return what would remain at infinite depth."""
+        if self.directed and self.remainder is not None:
+            return self.remainder.floor()
+        return fit_floor(
+            self.judged,
+            self.regime.rate,
+            is_bound=self.regime.rate_is_bound,
+            coherent=self.coherent,
+            large=LARGE / min(1.0, VISIBLE * self.part_of_square),
+        )
+
+    def fit(self, estimates: ErrorEstimates) -> Fit:
+        """Fit the order of errors like its own."""
+        if self.exact and self.products is not None and len(self.products) >= 3:
+            return fit_order(estimates, self.products, STEEPEST + (self.regime.rate or 0.0))
+        return fit_rate(estimates)
+
+    @property
+    def fitted(self) -> ErrorEstimates:
+        """What its order is taken from: half the power tames the tails of what comes from saturation."""
+        return self.judged if self.is_gap else self.shown
+
+    @property
+    def deepest(self) -> float:
+        """The error of the deepest network."""
+        return float(np.exp(self.shown.log_errors[-1] - self.shown.log_bias[-1]))
+
+
+@dataclass(frozen=True)
 class Estimated:
-    """Errors over each depth's layers and over the times that all depths share.
+    """Errors over each depth's layers and over the times that all depths share, and the parts to judge.
 
     `errors` and `resolution` are the former as numbers, and what round-off and the reference's own error
     allow.
@@ -55,6 +149,7 @@ class Estimated:
     common: ErrorEstimates
     errors: np.ndarray
     resolution: float
+    parts: tuple[Part, ...]
 
 
 @dataclass(frozen=True)
@@ -68,55 +163,146 @@ class Outcome:
     interval: tuple[float, float] = (np.nan, np.nan)
     constant: float = np.nan
 
+    def excludes(self, predicted: float | None, *, is_bound: bool) -> bool:
+        """Whether errors converge, by a theorem, and the interval excludes the theorem's order.
+
+        Such an interval is of these depths, not of the order, and is not given.
+        """
+        if predicted is None or self.judgement.word != verdict.CONVERGES or not np.isfinite(self.rate):
+            return False
+        low, high = self.interval
+        return high < predicted or (low > predicted and not is_bound)
+
 
 def _estimated(task: Task, pairing: Pairing, coupled: Coupled) -> Estimated:
-    layer = layer_estimates(task, pairing, coupled.moments, coupled.reference_error)
-    common = common_estimates(task, pairing, coupled.moments, coupled.reference_error)
+    layer = layer_estimates(task, pairing, coupled)
+    common = common_estimates(task, pairing, coupled)
     errors, _ = corrected(layer, coupled.moments.diverged[: len(task.grid.depths)])
-    return Estimated(layer, common, errors, max(rounding(task), coupled.reference_error))
+    resolution = max(rounding(task), coupled.reference_error)
+    if task.splits:
+        parts = _two_parts(task, pairing, coupled)
+    else:
+        half = common if pairing.exact else half_estimates(task, pairing, coupled)
+        products = coupled.moments.products / coupled.moments.count if task.keeps_products else None
+        parts = (
+            Part(
+                half,
+                common,
+                pairing.regime,
+                pairing.exact,
+                resolution,
+                products=products,
+                directed=pairing.directed,
+                exact=pairing.exact,
+            ),
+        )
+    return Estimated(layer, common, errors, resolution, parts)
 
 
-def _measured(task: Task, coupled: Coupled, estimated: Estimated) -> verdict.Measured:
+def _two_parts(task: Task, pairing: Pairing, coupled: Coupled) -> tuple[Part, ...]:
+    """Return what the limit's own scheme leaves, and the network's distance to it where there is one.
+
+    Whether the limit is the network's shows in the distance alone: any equation's scheme approaches its own
+    solution.
+    """
+    schemes = [scheme_estimates(task, pairing, coupled, half=half) for half in (True, False)]
+    gaps = [gap_estimates(task, pairing, coupled, half=half) for half in (True, False)]
+    # Where both multiply nearly the same vector, what tells their products apart is round-off.
+    blurred = ROUNDED_PRODUCTS * math.sqrt(torch.finfo(task.dtype).eps) if task.coupling == "projected" else 0
+    resolution = max(rounding(task), blurred * float(np.exp(schemes[1].log_errors[-1])))
+    scheme = Part(
+        schemes[0],
+        schemes[1],
+        dataclasses.replace(SCHEME, rate=pairing.scheme_rate),
+        False,
+        rounding(task),
+        "the errors of the limit's own scheme",
+        "scheme to limit",
+    )
+    gap = Part(
+        gaps[0],
+        gaps[1],
+        pairing.gap,
+        # What falls like the scheme's own errors fluctuates as they do; anything faster keeps its direction.
+        pairing.gap.rate is not None and pairing.gap.rate != pairing.scheme_rate,
+        resolution,
+        "the distances of the network and its limit's scheme",
+        "network to scheme",
+        is_gap=True,
+        part_of_square=1.0 / (1.0 + math.exp(2 * (schemes[0].log_errors[-1] - gaps[0].log_errors[-1]))),
+    )
+    least = np.maximum(gap.resolution, blurred * np.exp(scheme.shown.log_errors))
+    seen = [
+        part
+        for part, resolved in ((gap, least), (scheme, scheme.resolution))
+        if (np.exp(part.shown.log_errors) > resolved).any()
+    ]
+    return tuple(seen) or (scheme,)
+
+
+def _measured(task: Task, coupled: Coupled, estimated: Estimated) -> obstacles.Measured:
     m, moments = len(task.grid.depths), coupled.moments
-    return verdict.Measured(
+    return obstacles.Measured(
         depths=task.grid.depths,
         paths=moments.count,
         errors=estimated.errors,
         diverged=moments.diverged[:m],
         limit_lost=moments.limit_lost,
         resolution=estimated.resolution,
-        vanishes=bool((moments.mean[: 2 * m] == 0).any()),
-        kurtosis=estimated.common.kurtosis,
+        vanishes=any(not np.isfinite(part.judged.log_errors).all() for part in estimated.parts),
+        kurtosis=max(part.judged.kurtosis for part in estimated.parts),
     )
 
 
-def _judged(task: Task, pairing: Pairing, estimated: Estimated, confidence: float) -> Outcome:
-    """Fit order and floor, and judge; the verdict always rests on the times that all depths share."""
-    layer, common, known = estimated.layer, estimated.common, pairing.regime.rate
-    floor = fit_floor(common, known)
-    judged = common
-    if floor.probability >= 1 - verdict.DOUBTFUL:
-        judged = above_floor(common, floor.share)
-        layer, common = above_uncertain_floor(layer, floor), above_uncertain_floor(common, floor)
-    evidence = verdict.Evidence.of(
-        judged,
-        fit_rate(judged),
-        floor,
-        known,
-        deepest=float(estimated.errors[-1]),
-        resolution=estimated.resolution,
-        on_its_own_grid=pairing.is_on_its_own_grid,
-    )
-    judgement = verdict.judge(evidence)
-    above = Estimated(layer, common, estimated.errors, estimated.resolution)
-    if not verdict.gives_an_order(evidence, judgement):
+def _judged(
+    task: Task, pairing: Pairing, estimated: Estimated, confidence: float, levels: verdict.Levels
+) -> Outcome:
+    """Fit order and floor of each part, and judge; it always rests on the times that all depths share."""
+    known = pairing.correction is Correction.KNOWN
+    floors, judged = [], []
+    for part in estimated.parts:
+        floor = part.floor()
+        lifted = part.judged
+        if floor.probability >= 1 - verdict.DOUBTFUL and known:
+            lifted = above_floor(lifted, floor.share)
+        evidence = verdict.Evidence.of(
+            lifted,
+            part.fit(lifted),
+            floor,
+            part.regime.rate,
+            deepest=part.deepest,
+            resolution=part.resolution,
+            on_its_own_grid=pairing.is_on_its_own_grid,
+            what=part.what,
+            levels=levels,
+            is_bound=part.regime.rate_is_bound,
+            flat=verdict.FLAT_GAP if part.is_gap and pairing.is_scheme else verdict.FLAT,
+            remainder=part.remainder,
+            coherent=part.coherent,
+        )
+        floors.append(floor)
+        judged.append((evidence, verdict.judge(evidence)))
+    floor, judgement = floors[0], verdict.together([each for _, each in judged])
+    above = estimated
+    if floor.probability >= 1 - verdict.DOUBTFUL and known:
+        above = dataclasses.replace(
+            estimated,
+            layer=above_uncertain_floor(estimated.layer, floor),
+            common=above_uncertain_floor(estimated.common, floor),
+        )
+    if not all(verdict.gives_an_order(evidence, each) for evidence, each in judged):
         return Outcome(judgement, above, floor)
-    fit = fit_rate(common)
-    interval = fit.interval(confidence)
     if task.statistic.looks_between_layers:
-        fit = fit_rate(layer)
-        interval = _over_all_times(layer, fit, pairing.rough, confidence)
-    return Outcome(judgement, above, floor, fit.rate, interval, float(np.exp(fit.log_constant)))
+        fit = fit_rate(above.layer)
+        interval = _over_all_times(above.layer, fit, pairing.rough, confidence)
+        return Outcome(judgement, above, floor, fit.rate, interval, float(np.exp(fit.log_constant)))
+    # A sum falls like the part that falls more slowly.
+    shown = [part.fitted for part in estimated.parts] if task.splits else [above.common]
+    fits = [part.fit(errors) for part, errors in zip(estimated.parts, shown, strict=True)]
+    intervals = [fit.interval(confidence) for fit in fits]
+    slowest = min(fits, key=lambda fit: fit.rate)
+    interval = min(low for low, _ in intervals), min(high for _, high in intervals)
+    return Outcome(judgement, above, floor, slowest.rate, interval, float(np.exp(slowest.log_constant)))
 
 
 def _over_all_times(layer: ErrorEstimates, fit: Fit, rough: bool, confidence: float) -> tuple[float, float]:
@@ -146,17 +332,21 @@ def _report(
     slopes, slope_errors = np.where(lost, np.nan, slopes), np.where(lost, np.nan, slope_errors)
     measures = pairing.correction is Correction.MEASURED
     reference_error = float(np.exp(moments.log_errors()[-1])) if measures else coupled.reference_error
+    withheld = outcome.excludes(pairing.predicted, is_bound=pairing.regime.rate_is_bound)
     is_corrected = pairing.correction_in(task.statistic) is not Correction.NONE
     numbers = wording.Numbers(
         depths=task.grid.depths,
         errors=errors,
-        kurtosis=kurtosis,
+        kurtosis=np.zeros(m) if pairing.exact else kurtosis,
         diverged=diverged,
         limit_lost=moments.limit_lost,
         paths=moments.count,
+        exact=pairing.exact,
         rate=outcome.rate,
         interval=outcome.interval,
         predicted=pairing.predicted,
+        is_bound=pairing.regime.rate_is_bound,
+        withheld=withheld,
         contradicts=outcome.judgement.word == verdict.DOES_NOT and pairing.own,
         drift=float(abs(slopes[-1] - slopes[0])),
         drift_error=float(np.hypot(slope_errors[0], slope_errors[-1])),
@@ -179,9 +369,9 @@ def _report(
         raw_errors=raw,
         common_errors=common_errors,
         common_standard_errors=common_spread,
-        rate=float(outcome.rate),
-        rate_interval=outcome.interval,
-        constant=float(outcome.constant),
+        rate=np.nan if withheld else float(outcome.rate),
+        rate_interval=(np.nan, np.nan) if withheld else outcome.interval,
+        constant=np.nan if withheld else float(outcome.constant),
         confidence=confidence,
         local_slopes=slopes,
         local_slope_errors=slope_errors,
@@ -210,8 +400,27 @@ def _report(
         ),
         citations=pairing.citations,
         rule=outcome.judgement.rule,
+        predicted_is_bound=pairing.predicted is not None and pairing.regime.rate_is_bound,
+        parts=tuple(_shown(part, confidence) for part in outcome.estimated.parts if task.splits),
     )
     return report.measured_by(CoupledErrors.of(task))
+
+
+def _shown(part: Part, confidence: float) -> PartOfError:
+    logs = part.shown.log_errors - part.shown.log_bias
+    errors, spread = corrected(part.shown, np.zeros(len(logs)))
+    is_whole = bool(np.isfinite(logs).all()) and part.shown.count >= least_paths(len(logs))
+    fit = fit_rate(part.fitted) if is_whole else None
+    slopes, slope_errors = local_slopes(part.shown)
+    return PartOfError(
+        name=part.name,
+        errors=errors,
+        standard_errors=spread,
+        local_slopes=slopes,
+        local_slope_errors=slope_errors,
+        rate=np.nan if fit is None else float(fit.rate),
+        rate_interval=(np.nan, np.nan) if fit is None else fit.interval(confidence),
+    )
 
 
 def _differ(a: np.ndarray, b: np.ndarray, factor: float) -> bool:

@@ -8,71 +8,150 @@ import numpy as np
 import torch
 
 from deeplimit.convergence.pairing import Correction, Pairing
-from deeplimit.coupling import Moments, Task
+from deeplimit.coupling import Coupled, Task, account
 from deeplimit.inference.power_law import ErrorEstimates
+from deeplimit.theory import Regime
+
+SCHEME = Regime("scheme", None, 0.5, "pathwise", "the limit's own scheme on each depth's layers.")
+"""How the errors of a limit's own scheme expand."""
+EXACTLY = 10**6
+"""Number of paths that stands for no sampling noise, in quantiles of Student's distribution."""
 
 
-def layer_estimates(task: Task, pairing: Pairing, moments: Moments, reference_error: float) -> ErrorEstimates:
+def layer_estimates(task: Task, pairing: Pairing, coupled: Coupled) -> ErrorEstimates:
     """Return the errors in the task's norm, over each depth's layers."""
-    m = len(task.grid.depths)
-    apart = 4 * m if task.norm == "final" else 4 * m + 1
-    correction = pairing.correction_in(task.statistic)
-    return _estimates(task, pairing, moments, 0, correction, apart, reference_error)
+    at_all_times = pairing.correction_in(task.statistic)
+    others = account.COARSE_LAYERS if task.measures_reference else account.SCHEME_LAYERS
+    return _whole(task, pairing, coupled, account.LAYERS, others, at_all_times)
 
 
-def common_estimates(
-    task: Task, pairing: Pairing, moments: Moments, reference_error: float
-) -> ErrorEstimates:
+def common_estimates(task: Task, pairing: Pairing, coupled: Coupled) -> ErrorEstimates:
     """Return the errors over the times that all depths share."""
-    m = len(task.grid.depths)
-    return _estimates(task, pairing, moments, m, pairing.correction, 4 * m, reference_error)
+    others = account.COARSE_COMMON if task.measures_reference else account.SCHEME_COMMON
+    return _whole(task, pairing, coupled, account.COMMON, others, pairing.correction)
+
+
+def half_estimates(task: Task, pairing: Pairing, coupled: Coupled) -> ErrorEstimates:
+    """Return the errors at the common times in the norm of half the power, which has lighter tails.
+
+    Two solutions of a reference are extrapolated in squares only: their errors stay in the task's norm.
+    """
+    if task.measures_reference:
+        return common_estimates(task, pairing, coupled)
+    known = pairing.correction is Correction.KNOWN
+    bias = log_bias(task, 0.5) if known else np.zeros(len(task.grid.depths))
+    return _estimates(task, pairing, coupled, *_halves(task, coupled, account.HALF), bias, pairing.regime)
+
+
+def scheme_estimates(task: Task, pairing: Pairing, coupled: Coupled, *, half: bool) -> ErrorEstimates:
+    """Return the errors of the limit's own scheme on each depth's layers, at the times that all share."""
+    found = _halves(task, coupled, account.SCHEME_HALF) if half else _at(task, coupled, account.SCHEME_COMMON)
+    return _estimates(task, pairing, coupled, *found, log_bias(task, pairing.scheme_rate), SCHEME)
+
+
+def gap_estimates(task: Task, pairing: Pairing, coupled: Coupled, *, half: bool) -> ErrorEstimates:
+    """Return the distances of the network and that scheme, into which no reference enters."""
+    found = _halves(task, coupled, account.GAP_HALF) if half else _at(task, coupled, account.GAP_COMMON)
+    return _estimates(task, pairing, coupled, *found, np.zeros(len(task.grid.depths)), pairing.gap)
+
+
+Found = tuple[np.ndarray, np.ndarray, float]
+"""Log errors (m,), their covariance (m, m), and the largest kurtosis of the per-path errors."""
+
+
+def _at(task: Task, coupled: Coupled, block: str) -> Found:
+    columns, moments = account.Columns.of(task).at(block), coupled.moments
+    covariance = moments.relative_covariance()[np.ix_(columns, columns)]
+    return moments.log_errors()[columns], covariance, float(moments.kurtosis()[columns].max())
+
+
+def _halves(task: Task, coupled: Coupled, block: str) -> Found:
+    """Return the same of roots, as errors: (E s^{p/2})^{2/p} where s^{1/2} was averaged."""
+    logs, covariance, kurtosis = _at(task, coupled, block)
+    return 2.0 * logs, 4.0 * covariance, kurtosis
+
+
+def _whole(
+    task: Task, pairing: Pairing, coupled: Coupled, block: str, others: str, correction: Correction
+) -> ErrorEstimates:
+    """Return the distances of network and limit, the reference's own error taken out.
+
+    `others` are the distances to the coarser solution, or of the limit's scheme, where there are such.
+    """
+    log_errors, covariance, kurtosis = _at(task, coupled, block)
+    logs, covariances = coupled.moments.log_errors(), coupled.moments.relative_covariance()
+    columns, bias = account.Columns.of(task), np.zeros(len(log_errors))
+    if correction is Correction.KNOWN:
+        bias = log_bias(task, 0.5)
+    elif correction is Correction.OF_SCHEME:
+        both = np.concatenate([columns.at(block), columns.at(others)])
+        log_errors, covariance = with_whole_scheme_error(
+            logs[both], covariances[np.ix_(both, both)], log_bias(task, pairing.scheme_rate)
+        )
+    elif correction is Correction.MEASURED:
+        apart = columns.apart + (block == account.LAYERS and task.norm != "final")
+        both = np.concatenate([columns.at(block), columns.at(others), [apart]])
+        log_errors, covariance = without_reference_error(
+            logs[both], covariances[np.ix_(both, both)], pairing.surplus
+        )
+    return _estimates(task, pairing, coupled, log_errors, covariance, kurtosis, bias, pairing.regime)
 
 
 def _estimates(
     task: Task,
     pairing: Pairing,
-    moments: Moments,
-    first: int,
-    correction: Correction,
-    apart: int,
-    reference_error: float,
+    coupled: Coupled,
+    log_errors: np.ndarray,
+    covariance: np.ndarray,
+    kurtosis: float,
+    bias: np.ndarray,
+    regime: Regime,
 ) -> ErrorEstimates:
-    """Return the errors of the m columns from `first` on.
-
-    Where the reference is solved twice, the errors against the coarse solution are 2m columns later. `apart`
-    is the column with the distance of the two solutions.
-    """
-    m = len(task.grid.depths)
-    columns = np.arange(first, first + m)
-    log_errors, covariance = moments.log_errors(), moments.relative_covariance()
-    if correction is Correction.MEASURED:
-        both = np.concatenate([columns, columns + 2 * m, [apart]])
-        corrected = without_reference_error(log_errors[both], covariance[np.ix_(both, both)], pairing.surplus)
-    else:
-        corrected = log_errors[columns], covariance[np.ix_(columns, columns)]
-    regime = pairing.regime
+    if pairing.exact:  # given the inputs, another run gives the same numbers
+        covariance, kurtosis = np.zeros_like(covariance), 0.0
     return ErrorEstimates(
         np.array(task.grid.depths),
-        *corrected,
-        log_bias(task) if correction is Correction.KNOWN else np.zeros(m),
-        moments.count,
-        float(moments.kurtosis()[columns].max()),
+        log_errors,
+        covariance,
+        bias,
+        EXACTLY if pairing.exact else coupled.moments.count,
+        kurtosis,
         regime.corrections,
         regime.second_orders,
         regime.interfere,
-        reference_error,
+        coupled.reference_error,
         regime.hides,
     )
 
 
-def log_bias(task: Task) -> np.ndarray:
-    """Return log of the factor (m,) by which an Euler reference on the same path shrinks each error.
+def log_bias(task: Task, order: float) -> np.ndarray:
+    """Return log of the factor (m,) by which a reference of the same scheme shrinks each of its errors.
 
     docs/statistics.md: of c²/L the squared reference error c² Σ Δ_i² is missing, Δ_i the reference's steps.
+    A step of length Δ adds c² Δ^{1 + 2·order}, whatever the order, where steps add independent errors.
     """
     depths = np.array(task.grid.depths, dtype=float)
-    shrink: np.ndarray = 0.5 * np.log1p(-depths * task.grid.sum_of_squared_steps)
+    missing = depths ** (2 * order) * task.grid.sum_of_powers(1 + 2 * order)
+    shrink: np.ndarray = 0.5 * np.log1p(-missing)
     return shrink
+
+
+def with_whole_scheme_error(
+    log_errors: np.ndarray, covariance: np.ndarray, bias: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return log errors (m,) and their covariance, with what the reference hides of the scheme's error.
+
+    Given are log errors (2m,) and their covariance: of the network, and of the limit's scheme on its layers,
+    both against the reference. Of squares e² it hides what it hides of the scheme's, s² (1/f² - 1), `bias`
+    being log f (m,).
+    """
+    m = len(bias)
+    whole, scheme = log_errors[:m], log_errors[m:]
+    if not np.isfinite(whole).all():
+        return whole, covariance[:m, :m]
+    share = np.exp(2 * (scheme - whole)) * np.expm1(-2 * bias)
+    change = np.concatenate([np.diag(1 / (1 + share)), np.diag(share / (1 + share))], axis=1)
+    return whole + 0.5 * np.log1p(share), change @ np.nan_to_num(covariance) @ change.T
 
 
 def without_reference_error(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from enum import StrEnum
 
 from deeplimit.coupling import Statistic, Task
+from deeplimit.coupling.task import is_own, is_scheme
 from deeplimit.theory import Regime
 from deeplimit.weights import Dependence
 
@@ -24,8 +26,14 @@ class Correction(StrEnum):
     """How the reference's own error is taken out of the errors."""
 
     KNOWN = "by the factor that theory gives"
+    OF_SCHEME = "by the part that the limit's scheme on the same layers has"
     MEASURED = "by a second solution with steps twice as large"
     NONE = "not at all"
+
+
+UNKNOWN_GAP = Regime("gap", None, None, "pathwise", "no theorem says how.")
+NO_GAP = dataclasses.replace(UNKNOWN_GAP, rate=1.0, rate_is_bound=True)
+"""Of a network that is its limit's scheme: other schemes of that equation are of order 1 away, or more."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +52,10 @@ class Pairing:
         rough: whether the sup over all times carries the limit's modulus of continuity, a factor √log L.
         diffuses: whether the limit is driven by Brownian motion.
         gaussian: whether independent layers, if there are any, are Gaussian.
+        is_scheme: whether the network is the Euler scheme of its limit.
+        splits: whether the limit's scheme on each depth's layers was measured, too.
+        limit_is_random: whether the limit has noise, or random functions of time.
+        smooth: whether all weights are functions of time without noise.
         given: whether all weights are given functions of time, so that paths differ by their inputs alone.
         citations: keys or entries of the theorem, if it names this limit, of the limit's scheme and of the
             paths.
@@ -59,7 +71,11 @@ class Pairing:
     surplus: float
     rough: bool
     diffuses: bool
+    is_scheme: bool
+    splits: bool
     gaussian: bool
+    limit_is_random: bool
+    smooth: bool
     given: bool
     citations: tuple[str, ...]
 
@@ -68,7 +84,7 @@ class Pairing:
         """Return the facts of a task."""
         limit, weights = task.limit, task.network.weights
         regime = task.network.regime()
-        own = not task.independent and _is_own_limit(task)
+        own = not task.independent and is_own(task.network, task.limit)
         predicted = regime.rate if own else None
         if task.statistic.looks_between_layers:
             predicted = limit.order_over_all_times(predicted)
@@ -82,6 +98,8 @@ class Pairing:
             correction=(
                 Correction.MEASURED
                 if task.measures_reference
+                else Correction.OF_SCHEME
+                if task.splits
                 else Correction.KNOWN
                 if task.sharing.increments
                 else Correction.NONE
@@ -89,12 +107,36 @@ class Pairing:
             surplus=limit.extrapolation_surplus,
             rough=limit.is_rough or limit.order_over_all_times(regime.rate) != regime.rate,
             diffuses=limit.driven_by_brownian_motion,
+            is_scheme=is_scheme(task.network),
+            splits=task.splits,
             gaussian=all(
                 law.facts.gaussian for law in weights if law.facts.dependence is Dependence.INDEPENDENT
             ),
+            limit_is_random=limit.is_random,
+            smooth=all(not law.facts.noisy and law.functions for law in weights),
             given=not task.network.is_random,
             citations=(*(regime.citations if own else ()), *limit.citations, *task.network.citations),
         )
+
+    @property
+    def directed(self) -> bool:
+        """Whether differences of network and limit expand in powers of the depth, path by path."""
+        return self.smooth and not self.diffuses
+
+    @property
+    def exact(self) -> bool:
+        """Whether another run would give the same numbers: nothing is random but the choice of inputs."""
+        return self.given and not self.limit_is_random
+
+    @property
+    def gap(self) -> Regime:
+        """How the distance of the network and its limit's scheme falls with depth."""
+        return NO_GAP if self.is_scheme else self.regime.gap or UNKNOWN_GAP
+
+    @property
+    def scheme_rate(self) -> float:
+        """The order of the limit's scheme on each depth's layers."""
+        return self.regime.scheme_rate
 
     @property
     def is_on_its_own_grid(self) -> bool:
@@ -111,13 +153,6 @@ class Pairing:
         The sup over all times carries the limit's modulus of continuity, which no reference shrinks.
         """
         return Correction.NONE if statistic.looks_between_layers else self.correction
-
-
-def _is_own_limit(task: Task) -> bool:
-    try:
-        return bool(task.limit == task.network.limit())
-    except ValueError:
-        return False
 
 
 def _reads(task: Task) -> Reads:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 VERDICTS = (Verdict.CONVERGES, Verdict.DOES_NOT_CONVERGE, Verdict.CANNOT_TELL)
 BetweenDepths = Annotated[np.ndarray, Shape("depths-1")]
+PerStep = Annotated[np.ndarray, Shape("steps")]
 NORMS = {
     "sup": "sup over the layer grid",
     "sup-continuous": "sup over all times t of |H_t - h_floor(tL)|",
@@ -33,6 +34,26 @@ DISTANCES = {
     "sup-continuous": "largest distance over time",
     "final": "final distance",
 }
+
+
+@dataclass(frozen=True)
+class PartOfError:
+    """One of two parts of an error, at the times that all depths share; arrays (m,) and (m - 1,).
+
+    Attributes:
+        name: what it is.
+        errors, standard_errors: its size, corrected for the reference's error.
+        local_slopes, local_slope_errors: orders between neighbouring depths.
+        rate, rate_interval: its fitted order; NaN where none is given.
+    """
+
+    name: str
+    errors: PerDepth
+    standard_errors: PerDepth
+    local_slopes: PerStep
+    local_slope_errors: PerStep
+    rate: float
+    rate_interval: Interval
 
 
 @final
@@ -76,6 +97,10 @@ class CompareReport(Report):
         rule: name of the rule that decided.
         looks: looks of an adaptive call, the last of which this report is; empty for a call of fixed size.
         needs: what an adaptive call that cannot tell would look at next, and how long that would take.
+        predicted_is_bound: whether `predicted_rate` is only a lower bound of the order.
+        parts: where the network is not its limit's own scheme, the error's two parts: the network's distance
+            to that scheme on the same layers, and the scheme's to the limit. The order is that of the part
+            that falls more slowly. Whether the limit is the network's shows in the first part. Else empty.
     """
 
     kind = "compare"
@@ -124,6 +149,8 @@ class CompareReport(Report):
     rule: str = ""
     looks: tuple[Look, ...] = ()
     needs: Need | None = None
+    parts: tuple[PartOfError, ...] = ()
+    predicted_is_bound: bool = False
 
     @property
     def headline(self) -> str:
@@ -135,12 +162,14 @@ class CompareReport(Report):
         order = []
         if np.isfinite(self.rate):
             none = "no theorem predicts one" if self.theorem is None else "the theorem gives none"
-            predicted = none if self.predicted_rate is None else f"predicted {self.predicted_rate:g}"
+            least = "at least " if self.predicted_is_bound else ""
+            predicted = none if self.predicted_rate is None else f"predicted {least}{self.predicted_rate:g}"
             interval = f"[{low:.{self.digits}f}, {high:.{self.digits}f}]"
             percent = f"{100 * self.confidence:g} %"
             order = [f"order {self.rate:.{self.digits}f}, {percent} interval {interval}, {predicted}"]
         return [
             *(("", text) for text in order),
+            *(("part", _told(part, self.digits)) for part in self.parts),
             ("network", self.network),
             ("limit", self.limit),
             ("theorem", self.theorem or "none pairs these two"),
@@ -264,3 +293,12 @@ class CompareReport(Report):
                 color=PREDICTED,
                 label=f"predicted: {slope}" if small else f"predicted slope: {slope} (shifted up)",
             )
+
+
+def _told(part: PartOfError, digits: int) -> str:
+    """Return a part of the error in a line."""
+    slopes = ", ".join(f"{slope:.2f}" for slope in part.local_slopes)
+    ends = f"{part.errors[0]:.3g} to {part.errors[-1]:.3g}, local slopes {slopes}"
+    low, high = part.rate_interval
+    order = f", order {part.rate:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
+    return f"{part.name}: {ends}{order if math.isfinite(part.rate) else ''}"

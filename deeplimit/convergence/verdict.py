@@ -1,6 +1,6 @@
 """From errors and fits to one of three verdicts, with the reason in a sentence.
 
-Two lists of rules: OBSTACLES says why no order can be fitted at all, RULES judges the fits.
+RULES judges the fits; `obstacles` says before them why no order can be fitted at all.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import numpy as np
 
 from deeplimit.ground.verdict import Verdict
 from deeplimit.inference import verdict
+from deeplimit.inference.differences import Remainder
+from deeplimit.inference.floors import Floor
 from deeplimit.inference.power_law import (
     UNSETTLED,
     ErrorEstimates,
     Fit,
-    Floor,
-    least_paths,
     local_slopes,
 )
 from deeplimit.inference.verdict import Judgement
@@ -27,10 +27,14 @@ CANNOT_TELL = Verdict.CANNOT_TELL
 FLAT = 0.05
 """Errors do not fall if the whole interval of the order lies below this, or below half the predicted order.
 """
+FLAT_GAP = 0.25
+"""The same where a right limit leaves no error at all, and so none that could fall slowly at first."""
 CERTAIN = 0.999
 """Probability of a floor above half of the deepest squared error from which "does not converge" is said."""
 DOUBTFUL = 0.05
 """Probability of such a floor up to which "converges" is said."""
+USUAL = 0.95
+"""Level of the interval of the order that verdicts rest on."""
 LEVEL = 0.02
 """Errors no smaller at the deepest network than at the coarsest do not fall if the last local slope is below
 this.
@@ -44,99 +48,18 @@ RESOLVED = 3.0
 
 
 @dataclass(frozen=True)
-class Measured:
-    """What is known before any fit.
+class Levels:
+    """How sure a verdict must be: shared out where several looks are taken at growing samples."""
 
-    Attributes:
-        depths: numbers of layers (m,). paths: number of paths. errors: (m,), infinite where a path was lost.
-        diverged: paths that were not finite, by depth (m,). limit_lost: those on which the limit was not.
-        resolution: what round-off and the reference's own error allow.
-        vanishes: whether the error is exactly zero at some depth, on either set of times.
-        kurtosis: kurtosis of the per-path errors at the times that all depths share.
-    """
+    certain: float = CERTAIN
+    doubtful: float = DOUBTFUL
+    usual: float = USUAL
 
-    depths: tuple[int, ...]
-    paths: int
-    errors: np.ndarray
-    diverged: np.ndarray
-    limit_lost: int
-    resolution: float
-    vanishes: bool
-    kurtosis: float
-
-
-def deep_networks_diverge(measured: Measured) -> str | None:
-    """Most paths of the deepest network were lost, fewer at less depth, and none by the limit."""
-    lost = measured.diverged
-    if measured.limit_lost or lost[-1] <= measured.paths / 2 or lost[0] >= lost[-1]:
-        return None
-    return (
-        f"{lost[-1]} of {measured.paths} paths are not finite at depth {measured.depths[-1]}, fewer at"
-        " smaller depths: the networks explode with depth"
-    )
-
-
-def some_paths_diverge(measured: Measured) -> str | None:
-    """Averages over the other paths would mislead."""
-    if not measured.diverged.sum():
-        return None
-    return (
-        f"up to {measured.diverged.max()} of {measured.paths} paths are not finite; averaging over the others"
-        " would mislead; take smaller weights or inputs, or dtype='float64'"
-    )
-
-
-def equals_the_limit(measured: Measured) -> str | None:
-    """There is no error."""
-    if (measured.errors != 0).any():
-        return None
-    return "the network equals the limit at every depth, to the last bit; there is no error to fit"
-
-
-def lies_within_resolution(measured: Measured) -> str | None:
-    """Nothing can be seen of the errors."""
-    if not measured.errors.max() <= measured.resolution:
-        return None
-    return (
-        f"the errors are no larger than round-off or the reference's error ({measured.resolution:.1e}), so no"
-        " order can be seen; dtype='float64' or a smaller tolerance= would help"
-    )
-
-
-def vanishes_at_some_depths(measured: Measured) -> str | None:
-    """A logarithm is infinite."""
-    if not measured.vanishes:
-        return None
-    return "the error is exactly zero at some depths and not at others; take other depths or inputs"
-
-
-def has_too_few_paths(measured: Measured) -> str | None:
-    """The covariance between depths cannot be inverted."""
-    m, paths = len(measured.depths), measured.paths
-    if paths >= least_paths(m):
-        return None
-    return f"{paths} paths cannot estimate the covariance of {m} depths; use at least {least_paths(m)}"
-
-
-def rests_on_two_paths(measured: Measured) -> str | None:
-    """No uncertainty can be estimated from an average of one or two paths."""
-    if not measured.kurtosis > measured.paths / 2:
-        return None
-    return (
-        f"one or two of the {measured.paths} paths make up the average (kurtosis {measured.kurtosis:.0f}), so"
-        " no uncertainty can be estimated; more paths or a smaller p would help"
-    )
-
-
-OBSTACLES: verdict.Rules[Verdict, Measured] = (
-    (DOES_NOT, deep_networks_diverge),
-    (CANNOT_TELL, some_paths_diverge),
-    (CONVERGES, equals_the_limit),
-    (CANNOT_TELL, lies_within_resolution),
-    (CANNOT_TELL, vanishes_at_some_depths),
-    (CANNOT_TELL, has_too_few_paths),
-    (CANNOT_TELL, rests_on_two_paths),
-)
+    def shared(self, weight: float) -> Levels:
+        """Return the levels of one look to which this part of every error rate is given."""
+        return Levels(
+            1.0 - weight * (1.0 - self.certain), weight * self.doubtful, 1.0 - weight * (1.0 - self.usual)
+        )
 
 
 @dataclass(frozen=True)
@@ -160,6 +83,10 @@ class Evidence:
         deepest, resolution: the deepest error in the norm asked for, and what round-off and the reference's
             own error allow.
         on_its_own_grid: whether a finer grid of the same recursion stands in for the limit.
+        what: what was fitted, in the plural. levels: how sure a verdict must be.
+        is_bound: whether `order` is a lower bound only.
+        flat: order below which errors count as flat.
+        remainder: what the differences of network and limit tend to, where they keep their direction.
     """
 
     depths: int
@@ -181,6 +108,11 @@ class Evidence:
     deepest: float = math.inf
     resolution: float = 0.0
     on_its_own_grid: bool = False
+    what: str = "the errors"
+    levels: Levels = Levels()
+    is_bound: bool = False
+    flat: float = FLAT
+    remainder: Remainder | None = None
 
     @property
     def grown(self) -> bool:
@@ -191,6 +123,11 @@ class Evidence:
     def heavy(self) -> bool:
         """Whether a few paths make up the average."""
         return self.kurtosis > self.count / 4
+
+    @property
+    def unsettled(self) -> bool:
+        """Whether differences are known to vanish, but their order would be an extrapolation."""
+        return self.remainder is not None and self.reach > UNSETTLED
 
     @property
     def nears_a_floor(self) -> bool:
@@ -216,14 +153,20 @@ class Evidence:
         deepest: float = math.inf,
         resolution: float = 0.0,
         on_its_own_grid: bool = False,
+        what: str = "the errors",
+        levels: Levels = Levels(),
+        is_bound: bool = False,
+        flat: float = FLAT,
+        remainder: Remainder | None = None,
+        coherent: bool = False,
     ) -> Evidence:
-        """Return what the fits of one set of errors say."""
+        """Return what the fits of one set of errors say; a `coherent` floor was fitted with what hides it."""
         logs, variances = estimates.log_errors - estimates.log_bias, np.diag(estimates.covariance)
         slopes, slope_errors = local_slopes(estimates)
         return cls(
             depths=len(estimates.depths),
-            interval=fit.interval(0.95),
-            sure_upper=fit.interval(CERTAIN)[1],
+            interval=fit.interval(levels.usual),
+            sure_upper=fit.interval(levels.certain)[1],
             floor=floor,
             last_slope=float(slopes[-1]),
             last_slope_error=float(slope_errors[-1]),
@@ -235,11 +178,16 @@ class Evidence:
             order=order,
             kurtosis=estimates.kurtosis,
             count=estimates.count,
-            interfere=estimates.interfere,
+            interfere=estimates.interfere and (remainder is not None or not coherent),
             hidden=_is_hidden(estimates, float(slopes[-1]), order),
             deepest=deepest,
             resolution=resolution,
             on_its_own_grid=on_its_own_grid,
+            what=what,
+            levels=levels,
+            is_bound=is_bound,
+            flat=flat,
+            remainder=remainder,
         )
 
 
@@ -267,18 +215,16 @@ def grows_ever_more_slowly(e: Evidence) -> str | None:
     if not e.grown or e.nears_a_floor:
         return None
     return (
-        f"the errors grow with depth, to {math.exp(-e.fallen):.2f} times the coarsest, but ever more slowly,"
+        f"{e.what} grow with depth, to {math.exp(-e.fallen):.2f} times the coarsest, but ever more slowly,"
         " so they may yet fall; deeper networks would tell"
     )
 
 
 def is_flat(e: Evidence) -> str | None:
     """The whole interval of the order is near 0."""
-    if e.interval[1] > (FLAT if e.order is None else min(FLAT, e.order / 2)):
+    if e.interval[1] > (e.flat if e.order is None else min(e.flat, e.order / 2)):
         return None
-    return (
-        f"the errors do not fall with depth (order at most {e.interval[1]:.3f}), so the limit is another one"
-    )
+    return f"{e.what} do not fall with depth (order at most {e.interval[1]:.3f}), so the limit is another one"
 
 
 def has_grown_and_is_level(e: Evidence) -> str | None:
@@ -287,7 +233,7 @@ def has_grown_and_is_level(e: Evidence) -> str | None:
     if not (e.grown and e.last_slope + 4 * e.last_slope_error <= level):
         return None
     return (
-        f"the errors do not fall with depth: the deepest is {math.exp(-e.fallen):.2f} times the coarsest, and"
+        f"{e.what} do not fall with depth: the deepest is {math.exp(-e.fallen):.2f} times the coarsest, and"
         " they stay level there, so the limit is another one"
     )
 
@@ -299,11 +245,25 @@ def levels_off(e: Evidence) -> str | None:
     depths double. Where it is steeper, the floor model does not fit and proves nothing.
     """
     flat = e.last_slope + 2 * e.last_slope_error < (0.33 if e.order is None else 2 * e.order / 3)
-    if e.floor.probability < CERTAIN or not flat or e.heavy:
+    if e.floor.probability < e.levels.certain or not flat or e.heavy:
         return None
     return (
-        f"the errors level off: {100 * e.floor.share:.0f} % of the deepest squared error remains at infinite"
+        f"{e.what} level off: {100 * e.floor.share:.0f} % of the deepest squared error remains at infinite"
         " depth, so the limit is another one"
+    )
+
+
+def tends_elsewhere(e: Evidence) -> str | None:
+    """The differences at several depths, as vectors, tend to something other than 0.
+
+    Towards a floor slopes shrink; where they grow, errors are far from any expansion in powers of the depth.
+    """
+    if e.remainder is None or not e.remainder.is_certain or e.last_slope > max(e.previous_slope, 0.0):
+        return None
+    return (
+        f"the differences of network and limit tend to {100 * e.remainder.size:.3g} % of the deepest one, not"
+        f" to 0 (one term of their expansion changes {100 * e.remainder.error:.2g} %), so the limit is"
+        " another one"
     )
 
 
@@ -312,34 +272,34 @@ def falls_to_what_can_be_resolved(e: Evidence) -> str | None:
     if not e.deepest < RESOLVED * e.resolution or verdict.first(_ANOTHER_LIMIT, e) is None:
         return None
     return (
-        f"the errors have reached round-off or the reference's error, about {e.resolution:.1e};"
+        f"{e.what} have reached round-off or the reference's error, about {e.resolution:.1e};"
         " dtype='float64', a smaller tolerance= or smaller depths would help"
     )
 
 
 def seems_to_level_off(e: Evidence) -> str | None:
     """A floor is certain by the fit, but a few paths make up the average."""
-    if e.floor.probability < CERTAIN or not e.heavy:
+    if e.floor.probability < e.levels.certain or not e.heavy:
         return None
     return (
-        f"the errors seem to level off, but a few of the {e.count} paths make up the average (kurtosis"
+        f"{e.what} seem to level off, but a few of the {e.count} paths make up the average (kurtosis"
         f" {e.kurtosis:.0f}); more paths or a smaller p would help"
     )
 
 
 def follows_no_power_law(e: Evidence) -> str | None:
     """A floor is certain by the fit, but the deepest slope is too steep for one."""
-    if e.floor.probability < CERTAIN:
+    if e.floor.probability < e.levels.certain:
         return None
     return (
-        f"no power law fits the errors, whose deepest slope is still {e.last_slope:.2f}, so no order is"
+        f"no power law fits {e.what}, whose deepest slope is still {e.last_slope:.2f}, so no order is"
         " given; weights may vary faster than the networks resolve, or jump; deeper networks would help"
     )
 
 
 def mixes_orders(e: Evidence) -> str | None:
     """The order would be an extrapolation far beyond the deepest slope."""
-    if e.reach <= UNSETTLED or e.hidden:
+    if e.reach <= UNSETTLED or e.hidden or e.remainder is not None:
         return None
     return (
         f"contributions of several orders mix: the deepest local slope is {e.last_slope:.2f}, an"
@@ -356,11 +316,11 @@ def may_not_fall(e: Evidence) -> str | None:
 
 def may_level_off(e: Evidence) -> str | None:
     """A large floor is not improbable enough."""
-    if e.floor.probability <= DOUBTFUL:
+    if e.floor.probability <= e.levels.doubtful:
         return None
     return (
-        f"a floor, as if the limit were another one, has probability {e.floor.probability:.2f} ({DOUBTFUL:g}"
-        " is allowed); more paths or deeper networks would decide"
+        f"a floor, as if the limit were another one, has probability {e.floor.probability:.2f}"
+        f" ({e.levels.doubtful:g} is allowed); more paths or deeper networks would decide"
     )
 
 
@@ -369,7 +329,7 @@ def may_hide_a_floor(e: Evidence) -> str | None:
     if not e.interfere or e.floor.upper <= CLEAR:
         return None
     return (
-        f"the errors fall, but up to {100 * e.floor.upper:.0f} % of the deepest squared error may be a floor,"
+        f"{e.what} fall, but up to {100 * e.floor.upper:.0f} % of the deepest squared error may be a floor,"
         " which several interfering contributions can hide; deeper networks would tell"
     )
 
@@ -379,7 +339,7 @@ def has_a_small_floor(e: Evidence) -> str | None:
     if e.floor.lower <= NEGLIGIBLE:
         return None
     return (
-        f"the errors fall, but {100 * e.floor.share:.0f} % of the deepest squared error looks like a floor:"
+        f"{e.what} fall, but {100 * e.floor.share:.0f} % of the deepest squared error looks like a floor:"
         " the limit is slightly off, or the depths are too small; deeper networks would tell"
     )
 
@@ -389,7 +349,7 @@ def falls_too_slowly(e: Evidence) -> str | None:
     if e.order is None or e.sure_upper >= e.order:
         return None
     return (
-        f"the errors fall, but more slowly than this network reaches its limit (order {e.order:g}): the limit"
+        f"{e.what} fall, but more slowly than this network reaches its limit (order {e.order:g}): the limit"
         " is slightly off, or the depths are too small; deeper networks would tell"
     )
 
@@ -399,9 +359,11 @@ def falls(e: Evidence) -> str:
     most = max(1.0, 100 * e.floor.upper)
     towards = "to its own finer grid, and to the limit at most in law: " if e.on_its_own_grid else ""
     reason = (
-        f"{towards}the errors fall with depth; at most {most:.0f} % of the deepest squared error would remain"
+        f"{towards}{e.what} fall with depth; at most {most:.0f} % of the deepest squared error would remain"
         " at infinite depth"
     )
+    if e.unsettled:
+        return f"{reason}. No order is given: contributions of several orders mix at these depths"
     if not e.hidden:
         return reason
     return (
@@ -414,6 +376,7 @@ _ANOTHER_LIMIT: verdict.Rules[Verdict, Evidence] = (
     (DOES_NOT, is_flat),
     (DOES_NOT, has_grown_and_is_level),
     (DOES_NOT, levels_off),
+    (DOES_NOT, tends_elsewhere),
 )
 RULES: verdict.Rules[Verdict, Evidence] = (
     (CANNOT_TELL, has_two_depths),
@@ -432,11 +395,8 @@ RULES: verdict.Rules[Verdict, Evidence] = (
 )
 WITHOUT_ORDER = {rule.__name__ for rule in (grows_ever_more_slowly, follows_no_power_law, mixes_orders)}
 """Rules by which no power law describes the errors, so that no order is given."""
-
-
-def obstacle(measured: Measured) -> Judgement[Verdict] | None:
-    """Return the judgement where no order can be fitted, or None where one can."""
-    return verdict.first(OBSTACLES, measured)
+WITHOUT_ORDER_OF_DIFFERENCES = {rule.__name__ for rule in (may_level_off, may_hide_a_floor)}
+"""Further ones where differences are expanded: these depths do not resolve the expansion."""
 
 
 def judge(evidence: Evidence) -> Judgement[Verdict]:
@@ -444,6 +404,17 @@ def judge(evidence: Evidence) -> Judgement[Verdict]:
     return verdict.judge(RULES, evidence)
 
 
+def together(judgements: list[Judgement[Verdict]]) -> Judgement[Verdict]:
+    """Return the judgement of errors that have several parts: they converge where all parts do."""
+    for word in (DOES_NOT, CANNOT_TELL):
+        for judgement in judgements:
+            if judgement.word == word:
+                return judgement
+    return judgements[0]
+
+
 def gives_an_order(evidence: Evidence, judgement: Judgement[Verdict]) -> bool:
     """Whether a power law describes the errors, and no faster contribution hides the network's."""
-    return judgement.rule not in WITHOUT_ORDER and not evidence.hidden
+    unclear = evidence.remainder is not None and judgement.rule in WITHOUT_ORDER_OF_DIFFERENCES
+    unclear = unclear or evidence.unsettled
+    return judgement.rule not in WITHOUT_ORDER and not evidence.hidden and not unclear

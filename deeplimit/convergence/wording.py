@@ -29,8 +29,9 @@ class Numbers:
     Attributes:
         depths, errors, kurtosis: as in the report. diverged, limit_lost: paths lost by depth, and by the
             limit.
-        paths: number of paths.
+        paths: number of paths. exact: whether nothing is random, given them.
         rate, interval, predicted: order, its interval, and the predicted one (None where there is none).
+        is_bound: whether that is a lower bound. withheld: whether order and interval are not given.
         contradicts: whether the verdict is "does not converge", against a theorem.
         drift, drift_error: change of the local slope from the first to the last, and its standard error.
         reference_error, rounding: size of the reference solution's error and of round-off.
@@ -44,9 +45,12 @@ class Numbers:
     diverged: np.ndarray
     limit_lost: int
     paths: int
+    exact: bool
     rate: float
     interval: tuple[float, float]
     predicted: float | None
+    is_bound: bool
+    withheld: bool
     contradicts: bool
     drift: float
     drift_error: float
@@ -88,7 +92,7 @@ def paths_were_lost(n: Numbers) -> str | None:
 
 def paths_are_few(n: Numbers) -> str | None:
     """The covariance is poorly known."""
-    if n.paths >= FEW:
+    if n.paths >= FEW or n.exact:
         return None
     return f"{n.paths} paths are few for covariances between depths; take paths=400 for a reliable interval."
 
@@ -134,9 +138,13 @@ def order_is_not_the_predicted(n: Numbers) -> str | None:
     low, high = n.interval
     if n.predicted is None or not np.isfinite(n.rate) or low <= n.predicted <= high:
         return None
+    if n.is_bound and low > n.predicted:
+        return None
+    what = "order at least" if n.is_bound else "order"
+    kept = ", so that no order is given" if n.withheld else ""
     return (
-        f"the interval [{low:.3f}, {high:.3f}] excludes the predicted order {n.predicted:g}. Either the"
-        " depths are too small for the asymptotic order, which deeper networks would show, or this is a"
+        f"the interval [{low:.3f}, {high:.3f}] excludes the predicted {what} {n.predicted:g}{kept}. Either"
+        " the depths are too small for the asymptotic order, which deeper networks would show, or this is a"
         " finding."
     )
 
@@ -227,7 +235,7 @@ def _limit_notes(pairing: Pairing, corrected: bool) -> list[str]:
         notes.append(REDRAWN[pairing.redrawn])
     if not pairing.own and not pairing.independent:
         notes.append("no theorem pairs this network with this limit; the order is measured, not predicted.")
-        if corrected:
+        if corrected and not pairing.splits:
             notes.append(
                 "errors above the floor that was found are corrected for the reference solution's step size;"
                 " `raw_errors` are not."

@@ -26,10 +26,15 @@ class Moments:
     fourth: np.ndarray  # (C,)
     diverged: np.ndarray  # (C,) int: errors that were not finite; they enter as 0, and the caller must say so
     limit_lost: int  # paths on which the limit itself was not finite
+    # (m, m), or (0, 0) where they are not kept: sums over paths of the products of differences of network and
+    # limit at two depths, averaged over the times that all depths share.
+    products: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros((0, 0)))
 
     @staticmethod
-    def of(errors: np.ndarray, power: float, limit_lost: int = 0) -> Moments:
-        """Return the moments of `errors` (P, C) to the given power."""
+    def of(
+        errors: np.ndarray, power: float, limit_lost: int = 0, products: np.ndarray | None = None
+    ) -> Moments:
+        """Return the moments of `errors` (P, C) to the given power, with sums of products where there are."""
         finite = np.isfinite(errors)
         clean = np.where(finite, errors, 0.0)
         scale = clean.max(axis=0)
@@ -47,6 +52,7 @@ class Moments:
             (deviation**4).sum(axis=0),
             (~finite).sum(axis=0),
             limit_lost,
+            np.zeros((0, 0)) if products is None else products,
         )
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -106,6 +112,7 @@ class Moments:
             fourth,
             a.diverged + b.diverged,
             a.limit_lost + b.limit_lost,
+            a.products + b.products,
         )
 
     def log_errors(self) -> np.ndarray:

@@ -89,8 +89,8 @@ class AccountWithStates(Account):
         super().at(limit, coarse, is_common)
         self.limits.append(limit[self.row].clone())
 
-    def layer(self, j: int, state: Tensor) -> None:
-        super().layer(j, state)
+    def layer(self, j: int, state: Tensor, scheme: Tensor | None = None) -> None:
+        super().layer(j, state, scheme)
         self.layers[j].append(state[self.row].clone())
 
 

@@ -35,6 +35,7 @@ def drive(
         grid=task.grid,
         twice=task.measures_reference,
         tolerance=task.tolerance,
+        schemes=task.splits,
     )
 
 
@@ -75,14 +76,14 @@ def run_block(
                 kept.at(limit, solver.coarse if chunk.coarse[index] else None, is_common)
             for j in deepest_first:
                 layers = tuple(path.layer(j) for path in paths) if ends[index][j] else ()
-                for each, kept in zip(states, accounts, strict=True):
+                for each, solver, kept in zip(states, solvers, accounts, strict=True):
                     kept.between(j, each[j])
                     if layers:
                         each[j] = recursion.advance(each[j], layers, exponent)
-                        kept.layer(j, each[j])
+                        kept.layer(j, each[j], solver.schemes[j] if task.splits else None)
         if tick is not None:
             tick(len(ends) / task.grid.size)
-    return moments_of(accounts, task.p)
+    return moments_of(accounts, task)
 
 
 @torch.no_grad()

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from deeplimit.coupling.kernels.followers import compiled_steps, obstacle
 from deeplimit.coupling.statistics import Statistic, read_statistic
-from deeplimit.coupling.task import Task, sharing, solved_twice
+from deeplimit.coupling.task import Task, sharing, splits
 from deeplimit.ground.grid import Grid, uniform_size
 from deeplimit.ground.initial_layer import initial_layer
 from deeplimit.limits import Independent, Limit, Sharing, read_limit
@@ -79,7 +79,7 @@ def make_task(
     if any(law.needs_equal_steps for law in network.weights) or equation.needs_equal_steps:
         grid = _uniform_grid(network, equation, shared, depths, reference, dense)
     else:
-        grid = _union_grid(network, equation, shared, depths, reference, dense)
+        grid = _union_grid(equation, depths, reference, dense)
     inputs = len(h0) if same_network and h0 is not None else 1
     used = _coupling(coupling, network, equation, shared, independent, inputs)
     if used == "projected":
@@ -111,6 +111,7 @@ def make_task(
         same_network=same_network,
         input_size=None if x is None else x[0].numel(),
         narrowed=narrowed,
+        splits=splits(network, equation, shared),
     )
 
 
@@ -167,23 +168,12 @@ def _check_motions(network: ResidualNetwork, limit: Limit, drives: int | None, s
     )
 
 
-def _union_grid(
-    network: ResidualNetwork,
-    limit: Limit,
-    shared: Sharing,
-    depths: tuple[int, ...],
-    reference: int | None,
-    dense: bool,
-) -> Grid:
+def _union_grid(limit: Limit, depths: tuple[int, ...], reference: int | None, dense: bool) -> Grid:
     extra: tuple[int, ...] = ()
     if limit.setting == "reference" or dense:
         factor = 4 if dense else 2
         extra = (reference if reference is not None else factor * depths[-1],)
-    # Where the reference's error is measured, not known, a second solution has steps of half the size.
-    twice = solved_twice(network, shared)
-    if twice and (reference is not None or dense):
-        extra = (max(extra[0] // 2, depths[-1]),)
-    return Grid(depths, extra, halved=twice)
+    return Grid(depths, extra)
 
 
 def _uniform_grid(

@@ -21,7 +21,8 @@ class Task:
     """A network at several depths and a limit, on the same noise: all that a block of paths needs to know.
 
     `h0` (n, *state_shape) holds the initial states that path p takes in turn (row p mod n), or None for
-    standard normal ones. With `same_network`, every path takes all of them.
+    standard normal ones. With `same_network`, every path takes all of them. With `splits`, the limit's own
+    scheme runs on the layers of every depth too, and stands between the network and the limit.
     """
 
     network: ResidualNetwork
@@ -41,6 +42,7 @@ class Task:
     same_network: bool = False
     input_size: int | None = None
     narrowed: bool = False
+    splits: bool = False
 
     @property
     def norm(self) -> str:
@@ -59,7 +61,12 @@ class Task:
     @property
     def measures_reference(self) -> bool:
         """Whether the reference is solved twice, since no theory says how its error enters."""
-        return solved_twice(self.network, self.sharing)
+        return self.sharing.path
+
+    @property
+    def keeps_products(self) -> bool:
+        """Whether products of two depths' differences are kept: those to an ODE keep their direction."""
+        return self.limit.setting == "tolerance" and self.coupling == "pathwise"
 
     def held(self, block: int) -> int:
         """Return the number of paths in a block; the last one may hold fewer than the others."""
@@ -104,7 +111,23 @@ def sharing(network: ResidualNetwork, limit: Limit, independent: bool) -> Sharin
     return Sharing() if independent else limit.sharing(network.weights, network.weight_shapes)
 
 
-def solved_twice(network: ResidualNetwork, shared: Sharing) -> bool:
-    """Return whether a limit is solved twice: unless the network is its Euler scheme on increments."""
-    independent = network.facts.dependence == Dependence.INDEPENDENT
-    return (shared.increments and not (network.recursion.is_euler and independent)) or shared.path
+def splits(network: ResidualNetwork, limit: Limit, shared: Sharing) -> bool:
+    """Return whether the limit's scheme on a depth's layers is another recursion than the network.
+
+    It is the network itself where layers are the independent increments of an Euler scheme, and the limit is
+    theirs.
+    """
+    return shared.increments and limit.has_schemes and not (is_scheme(network) and is_own(network, limit))
+
+
+def is_scheme(network: ResidualNetwork) -> bool:
+    """Return whether a network is the Euler scheme of its limit, since its layers are increments."""
+    return network.recursion.is_euler and network.facts.dependence == Dependence.INDEPENDENT
+
+
+def is_own(network: ResidualNetwork, limit: Limit) -> bool:
+    """Return whether a limit is the one that the network's theorem names."""
+    try:
+        return bool(limit == network.limit())
+    except ValueError:
+        return False

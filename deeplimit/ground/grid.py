@@ -94,10 +94,9 @@ class Grid:
         """The number of steps."""
         return sum(len(chunk.steps) for chunk in self.chunks())
 
-    @cached_property
-    def sum_of_squared_steps(self) -> float:
-        """Σ Δ_i², 1/L for the uniform grid of depth L: the reference's share of an Euler error."""
-        return float(sum(np.square(chunk.steps).sum() for chunk in self.chunks()))
+    def sum_of_powers(self, power: float) -> float:
+        """Return Σ Δ_i^power; of power 2 it is 1/L for the uniform grid of depth L."""
+        return float(sum((chunk.steps**power).sum() for chunk in self.chunks()))
 
 
 def _halve(chunk: Chunk) -> Chunk:

@@ -52,21 +52,11 @@ UNSETTLED = 0.1
 """No order is given if it lies further than this from the deepest local slope, which is extrapolation."""
 HEAVY_TAIL_FACTOR = 10.0
 """The covariance is multiplied by this times kurtosis/count, where that exceeds 1."""
-SLOWER = 0.05
-"""Prior probability that errors fall more slowly than the network's order, instead of levelling off."""
 STEEPEST = 2.0
 """Upper end of the prior of an order that no theorem predicts; the lower end is 0."""
-_SIZES = np.concatenate([[0.0], np.geomspace(0.001, 1.0, 25)])
+SIZES = np.concatenate([[0.0], np.geomspace(0.001, 1.0, 25)])
 _RATIOS = np.geomspace(0.1, 30.0, 13)
 _CORRELATIONS = (-1.0, -0.9, -0.5, 0.0, 0.5, 0.9, 1.0)
-_SHARES = np.concatenate(
-    [
-        [0.0, 0.003, 0.006],
-        np.arange(0.01, 0.1, 0.01),
-        np.arange(0.1, 0.96, 0.025),
-        [0.96, 0.97, 0.98, 0.99, 0.995],
-    ]
-)
 
 
 @dataclass(frozen=True)
@@ -148,45 +138,6 @@ class ErrorEstimates:
         return inflated
 
 
-def above_floor(estimates: ErrorEstimates, share: float) -> ErrorEstimates:
-    """Return the estimates with the reference's bias taken only from what lies above a floor.
-
-    The reference shrinks the part of an error that comes from the step size, not a difference between two
-    limits. Of squares e² the part e² - f² is divided by the squared factor, and f² is left. Where e² is below
-    f², nothing lies above the floor, and e² is left as measured. `share` is f² over the deepest e². The
-    covariance stays that of the measured errors, with which verdicts were calibrated.
-    """
-    squares, growth = _squares(estimates), _growth(estimates, share)
-    corrected = squares + (squares - share) * (growth - 1.0)
-    return dataclasses.replace(estimates, log_bias=0.5 * np.log(squares / corrected))
-
-
-def above_uncertain_floor(estimates: ErrorEstimates, floor: Floor) -> ErrorEstimates:
-    """Return the same with the covariance of the result, by the delta method: what a table may show.
-
-    It contains what the correction magnifies, and what is not known of the floor.
-    """
-    share, squares, growth = floor.share, _squares(estimates), _growth(estimates, floor.share)
-    corrected = squares + (squares - share) * (growth - 1.0)
-    # f² is a share of the deepest square, and so moves with it.
-    change = np.diag(squares * growth / corrected)
-    change[:, -1] += share * (1.0 - growth) / corrected
-    by_share = 0.5 * (1.0 - growth) / corrected * floor.error
-    covariance = change @ np.nan_to_num(estimates.covariance) @ change.T + np.outer(by_share, by_share)
-    return dataclasses.replace(above_floor(estimates, share), covariance=covariance)
-
-
-def _squares(estimates: ErrorEstimates) -> np.ndarray:
-    """Return squared errors (m,) over the deepest one."""
-    squares: np.ndarray = np.exp(2 * (estimates.log_errors - estimates.log_errors[-1]))
-    return squares
-
-
-def _growth(estimates: ErrorEstimates, share: float) -> np.ndarray:
-    """Return by what the square above the floor is multiplied (m,); 1 where there is nothing above it."""
-    return np.where(_squares(estimates) > share, np.exp(-2 * estimates.log_bias), 1.0)
-
-
 @dataclass(frozen=True)
 class Fit:
     """The fitted order: a mixture, with one component per size of the correction and of a second term.
@@ -210,9 +161,8 @@ class Fit:
     def interval(self, confidence: float) -> tuple[float, float]:
         """Return the central interval of the order, at least as wide as the order is extrapolated."""
         tail = (1.0 - confidence) / 2
-        return min(self.orders.quantile(tail), self.rate - self.reach), max(
-            self.orders.quantile(1.0 - tail), self.rate + self.reach
-        )
+        low, high = self.rate - self.reach, self.rate + self.reach
+        return float(min(self.orders.quantile(tail), low)), float(max(self.orders.quantile(1.0 - tail), high))
 
 
 def least_paths(depths: int) -> int:
@@ -220,7 +170,7 @@ def least_paths(depths: int) -> int:
     return 2 * depths + 4
 
 
-def _second_contributions(estimates: ErrorEstimates) -> tuple[np.ndarray, np.ndarray]:
+def second_contributions(estimates: ErrorEstimates) -> tuple[np.ndarray, np.ndarray]:
     """Return by which log factors (o, m) second contributions multiply the errors, and their prior (o,).
 
     The first is 0: no second contribution.
@@ -242,29 +192,26 @@ def _second_contributions(estimates: ErrorEstimates) -> tuple[np.ndarray, np.nda
     return np.stack(factors), np.array(prior) / np.sum(prior)
 
 
-def _above(estimates: ErrorEstimates, share: float) -> CorrelatedData | None:
-    """Return log errors less a floor, a covariance per correction size; None where the floor is too high."""
-    depths = estimates.depths.astype(float)
-    squares = _squares(estimates)
-    rest = squares - share
-    if rest.min() <= 0:
-        return None
-    stretch = squares / rest
-    z = 0.5 * np.log(rest) + estimates.log_errors[-1] - estimates.log_bias
-    noise = estimates.noise
-    ratio = depths[0] / depths
+def correlated(estimates: ErrorEstimates, logs: np.ndarray, stretch: np.ndarray) -> CorrelatedData:
+    """Return data `logs` (m,) that move `stretch` (m,) times as much as log errors, one covariance per size.
+
+    The sizes are those of the correction, `SIZES`.
+    """
+    ratio = float(estimates.depths[0]) / estimates.depths
     correction = sum(np.outer(ratio, ratio) ** power for power in estimates.powers) / len(estimates.powers)
-    covariances = (noise + (_SIZES**2)[:, None, None] * correction) * np.outer(stretch, stretch)
-    return CorrelatedData.of(z, covariances, log_jacobian=float(np.log(stretch).sum()))
+    covariances = (estimates.noise + (SIZES**2)[:, None, None] * correction) * np.outer(stretch, stretch)
+    return CorrelatedData.of(logs, covariances, log_jacobian=float(np.log(stretch).sum()))
 
 
-def _design(estimates: ErrorEstimates) -> np.ndarray:
+def design_of(estimates: ErrorEstimates) -> np.ndarray:
+    """Return the design (m, 2) of log errors: a constant, and less the log of the depth."""
     return np.stack([np.ones(len(estimates.depths)), -np.log(estimates.depths)], axis=1)
 
 
-def _size_prior(estimates: ErrorEstimates) -> np.ndarray:
+def size_prior(estimates: ErrorEstimates) -> np.ndarray:
+    """Return the prior probabilities of the correction's `SIZES`."""
     scale = MIXED_CORRECTION_SCALE if estimates.second_powers else CORRECTION_SCALE
-    edges = np.concatenate([[0.0, _SIZES[1] / 2], np.sqrt(_SIZES[1:-1] * _SIZES[2:]), [np.inf]])
+    edges = np.concatenate([[0.0, SIZES[1] / 2], np.sqrt(SIZES[1:-1] * SIZES[2:]), [np.inf]])
     below = np.arctan(
         edges / scale * float(estimates.depths[0]) ** min(estimates.powers)
     )  # a half-Cauchy law
@@ -274,12 +221,11 @@ def _size_prior(estimates: ErrorEstimates) -> np.ndarray:
 
 def fit_rate(estimates: ErrorEstimates, trend: np.ndarray | float = 0.0) -> Fit:
     """Fit the order without a floor; `trend` (m,) is the log of a known factor, which is taken out first."""
-    data = _above(estimates, 0.0)
-    assert data is not None  # a share of nothing exceeds no error
-    factors, prior = _second_contributions(estimates)
-    fits = data.regress(_design(estimates), factors + trend)
+    data = correlated(estimates, estimates.log_errors - estimates.log_bias, np.ones(len(estimates.depths)))
+    factors, prior = second_contributions(estimates)
+    fits = data.regress(design_of(estimates), factors + trend)
     likelihood, solution, spread = fits.log_likelihoods, fits.coefficients, fits.covariances
-    weights = np.exp(likelihood - likelihood.max()) * _size_prior(estimates)[:, None] * prior
+    weights = np.exp(likelihood - likelihood.max()) * size_prior(estimates)[:, None] * prior
     weights = (weights / weights.sum()).ravel()
     centres, scales = solution[:, 1].ravel(), np.repeat(np.sqrt(spread[:, 1, 1]), len(prior))
     kept = weights > 1e-12 / len(weights)
@@ -311,62 +257,3 @@ def slopes_between(
         variances = np.diag(covariance)
         change = variances[1:] + variances[:-1] - 2 * np.diag(covariance, 1)
         return -np.diff(logs) / steps, np.sqrt(np.maximum(change, 0.0)) / steps
-
-
-@dataclass(frozen=True)
-class Floor:
-    """How much of the deepest squared error would remain at infinite depth.
-
-    Attributes:
-        share: median of f²/e² at the deepest depth, between 0 and 1.
-        lower, upper: its 5 % and 95 % quantiles.
-        probability: probability that the share exceeds one half.
-    """
-
-    share: float
-    lower: float
-    upper: float
-    probability: float
-
-    @property
-    def error(self) -> float:
-        """Standard error of the share, at least the distance of the nodes that integrate it."""
-        spacing = float(np.interp(self.share, _SHARES, np.gradient(_SHARES)))
-        return max((self.upper - self.lower) / (2 * 1.645), spacing)
-
-
-def fit_floor(estimates: ErrorEstimates, predicted: float | None) -> Floor:
-    """Fit e² = c² L^{-2r} + f² and return what is known of f²/e² at the deepest depth.
-
-    Over a short range of depths a floor and a slow order look alike. If a theorem says how fast this network
-    reaches its limit, that order (`predicted`) has the prior probability 1 - SLOWER, and otherwise the order
-    is uniform between 0 and it. The distance to a wrong limit may fall more slowly than that to the right
-    one, but not faster. Where no order is predicted, it is uniform from 0 to STEEPEST.
-    """
-    steepest = STEEPEST if predicted is None else predicted
-    design = _design(estimates)
-    factors, prior = _second_contributions(estimates)
-    joint = np.full((len(_SHARES), len(_SIZES), len(prior)), -np.inf)
-    for row, share in enumerate(_SHARES):
-        data = _above(estimates, float(share))
-        if data is None:
-            continue
-        fits = data.regress(design, factors)
-        order, scale = fits.coefficients[:, 1], np.sqrt(fits.covariances[:, 1, 1])[:, None]
-        inside = special.ndtr((steepest - order) / scale) - special.ndtr(-order / scale)
-        joint[row] = fits.log_likelihoods + np.log(np.maximum(inside, 1e-300) / steepest)
-        if predicted is not None:
-            known = data.regress(design[:, :1], factors + predicted * design[:, 1]).log_likelihoods
-            joint[row] = np.logaddexp(np.log(SLOWER) + joint[row], np.log1p(-SLOWER) + known)
-    posterior = (
-        np.exp(joint - joint.max())
-        * np.gradient(_SHARES)[:, None, None]
-        * _size_prior(estimates)[:, None]
-        * prior
-    )
-    marginal = posterior.sum(axis=(1, 2)) / posterior.sum()
-    cumulative = np.cumsum(marginal)
-    lower, share, upper = (
-        float(_SHARES[min(int(np.searchsorted(cumulative, q)), len(_SHARES) - 1)]) for q in (0.05, 0.5, 0.95)
-    )
-    return Floor(share, lower, upper, float(marginal[_SHARES > 0.5].sum()))

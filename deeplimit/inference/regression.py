@@ -124,6 +124,15 @@ def independent(design: np.ndarray, values: np.ndarray, variances: np.ndarray) -
     return Regression(solution, inverse @ inverse.T, _chance(chi2, len(values) - design.shape[1]))
 
 
+def solution(design: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return the matrix (c, m) that takes data (m,) to their least-squares coefficients in `design` (m, c).
+
+    Data are weighted by the roots of inverse variances, `weights` (m,).
+    """
+    found: np.ndarray = np.linalg.pinv(design * weights[:, None]) * weights
+    return found
+
+
 @dataclass(frozen=True)
 class Line:
     """A weighted straight line.

@@ -4,7 +4,8 @@ The library's limits are plain torchsde objects (`f`, `g`, `g_prod`, `sde_type`,
 torchdiffeq functions `f(t, h)`. `users_own` reads a user's objects of either kind.
 """
 
-from deeplimit.limits.base import Drive, Independent, Limit, ODELimit, SDELimit, Sharing
+from deeplimit.limits.base import Independent, Limit, ODELimit, SDELimit
+from deeplimit.limits.drive import Drive, Sharing
 from deeplimit.limits.follower import CompiledStep, Follower, FunctionValue, Motion
 from deeplimit.limits.in_law import IsotropicSDE, LawLimit
 from deeplimit.limits.linearised import ItoCorrectedSDE, LinearODE

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -11,66 +11,12 @@ import torch
 from torch import Tensor
 
 from deeplimit.ground.final import FinalWhereMarked
-from deeplimit.ground.grid import Grid
+from deeplimit.limits.drive import Drive, Sharing
 from deeplimit.limits.follower import Follower
 from deeplimit.limits.solvers import AdaptiveODE, EulerMaruyama, Solver, solve
-from deeplimit.weights import Factors, FunctionLaw, Path, SampledFunction, Shape, WeightLaw
+from deeplimit.weights import Factors, FunctionLaw, SampledFunction, Shape, WeightLaw
 
 VectorField = Callable[[Any, Tensor], Tensor]
-
-
-@dataclass(frozen=True)
-class Sharing:
-    """What a limit reads of the path that drives a network; nothing where its noise is its own.
-
-    Attributes:
-        increments: The network's Brownian increments drive the limit.
-        noise: It reads the Itô process whose increments are the network's layers.
-        functions: It reads the network's own sampled functions of time.
-        path: The network's fractional path drives it.
-    """
-
-    increments: bool = False
-    noise: bool = False
-    functions: bool = False
-    path: bool = False
-
-
-@dataclass(frozen=True)
-class Drive:
-    """What a limit is solved on: one block of paths.
-
-    Attributes:
-        state: Initial states (P, d).
-        paths: The network's own paths, one for each weight.
-        functions: The network's own sampled functions of time.
-        sharing: Which of these the limit may read.
-        stream: The limit's own random streams, by number.
-        grid: The grid of all depths.
-        twice: Whether a second, coarser solution on the same path is wanted.
-        tolerance: Tolerance of an ODE's solver.
-    """
-
-    state: Tensor
-    paths: tuple[Path, ...]
-    functions: tuple[SampledFunction, ...]
-    sharing: Sharing
-    stream: Callable[[int], torch.Generator]
-    grid: Grid
-    twice: bool
-    tolerance: float
-
-    def functions_for(
-        self, laws: tuple[FunctionLaw, ...], shapes: Sequence[Shape]
-    ) -> tuple[SampledFunction, ...]:
-        """Return the sampled functions that a limit reads: the network's if shared, or new ones."""
-        if self.sharing.functions:
-            return self.functions
-        paths, device, dtype = len(self.state), self.state.device, self.state.dtype
-        return tuple(
-            law.sample(shape, paths, self.stream(1 + index), dtype, device)
-            for index, (law, shape) in enumerate(zip(laws, shapes, strict=True))
-        )
 
 
 class Limit(FinalWhereMarked, ABC):
@@ -95,6 +41,8 @@ class Limit(FinalWhereMarked, ABC):
     needs_equal_steps: ClassVar[bool] = False
     """Whether it can be solved on a grid of equal steps only."""
     driven_by_brownian_motion: ClassVar[bool] = False
+    has_schemes: ClassVar[bool] = False
+    """Whether its solver also gives its scheme on each depth's own layers (`Drive.schemes`)."""
     is_rough: ClassVar[bool] = False
     """Whether the sup over all times is ruled by its own modulus of continuity, √(log L / L)."""
     remark: ClassVar[str] = ""
@@ -187,6 +135,7 @@ class SDELimit(Limit):
     kind: ClassVar[str] = "an SDE"
     citations: ClassVar[tuple[str, ...]] = ("kloeden1992",)
     driven_by_brownian_motion: ClassVar[bool] = True
+    has_schemes: ClassVar[bool] = True
     is_rough: ClassVar[bool] = True
 
     @abstractmethod
@@ -207,7 +156,7 @@ class SDELimit(Limit):
 
     def solver(self, drive: Drive) -> Solver:
         own = None if drive.sharing.increments else drive.stream(0)
-        return EulerMaruyama(self, drive.state, drive.paths, own, drive.twice)
+        return EulerMaruyama(self, drive, own)
 
 
 class ODELimit(Limit):

@@ -13,7 +13,8 @@ from scipy.integrate import quad
 from torch import Tensor
 
 from deeplimit.ground import validation
-from deeplimit.limits.base import Drive, Limit
+from deeplimit.limits.base import Limit
+from deeplimit.limits.drive import Drive
 from deeplimit.limits.solvers import Solver
 
 NUMBERS_AT_ONCE = 2**20

@@ -13,11 +13,13 @@ from torch import Tensor
 
 from deeplimit.ground import validation
 from deeplimit.ground.grid import Chunk
-from deeplimit.limits.base import Drive, ODELimit, SDELimit, Sharing, VectorField
+from deeplimit.limits.base import ODELimit, SDELimit, VectorField
+from deeplimit.limits.drive import Drive, Sharing
 from deeplimit.limits.follower import CompiledStep, Follower, FunctionValue, Motion
 from deeplimit.limits.neural import draw_one, layers_at
 from deeplimit.limits.solvers import EulerMaruyama, Solver
 from deeplimit.weights import (
+    CoarseSums,
     Factors,
     FunctionLaw,
     Ito,
@@ -44,11 +46,6 @@ class Passed:
     bias: Tensor | None
     curved: Tensor | None
     product: Tensor | None = None
-
-    def then(self, other: Passed) -> Passed:
-        """Return this and then the other."""
-        parts = ((self.matrix, other.matrix), (self.bias, other.bias), (self.curved, other.curved))
-        return Passed(self.step + other.step, *(None if a is None or b is None else a + b for a, b in parts))
 
 
 def _affine(trend: tuple[Tensor, Tensor | None], h: Tensor) -> Tensor:
@@ -296,7 +293,7 @@ class ItoEuler(EulerMaruyama):
     def __init__(self, limit: ItoCorrectedSDE, drive: Drive) -> None:
         state, shares = drive.state, drive.sharing
         own = None if shares.increments else drive.stream(0)
-        super().__init__(limit, state, drive.paths, own, drive.twice)
+        super().__init__(limit, drive, own)
         shape = (limit.width, limit.width)
         functions = drive.functions_for(limit.functions, (shape,) * len(limit.functions))
         generator = own if own is not None else torch.Generator(device=state.device)
@@ -306,15 +303,16 @@ class ItoEuler(EulerMaruyama):
         self.values = Values(functions[0], shape, len(state), state.device) if limit.functions else None
         self.scale = limit.trend.entry_scale(shape) if limit.trend is not None else 1.0
         self.trend: FunctionValue = None
-        self.coarse_trend: FunctionValue = None
-        self.passed: Passed | None = None
+        self.trends: list[FunctionValue] = []
+        self.passed = _Since(self.depths)
+        self.curved: list[Tensor | None] = [None] * len(self.slower)
 
     def begin(self, chunk: Chunk) -> None:
         super().begin(chunk)
         if self.values is not None:
             self.values.begin(np.concatenate([[chunk.start], chunk.times]))
             self.trend = self._trend_at(0)
-            self.coarse_trend = self.coarse_trend if self.coarse_trend is not None else self.trend
+        self.trends = self.trends or [self.trend] * len(self.slower)
 
     def _trend_at(self, index: int) -> FunctionValue:
         if self.values is None:
@@ -335,13 +333,42 @@ class ItoEuler(EulerMaruyama):
         self.state = self.limit.advance(
             self.state, self.limit.pass_over(along, self.state), before, self.trend
         )
-        if self.coarse is not None:
-            passed = self.limit.pass_over(along, self.coarse)
-            self.passed = passed if self.passed is None else self.passed.then(passed)
-            if self.chunk.coarse[index]:
-                self.coarse = self.limit.advance(self.coarse, self.passed, self.coarse_trend, self.trend)
-                self.passed, self.coarse_trend = None, self.trend
+        if self.slower:
+            self._advance_slower(along, float(self.chunk.times[index]), self.ends[index])
         return self.state
+
+    def _advance_slower(self, along: ItoStep, end: float, ends: list[bool]) -> None:
+        """Move the scheme on coarser steps: Q is integrated along the path, at states that are kept."""
+        self.passed.add(along)
+        for j, state in enumerate(self.slower):
+            now = self.limit.curved(along.rate, along.step, state)
+            before = self.curved[j]
+            self.curved[j] = now if before is None or now is None else before + now
+        for j in reversed(range(len(self.slower))):
+            if ends[j]:
+                matrix, bias = self.passed.take(j)
+                whole = Passed(end - self.since[j], matrix, bias, self.curved[j])
+                self.slower[j] = self.limit.advance(self.slower[j], whole, self.trends[j], self.trend)
+                self.since[j], self.trends[j], self.curved[j] = end, self.trend, None
+        self._tell()
+
+
+class _Since:
+    """The increments of W over the coarser steps that are under way."""
+
+    def __init__(self, depths: tuple[int, ...]) -> None:
+        self.depths = depths
+        self.sums: list[CoarseSums | None] = [None, None]
+
+    def add(self, along: ItoStep) -> None:
+        for part, increment in enumerate((along.matrix, along.bias)):
+            if increment is not None:
+                sums = self.sums[part] = self.sums[part] or CoarseSums(self.depths, increment)
+                sums.add(increment)
+
+    def take(self, j: int) -> list[Tensor | None]:
+        """Return the increments of W^A and W^b over the step that ends, and start the next."""
+        return [None if sums is None else sums.take(j) for sums in self.sums]
 
 
 class ItoFollower(Follower):

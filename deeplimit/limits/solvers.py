@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import torch
@@ -12,7 +12,8 @@ import torchdiffeq
 from torch import Tensor
 
 from deeplimit.ground.grid import Chunk
-from deeplimit.weights import Path
+from deeplimit.limits.drive import Drive
+from deeplimit.weights import CoarseSums
 
 
 class Steppable(Protocol):
@@ -23,9 +24,14 @@ class Steppable(Protocol):
 
 
 class Solver(ABC):
-    """The limit's state along the grid; `coarse` is the coarser solution where it is solved twice."""
+    """The limit's state along the grid.
+
+    `coarse` is the coarser solution where it is solved twice. `schemes` are the same scheme's states on the
+    layers of each depth, where they are wanted.
+    """
 
     coarse: Tensor | None = None
+    schemes: Sequence[Tensor] = ()
 
     def begin(self, chunk: Chunk) -> None:
         """Prepare for the steps of `chunk`."""
@@ -38,31 +44,35 @@ class Solver(ABC):
 class EulerMaruyama(Solver):
     """An SDE by Euler-Maruyama on the union grid, on the network's increments or on independent ones.
 
-    With `twice`, a second solution of the same equation on the same path takes the grid's coarse steps only.
-    How far the two lie apart measures the reference's own error.
+    The same scheme may also run on coarser steps of the same path. With `Drive.twice` it takes the grid's
+    coarse steps: how far the two lie apart measures the reference's own error. With `Drive.schemes` it takes
+    the layers of each depth.
     """
 
-    def __init__(
-        self,
-        limit: Steppable,
-        state: Tensor,
-        paths: tuple[Path, ...],
-        own: torch.Generator | None,
-        twice: bool,
-    ) -> None:
+    def __init__(self, limit: Steppable, drive: Drive, own: torch.Generator | None) -> None:
         self.limit = limit
-        self.state = state
-        self.coarse = state if twice else None
-        self.pending: Tensor | None = None
-        self.since = 0.0
-        self.paths = paths
+        self.state = state = drive.state
+        self.twice, depths = drive.twice, drive.grid.depths if drive.schemes else ()
+        self.slower = [state] * (len(depths) or drive.twice)
+        self.since = [0.0] * len(self.slower)
+        self.pending: CoarseSums | None = None
+        self.depths = depths or (1,)
+        self.paths = drive.paths
         self.own = own
         size = limit.noise_size(state[:1])
         self.size = size if size is not None else state.shape[1] ** 2
+        self._tell()
+
+    def _tell(self) -> None:
+        if self.twice:
+            (self.coarse,) = self.slower
+        else:
+            self.schemes = self.slower
 
     def begin(self, chunk: Chunk) -> None:
         self.chunk = chunk
         self.start = chunk.start
+        self.ends = (chunk.coarse[:, None] if self.twice else chunk.ends).tolist()
 
     def _noise(self, step: float) -> Tensor:
         if self.own is None:
@@ -73,17 +83,21 @@ class EulerMaruyama(Solver):
 
     def step(self, index: int) -> Tensor:
         time = self.start if index == 0 else float(self.chunk.times[index - 1])
-        step = float(self.chunk.steps[index])
-        noise = self._noise(step)
-        self.state = self.state + self.limit.increment(time, step, self.state, noise)
-        if self.coarse is not None:
-            self.pending = noise.clone() if self.pending is None else self.pending + noise
-            if self.chunk.coarse[index]:
-                end = float(self.chunk.times[index])
-                self.coarse = self.coarse + self.limit.increment(
-                    self.since, end - self.since, self.coarse, self.pending
-                )
-                self.since, self.pending = end, None
+        noise = self._noise(float(self.chunk.steps[index]))
+        self.state = self.state + self.limit.increment(
+            time, float(self.chunk.steps[index]), self.state, noise
+        )
+        if self.slower:
+            self.pending = self.pending or CoarseSums(self.depths, noise)
+            self.pending.add(noise)
+            end = float(self.chunk.times[index])
+            for j in reversed(range(len(self.slower))):
+                if self.ends[index][j]:
+                    since, self.since[j] = self.since[j], end
+                    self.slower[j] = self.slower[j] + self.limit.increment(
+                        since, end - since, self.slower[j], self.pending.take(j)
+                    )
+            self._tell()
         return self.state
 
 

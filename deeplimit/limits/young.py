@@ -11,7 +11,8 @@ from torch import Tensor
 
 from deeplimit.ground import validation
 from deeplimit.ground.grid import Chunk
-from deeplimit.limits.base import Drive, Limit, Sharing
+from deeplimit.limits.base import Limit
+from deeplimit.limits.drive import Drive, Sharing
 from deeplimit.limits.solvers import Solver
 from deeplimit.recursions import ModifiedRes1, Res1
 from deeplimit.weights import FractionalBrownian, Layer, Path, Shape, WeightLaw

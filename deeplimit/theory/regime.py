@@ -30,6 +30,9 @@ class Regime:
         citations: Keys or BibTeX entries of the publications that the statement comes from.
         rate_is_bound: Whether `rate` is only a lower bound of the order: every steeper order is in accord
             with the statement.
+        scheme_rate: Order of the limit's own scheme on the network's layers.
+        gap: The same for the distance of the network and that scheme; None where the network is the scheme,
+            or nothing is known.
     """
 
     name: str
@@ -46,6 +49,8 @@ class Regime:
     not_checked: tuple[str, ...] = ()
     citations: tuple[str, ...] = ()
     rate_is_bound: bool = False
+    scheme_rate: float = 0.5
+    gap: Regime | None = None
 
     def __str__(self) -> str:
         lines = [f"{self.name}: {self.explanation}"]

@@ -13,6 +13,7 @@ derives them).
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
@@ -263,19 +264,13 @@ class CorrectedDiffusion(_InPlane):
         rough = place.holder if place.holder is not None and place.holder < 1.0 and _zero(drift) else math.inf
         # Additive noise that σ does not bend has no iterated integrals and no squares to be off by.
         first = 1.0 if place.additive and taylor.curvature == 0.0 else 0.5
-        # Then its cubes are left, and the Riemann sums of a trend that stays.
-        euler = rough == gone == math.inf and place.holder is not None
-        attained = first == 0.5 or bool(taylor.third) or euler
-        contributions = Contributions(
-            (gone, *([first] if attained else [])), (rough, *([] if attained else [first]))
-        )
-        # Squared errors expand in whole powers of 1/L; the trend that vanishes adds powers of L^-gone to
-        # them.
-        pure = [value for value in (2 * first, 2 * first + 1.0, 2 * gone, 2 * rough) if value < math.inf]
-        mixed = [value for value in (3 * gone, 2 * first + gone, first + rough) if value < math.inf]
-        least = min(pure)
-        apart = [value - least for value in pure if value - least > 2 * COINCIDING]
-        apart += [value - least for value in mixed if value - least > 1e-9]
+        kept_trend = rough == gone == math.inf and place.holder is not None
+        order = _exactly(first, first == 0.5 or bool(taylor.third) or kept_trend, gone, rough)
+        whole = _squared(first, gone, rough)
+        # Cubes are left of σ, or squares where it is bent, and the Riemann sums of a trend that stays.
+        left = 1.0 if taylor.curvature == 0.0 else 0.5
+        apart = _exactly(left, left == 0.5 or bool(taylor.third) or kept_trend, gone, rough)
+        gap = _squared(left, gone, rough)
         q = (
             "the second-order drift ½σ''(0)Q appears"
             if taylor.curvature
@@ -291,18 +286,24 @@ class CorrectedDiffusion(_InPlane):
         return Regime(
             "sde",
             f"Theorem 4.4 {COHEN}",
-            contributions.rate,
+            order.rate,
             "pathwise",
             "noise of diffusive size in every layer (α = 0): an SDE driven by the noise of the weights;"
             f" {q}.{kept}",
-            corrections=tuple(sorted({*(round(value, 9) for value in apart), 1.0})),
-            second_orders=tuple(
-                sorted({round((value - least) / 2, 9) for value in pure if value - least > 1e-9})
-            ),
+            corrections=whole.corrections,
+            second_orders=whole.second_orders,
             checked=(HOLDS,),
             not_checked=UNCHECKED,
             citations=(COHEN_KEY,),
-            rate_is_bound=contributions.is_bound,
+            rate_is_bound=order.is_bound,
+            scheme_rate=1.0 if place.additive else 0.5,
+            # Where noise saturates σ, the distance to the scheme settles more slowly than it expands.
+            gap=dataclasses.replace(
+                gap,
+                corrections=tuple(sorted({0.5, *gap.corrections})),
+                rate=apart.rate,
+                rate_is_bound=apart.is_bound,
+            ),
         )
 
     def limit(self, network: Network) -> Limit:
@@ -310,6 +311,35 @@ class CorrectedDiffusion(_InPlane):
         assert law.noise is not None  # the case asked
         kept = law.trend if _zero(law.exponent - 1.0) else None
         return ItoCorrectedSDE(law.noise, kept, network.width, taylor.slope, taylor.curvature)
+
+
+def _exactly(first: float, attained: bool, gone: float, rough: float) -> Contributions:
+    """Return the order of these contributions; a Hölder index, and an order not attained, are bounds."""
+    known, bounds = (first, gone), (rough, math.inf)
+    return Contributions(*((known, bounds) if attained else ((gone, math.inf), (rough, first))))
+
+
+def _squared(first: float, gone: float, rough: float) -> Regime:
+    """Return order and further terms where squared errors expand in whole powers of 1/L from L^-2·first on.
+
+    A trend that vanishes adds powers of L^-gone to them, one that is Hölder-continuous L^-2·rough; either is
+    infinite where there is none.
+    """
+    pure = [value for value in (2 * first, 2 * first + 1.0, 2 * gone, 2 * rough) if value < math.inf]
+    mixed = [value for value in (3 * gone, 2 * first + gone, first + rough) if value < math.inf]
+    least = min(pure)
+    apart = [value - least for value in pure if value - least > 2 * COINCIDING]
+    apart += [value - least for value in mixed if value - least > 1e-9]
+    seconds = {round((value - least) / 2, 9) for value in pure if value - least > 1e-9}
+    return Regime(
+        "gap",
+        None,
+        least / 2,
+        "pathwise",
+        "squared errors expand in powers of 1/L.",
+        corrections=tuple(sorted({*(round(value, 9) for value in apart), 1.0})),
+        second_orders=tuple(sorted(seconds)),
+    )
 
 
 ROWS: tuple[Theorem, ...] = (

@@ -10,6 +10,7 @@ import torch
 import deeplimit as dl
 from deeplimit.convergence import verdict
 from deeplimit.convergence.adaptive import ASKS
+from deeplimit.convergence.obstacles import OBSTACLES
 from deeplimit.effort import sequence
 from deeplimit.effort.looks import share
 from deeplimit.ground.verdict import Verdict
@@ -25,9 +26,7 @@ def few_looks(monkeypatch):
 
 
 def test_every_rule_that_cannot_tell_says_what_it_asks_for():
-    undecided = {
-        rule.__name__ for word, rule in (*verdict.OBSTACLES, *verdict.RULES) if word == Verdict.CANNOT_TELL
-    }
+    undecided = {rule.__name__ for word, rule in (*OBSTACLES, *verdict.RULES) if word == Verdict.CANNOT_TELL}
     assert undecided == set(ASKS)
 
 

@@ -5,9 +5,11 @@ import pytest
 import torch
 
 import deeplimit as dl
-from deeplimit.convergence.verdict import Evidence, Measured, gives_an_order, judge, obstacle
+from deeplimit.convergence.obstacles import Measured, obstacle
+from deeplimit.convergence.verdict import Evidence, gives_an_order, judge
 from deeplimit.convergence.wording import Numbers, reservations
-from deeplimit.inference.power_law import ErrorEstimates, Floor, fit_rate
+from deeplimit.inference.floors import Floor
+from deeplimit.inference.power_law import ErrorEstimates, fit_rate
 
 
 def evidence(**altered):
@@ -172,7 +174,9 @@ def measured(**altered):
         ({"diverged": np.array([51, 51, 51])}, "cannot tell", "some_paths_diverge"),
         ({"diverged": np.array([0, 0, 51]), "limit_lost": 1}, "cannot tell", "some_paths_diverge"),
         ({"errors": np.zeros(3), "vanishes": True}, "converges", "equals_the_limit"),
+        ({"errors": np.zeros(3), "resolution": 0.02}, "cannot tell", "is_swallowed"),
         ({"resolution": 0.3}, "cannot tell", "lies_within_resolution"),
+        ({"resolution": 0.1}, "cannot tell", "deepest_is_not_resolved"),
         ({"errors": np.array([0.3, 0.0, 0.1]), "vanishes": True}, "cannot tell", "vanishes_at_some_depths"),
         ({"paths": 9}, "cannot tell", "has_too_few_paths"),
         ({"kurtosis": 50.1}, "cannot tell", "rests_on_two_paths"),
@@ -191,6 +195,7 @@ def reserved(**altered):
         "diverged": np.zeros(2, dtype=int),
         "limit_lost": 0,
         "paths": 400,
+        "exact": False,
         "kurtosis": np.full(2, 5.0),
         "reference_error": 1e-6,
         "errors": np.array([0.2, 0.1]),
@@ -200,6 +205,8 @@ def reserved(**altered):
         "rate": 0.5,
         "interval": (0.45, 0.55),
         "predicted": 0.5,
+        "is_bound": False,
+        "withheld": False,
         "contradicts": False,
         "drift": 0.04,
         "drift_error": 0.01,
@@ -221,6 +228,8 @@ def reserved(**altered):
         ({"rounding": 0.006, "narrow": False}, "do not interpret"),
         ({"interval": (0.51, 0.55)}, "excludes the predicted order 0.5"),
         ({"interval": (0.45, 0.49)}, "excludes the predicted order 0.5"),
+        ({"interval": (0.45, 0.49), "is_bound": True}, "excludes the predicted order at least 0.5"),
+        ({"interval": (0.51, 0.55), "withheld": True}, "so that no order is given"),
         ({"contradicts": True}, "contradicts the theorem"),
         ({"drift": 0.06}, "still drift, by 0.06"),
     ],

@@ -9,7 +9,16 @@ import torch
 from scipy import stats
 
 import deeplimit as dl
-from deeplimit.coupling.account import Account
+from deeplimit.coupling.account import (
+    COMMON,
+    GAP_COMMON,
+    GAP_LAYERS,
+    LAYERS,
+    SCHEME_COMMON,
+    SCHEME_LAYERS,
+    Account,
+    Columns,
+)
 from deeplimit.coupling.moments import Moments
 
 
@@ -28,11 +37,10 @@ def state(value):
     return torch.full((1, 1), value, dtype=torch.float64)
 
 
-def account():
-    task = SimpleNamespace(
-        statistic=PerLayer(), device=torch.device("cpu"), grid=SimpleNamespace(depths=(2,))
-    )
-    return Account(task, state(0.0))
+def account(**facts):
+    task = {"measures_reference": False, "splits": False, "keeps_products": False, **facts}
+    places = {"device": torch.device("cpu"), "grid": SimpleNamespace(depths=(2,))}
+    return Account(SimpleNamespace(statistic=PerLayer(), **places, **task), state(0.0))
 
 
 def test_a_distance_between_layers_counts_for_the_layer_that_has_not_ended():
@@ -50,8 +58,28 @@ def test_a_distance_between_layers_counts_for_the_layer_that_has_not_ended():
     assert kept.errors().tolist() == [[1.0 + 2.0 + 3.0 + 2.0 + 2.0 + 0.5, 3.0 + 0.5]]
 
 
+def test_an_error_is_split_at_the_limits_own_scheme():
+    kept = account(splits=True)
+    kept.at(state(5.0), None, True)
+    kept.layer(0, state(1.0), state(3.5))
+    kept.at(state(6.0), None, False)
+    kept.layer(0, state(2.0), state(3.0))
+    columns = Columns(1, (LAYERS, COMMON, SCHEME_LAYERS, SCHEME_COMMON, GAP_LAYERS, GAP_COMMON))
+    errors = kept.errors()[0].numpy()
+    blocks = [errors[columns.at(block)].item() for block in columns.blocks]
+    assert blocks == [4.0 + 4.0 / 2, 4.0, 1.5 + 3.0 / 2, 1.5, 2.5 + 1.0 / 2, 2.5]
+
+
+def test_products_of_differences_are_averaged_over_the_common_times():
+    kept = account(keeps_products=True)
+    for limit, own, is_common in ((1.0, 4.0, True), (2.0, 9.0, False), (3.0, 4.0, True)):
+        kept.at(state(limit), None, is_common)
+        kept.layer(0, state(own))
+    assert kept.products.item() / kept.times == (3.0**2 + 1.0**2) / 2
+
+
 def test_two_solutions_are_compared_at_common_times_and_at_all_times():
-    kept = account()
+    kept = account(measures_reference=True)
     for limit, coarse, is_common in ((1.0, 1.5, True), (2.0, 9.0, False), (3.0, 4.0, True)):
         kept.at(state(limit), state(coarse), is_common)
     common, everywhere = kept.errors()[0, -2:].tolist()

@@ -46,6 +46,13 @@ def columns(task):
     )
 
 
+def blur(task, plain):
+    """What may be off: a network and its limit's scheme multiply equal vectors in their first layers, whose
+    products differ by roots of round-off of the scheme's size.
+    """
+    return 8 * math.sqrt(torch.finfo(task.dtype).eps) * plain.max() if task.splits else 0.0
+
+
 SMOOTH = [name for name in lanes.NAMES if name not in ("relu", "leaky_relu")]
 
 
@@ -64,7 +71,7 @@ def test_res1_gives_the_numbers_of_the_torch_loops(activation, other, width, dep
     task = single(network, limit, depths=depths, norm=norm)
     assert compiled.applies(task)
     (fast, plain), diverged = columns(task)
-    np.testing.assert_allclose(fast, plain, rtol=2e-3, atol=1e-6)
+    np.testing.assert_allclose(fast, plain, rtol=2e-3, atol=1e-6 + blur(task, plain))
     assert not diverged.any()
 
 
@@ -84,10 +91,10 @@ def test_inner_gives_the_numbers_of_the_torch_loops(activation, bias, variance, 
     limit = network.limit()
     limit = dataclasses.replace(limit, curvature=-limit.curvature) if flipped else limit
     task = single(network, limit, depths=depths, norm=norm)
-    assert task.measures_reference
+    assert task.splits
     assert compiled.applies(task)
     (fast, plain), _ = columns(task)
-    np.testing.assert_allclose(fast, plain, rtol=2e-3, atol=1e-6)
+    np.testing.assert_allclose(fast, plain, rtol=2e-3, atol=1e-6 + blur(task, plain))
 
 
 @pytest.mark.parametrize("name", lanes.NAMES)

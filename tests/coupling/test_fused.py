@@ -42,17 +42,14 @@ def errors(work, task, monkeypatch):
 def test_the_kernel_in_place_has_the_law_of_the_torch_loops(norm, exponent, monkeypatch):
     network = dl.res1(6, "tanh", exponent=exponent)
     limit = dl.res1(6, "tanh").limit()
-    task = single(network, limit, depths=(2, 4, 6), norm=norm)
+    task = dataclasses.replace(single(network, limit, depths=(2, 4, 6), norm=norm), splits=False)
     assert fused.is_known(task)
     kernel, torch_ = (errors(work, task, monkeypatch) for work in (fused.run_block, projected.run_block))
-    assert kernel.shape == torch_.shape == (256, 6)
+    assert kernel.shape == torch_.shape == (256, 9)  # layers, common times, and roots of these
     for column in range(6):
         assert stats.ks_2samp(kernel[:, column], torch_[:, column]).pvalue > LEVEL
-    wrong = errors(
-        fused.run_block,
-        single(dl.res1(6, "tanh", exponent=exponent - 0.2), limit, depths=(2, 4, 6), norm=norm),
-        monkeypatch,
-    )
+    other = single(dl.res1(6, "tanh", exponent=exponent - 0.2), limit, depths=(2, 4, 6), norm=norm)
+    wrong = errors(fused.run_block, dataclasses.replace(other, splits=False), monkeypatch)
     assert min(stats.ks_2samp(wrong[:, column], torch_[:, column]).pvalue for column in range(6)) < LEVEL
 
 
@@ -77,6 +74,7 @@ def test_only_what_the_kernel_knows_goes_through_it(monkeypatch):
     ):
         assert not fused.is_known(dataclasses.replace(yes, **changes))
     assert not fused.is_known(dataclasses.replace(yes, same_network=True))
+    assert not fused.is_known(dataclasses.replace(yes, splits=True))
     assert not fused.is_known(single(dl.res1(4, "gelu")))
     assert not fused.is_known(single(dl.res1(4, torch.tanh)))
     assert not fused.is_known(single(dl.res1(4, "tanh"), dl.res1(4, "relu").limit()))

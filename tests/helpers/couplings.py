@@ -66,7 +66,7 @@ class Recorder(Account):
 
     def __init__(self, task, h0):
         super().__init__(task, h0)
-        self.kept = [[] for _ in range(len(task.grid.depths) + 2)]
+        self.kept = [[] for _ in range(2 * len(task.grid.depths) + 2)]
         Recorder.made.append(self)
 
     def at(self, limit, coarse, is_common):
@@ -76,10 +76,12 @@ class Recorder(Account):
             if coarse is not None:
                 self.kept[1].append(coarse)
 
-    def layer(self, j, state):
-        super().layer(j, state)
+    def layer(self, j, state, scheme=None):
+        super().layer(j, state, scheme)
         if self.is_common:
             self.kept[2 + j].append(state)
+            if scheme is not None:
+                self.kept[2 + len(self.kept) // 2 - 1 + j].append(scheme)
 
     def states(self):
         """Return the limit's states (P, n) and the others' (P, m): at an inner time that all depths share,

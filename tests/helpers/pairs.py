@@ -79,7 +79,7 @@ TREND = dl.Trend(
 )
 
 
-def brownian_increments(network, depths, *, x=None, paths=3, seed=0):
+def brownian_increments(network, depths, *, x=None, paths=3, seed=0, reference=None):
     """Return the Brownian increments (K, P, motions) behind `walk` of the same arguments, through readers
     made anew.
     """
@@ -88,7 +88,7 @@ def brownian_increments(network, depths, *, x=None, paths=3, seed=0):
         network.limit(),
         x,
         depths=tuple(depths),
-        reference=None,
+        reference=reference,
         norm="sup",
         p=2.0,
         paths=paths,

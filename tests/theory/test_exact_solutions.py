@@ -54,8 +54,9 @@ def exact_errors(network, slope, kappas, paths=1500, seed=1):
     2,048 steps; it is off by about κ times its step, a hundredth of the smallest error here.
     """
     x = torch.full((1, 1), START, dtype=torch.float64)
-    times, states, limits = walk(network, DEPTHS, x=x, paths=paths, seed=seed)
-    w = brownian_increments(network, DEPTHS, x=x, paths=paths, seed=seed)[:, :, 0].cumsum(dim=0)
+    run = {"x": x, "paths": paths, "seed": seed, "reference": 2048}
+    times, states, limits = walk(network, DEPTHS, **run)
+    w = brownian_increments(network, DEPTHS, **run)[:, :, 0].cumsum(dim=0)
     w = torch.cat([torch.zeros(1, paths, dtype=torch.float64), w])
     t = torch.from_numpy(times)[:, None]
     phi = torch.exp((slope * GROWTH - (slope * SIZE) ** 2 / 2) * t + slope * SIZE * w)
@@ -155,7 +156,8 @@ def test_a_random_trend_is_the_same_function_for_networks_and_limit(alpha, beta,
     400 paths.
     """
     network = dl.inner(3, "tanh", trend=RANDOM, noise=noise, alpha=alpha, beta=beta)
-    _, states, limits = walk(network, [32, 512], x=0.3 * randn(1, 3), paths=400)
+    fine = None if noise is None else 2048
+    _, states, limits = walk(network, [32, 512], x=0.3 * randn(1, 3), paths=400, reference=fine)
     coarse, fine = ((states[depth][-1] - limits[-1]).norm(dim=1).median().item() for depth in (32, 512))
     assert math.log(coarse / fine, 16) == pytest.approx(expected, abs=0.1)
 

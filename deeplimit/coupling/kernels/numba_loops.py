@@ -126,11 +126,9 @@ class Running(NamedTuple):
     overlap: np.ndarray  # (C, C, P): M, of which the lower triangle is kept
     along: np.ndarray  # (C, P): work space
     biases: np.ndarray  # (C, d, P): motions of the biases since the layers' starts
-    # Squared distances to the reference, at layers and at common times; then the same to the coarse one.
-    errors: np.ndarray  # (4, C, P) float64
-    apart: (
-        np.ndarray
-    )  # (2, P) float64: squared distance of the two solutions of the limit, at common times and at all
+    # Squared distances of network and reference, at layers and at common times; then the same of scheme and
+    # reference, and of network and scheme.
+    errors: np.ndarray  # (6, depths, P) float64
 
 
 class Steps(NamedTuple):
@@ -284,7 +282,7 @@ def gap(a: np.ndarray, b: np.ndarray, out: np.ndarray, keep_last: bool) -> None:
 
 
 @njit(**_FAST)  # type: ignore[untyped-decorator]
-def advance(  # noqa: PLR0912
+def advance(
     run: Running,
     motion: Motion,
     steps: Steps,
@@ -295,7 +293,7 @@ def advance(  # noqa: PLR0912
     durations: np.ndarray,
     keep_last: bool,
 ) -> None:
-    """Advance a block over some steps; the first `depths` columns are networks, one more a coarser limit.
+    """Advance a block over some steps; the first `depths` columns are networks, further ones their schemes.
 
     Normals are (steps, d, P), (layers that end, d, P) in the order in which they end, deepest first, and
     (steps or 0, d, P).
@@ -322,25 +320,20 @@ def advance(  # noqa: PLR0912
                     for p in range(paths):
                         run.biases[c, i, p] += still[i, p]
         move(motion, columns, run.reference, vector, still, np.float32(step), work)
-        is_twice = columns > depths and ends[depths]
         for c in range(columns - 1, -1, -1):
             if not ends[c]:
                 continue
-            duration = durations[c] if c < depths else 2.0 * step
             take(run, c, ends, layer_normals[drawn], work, share)
             drawn += 1
-            move(motion, c, run.states[c], run.known[c], run.biases[c], np.float32(duration), work)
+            duration = np.float32(durations[c % depths])
+            move(motion, c, run.states[c], run.known[c], run.biases[c], duration, work)
             operand(motion, c, run.states[c], run.held[c], run.units[c])
             run.known[c], run.biases[c], run.overlap[c], run.overlap[:, c] = _ZERO, _ZERO, _ZERO, _ZERO
-            if c == depths:
-                gap(run.reference, run.states[c], run.apart[1], False)
-                if steps.common[k]:
-                    gap(run.reference, run.states[c], run.apart[0], keep_last)
+            if c >= depths:
                 continue
-            gap(run.reference, run.states[c], run.errors[0, c], keep_last)
-            if steps.common[k]:
-                gap(run.reference, run.states[c], run.errors[1, c], keep_last)
-            if is_twice:
-                gap(run.states[depths], run.states[c], run.errors[2, c], keep_last)
+            own, scheme = run.states[c], run.states[depths + c] if columns > depths else run.reference
+            pairs = ((run.reference, own), (run.reference, scheme), (scheme, own))
+            for pair in range(3 if columns > depths else 1):
+                gap(pairs[pair][0], pairs[pair][1], run.errors[2 * pair, c], keep_last)
                 if steps.common[k]:
-                    gap(run.states[depths], run.states[c], run.errors[3, c], keep_last)
+                    gap(pairs[pair][0], pairs[pair][1], run.errors[2 * pair + 1, c], keep_last)

@@ -12,6 +12,7 @@ from types import ModuleType
 import numpy as np
 import torch
 
+from deeplimit.coupling.account import moments_from
 from deeplimit.coupling.kernels import projected
 from deeplimit.coupling.kernels.followers import compiled_steps
 from deeplimit.coupling.moments import Moments
@@ -56,7 +57,7 @@ def run_block(task: Task, block: int, tick: Tick | None = None) -> Moments:
     if compiled is None:  # a user's worker may lack what the caller has
         return projected.run_block(task, block, tick)
     errors, lost = _errors(compiled, task, block, tick)
-    return Moments.of(errors, task.p, lost)
+    return moments_from(task, errors, lost)
 
 
 def errors_again(task: Task, block: int) -> np.ndarray:
@@ -84,7 +85,7 @@ def _errors(compiled: ModuleType, task: Task, block: int, tick: Tick | None) -> 
         np.array([step.spread.double().numpy() for step in moves], np.float32),
     )
     columns, depths = len(whole.columns), len(task.grid.depths)
-    whole.start(0.0)
+    whole.start()
     shape = (columns, width, paths)
     state = whole.starts[0].T.numpy()
     run = compiled.Running(
@@ -96,15 +97,12 @@ def _errors(compiled: ModuleType, task: Task, block: int, tick: Tick | None) -> 
         overlap=np.zeros((columns, columns, paths), np.float32),
         along=np.zeros((columns, paths), np.float32),
         biases=np.zeros(shape, np.float32),
-        errors=np.zeros((4, columns, paths)),
-        apart=np.zeros((2, paths)),
+        errors=np.zeros((6, depths, paths)),
     )
     durations = np.array([1.0 / depth for depth in task.grid.depths])
     no_biases = np.zeros((0, width, paths), np.float32)
     for chunk in task.grid.chunks():
-        every = (
-            np.concatenate([chunk.ends, chunk.coarse[:, None]], axis=1) if columns > depths else chunk.ends
-        )
+        every = np.tile(chunk.ends, columns // depths)
         for first in range(0, len(chunk.steps), STEPS):
             some = slice(first, min(first + STEPS, len(chunk.steps)))
             steps = compiled.Steps(chunk.steps[some], np.ascontiguousarray(every[some]), chunk.common[some])
@@ -122,8 +120,6 @@ def _errors(compiled: ModuleType, task: Task, block: int, tick: Tick | None) -> 
             )
         if tick is not None:
             tick(len(chunk.steps) / task.grid.size)
-    squares = [*run.errors[0, :depths], *run.errors[1, :depths]]
-    if columns > depths:
-        squares += [*run.errors[2, :depths], *run.errors[3, :depths], *run.apart]
+    squares = run.errors[: 6 if task.splits else 2].reshape(-1, paths)
     lost = int((~np.isfinite(run.reference).all(axis=0)).sum())
-    return np.sqrt(np.stack(squares, axis=1)), lost
+    return np.ascontiguousarray(np.sqrt(squares).T), lost

@@ -59,8 +59,8 @@ class Block:
         self.trend = self.trend_of_limit = still
         if functions:
             self.trend = _Trend(functions[0], law.functions[0].entry_scale(shape), self.starts[0])
-        # Columns: every depth's networks, one for each input, shallow depths first; then the coarser
-        # solutions.
+        # Columns: every depth's networks, one for each input, shallow depths first; then, where the error is
+        # split, the limit's schemes on their layers in the same order.
         self.columns: list[Follower] = [
             NetworkFollower(h0, task.network, depth) for depth in self.depths for h0 in self.starts
         ]
@@ -75,8 +75,9 @@ class Block:
                 self.trend_of_limit = _Trend(function, scale, self.starts[0])
         else:
             self.outside = [limit.solver(each) for each in driven]
-        self.coarse = [limit.follower(h0) for h0 in self.starts] if task.measures_reference else []
-        self.columns += self.coarse
+        self.networks = len(self.columns)
+        if task.splits:
+            self.columns += [limit.follower(h0) for _ in self.depths for h0 in self.starts]
         self.products = Products(len(self.columns), self.starts[0].T)
         sizes = (width, paths)
         self.step_normals = Normals(
@@ -106,18 +107,22 @@ class Block:
         for reference in self.outside:
             reference.begin(chunk)
 
-    def start(self, step: float) -> None:
-        """Begin a layer of every column whose last one has ended; the coarse limit's have two fine steps."""
+    def start(self) -> None:
+        """Begin a layer of every column whose last one has ended."""
         for column in self.starting:
-            follower = self.columns[column]
-            self.products.hold(column, follower.multiplied(self.trend_for(follower), 2 * step).T)
+            follower, length = self.columns[column], 1.0 / self.depth_of(column)
+            self.products.hold(column, follower.multiplied(self.trend_for(follower), length).T)
         self.starting = []
+
+    def depth_of(self, column: int) -> int:
+        """Return the depth of a network, or of the layers that a scheme runs on."""
+        return self.depths[column % self.networks // len(self.starts)]
 
     def pass_over(self, index: int, step: float) -> list[Tensor]:
         """Move the limit and what is known of all products over a fine step; return the limit's states."""
         vectors = [follower.multiplied(self.trend_of_limit.now, step).T for follower in self.fine]
         if not self.fine:  # any directions will do; the networks stay close to the deepest ones'
-            last = len(self.depths) * len(self.starts)
+            last = self.networks
             vectors = list(self.products.held[last - len(self.starts) : last].clone())
         products = self.products.pass_over(vectors, [self.step_normals.next().clone() for _ in vectors], step)
         self.trend.at(index + 1)
@@ -133,9 +138,9 @@ class Block:
             reference.step(index) for reference in self.outside
         ]
 
-    def end(self, column: int, length: float) -> Tensor:
+    def end(self, column: int) -> Tensor:
         """End a layer of a column; return the state after it."""
-        follower = self.columns[column]
+        follower, length = self.columns[column], 1.0 / self.depth_of(column)
         product = self.products.take(column, self.layer_normals.next())
         follower.move(product.T, self.biases[column], length, self.trend_for(follower))
         self.biases[column] = None
@@ -156,18 +161,25 @@ def run_block(
     inputs, depths = len(run.starts), len(run.depths)
     for chunk in task.grid.chunks():
         run.begin(chunk)
-        ends, coarse_ends, common = chunk.ends.tolist(), chunk.coarse.tolist(), chunk.common.tolist()
+        ends, common = chunk.ends.tolist(), chunk.common.tolist()
         for index, step in enumerate(chunk.steps.tolist()):
-            run.start(step)
+            run.start()
             limits = run.pass_over(index, step)
-            for i in reversed(range(inputs)):
-                coarse = run.end(depths * inputs + i, 2 * step) if run.coarse and coarse_ends[index] else None
-                accounts[i].at(limits[i], coarse, common[index])
+            for limit, kept in zip(limits, accounts, strict=True):
+                kept.at(limit, None, common[index])
+            ending = [
+                j * inputs + i
+                for j in reversed(range(depths))
+                for i in reversed(range(inputs))
+                if ends[index][j]
+            ]
+            schemes = {c: run.end(run.networks + c) for c in ending} if task.splits else {}
             for j in reversed(range(depths)):
                 for i in reversed(range(inputs)):
-                    accounts[i].between(j, run.columns[j * inputs + i].state)
+                    column = j * inputs + i
+                    accounts[i].between(j, run.columns[column].state)
                     if ends[index][j]:
-                        accounts[i].layer(j, run.end(j * inputs + i, 1.0 / run.depths[j]))
+                        accounts[i].layer(j, run.end(column), schemes.get(column))
         if tick is not None:
             tick(len(ends) / task.grid.size)
-    return moments_of(accounts, task.p)
+    return moments_of(accounts, task)

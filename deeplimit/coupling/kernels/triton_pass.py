@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from deeplimit.coupling.account import moments_from
 from deeplimit.coupling.kernels import projected
 from deeplimit.coupling.kernels.followers import NetworkFollower, compiled_steps
 from deeplimit.coupling.kernels.triton_kernel import ACTIVATIONS, choose_launch, run_kernel
@@ -40,7 +41,7 @@ def applies(task: Task) -> bool:
 def is_known(task: Task) -> bool:
     """Return whether the kernel computes what `projected` does for this task: res-1 and its limit."""
     sigma, depths = task.network.recursion.activation, len(task.grid.depths)
-    if task.coupling != "projected" or not task.sharing.increments or task.same_network:
+    if task.coupling != "projected" or not task.sharing.increments or task.same_network or task.splits:
         return False
     if task.dtype != torch.float32 or not task.statistic.is_compiled or depths > MOST_UNROLLED:
         return False
@@ -97,4 +98,4 @@ def run_block(task: Task, block: int, tick: Tick | None = None) -> Moments:
     errors = torch.cat([found.errors, found.common]).T.double().cpu().numpy()
     if tick is not None:
         tick(1.0)
-    return Moments.of(errors, task.p)
+    return moments_from(task, errors, 0)
