@@ -56,10 +56,12 @@ class Levels:
     usual: float = USUAL
 
     def shared(self, weight: float) -> Levels:
-        """Return the levels of one look to which this part of every error rate is given."""
-        return Levels(
-            1.0 - weight * (1.0 - self.certain), weight * self.doubtful, 1.0 - weight * (1.0 - self.usual)
-        )
+        """Return the levels of one look to which this part of every error rate is given.
+
+        `doubtful` stays. It bounds a posterior probability, and by Ville's inequality the probability that
+        evidence ever speaks so strongly against a floor that is there has a bound without regard to looks.
+        """
+        return Levels(1.0 - weight * (1.0 - self.certain), self.doubtful, 1.0 - weight * (1.0 - self.usual))
 
 
 @dataclass(frozen=True)

@@ -179,6 +179,22 @@ def test_a_right_null_is_rejected_at_the_level_over_the_whole_sequence():
     assert unshared > binom.isf(1e-5, replications, level)
 
 
+def test_a_posterior_probability_needs_no_share_of_its_level():
+    """A floor is there: a mean of 0.02, against 0. Its posterior probability may ever fall to `doubtful`.
+
+    Ville's inequality bounds how often it does, over all looks together.
+    """
+    doubtful, prior, mean, replications = 0.05, 0.5, 0.02, 40_000
+    counts = np.array([512 * 4**look for look in range(MOST_LOOKS)])
+    steps = np.diff([0, *counts])
+    drawn = np.random.default_rng(2).normal(size=(replications, MOST_LOOKS)) * np.sqrt(steps) + mean * steps
+    log_ratio = mean * drawn.cumsum(axis=1) - counts * mean**2 / 2
+    posterior = 1 / (1 + (1 - prior) / prior * np.exp(-log_ratio))
+    missed = int((posterior <= doubtful).any(axis=1).sum())
+    bound = (1 - prior) / prior * doubtful / (1 - doubtful)
+    assert 0 < missed <= binom.isf(1e-5, replications, bound)
+
+
 def test_progress_only_grows_and_ends_at_1():
     seen = []
     looked(Looking((PATHS, DEPTH, STANDS)), progress=seen.append)
