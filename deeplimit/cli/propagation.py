@@ -39,7 +39,7 @@ def stability(
     draws: Annotated[
         Any,
         typer.Option(parser=count_or_auto, metavar="INTEGER|auto", help="Networks per depth, or auto."),
-    ] = 200,
+    ] = 400,
     budget: Budget = None,
     confidence: Annotated[
         float, typer.Option(help="Confidence level of the growth exponents' intervals.")

@@ -15,7 +15,7 @@ from deeplimit.signal.growth import Growth
 from deeplimit.signal.report import StabilityReport
 from deeplimit.signal.task import StabilityTask
 
-DEFAULT = Size((10, 30, 100, 300, 1000), 200)
+DEFAULT = Size((10, 30, 100, 300, 1000), 400)
 
 
 @final

@@ -1,9 +1,10 @@
 """How a change grows with the depth, and the verdict that follows: identity, stable or explosion.
 
-Let x_L = |h_L - h_0|²/|h_0|², of states or of gradients. Where states can be scaled, E log(1 + x_L) ~ L^γ is
-fitted. For independent layers γ = 1 - 2β on both sides of the critical exponent, because there log(1 + x) ≈
-log E(1 + x) ~ L^{1-2β}/2. Where they cannot be scaled, E log x_L ~ γ log L is fitted: tanh saturates, so that
-an explosion is a power. Either way γ < 0 is the identity, γ = 0 stable, γ > 0 explosion.
+Let x_L = |h_L - h_0|²/|h_0|², of states or of gradients. Where states can be scaled, E log(1 + x_L) is the
+average. Where they cannot, it is E log x_L: tanh saturates, so that an explosion is a power. Independent
+layers need the time L^γ, γ = 1 - 2β, for their change, and the curve of change by time is known
+(`layer_time`). Then the growth of the time is fitted. For other weights the averages themselves are fitted as
+powers L^γ. Either way γ < 0 is the identity, γ = 0 stable, γ > 0 explosion.
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ from deeplimit import theory
 from deeplimit.ground.fields import OneOf
 from deeplimit.ground.verdict import Verdict
 from deeplimit.inference import verdict
-from deeplimit.inference.power_law import ErrorEstimates, fit_rate, slopes_between
+from deeplimit.inference.power_law import slopes_between
+from deeplimit.signal.growth_fit import EXACTLY, GRID_SCALE, Averages, of_power, of_time
 from deeplimit.signal.growth_verdict import (
     CANNOT_TELL,
+    CLOSE,
     EXPLOSION,
     OBSTACLES,
     RULES,
@@ -29,11 +32,7 @@ from deeplimit.signal.growth_verdict import (
     Changes,
     Evidence,
 )
-
-EXACTLY = 10**6
-"""Number of draws that stands for no sampling noise, in quantiles of Student's distribution."""
-DEFAULT_CORRECTIONS = (0.5, 1.0)
-"""Powers of 1/L in the correction where theory says nothing of γ."""
+from deeplimit.signal.layer_time import Curve
 
 
 @dataclass(frozen=True)
@@ -62,18 +61,6 @@ class Growth:
         )
 
 
-def corrections(predicted: float | None, *, exponential: bool) -> tuple[float, ...]:
-    """Return the powers of 1/L by which the statistic bends.
-
-    |γ| is one of them where states can be scaled, from log(1 + x) against x; half of it where they cannot,
-    since σ is bent by a state that itself moves like L^{γ/2}.
-    """
-    if predicted is None:
-        return DEFAULT_CORRECTIONS
-    power = abs(predicted) if exponential else abs(predicted) / 2
-    return (1.0,) if power < 0.05 else tuple(sorted({min(power, 1.0), 1.0}))
-
-
 def measure_growth(
     depths: np.ndarray,
     log_change: np.ndarray,
@@ -84,6 +71,9 @@ def measure_growth(
     *,
     exponential: bool,
     exact: bool = False,
+    curve: Curve | None = None,
+    grid_scale: float = GRID_SCALE,
+    undefined: str = "",
 ) -> Growth:
     """Fit γ to log |h_L - h_0|/|h_0| (depths, draws), and judge.
 
@@ -95,45 +85,43 @@ def measure_growth(
         exponential: whether an explosion is exponential in the depth; else it is a power.
         exact: whether all draws are the same, so that one is enough: the interval then holds only what
             finite depth leaves open.
+        curve: how the change depends on the time of independent layers; None where that is not known.
+        grid_scale: expected size of the coefficient of 1/L, where no curve is known.
+        undefined: what made the NaN among the changes; empty if overflow did.
     """
-    obstacle = verdict.first(OBSTACLES, Changes(depths, log_change, exponential, exact))
+    obstacle = verdict.first(OBSTACLES, Changes(depths, log_change, exponential, exact, undefined))
     if obstacle is not None:
         nothing = (np.nan, np.nan)
         return Growth(np.nan, nothing, confidence, obstacle.word, obstacle.reason)
     if exact:
         log_change, log_ratio = log_change[:, :1], log_ratio[:, :1]
     log_means, variances = _moments(log_change, exponential=exponential)
-    # The overall slope is taken out and put back, so that no size of it overflows.
-    slope = float((log_means[-1] - log_means[0]) / np.log(depths[-1] / depths[0]))
-    # Two parts of a squared change are two parts of its root whose squares add, as the fit expects.
-    halved = 0.5 if known.faster is not None and known.predicted is not None else 1.0
-    estimates = ErrorEstimates(
-        depths=depths,
-        log_errors=halved * (log_means - slope * np.log(depths)),
-        covariance=np.diag(np.maximum(variances, 1e-20)) * halved**2,
-        log_bias=np.zeros(len(depths)),
-        count=EXACTLY if exact else log_change.shape[1],
-        corrections=corrections(known.predicted, exponential=exponential),
-        second_orders=() if known.faster is None or halved == 1.0 else (known.faster,),
+    averages = Averages(depths, log_means, variances, EXACTLY if exact else log_change.shape[1])
+    found = (
+        of_power(averages, known, grid_scale)
+        if curve is None
+        else of_time(averages, curve, residual_exponent)
     )
-    fit = fit_rate(estimates)
-
-    def interval(level: float) -> tuple[float, float]:
-        slowest, fastest = fit.interval(level)
-        return slope - fastest / halved, slope - slowest / halved
-
     evidence = Evidence(
-        usual=interval(0.95),
-        sure=interval(SURE),
+        usual=found.interval(0.95),
+        close=found.interval(CLOSE),
+        sure=found.interval(SURE),
         change=float(np.median(log_change[-1])),
         left=float(np.median(log_ratio[-1])),
         turns=_turns(depths, log_means, variances),
         theory=known,
         exponent=residual_exponent,
+        exponential=exponential,
     )
-    found = verdict.judge(RULES, evidence)
-    exponent = slope - fit.rate / halved
-    return Growth(exponent, interval(confidence), confidence, found.word, found.reason, evidence.sure)
+    judged = verdict.judge(RULES, evidence)
+    return Growth(
+        found.exponent,
+        found.interval(confidence),
+        confidence,
+        judged.word,
+        judged.reason,
+        evidence.sure,
+    )
 
 
 def _moments(log_change: np.ndarray, *, exponential: bool) -> tuple[np.ndarray, np.ndarray]:

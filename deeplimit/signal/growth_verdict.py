@@ -19,10 +19,10 @@ VERDICTS = (Verdict.IDENTITY, Verdict.STABLE, Verdict.EXPLOSION, Verdict.CANNOT_
 IDENTITY, STABLE, EXPLOSION, CANNOT_TELL = VERDICTS
 SURE = 0.999
 """Confidence level of the interval that must exclude 0 before growth or decay is claimed."""
-STABLE_WITHIN = 0.2
-"""Half-width of γ's 95 % interval up to which "stable" is claimed, if 0 is in it: exponents closer than
-0.1 look alike.
-"""
+CLOSE = 0.98
+"""Confidence level of the interval that must exclude growth and decay before "stable" is claimed."""
+RESOLUTION = 0.05
+"""Residual exponents this far from the critical one are excluded where "stable" is said."""
 MOST_OF_THE_DYING = 2.0
 """A state that dies has changed by 1, one that turns round by 2: only a larger change is an explosion."""
 SMALL = 0.5
@@ -33,12 +33,16 @@ DEAD = 0.1
 
 @dataclass(frozen=True)
 class Changes:
-    """What is known before any fit: `depths` (m,), `log_change` (m, draws), as in `measure_growth`."""
+    """What is known before any fit, as in `measure_growth`: `depths` (m,), `log_change` (m, draws), ...
+
+    `undefined` says what made the NaN among the changes; it is empty if overflow did.
+    """
 
     depths: np.ndarray
     log_change: np.ndarray
     exponential: bool
     exact: bool = False
+    undefined: str = ""
 
     @property
     def overflowed(self) -> np.ndarray:
@@ -49,6 +53,14 @@ class Changes:
     def unchanged(self) -> np.ndarray:
         """Which networks change nothing at all, (m, draws)."""
         return np.asarray(self.log_change == -np.inf)
+
+
+def are_undefined(changes: Changes) -> str | None:
+    """A layer made NaN out of finite states, which is no growth."""
+    if not changes.undefined:
+        return None
+    share = np.isnan(changes.log_change).mean()
+    return f"{share:.1%} of the networks gave NaN: {changes.undefined}"
 
 
 def deepest_overflowed(changes: Changes) -> str | None:
@@ -99,6 +111,7 @@ def draws_are_few(changes: Changes) -> str | None:
 
 
 OBSTACLES: verdict.Rules[Verdict, Changes] = (
+    (CANNOT_TELL, are_undefined),
     (EXPLOSION, deepest_overflowed),
     (CANNOT_TELL, some_overflowed),
     (IDENTITY, deepest_are_unchanged),
@@ -114,19 +127,36 @@ class Evidence:
     """What the fit, the deepest networks and theory say.
 
     Attributes:
-        usual, sure: intervals of γ at 95 % and at SURE.
+        usual, close, sure: intervals of γ at 95 %, at CLOSE and at SURE.
         change, left: medians of log |h_L - h_0|/|h_0| and of log |h_L|/|h_0| at the deepest network.
         turns: whether the change rises between some depths and falls between others.
         theory: what theory says of γ. exponent: the network's residual exponent.
+        exponential: whether an explosion is exponential in the depth.
     """
 
     usual: tuple[float, float]
+    close: tuple[float, float]
     sure: tuple[float, float]
     change: float
     left: float
     turns: bool
     theory: Growth
     exponent: float
+    exponential: bool = False
+
+    @property
+    def margins(self) -> tuple[float, float]:
+        """The γ at residual exponents RESOLUTION above and below the critical one, c.
+
+        Above, γ = 2(c - β). Below, the same holds for powers. Exponential growth has γ = 1 - β/c in the end:
+        blocks of L^{β/c} layers multiply the state. Before, x is a power, and log(1 + x) has x/((1 + x)
+        log(1 + x)) times its exponent.
+        """
+        critical = max(self.theory.critical or 1.0, 0.5)
+        if not self.exponential or critical == 0.5:
+            return -2 * RESOLUTION, 2 * RESOLUTION
+        x = math.exp(min(max(2.0 * self.change, -30.0), 30.0))
+        return -2 * RESOLUTION, 2 * RESOLUTION * max(0.5 / critical, x / ((1.0 + x) * math.log1p(x)))
 
     @property
     def suggests(self) -> Verdict:
@@ -153,8 +183,11 @@ def dies(e: Evidence) -> str | None:
 
 
 def grows_no_further_than_a_turn(e: Evidence) -> str | None:
-    """A growing change is still bounded by that of a state that dies or turns round."""
-    if e.suggests != EXPLOSION or e.change >= math.log(MOST_OF_THE_DYING):
+    """A growing change is still bounded by that of a state that dies or turns round.
+
+    Where theory has an explosion, the state does neither.
+    """
+    if e.suggests != EXPLOSION or e.expected == EXPLOSION or e.change >= math.log(MOST_OF_THE_DYING):
         return None
     return (
         "the change grows, but is no larger than that of a state that dies or turns round; take deeper"
@@ -163,8 +196,8 @@ def grows_no_further_than_a_turn(e: Evidence) -> str | None:
 
 
 def is_not_small_yet(e: Evidence) -> str | None:
-    """A falling change is still large."""
-    if e.suggests != IDENTITY or e.change <= math.log(SMALL):
+    """A falling change is still large, and theory does not say that it vanishes."""
+    if e.suggests != IDENTITY or e.expected == IDENTITY or e.change <= math.log(SMALL):
         return None
     return "the change falls, but is not small yet: take deeper networks"
 
@@ -211,6 +244,17 @@ def grows(e: Evidence) -> str | None:
     return "the change grows without bound with the depth" if e.sure[0] > 0 else None
 
 
+def stays(e: Evidence) -> str | None:
+    """γ is near 0: growth and decay that could be told apart from it are excluded."""
+    low, high = e.margins
+    if not low < e.close[0] <= e.close[1] < high:
+        return None
+    return (
+        f"no growth or decay with depth: residual exponents {RESOLUTION:g} and more from the critical one are"
+        " excluded"
+    )
+
+
 def is_likely_to_change(e: Evidence) -> str | None:
     """γ is not 0 at 95 %, but may be at SURE."""
     if e.usual[0] <= 0.0 <= e.usual[1]:
@@ -221,11 +265,6 @@ def is_likely_to_change(e: Evidence) -> str | None:
     )
 
 
-def stays(e: Evidence) -> str | None:
-    """γ is near 0."""
-    return "no growth or decay with depth is seen" if e.usual[1] - e.usual[0] <= 2 * STABLE_WITHIN else None
-
-
 def is_too_uncertain(e: Evidence) -> str:
     """What remains: γ may be 0, or far from it."""
     return "the interval is too wide: take more draws, or depths over a larger range"
@@ -234,8 +273,8 @@ def is_too_uncertain(e: Evidence) -> str:
 BY_THE_FIT: verdict.Rules[Verdict, Evidence] = (
     (IDENTITY, vanishes),
     (EXPLOSION, grows),
-    (CANNOT_TELL, is_likely_to_change),
     (STABLE, stays),
+    (CANNOT_TELL, is_likely_to_change),
     (CANNOT_TELL, is_too_uncertain),
 )
 RULES: verdict.Rules[Verdict, Evidence] = (

@@ -22,7 +22,7 @@ from deeplimit.modules import network_of
 from deeplimit.networks import ResidualNetwork
 from deeplimit.signal.adaptive import DEFAULT, Watching
 from deeplimit.signal.bounds import Bound, evaluate
-from deeplimit.signal.growth import measure_growth, together
+from deeplimit.signal.growth_of_network import growths_of
 from deeplimit.signal.report import StabilityReport
 from deeplimit.signal.task import (
     MOST_DRAWS,
@@ -31,8 +31,7 @@ from deeplimit.signal.task import (
     known_in_law,
     numbers_per_network,
 )
-from deeplimit.theory import block, growth_of, log_normal, reservations
-from deeplimit.theory.growth import NOTHING
+from deeplimit.theory import block, log_normal, reservations
 from deeplimit.version import versions
 
 
@@ -159,18 +158,8 @@ def _report(
 ) -> StabilityReport:
     network, depths = task.network, np.array(task.depths)
     ratio, change, gradient_ratio, gradient_change = logs
-    known_growth = growth_of(network)
-    scalable = network.is_homogeneous
-    # Of gradients behind an activation that bends theory says nothing.
-    of_gradient = known_growth if scalable else NOTHING
-    beta = network.exponent
     exact = _draws_agree(task, change)
-    hidden = measure_growth(
-        depths, change, ratio, confidence, known_growth, beta, exponential=scalable, exact=exact
-    )
-    gradient = measure_growth(
-        depths, gradient_change, gradient_ratio, confidence, of_gradient, beta, exponential=True
-    )
+    growths = growths_of(network, depths, logs, task.h0, confidence, exact=exact)
     known = block(network)
     rows: list[Bound] = []
     finite = np.isfinite(ratio) & np.isfinite(gradient_ratio)
@@ -193,19 +182,19 @@ def _report(
     laws = [log_normal(network, depth) or (np.nan, np.nan) for depth in task.depths]
     overflowed = (~(change < np.inf) | ~(gradient_change < np.inf)).sum(axis=1)
     report = StabilityReport(
-        verdict=together(hidden, gradient),
+        verdict=growths.verdict,
         network=str(network),
         exponent=network.exponent,
-        critical_exponent=known_growth.critical,
+        critical_exponent=growths.known.critical,
         depths=depths,
         draws=task.draws,
         log_hidden_ratio=ratio,
         log_hidden_change=change,
         log_gradient_ratio=gradient_ratio,
         log_gradient_change=gradient_change,
-        hidden_growth=hidden,
-        gradient_growth=gradient,
-        predicted_growth=known_growth.predicted,
+        hidden_growth=growths.hidden,
+        gradient_growth=growths.gradient,
+        predicted_growth=growths.known.predicted,
         bounds=tuple(rows),
         bounds_refused=refused,
         delta=delta,

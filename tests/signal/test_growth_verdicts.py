@@ -6,39 +6,43 @@ import numpy as np
 import pytest
 
 from deeplimit.inference import verdict
-from deeplimit.signal import growth
+from deeplimit.signal import growth, growth_fit
 from deeplimit.signal.growth_verdict import OBSTACLES, RULES, Changes, Evidence
 from deeplimit.theory import Growth
 
 
 def evidence(**altered):
     """Return evidence for a clear "stable", altered; `change` and `left` are ratios, not logarithms."""
-    plain = {"usual": (-0.1, 0.1), "sure": (-0.2, 0.2), "change": 1.0, "left": 1.0, "turns": False}
-    values = {**plain, "theory": Growth(), "exponent": 0.0, **altered}
+    plain = {"usual": (-0.05, 0.05), "close": (-0.07, 0.07), "sure": (-0.09, 0.09), "turns": False}
+    values = {**plain, "change": 1.0, "left": 1.0, "theory": Growth(), "exponent": 0.0, **altered}
     return Evidence(**{**values, "change": math.log(values["change"]), "left": math.log(values["left"])})
 
 
-FALLING = {"usual": (-0.6, -0.4), "sure": (-0.7, -0.3), "change": 0.3}
-GROWING = {"usual": (0.4, 0.6), "sure": (0.3, 0.7), "change": 5.0}
+FALLING = {"usual": (-0.6, -0.4), "close": (-0.65, -0.35), "sure": (-0.7, -0.3), "change": 0.3}
+GROWING = {"usual": (0.4, 0.6), "close": (0.35, 0.65), "sure": (0.3, 0.7), "change": 5.0}
 
 
 @pytest.mark.parametrize(
     ("altered", "word", "rule"),
     [
         ({}, "stable", "stays"),
-        ({"usual": (-0.21, 0.2)}, "cannot tell", "is_too_uncertain"),
-        ({"usual": (0.01, 0.1)}, "cannot tell", "is_likely_to_change"),
+        ({"close": (-0.1, 0.07)}, "cannot tell", "is_too_uncertain"),
+        ({"close": (-0.07, 0.1)}, "cannot tell", "is_too_uncertain"),
+        ({"usual": (0.01, 0.07), "close": (0.0, 0.1)}, "cannot tell", "is_likely_to_change"),
+        ({"usual": (0.01, 0.07), "close": (0.0, 0.09)}, "stable", "stays"),
         (FALLING, "identity", "vanishes"),
         (GROWING, "explosion", "grows"),
         ({"left": 0.09}, "cannot tell", "dies"),
         ({"left": 0.11}, "stable", "stays"),
         ({**GROWING, "change": 1.9}, "cannot tell", "grows_no_further_than_a_turn"),
+        ({**GROWING, "change": 1.9, "theory": Growth(predicted=0.5)}, "explosion", "grows"),
         ({**FALLING, "change": 0.6}, "cannot tell", "is_not_small_yet"),
+        ({**FALLING, "change": 0.6, "theory": Growth(predicted=-0.5)}, "identity", "vanishes"),
         ({**FALLING, "theory": Growth(predicted=-1.0)}, "identity", "vanishes"),
         ({**FALLING, "theory": Growth(predicted=0.0)}, "cannot tell", "contradicts_theory"),
         ({**FALLING, "theory": Growth(predicted=0.5)}, "cannot tell", "contradicts_theory"),
         ({**GROWING, "theory": Growth(predicted=0.0)}, "cannot tell", "contradicts_theory"),
-        ({"theory": Growth(predicted=0.1)}, "stable", "stays"),
+        ({"theory": Growth(predicted=0.09)}, "stable", "stays"),
         ({"theory": Growth(predicted=0.3)}, "cannot tell", "contradicts_theory"),
         ({**FALLING, "theory": Growth(vanishes_beyond=0.8), "exponent": 0.8}, "cannot tell", "should_stay"),
         ({**FALLING, "theory": Growth(vanishes_beyond=0.8), "exponent": 0.81}, "identity", "vanishes"),
@@ -115,25 +119,34 @@ def test_a_change_turns_where_it_surely_rises_and_surely_falls(slopes, error, tu
 def test_the_covariance_that_is_fitted_is_that_of_the_logs_that_are_fitted(monkeypatch):
     """Where a second part of the change is known, both are those of its root."""
     taken = []
-    fit = growth.fit_rate
-    monkeypatch.setattr(growth, "fit_rate", lambda estimates: taken.append(estimates) or fit(estimates))
-    for known in ({}, {"predicted": 0.0, "faster": 0.3}):
-        measured_growth([0.0, 0.1, 0.2], noise=0.1, **known)
-    plain, rooted = taken
-    np.testing.assert_allclose(rooted.log_errors, 0.5 * plain.log_errors, atol=1e-12)
-    np.testing.assert_allclose(rooted.covariance, 0.25 * plain.covariance)
+    fit = growth_fit.fit_rate
+    monkeypatch.setattr(growth_fit, "fit_rate", lambda estimates: taken.append(estimates) or fit(estimates))
+    averages = growth_fit.Averages(DEPTHS, np.array([0.0, 0.1, 0.3, 0.4]), np.array([1.0, 2.0, 3.0, 4.0]), 40)
+    growth_fit.of_power(averages, Growth(predicted=0.0, faster=0.3))
+    straight = averages.log_means - 0.4 / np.log(27.0) * np.log(DEPTHS)
+    np.testing.assert_allclose(taken[0].log_errors, 0.5 * straight, atol=1e-12)
+    np.testing.assert_allclose(taken[0].covariance, 0.25 * np.diag(averages.variances))
 
 
 @pytest.mark.parametrize(
-    ("predicted", "exponential", "powers"),
+    ("predicted", "powers"), [(None, (0.5, 1.0)), (-0.6, (0.6, 1.0)), (-3.0, (1.0,)), (0.0, (1.0,))]
+)
+def test_a_change_without_noise_is_bent_by_the_power_with_which_it_grows(predicted, powers):
+    assert growth_fit.corrections(predicted) == powers
+
+
+@pytest.mark.parametrize(
+    ("altered", "low", "high"),
     [
-        (None, True, (0.5, 1.0)),
-        (-0.6, True, (0.6, 1.0)),
-        (-0.6, False, (0.3, 1.0)),  # σ is bent by a state that moves like the root of the squared change
-        (0.6, False, (0.3, 1.0)),
-        (-3.0, True, (1.0,)),
-        (0.0, True, (1.0,)),
+        ({"exponential": False, "theory": Growth(critical=1.0)}, -0.1, 0.1),
+        ({"exponential": True, "theory": Growth(critical=0.5)}, -0.1, 0.1),
+        ({"exponential": True, "theory": Growth(critical=1.0), "change": 1e-6}, -0.1, 0.1),
+        ({"exponential": True, "theory": Growth(critical=1.0), "change": 1e6}, -0.1, 0.05),
+        ({"exponential": True, "theory": Growth(critical=0.8), "change": 1e6}, -0.1, 0.0625),
+        ({"exponential": True, "theory": Growth(critical=None), "change": 1e6}, -0.1, 0.05),
+        ({"exponential": True, "theory": Growth(critical=1.0), "change": 1.0}, -0.1, 0.05 / np.log(2.0)),
     ],
 )
-def test_a_change_is_bent_by_the_power_with_which_it_grows(predicted, exponential, powers):
-    assert growth.corrections(predicted, exponential=exponential) == powers
+def test_stable_excludes_the_growth_of_exponents_that_are_a_twentieth_away(altered, low, high):
+    """Once its e-foldings count, a change by smooth weights grows as slowly as L^{0.05} there."""
+    assert evidence(**altered).margins == pytest.approx((low, high), rel=1e-6)

@@ -118,7 +118,7 @@ def test_the_critical_exponent_tells_branches_with_a_mean_from_those_without(net
     assert abs(at[critical].hidden_growth.exponent) < 0.12
 
 
-def verdicts(network, seeds, draws=60, depths=(10, 30, 100, 300)):
+def verdicts(network, seeds, draws=150, depths=(10, 30, 100, 300)):
     return [dl.stability(network, depths, draws=draws, seed=seed, workers=1).verdict for seed in range(seeds)]
 
 
@@ -133,10 +133,9 @@ def test_verdicts_are_right_where_they_are_given(make):
     critical = verdicts(make(0.5), 100)
     assert sum(verdict in (IDENTITY, EXPLOSION) for verdict in critical) <= 4
     assert stats.binom.sf(4, 100, 0.002) < LEVEL
-    assert critical.count(CANNOT_TELL) < 50
-    if make(0.5).recursion.activation.name == "relu":
-        assert set(verdicts(make(0.25), 20)) == {EXPLOSION}
-    assert set(verdicts(make(1.0), 20)) == {IDENTITY}
+    assert critical.count(CANNOT_TELL) < 20
+    assert set(verdicts(make(0.25), 10)) == {EXPLOSION}
+    assert set(verdicts(make(1.0), 10)) == {IDENTITY}
 
 
 @pytest.mark.statistical

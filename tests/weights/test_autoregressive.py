@@ -90,14 +90,14 @@ def test_res1_tends_to_the_stretched_equation_with_its_drift(activation, width):
 
 
 def test_no_theorem_is_claimed_and_growth_is_measured():
-    network = dl.res1(4, "relu", weights=dl.AR1(0.5))
+    network = dl.res1(8, "relu", weights=dl.AR1(0.5))
     assert network.regime().name == "no theorem"
     with pytest.raises(dl.NoTheoremError):
         network.limit()
-    reports = [dl.stability(network, depths=[10, 30, 100, 300], draws=100, seed=seed) for seed in range(5)]
+    reports = [dl.stability(network, seed=seed) for seed in range(5)]
     assert all(report.predicted_growth is None for report in reports)
-    verdicts = [report.verdict for report in reports]  # "cannot tell" in a tenth of 40 seeds, never another
-    assert verdicts.count("stable") >= 3
+    verdicts = [report.verdict for report in reports]  # "stable" in all of 40 seeds
+    assert verdicts.count("stable") >= 4
     assert {*verdicts} <= {"stable", "cannot tell"}
 
 
