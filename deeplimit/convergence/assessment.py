@@ -108,6 +108,11 @@ class Part:
         found = remainder(self.judged.depths, self.products, np.concatenate([powers, further]))
         return dataclasses.replace(found, known=known)
 
+    @property
+    def weight(self) -> float:
+        """How much a share of it counts: less where it is little of the whole error."""
+        return min(1.0, VISIBLE * self.part_of_square)
+
     def floor(self) -> Floor:
         """Return what would remain at infinite depth."""
         if self.directed and self.remainder is not None:
@@ -117,7 +122,7 @@ class Part:
             self.regime.rate,
             is_bound=self.regime.rate_is_bound,
             coherent=self.coherent,
-            large=LARGE / min(1.0, VISIBLE * self.part_of_square),
+            large=LARGE / self.weight,
         )
 
     def fit(self, estimates: ErrorEstimates) -> Fit:
@@ -277,6 +282,7 @@ def _judged(
             levels=levels,
             is_bound=part.regime.rate_is_bound,
             flat=verdict.FLAT_GAP if part.is_gap and pairing.is_scheme else verdict.FLAT,
+            negligible=verdict.NEGLIGIBLE / part.weight,
             remainder=part.remainder,
             coherent=part.coherent,
         )

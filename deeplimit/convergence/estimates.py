@@ -121,6 +121,7 @@ def _estimates(
         regime.interfere,
         coupled.reference_error,
         regime.hides,
+        regime is SCHEME or pairing.correction is Correction.KNOWN,
     )
 
 

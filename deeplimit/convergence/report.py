@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 VERDICTS = (Verdict.CONVERGES, Verdict.DOES_NOT_CONVERGE, Verdict.CANNOT_TELL)
+PART = "tab:gray"
 BetweenDepths = Annotated[np.ndarray, Shape("depths-1")]
 PerStep = Annotated[np.ndarray, Shape("steps")]
 NORMS = {
@@ -251,6 +252,8 @@ class CompareReport(Report):
                 label="measured (95 %)" if small else f"measured error, {self.paths} paths (bars: 95 %)",
                 zorder=3,
             )
+        for part, marker in zip(self.parts, ("^", "v"), strict=False):
+            axes.plot(self.depths, part.errors, marker, ms=3.5, color=PART, alpha=0.8, label=part.name)
         if np.isfinite(self.rate) and len(depths):
             self._draw_orders(axes, depths, errors, small)
         if self.floor_probability > 0.95 and len(depths):

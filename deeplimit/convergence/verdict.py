@@ -87,7 +87,7 @@ class Evidence:
         on_its_own_grid: whether a finer grid of the same recursion stands in for the limit.
         what: what was fitted, in the plural. levels: how sure a verdict must be.
         is_bound: whether `order` is a lower bound only.
-        flat: order below which errors count as flat.
+        flat: order below which errors count as flat. negligible: share below which floors do not count.
         remainder: what the differences of network and limit tend to, where they keep their direction.
     """
 
@@ -114,6 +114,7 @@ class Evidence:
     levels: Levels = Levels()
     is_bound: bool = False
     flat: float = FLAT
+    negligible: float = NEGLIGIBLE
     remainder: Remainder | None = None
 
     @property
@@ -159,6 +160,7 @@ class Evidence:
         levels: Levels = Levels(),
         is_bound: bool = False,
         flat: float = FLAT,
+        negligible: float = NEGLIGIBLE,
         remainder: Remainder | None = None,
         coherent: bool = False,
     ) -> Evidence:
@@ -189,6 +191,7 @@ class Evidence:
             levels=levels,
             is_bound=is_bound,
             flat=flat,
+            negligible=negligible,
             remainder=remainder,
         )
 
@@ -338,7 +341,7 @@ def may_hide_a_floor(e: Evidence) -> str | None:
 
 def has_a_small_floor(e: Evidence) -> str | None:
     """Some floor is certain, however small."""
-    if e.floor.lower <= NEGLIGIBLE:
+    if e.floor.lower <= e.negligible:
         return None
     return (
         f"{e.what} fall, but {100 * e.floor.share:.0f} % of the deepest squared error looks like a floor:"
