@@ -24,6 +24,7 @@ class Outcome:
     Attributes:
         verdict: the report's word; "failed" where the call raised.
         right: the words that are true of the network; mostly one.
+        tolerated: words that are not true, and still no error, since so small a difference may be missed.
         estimate, low, high: the exponent with its interval; NaN where none was given.
         truth: the true exponent; NaN where none is claimed.
         seconds: processor time of the call.
@@ -38,6 +39,7 @@ class Outcome:
     truth: float
     seconds: float
     error: str = ""
+    tolerated: tuple[str, ...] = ()
 
 
 class Trial(ABC):
@@ -45,6 +47,7 @@ class Trial(ABC):
 
     right: tuple[str, ...]
     truth: float
+    tolerated: tuple[str, ...] = ()
 
     @abstractmethod
     def call(self, seed: int) -> tuple[str, tuple[float, float, float]]:
@@ -60,7 +63,9 @@ class Trial(ABC):
             told = f"{type(error).__name__}: {str(error)[:200]}"
             return Outcome(FAILED, self.right, *NO_INTERVAL, self.truth, seconds, told)
         seconds = time.process_time() - started
-        return Outcome(verdict, self.right, estimate, low, high, self.truth, seconds)
+        return Outcome(
+            verdict, self.right, estimate, low, high, self.truth, seconds, tolerated=self.tolerated
+        )
 
 
 @final
@@ -101,6 +106,7 @@ class Growing(Trial):
     truth: float
     right: tuple[str, ...]
     settings: Mapping[str, Any] = field(default_factory=dict)
+    tolerated: tuple[str, ...] = ()
 
     def call(self, seed: int) -> tuple[str, tuple[float, float, float]]:
         report = dl.stability(self.network, seed=seed, workers=1, **self.settings)
@@ -122,6 +128,7 @@ class InLaw(Trial):
     right: tuple[str, ...] = ("same law",)
     settings: Mapping[str, Any] = field(default_factory=dict)
     truth: float = math.nan
+    tolerated: tuple[str, ...] = ()
 
     def call(self, seed: int) -> tuple[str, tuple[float, float, float]]:
         limit = None if self.limit is None else self.limit(self.network)

@@ -40,7 +40,8 @@ def read(path: Path) -> dict[str, dict[int, Outcome]]:
     for record in _records(path):
         if record["code"] == code():
             outcome = record["outcome"]
-            kept[record["cell"]][record["seed"]] = Outcome(**{**outcome, "right": tuple(outcome["right"])})
+            words = {name: tuple(outcome[name]) for name in ("right", "tolerated")}
+            kept[record["cell"]][record["seed"]] = Outcome(**{**outcome, **words})
     return kept
 
 

@@ -26,7 +26,7 @@ class Summary:
         replications: number of calls.
         verdicts: how often each verdict was given; "failed" for calls that raised.
         right: replications with the true verdict.
-        false: replications with a verdict that is neither true nor "cannot tell".
+        false: replications with a verdict that is neither true nor tolerated nor "cannot tell".
         judged: intervals of an exponent whose truth is known.
         given: intervals, whether the truth is known or not.
         covered: intervals that contain the truth.
@@ -106,7 +106,10 @@ def summarise(outcomes: Iterable[Outcome], code: Iterable[str] = ()) -> Summary:
         replications=len(outcomes),
         verdicts=dict(sorted(verdicts.items())),
         right=sum(outcome.verdict in outcome.right for outcome in outcomes),
-        false=sum(outcome.verdict not in (*outcome.right, CANNOT_TELL, FAILED) for outcome in outcomes),
+        false=sum(
+            outcome.verdict not in (*outcome.right, *outcome.tolerated, CANNOT_TELL, FAILED)
+            for outcome in outcomes
+        ),
         judged=len(judged),
         given=len(given),
         covered=sum(outcome.low <= outcome.truth <= outcome.high for outcome in judged),

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import deeplimit as dl
-from calibration.cell import Cell, Converging, Growing, InLaw
-from calibration.cells.growth import words_at
+from calibration.cell import Cell, Converging, Growing, InLaw, Trial
+from calibration.cells.growth import word_at
 from deeplimit.cases.trends import mixing, push, rotation, weak, weak_push
 
-GROUP = "Default calls"
+GROUP, ADAPTIVE = "Default calls", "Default calls of any size"
 COMPARED, LAST, GROWN, LAWS = "compare", "compare, final", "stability", "compare_laws"
 PATHWISE = (COMPARED, LAST)
 
@@ -110,17 +110,21 @@ def networks() -> dict[str, tuple[Any, float, tuple[str, ...]]]:
 
 
 def cells() -> Iterator[Cell]:
-    """Yield a cell per call."""
+    """Yield a cell per call, of fixed size and then of a size that the call chooses itself."""
     for name, (network, order, calls) in networks().items():
         for call in calls:
-            yield Cell(GROUP, f"{name}: {call}", _make(network, order, call))
+            yield Cell(GROUP, f"{name}: {call}", _make(network, order, call, {}))
+    for name, (network, order, calls) in networks().items():
+        for call in calls:
+            sizes = {"depths": "auto", "paths" if call in PATHWISE else "draws": "auto"}
+            yield Cell(ADAPTIVE, f"{name}: {call}", _make(network, order, call, sizes))
 
 
-def _make(network: Any, order: float, call: str) -> Any:
+def _make(network: Any, order: float, call: str, sizes: dict[str, Any]) -> Callable[[int], Trial]:
     if call == GROWN:
         beta = network.exponent
-        return lambda seed: Growing(network, 1 - 2 * beta, words_at(beta))
+        return lambda seed: Growing(network, 1 - 2 * beta, (word_at(beta),), sizes)
     if call == LAWS:
-        return lambda seed: InLaw(network)
-    settings = {} if call == COMPARED else {"norm": "final"}
+        return lambda seed: InLaw(network, settings=sizes)
+    settings = sizes if call == COMPARED else {"norm": "final", **sizes}
     return lambda seed: Converging(network, order, settings=settings)

@@ -22,17 +22,15 @@ NETWORKS: dict[str, Callable[[float], Any]] = {
 }
 
 
-def words_at(exponent: float) -> tuple[str, ...]:
-    """Return the true verdicts at a residual exponent; "stable" is no error where it need not be excluded."""
-    far = "explosion" if exponent < 0.5 else "identity"
-    if exponent == 0.5:
-        return ("stable",)
-    return (far,) if abs(exponent - 0.5) > RESOLVED - 1e-9 else (far, "stable")
+def word_at(exponent: float) -> str:
+    """Return the true verdict at a residual exponent."""
+    return "stable" if exponent == 0.5 else "explosion" if exponent < 0.5 else "identity"
 
 
 def growing(make: Callable[[float], Any], exponent: float, **settings: Any) -> Callable[[int], Growing]:
     """Return the call on the network that `make` gives at this exponent."""
-    return lambda seed: Growing(make(exponent), 1 - 2 * exponent, words_at(exponent), settings)
+    near = () if abs(exponent - 0.5) > RESOLVED - 1e-9 else ("stable",)
+    return lambda seed: Growing(make(exponent), 1 - 2 * exponent, (word_at(exponent),), settings, near)
 
 
 def cells() -> Iterator[Cell]:

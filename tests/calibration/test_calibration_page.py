@@ -58,6 +58,11 @@ def test_an_exact_binomial_interval_is_that_of_clopper_and_pearson():
     assert found == pytest.approx((0.0, 0.0, 1 - 0.025**0.05))
 
 
+def test_a_tolerated_word_is_neither_right_nor_false():
+    record = summarise([outcome(verdict="stable", tolerated=("stable",)), outcome(verdict="stable")])
+    assert (record.right, record.false) == (0, 1)
+
+
 @pytest.mark.parametrize(
     ("outcomes", "said"),
     [
