@@ -73,6 +73,7 @@ GROUPS = {
     "Wrong limits": (
         'Each family is wrong in one way, by a size. The right verdict is "does not converge" ("another'
         ' law" for `compare_laws`), the false one "converges" ("same law" above the tolerance).'
+        " It counts as false even where the size is far below the errors at these depths."
     ),
     "Default calls": (
         "What a user would try first: 36 networks with two to four right calls each, no argument but `norm`"
