@@ -39,7 +39,8 @@ from deeplimit.signal.layer_time import Curve
 class Growth:
     """The fitted exponent γ of a change's growth with depth, with its interval and what follows.
 
-    `sure` is the interval at SURE, on which the verdicts "identity" and "explosion" rest.
+    `sure` is the interval at the level `certainty`, on which the verdicts "identity" and "explosion" rest. It
+    is SURE, or sharper where several looks share the level.
     """
 
     exponent: float
@@ -48,14 +49,15 @@ class Growth:
     verdict: Annotated[Verdict, OneOf(VERDICTS)]
     reason: str
     sure: tuple[float, float] = (np.nan, np.nan)
+    certainty: float = SURE
 
     def __str__(self) -> str:
         low, high = self.interval
         if not np.isfinite(self.exponent):
             return f"{self.verdict}: {self.reason}"
         interval = f"{100 * self.confidence:g} % [{low:.3f}, {high:.3f}]"
-        if self.confidence != SURE:
-            interval += f", {100 * SURE:g} % [{self.sure[0]:.3f}, {self.sure[1]:.3f}]"
+        if self.confidence != self.certainty:
+            interval += f", {100 * self.certainty:g} % [{self.sure[0]:.3f}, {self.sure[1]:.3f}]"
         return f"{self.verdict}: growth exponent {self.exponent:.3f}, {interval}; {self.reason}".replace(
             "-0.000", "0.000"
         )
@@ -74,6 +76,7 @@ def measure_growth(
     curve: Curve | None = None,
     grid_scale: float = GRID_SCALE,
     undefined: str = "",
+    spent: float = 1.0,
 ) -> Growth:
     """Fit γ to log |h_L - h_0|/|h_0| (depths, draws), and judge.
 
@@ -88,6 +91,7 @@ def measure_growth(
         curve: how the change depends on the time of independent layers; None where that is not known.
         grid_scale: expected size of the coefficient of 1/L, where no curve is known.
         undefined: what made the NaN among the changes; empty if overflow did.
+        spent: part of each error rate of the verdict that may be spent here, where several looks share it.
     """
     obstacle = verdict.first(OBSTACLES, Changes(depths, log_change, exponential, exact, undefined))
     if obstacle is not None:
@@ -102,10 +106,11 @@ def measure_growth(
         if curve is None
         else of_time(averages, curve, residual_exponent)
     )
+    certainty = 1.0 - spent * (1.0 - SURE)
     evidence = Evidence(
-        usual=found.interval(0.95),
-        close=found.interval(CLOSE),
-        sure=found.interval(SURE),
+        usual=found.interval(1.0 - spent * 0.05),
+        close=found.interval(1.0 - spent * (1.0 - CLOSE)),
+        sure=found.interval(certainty),
         change=float(np.median(log_change[-1])),
         left=float(np.median(log_ratio[-1])),
         turns=_turns(depths, log_means, variances),
@@ -121,6 +126,7 @@ def measure_growth(
         judged.word,
         judged.reason,
         evidence.sure,
+        certainty,
     )
 
 

@@ -45,6 +45,7 @@ def growths_of(
     *,
     exact: bool = False,
     undefined: str = "",
+    spent: float = 1.0,
 ) -> Growths:
     """Fit and judge both.
 
@@ -54,6 +55,7 @@ def growths_of(
         h0: inputs (n, d); None for standard normal ones. confidence: confidence level of the intervals.
         exact: whether all draws of the signal are the same.
         undefined: what made the NaN among the changes; empty if overflow did.
+        spent: part of each error rate of the verdict that may be spent here.
     """
     ratio, change, gradient_ratio, gradient_change = logs
     said, curves = _known(network, h0)
@@ -77,6 +79,7 @@ def growths_of(
         curve=None if curves is None else curves.hidden,
         grid_scale=scale,
         undefined=undefined,
+        spent=spent,
     )
     gradient = measure_growth(
         depths,
@@ -89,6 +92,7 @@ def growths_of(
         curve=None if curves is None else curves.gradient,
         grid_scale=scale,
         undefined=undefined,
+        spent=spent,
     )
     return Growths(hidden, gradient, said)
 

@@ -116,7 +116,7 @@ def stability(
         return found
 
     def report(task: StabilityTask, logs: np.ndarray, spent: float, seconds: float) -> StabilityReport:
-        return _report(task, logs, 1.0 - spent * (1.0 - level), bound_level, inputs, seconds)
+        return _report(task, logs, 1.0 - spent * (1.0 - level), bound_level, inputs, seconds, spent)
 
     if effort.depths is None or effort.count is None:
         return adapt(Watching(task, report), effort, running, "stability", started)
@@ -155,11 +155,12 @@ def _report(
     delta: float,
     inputs: Tensor | None,
     seconds: float,
+    spent: float,
 ) -> StabilityReport:
     network, depths = task.network, np.array(task.depths)
     ratio, change, gradient_ratio, gradient_change = logs
     exact = _draws_agree(task, change)
-    growths = growths_of(network, depths, logs, task.h0, confidence, exact=exact)
+    growths = growths_of(network, depths, logs, task.h0, confidence, exact=exact, spent=spent)
     known = block(network)
     rows: list[Bound] = []
     finite = np.isfinite(ratio) & np.isfinite(gradient_ratio)

@@ -34,6 +34,9 @@ def test_the_last_look_is_the_fixed_call_of_its_size_bit_for_bit(looked):
     for name in ("log_hidden_ratio", "log_hidden_change", "log_gradient_ratio", "log_gradient_change"):
         assert np.array_equal(getattr(looked, name), getattr(fixed, name), equal_nan=True)
     assert looked.hidden_growth.interval == fixed.hidden_growth.interval
+    shared = looked.hidden_growth.sure
+    assert looked.hidden_growth.certainty == 1 - 0.001 * share(1)
+    assert shared[0] < fixed.hidden_growth.sure[0] < fixed.hidden_growth.sure[1] < shared[1]
     assert np.array_equal(looked.path(3).log_hidden_ratio[last.depths[0]][-1], looked.log_hidden_ratio[0, 3])
     assert "2 of at most" in str(looked)
 
