@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import cast, final
 
+from deeplimit.activations import has_kink
 from deeplimit.limits import Identity, Limit, NeuralSDE
 from deeplimit.recursions import Inner, Res1, Res2, Res3
 from deeplimit.theory.matching import (
@@ -52,7 +53,9 @@ class IndependentIdentity(Theorem):
             "independent layers with an exponent above 1/2 have a vanishing sum: the network tends to the"
             " identity. The order exponent - 1/2 is that of the martingale's standard deviation, for any"
             " Lipschitz activation.",
-            corrections=(2 * exponent - 1.0, 1.0),
+            # States move by L^-(exponent - 1/2). Squared errors have even powers of it. With a kink, which as
+            # large a share of states passes, they have odd ones, too.
+            corrections=(2 * exponent - 1.0, *((3 * (exponent - 0.5),) if _is_kinked(network) else ()), 1.0),
             checked=network.facts.tested,
             not_checked=(f"the corollary's assumption {A2}", *not_known(network.facts)),
             citations=(MARION_KEY,),
@@ -109,6 +112,9 @@ class Diffusion(Theorem):
             "pathwise",
             "independent Gaussian layers at the critical exponent 1/2: the network is the Euler-Maruyama"
             " scheme of a neural SDE.",
+            # Squared errors have powers of 1/L. A share L^-1/2 of states passes a kink of σ in a step, where
+            # Euler's rule errs by another factor.
+            corrections=(0.5, 1.0) if _is_kinked(network) else (1.0,),
             checked=checked,
             not_checked=unchecked,
             citations=(MARION_KEY,),
@@ -116,6 +122,10 @@ class Diffusion(Theorem):
 
     def limit(self, network: Network) -> Limit:
         return neural_sde(network)
+
+
+def _is_kinked(network: Network) -> bool:
+    return has_kink(network.recursion.activation)
 
 
 def neural_sde(network: Network) -> NeuralSDE:
