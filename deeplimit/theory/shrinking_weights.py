@@ -25,6 +25,7 @@ from deeplimit.ground.validation import NoTheoremError
 from deeplimit.limits import Identity, Limit, NeuralODE
 from deeplimit.limits.linearised import ItoCorrectedSDE, LinearODE
 from deeplimit.recursions import Inner
+from deeplimit.theory import explosion
 from deeplimit.theory.matching import COHEN, COHEN_KEY, is_one_of
 from deeplimit.theory.orders import COINCIDING, SAME, Contributions
 from deeplimit.theory.regime import Regime
@@ -50,6 +51,7 @@ class Case(Enum):
     UNSHRUNK = auto()
     EXPLOSION = auto()
     DIFFUSION = auto()
+    EXPLODING_DIFFUSION = auto()
     LINEAR_ODE = auto()
     VANISHING = auto()
     NO_EXPANSION = auto()
@@ -91,7 +93,8 @@ def place_of(network: Network) -> Place | None:
         if drift < 0 and not _zero(drift):
             case = Case.EXPLOSION
         elif facts.noisy and _zero(alpha):
-            case = Case.DIFFUSION
+            quadratic = taylor is not None and taylor.curvature != 0.0 and facts.elliptic_noise is True
+            case = Case.EXPLODING_DIFFUSION if quadratic else Case.DIFFUSION
         else:
             case = Case.LINEAR_ODE if _zero(drift) else Case.VANISHING
     return Place(case, alpha, beta, drift, facts.holder, facts.noisy, facts.additive_noise, taylor)
@@ -252,11 +255,8 @@ class LinearisedODE(_InPlane):
         return LinearODE(_trend(network), network.width, expansion(network.recursion.activation).slope)
 
 
-@final
-class CorrectedDiffusion(_InPlane):
+class _Diffusion(_InPlane):
     """[C] Theorem 4.4 at α = 0: an SDE driven by the weights' noise, with the drift ½σ''(0)Q."""
-
-    cases = (Case.DIFFUSION,)
 
     def _regime(self, place: Place, network: Network) -> Regime:
         drift, taylor = place.drift, cast("Expansion", place.taylor)
@@ -342,13 +342,54 @@ def _squared(first: float, gone: float, rough: float) -> Regime:
     )
 
 
+@final
+class CorrectedDiffusion(_Diffusion):
+    """The theorem as it stands, where explosion of the limit is not proven."""
+
+    cases = (Case.DIFFUSION,)
+
+    def _regime(self, place: Place, network: Network) -> Regime:
+        said = super()._regime(place, network)
+        if cast("Expansion", place.taylor).curvature == 0.0 or place.additive:
+            return said
+        return dataclasses.replace(said, not_checked=(*said.not_checked, explosion.MAY_EXPLODE))
+
+
+@final
+class LocalisedDiffusion(_Diffusion):
+    """The theorem up to the time of explosion, where the limit explodes: docs/theorems/theorem-4-4.md."""
+
+    cases = (Case.EXPLODING_DIFFUSION,)
+
+    def _regime(self, place: Place, network: Network) -> Regime:
+        said = super()._regime(place, network)
+        likely = _how_likely(network)
+        side = " if it starts on the side of σ''(0)" if network.width == 1 else ""
+        return dataclasses.replace(
+            said,
+            theorem=f"{said.theorem}, localised: up to the time of explosion",
+            explanation=f"{said.explanation} {explosion.WHY_IT_EXPLODES.format(side=side)}",
+            checked=(*said.checked, *likely),
+            not_checked=(UNCHECKED[0], *(() if likely else (explosion.HOW_LIKELY,))),
+        )
+
+
 ROWS: tuple[Theorem, ...] = (
     UnshrunkNeuralODE(),
     ShrinkingIdentity(),
     ShrinkingExplosion(),
     CorrectedDiffusion(),
+    LocalisedDiffusion(),
     LinearisedODE(),
 )
+
+
+def _how_likely(network: Network) -> tuple[str, ...]:
+    """Return how likely the limit explodes before time 1, for isotropic noise and no trend."""
+    noise, taylor = _law(network).noise, expansion(network.recursion.activation)
+    if noise is None or _law(network).trend is not None or noise.isotropic is None:
+        return ()
+    return (explosion.in_words(network.width, *noise.isotropic, taylor.slope, taylor.curvature),)
 
 
 def why_not(network: Network) -> tuple[str, str] | None:

@@ -70,6 +70,12 @@ def symmetric_root(matrix: Tensor, name: str) -> Tensor:
     return root
 
 
+def _is_nonsingular(root: Tensor) -> bool:
+    """Return whether the square of a symmetric root (..., n, n) is nonsingular up to rounding."""
+    values = torch.linalg.eigvalsh(root).square()
+    return bool((values.amin(dim=-1) > ROUNDING * values.amax(dim=-1)).all())
+
+
 def times_each(matrix: Tensor, vectors: Tensor) -> Tensor:
     """Return a symmetric matrix, (n, n) or one per path (P, n, n), times `vectors` (P, n)."""
     if matrix.ndim == 2:
@@ -129,6 +135,11 @@ class Structure(ABC):
     def vanishes(self) -> bool:
         """Whether there is no noise: the covariance is 0."""
 
+    @property
+    @abstractmethod
+    def is_definite(self) -> bool:
+        """Whether the covariance of all entries is nonsingular."""
+
     @abstractmethod
     def spread(self, noise: Tensor) -> Tensor:
         """Return increments with this covariance, from normal ones of the same shape and variance dt."""
@@ -160,6 +171,10 @@ class Entries(Structure):
     @property
     def vanishes(self) -> bool:
         return not bool(self.variances.any())
+
+    @property
+    def is_definite(self) -> bool:
+        return bool((self.variances > 0).all())
 
     def spread(self, noise: Tensor) -> Tensor:
         return self.deviations * noise
@@ -203,6 +218,10 @@ class MatrixKronecker(Structure):
     def vanishes(self) -> bool:
         return not (bool(self.rows.any()) and bool(self.columns.any()))
 
+    @property
+    def is_definite(self) -> bool:
+        return _is_nonsingular(self.row_root) and _is_nonsingular(self.column_root)
+
     def spread(self, noise: Tensor) -> Tensor:
         return self.row_root @ noise @ self.column_root
 
@@ -231,6 +250,10 @@ class MatrixTensor(Structure):
     @property
     def vanishes(self) -> bool:
         return not bool(self.tensor.any())
+
+    @property
+    def is_definite(self) -> bool:
+        return _is_nonsingular(self.root)
 
     def spread(self, noise: Tensor) -> Tensor:
         return times_each(self.root, noise.flatten(-2)).view_as(noise)
@@ -267,6 +290,10 @@ class VectorMatrix(Structure):
     @property
     def vanishes(self) -> bool:
         return not bool(self.matrix.any())
+
+    @property
+    def is_definite(self) -> bool:
+        return _is_nonsingular(self.root)
 
     def spread(self, noise: Tensor) -> Tensor:
         return times_each(self.root, noise)

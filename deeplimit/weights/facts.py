@@ -52,6 +52,8 @@ class Facts:
             laws.
         noisy: Whether Itô noise is added to the function of time ([C] Hypothesis 2).
         additive_noise: Whether that noise is in the biases alone.
+        elliptic_noise: Whether the covariance of all entries of W^A is nonsingular; None where that is not
+            known.
         biased: Whether layers have biases.
         tested: What a test of draws looked for and did not find, in words; for instance of a user's sampler.
         found: What it found against the claims of the weight law, in words; theory then says nothing.
@@ -73,6 +75,7 @@ class Facts:
     weight_exponent: float | None = None
     noisy: bool = False
     additive_noise: bool = False
+    elliptic_noise: bool | None = None
     biased: bool = False
     tested: tuple[str, ...] = ()
     found: tuple[str, ...] = ()

@@ -144,6 +144,25 @@ class Ito(FinalWhereMarked):
             return self.A is None
         return read_matrix(self.A, "Ito's A", self._width_of("A") or 1).vanishes
 
+    @cached_property
+    def is_elliptic(self) -> bool | None:
+        """Whether the covariance of all entries of W^A is nonsingular; None for functions of time.
+
+        Functions of time are not evaluated.
+        """
+        if self.A is None or callable(self.A):
+            return None if callable(self.A) else False
+        return read_matrix(self.A, "Ito's A", self._width_of("A") or 1).is_definite
+
+    @property
+    def isotropic(self) -> tuple[float, float] | None:
+        """The variances of all entries of W^A and of W^b, where each is one number and nothing else acts."""
+        parts = (self.A, 0.0 if self.b is None else self.b)
+        if any(part is not None for part in (self.cross, self.drift, self.auxiliary)):
+            return None
+        a, b = (float(part) if isinstance(part, (int, float)) else None for part in parts)
+        return None if a is None or b is None else (a, b)
+
     def factors(self, width: int) -> Factors | None:
         """Return the factors of W^A; None where it is missing, drifts, covaries with W^b or changes rates."""
         more = (self.cross, self.drift, self.auxiliary)

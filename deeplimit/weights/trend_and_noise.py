@@ -40,6 +40,7 @@ class TrendAndNoise(WeightLaw):
             weight_exponent=self.exponent,
             noisy=self.ito is not None,
             additive_noise=self.ito is not None and self.ito.is_additive,
+            elliptic_noise=None if self.ito is None else self.ito.is_elliptic,
             biased=True,
         )
 

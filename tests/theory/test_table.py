@@ -130,7 +130,7 @@ def test_every_row_of_the_library_is_about_some_network():
     spoken = {
         type(row).__name__
         for kind in OURS
-        for name in ("tanh", "relu")
+        for name in ("tanh", "silu", "relu")
         for law in some
         for exponent in EXPONENTS
         if (row := theory.find(_network(kind, name, law, exponent))) is not None
