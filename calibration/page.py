@@ -14,6 +14,8 @@ from calibration.summary import Summary
 
 PAGE = Path(__file__).parents[1] / "docs" / "calibration.md"
 CAUGHT = 0.99
+FULL = 1000
+"""Calls per cell of a full run."""
 INTRODUCTION = """# Calibration
 
 How often does an interval contain the true exponent, and how often is a verdict false? Each line below is
@@ -109,6 +111,8 @@ def _measured(results: Mapping[str, Summary], dates: tuple[str, str]) -> str:
     when = f"on {dates[0]}" if dates[0] == dates[1] else f"from {dates[0]} to {dates[1]}"
     versions = {code for record in results.values() for code in record.code}
     told = f"The {sum(counts):,} calls were made {when},\n{min(counts)} to {max(counts):,} per cell."
+    if min(counts) < FULL:
+        told += f"\nThe aim is {FULL:,} calls per cell; cells with few calls say little."
     if len(versions) == 1:
         return told
     return f"{told}\nThey ran on {len(versions)} versions of the sources; each cell on one."
@@ -124,14 +128,18 @@ def _overview(cells: Sequence[Cell], results: Mapping[str, Summary]) -> str:
     for group, members in groupby(cells, key=lambda cell: cell.group):
         kept = list(members)
         found = [(cell, results[cell.key]) for cell in kept if cell.key in results]
-        remarks = [" ".join(record.remarks(cell.admitted)) for cell, record in found]
-        lines.append(
-            f"| {group} | {len(kept)} | {len(found)} | {sum(record.judged > 0 for _, record in found)} |"
-            f" {sum('too little' in words for words in remarks)} |"
-            f" {sum('too much' in words for words in remarks)} |"
-            f" {sum('false' in words for words in remarks)} |"
-        )
+        remarks = [remark for cell, record in found for remark in record.remarks(cell.admitted)]
+        counts = [_certain_and_not(remarks, words) for words in ("too little", "too much", "false")]
+        intervals = sum(record.judged > 0 for _, record in found)
+        lines.append(f"| {group} | {len(kept)} | {len(found)} | {intervals} | {' | '.join(counts)} |")
     return "\n".join(lines) + "\n"
+
+
+def _certain_and_not(remarks: Sequence[str], words: str) -> str:
+    """Return how many remarks have these words, and how many of them may be chance."""
+    found = [remark for remark in remarks if words in remark]
+    chance = sum("chance" in remark for remark in found)
+    return f"{len(found) - chance}" + (f" and {chance} by chance?" if chance else "")
 
 
 def _table(cells: Sequence[Cell], results: Mapping[str, Summary]) -> str:
