@@ -15,6 +15,7 @@ from deeplimit.recursions import Res1
 from deeplimit.signal.growth import Growth, measure_growth, together
 from deeplimit.signal.growth_fit import GRID_SCALE, MEMORY_SCALE
 from deeplimit.signal.layer_time import Curves, curves_of
+from deeplimit.signal.undefined import OVERFLOW, Undefined
 from deeplimit.theory import Growth as Known, growth_of
 from deeplimit.theory.growth import NOTHING
 from deeplimit.theory.matching import is_one_of
@@ -44,7 +45,7 @@ def growths_of(
     confidence: float,
     *,
     exact: bool = False,
-    undefined: str = "",
+    undefined: Undefined = OVERFLOW,
     spent: float = 1.0,
 ) -> Growths:
     """Fit and judge both.
@@ -54,7 +55,7 @@ def growths_of(
         logs: logs of |h_L|/|h_0|, |h_L - h_0|/|h_0|, |p_0|/|p_L| and |p_0 - p_L|/|p_L| (4, m, draws).
         h0: inputs (n, d); None for standard normal ones. confidence: confidence level of the intervals.
         exact: whether all draws of the signal are the same.
-        undefined: what made the NaN among the changes; empty if overflow did.
+        undefined: what made the NaN among the changes.
         spent: part of each error rate of the verdict that may be spent here.
     """
     ratio, change, gradient_ratio, gradient_change = logs
@@ -78,7 +79,7 @@ def growths_of(
         exact=exact,
         curve=None if curves is None else curves.hidden,
         grid_scale=scale,
-        undefined=undefined,
+        undefined=undefined.hidden,
         spent=spent,
     )
     gradient = measure_growth(
@@ -91,7 +92,7 @@ def growths_of(
         exponential=True,
         curve=None if curves is None else curves.gradient,
         grid_scale=scale,
-        undefined=undefined,
+        undefined=undefined.gradient,
         spent=spent,
     )
     return Growths(hidden, gradient, said)

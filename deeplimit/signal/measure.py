@@ -18,6 +18,7 @@ from deeplimit.ground.initial_layer import starting_states
 from deeplimit.ground.measurement import Running
 from deeplimit.ground.progress import Progress
 from deeplimit.ground.store import Store
+from deeplimit.inference.power_law import least_paths
 from deeplimit.modules import network_of
 from deeplimit.networks import ResidualNetwork
 from deeplimit.signal.adaptive import DEFAULT, Watching
@@ -31,6 +32,7 @@ from deeplimit.signal.task import (
     known_in_law,
     numbers_per_network,
 )
+from deeplimit.signal.undefined import undefined
 from deeplimit.theory import block, log_normal, reservations
 from deeplimit.version import versions
 
@@ -160,7 +162,8 @@ def _report(
     network, depths = task.network, np.array(task.depths)
     ratio, change, gradient_ratio, gradient_change = logs
     exact = _draws_agree(task, change)
-    growths = growths_of(network, depths, logs, task.h0, confidence, exact=exact, spent=spent)
+    why = undefined(network, change, gradient_change)
+    growths = growths_of(network, depths, logs, task.h0, confidence, exact=exact, undefined=why, spent=spent)
     known = block(network)
     rows: list[Bound] = []
     finite = np.isfinite(ratio) & np.isfinite(gradient_ratio)
@@ -181,7 +184,11 @@ def _report(
             else "some networks overflowed at every depth"
         )
     laws = [log_normal(network, depth) or (np.nan, np.nan) for depth in task.depths]
-    overflowed = (~(change < np.inf) | ~(gradient_change < np.inf)).sum(axis=1)
+    lost = [
+        changes == np.inf if told else ~(changes < np.inf)
+        for changes, told in ((change, why.hidden), (gradient_change, why.gradient))
+    ]
+    overflowed = (lost[0] | lost[1]).sum(axis=1)
     report = StabilityReport(
         verdict=growths.verdict,
         network=str(network),
@@ -236,8 +243,9 @@ def _numerical(task: StabilityTask, logs: np.ndarray, *, exact: bool) -> list[st
     if exact:
         found.append(
             "All draws of the signal are the same: the weights are given, and there is one input. Its"
-            " interval has no sampling noise, only what finite depth leaves open. The gradient at the output"
-            " is still drawn."
+            " interval has no sampling noise, only what finite depth leaves open, and one draw is enough. The"
+            " gradient at the output is still drawn: its interval and verdict need"
+            f" {least_paths(len(task.depths))} draws, and so does the verdict on the network."
         )
     gradient_change, kind = logs[3], torch.finfo(task.dtype)
     # The general pass subtracts the gradient from itself, so every layer rounds at the gradient's size.
