@@ -1,0 +1,63 @@
+"""Floors that lie along what falls: e² = f² + 2ρ f g + g², on errors whose floor is known."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from deeplimit.inference.floors import _COSINES, _falling, fit_floor
+from deeplimit.inference.power_law import ErrorEstimates
+
+DEPTHS = np.array([16, 32, 64, 128, 256])
+
+
+def errors(floor, cosine, order=1.0, noise=1e-3, depths=DEPTHS):
+    """Return errors whose falling part is 1 at the coarsest depth."""
+    falls = (depths[0] / depths) ** order
+    squares = floor**2 + 2 * cosine * floor * falls + falls**2
+    m = len(depths)
+    return ErrorEstimates(depths, 0.5 * np.log(squares), noise**2 * np.eye(m), np.zeros(m), 10**4)
+
+
+@pytest.mark.parametrize("floor", [0.05, 0.2, 1.0])
+@pytest.mark.parametrize("cosine", [0.5, 1.0])
+def test_a_floor_along_the_falling_part_is_seen(floor, cosine):
+    """Local slopes halve from depth to depth. The twin, with ρ = 0 alone, expects them to fall fourfold."""
+    found = fit_floor(errors(floor, cosine), 1.0, coherent=True)
+    true = floor**2 / (floor**2 + (1 / 16) ** 2)
+    assert found.lower <= true + 0.03
+    assert found.upper >= true - 0.03
+    assert found.probability > (0.95 if true > 0.6 else 0.0)
+
+
+@pytest.mark.parametrize("coherent", [False, True])
+@pytest.mark.parametrize("order", [0.5, 1.0])
+def test_pure_powers_have_no_floor(order, coherent):
+    assert fit_floor(errors(0.0, 0.0, order), order, coherent=coherent).upper < 0.02
+
+
+@given(share=st.floats(0.01, 0.45), cosine=st.sampled_from(sorted(_COSINES)), size=st.floats(0.1, 3.0))
+@settings(max_examples=80)
+def test_the_falling_part_is_recovered_from_errors(share, cosine, size):
+    """The transformation inverts e² = f² + 2ρ f g + g² where g is above the minimum of e."""
+    falls = size * np.array([16.0, 8.0, 4.0, 2.0, 1.0])
+    floor = falls[-1] * np.sqrt(share / (1 - share))
+    squares = floor**2 + 2 * cosine * floor * falls + falls**2
+    estimates = ErrorEstimates(DEPTHS, 0.5 * np.log(squares), np.eye(5), np.zeros(5), 10**4)
+    data = _falling(estimates, share, cosine, 0)
+    np.testing.assert_allclose(data.values, np.log(falls), rtol=0, atol=1e-6)
+
+
+def test_beyond_the_minimum_the_smaller_root_is_taken():
+    falls, floor, cosine = np.array([16.0, 8.0, 4.0, 2.0, 0.5]), 1.0, -0.9
+    squares = floor**2 + 2 * cosine * floor * falls + falls**2
+    estimates = ErrorEstimates(DEPTHS, 0.5 * np.log(squares), np.eye(5), np.zeros(5), 10**4)
+    data = _falling(estimates, floor**2 / (floor**2 + falls[-1] ** 2), cosine, 1)
+    np.testing.assert_allclose(data.values, np.log(falls), rtol=0, atol=1e-6)
+
+
+def test_a_lower_bound_admits_steeper_orders():
+    """Order 1 where 0.6 is known to be reached at least: no floor has to be invented."""
+    bound = fit_floor(errors(0.0, 0.0, 1.0), 0.6, is_bound=True)
+    assert bound.upper < 0.02
+    wrong = fit_floor(errors(0.3, 0.0, 1.0), 0.6, is_bound=True)  # the twin
+    assert wrong.probability > 0.99
