@@ -234,7 +234,7 @@ def _two_parts(task: Task, pairing: Pairing, coupled: Coupled) -> tuple[Part, ..
         "the distances of the network and its limit's scheme",
         "network to scheme",
         is_gap=True,
-        part_of_square=1.0 / (1.0 + math.exp(2 * (schemes[0].log_errors[-1] - gaps[0].log_errors[-1]))),
+        part_of_square=_part_of_square(gaps[0].log_errors[-1], schemes[0].log_errors[-1]),
     )
     least = np.maximum(gap.resolution, blurred * np.exp(scheme.shown.log_errors))
     seen = [
@@ -243,6 +243,13 @@ def _two_parts(task: Task, pairing: Pairing, coupled: Coupled) -> tuple[Part, ..
         if (np.exp(part.shown.log_errors) > resolved).any()
     ]
     return tuple(seen) or (scheme,)
+
+
+def _part_of_square(part: float, rest: float) -> float:
+    """Return the part that a square has of two squares' sum, given the logs; 1 where paths were lost."""
+    if not (math.isfinite(part) and math.isfinite(rest)):
+        return 1.0
+    return 1.0 / (1.0 + math.exp(min(2 * (rest - part), 700.0)))
 
 
 def _measured(task: Task, coupled: Coupled, estimated: Estimated) -> obstacles.Measured:

@@ -123,6 +123,13 @@ def test_a_report_without_its_measurement_says_what_to_do_instead(name):
     assert len(str(caught.value)) > 80
 
 
+def is_within(before, after):
+    """Whether every named field of `before` is in `after` with its value; later versions add fields."""
+    if isinstance(before, dict):
+        return all(name in after and is_within(value, after[name]) for name, value in before.items())
+    return before == after
+
+
 @pytest.mark.parametrize("path", OLD, ids=lambda path: path.stem)
 def test_a_file_of_the_first_version_loads_and_is_written_again(path, tmp_path):
     """Files in old_reports were written by the code before reports had a base class."""
@@ -130,7 +137,7 @@ def test_a_file_of_the_first_version_loads_and_is_written_again(path, tmp_path):
     report.save(tmp_path / "again.json")
     before, after = (json.loads(file.read_text()) for file in (path, tmp_path / "again.json"))
     assert after["kind"] == before["kind"]
-    assert before["report"].items() <= after["report"].items()
+    assert is_within(before["report"], after["report"])
 
 
 def test_every_kind_has_a_home_and_an_instance_here():

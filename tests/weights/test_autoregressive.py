@@ -117,9 +117,9 @@ def test_a_correlation_outside_the_open_interval_is_refused_by_name(rho, error):
         dl.AR1(rho)
 
 
-def test_the_limits_own_error_is_measured_since_the_network_is_not_its_scheme():
+def test_the_error_is_split_at_the_scheme_of_the_limit_which_the_network_is_not():
     network = dl.res1(3, "tanh", weights=dl.AR1(0.5))
     report = dl.compare(network, chain_sde("tanh", 0.5, 3), depths=[8, 16, 32], paths=64)
-    assert "measured against" in str(report)
+    assert [part.name for part in report.parts] == ["network to scheme", "scheme to limit"]
     brownian = dl.compare(dl.res1(3, "tanh"), chain_sde("tanh", 0.0, 3), depths=[8, 16, 32], paths=64)
-    assert "measured against" not in str(brownian)
+    assert [part.name for part in brownian.parts] == ["scheme to limit"]
