@@ -16,6 +16,7 @@ from deeplimit.in_law.simulation import Plan, Sample
 DEFAULT = Size((8, 16, 32, 64, 128), 16384)
 ASKS = {
     "draws_were_lost": Asks.NOTHING,
+    "is_swallowed_by_rounding": Asks.NOTHING,
     "follows_no_expansion": Asks.DEPTH,
     "differs_at_small_depth": Asks.DEPTH,
     "still_changes": Asks.DEPTH,

@@ -23,7 +23,7 @@ from deeplimit.ground.validation import NoTheoremError
 from deeplimit.in_law import two_sample
 from deeplimit.in_law.adaptive import DEFAULT, ComparingLaws
 from deeplimit.in_law.report import LawReport
-from deeplimit.in_law.simulation import Plan, Sample, feature_names
+from deeplimit.in_law.simulation import Plan, Sample, feature_names, rounding_share
 from deeplimit.in_law.verdict import Evidence, judge
 from deeplimit.inference.extrapolation import extrapolate
 from deeplimit.limits import Independent, Limit, read_limit
@@ -277,6 +277,7 @@ def _assess(
         statistics=tests,
         tolerance=tolerance,
         lost=own.lost + sum(sample.lost for sample in networks),
+        rounding=rounding_share(plan, networks),
     )
     judgement = judge(evidence)
     grid = _grid(networks, own)

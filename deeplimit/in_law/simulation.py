@@ -229,6 +229,20 @@ def draw_again(plan: Plan, index: int) -> OneDraw:
     )
 
 
+def rounding_share(plan: Plan, networks: list[Sample]) -> float:
+    """Return round-off over the smallest spread of a network's draws along h_0; infinite where that is 0.
+
+    A sum over the steps rounds each partial sum, of about the size of h_0, to the dtype's precision. States
+    that are 0 or not finite have no round-off to speak of.
+    """
+    along = [sample.features[:, 1] for sample in networks]
+    if any(np.abs(values).max() > 1e29 for values in along):
+        return 0.0
+    rounding = torch.finfo(plan.dtype).eps * math.sqrt(max(plan.steps, plan.depths[-1]) / 12)
+    spread = min(float(values.std()) for values in along)
+    return rounding / spread if spread > 0 else math.inf
+
+
 def _joined(parts: list[Drawn]) -> Sample:
     drawn, states, lost = zip(*parts, strict=True)
     return Sample(np.concatenate(drawn), np.concatenate(states), sum(lost))

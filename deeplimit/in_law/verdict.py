@@ -47,6 +47,7 @@ class Evidence:
         statistics: names of the tests.
         tolerance: what is negligible.
         lost: draws of networks and limit that were not finite.
+        rounding: round-off over the spread of the networks' draws; 0 where neither matters.
     """
 
     names: tuple[str, ...]
@@ -62,6 +63,7 @@ class Evidence:
     statistics: tuple[str, ...]
     tolerance: float
     lost: int
+    rounding: float = 0.0
 
     @cached_property
     def deepest(self) -> np.ndarray:
@@ -129,6 +131,17 @@ def draws_were_lost(e: Evidence) -> str | None:
     if not e.lost:
         return None
     return f"{e.lost} draws were not finite; dtype='float64' or shallower networks would help"
+
+
+def is_swallowed_by_rounding(e: Evidence) -> str | None:
+    """Inputs are so large that layers change them by little more than round-off, or by nothing."""
+    if not e.rounding > e.tolerance:
+        return None
+    much = "all" if np.isinf(e.rounding) else f"about {e.rounding:.2g} times"
+    return (
+        f"the inputs are so large that round-off is {much} of what the layers change (tolerance"
+        f" {e.tolerance:g}); use smaller inputs, or dtype='float64'"
+    )
 
 
 def differs_at_infinite_depth(e: Evidence) -> str | None:
@@ -230,6 +243,7 @@ def agrees(e: Evidence) -> str:
 
 RULES: verdict.Rules[Verdict, Evidence] = (
     (CANNOT_TELL, draws_were_lost),
+    (CANNOT_TELL, is_swallowed_by_rounding),
     (ANOTHER, differs_at_infinite_depth),
     (ANOTHER, grows_with_depth),
     (CANNOT_TELL, follows_no_expansion),

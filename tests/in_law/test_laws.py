@@ -211,6 +211,31 @@ def test_too_few_draws_cannot_tell_and_say_what_would():
     assert any("300 draws are few" in text for text in report.reservations)
 
 
+class ThreefoldNoise(dl.LawLimit):
+    equation = "h_0 + 3 Z"
+
+    def draw(self, h0, generator):
+        return h0 + 3 * torch.randn(h0.shape, generator=generator).to(h0)
+
+
+@pytest.mark.parametrize("size", [1e6, 1e9])
+def test_inputs_that_swallow_every_layer_in_round_off_cannot_be_told(size):
+    """At 1e9 float32 keeps h_0 through all layers. Then even three times too much noise had the same law."""
+    network, x = dl.res1(4, "tanh"), size * torch.ones(1, 4, dtype=torch.float64)
+    for limit in (None, ThreefoldNoise()):
+        report = dl.compare_laws(network, limit, x, depths=[8, 16, 32, 64], draws=2000)
+        assert (report.verdict, report.rule) == ("cannot tell", "is_swallowed_by_rounding")
+        assert "float64" in report.reason
+    homogeneous = dl.compare_laws(dl.res3(4), x=x, depths=[8, 16, 32, 64], draws=2000)
+    assert homogeneous.rule != "is_swallowed_by_rounding"  # its layers grow with the inputs
+
+
+def test_double_precision_tells_where_single_precision_cannot():
+    x = 1e6 * torch.ones(1, 4, dtype=torch.float64)
+    report = dl.compare_laws(dl.res1(4, "tanh"), x=x, depths=[8, 16, 32, 64], draws=2000, dtype="float64")
+    assert report.rule != "is_swallowed_by_rounding"
+
+
 def test_networks_that_overflow_are_counted_and_cannot_be_told():
     network = dl.res1(2, "identity", exponent=0.0)
     report = dl.compare_laws(network, dl.res1(2, "identity").limit(), depths=[4, 64, 1024], draws=300)
