@@ -224,6 +224,17 @@ def should_stay(e: Evidence) -> str | None:
     )
 
 
+def is_far_from_critical(e: Evidence) -> str | None:
+    """Theory knows the critical exponent, and the network's is not near it: it cannot be stable."""
+    critical = e.theory.critical
+    if e.suggests != STABLE or critical is None or abs(e.exponent - critical) < RESOLUTION - 1e-9:
+        return None
+    return (
+        f"theory has {critical:g} as the critical exponent: these depths are still far from infinite depth;"
+        " take deeper networks"
+    )
+
+
 def follows_no_power(e: Evidence) -> str | None:
     """No γ describes the depths."""
     if not e.turns:
@@ -283,6 +294,7 @@ RULES: verdict.Rules[Verdict, Evidence] = (
     (CANNOT_TELL, is_not_small_yet),
     (CANNOT_TELL, contradicts_theory),
     (CANNOT_TELL, should_stay),
+    (CANNOT_TELL, is_far_from_critical),
     (CANNOT_TELL, follows_no_power),
     *BY_THE_FIT,
 )

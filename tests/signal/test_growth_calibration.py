@@ -53,3 +53,9 @@ def test_an_exponent_a_twentieth_from_the_critical_one_is_not_called_stable():
     cell = measure_growth_cell(dl.res1(8, "relu", exponent=0.45), 0.1, COUNT, depths=[10, 30, 100], draws=150)
     assert cell.verdicts["stable"] <= stats.binom.isf(LEVEL, COUNT, 0.01)
     assert cell.verdicts["identity"] == 0
+
+
+def test_at_width_1_a_norm_that_hardly_grows_is_not_called_stable():
+    """Only its mean square explodes there: six of 40 default calls said "stable"."""
+    cell = measure_growth_cell(dl.res3(1, exponent=0.4), 0.2, 100, depths=[10, 30, 100, 300, 1000], draws=200)
+    assert cell.verdicts["stable"] == cell.verdicts["identity"] == 0

@@ -46,6 +46,9 @@ GROWING = {"usual": (0.4, 0.6), "close": (0.35, 0.65), "sure": (0.3, 0.7), "chan
         ({"theory": Growth(predicted=0.3)}, "cannot tell", "contradicts_theory"),
         ({**FALLING, "theory": Growth(vanishes_beyond=0.8), "exponent": 0.8}, "cannot tell", "should_stay"),
         ({**FALLING, "theory": Growth(vanishes_beyond=0.8), "exponent": 0.81}, "identity", "vanishes"),
+        ({"theory": Growth(critical=0.5), "exponent": 0.45}, "cannot tell", "is_far_from_critical"),
+        ({"theory": Growth(critical=0.5), "exponent": 0.55}, "cannot tell", "is_far_from_critical"),
+        ({"theory": Growth(critical=0.5), "exponent": 0.46}, "stable", "stays"),
         ({"turns": True}, "cannot tell", "follows_no_power"),
     ],
 )
