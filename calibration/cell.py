@@ -76,20 +76,19 @@ class Converging(Trial):
     Attributes:
         network: the network.
         truth: order in 1/L; NaN for a wrong limit, and where only the verdict is known.
-        limit: function of the network that returns the limit; None for `network.limit()`.
+        limit: None for `network.limit()`.
         right: the true verdicts.
         settings: further arguments of `compare`.
     """
 
     network: Any
     truth: float
-    limit: Callable[[Any], Any] | None = None
+    limit: Any = None
     right: tuple[str, ...] = (CONVERGES,)
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def call(self, seed: int) -> tuple[str, tuple[float, float, float]]:
-        limit = None if self.limit is None else self.limit(self.network)
-        report = dl.compare(self.network, limit, seed=seed, workers=1, **self.settings)
+        report = dl.compare(self.network, self.limit, seed=seed, workers=1, **self.settings)
         low, high = map(float, report.rate_interval)
         return str(report.verdict), (float(report.rate), low, high)
 
@@ -124,15 +123,14 @@ class InLaw(Trial):
     """
 
     network: Any
-    limit: Callable[[Any], Any] | None = None
+    limit: Any = None
     right: tuple[str, ...] = ("same law",)
     settings: Mapping[str, Any] = field(default_factory=dict)
     truth: float = math.nan
     tolerated: tuple[str, ...] = ()
 
     def call(self, seed: int) -> tuple[str, tuple[float, float, float]]:
-        limit = None if self.limit is None else self.limit(self.network)
-        report = dl.compare_laws(self.network, limit, seed=seed, workers=1, **self.settings)
+        report = dl.compare_laws(self.network, self.limit, seed=seed, workers=1, **self.settings)
         return str(report.verdict), NO_INTERVAL
 
 

@@ -112,4 +112,5 @@ def convolutional(
         raise TypeError(f"shortcut must be True or False; got {validation.named(shortcut)}.")
     kind = ConvolutionalWithShortcut if shortcut else Convolutional
     recursion = kind(activations.resolve(activation), size, kernel)
-    return ResidualNetwork(recursion, checked, weights, exponent)  # type: ignore[arg-type]  # None is filled in
+    # Weights that are None are filled in.
+    return ResidualNetwork(recursion, checked, weights, exponent)  # type: ignore[arg-type]

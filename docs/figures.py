@@ -145,7 +145,8 @@ def depth_scaling(path):
     """Draw the check of the model that the page on depth scaling begins with."""
     page = (IMAGES.parent / "depth-scaling.md").read_text(encoding="utf-8")
     namespace = {}
-    exec(re.search(r"^```python\n(# models\.py\n.*?)^```", page, re.MULTILINE | re.DOTALL)[1], namespace)  # noqa: S102 - our own page
+    models = re.search(r"^```python\n(# models\.py\n.*?)^```", page, re.MULTILINE | re.DOTALL)[1]
+    exec(models, namespace)  # noqa: S102 - our own page
     dl.check_depth(namespace["GPT"], expected="gpt-2").plot(path)
 
 

@@ -73,21 +73,14 @@ def networks() -> dict[str, tuple[Any, float, tuple[str, ...]]]:
             0.6,
             PATHWISE,
         ),
-        "inner, tanh, noise, d = 8, A = 1/8": (
-            dl.inner(8, "tanh", noise=dl.Ito(A=1 / 8, b=0.1)),
-            0.5,
-            PATHWISE,
-        ),
-        "inner, tanh, noise, d = 16, A = 1/16": (
-            dl.inner(16, "tanh", noise=dl.Ito(A=1 / 16, b=0.1)),
-            0.5,
-            PATHWISE,
-        ),
-        "inner, tanh, noise, d = 40, A = 1/40": (
-            dl.inner(40, "tanh", noise=dl.Ito(A=1 / 40, b=0.1)),
-            0.5,
-            PATHWISE,
-        ),
+        **{
+            f"inner, tanh, noise, d = {d}, A = 1/{d}": (
+                dl.inner(d, "tanh", noise=dl.Ito(A=1 / d, b=0.1)),
+                0.5,
+                PATHWISE,
+            )
+            for d in (8, 16, 40)
+        },
         "inner, sin, noise, d = 8, A = 1/8": (
             dl.inner(8, "sin", noise=dl.Ito(A=1 / 8, b=0.1)),
             0.5,

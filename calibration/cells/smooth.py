@@ -88,8 +88,8 @@ def recorded(
         }
         network = dl.res1(4, "tanh", weights=dl.Recorded(stacks), exponent=0.0)
 
-        def limit(_: Any) -> Callable[[Any, torch.Tensor], torch.Tensor]:
-            return lambda t, h: factor * profile(float(t)) * torch.tanh(h) @ matrix.T.to(h.dtype)
+        def limit(t: Any, h: torch.Tensor) -> torch.Tensor:
+            return factor * profile(float(t)) * torch.tanh(h) @ matrix.T.to(h.dtype)
 
         truth = 1.0 if factor == 1.0 else float("nan")
         return Converging(network, truth, limit, (right,), {"paths": 100, "depths": list(DEPTHS)})

@@ -52,7 +52,7 @@ def _comparison(
     network: Any, alter: Alter, size: float, settings: dict[str, Any]
 ) -> Callable[[int], Converging]:
     limit = alter(network.limit(), size)
-    return lambda seed: Converging(network, math.nan, lambda _: limit, (DIVERGES,), settings)
+    return lambda seed: Converging(network, math.nan, limit, (DIVERGES,), settings)
 
 
 def _diffusion(sde: Any, size: float) -> Any:
@@ -172,4 +172,4 @@ def _faster(limit: Any, size: float) -> Any:
 def _in_law(network: Any, size: float, alter: Alter) -> Callable[[int], InLaw]:
     limit = alter(network.limit(), size)
     near = ("same law",) if size < TOLERANCE else ()
-    return lambda seed: InLaw(network, lambda _: limit, ("another law",), tolerated=near)
+    return lambda seed: InLaw(network, limit, ("another law",), tolerated=near)

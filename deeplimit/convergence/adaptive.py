@@ -63,7 +63,7 @@ class Comparing(Study[CompareReport]):
     def report(
         self, measurement: CoupledErrors, result: Coupled, spent: float, seconds: float
     ) -> CompareReport:
-        level = 1.0 - spent * (1.0 - self.confidence)
+        level = self.confidence + (1.0 - spent) * (1.0 - self.confidence)
         return assess(measurement.task, result, level, seconds, Levels().shared(spent))
 
     def look(self, report: CompareReport, size: Size, seconds: float) -> Look:

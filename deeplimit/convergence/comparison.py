@@ -13,12 +13,11 @@ import torch
 from torch import Tensor
 
 from deeplimit.convergence.adaptive import DEFAULT, Comparing
-from deeplimit.convergence.assessment import assess
 from deeplimit.convergence.report import CompareReport
-from deeplimit.coupling import CoupledErrors, Task, make_task
+from deeplimit.coupling import Task, make_task
 from deeplimit.coupling.planning import COUPLINGS
 from deeplimit.coupling.statistics import Statistic, read_statistic
-from deeplimit.effort import Effort, adapt
+from deeplimit.effort import Effort, carry_out
 from deeplimit.ground import validation
 from deeplimit.ground.measurement import Running
 from deeplimit.ground.progress import Progress
@@ -147,11 +146,7 @@ def compare(
     def task(depths: tuple[int, ...], paths: int) -> Task:
         return of_size(depths=depths, paths=paths)
 
-    if effort.depths is None or effort.count is None:
-        return adapt(Comparing(task, level), effort, running, "compare", started)
-    fixed = task(effort.depths, effort.count)
-    coupled = running.measure(CoupledErrors.of(fixed))
-    return assess(fixed, coupled, level, time.perf_counter() - started)
+    return carry_out(Comparing(task, level), effort, running, "compare", started)
 
 
 def _read_paths(paths: object) -> int:

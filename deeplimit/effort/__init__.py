@@ -2,7 +2,7 @@
 
 from deeplimit.effort.effort import Effort
 from deeplimit.effort.looks import Look, Need
-from deeplimit.effort.sequence import Study, adapt
+from deeplimit.effort.sequence import Study, carry_out
 from deeplimit.effort.wishes import Asks, Size, Wish
 
-__all__ = ["Asks", "Effort", "Look", "Need", "Size", "Study", "Wish", "adapt"]
+__all__ = ["Asks", "Effort", "Look", "Need", "Size", "Study", "Wish", "carry_out"]

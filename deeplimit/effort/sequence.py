@@ -197,7 +197,7 @@ class _Sequence(Generic[SomeReport]):
         return result
 
 
-def adapt(
+def carry_out(
     study: Study[SomeReport],
     effort: Effort,
     running: Running,
@@ -205,11 +205,15 @@ def adapt(
     started: float,
     clock: Clock = time.perf_counter,
 ) -> SomeReport:
-    """Look at growing sizes until the verdict stands or the budget is spent, and return the last report.
+    """Return the report of the size that the caller has fixed, or of the last look where a size is open.
 
-    The sizes follow from the evidence alone, except for the last, which the budget may cut short. Small runs
-    come first, which tell what a larger one costs; they are not judged, and so spend no level.
+    Looks at growing sizes end when the verdict stands or the budget is spent. The sizes follow from the
+    evidence alone, except for the last, which the budget may cut short. Small runs come first, which tell
+    what a larger one costs; they are not judged, and so spend no level.
     """
+    if effort.is_fixed:
+        measurement = study.measurement(effort.within(study.start))
+        return study.report(measurement, running.measure(measurement), 1.0, clock() - started)
     with running.shown(name) as shown:
         report = _Sequence(study, effort, shown, clock, started).run()
         if callable(shown.progress):

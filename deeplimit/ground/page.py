@@ -9,12 +9,14 @@ from deeplimit.ground.verdict import Verdict
 
 STYLE = """
 :root{--ink:#1f2328;--soft:#59636e;--line:#d1d9e0;--paper:#fff;--good:#1a7f37;--bad:#cf222e;--open:#9a6700}
-@media(prefers-color-scheme:dark){:root{--ink:#e6edf3;--soft:#9198a1;--line:#3d444d;--paper:#0d1117;--good:#3fb950;--bad:#f85149;--open:#d29922}}
+@media(prefers-color-scheme:dark){:root{--ink:#e6edf3;--soft:#9198a1;--line:#3d444d;--paper:#0d1117;
+--good:#3fb950;--bad:#f85149;--open:#d29922}}
 body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--paper);
 max-width:62rem;margin:2rem auto;padding:0 1rem}
 h1{font-size:1.3rem;border-left:.4rem solid var(--tone);padding-left:.7rem}
 h2{font-size:1.05rem;margin-top:2rem}
-p.what,footer{color:var(--soft)}.scroll{overflow-x:auto}table{border-collapse:collapse;width:100%;font-size:.9rem}
+p.what,footer{color:var(--soft)}.scroll{overflow-x:auto}
+table{border-collapse:collapse;width:100%;font-size:.9rem}
 th,td{text-align:left;padding:.35rem .7rem;border-bottom:1px solid var(--line);vertical-align:top}
 td{font-variant-numeric:tabular-nums}
 li{margin:.4rem 0}svg{max-width:100%;height:auto;background:#fff}

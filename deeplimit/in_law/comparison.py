@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from deeplimit.effort import Effort, adapt
+from deeplimit.effort import Effort, carry_out
 from deeplimit.ground import validation
 from deeplimit.ground.initial_layer import starting_states
 from deeplimit.ground.measurement import Running
@@ -123,11 +123,7 @@ def compare_laws(
     def report(plan: Plan, drawn: tuple[list[Sample], Sample], spent: float, seconds: float) -> LawReport:
         return _assess(plan, *drawn, spent * level, tolerance, None if x is None else len(plan.h0), seconds)
 
-    if effort.depths is None or effort.count is None:
-        return adapt(ComparingLaws(plan_of, report), effort, running, "compare laws", started)
-    plan = plan_of(effort.depths, effort.count)
-    drawn = running.measure(plan)
-    return report(plan, drawn, 1.0, time.perf_counter() - started)
+    return carry_out(ComparingLaws(plan_of, report), effort, running, "compare laws", started)
 
 
 def _read_depths(depths: object) -> tuple[int, ...]:

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from deeplimit.effort import Effort, adapt
+from deeplimit.effort import Effort, carry_out
 from deeplimit.ground import validation
 from deeplimit.ground.initial_layer import starting_states
 from deeplimit.ground.measurement import Running
@@ -118,13 +118,9 @@ def stability(
         return found
 
     def report(task: StabilityTask, logs: np.ndarray, spent: float, seconds: float) -> StabilityReport:
-        return _report(task, logs, 1.0 - spent * (1.0 - level), bound_level, inputs, seconds, spent)
+        return _report(task, logs, level + (1.0 - spent) * (1.0 - level), bound_level, inputs, seconds, spent)
 
-    if effort.depths is None or effort.count is None:
-        return adapt(Watching(task, report), effort, running, "stability", started)
-    fixed = task(effort.depths, effort.count)
-    logs = running.measure(fixed)
-    return report(fixed, logs, 1.0, time.perf_counter() - started)
+    return carry_out(Watching(task, report), effort, running, "stability", started)
 
 
 def _read_depths(depths: object) -> tuple[int, ...]:

@@ -67,7 +67,9 @@ def normal(*shape: int, dtype: torch.dtype = torch.float64, seed: int = SEED) ->
 def watched() -> Iterator[list[str]]:
     """Yield a list that holds, at the end, what global state was touched."""
     touched: list[str] = []
-    before = torch.get_rng_state(), np.random.get_state()[1].copy(), torch.get_default_dtype()  # type: ignore[index]  # a tuple, as legacy=True gives
+    # NumPy's state is a tuple, as legacy=True gives.
+    numbers = np.random.get_state()[1].copy()  # type: ignore[index]
+    before = torch.get_rng_state(), numbers, torch.get_default_dtype()
     yield touched
     if not torch.equal(before[0], torch.get_rng_state()):
         touched.append("it draws from torch's global generator; draw from the generator that it is given")

@@ -1,5 +1,6 @@
 """Stores: killed runs go on, processes share a file, and nothing is mixed up or written over."""
 
+import contextlib
 import dataclasses
 import os
 import resource
@@ -40,17 +41,20 @@ def begun(path, count, seconds=0.05):
     return subprocess.Popen([*PROGRAM, str(path), str(count)], env=environment, stdout=subprocess.PIPE)
 
 
+def executed(path, *statement):
+    """Execute a statement on a store's file, by sqlite alone, and return the rows it gives."""
+    with contextlib.closing(sqlite3.connect(path, timeout=30)) as connection, connection:
+        return connection.execute(*statement).fetchall()
+
+
 def kept(path):
-    """Return how many blocks a store holds, read by sqlite alone."""
+    """Return how many blocks a store holds."""
     if not path.exists():
         return 0
-    connection = sqlite3.connect(path, timeout=30)
     try:
-        return connection.execute("SELECT COUNT(*) FROM blocks").fetchone()[0]
+        return executed(path, "SELECT COUNT(*) FROM blocks")[0][0]
     except sqlite3.OperationalError:  # its tables are not there yet
         return 0
-    finally:
-        connection.close()
 
 
 def test_a_killed_run_goes_on_where_it_was_and_gives_the_same_bits(path, notes):
@@ -80,10 +84,7 @@ def test_what_was_computed_is_not_computed_again(path, notes):
 
 def test_only_missing_blocks_are_computed(path, notes):
     first = dl.measure(Sum(6), store=path)
-    connection = sqlite3.connect(path)
-    connection.execute("DELETE FROM blocks WHERE label IN ('1', '4')")
-    connection.commit()
-    connection.close()
+    executed(path, "DELETE FROM blocks WHERE label IN ('1', '4')")
     notes.unlink()
     seen = []
     assert dl.measure(Sum(6), workers=1, store=path, progress=seen.append) == first
@@ -214,9 +215,7 @@ def test_a_file_that_is_no_store_is_refused_and_left_as_it_is(path, what):
 
 
 def test_a_database_of_another_program_is_refused_and_left_as_it_is(path):
-    connection = sqlite3.connect(path)
-    connection.execute("CREATE TABLE mine (x)")
-    connection.close()
+    executed(path, "CREATE TABLE mine (x)")
     content = path.read_bytes()
     with pytest.raises(ValueError, match="database of another program"):
         dl.Store(path)
@@ -225,21 +224,16 @@ def test_a_database_of_another_program_is_refused_and_left_as_it_is(path):
 
 def test_a_store_of_another_layout_is_refused(path):
     dl.measure(Sum(1), store=path)
-    connection = sqlite3.connect(path)
-    connection.execute("PRAGMA user_version = 9")
-    connection.close()
+    executed(path, "PRAGMA user_version = 9")
     with pytest.raises(ValueError, match="layout 9"):
         dl.Store(path)
 
 
 def test_a_damaged_block_is_named(path):
     dl.measure(Sum(3), store=path)
-    connection = sqlite3.connect(path)
-    content = bytearray(connection.execute("SELECT content FROM blocks WHERE label = '1'").fetchone()[0])
+    content = bytearray(executed(path, "SELECT content FROM blocks WHERE label = '1'")[0][0])
     content[len(content) // 2] ^= 1
-    connection.execute("UPDATE blocks SET content = ? WHERE label = '1'", (bytes(content),))
-    connection.commit()
-    connection.close()
+    executed(path, "UPDATE blocks SET content = ? WHERE label = '1'", (bytes(content),))
     with pytest.raises(ValueError, match="block 1 of sum") as caught:
         dl.measure(Sum(3), store=path)
     assert str(path) in str(caught.value)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from deeplimit.effort import Effort, Look, Size, Study, adapt
+from deeplimit.effort import Effort, Look, Size, Study, carry_out
 from deeplimit.ground.measurement import Measurement, Running
 
 BLOCK = 64
@@ -114,4 +114,4 @@ class Looking(Study):
 def looked(study, depths=None, count=None, budget=30.0, **running):
     """Return the report of an adaptive call of a stand-in study."""
     how = Running.checked(1, running.get("executor"), running.get("store"), running.get("progress"))
-    return adapt(study, Effort(depths, count, budget), how, "draws", study.clock(), study.clock)
+    return carry_out(study, Effort(depths, count, budget), how, "draws", study.clock(), study.clock)
