@@ -10,33 +10,17 @@ import numpy as np
 import torch
 
 from deeplimit.convergence import obstacles, verdict, wording
-from deeplimit.convergence.estimates import (
-    SCHEME,
-    common_estimates,
-    corrected,
-    gap_estimates,
-    half_estimates,
-    layer_estimates,
-    rounding,
-    scheme_estimates,
-)
+from deeplimit.convergence.estimates import common_estimates, corrected, layer_estimates, rounding
 from deeplimit.convergence.pairing import Correction, Pairing
+from deeplimit.convergence.parts import Part, parts_of
 from deeplimit.convergence.report import CompareReport, PartOfError
 from deeplimit.coupling import Coupled, CoupledErrors, Task
 from deeplimit.ground.verdict import Verdict
-from deeplimit.inference.differences import Remainder, fit_order, remainder
-from deeplimit.inference.floors import Floor, above_floor, above_uncertain_floor, fit_floor
-from deeplimit.inference.power_law import STEEPEST, ErrorEstimates, Fit, fit_rate, least_paths, local_slopes
+from deeplimit.inference.floors import Floor, above_floor, above_uncertain_floor
+from deeplimit.inference.power_law import ErrorEstimates, Fit, fit_rate, least_paths, local_slopes
 from deeplimit.inference.verdict import Judgement
-from deeplimit.theory import Regime
 from deeplimit.version import versions
 
-ROUNDED_PRODUCTS = 8.0
-"""In products of nearly equal vectors this many roots of a unit in the last place are noise."""
-LARGE = 0.5
-"""A floor of this share of the deepest square is one that "converges" must be sure not to overlook."""
-VISIBLE = 2.0
-"""The share is that of the part where it is at least half of the whole error's square, and larger below."""
 NOT_FITTED = Floor(np.nan, np.nan, np.nan, np.nan)
 
 
@@ -57,89 +41,6 @@ def assess(
         else Outcome(obstacle, estimated, NOT_FITTED)
     )
     return _report(task, coupled, pairing, outcome, confidence, seconds)
-
-
-@dataclass(frozen=True)
-class Part:
-    """Errors that are judged on their own.
-
-    Attributes:
-        judged: what the verdict rests on, in the norm of half the power.
-        shown: the same in the task's norm, from which its order is taken.
-        regime: what theory says of its order.
-        coherent: whether its errors do not fluctuate about either limit.
-        resolution: what round-off and the reference's own error allow.
-        what: its name in a sentence, in the plural. name: the same as a heading.
-        products: those of the differences at two depths (m, m), where differences keep their direction.
-        directed: whether these differences fluctuate with nothing finer than a layer.
-        exact: whether another run would give the same numbers.
-        is_gap: whether this is the network's distance to its limit's scheme.
-        part_of_square: the deepest square's part of that of the whole error.
-    """
-
-    judged: ErrorEstimates
-    shown: ErrorEstimates
-    regime: Regime
-    coherent: bool
-    resolution: float
-    what: str = "the errors"
-    name: str = ""
-    products: np.ndarray | None = None
-    directed: bool = False
-    exact: bool = False
-    is_gap: bool = False
-    part_of_square: float = 1.0
-
-    @property
-    def remainder(self) -> Remainder | None:
-        """What differences tend to; None where their directions are unknown.
-
-        Where no theorem says how they expand, the leading exponent is the fitted order.
-        """
-        if self.products is None or len(self.products) < 3:
-            return None
-        rate, known = self.regime.rate, not self.regime.rate_is_bound
-        if rate is None or not known:
-            if not self.exact:
-                return None
-            rate, known = self.fit(self.judged).rate, False
-        powers = rate + np.array([0.0, *self.judged.powers])
-        further = powers[-1] + np.arange(1, len(self.products) + 1)
-        found = remainder(self.judged.depths, self.products, np.concatenate([powers, further]))
-        return dataclasses.replace(found, known=known)
-
-    @property
-    def weight(self) -> float:
-        """How much a share of it counts: less where it is little of the whole error."""
-        return min(1.0, VISIBLE * self.part_of_square)
-
-    def floor(self) -> Floor:
-        """Return what would remain at infinite depth."""
-        if self.directed and self.remainder is not None:
-            return self.remainder.floor()
-        return fit_floor(
-            self.judged,
-            self.regime.rate,
-            is_bound=self.regime.rate_is_bound,
-            coherent=self.coherent,
-            large=LARGE / self.weight,
-        )
-
-    def fit(self, estimates: ErrorEstimates) -> Fit:
-        """Fit the order of errors like its own."""
-        if self.exact and self.products is not None and len(self.products) >= 3:
-            return fit_order(estimates, self.products, STEEPEST + (self.regime.rate or 0.0))
-        return fit_rate(estimates)
-
-    @property
-    def fitted(self) -> ErrorEstimates:
-        """What its order is taken from: half the power tames the tails of what comes from saturation."""
-        return self.judged if self.is_gap else self.shown
-
-    @property
-    def deepest(self) -> float:
-        """The error of the deepest network."""
-        return float(np.exp(self.shown.log_errors[-1] - self.shown.log_bias[-1]))
 
 
 @dataclass(frozen=True)
@@ -184,72 +85,7 @@ def _estimated(task: Task, pairing: Pairing, coupled: Coupled) -> Estimated:
     common = common_estimates(task, pairing, coupled)
     errors, _ = corrected(layer, coupled.moments.diverged[: len(task.grid.depths)])
     resolution = max(rounding(task), coupled.reference_error)
-    if task.splits:
-        parts = _two_parts(task, pairing, coupled)
-    else:
-        half = common if pairing.exact else half_estimates(task, pairing, coupled)
-        products = coupled.moments.products / coupled.moments.count if task.keeps_products else None
-        parts = (
-            Part(
-                half,
-                common,
-                pairing.regime,
-                pairing.exact,
-                resolution,
-                products=products,
-                directed=pairing.directed,
-                exact=pairing.exact,
-            ),
-        )
-    return Estimated(layer, common, errors, resolution, parts)
-
-
-def _two_parts(task: Task, pairing: Pairing, coupled: Coupled) -> tuple[Part, ...]:
-    """Return what the limit's own scheme leaves, and the network's distance to it where there is one.
-
-    Whether the limit is the network's shows in the distance alone: any equation's scheme approaches its own
-    solution.
-    """
-    schemes = [scheme_estimates(task, pairing, coupled, half=half) for half in (True, False)]
-    gaps = [gap_estimates(task, pairing, coupled, half=half) for half in (True, False)]
-    # Where both multiply nearly the same vector, what tells their products apart is round-off.
-    blurred = ROUNDED_PRODUCTS * math.sqrt(torch.finfo(task.dtype).eps) if task.coupling == "projected" else 0
-    resolution = max(rounding(task), blurred * float(np.exp(schemes[1].log_errors[-1])))
-    scheme = Part(
-        schemes[0],
-        schemes[1],
-        dataclasses.replace(SCHEME, rate=pairing.scheme_rate),
-        False,
-        rounding(task),
-        "the errors of the limit's own scheme",
-        "scheme to limit",
-    )
-    gap = Part(
-        gaps[0],
-        gaps[1],
-        pairing.gap,
-        # What falls like the scheme's own errors fluctuates as they do; anything faster keeps its direction.
-        pairing.gap.rate is not None and pairing.gap.rate != pairing.scheme_rate,
-        resolution,
-        "the distances of the network and its limit's scheme",
-        "network to scheme",
-        is_gap=True,
-        part_of_square=_part_of_square(gaps[0].log_errors[-1], schemes[0].log_errors[-1]),
-    )
-    least = np.maximum(gap.resolution, blurred * np.exp(scheme.shown.log_errors))
-    seen = [
-        part
-        for part, resolved in ((gap, least), (scheme, scheme.resolution))
-        if (np.exp(part.shown.log_errors) > resolved).any()
-    ]
-    return tuple(seen) or (scheme,)
-
-
-def _part_of_square(part: float, rest: float) -> float:
-    """Return the part that a square has of two squares' sum, given the logs; 1 where paths were lost."""
-    if not (math.isfinite(part) and math.isfinite(rest)):
-        return 1.0
-    return 1.0 / (1.0 + math.exp(min(2 * (rest - part), 700.0)))
+    return Estimated(layer, common, errors, resolution, parts_of(task, pairing, coupled, resolution))
 
 
 def _measured(task: Task, coupled: Coupled, estimated: Estimated) -> obstacles.Measured:
@@ -277,23 +113,8 @@ def _judged(
         lifted = part.judged
         if floor.probability >= 1 - verdict.DOUBTFUL and known:
             lifted = above_floor(lifted, floor.share)
-        evidence = verdict.Evidence.of(
-            lifted,
-            part.fit(lifted),
-            floor,
-            part.regime.rate,
-            deepest=part.deepest,
-            resolution=part.resolution,
-            on_its_own_grid=pairing.is_on_its_own_grid,
-            what=part.what,
-            levels=levels,
-            is_bound=part.regime.rate_is_bound,
-            flat=verdict.FLAT_GAP if part.is_gap and pairing.is_scheme else verdict.FLAT,
-            negligible=verdict.NEGLIGIBLE / part.weight,
-            remainder=part.remainder,
-            coherent=part.coherent,
-        )
-        floors.append(floor)
+        evidence = part.evidence(lifted, floor, pairing, levels)
+        floors.append(floor.of_whole(part.part_of_square))
         judged.append((evidence, verdict.judge(evidence)))
     floor, judgement = floors[0], verdict.together([each for _, each in judged])
     above = estimated

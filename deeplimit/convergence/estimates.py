@@ -46,7 +46,8 @@ def half_estimates(task: Task, pairing: Pairing, coupled: Coupled) -> ErrorEstim
 def scheme_estimates(task: Task, pairing: Pairing, coupled: Coupled, *, half: bool) -> ErrorEstimates:
     """Return the errors of the limit's own scheme on each depth's layers, at the times that all share."""
     found = _halves(task, coupled, account.SCHEME_HALF) if half else _at(task, coupled, account.SCHEME_COMMON)
-    return _estimates(task, pairing, coupled, *found, log_bias(task, pairing.scheme_rate), SCHEME)
+    bias = log_bias(task, pairing.scheme_rate)
+    return _estimates(task, pairing, coupled, *found, bias, SCHEME, is_euler=True)
 
 
 def gap_estimates(task: Task, pairing: Pairing, coupled: Coupled, *, half: bool) -> ErrorEstimates:
@@ -106,7 +107,11 @@ def _estimates(
     kurtosis: float,
     bias: np.ndarray,
     regime: Regime,
+    *,
+    is_euler: bool | None = None,
 ) -> ErrorEstimates:
+    """Return the estimates; unless said, errors are those of an Euler scheme where theory corrects them."""
+    known = pairing.correction is Correction.KNOWN
     if pairing.exact:  # given the inputs, another run gives the same numbers
         covariance, kurtosis = np.zeros_like(covariance), 0.0
     return ErrorEstimates(
@@ -121,7 +126,7 @@ def _estimates(
         regime.interfere,
         coupled.reference_error,
         regime.hides,
-        regime is SCHEME or pairing.correction is Correction.KNOWN,
+        known if is_euler is None else is_euler,
     )
 
 

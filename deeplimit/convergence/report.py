@@ -84,7 +84,8 @@ class CompareReport(Report):
         local_slopes, local_slope_errors: orders between neighbouring depths, with standard errors (m - 1,).
         floor, floor_lower, floor_upper: share of the deepest squared error that remains at infinite depth:
             median and bounds at 95 % each.
-        floor_probability: probability that this share is more than one half.
+        floor_probability: probability that this share is more than one half. Where the error has `parts`,
+            more than half of the first part's square, or a sixth of the whole if that is more.
         diverged: paths that were not finite.
         worst: error of the worst path; infinite where one was lost.
         kurtosis: kurtosis of the per-path errors to the power p.

@@ -89,6 +89,7 @@ class Evidence:
         is_bound: whether `order` is a lower bound only.
         flat: order below which errors count as flat. negligible: share below which floors do not count.
         remainder: what the differences of network and limit tend to, where they keep their direction.
+        part_of_square: part of the whole error's deepest square that these errors have.
     """
 
     depths: int
@@ -116,6 +117,14 @@ class Evidence:
     flat: float = FLAT
     negligible: float = NEGLIGIBLE
     remainder: Remainder | None = None
+    part_of_square: float = 1.0
+
+    def of_deepest(self, share: float, least: float = 0.0) -> str:
+        """Say a share of their deepest square, not below `least` per cent, as one of the whole error's."""
+        if self.part_of_square >= 1.0:
+            return f"{max(least, 100 * share):.0f} % of the deepest squared error"
+        whole = max(least, 100 * share * self.part_of_square)
+        return f"{whole:.{0 if whole >= 1 else 1}g} % of the deepest squared error"
 
     @property
     def grown(self) -> bool:
@@ -152,19 +161,9 @@ class Evidence:
         fit: Fit,
         floor: Floor,
         order: float | None,
-        *,
-        deepest: float = math.inf,
-        resolution: float = 0.0,
-        on_its_own_grid: bool = False,
-        what: str = "the errors",
         levels: Levels = Levels(),
-        is_bound: bool = False,
-        flat: float = FLAT,
-        negligible: float = NEGLIGIBLE,
-        remainder: Remainder | None = None,
-        coherent: bool = False,
     ) -> Evidence:
-        """Return what the fits of one set of errors say; a `coherent` floor was fitted with what hides it."""
+        """Return what the fits of one set of errors say by themselves."""
         logs, variances = estimates.log_errors - estimates.log_bias, np.diag(estimates.covariance)
         slopes, slope_errors = local_slopes(estimates)
         return cls(
@@ -182,17 +181,9 @@ class Evidence:
             order=order,
             kurtosis=estimates.kurtosis,
             count=estimates.count,
-            interfere=estimates.interfere and (remainder is not None or not coherent),
+            interfere=estimates.interfere,
             hidden=_is_hidden(estimates, float(slopes[-1]), order),
-            deepest=deepest,
-            resolution=resolution,
-            on_its_own_grid=on_its_own_grid,
-            what=what,
             levels=levels,
-            is_bound=is_bound,
-            flat=flat,
-            negligible=negligible,
-            remainder=remainder,
         )
 
 
@@ -253,8 +244,8 @@ def levels_off(e: Evidence) -> str | None:
     if e.floor.probability < e.levels.certain or not flat or e.heavy:
         return None
     return (
-        f"{e.what} level off: {100 * e.floor.share:.0f} % of the deepest squared error remains at infinite"
-        " depth, so the limit is another one"
+        f"{e.what} level off: {e.of_deepest(e.floor.share)} remains at infinite depth, so the limit is"
+        " another one"
     )
 
 
@@ -334,8 +325,8 @@ def may_hide_a_floor(e: Evidence) -> str | None:
     if not e.interfere or e.floor.upper <= CLEAR:
         return None
     return (
-        f"{e.what} fall, but up to {100 * e.floor.upper:.0f} % of the deepest squared error may be a floor,"
-        " which several interfering contributions can hide; deeper networks would tell"
+        f"{e.what} fall, but up to {e.of_deepest(e.floor.upper)} may be a floor, which several interfering"
+        " contributions can hide; deeper networks would tell"
     )
 
 
@@ -344,8 +335,8 @@ def has_a_small_floor(e: Evidence) -> str | None:
     if e.floor.lower <= e.negligible:
         return None
     return (
-        f"{e.what} fall, but {100 * e.floor.share:.0f} % of the deepest squared error looks like a floor:"
-        " the limit is slightly off, or the depths are too small; deeper networks would tell"
+        f"{e.what} fall, but {e.of_deepest(e.floor.share)} looks like a floor: the limit is slightly off, or"
+        " the depths are too small; deeper networks would tell"
     )
 
 
@@ -361,11 +352,10 @@ def falls_too_slowly(e: Evidence) -> str | None:
 
 def falls(e: Evidence) -> str:
     """What remains: errors fall, and no floor of any size is in sight."""
-    most = max(1.0, 100 * e.floor.upper)
     towards = "to its own finer grid, and to the limit at most in law: " if e.on_its_own_grid else ""
     reason = (
-        f"{towards}{e.what} fall with depth; at most {most:.0f} % of the deepest squared error would remain"
-        " at infinite depth"
+        f"{towards}{e.what} fall with depth; at most {e.of_deepest(e.floor.upper, least=1.0)} would remain at"
+        " infinite depth"
     )
     if e.unsettled:
         return f"{reason}. No order is given: contributions of several orders mix at these depths"

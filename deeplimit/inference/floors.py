@@ -43,7 +43,7 @@ _COSINES = {-1.0: 0.075, -0.9: 0.075, -0.5: 0.15, 0.0: 0.4, 0.5: 0.15, 0.9: 0.07
 _CANCELLED = 1e-3
 """Errors at the deepest network smaller than this times f² + g² are not considered."""
 _MOST_TURNED = 2
-"""With ρ < 0, up to so many of the deepest networks may lie beyond the minimum."""
+"""How many of the deepest networks may lie beyond the minimum that errors pass where ρ < 0."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,11 @@ class Floor:
         """Standard error of the share, at least the distance of the nodes that integrate it."""
         spacing = float(np.interp(self.share, _SHARES, np.gradient(_SHARES)))
         return max((self.upper - self.lower) / (2 * 1.645), spacing)
+
+    def of_whole(self, part: float) -> Floor:
+        """Return the same as a share of a square of which the one here is this part."""
+        shares = (part * self.share, part * self.lower, part * self.upper)
+        return Floor(*shares, self.probability)
 
 
 def fit_floor(

@@ -37,6 +37,26 @@ def test_a_slightly_wrong_slope_under_theorem_4_4_is_caught(factor, depths):
     assert dl.compare(network, wrong, depths=depths, paths=1000).verdict == "does not converge"
 
 
+@pytest.mark.parametrize("seed", [3, 4])
+def test_a_floor_of_a_quarter_of_the_squared_error_forbids_convergence(seed):
+    """A slope 3 % too small leaves that much at depth 64, though the scheme's errors hide most of it."""
+    network = usual(8)
+    limit = network.limit()
+    wrong = dataclasses.replace(limit, slope=0.97 * limit.slope)
+    assert dl.compare(network, wrong, depths=(8, 16, 32, 64), seed=seed).verdict != "converges"
+
+
+def test_a_floor_of_a_part_is_told_as_a_share_of_the_whole_error():
+    """What remains of a wrong limit is at most the distance of network and scheme at the deepest network."""
+    network = usual(8)
+    limit = network.limit()
+    wrong = dataclasses.replace(limit, slope=0.98 * limit.slope)
+    report = dl.compare(network, wrong, seed=0)
+    whole = (report.parts[0].errors[-1] / report.common_errors[-1]) ** 2
+    assert whole < 0.25
+    assert report.floor <= report.floor_upper < 2 * whole  # the verdict's norm gives large paths less weight
+
+
 def test_the_parts_have_the_same_law_in_both_couplings():
     network = usual(8)
     whole, products = (

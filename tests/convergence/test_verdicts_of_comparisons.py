@@ -111,6 +111,19 @@ def test_each_piece_of_evidence_leads_to_the_verdict_it_should(altered, word, ru
     assert (found.word, found.rule) == (word, rule), found.reason
 
 
+@pytest.mark.parametrize(
+    ("part", "floor", "told"),
+    [
+        (1.0, Floor(0.0, 0.0, 0.25, 0.0), "at most 25 % of the deepest squared error would remain"),
+        (0.2, Floor(0.0, 0.0, 0.25, 0.0), "at most 5 % of the deepest squared error would remain"),
+        (0.001, Floor(0.0, 0.0, 0.25, 0.0), "at most 1 % of the deepest squared error would remain"),
+        (0.02, Floor(0.2, 0.1, 0.25, 0.0), "0.4 % of the deepest squared error looks like a floor"),
+    ],
+)
+def test_a_floor_is_told_in_per_cent_of_the_whole_squared_error(part, floor, told):
+    assert told in judge(evidence(part_of_square=part, floor=floor)).reason
+
+
 def estimates_of(slope, correlation=0.0, **regime):
     """Return estimates of errors that fall by one slope, with a standard error of 1 %."""
     depths = np.array([8, 16, 32, 64])
