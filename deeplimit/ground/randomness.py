@@ -38,6 +38,7 @@ class Purpose(IntEnum):
     LAYER_PRODUCTS = 21
     STEP_BIASES = 22
     MODULE_WEIGHTS = 30
+    LAYER_ORDER = 40
 
 
 def generator(

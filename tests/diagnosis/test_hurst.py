@@ -1,0 +1,112 @@
+"""Roughness of layers: known indices, coverage with dependent entries, and a second route."""
+
+import numpy as np
+import pytest
+from scipy import linalg
+
+from deeplimit.diagnosis import hurst as module
+from deeplimit.diagnosis.hurst import roughness
+from deeplimit.diagnosis.layer_gram import LayerGram
+from deeplimit.weights.fractional import noise_covariance
+
+
+def covariance(hurst: float, depth: int) -> np.ndarray:
+    return linalg.toeplitz(noise_covariance(hurst, np.arange(depth)))
+
+
+def gram_of(layers: np.ndarray) -> LayerGram:
+    return LayerGram(layers @ layers.T / layers.shape[1], layers.shape[1])
+
+
+def fractional(hurst: float, depth: int, width: int, decay: float, seed: int) -> np.ndarray:
+    """Layers (L, d²) of fractional noise whose rows and columns have the variances j^-decay."""
+    spectrum = np.arange(1, width + 1) ** (-decay / 2)
+    drawn = np.random.default_rng(seed).standard_normal((depth, width, width))
+    drawn *= spectrum * spectrum[:, None]
+    return np.linalg.cholesky(covariance(hurst, depth)) @ drawn.reshape(depth, -1)
+
+
+@pytest.mark.parametrize("depth", [4, 12, 128, 300])
+@pytest.mark.parametrize("index", [0.1, 0.5, 0.8])
+def test_exact_products_of_fractional_noise_give_its_index(index: float, depth: int) -> None:
+    found = roughness(LayerGram(7.0 * covariance(index, depth), 10_000))
+    assert found.hurst == pytest.approx(index, abs=1e-4)
+    assert found.variogram == pytest.approx(index, abs=1e-9)
+    assert found.interval[0] <= index + 1e-4
+    assert found.interval[1] >= index - 1e-4
+
+
+@pytest.mark.parametrize("index", [0.2, 0.5, 0.8])
+def test_twelve_layers_of_4096_entries_give_three_digits(index: float) -> None:
+    found = roughness(gram_of(fractional(index, 12, 64, 0.0, seed=4)))
+    assert abs(found.hurst - index) < 4.5 * 0.0032  # level 1e-5; Fisher's bound is 0.0031 at most
+    assert 0.003 < (found.interval[1] - found.interval[0]) / 2 < 0.0075
+    assert found.effective_entries > 3000
+    assert abs(found.variogram - index) < 4.5 * 0.0040  # its own scatter is 15 to 30 % larger
+
+
+def test_scale_and_mixtures_of_entries_change_nothing() -> None:
+    layers = fractional(0.7, 12, 6, 1.0, seed=5)
+    turn = np.linalg.qr(np.random.default_rng(1).standard_normal((36, 36)))[0]
+    first, second = roughness(gram_of(layers)), roughness(gram_of(1e-9 * layers @ turn))
+    assert second.hurst == pytest.approx(first.hurst, abs=1e-5)
+    assert second.interval == pytest.approx(first.interval, abs=1e-5)
+    assert second.effective_entries == pytest.approx(first.effective_entries, rel=1e-4)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(
+    ("depth", "width", "decay", "index"),
+    [(8, 1, 0.0, 0.5), (12, 32, 1.0, 0.5), (12, 64, 1.5, 0.8), (260, 4, 1.5, 0.8)],
+)
+def test_intervals_cover_whatever_the_spectrum_of_entries(
+    depth: int, width: int, decay: float, index: float
+) -> None:
+    repeats = 20 if depth > 100 else 150
+    covered = naive = 0
+    for seed in range(repeats):
+        found = roughness(gram_of(fractional(index, depth, width, decay, seed)))
+        covered += found.interval[0] <= index <= found.interval[1]
+        model = module._model(index, min(depth, 128), 1)
+        # Fisher's information of independent entries, ½ tr M² for each
+        error = 1 / np.sqrt(width**2 * depth / len(model.score) * np.square(model.score).sum() / 2)
+        naive += abs(found.hurst - index) < 1.96 * error
+    # Beyond these with probability 1e-5 where 95 % are covered.
+    assert covered / repeats >= (0.65 if depth > 100 else 0.85)
+    if decay >= 1 and depth == 12:
+        assert naive / repeats < 0.6  # the control: as if all entries were independent
+
+
+def test_error_of_blocks_counts_what_they_share() -> None:
+    """Against the variance of the sum of scores from the covariance of all layers."""
+    depth, blocks, index = 24, 5, 0.8
+    model = module._model(index, depth, blocks)
+    back = linalg.inv(model.factor)
+    weights = linalg.block_diag(*[back.T @ model.score @ back] * blocks)
+    product = weights @ covariance(index, depth * blocks)
+    variance = 2 * np.trace(product @ product)
+    alone = 2 * blocks * np.square(model.score).sum()
+    assert model.across == pytest.approx(variance / alone, rel=1e-9)
+    assert model.across > 1.1
+
+
+def test_score_is_the_slope_of_the_likelihood() -> None:
+    layers = fractional(0.6, 10, 3, 0.0, seed=8)
+    products = layers @ layers.T
+
+    def likelihood(index: float) -> float:
+        matrix = covariance(index, 10)
+        fit = np.trace(np.linalg.solve(matrix, products))
+        return -0.5 * (10 * np.log(fit) + np.linalg.slogdet(matrix)[1])
+
+    model = module._model(0.7, 10, 1)
+    white = model.whiten(products[None])[0]
+    slope = 5 * (model.score * white).sum() / np.trace(white)
+    assert slope == pytest.approx((likelihood(0.7001) - likelihood(0.6999)) / 2e-4, rel=1e-5)
+
+
+def test_too_few_layers_and_zero_weights_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"at least 4 layers, got 3"):
+        roughness(LayerGram(np.eye(3), 10))
+    with pytest.raises(ValueError, match=r"not all zero"):
+        roughness(LayerGram(np.zeros((5, 5)), 10))
