@@ -14,6 +14,8 @@ from calibration.summary import Summary
 
 PAGE = Path(__file__).parents[1] / "docs" / "calibration.md"
 CAUGHT = 0.99
+ENOUGH = 100
+"""Calls per size below which a share of 99 % means nothing."""
 FULL = 1000
 """Calls per cell of a full run."""
 INTRODUCTION = """# Calibration
@@ -44,7 +46,7 @@ GROUPS = {
     "Proposition 11": "The network is res-1 with independent layers, and the true order is 1/2.",
     "Identity": "The residual exponent is above the critical one. The true order is the difference.",
     "Theorem 4.3": (
-        "Trends are drawn anew in every replication, with entries of size 0.25 unless another size is named,"
+        "Every replication draws its own trend. Its entries have size 0.25 unless another size is named,"
         " $d = 4$ and $\\beta = 1 - \\alpha$. A line without an activation takes tanh, sin, scaled_silu,"
         " scaled_softplus and erf in turn. The true order is $\\min(1, \\beta)$ where $\\sigma''(0) \\ne 0$,"
         " $\\min(1, 2\\beta)$ for odd activations and 1 for the identity."
@@ -204,16 +206,18 @@ def _power(cells: Sequence[Cell], results: Mapping[str, Summary]) -> str:
     lines = [
         "### The size that is caught\n",
         f"The smallest measured size from which on every size is caught in at least {100 * CAUGHT:.0f} % of"
-        " the calls, and the share caught at each size.\n",
+        f" the calls, and the share caught at each size. It is left open below {ENOUGH} calls per size.\n",
         "| family | caught at | share caught by size |",
         "|---|---|---|",
     ]
     for family, members in groupby((cell for cell in cells if cell.family), key=lambda cell: cell.family):
-        found = [(cell.size, results[cell.key].caught) for cell in members if cell.key in results]
+        found = [(cell.size, results[cell.key]) for cell in members if cell.key in results]
         if not found:
             continue
-        shares = ", ".join(f"{size:g}: {_percent(caught)}" for size, caught in found)
-        lines.append(f"| {family} | {_caught_from(found)} | {shares} |")
+        shares = ", ".join(f"{size:g}: {_percent(record.caught)}" for size, record in found)
+        enough = all(record.replications >= ENOUGH for _, record in found)
+        caught = _caught_from([(size, record.caught) for size, record in found]) if enough else "open"
+        lines.append(f"| {family} | {caught} | {shares} |")
     return "\n".join(lines) + "\n"
 
 

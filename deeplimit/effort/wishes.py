@@ -85,7 +85,7 @@ class Wish:
     def after(self, raised: Asks | None) -> Wish:
         """Return the wish of a look that follows a step: of two, what was not raised last comes first.
 
-        A floor is told from a slow order by depth and paths together, and neither is worth much alone.
+        To tell a floor from a slow order takes both depth and paths; neither alone helps much.
         """
         turned = len(self.order) == 2 and self.order[0] is raised
         return Wish(self.order[::-1], self.times) if turned else self

@@ -82,6 +82,21 @@ def test_a_cell_outside_the_aims_is_marked_in_words(outcomes, said):
     assert "; ".join(said) in page([cell], {cell.key: record}, ("a", "a"))
 
 
+@pytest.mark.parametrize(
+    ("calls", "caught"), [((200, 200, 200), "0.05"), ((200, 99, 200), "open"), ((5, 5, 5), "open")]
+)
+def test_a_size_is_called_caught_only_after_a_hundred_calls_of_every_size(calls, caught):
+    words = ("cannot tell", "does not converge", "does not converge")
+    family = [
+        Cell("Wrong limits", f"shift {size}", None, size=size, family="shift") for size in (0.01, 0.05, 0.1)
+    ]
+    found = {
+        cell.key: summarise([Outcome(word, (words[1],), *[math.nan] * 4, 1.0)] * count)
+        for cell, word, count in zip(family, words, calls, strict=True)
+    }
+    assert f"| shift | {caught} | 0.01: 0 %, 0.05: 100 %, 0.1: 100 % |" in page(family, found, ("a", "a"))
+
+
 def test_a_stopped_run_goes_on_and_a_half_line_is_left_out(tmp_path):
     file = tmp_path / "replications.jsonl"
     settings = {"workers": 1, "seconds": math.inf, "progress": False}

@@ -44,7 +44,7 @@ class GrowthCell:
 
 
 def measure_growth_cell(network, growth, replications, *, draws, depths, seed=0, x=None, workers=1):
-    """Return one cell: what `stability` says of this network with so many draws, so many times.
+    """Return one cell: counts of what `stability` says of this network over many replications.
 
     `growth` is the true γ: 1 - 2β for independent layers, 2(c - β) for others from their critical c on.
     One call draws all replications, which are then judged one by one: they are as independent as seeds.
