@@ -7,6 +7,7 @@ from typing import final
 
 from deeplimit.diagnosis.hurst import Roughness, roughness
 from deeplimit.diagnosis.layer_gram import LayerGram
+from deeplimit.diagnosis.nugget import NoiseShare, noise_share
 from deeplimit.diagnosis.order_test import OrderTest, order_test
 from deeplimit.diagnosis.stacks import Stack
 
@@ -22,6 +23,7 @@ class LayerStatistics:
         entries: how many entries a layer has.
         order: whether the order of layers is real.
         roughness: Hurst index as if the layers were fractional noise.
+        noise: shares of noise and trend, as if the layers were a trend with independent noise.
     """
 
     name: str
@@ -29,13 +31,15 @@ class LayerStatistics:
     entries: int
     order: OrderTest
     roughness: Roughness
+    noise: NoiseShare
 
     @classmethod
     def of(cls, stack: Stack, seed: int = 0) -> LayerStatistics:
         """Return the statistics of one stack; `seed` decides which permutations are drawn.
 
         Raises:
-            ValueError: where there are fewer than 4 layers, or all weights are zero.
+            ValueError: where there are fewer than 4 layers, no three layers of one group, or zero weights
+                only.
 
         Not checked: that entries of different layers are matched. Those of inner weights are not.
 
@@ -47,4 +51,5 @@ class LayerStatistics:
             True
         """
         gram = LayerGram.of(stack)
-        return cls(stack.name, stack.depth, gram.entries, order_test(gram, seed), roughness(gram))
+        order = order_test(gram, seed)
+        return cls(stack.name, stack.depth, gram.entries, order, roughness(gram), noise_share(gram))

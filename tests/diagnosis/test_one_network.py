@@ -12,3 +12,5 @@ def test_independent_layers_have_no_order_and_the_index_of_brownian_motion() -> 
     assert (found.name, found.depth, found.entries) == ("A", 12, 1600)
     assert found.order.p_value > 1e-3
     assert abs(found.roughness.hurst - 0.5) < 0.03
+    assert found.noise.noise_interval is not None
+    assert found.noise.noise_interval[1] == 1.0
