@@ -13,6 +13,7 @@ from .depth_check import (
     probe as probe,
     sweep as sweep,
 )
+from .diagnosis import DepthDiagnosis as DepthDiagnosis, diagnose as diagnose
 from .figures import Reproduction as Reproduction, reproduce as reproduce
 from .ground.measurement import Measurement as Measurement, measure as measure
 from .ground.report import Report as Report

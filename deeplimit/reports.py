@@ -15,6 +15,7 @@ HOMES = {
     "stability": "signal.report",
     "phase-diagram": "signal.phase_report",
     "depth": "depth_check.report",
+    "depth-diagnosis": "diagnosis.sweep_report",
     "validate": "scoreboard.report",
     "reproduction": "figures.reproduction",
     "initialisation": "initialise.result",

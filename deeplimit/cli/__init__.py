@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from deeplimit.cli.convergence import compare, demo, validate
+from deeplimit.cli.diagnosis import diagnose
 from deeplimit.cli.modules import check
 from deeplimit.cli.options import parse_depths
 from deeplimit.cli.propagation import phase, reproduce, stability
@@ -40,5 +41,5 @@ def main(
     """Residual networks and their infinite-depth limits: which limit, how fast, how certain."""
 
 
-for command in (compare, validate, stability, phase, check, reproduce, demo, runs):
+for command in (compare, validate, stability, phase, check, diagnose, reproduce, demo, runs):
     app.command()(command)

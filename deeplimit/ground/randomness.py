@@ -39,6 +39,7 @@ class Purpose(IntEnum):
     STEP_BIASES = 22
     MODULE_WEIGHTS = 30
     LAYER_ORDER = 40
+    SIGN_FLIPS = 41
 
 
 def generator(

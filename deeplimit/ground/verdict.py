@@ -33,6 +33,11 @@ class Verdict(StrEnum):
     NOT_CAUGHT = "not caught"
     REPRODUCED = "reproduced"
     NOT_REPRODUCED = "NOT reproduced"
+    LINEAR_ODE = "linear-ode"
+    NEURAL_ODE = "neural-ode"
+    SDE = "sde"
+    SPARSE = "sparse"
+    NO_TREND = "no trend"
     CANNOT_TELL = "cannot tell"
 
     def __repr__(self) -> str:

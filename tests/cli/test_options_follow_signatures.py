@@ -8,7 +8,7 @@ import typer
 
 import deeplimit as dl
 from deeplimit import cli
-from deeplimit.cli import convergence, modules, options, propagation
+from deeplimit.cli import convergence, diagnosis, modules, options, propagation
 from deeplimit.cli.shared import NAMES, Run
 from deeplimit.figures import run_demo
 
@@ -20,6 +20,7 @@ COMMANDS = {
     "phase": (propagation.phase, dl.phase_diagram),
     "reproduce": (propagation.reproduce, dl.reproduce),
     "check": (modules.check, dl.check_depth),
+    "diagnose": (diagnosis.diagnose, dl.diagnose),
 }
 SHARED = {"seed": "seed", "device": "device", "workers": "workers", "store": "store"}
 BY_ANOTHER_NAME = {
@@ -28,6 +29,7 @@ BY_ANOTHER_NAME = {
     "resume": "json",
     "folder": "out",
     "figure": "figures",
+    "weights": "files",
 }
 NO_TEXT = {
     "resnet": "made of --network, --width, --weights and others",
@@ -106,7 +108,7 @@ def test_a_value_given_to_an_option_reaches_the_function(command, monkeypatch):
     values = {name: parameter.default for name, parameter in here.items()}
     changed = {name: value * 0.9 for name, value in values.items() if type(value) is float and name in there}
     changed |= {name: value + 1 for name, value in values.items() if type(value) is int and name in there}
-    required = {"factory": "json:dumps", "figures": ["marion-fig6"]}
+    required = {"factory": "json:dumps", "figures": ["marion-fig6"], "files": ["8=a.safetensors"]}
     with contextlib.suppress(typer.Exit, AttributeError):  # what was replaced returns no report to print
         made(**values | changed | {name: required[name] for name in required if name in here})
     assert changed

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
+import depth_sweeps
 import matplotlib.figure
 import numpy as np
 import pytest
@@ -91,6 +92,7 @@ def own(**changes):
 
 
 MADE = {
+    "depth-diagnosis": lambda: dl.diagnose(depth_sweeps.seven(width=3)["Hypothesis 2, much noise"][1]),
     "initialisation": lambda: dl.init.iid_([torch.empty(4, 4) for _ in range(3)]),
     "residual-initialisation": lambda: _residual(),
     OWN: own,

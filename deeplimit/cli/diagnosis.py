@@ -1,0 +1,103 @@
+"""`diagnose`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from deeplimit.cli.shared import Run, command
+
+
+@command("device", "workers", "dask", "store", "quiet")
+def diagnose(
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            help="Weights by depth: 32=a.safetensors. A file whose metadata hold depth needs no number."
+        ),
+    ],
+    confidence: Annotated[float, typer.Option(help="Confidence level of the intervals.")] = 0.95,
+    homogeneous: Annotated[
+        bool,
+        typer.Option("--homogeneous", help="The activation is homogeneous, as ReLU: diagnose |δ|A and |δ|b."),
+    ] = False,
+    spatial: Annotated[
+        str | None, typer.Option(help="Input of convolutions, HEIGHTxWIDTH: norms of linear operators.")
+    ] = None,
+    layers: Annotated[
+        str | None,
+        typer.Option(help="Name of the layers with {} for their number, where tensors' names leave it open."),
+    ] = None,
+    html: Annotated[
+        Path | None, typer.Option("--html", help="Write one self-contained page here (.html).")
+    ] = None,
+    *,
+    run: Run,
+) -> None:
+    """What are trained weights as functions of depth: a trend, a trend with noise, or neither?
+
+    A file given twice, or two files of one depth, are networks of several seeds.
+
+    Exit code: 0 a verdict, 2 bad usage, 3 cannot tell.
+
+    Example: deeplimit diagnose 32=a.safetensors 64=b.safetensors 128=c.safetensors --html report.html
+    """
+    import deeplimit as dl
+    from deeplimit.ground import validation
+
+    if html is not None:
+        validation.writable_file(html, "--html", (".html",))
+    weights: dict[int, list[Path]] = {}
+    for text in files:
+        depth, path = _depth_and_path(text)
+        weights.setdefault(depth, []).append(path)
+    report = dl.diagnose(
+        weights,
+        confidence=confidence,
+        homogeneous=homogeneous,
+        spatial=_spatial(spatial),
+        layers=layers,
+        seed=run.seed,
+    )
+    if html is not None:
+        report.save_html(html)
+    codes = dict.fromkeys(("linear-ode", "neural-ode", "sde", "sparse", "no trend"), 0)
+    run.finish(report, codes | {"cannot tell": 3})
+
+
+def _depth_and_path(text: str) -> tuple[int, Path]:
+    """Return the depth that is given before a path, or in the file's metadata; it is never guessed."""
+    from safetensors import SafetensorError, safe_open
+
+    given = re.fullmatch(r"(\d+)=(.+)", text, re.DOTALL)
+    if given is not None:
+        return int(given[1]), Path(given[2])
+    path = Path(text)
+    if not path.is_file():
+        raise ValueError(f"FILES must be files that exist, got {text!r}.")
+    told = None
+    if path.suffix.lower() == ".safetensors":
+        try:
+            with safe_open(path, framework="pt") as opened:
+                told = (opened.metadata() or {}).get("depth")
+        except (OSError, SafetensorError) as error:
+            raise ValueError(f"FILES must be whole, but {text!r} cannot be read: {error}.") from error
+    if told is None:
+        raise ValueError(
+            f"FILES needs the depth of {text!r}, which its metadata do not hold: give 32={text}."
+        )
+    if not told.isdigit():
+        raise ValueError(f"FILES must hold depth as an integer in the metadata, got {told!r} in {text!r}.")
+    return int(told), path
+
+
+def _spatial(text: str | None) -> tuple[int, int] | None:
+    if text is None:
+        return None
+    found = re.fullmatch(r"(\d+)x(\d+)", text)
+    if found is None:
+        raise ValueError(f"--spatial must look like 32x32, got {text!r}.")
+    return int(found[1]), int(found[2])

@@ -1,0 +1,187 @@
+"""Weights of networks of several depths: checked, measured, fitted over depth, judged."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from deeplimit.diagnosis import hypotheses, published_steps, slopes
+from deeplimit.diagnosis.hypotheses import Evidence
+from deeplimit.diagnosis.networks_of_sweep import Network, networks_of
+from deeplimit.diagnosis.norms import QUANTITIES, LayerNorms
+from deeplimit.diagnosis.slopes import Slope
+from deeplimit.diagnosis.stacks import Stack
+from deeplimit.diagnosis.sweep_report import DepthDiagnosis, Finding, Quantity
+from deeplimit.diagnosis.trend import TrendEvidence
+from deeplimit.ground.randomness import Purpose, generator
+from deeplimit.ground.verdict import Verdict
+from deeplimit.inference.verdict import Judgement
+from deeplimit.version import versions
+
+ROUNDED = 4.0
+"""Differences below this many units of round-off of the layers are no noise."""
+FOUND = (Verdict.SDE, Verdict.LINEAR_ODE, Verdict.NEURAL_ODE)
+
+
+def _with_factors(network: Network) -> dict[str, Stack]:
+    """Return the stacks multiplied by the sizes of the residual factors."""
+    assert network.factors is not None
+    factors = torch.as_tensor(network.factors)
+    return {
+        key: Stack(
+            f"|δ|{key}",
+            stack.values * factors.to(stack.values.dtype).reshape(-1, *[1] * (stack.values.ndim - 1)),
+        )
+        for key, stack in network.stacks.items()
+    }
+
+
+def diagnose_sweep(
+    weights: Mapping[Any, Any],
+    *,
+    confidence: float,
+    homogeneous: bool,
+    spatial: tuple[int, int] | None,
+    layers: str | None,
+    seed: int,
+) -> DepthDiagnosis:
+    """Return the diagnosis of checked arguments."""
+    start = time.perf_counter()
+    networks = networks_of(weights, layers)
+    if homogeneous and networks[0].factors is None:
+        raise ValueError(
+            "homogeneous=True needs residual factors: give delta at every depth, 1 where there is none."
+        )
+    depths = np.array([network.depth for network in networks])
+    stacks = [_with_factors(network) if homogeneous else network.stacks for network in networks]
+    reservations, findings, judged = [], [], {}
+    for key in stacks[0]:
+        ofkind = [each[key] for each in stacks]
+        size = spatial if ofkind[0].values.ndim == 5 else None
+        measured = [LayerNorms.of(stack, size) for stack in ofkind]
+        if not all(norms.total > 0 for norms in measured):
+            reservations.append(f"{ofkind[0].name} is zero at some depth, and is left out")
+            continue
+        finding, evidence = _find(ofkind[0].name, measured, depths, confidence, homogeneous, seed)
+        findings.append(finding)
+        judged[key] = evidence
+    if not findings:
+        raise ValueError("weights must not be zero at any depth; all stacks are.")
+    factors = None if networks[0].factors is None else [network.factors for network in networks]
+    alpha = None
+    if factors is not None and all(each is not None and each.max() > 0 for each in factors):
+        alpha = -slopes.fit(
+            depths, np.array([each.max() for each in factors if each is not None]), confidence
+        )
+    judgement = _together(findings, list(judged.values()))
+    main = next(
+        finding for finding in findings if finding.verdict == judgement.word or finding is findings[0]
+    )
+    published = published_steps.follow(
+        {name: _slope(quantity) for name, quantity in findings[0].norms.items()},
+        None if homogeneous else alpha,
+        judgement.word,
+    )
+    return DepthDiagnosis(
+        verdict=judgement.word,
+        reason=judgement.reason,
+        rule=judgement.rule,
+        depths=depths,
+        weight=main.weight,
+        findings=tuple(findings),
+        alpha=None if alpha is None else alpha.value,
+        alpha_interval=None if alpha is None else alpha.interval,
+        published=published,
+        homogeneous=homogeneous,
+        confidence=confidence,
+        seconds=time.perf_counter() - start,
+        versions=versions(),
+        reservations=tuple(reservations),
+    )
+
+
+def _slope(quantity: Quantity) -> Slope:
+    return Slope(quantity.slope, quantity.interval, quantity.interval)
+
+
+def _find(
+    name: str,
+    measured: Sequence[LayerNorms],
+    depths: np.ndarray,
+    confidence: float,
+    homogeneous: bool,
+    seed: int,
+) -> tuple[Finding, Evidence]:
+    """Return what the networks say of one weight."""
+    numbers = [norms.quantities() for norms in measured]
+    values = {each: np.array([one[each] for one in numbers]) for each in QUANTITIES}
+    fits = {each: slopes.fit(depths, values[each], confidence) for each in QUANTITIES}
+    total = np.sqrt([norms.total for norms in measured])
+    rounding = np.array([ROUNDED * norms.rounding for norms in measured]) * total
+    seen = np.where(values["D4"] > rounding, values["D4"], 0.0)
+    below = len(np.unique(depths[seen > 0])) < slopes.LEAST_DEPTHS <= len(np.unique(depths))
+    noise = slopes.fit(depths, seen, confidence, crosses=True)
+    smoothness = -slopes.fit(depths, np.where(values["D"] > rounding, values["D"] / total, 0.0), confidence)
+    evidence = Evidence(
+        weight=name,
+        noise=noise,
+        below_rounding=below,
+        concentration=fits["participation ratio"],
+        smoothness=smoothness,
+        trend=TrendEvidence.of(measured, generator(seed, Purpose.SIGN_FLIPS)),
+        size=-fits["root mean square"],
+        depths=len(np.unique(depths)),
+        homogeneous=homogeneous,
+    )
+    judgement = hypotheses.judge(evidence)
+    exponents = _exponents(evidence, judgement.word, confidence)
+    share = np.clip(values["D4"] ** 2 / total**2, 0.0, 1.0)
+    return Finding(
+        weight=name,
+        verdict=judgement.word,
+        reason=judgement.reason,
+        rule=judgement.rule,
+        norms={each: Quantity(values[each], fits[each].value, fits[each].interval) for each in QUANTITIES},
+        trend_share=1 - share,
+        noise_share=share,
+        trend_p_value=evidence.trend.p_value,
+        **exponents,
+    ), evidence
+
+
+def _exponents(e: Evidence, word: Verdict, confidence: float) -> dict[str, Any]:
+    """Return β, the trend's Hölder exponent and the noise's Hurst index, those that the verdict leaves."""
+    beta = holder = hurst = slopes.UNKNOWN
+    if word is Verdict.SDE:
+        beta = e.trend.exponent(confidence)
+    elif word in (Verdict.LINEAR_ODE, Verdict.NEURAL_ODE):
+        beta, holder = e.size, e.smoothness
+    if word in (Verdict.SDE, Verdict.NO_TREND):
+        hurst = (-e.noise).plus(0.5)
+    found = {"beta": beta, "holder": holder, "hurst": hurst}
+    return {name: each.value for name, each in found.items()} | {
+        f"{name}_interval": each.interval for name, each in found.items()
+    }
+
+
+def _together(findings: Sequence[Finding], evidence: Sequence[Evidence]) -> Judgement[Verdict]:
+    """Return the verdict on all weights: that of the first, unless noise of another one stays."""
+    first = findings[0]
+    for finding, e in zip(findings[1:], evidence[1:], strict=True):
+        other_noise = first.verdict in (Verdict.LINEAR_ODE, Verdict.NEURAL_ODE) and e.noise_stays
+        other_trend = (
+            evidence[0].noise_stays and first.verdict is Verdict.NO_TREND and finding.verdict in FOUND
+        )
+        if finding.verdict in (Verdict.SDE, Verdict.NO_TREND) and other_noise:
+            return Judgement(
+                Verdict.SDE, f"{first.reason}; but {finding.reason}", "noise_of_another_weight_stays"
+            )
+        if other_trend:
+            return Judgement(
+                Verdict.SDE, f"{first.reason}; but {finding.reason}", "another_weight_has_a_trend"
+            )
+    return Judgement(Verdict(first.verdict), first.reason, first.rule)

@@ -1,0 +1,78 @@
+"""`deeplimit diagnose`: depths come from the files' metadata or are given, never from names."""
+
+import json
+
+import depth_sweeps
+import pytest
+import torch
+from refusals import assert_names
+from safetensors.torch import save_file
+from typer.testing import CliRunner
+
+from deeplimit.cli import app
+
+_, SWEEP = depth_sweeps.seven(width=4)["Hypothesis 2, much noise"]
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, ["diagnose", *map(str, arguments)])
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Files that say their depth, under names that say another one."""
+    paths = {}
+    for depth in (8, 16, 32, 64, 128, 512):
+        paths[depth] = tmp_path / f"depth-{depth + 1}.safetensors"
+        save_file({"A": torch.as_tensor(SWEEP[depth]["A"])}, paths[depth], {"depth": str(depth)})
+    return paths
+
+
+def test_depths_are_read_from_metadata_and_every_file_is_written(files, tmp_path):
+    outputs = [tmp_path / f"report{suffix}" for suffix in (".png", ".json", ".html")]
+    options = [text for pair in zip(("--plot", "--json", "--html"), outputs, strict=True) for text in pair]
+    result = run(*files.values(), *options)
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith("sde: ")
+    assert json.loads(outputs[1].read_text())["report"]["depths"] == [8, 16, 32, 64, 128, 512]
+    assert outputs[0].stat().st_size > 5000
+    assert "<svg" in outputs[2].read_text()
+
+
+def test_a_depth_that_is_given_goes_before_the_metadata(files):
+    result = run(f"9={files[8]}")
+    assert result.exit_code == 2
+    assert_names(result.stderr, "weights[9]", "9 layers")
+
+
+def test_files_of_one_depth_are_networks_of_several_seeds(files):
+    result = run(files[8], files[8], files[32], files[128], "--confidence", "0.9")
+    assert "4 networks, depths 8, 32, 128" in result.stdout
+    assert "90 % intervals" in result.stdout
+
+
+def test_what_cannot_be_told_has_an_exit_code_of_its_own(files):
+    assert run(files[8], files[32]).exit_code == 3
+
+
+def test_a_depth_is_never_guessed_from_a_name(tmp_path):
+    path = tmp_path / "depth-8.safetensors"
+    save_file({"A": torch.as_tensor(SWEEP[8]["A"])}, path)
+    result = run(path)
+    assert result.exit_code == 2
+    assert_names(" ".join(result.stderr.split()), "FILES", "depth-8.safetensors", "give 32=")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "pins"),
+    [
+        (["gone.safetensors"], ("FILES", "'gone.safetensors'")),
+        (["8=gone.safetensors"], ("weights[8]", "gone.safetensors")),
+        (["8=a.safetensors", "--spatial", "8"], ("--spatial", "'8'")),
+        (["8=a.safetensors", "--html", "r.txt"], (".html", "r.txt'")),
+    ],
+)
+def test_bad_usage_is_told_in_a_line(arguments, pins):
+    result = run(*arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert_names(" ".join(result.stderr.split()), *pins)
