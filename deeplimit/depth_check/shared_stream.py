@@ -58,11 +58,7 @@ class SharedStream(TorchCalls):
         if sides:
             self.updates[ordinal] = (size(sides[0]), size(sides[1]))
         for part in self.wanted.get(ordinal, ()):
-            update = sides[part.side].detach().float()
-            before = self.sums.get(part.key)
-            if before is None or before.shape == update.shape:
-                self.sums[part.key] = update.clone() if before is None else before.add_(update)
-                self.squares[part.key] = self.squares.get(part.key, 0.0) + size(update) ** 2
+            self.note(part, sides[part.side].detach().float())
         if ordinal not in self.cuts:
             return func(*args, **kwargs)
         skip = sides[self.cuts[ordinal]]
@@ -76,10 +72,21 @@ class SharedStream(TorchCalls):
             return operands.first if skip is operands.first else operands.first.copy_(skip)
         return skip.clone()
 
+    def note(self, part: Part, update: torch.Tensor) -> None:
+        """Take up what a branch adds when it is given the shared stream."""
+        before = self.sums.get(part.key)
+        if before is None or before.shape == update.shape:
+            self.sums[part.key] = update.clone() if before is None else before.add_(update)
+            self.squares[part.key] = self.squares.get(part.key, 0.0) + size(update) ** 2
+
+    def start(self, like: torch.Tensor, stream: int) -> torch.Tensor:
+        """Return what a stream begins with, of the shape of what begins it in the network."""
+        return _noise(like, stream)
+
     def returned(self, this: Call, result: Any) -> Any:
         if this not in self.begins or not isinstance(result, torch.Tensor) or not result.is_floating_point():
             return result
-        noise = _noise(result, self.begins[this])
+        noise = self.start(result, self.begins[this])
         if this.name.endswith("_") and not this.name.endswith("__") and not result.is_leaf:
             # In place, so that other names of the tensor see it, too.
             return result.add_(noise - result.detach())

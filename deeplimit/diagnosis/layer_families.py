@@ -130,7 +130,7 @@ def stack(source: Source, family: Family) -> Stack:
         layers = list(_floating(source, family.members[0]))
     else:
         layers = [_floating(source, member) for member in family.members]
-    _refuse_copies(family, layers)
+    refuse_copies(family.numbers, layers)
     for number, layer in zip(family.numbers, layers, strict=True):
         if not bool(torch.isfinite(layer).all()):
             member = family.members[0] if len(family.members) == 1 else family.name.replace("*", str(number))
@@ -148,10 +148,11 @@ def _floating(source: Source, name: str) -> torch.Tensor:
     return tensor if known else tensor.to(torch.float32)
 
 
-def _refuse_copies(family: Family, layers: Sequence[torch.Tensor]) -> None:
+def refuse_copies(numbers: Sequence[int], layers: Sequence[torch.Tensor]) -> None:
+    """Raise NotLayersError where two layers hold the same numbers; `numbers` name the layers."""
     seen: dict[bytes, int] = {}
     twins: list[tuple[int, int]] = []
-    for number, layer in zip(family.numbers, layers, strict=True):
+    for number, layer in zip(numbers, layers, strict=True):
         content = layer.contiguous().reshape(-1).view(torch.uint8).numpy()
         before = seen.setdefault(hashlib.blake2b(content.data, digest_size=16).digest(), number)
         if before != number:

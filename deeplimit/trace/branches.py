@@ -112,9 +112,13 @@ def find_branches(
     return tuple(part.branch for part in layout(trace, blocks).parts)
 
 
-def record(model: nn.Module, batch: Batch) -> Trace:
-    """Return the trace of one forward."""
-    with undisturbed(model), module_names(model) as owners, Recorder(model, owners) as recorder:
+def record(model: nn.Module, batch: Batch, *, trained: bool = False) -> Trace:
+    """Return the trace of one forward; a `trained` model normalises with its running statistics."""
+    with (
+        undisturbed(model, trained=trained),
+        module_names(model) as owners,
+        Recorder(model, owners) as recorder,
+    ):
         refuse_hidden(model, run(model, batch))
     trace: Trace = recorder.trace
     return trace

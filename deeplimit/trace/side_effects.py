@@ -25,13 +25,14 @@ def threads_for(model: nn.Module) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def undisturbed(model: nn.Module) -> Iterator[None]:
+def undisturbed(model: nn.Module, *, trained: bool = False) -> Iterator[None]:
     """`model` ready to be measured inside, and in every bit as it was afterwards, also after an exception.
 
     The model is in evaluation mode, so that dropout and stochastic depth draw nothing. Batch normalisation
-    still normalises with the batch, since running statistics before training mean nothing. Every floating
-    parameter requires a gradient, so that the graph is whole even if parts of the model are frozen. NOT
-    undone: changes that a forward makes inside lists and other objects.
+    still normalises with the batch, since running statistics before training mean nothing; those of a
+    `trained` model do, and it uses them. Every floating parameter requires a gradient, so that the graph is
+    whole even if parts of the model are frozen. NOT undone: changes that a forward makes inside lists and
+    other objects.
     """
     modules = list(model.modules())
     modes = [module.training for module in modules]
@@ -54,7 +55,7 @@ def undisturbed(model: nn.Module) -> Iterator[None]:
         for parameter, _ in gradients:
             parameter.grad = None  # a backward inside would add to the tensor that is there
         for module in modules:
-            module.training = isinstance(module, _BatchNorm)
+            module.training = isinstance(module, _BatchNorm) and not trained
         for parameter in frozen:
             parameter.requires_grad_(True)
         with (
