@@ -17,7 +17,7 @@ from deeplimit.depth_check.shared_stream import SharedStream
 from deeplimit.diagnosis.layer_families import LEAST, NotLayersError, refuse_copies
 from deeplimit.diagnosis.sources import source_of
 from deeplimit.diagnosis.stacks import Stack
-from deeplimit.diagnosis.stream_states import stream_states
+from deeplimit.diagnosis.stream_states import channel_axis, stream_states
 from deeplimit.ground import validation
 from deeplimit.ground.randomness import seeded
 from deeplimit.trace.batches import as_batch, run
@@ -140,7 +140,7 @@ def _stacks(
         said = [_said(part, source.settings) for part in parts]
         known = list(dict.fromkeys(said))
         groups = tuple(known.index(text) for text in said) if len(known) > 1 else ()
-        channels = _channel_axis(parts[0], source.shapes, layers[0].dim())
+        channels = channel_axis(parts[0], source.shapes, layers[0].dim())
         other = [axis for axis in range(layers[0].dim()) if axis != channels]
         means = [layer.mean(other, keepdim=True) for layer in layers]
         responses = [layer - mean for layer, mean in zip(layers, means, strict=True)]
@@ -152,12 +152,6 @@ def _stacks(
             else:
                 stacks.append(Stack(name, torch.stack(values), groups))
     return tuple(stacks), left_out
-
-
-def _channel_axis(part: Part, shapes: Mapping[str, tuple[int, ...]], axes: int) -> int:
-    """Return the axis of the stream along which its coordinates lie: the second after a convolution."""
-    output = part.branch.output
-    return 1 if output and len(shapes.get(output[0], ())) > 2 else axes - 1
 
 
 def _said(part: Part, settings: Mapping[str, str]) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -12,7 +12,7 @@ from torch import nn
 
 from deeplimit.ground.randomness import seeded
 from deeplimit.trace.batches import Batch, run
-from deeplimit.trace.branches import Layout
+from deeplimit.trace.branches import Layout, Part
 from deeplimit.trace.operations import Operands, TorchCalls
 from deeplimit.trace.side_effects import undisturbed
 
@@ -25,12 +25,12 @@ class StreamStates:
     Attributes:
         names: name of each layer, by its first branch (K,).
         states: before each layer, and after the last (K + 1, ...), float32 on the CPU.
-        starts: position of each layer's first join among the joins of the stream (K,).
+        channels: axis of `states` along which the coordinates of the stream lie.
     """
 
     names: tuple[str, ...]
     states: torch.Tensor
-    starts: tuple[int, ...]
+    channels: int
 
 
 def stream_states(model: nn.Module, batch: Batch, found: Layout, seed: int = 0) -> dict[int, StreamStates]:
@@ -47,6 +47,7 @@ def stream_states(model: nn.Module, batch: Batch, found: Layout, seed: int = 0) 
     """
     with undisturbed(model, trained=True), seeded(seed), torch.no_grad(), _Recorder(found) as recorder:
         run(model, batch)
+    shapes = {name: tuple(value.shape) for name, value in model.named_parameters()}
     taken = {}
     for number in range(len(found.heads)):
         parts = [part for part in found.parts if part.branch.stream == number and part.counted]
@@ -56,9 +57,15 @@ def stream_states(model: nn.Module, batch: Batch, found: Layout, seed: int = 0) 
         states = [recorder.skips[ordinal] for ordinal in joins if ordinal in begins]
         states.append(recorder.sums[joins[-1]])
         if len({state.shape for state in states}) == 1:
-            starts = tuple(place for place, ordinal in enumerate(joins) if ordinal in begins)
-            taken[number] = StreamStates(tuple(begins.values()), torch.stack(states), starts)
+            channels = 1 + channel_axis(parts[0], shapes, states[0].dim())
+            taken[number] = StreamStates(tuple(begins.values()), torch.stack(states), channels)
     return taken
+
+
+def channel_axis(part: Part, shapes: Mapping[str, tuple[int, ...]], axes: int) -> int:
+    """Return the axis of the stream along which its coordinates lie: the second after a convolution."""
+    output = part.branch.output
+    return 1 if output and len(shapes.get(output[0], ())) > 2 else axes - 1
 
 
 class _Recorder(TorchCalls):
