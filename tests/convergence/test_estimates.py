@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from deeplimit.convergence.estimates import without_reference_error
+from deeplimit.convergence.estimates import with_whole_scheme_error, without_reference_error
 
 
 def taken_out(fine, coarse, apart, surplus=0.0):
@@ -31,17 +31,34 @@ def test_what_is_left_is_extrapolated_and_bounded(coarse, surplus, left):
 @pytest.mark.parametrize("surplus", [0.0, 1.5])
 def test_the_covariance_of_what_is_left_is_that_of_the_delta_method(surplus):
     logs = 0.5 * np.log([1.0, 0.6, 1.2, 0.65, 0.1])  # two depths against both solutions, and their distance
-    root = 0.01 * np.random.default_rng(0).normal(size=(5, 5))
-    covariance = root @ root.T
-    found = without_reference_error(logs, covariance, surplus)[1]
-    step = 1e-6
+    assert_covariance_is_that_of_the_delta_method(
+        lambda logs, covariance: without_reference_error(logs, covariance, surplus), logs
+    )
+
+
+def assert_covariance_is_that_of_the_delta_method(function, logs):
+    """Compare with the slopes of the logs that are returned, by finite differences."""
+    root = 0.01 * np.random.default_rng(0).normal(size=(len(logs), len(logs)))
+    covariance, step = root @ root.T, 1e-6
     slopes = [
-        (
-            without_reference_error(logs + step * unit, covariance, surplus)[0]
-            - without_reference_error(logs - step * unit, covariance, surplus)[0]
-        )
+        (function(logs + step * unit, covariance)[0] - function(logs - step * unit, covariance)[0])
         / (2 * step)
-        for unit in np.eye(5)
+        for unit in np.eye(len(logs))
     ]
     change = np.stack(slopes, axis=1)
-    np.testing.assert_allclose(found, change @ covariance @ change.T, rtol=1e-6)
+    np.testing.assert_allclose(function(logs, covariance)[1], change @ covariance @ change.T, rtol=1e-6)
+
+
+HIDDEN = 0.5 * np.log([0.9, 0.8])  # of the scheme's squares the reference shows 90 % and 80 %
+BOTH = 0.5 * np.log([1.0, 0.6, 0.5, 0.4])  # squares of the network, and of the scheme, at two depths
+
+
+def test_of_squares_the_reference_hides_what_it_hides_of_the_schemes():
+    whole = np.exp(2 * with_whole_scheme_error(BOTH, np.eye(4), HIDDEN)[0])
+    np.testing.assert_allclose(whole, [1.0 + 0.5 * (1 / 0.9 - 1), 0.6 + 0.4 * (1 / 0.8 - 1)])
+
+
+def test_the_covariance_of_whole_errors_is_that_of_the_delta_method():
+    assert_covariance_is_that_of_the_delta_method(
+        lambda logs, covariance: with_whole_scheme_error(logs, covariance, HIDDEN), BOTH
+    )

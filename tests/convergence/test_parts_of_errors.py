@@ -24,6 +24,7 @@ def test_theorem_4_4_at_variance_one_over_width_reads_its_order(width):
     assert report.verdict == "converges"
     assert report.rate_interval[0] < 0.5 < report.rate_interval[1]
     assert np.diff(report.rate_interval)[0] < 0.06
+    assert report.rate == pytest.approx(0.5, abs=0.03)  # that of the part that falls more slowly
     gap, scheme = report.parts
     assert (gap.local_slopes[-2:] > 0.7).all()
     assert (abs(scheme.local_slopes - 0.5) < 0.05).all()
@@ -73,6 +74,17 @@ def test_the_squares_of_the_parts_add_up_where_they_are_uncorrelated():
     report = dl.compare(usual(8), paths=4000, norm="final")
     gap, scheme = (part.errors**2 for part in report.parts)
     np.testing.assert_allclose(gap + scheme, report.common_errors**2, rtol=0.12)
+
+
+def test_a_distance_that_is_round_off_of_products_is_no_part():
+    """A tangent's error of 1e-5: the distance is 1e-6 where products of single precision differ by 1e-4."""
+    network = dl.inner(4, lambda x: x + 1e-5 * torch.sin(x) ** 3, noise=dl.Ito(A=0.1))
+    knobs = {"depths": (8, 16, 32, 64), "paths": 200}
+    exact = dl.compare(network, **knobs, coupling="pathwise", dtype="float64").parts[0]
+    assert exact.name == "network to scheme"
+    assert (exact.errors < 1e-5).all()
+    blurred = dl.compare(network, **knobs, coupling="projected", dtype="float32").parts
+    assert [part.name for part in blurred] == ["scheme to limit"]
 
 
 def test_a_network_that_is_its_limits_scheme_has_one_part():

@@ -187,6 +187,7 @@ def measured(**altered):
         ({"diverged": np.array([51, 51, 51])}, "cannot tell", "some_paths_diverge"),
         ({"diverged": np.array([0, 0, 51]), "limit_lost": 1}, "cannot tell", "some_paths_diverge"),
         ({"errors": np.zeros(3), "vanishes": True}, "converges", "equals_the_limit"),
+        ({"errors": np.zeros(3), "resolution": 0.009}, "converges", "equals_the_limit"),
         ({"errors": np.zeros(3), "resolution": 0.02}, "cannot tell", "is_swallowed"),
         ({"resolution": 0.3}, "cannot tell", "lies_within_resolution"),
         ({"resolution": 0.1}, "cannot tell", "deepest_is_not_resolved"),

@@ -55,6 +55,27 @@ def test_beyond_the_minimum_the_smaller_root_is_taken():
     np.testing.assert_allclose(data.values, np.log(falls), rtol=0, atol=1e-6)
 
 
+@pytest.mark.parametrize("cosine", [0.0, 0.5, -0.9])
+def test_the_falling_part_is_as_uncertain_as_the_delta_method_says(cosine):
+    """At depths before the deepest, which also sets the floor: slopes by finite differences."""
+    squares, step = np.array([16.0, 8.0, 4.0, 2.0, 1.0]), 1e-6
+    logs, covariance = 0.5 * np.log(squares), np.diag([1.0, 2.0, 3.0, 4.0, 5.0]) * 1e-4
+
+    def falling(logs):
+        return _falling(ErrorEstimates(DEPTHS, logs, covariance, np.zeros(5), 10**4), 0.3, cosine, 0)
+
+    slopes = np.stack(
+        [
+            (falling(logs + step * unit).values - falling(logs - step * unit).values) / (2 * step)
+            for unit in np.eye(5)[:4]
+        ]
+    )
+    np.testing.assert_allclose(slopes[:, :4], np.diag(np.diag(slopes)), atol=1e-6)
+    measured = ErrorEstimates(DEPTHS, logs, covariance, np.zeros(5), 10**4).noise
+    found = np.linalg.inv(falling(logs).inverses[0])  # with no correction
+    np.testing.assert_allclose(np.diag(found)[:4], np.diag(slopes) ** 2 * np.diag(measured)[:4], rtol=1e-5)
+
+
 def test_a_lower_bound_admits_steeper_orders():
     """Order 1 where 0.6 is known to be reached at least: no floor has to be invented."""
     bound = fit_floor(errors(0.0, 0.0, 1.0), 0.6, is_bound=True)
