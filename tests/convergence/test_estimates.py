@@ -2,8 +2,18 @@
 
 import numpy as np
 import pytest
+from runs import task_of
 
-from deeplimit.convergence.estimates import with_whole_scheme_error, without_reference_error
+import deeplimit as dl
+from deeplimit.convergence.estimates import (
+    common_estimates,
+    gap_estimates,
+    scheme_estimates,
+    with_whole_scheme_error,
+    without_reference_error,
+)
+from deeplimit.convergence.pairing import Pairing
+from deeplimit.coupling import CoupledErrors
 
 
 def taken_out(fine, coarse, apart, surplus=0.0):
@@ -51,6 +61,19 @@ def assert_covariance_is_that_of_the_delta_method(function, logs):
 
 HIDDEN = 0.5 * np.log([0.9, 0.8])  # of the scheme's squares the reference shows 90 % and 80 %
 BOTH = 0.5 * np.log([1.0, 0.6, 0.5, 0.4])  # squares of the network, and of the scheme, at two depths
+
+
+def test_errors_are_an_euler_schemes_where_the_network_or_what_is_measured_is_one():
+    def estimated(network, estimates, **how):
+        task = task_of(network, paths=30)
+        measured = dl.measure(CoupledErrors.of(task), workers=1)
+        return estimates(task, Pairing.of(task), measured, **how)
+
+    nearly = dl.inner(2, "tanh", noise=dl.Ito(A=0.1))
+    assert estimated(dl.res1(2, "tanh"), common_estimates).is_euler
+    assert estimated(nearly, scheme_estimates, half=False).is_euler
+    assert not estimated(nearly, gap_estimates, half=False).is_euler
+    assert not estimated(dl.res1(2, "tanh", weights=dl.SmoothGaussian()), common_estimates).is_euler
 
 
 def test_of_squares_the_reference_hides_what_it_hides_of_the_schemes():

@@ -142,6 +142,7 @@ def test_a_lower_bound_of_the_order_admits_a_steeper_one():
     root = dl.compare(dl.inner(2, "identity", trend=rough, alpha=0.5, beta=0.5), paths=64)
     assert root.predicted_is_bound
     assert "at least 0.5" in str(root)
+    assert not any("excludes" in text for text in root.reservations)
     assert root.verdict == "converges"
     assert root.rate_interval[0] < 1.0 < root.rate_interval[1]
 

@@ -255,6 +255,10 @@ def test_each_doubt_is_said_and_said_only_when_there_is_one(altered, words):
     assert words in text
 
 
+def test_an_order_above_a_lower_bound_raises_no_doubt():
+    assert reserved(interval=(0.51, 0.55), is_bound=True) == []
+
+
 def test_numbers_that_are_not_known_raise_no_doubt():
     assert reserved(drift=np.nan, drift_error=np.nan, rate=np.nan, interval=(np.nan, np.nan)) == []
 

@@ -6,9 +6,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from runs import task_of
 from scipy import stats
 
 import deeplimit as dl
+from deeplimit.coupling import CoupledErrors
 from deeplimit.coupling.account import (
     COMMON,
     GAP_COMMON,
@@ -76,6 +78,31 @@ def test_products_of_differences_are_averaged_over_the_common_times():
         kept.at(state(limit), None, is_common)
         kept.layer(0, state(own))
     assert kept.products.item() / kept.times == (3.0**2 + 1.0**2) / 2
+
+
+@dataclass(frozen=True)
+class RootMeanSquare(dl.Statistic):
+    """The root of the mean squared distance over the times."""
+
+    name = "root mean square"
+
+    def fold(self, kept, distance, count):
+        return ((kept**2 * (count - 1) + distance**2) / count).sqrt()
+
+
+def test_products_are_means_over_times_and_inputs_and_sums_over_all_paths():
+    """Those of one depth with itself are mean squared errors; the others are no larger than both."""
+    x = torch.randn(2, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    network = dl.res1(2, "tanh", weights=dl.SmoothGaussian())
+    given = {"depths": (2, 4, 8), "norm": RootMeanSquare(), "paths": 5000, "same_network": True}
+    task = task_of(network, x=x, **given)
+    assert task.blocks > 1
+    moments = dl.measure(CoupledErrors.of(task), workers=1).moments
+    squares = np.exp(2 * moments.log_errors()[Columns.of(task).at(COMMON)])
+    products = moments.products / moments.count
+    np.testing.assert_allclose(np.diag(products), squares)
+    assert (products <= np.sqrt(np.outer(squares, squares)) * (1 + 1e-12)).all()
+    assert products[0, 1] > products[1, 1] > products[1, 2] > products[2, 2]
 
 
 def test_two_solutions_are_compared_at_common_times_and_at_all_times():

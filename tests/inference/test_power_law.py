@@ -128,6 +128,18 @@ def test_a_slower_order_has_the_prior_probability_that_is_stated(monkeypatch):
     assert odds[0] / odds[1] == pytest.approx(0.05 / 0.95, rel=1e-9)
 
 
+def test_what_an_euler_scheme_falls_short_of_its_power_law_is_allowed_for():
+    """Exact errors of the scheme of dH = H dB: e² = e - (1 + 1/L)^L, which is e/2L (1 - 0.92/L + ...)."""
+    depths = np.array([4, 8, 16, 32, 64])
+    logs = 0.5 * np.log(np.e - (1 + 1 / depths) ** depths)
+    euler, any_scheme = (
+        fit_rate(ErrorEstimates(depths, logs, 1e-4 * np.eye(5), np.zeros(5), 10**5, is_euler=is_euler)).rate
+        for is_euler in (True, False)
+    )
+    assert euler == pytest.approx(0.5, abs=0.002)
+    assert any_scheme < 0.485
+
+
 def test_errors_that_move_together_leave_their_slope_better_known():
     """Var(a - b) = Var a + Var b - 2 Cov(a, b), over the step in log depth."""
     covariance = np.array([[4.0, 1.5, 0.2], [1.5, 1.0, -0.6], [0.2, -0.6, 2.0]])

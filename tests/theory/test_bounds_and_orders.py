@@ -118,6 +118,29 @@ def test_a_registered_row_may_state_a_bound():
     assert "order at least 0.25" in str(regime)
 
 
+def test_a_bound_is_taken_neither_for_an_order_nor_for_an_excuse():
+    """Order 1 where 0.6 is stated as a bound. As an order it would call the right limit wrong.
+
+    A limit whose slope is 2 % off leaves a third of the deepest square. With an order of 0.6 the same errors
+    would have no floor.
+    """
+
+    def of_slope(slope):
+        return dl.res1(4, lambda x: torch.tanh(slope * x), weights=dl.SmoothGaussian())
+
+    network, knobs = of_slope(1.0), {"depths": (8, 16, 32, 64, 128), "paths": 500}
+    limit, off = network.limit(), of_slope(1.02).limit()
+    stated = {"matches": lambda network: True, "name": "ode", "limit": lambda network: limit}
+    with dl.Theorem.register(**stated, rate=0.6, citation="Doe (2026)", rate_is_bound=True):
+        right, wrong = dl.compare(network, **knobs), dl.compare(network, off, **knobs)
+    assert right.verdict == "converges"
+    assert right.rate_interval == pytest.approx((1.0, 1.0), abs=0.005)
+    share = 1.0 - (right.errors[-1] / wrong.errors[-1]) ** 2
+    assert 0.3 < share < 0.4
+    assert wrong.floor == pytest.approx(share, abs=0.05)
+    assert wrong.verdict != "converges"
+
+
 @pytest.mark.parametrize(
     ("given", "error"),
     [({"rate": 0.5, "rate_is_bound": "yes"}, TypeError), ({"rate_is_bound": True}, ValueError)],

@@ -91,8 +91,9 @@ def test_the_probability_in_one_dimension_is_that_of_the_exponential_functional(
     assert explosion.probability(np.full((1000, 1), -start), variance, 0.0, slope, curvature) == 0.0
 
 
-def test_the_probability_is_the_share_of_paths_that_a_scheme_loses():
-    """Euler's scheme with σ'(0) = 1/2, σ''(0) = 2, A = 0.5 and b = 0.3 in 3 dimensions; lost beyond 1e6."""
+@pytest.mark.parametrize(("slope", "curvature"), [(0.5, 2.0), (1.5, 1.0)])
+def test_the_probability_is_the_share_of_paths_that_a_scheme_loses(slope, curvature):
+    """Euler's scheme with A = 0.5 and b = 0.3 in 3 dimensions; lost beyond 1e6."""
     paths, steps = 4000, 2000
     generator = np.random.default_rng(2)
     starts = generator.standard_normal((paths, 3))
@@ -100,12 +101,19 @@ def test_the_probability_is_the_share_of_paths_that_a_scheme_loses():
     with np.errstate(over="ignore", invalid="ignore"):
         for _ in range(steps):
             rate = 0.5 * (state**2).sum(axis=1, keepdims=True) + 0.3
-            moved = 0.5 * np.sqrt(rate / steps) * generator.standard_normal(state.shape) + rate / steps
+            noise = slope * np.sqrt(rate / steps) * generator.standard_normal(state.shape)
+            moved = noise + 0.5 * curvature * rate / steps
             state = np.where(np.abs(state) < 1e6, state + moved, state)
     lost = float((np.abs(state).max(axis=1) >= 1e6).mean())
-    found = explosion.probability(starts, 0.5, 0.3, 0.5, 2.0)
+    found = explosion.probability(starts, 0.5, 0.3, slope, curvature)
     assert 0.05 < lost < 0.95
     assert found == pytest.approx(lost, abs=0.04)
+
+
+@pytest.mark.parametrize(("share", "words"), [(4e-4, "probability 0.0004 "), (2e-4, "below 0.0003 ")])
+def test_a_probability_of_fewer_than_three_paths_is_said_to_be_below(share, words, monkeypatch):
+    monkeypatch.setattr(explosion, "probability", lambda *_: share)
+    assert words in explosion.in_words.__wrapped__(2, 0.1, 0.1, 1.0, 1.0)
 
 
 def test_the_regime_states_the_probability_where_noise_is_isotropic():

@@ -1,0 +1,57 @@
+"""Fits of the growth exponent, on averages whose exponent and uncertainty are known."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from deeplimit.signal.growth_fit import MODEL_ERROR, STEP_SCALE, Averages, of_power, of_time
+from deeplimit.theory import Growth
+
+DEPTHS = np.array([10, 30, 100, 300, 1000])
+
+
+@dataclass(frozen=True)
+class Straight:
+    """Averages are times."""
+
+    uncertainty: float = 0.0
+
+    def log_times(self, log_means, depths):
+        return log_means
+
+
+def known_error(exponent, variances, beta, uncertainty):
+    """Return the standard error of a slope by generalised least squares, written out."""
+    step = STEP_SCALE * DEPTHS ** (-2.0 * beta)
+    inverse = np.linalg.inv(np.diag(variances + MODEL_ERROR**2) + np.outer(step, step))
+    design = np.stack([np.ones(5), np.log(DEPTHS)], axis=1)
+    return np.hypot(np.linalg.inv(design.T @ inverse @ design)[1, 1] ** 0.5, uncertainty * exponent)
+
+
+@pytest.mark.parametrize("exponent", [-1.0, 0.0, 0.5])
+@pytest.mark.parametrize(
+    ("noise", "beta", "uncertainty"), [(0.05, 0.5, 0.0), (1e-3, 0.2, 0.0), (1e-3, 0.5, 0.1)]
+)
+def test_times_give_their_exponent_with_the_error_of_noise_steps_and_curve(
+    exponent, noise, beta, uncertainty
+):
+    """Straight data leave further corrections out, up to their prior probability of 5 %."""
+    variances = np.full(5, noise**2)
+    averages = Averages(DEPTHS, exponent * np.log(DEPTHS) - 2.0, variances, 10**6)
+    found = of_time(averages, Straight(uncertainty), beta)
+    assert found.exponent == pytest.approx(exponent, abs=2e-3)
+    low, high = found.interval(0.95)
+    half = stats.norm.isf(0.025) * known_error(exponent, variances, beta, uncertainty)
+    assert (high - low) / 2 == pytest.approx(half, rel=0.15)
+
+
+def test_two_parts_of_a_change_are_told_apart():
+    """1 + L_1/L: from end to end it falls, and its exponent is 0."""
+    log_means = np.log1p(DEPTHS[0] / DEPTHS)
+    found = of_power(Averages(DEPTHS, log_means, np.full(5, 1e-6), 1000), Growth(predicted=0.0, faster=1.0))
+    low, high = found.interval(0.95)
+    assert found.exponent == pytest.approx(0.0, abs=0.02)
+    assert low < 0.0 < high
+    assert high - low < 0.1
