@@ -13,7 +13,12 @@ from .depth_check import (
     probe as probe,
     sweep as sweep,
 )
-from .diagnosis import DepthDiagnosis as DepthDiagnosis, diagnose as diagnose
+from .diagnosis import (
+    DepthDiagnosis as DepthDiagnosis,
+    FittedLimit as FittedLimit,
+    diagnose as diagnose,
+    fitted_limit as fitted_limit,
+)
 from .figures import Reproduction as Reproduction, reproduce as reproduce
 from .ground.measurement import Measurement as Measurement, measure as measure
 from .ground.report import Report as Report

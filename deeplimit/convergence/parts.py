@@ -96,8 +96,9 @@ class Part:
 
     def floor(self) -> Floor:
         """Return what would remain at infinite depth, as a share of its own deepest square."""
-        if self.directed and self.remainder is not None:
-            return self.remainder.floor()
+        remains = self.remainder
+        if remains is not None and (self.directed or (self.exact and remains.is_small)):
+            return remains.floor()
         return fit_floor(
             self.judged,
             self.regime.rate,

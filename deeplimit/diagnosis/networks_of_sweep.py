@@ -27,7 +27,7 @@ class Network:
     Attributes:
         depth: number of layers.
         stacks: weights by name, without residual factors.
-        factors: sizes of the residual factors, (L,) or (1,); None where none are given.
+        factors: residual factors, (L,) or (1,), with their signs; None where none are given.
     """
 
     depth: int
@@ -104,7 +104,7 @@ def _of_stacks(values: Mapping[str, Any], depth: int, name: str) -> Network:
         shape = tuple(factors.shape)
         raise ValueError(f"{name}['delta'] must have shape () or ({depth},); got {shape}.")
     stacks: dict[str, Stack] = {key: Stack(key, tensors[key]) for key in ("A", "b") if key in tensors}
-    return Network(depth, stacks, None if factors is None else _sizes(factors))
+    return Network(depth, stacks, None if factors is None else _flat(factors))
 
 
 def _of_names(source: Source, depth: int, name: str, layers: str | None) -> Network:
@@ -122,7 +122,7 @@ def _of_names(source: Source, depth: int, name: str, layers: str | None) -> Netw
         except NotLayersError:
             continue
         if found.values[0].numel() == 1 and family.name.rpartition(".")[2] == "delta":
-            factors = _sizes(found.values)
+            factors = _flat(found.values)
         else:
             stacks[family.name] = found
     if not stacks:
@@ -136,8 +136,8 @@ def _finite(value: Any, name: str) -> torch.Tensor:
     return validation.finite_tensor(checked, name, tuple(checked.shape)).detach().cpu()
 
 
-def _sizes(factors: torch.Tensor) -> np.ndarray:
-    found: np.ndarray = np.abs(factors.detach().to(torch.float64).reshape(-1).numpy())
+def _flat(factors: torch.Tensor) -> np.ndarray:
+    found: np.ndarray = factors.detach().to(torch.float64).reshape(-1).numpy()
     return found
 
 

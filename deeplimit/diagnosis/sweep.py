@@ -30,7 +30,7 @@ FOUND = (Verdict.SDE, Verdict.LINEAR_ODE, Verdict.NEURAL_ODE)
 def _with_factors(network: Network) -> dict[str, Stack]:
     """Return the stacks multiplied by the sizes of the residual factors."""
     assert network.factors is not None
-    factors = torch.as_tensor(network.factors)
+    factors = torch.as_tensor(network.factors).abs()
     return {
         key: Stack(
             f"|δ|{key}",
@@ -71,12 +71,10 @@ def diagnose_sweep(
         judged[key] = evidence
     if not findings:
         raise ValueError("weights must not be zero at any depth; all stacks are.")
-    factors = None if networks[0].factors is None else [network.factors for network in networks]
+    factors = np.array([np.abs(network.factors).max() for network in networks if network.factors is not None])
     alpha = None
-    if factors is not None and all(each is not None and each.max() > 0 for each in factors):
-        alpha = -slopes.fit(
-            depths, np.array([each.max() for each in factors if each is not None]), confidence
-        )
+    if len(factors) and factors.min() > 0:
+        alpha = -slopes.fit(depths, factors, confidence)
     judgement = _together(findings, list(judged.values()))
     main = next(
         finding for finding in findings if finding.verdict == judgement.word or finding is findings[0]

@@ -52,6 +52,11 @@ class Remainder:
         """Whether differences tend to something other than 0."""
         return self.known and self.size > max(CERTAIN_CHANGES * self.error, LEAST)
 
+    @property
+    def is_small(self) -> bool:
+        """Whether differences surely tend to next to nothing; those of layers with noise do not expand so."""
+        return self.size + POSSIBLE_CHANGES * self.error < LEAST
+
     def floor(self) -> Floor:
         """Return the same as a floor's share of the deepest square."""
 
