@@ -8,6 +8,7 @@ import deeplimit as dl
 from deeplimit.convergence.obstacles import Measured, obstacle
 from deeplimit.convergence.verdict import Evidence, gives_an_order, judge
 from deeplimit.convergence.wording import Numbers, reservations
+from deeplimit.inference.differences import Remainder
 from deeplimit.inference.floors import Floor
 from deeplimit.inference.power_law import ErrorEstimates, fit_rate
 
@@ -95,6 +96,9 @@ GROWN = {"interval": (-0.3, 0.3), "fallen": -0.5, "last_slope_error": 0.01}
         ({"floor": Floor(0.2, 0.0, 0.4, 0.04)}, "converges", "falls"),
         ({"floor": Floor(0.2, 0.0, 0.4, 0.04), "interfere": True}, "cannot tell", "may_hide_a_floor"),
         ({"floor": Floor(0.2, 0.03, 0.4, 0.04)}, "cannot tell", "has_a_small_floor"),
+        ({"remainder": Remainder(0.1, 0.001)}, "does not converge", "tends_elsewhere"),
+        ({"remainder": Remainder(0.1, 0.001), "last_slope": 0.51}, "converges", "falls"),
+        ({"remainder": Remainder(0.1, 0.05)}, "converges", "falls"),
         ({"sure_upper": 0.49}, "cannot tell", "falls_too_slowly"),
         ({"sure_upper": 0.49, "order": None}, "converges", "falls"),
         (

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from deeplimit.inference.differences import fit_order, remainder
+from deeplimit.inference.differences import Remainder, fit_order, remainder
 from deeplimit.inference.power_law import ErrorEstimates
 
 DEPTHS = np.array([16, 32, 64, 128, 256])
@@ -46,6 +46,20 @@ def test_a_remainder_of_any_direction_is_found_with_its_size(seed, size):
     found = remainder(DEPTHS, of, POWERS)
     assert found.is_certain
     assert found.size * np.sqrt(of[-1, -1]) == pytest.approx(size, abs=3 * found.error * np.sqrt(of[-1, -1]))
+
+
+@pytest.mark.parametrize(
+    ("found", "is_certain"),
+    [
+        (Remainder(0.021, 0.0), True),
+        (Remainder(0.019, 0.0), False),  # what the model leaves out may be as large
+        (Remainder(0.051, 0.01), True),
+        (Remainder(0.049, 0.01), False),
+        (Remainder(1.0, 0.0, known=False), False),
+    ],
+)
+def test_a_remainder_is_certain_beyond_a_share_and_beyond_what_one_term_changes(found, is_certain):
+    assert found.is_certain is is_certain
 
 
 def test_a_remainder_hidden_by_cancellation_is_found():
