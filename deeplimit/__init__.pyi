@@ -16,6 +16,7 @@ from .depth_check import (
 from .diagnosis import (
     DepthDiagnosis as DepthDiagnosis,
     FittedLimit as FittedLimit,
+    NetworkDiagnosis as NetworkDiagnosis,
     diagnose as diagnose,
     fitted_limit as fitted_limit,
 )

@@ -16,6 +16,7 @@ HOMES = {
     "phase-diagram": "signal.phase_report",
     "depth": "depth_check.report",
     "depth-diagnosis": "diagnosis.sweep_report",
+    "network-diagnosis": "diagnosis.network_report",
     "validate": "scoreboard.report",
     "reproduction": "figures.reproduction",
     "initialisation": "initialise.result",

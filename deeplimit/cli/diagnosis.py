@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -16,7 +16,7 @@ def diagnose(
     files: Annotated[
         list[str],
         typer.Argument(
-            help="Weights by depth: 32=a.safetensors. A file whose metadata hold depth needs no number."
+            help="Weights by depth, 32=a.safetensors; without number where metadata hold depth. Or one file."
         ),
     ],
     confidence: Annotated[float, typer.Option(help="Confidence level of the intervals.")] = 0.95,
@@ -31,6 +31,9 @@ def diagnose(
         str | None,
         typer.Option(help="Name of the layers with {} for their number, where tensors' names leave it open."),
     ] = None,
+    groups: Annotated[
+        str | None, typer.Option(help="Group of each layer of one network, such as 0,0,1,1, by commas.")
+    ] = None,
     html: Annotated[
         Path | None, typer.Option("--html", help="Write one self-contained page here (.html).")
     ] = None,
@@ -39,9 +42,10 @@ def diagnose(
 ) -> None:
     """What are trained weights as functions of depth: a trend, a trend with noise, or neither?
 
-    A file given twice, or two files of one depth, are networks of several seeds.
+    A file given twice, or two files of one depth, are networks of several seeds. One file without a number
+    is one network: whether the order of its layers is real, and how rough they are.
 
-    Exit code: 0 a verdict, 2 bad usage, 3 cannot tell.
+    Exit code: 0 a verdict, or one network measured, 2 bad usage, 3 cannot tell.
 
     Example: deeplimit diagnose 32=a.safetensors 64=b.safetensors 128=c.safetensors --html report.html
     """
@@ -51,20 +55,23 @@ def diagnose(
     if html is not None:
         validation.writable_file(html, "--html", (".html",))
     weights: dict[int, list[Path]] = {}
-    for text in files:
+    one = len(files) == 1 and re.match(r"\d+=", files[0]) is None
+    for text in [] if one else files:
         depth, path = _depth_and_path(text)
         weights.setdefault(depth, []).append(path)
-    report = dl.diagnose(
-        weights,
-        confidence=confidence,
-        homogeneous=homogeneous,
-        spatial=_spatial(spatial),
-        layers=layers,
-        seed=run.seed,
-    )
+    given: Any = files[0] if one else weights
+    settings: dict[str, Any] = {
+        "confidence": confidence,
+        "homogeneous": homogeneous,
+        "spatial": _spatial(spatial),
+        "layers": layers,
+        "groups": _groups(groups),
+        "seed": run.seed,
+    }
+    report = dl.diagnose(given, **settings)
     if html is not None:
         report.save_html(html)
-    codes = dict.fromkeys(("linear-ode", "neural-ode", "sde", "sparse", "no trend"), 0)
+    codes = dict.fromkeys(("measured", "linear-ode", "neural-ode", "sde", "sparse", "no trend"), 0)
     run.finish(report, codes | {"cannot tell": 3})
 
 
@@ -92,6 +99,14 @@ def _depth_and_path(text: str) -> tuple[int, Path]:
     if not told.isdigit():
         raise ValueError(f"FILES must hold depth as an integer in the metadata, got {told!r} in {text!r}.")
     return int(told), path
+
+
+def _groups(text: str | None) -> list[int] | None:
+    if text is None:
+        return None
+    if re.fullmatch(r"\d+(,\d+)*", text) is None:
+        raise ValueError(f"--groups must look like 0,0,1,1, got {text!r}.")
+    return [int(number) for number in text.split(",")]
 
 
 def _spatial(text: str | None) -> tuple[int, int] | None:

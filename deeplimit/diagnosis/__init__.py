@@ -3,11 +3,13 @@
 `stacks` holds one weight of all layers; `layer_gram` reduces it to products of layers, which is all that
 most statistics here need. Of networks at several depths `norms` measures each, `slopes` fits over depths,
 `hypotheses` judges, and `sweep_report` is the result. `fitted_limit` puts such networks beside the ODE that
-the deepest one suggests.
+the deepest one suggests. Of one network `invariants` and `branch_functions` are what can be compared over
+depth, and `network_report` is the result.
 """
 
 from deeplimit.diagnosis.diagnose import diagnose
 from deeplimit.diagnosis.fitted_limit import FittedLimit, fitted_limit
+from deeplimit.diagnosis.network_report import NetworkDiagnosis
 from deeplimit.diagnosis.sweep_report import DepthDiagnosis
 
-__all__ = ["DepthDiagnosis", "FittedLimit", "diagnose", "fitted_limit"]
+__all__ = ["DepthDiagnosis", "FittedLimit", "NetworkDiagnosis", "diagnose", "fitted_limit"]

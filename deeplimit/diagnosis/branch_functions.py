@@ -20,7 +20,7 @@ from deeplimit.diagnosis.stacks import Stack
 from deeplimit.diagnosis.stream_states import channel_axis, stream_states
 from deeplimit.ground import validation
 from deeplimit.ground.randomness import seeded
-from deeplimit.trace.batches import as_batch, run
+from deeplimit.trace.batches import Batch, as_batch, run
 from deeplimit.trace.branches import Layout, Part, layout, record
 from deeplimit.trace.recording import Trace
 from deeplimit.trace.side_effects import undisturbed
@@ -75,7 +75,7 @@ def branch_functions(
     """
     validation.choice(probe, "probe", PROBES)
     validation.integer(seed, "seed", minimum=0)
-    taken = as_batch(model, batch)
+    taken = batch if isinstance(batch, Batch) else as_batch(model, batch)
     trace = record(model, taken, trained=True)
     found = layout(trace, blocks)
     states = {}

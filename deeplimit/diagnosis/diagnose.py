@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, overload
 
+from torch import nn
+
+from deeplimit.diagnosis.network import diagnose_network
+from deeplimit.diagnosis.network_report import NetworkDiagnosis
 from deeplimit.diagnosis.sweep import diagnose_sweep
 from deeplimit.diagnosis.sweep_report import DepthDiagnosis
 from deeplimit.ground import validation
 
+SWEEP, NETWORK = "networks of several depths", "one network"
 
+
+@overload
 def diagnose(
     weights: Mapping[int, Any],
     *,
@@ -18,28 +26,62 @@ def diagnose(
     spatial: tuple[int, int] | None = None,
     layers: str | None = None,
     seed: int = 0,
-) -> DepthDiagnosis:
+) -> DepthDiagnosis: ...
+@overload
+def diagnose(
+    weights: nn.Module | str | os.PathLike[str] | Mapping[str, Any],
+    *,
+    layers: str | None = None,
+    batch: Any = None,
+    groups: Sequence[int] | None = None,
+    blocks: str | Sequence[str] | None = None,
+    seed: int = 0,
+) -> NetworkDiagnosis: ...
+def diagnose(
+    weights: Any,
+    *,
+    confidence: float = 0.95,
+    homogeneous: bool = False,
+    spatial: tuple[int, int] | None = None,
+    layers: str | None = None,
+    batch: Any = None,
+    groups: Sequence[int] | None = None,
+    blocks: str | Sequence[str] | None = None,
+    seed: int = 0,
+) -> DepthDiagnosis | NetworkDiagnosis:
     """Say what trained weights are as functions of depth: a trend, a trend with noise, or neither.
 
+    Networks of several depths are compared with each other. One network is asked whether the order of its
+    layers is real, and how rough they are over depth. Only what hidden units and heads leave unchanged is
+    compared: products of weights, and the branches of a module as functions.
+
     Args:
-        weights: for each depth L (at least 6) a dict of stacks: A (L, ...), and where there are any b (L, d)
-            and residual factors delta, () or (L,). Or a .safetensors or .pt file, a state_dict or a module,
-            whose layers are told by the running number in their names. A list holds networks of several
-            seeds. At least three depths are needed for a verdict.
-        confidence: level of the intervals in the report.
-        homogeneous: whether the activation is homogeneous, as ReLU is. Then |δ|A and |δ|b are diagnosed.
+        weights: networks by depth, or one network. One network is a module, a state_dict, a .safetensors or
+            .pt file, or a dict of stacks, A (L, ...). By depth: for each depth L (at least 6) a dict of
+            stacks: A (L, ...), and where there are any b (L, d) and residual factors delta, () or (L,); or a
+            network as above, whose layers are told by the running number in their names. A list holds
+            networks of several seeds. At least three depths are needed for a verdict.
+        confidence: level of the intervals in the report; networks of several depths only.
+        homogeneous: whether the activation is homogeneous, as ReLU is. Then |δ|A and |δ|b are diagnosed;
+            networks of several depths only.
         spatial: height and width of the input of convolutions; A is then (L, out, in, height, width), and
-            its norms are those of the linear operator.
+            its norms are those of the linear operator; networks of several depths only.
         layers: name of the layers with {} for their number, such as "blocks.{}", where names leave it open.
-        seed: of the sign flips that test for a trend.
+        batch: input of one module, as in `find_branches`; real data, where states should be real ones.
+        groups: number of each layer's group (L,) in one network whose layers come in kinds, where no module
+            says so.
+        blocks: patterns of module names, as in `find_branches`; one module only.
+        seed: of the sign flips, permutations and noise that are drawn.
 
     Returns:
-        The report, with `verdict`, `alpha`, `beta`, `holder`, `hurst`, each with `_interval`.
+        For several depths a `DepthDiagnosis`, with `verdict`, `alpha`, `beta`, `holder`, `hurst`, each with
+        `_interval`. For one network a `NetworkDiagnosis`, with `objects` and `streams`.
 
     Raises:
-        TypeError: For anything but weights by depth.
+        TypeError: For anything else as weights.
         ValueError: For stacks that have another number of layers than their depth says, for layers whose
-            shape differs between depths, for numbers that are not finite, and for files that hold code.
+            shape differs between depths, for numbers that are not finite, for files that hold code, and for
+            arguments of several depths given for one network, or the other way round.
 
     Not checked: that the networks were trained in the same way, and that training has converged.
 
@@ -51,12 +93,15 @@ def diagnose(
         >>> report = dl.diagnose(weights)
         >>> report.verdict, round(report.beta, 2)
         ('linear-ode', 0.3)
+        >>> noise = torch.randn(12, 8, 8, generator=torch.Generator().manual_seed(0))
+        >>> print(dl.diagnose(dict(A=noise)).headline)
+        weights: the order of layers is real in 0 of 1 objects (level 1 % over all).
     """
-    if not isinstance(weights, Mapping):
-        raise TypeError(
-            "weights must be a dict from depth to stacks, such as {16: dict(A=tensor (16, d, d))}; got"
-            f" {validation.named(weights)}."
-        )
+    seed = validation.integer(seed, "seed", minimum=0)
+    if _is_one_network(weights):
+        _refuse(NETWORK, SWEEP, confidence=confidence != 0.95, homogeneous=homogeneous, spatial=spatial)
+        return diagnose_network(weights, batch=batch, layers=layers, groups=groups, blocks=blocks, seed=seed)
+    _refuse(SWEEP, NETWORK, batch=batch, groups=groups, blocks=blocks)
     if not isinstance(homogeneous, bool):
         raise TypeError(f"homogeneous must be True or False, got {validation.named(homogeneous)}.")
     if spatial is not None:
@@ -74,5 +119,19 @@ def diagnose(
         homogeneous=homogeneous,
         spatial=spatial,
         layers=layers,
-        seed=validation.integer(seed, "seed", minimum=0),
+        seed=seed,
     )
+
+
+def _is_one_network(weights: object) -> bool:
+    """Whether weights are those of one network: no mapping, or one from names."""
+    if not isinstance(weights, Mapping):
+        return True
+    return bool(weights) and all(isinstance(name, str) for name in weights)
+
+
+def _refuse(given: str, wanted: str, **arguments: object) -> None:
+    """Refuse arguments that do not belong to the weights that are given."""
+    for name, value in arguments.items():
+        if value is not None and value is not False:
+            raise ValueError(f"{name} belongs to {wanted}, and weights are {given}: leave {name} out.")

@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import final
+from typing import Annotated, final
 
 import numpy as np
 import torch
 from scipy.special import ndtri
 
 from deeplimit.diagnosis.stream_states import StreamStates
+from deeplimit.ground.fields import Shape
 
+PerLayer = Annotated[np.ndarray, Shape("states-1")]
 CONFIDENCE = 0.99
 """All layers of one stream differ from equal ones by chance with the probability that is left, in all."""
 
@@ -31,26 +33,29 @@ class Influence:
     compared with add its mean update to it.
 
     Attributes:
+        angles: angles in units of π between the states before layers k and l (K + 1, K + 1).
+        expected_angles: those of independent equal layers (K + 1, K + 1).
         names: name of each layer, by its first branch (K,).
         influence: 1 − cos of the states before and after each layer (K,).
         errors: standard errors of the influence over rows of the batch (K,); infinite for one row.
         expected: influence of independent equal layers from the first state on (K,).
         at_size: influence of one such layer on the state as large as it is before each layer (K,).
         spread: standard deviation of `at_size` over draws of the layer, at this width, for one state (K,).
-        angles: angles in units of π between the states before layers k and l (K + 1, K + 1).
-        expected_angles: those of independent equal layers (K + 1, K + 1).
         gain: mean square of an update divided by that of the first state: v²/c.
+        growth: mean square of the last state divided by that of the first; 1 + K v²/c for independent layers,
+            more for layers whose updates add up.
     """
 
-    names: tuple[str, ...]
-    influence: np.ndarray
-    errors: np.ndarray
-    expected: np.ndarray
-    at_size: np.ndarray
-    spread: np.ndarray
-    angles: np.ndarray
-    expected_angles: np.ndarray
+    angles: Annotated[np.ndarray, Shape("states states")]
+    expected_angles: Annotated[np.ndarray, Shape("states states")]
+    names: Annotated[tuple[str, ...], Shape("states-1")]
+    influence: PerLayer
+    errors: PerLayer
+    expected: PerLayer
+    at_size: PerLayer
+    spread: PerLayer
     gain: float
+    growth: float
 
     @property
     def excess(self) -> np.ndarray:
@@ -73,8 +78,10 @@ def influence(stream: StreamStates) -> Influence:
     Args:
         stream: states before every layer and after the last.
 
+    States that are zero somewhere have no direction there, and are left out.
+
     Raises:
-        ValueError: for states that are zero or not finite: they have no direction.
+        ValueError: for states that are not finite, or none that is never zero.
 
     Not checked: whether states are alike enough for one mean. Errors count rows of the batch as independent.
 
@@ -86,13 +93,15 @@ def influence(stream: StreamStates) -> Influence:
     """
     states = stream.states.movedim(stream.channels, -1).double()
     depth, width = len(states) - 1, states.shape[-1]
-    rows = states.shape[1]
     flat = states.reshape(depth + 1, -1, width).transpose(0, 1)  # (states, K + 1, d)
+    row = torch.arange(states.shape[1]).repeat_interleave(len(flat) // states.shape[1])
+    moving = (flat != 0).any(2).all(1)
+    flat, row = flat[moving], row[moving]
     sizes = flat.norm(dim=2)
-    if not bool((sizes > 0).all()) or not bool(torch.isfinite(sizes).all()):
+    if not len(flat) or not bool(torch.isfinite(sizes).all()):
         raise ValueError(
-            f"the states of the stream that begins with {stream.names[0]} must be finite and other than zero:"
-            " look for a batch with padding, or for weights that are not finite."
+            f"the states of the stream that begins with {stream.names[0]} must be finite and some other than"
+            " zero: look for weights that are not finite."
         )
     units = flat / sizes[:, :, None]
     cosines = (units @ units.transpose(1, 2)).clamp(-1.0, 1.0)  # (states, K + 1, K + 1)
@@ -102,22 +111,23 @@ def influence(stream: StreamStates) -> Influence:
     ratio = grown[:, :, None] / grown[:, None, :]
     known = torch.minimum(ratio, 1 / ratio).sqrt()
     now = 1 - cosines.diagonal(1, 1, 2)
-    per_row = now.reshape(rows, -1, depth).mean(1)
-    errors = per_row.std(0) / math.sqrt(rows) if rows > 1 else torch.full((depth,), math.inf)
+    rows = [now[row == number].mean(0) for number in sorted(set(row.tolist()))]
+    scatter = torch.stack(rows).std(0) / math.sqrt(len(rows)) if len(rows) > 1 else now[0] + math.inf
     before = sizes[:, :-1].square() / width
     share = update[:, None] / (before + update[:, None])
     # To first order in 1/√d: the update's component along the state, and its size, both of a normal update.
     spread = share * (share + (1 - share) / 2).sqrt() / math.sqrt(width)
     return Influence(
+        angles=_angles(cosines),
+        expected_angles=_angles(known),
         names=stream.names,
-        influence=per_row.mean(0).numpy(),
-        errors=errors.numpy(),
+        influence=now.mean(0).numpy(),
+        errors=scatter.numpy(),
         expected=(1 - known.diagonal(1, 1, 2)).mean(0).numpy(),
         at_size=(1 - (1 - share).sqrt()).mean(0).numpy(),
         spread=spread.mean(0).numpy(),
-        angles=_angles(cosines),
-        expected_angles=_angles(known),
         gain=float(update.mean() / start.mean()),
+        growth=float(sizes[:, -1].square().sum() / sizes[:, 0].square().sum()),
     )
 
 

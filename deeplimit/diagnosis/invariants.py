@@ -8,6 +8,7 @@ s_j = |v_j| ∏ |w_j|, a product over the matrices that read; hats are unit vect
     a product Σ_j s_j v̂_j ŵ_jᵀ per matrix that reads (V W where one does), a read Gram Σ_j s_j ŵ_j ŵ_jᵀ, and
     a write Gram Σ_j s_j v̂_j v̂_jᵀ;
 
+both Grams less their part along the identity, which is positive in independent layers, too;
 attention has W_Qᵀ W_K and W_O W_V, sums over heads. Gains of the normalisation before a branch belong to what
 reads, layer scale to what writes. A layer normalisation also removes the mean over coordinates.
 """
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import final
 
 import torch
@@ -47,7 +48,9 @@ AFTER = {
 Pieces = dict[str, Tensor]
 
 
-def invariants(source: Source, found: Families, left_out: dict[str, str]) -> Iterator[Stack]:
+def invariants(
+    source: Source, found: Families, left_out: dict[str, str], gains: Mapping[str, str] | None = None
+) -> Iterator[Stack]:
     """Yield the objects of all blocks that can be compared over depth, one at a time.
 
     Weights that were given as stacks are yielded as they are, and so is the one square weight of a block that
@@ -57,6 +60,8 @@ def invariants(source: Source, found: Families, left_out: dict[str, str]) -> Ite
         source: named tensors.
         found: the weights that layers share.
         left_out: takes, by name, the reason why a weight is in no object.
+        gains: name of the gain of the normalised input of a weight, by the weight's name; told by the names
+            of modules if left out.
 
     Raises:
         ValueError: for numbers that are not finite; the message names the tensor.
@@ -89,7 +94,7 @@ def invariants(source: Source, found: Families, left_out: dict[str, str]) -> Ite
         else:
             blocks.setdefault(prefix + star, {})[rest.lstrip(".")] = family
     for prefix, tensors in blocks.items():
-        yield from _Block(source, prefix, tensors, left_out).objects()
+        yield from _Block(source, prefix, tensors, left_out, gains or {}).objects()
 
 
 def _plain(source: Source, family: Family, left_out: dict[str, str]) -> Iterator[Stack]:
@@ -104,9 +109,14 @@ class _Block:
     """The weights of one block of layers, by what follows the layer's number in their names."""
 
     def __init__(
-        self, source: Source, prefix: str, tensors: dict[str, Family], left_out: dict[str, str]
+        self,
+        source: Source,
+        prefix: str,
+        tensors: dict[str, Family],
+        left_out: dict[str, str],
+        gains: Mapping[str, str],
     ) -> None:
-        self.source, self.prefix, self.left_out = source, prefix, left_out
+        self.source, self.prefix, self.left_out, self.gains = source, prefix, left_out, gains
         # Weights of a few layers only cannot be put together with the others.
         self.numbers = Counter(family.numbers for family in tensors.values()).most_common(1)[0][0]
         self.tensors = {rest: family for rest, family in tensors.items() if family.numbers == self.numbers}
@@ -176,24 +186,26 @@ class _Block:
         branch: str,
         named: dict[str, str],
         inner: Sequence[str],
-        combine: Callable[[Pieces], Pieces],
+        combine: Callable[[Pieces, bool], Pieces],
     ) -> Iterator[Stack]:
         """Yield what `combine` makes of the weights of each layer, gains multiplied in."""
         self.used.update(named.values())
         title = f"{self.prefix}.{parent}".rstrip(".")
-        norm, scale = self._gain(BEFORE[branch]), self._gain(AFTER[branch])
+        norm = self._before(named[inner[0]]) or self._gain(BEFORE[branch])
+        scale = self._gain(AFTER[branch])
         if norm is None:
             self.left_out[f"{title}, normalisation"] = (
                 "is not known by its name, so its gains are not multiplied into the weights"
             )
+        centred = norm is not None and self._centres(norm)
         layers: dict[str, list[Tensor]] = {}
         for place, _ in enumerate(self.numbers):
             pieces = {role: self._matrix(rest, place) for role, rest in named.items()}
             for role in inner:
-                pieces[role] = self._normalised(pieces[role], norm, place)
+                pieces[role] = self._normalised(pieces[role], norm, centred, place)
             if scale is not None:
                 pieces["output"] = self._read(scale, place)[:, None] * pieces["output"]
-            for name, value in combine(pieces).items():
+            for name, value in combine(pieces, centred).items():
                 layers.setdefault(name, []).append(value)
         for name in list(layers):
             values = layers.pop(name)
@@ -204,14 +216,22 @@ class _Block:
             else:
                 yield Stack(f"{title}: {name}", torch.stack(values), self.groups)
 
-    def _normalised(self, reads: Tensor, norm: str | None, place: int) -> Tensor:
+    def _normalised(self, reads: Tensor, norm: str | None, centred: bool, place: int) -> Tensor:
         """Return what reads the stream with the gain of the normalisation before it multiplied in."""
         if norm is None:
             return reads
         reads = reads * self._read(norm, place)
-        said = self.source.settings.get(self.tensors[norm].members[place], "")
-        centred = said.startswith("LayerNorm") or _bias(norm) in self.shapes
         return reads - reads.mean(1, keepdim=True) if centred else reads
+
+    def _centres(self, norm: str) -> bool:
+        """Whether a normalisation takes off the mean over coordinates, as those with a bias do."""
+        said = self.source.settings.get(self.tensors[norm].members[0], "")
+        return said.startswith("LayerNorm") or _bias(norm) in self.shapes
+
+    def _before(self, rest: str) -> str | None:
+        """Return the gain that was seen before a weight."""
+        gain = self.gains.get(self.tensors[rest].members[0])
+        return next((other for other, each in self.tensors.items() if each.members[0] == gain), None)
 
     def _gain(self, pattern: str) -> str | None:
         gains = [
@@ -247,7 +267,7 @@ class _Block:
         return shared.pop() if len(shared) == 1 else 0
 
 
-def _heads(pieces: Pieces) -> Pieces:
+def _heads(pieces: Pieces, _centred: bool) -> Pieces:
     """Return the two products of one layer's attention, sums over its heads."""
     if "fused" in pieces:
         query, key, value = pieces["fused"].chunk(3)
@@ -256,7 +276,7 @@ def _heads(pieces: Pieces) -> Pieces:
     return {"queries and keys": query.T @ key, "values and output": pieces["output"] @ value}
 
 
-def _units(pieces: Pieces) -> Pieces:
+def _units(pieces: Pieces, centred: bool) -> Pieces:
     """Return the products and Grams of one layer's MLP, sums over its hidden units."""
     writes = torch.nn.functional.normalize(pieces["output"], dim=0)
     strength = pieces["output"].norm(dim=0)
@@ -269,8 +289,16 @@ def _units(pieces: Pieces) -> Pieces:
     for place, matrix in enumerate(reads.values()):
         number = f" {place + 1}" if len(reads) > 1 else ""
         made[f"product{number}"] = (writes * strength) @ matrix
-        made[f"read Gram{number}"] = matrix.T @ (strength[:, None] * matrix)
-    return made | {"write Gram": (writes * strength) @ writes.T}
+        made[f"read Gram{number}"] = _remainder(matrix.T @ (strength[:, None] * matrix), centred)
+    return made | {"write Gram": _remainder((writes * strength) @ writes.T, False)}
+
+
+def _remainder(gram: Tensor, centred: bool) -> Tensor:
+    """Return a Gram less the multiple of the identity, or of the projection that centres, of its trace."""
+    width = len(gram)
+    mean = gram.trace() / (width - 1 if centred else width)
+    gram.diagonal().sub_(mean)
+    return gram + mean / width if centred else gram
 
 
 def _bias(rest: str) -> str:

@@ -58,6 +58,10 @@ class Families:
     left_out: dict[str, str]
 
 
+class NoLayersError(ValueError):
+    """No name among the tensors has a number that runs over layers."""
+
+
 class NotLayersError(ValueError):
     """A family whose numbers cannot be compared over depth; the message says why."""
 
@@ -110,7 +114,7 @@ def families(source: Source, layers: str | None = None, groups: Sequence[int] | 
         found = list(_stacked(source))
     if not found:
         names = ", ".join([*source.shapes][:6]) + (", ..." if len(source.shapes) > 6 else "")
-        raise ValueError(
+        raise NoLayersError(
             f"{source.name} has no weight of at least {LEAST} layers of one shape; its names are"
             f" {names or 'none'}. Pass layers='...{{}}...' with {{}} for the number of the layer."
         )

@@ -58,17 +58,30 @@ def test_what_cannot_be_told_has_an_exit_code_of_its_own(files):
 def test_a_depth_is_never_guessed_from_a_name(tmp_path):
     path = tmp_path / "depth-8.safetensors"
     save_file({"A": torch.as_tensor(SWEEP[8]["A"])}, path)
-    result = run(path)
+    result = run(path, path)
     assert result.exit_code == 2
     assert_names(" ".join(result.stderr.split()), "FILES", "depth-8.safetensors", "give 32=")
+
+
+def test_one_file_without_a_number_is_one_network(files, tmp_path):
+    result = run(files[64], "--json", tmp_path / "r.json", "--html", tmp_path / "r.html")
+    assert result.exit_code == 0, result.output
+    assert "depth-65.safetensors': the order of layers is real in" in result.stdout
+    assert json.loads((tmp_path / "r.json").read_text())["kind"] == "network-diagnosis"
+    assert run(f"64={files[64]}").exit_code == 3
+    grouped = run(files[8], "--groups", "0,0,0,0,1,1,1,1")
+    assert grouped.exit_code == 0
+    assert grouped.stdout != run(files[8]).stdout
 
 
 @pytest.mark.parametrize(
     ("arguments", "pins"),
     [
-        (["gone.safetensors"], ("FILES", "'gone.safetensors'")),
+        (["gone.safetensors"], ("weights", "'gone.safetensors'")),
+        (["gone.safetensors", "gone.safetensors"], ("FILES", "'gone.safetensors'")),
         (["8=gone.safetensors"], ("weights[8]", "gone.safetensors")),
         (["8=a.safetensors", "--spatial", "8"], ("--spatial", "'8'")),
+        (["a.safetensors", "--groups", "0,x"], ("--groups", "'0,x'")),
         (["8=a.safetensors", "--html", "r.txt"], (".html", "r.txt'")),
     ],
 )

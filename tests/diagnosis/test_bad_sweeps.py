@@ -19,7 +19,7 @@ def by_depth(**changes):
 ROWS = [
     row("no mapping", lambda: dl.diagnose([1, 2]), TypeError, "weights", "[1, 2]"),
     row("empty", lambda: dl.diagnose({}), ValueError, "weights", "{}"),
-    row("a name", lambda: dl.diagnose({"deep": stacks(8)}), TypeError, "depth", "'deep'"),
+    row("a name", lambda: dl.diagnose({"deep": stacks(8), 9: stacks(9)}), TypeError, "depth", "'deep'"),
     row("too shallow", lambda: dl.diagnose({4: stacks(4)}), ValueError, "depth", "6", "4"),
     row("no network", lambda: dl.diagnose({8: 3.0}), TypeError, "weights[8]", "3.0"),
     row("no seeds", lambda: dl.diagnose({8: []}), ValueError, "weights[8]", "empty list"),

@@ -46,6 +46,7 @@ def test_equal_layers_have_the_influence_of_the_closed_form():
     np.testing.assert_allclose(found.expected, formula, rtol=0.02)
     np.testing.assert_allclose(found.influence, formula, rtol=0.12)
     assert found.gain == pytest.approx(1.0, rel=0.05)
+    assert found.growth == pytest.approx(65.0, rel=0.1)
     assert formula[0] / formula[-1] == pytest.approx(38, rel=0.01)
     assert not found.differs.any()
 
@@ -84,6 +85,7 @@ def test_updates_that_share_a_direction_turn_the_state_less():
     late = slice(16, 64)
     assert (found.excess[late] < 0).all()
     assert found.differs[late].mean() > 0.9
+    assert found.growth > 5 * (1 + 64 * found.gain)
 
 
 @pytest.mark.parametrize(("kind", "batch"), [(Transformer, tokens), (BatchNormed, images)])
@@ -113,8 +115,18 @@ def test_one_row_has_no_errors():
     assert not found.differs.any()
 
 
-@pytest.mark.parametrize("bad", [0.0, math.nan, math.inf])
-def test_states_without_a_direction_are_refused(bad):
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_states_that_are_not_finite_are_refused(bad):
     states = torch.ones(5, 2, 3, 4)
     states[3, 1, 2] = bad
     assert_refused(lambda: influence(stream(states)), ValueError, "layer 0", "finite")
+    assert_refused(lambda: influence(stream(torch.zeros(5, 2, 3, 4))), ValueError, "layer 0", "zero")
+
+
+def test_states_that_are_zero_somewhere_are_left_out():
+    states = torch.randn(5, 3, 4, 16, generator=torch.Generator().manual_seed(0)).cumsum(0)
+    whole = influence(stream(states[:, :2]))
+    states[3, 2] = 0.0
+    found = influence(stream(states))
+    np.testing.assert_allclose(found.influence, whole.influence, rtol=1e-12)
+    np.testing.assert_allclose(found.errors, whole.errors, rtol=1e-12)

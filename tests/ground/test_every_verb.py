@@ -72,7 +72,7 @@ VERBS = {
 SLOW = ("validate", "demo")
 FIVE = ("workers", "executor", "store", "device", "progress")
 ONE_PASS = {
-    "diagnose": "it reads given weights once, in seconds, and draws sign flips alone",
+    "diagnose": "it reads given weights once, in seconds, and draws signs, permutations and a probe",
     "probe": "one forward and one backward pass of a module that the caller holds",
     "measure": "its measurement says on which device",
 }

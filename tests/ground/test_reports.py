@@ -93,16 +93,20 @@ def own(**changes):
 
 MADE = {
     "depth-diagnosis": lambda: dl.diagnose(depth_sweeps.seven(width=3)["Hypothesis 2, much noise"][1]),
+    "network-diagnosis": lambda: dl.diagnose(_transformer(6), batch=tokens()),
     "initialisation": lambda: dl.init.iid_([torch.empty(4, 4) for _ in range(3)]),
     "residual-initialisation": lambda: _residual(),
     OWN: own,
 }
 
 
-def _residual():
+def _transformer(depth):
     with seeded(0):
-        model = Transformer(3)
-    return dl.init.residual_(model, batch=tokens())
+        return Transformer(depth)
+
+
+def _residual():
+    return dl.init.residual_(_transformer(3), batch=tokens())
 
 
 @functools.cache
