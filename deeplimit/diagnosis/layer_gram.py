@@ -41,3 +41,17 @@ class LayerGram:
             part = flat[:, begin : begin + width].to(torch.float64)
             products += part @ part.T
         return cls((products / entries).numpy(), entries, stack.groups)
+
+
+def cosines(gram: LayerGram) -> np.ndarray:
+    """Return cosines of all pairs of layers (L, L); those with a layer that is zero are 0.
+
+    Examples:
+        >>> import numpy as np
+        >>> cosines(LayerGram(np.array([[4.0, 1.0], [1.0, 1.0]]), 9))[0, 1].item()
+        0.5
+    """
+    sizes = np.sqrt(np.diagonal(gram.products))
+    inverse = np.divide(1.0, sizes, out=np.zeros_like(sizes), where=sizes > 0)
+    scaled: np.ndarray = gram.products * inverse * inverse[:, None]
+    return scaled

@@ -17,7 +17,7 @@ from scipy import optimize, sparse, stats
 
 from deeplimit.diagnosis import rotations
 from deeplimit.diagnosis.hurst import BLOCK
-from deeplimit.diagnosis.layer_gram import LayerGram
+from deeplimit.diagnosis.layer_gram import LayerGram, cosines
 
 ROWS_KEPT = 2 / 3
 """Of the modes of second differences those with the most noise, in which a trend leaves least."""
@@ -132,7 +132,7 @@ def _inner(first: sparse.csr_array, second: sparse.csr_array | np.ndarray) -> fl
     return float(first.multiply(second).sum())
 
 
-def noise_share(gram: LayerGram, level: float = 0.95) -> NoiseShare:
+def noise_share(gram: LayerGram, level: float = 0.95, equal_sizes: bool = False) -> NoiseShare:
     """Return the shares of noise and trend in a stack of layers.
 
     The upper end of the noise's interval is that of second differences S₂, which hold all noise. What else
@@ -143,6 +143,7 @@ def noise_share(gram: LayerGram, level: float = 0.95) -> NoiseShare:
     Args:
         gram: products of layers; differences stay within groups.
         level: confidence level of both intervals.
+        equal_sizes: divide layers by their sizes, as in `roughness`.
 
     Raises:
         ValueError: where no three layers are of one group, or all weights are zero.
@@ -152,7 +153,7 @@ def noise_share(gram: LayerGram, level: float = 0.95) -> NoiseShare:
 
     Examples:
         >>> import numpy as np
-        >>> from deeplimit.diagnosis.layer_gram import LayerGram
+        >>> from deeplimit.diagnosis.layer_gram import LayerGram, cosines
         >>> noise = np.random.default_rng(1).standard_normal((12, 4096))
         >>> layers = 2 * np.linspace(0.5, 1.5, 12)[:, None] + noise
         >>> round(noise_share(LayerGram(layers @ layers.T / 4096, 4096)).noise, 2)
@@ -167,7 +168,7 @@ def noise_share(gram: LayerGram, level: float = 0.95) -> NoiseShare:
         raise ValueError(
             f"a noise share needs three layers of one group, got {depth} layers in groups {gram.groups}."
         )
-    products = gram.products / size
+    products = cosines(gram) if equal_sizes else gram.products / size
     statistics = _statistics(gram.groups, depth)
     noise = _inner(statistics.most_noise.left, products)
     change = _inner(statistics.change.left, products)
@@ -177,6 +178,7 @@ def noise_share(gram: LayerGram, level: float = 0.95) -> NoiseShare:
         why = f"{rows.shape[0]} second differences are too few to count independent entries"
         return NoiseShare(noise, None, length, None, level, float(gram.entries), why)
     entries, squares = _noise_entries(rows, products, gram.entries)
+    entries /= rotations.spread_lost(min(depth, BLOCK)) if equal_sizes else 1.0
     bound = float(stats.t.ppf((1 + level) / 2, squares))
 
     def end(pencil: _Pencil, side: float, last: float, variance: Callable[[float], float]) -> float:

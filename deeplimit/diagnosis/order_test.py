@@ -12,7 +12,7 @@ from typing import final
 import numpy as np
 import torch
 
-from deeplimit.diagnosis.layer_gram import LayerGram
+from deeplimit.diagnosis.layer_gram import LayerGram, cosines
 from deeplimit.ground import randomness
 
 NUMBERS_AT_ONCE = 2**22
@@ -42,20 +42,6 @@ class OrderTest:
     def p_value(self) -> float:
         """P-value of any order, twice the smaller of the two."""
         return min(1.0, 2 * min(self.p_smooth, self.p_rough))
-
-
-def cosines(gram: LayerGram) -> np.ndarray:
-    """Return cosines of all pairs of layers (L, L); those with a layer that is zero are 0.
-
-    Examples:
-        >>> import numpy as np
-        >>> cosines(LayerGram(np.array([[4.0, 1.0], [1.0, 1.0]]), 9))[0, 1].item()
-        0.5
-    """
-    sizes = np.sqrt(np.diagonal(gram.products))
-    inverse = np.divide(1.0, sizes, out=np.zeros_like(sizes), where=sizes > 0)
-    scaled: np.ndarray = gram.products * inverse * inverse[:, None]
-    return scaled
 
 
 def order_test(gram: LayerGram, seed: int = 0, permutations: int = 9999) -> OrderTest:

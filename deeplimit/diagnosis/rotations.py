@@ -44,6 +44,18 @@ def effective_entries(grams: np.ndarray, entries: int) -> float:
     return min(float(entries), count)
 
 
+def spread_lost(depth: int) -> float:
+    """Return by which factor scatter is larger than it looks where layers were divided by their sizes.
+
+    Of the (L - 1)(L + 2) parts of the scatter of L whitened layers' products, equal diagonals leave L(L - 1).
+
+    Examples:
+        >>> spread_lost(12)
+        1.1666666666666667
+    """
+    return (depth + 2) / depth
+
+
 def moments(weights: np.ndarray, grams: np.ndarray) -> tuple[float, float]:
     """Return variance and third cumulant of Σ tr(M G) over independent rotations of each Gram matrix G.
 

@@ -40,6 +40,7 @@ class Purpose(IntEnum):
     MODULE_WEIGHTS = 30
     LAYER_ORDER = 40
     SIGN_FLIPS = 41
+    LAYER_SIGNS = 42
 
 
 def generator(

@@ -67,7 +67,7 @@ def test_intervals_cover_whatever_the_spectrum_of_entries(
     for seed in range(repeats):
         found = roughness(gram_of(fractional(index, depth, width, decay, seed)))
         covered += found.interval[0] <= index <= found.interval[1]
-        model = module._model(index, min(depth, 128), 1)
+        model = module._model(index, (0,) * min(depth, 128), 1, False)
         # Fisher's information of independent entries, ½ tr M² for each
         error = 1 / np.sqrt(width**2 * depth / len(model.score) * np.square(model.score).sum() / 2)
         naive += abs(found.hurst - index) < 1.96 * error
@@ -80,7 +80,7 @@ def test_intervals_cover_whatever_the_spectrum_of_entries(
 def test_error_of_blocks_counts_what_they_share() -> None:
     """Against the variance of the sum of scores from the covariance of all layers."""
     depth, blocks, index = 24, 5, 0.8
-    model = module._model(index, depth, blocks)
+    model = module._model(index, (0,) * depth, blocks, False)
     back = linalg.inv(model.factor)
     weights = linalg.block_diag(*[back.T @ model.score @ back] * blocks)
     product = weights @ covariance(index, depth * blocks)
@@ -99,10 +99,100 @@ def test_score_is_the_slope_of_the_likelihood() -> None:
         fit = np.trace(np.linalg.solve(matrix, products))
         return -0.5 * (10 * np.log(fit) + np.linalg.slogdet(matrix)[1])
 
-    model = module._model(0.7, 10, 1)
+    model = module._model(0.7, (0,) * 10, 1, False)
     white = model.whiten(products[None])[0]
     slope = 5 * (model.score * white).sum() / np.trace(white)
     assert slope == pytest.approx((likelihood(0.7001) - likelihood(0.6999)) / 2e-4, rel=1e-5)
+
+
+@pytest.mark.parametrize("groups", [(), (0, 1) * 20, (0,) * 13 + (1,) * 27])
+def test_about_means_common_parts_and_groups_do_not_read_as_roughness(groups: tuple[int, ...]) -> None:
+    generator = np.random.default_rng(7)
+    labels = np.asarray(groups or (0,) * 40)
+    layers = generator.standard_normal((40, 900)) + 3 * generator.standard_normal((2, 900))[labels]
+    products = layers @ layers.T / 900
+    assert roughness(LayerGram(products, 900)).interval[0] > 0.55  # the control
+    found = roughness(LayerGram(products, 900, groups), about_mean=True)
+    assert abs(found.hurst - 0.5) < 4.5 * 0.0045  # level 1e-5
+    assert 0.003 < (found.interval[1] - found.interval[0]) / 4 < 0.006
+    assert found.variogram is None
+
+
+@pytest.mark.statistical
+def test_intervals_about_the_mean_cover_whatever_is_common() -> None:
+    """At least 86 of 100, but with probability 1e-4 where 95 % are covered."""
+    covered = 0
+    for seed in range(100):
+        layers = fractional(0.8, 12, 16, 1.0, seed)
+        layers += 4 * np.random.default_rng(1000 + seed).standard_normal(256)
+        interval = roughness(gram_of(layers), about_mean=True).interval
+        covered += interval[0] <= 0.8 <= interval[1]
+    assert covered >= 86
+
+
+def test_kinds_in_turn_are_a_series_each() -> None:
+    products = np.zeros((20, 20))
+    products[0::2, 0::2] = products[1::2, 1::2] = covariance(0.7, 10)
+    found = roughness(LayerGram(products, 500, (4, 2) * 10))
+    assert found.hurst == pytest.approx(0.7, abs=1e-4)
+    assert roughness(LayerGram(products, 500)).hurst < 0.65  # the control
+
+
+def test_of_several_zeros_of_the_score_the_likeliest_is_taken() -> None:
+    """One entry of four layers, a draw in 150 whose score falls through 0 twice."""
+    generator = np.random.default_rng(45)
+    layers = generator.standard_normal((4, 1)) * np.exp(generator.standard_normal((4, 1)))
+    gram = LayerGram(layers @ layers.T, 1)
+    blocks = module._Blocks.of(gram, False)
+    grid = np.linspace(0.01, 0.99, 99)
+    scores = np.array([blocks.score(hurst) for hurst in grid])
+    assert scores[0] < 0 < scores.max()  # so that the likelihood falls from 0.01 on, and rises later
+    likelihoods = [blocks.likelihood(hurst) for hurst in grid]
+    found = roughness(gram)
+    assert found.hurst == pytest.approx(grid[np.argmax(likelihoods)], abs=0.02)
+    assert found.interval[0] == 0.0
+
+
+@pytest.mark.parametrize("about_mean", [False, True])
+def test_sizes_of_layers_can_be_taken_away(about_mean: bool) -> None:
+    sizes = np.geomspace(1.0, 4.0, 24)
+    exact = LayerGram(covariance(0.7, 24) * sizes * sizes[:, None], 500)
+    found = roughness(exact, about_mean=about_mean, equal_sizes=True)
+    assert found.hurst == pytest.approx(0.7, abs=1e-4)
+    layers = fractional(0.7, 24, 24, 0.0, seed=3) * sizes[:, None]
+    counts = [
+        roughness(gram_of(layers), about_mean=about_mean, equal_sizes=equal).effective_entries
+        for equal in (True, False)
+    ]
+    assert 400 < counts[0] <= 576
+    assert counts[1] < 100  # the control: sizes that differ pass for few entries
+
+
+@pytest.mark.statistical
+def test_intervals_of_layers_of_equal_size_cover() -> None:
+    """At least 86 of 100, but with probability 1e-4 where 95 % are covered."""
+    covered = 0
+    for seed in range(100):
+        layers = fractional(0.7, 12, 16, 1.0, seed) * np.geomspace(1, 3, 12)[:, None]
+        interval = roughness(gram_of(layers), equal_sizes=True).interval
+        covered += interval[0] <= 0.7 <= interval[1]
+    assert covered >= 86
+
+
+def test_contrasts_are_orthonormal_and_lose_means_only() -> None:
+    basis = module.contrasts((0, 1, 0, 0, 1, 2))
+    assert basis.shape == (6, 3)
+    np.testing.assert_allclose(basis.T @ basis, np.eye(3), atol=1e-12)
+    np.testing.assert_allclose(basis.T @ [5.0, 7.0, 5.0, 5.0, 7.0, 1.0], 0.0, atol=1e-12)
+
+
+def test_blocks_of_long_stacks_keep_their_groups() -> None:
+    """Groups change within the second of three blocks; layers of a block that are alone are left out."""
+    groups = (0,) * 150 + (1,) * 150
+    layers = np.random.default_rng(2).standard_normal((300, 60))
+    layers[150:] += 5 * np.random.default_rng(3).standard_normal(60)
+    found = roughness(LayerGram(layers @ layers.T / 60, 60, groups), about_mean=True)
+    assert abs(found.hurst - 0.5) < 4.5 * 0.0065
 
 
 def test_too_few_layers_and_zero_weights_are_refused() -> None:
@@ -110,3 +200,5 @@ def test_too_few_layers_and_zero_weights_are_refused() -> None:
         roughness(LayerGram(np.eye(3), 10))
     with pytest.raises(ValueError, match=r"not all zero"):
         roughness(LayerGram(np.zeros((5, 5)), 10))
+    with pytest.raises(ValueError, match=r"got 4 in groups \(0, 0, 1, 1\)"):
+        roughness(LayerGram(np.eye(4), 10, (0, 0, 1, 1)), about_mean=True)

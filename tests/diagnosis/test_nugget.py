@@ -75,6 +75,17 @@ def test_intervals_cover_the_share_of_each_network(
     assert covered >= 86
 
 
+def test_shares_do_not_depend_on_sizes_where_these_are_taken_away() -> None:
+    gram, true = draw("smooth", 24, 8.0, 0.2, 0.0, 32, 3)
+    sizes = np.geomspace(1.0, 4.0, 24)
+    scaled = LayerGram(gram.products * sizes * sizes[:, None], gram.entries)
+    found, same = (noise_share(one, equal_sizes=True) for one in (scaled, gram))
+    assert found.noise == pytest.approx(same.noise, rel=1e-9)
+    assert found.noise == pytest.approx(true, abs=0.015)
+    assert 700 < found.effective_entries <= 1024
+    assert noise_share(scaled).effective_entries < 300  # the control
+
+
 def test_length_is_that_of_a_wave() -> None:
     """sin(2πt/p) and cos change by 2π/p of their size per layer."""
     times = 2 * np.pi * np.arange(60) / 40

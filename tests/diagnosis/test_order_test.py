@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from deeplimit.diagnosis.layer_gram import LayerGram
-from deeplimit.diagnosis.order_test import cosines, order_test
+from deeplimit.diagnosis.layer_gram import LayerGram, cosines
+from deeplimit.diagnosis.order_test import order_test
 
 
 def gram_of(layers: np.ndarray, groups: tuple[int, ...] = ()) -> LayerGram:

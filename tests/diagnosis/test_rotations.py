@@ -44,6 +44,14 @@ def test_effective_entries_count_a_spectrum() -> None:
     assert rotations.effective_entries(np.eye(5)[None], 7) == 7.0  # as many as there are, at most
 
 
+def test_layers_of_equal_size_show_less_scatter_by_a_known_factor() -> None:
+    generator = np.random.default_rng(4)
+    layers = generator.standard_normal((400, 8, 60))
+    layers /= np.linalg.norm(layers, axis=2)[:, :, None]
+    counted = rotations.effective_entries(layers @ layers.transpose(0, 2, 1), 10**6)
+    assert counted / rotations.spread_lost(8) == pytest.approx(60, rel=0.04)
+
+
 def test_normal_scores_are_quantiles_of_the_gamma_law() -> None:
     for skewness in (-1.5, -0.2, 0.4, 2.0):
         for deviation in (-0.9, 0.3, 2.5):
