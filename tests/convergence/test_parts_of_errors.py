@@ -8,6 +8,9 @@ import pytest
 import torch
 
 import deeplimit as dl
+from deeplimit.convergence.pairing import NO_GAP
+from deeplimit.inference.floors import fit_floor
+from deeplimit.inference.power_law import ErrorEstimates
 
 LEVEL = 1e-5
 
@@ -91,6 +94,15 @@ def test_a_network_that_is_its_limits_scheme_has_one_part():
     report = dl.compare(dl.inner(4, "identity", noise=dl.Ito(A=0.04, b=0.1)), paths=400)
     assert [part.name for part in report.parts] == ["scheme to limit"]
     assert dl.compare(dl.res1(4, "tanh")).parts == ()
+
+
+def test_another_scheme_of_a_higher_order_has_no_floor():
+    """A network that is its limit's scheme is of order 1 or more from other schemes; here it is 2."""
+    depths = np.array([16, 32, 64, 128, 256])
+    away = ErrorEstimates(depths, -2 * np.log(depths), 1e-6 * np.eye(5), np.zeros(5), 10**4)
+    found = fit_floor(away, NO_GAP.rate, is_bound=NO_GAP.rate_is_bound, coherent=True)
+    assert found.upper < 0.02
+    assert fit_floor(away, NO_GAP.rate, coherent=True).upper > 0.1  # as an order it would invent one
 
 
 @pytest.mark.parametrize("factor", [0.98, 1.01, 3.0])
