@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import deeplimit as dl
-from deeplimit.convergence import verdict
+from deeplimit.convergence import adaptive, verdict
 from deeplimit.convergence.adaptive import ASKS
 from deeplimit.convergence.obstacles import OBSTACLES
 from deeplimit.effort import sequence
@@ -35,6 +35,17 @@ def test_error_rates_are_shared_and_a_posterior_probability_is_not():
     assert (half.certain, half.usual) == (1 - 0.5 * (1 - levels.certain), 1 - 0.5 * (1 - levels.usual))
     assert half.doubtful == levels.doubtful
     assert sum(1 - levels.shared(share(look)).certain for look in range(6)) == pytest.approx(0.001)
+
+
+def test_every_look_spends_its_share_on_the_interval_and_on_the_verdict(few_looks, monkeypatch):
+    assess, given = adaptive.assess, []
+    monkeypatch.setattr(adaptive, "assess", lambda *values: given.append(values) or assess(*values))
+    report = dl.compare(dl.res1(1, "identity"), depths=[8, 16, 32], paths="auto", budget=LONG)
+    assert len(report.looks) > 1
+    usual = verdict.Levels()
+    for look, (_, _, confidence, _, levels) in enumerate(given):
+        assert 1 - confidence == pytest.approx(share(look) * 0.05)
+        assert 1 - levels.certain == pytest.approx(share(look) * (1 - usual.certain))
 
 
 @pytest.fixture(scope="module")
