@@ -15,6 +15,7 @@ from scipy.stats import kstest, norm
 import deeplimit as dl
 from deeplimit.in_law import two_sample
 from deeplimit.in_law.simulation import features, last_states, random_directions
+from deeplimit.in_law.verdict import is_swallowed_by_rounding
 
 DEPTHS = [8, 16, 32, 64, 128]
 
@@ -228,6 +229,12 @@ def test_inputs_that_swallow_every_layer_in_round_off_cannot_be_told(size):
         assert "float64" in report.reason
     homogeneous = dl.compare_laws(dl.res3(4), x=x, depths=[8, 16, 32, 64], draws=2000)
     assert homogeneous.rule != "is_swallowed_by_rounding"  # its layers grow with the inputs
+
+
+@pytest.mark.parametrize(("share", "is_said"), [(0.11, True), (0.09, False)])
+def test_round_off_counts_from_the_tolerance_on(share, is_said):
+    evidence = SimpleNamespace(rounding=share, tolerance=0.1)
+    assert (is_swallowed_by_rounding(evidence) is not None) is is_said
 
 
 def test_double_precision_tells_where_single_precision_cannot():
