@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, final
 
+import numpy as np
+
 import deeplimit as dl
 
 CONVERGES, DIVERGES = "converges", "does not converge"
@@ -132,6 +134,31 @@ class InLaw(Trial):
     def call(self, seed: int) -> tuple[str, tuple[float, float, float]]:
         report = dl.compare_laws(self.network, self.limit, seed=seed, workers=1, **self.settings)
         return str(report.verdict), NO_INTERVAL
+
+
+@final
+@dataclass(frozen=True)
+class Diagnosing(Trial):
+    """A call of `diagnose` on weights at several depths.
+
+    Attributes:
+        network: law of the weights, in words.
+        weights: function of a random generator that draws them.
+        truth: the exponent; NaN where none is claimed.
+        right: the true verdicts.
+        exponent: name of that exponent in the report, "beta" or "hurst".
+    """
+
+    network: str
+    weights: Callable[[np.random.Generator], Mapping[int, Any]]
+    truth: float
+    right: tuple[str, ...]
+    exponent: str
+
+    def call(self, seed: int) -> tuple[str, tuple[float, float, float]]:
+        report = dl.diagnose(self.weights(np.random.default_rng(seed)), seed=seed)
+        low, high = map(float, getattr(report, f"{self.exponent}_interval"))
+        return str(report.verdict), (float(getattr(report, self.exponent)), low, high)
 
 
 @final

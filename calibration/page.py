@@ -74,6 +74,10 @@ GROUPS = {
         '`compare_laws` with the right limit. The share of "another law" that is admitted is 1 %, or the'
         " level where one is named."
     ),
+    "Trained weights": (
+        "`diagnose` of weights at several depths: $A_k = L^{-β} Ā(k/L)$ plus noise, with entries of variance"
+        " 1/d. The exponent is β where there is a trend, and the noise's Hurst index where there is none."
+    ),
     "Wrong limits": (
         'Each family is wrong in one way, by a size. The right verdict is "does not converge" ("another'
         ' law" for `compare_laws`), the false one "converges" ("same law" above the tolerance).'

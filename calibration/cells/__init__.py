@@ -13,6 +13,7 @@ from calibration.cells import (
     random_networks,
     shrinking,
     smooth,
+    trained,
     wrong,
 )
 
@@ -20,7 +21,7 @@ from calibration.cells import (
 @cache
 def cells() -> tuple[Cell, ...]:
     """Return every cell once."""
-    rooms = (independent, shrinking, smooth, random_networks, growth, in_law, wrong, defaults)
+    rooms = (independent, shrinking, smooth, random_networks, growth, in_law, trained, wrong, defaults)
     found = tuple(cell for room in rooms for cell in room.cells())
     groups = list(dict.fromkeys(cell.group for cell in found))
     found = tuple(sorted(found, key=lambda cell: groups.index(cell.group)))

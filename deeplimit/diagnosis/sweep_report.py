@@ -31,6 +31,8 @@ PerNetwork = Annotated[np.ndarray, Shape("networks")]
 SIZES = ("maximum", "root mean square", "root sum of squares", "sup of partial sums")
 DIFFERENCES = ("increments", "D", "D2", "D4")
 MARKERS = ("o", "s", "^", "D")
+DEEPEST = 4
+"""Fitted lines pass through the networks that are less than so many times shallower than the deepest."""
 
 
 @final
@@ -255,10 +257,10 @@ class DepthDiagnosis(Report):
 
 
 def _draw_line(panel: Axes, depths: np.ndarray, quantity: Quantity, colour: str) -> None:
-    """Draw the fitted power law through the mean of the logarithms."""
-    shown = quantity.values > 0
+    """Draw the fitted power law through the deepest networks: small depths may not follow it yet."""
+    shown = (quantity.values > 0) & (depths >= depths.max() / DEEPEST)
     if math.isnan(quantity.slope) or not shown.any():
         return
-    ends = np.array([depths[shown].min(), depths[shown].max()], float)
+    ends = np.array([depths.min(), depths.max()], float)
     centre = np.log(quantity.values[shown]).mean() - quantity.slope * np.log(depths[shown]).mean()
     panel.plot(ends, np.exp(centre + quantity.slope * np.log(ends)), "-", color=colour, lw=0.8, alpha=0.7)

@@ -2,13 +2,13 @@
 
 import json
 
-import depth_sweeps
 import pytest
 import torch
 from refusals import assert_names
 from safetensors.torch import save_file
 from typer.testing import CliRunner
 
+from calibration import depth_sweeps
 from deeplimit.cli import app
 
 _, SWEEP = depth_sweeps.seven(width=4)["Hypothesis 2, much noise"]

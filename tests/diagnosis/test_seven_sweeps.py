@@ -1,10 +1,10 @@
 """Seven sweeps over depth whose truth is known: the verdict is right where the published steps are not."""
 
-import depth_sweeps
 import numpy as np
 import pytest
 
 import deeplimit as dl
+from calibration import depth_sweeps
 
 ROWS = depth_sweeps.seven()
 SLOPES = {  # maximum, increments scaled by the true beta, cumulative sum, sup of partial sums, D, D2

@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import depth_sweeps
 import matplotlib.figure
 import numpy as np
 import pytest
@@ -18,6 +17,7 @@ import torch
 from stacks import Transformer, tokens
 
 import deeplimit as dl
+from calibration import depth_sweeps
 from deeplimit import reports
 from deeplimit.depth_check.rules import RULES
 from deeplimit.ground import citations, fields
