@@ -5,7 +5,7 @@ import torch
 from refusals import assert_refused, row
 from torch import nn
 
-from deeplimit.diagnosis.layer_families import NotLayersError, families, stack
+from deeplimit.diagnosis.layer_families import NoLayersError, NotLayersError, families, stack
 from deeplimit.diagnosis.sources import source_of
 from deeplimit.ground.randomness import seeded
 
@@ -91,7 +91,7 @@ def test_stacks_of_all_layers_are_taken_as_they_are():
 def test_one_linear_layer_is_no_stack():
     assert_refused(
         lambda: families(source_of({"weight": torch.ones(6, 5), "bias": torch.ones(6)})),
-        ValueError,
+        NoLayersError,
         "weights",
         "weight, bias",
         "layers=",
