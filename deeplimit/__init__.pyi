@@ -14,9 +14,11 @@ from .depth_check import (
     sweep as sweep,
 )
 from .diagnosis import (
+    DepthControls as DepthControls,
     DepthDiagnosis as DepthDiagnosis,
     FittedLimit as FittedLimit,
     NetworkDiagnosis as NetworkDiagnosis,
+    depth_controls as depth_controls,
     diagnose as diagnose,
     fitted_limit as fitted_limit,
 )

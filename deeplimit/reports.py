@@ -17,6 +17,7 @@ HOMES = {
     "depth": "depth_check.report",
     "depth-diagnosis": "diagnosis.sweep_report",
     "network-diagnosis": "diagnosis.network_report",
+    "depth-controls": "diagnosis.depth_controls_report",
     "validate": "scoreboard.report",
     "reproduction": "figures.reproduction",
     "initialisation": "initialise.result",

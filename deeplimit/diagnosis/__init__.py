@@ -4,12 +4,22 @@
 most statistics here need. Of networks at several depths `norms` measures each, `slopes` fits over depths,
 `hypotheses` judges, and `sweep_report` is the result. `fitted_limit` puts such networks beside the ODE that
 the deepest one suggests. Of one network `invariants` and `branch_functions` are what can be compared over
-depth, and `network_report` is the result.
+depth, and `network_report` is the result. `depth_controls` replaces layers and evaluates the network.
 """
 
+from deeplimit.diagnosis.depth_controls import depth_controls
+from deeplimit.diagnosis.depth_controls_report import DepthControls
 from deeplimit.diagnosis.diagnose import diagnose
 from deeplimit.diagnosis.fitted_limit import FittedLimit, fitted_limit
 from deeplimit.diagnosis.network_report import NetworkDiagnosis
 from deeplimit.diagnosis.sweep_report import DepthDiagnosis
 
-__all__ = ["DepthDiagnosis", "FittedLimit", "NetworkDiagnosis", "diagnose", "fitted_limit"]
+__all__ = [
+    "DepthControls",
+    "DepthDiagnosis",
+    "FittedLimit",
+    "NetworkDiagnosis",
+    "depth_controls",
+    "diagnose",
+    "fitted_limit",
+]

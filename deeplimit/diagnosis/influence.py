@@ -87,7 +87,7 @@ def influence(stream: StreamStates) -> Influence:
 
     Examples:
         >>> states = torch.randn(9, 2, 3, 64, generator=torch.Generator().manual_seed(0)).cumsum(0)
-        >>> found = influence(StreamStates(tuple("abcdefgh"), states, tuple(range(8)), 3))
+        >>> found = influence(StreamStates(tuple("abcdefgh"), states, 3))
         >>> bool(found.differs.any())
         False
     """

@@ -131,7 +131,8 @@ def _of_names(source: Source, depth: int, name: str, layers: str | None) -> Netw
 
 
 def _finite(value: Any, name: str) -> torch.Tensor:
-    tensor = torch.as_tensor(value) if isinstance(value, np.ndarray) else value
+    is_plain = isinstance(value, (np.ndarray, float, int)) and not isinstance(value, bool)
+    tensor = torch.as_tensor(value) if is_plain else value
     checked = validation.real_tensor(tensor, name)
     return validation.finite_tensor(checked, name, tuple(checked.shape)).detach().cpu()
 

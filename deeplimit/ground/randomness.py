@@ -41,6 +41,7 @@ class Purpose(IntEnum):
     LAYER_ORDER = 40
     SIGN_FLIPS = 41
     LAYER_SIGNS = 42
+    DEPTH_CONTROLS = 43
 
 
 def generator(

@@ -189,7 +189,7 @@ LAYERED = {f"h.{k}.w": torch.full((2,), float(k)) for k in range(5)}
         row("pattern of another type", {"layers": 3}, TypeError, "layers", "3 of type int"),
         row("pattern without a number", {"layers": "h"}, ValueError, "layers", "'h'"),
         row("pattern with two numbers", {"layers": "{}.{}"}, ValueError, "layers", "'{}.{}'"),
-        row("pattern that finds nothing", {"layers": "g.{}"}, ValueError, "layers", "h.0.w"),
+        row("pattern that finds nothing", {"layers": "g.{}"}, NoLayersError, "layers", "h.0.w"),
         row("groups of another type", {"groups": 3}, TypeError, "groups", "3 of type int"),
         row("groups that are no numbers", {"groups": "abcde"}, TypeError, "groups", "'abcde'"),
         row("groups of another length", {"groups": [0, 1]}, ValueError, "groups", "2", "5"),

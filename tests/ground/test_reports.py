@@ -94,6 +94,7 @@ def own(**changes):
 MADE = {
     "depth-diagnosis": lambda: dl.diagnose(depth_sweeps.seven(width=3)["Hypothesis 2, much noise"][1]),
     "network-diagnosis": lambda: dl.diagnose(_transformer(6), batch=tokens()),
+    "depth-controls": lambda: dl.depth_controls({"A": np.eye(12)}, lambda stacks: stacks["A"].sum()),
     "initialisation": lambda: dl.init.iid_([torch.empty(4, 4) for _ in range(3)]),
     "residual-initialisation": lambda: _residual(),
     OWN: own,
