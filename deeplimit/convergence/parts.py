@@ -131,7 +131,6 @@ class Part:
             resolution=self.resolution,
             on_its_own_grid=pairing.is_on_its_own_grid,
             what=self.what,
-            is_bound=self.regime.rate_is_bound,
             flat=verdict.FLAT_GAP if self.is_gap and pairing.is_scheme else verdict.FLAT,
             negligible=verdict.NEGLIGIBLE / self.weight,
             remainder=remains,

@@ -86,7 +86,6 @@ class Evidence:
             own error allow.
         on_its_own_grid: whether a finer grid of the same recursion stands in for the limit.
         what: what was fitted, in the plural. levels: how sure a verdict must be.
-        is_bound: whether `order` is a lower bound only.
         flat: order below which errors count as flat. negligible: share below which floors do not count.
         remainder: what the differences of network and limit tend to, where they keep their direction.
         part_of_square: part of the whole error's deepest square that these errors have.
@@ -113,7 +112,6 @@ class Evidence:
     on_its_own_grid: bool = False
     what: str = "the errors"
     levels: Levels = Levels()
-    is_bound: bool = False
     flat: float = FLAT
     negligible: float = NEGLIGIBLE
     remainder: Remainder | None = None

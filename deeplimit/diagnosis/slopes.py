@@ -105,8 +105,8 @@ def fit(
     Not checked: that values are finite.
 
     Examples:
-        >>> fit([8, 16, 32, 64], np.array([8, 16, 32, 64]) ** -0.5, 0.95).value.round(2)
-        np.float64(-0.5)
+        >>> round(fit([8, 16, 32, 64], np.array([8, 16, 32, 64]) ** -0.5, 0.95).value, 2)
+        -0.5
     """
     kept = np.asarray(values) > 0
     levels, logs = np.asarray(depths, float)[kept], np.log(np.asarray(values)[kept])

@@ -183,7 +183,8 @@ def _falling(estimates: ErrorEstimates, share: float, cosine: float, turned: int
         part = -cosine * np.sqrt(floor) + side * np.sqrt(rest)
         if part.min() <= 0:
             return None
-        stretch, logs = squares / (part * np.sqrt(rest)), np.log(part)
+        # Beyond the minimum errors grow as g falls.
+        stretch, logs = side * squares / (part * np.sqrt(rest)), np.log(part)
     return correlated(estimates, logs + estimates.log_errors[-1] - estimates.log_bias, stretch)
 
 

@@ -212,7 +212,7 @@ def correlated(estimates: ErrorEstimates, logs: np.ndarray, stretch: np.ndarray)
     ratio = float(estimates.depths[0]) / estimates.depths
     correction = sum(np.outer(ratio, ratio) ** power for power in estimates.powers) / len(estimates.powers)
     covariances = (estimates.noise + (SIZES**2)[:, None, None] * correction) * np.outer(stretch, stretch)
-    return CorrelatedData.of(logs, covariances, log_jacobian=float(np.log(stretch).sum()))
+    return CorrelatedData.of(logs, covariances, log_jacobian=float(np.log(np.abs(stretch)).sum()))
 
 
 def design_of(estimates: ErrorEstimates) -> np.ndarray:

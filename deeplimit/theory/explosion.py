@@ -38,7 +38,7 @@ def in_words(width: int, variance: float, bias: float, slope: float, curvature: 
     """Return how likely the limit explodes before time 1 from standard normal states (d,), as a sentence."""
     starts = np.random.default_rng(1).standard_normal((PATHS, width))
     share = probability(starts, variance, bias, slope, curvature)
-    about = f"{share:.2g}" if share * PATHS >= 3 else f"below {3 / PATHS:g}"
+    about = f"{share:.2g}" if round(share * PATHS) >= 3 else f"below {3 / PATHS:g}"
     return (
         f"from standard normal states the limit explodes before time 1 with probability {about} (simulated)."
     )

@@ -76,6 +76,18 @@ def test_the_falling_part_is_as_uncertain_as_the_delta_method_says(cosine):
     np.testing.assert_allclose(np.diag(found)[:4], np.diag(slopes) ** 2 * np.diag(measured)[:4], rtol=1e-5)
 
 
+def test_beyond_the_minimum_errors_of_one_sign_move_what_falls_to_the_other_side():
+    """Errors that rise together: g rises before the minimum, and falls beyond it."""
+    falls, floor, cosine = np.array([16.0, 8.0, 4.0, 2.0, 0.5]), 1.0, -0.9
+    squares = floor**2 + 2 * cosine * floor * falls + falls**2
+    together = 1e-4 * (0.5 + 0.5 * np.eye(5))
+    estimates = ErrorEstimates(DEPTHS, 0.5 * np.log(squares), together, np.zeros(5), 10**4)
+    data = _falling(estimates, floor**2 / (floor**2 + falls[-1] ** 2), cosine, 1)
+    found = np.linalg.inv(data.inverses[0])
+    assert (found[:4, :4] > 0).all()
+    assert (found[:4, 4] < 0).all()
+
+
 def test_a_lower_bound_admits_steeper_orders():
     """Order 1 where 0.6 is known to be reached at least: no floor has to be invented."""
     bound = fit_floor(errors(0.0, 0.0, 1.0), 0.6, is_bound=True)
