@@ -23,6 +23,7 @@ from benchmarks.on_device import gpu
 from benchmarks.scaling import memory, scaling
 from benchmarks.startup import startup
 from benchmarks.strong_error import theorem_4_4, w1
+from benchmarks.trained_weights import diagnose
 
 WORKLOADS = {
     "w1": w1,
@@ -35,6 +36,7 @@ WORKLOADS = {
     "w3": w3,
     "w4": w4,
     "check": check,
+    "diagnose": diagnose,
     "startup": startup,
 }
 

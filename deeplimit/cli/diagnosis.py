@@ -10,6 +10,8 @@ import typer
 
 from deeplimit.cli.shared import Run, command
 
+ONE_NETWORK = ("measured", "copies", "independent", "common trend", "smooth trend", "rough")
+
 
 @command("device", "workers", "dask", "store", "quiet")
 def diagnose(
@@ -71,7 +73,7 @@ def diagnose(
     report = dl.diagnose(given, **settings)
     if html is not None:
         report.save_html(html)
-    codes = dict.fromkeys(("measured", "linear-ode", "neural-ode", "sde", "sparse", "no trend"), 0)
+    codes = dict.fromkeys((*ONE_NETWORK, "linear-ode", "neural-ode", "sde", "sparse", "no trend"), 0)
     run.finish(report, codes | {"cannot tell": 3})
 
 

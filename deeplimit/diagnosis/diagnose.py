@@ -95,7 +95,7 @@ def diagnose(
         ('linear-ode', 0.3)
         >>> noise = torch.randn(12, 8, 8, generator=torch.Generator().manual_seed(0))
         >>> print(dl.diagnose(dict(A=noise)).headline)
-        weights: the order of layers is real in 0 of 1 objects (level 1 % over all).
+        weights: the order of layers is real in 0 of 1 objects (level 1 % over all); independent (1).
     """
     seed = validation.integer(seed, "seed", minimum=0)
     if _is_one_network(weights):

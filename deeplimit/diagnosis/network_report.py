@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Annotated, final
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from deeplimit.diagnosis.merging import Merging, merging
 from deeplimit.diagnosis.one_network import LayerStatistics
 from deeplimit.diagnosis.stacks import Stack
 from deeplimit.ground import axes as drawing
-from deeplimit.ground.fields import Interval
+from deeplimit.ground.fields import Interval, OneOf
 from deeplimit.ground.report import Report
 from deeplimit.ground.table import Column, Table
 from deeplimit.ground.verdict import Verdict
@@ -21,6 +22,15 @@ from deeplimit.ground.verdict import Verdict
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+WORDS = (
+    Verdict.COPIES,
+    Verdict.INDEPENDENT,
+    Verdict.COMMON_TREND,
+    Verdict.SMOOTH_TREND,
+    Verdict.ROUGH,
+    Verdict.CANNOT_TELL,
+)
+Word = Annotated[Verdict, OneOf(WORDS)]
 LEVEL = 0.01
 """Probability of calling any order real where there is none, over all objects of a network."""
 SHOWN = 6
@@ -37,9 +47,13 @@ class Examined:
         what: "weights", or the probe on which a branch was run: "function of noise", "function of states".
         depth: number of layers.
         entries: numbers that one layer has.
+        verdict, reason: what the layers are as a function of depth: "copies" of each other, "independent",
+            a "common trend" without order, a "smooth trend" with noise, "rough", or "cannot tell".
+        correlation: of layers over their distance: "none", "constant", "decaying", or "cannot tell".
         likeness: mean cosine of neighbouring layers.
         p_value: probability of neighbours so like, or so unlike, if the order of layers were random.
-        hurst, hurst_interval: roughness as if the layers were fractional noise; 0.5 for independent ones.
+        hurst, hurst_interval: roughness about their mean as if the layers were fractional noise; 0.5 for
+            independent ones.
         noise, noise_interval: share of noise, as if the layers were a trend with independent noise; None
             where the share has no interval.
         length: layers over which the trend changes by its size; None where no trend is seen.
@@ -51,6 +65,9 @@ class Examined:
     what: str
     depth: int
     entries: int
+    verdict: Word
+    reason: str
+    correlation: str
     likeness: float
     p_value: float
     hurst: float
@@ -70,14 +87,17 @@ class Examined:
             what=what,
             depth=found.depth,
             entries=found.entries,
+            verdict=Verdict(found.verdict.word),
+            reason=found.verdict.reason,
+            correlation=found.correlation.word,
             likeness=found.order.likeness,
             p_value=found.order.p_value,
-            hurst=found.roughness.hurst,
-            hurst_interval=found.roughness.interval,
+            hurst=found.about_mean.hurst,
+            hurst_interval=found.about_mean.interval,
             noise=found.noise.noise,
             noise_interval=found.noise.noise_interval,
             length=found.noise.length,
-            effective_entries=found.roughness.effective_entries,
+            effective_entries=found.about_mean.effective_entries,
             merging=merging(LayerGram.of(stack)),
         )
 
@@ -114,8 +134,9 @@ class NetworkDiagnosis(Report):
 
     @property
     def verdict(self) -> Verdict:
-        """Always "measured": one depth does not say which limit there is. What it says is in `objects`."""
-        return Verdict.MEASURED
+        """The word on which all objects agree, or "measured" where they differ. It names no limit."""
+        words = {each.verdict for each in self.objects}
+        return words.pop() if len(words) == 1 else Verdict.MEASURED
 
     @property
     def ordered(self) -> tuple[Examined, ...]:
@@ -125,10 +146,12 @@ class NetworkDiagnosis(Report):
 
     @property
     def headline(self) -> str:
-        """In how many objects the order of layers is real."""
+        """In how many objects the order of layers is real, and what layers are as a function of depth."""
+        counts = Counter(str(each.verdict) for each in self.objects)
+        words = ", ".join(f"{word} ({count})" for word, count in counts.most_common())
         return (
             f"{self.model}: the order of layers is real in {len(self.ordered)} of {len(self.objects)} objects"
-            f" (level {100 * LEVEL:g} % over all)."
+            f" (level {100 * LEVEL:g} % over all); {words}."
         )
 
     def _facts(self) -> list[tuple[str, str]]:
@@ -183,6 +206,8 @@ class NetworkDiagnosis(Report):
             (
                 Column("object", [each.name for each in found], left=True),
                 Column("what", [each.what for each in found], left=True),
+                Column("verdict", [str(each.verdict) for each in found], left=True),
+                Column("correlation", [each.correlation for each in found], left=True),
                 Column("layers", [each.depth for each in found]),
                 Column("p (order)", [each.p_value for each in found], ".2g"),
                 Column(
@@ -197,7 +222,12 @@ class NetworkDiagnosis(Report):
                 Column("noise", [each.noise for each in found], ".2f"),
                 Column("entries", [each.effective_entries for each in found], ".3g"),
             ),
-            notes=("entries: independent entries that would scatter as these do",),
+            notes=(
+                "H: roughness about the mean, with 95 % intervals; entries: independent entries that would"
+                " scatter as these do",
+                "",
+                *(f"{each.full_name}: {each.reason}." for each in found),
+            ),
         )
 
     @property

@@ -38,6 +38,11 @@ class Verdict(StrEnum):
     SDE = "sde"
     SPARSE = "sparse"
     NO_TREND = "no trend"
+    COPIES = "copies"
+    INDEPENDENT = "independent"
+    COMMON_TREND = "common trend"
+    SMOOTH_TREND = "smooth trend"
+    ROUGH = "rough"
     CANNOT_TELL = "cannot tell"
 
     def __repr__(self) -> str:

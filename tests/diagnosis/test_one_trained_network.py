@@ -55,6 +55,8 @@ def ordered():
 def test_independent_layers_have_no_order(independent):
     assert independent.ordered == ()
     assert "in 0 of 13 objects" in independent.headline
+    assert {str(each.verdict) for each in independent.objects} <= {"independent", "cannot tell"}
+    assert independent.verdict == "measured"
     for name, statistics in by_name(independent).items():
         assert statistics.hurst_interval[0] < 0.55, name
         assert statistics.noise > 0.85, name
@@ -62,6 +64,7 @@ def test_independent_layers_have_no_order(independent):
 
 def test_layers_that_turn_slowly_are_seen_in_weights_and_functions(ordered):
     """Hidden units are in one order here, but no statistic reads them in that order."""
+    assert ordered.verdict == "smooth trend"
     found = {each.full_name for each in ordered.ordered}
     assert {
         "blocks.*.mlp: product (weights)",
