@@ -22,11 +22,15 @@ SPARSE = -0.5
 """The participation ratio of a few layers falls like 1/L, that of all layers not at all."""
 FEW = -0.8
 """A slope of the participation ratio that may be as low leaves a few layers possible."""
-LEVEL = 0.005
-"""A trend is found where chance has at most this probability of one."""
+LEVEL = 0.01
+"""A trend is found where networks without one are as alike with at most this probability."""
 NEGLIGIBLE = 0.5
 """There is no trend where it has at most this share of the noise's energy in the slow components."""
-ROUGH = 0.1
+FRESH = 0.97
+"""Noise is not new in every layer where D4²/D2² is surely below this."""
+MIXED = 0.9
+"""D4²/D2² below this leaves no room for noise that is new in every layer beside a rough path."""
+ROUGH = 0.25
 """Layers are noise alone where neighbours differ by a share of their size that falls more slowly."""
 NEURAL = 0.1
 """Weights keep their size where the exponent is surely within this of 0."""
@@ -42,6 +46,7 @@ class Evidence:
         below_rounding: whether noise is below the round-off of the weights, so that it has no slope.
         concentration: slope of the participation ratio.
         smoothness: exponent by which neighbours' differences fall, relative to the layers.
+        fresh: interval of D4²/D2², 1 for noise that is new in every layer.
         trend: evidence of a trend.
         size: exponent of the root mean square.
         depths: how many different depths there are.
@@ -53,6 +58,7 @@ class Evidence:
     below_rounding: bool
     concentration: Slope
     smoothness: Slope
+    fresh: tuple[float, float]
     trend: TrendEvidence
     size: Slope
     depths: int
@@ -60,14 +66,14 @@ class Evidence:
 
     @property
     def has_trend(self) -> bool:
-        """Whether chance would hardly leave slow components as large."""
+        """Whether chance would hardly make networks as alike."""
         return self.trend.p_value <= LEVEL
 
     @property
     def noise_stays(self) -> bool:
         """Whether noise keeps a bounded quadratic variation at all depths."""
         low, high = self.noise.sure
-        return -STEADY <= low <= CHANGES and -CHANGES <= high <= STEADY
+        return -STEADY <= low <= 0 <= high <= STEADY
 
     @property
     def noise_falls(self) -> bool:
@@ -119,13 +125,25 @@ def may_be_sparse(e: Evidence) -> str | None:
     )
 
 
+def may_be_a_rough_path(e: Evidence) -> str | None:
+    """Differences keep their size, but are not those of independent noise."""
+    if not (e.noise_stays and e.has_trend and e.fresh[1] < FRESH):
+        return None
+    return (
+        f"D4 of {e.weight} keeps its size (L^{e.noise.value:.2f} {words(e.noise)}), but D4²/D2² is"
+        f" [{e.fresh[0]:.2f}, {e.fresh[1]:.2f}] and not 1: either a rough trend whose exponents add up to"
+        " 1/2, or noise that depends on the layers before"
+    )
+
+
 def keeps_noise_and_trend(e: Evidence) -> str | None:
     """Noise of bounded quadratic variation about a trend."""
     if not (e.noise_stays and e.has_trend):
         return None
     return (
         f"{e.weight} has noise whose quadratic variation stays bounded and does not vanish: D4 changes like"
-        f" L^{e.noise.value:.2f} {words(e.noise)}. It also has a trend (p = {e.trend.p_value:.2g})"
+        f" L^{e.noise.value:.2f} {words(e.noise)}. It also has a trend, which networks share (p ="
+        f" {e.trend.p_value:.2g})"
     )
 
 
@@ -155,7 +173,8 @@ def may_hide_a_trend(e: Evidence) -> str | None:
 
 def is_noise_that_changes(e: Evidence) -> str | None:
     """Neighbours differ by as much as layers are large, whatever the depth: noise of another Hurst index."""
-    if e.below_rounding or not (e.noise_falls or e.noise_grows) or not e.smoothness.sure[1] < ROUGH:
+    low, high = e.smoothness.sure
+    if e.below_rounding or not (e.noise_falls or e.noise_grows) or not low <= 0 <= high < ROUGH:
         return None
     if e.noise_grows and e.has_trend:
         return None
@@ -220,6 +239,7 @@ RULES: verdict.Rules[Verdict, Evidence] = (
     (Verdict.CANNOT_TELL, has_too_few_depths),
     (Verdict.SPARSE, is_sparse),
     (Verdict.CANNOT_TELL, may_be_sparse),
+    (Verdict.CANNOT_TELL, may_be_a_rough_path),
     (Verdict.SDE, keeps_noise_and_trend),
     (Verdict.NO_TREND, is_noise_that_stays),
     (Verdict.CANNOT_TELL, may_hide_a_trend),

@@ -14,6 +14,10 @@ from deeplimit.diagnosis.stacks import Stack
 
 BLOCKS = 64
 """Layers are summed in at most so many blocks before the trend is tested: cost does not grow with depth."""
+WAVES = 4
+"""Slow components: cosines of 0, 1, 2, 3 half-turns over the network."""
+ENTRIES = 2**16
+"""Slow components are kept of at most so many entries, evenly spaced."""
 LEAST_LAYERS = 6
 """Fourth differences of fewer layers say too little."""
 PUBLISHED = ("maximum", "increments", "cumulative sum", "root sum of squares")
@@ -38,7 +42,10 @@ class LayerNorms:
         partial_sums: norms of A_0 + ... + A_k (L,).
         squares: squared Frobenius norms of the layers (L,).
         first, second, fourth: sums of squared Frobenius norms of differences of these orders.
+        apart: products of fourth differences that share no layer (J, J), J <= BLOCKS.
         block_products: products of the sums over blocks of neighbouring layers (K, K), K <= BLOCKS.
+        waves: sums over layers of cosines of 0, 1, ... half-turns times the entries (WAVES, M), of at most
+            ENTRIES entries.
         rounding: round-off of one entry relative to it, of the precision in which the layers were given.
     """
 
@@ -49,7 +56,9 @@ class LayerNorms:
     first: float
     second: float
     fourth: float
+    apart: np.ndarray
     block_products: np.ndarray
+    waves: np.ndarray
     rounding: float
 
     @classmethod
@@ -76,8 +85,13 @@ class LayerNorms:
         flat = stack.values.reshape(depth, -1)
         squares, increments, partial_sums = np.zeros(depth), np.zeros(depth - 1), np.zeros(depth)
         second = fourth = 0.0
+        apart = np.zeros(())
         starts = np.linspace(0, depth, min(depth, BLOCKS) + 1).astype(int)[:-1]
         products = np.zeros((len(starts), len(starts)))
+        times = (np.arange(depth) + 0.5) / depth
+        cosines = np.cos(np.pi * np.outer(np.arange(WAVES), times))
+        every = -(-flat.shape[1] // ENTRIES)
+        waves = cosines @ flat[:, ::every].to(torch.float64).numpy()
         width = max(1, CHUNK // depth)
         for begin in range(0, flat.shape[1], width):
             part = flat[:, begin : begin + width].to(torch.float64).numpy()
@@ -87,7 +101,10 @@ class LayerNorms:
             partial_sums += (np.cumsum(part, axis=0) ** 2).sum(axis=1)
             bends = np.diff(change, axis=0)
             second += float((bends**2).sum())
-            fourth += float((np.diff(bends, n=2, axis=0) ** 2).sum())
+            fourths = np.diff(bends, n=2, axis=0)
+            fourth += float((fourths**2).sum())
+            some = fourths[::5][:BLOCKS]
+            apart = apart + some @ some.T
             sums = np.add.reduceat(part, starts, axis=0)
             products += sums @ sums.T
         first = float(increments.sum())
@@ -100,7 +117,9 @@ class LayerNorms:
             ]
         kind = stack.values.dtype
         rounding = torch.finfo(kind).eps if kind.is_floating_point else 0.0
-        return cls(norms[0], norms[1], norms[2], squares, first, second, fourth, products, rounding)
+        return cls(
+            norms[0], norms[1], norms[2], squares, first, second, fourth, apart, products, waves, rounding
+        )
 
     @property
     def depth(self) -> int:

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import final
 
-from deeplimit.diagnosis.slopes import Slope
+import numpy as np
+
 from deeplimit.ground.verdict import Verdict
 
 VANISHES = -0.1
@@ -39,18 +40,37 @@ class PublishedSteps:
     difference: str
 
 
-def follow(slopes: Mapping[str, Slope], alpha: Slope | None, decided: Verdict) -> PublishedSteps:
-    """Return what the steps say of slopes by the names of `QUANTITIES`, beside what was `decided`.
+def follow(
+    depths: np.ndarray,
+    values: Mapping[str, np.ndarray],
+    factors: np.ndarray | None,
+    decided: Verdict,
+) -> PublishedSteps:
+    """Return what the steps say, with slopes by least squares of logarithms as in the paper.
+
+    Args:
+        depths: depth of each network (n,).
+        values: quantities by the names of `PUBLISHED`, (n,) each.
+        factors: the largest residual factor of each network (n,); None where none are given.
+        decided: the verdict beside which they are shown.
+
+    Returns:
+        The steps.
+
+    Not checked: that values are positive.
 
     Examples:
-        >>> flat = {name: Slope(s, (s, s), (s, s)) for name, s in {"maximum": -0.3, "increments": -0.54,
-        ...     "cumulative sum": 0.7, "root sum of squares": 0.2}.items()}
-        >>> follow(flat, None, Verdict.SDE).verdict
+        >>> depths = np.array([8, 16, 32])
+        >>> powers = {"maximum": -0.3, "increments": -0.54, "cumulative sum": 0.7, "root sum of squares": 0.2}
+        >>> values = {name: depths**power for name, power in powers.items()}
+        >>> follow(depths, values, None, Verdict.SDE).verdict
         'linear-ode'
     """
-    beta = 1 - slopes["cumulative sum"].value
-    scaled = slopes["increments"].value + beta
-    root, maximum = slopes["root sum of squares"].value, slopes["maximum"].value
+    slopes = {name: _slope(depths, numbers) for name, numbers in values.items()}
+    alpha = None if factors is None else -_slope(depths, factors)
+    beta = 1 - slopes["cumulative sum"]
+    scaled = slopes["increments"] + beta
+    root, maximum = slopes["root sum of squares"], slopes["maximum"]
     if scaled < VANISHES:
         word, third = Verdict.LINEAR_ODE, "vanishes: Hypothesis 1"
     elif abs(maximum) < FLAT:
@@ -62,21 +82,28 @@ def follow(slopes: Mapping[str, Slope], alpha: Slope | None, decided: Verdict) -
     steps = (
         "Step 1: no residual factors are given"
         if alpha is None
-        else f"Step 1: the largest residual factor is L^{-alpha.value:.2f}, α = {alpha.value:.2f}",
-        f"Step 2: the cumulative sum is L^{slopes['cumulative sum'].value:.2f}, β = {beta:.2f}",
+        else f"Step 1: the largest residual factor is L^{-alpha:.2f}, α = {alpha:.2f}",
+        f"Step 2: the cumulative sum is L^{slopes['cumulative sum']:.2f}, β = {beta:.2f}",
         f"Step 3: the β-scaled norm of increments is L^{scaled:.2f} and {third}",
         "Step 4: the noise is drawn as L^(β - 1) W, which vanishes for every β below 1",
         f"Step 5: the root sum of squares is L^{root:.2f}",
     )
     return PublishedSteps(
         word,
-        None if alpha is None else alpha.value,
+        alpha,
         beta,
         scaled,
         root,
         steps,
         _difference(word, decided, beta),
     )
+
+
+def _slope(depths: np.ndarray, values: np.ndarray) -> float:
+    """Return the slope of log values in log depth by least squares; NaN for one depth, or for zeros."""
+    if len(np.unique(depths)) < 2 or not (values > 0).all():
+        return float("nan")
+    return float(np.polyfit(np.log(depths), np.log(values), 1)[0])
 
 
 def _difference(word: Verdict, decided: Verdict, beta: float) -> str:

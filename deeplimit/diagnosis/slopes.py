@@ -1,39 +1,52 @@
 """The slope of a quantity over depth on logarithmic scales, with an interval that holds for few depths.
 
-The model is log q = a + s log L + c(L) + noise. Noise has a part of the same size at all depths and one that
-falls like L^-1/2, as sampling errors do. The correction c falls like 1/L. Sizes of all three are unknown and
-integrated over. Where two contributions may cross over, the second falls faster and is integrated over, too.
+The model is log q = a + s log L + c(L) + noise. Noise has a part of the same size at all depths and parts
+that fall, as sampling errors and those of sums over layers do. The correction c falls like L^-1/2 or 1/L. All
+sizes are unknown and integrated over. Where a contribution that falls faster may hide the slope, it is, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import final
 
 import numpy as np
 
 from deeplimit.inference.regression import CorrelatedData, StudentMixture
 
-SCATTERS = np.geomspace(1e-4, 3.0, 12)
-"""Sizes of the noise, equally likely up to USUAL; less noise than the smallest is not believed."""
+SCATTERS = np.geomspace(1e-3, 3.0, 12)
+"""Sizes of the noise, equally likely up to USUAL. The smallest is added to all: no model has more digits.
+
+Where sampling variances are known, noise beyond them is there with probability 1/2.
+"""
 USUAL = 0.1
-FALLING = (0.0, 0.5, 1.0)
-"""Shares of the noise's variance that fall like 1/depth."""
-CORRECTIONS = np.array([0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8])
+PROFILES = ((0.0, 1.0), (0.5, 1.0), (1.0, 1.0), (1.0, 2.0))
+"""Shares of the noise's variance that fall with depth, and the powers with which they do."""
+BENDS = (0.5, 1.0)
+"""Powers with which the correction may fall; its next term has twice the power."""
+SIZES = np.array([0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8])
 """Sizes of the correction at the smallest depth, with the prior probabilities of a half-Cauchy law."""
-CORRECTION_SCALE = 0.2
-GAPS = (0.5, 1.0, 2.0)
+USUAL_SIZE = 0.2
+"""Scale of that law."""
+SIZES_OF_NOISE, USUAL_SIZE_OF_NOISE = np.array([0.0, 0.02, 0.1]), 0.01
+"""The same for noise: the expectation of its squared differences needs next to no correction."""
+GAPS = (0.5, 1.0, 2.0, 3.5)
 """Powers of depth by which a second contribution falls faster than the first."""
-SHARES = (0.3, 0.5, 0.7, 0.85, 0.95)
-"""Shares of the squared quantity that the first contribution may have at the deepest network.
+TURN = 1.15
+"""Depths at which both contributions may be of one size are this factor apart."""
+LEAST_SHARE = 0.3
+"""Least share of the squared quantity that the first contribution may have at the deepest network.
 
 A smaller one is not seen there: the slope is that of the depths that were measured.
 """
-CROSSING = 0.1
+CROSSING = 0.3
 """Prior probability of a second contribution, where one is possible."""
 NEAR = 0.15
 """Standard deviation of the slope of what a faster contribution hides: most often noise of slope 0."""
+NEGLIGIBLE = 1e-5
+"""Posterior probability of components that are left out."""
 LEAST_DEPTHS = 3
 SURE = 0.99
 """Level of the intervals on which verdicts rest."""
@@ -70,6 +83,14 @@ class Slope:
         least, most = self.sure
         return Slope(self.value + shift, (low + shift, high + shift), (least + shift, most + shift))
 
+    def at_most(self, limit: float) -> Slope:
+        """Return the slope of what cannot exceed a limit."""
+
+        def cut(interval: tuple[float, float]) -> tuple[float, float]:
+            return min(interval[0], limit), min(interval[1], limit)
+
+        return Slope(min(self.value, limit), cut(self.interval), cut(self.sure)) if self.is_known else self
+
     @classmethod
     def of(cls, quantile: Callable[[float], float], confidence: float) -> Slope:
         """Return the slope of which a function gives the quantiles."""
@@ -89,7 +110,12 @@ UNKNOWN = Slope(float("nan"), (float("nan"),) * 2, (float("nan"),) * 2)
 
 
 def fit(
-    depths: Sequence[int] | np.ndarray, values: np.ndarray, confidence: float, *, crosses: bool = False
+    depths: Sequence[int] | np.ndarray,
+    values: np.ndarray,
+    confidence: float,
+    variances: np.ndarray | None = None,
+    *,
+    crosses: bool = False,
 ) -> Slope:
     """Return the slope of log values in log depth.
 
@@ -97,6 +123,7 @@ def fit(
         depths: depth of each network (n,); depths may repeat.
         values: the quantity of each network (n,). What is not above 0 is left out.
         confidence: level of the interval.
+        variances: sampling variances of the logarithms (n,), where values are sizes of noise.
         crosses: whether a contribution that falls faster may hide the slope at small depths.
 
     Returns:
@@ -112,39 +139,69 @@ def fit(
     levels, logs = np.asarray(depths, float)[kept], np.log(np.asarray(values)[kept])
     if len(np.unique(levels)) < LEAST_DEPTHS:
         return UNKNOWN
-    ratio = levels.min() / levels
-    same, bent = np.eye(len(levels)), np.outer(ratio, ratio)
-    scatters = [
-        size**2 * ((1 - share) * same + share * np.diag(ratio / ratio.mean()))
-        for size in SCATTERS
-        for share in FALLING
-    ]
-    edges = np.append(np.insert((CORRECTIONS[1:] + CORRECTIONS[:-1]) / 2, 0, 0.0), np.inf)
-    likely = np.repeat(np.minimum(1.0, USUAL / SCATTERS), len(FALLING))
-    prior = np.outer(likely, np.diff(np.arctan(edges / CORRECTION_SCALE))).ravel()
-    covariances = np.stack([each + size**2 * bent for each in scatters for size in CORRECTIONS])
+    of_noise = variances is not None
+    known = np.zeros(len(levels)) if variances is None else variances[kept]
+    logs = logs + known  # the mean logarithm of a sum of squares is below the logarithm of its mean
+    model = _model(tuple(levels), tuple(known), of_noise)
     offsets, weights = _crossings(levels) if crosses else (np.zeros((1, len(levels))), np.ones(1))
-    fits = CorrelatedData.of(logs, covariances).regress(
-        np.stack([np.ones(len(levels)), np.log(levels)], axis=1), offsets
-    )
-    likelihood = fits.log_likelihoods + np.log(prior)[:, None] + np.log(weights)
+    design = np.stack([np.ones(len(levels)), np.log(levels)], axis=1)
+    fits = CorrelatedData(logs, model.inverses, model.log_determinants).regress(design, offsets)
+    likelihood = fits.log_likelihoods + model.log_prior[:, None] + np.log(weights)
     likelihood[:, 1:] -= 0.5 * (fits.coefficients[:, 1, 1:] / NEAR) ** 2
     posterior = np.exp(likelihood - likelihood.max()).ravel()
-    kept = posterior > 1e-9 * posterior.max()
+    posterior /= posterior.sum()
+    largest = np.argsort(posterior)[::-1]
+    some = largest[: 1 + int(np.searchsorted(np.cumsum(posterior[largest]), 1 - NEGLIGIBLE))]
     slopes = StudentMixture(
-        posterior[kept] / posterior[kept].sum(),
-        fits.coefficients[:, 1].ravel()[kept],
-        np.repeat(np.sqrt(fits.covariances[:, 1, 1]), len(weights))[kept],
+        posterior[some] / posterior[some].sum(),
+        fits.coefficients[:, 1, :].ravel()[some],
+        np.repeat(np.sqrt(fits.covariances[:, 1, 1]), len(weights))[some],
         DEGREES,
     )
     return Slope.of(slopes.quantile, confidence)
 
 
+@dataclass(frozen=True)
+class _Model:
+    """Covariances of the logarithms, for every size of noise and correction: (k, n, n), (k,), (k,)."""
+
+    inverses: np.ndarray
+    log_determinants: np.ndarray
+    log_prior: np.ndarray
+
+
+@lru_cache(maxsize=16)
+def _model(depths: tuple[float, ...], variances: tuple[float, ...], of_noise: bool) -> _Model:
+    levels = np.array(depths)
+    ratio = levels.min() / levels
+    bends, usual = (SIZES_OF_NOISE, USUAL_SIZE_OF_NOISE) if of_noise else (SIZES, USUAL_SIZE)
+    edges = np.concatenate([[0.0], (bends[1:] + bends[:-1]) / 2, [np.inf]])
+    none, *some = np.diff(np.arctan(edges / usual))
+    bent = [np.outer(ratio**power, ratio**power) for power in BENDS]
+    corrections = [np.zeros_like(bent[0])]
+    corrections += [size**2 * (first + first**2) for first in bent for size in bends[1:]]
+    falling = [
+        (1 - share) * np.eye(len(levels)) + share * np.diag(ratio**power / (ratio**power).mean())
+        for share, power in PROFILES
+    ]
+    known = np.diag(np.array(variances) + SCATTERS[0] ** 2)
+    sizes, likely = SCATTERS, np.minimum(1.0, USUAL / SCATTERS)
+    if of_noise:
+        sizes, likely = np.append(0.0, sizes), np.append(likely.sum(), likely)
+    covariances = np.stack(
+        [size**2 * profile + known + bend for size in sizes for profile in falling for bend in corrections]
+    )
+    prior = np.outer(
+        np.repeat(likely, len(PROFILES)), [none, *(share / len(BENDS) for _ in BENDS for share in some)]
+    ).ravel()
+    return _Model(np.linalg.inv(covariances), np.linalg.slogdet(covariances)[1], np.log(prior))
+
+
 def _crossings(levels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return log factors (o, n) by which a second contribution raises values, and their prior (o,)."""
-    ratio = levels.max() / levels
-    pairs = [(share, gap) for share in SHARES for gap in GAPS]
-    factors = [np.zeros(len(levels))] + [
-        0.5 * np.log(share + (1 - share) * ratio ** (2 * gap)) for share, gap in pairs
-    ]
-    return np.stack(factors), np.array([1 - CROSSING] + [CROSSING / len(pairs)] * len(pairs))
+    least, most = levels.min() / 1.5, levels.max()
+    turns = np.geomspace(least, most, 1 + int(np.ceil(np.log(most / least) / np.log(TURN))))
+    seconds = [(turn / levels) ** (2 * gap) for gap in GAPS for turn in turns]
+    seconds = [second for second in seconds if second.min() <= 1 / LEAST_SHARE - 1]
+    factors = [np.zeros(len(levels))] + [0.5 * np.log1p(second) for second in seconds]
+    return np.stack(factors), np.array([1 - CROSSING] + [CROSSING / len(seconds)] * len(seconds))

@@ -10,9 +10,10 @@ import numpy as np
 import torch
 
 from deeplimit.diagnosis import hypotheses, published_steps, slopes
+from deeplimit.diagnosis.fresh_noise import fresh_share, sampling_variances
 from deeplimit.diagnosis.hypotheses import Evidence
 from deeplimit.diagnosis.networks_of_sweep import Network, networks_of
-from deeplimit.diagnosis.norms import QUANTITIES, LayerNorms
+from deeplimit.diagnosis.norms import PUBLISHED, QUANTITIES, LayerNorms
 from deeplimit.diagnosis.slopes import Slope
 from deeplimit.diagnosis.stacks import Stack
 from deeplimit.diagnosis.sweep_report import DepthDiagnosis, Finding, Quantity
@@ -71,17 +72,17 @@ def diagnose_sweep(
         judged[key] = evidence
     if not findings:
         raise ValueError("weights must not be zero at any depth; all stacks are.")
-    factors = np.array([np.abs(network.factors).max() for network in networks if network.factors is not None])
-    alpha = None
-    if len(factors) and factors.min() > 0:
-        alpha = -slopes.fit(depths, factors, confidence)
+    factors = [network.factors for network in networks if network.factors is not None]
+    largest = np.array([np.abs(each).max() for each in factors])
+    alpha = -slopes.fit(depths, largest, confidence) if len(largest) and largest.all() else None
     judgement = _together(findings, list(judged.values()))
     main = next(
         finding for finding in findings if finding.verdict == judgement.word or finding is findings[0]
     )
     published = published_steps.follow(
-        {name: _slope(quantity) for name, quantity in findings[0].norms.items()},
-        None if homogeneous else alpha,
+        depths,
+        {name: findings[0].norms[name].values for name in PUBLISHED},
+        None if alpha is None or homogeneous else largest,
         judgement.word,
     )
     return DepthDiagnosis(
@@ -102,10 +103,6 @@ def diagnose_sweep(
     )
 
 
-def _slope(quantity: Quantity) -> Slope:
-    return Slope(quantity.slope, quantity.interval, quantity.interval)
-
-
 def _find(
     name: str,
     measured: Sequence[LayerNorms],
@@ -122,14 +119,19 @@ def _find(
     rounding = np.array([ROUNDED * norms.rounding for norms in measured]) * total
     seen = np.where(values["D4"] > rounding, values["D4"], 0.0)
     below = len(np.unique(depths[seen > 0])) < slopes.LEAST_DEPTHS <= len(np.unique(depths))
-    noise = slopes.fit(depths, seen, confidence, crosses=True)
-    smoothness = -slopes.fit(depths, np.where(values["D"] > rounding, values["D"] / total, 0.0), confidence)
+    smoothness = _smoothness(depths, values, rounding, total, confidence)
+    clear = [norms for norms, size in zip(measured, seen, strict=True) if size > 0]
+    fresh = fresh_share(clear, slopes.SURE)[1] if clear else (0.0, 0.0)
+    noise = slopes.fit(
+        depths, seen, confidence, sampling_variances(measured), crosses=fresh[1] >= hypotheses.MIXED
+    )
     evidence = Evidence(
         weight=name,
         noise=noise,
         below_rounding=below,
         concentration=fits["participation ratio"],
         smoothness=smoothness,
+        fresh=fresh,
         trend=TrendEvidence.of(measured, generator(seed, Purpose.SIGN_FLIPS)),
         size=-fits["root mean square"],
         depths=len(np.unique(depths)),
@@ -149,6 +151,25 @@ def _find(
         trend_p_value=evidence.trend.p_value,
         **exponents,
     ), evidence
+
+
+def _smoothness(
+    depths: np.ndarray,
+    values: dict[str, np.ndarray],
+    rounding: np.ndarray,
+    total: np.ndarray,
+    confidence: float,
+) -> Slope:
+    """Return the exponent by which differences of neighbours fall relative to the layers, at most 1.
+
+    Second differences vary less between rough paths than first ones, and fall twice as fast for smooth ones.
+    """
+    found = slopes.UNKNOWN
+    for name in ("D2", "D"):
+        if not found.is_known:
+            shares = np.where(values[name] > rounding, values[name] / total, 0.0)
+            found = -slopes.fit(depths, shares, confidence)
+    return found.at_most(1.0)
 
 
 def _exponents(e: Evidence, word: Verdict, confidence: float) -> dict[str, Any]:

@@ -62,7 +62,7 @@ class Finding:
         beta, holder, hurst: exponent of the trend's size, Hölder exponent of the trend, Hurst index of the
             noise; NaN where the verdict leaves none. Each has its `_interval`.
         trend_share, noise_share: shares of trend and noise in the sum of squares (n,), by fourth differences.
-        trend_p_value: probability that chance leaves slow components as large.
+        trend_p_value: probability that networks without a trend are as alike in their slow components.
     """
 
     weight: str
