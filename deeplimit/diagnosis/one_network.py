@@ -72,8 +72,13 @@ class LayerStatistics:
     verdict: Judgement[Character]
 
     @classmethod
-    def of(cls, stack: Stack, seed: int = 0) -> LayerStatistics:
-        """Return the statistics of one stack; `seed` decides which permutations and signs are drawn.
+    def of(cls, stack: Stack, seed: int = 0, confidence: float = 0.95) -> LayerStatistics:
+        """Return the statistics of one stack.
+
+        Args:
+            stack: the weight of all layers.
+            seed: which permutations and signs are drawn.
+            confidence: level of the intervals; the verdict is the same at any level.
 
         Raises:
             ValueError: where a statistic cannot be had: fewer than 4 layers, fewer than 3 beside the means
@@ -88,20 +93,23 @@ class LayerStatistics:
             >>> LayerStatistics.of(Stack("A", noise)).verdict.word
             'independent'
         """
-        return cls.of_products(stack.name, LayerGram.of(stack), seed)
+        return cls.of_products(stack.name, LayerGram.of(stack), seed, confidence)
 
     @classmethod
-    def of_products(cls, name: str, gram: LayerGram, seed: int = 0) -> LayerStatistics:
+    def of_products(
+        cls, name: str, gram: LayerGram, seed: int = 0, confidence: float = 0.95
+    ) -> LayerStatistics:
         """Return the same from products of layers."""
         models = compare_models(gram, equal_sizes=True)
         equal = models.effective_entries >= ENOUGH_ENTRIES
         if not equal:
             models = compare_models(gram)
-        order, noise = order_test(gram, seed), noise_share(gram, equal_sizes=equal)
-        whole = roughness(gram, equal_sizes=equal)
-        about_mean = roughness(gram, about_mean=True, equal_sizes=equal)
+        order, noise = order_test(gram, seed), noise_share(gram, confidence, equal)
+        whole = roughness(gram, confidence, equal_sizes=equal)
+        about_mean = roughness(gram, confidence, about_mean=True, equal_sizes=equal)
+        judged = roughness(gram, about_mean=True, equal_sizes=equal) if confidence != 0.95 else about_mean
         lags = lag_correlations(gram, about_mean.effective_entries, seed)
-        correlation = answer(Evidence(lags, order, about_mean))
+        correlation = answer(Evidence(lags, order, judged))
         evidence = _Evidence(order, noise, lags, correlation, models)
         return cls(
             name,

@@ -75,6 +75,19 @@ def test_sizes_of_layers_change_nothing_but_themselves(index: float) -> None:
     np.testing.assert_allclose(second.sizes, first.sizes * sizes, rtol=1e-6)
 
 
+def test_confidence_widens_intervals_and_leaves_the_verdict() -> None:
+    stack = Stack("A", torch.randn(16, 300, generator=torch.Generator().manual_seed(2)))
+    first, second = LayerStatistics.of(stack), LayerStatistics.of(stack, confidence=0.999)
+    assert second.verdict == first.verdict
+    for name in ("roughness", "about_mean"):
+        inner, outer = getattr(first, name).interval, getattr(second, name).interval
+        assert outer[0] < inner[0]
+        assert inner[1] < outer[1]
+    assert first.noise.noise_interval is not None
+    assert second.noise.noise_interval is not None
+    assert second.noise.noise_interval[0] < first.noise.noise_interval[0]
+
+
 def test_one_entry_keeps_its_sizes() -> None:
     """Cosines of numbers are signs."""
     found = statistics(drawn(np.eye(16), 1))
