@@ -28,6 +28,10 @@ SMALLEST, LARGEST = 0.01, 0.99
 """Estimates lie between these. An interval that reaches one of them extends to 0 or 1."""
 NEIGHBOURS = 8
 """Blocks further apart than so many, or in groups, are taken as independent in the estimate's error."""
+FEW_ENTRIES, WIDENING = 3.0, 1.15
+"""With fewer effective entries than so many, three moments describe the score's law badly near H = 1: ends
+of the interval are then so many times as many standard errors away.
+"""
 GRID = 33
 """At so many indices the score is evaluated before its zero and the interval's ends are refined."""
 
@@ -257,7 +261,6 @@ def roughness(
         raise ValueError(
             f"roughness about means needs 3 layers more than groups, got {depth} in groups {gram.groups}."
         )
-    bound = float(special.ndtri((1 + level) / 2))
     grid = np.linspace(SMALLEST, LARGEST, GRID)
     scores = np.array([blocks.score(hurst) for hurst in grid])
 
@@ -267,16 +270,18 @@ def roughness(
             return float(grid[max(k, 0)])
         return float(optimize.brentq(lambda hurst: blocks.score(hurst) - at, grid[k], grid[k + 1], xtol=1e-6))
 
-    # The score need not fall everywhere. The interval reaches from the first index that is not rejected to
-    # the last; of several zeros that of the largest likelihood is the estimate.
+    # The score need not fall everywhere: of several zeros that of the largest likelihood is the estimate, and
+    # the interval is what is not rejected around it. Near 1 the score looks at the sum of layers only, so
+    # that few entries never reject an index there, whatever the layers.
     falls = [k for k in range(-1, GRID) if (k < 0 or scores[k] > 0) and (k == GRID - 1 or scores[k + 1] <= 0)]
     best = max(falls, key=lambda k: blocks.likelihood(grid[max(k, 0)])) if len(falls) > 1 else falls[0]
     estimate = zero(0.0, best)
-    low = int(np.argmax(scores <= bound)) - 1 if scores.min() <= bound else GRID - 1
-    high = GRID - 1 - int(np.argmax(scores[::-1] >= -bound)) if scores.max() >= -bound else -1
+    count = blocks.effective_entries(estimate, gram.entries)
+    bound = float(special.ndtri((1 + level) / 2)) * (WIDENING if count < FEW_ENTRIES else 1.0)
+    low = max((k for k in range(best + 1) if scores[k] > bound), default=-1)
+    high = min((k for k in range(best + 1, GRID) if scores[k] < -bound), default=GRID) - 1
     lower, upper = zero(bound, low), zero(-bound, high)
     interval = (0.0 if lower <= SMALLEST else lower, 1.0 if upper >= LARGEST else upper)
-    count = blocks.effective_entries(estimate, gram.entries)
     return Roughness(estimate, interval, level, count, None if about_mean else variogram_index(gram))
 
 

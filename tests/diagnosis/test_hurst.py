@@ -179,6 +179,12 @@ def test_intervals_of_layers_of_equal_size_cover() -> None:
     assert covered >= 86
 
 
+def test_one_long_series_is_no_index_near_one() -> None:
+    """There the score of one entry sees the sum of layers only, and rejects nothing."""
+    found = roughness(gram_of(fractional(0.2, 120, 1, 0.0, seed=1)))
+    assert found.interval[0] < 0.2 < found.interval[1] < 0.5
+
+
 def test_contrasts_are_orthonormal_and_lose_means_only() -> None:
     basis = module.contrasts((0, 1, 0, 0, 1, 2))
     assert basis.shape == (6, 3)
