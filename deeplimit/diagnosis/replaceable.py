@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from deeplimit.diagnosis.layer_families import Family, NotLayersError, families, stack
+from deeplimit.diagnosis.layer_families import LEAST, Family, NotLayersError, families, stack
 from deeplimit.diagnosis.sources import source_of
 from deeplimit.diagnosis.stacks import Stack
 from deeplimit.ground import validation
@@ -139,8 +139,10 @@ class MappedLayers(Replaceable):
         self.given = {name: _tensor(value, f"weights[{name!r}]") for name, value in weights.items()}
         self.stacks = {name: Stack(name, value) for name, value in self.given.items() if value.ndim > 0}
         depths = {name: each.depth for name, each in self.stacks.items()}
-        if len(set(depths.values())) != 1 or min(depths.values()) < 2:
-            raise ValueError(f"weights must hold stacks (L, ...) of one depth L, at least 2; got {depths}.")
+        if len(set(depths.values())) != 1 or min(depths.values()) < LEAST:
+            raise ValueError(
+                f"weights must hold stacks (L, ...) of one depth L, at least {LEAST}; got {depths}."
+            )
 
     def with_layers(self, replaced: Layers) -> dict[str, torch.Tensor]:
         return {name: replaced.get(name, value).clone() for name, value in self.given.items()}

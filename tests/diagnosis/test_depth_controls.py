@@ -116,6 +116,7 @@ def linear_layers():
     [
         (3, {}, TypeError, "weights"),
         ({"A": NOISE, "b": NOISE[:3, 0]}, {}, ValueError, "'b': 3"),
+        ({"A": NOISE[:3]}, {}, ValueError, "at least 4"),
         ({"A": NOISE}, {"only": "C*"}, ValueError, r"'C\*'"),
         ({"A": NOISE}, {"draws": 0}, ValueError, "draws"),
         (linear_layers(), {"halve": True}, ValueError, "halve"),
