@@ -72,6 +72,7 @@ VERBS = {
 SLOW = ("validate", "demo")
 FIVE = ("workers", "executor", "store", "device", "progress")
 ONE_PASS = {
+    "depth_controls": "the user's own function takes the time, wherever that runs",
     "diagnose": "it reads given weights once, in seconds, and draws signs, permutations and a probe",
     "probe": "one forward and one backward pass of a module that the caller holds",
     "measure": "its measurement says on which device",
@@ -86,7 +87,7 @@ def public_verbs():
         if inspect.isfunction(value) and "return" in value.__annotations__:
             returned = str(value.__annotations__["return"])
             classes = {kind.__name__ for kind in KINDS.values() if kind.__module__.startswith("deeplimit.")}
-            if returned in classes or name == "measure":
+            if set(returned.split(" | ")) & classes or name == "measure":
                 yield name, value
 
 
