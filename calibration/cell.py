@@ -163,6 +163,26 @@ class Diagnosing(Trial):
 
 @final
 @dataclass(frozen=True)
+class Examining(Trial):
+    """A call of `diagnose` on one network with one matrix per layer; the exponent is its Hurst index.
+
+    Attributes: as of `Diagnosing`; `weights` draws layers (L, d, d).
+    """
+
+    network: str
+    weights: Callable[[np.random.Generator], np.ndarray]
+    truth: float
+    right: tuple[str, ...]
+
+    def call(self, seed: int) -> tuple[str, tuple[float, float, float]]:
+        report = dl.diagnose({"A": self.weights(np.random.default_rng(seed))}, seed=seed)
+        (found,) = report.objects
+        low, high = map(float, found.hurst_interval)
+        return str(found.verdict), (float(found.hurst), low, high)
+
+
+@final
+@dataclass(frozen=True)
 class Cell:
     """One line of the page.
 

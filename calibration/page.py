@@ -78,6 +78,10 @@ GROUPS = {
         "`diagnose` of weights at several depths: $A_k = L^{-β} Ā(k/L)$ plus noise, with entries of variance"
         " 1/d. The exponent is β where there is a trend, and the noise's Hurst index where there is none."
     ),
+    "One network": (
+        "`diagnose` of one network with layers of 32 × 32 entries, whose process over depth is known. The"
+        " exponent is the Hurst index about the mean of the layers, where the process is fractional noise."
+    ),
     "Wrong limits": (
         'Each family is wrong in one way, by a size. The right verdict is "does not converge" ("another'
         ' law" for `compare_laws`), the false one "converges" ("same law" above the tolerance).'

@@ -10,6 +10,7 @@ from calibration.cells import (
     growth,
     in_law,
     independent,
+    one_network,
     random_networks,
     shrinking,
     smooth,
@@ -21,7 +22,18 @@ from calibration.cells import (
 @cache
 def cells() -> tuple[Cell, ...]:
     """Return every cell once."""
-    rooms = (independent, shrinking, smooth, random_networks, growth, in_law, trained, wrong, defaults)
+    rooms = (
+        independent,
+        shrinking,
+        smooth,
+        random_networks,
+        growth,
+        in_law,
+        trained,
+        one_network,
+        wrong,
+        defaults,
+    )
     found = tuple(cell for room in rooms for cell in room.cells())
     groups = list(dict.fromkeys(cell.group for cell in found))
     found = tuple(sorted(found, key=lambda cell: groups.index(cell.group)))
