@@ -52,7 +52,7 @@ LAWS: dict[str, tuple[Covariance, str, float]] = {
 
 
 def layers(rng: np.random.Generator, covariance: np.ndarray, power: float) -> np.ndarray:
-    """Return Gaussian layers (L, d, d) with this covariance over depth; rows and columns have spectra j^-p."""
+    """Return Gaussian layers (L, d, d), this covariance over depth; rows and columns have spectra j^-p."""
     sizes = np.arange(1, WIDTH + 1) ** (-power / 2)
     white = rng.normal(size=(len(covariance), WIDTH * WIDTH)).reshape(len(covariance), WIDTH, WIDTH)
     over_depth = linalg.cholesky(covariance, lower=True)
