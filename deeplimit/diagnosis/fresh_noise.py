@@ -36,7 +36,7 @@ def fresh_share(networks: Sequence[LayerNorms], confidence: float) -> tuple[floa
     Examples:
         >>> import torch
         >>> from deeplimit.diagnosis.stacks import Stack
-        >>> draws = torch.randn(2000, 2, generator=torch.Generator().manual_seed(0))
+        >>> draws = torch.randn(4000, 16, generator=torch.Generator().manual_seed(0))
         >>> fresh, rough = (LayerNorms.of(Stack("A", each)) for each in (draws, draws.cumsum(dim=0)))
         >>> round(fresh_share([fresh], 0.95)[0], 1), round(fresh_share([rough], 0.95)[0], 2)
         (1.0, 0.86)
