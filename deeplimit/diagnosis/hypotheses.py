@@ -22,7 +22,7 @@ SPARSE = -0.5
 """The participation ratio of a few layers falls like 1/L, that of all layers not at all."""
 FEW = -0.8
 """A slope of the participation ratio that may be as low leaves a few layers possible."""
-LEVEL = 0.01
+LEVEL = 0.005
 """A trend is found where networks without one are as alike with at most this probability."""
 NEGLIGIBLE = 0.5
 """There is no trend where it has at most this share of the noise's energy in the slow components."""
