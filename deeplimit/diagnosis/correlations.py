@@ -28,9 +28,9 @@ RESOLUTION = 0.1
 MOST_COHERENT = 2.0
 """Sums of uncorrelated layers have at most this many times the square of sums of independent ones."""
 MARGIN = 2.6
-"""The mean correlation is below its value and so many standard errors in 99.5 % of draws."""
+"""Standard errors above the estimate that bound the mean correlation in 99.5 % of draws."""
 FLIPS = 1999
-"""So many random signs of layers are drawn."""
+"""Number of random draws of the layers' signs."""
 
 Answer = Literal["none", "constant", "decaying", "cannot tell"]
 

@@ -38,15 +38,15 @@ def depth_controls(
 
     Weights are split into a trend over depth and noise around it (`diagnosis.smoother`). The network is then
     evaluated with the trend alone; with its noise moved to other layers; with new noise of the same
-    covariance; and with whole layers in another order. If new noise does as well as the
-    network's, the noise matters by its law alone: it may be read as that of an SDE.
+    covariance; and with whole layers in another order. If new noise does as well as the network's, the noise
+    matters by its law alone: it may be read as that of an SDE.
 
     Args:
         weights: a module; or a dict of stacks A (L, ...), with b (L, d) and delta, () or (L,), where given.
         evaluate: function of a network of the same kind that returns a number, such as its loss. It is given
             copies, never `weights` itself.
         only: pattern of the weights to split, such as "*.proj.weight"; all by default. Entries of different
-            layers must be matched, which those of inner weights are not: see "gauge" in the documentation.
+            layers must be matched, which those of inner weights are not (docs/trained-networks.md).
         layers: name of the layers with {} for their number, where names leave it open.
         halve: whether to evaluate stacks at half the depth, too: weights averaged over pairs of layers,
             factors `delta` doubled. Then `evaluate` must take any depth.
@@ -62,7 +62,8 @@ def depth_controls(
         ValueError: For weights without layers, a pattern that no weight matches, `halve` for a module, and
             wrong numbers.
 
-    Not checked: that entries of different layers are matched, and that `evaluate` has no memory.
+    Not checked: that entries of different layers are matched, that noise is independent from layer to layer,
+    and that `evaluate` has no memory.
 
     Examples:
         >>> import torch, deeplimit as dl
@@ -85,7 +86,7 @@ def depth_controls(
     stream = generator(seed, Purpose.DEPTH_CONTROLS)
     random: dict[str, Callable[[], Layers]] = {
         "noise in other layers": lambda: _moved(split, chosen, stream),
-        "new noise": lambda: _drawn_again(split, stream),
+        "new noise": lambda: _drawn_again(split, chosen, stream),
         "layers in another order": lambda: _reordered(network.stacks, stream),
     }
     original = _number(evaluate(network.with_layers({})), "itself")
@@ -109,9 +110,7 @@ def depth_controls(
         seed=seed,
         seconds=time.perf_counter() - start,
         versions=versions(),
-        reservations=tuple(
-            f"{name} is left as it is: it {reason}" for name, reason in network.left_out.items()
-        ),
+        reservations=tuple(f"{name} is left as it is: {reason}" for name, reason in network.left_out.items()),
     )
 
 
@@ -137,19 +136,28 @@ def _reordered(stacks: Mapping[str, Stack], stream: torch.Generator) -> Layers:
     return {name: each.values[orders[each.depth]] for name, each in stacks.items()}
 
 
-def _drawn_again(split: Split, stream: torch.Generator) -> Layers:
-    """Return trends with new noise: a random rotation over layers keeps the covariance of the entries."""
-    turns: dict[int, torch.Tensor] = {}
+def _drawn_again(split: Split, stacks: Mapping[str, Stack], stream: torch.Generator) -> Layers:
+    """Return trends with new noise: random rotations within groups of layers keep covariances."""
+    turns: dict[tuple[int, ...], torch.Tensor] = {}
     found = {}
     for name, (trend, noise) in split.items():
-        depth = len(noise)
-        if depth not in turns:
-            normal = torch.randn(depth, depth, generator=stream, dtype=torch.float64)
-            turned, upper = torch.linalg.qr(normal)
-            turns[depth] = turned * upper.diagonal().sign()
-        turn = turns[depth].to(noise.dtype)
-        found[name] = trend + (turn @ noise.reshape(depth, -1)).reshape(noise.shape)
+        groups = stacks[name].groups or (0,) * len(noise)
+        if groups not in turns:
+            turns[groups] = _rotation(groups, stream)
+        turned = turns[groups].to(noise.dtype) @ noise.reshape(len(noise), -1)
+        found[name] = trend + turned.reshape(noise.shape)
     return found
+
+
+def _rotation(groups: tuple[int, ...], stream: torch.Generator) -> torch.Tensor:
+    """Return a random orthogonal matrix (L, L) that mixes layers of one group only."""
+    turn = torch.zeros(len(groups), len(groups), dtype=torch.float64)
+    for label in dict.fromkeys(groups):
+        places = torch.tensor([k for k, group in enumerate(groups) if group == label])
+        normal = torch.randn(len(places), len(places), generator=stream, dtype=torch.float64)
+        orthogonal, upper = torch.linalg.qr(normal)
+        turn[places[:, None], places] = orthogonal * upper.diagonal().sign()
+    return turn
 
 
 def _orders(stacks: Mapping[str, Stack], stream: torch.Generator) -> dict[int, torch.Tensor]:

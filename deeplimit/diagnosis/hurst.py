@@ -23,17 +23,18 @@ from deeplimit.diagnosis.layer_gram import LayerGram, cosines
 from deeplimit.weights.fractional import noise_covariance
 
 BLOCK = 128
-"""Longer stacks are read in blocks of at most so many layers; products across blocks are not used."""
+"""Most layers in one block. Longer stacks are cut; products of two blocks are not used."""
 SMALLEST, LARGEST = 0.01, 0.99
 """Estimates lie between these. An interval that reaches one of them extends to 0 or 1."""
 NEIGHBOURS = 8
-"""Blocks further apart than so many, or in groups, are taken as independent in the estimate's error."""
+"""Largest distance of blocks that count as dependent in the estimate's error; groups never do."""
 FEW_ENTRIES, WIDENING = 3.0, 1.15
-"""With fewer effective entries than so many, three moments describe the score's law badly near H = 1: ends
-of the interval are then so many times as many standard errors away.
+"""Below FEW_ENTRIES effective entries, three moments describe the score's law badly near H = 1.
+
+The ends of the interval are then WIDENING times as many standard errors away.
 """
 GRID = 33
-"""At so many indices the score is evaluated before its zero and the interval's ends are refined."""
+"""Number of indices at which the score is evaluated, before its zero and the interval's ends are refined."""
 
 
 @final

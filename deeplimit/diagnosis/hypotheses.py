@@ -102,7 +102,8 @@ def has_too_few_depths(e: Evidence) -> str | None:
     """No slope has an interval."""
     if e.depths >= 3 and (e.noise.is_known or e.below_rounding):
         return None
-    return f"{e.depths} depths give no slope of {e.weight} with an interval; at least three are needed"
+    depths = "1 depth gives" if e.depths == 1 else f"{e.depths} depths give"
+    return f"{depths} no slope of {e.weight} with an interval; at least three are needed"
 
 
 def is_sparse(e: Evidence) -> str | None:

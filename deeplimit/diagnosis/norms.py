@@ -13,11 +13,11 @@ from deeplimit.diagnosis.spectral import spectral_norms
 from deeplimit.diagnosis.stacks import Stack
 
 BLOCKS = 64
-"""Layers are summed in at most so many blocks before the trend is tested: cost does not grow with depth."""
+"""Most blocks into which layers are summed before the trend is tested, so that cost is bounded."""
 WAVES = 4
 """Slow components: cosines of 0, 1, 2, 3 half-turns over the network."""
 ENTRIES = 2**16
-"""Slow components are kept of at most so many entries, evenly spaced."""
+"""Most entries, evenly spaced, whose slow components are kept."""
 LEAST_LAYERS = 6
 """Fourth differences of fewer layers say too little."""
 PUBLISHED = ("maximum", "increments", "cumulative sum", "root sum of squares")

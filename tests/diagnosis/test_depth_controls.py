@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from deeplimit.diagnosis.depth_controls import depth_controls
+from deeplimit.diagnosis.depth_controls import _rotation, depth_controls
 
 DEPTH, WIDTH = 64, 6
 
@@ -54,6 +54,13 @@ def test_new_noise_keeps_the_covariance_of_entries():
     kept = [each for each in gram[1:] if np.trace(each) > 0.5 * np.trace(gram[0])]
     assert len(kept) >= 6  # noise elsewhere and new noise, three times each
     assert not np.allclose(seen[2], seen[3])
+
+
+def test_new_noise_of_one_kind_of_layers_does_not_reach_another_kind():
+    turn = _rotation((0, 1, 0, 1, 0, 0), torch.Generator().manual_seed(0))
+    torch.testing.assert_close(turn @ turn.T, torch.eye(6, dtype=torch.float64))
+    assert float(turn[[0, 2, 4, 5]][:, [1, 3]].abs().max()) == 0.0
+    assert float(turn[0, 2].abs()) > 0.0
 
 
 def test_half_the_layers_have_mean_weights_and_twice_the_factor():
