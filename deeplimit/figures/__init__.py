@@ -2,7 +2,8 @@
 
 from deeplimit.figures.demo import demo_networks, run_demo
 from deeplimit.figures.images import mnist_images
-from deeplimit.figures.recipes import RECIPES, reproduce
-from deeplimit.figures.reproduction import Check, Reproduction
+from deeplimit.figures.recipe import Check
+from deeplimit.figures.recipes import RECIPES
+from deeplimit.figures.reproduction import Reproduction, reproduce
 
 __all__ = ["RECIPES", "Check", "Reproduction", "demo_networks", "mnist_images", "reproduce", "run_demo"]

@@ -2,44 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import time
+from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, final
+from typing import TYPE_CHECKING, Annotated, final
 
-from deeplimit.figures.recipe_plots import PICTURES
-from deeplimit.ground import axes as drawing
+import torch
+
+from deeplimit.figures.recipe import Check, Numbers, Recipe
+from deeplimit.figures.recipes import RECIPES
+from deeplimit.ground import axes as drawing, validation
 from deeplimit.ground.fields import OneOf
 from deeplimit.ground.measurement import Running
+from deeplimit.ground.progress import Progress
 from deeplimit.ground.report import Report
+from deeplimit.ground.store import Store
 from deeplimit.ground.table import Column, Table
 from deeplimit.ground.verdict import Verdict
+from deeplimit.version import versions
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-Numbers = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Check:
-    """One statement of the paper beside what was measured."""
-
-    stated: str
-    measured: str
-    passed: bool
-
-    def __str__(self) -> str:
-        return f"{'pass' if self.passed else 'FAIL'}  {self.stated}: {self.measured}"
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """How a figure is made: `run(quick, seed, device, running)` returns numbers, checks, findings."""
-
-    name: str
-    title: str
-    run: Callable[[bool, int, str, Running], tuple[Numbers, list[Check], list[str]]]
-    citations: tuple[str, ...] = ()  # in addition to the paper
 
 
 @final
@@ -59,7 +43,7 @@ class Reproduction(Report):
     kind = "reproduction"
     no_paths = "`numbers` holds all that the figure shows. compare and stability give reports that draw paths"
 
-    figure: Annotated[str, OneOf(tuple(PICTURES))]
+    figure: Annotated[str, OneOf(tuple(RECIPES))]
     title: str
     quick: bool
     checks: tuple[Check, ...]
@@ -101,16 +85,74 @@ class Reproduction(Report):
     def _reservations(self) -> tuple[str, ...]:
         return self.findings
 
+    @property
+    def _recipe(self) -> Recipe:
+        return RECIPES[self.figure]
+
     def _sources(self) -> list[str]:
-        return ["marion2025", *self.citations]
+        return [self._recipe.paper.citation, *self.citations]
 
     @property
     def _size(self) -> tuple[float, float]:
-        return PICTURES[self.figure].size
+        return self._recipe.picture.size
 
     def _draw(self, axes: Axes) -> None:
         """Draw the figure from its numbers, in panels side by side."""
-        PICTURES[self.figure].draw(axes, self.numbers)
-        paper = self.figure.replace("marion-fig", "Marion et al. (2025), Figure ")
-        lines = drawing.fitting(axes, f"{paper}: {self.title}", 10, 2)
+        recipe = self._recipe
+        recipe.picture.draw(axes, self.numbers)
+        heading = f"{recipe.paper.name}, Figure {recipe.number}: {self.title}"
+        lines = drawing.fitting(axes, heading, 10, 2)
         axes.set_title("\n".join(lines), fontsize=drawing.points(axes, 10))
+
+
+def reproduce(
+    figure: str,
+    *,
+    quick: bool = False,
+    seed: int = 0,
+    device: str | torch.device = "cpu",
+    workers: int | None = None,
+    executor: Executor | None = None,
+    store: Store | str | os.PathLike[str] | None = None,
+    progress: Progress | bool | None = None,
+) -> Reproduction:
+    """Make one figure of a paper again, and check it against what the paper states.
+
+    Args:
+        figure: "marion-fig1" to "marion-fig7" or "marion-fig10" to "marion-fig14".
+        quick: At a reduced size: seconds, up to a minute, instead of minutes.
+        seed: Everything random derives from it. device: "cpu" or "cuda".
+        workers: Number of threads, by default one per core. executor: Any `concurrent.futures.Executor`, or a
+            Dask client, instead. Neither changes a bit of the result.
+        store: File, or `Store`, that keeps finished blocks: a call made again computes only what is missing.
+        progress: Function of the fraction done, between 0 and 1; True shows a bar.
+
+    Raises:
+        TypeError, ValueError: For a figure that is none of these, a seed that is no integer, an unknown
+            device.
+
+    Examples:
+        >>> import deeplimit as dl
+        >>> print(dl.reproduce("marion-fig6", quick=True).passed)
+        True
+    """
+    recipe = RECIPES[validation.choice(figure, "figure", tuple(RECIPES))]
+    checked_seed = validation.integer(seed, "seed", minimum=0)
+    place = str(validation.device(device))
+    if not isinstance(quick, bool):
+        raise TypeError(f"quick must be True or False, got {validation.named(quick)}.")
+    started = time.perf_counter()
+    with Running.checked(workers, executor, store, progress).shown(figure) as running:
+        numbers, checks, findings = recipe.run(quick, checked_seed, place, running)
+    return Reproduction(
+        recipe.name,
+        recipe.title,
+        quick,
+        tuple(checks),
+        tuple(findings),
+        numbers,
+        checked_seed,
+        time.perf_counter() - started,
+        versions(),
+        recipe.citations,
+    )

@@ -1,6 +1,7 @@
 """Reproduced figures check what they show, can fail, and can be drawn again from their files."""
 
 import json
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -9,8 +10,7 @@ from typer.testing import CliRunner
 
 import deeplimit as dl
 from deeplimit.cli import app
-from deeplimit.figures import RECIPES, Check, recipes as marion
-from deeplimit.figures.reproduction import Recipe
+from deeplimit.figures import RECIPES, Check, initialisation_figures as marion
 from deeplimit.ground import axes as drawing
 
 
@@ -36,7 +36,7 @@ def test_a_figure_passes_its_checks_and_says_so(smooth_figure):
 def test_a_wrong_statement_fails_its_check(monkeypatch):
     wrong = {0.5: "identity"}  # smooth weights explode there
     run = partial(marion._growth, partial(dl.inner, activation="tanh"), marion.SMOOTH, wrong, "hidden")
-    monkeypatch.setitem(RECIPES, "marion-fig13", Recipe("marion-fig13", "wrong", run))
+    monkeypatch.setitem(RECIPES, "marion-fig13", replace(RECIPES["marion-fig13"], run=run))
     done = dl.reproduce("marion-fig13", quick=True)
     assert not done.passed
     assert "NOT reproduced" in str(done)
@@ -104,8 +104,7 @@ def test_the_command_ends_with_1_where_a_check_fails(monkeypatch, tmp_path):
             [],
         )
 
-    recipe = RECIPES["marion-fig6"]
-    monkeypatch.setitem(RECIPES, "marion-fig6", Recipe(recipe.name, recipe.title, failing))
+    monkeypatch.setitem(RECIPES, "marion-fig6", replace(RECIPES["marion-fig6"], run=failing))
     result = CliRunner().invoke(app, ["reproduce", "marion-fig6", "--quiet", "--out", str(tmp_path)])
     assert result.exit_code == 1
     assert "A check FAILS" in result.output

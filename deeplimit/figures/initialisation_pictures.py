@@ -1,21 +1,18 @@
-"""The figures of Marion et al. (2025), drawn from numbers alone, also those of a saved reproduction."""
+"""Figures of networks at initialisation, drawn from numbers alone, also those of a saved reproduction."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from deeplimit.figures.recipe import Numbers
 from deeplimit.ground import axes as drawing
 from deeplimit.ground.axes import FITTED, MEASURED, PREDICTED
 from deeplimit.signal import PhaseDiagram
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-Numbers = dict[str, Any]
 
 
 def _named(axes: Axes, title: str, x: str, size: float = 10.0) -> None:
@@ -95,19 +92,3 @@ def phases(axes: Axes, numbers: Numbers) -> None:
     diagram = PhaseDiagram.from_dict(numbers)
     for panel, of in zip(drawing.panels(axes, 2, gap=0.25), ("hidden", "gradient"), strict=True):
         diagram.plot(panel, of=of)
-
-
-@dataclass(frozen=True)
-class Picture:
-    """How a figure's numbers are drawn on axes, and the size of a new picture in inches."""
-
-    draw: Callable[[Axes, Numbers], None]
-    size: tuple[float, float]
-
-
-PICTURES = {
-    **{f"marion-fig{number}": Picture(growth, (11.0, 4.0)) for number in (1, 3, 4, 5, 10, 12, 13, 14)},
-    **{f"marion-fig{number}": Picture(distributions, (11.0, 4.2)) for number in (2, 11)},
-    "marion-fig6": Picture(paths, (11.0, 3.6)),
-    "marion-fig7": Picture(phases, (14.0, 5.4)),
-}
