@@ -40,7 +40,8 @@ with another seed. Arguments that are not named have their defaults.
 - **seconds**: median processor time of a call.
 
 The remarks name every cell outside these aims: coverage of 93 to 98 %, and at most 1 % false verdicts.
-"May be chance" means that the aim lies in the binomial interval.
+"May be chance" means that the aim lies in the binomial interval. "Covers too much" needs 183 intervals: if
+fewer all contain the truth, their binomial interval still reaches down to 98 %.
 """
 GROUPS = {
     "Proposition 11": "The network is res-1 with independent layers, and the true order is 1/2.",

@@ -77,7 +77,8 @@ class Summary:
         covered, low, high = self.covers
         if covered < LEAST_COVERED:
             found.append("**covers too little**" + ("" if high < LEAST_COVERED else " (may be chance)"))
-        elif covered > MOST_COVERED:
+        elif covered > MOST_COVERED and share(self.judged, self.judged)[1] > MOST_COVERED:
+            # Fewer intervals could not show it, even if all of them contained the truth.
             found.append("covers too much" + ("" if low > MOST_COVERED else " (may be chance)"))
         false, least, _ = self.wrong
         if false > admitted:

@@ -272,14 +272,14 @@ def coupling(task: Task, pairing: Pairing) -> str:
         return "pathwise: every depth and the limit read the same increments, all of each layer drawn"
     if reads is Reads.PATH:
         return "pathwise: every depth and the limit read the same fractional path, drawn whole"
-    needs = "needs none" if reads is Reads.NOTHING else "reads one of its own"
+    its = "is deterministic" if reads is Reads.NOTHING else "draws separate noise"
     if not all(law.joins_depths for law in task.network.weights):
-        return f"none: every depth has separate weights; the limit {needs}"
+        return f"nothing is shared: each depth has separate weights, and the limit {its}"
     if pairing.given:
         return "none: the weights are given functions of time; paths differ only by their inputs"
     if reads is Reads.FUNCTIONS:
         return "pathwise: every depth and the limit read the same functions of time"
-    return f"every depth reads the same path; the limit {needs}"
+    return f"every depth reads the same path; the limit {its}"
 
 
 def reference(task: Task, error: float, corrected: bool) -> str:

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from deeplimit.depth_check.shared_stream import SharedStream
-from deeplimit.diagnosis.layer_families import LEAST, NotLayersError, refuse_copies
+from deeplimit.diagnosis.layer_families import LEAST, SameLayersError, refuse_copies
 from deeplimit.diagnosis.sources import source_of
 from deeplimit.diagnosis.stacks import Stack
 from deeplimit.diagnosis.stream_states import channel_axis, stream_states
@@ -147,7 +147,7 @@ def _stacks(
         for name, values in ((kind, responses), (f"{kind}, mean", [mean.flatten() for mean in means])):
             try:
                 refuse_copies(range(len(values)), values)
-            except NotLayersError as error:
+            except SameLayersError as error:
                 left_out[name] = str(error)
             else:
                 stacks.append(Stack(name, torch.stack(values), groups))

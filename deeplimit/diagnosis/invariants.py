@@ -23,7 +23,7 @@ from typing import final
 import torch
 from torch import Tensor
 
-from deeplimit.diagnosis.layer_families import Families, Family, NotLayersError, refuse_copies, stack
+from deeplimit.diagnosis.layer_families import Families, Family, SameLayersError, refuse_copies, stack
 from deeplimit.diagnosis.sources import Source
 from deeplimit.diagnosis.stacks import Stack
 
@@ -100,7 +100,7 @@ def invariants(
 def _plain(source: Source, family: Family, left_out: dict[str, str]) -> Iterator[Stack]:
     try:
         yield stack(source, family)
-    except NotLayersError as error:
+    except SameLayersError as error:
         left_out[family.name] = str(error)
 
 
@@ -211,7 +211,7 @@ class _Block:
             values = layers.pop(name)
             try:
                 refuse_copies(self.numbers, values)
-            except NotLayersError as error:
+            except SameLayersError as error:
                 self.left_out[f"{title}: {name}"] = str(error)
             else:
                 yield Stack(f"{title}: {name}", torch.stack(values), self.groups)

@@ -58,12 +58,12 @@ class Families:
     left_out: dict[str, str]
 
 
-class NoLayersError(ValueError):
+class NoNumberedWeightsError(ValueError):
     """No name among the tensors has a number that runs over layers."""
 
 
-class NotLayersError(ValueError):
-    """A family whose numbers cannot be compared over depth; the message says why."""
+class SameLayersError(ValueError):
+    """Several layers of a family hold the same numbers: they are tied, copied, or never trained."""
 
 
 def families(source: Source, layers: str | None = None, groups: Sequence[int] | None = None) -> Families:
@@ -114,7 +114,7 @@ def families(source: Source, layers: str | None = None, groups: Sequence[int] | 
         found = list(_stacked(source))
     if not found:
         names = ", ".join([*source.shapes][:6]) + (", ..." if len(source.shapes) > 6 else "")
-        raise NoLayersError(
+        raise NoNumberedWeightsError(
             f"{source.name} has no weight of at least {LEAST} layers of one shape; its names are"
             f" {names or 'none'}. Pass layers='...{{}}...' with {{}} for the number of the layer."
         )
@@ -127,7 +127,7 @@ def stack(source: Source, family: Family) -> Stack:
     """Return one weight of all layers, on the CPU, in the precision in which it is given.
 
     Raises:
-        NotLayersError: where several layers hold the same numbers: they are tied, copied, or never trained.
+        SameLayersError: where several layers hold the same numbers: they are tied, copied, or never trained.
         ValueError: for numbers that are not finite; the message names the tensor.
     """
     if len(family.members) == 1:
@@ -153,7 +153,7 @@ def _floating(source: Source, name: str) -> torch.Tensor:
 
 
 def refuse_copies(numbers: Sequence[int], layers: Sequence[torch.Tensor]) -> None:
-    """Raise NotLayersError where two layers hold the same numbers; `numbers` name the layers."""
+    """Raise SameLayersError where two layers hold the same numbers; `numbers` name the layers."""
     seen: dict[bytes, int] = {}
     twins: list[tuple[int, int]] = []
     for number, layer in zip(numbers, layers, strict=True):
@@ -162,11 +162,11 @@ def refuse_copies(numbers: Sequence[int], layers: Sequence[torch.Tensor]) -> Non
         if before != number:
             twins.append((before, number))
     if len(seen) == 1:
-        raise NotLayersError("all layers hold the same numbers: they are tied, a constant, or never trained")
+        raise SameLayersError("all layers hold the same numbers: they are tied, a constant, or never trained")
     if twins:
         first, second = twins[0]
         more = f", and {len(twins) - 1} more pairs" if len(twins) > 1 else ""
-        raise NotLayersError(f"layers {first} and {second} hold the same numbers{more}: tied, or copies")
+        raise SameLayersError(f"layers {first} and {second} hold the same numbers{more}: tied, or copies")
 
 
 def _pattern(layers: str | None) -> re.Pattern[str] | None:

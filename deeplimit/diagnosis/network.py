@@ -11,7 +11,7 @@ from torch import nn
 from deeplimit.diagnosis.branch_functions import branch_functions
 from deeplimit.diagnosis.influence import Influence, influence
 from deeplimit.diagnosis.invariants import invariants
-from deeplimit.diagnosis.layer_families import NoLayersError, families
+from deeplimit.diagnosis.layer_families import NoNumberedWeightsError, families
 from deeplimit.diagnosis.network_report import Examined, NetworkDiagnosis
 from deeplimit.diagnosis.normalisations import gains_before
 from deeplimit.diagnosis.sources import Source, source_of
@@ -85,7 +85,7 @@ class _Run:
         """Examine the weights that can be compared over depth."""
         try:
             found = families(self.source, layers, groups)
-        except NoLayersError as error:
+        except NoNumberedWeightsError as error:
             self.left_out["weights"] = str(error).rstrip(".")
             return
         self.left_out.update(found.left_out)

@@ -9,7 +9,7 @@ from typing import Any, final
 import numpy as np
 import torch
 
-from deeplimit.diagnosis.layer_families import NotLayersError, families, stack
+from deeplimit.diagnosis.layer_families import SameLayersError, families, stack
 from deeplimit.diagnosis.norms import LEAST_LAYERS
 from deeplimit.diagnosis.sources import Source, source_of
 from deeplimit.diagnosis.stacks import Stack
@@ -119,7 +119,7 @@ def _of_names(source: Source, depth: int, name: str, layers: str | None) -> Netw
             )
         try:
             found = stack(source, family)
-        except NotLayersError:
+        except SameLayersError:
             continue
         if found.values[0].numel() == 1 and family.name.rpartition(".")[2] == "delta":
             factors = _flat(found.values)

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from deeplimit.diagnosis.layer_families import LEAST, Family, NotLayersError, families, stack
+from deeplimit.diagnosis.layer_families import LEAST, Family, SameLayersError, families, stack
 from deeplimit.diagnosis.sources import source_of
 from deeplimit.diagnosis.stacks import Stack
 from deeplimit.ground import validation
@@ -102,7 +102,7 @@ class ModuleLayers(Replaceable):
         for family in found.found:
             try:
                 self.stacks[family.name] = stack(source, family)
-            except NotLayersError as error:
+            except SameLayersError as error:
                 self.left_out[family.name] = str(error)
             else:
                 self.families[family.name] = family

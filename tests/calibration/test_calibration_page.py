@@ -70,10 +70,13 @@ def test_a_tolerated_word_is_neither_right_nor_false():
         ([outcome()] * 80 + [outcome(0.6)] * 20, ["**covers too little**"]),
         ([outcome()] * 46 + [outcome(0.6)] * 4, ["**covers too little** (may be chance)"]),
         ([outcome()] * 400, ["covers too much"]),
+        ([outcome()] * 183, ["covers too much"]),
+        ([outcome()] * 182, []),
+        ([outcome()] * 395 + [outcome(0.6)] * 5, ["covers too much (may be chance)"]),
         ([outcome(math.nan, verdict="does not converge")] * 9, ["**false verdicts**"]),
         ([outcome(math.nan)] * 95 + [outcome(math.nan, verdict="failed")], ["**1 calls failed**"]),
     ],
-    ids=["right", "too little", "chance", "too much", "false", "failed"],
+    ids=["right", "too little", "chance", "too much", "enough", "too few", "chance again", "false", "failed"],
 )
 def test_a_cell_outside_the_aims_is_marked_in_words(outcomes, said):
     record = summarise(outcomes)

@@ -5,7 +5,7 @@ import torch
 from refusals import assert_refused, row
 from torch import nn
 
-from deeplimit.diagnosis.layer_families import NoLayersError, NotLayersError, families, stack
+from deeplimit.diagnosis.layer_families import NoNumberedWeightsError, SameLayersError, families, stack
 from deeplimit.diagnosis.sources import source_of
 from deeplimit.ground.randomness import seeded
 
@@ -91,7 +91,7 @@ def test_stacks_of_all_layers_are_taken_as_they_are():
 def test_one_linear_layer_is_no_stack():
     assert_refused(
         lambda: families(source_of({"weight": torch.ones(6, 5), "bias": torch.ones(6)})),
-        NoLayersError,
+        NoNumberedWeightsError,
         "weights",
         "weight, bias",
         "layers=",
@@ -155,7 +155,7 @@ def shared(tied):
 def test_tied_layers_and_copies_are_named(tied, says):
     source = source_of(shared([*tied]))
     family = next(family for family in families(source).found if family.name == "*.weight")
-    with pytest.raises(NotLayersError, match=says):
+    with pytest.raises(SameLayersError, match=says):
         stack(source, family)
 
 
@@ -189,7 +189,7 @@ LAYERED = {f"h.{k}.w": torch.full((2,), float(k)) for k in range(5)}
         row("pattern of another type", {"layers": 3}, TypeError, "layers", "3 of type int"),
         row("pattern without a number", {"layers": "h"}, ValueError, "layers", "'h'"),
         row("pattern with two numbers", {"layers": "{}.{}"}, ValueError, "layers", "'{}.{}'"),
-        row("pattern that finds nothing", {"layers": "g.{}"}, NoLayersError, "layers", "h.0.w"),
+        row("pattern that finds nothing", {"layers": "g.{}"}, NoNumberedWeightsError, "layers", "h.0.w"),
         row("groups of another type", {"groups": 3}, TypeError, "groups", "3 of type int"),
         row("groups that are no numbers", {"groups": "abcde"}, TypeError, "groups", "'abcde'"),
         row("groups of another length", {"groups": [0, 1]}, ValueError, "groups", "2", "5"),
