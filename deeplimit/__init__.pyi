@@ -86,6 +86,22 @@ from .signal import (
 )
 from .theory import Regime as Regime, Theorem as Theorem
 from .trace import Branch as Branch, find_branches as find_branches
+from .training import (
+    SGD as SGD,
+    Adam as Adam,
+    AdamW as AdamW,
+    DirectEnds as DirectEnds,
+    Ends as Ends,
+    FromWeightLaws as FromWeightLaws,
+    Initialisation as Initialisation,
+    LinearEnds as LinearEnds,
+    Optimizer as Optimizer,
+    PooledEnds as PooledEnds,
+    SmallGaussian as SmallGaussian,
+    Stop as Stop,
+    TrainingReport as TrainingReport,
+    train as train,
+)
 from .version import __version__ as __version__
 from .weights import (
     AR1 as AR1,

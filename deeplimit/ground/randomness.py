@@ -45,6 +45,9 @@ class Purpose(IntEnum):
     DATA_ROWS = 50
     DATA_INPUTS = 51
     DATA_EMBEDDING = 52
+    TRAINED_WEIGHTS = 60
+    TRAINED_ENDS = 61
+    ORDER_OF_INPUTS = 62
 
 
 def generator(

@@ -13,8 +13,11 @@ from torch import Tensor
 
 from deeplimit import activations
 from deeplimit.activations import Activation
+from deeplimit.ground.arrays import ArrayLibrary
 from deeplimit.ground.final import FinalWhereMarked
 from deeplimit.recursions import checks
+from deeplimit.recursions.plain_pass import PlainPass
+from deeplimit.recursions.stacked import AutogradPass, StackedPass
 from deeplimit.weights import Layer, Shape
 
 T = TypeVar("T")
@@ -173,6 +176,16 @@ class Recursion(FinalWhereMarked, ABC):
             after = self.advance(state, layers, exponent)
             (before,) = torch.autograd.grad(after, state, gradient)
         return before
+
+    def stacked_pass(self, library: ArrayLibrary) -> StackedPass:
+        """Return what runs all layers of several networks forward and backward, for training.
+
+        By automatic differentiation, unless a recursion knows better.
+        """
+        names = tuple(weight.name for weight in self.weights)
+        if self.is_plain:
+            return PlainPass(*self.sides(names), None, self.activation, library)
+        return AutogradPass(self.advance, names, library)
 
     def state_shape(self, width: int) -> Shape:
         """Return the shape of one state."""

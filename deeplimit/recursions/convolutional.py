@@ -9,7 +9,10 @@ from torch import Tensor
 
 from deeplimit.activations import slopes
 from deeplimit.ground import validation
+from deeplimit.ground.arrays import ArrayLibrary
 from deeplimit.recursions.base import Formula, Recursion, Weight
+from deeplimit.recursions.convolution_pass import ConvolutionPass
+from deeplimit.recursions.stacked import StackedPass
 from deeplimit.weights import Layer, Shape
 
 KERNEL = "c c k k"
@@ -54,6 +57,10 @@ class _Convolution(Recursion):
 
     def residual(self, h: Tensor, layers: tuple[Layer, ...], exponent: float) -> Tensor:
         return self.advance(h, layers, exponent) - h
+
+    def stacked_pass(self, library: ArrayLibrary) -> StackedPass:
+        outer, inner, *shortcut = (weight.name for weight in self.weights)
+        return ConvolutionPass(outer, inner, shortcut[0] if shortcut else None, self.activation, library)
 
 
 @final

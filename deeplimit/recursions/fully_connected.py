@@ -8,7 +8,10 @@ from typing import ClassVar, final
 from torch import Tensor
 
 from deeplimit.activations import slopes
+from deeplimit.ground.arrays import ArrayLibrary
 from deeplimit.recursions.base import Formula, Recursion, Side, Weight
+from deeplimit.recursions.plain_pass import PlainPass
+from deeplimit.recursions.stacked import StackedPass
 from deeplimit.weights import Layer
 
 
@@ -50,3 +53,7 @@ class FullyConnected(Recursion):
         if matrix.bias is not None:
             inside = inside + matrix.bias
         return delta.apply(self.activation(inside), exponent)
+
+    def stacked_pass(self, library: ArrayLibrary) -> StackedPass:
+        matrix, delta = self.weights
+        return PlainPass(None, matrix.name, delta.name, self.activation, library)

@@ -40,6 +40,7 @@ def board(monkeypatch, **how):
 
 
 COMPARED = {"depths": [2, 3, 8], "paths": 500, "seed": 3}
+SYSTEM = dl.datasets.synthetic_system(width=4, count=70, test=9)
 X = torch.linspace(-1.0, 1.0, 12).reshape(3, 4)
 VERBS = {
     "compare, SDE": lambda **how: dl.compare(dl.res1(8, "tanh"), **COMPARED, **how).to_dict(),
@@ -64,6 +65,9 @@ VERBS = {
     "reproduce": lambda **how: dl.reproduce("marion-fig6", quick=True, **how).to_dict(),
     "check_depth": lambda **how: dl.check_depth(
         stack, [2, 3, 5], batch=torch.ones(2, 5, 8), expected=0.5, **how
+    ).to_dict(),
+    "train": lambda **how: dl.train(
+        dl.inner(4, "tanh", weights=dl.SmoothGaussian()), [4, 9], SYSTEM, repeats=9, epochs=2, **how
     ).to_dict(),
     "demo": demonstration,
 }  # fmt: skip
@@ -102,6 +106,7 @@ CALLS = {
     "validate": lambda **how: dl.validate(quick=True, only="α = 1, β = 0", **how),
     "reproduce": lambda **how: dl.reproduce("marion-fig6", quick=True, **how),
     "check_depth": lambda **how: dl.check_depth(stack, [2, 3], batch=torch.ones(2, 5, 8), **how),
+    "train": lambda **how: dl.train(dl.inner(4, "tanh"), [2, 4], SYSTEM, epochs=1, **how),
 }
 BAD = {
     "workers": (0, ValueError),

@@ -1,0 +1,112 @@
+"""What the weights of a network are before training."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import final
+
+import torch
+from torch import Tensor
+
+from deeplimit.ground import validation
+from deeplimit.ground.final import FinalWhereMarked
+from deeplimit.networks import ResidualNetwork
+from deeplimit.recursions.stacked import BIAS
+
+FACTOR = "δ"
+"""The name of the residual factor among the weights of a recursion."""
+
+
+class Initialisation(FinalWhereMarked, ABC):
+    """Draws the weights of one network before it is trained."""
+
+    @abstractmethod
+    def draw(
+        self, network: ResidualNetwork, depth: int, tied: frozenset[str], generator: torch.Generator
+    ) -> dict[str, Tensor]:
+        """Return the weights by name, (L, *shape) in float64, biases under "b"; (1, *shape) where tied."""
+
+
+@final
+@dataclass(frozen=True)
+class FromWeightLaws(Initialisation):
+    """Each weight as the network's weight laws draw it; biases are 0 where a law gives none.
+
+    Examples:
+        >>> import deeplimit as dl
+        >>> dl.FromWeightLaws()
+        FromWeightLaws(same_in_all_layers=False)
+
+    Attributes:
+        same_in_all_layers: whether all layers begin with the weights of the first (weight-tied
+            initialisation); they are trained one by one all the same.
+    """
+
+    same_in_all_layers: bool = False
+
+    def draw(
+        self, network: ResidualNetwork, depth: int, tied: frozenset[str], generator: torch.Generator
+    ) -> dict[str, Tensor]:
+        found: dict[str, Tensor] = {}
+        names = [weight.name for weight in network.recursion.weights]
+        for place, (name, (law, shape)) in enumerate(zip(names, network.laws_and_shapes, strict=True)):
+            law.check_depths((depth,))
+            drawn = law.draw_layers(depth, shape, 1, generator, torch.float64)
+            zeros = torch.zeros(depth, *shape, dtype=torch.float64)
+            found[name] = zeros if drawn.matrices is None else drawn.matrices[:, 0] * drawn.scale
+            if place == 0 and network.recursion.takes_bias:
+                biases = None if drawn.biases is None else drawn.biases[:, 0]
+                found[BIAS] = (
+                    torch.zeros(depth, network.width, dtype=torch.float64) if biases is None else biases
+                )
+        for name, layers in found.items():
+            if name in tied:
+                found[name] = layers[:1].clone()
+            elif self.same_in_all_layers:
+                found[name] = layers[:1].expand(depth, *layers.shape[1:]).clone()
+        return found
+
+
+@final
+@dataclass(frozen=True)
+class SmallGaussian(Initialisation):
+    """Gaussian weights that shrink with depth: entries of size s/(L·fan-in), biases s/(L·√d).
+
+    That is the initialisation "xavier-depth" in the public code of Cohen et al. (2021), with s = 0.01. A
+    residual factor δ is 1/L where all layers share it, else Gaussian of standard deviation 1/L.
+
+    Examples:
+        >>> import torch, deeplimit as dl
+        >>> network = dl.fully_connected(10, "tanh", exponent=0.0)
+        >>> drawn = dl.SmallGaussian().draw(network, 50, frozenset({"δ"}), torch.Generator().manual_seed(0))
+        >>> drawn["δ"], {name: tuple(stack.shape) for name, stack in drawn.items()}
+        (tensor([0.0200], dtype=torch.float64), {'A': (50, 10, 10), 'δ': (1,), 'b': (50, 10)})
+    """
+
+    size: float = 0.01
+
+    def __post_init__(self) -> None:
+        validation.real(self.size, "size", above=0.0)
+
+    def draw(
+        self, network: ResidualNetwork, depth: int, tied: frozenset[str], generator: torch.Generator
+    ) -> dict[str, Tensor]:
+        found: dict[str, Tensor] = {}
+        names = [weight.name for weight in network.recursion.weights]
+        for name, shape in zip(names, network.weight_shapes, strict=True):
+            layers = 1 if name in tied else depth
+            normal = torch.randn(layers, *shape, generator=generator, dtype=torch.float64)
+            if name == FACTOR:
+                found[name] = (
+                    torch.full((1,), 1.0 / depth, dtype=torch.float64) if name in tied else normal / depth
+                )
+            else:
+                fan_in = torch.Size(shape[1:]).numel()
+                found[name] = normal * (self.size / (depth * fan_in))
+        if network.recursion.takes_bias:
+            normal = torch.randn(
+                1 if BIAS in tied else depth, network.width, generator=generator, dtype=torch.float64
+            )
+            found[BIAS] = normal * (self.size / (depth * network.width**0.5))
+        return found
