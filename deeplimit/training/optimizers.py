@@ -22,6 +22,7 @@ class Optimizer(FinalWhereMarked, ABC):
         learning_rate: step size, more than 0.
         depth_exponent: the step size of a network of depth L is `learning_rate` · L^depth_exponent.
         every, factor: after each `every` epochs the step size is multiplied by `factor`; None for never.
+        cosine: number of epochs over which the step size falls to 0 along half a cosine; None for never.
 
     Raises:
         TypeError, ValueError: for numbers of another kind, or out of range.
@@ -31,6 +32,7 @@ class Optimizer(FinalWhereMarked, ABC):
     depth_exponent: float = 0.0
     every: int | None = None
     factor: float = 0.1
+    cosine: int | None = None
 
     def __post_init__(self) -> None:
         validation.real(self.learning_rate, "learning_rate", above=0.0)
@@ -38,11 +40,16 @@ class Optimizer(FinalWhereMarked, ABC):
         validation.real(self.factor, "factor", above=0.0)
         if self.every is not None:
             validation.integer(self.every, "every", minimum=1, hint="It is a number of epochs.")
+        if self.cosine is not None:
+            validation.integer(self.cosine, "cosine", minimum=1, hint="It is a number of epochs.")
 
     def rate(self, depth: int, epoch: int) -> float:
         """Return the step size at this depth in epoch 0, 1, …"""
         steps = 0 if self.every is None else epoch // self.every
-        return self.learning_rate * math.pow(depth, self.depth_exponent) * self.factor**steps
+        rate = self.learning_rate * math.pow(depth, self.depth_exponent) * self.factor**steps
+        if self.cosine is None:
+            return rate
+        return rate * 0.5 * (1.0 + math.cos(math.pi * min(epoch / self.cosine, 1.0)))
 
     @abstractmethod
     def begin(self, parameters: Arrays, library: ArrayLibrary) -> Arrays:

@@ -45,6 +45,8 @@ def test_the_step_size_follows_depth_and_schedule():
     assert optimizer.rate(10, 4) == 5.0
     assert optimizer.rate(10, 5) == pytest.approx(0.5)
     assert optimizer.rate(10, 14) == pytest.approx(0.05)
+    falling = dl.SGD(0.5, cosine=10)
+    assert [falling.rate(10, epoch) for epoch in (0, 5, 10, 12)] == pytest.approx([0.5, 0.25, 0.0, 0.0])
 
 
 @pytest.mark.parametrize(
@@ -54,6 +56,7 @@ def test_the_step_size_follows_depth_and_schedule():
         (lambda: dl.SGD(0.1, momentum=1.0), "momentum", "1"),
         (lambda: dl.Adam(0.1, first=1.5), "first", "1.5"),
         (lambda: dl.Adam(0.1, every=0), "every", "0"),
+        (lambda: dl.SGD(0.1, cosine=0), "cosine", "0"),
         (lambda: dl.Adam(float("nan")), "learning_rate", "nan"),
         (lambda: dl.Stop(loss=-1.0), "loss", "-1"),
         (lambda: dl.Stop(patience=0), "patience", "0"),
