@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import final
+from typing import cast, final
 
 import torch
 from torch import Tensor
 from torch.nn.functional import conv2d
-from torch.nn.grad import conv2d_input, conv2d_weight
 
 from deeplimit.activations import Activation, derivative
 from deeplimit.ground.arrays import Array, ArrayLibrary
@@ -32,6 +31,7 @@ class ConvolutionPass(StackedPass):
     ) -> None:
         self.outer, self.inner, self.shortcut = outer, inner, shortcut
         self.activation, self.library = activation, library
+        self.is_relu = activation == Activation.by_name("relu")
 
     def forward(self, state: Array, stacks: Stacks, depth: int, exponent: float) -> Array:
         self.scale = depth**-exponent
@@ -75,9 +75,9 @@ class ConvolutionPass(StackedPass):
     def _back(self, g: Tensor, k: int, s: int, found: dict[str, Tensor]) -> Tensor:
         """Return the gradient of the state before layer k of network s; write those of its kernels."""
         h, a, z, before = self.kept[s][k]
-        of_sum = g * derivative(self.activation, before)
+        of_sum = g * self._slope(before)
         of_branch = self.scale * of_sum
-        of_a = self._transposed(of_branch, z, self.outer, k, s, found) * derivative(self.activation, a)
+        of_a = self._transposed(of_branch, z, self.outer, k, s, found) * self._slope(a)
         of_h = of_sum + self._transposed(of_a, h, self.inner, k, s, found)
         if self.shortcut is not None:
             of_h = of_h + self._transposed(of_branch, h, self.shortcut, k, s, found)
@@ -88,16 +88,12 @@ class ConvolutionPass(StackedPass):
     ) -> Tensor:
         """Return the gradient of a convolution's operand; write that of its kernel."""
         kernel = self.kernels[name][k, s]
-        padding = kernel.shape[-1] // 2
-        found[name][k, s] = _of_kernel(operand, kernel.shape, g, padding)
-        return _of_operand(operand.shape, kernel, g, padding)
+        padding = (kernel.shape[-1] // 2,) * 2
+        of_operand, of_kernel, _ = torch.ops.aten.convolution_backward(
+            g, operand, kernel, None, (1, 1), padding, (1, 1), False, (0, 0), 1, (True, True, False)
+        )
+        found[name][k, s] = of_kernel
+        return cast(Tensor, of_operand)
 
-
-def _of_kernel(operand: Tensor, shape: torch.Size, g: Tensor, padding: int) -> Tensor:
-    found: Tensor = conv2d_weight(operand, shape, g, padding=padding)  # type: ignore[no-untyped-call]
-    return found
-
-
-def _of_operand(shape: torch.Size, kernel: Tensor, g: Tensor, padding: int) -> Tensor:
-    found: Tensor = conv2d_input(shape, kernel, g, padding=padding)  # type: ignore[no-untyped-call]
-    return found
+    def _slope(self, x: Tensor) -> Tensor:
+        return (x > 0).to(x.dtype) if self.is_relu else derivative(self.activation, x)
