@@ -24,6 +24,7 @@ from benchmarks.scaling import memory, scaling
 from benchmarks.startup import startup
 from benchmarks.strong_error import theorem_4_4, w1
 from benchmarks.trained_weights import diagnose
+from benchmarks.training import w5
 
 WORKLOADS = {
     "w1": w1,
@@ -35,6 +36,7 @@ WORKLOADS = {
     "w2": w2,
     "w3": w3,
     "w4": w4,
+    "w5": w5,
     "check": check,
     "diagnose": diagnose,
     "startup": startup,

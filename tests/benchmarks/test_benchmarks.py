@@ -20,6 +20,7 @@ from benchmarks import (
     scaling,
     strong_error,
     timing,
+    training,
     with_torchsde,
 )
 from benchmarks.timing import FLOOR, OURS, Row, Target, Workload
@@ -303,6 +304,66 @@ def test_memory_is_measured_in_a_process_that_forgets_its_parent():
     _, peak = scaling.measured(8, 16, 8, "projected")
     assert 50 < peak < 500
     assert held[0] == 1.0
+
+
+class Given(dl.Initialisation):
+    """The weights of a loop over layers, which multiplies from the other side."""
+
+    def __init__(self, loop):
+        self.loop = loop
+
+    def draw(self, network, depth, tied, generator):
+        return {
+            "A": torch.stack([matrix.detach().double().T for matrix in self.loop.matrices]),
+            "b": torch.stack([bias.detach().double() for bias in self.loop.biases]),
+            "δ": self.loop.delta.detach().double(),
+        }
+
+
+def test_the_loop_over_layers_and_deeplimit_take_the_same_steps():
+    depth, steps, rate = 6, 5, 3.0
+    loop = training.LoopOverLayers(training.WIDTH, depth)
+    found = training.data()
+    x, y = found.inputs[: training.BATCH], found.targets[: training.BATCH]
+    network = dl.fully_connected(training.WIDTH, "tanh", exponent=0.0)
+    same = dl.datasets.Data.of(x, y, test=(x, y))
+    how = {"optimizer": dl.SGD(rate), "epochs": steps, "tied": "delta", "nonnegative": "delta"}
+    trained = dl.train(network, [depth], same, initial=Given(loop), **how).weights()[depth][0]
+    before = loop.delta.item()
+    taken = training.steps_of_loop(loop, x, y, rate)
+    losses = [next(taken) for _ in range(steps)]
+    assert losses[-1] < 0.9 * losses[0]
+    assert loop.delta.item() > 2 * before
+    for ours, theirs in (
+        (trained["A"], torch.stack([matrix.T for matrix in loop.matrices])),
+        (trained["b"], torch.stack([*loop.biases])),
+        (trained["delta"], loop.delta[0]),
+    ):
+        np.testing.assert_allclose(np.squeeze(ours), theirs.detach(), rtol=1e-4, atol=1e-7)
+
+
+def test_the_loop_begins_with_weights_of_the_size_of_small_gaussian():
+    loop = training.LoopOverLayers(training.WIDTH, 400)
+    network = dl.fully_connected(training.WIDTH, "tanh", exponent=0.0)
+    stream = torch.Generator().manual_seed(0)
+    drawn = dl.SmallGaussian().draw(network, 400, frozenset({"δ"}), stream)
+    assert loop.delta.item() == pytest.approx(drawn["δ"].item())
+    for name, layers in (("A", loop.matrices), ("b", loop.biases)):
+        sizes = torch.stack([*layers]).std().item(), drawn[name].std().item()
+        assert sizes[0] == pytest.approx(sizes[1], rel=0.1)
+
+
+def test_a_step_of_training_is_timed_beside_loop_and_floor(monkeypatch):
+    monkeypatch.setattr(training, "QUICK_DEPTHS", (4, 8))
+    monkeypatch.setattr(training, "QUICK_DEEP", 16)
+    done = training.w5(quick=True, repeats=1)
+    assert [row.role for row in done.rows] == 2 * ([OURS, OURS] + 2 * ["alternative"] + 2 * [FLOOR]) + [
+        OURS,
+        OURS,
+    ]
+    assert all(row.seconds > 0 for row in done.rows)
+    assert len(done.targets) == 4
+    assert "8 networks one after the other" in report.table(done)
 
 
 def test_works_are_timed_in_turn():
