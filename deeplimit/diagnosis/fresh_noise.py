@@ -51,6 +51,13 @@ def fresh_share(networks: Sequence[LayerNorms], confidence: float) -> tuple[floa
     return math.exp(mean), (math.exp(mean - reach), math.exp(mean + reach))
 
 
+def log_ratios(networks: Sequence[LayerNorms]) -> tuple[np.ndarray, np.ndarray]:
+    """Return log(D4²/D2²) of each network and its standard deviation for independent noise, (n,) and (n,)."""
+    entries = effective_entries(networks)
+    ratios = np.array([math.log(_ratio(norms)) for norms in networks])
+    return ratios, np.array([math.sqrt(VARIANCE / entries / (norms.depth - 4)) for norms in networks])
+
+
 def effective_entries(networks: Sequence[LayerNorms]) -> float:
     """Return how many independent entries the noise of a layer is worth.
 

@@ -14,6 +14,7 @@ from typing import final
 
 import numpy as np
 
+from deeplimit.diagnosis.hidden_slopes import NOTHING, Hidden
 from deeplimit.inference.regression import CorrelatedData, StudentMixture
 
 SCATTERS = np.geomspace(1e-3, 3.0, 12)
@@ -32,18 +33,7 @@ USUAL_SIZE = 0.2
 """Scale of that law."""
 SIZES_OF_NOISE, USUAL_SIZE_OF_NOISE = np.array([0.0, 0.02, 0.1]), 0.01
 """The same for noise: the expectation of its squared differences needs next to no correction."""
-GAPS = (0.5, 1.0, 2.0, 3.5)
-"""Powers of depth by which a second contribution falls faster than the first."""
-TURN = 1.15
-"""Depths at which both contributions may be of one size are this factor apart."""
-LEAST_SHARE = 0.3
-"""Least share of the squared quantity that the first contribution may have at the deepest network.
-
-A smaller one is not seen there: the slope is that of the depths that were measured.
-"""
-CROSSING = 0.3
-"""Prior probability of a second contribution, where one is possible."""
-NEAR = 0.15
+NEAR = 0.1
 """Standard deviation of the slope of what a faster contribution hides: most often noise of slope 0."""
 NEGLIGIBLE = 1e-5
 """Posterior probability of components that are left out."""
@@ -115,7 +105,7 @@ def fit(
     confidence: float,
     variances: np.ndarray | None = None,
     *,
-    crosses: bool = False,
+    hidden: Hidden = NOTHING,
 ) -> Slope:
     """Return the slope of log values in log depth.
 
@@ -124,7 +114,7 @@ def fit(
         values: the quantity of each network (n,). What is not above 0 is left out.
         confidence: level of the interval.
         variances: sampling variances of the logarithms (n,), where values are sizes of noise.
-        crosses: whether a contribution that falls faster may hide the slope at small depths.
+        hidden: contributions that fall faster and may hide the slope, for the networks with values above 0.
 
     Returns:
         The slope; `UNKNOWN` for fewer than three different depths.
@@ -143,10 +133,11 @@ def fit(
     known = np.zeros(len(levels)) if variances is None else variances[kept]
     logs = logs + known  # the mean logarithm of a sum of squares is below the logarithm of its mean
     model = _model(tuple(levels), tuple(known), of_noise)
-    offsets, weights = _crossings(levels) if crosses else (np.zeros((1, len(levels))), np.ones(1))
     design = np.stack([np.ones(len(levels)), np.log(levels)], axis=1)
-    fits = CorrelatedData(logs, model.inverses, model.log_determinants).regress(design, offsets)
-    likelihood = fits.log_likelihoods + model.log_prior[:, None] + np.log(weights)
+    fits = CorrelatedData(logs, model.inverses, model.log_determinants).regress(
+        design, hidden.offsets * np.ones(len(levels))
+    )
+    likelihood = fits.log_likelihoods + model.log_prior[:, None] + hidden.log_weights
     likelihood[:, 1:] -= 0.5 * (fits.coefficients[:, 1, 1:] / NEAR) ** 2
     posterior = np.exp(likelihood - likelihood.max()).ravel()
     posterior /= posterior.sum()
@@ -155,7 +146,7 @@ def fit(
     slopes = StudentMixture(
         posterior[some] / posterior[some].sum(),
         fits.coefficients[:, 1, :].ravel()[some],
-        np.repeat(np.sqrt(fits.covariances[:, 1, 1]), len(weights))[some],
+        np.repeat(np.sqrt(fits.covariances[:, 1, 1]), len(hidden.offsets))[some],
         DEGREES,
     )
     return Slope.of(slopes.quantile, confidence)
@@ -195,13 +186,3 @@ def _model(depths: tuple[float, ...], variances: tuple[float, ...], of_noise: bo
         np.repeat(likely, len(PROFILES)), [none, *(share / len(BENDS) for _ in BENDS for share in some)]
     ).ravel()
     return _Model(np.linalg.inv(covariances), np.linalg.slogdet(covariances)[1], np.log(prior))
-
-
-def _crossings(levels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return log factors (o, n) by which a second contribution raises values, and their prior (o,)."""
-    least, most = levels.min() / 1.5, levels.max()
-    turns = np.geomspace(least, most, 1 + int(np.ceil(np.log(most / least) / np.log(TURN))))
-    seconds = [(turn / levels) ** (2 * gap) for gap in GAPS for turn in turns]
-    seconds = [second for second in seconds if second.min() <= 1 / LEAST_SHARE - 1]
-    factors = [np.zeros(len(levels))] + [0.5 * np.log1p(second) for second in seconds]
-    return np.stack(factors), np.array([1 - CROSSING] + [CROSSING / len(seconds)] * len(seconds))

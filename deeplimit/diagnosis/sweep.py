@@ -11,6 +11,7 @@ import torch
 
 from deeplimit.diagnosis import hypotheses, published_steps, slopes
 from deeplimit.diagnosis.fresh_noise import fresh_share, sampling_variances
+from deeplimit.diagnosis.hidden_slopes import NOTHING, hidden_trends
 from deeplimit.diagnosis.hypotheses import Evidence
 from deeplimit.diagnosis.networks_of_sweep import Network, networks_of
 from deeplimit.diagnosis.norms import PUBLISHED, QUANTITIES, LayerNorms
@@ -122,9 +123,12 @@ def _find(
     smoothness = _smoothness(depths, values, rounding, total, confidence)
     clear = [norms for norms, size in zip(measured, seen, strict=True) if size > 0]
     fresh = fresh_share(clear, slopes.SURE)[1] if clear else (0.0, 0.0)
-    noise = slopes.fit(
-        depths, seen, confidence, sampling_variances(measured), crosses=fresh[1] >= hypotheses.MIXED
-    )
+    trend = TrendEvidence.of(measured, generator(seed, Purpose.SIGN_FLIPS))
+    hidden = NOTHING
+    if clear and fresh[1] >= hypotheses.MIXED:
+        found = trend.p_value <= hypotheses.LEVEL
+        hidden = hidden_trends(clear, trend.exponent(slopes.SURE).interval if found else None)
+    noise = slopes.fit(depths, seen, confidence, sampling_variances(measured), hidden=hidden)
     evidence = Evidence(
         weight=name,
         noise=noise,
@@ -132,7 +136,7 @@ def _find(
         concentration=fits["participation ratio"],
         smoothness=smoothness,
         fresh=fresh,
-        trend=TrendEvidence.of(measured, generator(seed, Purpose.SIGN_FLIPS)),
+        trend=trend,
         size=-fits["root mean square"],
         depths=len(np.unique(depths)),
         homogeneous=homogeneous,

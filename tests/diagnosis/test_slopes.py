@@ -5,6 +5,7 @@ import pytest
 from scipy import stats
 
 from deeplimit.diagnosis import slopes
+from deeplimit.diagnosis.hidden_slopes import Hidden
 
 DEPTHS = 2.0 ** np.arange(3, 11)
 CONFIDENCE, NOMINAL, LEVEL = 0.95, 0.93, 1e-5
@@ -30,10 +31,14 @@ def test_a_correction_that_vanishes_with_depth_is_covered(power, size):
 def test_what_a_faster_contribution_hides_at_small_depth_is_found():
     values = np.sqrt(0.04 + (8 / DEPTHS) ** 4)
     known = 1e-3 * DEPTHS[0] / DEPTHS
-    low, high = slopes.fit(DEPTHS, values, CONFIDENCE, known, crosses=True).interval
-    assert -0.15 < low < 0 < high < 0.15
+    turns = np.geomspace(2, 500, 40)
+    added = [(turn / DEPTHS) ** 4 for turn in turns]
+    offsets = np.stack([np.zeros(8), *(0.5 * np.log1p(each) for each in added)])
+    hidden = Hidden(offsets, np.log([0.5] + [0.5 / 40] * 40))
+    low, high = slopes.fit(DEPTHS, values, CONFIDENCE, known, hidden=hidden).interval
+    assert -0.02 < low < 0 < high < 0.02
     blind = slopes.fit(DEPTHS, values, CONFIDENCE, known)
-    assert high - low < (blind.interval[1] - blind.interval[0]) / 2
+    assert blind.interval[1] - blind.interval[0] > 1.5 * (high - low)
 
 
 def test_fewer_than_three_depths_have_no_slope_whatever_the_networks():
