@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy import special
 
 from deeplimit.diagnosis import hypotheses, published_steps, slopes
 from deeplimit.diagnosis.fresh_noise import fresh_share, sampling_variances
@@ -19,6 +20,7 @@ from deeplimit.diagnosis.slopes import Slope
 from deeplimit.diagnosis.stacks import Stack
 from deeplimit.diagnosis.sweep_report import DepthDiagnosis, Finding, Quantity
 from deeplimit.diagnosis.trend import TrendEvidence
+from deeplimit.diagnosis.variogram import Variogram
 from deeplimit.ground.randomness import Purpose, generator
 from deeplimit.ground.verdict import Verdict
 from deeplimit.inference.verdict import Judgement
@@ -68,7 +70,7 @@ def diagnose_sweep(
         if not all(norms.total > 0 for norms in measured):
             reservations.append(f"{ofkind[0].name} is zero at some depth, and is left out")
             continue
-        finding, evidence = _find(ofkind[0].name, measured, depths, confidence, homogeneous, seed)
+        finding, evidence = _find(ofkind[-1], measured, depths, confidence, homogeneous, seed)
         findings.append(finding)
         judged[key] = evidence
     if not findings:
@@ -105,7 +107,7 @@ def diagnose_sweep(
 
 
 def _find(
-    name: str,
+    deepest: Stack,
     measured: Sequence[LayerNorms],
     depths: np.ndarray,
     confidence: float,
@@ -130,7 +132,7 @@ def _find(
         hidden = hidden_trends(clear, trend.exponent(slopes.SURE).interval if found else None)
     noise = slopes.fit(depths, seen, confidence, sampling_variances(measured), hidden=hidden)
     evidence = Evidence(
-        weight=name,
+        weight=deepest.name,
         noise=noise,
         below_rounding=below,
         concentration=fits["participation ratio"],
@@ -144,17 +146,29 @@ def _find(
     judgement = hypotheses.judge(evidence)
     exponents = _exponents(evidence, judgement.word, confidence)
     share = np.clip(values["D4"] ** 2 / total**2, 0.0, 1.0)
+    reach = _shares_interval(values["D4"] ** 2 / total**2, sampling_variances(measured), confidence)
     return Finding(
-        weight=name,
+        weight=deepest.name,
         verdict=judgement.word,
         reason=judgement.reason,
         rule=judgement.rule,
         norms={each: Quantity(values[each], fits[each].value, fits[each].interval) for each in QUANTITIES},
         trend_share=1 - share,
+        trend_share_interval=1 - reach[:, ::-1],
         noise_share=share,
+        noise_share_interval=reach,
+        variogram=Variogram.of(deepest, float(share[-1])),
         trend_p_value=evidence.trend.p_value,
         **exponents,
     ), evidence
+
+
+def _shares_interval(shares: np.ndarray, variances: np.ndarray, confidence: float) -> np.ndarray:
+    """Return intervals of shares of noise (n, 2), from the sampling variances of log D4."""
+    reach = 2 * np.sqrt(variances) * special.ndtri(0.5 + confidence / 2)
+    ends = shares[:, None] * np.exp(reach[:, None] * np.array([-1.0, 1.0]))
+    clipped: np.ndarray = np.clip(ends, 0.0, 1.0)
+    return clipped
 
 
 def _smoothness(

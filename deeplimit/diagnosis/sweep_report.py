@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, final
 import numpy as np
 
 from deeplimit.diagnosis.published_steps import PublishedSteps
+from deeplimit.diagnosis.variogram import Variogram
 from deeplimit.ground import axes as drawing
 from deeplimit.ground.fields import Interval, OneOf, Shape
 from deeplimit.ground.report import Report
@@ -28,6 +29,7 @@ VERDICTS = (
 )
 Word = Annotated[Verdict, OneOf(VERDICTS)]
 PerNetwork = Annotated[np.ndarray, Shape("networks")]
+Intervals = Annotated[np.ndarray, Shape("networks 2")]
 SIZES = ("maximum", "root mean square", "root sum of squares", "sup of partial sums")
 DIFFERENCES = ("increments", "D", "D2", "D4")
 MARKERS = ("o", "s", "^", "D")
@@ -62,6 +64,9 @@ class Finding:
         beta, holder, hurst: exponent of the trend's size, Hölder exponent of the trend, Hurst index of the
             noise; NaN where the verdict leaves none. Each has its `_interval`.
         trend_share, noise_share: shares of trend and noise in the sum of squares (n,), by fourth differences.
+            Each has its `_interval` (n, 2), which counts the sampling error of noise that is new in every
+            layer. What a rough trend adds to fourth differences counts as noise.
+        variogram: differences of layers by their distance in the deepest network.
         trend_p_value: probability that networks without a trend are as alike in their slow components.
     """
 
@@ -77,7 +82,10 @@ class Finding:
     hurst: float
     hurst_interval: Interval
     trend_share: PerNetwork
+    trend_share_interval: Intervals
     noise_share: PerNetwork
+    noise_share_interval: Intervals
+    variogram: Variogram
     trend_p_value: float
 
 
@@ -165,9 +173,19 @@ class DepthDiagnosis(Report):
         return self.finding.trend_share
 
     @property
+    def trend_interval(self) -> np.ndarray:
+        """Intervals of `trend` (n, 2)."""
+        return self.finding.trend_share_interval
+
+    @property
     def noise(self) -> np.ndarray:
         """Share of the noise (n,)."""
         return self.finding.noise_share
+
+    @property
+    def noise_interval(self) -> np.ndarray:
+        """Intervals of `noise` (n, 2)."""
+        return self.finding.noise_share_interval
 
     @property
     def headline(self) -> str:
@@ -223,14 +241,20 @@ class DepthDiagnosis(Report):
 
     @property
     def _size(self) -> tuple[float, float]:
-        return (9.0, 4.6)
+        return (10.0, 7.6)
 
     def _draw(self, axes: Axes) -> None:
-        """Draw sizes and differences of layers against depth, both scales logarithmic, with their slopes."""
+        """Draw norms and differences against depth, shares of trend and noise, and the deepest variogram."""
         finding = self.finding
         small = drawing.is_small(axes)
-        left, right = drawing.panels(axes, 2, gap=0.16 if small else 0.1)
-        for panel, names, what in ((left, SIZES, "sizes and sums"), (right, DIFFERENCES, "differences")):
+        axes.set_axis_off()
+        width, height = (0.42, 0.36) if small else (0.46, 0.41)
+        places = [(left, low) for low in (1 - height, 0.0) for left in (0.0, 1 - width)]
+        four = [axes.inset_axes((left, low, width, height)) for left, low in places]
+        for panel, names, what in (
+            (four[0], SIZES, "sizes and sums"),
+            (four[1], DIFFERENCES, "differences"),
+        ):
             for place, name in enumerate(names):
                 quantity = finding.norms[name]
                 shown = quantity.values > 0
@@ -239,21 +263,60 @@ class DepthDiagnosis(Report):
                     quantity.values[shown],
                     MARKERS[place],
                     color=drawing.COLOURS[place],
-                    ms=3 if small else 5,
+                    ms=2 if small else 5,
                     label=name if math.isnan(quantity.slope) else f"{name}: {quantity.slope:+.2f}",
                 )
                 _draw_line(panel, self.depths, quantity, drawing.COLOURS[place])
             panel.set_xscale("log", base=2)
             panel.set_yscale("log")
-            drawing.label(
-                panel,
-                "" if small else "depth L",
-                "" if small else f"{finding.weight}: {what}",
-                [what if small else ""],
-            )
-            drawing.legend(panel, 8)
+            drawing.label(panel, "" if small else "depth L", "", [what])
+        _draw_shares(four[2], self.depths, finding)
+        _draw_variogram(four[3], finding.variogram)
         if not small:
-            axes.set_title(f"{finding.weight}: {self.verdict}", fontsize=drawing.points(axes, 11))
+            for panel in four:
+                drawing.legend(panel, 8, **({"loc": "center right"} if panel is four[2] else {}))
+            axes.set_title(f"{finding.weight}: {self.verdict}", fontsize=drawing.points(axes, 11), pad=18)
+
+
+def _draw_shares(panel: Axes, depths: np.ndarray, finding: Finding) -> None:
+    """Draw shares of trend and noise per network with their intervals."""
+    small = drawing.is_small(panel)
+    shares = (
+        ("trend", finding.trend_share, finding.trend_share_interval, 0.97),
+        ("noise", finding.noise_share, finding.noise_share_interval, 1.03),
+    )
+    for place, (name, share, ends, shift) in enumerate(shares):
+        away = np.abs(ends.T - share)
+        panel.errorbar(
+            depths * shift,
+            share,
+            yerr=away,
+            fmt=MARKERS[place],
+            color=drawing.COLOURS[place],
+            ms=2 if small else 4,
+            lw=1,
+            label=name,
+        )
+    panel.set_xscale("log", base=2)
+    panel.set_ylim(-0.03, 1.03)
+    drawing.label(panel, "depth L", "", ["shares of trend and noise"])
+
+
+def _draw_variogram(panel: Axes, found: Variogram) -> None:
+    """Draw half the mean squared difference of layers by their distance, and the fitted law."""
+    law = f"{found.nugget:.2g}"
+    if found.slope > 0:
+        law += f" + {found.slope:.2g} (h/L)^{found.power:.2f}"
+    shown = found.values > 0
+    panel.plot(found.lags[shown], found.values[shown], "o", color=drawing.MEASURED, ms=3, label="deepest")
+    panel.plot(found.lags, np.maximum(found.fitted, 1e-300), "-", color=drawing.FITTED, lw=1, label=law)
+    panel.set_xscale("log", base=2)
+    panel.set_yscale("log")
+    if shown.any():
+        panel.set_ylim(found.values[shown].min() / 1.6, found.values.max() * 1.6)
+    if found.values.max() < 2.5 * found.values.min():
+        drawing.number_axis(panel)
+    drawing.label(panel, "distance h of layers", "", ["variogram, deepest"])
 
 
 def _draw_line(panel: Axes, depths: np.ndarray, quantity: Quantity, colour: str) -> None:
