@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import cast, final
 
 import torch
+from torch import Tensor
 
 from deeplimit.activations import Activation, derivative
 from deeplimit.ground.arrays import Array, ArrayLibrary, Buffers
 from deeplimit.recursions.stacked import BIAS, StackedPass, Stacks
+
+WHOLE_VECTORS = 64
+"""A multiple of the entries that any processor computes at once."""
 
 
 @final
@@ -30,7 +36,7 @@ class EntrywiseActivation:
         elif self.name == "relu":
             u.clip(0, None, out=out) if self.library.on_cpu else torch.clamp(u, min=0, out=out)
         else:
-            self.library.tensor(out).copy_(self.activation(self.library.tensor(u)))
+            self.library.tensor(out).copy_(_by_vectors(self.activation, self.library.tensor(u)))
 
     def slopes(self, u: Array, value: Array, out: Array) -> None:
         """Write σ'(u) to `out`, for all layers at once; `value` is σ(u). If `overwrites`, u is not read."""
@@ -44,7 +50,19 @@ class EntrywiseActivation:
         elif self.name == "identity":
             slopes.fill_(1.0)
         else:
-            slopes.copy_(derivative(self.activation, self.library.tensor(u)))
+            slopes.copy_(_by_vectors(partial(derivative, self.activation), self.library.tensor(u)))
+
+
+def _by_vectors(function: Callable[[Tensor], Tensor], u: Tensor) -> Tensor:
+    """Return a function of each entry, the same to the last bit wherever the entry stands.
+
+    torch computes whole vectors of entries in one way, and those that are left over at the end in another.
+    So zeros are appended until none is left over.
+    """
+    count = u.numel()
+    padded = u.new_zeros(-(-count // WHOLE_VECTORS) * WHOLE_VECTORS)
+    padded[:count] = u.reshape(-1)
+    return function(padded)[:count].reshape(u.shape)
 
 
 @final

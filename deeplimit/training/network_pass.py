@@ -101,12 +101,17 @@ class NetworkPass:
         }
         for name in stacks:
             if name in self.of.tied:
-                gradients[name] = gradients[name].sum(0)[None]
+                gradients[name] = self._over_layers(gradients[name])
             if name in self.of.nonnegative:
                 gradients[name] = gradients[name] * library.xp.sign(parameters[name])
         if ends.trained:
             gradients |= found | ends.enter_backward(inputs, gradient, library)
         return losses.cpu().numpy(), {name: gradients[name] for name in self.trained(parameters)}
+
+    def _over_layers(self, value: Array) -> Array:
+        """Return the sum over layers (1, S, *shape), of one network at a time: their number decides no bit."""
+        sums = [self.library.copy(value[:, s]).sum(0)[None] for s in range(value.shape[1])]
+        return np.stack(sums, axis=1) if self.library.on_cpu else torch.stack(sums, dim=1)
 
     def trained(self, parameters: Arrays) -> list[str]:
         """Return the names of the parameters that are trained."""
