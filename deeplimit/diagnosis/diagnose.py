@@ -58,9 +58,10 @@ def diagnose(
     Args:
         weights: networks by depth, or one network. One network is a module, a state_dict, a .safetensors or
             .pt file, or a dict of stacks, A (L, ...). By depth: for each depth L (at least 6) a dict of
-            stacks: A (L, ...), and where there are any b (L, d) and residual factors delta, () or (L,); or a
-            network as above, whose layers are told by the running number in their names. A list holds
-            networks of several seeds. At least three depths are needed for a verdict.
+            stacks: A (L, ...), and where there are any b (L, d) and residual factors delta, () or (L,); V,
+            W, F and Δ are names of stacks, too. Or a network as above, whose layers are told by the running
+            number in their names. A list holds networks of several seeds. At least three depths are needed
+            for a verdict.
         confidence: level of the intervals in the report; networks of several depths only.
         homogeneous: whether the activation is homogeneous, as ReLU is. Then |δ|A and |δ|b are diagnosed;
             networks of several depths only.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -15,7 +15,9 @@ from deeplimit.diagnosis.sources import Source, source_of
 from deeplimit.diagnosis.stacks import Stack
 from deeplimit.ground import validation
 
-NAMES = {"A", "b", "delta"}
+WEIGHTS = {"A", "V", "W", "F", "Δ"}
+"""Names of whole stacks of weights: those that the library's recursions call them by."""
+NAMES = WEIGHTS | {"b", "delta"}
 """Names of whole stacks: weights, biases, residual factors."""
 
 
@@ -77,20 +79,29 @@ def _seeds(given: Any, name: str) -> Iterator[tuple[Any, str]]:
 
 
 def _network(given: Any, depth: int, name: str, layers: str | None) -> Network:
-    if isinstance(given, Mapping) and "A" in given:
+    if isinstance(given, Mapping) and ("A" in given or _are_stacks(given)):
         unknown = set(given) - NAMES
         if unknown:
-            raise ValueError(f"{name} must hold A, b and delta alone, got also {sorted(map(str, unknown))}.")
+            raise ValueError(
+                f"{name} must hold stacks among {', '.join(sorted(NAMES))}, got also"
+                f" {sorted(map(str, unknown))}."
+            )
         return _of_stacks({key: value for key, value in given.items() if value is not None}, depth, name)
     try:
         source = source_of(given)
-        if "A" in source.shapes and set(source.shapes) <= NAMES:
+        if _are_stacks(source.shapes):
             return _of_stacks({key: source.read(key) for key in source.shapes}, depth, name)
         return _of_names(source, depth, name, layers)
     except (TypeError, ValueError) as error:
         if str(error).startswith(name):
             raise
         raise type(error)(f"{name}: {error}") from error
+
+
+def _are_stacks(names: Iterable[Any]) -> bool:
+    """Whether these are names of whole stacks, at least one of them of weights."""
+    found = set(names)
+    return bool(found & WEIGHTS) and found <= NAMES
 
 
 def _of_stacks(values: Mapping[str, Any], depth: int, name: str) -> Network:
@@ -103,7 +114,8 @@ def _of_stacks(values: Mapping[str, Any], depth: int, name: str) -> Network:
     if factors is not None and tuple(factors.shape) not in ((), (1,), (depth,)):
         shape = tuple(factors.shape)
         raise ValueError(f"{name}['delta'] must have shape () or ({depth},); got {shape}.")
-    stacks: dict[str, Stack] = {key: Stack(key, tensors[key]) for key in ("A", "b") if key in tensors}
+    order = sorted(tensors, key=lambda key: (key == "b", key))
+    stacks: dict[str, Stack] = {key: Stack(key, tensors[key]) for key in order}
     return Network(depth, stacks, None if factors is None else _flat(factors))
 
 

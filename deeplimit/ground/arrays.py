@@ -6,6 +6,7 @@ one. So a network gets the same numbers, to the last bit, alone and in a batch.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any, cast, final
 
@@ -80,16 +81,24 @@ class ArrayLibrary:
 
 @final
 class Buffers:
-    """Arrays that are used again and again, one for each name and shape."""
+    """Arrays that are used again and again; those of one name share their memory, whatever their shapes.
+
+    Networks end at different epochs and a last batch is smaller, so a buffer is asked for in many shapes.
+    """
 
     def __init__(self, library: ArrayLibrary) -> None:
         self.library = library
-        self.held: dict[tuple[str, tuple[int, ...]], tuple[Array, list[Array]]] = {}
+        self.memory: dict[str, Array] = {}
+        self.held: dict[str, dict[tuple[int, ...], tuple[Array, list[Array]]]] = {}
 
     def layers(self, name: str, *shape: int) -> tuple[Array, list[Array]]:
         """Return an array of this shape, and the list of its entries along the first axis."""
-        held = self.held.get((name, shape))
-        if held is None:
-            array = self.library.empty(*shape)
-            held = self.held[name, shape] = array, list(array)
-        return held
+        held = self.held.setdefault(name, {})
+        if shape not in held:
+            count = math.prod(shape)
+            if name not in self.memory or len(self.memory[name]) < count:
+                self.memory[name] = self.library.empty(count)
+                held.clear()
+            array = self.memory[name][:count].reshape(shape)
+            held[shape] = array, list(array)
+        return held[shape]

@@ -71,7 +71,7 @@ class AutogradPass(StackedPass):
         """Return the end state (n, *state shape) of network s."""
         count = len(self.leaves[self.names[0]])
         for k in range(count):
-            biases = self.leaves.get(BIAS)
+            biases = None if BIAS in self.names else self.leaves.get(BIAS)
             layers = tuple(
                 Layer(
                     self.leaves[name][k, s][None],

@@ -51,9 +51,13 @@ class Progress:
             self.losses.setdefault(repeat, [])
 
     def end(self, repeat: int, place: int, ending: Ending, library: ArrayLibrary) -> None:
-        """Set aside the network at this place."""
+        """Set aside the network at this place; one that is no longer finite has diverged.
+
+        The loss of an epoch comes from before its last step, and may be finite when the weights are not.
+        """
         chosen = {name: library.copy(value[:, place : place + 1]) for name, value in self.parameters.items()}
-        self.ended[repeat] = chosen, ending
+        finite = all(bool(library.xp.isfinite(value).all()) for value in chosen.values())
+        self.ended[repeat] = chosen, ending if finite else Ending.DIVERGED
 
     def forget_ended(self, library: ArrayLibrary) -> None:
         """Keep those that have not ended."""
@@ -86,6 +90,7 @@ class Checkpoint:
         """
         if self.folder is None:
             return None
+        self.written[block] = time.monotonic()
         path = self._file(of, block)
         if not path.exists():
             return None
@@ -115,7 +120,7 @@ class Checkpoint:
     def keep(self, of: Measurement[Any, Any], block: int, progress: Progress, library: ArrayLibrary) -> None:
         """Write the progress of a block, whole or not at all, if it is time to."""
         now = time.monotonic()
-        if self.folder is None or now - self.written.setdefault(block, now) < SECONDS_BETWEEN:
+        if self.folder is None or now - self.written[block] < SECONDS_BETWEEN:
             return
         groups = {"parameters": progress.parameters, "memory": progress.memory} | {
             f"ended-{repeat}": parameters for repeat, (parameters, _) in progress.ended.items()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import final
 
 import torch
@@ -58,7 +58,7 @@ class Ends(FinalWhereMarked, ABC):
 class DirectEnds(Ends):
     """The input is the first state, and the last state is the output."""
 
-    trained: bool = False
+    trained: bool = field(default=False, init=False)
 
     def check(self, inputs: tuple[int, ...], outputs: int, state: tuple[int, ...]) -> None:
         if inputs != state or (outputs,) != state:
@@ -101,6 +101,8 @@ class _LinearMaps(Ends):
     def __post_init__(self) -> None:
         validation.integer(self.inputs, "inputs", minimum=1)
         validation.integer(self.outputs, "outputs", minimum=1)
+        if not isinstance(self.trained, bool):
+            raise TypeError(f"trained must be True or False, got {validation.named(self.trained)}.")
 
     def draw(self, width: int, generator: torch.Generator) -> dict[str, Tensor]:
         found = {}
@@ -113,6 +115,11 @@ class _LinearMaps(Ends):
                 empty = torch.empty(shape, dtype=torch.float64)
                 found[name] = empty.uniform_(-bound, bound, generator=generator)
         return found
+
+
+def _flat(x: Array) -> Array:
+    """Return inputs (S, n, *shape) as (S, n, numbers)."""
+    return x.reshape(*x.shape[:2], -1)
 
 
 def _mapped(x: Array, weight: Array, bias: Array, library: ArrayLibrary) -> Array:
@@ -128,7 +135,7 @@ def _of_map(x: Array, gradient: Array, library: ArrayLibrary) -> tuple[Array, Ar
 @final
 @dataclass(frozen=True)
 class LinearEnds(_LinearMaps):
-    """Linear maps with bias from inputs to states (d,), and from states to outputs.
+    """Linear maps with bias from inputs of any shape, made flat, to states (d,), and from states to outputs.
 
     Examples:
         >>> import deeplimit as dl
@@ -137,21 +144,22 @@ class LinearEnds(_LinearMaps):
     """
 
     def check(self, inputs: tuple[int, ...], outputs: int, state: tuple[int, ...]) -> None:
-        if inputs != (self.inputs,) or outputs != self.outputs or len(state) != 1:
+        if math.prod(inputs) != self.inputs or outputs != self.outputs or len(state) != 1:
+            fitting = "PooledEnds(channels, outputs)" if len(state) == 3 else "LinearEnds"
+            numbers = "" if len(state) == 3 else f"({math.prod(inputs)}, {outputs})"
             raise ValueError(
                 f"ends LinearEnds({self.inputs}, {self.outputs}) must fit inputs {inputs}, outputs"
-                f" ({outputs},) and states {state}: give LinearEnds({math.prod(inputs)}, {outputs}), or"
-                " PooledEnds for images."
+                f" ({outputs},) and states {state}: give {fitting}{numbers}."
             )
 
     def enter(self, x: Array, parameters: Parameters, library: ArrayLibrary) -> Array:
-        return _mapped(x, parameters[IN], parameters[IN_BIAS], library)
+        return _mapped(_flat(x), parameters[IN], parameters[IN_BIAS], library)
 
     def leave(self, h: Array, parameters: Parameters, library: ArrayLibrary) -> Array:
         return _mapped(h, parameters[OUT], parameters[OUT_BIAS], library)
 
     def enter_backward(self, x: Array, gradient: Array, library: ArrayLibrary) -> Parameters:
-        weight, bias = _of_map(x, gradient, library)
+        weight, bias = _of_map(_flat(x), gradient, library)
         return {IN: weight, IN_BIAS: bias}
 
     def leave_backward(
@@ -177,7 +185,11 @@ class PooledEnds(_LinearMaps):
         if not fits or inputs[1:] != state[1:]:
             raise ValueError(
                 f"ends PooledEnds({self.inputs}, {self.outputs}) must fit inputs {inputs}, outputs"
-                f" ({outputs},) and states {state}: channels of inputs, and sizes of both, must agree."
+                f" ({outputs},) and states {state}: reshape inputs to (channels, {state[-2]}, {state[-1]})"
+                f" and give PooledEnds(channels, {outputs})."
+                if len(state) == 3
+                else f"ends PooledEnds({self.inputs}, {self.outputs}) are for states that are images, got"
+                f" states {state}: give LinearEnds({math.prod(inputs)}, {outputs})."
             )
 
     def enter(self, x: Array, parameters: Parameters, library: ArrayLibrary) -> Array:

@@ -21,6 +21,9 @@ FACTOR = "δ"
 class Initialisation(FinalWhereMarked, ABC):
     """Draws the weights of one network before it is trained."""
 
+    def check(self, network: ResidualNetwork, depths: tuple[int, ...]) -> None:
+        """Raise ValueError where it has no weights for this network at one of these depths."""
+
     @abstractmethod
     def draw(
         self, network: ResidualNetwork, depth: int, tied: frozenset[str], generator: torch.Generator
@@ -45,13 +48,22 @@ class FromWeightLaws(Initialisation):
 
     same_in_all_layers: bool = False
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.same_in_all_layers, bool):
+            raise TypeError(
+                f"same_in_all_layers must be True or False, got {validation.named(self.same_in_all_layers)}."
+            )
+
+    def check(self, network: ResidualNetwork, depths: tuple[int, ...]) -> None:
+        for law, _ in network.laws_and_shapes:
+            law.check_depths(depths)
+
     def draw(
         self, network: ResidualNetwork, depth: int, tied: frozenset[str], generator: torch.Generator
     ) -> dict[str, Tensor]:
         found: dict[str, Tensor] = {}
         names = [weight.name for weight in network.recursion.weights]
         for place, (name, (law, shape)) in enumerate(zip(names, network.laws_and_shapes, strict=True)):
-            law.check_depths((depth,))
             drawn = law.draw_layers(depth, shape, 1, generator, torch.float64)
             zeros = torch.zeros(depth, *shape, dtype=torch.float64)
             found[name] = zeros if drawn.matrices is None else drawn.matrices[:, 0] * drawn.scale
@@ -99,7 +111,9 @@ class SmallGaussian(Initialisation):
             normal = torch.randn(layers, *shape, generator=generator, dtype=torch.float64)
             if name == FACTOR:
                 found[name] = (
-                    torch.full((1,), 1.0 / depth, dtype=torch.float64) if name in tied else normal / depth
+                    torch.full((1, *shape), 1.0 / depth, dtype=torch.float64)
+                    if name in tied
+                    else normal / depth
                 )
             else:
                 fan_in = torch.Size(shape[1:]).numel()

@@ -109,7 +109,7 @@ class NetworkPass:
         return losses.cpu().numpy(), {name: gradients[name] for name in self.trained(parameters)}
 
     def _over_layers(self, value: Array) -> Array:
-        """Return the sum over layers (1, S, *shape), of one network at a time: their number decides no bit."""
+        """Return the sum over layers (1, S, *shape), one network at a time: how many decides no bit."""
         sums = [self.library.copy(value[:, s]).sum(0)[None] for s in range(value.shape[1])]
         return np.stack(sums, axis=1) if self.library.on_cpu else torch.stack(sums, dim=1)
 

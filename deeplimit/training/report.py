@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from deeplimit.networks import ResidualNetwork
 from deeplimit.recursions.stacked import BIAS
 from deeplimit.training.initialisation import FACTOR
 from deeplimit.training.losses import LOSSES
-from deeplimit.training.network_pass import NetworkPass
+from deeplimit.training.network_pass import NetworkPass, Parametrisation
 from deeplimit.training.run import TrainedNetwork, Training
 from deeplimit.training.stop import Ending
 from deeplimit.weights import Recorded
@@ -135,7 +136,8 @@ class TrainingReport(Report):
 
         Raises:
             TypeError: for anything but tensors by name.
-            ValueError: for a network that was not trained, unknown names, or stacks of another shape.
+            ValueError: for a network that was not trained or diverged, unknown names, stacks of another
+                shape or not finite, and a "delta" other than L^-exponent where layers have no factor.
         """
         return self.networks.loss(stacks, depth, repeat, test)[0]
 
@@ -146,8 +148,21 @@ class TrainingReport(Report):
         return self.networks.loss(stacks, depth, repeat, test)[1]
 
     def outputs(self, x: torch.Tensor, depth: int, repeat: int = 0) -> torch.Tensor:
-        """Return the outputs (n, outputs) of one network for inputs (n, *shape)."""
+        """Return the outputs (n, outputs) of one network for inputs (n, *shape).
+
+        Raises:
+            TypeError: for inputs that are no tensor.
+            ValueError: for a network that was not trained or diverged, and inputs of another shape.
+        """
         return self.networks.outputs(x, depth, repeat)
+
+    def states(self, x: torch.Tensor, depth: int, repeat: int = 0) -> torch.Tensor:
+        """Return the states (n, *state shape) of one network before its first layer, for inputs (n, *shape).
+
+        They are x itself without ends, else x after the trained input map, which differs between depths.
+        Limits start there: `fitted_limit(...).compare(report.states(x, depth))`. Raises as `outputs`.
+        """
+        return self.networks.states(x, depth, repeat)
 
     def save_weights(self, folder: str | os.PathLike[str]) -> list[Path]:
         """Write a safetensors file for each network that did not diverge, and return their paths.
@@ -175,7 +190,8 @@ class TrainingReport(Report):
             "diverged": "diverged",
         }
         parts = [f"{count} {told[word]}" for word, count in counts.items() if count]
-        return f"{len(words)} networks trained: {', '.join(parts)}."
+        networks = "1 network" if len(words) == 1 else f"{len(words)} networks"
+        return f"{networks} trained: {', '.join(parts)}."
 
     def _facts(self) -> list[tuple[str, str]]:
         return [
@@ -235,7 +251,11 @@ class _Trained:
     networks: dict[tuple[int, int], TrainedNetwork]
 
     def _one(self, depth: object, repeat: object) -> TrainedNetwork:
-        found = self.networks.get((depth, repeat))  # type: ignore[arg-type]  # another type is not found
+        key = (
+            validation.integer(depth, "depth", minimum=1),
+            validation.integer(repeat, "repeat", minimum=0),
+        )
+        found = self.networks.get(key)
         if found is None:
             depths = sorted({key[0] for key in self.networks})
             raise ValueError(
@@ -243,11 +263,6 @@ class _Trained:
                 f" {', '.join(map(str, depths))}, repeats 0 to {self.training.repeats - 1}."
             )
         return found
-
-    def _passes(self, depth: int) -> NetworkPass:
-        training = self.training
-        library = ArrayLibrary(training.device, training.dtype)
-        return NetworkPass(training.parametrisation, depth, LOSSES[training.loss], library)
 
     def _weights(self, one: TrainedNetwork) -> dict[str, torch.Tensor]:
         """Return the weights of all layers (L, *shape), as the network uses them."""
@@ -264,13 +279,17 @@ class _Trained:
         """Return the weights of one network as `diagnose` takes them."""
         of, one = self.training.parametrisation, self._one(depth, repeat)
         found = {name: value.clone() for name, value in self._weights(one).items()}
-        scale = float(depth) ** -of.network.exponent
+        scale = self._scale(depth)
         if FACTOR in found:
             factors = found.pop(FACTOR) * scale
             found[DELTA] = factors[0] if FACTOR in of.tied else factors
-        elif scale != 1.0:
+        elif of.network.exponent != 0.0:
             found[DELTA] = torch.tensor(scale, dtype=torch.float64)
         return found
+
+    def _scale(self, depth: int) -> float:
+        """Return L^-exponent."""
+        return math.pow(depth, -self.training.parametrisation.network.exponent)
 
     def recorded(self, depths: list[int], repeat: int) -> ResidualNetwork:
         """Return the networks of these depths as one network with recorded weights."""
@@ -281,7 +300,7 @@ class _Trained:
             stacks: dict[int, Any] = {}
             for depth, weights in every.items():
                 stack = weights[weight.name].clone()
-                with_bias = place == 0 and BIAS in weights
+                with_bias = place == 0 and network.recursion.takes_bias
                 stacks[depth] = dict(A=stack, b=weights[BIAS].clone()) if with_bias else stack
             laws.append(Recorded(stacks))
         return ResidualNetwork(network.recursion, network.width, tuple(laws), network.exponent)
@@ -289,7 +308,7 @@ class _Trained:
     def loss(self, stacks: Mapping[str, Any], depth: int, repeat: int, test: bool) -> tuple[float, float]:
         """Return loss and accuracy with other weights."""
         training, passes = self.training, self._passes(depth)
-        parameters = self._replaced(stacks, depth, repeat, passes)
+        parameters = self._parameters(stacks, depth, repeat)
         data = training.data
         inputs, targets = (data.test_inputs, data.test_targets) if test else (data.inputs, data.targets)
         wanted = targets.to(training.device)
@@ -299,34 +318,61 @@ class _Trained:
 
     def outputs(self, x: torch.Tensor, depth: int, repeat: int) -> torch.Tensor:
         """Return the outputs of one network."""
-        passes = self._passes(depth)
-        inputs = validation.real_tensor(x, "x")
-        parameters = self._replaced({}, depth, repeat, passes)
-        pieces = passes.outputs(parameters, passes.library.array(inputs))
+        parameters, passes = self._parameters({}, depth, repeat), self._passes(depth)
+        pieces = passes.outputs(parameters, passes.library.array(self._inputs(x)))
         return torch.cat([outputs[0] for _, outputs in pieces])
 
-    def _replaced(
-        self, stacks: Mapping[str, Any], depth: int, repeat: int, passes: NetworkPass
-    ) -> dict[str, Any]:
-        """Return the parameters of one network, some of them replaced, for a pass without parametrisation."""
-        one, of = self._one(depth, repeat), self.training.parametrisation
-        parameters = {name: torch.from_numpy(value) for name, value in one.parameters.items()}
+    def states(self, x: torch.Tensor, depth: int, repeat: int) -> torch.Tensor:
+        """Return the states of one network before its first layer."""
+        parameters, passes = self._parameters({}, depth, repeat), self._passes(depth)
+        inputs = passes.library.repeated(passes.library.array(self._inputs(x)), 1)
+        state = passes.of.ends.enter(inputs, parameters, passes.library)
+        return passes.library.tensor(state)[0].clone()
+
+    def _inputs(self, x: object) -> torch.Tensor:
+        inputs = validation.real_tensor(x, "x")
+        shape = self.training.data.shape
+        if tuple(inputs.shape[1:]) != shape or len(inputs) == 0:
+            wanted = ", ".join(map(str, ("n", *shape)))
+            raise ValueError(f"x must hold inputs ({wanted}), at least one; got shape {tuple(inputs.shape)}.")
+        return validation.finite_tensor(inputs, "x", tuple(inputs.shape))
+
+    def _passes(self, depth: int) -> NetworkPass:
+        """Return what runs networks whose parameters are the weights of all layers."""
+        training, of = self.training, self.training.parametrisation
+        library = ArrayLibrary(training.device, training.dtype)
+        return NetworkPass(Parametrisation(of.network, of.ends), depth, LOSSES[training.loss], library)
+
+    def _parameters(self, stacks: Mapping[str, Any], depth: int, repeat: int) -> dict[str, Any]:
+        """Return the weights of all layers and the ends of one network, some of the former replaced."""
+        one = self._one(depth, repeat)
+        if one.ending is Ending.DIVERGED:
+            raise ValueError(
+                f"depth and repeat must name a network that did not diverge, got {depth} and {repeat}."
+            )
         if not isinstance(stacks, Mapping):
             raise TypeError(f"stacks must be tensors by name, got {validation.named(stacks)}.")
-        known = {DELTA if name == FACTOR else name for name in parameters if "." not in name}
-        for given, value in stacks.items():
-            if given not in known:
-                raise ValueError(f"stacks must have names among {sorted(known)}, got {given!r}.")
-            name = FACTOR if given == DELTA else given
-            tensor = validation.real_tensor(value, f"stacks[{given!r}]")
-            if given == DELTA:
-                tensor = tensor * float(depth) ** of.network.exponent
-                tensor = tensor.reshape(-1)
-            shape = tuple(parameters[name].shape)
-            if tuple(tensor.shape) != shape:
-                raise ValueError(f"stacks[{given!r}] must have shape {shape}, got {tuple(tensor.shape)}.")
-            parameters[name] = tensor
-        return {name: passes.library.array(value[:, None]) for name, value in parameters.items()}
+        trained = self.stacks(depth, repeat)
+        for name in stacks:
+            if name not in trained:
+                raise ValueError(f"stacks must have names among {sorted(trained)}, got {name!r}.")
+        found = {name: torch.from_numpy(value) for name, value in one.parameters.items() if "." in name}
+        for name, before in trained.items():
+            shapes = ((), (1,), (depth,)) if name == DELTA else (tuple(before.shape),)
+            value = validation.finite_tensor(stacks.get(name, before), f"stacks[{name!r}]", *shapes)
+            if name == DELTA:
+                value = (value.reshape(-1) / self._scale(depth)).expand(depth)
+            found[name] = value
+        factors = found.pop(DELTA, torch.ones(depth))
+        if FACTOR in one.parameters:
+            found[FACTOR] = factors
+        elif not bool(torch.isclose(factors, torch.ones_like(factors)).all()):
+            raise ValueError(
+                f"stacks[{DELTA!r}] must be {self._scale(depth):g}, depth**-exponent, for a network without"
+                f" residual factors; got {stacks[DELTA]!r}."
+            )
+        library = ArrayLibrary(self.training.device, self.training.dtype)
+        return {name: library.array(value[:, None]) for name, value in found.items()}
 
     def save(self, path: Path, depth: int, repeat: int) -> Path:
         """Write one network."""

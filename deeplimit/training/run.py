@@ -105,7 +105,7 @@ class Training(Measurement[list[TrainedNetwork], list[TrainedNetwork]]):
         depth, repeats = self._blocks()[block]
         library = ArrayLibrary(self.device, self.dtype)
         passes = NetworkPass(self.parametrisation, depth, self._loss, library)
-        progress = self.checkpoints.found(self, block, library) or self._beginning(depth, repeats, library)
+        progress = self.checkpoints.found(self, block, library) or self._beginning(depth, repeats, passes)
         inputs = library.array(self.data.inputs)
         targets = self._targets(self.data.targets)
         self._tick(tick, progress.epoch)
@@ -114,8 +114,6 @@ class Training(Measurement[list[TrainedNetwork], list[TrainedNetwork]]):
                 self._epoch(depth, passes, progress, inputs, targets, library)
                 self.checkpoints.keep(self, block, progress, library)
                 self._tick(tick, 1)
-            for place, repeat in enumerate(progress.live):
-                progress.end(repeat, place, Ending.EPOCHS, library)
             self._tick(tick, self.epochs - progress.epoch)
             return [self._measured(depth, repeat, progress, passes, library) for repeat in repeats]
 
@@ -131,9 +129,9 @@ class Training(Measurement[list[TrainedNetwork], list[TrainedNetwork]]):
         moved = targets.to(self.device)
         return moved if self.data.classes is not None else moved.to(self.dtype)
 
-    def _beginning(self, depth: int, repeats: range, library: ArrayLibrary) -> Progress:
+    def _beginning(self, depth: int, repeats: range, passes: NetworkPass) -> Progress:
         """Return the networks before training."""
-        of = self.parametrisation
+        of, library = self.parametrisation, passes.library
         drawn = []
         for repeat in repeats:
             stream = generator(self.seed, Purpose.TRAINED_WEIGHTS, depth, repeat)
@@ -145,7 +143,8 @@ class Training(Measurement[list[TrainedNetwork], list[TrainedNetwork]]):
             name: library.array(torch.stack([one[name] for one in drawn], dim=1).contiguous())
             for name in drawn[0]
         }
-        return Progress(parameters, self.optimizer.begin(parameters, library), list(repeats))
+        trained = {name: parameters[name] for name in passes.trained(parameters)}
+        return Progress(parameters, self.optimizer.begin(trained, library), list(repeats))
 
     def _epoch(
         self,
@@ -175,8 +174,8 @@ class Training(Measurement[list[TrainedNetwork], list[TrainedNetwork]]):
             repeat = progress.live[place]
             progress.losses[repeat].append(float(sums[place] / count))
             ending = self.stop.ending(progress.losses[repeat])
-            if ending is not None:
-                progress.end(repeat, place, ending, library)
+            if ending is not None or progress.epoch == self.epochs:
+                progress.end(repeat, place, ending or Ending.EPOCHS, library)
         progress.forget_ended(library)
 
     def _orders(self, depth: int, progress: Progress, count: int) -> np.ndarray:
@@ -199,6 +198,8 @@ class Training(Measurement[list[TrainedNetwork], list[TrainedNetwork]]):
             tests = library.array(self.data.test_inputs), self._targets(self.data.test_targets)
             found = passes.measured(parameters, *tests, self.data.classes is not None)
             loss, accuracy = (float(value[0]) for value in found)
+            if not math.isfinite(loss):
+                loss, accuracy, ending = math.nan, math.nan, Ending.DIVERGED
         return TrainedNetwork(
             depth,
             repeat,

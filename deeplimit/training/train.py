@@ -130,7 +130,7 @@ def train(
     measured_loss = loss_of(loss, data)
     chosen = usual_ends(data.shape, data.outputs, network.state_shape) if ends is None else ends
     chosen.check(data.shape, data.outputs, network.state_shape)
-    known = [weight.name for weight in network.recursion.weights] + [BIAS] * network.recursion.takes_bias
+    known = _known(network)
     parametrisation = Parametrisation(
         network,
         chosen,
@@ -139,9 +139,17 @@ def train(
         fixed=_names(fixed, "fixed", known),
         checkpointing=checkpointing,
     )
+    if parametrisation.fixed == set(known) and not chosen.trained:
+        raise ValueError(
+            f"fixed must leave something to train, got all of {', '.join(map(repr, known))}, and no trained"
+            " ends."
+        )
+    checked = validation.depths(depths, at_least=1)
+    beginning = FromWeightLaws() if initial is None else initial
+    beginning.check(network, checked)
     training = Training(
         parametrisation,
-        validation.depths(depths, at_least=1),
+        checked,
         validation.integer(repeats, "repeats", minimum=1, maximum=2**20),
         data,
         measured_loss.name,
@@ -149,10 +157,10 @@ def train(
         None if batch is None else validation.integer(batch, "batch", minimum=1),
         validation.integer(epochs, "epochs", minimum=1, maximum=2**20),
         Stop() if stop is None else stop,
-        FromWeightLaws() if initial is None else initial,
+        beginning,
         validation.dtype(dtype) or torch.float32,
         validation.integer(seed, "seed", minimum=0),
-        Checkpoint(None if checkpoints is None else Path(checkpoints)),
+        Checkpoint(_folder(checkpoints)),
         device=validation.device(device),
     )
     started = time.perf_counter()
@@ -160,9 +168,42 @@ def train(
     return _report(training, networks, time.perf_counter() - started)
 
 
+def _known(network: ResidualNetwork) -> list[str]:
+    """Return the names of the weights of a layer; raise where they cannot be told from those of others."""
+    recursion = network.recursion
+    names = [weight.name for weight in recursion.weights] + [BIAS] * recursion.takes_bias
+    for name in names:
+        if "." in name or names.count(name) > 1:
+            raise ValueError(
+                f"network has a recursion with a weight {name!r}; training needs names without a dot, each of"
+                f" one weight, and {BIAS!r} is the bias."
+            )
+    return names
+
+
+def _folder(given: str | os.PathLike[str] | None) -> Path | None:
+    """Return the folder for checkpoints, which may not exist yet."""
+    if given is None:
+        return None
+    if not isinstance(given, (str, os.PathLike)):
+        raise TypeError(f"checkpoints must be a folder, got {validation.named(given)}.")
+    folder = Path(given)
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"checkpoints must be a folder, but {str(folder)!r} is a file; give another path.")
+    return folder
+
+
 def _names(given: str | Iterable[str], argument: str, known: list[str]) -> frozenset[str]:
     """Return names of weights; "delta" stands for δ."""
+    if not isinstance(given, Iterable):
+        raise TypeError(
+            f"{argument} must be a name or names of weights, such as {known[0]!r}; got"
+            f" {validation.named(given)}."
+        )
     names = (given,) if isinstance(given, str) else tuple(given)
+    for name in names:
+        if not isinstance(name, str):
+            raise TypeError(f"{argument} must hold names of weights, got {validation.named(name)}.")
     found = frozenset(FACTOR if name == DELTA else name for name in names)
     unknown = sorted(map(repr, found - set(known)))
     if unknown:
