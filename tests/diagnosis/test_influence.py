@@ -9,7 +9,7 @@ from gauges import with_biases
 from refusals import assert_refused
 from stacks import BatchNormed, Transformer, images, make, tokens
 
-from deeplimit.diagnosis.influence import influence
+from deeplimit.diagnosis.influence import Influence, influence
 from deeplimit.diagnosis.stream_states import StreamStates, stream_states
 from deeplimit.trace.batches import as_batch
 from deeplimit.trace.branches import layout, record
@@ -130,3 +130,22 @@ def test_states_that_are_zero_somewhere_are_left_out():
     found = influence(stream(states))
     np.testing.assert_allclose(found.influence, whole.influence, rtol=1e-12)
     np.testing.assert_allclose(found.errors, whole.errors, rtol=1e-12)
+
+
+def test_layers_differ_beyond_both_errors_at_the_level_of_all_layers_together():
+    """With 8 layers 99 % is 3.23 errors; errors of rows and of one drawn layer add in squares: 3, 4, 5."""
+    excess = np.array([3.1, 3.3, -3.1, -3.3, 0.0, 0.0, 0.0, 2.9]) * 5
+    none, square = np.zeros(8), np.zeros((9, 9))
+    found = Influence(
+        angles=square,
+        expected_angles=square,
+        names=tuple("abcdefgh"),
+        influence=excess,
+        errors=np.full(8, 3.0),
+        expected=none,
+        at_size=none,
+        spread=np.full(8, 4.0),
+        gain=1.0,
+        growth=1.0,
+    )
+    assert found.differs.tolist() == [False, True, False, True, False, False, False, False]
