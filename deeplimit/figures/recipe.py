@@ -59,6 +59,7 @@ class Paper:
 
 
 MARION = Paper("Marion et al. (2025)", "marion2025", "marion")
+COHEN = Paper("Cohen et al. (2021)", "cohen2021", "cohen")
 
 
 @final

@@ -119,8 +119,9 @@ def reproduce(
     """Make one figure of a paper again, and check it against what the paper states.
 
     Args:
-        figure: "marion-fig1" to "marion-fig7" or "marion-fig10" to "marion-fig14".
-        quick: At a reduced size: seconds, up to a minute, instead of minutes.
+        figure: "cohen-fig1" to "cohen-fig8" or "marion-fig1" to "marion-fig15".
+        quick: At a reduced size: seconds, up to a minute, instead of minutes, or of hours for figures of
+            trained networks.
         seed: Everything random derives from it. device: "cpu" or "cuda".
         workers: Number of threads, by default one per core. executor: Any `concurrent.futures.Executor`, or a
             Dask client, instead. Neither changes a bit of the result.

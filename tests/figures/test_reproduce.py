@@ -14,8 +14,9 @@ from deeplimit.figures import RECIPES, Check, initialisation_figures as marion
 from deeplimit.ground import axes as drawing
 
 
-def test_every_figure_of_the_initialisation_sections_has_a_recipe():
-    assert list(RECIPES) == [f"marion-fig{number}" for number in (*range(1, 8), *range(10, 15))]
+def test_every_figure_of_both_papers_has_a_recipe():
+    papers = {"cohen": 8, "marion": 15}
+    assert list(RECIPES) == [f"{name}-fig{n}" for name, last in papers.items() for n in range(1, last + 1)]
 
 
 @pytest.fixture(scope="module")
@@ -72,9 +73,9 @@ def test_the_phase_diagram_of_other_weights_fails(monkeypatch):
     assert not done.passed
 
 
-@pytest.mark.parametrize("figure", ["marion-fig8", "fig7", ""])
+@pytest.mark.parametrize("figure", ["marion-fig16", "fig7", ""])
 def test_an_unknown_figure_is_refused_with_the_names_there_are(figure):
-    with pytest.raises(ValueError, match=r"figure must be one of marion-fig1, .*marion-fig14; got"):
+    with pytest.raises(ValueError, match=r"figure must be one of cohen-fig1, .*marion-fig15; got"):
         dl.reproduce(figure)
 
 
@@ -111,7 +112,7 @@ def test_the_command_ends_with_1_where_a_check_fails(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "arguments", [[], ["marion-fig6", "--all"], ["marion-fig9"], ["marion-fig6", "--seed", "-1"]]
+    "arguments", [[], ["marion-fig6", "--all"], ["marion-fig16"], ["marion-fig6", "--seed", "-1"]]
 )
 def test_the_command_refuses_what_makes_no_sense(arguments, tmp_path):
     result = CliRunner().invoke(app, ["reproduce", *arguments, "--quiet", "--out", str(tmp_path)])
