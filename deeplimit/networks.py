@@ -143,14 +143,17 @@ class ResidualNetwork:
         return tuple(zip(self.weights, self.weight_shapes, strict=True))
 
     def __str__(self) -> str:
-        laws = list(dict.fromkeys(law.describe() for law in self.weights))
+        laws = dict.fromkeys(law.describe() for law in self.weights)
+        return ", ".join((self.describe(), *laws))
+
+    def describe(self) -> str:
+        """Return the recursion, its sizes and exponents in one line, without the weight laws."""
         first, *_ = self.weights
         parts = (
             self.recursion.formula.text(first.letters),
             self.recursion.activation_in_words,
             self.recursion.width_in_words(self.width),
             first.exponents_in_words(self.exponent),
-            *laws,
         )
         return f"{self.recursion.name}: {', '.join(part for part in parts if part)}"
 

@@ -25,6 +25,14 @@ class Initialisation(FinalWhereMarked, ABC):
         """Raise ValueError where it has no weights for this network at one of these depths."""
 
     @abstractmethod
+    def describe(self, network: ResidualNetwork) -> str:
+        """Return the weights before training in a few words."""
+
+    def citations(self, network: ResidualNetwork) -> tuple[str, ...]:
+        """Return sources of these weights."""
+        return ()
+
+    @abstractmethod
     def draw(
         self, network: ResidualNetwork, depth: int, tied: frozenset[str], generator: torch.Generator
     ) -> dict[str, Tensor]:
@@ -57,6 +65,13 @@ class FromWeightLaws(Initialisation):
     def check(self, network: ResidualNetwork, depths: tuple[int, ...]) -> None:
         for law, _ in network.laws_and_shapes:
             law.check_depths(depths)
+
+    def describe(self, network: ResidualNetwork) -> str:
+        laws = " and ".join(dict.fromkeys(law.describe() for law in network.weights))
+        return f"{laws}, the same in all layers" if self.same_in_all_layers else laws
+
+    def citations(self, network: ResidualNetwork) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(network.citations))
 
     def draw(
         self, network: ResidualNetwork, depth: int, tied: frozenset[str], generator: torch.Generator
@@ -100,6 +115,12 @@ class SmallGaussian(Initialisation):
 
     def __post_init__(self) -> None:
         validation.real(self.size, "size", above=0.0)
+
+    def describe(self, network: ResidualNetwork) -> str:
+        return f"Gaussian weights of size {self.size:g}/(L · fan-in)"
+
+    def citations(self, network: ResidualNetwork) -> tuple[str, ...]:
+        return ("cohen2021",)
 
     def draw(
         self, network: ResidualNetwork, depth: int, tied: frozenset[str], generator: torch.Generator

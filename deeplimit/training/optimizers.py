@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -50,6 +51,15 @@ class Optimizer(FinalWhereMarked, ABC):
         if self.cosine is None:
             return rate
         return rate * 0.5 * (1.0 + math.cos(math.pi * min(epoch / self.cosine, 1.0)))
+
+    def describe(self) -> str:
+        """Return it as it is made, without what is as usual: "SGD(0.1, momentum=0.9)"."""
+        others = [
+            f"{field.name}={getattr(self, field.name)!r}"
+            for field in dataclasses.fields(self)
+            if field.name != "learning_rate" and getattr(self, field.name) != field.default
+        ]
+        return f"{type(self).__name__}({', '.join((f'{self.learning_rate:g}', *others))})"
 
     @abstractmethod
     def begin(self, parameters: Arrays, library: ArrayLibrary) -> Arrays:

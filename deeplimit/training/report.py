@@ -43,6 +43,7 @@ class TrainingReport(Report):
 
     Attributes:
         network: what was trained, in words. data: on what.
+        settings: how, in words: weights before training, roles of weights, optimiser, batches and ends.
         depths: numbers of layers (m,). repeats: how many networks there are of each depth.
         train_losses: loss in the last epoch (m, repeats), the mean over its batches.
         test_losses, accuracies: on the test set (m, repeats); NaN for the accuracy of targets that are
@@ -61,6 +62,7 @@ class TrainingReport(Report):
 
     network: str
     data: str
+    settings: str
     depths: Annotated[np.ndarray, Shape("depths", whole=True, increasing=True)]
     repeats: int
     train_losses: PerNetwork
@@ -197,6 +199,7 @@ class TrainingReport(Report):
         return [
             ("network", self.network),
             ("data", self.data),
+            ("training", self.settings),
             ("run", f"{self.seconds:.1f} s, seed {self.seed}"),
         ]
 
@@ -218,15 +221,18 @@ class TrainingReport(Report):
     def _draw(self, axes: Axes) -> None:
         """Draw the losses of every epoch, shallow networks light and deep ones dark."""
         from matplotlib import colormaps
+        from matplotlib.ticker import MaxNLocator
 
-        shades = colormaps["viridis"](np.linspace(0.9, 0.0, len(self.depths)))
+        shades = colormaps["viridis"](np.linspace(0.0, 0.9, len(self.depths))[::-1])
         for depth, histories, shade in zip(self.depths, self.histories, shades, strict=True):
             for repeat, history in enumerate(histories):
                 shown = np.isfinite(history) & (history > 0)
                 label = f"L = {depth}" if repeat == 0 and depth in (self.depths[0], self.depths[-1]) else None
                 epochs = 1 + np.arange(len(history))
-                axes.plot(epochs[shown], np.log10(history[shown]), "-", color=shade, lw=1, label=label)
+                style = "-" if shown.sum() > 1 else "."
+                axes.plot(epochs[shown], np.log10(history[shown]), style, color=shade, lw=1, label=label)
         drawing.power_axis(axes)
+        axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True))
         small = drawing.is_small(axes)
         drawing.label(axes, "epoch", "" if small else f"training loss ({self.loss})", [self.data])
         drawing.legend(axes, 8)

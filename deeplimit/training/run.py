@@ -84,6 +84,18 @@ class Training(Measurement[list[TrainedNetwork], list[TrainedNetwork]]):
         network = self.parametrisation.network
         return f"training {network.recursion.name}, d = {network.width}, {self.data.name}"
 
+    def describe(self) -> str:
+        """Return in one line what decides the numbers in addition to network and data."""
+        of = self.parametrisation
+        roles = [
+            f"{word} {', '.join(sorted(names))}"
+            for word, names in (("tied", of.tied), ("nonnegative", of.nonnegative), ("fixed", of.fixed))
+            if names
+        ]
+        batch = "full batches" if self.batch is None else f"batches of {self.batch}"
+        first = f"at first {self.initial.describe(of.network)}"
+        return "; ".join((first, *roles, self.optimizer.describe(), batch, f"{self.epochs} epochs at most"))
+
     @property
     def blocks(self) -> int:
         return len(self._blocks())

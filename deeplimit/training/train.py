@@ -230,10 +230,11 @@ def _report(training: Training, networks: list[TrainedNetwork], seconds: float) 
             f"{diverged} of {len(words)} networks diverged and have no weights here; a smaller learning rate"
             " may help."
         )
-    laws = dict.fromkeys(training.parametrisation.network.citations)
+    network = training.parametrisation.network
     report = TrainingReport(
-        network=str(training.parametrisation.network),
+        network=network.describe(),
         data=training.data.describe(),
+        settings=training.describe(),
         depths=np.array(training.depths),
         repeats=training.repeats,
         train_losses=per_network([float(one.losses[-1]) for one in networks]),
@@ -247,6 +248,6 @@ def _report(training: Training, networks: list[TrainedNetwork], seconds: float) 
         seconds=seconds,
         versions=versions(),
         reservations=tuple(reservations),
-        citations=(*training.data.citations, *laws),
+        citations=tuple(dict.fromkeys((*training.data.citations, *training.initial.citations(network)))),
     )
     return report.of(training, networks)

@@ -40,6 +40,11 @@ def test_twenty_steps_are_those_of_torch(ours, theirs):
     np.testing.assert_allclose(value["A"], parameter.detach().numpy(), rtol=1e-12, atol=1e-14)
 
 
+def test_an_optimizer_says_what_is_unusual_about_it():
+    assert dl.Adam(0.01).describe() == "Adam(0.01)"
+    assert dl.SGD(0.1, momentum=0.9, every=5).describe() == "SGD(0.1, every=5, momentum=0.9)"
+
+
 def test_the_step_size_follows_depth_and_schedule():
     optimizer = dl.SGD(0.5, depth_exponent=1.0, every=5, factor=0.1)
     assert optimizer.rate(10, 4) == 5.0

@@ -164,6 +164,27 @@ def test_a_run_that_diverges_says_so_and_gives_no_weights():
         report.trained()
 
 
+def test_a_report_says_how_networks_were_trained_and_draws_one_depth_or_many(tmp_path):
+    kept = {**SETTINGS, "epochs": 1}
+    report = dl.train(NETWORK, [8], DATA, fixed="b", **kept)
+    assert report.settings == (
+        "at first Gaussian weights of size 0.01/(L · fan-in); tied δ; nonnegative δ; fixed b; Adam(0.01);"
+        " batches of 32; 1 epochs at most"
+    )
+    assert report.headline == "1 network trained: 1 used all epochs."
+    assert "weights" not in report.network  # those of the weight law were not used
+    assert report.settings in str(report)
+    (line,) = report.plot(tmp_path / "one.png").get_lines()
+    assert line.get_marker() == "."  # one epoch is a point
+    law = dl.train(dl.res1(4, "tanh", weights=dl.IID()), [8], DATA, epochs=1, batch=None)
+    assert law.settings == "at first i.i.d. Gaussian weights; Adam(0.01); full batches; 1 epochs at most"
+    many = dl.train(NETWORK, [2, 4, 6], DATA, repeats=2, **SETTINGS).plot()
+    labels = [text.get_text() for text in many.get_legend().get_texts()]
+    assert len(many.get_lines()) == 6
+    assert labels == ["L = 2", "L = 6"]
+    assert all(float(tick).is_integer() for tick in many.get_xticks())
+
+
 def test_a_report_is_kept_as_json_and_says_that_its_weights_are_not(tmp_path):
     report = dl.train(NETWORK, [8, 16], DATA, repeats=2, **SETTINGS)
     dl.testing.check_report(report)
