@@ -24,9 +24,9 @@ class Initialisation(FinalWhereMarked, ABC):
     def check(self, network: ResidualNetwork, depths: tuple[int, ...]) -> None:
         """Raise ValueError where it has no weights for this network at one of these depths."""
 
-    @abstractmethod
     def describe(self, network: ResidualNetwork) -> str:
         """Return the weights before training in a few words."""
+        return str(self)
 
     def citations(self, network: ResidualNetwork) -> tuple[str, ...]:
         """Return sources of these weights."""

@@ -83,3 +83,10 @@ def test_ends_begin_as_linear_layers_of_torch_do():
         for kind in ("weight", "bias"):
             largest = float(drawn[f"{name}.{kind}"].abs().max())
             assert 0.6 < largest * columns**0.5 <= 1.0  # uniform on ±1/√columns
+
+
+def test_outputs_of_many_inputs_are_those_of_each_part():
+    x = torch.randn(600, 4, generator=torch.Generator().manual_seed(0))  # more than are given at once
+    report = dl.train(dl.res1(4, "tanh", exponent=0.5), [70], NUMBERS, epochs=1)
+    parts = [report.outputs(part, 70) for part in x.split(100)]
+    torch.testing.assert_close(report.outputs(x, 70), torch.cat(parts), rtol=1e-6, atol=1e-7)
