@@ -78,3 +78,10 @@ def test_a_shared_factor_is_one_over_the_depth_at_first():
     report = dl.train(network, [4], DATA, epochs=1, fixed=("A", "b", "delta"), ends=dl.LinearEnds(4, 4),
                       tied="delta", initial=dl.SmallGaussian())  # fmt: skip
     assert float(report.weights()[4][0]["delta"]) == pytest.approx(0.25 * 4**-0.5)  # L^-exponent included
+
+
+def test_infinite_weights_have_diverged_even_where_outputs_are_finite():
+    network = dl.inner(4, "tanh", exponent=0.5)  # tanh of infinity is 1
+    report = dl.train(network, [8], DATA, optimizer=dl.SGD(1e39), epochs=1, batch=None)
+    assert report.endings == (("diverged",),)
+    assert report.weights() == {}
