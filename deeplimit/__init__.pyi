@@ -73,6 +73,7 @@ from .recursions import (
     Res2 as Res2,
     Res3 as Res3,
     Side as Side,
+    TwoLayer as TwoLayer,
     Weight as Weight,
 )
 from .reports import load_report as load_report

@@ -130,7 +130,11 @@ def phase(
 @command("plot", "json")
 def reproduce(
     figures: Annotated[
-        list[str] | None, typer.Argument(help="cohen-fig1 to cohen-fig8, marion-fig1 to marion-fig15.")
+        list[str] | None,
+        typer.Argument(
+            help="cohen-fig1 to cohen-fig8, marion-fig1 to marion-fig15, trained-limit, tied-initialisation,"
+            " mean-field-training."
+        ),
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
     quick: Annotated[

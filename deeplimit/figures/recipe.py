@@ -68,7 +68,7 @@ class Recipe:
     """How a figure is made.
 
     Attributes:
-        paper, number: where it was published.
+        paper, number: where it was published; no number for an experiment of ours on what a paper states.
         title: what it shows.
         run: function of (quick, seed, device, running) that returns numbers, checks and findings.
         picture: how its numbers are drawn.
@@ -76,7 +76,7 @@ class Recipe:
     """
 
     paper: Paper
-    number: int
+    number: int | None
     title: str
     run: Callable[[bool, int, str, Running], Found]
     picture: Picture
@@ -84,5 +84,11 @@ class Recipe:
 
     @property
     def name(self) -> str:
-        """Name of the figure, such as "marion-fig7"."""
-        return f"{self.paper.prefix}-fig{self.number}"
+        """Name of the figure, such as "marion-fig7"; the paper's prefix alone for an experiment of ours."""
+        return self.paper.prefix if self.number is None else f"{self.paper.prefix}-fig{self.number}"
+
+    @property
+    def heading(self) -> str:
+        """What stands above the picture."""
+        where = self.paper.name if self.number is None else f"{self.paper.name}, Figure {self.number}"
+        return f"{where}: {self.title}"

@@ -1,23 +1,31 @@
-"""Every figure that can be made again, by its name."""
+"""Every figure and experiment that can be made again, by its name."""
 
 from deeplimit.figures import (
     initialisation_figures,
+    mean_field_training,
+    tied_initialisation,
     trained_classifier_figures,
     trained_convolution_figures,
     trained_denoising_figure,
+    trained_network_and_its_limit,
     trained_scaling_figures,
 )
 
 RECIPES = {
     recipe.name: recipe
-    for recipe in sorted(
-        (
-            *initialisation_figures.FIGURES,
-            *trained_scaling_figures.FIGURES,
-            *trained_denoising_figure.FIGURES,
-            *trained_convolution_figures.FIGURES,
-            *trained_classifier_figures.FIGURES,
+    for recipe in (
+        *sorted(
+            (
+                *initialisation_figures.FIGURES,
+                *trained_scaling_figures.FIGURES,
+                *trained_denoising_figure.FIGURES,
+                *trained_convolution_figures.FIGURES,
+                *trained_classifier_figures.FIGURES,
+            ),
+            key=lambda recipe: (recipe.paper.name, recipe.number or 0),
         ),
-        key=lambda recipe: (recipe.paper.name, recipe.number),
+        trained_network_and_its_limit.RECIPE,
+        tied_initialisation.RECIPE,
+        mean_field_training.RECIPE,
     )
 }

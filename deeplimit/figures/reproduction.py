@@ -100,8 +100,7 @@ class Reproduction(Report):
         """Draw the figure from its numbers, in panels side by side."""
         recipe = self._recipe
         recipe.picture.draw(axes, self.numbers)
-        heading = f"{recipe.paper.name}, Figure {recipe.number}: {self.title}"
-        lines = drawing.fitting(axes, heading, 10, 2)
+        lines = drawing.fitting(axes, recipe.heading, 10, 2)
         axes.set_title("\n".join(lines), fontsize=drawing.points(axes, 10))
 
 
@@ -119,7 +118,8 @@ def reproduce(
     """Make one figure of a paper again, and check it against what the paper states.
 
     Args:
-        figure: "cohen-fig1" to "cohen-fig8" or "marion-fig1" to "marion-fig15".
+        figure: "cohen-fig1" to "cohen-fig8" or "marion-fig1" to "marion-fig15", or an experiment on trained
+            networks that no paper has: "trained-limit", "tied-initialisation", "mean-field-training".
         quick: At a reduced size: seconds, up to a minute, instead of minutes, or of hours for figures of
             trained networks.
         seed: Everything random derives from it. device: "cpu" or "cuda".

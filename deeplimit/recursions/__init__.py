@@ -9,6 +9,7 @@ from deeplimit.recursions.convolutional import Convolutional, ConvolutionalWithS
 from deeplimit.recursions.fully_connected import FullyConnected
 from deeplimit.recursions.module_blocks import ModuleBlocks
 from deeplimit.recursions.standard import Inner, ModifiedRes1, Res1, Res2, Res3
+from deeplimit.recursions.two_layer import TwoLayer
 
 __all__ = [
     "Convolutional",
@@ -25,5 +26,6 @@ __all__ = [
     "Res2",
     "Res3",
     "Side",
+    "TwoLayer",
     "Weight",
 ]

@@ -73,6 +73,7 @@ class PlainPass(StackedPass):
         outer, inner, factor: names of V, W and δ among the stacks; None where there is none.
         activation: σ, applied entry by entry.
         library: what arrays are made with.
+        scale: a further factor, the same in all layers.
     """
 
     def __init__(
@@ -82,7 +83,9 @@ class PlainPass(StackedPass):
         factor: str | None,
         activation: Activation,
         library: ArrayLibrary,
+        scale: float = 1.0,
     ) -> None:
+        self.further = scale
         self.outer, self.inner, self.factor, self.library = outer, inner, factor, library
         self.activation = EntrywiseActivation(activation, library)
         self.buffers = Buffers(library)
@@ -90,7 +93,7 @@ class PlainPass(StackedPass):
     def forward(self, state: Array, stacks: Stacks, depth: int, exponent: float) -> Array:
         xp = self.library.xp
         count = len(next(iter(stacks.values())))
-        self._prepare(state.shape, stacks, count, depth**-exponent)
+        self._prepare(state.shape, stacks, count, self.further * depth**-exponent)
         h, u, z, value = self.h, self.u, self.z, self.activation.value
         across_inner = None if self.inners is None else [w.swapaxes(-1, -2) for w in self.inners]
         across_outer = None if self.outers is None else [v.swapaxes(-1, -2) for v in self.outers]

@@ -21,6 +21,11 @@ FACTOR = "δ"
 class Initialisation(FinalWhereMarked, ABC):
     """Draws the weights of one network before it is trained."""
 
+    @property
+    def same_at_all_depths(self) -> bool:
+        """Whether networks of all depths are drawn from one stream, and so are their ends."""
+        return False
+
     def check(self, network: ResidualNetwork, depths: tuple[int, ...]) -> None:
         """Raise ValueError where it has no weights for this network at one of these depths."""
 
@@ -47,28 +52,45 @@ class FromWeightLaws(Initialisation):
     Examples:
         >>> import deeplimit as dl
         >>> dl.FromWeightLaws()
-        FromWeightLaws(same_in_all_layers=False)
+        FromWeightLaws(same_in_all_layers=False, same_at_all_depths=False)
 
     Attributes:
         same_in_all_layers: whether all layers begin with the weights of the first (weight-tied
             initialisation); they are trained one by one all the same.
+        same_at_all_depths: whether that layer, and the ends, are the same in networks of all depths. It is
+            then the layer of a network of depth 1.
+
+    Raises:
+        ValueError: for layers that differ within a network and shall be the same at all depths.
     """
 
     same_in_all_layers: bool = False
+    same_at_all_depths: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.same_in_all_layers, bool):
             raise TypeError(
                 f"same_in_all_layers must be True or False, got {validation.named(self.same_in_all_layers)}."
             )
+        if not isinstance(self.same_at_all_depths, bool):
+            raise TypeError(
+                f"same_at_all_depths must be True or False, got {validation.named(self.same_at_all_depths)}."
+            )
+        if self.same_at_all_depths and not self.same_in_all_layers:
+            raise ValueError(
+                "same_at_all_depths=True must come with same_in_all_layers=True, got False: layers that"
+                " differ cannot be the same in networks of 8 and of 16 layers."
+            )
 
     def check(self, network: ResidualNetwork, depths: tuple[int, ...]) -> None:
         for law, _ in network.laws_and_shapes:
-            law.check_depths(depths)
+            law.check_depths((1,) if self.same_at_all_depths else depths)
 
     def describe(self, network: ResidualNetwork) -> str:
         laws = " and ".join(dict.fromkeys(law.describe() for law in network.weights))
-        return f"{laws}, the same in all layers" if self.same_in_all_layers else laws
+        if not self.same_in_all_layers:
+            return laws
+        return f"{laws}, the same in all layers{' and at all depths' if self.same_at_all_depths else ''}"
 
     def citations(self, network: ResidualNetwork) -> tuple[str, ...]:
         return tuple(dict.fromkeys(network.citations))
@@ -78,20 +100,21 @@ class FromWeightLaws(Initialisation):
     ) -> dict[str, Tensor]:
         found: dict[str, Tensor] = {}
         names = [weight.name for weight in network.recursion.weights]
+        layers = 1 if self.same_at_all_depths else depth
         for place, (name, (law, shape)) in enumerate(zip(names, network.laws_and_shapes, strict=True)):
-            drawn = law.draw_layers(depth, shape, 1, generator, torch.float64)
-            zeros = torch.zeros(depth, *shape, dtype=torch.float64)
+            drawn = law.draw_layers(layers, shape, 1, generator, torch.float64)
+            zeros = torch.zeros(layers, *shape, dtype=torch.float64)
             found[name] = zeros if drawn.matrices is None else drawn.matrices[:, 0] * drawn.scale
             if place == 0 and network.recursion.takes_bias:
                 biases = None if drawn.biases is None else drawn.biases[:, 0]
                 found[BIAS] = (
-                    torch.zeros(depth, network.width, dtype=torch.float64) if biases is None else biases
+                    torch.zeros(layers, network.width, dtype=torch.float64) if biases is None else biases
                 )
-        for name, layers in found.items():
+        for name, stack in found.items():
             if name in tied:
-                found[name] = layers[:1].clone()
+                found[name] = stack[:1].clone()
             elif self.same_in_all_layers:
-                found[name] = layers[:1].expand(depth, *layers.shape[1:]).clone()
+                found[name] = stack[:1].expand(depth, *stack.shape[1:]).clone()
         return found
 
 

@@ -53,7 +53,7 @@ class Training(Measurement[list[TrainedNetwork], list[TrainedNetwork]]):
     """Networks of several depths, `repeats` of each, trained on the same data.
 
     The weights of network r of depth L, and the order of its inputs, come from streams of (seed, L, r). So
-    a network does not depend on the others.
+    a network does not depend on the others. Weights that are the same at all depths come from (seed, 0, r).
     """
 
     parametrisation: Parametrisation
@@ -144,11 +144,12 @@ class Training(Measurement[list[TrainedNetwork], list[TrainedNetwork]]):
     def _beginning(self, depth: int, repeats: range, passes: NetworkPass) -> Progress:
         """Return the networks before training."""
         of, library = self.parametrisation, passes.library
+        block = 0 if self.initial.same_at_all_depths else depth
         drawn = []
         for repeat in repeats:
-            stream = generator(self.seed, Purpose.TRAINED_WEIGHTS, depth, repeat)
+            stream = generator(self.seed, Purpose.TRAINED_WEIGHTS, block, repeat)
             weights = self.initial.draw(of.network, depth, of.tied, stream)
-            ends = generator(self.seed, Purpose.TRAINED_ENDS, depth, repeat)
+            ends = generator(self.seed, Purpose.TRAINED_ENDS, block, repeat)
             maps = {name: end[None] for name, end in of.ends.draw(of.network.width, ends).items()}
             drawn.append(weights | maps)
         parameters = {

@@ -16,7 +16,8 @@ from deeplimit.ground import axes as drawing
 
 def test_every_figure_of_both_papers_has_a_recipe():
     papers = {"cohen": 8, "marion": 15}
-    assert list(RECIPES) == [f"{name}-fig{n}" for name, last in papers.items() for n in range(1, last + 1)]
+    found = [name for name in RECIPES if "-fig" in name]
+    assert found == [f"{name}-fig{n}" for name, last in papers.items() for n in range(1, last + 1)]
 
 
 @pytest.fixture(scope="module")

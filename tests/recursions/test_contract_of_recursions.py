@@ -9,6 +9,7 @@ import torch
 
 import deeplimit as dl
 from deeplimit import recursions
+from deeplimit.figures.trained_classifier_figures import Res1WithBias
 from deeplimit.recursions import OneProduct, Recursion, Side
 
 LIBRARY = {
@@ -19,6 +20,8 @@ LIBRARY = {
     "inner": recursions.Inner("tanh"),
     "modified res1": recursions.ModifiedRes1("tanh"),
     "fully connected": recursions.FullyConnected("tanh"),
+    "res1 with bias, of a figure": Res1WithBias("relu"),
+    "two-layer": recursions.TwoLayer("tanh", hidden=4),
     "convolutional": recursions.Convolutional("tanh", size=(4, 5)),
     "with shortcut": recursions.ConvolutionalWithShortcut("tanh", size=(4, 5)),
 }

@@ -26,6 +26,7 @@ def _networks(activation, exponent=0.4):
         "res3": dl.res3(width, exponent=exponent),
         "inner": dl.inner(width, activation, exponent=exponent),
         "fully connected": dl.fully_connected(width, activation, exponent=exponent),
+        "two-layer": dl.ResidualNetwork(dl.TwoLayer(activation, hidden=5), width, None, exponent),
         "modified res1": dl.ResidualNetwork(ModifiedRes1(activation), width, None, exponent),
         "convolutional": dl.convolutional(2, activation, size=(4, 3), exponent=exponent),
         "shortcut": dl.convolutional(2, activation, size=(4, 3), shortcut=True, exponent=exponent),

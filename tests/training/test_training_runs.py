@@ -249,3 +249,21 @@ def test_a_training_run_is_a_measurement_like_any_other():
     assert training.blocks == 4
     networks = measure(training)
     assert [(one.depth, one.repeat) for one in networks] == [(d, r) for d in (8, 16) for r in range(9)]
+
+
+def test_layers_can_begin_alike_in_networks_of_all_depths_with_their_ends():
+    alike = dl.FromWeightLaws(same_in_all_layers=True, same_at_all_depths=True)
+    settings = dict(repeats=2, epochs=1, optimizer=dl.SGD(1e-12), ends=dl.LinearEnds(4, 4))
+    for initial, equal in ((alike, True), (dl.FromWeightLaws(same_in_all_layers=True), False)):
+        report = dl.train(dl.res2(5, "tanh", exponent=1.0), [3, 40], DATA, initial=initial, **settings)
+        shallow, deep = (report.networks.networks[depth, 1].parameters for depth in (3, 40))
+        assert np.allclose(deep["V"], deep["V"][:1], atol=1e-6)
+        for name in ("V", "W", "input.weight", "output.bias"):
+            assert np.allclose(shallow[name][0], deep[name][0], atol=1e-6) == equal, name
+        other = report.networks.networks[3, 0].parameters
+        assert not np.allclose(shallow["V"], other["V"], atol=1e-2)
+
+
+def test_layers_that_differ_cannot_be_the_same_at_all_depths():
+    with pytest.raises(ValueError, match=r"same_at_all_depths=True .*same_in_all_layers=True, got False"):
+        dl.FromWeightLaws(same_at_all_depths=True)
