@@ -167,10 +167,10 @@ def coordinates(axes: Axes, numbers: Numbers) -> None:
     panels = drawing.panels(axes, len(numbers["panels"]))
     for panel, found in zip(panels, numbers["panels"], strict=True):
         layers = np.arange(int(numbers["depth"]))
-        panel.plot(layers, np.array(found["weights"], dtype=float), color=MEASURED, lw=1.0, label="after")
-        panel.plot(layers, np.array(found["before"], dtype=float), color="0.55", lw=0.6, label="before")
+        for name, colour, label in (("before", "0.55", "before"), ("weights", MEASURED, "after")):
+            panel.plot(layers, np.array(found[name], dtype=float), ".", color=colour, ms=2, label=label)
         _named(panel, f"β = {float(found['exponent']):g}, {found['start']}", "layer k")
-    drawing.legend(panels[0], 8, title="training")
+    drawing.legend(panels[0], 8, title="training", markerscale=3)
 
 
 def accuracies(axes: Axes, numbers: Numbers) -> None:

@@ -76,7 +76,9 @@ def test_the_phase_diagram_of_other_weights_fails(monkeypatch):
 
 @pytest.mark.parametrize("figure", ["marion-fig16", "fig7", ""])
 def test_an_unknown_figure_is_refused_with_the_names_there_are(figure):
-    with pytest.raises(ValueError, match=r"figure must be one of cohen-fig1, .*marion-fig15, .*mean-field-training; got"):
+    with pytest.raises(
+        ValueError, match=r"figure must be one of cohen-fig1, .*marion-fig15, .*mean-field-training; got"
+    ):
         dl.reproduce(figure)
 
 
