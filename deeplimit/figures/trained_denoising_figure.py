@@ -113,9 +113,10 @@ def denoised(quick: bool, seed: int, device: str, running: Running) -> Found:
             )
         if trained.sweep.is_shared and ratios[ALONE] < HARMLESS <= ratios[PUBLISHED]:
             findings.append(
-                f"tanh: each network's own trend leaves the loss as it is, so noise is negligible. The published"
-                f" trend has {ratios[PUBLISHED]:.1f} times the loss because it is the mean of several networks,"
-                " scaled by one exponent: networks of several depths did not find the same function."
+                "tanh: each network's own trend leaves the loss as it is, so noise is negligible. The"
+                f" published trend has {ratios[PUBLISHED]:.1f} times the loss because it is the mean of"
+                " several networks, scaled by one exponent: networks of several depths did not find the same"
+                " function."
             )
         if not trained.sweep.is_shared:
             findings.append(
