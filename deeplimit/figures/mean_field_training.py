@@ -168,7 +168,9 @@ def _run(quick: bool, seed: int, device: str, running: Running) -> Found:
     checks = [
         Check(
             "before training e √(LM) is the root mean square of σ(W h), in closed form",
-            f"{math.sqrt(before.value):.4f} against {known:.4f}",
+            "{:.3f} [{:.3f}, {:.3f}] against {:.3f}".format(
+                *(math.sqrt(value) for value in (before.value, *before.interval())), known
+            ),
             before.sure[0] <= known**2 <= before.sure[1],
         ),
         Check(
