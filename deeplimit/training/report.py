@@ -133,7 +133,8 @@ class TrainingReport(Report):
 
         Args:
             stacks: weights by name as `weights` gives them; those that are left out stay as trained.
-            depth, repeat: the network whose other weights, and whose ends, are used.
+            depth: number of layers of the network whose other weights, and whose ends, are used.
+            repeat: which one of this depth.
             test: whether on the test set; else on the whole training set.
 
         Raises:
