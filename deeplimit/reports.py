@@ -18,6 +18,7 @@ HOMES = {
     "depth-diagnosis": "diagnosis.sweep_report",
     "network-diagnosis": "diagnosis.network_report",
     "depth-controls": "diagnosis.depth_controls_report",
+    "training": "training.report",
     "validate": "scoreboard.report",
     "reproduction": "figures.reproduction",
     "initialisation": "initialise.result",

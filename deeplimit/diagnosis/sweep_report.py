@@ -299,7 +299,7 @@ def _draw_shares(panel: Axes, depths: np.ndarray, finding: Finding) -> None:
         )
     panel.set_xscale("log", base=2)
     panel.set_ylim(-0.03, 1.03)
-    drawing.label(panel, "depth L", "", ["shares of trend and noise"])
+    drawing.label(panel, "" if small else "depth L", "", ["shares of trend and noise"])
 
 
 def _draw_variogram(panel: Axes, found: Variogram) -> None:
@@ -316,7 +316,8 @@ def _draw_variogram(panel: Axes, found: Variogram) -> None:
         panel.set_ylim(found.values[shown].min() / 1.6, found.values.max() * 1.6)
     if found.values.max() < 2.5 * found.values.min():
         drawing.number_axis(panel)
-    drawing.label(panel, "distance h of layers", "", ["variogram, deepest"])
+    x = "" if drawing.is_small(panel) else "distance h of layers"
+    drawing.label(panel, x, "", ["variogram, deepest"])
 
 
 def _draw_line(panel: Axes, depths: np.ndarray, quantity: Quantity, colour: str) -> None:

@@ -18,6 +18,7 @@ from deeplimit.architectures import fully_connected
 from deeplimit.datasets import Data, embedded_mnist, synthetic_system
 from deeplimit.diagnosis import DepthDiagnosis, diagnose
 from deeplimit.ground.measurement import Running
+from deeplimit.inference.regression import line, solution
 from deeplimit.training import Adam, SmallGaussian, Stop, TrainingReport, train
 
 Stacks = Mapping[str, torch.Tensor]
@@ -110,7 +111,7 @@ def affine_fit(data: Data) -> tuple[float, float]:
     """
     ones = torch.ones(len(data.inputs), 1, dtype=torch.float64)
     x, y = torch.cat([data.inputs.double(), ones], dim=1), data.targets.double()
-    outputs = x @ torch.linalg.lstsq(x, y, driver="gelsd").solution
+    outputs = x @ torch.from_numpy(solution(x.numpy(), np.ones(len(x))) @ y.numpy())
     return float((outputs - y).square().mean()), right_share(outputs, y)
 
 
@@ -170,5 +171,11 @@ def local_slopes(depths: np.ndarray, values: np.ndarray) -> tuple[float, float]:
     medians = np.array([np.median(values[depths == level]) for level in levels])
     middle = len(levels) // 2
     halves = slice(0, middle + 1), slice(-(middle + 1), None)
-    first, second = (float(np.polyfit(np.log(levels[h]), np.log(medians[h]), 1)[0]) for h in halves)
+    first, second = (power(levels[half], medians[half]) for half in halves)
     return first, second
+
+
+def power(depths: np.ndarray, values: np.ndarray) -> float:
+    """Return the slope of log values in log depth, by least squares; NaN where all depths are one."""
+    found = line(np.log(depths), np.log(values), np.ones(len(depths)))
+    return float("nan") if found is None else found.slope

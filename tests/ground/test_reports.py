@@ -91,10 +91,12 @@ def own(**changes):
     return Own(**values | changes)
 
 
+SYSTEM = dl.datasets.synthetic_system(width=4, count=40, test=9)
 MADE = {
     "depth-diagnosis": lambda: dl.diagnose(depth_sweeps.seven(width=3)["Hypothesis 2, much noise"][1]),
     "network-diagnosis": lambda: dl.diagnose(_transformer(6), batch=tokens()),
     "depth-controls": lambda: dl.depth_controls({"A": np.eye(12)}, lambda stacks: stacks["A"].sum()),
+    "training": lambda: dl.train(dl.inner(4, "tanh"), [2, 4], SYSTEM, repeats=2, epochs=2),
     "initialisation": lambda: dl.init.iid_([torch.empty(4, 4) for _ in range(3)]),
     "residual-initialisation": lambda: _residual(),
     OWN: own,

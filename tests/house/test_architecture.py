@@ -98,6 +98,10 @@ def test_names_of_tests_are_sentences_of_at_most_80_characters():
     assert found == []
 
 
+TEST_FOLDERS = {"datasets": "training_data"}
+"""Folders of another name: tests/ is on the path, where `datasets` would hide a package of this name."""
+
+
 def test_folders_of_tests_mirror_the_rooms():
     """Rooms are packages; of the files beside them two are large enough for tests of their own.
 
@@ -105,7 +109,7 @@ def test_folders_of_tests_mirror_the_rooms():
     """
     tests = ROOT.parent / "tests"
     rooms = {path.parent.name for path in ROOT.glob("*/__init__.py")} | {"activations", "networks"}
-    rooms -= {"testing"}
+    rooms = {TEST_FOLDERS.get(room, room) for room in rooms - {"testing"}}
     others = {"benchmarks", "calibration", "docs", "guard", "helpers", "house"}
     folders = {path.parent.name for path in tests.glob("*/*.py")}
     assert folders == rooms | others
