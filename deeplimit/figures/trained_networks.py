@@ -27,7 +27,7 @@ LOSS = 1e-3
 FULL = tuple(int(8 * 2 ** (step / 2)) for step in range(15))
 """Depths from 8 to 1024."""
 PAPERS_DEPTHS = 4
-"""The paper takes the trend from so many networks, each of another depth."""
+"""Number of networks, of different depths, whose mean is the paper's trend."""
 
 
 @final

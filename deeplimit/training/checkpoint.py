@@ -100,7 +100,7 @@ class Checkpoint:
                 tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118  # no mapping
         except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
             raise ValueError(
-                f"checkpoint {str(path)!r} is damaged ({str(error).rstrip('.')}). Delete it to train anew."
+                f"checkpoint {str(path)!r} is damaged ({str(error).rstrip('.')}). Delete it to begin again."
             ) from error
         groups: dict[str, Arrays] = {}
         for name, tensor in tensors.items():

@@ -149,6 +149,23 @@ class _Moments(Optimizer):
     def begin(self, parameters: Arrays, library: ArrayLibrary) -> Arrays:
         return _zeros("first", parameters, library) | _zeros("second", parameters, library)
 
+    def step(
+        self,
+        parameters: Arrays,
+        gradients: Arrays,
+        memory: Arrays,
+        rate: float,
+        count: int,
+        library: ArrayLibrary,
+    ) -> None:
+        for name, value in parameters.items():
+            gradient = self._decayed(value, gradients[name], rate)
+            self._move(name, value, gradient, memory, rate, count, library)
+
+    @abstractmethod
+    def _decayed(self, value: Array, gradient: Array, rate: float) -> Array:
+        """Return the gradient after weight decay, which may change the value in place."""
+
     def _move(
         self,
         name: str,
@@ -186,20 +203,8 @@ class Adam(_Moments):
         0.0001
     """
 
-    def step(
-        self,
-        parameters: Arrays,
-        gradients: Arrays,
-        memory: Arrays,
-        rate: float,
-        count: int,
-        library: ArrayLibrary,
-    ) -> None:
-        for name, value in parameters.items():
-            gradient = gradients[name]
-            if self.weight_decay:
-                gradient = gradient + self.weight_decay * value
-            self._move(name, value, gradient, memory, rate, count, library)
+    def _decayed(self, value: Array, gradient: Array, rate: float) -> Array:
+        return gradient + self.weight_decay * value if self.weight_decay else gradient
 
 
 @final
@@ -213,18 +218,9 @@ class AdamW(_Moments):
         0.01
     """
 
-    def step(
-        self,
-        parameters: Arrays,
-        gradients: Arrays,
-        memory: Arrays,
-        rate: float,
-        count: int,
-        library: ArrayLibrary,
-    ) -> None:
-        for name, value in parameters.items():
-            value *= 1.0 - rate * self.weight_decay  # noqa: PLW2901  # in place
-            self._move(name, value, gradients[name], memory, rate, count, library)
+    def _decayed(self, value: Array, gradient: Array, rate: float) -> Array:
+        value *= 1.0 - rate * self.weight_decay
+        return gradient
 
 
 def _zeros(what: str, parameters: Arrays, library: ArrayLibrary) -> Arrays:

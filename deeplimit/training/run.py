@@ -192,7 +192,7 @@ class Training(Measurement[list[TrainedNetwork], list[TrainedNetwork]]):
         progress.forget_ended(library)
 
     def _orders(self, depth: int, progress: Progress, count: int) -> np.ndarray:
-        """Return the order of inputs of each network in this epoch, (networks, n); none for full batches."""
+        """Return the order of inputs of each network in this epoch (networks, n); full batches keep it."""
         if self.batch is None or self.batch >= count:
             return np.tile(np.arange(count), (len(progress.live), 1))
         orders = []

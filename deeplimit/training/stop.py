@@ -30,7 +30,7 @@ class Stop:
 
     Attributes:
         loss: it ends once the training loss is below this; None for never.
-        patience: it ends after so many epochs without an improvement; None for never.
+        patience: number of epochs without an improvement after which it ends; None for never.
         improvement: share of the least loss so far by which it must fall to count as improved.
 
     Raises:

@@ -169,7 +169,7 @@ def train(
 
 
 def _known(network: ResidualNetwork) -> list[str]:
-    """Return the names of the weights of a layer; raise where they cannot be told from those of others."""
+    """Return the names of a layer's weights; raise where two of them, or one and a bias, share a name."""
     recursion = network.recursion
     names = [weight.name for weight in recursion.weights] + [BIAS] * recursion.takes_bias
     for name in names:

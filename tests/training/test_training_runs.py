@@ -8,8 +8,10 @@ import pytest
 import torch
 
 import deeplimit as dl
+from deeplimit.ground.arrays import ArrayLibrary
 from deeplimit.ground.measurement import measure
 from deeplimit.training import TrainingReport, checkpoint
+from deeplimit.training.stop import Ending
 from deeplimit.weights import Layer
 
 DATA = dl.datasets.synthetic_system(width=4, count=100, test=20)
@@ -267,3 +269,12 @@ def test_layers_can_begin_alike_in_networks_of_all_depths_with_their_ends():
 def test_layers_that_differ_cannot_be_the_same_at_all_depths():
     with pytest.raises(ValueError, match=r"same_at_all_depths=True .*same_in_all_layers=True, got False"):
         dl.FromWeightLaws(same_at_all_depths=True)
+
+
+def test_a_network_with_infinite_weights_has_diverged_whatever_its_loss_was():
+    library = ArrayLibrary()
+    weights = np.array([[[1.0], [np.inf]]], dtype=np.float32)  # one layer of two networks
+    progress = checkpoint.Progress({"V": weights}, {}, [0, 1])
+    for place in (0, 1):
+        progress.end(place, place, Ending.EPOCHS, library)
+    assert [progress.ended[repeat][1] for repeat in (0, 1)] == [Ending.EPOCHS, Ending.DIVERGED]
