@@ -24,7 +24,7 @@ from deeplimit.ground import axes as drawing
 from deeplimit.ground.axes import COLOURS, PREDICTED
 from deeplimit.ground.measurement import Running
 from deeplimit.ground.randomness import Purpose, generator
-from deeplimit.inference.regression import independent
+from deeplimit.inference.regression import Regression, independent
 from deeplimit.networks import ResidualNetwork
 from deeplimit.recursions import TwoLayer
 from deeplimit.training import SGD, Initialisation, TrainingReport, train
@@ -40,7 +40,7 @@ TINY = 1e-9
 CONTROL = 4
 """Hidden units of the control."""
 LEAST = 64
-"""Networks with fewer hidden units in all have errors beyond the two leading terms."""
+"""Networks with fewer hidden units in all have errors beyond the leading terms and those that follow."""
 FALLS = 0.2
 """Errors with a slope above minus this do not fall."""
 
@@ -142,14 +142,18 @@ def _run(quick: bool, seed: int, device: str, running: Running) -> Found:
     level, hidden_units = np.array(cells, dtype=float).T
     units = level * hidden_units
     design = np.stack(
-        [1 / units + 1 / (deepest * widest * count), (1 / level - 1 / deepest) ** 2, np.ones(len(level))],
+        [
+            1 / units + 1 / (deepest * widest * count),
+            (1 / level - 1 / deepest) ** 2,
+            np.ones(len(level)),
+            1 / (level * units),
+            1 / units**2,
+        ],
         axis=1,
     )
-    # Variances as the fit has them: those of small samples are least where the squares happen to be small.
     relative = float((variances / means**2).mean())
-    first = independent(design, means, relative * means**2)
-    fit = independent(design, means, relative * (design @ first.coefficients) ** 2)
-    a2, b2, f2 = (float(value) for value in fit.coefficients)
+    leading, fit = (_fit(columns, means, relative) for columns in (design[:, :3], design))
+    a2, b2, f2, c, g = (float(value) for value in fit.coefficients)
     spread = np.sqrt(np.diag(fit.covariance))
     # The mean of the largest networks is one draw: its squared error enters all rows alike.
     spread[2] = math.hypot(spread[2], a2 / (deepest * widest * count))
@@ -164,7 +168,7 @@ def _run(quick: bool, seed: int, device: str, running: Running) -> Found:
     levels = np.array(depths, dtype=float)
     flat = Mean.of(np.array([slope(levels, np.sqrt(each)) for each in control.T]))
 
-    together, ratios = _same_units(cells, squares - b2 * design[:, 1:2])
+    together, ratios = _same_units(cells, squares - b2 * design[:, 1:2] - c * design[:, 3:4])
     checks = [
         Check(
             "before training e √(LM) is the root mean square of σ(W h), in closed form",
@@ -174,8 +178,9 @@ def _run(quick: bool, seed: int, device: str, running: Running) -> Found:
             before.sure[0] <= known**2 <= before.sure[1],
         ),
         Check(
-            f"e² = a²/(LM) + b²/L² + f² describes all L and M (level {LEVEL:g})",
-            f"p = {fit.misfit:.2g}; a = {a:.3f} ± {a_error:.3f}, b² = {b2:.3f} ± {spread[1]:.3f}",
+            f"e² = a²/(LM) + b²/L² + c/(L²M) + g/(LM)² + f² describes all L and M (level {LEVEL:g})",
+            f"p = {fit.misfit:.2g}; a = {a:.3f} ± {a_error:.3f}, b² = {b2:.3f} ± {spread[1]:.3f}, c = {c:.2f}"
+            f" ± {spread[3]:.2f}, g = {g:.1f} ± {spread[4]:.1f}",
             fit.misfit > LEVEL,
         ),
         Check(
@@ -196,19 +201,29 @@ def _run(quick: bool, seed: int, device: str, running: Running) -> Found:
     ]
     findings = [
         f"{STEPS} steps move outputs by {moved:.2f}. a = {a:.3f} ± {a_error:.3f}; before training it is"
-        f" {known:.3f}, which needs no fit."
+        f" {known:.3f}, which needs no fit.",
+        f"without the terms c and g, which are of second order in 1/L and 1/(LM), p = {leading.misfit:.2g}.",
     ]
     numbers: Numbers = {
         "cells": [list(cell) for cell in cells],
         "errors": np.sqrt(means),
         "standard_errors": np.sqrt(variances) / (2 * np.sqrt(means)),
-        "constants": [a2, b2, f2],
+        "constants": [a2, b2, f2, c, g],
         "depths": list(depths),
         "control": np.sqrt(control.mean(axis=1)),
         "repeats": repeats,
         "reference": [deepest, widest],
     }
     return numbers, checks, findings
+
+
+def _fit(design: np.ndarray, means: np.ndarray, relative: float) -> Regression:
+    """Return the fit of means whose relative variance is one number.
+
+    Variances are as the fit has them: those of small samples are least where squares happen to be small.
+    """
+    first = independent(design, means, relative * means**2)
+    return independent(design, means, relative * (design @ first.coefficients) ** 2)
 
 
 def _same_units(cells: list[tuple[int, int]], squares: np.ndarray) -> tuple[int, dict[str, Mean]]:
@@ -224,7 +239,7 @@ def _draw(axes: Axes, numbers: Numbers) -> None:
     """Draw errors times √(LM) against depth, one line per width, beside the fit and the control."""
     cells, errors = np.array(numbers["cells"], dtype=float), np.array(numbers["errors"], dtype=float)
     widths = np.array(numbers["standard_errors"], dtype=float)
-    a2, b2, f2 = (float(value) for value in numbers["constants"])
+    a2, b2, f2, c, g = (float(value) for value in numbers["constants"])
     left, right = drawing.panels(axes, 2, gap=0.13)
     for hidden, colour in zip(np.unique(cells[:, 1]), COLOURS, strict=False):
         chosen = cells[:, 1] == hidden
@@ -232,7 +247,8 @@ def _draw(axes: Axes, numbers: Numbers) -> None:
         left.errorbar(
             depths, errors[chosen], 2 * widths[chosen], fmt="o", ms=4, color=colour, label=f"M = {hidden:.0f}"
         )
-        fitted = np.sqrt(np.maximum(a2 / (depths * hidden) + b2 / depths**2 + f2, 0.0))
+        squares = a2 / (depths * hidden) + b2 / depths**2 + f2 + (c + g / hidden) / (depths**2 * hidden)
+        fitted = np.sqrt(np.maximum(squares, 0.0))
         left.plot(depths, fitted, "-", lw=1, color=colour)
         root = np.sqrt(depths * hidden)
         right.errorbar(depths, errors[chosen] * root, 2 * widths[chosen] * root, fmt="o-", ms=4, color=colour)

@@ -90,5 +90,6 @@ class Recipe:
     @property
     def heading(self) -> str:
         """What stands above the picture."""
-        where = self.paper.name if self.number is None else f"{self.paper.name}, Figure {self.number}"
-        return f"{where}: {self.title}"
+        if self.number is None:
+            return f"{self.title[0].upper()}{self.title[1:]}, after {self.paper.name}"
+        return f"{self.paper.name}, Figure {self.number}: {self.title}"

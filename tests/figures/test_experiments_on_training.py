@@ -100,4 +100,4 @@ def test_a_limit_that_is_not_the_runs_own_fails_its_check(own, other, passed):
 
 def test_experiments_are_named_by_what_they_measure():
     assert set(EXPERIMENTS) < set(RECIPES)
-    assert RECIPES["trained-limit"].heading.startswith("Cohen et al. (2021): ")
+    assert RECIPES["trained-limit"].heading.endswith(", after Cohen et al. (2021)")
