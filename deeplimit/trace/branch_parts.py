@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
-from deeplimit.trace.graph import Graph, Join, kind
+from deeplimit.trace.graph import BENDING, Graph, Join, kind
 from deeplimit.trace.operations import size
-from deeplimit.trace.recording import Edge, Summand, Trace, edges_with_gradient, matrix
+from deeplimit.trace.recording import Edge, Scaling, Summand, Trace, edges_with_gradient, matrix
 
 
 @dataclass(frozen=True)
@@ -35,48 +36,58 @@ class BranchParts:
     normed: bool
 
 
-def branch_parts(graph: Graph, join: Join, side: Summand) -> BranchParts:
-    """Return the parts of a branch, walking back from its end: scalings and norms, projections, the rest."""
-    trace = graph.trace
-    last: list[Edge] = []
-    gains: list[str] = []
-    biases: list[str] = []
-    multiplier, gain, normed = 1.0, 1.0, False
-    data = [edge for edge in side.sources if graph.parameters_only(edge.node) is None]
-    if len(side.sources) > len(data):  # the factors of an addcmul
-        scaling = trace.scalings.get(join.addition.place)
-        if scaling is not None:
-            gain, gains = gain * scaling.factor, [*gains, *scaling.parameters]
-    waiting, seen = list(data), set()
+@dataclass
+class _Tail:
+    """What stands between a branch's end and the projections that it comes from."""
+
+    last: list[Edge] = field(default_factory=list)
+    gains: list[str] = field(default_factory=list)
+    biases: list[str] = field(default_factory=list)
+    multiplier: float = 1.0
+    gain: float = 1.0
+    normed: bool = False
+
+    def scale(self, scaling: Scaling) -> None:
+        """Take up a product: with parameters it is a gain, else a multiplier."""
+        if scaling.parameters:
+            self.gain *= scaling.factor
+            self.gains += scaling.parameters
+        else:
+            self.multiplier *= scaling.factor
+
+
+def _tail(graph: Graph, join: Join, sources: Sequence[Edge], bent: bool) -> _Tail:
+    """Walk back from a branch's end to its last projections, also behind nonlinear functions if `bent`."""
+    trace, tail = graph.trace, _Tail()
+    waiting, seen = list(sources), set()
     while waiting:
         place = waiting.pop(0)
         if place in seen:
             continue
         seen.add(place)
         if place in trace.projections:
-            last.append(place)
+            tail.last.append(place)
             continue
-        scaling = trace.scalings.get(place)
-        if scaling is not None and scaling.parameters:
-            gain, gains = gain * scaling.factor, [*gains, *scaling.parameters]
-        elif scaling is not None:
-            multiplier *= scaling.factor
+        if not bent and kind(place.node) in BENDING:
+            continue
+        if place in trace.scalings:
+            tail.scale(trace.scalings[place])
         if graph.normalises(place.node):
-            normed = True
+            tail.normed = True
             scales = {
                 name: edge
                 for edge in edges_with_gradient(place.node)
                 if (name := _scale_name(graph, edge)) is not None
             }
-            gains += scales
-            gain *= math.prod(size(edge.node.variable) for edge in scales.values())
-            biases += [
+            tail.gains += scales
+            tail.gain *= math.prod(size(edge.node.variable) for edge in scales.values())
+            tail.biases += [
                 name
                 for edge in edges_with_gradient(place.node)
                 if (name := graph.parameter(edge.node)) and name not in scales
             ]
         elif kind(place.node) in ("Add", "Sub"):
-            biases += [
+            tail.biases += [
                 name
                 for edge in edges_with_gradient(place.node)
                 for name in graph.parameters_only(edge.node) or ()
@@ -86,13 +97,30 @@ def branch_parts(graph: Graph, join: Join, side: Summand) -> BranchParts:
             for edge in edges_with_gradient(place.node)
             if edge.node in join.region and graph.parameters_only(edge.node) is None
         ]
+    return tail
+
+
+def branch_parts(graph: Graph, join: Join, side: Summand) -> BranchParts:
+    """Return the parts of a branch, walking back from its end: scalings and norms, projections, the rest."""
+    trace = graph.trace
+    data = [edge for edge in side.sources if graph.parameters_only(edge.node) is None]
+    # Gates and routers reach the sum, too, but only through a nonlinear function.
+    tail = _tail(graph, join, data, bent=False)
+    if not tail.last:
+        tail = _tail(graph, join, data, bent=True)
+    if len(side.sources) > len(data) and join.addition.place in trace.scalings:  # the factors of an addcmul
+        tail.scale(trace.scalings[join.addition.place])
     _, region = graph.reach(side.sources, 0, enter=lambda node: node in join.region)
     inside = [node for node in region & join.region if graph.parameter(node) is not None]
     weights = _in_order(trace, {str(graph.parameter(node)) for node in inside if matrix(node.variable.shape)})
-    # A router ends in a projection, too; the one onto the stream has the stream's size or at least its width.
+    # The one onto the stream has the stream's size or at least its width.
     shape = join.addition.shape
-    whole = [place for place in last if math.prod(trace.projections[place].shape) == math.prod(shape)]
-    shaped = whole or [place for place in last if trace.projections[place].shape[-1] == shape[-1]] or last
+    whole = [place for place in tail.last if math.prod(trace.projections[place].shape) == math.prod(shape)]
+    shaped = (
+        whole
+        or [place for place in tail.last if trace.projections[place].shape[-1] == shape[-1]]
+        or tail.last
+    )
     output = tuple(dict.fromkeys(trace.projections[place].weights[-1] for place in shaped))
     if not output and weights:
         output = weights[-1:]
@@ -104,16 +132,16 @@ def branch_parts(graph: Graph, join: Join, side: Summand) -> BranchParts:
         for name in made.weights
     }
     inner = tuple(name for name in weights if name not in output and name in applied)
-    biases = [*(name for place in shaped for name in trace.projections[place].biases), *biases]
+    biases = [*(name for place in shaped for name in trace.projections[place].biases), *tail.biases]
     return BranchParts(
         weights,
         output,
         inner,
-        tuple(dict.fromkeys(gains)),
+        tuple(dict.fromkeys(tail.gains)),
         tuple(dict.fromkeys(biases)),
-        multiplier,
-        gain,
-        normed,
+        tail.multiplier,
+        tail.gain,
+        tail.normed,
     )
 
 

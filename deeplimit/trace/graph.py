@@ -27,6 +27,10 @@ ACTIVATING = {
     "Relu", "Gelu", "Silu", "LeakyRelu", "Elu", "Threshold", "Hardtanh", "Hardswish", "Tanh", "Mish",
     "Clamp", "ClampMin", "ClampMax",
 }  # fmt: skip
+# Nodes whose output is no linear function of their input: what is behind them is not added as it is.
+BENDING = ACTIVATING | {
+    "Exp", "LogSigmoid", "LogSoftmax", "Max", "Sigmoid", "Softmax", "Softplus", "Sort", "Topk",
+}  # fmt: skip
 NORMALISING = re.compile(r"(Layer|Batch|Group|Instance|Rms)_?Norm|FusedRmsNorm", re.IGNORECASE)
 ROOTS = {"Rsqrt", "Sqrt", "LinalgVectorNorm", "Norm", "Reciprocal", "Std"}
 # A skip may pass earlier joins of the same root: x + attention(x) + mlp(x).

@@ -137,7 +137,7 @@ class Recorder(TorchCalls):
         self, name: str, func: Callable[..., Any], args: Any, kwargs: Any, operands: Operands | None
     ) -> Any:
         if operands is None:
-            result = func(*args, **kwargs)
+            result = _own_memory(func(*args, **kwargs), args, kwargs)
             self._product(name, args, kwargs, result)
             return result
         with torch.no_grad():
@@ -214,6 +214,19 @@ class Recorder(TorchCalls):
             names = _behind(small, self.trace.names)
             if names:
                 self.trace.scalings[where] = Scaling(size(small) ** power if size(small) else 0.0, names)
+
+
+def _own_memory(result: Any, args: Any, kwargs: Any) -> Any:
+    """Return a copy of a view of something made inside the call, as that of an instance normalisation is.
+
+    No other name sees what it is a view of. An operation in place on it would leave no edges of its own in
+    the graph, on a copy it does.
+    """
+    if not isinstance(result, torch.Tensor) or not result._is_view():
+        return result
+    given = [value for value in _flat((args, kwargs)) if isinstance(value, torch.Tensor)]
+    outside = any(result._base is value or result._base is value._base for value in given)
+    return result if outside else result.clone()
 
 
 def _hidden(ordinal: int) -> Addition:

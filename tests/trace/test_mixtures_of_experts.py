@@ -1,0 +1,95 @@
+"""A mixture of as many experts as the stream is wide: no shape tells the router from an output projection."""
+
+import pytest
+import torch
+from hooked_updates import assert_as_hooked
+from torch import nn
+from torch.nn import functional as F
+
+import deeplimit as dl
+
+WIDTH = 16
+DEPTHS = [2, 4, 8]
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def dense(experts, x, logits):
+    chances = logits.softmax(-1)
+    return sum(chances[:, [k]] * experts.one(k, x) for k in range(WIDTH))
+
+
+def routed(experts, x, logits, gate=torch.softmax):
+    chosen, index = logits.topk(2, -1)
+    gates, out = gate(chosen, -1), torch.zeros_like(x)
+    for k in range(WIDTH):
+        token, place = (index == k).nonzero(as_tuple=True)
+        if len(token):
+            out.index_add_(0, token, experts.one(k, x[token]) * gates[token, place, None])
+    return out
+
+
+def by_sigmoids(experts, x, logits):
+    return routed(experts, x, logits, lambda chosen, axis: chosen.sigmoid())
+
+
+def dispatched(experts, x, logits):
+    chosen, index = logits.softmax(-1).topk(2, -1)
+    masks = F.one_hot(index, WIDTH).to(x)
+    given = torch.einsum("td,te->etd", x, masks.sum(1))
+    returned = F.gelu(given @ experts.up.transpose(1, 2)) @ experts.down.transpose(1, 2)
+    return torch.einsum("etd,te->td", returned, (masks * chosen[..., None]).sum(1))
+
+
+class Experts(nn.Module):
+    def __init__(self, mix, scale):
+        super().__init__()
+        self.router, self.mix = nn.Linear(WIDTH, WIDTH, bias=False), mix
+        nn.init.normal_(self.router.weight, std=0.02)
+        self.up = nn.Parameter(0.02 * torch.randn(WIDTH, 2 * WIDTH, WIDTH))
+        self.down = nn.Parameter(0.02 * scale * torch.randn(WIDTH, WIDTH, 2 * WIDTH))
+
+    def one(self, k, x):
+        return F.linear(F.gelu(F.linear(x, self.up[k])), self.down[k])
+
+    def forward(self, x):
+        flat = x.flatten(0, 1)
+        return self.mix(self, flat, self.router(flat)).view_as(x)
+
+
+class Mixture(nn.Module):
+    """Pre-norm blocks of experts alone, with GPT-2's rule for this many branches, times a fault."""
+
+    def __init__(self, depth, mix, fault=1.0):
+        super().__init__()
+        self.entry = nn.Linear(WIDTH, WIDTH)
+        self.norms = nn.ModuleList(nn.LayerNorm(WIDTH) for _ in range(depth))
+        self.experts = nn.ModuleList(Experts(mix, fault * depth**-0.5) for _ in range(depth))
+
+    def forward(self, x):
+        x = self.entry(x)
+        for norm, experts in zip(self.norms, self.experts, strict=True):
+            x = x + experts(norm(x))
+        return x
+
+
+def states():
+    return torch.randn(2, 32, WIDTH, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.mark.parametrize("mix", [routed, by_sigmoids, dispatched])
+def test_the_update_of_a_mixture_is_what_its_module_returns(mix):
+    found = assert_as_hooked(lambda: Mixture(3, mix), states(), lambda model: model.experts)
+    assert [branch.output for branch in found] == [(f"experts.{index}.down",) for index in range(3)]
+
+
+@pytest.mark.parametrize("mix", [dense, routed, by_sigmoids, dispatched])
+def test_a_router_of_the_streams_width_is_no_output_projection(mix):
+    for fault in (1, 3):
+        report = dl.check_depth(
+            lambda depth: Mixture(depth, mix, fault),  # noqa: B023
+            DEPTHS,
+            batch=states(),
+            expected="gpt-2",
+        )
+        blamed = {finding.parameter: round(finding.factor) for finding in report.findings}
+        assert blamed == ({} if fault == 1 else {"experts.*.down": fault}), str(report)
