@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 
-.PHONY: demo test calibrate validate reproduce lint format types docs docs-serve benchmark clean
+.PHONY: demo test families calibrate validate reproduce lint format types docs docs-serve benchmark clean
 
 $(VENV)/installed-%: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "deeplimit needs Python 3.11 or newer; set PYTHON=python3.12, say" >&2; exit 1; }
@@ -19,6 +19,10 @@ demo: $(VENV)/installed-data-fast
 
 test: $(VENV)/installed-data-dev
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+
+# Every configuration of the depth checks with three seeds, about ten minutes; the rates stand at the end.
+families: $(VENV)/installed-data-dev
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "" tests/depth_check/test_configurations.py tests/depth_check/test_families.py
 
 # Every cell of docs/calibration.md in 1000 replications, a day or so on two cores; a stopped run goes on.
 # ARGUMENTS="--seconds 3600" or "--only Growth" takes less. Everything else is in `make test`.

@@ -1,0 +1,21 @@
+"""Counts what the tests of configurations and of planted faults found, as `make families` prints it."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Write the rates that docs/families.md states."""
+    found = Counter(
+        (name, value)
+        for reports in terminalreporter.stats.values()
+        for report in reports
+        if isinstance(report, pytest.TestReport) and report.when == "call"
+        for name, value in report.user_properties
+    )
+    for name in sorted({name for name, _ in found}):
+        counts = {value: count for (other, value), count in found.items() if other == name}
+        terminalreporter.write_line(f"{name}: {sum(counts.values())}: {counts}")

@@ -1,0 +1,93 @@
+"""Depth checks of many small configurations that follow their rule: branches as hooks see them, no alarm.
+
+Each row of `configurations_*` names the modules that are residual branches. Forward hooks measure them, a
+route that knows nothing of the autograd graph. All rows with three seeds run with `make families`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import pytest
+from configurations import Configuration, hooked, slope, starred
+from configurations_images import IMAGES
+from configurations_own import OWN
+from configurations_text import TEXT
+
+import deeplimit as dl
+
+pytestmark = pytest.mark.thirdparty
+
+ROWS: list[Configuration] = [*TEXT, *IMAGES, *OWN]
+SEEDS = (0, 1, 2)
+ORDINARY = 5  # one row of so many, with one seed, is part of `make test`
+
+
+def marks(row: Configuration, place: int, seed: int) -> list[pytest.MarkDecorator]:
+    chosen = [] if seed == 0 and place % ORDINARY == 0 else [pytest.mark.families]
+    return [*chosen, *([pytest.mark.xfail(strict=True, reason=row.pending)] if row.pending else [])]
+
+
+CHECKS = [
+    pytest.param(row, seed, marks=marks(row, place, seed), id=f"{row.name}-{seed}")
+    for place, row in enumerate(ROWS)
+    for seed in SEEDS
+]
+
+
+def test_the_configurations_are_told_apart_by_name():
+    assert len({row.name for row in ROWS}) == len(ROWS)
+
+
+def checked(row: Configuration, seed: int) -> dl.DepthReport:
+    """Return the report of a row after holding its branches against what hooks see."""
+    report = dl.check_depth(row.factory, row.depths, batch=row.batch, expected=row.expected, seed=seed)
+    seen = [hooked(row, depth, seed) for depth in row.depths]
+    shared = [hooked(row, depth, seed, noise=True) for depth in row.depths]
+    assert {starred(branch.kind) for branch in report.branches} == {kind.name for kind in row.kinds}
+    for kind in row.kinds:
+        branches = [branch for branch in report.branches if starred(branch.kind) == kind.name]
+        layers = [[update / stream for update, stream in depth[kind.name]] for depth in seen]
+        assert [sum(counts) for counts in zip(*(branch.counts for branch in branches), strict=True)] == [
+            len(ratios) + row.opening for ratios in layers
+        ], kind.name
+        assert sorted(ratio for branch in branches for ratio in branch.layers) == pytest.approx(
+            sorted(layers[-1]), rel=row.near
+        ), kind.name
+        measured, error = slope(row.depths, [[update for update, _ in depth[kind.name]] for depth in shared])
+        assert measured == kind.exponent or abs(measured - kind.exponent) < max(0.2, 4 * error), kind.name
+        for branch in branches:
+            if math.isinf(kind.exponent):
+                assert max(branch.sizes) == 0
+            elif branch.exponent is not None:
+                low, high = branch.exponent_interval
+                assert low - 0.05 <= kind.exponent <= high + 0.05, f"{branch.kind}: {low:.2f} to {high:.2f}"
+    return report
+
+
+@pytest.mark.parametrize(("row", "seed"), CHECKS)
+@pytest.mark.usefixtures("one_thread")
+def test_a_correct_configuration_has_the_branches_that_hooks_see_and_no_finding(row, seed, record_property):
+    report = checked(row, seed)
+    record_property("correct configurations", str(report.verdict))
+    assert report.verdict != "not as expected", report
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        "attn<norm_attn",  # a branch is left out
+        "attn<norm_attn mlp=attn<norm_mlp",  # another branch's module
+        "attn<norm_attn mlp<norm_attn",  # another branch's stream
+        "attn<norm_attn mlp<norm_mlp|1.01",  # a multiplier that is not there
+        "attn<norm_attn mlp<norm_mlp^0.5",  # another exponent
+        "attn<norm_attn mlp=mlp.fc1<norm_mlp",  # a module inside the branch
+    ],
+)
+@pytest.mark.usefixtures("one_thread")
+def test_a_row_that_says_something_wrong_does_not_pass(layout):
+    right = next(row for row in ROWS if row.name == "mixer-softmax")
+    assert checked(right, 0).ok
+    with pytest.raises(AssertionError):
+        checked(dataclasses.replace(right, layout={"blocks.*": layout}), 0)
