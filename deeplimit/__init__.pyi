@@ -103,6 +103,10 @@ from .training import (
     TrainingReport as TrainingReport,
     train as train,
 )
+from .training_check import (
+    TrainingCheckReport as TrainingCheckReport,
+    check_training as check_training,
+)
 from .version import __version__ as __version__
 from .weights import (
     AR1 as AR1,

@@ -19,6 +19,7 @@ HOMES = {
     "network-diagnosis": "diagnosis.network_report",
     "depth-controls": "diagnosis.depth_controls_report",
     "training": "training.report",
+    "training-check": "training_check.report",
     "validate": "scoreboard.report",
     "reproduction": "figures.reproduction",
     "initialisation": "initialise.result",

@@ -40,14 +40,32 @@ def check(
         typer.Option(help="Pattern of module names, such as 'model.layers.*'; may be repeated."),
     ] = None,
     tolerance: Annotated[
-        float, typer.Option(help="How far an exponent may lie from the expected one.")
-    ] = 0.1,
+        float | None,
+        typer.Option(
+            help="How far an exponent may lie from the expected one; left out: 0.1, with --train 0.2."
+        ),
+    ] = None,
     confidence: Annotated[
         float, typer.Option(help="Joint confidence level of the exponents' intervals.")
     ] = 0.99,
     html: Annotated[
         Path | None, typer.Option("--html", help="Write one self-contained page here (.html).")
     ] = None,
+    train: Annotated[
+        bool, typer.Option("--train", help="Check a few training steps, too: do learning rates carry over?")
+    ] = False,
+    optimizer: Annotated[
+        str | None,
+        typer.Option(help="With --train: package.module:function, (model, depth) -> torch.optim.Optimizer."),
+    ] = None,
+    loss: Annotated[
+        str | None,
+        typer.Option(
+            help="package.module:function, the model's output -> a scalar tensor; left out: made up."
+        ),
+    ] = None,
+    steps: Annotated[str, typer.Option(help="With --train: numbers of steps, 1,4.")] = "1,4",
+    seeds: Annotated[int, typer.Option(help="With --train: networks per depth.")] = 4,
     *,
     run: Run,
 ) -> None:
@@ -56,6 +74,8 @@ def check(
     Exit code: 0 as expected (or nothing was expected), 1 not as expected, 2 bad usage, 3 cannot tell.
 
     Example: deeplimit check mypkg.models:make_model --depths 4,8,16,32 --expected 0.5 --html report.html
+
+    Example: deeplimit check mypkg.models:make --train --optimizer mypkg.models:adam --expected completep
     """
     import deeplimit as dl
     from deeplimit.ground import validation
@@ -67,18 +87,35 @@ def check(
     shared["store"] = None if run.store is None else dl.Store(run.store, f"check {factory}")
     shared["device"] = None if run.device == "cpu" else run.device
     levels = parse_depths(depths)
-    build = imported("FACTORY", factory)
-    try:
-        report = dl.check_depth(
-            build,
-            levels,
-            batch=_batch(batch, run.seed),
-            expected=_expected(expected),
-            blocks=blocks or None,
-            tolerance=tolerance,
-            confidence=confidence,
-            **shared,
+    if train != (optimizer is not None):
+        raise ValueError(
+            "--train needs --optimizer package.module:function, a function (model, depth) ->"
+            " torch.optim.Optimizer."
+            if train
+            else f"--optimizer {optimizer} is used with --train only, got no --train."
         )
+    build = imported("FACTORY", factory)
+    asked: dict[str, Any] = {
+        "batch": _batch(batch, run.seed),
+        "expected": _expected(expected),
+        "blocks": blocks or None,
+        "loss": None if loss is None else imported("--loss", loss),
+        "confidence": confidence,
+        **({} if tolerance is None else {"tolerance": tolerance}),
+        **shared,
+    }
+    try:
+        if optimizer is None:
+            report: Any = dl.check_depth(build, levels, **asked)
+        else:
+            report = dl.check_training(
+                build,
+                levels,
+                optimizer=imported("--optimizer", optimizer),
+                steps=_whole(steps, "--steps"),
+                seeds=seeds,
+                **asked,
+            )
     except Exception as error:  # whatever the user's module does when it is built and run
         raise _noted(error) from error
     if html is not None:
@@ -92,6 +129,16 @@ def _noted(error: Exception) -> Exception:
     kind = "" if isinstance(error, (ValueError, TypeError)) else f"{type(error).__name__}: "
     message = f"{kind}{error}".rstrip()
     return ValueError(f"{message.rstrip('.')}.{notes}" if notes else message)
+
+
+def _whole(text: str, option: str) -> list[int]:
+    """Return numbers separated by commas."""
+    try:
+        return [int(item) for item in text.split(",")]
+    except ValueError:
+        raise ValueError(
+            f"{option} must be integers separated by commas, such as 1,4; got {text!r}."
+        ) from None
 
 
 def _expected(text: str | None) -> float | str | None:

@@ -5,9 +5,17 @@ library's classes, and name what it breaks.
 """
 
 from deeplimit.testing.depth_scaling import assert_depth_scaling
+from deeplimit.testing.depth_transfer import assert_depth_transfer
 from deeplimit.testing.laws import check_law
 from deeplimit.testing.limits import check_limit
 from deeplimit.testing.recursions import check_recursion
 from deeplimit.testing.reports import check_report
 
-__all__ = ["assert_depth_scaling", "check_law", "check_limit", "check_recursion", "check_report"]
+__all__ = [
+    "assert_depth_scaling",
+    "assert_depth_transfer",
+    "check_law",
+    "check_limit",
+    "check_recursion",
+    "check_report",
+]

@@ -45,6 +45,8 @@ OTHER_DEFAULTS = {
     ("check", "device"): "modules stay where the factory puts them; --device cpu means just that",
     ("demo", "folder"): "the command has a folder to write into",
     ("phase", "network"): "the function leaves its factory to the caller",
+    ("check", "tolerance"): "0.1 without --train, 0.2 with it, as the two functions have it",
+    ("check", "loss"): "a function is named, not given",
     ("check", "factory"): "an argument without a default, here and there",
     ("reproduce", "figure"): "several figures may be named",
 }

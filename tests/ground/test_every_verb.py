@@ -22,6 +22,11 @@ def stack(depth):
     return torch.nn.TransformerEncoder(layer, depth)
 
 
+def adam(model, depth):
+    return torch.optim.Adam(model.parameters(), lr=1e-3)
+
+
+TRAINED = {"optimizer": adam, "batch": torch.ones(2, 5, 8), "steps": (1,), "seeds": 2}
 SMALL = demo.demo_networks(8)
 
 
@@ -66,6 +71,7 @@ VERBS = {
     "check_depth": lambda **how: dl.check_depth(
         stack, [2, 3, 5], batch=torch.ones(2, 5, 8), expected=0.5, **how
     ).to_dict(),
+    "check_training": lambda **how: dl.check_training(stack, [2, 3], **TRAINED, **how).to_dict(),
     "train": lambda **how: dl.train(
         dl.inner(4, "tanh", weights=dl.SmoothGaussian()), [4, 9], SYSTEM, repeats=9, epochs=2, **how
     ).to_dict(),
@@ -106,6 +112,7 @@ CALLS = {
     "validate": lambda **how: dl.validate(quick=True, only="α = 1, β = 0", **how),
     "reproduce": lambda **how: dl.reproduce("marion-fig6", quick=True, **how),
     "check_depth": lambda **how: dl.check_depth(stack, [2, 3], batch=torch.ones(2, 5, 8), **how),
+    "check_training": lambda **how: dl.check_training(stack, [2, 3], **TRAINED, **how),
     "train": lambda **how: dl.train(dl.inner(4, "tanh"), [2, 4], SYSTEM, epochs=1, **how),
 }
 BAD = {

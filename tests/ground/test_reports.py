@@ -97,6 +97,7 @@ MADE = {
     "network-diagnosis": lambda: dl.diagnose(_transformer(6), batch=tokens()),
     "depth-controls": lambda: dl.depth_controls({"A": np.eye(12)}, lambda stacks: stacks["A"].sum()),
     "training": lambda: dl.train(dl.inner(4, "tanh"), [2, 4], SYSTEM, repeats=2, epochs=2),
+    "training-check": lambda: _trained(),
     "initialisation": lambda: dl.init.iid_([torch.empty(4, 4) for _ in range(3)]),
     "residual-initialisation": lambda: _residual(),
     OWN: own,
@@ -106,6 +107,17 @@ MADE = {
 def _transformer(depth):
     with seeded(0):
         return Transformer(depth)
+
+
+def _trained():
+    return dl.check_training(
+        _transformer,
+        [2, 4],
+        optimizer=lambda model, depth: torch.optim.SGD(model.parameters(), lr=0.1),
+        batch=tokens(),
+        expected="completep",
+        seeds=2,
+    )
 
 
 def _residual():

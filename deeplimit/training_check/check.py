@@ -1,0 +1,273 @@
+"""`check_training`: networks of several depths after a few steps of training, measured and judged."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from typing import Any
+
+import torch
+from torch import nn
+
+from deeplimit.depth_check import DepthReport, Rule, check_depth
+from deeplimit.ground import validation
+from deeplimit.ground.measurement import Running
+from deeplimit.ground.progress import Progress
+from deeplimit.ground.store import Store
+from deeplimit.ground.verdict import Verdict
+from deeplimit.training_check.findings import TrainingFinding
+from deeplimit.training_check.judgement import diverged, judged, measured_findings, verdict_of
+from deeplimit.training_check.learning_rate import unsaturated
+from deeplimit.training_check.rates import against_rule, parameter_scalings
+from deeplimit.training_check.report import TrainingCheckReport
+from deeplimit.training_check.rule import TrainingRule, training_rule
+from deeplimit.training_check.runs import Factory, Optimizers, TrainedNetworks
+from deeplimit.training_check.scaling import transfers
+from deeplimit.version import versions
+
+
+def check_training(
+    factory: Factory,
+    depths: Sequence[int] = (4, 8, 16, 32),
+    *,
+    optimizer: Optimizers,
+    batch: Any = None,
+    loss: Callable[[Any], torch.Tensor] | None = None,
+    steps: Sequence[int] = (1, 4),
+    expected: str | Rule | None = None,
+    blocks: str | Sequence[str] | None = None,
+    seeds: int = 4,
+    tolerance: float = 0.2,
+    confidence: float = 0.99,
+    seed: int = 0,
+    device: str | torch.device | None = None,
+    workers: int | None = None,
+    executor: Executor | None = None,
+    store: Store | None = None,
+    progress: Progress | bool | None = None,
+) -> TrainingCheckReport:
+    """Train a module at several depths for a few steps and find out whether learning rates carry over.
+
+    This is the coordinate check of muP for depth, with a verdict. Before any step, learning rate, epsilon and
+    weight decay of every parameter are compared with the rule, exactly. After the steps the change of the
+    features, of every residual branch, the coherence of the layers and the distance from linear are measured
+    as powers of the depth. If a branch of the shallowest network changes by more than a quarter, all learning
+    rates are lowered by one factor first; a reservation says so.
+
+    Dropout is off. Every network is dropped after its steps; global generators are left as they were.
+
+    Args:
+        factory: Function of a depth that returns an `nn.Module` with that many blocks.
+        depths: At least two different depths, as `factory` counts them.
+        optimizer: Function of a module and its depth that returns a `torch.optim.Optimizer` for it, with
+            the groups and learning rates that you train with.
+        batch: Input of the module, as in `check_depth`; one batch for all depths, steps and seeds.
+        loss: Function of the module's output that returns a scalar tensor. If left out, the mean squared
+            distance of the first output from normal noise.
+        steps: Numbers of steps after which networks are measured, increasing. The verdict uses the last.
+        expected: "completep", "depth-mup", a `Rule` whose `scale` is a power of the depth, or None: measure
+            only.
+        blocks: Patterns of module names ("model.layers.*"): only additions inside these modules count.
+        seeds: Number of networks per depth, from different seeds; intervals come from their scatter.
+        tolerance: Largest accepted distance of an exponent from the expected one.
+        confidence: Joint confidence level of the exponents' intervals.
+        seed: Seed from which those of the networks are derived.
+        device: "cpu" or "cuda", to which modules are moved; if left out, they stay where the factory puts
+            them.
+        workers: As elsewhere, but networks run one after the other: modules draw from generators that threads
+            share. Changes no bit of the result.
+        executor: Any `concurrent.futures.Executor`, or a Dask client, that takes the networks. Changes no bit
+            of the result.
+        store: A `Store` with a name that keeps finished networks; one without a name is refused.
+        progress: Function of the fraction done, between 0 and 1; True shows a bar.
+
+    Returns:
+        A `TrainingCheckReport`: `ok`, `verdict` ("as expected", "not as expected", "cannot tell"; "measured"
+        if nothing was expected), `findings`, `branches`, `streams`, `parameters`.
+
+    Raises:
+        TypeError: For a factory or an optimizer that is not a function, or makes something else.
+        ValueError: For a rule that states no learning rates, modules that do not deepen, learning rates at
+            which nothing moves, and where no residual branch is found.
+
+    What `factory`, `optimizer`, `loss` or the module raises comes through, with a note that names the depth.
+
+    Not checked: training beyond these steps. The rules rest on layers that push the same way, which holds
+    early in training.
+
+    Examples:
+        >>> import torch, deeplimit as dl
+        >>> def stack(depth):
+        ...     layer = torch.nn.TransformerEncoderLayer(16, 2, 32, norm_first=True, batch_first=True)
+        ...     return torch.nn.TransformerEncoder(layer, depth, enable_nested_tensor=False)
+        >>> report = dl.check_training(
+        ...     stack,
+        ...     [2, 4, 8],
+        ...     optimizer=lambda model, depth: torch.optim.Adam(model.parameters(), lr=1e-3),
+        ...     batch=torch.randn(2, 5, 16, generator=torch.Generator().manual_seed(0)),
+        ...     expected="depth-mup",
+        ... )
+        >>> report.verdict, report.findings[0].about
+        ('not as expected', 'initialisation')
+    """
+    started = time.perf_counter()
+    checked = validation.depths(depths)
+    counted = _steps(steps)
+    chosen = training_rule(expected)
+    _check_functions(factory, optimizer, loss)
+    validation.real(
+        tolerance, "tolerance", above=0.0, maximum=0.25, hint="exponents 1/2 apart must stay apart."
+    )
+    validation.probability(confidence, "confidence", hint="0.99, say.")
+    validation.integer(seed, "seed", minimum=0)
+    validation.integer(seeds, "seeds", minimum=2, hint="Intervals come from the scatter among seeds.")
+    running = Running.checked(workers, executor, store, progress)
+    if running.store is not None and running.store.name is None:
+        raise ValueError(
+            f"store= needs a name here, got {str(running.store.path)!r}: a factory's code does not say all"
+            " that it builds. Pass store=deeplimit.Store(path, name='my-model')."
+        )
+    home = validation.device(device) if device is not None else torch.device("cpu")
+    trained = TrainedNetworks(
+        factory,
+        optimizer,
+        checked,
+        batch,
+        loss,
+        counted,
+        seeds,
+        seed,
+        blocks,
+        moved=device is not None,
+        device=home,
+    )
+    start = _at_start(trained, chosen, confidence)
+    trained = unsaturated(trained)
+    measured = running.measure(trained)
+    networks = [measured[place * seeds : (place + 1) * seeds] for place in range(len(checked))]
+    _check_deepens(checked, [group[0].branches for group in networks])
+    branches, streams = transfers(checked, networks, confidence)
+    settings = [group[0].settings for group in networks]
+    kind = networks[-1][0].optimizer
+    rule = None if chosen is None else chosen[1]
+    findings: list[TrainingFinding] = diverged(checked, networks, counted)
+    if rule is not None:
+        branches, streams = judged(branches, streams, rule, tolerance)
+        findings = [
+            *_initial(start),
+            *against_rule(checked, settings, kind, rule),
+            *findings,
+            *measured_findings(checked, branches, streams, rule),
+        ]
+    known = rule is None or rule.rate(kind) is not None
+    certain = known and (start is None or start.verdict != Verdict.CANNOT_TELL)
+    return TrainingCheckReport(
+        verdict=verdict_of(rule, branches, streams, findings, certain=certain),
+        model=networks[-1][0].model,
+        optimizer=kind,
+        depths=checked,
+        steps=counted,
+        expected=None if rule is None else rule.name,
+        factor=trained.factor,
+        branches=branches,
+        streams=streams,
+        parameters=parameter_scalings(checked, settings),
+        findings=tuple(findings),
+        tolerance=tolerance,
+        confidence=confidence,
+        seeds=seeds,
+        seed=seed,
+        seconds=time.perf_counter() - started,
+        versions=versions(),
+        reservations=tuple(_reservations(trained, start, rule, kind)),
+        citations=() if chosen is None or not chosen[0].citation else (chosen[0].citation,),
+    )
+
+
+def _steps(steps: object) -> tuple[int, ...]:
+    if isinstance(steps, (str, bytes)) or not isinstance(steps, Sequence):
+        raise TypeError(f"steps must be a list of integers such as (1, 4), got {validation.named(steps)}.")
+    counted = [validation.integer(step, "every entry of steps", minimum=1, maximum=1000) for step in steps]
+    if not counted or sorted(set(counted)) != counted:
+        raise ValueError(f"steps must be increasing and not empty, such as (1, 4), got {counted}.")
+    return tuple(counted)
+
+
+def _check_functions(factory: object, optimizer: object, loss: object) -> None:
+    if isinstance(factory, nn.Module) or not callable(factory):
+        raise TypeError(
+            f"factory must be a function depth -> nn.Module, got {validation.named(factory)}: pass a function"
+            " that builds the module at a given depth."
+        )
+    if isinstance(optimizer, (torch.optim.Optimizer, type)) or not callable(optimizer):
+        raise TypeError(
+            "optimizer must be a function of a module and its depth that returns a torch.optim.Optimizer, got"
+            f" {validation.named(optimizer)}; for one learning rate at every depth, lambda model, depth:"
+            " torch.optim.AdamW(model.parameters(), lr=1e-3)."
+        )
+    if loss is not None and not callable(loss):
+        raise TypeError(f"loss must be a function of the module's output, got {validation.named(loss)}.")
+
+
+def _at_start(
+    trained: TrainedNetworks, chosen: tuple[Rule, TrainingRule] | None, confidence: float
+) -> DepthReport | None:
+    """Return what `check_depth` says of the initialisation, under the same rule."""
+    if chosen is None:
+        return None
+    return check_depth(
+        trained.factory,
+        trained.depths,
+        batch=trained.batch,
+        expected=chosen[0],
+        blocks=trained.patterns,
+        confidence=confidence,
+        seed=trained.seed,
+        device=str(trained.device) if trained.moved else None,
+    )
+
+
+def _initial(start: DepthReport | None) -> list[TrainingFinding]:
+    if start is None:
+        return []
+    return [
+        TrainingFinding("initialisation", (found.parameter,), found.factor, found.message)
+        for found in start.findings
+    ]
+
+
+def _check_deepens(depths: Sequence[int], branches: Sequence[Sequence[Any]]) -> None:
+    counts = [sum(branch.count for branch in own) for own in branches]
+    if len(set(counts)) == 1:
+        raise ValueError(
+            f"factory ignores the depth: at depths {', '.join(map(str, depths))} it built modules with"
+            f" {counts[0]} residual branches each. Pass the depth on to the module's number of blocks."
+        )
+
+
+def _reservations(
+    trained: TrainedNetworks, start: DepthReport | None, rule: TrainingRule | None, kind: str
+) -> list[str]:
+    told = [
+        f"This is early training, {trained.steps[-1]} steps on one batch: layers push the same way early on,"
+        " and rules for depth rest on that."
+    ]
+    if trained.factor != 1:
+        told.append(
+            f"At the given learning rates a branch of depth {trained.depths[0]} changes by more than a"
+            f" quarter in {trained.steps[-1]} steps. All learning rates were multiplied by"
+            f" {trained.factor:.3g} to measure exponents; settings are judged as given."
+        )
+    if trained.loss is None:
+        told.append("No loss was given: networks were trained towards normal noise.")
+    if rule is not None and rule.rate(kind) is None:
+        told.append(
+            f"{kind} is not an optimizer whose learning rate {rule.name} is known to scale: its settings were"
+            " not judged. Adam, AdamW and SGD are."
+        )
+    if start is not None:
+        told += [f"At initialisation: {text}" for text in start.reservations]
+        if start.verdict == Verdict.CANNOT_TELL:
+            told.append(f"At initialisation dl.check_depth cannot tell: {start.headline}")
+    return told

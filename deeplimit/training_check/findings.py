@@ -1,0 +1,60 @@
+"""What a finding says: which setting or exponent departs, by which factor, and what sets it right."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class TrainingFinding:
+    """One departure from what was expected.
+
+    Attributes:
+        about: "learning rate", "epsilon", "weight decay", "initialisation", "relative change",
+            "nonlinearity", "feature change", "divergence".
+        parameters: names of the parameters, with * for the layer; the kind of branch where a measured
+            exponent departs.
+        factor: how many times too large it is in the deepest network; None if no factor says it.
+        message: what was found, what is expected, and what to set.
+    """
+
+    about: str
+    parameters: tuple[str, ...]
+    factor: float | None
+    message: str
+
+    def __str__(self) -> str:
+        return f"{listed(self.parameters)}: {self.message}" if self.parameters else self.message
+
+
+def listed(names: Sequence[str], most: int = 3) -> str:
+    """Return names in one line.
+
+    Examples:
+        >>> listed(["a", "b", "c", "d", "e"])
+        'a, b, c and 2 more'
+    """
+    shown = ", ".join(names[:most])
+    return shown + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def power(exponent: float) -> str:
+    """Return a power of the depth in words.
+
+    Examples:
+        >>> power(-0.5), power(0.0), power(1.0)
+        ('depth^-0.5', 'the same at every depth', 'depth^1')
+    """
+    rounded = round(exponent, 2) + 0.0
+    return f"depth^{rounded:g}" if rounded else "the same at every depth"
+
+
+def times(factor: float) -> str:
+    """Return a factor in words.
+
+    Examples:
+        >>> times(4.0), times(0.5)
+        ('4 times too large', '2 times too small')
+    """
+    return f"{factor:.3g} times too large" if factor >= 1 else f"{1 / factor:.3g} times too small"

@@ -1,0 +1,40 @@
+"""One factor for all learning rates, at which the shallowest network is not saturated after the steps."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+from deeplimit.training_check.runs import TrainedNetworks
+
+SATURATED = 0.25
+"""Relative change of a branch beyond which exponents of shallow networks read low."""
+SMALLEST = 1e-9
+"""Factor of the learning rates below which something else is wrong."""
+
+
+def unsaturated(trained: TrainedNetworks) -> TrainedNetworks:
+    """Return the measurement with the largest factor up to 1 that was found to leave branches unsaturated.
+
+    The first seed of the shallowest depth is trained until it is found. It aims at four fifths of the bound,
+    so that other seeds stay near it, too.
+    """
+    factor = 1.0
+    while factor > SMALLEST:
+        tried = dataclasses.replace(trained, factor=factor)
+        after = tried.run(0)
+        moved = [max(branch.changes) for branch in after.branches if branch.size > 0]
+        worst = max((value if math.isfinite(value) else math.inf for value in moved), default=0.0)
+        if worst == 0:
+            raise ValueError(
+                f"no residual branch of factory({trained.depths[0]}) has changed after {trained.steps[-1]}"
+                " steps: check that optimizer(model, depth) holds the branches' parameters at a learning rate"
+                " above 0, and that the loss depends on them."
+            )
+        if worst <= SATURATED:
+            return tried
+        factor *= max(0.8 * SATURATED / worst, 1 / 16)
+    raise ValueError(
+        f"factory({trained.depths[0]}) changes by more than a quarter, or diverges, at every learning rate"
+        f" down to {SMALLEST:g} of those given: check the loss and the batch for nan and infinity."
+    )

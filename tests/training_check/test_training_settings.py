@@ -1,0 +1,231 @@
+"""Learning rates, epsilons and weight decays are judged exactly and by name, before any step."""
+
+import functools
+import itertools
+
+import pytest
+import torch
+import transfer_models as models
+
+import deeplimit as dl
+
+ROWS = {row.name: row for row in models.ROWS}
+DEPTHS = (2, 4, 8)
+
+
+def checked(change=None, name="Depth-muP", **options):
+    """Check a right parametrisation, after `change(groups by name, depth)` has spoiled its optimizer."""
+    row = ROWS[name]
+
+    def optimizer(model, depth):
+        rates = {
+            id(each): {key: value for key, value in group.items() if key != "params"}
+            for group in models.groups(model, depth, row)
+            for each in group["params"]
+        }
+        groups = {name: {"params": [each], **rates[id(each)]} for name, each in model.named_parameters()}
+        if change is not None:
+            change(groups, depth)
+        return row.optimizer(list(groups.values()))
+
+    sizes = {"width": 16}
+    return dl.check_training(
+        functools.partial(models.factory(row), **sizes),
+        DEPTHS,
+        optimizer=optimizer,
+        batch=models.inputs(16),
+        expected=row.claims,
+        seeds=2,
+        steps=(1,),
+        **options,
+    )
+
+
+def exact(report):
+    """Return the findings that are read from the optimizer: what, names, factor."""
+    return [
+        (each.about, each.parameters, each.factor)
+        for each in report.findings
+        if each.about in ("learning rate", "epsilon", "weight decay")
+    ]
+
+
+def set_(name, setting, value):
+    """Return a change of one setting of the parameters whose names end so."""
+
+    def change(groups, depth):
+        for full, group in groups.items():
+            if full.endswith(name):
+                group[setting] = value(depth, group.get(setting))
+
+    return change
+
+
+def test_a_right_optimizer_has_no_finding():
+    assert exact(checked()) == []
+    assert exact(checked(name="CompleteP")) == []
+    assert exact(checked(name="CompleteP, SGD lr L")) == []
+    assert exact(checked(name="AdamW, Depth-muP")) == []
+
+
+FAULTS = {
+    "one weight of every layer keeps its rate": (
+        "weights.1.weight", "lr", lambda depth, _: 2e-3,
+        ("learning rate", ("blocks.*.weights.1.weight",), 2.0),
+    ),
+    "gains of norms keep their rate": (
+        "norm.bias", "lr", lambda depth, _: 2e-3,
+        ("learning rate", ("blocks.*.norm.bias",), 2.0),
+    ),
+    "the head is scaled like a block": (
+        "head.weight", "lr", lambda depth, old: old * (depth / 2) ** -0.5,
+        ("learning rate", ("head.weight",), 0.5),
+    ),
+    "the embedding is scaled the wrong way": (
+        "embed.weight", "lr", lambda depth, old: old * (depth / 2) ** 0.5,
+        ("learning rate", ("embed.weight",), 2.0),
+    ),
+    "epsilon does not fall": (
+        "weights.0.weight", "eps", lambda depth, _: 1e-10,
+        ("epsilon", ("blocks.*.weights.0.weight",), 2.0),
+    ),
+    "weight decay falls with the rate": (
+        "weights.0.weight", "weight_decay", lambda depth, _: 0.1 * (depth / 2) ** -0.5,
+        ("weight decay", ("blocks.*.weights.0.weight",), 0.5),
+    ),
+    "weight decay only where deep": (
+        "weights.0.weight", "weight_decay", lambda depth, _: 0.1 if depth > 4 else 0.0,
+        ("weight decay", ("blocks.*.weights.0.weight",), None),
+    ),
+    "one depth in the middle is off": (
+        "head.weight", "lr", lambda depth, old: old * (3 if depth == 4 else 1),
+        ("learning rate", ("head.weight",), 3.0),
+    ),
+    "one layer only": (
+        "blocks.5.weights.0.weight", "lr", lambda depth, old: 10 * old,
+        ("learning rate", ("blocks.5.weights.0.weight",), 10.0),
+    ),
+    "a parameter stands still": (
+        "embed.weight", "lr", lambda depth, old: 0.0,
+        ("learning rate", ("embed.weight",), None),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_wrong_setting_is_named_with_its_factor(fault):
+    name, setting, value, (about, parameters, factor) = FAULTS[fault]
+    report = checked(set_(name, setting, value))
+    assert report.verdict == "not as expected"
+    found = exact(report)
+    assert [(each[0], each[1]) for each in found] == [(about, parameters)]
+    assert found[0][2] == (None if factor is None else pytest.approx(factor, rel=1e-6))
+
+
+def test_the_message_says_what_to_set():
+    report = checked(set_("weights.1.weight", "lr", lambda depth, _: 2e-3))
+    (finding,) = (each for each in report.findings if each.about == "learning rate")
+    for words in ("0.002 at depth 2", "0.002 at depth 8", "depth^-0.5", "2 times too large", "set lr=0.001"):
+        assert words in finding.message
+
+
+def test_published_code_may_scale_every_epsilon_or_those_of_blocks():
+    """In the reference code every group's epsilon falls with depth; in theory only those of branches."""
+    scaled = set_("head.weight", "eps", lambda depth, _: 1e-9 * (depth / 2) ** -0.5)
+    level = set_("head.weight", "eps", lambda depth, _: 1e-9)
+    assert exact(checked(scaled)) == exact(checked(level)) == []
+
+
+def test_settings_are_read_from_the_optimizer_as_given():
+    row = ROWS["Depth-muP"]
+    report = checked()
+    by_name = {each.parameter: each for each in report.parameters}
+    assert by_name["blocks.*.weights.0.weight"].rates == pytest.approx(
+        [2e-3 * (depth / models.BASE) ** -0.5 for depth in DEPTHS]
+    )
+    assert by_name["head.weight"].rates == (2e-3,) * 3
+    roles = {name: each.role for name, each in by_name.items()}
+    assert roles == {
+        "embed.weight": "outside", "norm.weight": "outside", "norm.bias": "outside", "head.weight": "outside",
+        "blocks.*.norm.weight": "hidden bias or gain", "blocks.*.norm.bias": "hidden bias or gain",
+        "blocks.*.weights.0.weight": "hidden weight", "blocks.*.weights.1.weight": "hidden weight",
+    }  # fmt: skip
+    assert row.claims == report.expected
+
+
+@pytest.mark.parametrize("rate", [2e-3, 0.2, 20.0])
+def test_a_saturated_learning_rate_is_lowered_and_said_so(rate):
+    row = ROWS["Depth-muP"]
+    report = dl.check_training(
+        models.factory(row),
+        (4, 8, 16),
+        optimizer=models.optimizer(row, rate),
+        batch=models.inputs(),
+        expected="depth-mup",
+        steps=(4,),
+    )
+    assert report.verdict == "as expected", str(report)
+    assert report.branches[0].change[-1].values[0] < 0.35
+    told = [text for text in report.reservations if "learning rates" in text]
+    assert (report.factor < 1) == bool(told) == (rate > 2e-3)
+    assert report.factor * rate < 5e-3
+    by_name = {each.parameter: each for each in report.parameters}
+    assert by_name["head.weight"].rates[0] == rate  # settings are those that were given
+
+
+def test_an_optimizer_without_a_known_rule_is_measured_and_not_passed():
+    class Signs(torch.optim.SGD):
+        """A class that no rule is stated for."""
+
+    row = ROWS["Depth-muP"]
+    report = dl.check_training(
+        functools.partial(models.factory(row), width=16),
+        (2, 4),
+        optimizer=lambda model, depth: Signs(
+            [
+                {key: value for key, value in group.items() if key != "eps"}
+                for group in models.groups(model, depth, row)
+            ]
+        ),
+        batch=models.inputs(16),
+        expected="depth-mup",
+        seeds=2,
+    )
+    assert report.verdict in ("cannot tell", "not as expected")
+    assert any("Signs" in text for text in report.reservations)
+    assert exact(report) == []
+
+
+def test_frozen_parameters_stay_and_are_no_finding():
+    row = ROWS["Depth-muP"]
+    seen = []
+
+    def factory(depth):
+        model = models.factory(row)(depth, width=16)
+        model.embed.weight.requires_grad_(False)
+        seen.append(model)
+        return model
+
+    report = dl.check_training(
+        factory,
+        (2, 4),
+        optimizer=models.optimizer(row),
+        batch=models.inputs(16),
+        expected="depth-mup",
+        seeds=2,
+        steps=(1,),
+    )
+    assert exact(report) == []
+    assert not any(model.embed.weight.requires_grad for model in seen)
+
+
+def test_pairs_of_faults_are_both_named():
+    cases = [FAULTS["epsilon does not fall"], FAULTS["the head is scaled like a block"]]
+    for first, second in itertools.permutations(cases):
+
+        def change(groups, depth, first=first, second=second):
+            set_(*first[:3])(groups, depth)
+            set_(*second[:3])(groups, depth)
+
+        found = {each[:2] for each in exact(checked(change))}
+        assert found == {first[3][:2], second[3][:2]}
