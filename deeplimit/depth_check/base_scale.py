@@ -11,75 +11,98 @@ from deeplimit.depth_check.scaling import BranchScaling, PartScaling
 
 # Exponents of parameters closer to each other than this are the same.
 SAME = 0.1
+KNOWN = {"fan_in": (1.0, 1 / math.sqrt(3), math.sqrt(2)), "xavier": (1.0,)}
+"""Constants that people use: one, torch's and He's over the root of the fan-in, and Xavier's."""
 
 
 @dataclass(frozen=True)
 class Base:
     """How a model's weights are initialised where no depth enters: the law, and its constant."""
 
-    law: str  # "constant", "fan_in", "xavier"
+    law: str  # "constant", "fan_in", "xavier", "width"
     constant: float | None
 
     def of(self, part: PartScaling) -> float | None:
         """Return the standard deviation that this law gives a weight; None if the law is not known."""
         if self.constant is None or part.weight is None:
             return None
-        if self.law == "fan_in":
-            return self.constant / math.sqrt(part.weight.fan_in)
-        if self.law == "xavier":
-            return self.constant * math.sqrt(2 / (part.weight.fan_in + part.weight.fan_out))
-        return self.constant
+        fan_in, fan_out = part.weight.fan_in, part.weight.fan_out
+        size = {
+            "constant": 1.0,
+            "fan_in": fan_in,
+            "xavier": (fan_in + fan_out) / 2,
+            "width": fan_out if part.role == "output" else fan_in,
+        }[self.law]
+        return self.constant / math.sqrt(size)
 
     def __str__(self) -> str:
         number = f"{self.constant:.4g}" if self.constant is not None else "?"
-        return {"fan_in": f"{number}/sqrt(fan-in)", "xavier": f"{number} times Xavier"}.get(self.law, number)
-
-
-def base_of(scaling: BranchScaling, every: Sequence[BranchScaling], rule: Rule) -> Base:
-    """Return how a branch would be initialised if depth did not matter, judged by its other weights.
-
-    Where it has none, those of all branches count. Only weights that do not depend on depth are used. Several
-    laws may give all of them one constant. Then a constant 1, 1/sqrt(3) (torch's) or sqrt(2) (He) over the
-    root of the fan-in decides for that law; else the standard deviation is constant.
-    """
-    if rule.base == "xavier":
-        return Base("xavier", 1.0)
-    inner = [part for part in scaling.parts if _free(part)] or [
-        part for other in every for part in other.parts if _free(part)
-    ]
-    most = max((part.weight.entries for part in inner if part.weight), default=0)
-    # A router or a depthwise convolution beside large matrices has another law.
-    inner = [part for part in inner if part.weight and 4 * part.weight.entries >= most]
-    if not inner:
-        return Base("constant", None)
-    laws = {
-        "constant": [part.sizes[-1] for part in inner],
-        "fan_in": [part.sizes[-1] * math.sqrt(part.weight.fan_in) for part in inner if part.weight],
-        "xavier": [
-            part.sizes[-1] * math.sqrt((part.weight.fan_in + part.weight.fan_out) / 2)
-            for part in inner
-            if part.weight
-        ],
-    }
-    known = {"fan_in": (1.0, 1 / math.sqrt(3), math.sqrt(2)), "xavier": (1.0,)}
-
-    def scatter(values: Sequence[float]) -> float:
-        return max(values) / min(values)
-
-    best = min(laws, key=lambda law: (round(scatter(laws[law]), 1), law != "constant"))
-    # Noise of a single weight counts too: layers that share their weights have only one draw.
-    near = 0.02 + 3 / math.sqrt(2 * min(part.weight.entries for part in inner if part.weight))
-    for law, constants in known.items():
-        middle = sorted(laws[law])[len(inner) // 2]
-        if scatter(laws[law]) <= scatter(laws[best]) * 1.05 and any(
-            abs(middle / constant - 1) < near for constant in constants
-        ):
-            best = law
-    return Base(best, sorted(laws[best])[len(inner) // 2])
+        return {
+            "fan_in": f"{number}/sqrt(fan-in)",
+            "xavier": f"{number} times Xavier",
+            "width": f"{number}/sqrt(width)",
+        }.get(self.law, number)
 
 
 # What torch gives to linear layers and convolutions that nobody initialises.
 TORCH_DEFAULT = Base("fan_in", 1 / math.sqrt(3))
+
+
+def bases_of(scaling: BranchScaling, every: Sequence[BranchScaling], rule: Rule) -> tuple[Base, ...]:
+    """Return how a branch may be initialised if depth did not matter, judged by its other weights.
+
+    Where it has none, those of all branches count. Only weights that do not depend on depth are used. A
+    standard deviation that all of them share may be a constant, or one over the root of their width by
+    design: every law that gives them one constant is returned, the likeliest first.
+    """
+    if rule.base != "siblings":
+        return (Base(rule.base, 1.0),)
+    inner = [part for part in scaling.parts if _free(part)] or [
+        part for other in every for part in other.parts if _free(part)
+    ]
+    return _laws(inner)
+
+
+def bases_elsewhere(scaling: BranchScaling, every: Sequence[BranchScaling], rule: Rule) -> tuple[Base, ...]:
+    """Return what the weights of the other branches say of the same; none if there are none."""
+    if rule.base != "siblings":
+        return ()
+    return tuple(
+        base
+        for base in _laws(
+            [part for other in every if other is not scaling for part in other.parts if _free(part)]
+        )
+        if base.constant is not None
+    )
+
+
+def _laws(inner: Sequence[PartScaling]) -> tuple[Base, ...]:
+    """Return the laws that give these weights one constant, the likeliest first.
+
+    Where a law of the fans has a constant that people use, it is likelier than a constant.
+    """
+    most = max((part.weight.entries for part in inner if part.weight), default=0)
+    # A router or a depthwise convolution beside large matrices has another law.
+    inner = [part for part in inner if part.weight and 4 * part.weight.entries >= most]
+    if not inner:
+        return (Base("constant", None),)
+    constants = {
+        law: sorted(part.sizes[-1] / (Base(law, 1.0).of(part) or 1.0) for part in inner)
+        for law in ("constant", "fan_in", "xavier")
+    }
+    scatter = {law: values[-1] / values[0] for law, values in constants.items()}
+    best = min(scatter, key=lambda law: (round(scatter[law], 1), law != "constant"))
+    # Noise of a single weight counts too: layers that share their weights have only one draw.
+    near = 0.02 + 3 / math.sqrt(2 * min(part.weight.entries for part in inner if part.weight))
+    middle = {law: values[len(values) // 2] for law, values in constants.items()}
+    fitting = [law for law in scatter if scatter[law] <= scatter[best] * 1.05]
+    known = [
+        law
+        for law in reversed(fitting)
+        if any(abs(middle[law] / constant - 1) < near for constant in KNOWN.get(law, ()))
+    ]
+    chosen = dict.fromkeys([*known, best, *(law for law in fitting if law == "constant")])
+    return tuple(Base(law, middle[law]) for law in chosen)
 
 
 def _free(part: PartScaling) -> bool:

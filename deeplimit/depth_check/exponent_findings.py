@@ -6,7 +6,14 @@ from collections.abc import Iterator, Sequence
 
 from deeplimit.depth_check.base_scale import SAME
 from deeplimit.depth_check.exponents import Exponent
-from deeplimit.depth_check.findings import Finding, biases_of, part_name, part_that_should_scale, times
+from deeplimit.depth_check.findings import (
+    Finding,
+    biases_of,
+    part_name,
+    part_that_should_scale,
+    power_of_depth,
+    times,
+)
 from deeplimit.depth_check.scaling import BranchScaling, PartScaling
 
 
@@ -30,10 +37,8 @@ def against_exponent(
         return
     factor = (totals[-1] / totals[0]) ** (expected - scaling.exponent)
     effect = f"the branch's effective exponent is {scaling.exponent:.2f} where {expected:g} is expected"
-    so_far = (
-        f"at depth {depths[-1]} the update is {times(factor)} depth^-{expected:g}, counted from depth"
-        f" {depths[0]}"
-    )
+    wanted = f"depth^-{expected:g}" if expected else "one size at every depth"
+    so_far = f"at depth {depths[-1]} the update is {times(factor)} {wanted}, counted from depth {depths[0]}"
     moving = [
         part
         for part in scaling.parts
@@ -53,15 +58,14 @@ def against_exponent(
                 bias.name,
                 factor,
                 f"is {bias.sizes[-1]:.4g} at depth {depths[-1]} and {bias.sizes[0]:.4g} at depth {depths[0]}."
-                f" It is not scaled like {part.name} (depth^-{part.exponent:.2f}), so {effect}: {so_far}.",
+                f" It is not scaled like {part.name}, which {power_of_depth(part.exponent)}, so {effect}:"
+                f" {so_far}.",
             )
         return
     stray = [other for other in moving if other is not part and other.role == "inner"]
-    strayed = (
-        f" (instead {stray[0].name} falls with depth, like depth^-{stray[0].exponent:.2f})" if stray else ""
-    )
+    strayed = f" (instead {stray[0].name} {power_of_depth(stray[0].exponent or 0.0)})" if stray else ""
     constant = part.exponent is not None and abs(part.exponent) <= SAME
-    own = "does not depend on depth" if constant else f"falls like depth^-{part.exponent or 0:.2f}"
+    own = power_of_depth(0.0 if constant else part.exponent or 0.0)
     yield Finding(scaling.kind, part_name(part, scaling), factor, f"{own}{strayed}; {effect}: {so_far}.")
 
 
@@ -84,7 +88,7 @@ def _too_much(
     """Yield the parts that fall with depth and together make a branch fall faster than expected."""
     falling = [part for part in moving if (part.exponent or 0) > 0] or [part_that_should_scale(scaling)]
     together = " and ".join(
-        f"{part_name(part, scaling)} (depth^-{part.exponent or 0:.2f})" for part in falling
+        f"{part_name(part, scaling)} ({power_of_depth(part.exponent or 0.0)})" for part in falling
     )
     twice = "; applied twice?" if (scaling.exponent or 0.0) > 1.5 * expected else ""
     for part in falling:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from deeplimit.depth_check.scaling import BranchScaling, PartScaling
@@ -17,15 +19,18 @@ class Finding:
     Attributes:
         branch: Kind of residual branch.
         parameter: Name of the parameter, with * for the layer.
-        factor: How many times too large it is in the deepest network; None if no factor says it (a parameter
+        factor: How many times too large it is in the deepest network, or where it is worst if it is right
+            there; None if no factor says it (a parameter
             that should be zero is not, a branch lacks a part).
         message: What was measured, what is expected, and by how much they differ.
+        layers: Numbers of the layers that depart from it, where not all do.
     """
 
     branch: str
     parameter: str
     factor: float | None
     message: str
+    layers: tuple[int, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.parameter}: {self.message}"
@@ -58,14 +63,60 @@ def times(factor: float) -> str:
     """Return a factor in words.
 
     Examples:
-        >>> times(4.9), times(0.5)
-        ('4.9 times too large for', '2 times too small for')
+        >>> times(4.9), times(0.5), times(1.04), times(234567.0)
+        ('4.9 times too large for', '2 times too small for', '1.04 times too large for', '230,000 times too \
+large for')
     """
     if factor >= 1:
-        return f"{factor:.2g} times too large for"
-    return f"{1 / factor:.2g} times too small for" if factor > 0 else "zero instead of"
+        return f"{number(factor)} times too large for"
+    return f"{number(1 / factor)} times too small for" if factor > 0 else "zero instead of"
+
+
+def number(value: float) -> str:
+    """Return a factor of at least one with two digits, and more where it is next to one.
+
+    Examples:
+        >>> number(1.004), number(1.4142), number(1200.0), number(3e12), number(math.inf)
+        ('1.004', '1.4', '1,200', '3e12', 'infinitely many')
+    """
+    if not math.isfinite(value):
+        return "infinitely many"
+    if value >= 1e9:
+        return f"{value:.1e}".replace(".0e", "e").replace("e+", "e")
+    if value >= 100:
+        return f"{float(f'{value:.2g}'):,.0f}"
+    return next(text for digits in range(2, 18) if (text := f"{value:.{digits}g}") != "1" or digits == 17)
+
+
+def power_of_depth(exponent: float) -> str:
+    """Return how a size depends on depth, in words.
+
+    Examples:
+        >>> power_of_depth(0.5), power_of_depth(-0.5), power_of_depth(-0.004)
+        ('falls like depth^-0.50', 'grows like depth^0.50', 'does not depend on depth')
+    """
+    if abs(exponent) < 0.005:
+        return "does not depend on depth"
+    return f"falls like depth^-{exponent:.2f}" if exponent > 0 else f"grows like depth^{-exponent:.2f}"
 
 
 def spread_among_layers(part: PartScaling) -> str:
     """Return a remark on layers of one network whose sizes differ."""
-    return f"; its layers differ by up to {part.spread:.3g} times" if part.spread > FACTOR**2 else ""
+    return f"; its layers differ by up to {number(part.spread)} times" if part.spread > FACTOR**2 else ""
+
+
+def layers_in_words(layers: Sequence[int]) -> str:
+    """Return the numbers of layers, neighbours taken together.
+
+    Examples:
+        >>> layers_in_words([6, 7, 8, 11]), layers_in_words([3])
+        ('layers 6-8, 11', 'layer 3')
+    """
+    runs: list[list[int]] = []
+    for layer in layers:
+        if runs and layer == runs[-1][-1] + 1:
+            runs[-1].append(layer)
+        else:
+            runs.append([layer])
+    told = ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else f"{run[0]}" for run in runs)
+    return f"layer{'s' if len(layers) > 1 else ''} {told}"

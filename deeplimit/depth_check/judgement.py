@@ -7,7 +7,7 @@ import re
 import time
 from collections.abc import Sequence
 
-from deeplimit.depth_check.base_scale import base_of
+from deeplimit.depth_check.base_scale import bases_of
 from deeplimit.depth_check.exponent_findings import against_exponent, has_exponent
 from deeplimit.depth_check.findings import Finding, biases_of
 from deeplimit.depth_check.meaning import ADAPTER
@@ -174,7 +174,7 @@ def _reservations(
         rule is not None
         and rule.output.absolute
         and not rule.output.zero
-        and base_of(branches[0], branches, rule).constant is None
+        and bases_of(branches[0], branches, rule)[0].constant is None
     ):
         told.append("all weights depend on depth, so constant factors could not be judged.")
     if any(

@@ -93,12 +93,17 @@ class Stream:
 
 @dataclass(frozen=True)
 class WeightSize:
-    """A parameter: the root mean square of its entries and what its fan-in and fan-out are."""
+    """A parameter: the root mean square of its entries and what its fan-in and fan-out are.
+
+    `thirds` are the sizes of its first, second and third outputs if there are three times as many outputs as
+    inputs: queries, keys and values, where they are fused.
+    """
 
     size: float
     entries: int
     fan_in: int
     fan_out: int
+    thirds: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -277,7 +282,8 @@ def _summary(
     used = {
         name
         for part in found.parts
-        for name in (*part.branch.output, *part.branch.inner, *part.branch.gains, *part.branch.biases)
+        for names in (part.branch.output, part.branch.inner, part.branch.gains, part.branch.biases)
+        for name in (*names, *part.branch.gates)
     }
     inside = {name for join in found.joins for name in join.parameters}
     applied = {name for made in trace.projections.values() for name in made.weights}
@@ -322,12 +328,15 @@ def weigh(model: nn.Module, name: str, parameter: nn.Parameter) -> WeightSize:
     out) in Conv1D.
     """
     owner = model.get_submodule(name.rpartition(".")[0]) if "." in name else model
-    shape = tuple(parameter.shape)
+    shape, split = tuple(parameter.shape), 0
     if len(shape) < 2:
         fan_in = fan_out = 1
     elif type(owner).__name__ == "Conv1D" and not isinstance(owner, nn.Conv1d):
         fan_in, fan_out = shape
+        split = 1
     else:
         around = math.prod(shape[2:])
         fan_in, fan_out = shape[1] * around, shape[0] * around
-    return WeightSize(size(parameter), parameter.numel(), fan_in, fan_out)
+    fused = len(shape) == 2 and fan_out == 3 * fan_in
+    thirds = tuple(size(third) for third in parameter.chunk(3, split)) if fused else ()
+    return WeightSize(size(parameter), parameter.numel(), fan_in, fan_out, thirds)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
 from deeplimit.depth_check.findings import part_name
@@ -54,4 +55,6 @@ def streams_table(streams: Sequence[StreamScaling]) -> Table:
 
 def series(values: Iterable[float | None]) -> str:
     """Return factors, one per depth; those that are not known are left out."""
-    return ", ".join(f"{value:.3g}x" for value in values if value is not None)
+    return ", ".join(
+        f"{value:.3g}x" if value < math.inf else "without bound" for value in values if value is not None
+    )

@@ -1,20 +1,35 @@
-"""Findings against a published rule: which part of a branch departs from it, and by what factor."""
+"""Findings against a published rule: which part of a branch departs from it, where, and by what factor."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from deeplimit.depth_check.base_scale import SAME, TORCH_DEFAULT, Base, base_of
-from deeplimit.depth_check.findings import FACTOR, Finding, part_name, spread_among_layers, times
-from deeplimit.depth_check.rules import FREE, PartRule, Power, Rule
+from deeplimit.depth_check.base_scale import SAME, TORCH_DEFAULT, Base, bases_elsewhere, bases_of
+from deeplimit.depth_check.departures import Departure, departure, drift, mean
+from deeplimit.depth_check.findings import (
+    FACTOR,
+    Finding,
+    layers_in_words,
+    part_name,
+    spread_among_layers,
+    times,
+)
+from deeplimit.depth_check.rules import FREE, PartRule, Place, Rule
 from deeplimit.depth_check.scaling import BranchScaling, PartScaling
 
 QUERY_OR_KEY = re.compile(
     r"(^|[._])(q|k|query|key|to_q|to_k|wq|wk)(_?proj|_lin|_linear)?([._]|$)", re.IGNORECASE
 )
+EXACT = 0.02
+"""Numbers in the forward are read exactly, up to the rounding of bfloat16."""
+_FROM_ZERO = {
+    "gain": "a parameter that starts at zero",
+    "gate": "the output of a linear layer of the conditioning, whose weight starts at zero",
+}
+FUSED = re.compile(r"qkv|in_proj|c_attn|query_key_value|w_?pack", re.IGNORECASE)
 
 
 def against_rule(
@@ -28,7 +43,8 @@ def against_rule(
 
     `totals` are the numbers of branches at `depths`.
     """
-    return _Judged(scaling, rule, depths, totals, base_of(scaling, every, rule)).findings()
+    bases, elsewhere = bases_of(scaling, every, rule), bases_elsewhere(scaling, every, rule)
+    return _Judged(scaling, rule, depths, totals, bases, elsewhere).findings()
 
 
 @dataclass(frozen=True)
@@ -39,65 +55,126 @@ class _Judged:
     rule: Rule
     depths: Sequence[int]
     totals: Sequence[int]
-    base: Base
+    bases: Sequence[Base]
+    elsewhere: Sequence[Base]  # what the other branches' weights say
 
     def findings(self) -> Iterator[Finding]:
-        weights = sum(part.role in ("output", "inner") for part in self.scaling.parts)
         for part in self.scaling.parts:
             if part.role == "output" and (self.rule.output.zero or not self.scaling.normed):
                 # Under a norm the size of the projection does not count, only whether it is zero.
-                yield from self._weight(part, self.rule.output, weights)
+                yield from self._weight(part, self.rule.output)
             elif part.role == "inner":
-                free = not self.rule.attends and QUERY_OR_KEY.search(part.name)
-                yield from self._weight(part, FREE if free else self.rule.inner, weights)
-            elif part.role == "gain" and self.rule.gain.zero and any(part.sizes):
-                yield self._finding(
-                    part,
-                    None,
-                    f"is {part.sizes[-1]:.4g} at initialisation where {self.rule.name} has it zero, so that"
-                    " the branch starts from nothing.",
-                )
-            elif part.role == "skip" and (power := self.rule.skip.power(weights)) is not None:
-                yield from self._number(part, power)
-        if self.rule.gain.zero and not any(part.role == "gain" for part in self.scaling.parts):
+                yield from self._inner(part)
+            elif part.role in self._zeros() and any(self.scaling.sizes):
+                yield from self._zero(part, "is", ", so that the branch starts from nothing")
+            elif part.role == "skip":
+                yield from self._number(part, self.rule.skip)
+        if self._zeros() and not any(part.role in self._zeros() for part in self.scaling.parts):
             yield Finding(
                 self.scaling.kind,
-                f"gain of {self.scaling.kind}",
+                f"{self._zeros()[-1]} of {self.scaling.kind}",
                 None,
-                f"is missing: {self.rule.name} multiplies the branch by a parameter that starts at zero.",
+                f"is missing: {self.rule.name} multiplies the branch by {_FROM_ZERO[self._zeros()[-1]]}.",
             )
-        if (power := self.rule.scale.power(weights)) is not None:
-            yield from self._scale(power)
+        yield from self._scale()
 
-    def _weight(self, part: PartScaling, asked: PartRule, weights: int) -> Iterator[Finding]:
-        if asked.zero and any(part.sizes):
-            yield self._finding(
-                part,
-                None,
-                f"has standard deviation {part.sizes[-1]:.4g} at initialisation where {self.rule.name} has it"
-                " zero.",
+    def _zeros(self) -> tuple[str, ...]:
+        """Return the roles of which one must be there and zero; a gate is a gain that a condition makes."""
+        return ("gate", "gain") if self.rule.gain.zero else ("gate",) if self.rule.gate.zero else ()
+
+    def _shape(self, asked: PartRule, part: PartScaling, counted: Sequence[int]) -> list[list[float]] | None:
+        """Return the size that a rule asks for in each layer at each depth; None if it asks for none."""
+        weights = sum(other.role in ("output", "inner") for other in self.scaling.parts)
+        shape = [
+            [asked.size(Place(layer + 1, len(layers), total, weights)) for layer in range(len(layers))]
+            for layers, total in zip(part.layers, counted, strict=True)
+        ]
+        known = [[size for size in sizes if size is not None] for sizes in shape]
+        return known if list(map(len, known)) == list(map(len, shape)) else None
+
+    def _zero(self, part: PartScaling, verb: str, why: str = "") -> Iterator[Finding]:
+        """Yield a finding if a part that should be zero is not, in all layers or in some."""
+        last = part.layers[-1]
+        bad = tuple(place for place, size in enumerate(last) if size)
+        if not any(part.sizes):
+            return
+        some = 0 < len(bad) < len(last)
+        size = mean([last[place] for place in bad]) if bad else part.sizes[-1]
+        yield self._finding(
+            part,
+            Departure(None, bad if some else ()),
+            f"{verb} {size:.4g}{self._in_layers(bad if some else ())} at initialisation where"
+            f" {self.rule.name} has it zero{why}.",
+        )
+
+    def _inner(self, part: PartScaling) -> Iterator[Finding]:
+        asked = self.rule.inner
+        if self.rule.attends:
+            yield from self._weight(part, asked)
+        elif QUERY_OR_KEY.search(part.name):
+            yield from self._weight(part, FREE)
+        elif FUSED.search(part.name) and all(part.thirds):
+            yield from self._fused(part)
+        else:
+            yield from self._weight(part, asked)
+
+    def _fused(self, part: PartScaling) -> Iterator[Finding]:
+        """Yield findings of queries, keys and values in one weight, of which a rule binds the values only.
+
+        They may lie in thirds, or interleaved by heads; and each may be initialised as a matrix of its own,
+        or all as one.
+        """
+        whole = part.weight
+        assert whole is not None  # that has thirds
+        alone = replace(whole, entries=whole.entries // 3, fan_out=whole.fan_out // 3)
+        told: list[list[Finding]] = []
+        for weight in (alone, replace(whole, entries=alone.entries)):
+            queries, keys, values = (
+                replace(part, sizes=sizes, layers=tuple((size,) for size in sizes), weight=weight, spread=1.0)
+                for sizes in zip(*part.thirds, strict=True)
             )
-        power = asked.power(weights)
-        if power is None:
+            found = [
+                (name, finding)
+                for name, third, asked in (
+                    ("queries", queries, FREE),
+                    ("keys", keys, FREE),
+                    ("values", values, self.rule.inner),
+                )
+                for finding in self._weight(third, asked)
+            ]
+            shape, plain = self._shape(self.rule.inner, values, self.totals), self.bases[0].of(values)
+            if not found or (plain and shape and _mixed(part, plain, [scales[0] for scales in shape])):
+                return
+            told.append(
+                [replace(finding, message=f"its {name}: {finding.message}") for name, finding in found]
+            )
+        yield from min(told, key=lambda found: sum(abs(math.log(item.factor or 1.0)) for item in found))
+
+    def _weight(self, part: PartScaling, asked: PartRule) -> Iterator[Finding]:
+        if asked.zero:
+            yield from self._zero(part, "has standard deviation")
+        shape = self._shape(asked, part, self.totals)
+        if shape is None:
             return
-        plain = self.base.of(part)
-        if power.constant is not None and plain is not None:
-            yield from self._absolute(part, power.constant, power.exponent, plain)
+        bases = [base for base in self.bases if base.of(part) is not None]
+        if asked.absolute and bases:
+            yield from self._absolute(part, shape, bases)
             return
-        for finding in self._number(part, Power(None, power.exponent)):
-            if power.exponent == 0 and plain is not None and part.sizes[-1] > 0:
-                factor = part.sizes[-1] / plain
-                told = f"{finding.message[:-1]}: {times(factor)} the std {self.base} of other weights."
-                yield self._finding(part, factor, told)
+        for finding in self._number(part, asked):
+            if asked == FREE and bases and part.sizes[-1] > 0:
+                factor = part.sizes[-1] / (bases[0].of(part) or 1.0)
+                told = f"{finding.message[:-1]}: {times(factor)} the std {bases[0]} of other weights."
+                yield replace(finding, factor=factor, message=told)
             else:
                 yield finding
 
     def _absolute(
-        self, part: PartScaling, constant: float, exponent: float, plain: float
+        self, part: PartScaling, shape: Sequence[Sequence[float]], bases: Sequence[Base]
     ) -> Iterator[Finding]:
-        """Yield a finding if a weight's standard deviation is not what the rule states, at every depth."""
-        base = self.base
-        scales = [constant * total**-exponent for total in self.totals]
+        """Yield a finding if a weight's standard deviation is not what the rule states, at every depth.
+
+        Where the other weights leave open how it would be without the rule, it must depart from all of that.
+        """
         # A projection may be left as torch makes it beside weights that are initialised otherwise
         # (nn.MultiheadAttention is), whether or not the rule scales it.
         untouched = TORCH_DEFAULT.of(part)
@@ -105,65 +182,168 @@ class _Judged:
             self.rule.base == "siblings"
             and untouched
             and (
-                _near(part.sizes, [untouched] * len(scales))
-                or _near(part.sizes, [untouched * scale for scale in scales])
+                _near(part.sizes, [untouched] * len(shape))
+                or _near(part.sizes, [untouched * mean(scales) for scales in shape])
             )
         ):
-            base, plain = TORCH_DEFAULT, untouched
-        wanted = [plain * scale for scale in scales]
-        factors = [
-            size / want if want > 0 else math.inf for size, want in zip(part.sizes, wanted, strict=True)
-        ]
-        entries = max(part.weight.entries if part.weight else 1, 1)
-        noise = 4 / math.sqrt(2 * entries * max(self.scaling.counts[-1], 1))
-        off = max(abs(math.log(factor)) if factor > 0 else math.inf for factor in factors)
-        if off <= math.log(FACTOR) + noise:
+            bases = [TORCH_DEFAULT]
+        departures = [self._departure(part, shape, base) for base in bases]
+        found = departures[0]
+        if found is None or None in departures:
             return
-        everywhere = max(factors) / min(factors) < FACTOR**2 if min(factors) > 0 else False
+        fitting = [base for base in self.elsewhere if self._departure(part, shape, base) is None]
+        if fitting and part.role == "output" and (others := list(self._beside(part, fitting[0]))):
+            yield from others
+            return
+        plains = [base.of(part) or math.nan for base in bases]
+        unscaled = any(_near(part.sizes, [plain] * len(shape)) for plain in plains)
+        if drift(shape) and max(part.sizes) < FACTOR * min(part.sizes) and not unscaled:
+            yield self._stuck(part, shape, bases[0])
+            return
+        chosen = found.layers or range(len(shape[-1]))
+        wanted = plains[0] * mean([shape[-1][place] for place in chosen])
+        size = mean([part.layers[-1][place] for place in chosen])
+        constant = [
+            f"; {other.times.removesuffix(' for')} if that std is a constant"
+            for base, other in zip(bases[1:], departures[1:], strict=True)
+            if base.law == "constant" and other is not None and not other.near(found)
+        ]
         yield self._finding(
             part,
-            factors[-1],
-            f"std {part.sizes[-1]:.4g} at depth {self.depths[-1]} is {times(factors[-1])}"
-            f" {self.rule.formula}, which asks for {wanted[-1]:.4g} {_beside(base)}"
-            f"{', and by as much at every depth' if everywhere else ''}{spread_among_layers(part)}.",
+            found,
+            f"std {size:.4g}{self._in_layers(found.layers)} at depth {self.depths[-1]} is {found.times}"
+            f" {self.rule.formula}, which asks for {wanted:.4g} {_beside(bases[0])}{''.join(constant)}"
+            f"{', and by as much at every depth' if found.everywhere and not constant else ''}"
+            f"{'; the other layers follow it' if found.layers else spread_among_layers(part)}.",
         )
 
-    def _number(self, part: PartScaling, power: Power) -> Iterator[Finding]:
-        """Yield a finding if the sizes of a part over depths do not follow a power of their number."""
+    def _stuck(self, part: PartScaling, shape: Sequence[Sequence[float]], base: Base) -> Finding:
+        """Return the finding of a weight that should change with depth and does not."""
+        wanted = [(base.of(part) or math.nan) * mean(scales) for scales in shape]
+        factors = [size / want for size, want in zip(part.sizes, wanted, strict=True)]
+        # A constant depth may be the deepest one's.
+        place = max(range(len(factors)), key=lambda place: abs(math.log(factors[place])))
+        if max(factors[-1], 1 / factors[-1]) > FACTOR:
+            place = len(factors) - 1
+        return self._finding(
+            part,
+            Departure(factors[place]),
+            f"std {part.sizes[place]:.4g} does not change with depth: at depth {self.depths[place]} it is"
+            f" {times(factors[place])} {self.rule.formula}, which asks for {wanted[place]:.4g}"
+            f" {_beside(base)}. The depth may be read from a field that is not the number of layers.",
+        )
+
+    def _beside(self, output: PartScaling, base: Base) -> Iterator[Finding]:
+        """Yield the weights at odds with all other branches'; beside these the projection is right."""
+        for part in self.scaling.parts:
+            plain = base.of(part)
+            if part.role != "inner" or plain is None:
+                continue
+            found = departure(part.layers, [[plain] * len(sizes) for sizes in part.layers], part.weight)
+            if found is not None:
+                yield self._finding(
+                    part,
+                    found,
+                    f"std {part.sizes[-1]:.4g}{self._in_layers(found.layers)} is {found.times} the std"
+                    f" {base} of the other branches, beside which {output.name} follows {self.rule.formula}.",
+                )
+
+    def _departure(self, part: PartScaling, shape: Sequence[Sequence[float]], base: Base) -> Departure | None:
+        plain = base.of(part)
+        if plain is None:
+            return None
+        return departure(part.layers, [[plain * scale for scale in scales] for scales in shape], part.weight)
+
+    def _number(self, part: PartScaling, asked: PartRule) -> Iterator[Finding]:
+        """Yield a finding if the sizes of a part over depths do not follow what a rule asks for.
+
+        Numbers in the forward are exact. Whether they count branches, layers of their kind, or what the
+        factory calls the depth, is for the network to say.
+        """
         if any(not 0 < size < math.inf for size in part.sizes):
             return
-        shape = [size * total**power.exponent for size, total in zip(part.sizes, self.totals, strict=True)]
-        anchor = power.constant if power.constant is not None else shape[0]
-        factor = shape[-1] / anchor
-        # A size that the rule states is exact; if it states an exponent only, that may be a little off.
-        slack = 0.0 if power.constant is not None else SAME * math.log(self.totals[-1] / self.totals[0])
-        if max(abs(math.log(value / anchor)) for value in shape) <= math.log(FACTOR) + slack:
-            return
-        if power.exponent == 0 and power.constant is None:
-            told = (
-                f"goes from {part.sizes[0]:.4g} at depth {self.depths[0]} to {part.sizes[-1]:.4g} at depth"
-                f" {self.depths[-1]}, but {self.rule.name} leaves it alone"
-            )
-        else:
-            wanted = anchor * self.totals[-1] ** -power.exponent
-            relative = power.constant is None and len(self.depths) > 1
-            told = (
-                f"is {part.sizes[-1]:.4g} at depth {self.depths[-1]}, {times(factor)} {self.rule.name}, which"
-                f" asks for {wanted:.4g}{f', counted from depth {self.depths[0]}' if relative else ''}"
-            )
-        yield self._finding(part, factor, f"{told}{spread_among_layers(part)}.")
+        stated = asked.absolute and part.weight is None  # a weight's size is stated beside others' only
+        found, shape = None, None
+        layers = [len(sizes) for sizes in part.layers]
+        for counted in (self.totals, layers, self.depths) if part.weight is None else (self.totals,):
+            shapes = self._shape(asked, part, counted)
+            if shapes is None:
+                return
+            odd = self._odd(part, stated, shapes)
+            if odd is None:
+                return
+            found, shape = (found, shape) if found is not None else (odd, shapes)
+            if stated:
+                break
+        assert found is not None
+        assert shape is not None
+        yield self._finding(part, found, f"{self._number_in_words(part, stated, shape, found)}.")
 
-    def _scale(self, power: Power) -> Iterator[Finding]:
+    def _odd(self, part: PartScaling, stated: bool, shape: Sequence[Sequence[float]]) -> Departure | None:
+        """Return how the sizes of a part depart from a shape, counted from the first depth unless stated."""
+        values = [
+            [size / scale for size, scale in zip(sizes, scales, strict=True)]
+            for sizes, scales in zip(part.layers, shape, strict=True)
+        ]
+        anchors = [1.0] if stated else values[0]
+        if part.weight is None:  # exact, layer by layer
+            near = [
+                [min(abs(math.log(value / one)) for one in anchors) <= EXACT for value in row]
+                for row in values
+            ]
+            if all(map(all, near)):
+                return None
+        else:
+            # A power of the depth that no size is stated for may be a little off.
+            near = [[True] * len(row) for row in values]
+            slack = math.log(FACTOR) + SAME * math.log(self.totals[-1] / self.totals[0])
+            if max(abs(math.log(mean(row) / mean(anchors))) for row in values) <= slack:
+                return None
+            near[-1] = [any(abs(math.log(value / one)) <= slack for one in anchors) for value in values[-1]]
+        bad = tuple(place for place, good in enumerate(near[-1]) if not good)
+        good = [value for value, kept in zip(values[-1], near[-1], strict=True) if kept]
+        if not bad or not good:
+            return Departure(mean(values[-1]) / mean(anchors))
+        return Departure(mean([values[-1][place] for place in bad]) / mean(good), bad)
+
+    def _number_in_words(
+        self, part: PartScaling, stated: bool, shape: Sequence[Sequence[float]], found: Departure
+    ) -> str:
+        first, last = part.sizes[0], part.sizes[-1]
+        start, end = self.depths[0], self.depths[-1]
+        several = len(self.depths) > 1
+        assert found.factor is not None
+        if not stated and not drift(shape):
+            return (
+                f"goes from {first:.4g} at depth {start} to {last:.4g} at depth {end}, but {self.rule.name}"
+                f" leaves it alone{spread_among_layers(part)}"
+            )
+        chosen = found.layers or range(len(shape[-1]))
+        size = mean([part.layers[-1][place] for place in chosen])
+        counted = "" if stated or not several else f", counted from depth {start}"
+        if found.layers:
+            return (
+                f"is {size:.4g}{self._in_layers(found.layers)} at depth {end}, {found.times}"
+                f" {self.rule.name}, which the other layers follow"
+            )
+        if several and drift(shape) and abs(last - first) <= 1e-6 * first:
+            return (
+                f"does not change with depth: it is {last:.4g} at every depth where {self.rule.name} has"
+                f" {self.rule.formula}. At depth {end} it is {found.times} that{counted}"
+            )
+        wanted = last / found.factor
+        return (
+            f"is {last:.4g} at depth {end}, {found.times} {self.rule.name}, which asks for"
+            f" {wanted:.4g}{counted}{spread_among_layers(part)}"
+        )
+
+    def _scale(self) -> Iterator[Finding]:
         """Yield a finding if gain and multipliers together do not follow the rule.
 
         It names the gain if only the gain differs from 1, else the multiplier.
         """
         multiplier = next(part for part in self.scaling.parts if part.role == "multiplier")
         gains = [part for part in self.scaling.parts if part.role == "gain"][:1]
-        sizes = tuple(
-            size * math.prod(part.sizes[place] for part in gains)
-            for place, size in enumerate(multiplier.sizes)
-        )
         named = multiplier
         if (
             gains
@@ -171,27 +351,42 @@ class _Judged:
             and all(abs(size - 1) <= 1e-6 for size in multiplier.sizes)
         ):
             named = gains[0]
-        whole = PartScaling(named.name, named.role, sizes, None, named.spread, None)
-        constant = all(abs(size - sizes[0]) <= 1e-6 * sizes[0] for size in sizes)
-        if not (power.exponent and constant and len(sizes) > 1):
-            yield from self._number(whole, power)
-            return
-        factor = (self.totals[-1] / self.totals[0]) ** power.exponent
-        yield self._finding(
-            whole,
-            factor,
-            f"is {sizes[-1]:.4g} at every depth where {self.rule.name} has {self.rule.formula}: at depth"
-            f" {self.depths[-1]} it is {times(factor)} that, counted from depth {self.depths[0]}.",
-        )
+        layers = multiplier.layers
+        for gain in gains:
+            layers = tuple(
+                tuple(one * other for one, other in zip(*pair, strict=True))
+                for pair in zip(layers, gain.layers, strict=True)
+            )
+        sizes = tuple(map(mean, layers))
+        yield from self._number(replace(named, sizes=sizes, layers=layers, weight=None), self.rule.scale)
 
-    def _finding(self, part: PartScaling, factor: float | None, message: str) -> Finding:
-        return Finding(self.scaling.kind, part_name(part, self.scaling), factor, message)
+    def _in_layers(self, places: Sequence[int]) -> str:
+        return f" in {layers_in_words(self._numbers(places))}" if places else ""
+
+    def _numbers(self, places: Sequence[int]) -> tuple[int, ...]:
+        numbers = self.scaling.numbers
+        return tuple(numbers[place] if place < len(numbers) else place for place in places)
+
+    def _finding(self, part: PartScaling, found: Departure, message: str) -> Finding:
+        name = part_name(part, self.scaling)
+        return Finding(self.scaling.kind, name, found.factor, message, self._numbers(found.layers))
 
 
 def _beside(base: Base) -> str:
     if base is TORCH_DEFAULT:
         return "where torch alone gives 0.5774/sqrt(fan-in)"
     return f"where other weights have std {base}"
+
+
+def _mixed(part: PartScaling, plain: float, scales: Sequence[float]) -> bool:
+    """Whether a third of a weight's rows is scaled, but rows of all kinds lie in each of its thirds."""
+    mean_sizes = [plain * math.sqrt((2 + scale**2) / 3) for scale in scales]
+    between = all(
+        scale * plain * FACTOR < third < plain / math.sqrt(FACTOR)
+        for thirds, scale in zip(part.thirds, scales, strict=True)
+        for third in thirds
+    )
+    return between and _near(part.sizes, mean_sizes)
 
 
 def _near(sizes: Sequence[float], targets: Sequence[float]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import final
@@ -9,22 +10,39 @@ from typing import final
 from deeplimit.ground.validation import named
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where a part stands in a model.
+
+    Attributes:
+        layer: Number of the layer among those of its kind, from 1.
+        layers: Number of layers of its kind.
+        branches: Number of residual branches of the model.
+        weights: Number of weights of the branch.
+    """
+
+    layer: int
+    layers: int
+    branches: int
+    weights: int
+
+
 class PartRule(ABC):
-    """What a rule says about the size of one part of a branch, as a function of the number N of branches."""
+    """What a rule says about the size of one part of a branch, as a function of its place in the model."""
 
     @property
     def zero(self) -> bool:
         """Whether the part is exactly zero at initialisation."""
         return False
 
-    @abstractmethod
-    def power(self, weights: int) -> Power | None:
-        """Return the power of N that the part follows in a branch of `weights` weights; None if none is."""
-
     @property
     def absolute(self) -> bool:
         """Whether one depth is enough to contradict it: it states a size, not only how sizes fall."""
         return self.zero
+
+    @abstractmethod
+    def size(self, place: Place) -> float | None:
+        """Return the size of the part in a place, up to a constant unless `absolute`; None if any will do."""
 
 
 @final
@@ -40,12 +58,13 @@ class Power(PartRule):
     constant: float | None
     exponent: float
 
-    def power(self, weights: int) -> Power | None:
-        return self
-
     @property
     def absolute(self) -> bool:
         return self.constant is not None
+
+    def size(self, place: Place) -> float | None:
+        constant = 1.0 if self.constant is None else self.constant
+        return constant * math.pow(place.branches, -self.exponent)
 
 
 @final
@@ -57,7 +76,7 @@ class Zero(PartRule):
     def zero(self) -> bool:
         return True
 
-    def power(self, weights: int) -> Power | None:
+    def size(self, place: Place) -> float | None:
         return None
 
 
@@ -66,8 +85,8 @@ class Zero(PartRule):
 class PowerByWeights(PartRule):
     """constant · N**(-1 / (2m - 2)) in a branch of m weights, as in Fixup; one weight alone is not judged."""
 
-    def power(self, weights: int) -> Power | None:
-        return Power(None, 1 / (2 * weights - 2)) if weights > 1 else None
+    def size(self, place: Place) -> float | None:
+        return math.pow(place.branches, -1 / (2 * place.weights - 2)) if place.weights > 1 else None
 
 
 @final
@@ -75,7 +94,7 @@ class PowerByWeights(PartRule):
 class Unjudged(PartRule):
     """Not judged."""
 
-    def power(self, weights: int) -> Power | None:
+    def size(self, place: Place) -> float | None:
         return None
 
 
@@ -98,6 +117,7 @@ class Rule:
             `base`).
         inner: Scaling of the branch's other weights, relative to the same.
         gain: Scaling of the gains (parameters that scale the branch after the projection).
+        gate: Scaling of the weights that make a gain of a conditioning (adaLN).
         scale: Scaling of the product of gains and constant multipliers.
         skip: Scaling of the number that multiplies the skip connection.
         base: How weights are initialised without the rule: "siblings" (as the weights beside them that do not
@@ -121,6 +141,7 @@ class Rule:
     output: PartRule = field(default_factory=Unjudged)
     inner: PartRule = field(default_factory=Unjudged)
     gain: PartRule = field(default_factory=Unjudged)
+    gate: PartRule = field(default_factory=Unjudged)
     scale: PartRule = field(default_factory=Unjudged)
     skip: PartRule = field(default_factory=Unjudged)
     base: str = "siblings"  # or "xavier"
@@ -130,7 +151,7 @@ class Rule:
     @property
     def absolute(self) -> bool:
         """Whether one depth is enough to contradict the rule: it states a size, be it zero."""
-        parts = (self.output, self.inner, self.gain, self.scale, self.skip)
+        parts = (self.output, self.inner, self.gain, self.gate, self.scale, self.skip)
         return self.exponent is None or any(scaling.absolute for scaling in parts)
 
 
@@ -171,6 +192,7 @@ RULES = {
             citation="dey2025",
         ),
         Rule("rezero", "Bachlechner et al. 2020", "0", None, gain=Zero(), citation="bachlechner2020"),
+        Rule("adaln-zero", "Peebles and Xie 2023", "0", None, gate=Zero(), citation="peebles2023"),
         Rule(
             "deepnorm",
             "Wang et al. 2022, for one stack of encoder or decoder layers",

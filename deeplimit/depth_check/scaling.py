@@ -23,12 +23,14 @@ class PartScaling:
 
     Attributes:
         name: Name of the weight, gain or bias with * for the layer, or "multiplier" or "skip".
-        role: "output", "inner", "gain", "bias" (only biases at the branch's end that are not zero),
-            "multiplier" or "skip".
+        role: "output", "inner", "gain", "gate" (a weight that makes a gain of a conditioning), "bias" (only
+            biases at the branch's end that are not zero), "multiplier" or "skip".
         sizes: Root mean square at each depth that has this kind of branch.
         exponent: Exponent of sizes ~ N**-exponent; None if a size is zero or there is only one depth.
         spread: Largest over smallest size among the layers of the deepest network.
         weight: Entries and fans of the weight in the deepest network; None for "multiplier" and "skip".
+        layers: Sizes of the single layers that have it, at each depth.
+        thirds: Sizes of queries, keys and values at each depth, where they are fused in one weight.
     """
 
     name: str
@@ -37,6 +39,8 @@ class PartScaling:
     exponent: float | None
     spread: float
     weight: WeightSize | None
+    layers: tuple[tuple[float, ...], ...] = ()
+    thirds: tuple[tuple[float, ...], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,7 @@ class BranchScaling:
         layered: Largest over smallest size of the update among the layers of the deepest network.
         meaning: What exponent and alignment say about the limit, in words.
         parts: The branch's weights, gains, biases and multipliers.
+        numbers: The layers' numbers in the deepest network, as in the names of their weights.
     """
 
     kind: str
@@ -85,6 +90,7 @@ class BranchScaling:
     layered: float
     meaning: str
     parts: tuple[PartScaling, ...]
+    numbers: tuple[int, ...] = ()
 
     @property
     def exponent_in_words(self) -> str:
@@ -194,6 +200,7 @@ def _scaling(key: str, kind: str, stream: int, taken: Sequence[AtOneDepth], leve
         layered=_largest([measured.probed for measured in deepest]),
         meaning=verdict.judge(MEANINGS, evidence).word,
         parts=_parts([group for _, group in present], [one for one, _ in present], known),
+        numbers=layer_numbers([measured.branch.output[0] for measured in deepest]),
     )
 
 
@@ -234,7 +241,8 @@ def _parts(
     """Return the parts of a kind of branch, output projections first."""
     parts = []
     first = groups[-1][0].branch
-    for role, field in (("output", "output"), ("inner", "inner"), ("gain", "gains"), ("bias", "biases")):
+    roles = {"output": "output", "inner": "inner", "gain": "gains", "gate": "gates", "bias": "biases"}
+    for role, field in roles.items():
         listed = [[_numbered(getattr(measured.branch, field)) for measured in group] for group in groups]
         # Layers of one kind may differ within (linear attention and full attention, a bias in the first layer
         # only).
@@ -247,10 +255,11 @@ def _parts(
             ]
             if not all(weights):
                 continue
-            sizes = tuple(_mean([weight.size for weight in items]) for items in weights)
+            layers = tuple(tuple(weight.size for weight in items) for items in weights)
             if role == "gain" and len(first.gains) == 1:
                 # A gain as it acts, exp(gain) or 1 + gain say, rather than as it is stored.
-                sizes = tuple(_mean([measured.gain for measured in group]) for group in groups)
+                layers = tuple(tuple(measured.gain for measured in group) for group in groups)
+            sizes = tuple(_mean(items) for items in layers)
             if role == "bias" and not any(size > 0 for size in sizes):
                 continue
             parts.append(
@@ -261,12 +270,33 @@ def _parts(
                     slope(counts, sizes),
                     _largest([weight.size for weight in weights[-1]]),
                     weights[-1][0],
+                    layers,
+                    tuple(
+                        tuple(map(_mean, zip(*(weight.thirds for weight in items), strict=True)))
+                        for items in weights
+                    ),
                 )
             )
     for role in ("multiplier", "skip"):
-        sizes = tuple(_mean([getattr(measured, role) for measured in group]) for group in groups)
-        parts.append(PartScaling(role, role, sizes, slope(counts, sizes), 1.0, None))
+        layers = tuple(tuple(getattr(measured, role) for measured in group) for group in groups)
+        sizes = tuple(_mean(items) for items in layers)
+        parts.append(PartScaling(role, role, sizes, slope(counts, sizes), 1.0, None, layers))
     return tuple(parts)
+
+
+def layer_numbers(names: Sequence[str]) -> tuple[int, ...]:
+    """Return the numbers of layers from the names of a weight in each; from 0 on if names do not tell.
+
+    Examples:
+        >>> layer_numbers(["h.3.mlp.0.weight", "h.5.mlp.0.weight"])
+        (3, 5)
+    """
+    numbers = [re.findall(r"\d+", name) for name in names]
+    if len({len(found) for found in numbers}) == 1:
+        varied = [column for column in zip(*numbers, strict=True) if len(set(column)) > 1]
+        if len(varied) == 1 and len(set(varied[0])) == len(names):
+            return tuple(map(int, varied[0]))
+    return tuple(range(len(names)))
 
 
 def _numbered(names: Sequence[str]) -> dict[tuple[str, int], str]:

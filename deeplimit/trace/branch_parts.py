@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from deeplimit.trace.branch_inputs import gates_at, scale_name, weights_behind
 from deeplimit.trace.graph import BENDING, Graph, Join, kind
 from deeplimit.trace.operations import size
 from deeplimit.trace.recording import Edge, Scaling, Summand, Trace, edges_with_gradient, matrix
@@ -21,6 +22,7 @@ class BranchParts:
         inner: Names of the other weights that are applied.
         gains: Names of the parameters that scale the branch after the projection.
         biases: Names of the biases added at the projection or after it.
+        gates: Names of the weights whose output, not a function of the stream, multiplies the branch.
         multiplier: Product of the numbers that scale the branch after the projection.
         gain: Product of the sizes of the gains.
         normed: Whether a normalisation follows the projection.
@@ -31,6 +33,7 @@ class BranchParts:
     inner: tuple[str, ...]
     gains: tuple[str, ...]
     biases: tuple[str, ...]
+    gates: tuple[str, ...]
     multiplier: float
     gain: float
     normed: bool
@@ -43,6 +46,7 @@ class _Tail:
     last: list[Edge] = field(default_factory=list)
     gains: list[str] = field(default_factory=list)
     biases: list[str] = field(default_factory=list)
+    gates: list[Edge] = field(default_factory=list)
     multiplier: float = 1.0
     gain: float = 1.0
     normed: bool = False
@@ -77,7 +81,7 @@ def _tail(graph: Graph, join: Join, sources: Sequence[Edge], bent: bool) -> _Tai
             scales = {
                 name: edge
                 for edge in edges_with_gradient(place.node)
-                if (name := _scale_name(graph, edge)) is not None
+                if (name := scale_name(graph, edge)) is not None
             }
             tail.gains += scales
             tail.gain *= math.prod(size(edge.node.variable) for edge in scales.values())
@@ -92,10 +96,12 @@ def _tail(graph: Graph, join: Join, sources: Sequence[Edge], bent: bool) -> _Tai
                 for edge in edges_with_gradient(place.node)
                 for name in graph.parameters_only(edge.node) or ()
             ]
+        gate = gates_at(graph, join, place)
+        tail.gates += gate
         waiting += [
             edge
             for edge in edges_with_gradient(place.node)
-            if edge.node in join.region and graph.parameters_only(edge.node) is None
+            if edge.node in join.region and graph.parameters_only(edge.node) is None and edge not in gate
         ]
     return tail
 
@@ -111,7 +117,8 @@ def branch_parts(graph: Graph, join: Join, side: Summand) -> BranchParts:
     if len(side.sources) > len(data) and join.addition.place in trace.scalings:  # the factors of an addcmul
         tail.scale(trace.scalings[join.addition.place])
     _, region = graph.reach(side.sources, 0, enter=lambda node: node in join.region)
-    inside = [node for node in region & join.region if graph.parameter(node) is not None]
+    _, gating = graph.reach(tuple(tail.gates), 0, enter=lambda node: node in join.region)
+    inside = [node for node in region & join.region - gating if graph.parameter(node) is not None]
     weights = _in_order(trace, {str(graph.parameter(node)) for node in inside if matrix(node.variable.shape)})
     # The one onto the stream has the stream's size or at least its width.
     shape = join.addition.shape
@@ -122,8 +129,6 @@ def branch_parts(graph: Graph, join: Join, side: Summand) -> BranchParts:
         or tail.last
     )
     output = tuple(dict.fromkeys(trace.projections[place].weights[-1] for place in shaped))
-    if not output and weights:
-        output = weights[-1:]
     output = tuple(name for name in output if name in weights) or weights[-1:]
     applied = {
         name
@@ -139,19 +144,10 @@ def branch_parts(graph: Graph, join: Join, side: Summand) -> BranchParts:
         inner,
         tuple(dict.fromkeys(tail.gains)),
         tuple(dict.fromkeys(biases)),
+        tuple(dict.fromkeys(name for gate in tail.gates for name in weights_behind(trace, gate))),
         tail.multiplier,
         tail.gain,
         tail.normed,
-    )
-
-
-def _scale_name(graph: Graph, edge: Edge) -> str | None:
-    """Return the name of a normalisation's scale: its parameter that is not called a bias."""
-    name = graph.parameter(edge.node)
-    return (
-        name
-        if name is not None and not name.rsplit(".", maxsplit=1)[-1].startswith(("bias", "beta", "b_"))
-        else None
     )
 
 

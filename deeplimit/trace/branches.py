@@ -43,6 +43,8 @@ class Branch:
             scale of a last normalisation).
         biases: Names of the biases added at the projection or after it, which a scaled projection does not
             scale.
+        gates: Names of the weights that multiply the branch by a function of something other than the stream
+            (the last linear layer of adaLN).
     """
 
     kind: str
@@ -53,6 +55,7 @@ class Branch:
     inner: tuple[str, ...]
     gains: tuple[str, ...]
     biases: tuple[str, ...] = ()
+    gates: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -187,6 +190,7 @@ def layout(trace: Trace, blocks: str | Sequence[str] | None = None) -> Layout:
                     made.inner,
                     made.gains,
                     made.biases,
+                    made.gates,
                 ),
                 key=key,
                 join=join,

@@ -208,11 +208,11 @@ def _join(graph: Graph, addition: Addition, through: dict[Edge, Edge]) -> Join |
         candidates = list(graph.climb(skipped, through))
         if not candidates:
             continue
-        places, _ = graph.reach(branch, min(_age(place) for place in candidates))
+        places, _ = graph.reach(branch, min(age_of(place) for place in candidates))
         root = next((place for place in candidates if place in places), None)
         if root is None:
             continue
-        age = _age(root)
+        age = age_of(root)
         region = graph.reach(branch, age, enter=partial(_other_than, root.node))[1]
         region.discard(root.node)
         parameters = tuple(
@@ -240,7 +240,7 @@ def _other_than(root: Any, node: Any) -> bool:
     return node is not root
 
 
-def _age(place: Edge) -> int:
+def age_of(place: Edge) -> int:
     """Return the sequence number of a place's node, which grows as the forward runs; a leaf is oldest."""
     return 0 if getattr(place.node, "variable", None) is not None else int(place.node._sequence_nr())
 

@@ -1,0 +1,86 @@
+"""By how much the sizes of layers depart from what is asked of them: all of them, or which."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from deeplimit.depth_check.findings import FACTOR, number, times
+from deeplimit.depth_check.one_depth import WeightSize
+
+
+@dataclass(frozen=True)
+class Departure:
+    """How a part departs from a rule in the deepest network.
+
+    Attributes:
+        factor: How many times too large it is, the root mean square over the layers that depart; None if no
+            factor says it.
+        layers: Places of the layers that depart, if not all do.
+        everywhere: Whether it departs as much at every depth.
+        spread: Smallest and largest factor among the layers that depart.
+    """
+
+    factor: float | None
+    layers: tuple[int, ...] = ()
+    everywhere: bool = False
+    spread: tuple[float, float] | None = None
+
+    @property
+    def times(self) -> str:
+        """The factor in words; smallest and largest where layers lie on both sides."""
+        if self.factor is None:
+            return "not as asked by"
+        if self.spread is not None and self.spread[0] < 1 / FACTOR and self.spread[1] > FACTOR:
+            low, high = self.spread
+            small = f"{number(1 / low)} times too small" if low > 0 else "zero"
+            return f"from {small} to {number(high)} times too large for"
+        return times(self.factor)
+
+    def near(self, other: Departure) -> bool:
+        """Whether two factors are the same, up to the least that is reported."""
+        if not self.factor or not other.factor:
+            return self.factor == other.factor
+        return abs(math.log(self.factor / other.factor)) < math.log(FACTOR)
+
+
+def departure(
+    sizes: Sequence[Sequence[float]], wanted: Sequence[Sequence[float]], weight: WeightSize | None
+) -> Departure | None:
+    """Return how sizes, by depth and layer, depart from what is wanted there; None if they do not.
+
+    Weights are draws: their standard deviation has a relative error of 1/sqrt(2 entries).
+    """
+    factors = [
+        [size / want if want > 0 else math.inf for size, want in zip(layers, wants, strict=True)]
+        for layers, wants in zip(sizes, wanted, strict=True)
+    ]
+    error = 1 / math.sqrt(2 * max(weight.entries if weight else 1, 1))
+    means = [mean(layers) for layers in factors]
+    pooled = math.log(FACTOR) + 4 * error / math.sqrt(len(factors[-1]))
+    single = math.log(FACTOR) + 5 * error
+    last = factors[-1]
+    bad = tuple(place for place, factor in enumerate(last) if _off(factor) > single)
+    off = max(map(_off, means)) > pooled
+    if not off and not bad:
+        return None
+    some = 0 < len(bad) < len(last)
+    chosen = [last[place] for place in bad] if some else last
+    everywhere = not some and len(means) > 1 and min(means) > 0 and max(means) / min(means) < FACTOR**2
+    return Departure(mean(chosen), bad if some else (), everywhere, (min(chosen), max(chosen)))
+
+
+def _off(factor: float) -> float:
+    return abs(math.log(factor)) if 0 < factor < math.inf else math.inf
+
+
+def mean(values: Sequence[float]) -> float:
+    """Return the root mean square."""
+    return math.sqrt(math.fsum(value * value for value in values) / len(values))
+
+
+def drift(shape: Sequence[Sequence[float]]) -> bool:
+    """Whether what is asked for changes with depth."""
+    means = [mean(scales) for scales in shape]
+    return max(means) > FACTOR * min(means)
