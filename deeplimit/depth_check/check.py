@@ -8,15 +8,16 @@ import numbers
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import nn
 
+from deeplimit.depth_check.best_rule import best_report
 from deeplimit.depth_check.judgement import report_on
 from deeplimit.depth_check.one_depth import AtOneDepth, measure_module
 from deeplimit.depth_check.report import DepthReport
-from deeplimit.depth_check.rules import Rule, rule_of
+from deeplimit.depth_check.rules import AUTO, RULES, Rule, rule_of
 from deeplimit.depth_check.runs import Depths, Factory
 from deeplimit.depth_check.scaling import scalings
 from deeplimit.ground import validation
@@ -58,8 +59,9 @@ def check_depth(
             without arguments that returns one of these. If left out, it is made up from the module's
             configuration (transformers, timm) or its first layer.
         expected: Intended scaling. A number is the residual exponent of every branch (0.5 neural SDE, 1
-            neural ODE), whatever the constant factors. A published rule, "gpt-2", "depth-mup", "completep",
-            "rezero", "deepnorm" or "fixup", or your own `Rule`, states factors, too. None: measure only.
+            neural ODE), whatever the constant factors. A published rule by its name ("gpt-2", "completep",
+            "mitchell": the page "Is my model's depth scaling right?" has all), or your own `Rule`, states
+            factors, too. "auto": the published rule that fits best. None: measure only.
         blocks: Patterns of module names ("model.layers.*"): only additions inside these modules count.
         loss: Function of the module's output that returns a scalar tensor, for the gradient. If left out, a
             random linear functional of the first output that depends on parameters.
@@ -129,7 +131,12 @@ def check_depth(
     measured = running.measure(Depths(factory, checked, batch, blocks, loss, seed, moved, device=chosen))
     taken = [one for _, one in measured]
     _check_deepens(checked, taken)
-    return report_on(measured[-1][0], checked, taken, rule, number, tolerance, confidence, seed, started)
+    name = measured[-1][0]
+
+    def judged(rule: Rule | None) -> DepthReport:
+        return report_on(name, checked, taken, rule, number, tolerance, confidence, seed, started)
+
+    return best_report(RULES.values(), judged) if rule == AUTO else judged(rule)
 
 
 def probe(
@@ -145,7 +152,7 @@ def probe(
     parts; no exponents.
 
     Arguments and errors are those of `check_depth`. `expected` can only be a rule that states absolute
-    sizes ("gpt-2", "deepnorm", "rezero", "fixup"): an exponent needs several depths (ValueError). The
+    sizes (all but "depth-mup" and "completep"): an exponent needs several depths (ValueError). The
     report's `depths` holds the number of residual branches along the longest stream, since a module does
     not say what it calls its depth.
 
@@ -163,7 +170,7 @@ def probe(
             f"one depth has no exponent to compare with expected={number:g}: use dl.check_depth with a"
             " function depth -> module."
         )
-    if rule is not None and not rule.absolute:
+    if isinstance(rule, Rule) and not rule.absolute:
         raise ValueError(
             f"{rule.name} ({rule.formula}) says how sizes fall with depth, not how large they are, so that"
             " one depth cannot contradict it: use dl.check_depth with a function depth -> module."
@@ -177,7 +184,12 @@ def probe(
     )
     depth = max(stream.branches for stream in taken.streams)
     name = type(getattr(model, "_orig_mod", model)).__name__
-    return report_on(name, (depth,), [taken], rule, None, 0.1, 0.99, seed, started)
+
+    def judged(rule: Rule | None) -> DepthReport:
+        return report_on(name, (depth,), [taken], rule, None, 0.1, 0.99, seed, started)
+
+    stated = (rule for rule in RULES.values() if rule.absolute)
+    return best_report(stated, judged) if rule == AUTO else judged(rule)
 
 
 def branch_scalars(
@@ -276,14 +288,14 @@ def _check_numbers(tolerance: float, confidence: float, seed: int) -> None:
     validation.integer(seed, "seed", minimum=0)
 
 
-def _intended(expected: object) -> tuple[Rule | None, float | None]:
+def _intended(expected: object) -> tuple[Rule | Literal["auto"] | None, float | None]:
     if expected is None:
         return None, None
     if isinstance(expected, numbers.Real) and not isinstance(expected, bool):
         return None, validation.real(
             expected, "expected", minimum=0.0, maximum=4.0, hint="residual exponents are 0.5 or 1, say."
         )
-    return rule_of(expected), None
+    return AUTO if expected == AUTO else rule_of(expected), None
 
 
 def _check_deepens(depths: Sequence[int], taken: Sequence[AtOneDepth]) -> None:

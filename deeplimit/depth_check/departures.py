@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from deeplimit.depth_check.findings import FACTOR, number, times
-from deeplimit.depth_check.one_depth import WeightSize
+from deeplimit.depth_check.scaling import PartScaling
 
 
 @dataclass(frozen=True)
@@ -45,19 +45,20 @@ class Departure:
         return abs(math.log(self.factor / other.factor)) < math.log(FACTOR)
 
 
-def departure(
-    sizes: Sequence[Sequence[float]], wanted: Sequence[Sequence[float]], weight: WeightSize | None
-) -> Departure | None:
-    """Return how sizes, by depth and layer, depart from what is wanted there; None if they do not.
+def departure(part: PartScaling, wanted: Sequence[Sequence[float]]) -> Departure | None:
+    """Return how the sizes of a part depart from what is wanted at each depth in each layer; None if not.
 
     Weights are draws: their standard deviation has a relative error of 1/sqrt(2 entries).
     """
     factors = [
         [size / want if want > 0 else math.inf for size, want in zip(layers, wants, strict=True)]
-        for layers, wants in zip(sizes, wanted, strict=True)
+        for layers, wants in zip(part.layers, wanted, strict=True)
     ]
-    error = 1 / math.sqrt(2 * max(weight.entries if weight else 1, 1))
-    means = [mean(layers) for layers in factors]
+    error = 1 / math.sqrt(2 * max(part.weight.entries if part.weight else 1, 1))
+    means = [
+        size / wants[0] if wants[0] > 0 and len(set(wants)) == 1 else mean(layers)
+        for size, wants, layers in zip(part.sizes, wanted, factors, strict=True)
+    ]
     pooled = math.log(FACTOR) + 4 * error / math.sqrt(len(factors[-1]))
     single = math.log(FACTOR) + 5 * error
     last = factors[-1]
@@ -68,7 +69,9 @@ def departure(
     some = 0 < len(bad) < len(last)
     chosen = [last[place] for place in bad] if some else last
     everywhere = not some and len(means) > 1 and min(means) > 0 and max(means) / min(means) < FACTOR**2
-    return Departure(mean(chosen), bad if some else (), everywhere, (min(chosen), max(chosen)))
+    return Departure(
+        mean(chosen) if some else means[-1], bad if some else (), everywhere, (min(chosen), max(chosen))
+    )
 
 
 def _off(factor: float) -> float:

@@ -56,7 +56,7 @@ def biases_of(scaling: BranchScaling) -> list[PartScaling]:
 
 def part_name(part: PartScaling, scaling: BranchScaling) -> str:
     """Return what a part is called: a parameter by its name, a number by the branch that it scales."""
-    return f"{part.name} of {scaling.kind}" if part.role in ("multiplier", "skip") else part.name
+    return f"{part.name} of {scaling.kind}" if part.role in ("multiplier", "skip", "entry") else part.name
 
 
 def times(factor: float) -> str:

@@ -49,7 +49,7 @@ def report_on(
             agreed = True if all(scaling.counts) else None
         elif rule is not None:
             found = list(against_rule(scaling, branches, rule, present_depths, totals))
-            if len(depths) > 1 and not found:
+            if len(depths) > 1 and not found and (rule.exponent is not None or rule.starts_at_zero):
                 found, agreed = _effective(scaling, rule.exponent, rule, present_depths, totals, tolerance)
         elif number is not None:
             found, agreed = _effective(scaling, number, None, present_depths, totals, tolerance)

@@ -40,6 +40,7 @@ class MeasuredBranch:
         multiplier: Product of the numbers that scale the branch after its projection.
         gain: Product of the sizes of the parameters that scale it there.
         skip: Number that multiplies the stream before the sum.
+        entry: Number that multiplies the branch's normalised input.
         counted: Whether it counts among its stream's branches. Experts in one sum count once, a zero adapter
             beside another branch does not count.
     """
@@ -55,6 +56,7 @@ class MeasuredBranch:
     multiplier: float
     gain: float
     skip: float
+    entry: float
     counted: bool
 
 
@@ -262,6 +264,7 @@ def _summary(
                 part.multiplier,
                 part.gain,
                 part.skip,
+                part.entry,
                 part.counted,
             )
         )

@@ -16,7 +16,7 @@ def parts_table(depths: Sequence[int], branches: Sequence[BranchScaling]) -> Tab
         (kind, part)
         for kind in branches
         for part in kind.parts
-        if part.role not in ("multiplier", "skip") or any(size != 1.0 for size in part.sizes)
+        if part.role not in ("multiplier", "skip", "entry") or any(size != 1.0 for size in part.sizes)
     ]
     exponents = [None if part.exponent is None else round(part.exponent, 2) + 0.0 for _, part in shown]
     return Table(

@@ -17,7 +17,8 @@ from deeplimit.depth_check.findings import (
     spread_among_layers,
     times,
 )
-from deeplimit.depth_check.rules import FREE, PartRule, Place, Rule
+from deeplimit.depth_check.part_rules import FREE, PartRule, Place
+from deeplimit.depth_check.rules import Rule
 from deeplimit.depth_check.scaling import BranchScaling, PartScaling
 
 QUERY_OR_KEY = re.compile(
@@ -59,7 +60,7 @@ class _Judged:
     elsewhere: Sequence[Base]  # what the other branches' weights say
 
     def findings(self) -> Iterator[Finding]:
-        for part in self.scaling.parts:
+        for part in self._parts():
             if part.role == "output" and (self.rule.output.zero or not self.scaling.normed):
                 # Under a norm the size of the projection does not count, only whether it is zero.
                 yield from self._weight(part, self.rule.output)
@@ -67,8 +68,20 @@ class _Judged:
                 yield from self._inner(part)
             elif part.role in self._zeros() and any(self.scaling.sizes):
                 yield from self._zero(part, "is", ", so that the branch starts from nothing")
-            elif part.role == "skip":
-                yield from self._number(part, self.rule.skip)
+            elif part.role in ("skip", "entry", "gain"):
+                asked = {"skip": self.rule.skip, "entry": self.rule.entry, "gain": self.rule.gain}[part.role]
+                yield from self._number(replace(part, weight=None), asked)
+        if (
+            self.rule.gain.absolute
+            and not self._zeros()
+            and not any(part.role == "gain" for part in self.scaling.parts)
+        ):
+            yield Finding(
+                self.scaling.kind,
+                f"gain of {self.scaling.kind}",
+                None,
+                f"is missing: {self.rule.name} multiplies the branch by a parameter ({self.rule.formula}).",
+            )
         if self._zeros() and not any(part.role in self._zeros() for part in self.scaling.parts):
             yield Finding(
                 self.scaling.kind,
@@ -77,6 +90,16 @@ class _Judged:
                 f"is missing: {self.rule.name} multiplies the branch by {_FROM_ZERO[self._zeros()[-1]]}.",
             )
         yield from self._scale()
+
+    def _parts(self) -> tuple[PartScaling, ...]:
+        """Return the branch's parts, with an input multiplier of one where there is none."""
+        parts = self.scaling.parts
+        if any(part.role == "entry" for part in parts):
+            return parts
+        skip = next(part for part in parts if part.role == "skip")
+        layers = tuple((1.0,) * len(sizes) for sizes in skip.layers)
+        one = replace(skip, name="input multiplier", role="entry", sizes=(1.0,) * len(layers), layers=layers)
+        return (*parts, one)
 
     def _zeros(self) -> tuple[str, ...]:
         """Return the roles of which one must be there and zero; a gate is a gain that a condition makes."""
@@ -148,9 +171,15 @@ class _Judged:
             told.append(
                 [replace(finding, message=f"its {name}: {finding.message}") for name, finding in found]
             )
-        yield from min(told, key=lambda found: sum(abs(math.log(item.factor or 1.0)) for item in found))
+        yield from min(told, key=_departs_by)
 
     def _weight(self, part: PartScaling, asked: PartRule) -> Iterator[Finding]:
+        """Yield findings of a weight unless one of the alternatives that a rule leaves has none."""
+        found = [list(self._one_weight(part, one)) for one in asked.alternatives]
+        if all(found):
+            yield from min(found, key=_departs_by)
+
+    def _one_weight(self, part: PartScaling, asked: PartRule) -> Iterator[Finding]:
         if asked.zero:
             yield from self._zero(part, "has standard deviation")
         shape = self._shape(asked, part, self.totals)
@@ -239,7 +268,7 @@ class _Judged:
             plain = base.of(part)
             if part.role != "inner" or plain is None:
                 continue
-            found = departure(part.layers, [[plain] * len(sizes) for sizes in part.layers], part.weight)
+            found = departure(part, [[plain] * len(sizes) for sizes in part.layers])
             if found is not None:
                 yield self._finding(
                     part,
@@ -252,7 +281,7 @@ class _Judged:
         plain = base.of(part)
         if plain is None:
             return None
-        return departure(part.layers, [[plain * scale for scale in scales] for scales in shape], part.weight)
+        return departure(part, [[plain * scale for scale in scales] for scales in shape])
 
     def _number(self, part: PartScaling, asked: PartRule) -> Iterator[Finding]:
         """Yield a finding if the sizes of a part over depths do not follow what a rule asks for.
@@ -303,7 +332,11 @@ class _Judged:
         bad = tuple(place for place, good in enumerate(near[-1]) if not good)
         good = [value for value, kept in zip(values[-1], near[-1], strict=True) if kept]
         if not bad or not good:
-            return Departure(mean(values[-1]) / mean(anchors))
+            pooled = [
+                size / scales[0] if len(set(scales)) == 1 else mean(row)
+                for size, scales, row in zip(part.sizes, shape, values, strict=True)
+            ]
+            return Departure(pooled[-1] / (1.0 if stated else pooled[0]))
         return Departure(mean([values[-1][place] for place in bad]) / mean(good), bad)
 
     def _number_in_words(
@@ -372,9 +405,15 @@ class _Judged:
         return Finding(self.scaling.kind, name, found.factor, message, self._numbers(found.layers))
 
 
+def _departs_by(findings: Sequence[Finding]) -> float:
+    return sum(abs(math.log(finding.factor)) for finding in findings if finding.factor)
+
+
 def _beside(base: Base) -> str:
     if base is TORCH_DEFAULT:
         return "where torch alone gives 0.5774/sqrt(fan-in)"
+    if base.law == "width":
+        return "at this width"
     return f"where other weights have std {base}"
 
 

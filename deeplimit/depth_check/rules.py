@@ -3,103 +3,23 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import final
+from typing import Final
 
+from deeplimit.depth_check.part_rules import (
+    FREE,
+    ONE,
+    AnyOf,
+    PartRule,
+    Power,
+    PowerByWeights,
+    PowerOfLayer,
+    PowerOfLayers,
+    Steps,
+    Unjudged,
+    Zero,
+)
 from deeplimit.ground.validation import named
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where a part stands in a model.
-
-    Attributes:
-        layer: Number of the layer among those of its kind, from 1.
-        layers: Number of layers of its kind.
-        branches: Number of residual branches of the model.
-        weights: Number of weights of the branch.
-    """
-
-    layer: int
-    layers: int
-    branches: int
-    weights: int
-
-
-class PartRule(ABC):
-    """What a rule says about the size of one part of a branch, as a function of its place in the model."""
-
-    @property
-    def zero(self) -> bool:
-        """Whether the part is exactly zero at initialisation."""
-        return False
-
-    @property
-    def absolute(self) -> bool:
-        """Whether one depth is enough to contradict it: it states a size, not only how sizes fall."""
-        return self.zero
-
-    @abstractmethod
-    def size(self, place: Place) -> float | None:
-        """Return the size of the part in a place, up to a constant unless `absolute`; None if any will do."""
-
-
-@final
-@dataclass(frozen=True)
-class Power(PartRule):
-    """constant · N**-exponent, N the number of residual branches of the model.
-
-    Attributes:
-        constant: Size at N = 1; None if any constant will do that is the same at every depth.
-        exponent: Exponent of 1/N.
-    """
-
-    constant: float | None
-    exponent: float
-
-    @property
-    def absolute(self) -> bool:
-        return self.constant is not None
-
-    def size(self, place: Place) -> float | None:
-        constant = 1.0 if self.constant is None else self.constant
-        return constant * math.pow(place.branches, -self.exponent)
-
-
-@final
-@dataclass(frozen=True)
-class Zero(PartRule):
-    """Exactly zero at initialisation."""
-
-    @property
-    def zero(self) -> bool:
-        return True
-
-    def size(self, place: Place) -> float | None:
-        return None
-
-
-@final
-@dataclass(frozen=True)
-class PowerByWeights(PartRule):
-    """constant · N**(-1 / (2m - 2)) in a branch of m weights, as in Fixup; one weight alone is not judged."""
-
-    def size(self, place: Place) -> float | None:
-        return math.pow(place.branches, -1 / (2 * place.weights - 2)) if place.weights > 1 else None
-
-
-@final
-@dataclass(frozen=True)
-class Unjudged(PartRule):
-    """Not judged."""
-
-    def size(self, place: Place) -> float | None:
-        return None
-
-
-FREE = Power(None, 0.0)  # the same at every depth
-ONE = Power(1.0, 0.0)  # no scaling at all
 
 
 @dataclass(frozen=True)
@@ -112,7 +32,7 @@ class Rule:
         name: Name of the rule, as `expected=` takes it.
         source: Publication that states it.
         formula: Scale of a branch, as the source writes it for L blocks.
-        exponent: Effective exponent of a branch; None if branches are zero at the start.
+        exponent: Effective exponent of a branch; None if branches are zero at the start, or layers differ.
         output: Scaling of the output projection, relative to its initialisation without the rule (see
             `base`).
         inner: Scaling of the branch's other weights, relative to the same.
@@ -120,8 +40,9 @@ class Rule:
         gate: Scaling of the weights that make a gain of a conditioning (adaLN).
         scale: Scaling of the product of gains and constant multipliers.
         skip: Scaling of the number that multiplies the skip connection.
+        entry: Scaling of the number that multiplies the branch's normalised input.
         base: How weights are initialised without the rule: "siblings" (as the weights beside them that do not
-            depend on depth) or "xavier".
+            depend on depth), "xavier", or "width" (one over the root of the stream's width).
         attends: Whether the weights of queries and keys follow `inner`, too.
         citation: The source for `citation()` of a report: a BibTeX entry, or a line of text.
 
@@ -144,15 +65,25 @@ class Rule:
     gate: PartRule = field(default_factory=Unjudged)
     scale: PartRule = field(default_factory=Unjudged)
     skip: PartRule = field(default_factory=Unjudged)
-    base: str = "siblings"  # or "xavier"
+    entry: PartRule = field(default_factory=Unjudged)
+    base: str = "siblings"  # or "xavier", "width"
     attends: bool = True
     citation: str = ""
 
     @property
+    def parts(self) -> tuple[PartRule, ...]:
+        """What it says of each part of a branch."""
+        return (self.output, self.inner, self.gain, self.gate, self.scale, self.skip, self.entry)
+
+    @property
+    def starts_at_zero(self) -> bool:
+        """Whether branches add nothing at initialisation."""
+        return self.exponent is None and not any(part.absolute and not part.zero for part in self.parts)
+
+    @property
     def absolute(self) -> bool:
         """Whether one depth is enough to contradict the rule: it states a size, be it zero."""
-        parts = (self.output, self.inner, self.gain, self.gate, self.scale, self.skip)
-        return self.exponent is None or any(scaling.absolute for scaling in parts)
+        return self.exponent is None or any(part.absolute for part in self.parts)
 
 
 RULES = {
@@ -194,6 +125,71 @@ RULES = {
         Rule("rezero", "Bachlechner et al. 2020", "0", None, gain=Zero(), citation="bachlechner2020"),
         Rule("adaln-zero", "Peebles and Xie 2023", "0", None, gate=Zero(), citation="peebles2023"),
         Rule(
+            "megatron",
+            "Shoeybi et al. 2019; scaled_init_method_normal of Megatron-LM",
+            "1/sqrt(2L)",
+            0.5,
+            output=PowerOfLayers(2**-0.5, 0.5),
+            inner=FREE,
+            scale=ONE,
+            skip=FREE,
+            citation="shoeybi2019",
+        ),
+        Rule(
+            "mitchell",
+            "Groeneveld et al. 2024; init_fn: mitchell of OLMo",
+            "1/sqrt(2l) in layer l",
+            None,
+            output=PowerOfLayer(2**-0.5, 0.5),
+            inner=FREE,
+            scale=ONE,
+            skip=FREE,
+            citation="groeneveld2024",
+        ),
+        Rule(
+            "depth-init",
+            "Liang et al. 2024; depth_init of torchtitan",
+            "1/sqrt(2l) in layer l",
+            None,
+            output=PowerOfLayer(2**-0.5, 0.5),
+            inner=AnyOf((FREE, PowerOfLayer(2**-0.5, 0.5))),  # the up-projection of a gated MLP, too
+            scale=ONE,
+            skip=FREE,
+            citation="liang2024",
+        ),
+        Rule(
+            "norm-depth",
+            "Sun et al. 2025 (The Curse of Depth)",
+            "1/sqrt(l) after the norm of layer l",
+            None,
+            output=FREE,
+            inner=FREE,
+            scale=ONE,
+            skip=FREE,
+            entry=PowerOfLayer(1.0, 0.5),
+            citation="sun2025",
+        ),
+        Rule(
+            "small-init",
+            "Nguyen and Salazar 2019, Wang 2021; small_init and wang_init of GPT-NeoX",
+            "2/(L sqrt(d)), other weights sqrt(2/(5d))",
+            1.0,
+            output=PowerOfLayers(2.0, 1.0),
+            inner=Power(0.4**0.5, 0.0),
+            scale=ONE,
+            skip=FREE,
+            base="width",
+            citation="nguyen2019",
+        ),
+        Rule(
+            "layerscale",
+            "Touvron et al. 2021, section 2",
+            "0.1 up to 18 layers, 1e-5 up to 24, 1e-6 beyond",
+            None,
+            gain=Steps(((18, 0.1), (24, 1e-5), (math.inf, 1e-6))),
+            citation="touvron2021",
+        ),
+        Rule(
             "deepnorm",
             "Wang et al. 2022, for one stack of encoder or decoder layers",
             "(8L)^(-1/4)",
@@ -219,6 +215,12 @@ RULES = {
 }
 
 
+AUTO: Final = "auto"
+"""Asks for the published rule that fits best."""
+ALIASES = {"wang": "small-init"}
+"""Other names of rules."""
+
+
 def rule_of(expected: object) -> Rule:
     """Return the rule that `expected` names, or is."""
     if isinstance(expected, Rule):
@@ -228,9 +230,10 @@ def rule_of(expected: object) -> Rule:
             f"expected must be a number, the name of a rule or None, got {named(expected)}; rules:"
             f" {', '.join(RULES)}."
         )
-    if expected.lower() not in RULES:
+    name = ALIASES.get(expected.lower(), expected.lower())
+    if name not in RULES:
         raise ValueError(
-            f"expected={expected!r} is not the name of a rule. Choose from {', '.join(RULES)}, or pass an"
-            " exponent such as 0.5."
+            f"expected={expected!r} is not the name of a rule. Choose from {', '.join(RULES)}, 'auto', or"
+            " pass an exponent such as 0.5."
         )
-    return RULES[expected.lower()]
+    return RULES[name]

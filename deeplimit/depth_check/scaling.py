@@ -24,7 +24,8 @@ class PartScaling:
     Attributes:
         name: Name of the weight, gain or bias with * for the layer, or "multiplier" or "skip".
         role: "output", "inner", "gain", "gate" (a weight that makes a gain of a conditioning), "bias" (only
-            biases at the branch's end that are not zero), "multiplier" or "skip".
+            biases at the branch's end that are not zero), "multiplier", "skip" or "entry" (what multiplies
+            the normalised input).
         sizes: Root mean square at each depth that has this kind of branch.
         exponent: Exponent of sizes ~ N**-exponent; None if a size is zero or there is only one depth.
         spread: Largest over smallest size among the layers of the deepest network.
@@ -277,10 +278,12 @@ def _parts(
                     ),
                 )
             )
-    for role in ("multiplier", "skip"):
+    for name, role in (("multiplier", "multiplier"), ("skip", "skip"), ("input multiplier", "entry")):
         layers = tuple(tuple(getattr(measured, role) for measured in group) for group in groups)
         sizes = tuple(_mean(items) for items in layers)
-        parts.append(PartScaling(role, role, sizes, slope(counts, sizes), 1.0, None, layers))
+        if role == "entry" and all(size == 1.0 for size in sizes):
+            continue
+        parts.append(PartScaling(name, role, sizes, slope(counts, sizes), 1.0, None, layers))
     return tuple(parts)
 
 

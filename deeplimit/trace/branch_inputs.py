@@ -15,7 +15,7 @@ def entry_scale(graph: Graph, join: Join) -> float:
     for place in trace.projections:
         if place.node not in join.region:
             continue
-        scale, normed, seen = 1.0, False, [place]
+        scale, normed, rooted, seen = 1.0, False, False, [place]
         for edge in seen:  # which grows
             if edge in trace.projections and edge is not place:
                 break
@@ -29,6 +29,7 @@ def entry_scale(graph: Graph, join: Join) -> float:
                     if scale_name(graph, other) is not None
                 )
                 continue
+            rooted = rooted or join.root in edges_with_gradient(edge.node)
             seen += [
                 other
                 for other in edges_with_gradient(edge.node)
@@ -37,8 +38,8 @@ def entry_scale(graph: Graph, join: Join) -> float:
                 and graph.parameters_only(other.node) is None
             ]
         else:
-            if normed:
-                return scale
+            if normed or rooted:
+                return scale if normed else 1.0
     return 1.0
 
 

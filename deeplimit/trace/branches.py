@@ -13,6 +13,7 @@ from torch import nn
 
 from deeplimit.ground.validation import named
 from deeplimit.trace.batches import Batch, as_batch, outputs, run
+from deeplimit.trace.branch_inputs import entry_scale
 from deeplimit.trace.branch_parts import branch_parts
 from deeplimit.trace.graph import Graph, Join, carried_from, find_joins, kind, stream_of
 from deeplimit.trace.naming import kinds_of, names_of
@@ -70,6 +71,7 @@ class Part:
     multiplier: float  # numbers that scale it after the projection
     gain: float  # what the parameters in `gains` scale it by
     skip: float  # numbers that scale the skip
+    entry: float  # what scales the branch's input after its norm
     renormed: bool  # whether the stream that the branch reads was normalised as a whole after the last sum
     # Whether a normalisation stands between projection and sum, so that the projection's size does not count.
     normed: bool
@@ -199,6 +201,7 @@ def layout(trace: Trace, blocks: str | Sequence[str] | None = None) -> Layout:
                 multiplier=made.multiplier * piece.scale,
                 gain=made.gain,
                 skip=skipped.factor * _scale(graph, skipped.sources, until=join.root),
+                entry=entry_scale(graph, join),
                 renormed=any(graph.normalises(place.node) for place in graph.climb((join.root,))),
                 normed=made.normed,
                 counted=not adapter and not any(part.join is join and part.key == key for part in parts),

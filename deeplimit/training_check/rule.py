@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from deeplimit.depth_check.rules import Power, Rule, rule_of
+from deeplimit.depth_check.part_rules import Power
+from deeplimit.depth_check.rules import Rule, rule_of
 
 ADAM_LIKE = ("Adam", "AdamW", "NAdam", "RAdam", "Adamax", "Adafactor", "RMSprop", "Lion")
 """Optimizers whose step does not depend on the size of the gradient."""
@@ -48,9 +49,9 @@ def training_rule(expected: object) -> tuple[Rule, TrainingRule] | None:
             " depend."
         )
     rule = rule_of(expected)
-    multiplier = rule.scale.power(2)
-    scaled = isinstance(multiplier, Power) and rule.exponent is not None and rule.exponent > 0
-    if not scaled or multiplier is None or multiplier.exponent != rule.exponent:
+    multiplier = rule.scale
+    scaled = rule.exponent is not None and rule.exponent > 0
+    if not isinstance(multiplier, Power) or not scaled or multiplier.exponent != rule.exponent:
         raise ValueError(
             f"expected={rule.name!r} ({rule.formula}) scales branches other than by a forward multiplier, and"
             " states no learning rates: choose 'completep', 'depth-mup', or a deeplimit.Rule whose `scale`"

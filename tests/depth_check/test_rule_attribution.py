@@ -124,7 +124,7 @@ def blamed(report):
 
 
 @pytest.mark.parametrize("fused", ["alone", "values"])
-def test_deepnorm_scales_the_values_alone_where_they_are_fused_with_queries_and_keys(fused):
+def test_deepnorm_scales_the_values_alone_where_all_three_are_fused(fused):
     report = check(deepnorm, "deepnorm", fused=fused)
     assert report.verdict == "as expected", report
 
@@ -240,7 +240,7 @@ def test_an_exponent_of_the_wrong_sign_is_written_with_one_sign():
     assert not re.search(r"--|infx|\b1 times", text)
 
 
-def test_a_law_of_the_width_counts_outputs_of_a_projection_and_inputs_of_another_weight():
+def test_a_law_of_the_width_counts_what_lies_on_the_stream():
     report = check(gpt, None)
     parts = {part.name: part for branch in report.branches for part in branch.parts}
     assert Base("width", 2.0).of(parts["blocks.*.fc2.weight"]) == pytest.approx(2 / math.sqrt(WIDTH))

@@ -148,6 +148,8 @@ def is_within(before, after):
     """Whether every named field of `before` is in `after` with its value; later versions add fields."""
     if isinstance(before, dict):
         return all(name in after and is_within(value, after[name]) for name, value in before.items())
+    if isinstance(before, list):
+        return len(before) == len(after) and all(map(is_within, before, after))
     return before == after
 
 

@@ -1,0 +1,171 @@
+"""What a published rule says about the size of one part of a branch, by its place in the model."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import final
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a part stands in a model.
+
+    Attributes:
+        layer: Number of the layer among those of its kind, from 1.
+        layers: Number of layers of its kind.
+        branches: Number of residual branches of the model.
+        weights: Number of weights of the branch.
+    """
+
+    layer: int
+    layers: int
+    branches: int
+    weights: int
+
+
+class PartRule(ABC):
+    """What a rule says about the size of one part of a branch, as a function of its place in the model."""
+
+    @property
+    def zero(self) -> bool:
+        """Whether the part is exactly zero at initialisation."""
+        return False
+
+    @property
+    def absolute(self) -> bool:
+        """Whether one depth is enough to contradict it: it states a size, not only how sizes fall."""
+        return self.zero
+
+    @property
+    def alternatives(self) -> tuple[PartRule, ...]:
+        """The rules of which a part may follow any."""
+        return (self,)
+
+    @abstractmethod
+    def size(self, place: Place) -> float | None:
+        """Return the size of the part in a place, up to a constant unless `absolute`; None if any will do."""
+
+
+@final
+@dataclass(frozen=True)
+class Power(PartRule):
+    """constant · N**-exponent, N the number of residual branches of the model.
+
+    Attributes:
+        constant: Size at N = 1; None if any constant will do that is the same at every depth.
+        exponent: Exponent of 1/N.
+    """
+
+    constant: float | None
+    exponent: float
+
+    @property
+    def absolute(self) -> bool:
+        return self.constant is not None
+
+    def size(self, place: Place) -> float | None:
+        constant = 1.0 if self.constant is None else self.constant
+        return constant * math.pow(place.branches, -self.exponent)
+
+
+@final
+@dataclass(frozen=True)
+class Zero(PartRule):
+    """Exactly zero at initialisation."""
+
+    @property
+    def zero(self) -> bool:
+        return True
+
+    def size(self, place: Place) -> float | None:
+        return None
+
+
+@final
+@dataclass(frozen=True)
+class PowerByWeights(PartRule):
+    """constant · N**(-1 / (2m - 2)) in a branch of m weights, as in Fixup; one weight alone is not judged."""
+
+    def size(self, place: Place) -> float | None:
+        return math.pow(place.branches, -1 / (2 * place.weights - 2)) if place.weights > 1 else None
+
+
+@final
+@dataclass(frozen=True)
+class Unjudged(PartRule):
+    """Not judged."""
+
+    def size(self, place: Place) -> float | None:
+        return None
+
+
+@final
+@dataclass(frozen=True)
+class PowerOfLayers(PartRule):
+    """constant · L**-exponent, L the number of layers of the branch's kind."""
+
+    constant: float
+    exponent: float
+
+    @property
+    def absolute(self) -> bool:
+        return True
+
+    def size(self, place: Place) -> float | None:
+        return self.constant * math.pow(place.layers, -self.exponent)
+
+
+@final
+@dataclass(frozen=True)
+class PowerOfLayer(PartRule):
+    """constant · l**-exponent in layer l, counted from 1 at any depth of the model."""
+
+    constant: float
+    exponent: float
+
+    @property
+    def absolute(self) -> bool:
+        return True
+
+    def size(self, place: Place) -> float | None:
+        return self.constant * math.pow(place.layer, -self.exponent)
+
+
+@final
+@dataclass(frozen=True)
+class Steps(PartRule):
+    """One size up to some number of layers, another up to the next: pairs of the two, in order."""
+
+    sizes: tuple[tuple[float, float], ...]
+
+    @property
+    def absolute(self) -> bool:
+        return True
+
+    def size(self, place: Place) -> float | None:
+        return next(size for layers, size in self.sizes if place.layers <= layers)
+
+
+@final
+@dataclass(frozen=True)
+class AnyOf(PartRule):
+    """Any of several rules: a gated branch may scale one of its two inner weights, or neither."""
+
+    rules: tuple[PartRule, ...]
+
+    @property
+    def alternatives(self) -> tuple[PartRule, ...]:
+        return self.rules
+
+    @property
+    def absolute(self) -> bool:
+        return any(rule.absolute for rule in self.rules)
+
+    def size(self, place: Place) -> float | None:
+        return self.rules[0].size(place)
+
+
+FREE = Power(None, 0.0)  # the same at every depth
+ONE = Power(1.0, 0.0)  # no scaling at all
