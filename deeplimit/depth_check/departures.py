@@ -6,8 +6,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from deeplimit.depth_check.base_scale import SAME
 from deeplimit.depth_check.findings import FACTOR, number, times
 from deeplimit.depth_check.scaling import PartScaling
+
+EXACT = 0.02
+"""Numbers in the forward are read exactly, up to the rounding of bfloat16."""
 
 
 @dataclass(frozen=True)
@@ -87,3 +91,55 @@ def drift(shape: Sequence[Sequence[float]]) -> bool:
     """Whether what is asked for changes with depth."""
     means = [mean(scales) for scales in shape]
     return max(means) > FACTOR * min(means)
+
+
+def drifted(
+    part: PartScaling, stated: bool, shape: Sequence[Sequence[float]], totals: Sequence[int]
+) -> Departure | None:
+    """Return how the sizes of a part depart from a shape, counted from the first depth unless stated."""
+    values = [
+        [size / scale for size, scale in zip(sizes, scales, strict=True)]
+        for sizes, scales in zip(part.layers, shape, strict=True)
+    ]
+    anchors = [1.0] if stated else values[0]
+    if part.weight is None:  # exact, layer by layer
+        near = [
+            [min(abs(math.log(value / one)) for one in anchors) <= EXACT for value in row] for row in values
+        ]
+        if all(map(all, near)):
+            return None
+    else:
+        # A power of the depth that no size is stated for may be a little off.
+        near = [[True] * len(row) for row in values]
+        slack = math.log(FACTOR) + SAME * math.log(totals[-1] / totals[0])
+        if max(abs(math.log(mean(row) / mean(anchors))) for row in values) <= slack:
+            return None
+        near[-1] = [any(abs(math.log(value / one)) <= slack for one in anchors) for value in values[-1]]
+    bad = tuple(place for place, good in enumerate(near[-1]) if not good)
+    good = [value for value, kept in zip(values[-1], near[-1], strict=True) if kept]
+    if not bad or not good:
+        pooled = [
+            size / scales[0] if len(set(scales)) == 1 else mean(row)
+            for size, scales, row in zip(part.sizes, shape, values, strict=True)
+        ]
+        return Departure(pooled[-1] / (1.0 if stated else pooled[0]))
+    return Departure(mean([values[-1][place] for place in bad]) / mean(good), bad)
+
+
+def mixed(part: PartScaling, plain: float, scales: Sequence[float]) -> bool:
+    """Whether a third of a weight's rows is scaled, but rows of all kinds lie in each of its thirds."""
+    mean_sizes = [plain * math.sqrt((2 + scale**2) / 3) for scale in scales]
+    between = all(
+        scale * plain * FACTOR < third < plain / math.sqrt(FACTOR)
+        for thirds, scale in zip(part.thirds, scales, strict=True)
+        for third in thirds
+    )
+    return between and near(part.sizes, mean_sizes)
+
+
+def near(sizes: Sequence[float], targets: Sequence[float]) -> bool:
+    """Whether sizes are as large as targets, up to half of the factor that is reported."""
+    slack = 0.5 * math.log(FACTOR)
+    return all(
+        size > 0 and abs(math.log(size / target)) < slack for size, target in zip(sizes, targets, strict=True)
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from deeplimit.depth_check.base_scale import SAME
 from deeplimit.depth_check.exponents import Exponent
@@ -14,6 +15,8 @@ from deeplimit.depth_check.findings import (
     power_of_depth,
     times,
 )
+from deeplimit.depth_check.fixes import Fixes
+from deeplimit.depth_check.part_rules import power_in_code
 from deeplimit.depth_check.scaling import BranchScaling, PartScaling
 
 
@@ -32,9 +35,12 @@ def against_exponent(
 
     `totals` are the numbers of branches at `depths`.
     """
+    fixes = Fixes(scaling, [len(sizes) for sizes in scaling.parts[-1].layers], depths, totals)
     if scaling.exponent is None:
-        yield _zero(scaling, expected)
+        yield _zero(scaling, expected, fixes)
         return
+    lacking = round(4 * (expected - scaling.exponent)) / 4 or expected - scaling.exponent
+    factors = [total**-lacking for total in totals]
     factor = (totals[-1] / totals[0]) ** (expected - scaling.exponent)
     effect = f"the branch's effective exponent is {scaling.exponent:.2f} where {expected:g} is expected"
     wanted = f"depth^-{expected:g}" if expected else "one size at every depth"
@@ -45,7 +51,9 @@ def against_exponent(
         if part.exponent is not None and abs(part.exponent) > SAME and not _ignored(scaling, part)
     ]
     if scaling.exponent > expected:
-        yield from _too_much(scaling, expected, moving, factor, so_far)
+        for place, finding in enumerate(_too_much(scaling, expected, moving, factor, so_far)):
+            # One line is enough: together they would set it right twice.
+            yield finding if place else replace(finding, fix=_multiplied(fixes, scaling, finding, factors))
         return
     part = part_that_should_scale(scaling)
     unscaled = [
@@ -60,18 +68,29 @@ def against_exponent(
                 f"is {bias.sizes[-1]:.4g} at depth {depths[-1]} and {bias.sizes[0]:.4g} at depth {depths[0]}."
                 f" It is not scaled like {part.name}, which {power_of_depth(part.exponent)}, so {effect}:"
                 f" {so_far}.",
+                fix=fixes.fill(bias.name, "0"),
             )
         return
     stray = [other for other in moving if other is not part and other.role == "inner"]
     strayed = f" (instead {stray[0].name} {power_of_depth(stray[0].exponent or 0.0)})" if stray else ""
     constant = part.exponent is not None and abs(part.exponent) <= SAME
     own = power_of_depth(0.0 if constant else part.exponent or 0.0)
-    yield Finding(scaling.kind, part_name(part, scaling), factor, f"{own}{strayed}; {effect}: {so_far}.")
+    told = Finding(scaling.kind, part_name(part, scaling), factor, f"{own}{strayed}; {effect}: {so_far}.")
+    yield replace(told, fix=_multiplied(fixes, scaling, told, factors))
 
 
-def _zero(scaling: BranchScaling, expected: float) -> Finding:
+def _multiplied(fixes: Fixes, scaling: BranchScaling, found: Finding, factors: Sequence[float]) -> str:
+    """Return the line that multiplies what a finding names by these factors."""
+    part = next(part for part in scaling.parts if part_name(part, scaling) == found.parameter)
+    if part.role in ("multiplier", "skip"):
+        return fixes.multiply_output(factors)
+    return fixes.multiply(part.name, factors)
+
+
+def _zero(scaling: BranchScaling, expected: float, fixes: Fixes) -> Finding:
     zeros = (part for part in scaling.parts if part.sizes and not any(part.sizes))
     part = next(zeros, part_that_should_scale(scaling))
+    scale = power_in_code(1.0, fixes.names(part.name).branches, expected)
     why = "" if any(part.sizes) else "is zero, so "
     return Finding(
         scaling.kind,
@@ -79,6 +98,11 @@ def _zero(scaling: BranchScaling, expected: float) -> Finding:
         0.0,
         f"{why}updates are zero at initialisation and have no exponent to compare with {expected:g}. If that"
         " is intended, pass expected='rezero' or 'fixup'.",
+        fix=fixes.fill(part.name, scale)
+        if part.role == "gain"
+        else fixes.initialise(part.name, part.weight.fan_in**-0.5, scale)
+        if part.weight is not None
+        else "",
     )
 
 
@@ -90,7 +114,7 @@ def _too_much(
     together = " and ".join(
         f"{part_name(part, scaling)} ({power_of_depth(part.exponent or 0.0)})" for part in falling
     )
-    twice = "; applied twice?" if (scaling.exponent or 0.0) > 1.5 * expected else ""
+    twice = "; applied twice?" if 0 < 1.5 * expected < (scaling.exponent or 0.0) else ""
     for part in falling:
         if part.role == "inner" and any(other.role != "inner" for other in falling):
             continue

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from deeplimit.depth_check.scaling import BranchScaling, PartScaling
+from deeplimit.trace.naming import wildcard
 
+ALIKE = 6
+"""As many findings that say the same are told one by one."""
 # A factor closer to one than this is not reported; published rules differ by more.
 FACTOR = 1.1
 
@@ -24,6 +28,7 @@ class Finding:
             that should be zero is not, a branch lacks a part).
         message: What was measured, what is expected, and by how much they differ.
         layers: Numbers of the layers that depart from it, where not all do.
+        fix: Line of code that sets it right in `model`; "" if none does.
     """
 
     branch: str
@@ -31,9 +36,40 @@ class Finding:
     factor: float | None
     message: str
     layers: tuple[int, ...] = ()
+    fix: str = ""
 
     def __str__(self) -> str:
         return f"{self.parameter}: {self.message}"
+
+
+def grouped(findings: Sequence[Finding]) -> list[str]:
+    """Return findings as text: the line that sets each right below it, and like ones told once.
+
+    Findings are alike if they say the same but for numbers and their names, where more than `ALIKE` do.
+    """
+    alike: dict[tuple[str, str], list[Finding]] = {}
+    for finding in findings:
+        alike.setdefault((finding.branch, _without_numbers(finding.message)), []).append(finding)
+    told = []
+    for group in alike.values():
+        if len(group) <= ALIKE:
+            told += [_with_fix(finding) for finding in group]
+            continue
+        names = list(dict.fromkeys(finding.parameter for finding in group))
+        one_list = len({re.sub(r"\d+", "*", name) for name in names}) == 1
+        listed = f"{names[0]} ... {names[-1]}" if one_list else ", ".join(names)
+        name = f"{wildcard(names[0], names) if one_list else 'parameters'} ({len(names)} of them: {listed})"
+        told.append(f"{name}: {group[0].message[:-1]}, the first of them.")
+        told[-1] += "".join(f"\n  fix: {line}" for line in dict.fromkeys(item.fix for item in group) if line)
+    return told
+
+
+def _with_fix(finding: Finding) -> str:
+    return f"{finding}\n  fix: {finding.fix}" if finding.fix else str(finding)
+
+
+def _without_numbers(text: str) -> str:
+    return re.sub(r"\d+(\.\d+)?(e-?\d+)?", "#", text)
 
 
 def part_that_should_scale(scaling: BranchScaling) -> PartScaling:

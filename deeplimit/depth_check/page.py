@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import math
 from collections.abc import Iterable, Sequence
 
@@ -51,6 +52,43 @@ def streams_table(streams: Sequence[StreamScaling]) -> Table:
             ),
         )
     )
+
+
+TERMS = (
+    ("update/stream", "size of what a branch adds, over the size of the stream that it is added to"),
+    ("exponent", "the update falls like depth^-exponent, when every branch is given the same stream"),
+    (
+        "alignment",
+        "power of the number of layers with which updates add up: 1/2 if independent, 1 if all push one way",
+    ),
+    ("meaning", "what exponent and alignment lead to as depth grows: an SDE, an ODE, the identity, no limit"),
+    ("output", "the weight that projects a branch back onto the stream"),
+    ("inner", "any other weight of the branch"),
+    ("gain", "a parameter that multiplies the branch: LayerScale, ReZero, the scale of a last norm"),
+    ("gate", "a weight whose output multiplies the branch, made of a condition (adaLN)"),
+    ("multiplier, skip", "numbers in the forward that multiply the branch, and the stream before the sum"),
+    ("entry", "the number that multiplies the branch's normalised input"),
+    ("state grows", "size of the stream at its end over that at its beginning"),
+    ("L, l, N", "number of layers, number of a layer from 1, number of residual branches"),
+    ("fix", "line of code that sets a finding right in model; run it right after the model is built"),
+)
+"""Terms of the page, and what they mean."""
+
+
+def terms() -> str:
+    """Return the page's terms as a list of definitions."""
+    rows = "".join(f"<dt><b>{html.escape(term)}</b></dt><dd>{html.escape(told)}</dd>" for term, told in TERMS)
+    return f"<dl>{rows}</dl>"
+
+
+def findings_list(told: Iterable[str]) -> str:
+    """Return findings as a list, each line of code in a line of its own."""
+    rows = []
+    for text in told:
+        words, *lines = text.split("\n  fix: ")
+        codes = "".join(f"<br><code>{html.escape(line)}</code>" for line in lines)
+        rows.append(f"<li>{html.escape(words)}{codes}</li>")
+    return f"<ul>{''.join(rows)}</ul>" if rows else ""
 
 
 def series(values: Iterable[float | None]) -> str:

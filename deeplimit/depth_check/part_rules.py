@@ -25,6 +25,28 @@ class Place:
     weights: int
 
 
+@dataclass(frozen=True)
+class Names:
+    """What code calls the number of layers, the number of branches, and the number of a layer, from 1."""
+
+    layers: str
+    branches: str
+    layer: str
+
+
+def power_in_code(constant: float, number: str, exponent: float) -> str:
+    """Return constant · number**-exponent as code.
+
+    Examples:
+        >>> power_in_code(1.0, "2 * depth", 0.5), power_in_code(0.5, "depth", 0.0)
+        ('(2 * depth) ** -0.5', '0.5')
+    """
+    if not exponent:
+        return f"{constant:.4g}"
+    power = f"{f'({number})' if ' ' in number else number} ** {-exponent:g}"
+    return power if constant == 1.0 else f"{constant:.4g} * {power}"
+
+
 class PartRule(ABC):
     """What a rule says about the size of one part of a branch, as a function of its place in the model."""
 
@@ -46,6 +68,10 @@ class PartRule(ABC):
     @abstractmethod
     def size(self, place: Place) -> float | None:
         """Return the size of the part in a place, up to a constant unless `absolute`; None if any will do."""
+
+    def code(self, names: Names, weights: int) -> str:
+        """Return the size as code, in a branch of so many weights; "1" unless a subclass says more."""
+        return "1"
 
 
 @final
@@ -69,6 +95,9 @@ class Power(PartRule):
         constant = 1.0 if self.constant is None else self.constant
         return constant * math.pow(place.branches, -self.exponent)
 
+    def code(self, names: Names, weights: int) -> str:
+        return power_in_code(self.constant or 1.0, names.branches, self.exponent)
+
 
 @final
 @dataclass(frozen=True)
@@ -90,6 +119,9 @@ class PowerByWeights(PartRule):
 
     def size(self, place: Place) -> float | None:
         return math.pow(place.branches, -1 / (2 * place.weights - 2)) if place.weights > 1 else None
+
+    def code(self, names: Names, weights: int) -> str:
+        return power_in_code(1.0, names.branches, 1 / (2 * weights - 2))
 
 
 @final
@@ -116,6 +148,9 @@ class PowerOfLayers(PartRule):
     def size(self, place: Place) -> float | None:
         return self.constant * math.pow(place.layers, -self.exponent)
 
+    def code(self, names: Names, weights: int) -> str:
+        return power_in_code(self.constant, names.layers, self.exponent)
+
 
 @final
 @dataclass(frozen=True)
@@ -132,6 +167,9 @@ class PowerOfLayer(PartRule):
     def size(self, place: Place) -> float | None:
         return self.constant * math.pow(place.layer, -self.exponent)
 
+    def code(self, names: Names, weights: int) -> str:
+        return power_in_code(self.constant, names.layer, self.exponent)
+
 
 @final
 @dataclass(frozen=True)
@@ -146,6 +184,10 @@ class Steps(PartRule):
 
     def size(self, place: Place) -> float | None:
         return next(size for layers, size in self.sizes if place.layers <= layers)
+
+    def code(self, names: Names, weights: int) -> str:
+        steps = "".join(f"{size:g} if {names.layers} <= {layers} else " for layers, size in self.sizes[:-1])
+        return f"{steps}{self.sizes[-1][1]:g}"
 
 
 @final

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, final
 
 from deeplimit.depth_check import drawing as pictures, page as tables
-from deeplimit.depth_check.findings import Finding
+from deeplimit.depth_check.findings import Finding, grouped
 from deeplimit.depth_check.rules import RULES
 from deeplimit.depth_check.scaling import BranchScaling, StreamScaling
 from deeplimit.ground import axes as drawing, page
@@ -110,7 +110,9 @@ class DepthReport(Report):
         return "nothing" if self.expected is None else f"exponent {self.expected:g} for every branch"
 
     def _table(self) -> Table:
-        findings = ["", "Findings:", *(f"- {finding}" for finding in self.findings)] if self.findings else []
+        findings = (
+            ["", "Findings:", *(f"- {told}" for told in grouped(self.findings))] if self.findings else []
+        )
         ends = (0, -1) if len(self.depths) > 1 else (0,)
         return Table(self._columns(ends), notes=("", *self._streams(), *findings))
 
@@ -186,12 +188,13 @@ class DepthReport(Report):
         verdicts = Column("verdict", self.statuses, left=True)
         return [
             ("", f'<p class="what">{html.escape(self.what)}</p>'),
-            ("Findings", page.items(map(str, self.findings))),
+            ("Findings", tables.findings_list(grouped(self.findings))),
             ("Residual branches", Table((*branches, verdicts)).to_html()),
             ("Update against depth", drawing.to_svg(self._draw, self._size)),
             ("Parts of the branches", tables.parts_table(self.depths, self.branches).to_html()),
             ("Streams", tables.streams_table(self.streams).to_html()),
             ("Reservations", page.items(self.reservations)),
+            ("Terms", tables.terms()),
         ]
 
 

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from deeplimit.depth_check.base_scale import SAME, TORCH_DEFAULT, Base, bases_elsewhere, bases_of
-from deeplimit.depth_check.departures import Departure, departure, drift, mean
+from deeplimit.depth_check.base_scale import TORCH_DEFAULT, Base, bases_elsewhere, bases_of
+from deeplimit.depth_check.departures import Departure, departure, drift, drifted, mean, mixed, near
 from deeplimit.depth_check.findings import (
     FACTOR,
     Finding,
@@ -17,6 +17,7 @@ from deeplimit.depth_check.findings import (
     spread_among_layers,
     times,
 )
+from deeplimit.depth_check.fixes import IN_FORWARD, Fixes
 from deeplimit.depth_check.part_rules import FREE, PartRule, Place
 from deeplimit.depth_check.rules import Rule
 from deeplimit.depth_check.scaling import BranchScaling, PartScaling
@@ -24,8 +25,6 @@ from deeplimit.depth_check.scaling import BranchScaling, PartScaling
 QUERY_OR_KEY = re.compile(
     r"(^|[._])(q|k|query|key|to_q|to_k|wq|wk)(_?proj|_lin|_linear)?([._]|$)", re.IGNORECASE
 )
-EXACT = 0.02
-"""Numbers in the forward are read exactly, up to the rounding of bfloat16."""
 _FROM_ZERO = {
     "gain": "a parameter that starts at zero",
     "gate": "the output of a linear layer of the conditioning, whose weight starts at zero",
@@ -81,6 +80,7 @@ class _Judged:
                 f"gain of {self.scaling.kind}",
                 None,
                 f"is missing: {self.rule.name} multiplies the branch by a parameter ({self.rule.formula}).",
+                fix=self._fixes.add_gain(self._code(self.rule.gain, self._fixes.projection)),
             )
         if self._zeros() and not any(part.role in self._zeros() for part in self.scaling.parts):
             yield Finding(
@@ -88,8 +88,20 @@ class _Judged:
                 f"{self._zeros()[-1]} of {self.scaling.kind}",
                 None,
                 f"is missing: {self.rule.name} multiplies the branch by {_FROM_ZERO[self._zeros()[-1]]}.",
+                fix=self._fixes.add_gain("0.0")
+                if self.rule.gain.zero
+                else f"{IN_FORWARD}x = x + gate(condition) * branch(x)",
             )
         yield from self._scale()
+
+    @property
+    def _fixes(self) -> Fixes:
+        layers = [len(sizes) for sizes in self.scaling.parts[-1].layers]
+        return Fixes(self.scaling, layers, self.depths, self.totals)
+
+    def _code(self, asked: PartRule, parameter: str) -> str:
+        weights = sum(part.role in ("output", "inner") for part in self.scaling.parts)
+        return asked.code(self._fixes.names(parameter), weights)
 
     def _parts(self) -> tuple[PartScaling, ...]:
         """Return the branch's parts, with an input multiplier of one where there is none."""
@@ -128,6 +140,7 @@ class _Judged:
             Departure(None, bad if some else ()),
             f"{verb} {size:.4g}{self._in_layers(bad if some else ())} at initialisation where"
             f" {self.rule.name} has it zero{why}.",
+            self._fixes.zero_module(part.name) if part.role == "gate" else self._fixes.fill(part.name, "0"),
         )
 
     def _inner(self, part: PartScaling) -> Iterator[Finding]:
@@ -166,10 +179,19 @@ class _Judged:
                 for finding in self._weight(third, asked)
             ]
             shape, plain = self._shape(self.rule.inner, values, self.totals), self.bases[0].of(values)
-            if not found or (plain and shape and _mixed(part, plain, [scales[0] for scales in shape])):
+            if not found or (plain and shape and mixed(part, plain, [scales[0] for scales in shape])):
                 return
             told.append(
-                [replace(finding, message=f"its {name}: {finding.message}") for name, finding in found]
+                [
+                    replace(
+                        finding,
+                        message=f"its {name}: {finding.message}",
+                        fix=self._fixes.third(
+                            finding.fix, part.name, ("queries", "keys", "values").index(name)
+                        ),
+                    )
+                    for name, finding in found
+                ]
             )
         yield from min(told, key=_departs_by)
 
@@ -187,18 +209,19 @@ class _Judged:
             return
         bases = [base for base in self.bases if base.of(part) is not None]
         if asked.absolute and bases:
-            yield from self._absolute(part, shape, bases)
+            yield from self._absolute(part, asked, shape, bases)
             return
         for finding in self._number(part, asked):
             if asked == FREE and bases and part.sizes[-1] > 0:
                 factor = part.sizes[-1] / (bases[0].of(part) or 1.0)
                 told = f"{finding.message[:-1]}: {times(factor)} the std {bases[0]} of other weights."
-                yield replace(finding, factor=factor, message=told)
+                fix = self._fixes.initialise(part.name, bases[0].of(part) or math.nan, "1")
+                yield replace(finding, factor=factor, message=told, fix=fix)
             else:
                 yield finding
 
     def _absolute(
-        self, part: PartScaling, shape: Sequence[Sequence[float]], bases: Sequence[Base]
+        self, part: PartScaling, asked: PartRule, shape: Sequence[Sequence[float]], bases: Sequence[Base]
     ) -> Iterator[Finding]:
         """Yield a finding if a weight's standard deviation is not what the rule states, at every depth.
 
@@ -211,8 +234,8 @@ class _Judged:
             self.rule.base == "siblings"
             and untouched
             and (
-                _near(part.sizes, [untouched] * len(shape))
-                or _near(part.sizes, [untouched * mean(scales) for scales in shape])
+                near(part.sizes, [untouched] * len(shape))
+                or near(part.sizes, [untouched * mean(scales) for scales in shape])
             )
         ):
             bases = [TORCH_DEFAULT]
@@ -225,9 +248,10 @@ class _Judged:
             yield from others
             return
         plains = [base.of(part) or math.nan for base in bases]
-        unscaled = any(_near(part.sizes, [plain] * len(shape)) for plain in plains)
+        fix = self._fixes.initialise(part.name, plains[0], self._code(asked, part.name))
+        unscaled = any(near(part.sizes, [plain] * len(shape)) for plain in plains)
         if drift(shape) and max(part.sizes) < FACTOR * min(part.sizes) and not unscaled:
-            yield self._stuck(part, shape, bases[0])
+            yield replace(self._stuck(part, shape, bases[0]), fix=fix)
             return
         chosen = found.layers or range(len(shape[-1]))
         wanted = plains[0] * mean([shape[-1][place] for place in chosen])
@@ -244,6 +268,7 @@ class _Judged:
             f" {self.rule.formula}, which asks for {wanted:.4g} {_beside(bases[0])}{''.join(constant)}"
             f"{', and by as much at every depth' if found.everywhere and not constant else ''}"
             f"{'; the other layers follow it' if found.layers else spread_among_layers(part)}.",
+            fix,
         )
 
     def _stuck(self, part: PartScaling, shape: Sequence[Sequence[float]], base: Base) -> Finding:
@@ -275,6 +300,7 @@ class _Judged:
                     found,
                     f"std {part.sizes[-1]:.4g}{self._in_layers(found.layers)} is {found.times} the std"
                     f" {base} of the other branches, beside which {output.name} follows {self.rule.formula}.",
+                    self._fixes.initialise(part.name, plain, "1"),
                 )
 
     def _departure(self, part: PartScaling, shape: Sequence[Sequence[float]], base: Base) -> Departure | None:
@@ -298,7 +324,7 @@ class _Judged:
             shapes = self._shape(asked, part, counted)
             if shapes is None:
                 return
-            odd = self._odd(part, stated, shapes)
+            odd = drifted(part, stated, shapes, self.totals)
             if odd is None:
                 return
             found, shape = (found, shape) if found is not None else (odd, shapes)
@@ -306,38 +332,29 @@ class _Judged:
                 break
         assert found is not None
         assert shape is not None
-        yield self._finding(part, found, f"{self._number_in_words(part, stated, shape, found)}.")
+        told = f"{self._number_in_words(part, stated, shape, found)}."
+        yield self._finding(part, found, told, self._number_fixed(part, asked, shape, found))
 
-    def _odd(self, part: PartScaling, stated: bool, shape: Sequence[Sequence[float]]) -> Departure | None:
-        """Return how the sizes of a part depart from a shape, counted from the first depth unless stated."""
-        values = [
-            [size / scale for size, scale in zip(sizes, scales, strict=True)]
-            for sizes, scales in zip(part.layers, shape, strict=True)
-        ]
-        anchors = [1.0] if stated else values[0]
-        if part.weight is None:  # exact, layer by layer
-            near = [
-                [min(abs(math.log(value / one)) for one in anchors) <= EXACT for value in row]
-                for row in values
-            ]
-            if all(map(all, near)):
-                return None
-        else:
-            # A power of the depth that no size is stated for may be a little off.
-            near = [[True] * len(row) for row in values]
-            slack = math.log(FACTOR) + SAME * math.log(self.totals[-1] / self.totals[0])
-            if max(abs(math.log(mean(row) / mean(anchors))) for row in values) <= slack:
-                return None
-            near[-1] = [any(abs(math.log(value / one)) <= slack for one in anchors) for value in values[-1]]
-        bad = tuple(place for place, good in enumerate(near[-1]) if not good)
-        good = [value for value, kept in zip(values[-1], near[-1], strict=True) if kept]
-        if not bad or not good:
-            pooled = [
-                size / scales[0] if len(set(scales)) == 1 else mean(row)
-                for size, scales, row in zip(part.sizes, shape, values, strict=True)
-            ]
-            return Departure(pooled[-1] / (1.0 if stated else pooled[0]))
-        return Departure(mean([values[-1][place] for place in bad]) / mean(good), bad)
+    def _number_fixed(
+        self, part: PartScaling, asked: PartRule, shape: Sequence[Sequence[float]], found: Departure
+    ) -> str:
+        """Return the line that sets right a number in the forward, a gain, or a weight of no known law."""
+        stated = asked.absolute and part.weight is None
+        code = self._code(asked, self._fixes.projection) if stated else f"{part.sizes[0]:.4g}"
+        if part.role == "skip":
+            return f"{IN_FORWARD}x = {code} * x + branch(x)"
+        if part.role == "entry":
+            return f"{IN_FORWARD}x = x + branch({code} * norm(x))"
+        if part.role == "gain" and asked is self.rule.gain:
+            return self._fixes.fill(part.name, code)
+        wanted = [mean(scales) for scales in shape]
+        anchor = 1.0 if stated else part.sizes[0] / wanted[0]
+        factors = [anchor * want / size for want, size in zip(wanted, part.sizes, strict=True)]
+        if found.layers and found.factor:
+            factors = [1 / found.factor]
+        if part.role == "multiplier":
+            return self._fixes.multiply_output(factors, found.layers, stated)
+        return self._fixes.multiply(part.name, factors, found.layers, stated)
 
     def _number_in_words(
         self, part: PartScaling, stated: bool, shape: Sequence[Sequence[float]], found: Departure
@@ -400,9 +417,9 @@ class _Judged:
         numbers = self.scaling.numbers
         return tuple(numbers[place] if place < len(numbers) else place for place in places)
 
-    def _finding(self, part: PartScaling, found: Departure, message: str) -> Finding:
+    def _finding(self, part: PartScaling, found: Departure, message: str, fix: str = "") -> Finding:
         name = part_name(part, self.scaling)
-        return Finding(self.scaling.kind, name, found.factor, message, self._numbers(found.layers))
+        return Finding(self.scaling.kind, name, found.factor, message, self._numbers(found.layers), fix)
 
 
 def _departs_by(findings: Sequence[Finding]) -> float:
@@ -415,22 +432,3 @@ def _beside(base: Base) -> str:
     if base.law == "width":
         return "at this width"
     return f"where other weights have std {base}"
-
-
-def _mixed(part: PartScaling, plain: float, scales: Sequence[float]) -> bool:
-    """Whether a third of a weight's rows is scaled, but rows of all kinds lie in each of its thirds."""
-    mean_sizes = [plain * math.sqrt((2 + scale**2) / 3) for scale in scales]
-    between = all(
-        scale * plain * FACTOR < third < plain / math.sqrt(FACTOR)
-        for thirds, scale in zip(part.thirds, scales, strict=True)
-        for third in thirds
-    )
-    return between and _near(part.sizes, mean_sizes)
-
-
-def _near(sizes: Sequence[float], targets: Sequence[float]) -> bool:
-    """Whether sizes are as large as targets, up to half of the factor that is reported."""
-    near = 0.5 * math.log(FACTOR)
-    return all(
-        size > 0 and abs(math.log(size / target)) < near for size, target in zip(sizes, targets, strict=True)
-    )

@@ -48,7 +48,7 @@ class Rule:
 
     Examples:
         >>> import deeplimit as dl
-        >>> from deeplimit.depth_check.rules import FREE, Power
+        >>> from deeplimit.depth_check.part_rules import FREE, Power
         >>> projections = Power(1.0, 1.0)  # times 1/N
         >>> ours = dl.Rule("ours", "our notes", "1/L", 1.0, output=projections, inner=FREE)
         >>> ours.exponent

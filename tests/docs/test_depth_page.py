@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 from typer.testing import CliRunner
 
 import deeplimit as dl
@@ -57,7 +58,24 @@ def test_the_command_fails_with_the_line_that_is_shown(project):
     same_but_for_time(fenced("text")[0], result.output.splitlines()[0])
     page = (project / "report.html").read_text(encoding="utf-8")
     assert "8 times too large" in page
+    assert "<dt><b>alignment</b></dt>" in page
     assert "http" not in page.replace("http://www.w3.org/", "")  # names of namespaces, not addresses
+
+
+def test_the_line_that_is_shown_mends_the_model(project, monkeypatch):
+    monkeypatch.syspath_prepend(project)
+    from models import GPT
+
+    shown = fenced("text")[1].strip().removeprefix("fix: ")
+    (finding,) = dl.check_depth(GPT, [4, 8, 16, 32], expected="gpt-2").findings
+    same_but_for_time(shown, finding.fix)
+
+    def mended(depth):
+        model = GPT(depth)
+        exec(shown, {"model": model, "torch": torch})
+        return model
+
+    assert dl.check_depth(mended, [4, 8, 16, 32], expected="gpt-2").ok
 
 
 def test_the_test_that_is_shown_fails_and_passes_once_fixed(project):
@@ -82,7 +100,7 @@ def test_the_table_that_is_shown_is_the_one_that_is_printed(project, monkeypatch
     from models import FixedGPT
 
     report = dl.check_depth(FixedGPT, depths=[4, 8, 16, 32], expected="gpt-2")
-    same_but_for_time(fenced("text")[1], str(report))
+    same_but_for_time(fenced("text")[2], str(report))
 
 
 @pytest.mark.thirdparty

@@ -1,0 +1,213 @@
+"""Findings end with the line of code that sets right what they name: run on the model, the check passes."""
+
+import re
+from functools import partial
+
+import pytest
+import torch
+from depth_case import DEEPEST
+from depth_cases import CASES
+from depth_models import WIDTH, tokens
+from test_published_rules import network
+from test_rule_attribution import Block, Conditioned, Network, conditions, deepnorm, gpt, multiplied
+from torch import nn
+
+import deeplimit as dl
+from deeplimit.depth_check.findings import Finding, grouped
+from deeplimit.depth_check.fixes import IN_FORWARD
+
+DEPTHS = [3, 6, 12]
+
+
+def mended(factory, lines):
+    """The same models, with lines of code run on each; those of some layers on the deepest one."""
+
+    def build(depth):
+        model = factory(depth)
+        for line in lines:
+            if re.match(r"for i in (range\(\d|\[)", line) and depth < DEPTHS[-1]:
+                continue
+            exec(line, {"model": model, "torch": torch, "re": re})
+        return model
+
+    return build
+
+
+def lines_of(report):
+    lines = [finding.fix for finding in report.findings]
+    assert all(lines), report
+    return [line for line in lines if not line.startswith(IN_FORWARD)]
+
+
+def case(name):
+    return next(case for case in CASES if case.name == name)
+
+
+def late(depth):
+    """The second half of the layers has no multiplier, at the largest depth only."""
+    model = multiplied(depth)
+    if depth == DEPTHS[-1]:
+        for block in model.blocks[depth // 2 :]:
+            block.multiplier = 1.0
+    return model
+
+
+def experts(depth, right=False):
+    """Weights whose names have two numbers."""
+
+    class Expert(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm, self.parts = (
+                nn.LayerNorm(WIDTH),
+                nn.ModuleList(
+                    nn.Sequential(
+                        nn.Linear(WIDTH, WIDTH, bias=False), nn.ReLU(), nn.Linear(WIDTH, WIDTH, bias=False)
+                    )
+                    for _ in range(3)
+                ),
+            )
+
+        def forward(self, x):
+            y = self.norm(x)
+            return x + self.parts[0](y) + self.parts[1](y) + self.parts[2](y)
+
+    model = Network(Expert() for _ in range(depth))
+    for _, _, weight in model.matrices():
+        nn.init.normal_(weight, std=0.02)
+    return model
+
+
+FAULTS = {
+    "not applied": (partial(gpt, fault="not applied"), "gpt-2"),
+    "half of the layers": (partial(gpt, fault="half"), "gpt-2"),
+    "constant depth": (partial(gpt, fault="constant depth"), "gpt-2"),
+    "twice as large": (partial(gpt, fault="twice"), "gpt-2"),
+    "the weight beside it": (partial(gpt, fault="qkv"), "gpt-2"),
+    "not applied, to a number": (partial(gpt, fault="not applied"), 0.5),
+    "applied, to another number": (gpt, 1.0),
+    "too small, to a number": (gpt, 0.0),
+    "weights where multipliers are asked for": (gpt, "depth-mup"),
+    "multipliers where weights are asked for": (multiplied, "gpt-2"),
+    "multipliers of one more layer": (partial(multiplied, shift=1), "completep"),
+    "multipliers of the wrong power": (multiplied, "depth-mup"),
+    "some multipliers": (late, "completep"),
+    "multipliers, to a number": (multiplied, 0.5),
+    "no gain": (gpt, "rezero"),
+    "no gain of a stated size": (gpt, "layerscale"),
+    "a gain of another size": (partial(network, rule="layerscale", fault="misread"), "layerscale"),
+    "a gain that is not zero": (partial(network, rule="layerscale"), "rezero"),
+    "layers counted twice": (partial(network, rule="mitchell", fault="misread"), "mitchell"),
+    "small-init": (gpt, "small-init"),
+    "megatron": (partial(gpt, fault="not applied"), "megatron"),
+    "values": (partial(deepnorm, fused="nothing"), "deepnorm"),
+    "queries and keys": (partial(deepnorm, fused="queries and keys"), "deepnorm"),
+    "several experts": (experts, "gpt-2"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_the_printed_lines_mend_the_model(fault):
+    factory, expected = FAULTS[fault]
+    report = dl.check_depth(factory, DEPTHS, batch=tokens(), expected=expected)
+    assert report.verdict == "not as expected", report
+    lines = lines_of(report)
+    assert lines
+    assert all(line in str(report) for line in lines)
+    again = dl.check_depth(mended(factory, lines), DEPTHS, batch=tokens(), expected=expected)
+    assert again.verdict == "as expected", "\n".join([*lines, str(again)])
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "gpt 0.02: fc1 instead of fc2",
+        "gpt 0.02: all weights",
+        "gpt 0.02: applied twice",
+        "gpt 0.02: init and multiplier",
+        "gpt default: bias not scaled",
+        "rezero: gain reset to one",
+    ],
+)
+def test_the_printed_lines_mend_planted_faults(name):
+    planted = case(name)
+    depths = [4, 8, DEEPEST // 2]
+    report = dl.check_depth(planted.factory, depths, batch=planted.batch(0), expected=planted.expected)
+    lines = lines_of(report)
+    again = dl.check_depth(
+        mended(planted.factory, lines), depths, batch=planted.batch(0), expected=planted.expected
+    )
+    assert again.verdict == "as expected", "\n".join([*lines, str(again)])
+
+
+def test_a_gate_is_made_zero_by_the_printed_line():
+    factory = partial(Conditioned, zero=False)
+    report = dl.check_depth(factory, [2, 4], batch=conditions(), expected="adaln-zero")
+    again = dl.check_depth(
+        mended(factory, lines_of(report)), [2, 4], batch=conditions(), expected="adaln-zero"
+    )
+    assert again.ok
+
+
+class Written(Block):
+    """A block whose forward is a line of code."""
+
+    def __init__(self, model, layer, line):
+        super().__init__()
+        self.model, self.layer, self.line = [model], layer, line
+
+    def forward(self, x):
+        for norm, branch in (
+            (self.norm1, self.attn),
+            (self.norm2, lambda y: self.fc2(torch.relu(self.fc1(y)))),
+        ):
+            names = {"x": x, "norm": norm, "model": self.model[0], "i": self.layer}
+            if "norm" in self.line:
+                exec(self.line, names | {"branch": branch}, found := dict(x=x))
+                x = found["x"]
+            else:
+                exec(self.line, names | {"branch": branch}, found := dict(x=x))
+                x = norm(found["x"])
+        return x
+
+
+@pytest.mark.parametrize(
+    ("expected", "line"), [("norm-depth", "x = x + branch(norm(x))"), ("deepnorm", "x = x + branch(x)")]
+)
+def test_the_line_for_the_forward_mends_it(expected, line):
+    def factory(depth, line=line):
+        model = Network([])
+        model.blocks.extend(Written(model, layer, line) for layer in range(depth))
+        for _, name, weight in model.matrices():
+            if expected == "norm-depth":
+                nn.init.normal_(weight, std=0.02)
+            else:
+                beta = (8 * depth) ** -0.25
+                nn.init.xavier_normal_(weight, gain=1.0 if "qkv" in name else beta)
+                if "qkv" in name:
+                    weight.data.chunk(3)[2].mul_(beta)
+        return model
+
+    report = dl.check_depth(factory, DEPTHS, batch=tokens(), expected=expected)
+    assert report.findings
+    (written,) = {finding.fix.removeprefix(IN_FORWARD) for finding in report.findings}
+    again = dl.check_depth(partial(factory, line=written), DEPTHS, batch=tokens(), expected=expected)
+    assert again.verdict == "as expected", f"{written}\n{again}"
+
+
+def test_dozens_of_like_findings_are_told_once_with_their_names():
+    like = [
+        Finding(
+            "h.*.moe",
+            f"h.*.moe.{place}.w2.weight",
+            4.0 + place / 1000,
+            f"std 0.0{place} is 4 times too large.",
+        )
+        for place in range(30)
+    ]
+    other = Finding("h.*.attn", "h.*.attn.o.weight", 2.0, "std 0.1 is 2 times too large.")
+    told = grouped([*like, other])
+    assert len(told) == 2
+    assert told[0].startswith("h.*.moe.*.w2.weight (30 of them")
+    assert told[1].startswith("h.*.attn.o.weight: ")
+    assert grouped([other]) == [str(other)]
