@@ -150,6 +150,22 @@ def depth_scaling(path):
     dl.check_depth(namespace["GPT"], expected="gpt-2").plot(path)
 
 
+def learning_rate_transfer(path):
+    """Draw the check of the optimizer that the page on learning rates begins with."""
+    page = (IMAGES.parent / "learning-rate-transfer.md").read_text(encoding="utf-8")
+    found = {}
+    exec(re.search(r"^```python\n(# models\.py\n.*?)^```", page, re.MULTILINE | re.DOTALL)[1], found)  # noqa: S102 - our own page
+    report = dl.check_training(
+        found["GPT"],
+        [4, 8, 16],
+        optimizer=found["adamw"],
+        batch=found["batch"],
+        loss=found["loss"],
+        expected="depth-mup",
+    )
+    report.plot(path)
+
+
 def main():
     """Write every picture but those of `make demo` and of `deeplimit reproduce --all --out docs/images`."""
     linear, neural = case("[C] Thm 4.3: scaled_silu, α = 0.5, β = 0.5").pairs()
@@ -164,6 +180,7 @@ def main():
     plane(IMAGES / "plane.png")
     initialisers(IMAGES / "initialisers.png")
     depth_scaling(IMAGES / "depth-scaling.png")
+    learning_rate_transfer(IMAGES / "learning-rate-transfer.png")
     dl.compare_laws(dl.res1(2, weights=dl.IID("rademacher")), depths=[2, 4, 8, 16, 32]).plot(
         IMAGES / "in-law.png"
     )

@@ -52,7 +52,7 @@ def check_training(
     This is the coordinate check of muP for depth, with a verdict. Before any step, learning rate, epsilon and
     weight decay of every parameter are compared with the rule, exactly. After the steps the change of the
     features, of every residual branch, the coherence of the layers and the distance from linear are measured
-    as powers of the depth. If a branch of the shallowest network changes by more than a quarter, all learning
+    as powers of the depth. If a branch of the shallowest network changes by more than a tenth, all learning
     rates are lowered by one factor first; a reservation says so.
 
     Dropout is off. Every network is dropped after its steps; global generators are left as they were.
@@ -256,7 +256,7 @@ def _reservations(
     if trained.factor != 1:
         told.append(
             f"At the given learning rates a branch of depth {trained.depths[0]} changes by more than a"
-            f" quarter in {trained.steps[-1]} steps. All learning rates were multiplied by"
+            f" tenth in {trained.steps[-1]} steps. All learning rates were multiplied by"
             f" {trained.factor:.3g} to measure exponents; settings are judged as given."
         )
     if trained.loss is None:

@@ -94,7 +94,7 @@ def factory(row, **sizes):
 
 def groups(model, depth, row, rate=None):
     """Return the parameter groups of a row: those in blocks, and the others."""
-    rate = rate or (1.0 if row.optimizer is SGD else 2e-3)
+    rate = rate or (0.35 if row.optimizer is SGD else 8e-4)
     scale = depth / BASE
     inside = [each for name, each in model.named_parameters() if name.startswith("blocks")]
     others = [each for name, each in model.named_parameters() if not name.startswith("blocks")]
