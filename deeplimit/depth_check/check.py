@@ -110,7 +110,7 @@ def check_depth(
         )
     checked = validation.depths(depths)
     rule, number = _intended(expected)
-    _check_numbers(tolerance, confidence, seed)
+    seed = _checked_seed(tolerance, confidence, seed)
     if isinstance(factory, nn.Module):
         raise TypeError(
             f"factory must be a function depth -> nn.Module, got the module {type(factory).__name__} itself:"
@@ -164,7 +164,7 @@ def probe(
     """
     started = time.perf_counter()
     rule, number = _intended(expected)
-    _check_numbers(0.1, 0.99, seed)
+    seed = _checked_seed(0.1, 0.99, seed)
     if number is not None:
         raise ValueError(
             f"one depth has no exponent to compare with expected={number:g}: use dl.check_depth with a"
@@ -280,12 +280,13 @@ def sweep(build: Callable[..., nn.Module], config: Any, field: str, **fields: An
     return factory
 
 
-def _check_numbers(tolerance: float, confidence: float, seed: int) -> None:
+def _checked_seed(tolerance: float, confidence: float, seed: int) -> int:
+    """Check the numbers of a call; return the seed, which may be numpy's, as every generator takes it."""
     validation.real(
         tolerance, "tolerance", above=0.0, maximum=0.25, hint="exponents 1/2 apart must stay apart."
     )
     validation.probability(confidence, "confidence", hint="0.99, say.")
-    validation.integer(seed, "seed", minimum=0)
+    return validation.integer(seed, "seed", minimum=0, maximum=2**64 - 1, hint="torch takes 64 bits.")
 
 
 def _intended(expected: object) -> tuple[Rule | Literal["auto"] | None, float | None]:

@@ -147,20 +147,41 @@ def measure_module(
     if loss is not None and not callable(loss):
         raise TypeError(f"loss must be a function of the module's output, got {named(loss)}.")
     with undisturbed(model):
-        with seeded(seed), module_names(model) as owners:
-            recorder = Recorder(model, owners)
-            with recorder:
-                output = run(model, batch)
-            refuse_hidden(model, output)
-            scalar = _loss(model, output, loss, seed) if backward else None
-        found = layout(recorder.trace, blocks)
-        gradients = _gradients(scalar, found) if scalar is not None else [(None, None)] * len(found.heads)
-        del output, scalar
-        # With gradients on as before, though none is wanted: without them some modules take another way
-        # (torch's encoder does).
-        with seeded(seed), SharedStream(recorder.trace, found) as cut:
-            run(model, batch)
-    return _summary(model, recorder.trace, found, cut, gradients)
+        trace, found, gradients, cut = _two_forwards(model, batch, blocks, loss, seed, backward)
+        if not cut.complete:
+            # The first forward may have computed a constant that later ones find in a cache.
+            trace, found, gradients, cut = _two_forwards(model, batch, blocks, loss, seed, backward)
+    return _summary(model, trace, found, cut, gradients)
+
+
+Gradients = list[tuple[float | None, float | None]]
+
+
+def _two_forwards(
+    model: nn.Module,
+    batch: Batch,
+    blocks: str | Sequence[str] | None,
+    loss: Callable[[Any], torch.Tensor] | None,
+    seed: int,
+    backward: bool,
+) -> tuple[Trace, Layout, Gradients, SharedStream]:
+    """Return what a forward did, its branches, its streams' gradients, and what a shared stream shows."""
+    with seeded(seed), module_names(model) as owners:
+        recorder = Recorder(model, owners)
+        with recorder:
+            output = run(model, batch)
+        refuse_hidden(model, output)
+        scalar = _loss(model, output, loss, seed) if backward else None
+    found = layout(recorder.trace, blocks)
+    nothing: Gradients = [(None, None)] * len(found.heads)
+    gradients = nothing if scalar is None else _gradients(scalar, found)
+    del output, scalar
+    # With gradients on as before, though none is wanted: without them some modules take another way
+    # (torch's encoder does).
+    with seeded(seed), SharedStream(recorder.trace, found) as cut:
+        run(model, batch)
+    trace: Trace = recorder.trace
+    return trace, found, gradients, cut
 
 
 def _loss(
@@ -188,7 +209,7 @@ def _loss(
     return (first * direction).sum()
 
 
-def _gradients(loss: torch.Tensor, found: Layout) -> list[tuple[float | None, float | None]]:
+def _gradients(loss: torch.Tensor, found: Layout) -> Gradients:
     """Return the sizes of the gradient where each stream begins and ends; parameters get none."""
     ends: dict[int, float] = {}
     starts, handles = [], []
@@ -207,6 +228,14 @@ def _gradients(loss: torch.Tensor, found: Layout) -> list[tuple[float | None, fl
         handles.append(last.node.register_prehook(note))
     try:
         found_gradients = torch.autograd.grad(loss, starts, allow_unused=True)
+    except RuntimeError as error:
+        if "modified by an inplace operation" not in str(error):
+            raise
+        raise ValueError(
+            "a state that the gradient needs was changed in place in the forward, in evaluation mode, as a"
+            " cache may be. Switch the cache off, with use_cache=False in batch= or in the configuration."
+            f" torch says: {error}"
+        ) from error
     finally:
         for handle in handles:
             handle.remove()

@@ -44,9 +44,15 @@ class SharedStream(TorchCalls):
             if root in trace.calls:
                 self.begins[trace.calls[root]] = number
         self.count = 0
+        self.begun: set[int] = set()
         self.updates: dict[int, tuple[float, float]] = {}
         self.sums: dict[str, torch.Tensor] = {}
         self.squares: dict[str, float] = {}
+
+    @property
+    def complete(self) -> bool:
+        """Whether this forward made the recorded one's additions, and every stream began where it did."""
+        return self.count == self.expected and self.begun == set(self.begins.values())
 
     def call(
         self, name: str, func: Callable[..., Any], args: Any, kwargs: Any, operands: Operands | None
@@ -86,6 +92,7 @@ class SharedStream(TorchCalls):
     def returned(self, this: Call, result: Any) -> Any:
         if this not in self.begins or not isinstance(result, torch.Tensor) or not result.is_floating_point():
             return result
+        self.begun.add(self.begins[this])
         noise = self.start(result, self.begins[this])
         if this.name.endswith("_") and not this.name.endswith("__") and not result.is_leaf:
             # In place, so that other names of the tensor see it, too.

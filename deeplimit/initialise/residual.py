@@ -86,6 +86,7 @@ def residual_(
     """
     if not isinstance(model, nn.Module):
         raise TypeError(f"model must be a torch.nn.Module, got {validation.named(model)}.")
+    model = getattr(model, "_orig_mod", model)  # what torch.compile made it from, which shares the weights
     law = _law(hurst, process)
     power = law.critical_exponent if exponent is None else validation.real(exponent, "exponent", minimum=0.0)
     factor = validation.real(gain, "gain", above=0.0)

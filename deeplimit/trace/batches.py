@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.parameter import is_lazy
 
 from deeplimit.ground.validation import named
 
@@ -41,6 +44,7 @@ def as_batch(model: nn.Module, batch: Any) -> Batch:
             " values to measure. Build the model on a real device; if it is too large for that, make it"
             " narrower: depth scaling does not depend on width."
         )
+    _refuse_unready(model)
     if batch is None:
         batch = made_up(model)
     if isinstance(batch, Mapping):
@@ -52,6 +56,22 @@ def as_batch(model: nn.Module, batch: Any) -> Batch:
     raise TypeError(
         f"batch must be a tensor, a tuple of arguments or a dict of keyword arguments, got {named(batch)}."
     )
+
+
+def _refuse_unready(model: nn.Module) -> None:
+    """Refuse parameters that have no shape yet, or only a part of their values on this process."""
+    for name, parameter in model.named_parameters():
+        if is_lazy(parameter):
+            raise ValueError(
+                f"{name} of {type(model).__name__} is initialised lazily, by the first forward: it has no"
+                " values to measure. Run the module once on a batch in the function that builds it."
+            )
+        if hasattr(parameter, "device_mesh"):
+            raise ValueError(
+                f"{name} of {type(model).__name__} is a DTensor, of which each process holds a part"
+                " (fully_shard or a parallel plan): its operations cannot be followed. Check the module as it"
+                " is before that step; sharding does not change how its branches scale."
+            )
 
 
 def placed(batch: Batch, device: torch.device, dtype: torch.dtype) -> Batch:
@@ -84,14 +104,30 @@ def run(model: nn.Module, batch: Batch) -> Any:
             f"{type(model).__name__} has no floating parameters, so that there is nothing to measure."
         )
     ready = placed(batch, first.device, first.dtype)
+    before = {name: _fingerprint(parameter) for name, parameter in model.named_parameters()}
     try:
-        return model(*ready.args, **ready.kwargs)
+        output = model(*ready.args, **ready.kwargs)
     except Exception as error:
         error.add_note(
             f"deeplimit called {type(model).__name__} with {_shown(ready)}; pass batch= if it needs something"
             " else."
         )
         raise
+    changed = [name for name, value in model.named_parameters() if _fingerprint(value) != before[name]]
+    if changed:
+        raise ValueError(
+            f"{type(model).__name__} changed its own parameters in a forward in evaluation mode"
+            f" ({len(changed)} of them, {changed[0]} is the first), so that what is measured is not what is"
+            " trained. Switch that off in its configuration (rescale_every=0 for RWKV) and build it again."
+        )
+    return output
+
+
+def _fingerprint(parameter: nn.Parameter) -> float:
+    """Return a number that changes where the values of a parameter change, at the cost of one sum."""
+    values = parameter.detach()
+    total = float((torch.view_as_real(values) if values.is_complex() else values).sum())
+    return total if math.isfinite(total) else math.inf
 
 
 def _shown(batch: Batch) -> str:
@@ -138,7 +174,9 @@ def made_up(model: nn.Module) -> Any:
     vocabulary = getattr(config, "vocab_size", None)
     if isinstance(vocabulary, int):
         tokens = torch.randint(min(10, vocabulary - 1), vocabulary, TOKENS, generator=generator)
-        batch = {"input_ids": tokens}
+        batch: dict[str, Any] = {"input_ids": tokens}
+        if "use_cache" in inspect.signature(model.forward).parameters:
+            batch["use_cache"] = False  # a cache may be a state that is changed in place
         if getattr(config, "is_encoder_decoder", False):
             batch["decoder_input_ids"] = tokens.flip(0)
         return batch

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-from deeplimit.trace.graph import Graph, Join, age_of, kind
+from deeplimit.trace.graph import Graph, Join, age_of
 from deeplimit.trace.operations import size
-from deeplimit.trace.recording import Edge, Trace, edges_with_gradient
+from deeplimit.trace.recording import Edge, Trace, edges_with_gradient, kind
 
 
 def entry_scale(graph: Graph, join: Join) -> float:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from deeplimit.trace.branch_inputs import gates_at, scale_name, weights_behind
-from deeplimit.trace.graph import BENDING, Graph, Join, kind
+from deeplimit.trace.graph import BENDING, Graph, Join, following
 from deeplimit.trace.operations import size
-from deeplimit.trace.recording import Edge, Scaling, Summand, Trace, edges_with_gradient, matrix
+from deeplimit.trace.recording import Edge, Scaling, Summand, Trace, edges_with_gradient, kind, matrix
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def _tail(graph: Graph, join: Join, sources: Sequence[Edge], bent: bool) -> _Tai
         tail.gates += gate
         waiting += [
             edge
-            for edge in edges_with_gradient(place.node)
+            for edge in following(place)
             if edge.node in join.region and graph.parameters_only(edge.node) is None and edge not in gate
         ]
     return tail
@@ -120,14 +120,13 @@ def branch_parts(graph: Graph, join: Join, side: Summand) -> BranchParts:
     _, gating = graph.reach(tuple(tail.gates), 0, enter=lambda node: node in join.region)
     inside = [node for node in region & join.region - gating if graph.parameter(node) is not None]
     weights = _in_order(trace, {str(graph.parameter(node)) for node in inside if matrix(node.variable.shape)})
-    # The one onto the stream has the stream's size or at least its width.
+    # A linear gate has another shape. The stream may be flattened; an expert may see a part of it.
     shape = join.addition.shape
-    whole = [place for place in tail.last if math.prod(trace.projections[place].shape) == math.prod(shape)]
-    shaped = (
-        whole
-        or [place for place in tail.last if trace.projections[place].shape[-1] == shape[-1]]
-        or tail.last
-    )
+    shapes = {place: trace.projections[place].shape for place in tail.last}
+    exact = [place for place in tail.last if shapes[place] == shape]
+    whole = [place for place in tail.last if math.prod(shapes[place]) == math.prod(shape)]
+    wide = [place for place in tail.last if shapes[place][-1] == shape[-1]]
+    shaped = exact or whole or wide or tail.last
     output = tuple(dict.fromkeys(trace.projections[place].weights[-1] for place in shaped))
     output = tuple(name for name in output if name in weights) or weights[-1:]
     applied = {

@@ -15,7 +15,7 @@ from deeplimit.ground.validation import named
 from deeplimit.trace.batches import Batch, as_batch, outputs, run
 from deeplimit.trace.branch_inputs import entry_scale
 from deeplimit.trace.branch_parts import branch_parts
-from deeplimit.trace.graph import Graph, Join, carried_from, find_joins, kind, stream_of
+from deeplimit.trace.graph import Graph, Join, age_of, carried_from, find_joins, stream_of
 from deeplimit.trace.naming import kinds_of, names_of
 from deeplimit.trace.recording import (
     Addition,
@@ -24,6 +24,7 @@ from deeplimit.trace.recording import (
     Summand,
     Trace,
     edges_with_gradient,
+    kind,
     module_names,
 )
 from deeplimit.trace.side_effects import undisturbed
@@ -277,8 +278,14 @@ def _nothing_found(trace: Trace, blocks: str | Sequence[str] | None) -> str:
     hidden = sum(addition.place.node is None for addition in trace.additions)
     if hidden:
         where += (
-            f" {hidden} of them ran where autograd records nothing (torch.no_grad, a detached input): measure"
-            " the module without that."
+            f" {hidden} of them ran where autograd records nothing or values cannot be read (torch.no_grad, a"
+            " detached input, a reversible network's layers, torch.func.vmap): measure it without that."
+        )
+    gated = _gated(Graph(trace))
+    if gated:
+        where += (
+            f" {', '.join(gated[:4])}: the stream is multiplied by a gate that is computed from data, as in"
+            " (1 - g) * x + g * f, so that no side of it is a skip. Write the same sum as x + g * (f - x)."
         )
     return (
         f"no residual branch was found{pattern}: looked through {len(trace.additions)} additions of two"
@@ -286,6 +293,20 @@ def _nothing_found(trace: Trace, blocks: str | Sequence[str] | None) -> str:
         f" side's weights begin.{where}{scripted} Point at the residual blocks with blocks='model.layers.*'"
         " (names as in model.named_modules())."
     )
+
+
+def _gated(graph: Graph) -> list[str]:
+    """Return the modules that add a branch of a tensor to that tensor times a gate."""
+    found = []
+    for addition in graph.trace.additions:
+        for skip in (0, 1):
+            skipped, branch = addition.sides[skip].sources, addition.sides[1 - skip].sources
+            ends = list(graph.climb(skipped))[-1:] if branch else []
+            factors = edges_with_gradient(ends[0].node) if ends and kind(ends[0].node) == "Mul" else []
+            states = [place for factor in factors for place in graph.climb((factor,))]
+            if states and set(states) & graph.reach(branch, min(map(age_of, states)))[0]:
+                found.append(addition.owner or "the module itself")
+    return sorted(set(found))
 
 
 def _streams(graph: Graph, joins: Sequence[Join]) -> list[int]:

@@ -7,12 +7,13 @@ alone. The other side, the branch, must come from the same tensor through at lea
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
-from deeplimit.trace.recording import Addition, Edge, Trace, edges, matrix
+from deeplimit.trace.recording import Addition, Edge, Trace, edges, edges_with_gradient, kind, matrix
+from deeplimit.trace.slices import same_elsewhere
 
 # Nodes that hand on their one input, reshaped, cast, scaled or partly dropped.
 PASSING = {
@@ -35,16 +36,6 @@ NORMALISING = re.compile(r"(Layer|Batch|Group|Instance|Rms)_?Norm|FusedRmsNorm",
 ROOTS = {"Rsqrt", "Sqrt", "LinalgVectorNorm", "Norm", "Reciprocal", "Std"}
 # A skip may pass earlier joins of the same root: x + attention(x) + mlp(x).
 EARLIER_JOINS = 4
-
-
-def kind(node: Any) -> str:
-    """Return the name of a node's operation: "View" for <ViewBackward0 object>."""
-    return _operation(node.name())
-
-
-@cache
-def _operation(name: str) -> str:
-    return re.sub(r"Backward\d*$", "", name.rsplit("::", maxsplit=1)[-1])
 
 
 @dataclass(frozen=True)
@@ -104,6 +95,8 @@ class Graph:
         """Return what `place` was reshaped or scaled from, or None; `also` names further kinds that pass."""
         if place in self.trace.continued:
             return self.trace.continued[place]
+        if (elsewhere := same_elsewhere(place)) is not None:
+            return elsewhere
         name = kind(place.node)
         data = [
             edge for edge in edges(place.node) if edge is not None and self.parameters_only(edge.node) is None
@@ -151,19 +144,55 @@ class Graph:
         Leaves have no age and are always included. `enter` says whether to look behind a node.
         """
         places, nodes = set(sources), set()
-        waiting = list(sources)
+        waiting, seen = list(sources), set()
         while waiting:
-            node = waiting.pop().node
-            if node in nodes:
+            place = waiting.pop()
+            # Nodes that cut a tensor have several places, each of which may come from another tensor.
+            if place in seen:
                 continue
-            nodes.add(node)
-            if enter is not None and not enter(node):
+            seen.add(place)
+            nodes.add(place.node)
+            if enter is not None and not enter(place.node):
                 continue
-            for edge in edges(node):
-                if edge is not None and edge.node._sequence_nr() >= bound:
+            for edge in following(place):
+                if edge.node._sequence_nr() >= bound:
                     places.add(edge)
                     waiting.append(edge)
         return places, nodes
+
+    def region(self, sources: tuple[Edge, ...], root: Edge, sums: Iterable[Edge]) -> set[Any]:
+        """Return the nodes between `root` and `sources`, without what is behind `sums` of other streams.
+
+        In joint attention a branch reads two streams: what made the other one is no part of the branch.
+        """
+        nodes = self.reach(sources, age_of(root), enter=partial(_other_than, root.node))[1]
+        others = {place.node for place in sums} & nodes - {root.node}
+        if others:
+            others -= _made_from(root.node, nodes)
+            enter = partial(_none_of, others | {root.node})
+            nodes = self.reach(sources, age_of(root), enter=enter)[1] - others
+        return nodes - {root.node}
+
+
+def following(place: Edge) -> list[Edge]:
+    """Return what a place was computed from: of a part cut off, that part alone."""
+    elsewhere = same_elsewhere(place)
+    return edges_with_gradient(place.node) if elsewhere is None else [elsewhere]
+
+
+def _made_from(root: Any, nodes: set[Any]) -> set[Any]:
+    """Return those of `nodes` that depend on `root`."""
+    users: dict[Any, list[Any]] = {}
+    for node in nodes - {root}:
+        for edge in edges_with_gradient(node):
+            users.setdefault(edge.node, []).append(node)
+    waiting, found = [root], set()
+    while waiting:
+        for user in users.get(waiting.pop(), ()):
+            if user not in found:
+                found.add(user)
+                waiting.append(user)
+    return found
 
 
 def _is_root(place: Edge | None) -> bool:
@@ -212,9 +241,7 @@ def _join(graph: Graph, addition: Addition, through: dict[Edge, Edge]) -> Join |
         root = next((place for place in candidates if place in places), None)
         if root is None:
             continue
-        age = age_of(root)
-        region = graph.reach(branch, age, enter=partial(_other_than, root.node))[1]
-        region.discard(root.node)
+        region = graph.region(branch, root, through)
         parameters = tuple(
             dict.fromkeys(name for node in region if (name := graph.parameter(node)) is not None)
         )
@@ -226,7 +253,7 @@ def _join(graph: Graph, addition: Addition, through: dict[Edge, Edge]) -> Join |
             graph.trace.continued[addition.place] = branch[0]
             graph.trace.injected[addition.ordinal] = 1 - skip
             return None
-        unnormalised = graph.reach(branch, age, enter=partial(_unnormalised, graph, root.node))[1]
+        unnormalised = graph.reach(branch, age_of(root), enter=partial(_unnormalised, graph, root.node))[1]
         graph.trace.continued.pop(addition.place, None)
         return Join(addition, skip, root, frozenset(region), parameters, root.node not in unnormalised)
     return None
@@ -238,6 +265,10 @@ def _unnormalised(graph: Graph, root: Any, node: Any) -> bool:
 
 def _other_than(root: Any, node: Any) -> bool:
     return node is not root
+
+
+def _none_of(stops: set[Any], node: Any) -> bool:
+    return node not in stops
 
 
 def age_of(place: Edge) -> int:

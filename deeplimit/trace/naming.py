@@ -52,9 +52,10 @@ def kinds_of(
         for output, stream in zip(outputs, streams, strict=True)
     ]
     groups = list(dict.fromkeys(keys))
-    first = [weights[keys.index(key)] for key in groups]
+    # By the last: the first may begin with the layers that make another input, such as a condition.
+    last = [weights[len(keys) - 1 - keys[::-1].index(key)] for key in groups]
     likes = [[output[0] for output, own in zip(outputs, keys, strict=True) if own == key] for key in groups]
-    starred = [[_starred(name, like) for name in own] for own, like in zip(first, likes, strict=True)]
+    starred = [[_starred(name, like) for name in own] for own, like in zip(last, likes, strict=True)]
     names = names_of(starred)
     # Two kinds may share a name (a channel mixer and a token mixer in one list); their order tells them
     # apart.

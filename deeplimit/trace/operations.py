@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ PROJECT = {
     "_grouped_mm", "grouped_mm", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d",
     "conv_transpose3d", "bilinear",
 }  # fmt: skip
+PARTS = 8
+"""At most so many tensors in a stack are taken for the summands of one sum."""
 # Functional dropout has its own flag for training; a measured model drops nothing.
 DROPOUT = {
     "dropout", "dropout_", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout",
@@ -72,6 +75,9 @@ class TorchCalls(TorchFunctionMode):
         kwargs = dict(kwargs or {})
         name = getattr(func, "__name__", "")
         this, self.calls = Call(self.calls, name), self.calls + 1
+        if (sum_of_two := spelled_out(name, args, kwargs)) is not None:
+            with self:
+                return sum_of_two()
         if name in DROPOUT and isinstance(args[0] if args else kwargs.get("input"), torch.Tensor):
             return args[0] if args else kwargs["input"]
         if "dropout_p" in kwargs:
@@ -108,12 +114,65 @@ class Operands:
 def _operands(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Operands | None:
     """Return the two sides if this call adds two activations of one shape."""
     if name in ADD or name in SUBTRACT:
-        second = args[1] if len(args) > 1 else kwargs.get("other")
-        if args and summable(args[0], second) and second is not None:
+        first, second = _arguments(args, kwargs, "input", "other")
+        if summable(first, second):
             alpha = kwargs.get("alpha", 1.0)
-            return Operands(args[0], (second,), float(alpha) * (-1.0 if name in SUBTRACT else 1.0))
+            return Operands(first, (second,), float(alpha) * (-1.0 if name in SUBTRACT else 1.0))
     if name in ADDCMUL and len(args) == 3:
         product = torch.broadcast_shapes(args[1].shape, args[2].shape)  # type: ignore[no-untyped-call]
         if args[0].dim() >= 2 and args[0].shape == product and args[0].is_floating_point():
             return Operands(args[0], (args[1], args[2]), float(kwargs.get("value", 1.0)))
     return None
+
+
+def spelled_out(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Callable[[], Any] | None:
+    """Return a sum of activations in another spelling as plain additions; None if the call is no such sum.
+
+    The additions change the result by round-off at most.
+    """
+    if "out" in kwargs:
+        return None
+    if name == "lerp":
+        start, end, weight = _arguments(args, kwargs, "input", "end", "weight")
+        return (lambda: start * (1 - weight) + end * weight) if summable(start, end) else None
+    if name == "rsub":
+        value, other = _arguments(args, kwargs, "input", "other")
+        alpha = kwargs.get("alpha", 1)
+        return (lambda: torch.sub(other, value, alpha=alpha)) if summable(value, other) else None
+    if name in ("addmm", "baddbmm"):
+        value, left, right = _arguments(
+            args, kwargs, "input", *(("mat1", "mat2") if name == "addmm" else ("batch1", "batch2"))
+        )
+        beta, alpha = kwargs.get("beta", 1), kwargs.get("alpha", 1)
+        activation = isinstance(value, torch.Tensor) and value.grad_fn is not None
+        if activation and value.shape == (*left.shape[:-1], right.shape[-1]):
+            return lambda: torch.add(value if beta == 1 else beta * value, left @ right, alpha=alpha)
+    if name in ("sum", "mean"):
+        return _sum_of_parts(name, args, kwargs)
+    return None
+
+
+def _sum_of_parts(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Callable[[], Any] | None:
+    """Return the sum or mean over tensors that were put together along this axis, one after the other."""
+    (value,) = _arguments(args, kwargs, "input")
+    axis = args[1] if len(args) > 1 else kwargs.get("dim", kwargs.get("axis"))
+    axis = axis[0] if isinstance(axis, (tuple, list)) and len(axis) == 1 else axis
+    if not isinstance(value, torch.Tensor) or not isinstance(axis, int) or len(args) > 2 or "dtype" in kwargs:
+        return None
+    node = value.grad_fn
+    if node is None or not node.name().startswith(("StackBackward", "CatBackward")) or kwargs.get("keepdim"):
+        return None
+    count = value.shape[axis]
+    if len(node.next_functions) != count or not 1 < count <= PARTS or value.dim() < 3:
+        return None
+
+    def added() -> torch.Tensor:
+        total = functools.reduce(torch.add, [value.select(axis, part) for part in range(count)])
+        return total / count if name == "mean" else total
+
+    return added
+
+
+def _arguments(args: tuple[Any, ...], kwargs: Mapping[str, Any], *names: str) -> tuple[Any, ...]:
+    """Return the arguments of these names, given by position or by name."""
+    return tuple(args[index] if index < len(args) else kwargs.get(name) for index, name in enumerate(names))

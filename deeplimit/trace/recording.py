@@ -6,9 +6,10 @@ The record holds sizes and places, never activations: a few floats per operation
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import torch
@@ -35,7 +36,7 @@ def source(tensor: torch.Tensor) -> tuple[Edge, ...]:
 
     Nothing if it requires no gradient.
     """
-    if not tensor.requires_grad:
+    if not tensor.requires_grad or not torch.is_grad_enabled():
         return ()
     found = get_gradient_edge(tensor)
     return (Edge(found.node, found.output_nr),)
@@ -49,6 +50,16 @@ def edges(node: Any) -> tuple[Edge | None, ...]:
 def edges_with_gradient(node: Any) -> list[Edge]:
     """Return those of its edges along which a gradient flows."""
     return [edge for edge in edges(node) if edge is not None]
+
+
+def kind(node: Any) -> str:
+    """Return the name of a node's operation: "View" for <ViewBackward0 object>."""
+    return _operation(node.name())
+
+
+@cache
+def _operation(name: str) -> str:
+    return re.sub(r"Backward\d*$", "", name.rsplit("::", maxsplit=1)[-1])
 
 
 @dataclass(frozen=True)
@@ -140,6 +151,9 @@ class Recorder(TorchCalls):
             result = _own_memory(func(*args, **kwargs), args, kwargs)
             self._product(name, args, kwargs, result)
             return result
+        if any(map(torch._C._functorch.is_batchedtensor, (operands.first, *operands.second))):
+            self.trace.additions.append(_hidden(len(self.trace.additions)))  # torch.func.vmap hides values
+            return func(*args, **kwargs)
         with torch.no_grad():
             sizes = size(operands.first), size(operands.branch())
         # Before the sum is made: a sum in place, into a view, leaves no edges of its own in the graph.

@@ -232,7 +232,12 @@ class Twofold(nn.Module):
 
 
 @pytest.mark.parametrize(
-    "add", [torch.rsub, lambda h, y: torch.stack([h, y]).sum(0), lambda h, y: h * (1 + y)]
+    "add",
+    [
+        lambda h, y: torch.tensordot(torch.ones(2), torch.stack([h, y]), 1),
+        lambda h, y: torch.einsum("kbd->bd", torch.stack([h, y])),
+        lambda h, y: h * (1 + y),
+    ],
 )
 def test_weights_that_deepen_outside_of_branches_are_named(add):
     report = dl.check_depth(lambda depth: Twofold(depth, add), DEPTHS, batch=states(), expected=0.5)
