@@ -65,6 +65,10 @@ def check(
         ),
     ] = None,
     steps: Annotated[str, typer.Option(help="With --train: numbers of steps, 1,4.")] = "1,4",
+    widths: Annotated[
+        str | None,
+        typer.Option(help="With --train: 64,128,256, and factory(depth, width); the check in width, too."),
+    ] = None,
     seeds: Annotated[int, typer.Option(help="With --train: networks per depth.")] = 4,
     *,
     run: Run,
@@ -113,6 +117,7 @@ def check(
                 levels,
                 optimizer=imported("--optimizer", optimizer),
                 steps=_whole(steps, "--steps"),
+                widths=None if widths is None else _whole(widths, "--widths"),
                 seeds=seeds,
                 **asked,
             )

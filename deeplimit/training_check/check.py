@@ -24,6 +24,7 @@ from deeplimit.training_check.report import TrainingCheckReport
 from deeplimit.training_check.rule import TrainingRule, training_rule
 from deeplimit.training_check.runs import Factory, Optimizers, TrainedNetworks
 from deeplimit.training_check.scaling import transfers
+from deeplimit.training_check.widths import width_findings, width_transfer
 from deeplimit.version import versions
 
 
@@ -37,6 +38,7 @@ def check_training(
     steps: Sequence[int] = (1, 4),
     expected: str | Rule | None = None,
     blocks: str | Sequence[str] | None = None,
+    widths: Sequence[int] | None = None,
     seeds: int = 4,
     tolerance: float = 0.2,
     confidence: float = 0.99,
@@ -69,6 +71,9 @@ def check_training(
         expected: "completep", "depth-mup", a `Rule` whose `scale` is a power of the depth, or None: measure
             only.
         blocks: Patterns of module names ("model.layers.*"): only additions inside these modules count.
+        widths: At least two widths for muP's own coordinate check. Then `factory(depth, width)` and
+            `optimizer(model, depth, width)` are called. Depths are compared at the first width, widths at the
+            first depth, where no change may depend on the width. Settings over widths are not judged.
         seeds: Number of networks per depth, from different seeds; intervals come from their scatter.
         tolerance: Largest accepted distance of an exponent from the expected one.
         confidence: Joint confidence level of the exponents' intervals.
@@ -113,7 +118,7 @@ def check_training(
     """
     started = time.perf_counter()
     checked = validation.depths(depths)
-    counted = _steps(steps)
+    counted = _increasing(steps, "steps", at_least=1, maximum=1000)
     chosen = training_rule(expected)
     _check_functions(factory, optimizer, loss)
     validation.real(
@@ -129,10 +134,12 @@ def check_training(
             " that it builds. Pass store=deeplimit.Store(path, name='my-model')."
         )
     home = validation.device(device) if device is not None else torch.device("cpu")
+    across = () if widths is None else _increasing(widths, "widths", at_least=2)
+    sizes = [(depth, *across[:1]) for depth in checked] + [(checked[0], width) for width in across[1:]]
     trained = TrainedNetworks(
         factory,
         optimizer,
-        checked,
+        tuple(sizes),
         batch,
         loss,
         counted,
@@ -142,10 +149,12 @@ def check_training(
         moved=device is not None,
         device=home,
     )
-    start = _at_start(trained, chosen, confidence)
+    start = _at_start(trained, checked, chosen, confidence)
     trained = unsaturated(trained)
     measured = running.measure(trained)
-    networks = [measured[place * seeds : (place + 1) * seeds] for place in range(len(checked))]
+    groups = [measured[place * seeds : (place + 1) * seeds] for place in range(len(sizes))]
+    networks, wider = groups[: len(checked)], [groups[0], *groups[len(checked) :]]
+    width = width_transfer(across, checked[0], wider, confidence, tolerance) if across else None
     _check_deepens(checked, [group[0].branches for group in networks])
     branches, streams = transfers(checked, networks, confidence)
     settings = [group[0].settings for group in networks]
@@ -159,11 +168,13 @@ def check_training(
             *against_rule(checked, settings, kind, rule),
             *findings,
             *measured_findings(checked, branches, streams, rule),
+            *(width_findings(width) if width is not None else ()),
         ]
     known = rule is None or rule.rate(kind) is not None
+    also = [] if width is None else [power for _, power in width.judged]
     certain = known and (start is None or start.verdict != Verdict.CANNOT_TELL)
     return TrainingCheckReport(
-        verdict=verdict_of(rule, branches, streams, findings, certain=certain),
+        verdict=verdict_of(rule, branches, streams, findings, also=also, certain=certain),
         model=networks[-1][0].model,
         optimizer=kind,
         depths=checked,
@@ -182,16 +193,20 @@ def check_training(
         versions=versions(),
         reservations=tuple(_reservations(trained, start, rule, kind)),
         citations=() if chosen is None or not chosen[0].citation else (chosen[0].citation,),
+        width=width,
     )
 
 
-def _steps(steps: object) -> tuple[int, ...]:
-    if isinstance(steps, (str, bytes)) or not isinstance(steps, Sequence):
-        raise TypeError(f"steps must be a list of integers such as (1, 4), got {validation.named(steps)}.")
-    counted = [validation.integer(step, "every entry of steps", minimum=1, maximum=1000) for step in steps]
-    if not counted or sorted(set(counted)) != counted:
-        raise ValueError(f"steps must be increasing and not empty, such as (1, 4), got {counted}.")
-    return tuple(counted)
+def _increasing(given: object, name: str, *, at_least: int, maximum: int | None = None) -> tuple[int, ...]:
+    """Return increasing positive integers."""
+    if isinstance(given, (str, bytes)) or not isinstance(given, Sequence):
+        raise TypeError(f"{name} must be a list of integers, got {validation.named(given)}.")
+    listed = [
+        validation.integer(each, f"every entry of {name}", minimum=1, maximum=maximum) for each in given
+    ]
+    if len(listed) < at_least or sorted(set(listed)) != listed:
+        raise ValueError(f"{name} must be increasing, with at least {at_least} entries, got {listed}.")
+    return tuple(listed)
 
 
 def _check_functions(factory: object, optimizer: object, loss: object) -> None:
@@ -211,14 +226,17 @@ def _check_functions(factory: object, optimizer: object, loss: object) -> None:
 
 
 def _at_start(
-    trained: TrainedNetworks, chosen: tuple[Rule, TrainingRule] | None, confidence: float
+    trained: TrainedNetworks,
+    depths: tuple[int, ...],
+    chosen: tuple[Rule, TrainingRule] | None,
+    confidence: float,
 ) -> DepthReport | None:
     """Return what `check_depth` says of the initialisation, under the same rule."""
     if chosen is None:
         return None
     return check_depth(
-        trained.factory,
-        trained.depths,
+        lambda depth: trained.factory(depth, *trained.sizes[0][1:]),
+        depths,
         batch=trained.batch,
         expected=chosen[0],
         blocks=trained.patterns,
@@ -255,7 +273,7 @@ def _reservations(
     ]
     if trained.factor != 1:
         told.append(
-            f"At the given learning rates a branch of depth {trained.depths[0]} changes by more than a"
+            f"At the given learning rates a branch of depth {trained.sizes[0][0]} changes by more than a"
             f" tenth in {trained.steps[-1]} steps. All learning rates were multiplied by"
             f" {trained.factor:.3g} to measure exponents; settings are judged as given."
         )

@@ -12,7 +12,7 @@ class TrainingFinding:
 
     Attributes:
         about: "learning rate", "epsilon", "weight decay", "initialisation", "relative change",
-            "nonlinearity", "feature change", "divergence".
+            "nonlinearity", "feature change", "divergence", "width".
         parameters: names of the parameters, with * for the layer; the kind of branch where a measured
             exponent departs.
         factor: how many times too large it is in the deepest network; None if no factor says it.
@@ -39,15 +39,15 @@ def listed(names: Sequence[str], most: int = 3) -> str:
     return shown + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-def power(exponent: float) -> str:
-    """Return a power of the depth in words.
+def power(exponent: float, of: str = "depth") -> str:
+    """Return a power of the depth, or of the width, in words.
 
     Examples:
         >>> power(-0.5), power(0.0), power(1.0)
         ('depth^-0.5', 'the same at every depth', 'depth^1')
     """
     rounded = round(exponent, 2) + 0.0
-    return f"depth^{rounded:g}" if rounded else "the same at every depth"
+    return f"{of}^{rounded:g}" if rounded else f"the same at every {of}"
 
 
 def times(factor: float) -> str:

@@ -129,9 +129,10 @@ def verdict_of(
     streams: Sequence[StreamTransfer],
     findings: Sequence[TrainingFinding],
     *,
+    also: Sequence[Power],
     certain: bool,
 ) -> Verdict:
-    """Return the verdict; without a rule there is none to depart from."""
+    """Return the verdict; without a rule there is none to depart from. `also` holds further judged powers."""
     if rule is None:
         return Verdict.MEASURED
     if findings:
@@ -140,6 +141,7 @@ def verdict_of(
         *(branch.change[-1] for branch in branches),
         *(branch.nonlinearity[-1] for branch in branches if branch.weights > 1),
         *(stream.change[-1] for stream in streams),
+        *also,
     ]
     agreed = all(each.agrees for each in powers)
     return Verdict.AS_EXPECTED if agreed and certain else Verdict.CANNOT_TELL

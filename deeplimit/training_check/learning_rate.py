@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 
-from deeplimit.training_check.runs import TrainedNetworks
+from deeplimit.training_check.runs import TrainedNetworks, shown
 
 SATURATED = 0.1
 """Relative change of a branch beyond which exponents read low: the features of deep networks move by their
@@ -29,14 +29,14 @@ def unsaturated(trained: TrainedNetworks) -> TrainedNetworks:
         worst = max((value if math.isfinite(value) else math.inf for value in moved), default=0.0)
         if worst == 0:
             raise ValueError(
-                f"no residual branch of factory({trained.depths[0]}) has changed after {trained.steps[-1]}"
-                " steps: check that optimizer(model, depth) holds the branches' parameters at a learning rate"
-                " above 0, and that the loss depends on them."
+                f"no residual branch of factory({shown(trained.sizes[0])}) has changed after"
+                f" {trained.steps[-1]} steps: check that optimizer(model, depth) holds the"
+                " branches' parameters at a learning rate above 0, and that the loss depends on them."
             )
         if worst <= SATURATED:
             return tried
         factor *= max(0.8 * SATURATED / worst, 1 / 16)
     raise ValueError(
-        f"factory({trained.depths[0]}) changes by more than a tenth, or diverges, at every learning rate"
-        f" down to {SMALLEST:g} of those given: check the loss and the batch for nan and infinity."
+        f"factory({shown(trained.sizes[0])}) changes by more than a tenth, or diverges, at every learning"
+        f" rate down to {SMALLEST:g} of those given: check the loss and the batch for nan and infinity."
     )

@@ -74,6 +74,7 @@ class AfterSteps:
         model: class of the module.
         branches, streams: what moved.
         losses: loss before training and after each of the measured steps (S + 1,).
+        outputs: root mean square of the change of the first output (S,).
         settings: learning rate, epsilon and weight decay of every parameter.
         optimizer: class of the optimizer.
         epsilon: machine epsilon of the streams' dtype.
@@ -83,6 +84,7 @@ class AfterSteps:
     branches: tuple[BranchAfter, ...]
     streams: tuple[StreamAfter, ...]
     losses: tuple[float, ...]
+    outputs: tuple[float, ...]
     settings: tuple[Settings, ...]
     optimizer: str
     epsilon: float
@@ -118,14 +120,16 @@ def train_and_measure(
         del recorder
         before = _watched(model, batch, places)
         after: list[_Change] = []
-        losses = []
+        losses, seen = [], []
         with _kept(model) as start, _scaled(optimizer, factor):
             for step in range(max(steps) + 1):
                 if step in steps:
                     after.append(_changed(model, batch, places, before, start))
-                value = objective(run(model, batch))
+                output = run(model, batch)
+                value = objective(output)
                 if step in (0, *steps):
                     losses.append(float(value.detach()))
+                    seen.append(next(outputs(output), value).detach().clone())
                 if step == max(steps):
                     break
                 _step(model, optimizer, value, frozen)
@@ -137,6 +141,7 @@ def train_and_measure(
             for number, end in enumerate(places.ends)
         ),
         tuple(losses),
+        tuple(size(later - seen[0]) for later in seen[1:]),
         settings,
         type(optimizer).__name__,
         epsilon,

@@ -17,6 +17,7 @@ from deeplimit.training_check.findings import TrainingFinding
 from deeplimit.training_check.judgement import meaning
 from deeplimit.training_check.rates import ParameterScaling
 from deeplimit.training_check.scaling import BranchTransfer, Power, StreamTransfer
+from deeplimit.training_check.widths import WidthTransfer
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -46,6 +47,7 @@ class TrainingCheckReport(Report):
         seeds, seed, seconds, versions: how it was run.
         reservations: what a reader must know before trusting the numbers.
         citations: key or BibTeX entry of the rule that was asked for.
+        width: the coordinate check in width, or None.
     """
 
     kind = "training-check"
@@ -73,6 +75,7 @@ class TrainingCheckReport(Report):
     versions: dict[str, str]
     reservations: tuple[str, ...]
     citations: tuple[str, ...] = ()
+    width: WidthTransfer | None = None
 
     @property
     def ok(self) -> bool:
@@ -105,7 +108,7 @@ class TrainingCheckReport(Report):
 
     def _table(self) -> Table:
         findings = ["", "Findings:", *(f"- {finding}" for finding in self.findings)] if self.findings else []
-        lines = [self._stream_line(stream) for stream in self.streams]
+        lines = self._lines()
         return Table(self._columns(), notes=("", *lines, *findings))
 
     def _columns(self) -> tuple[Column, ...]:
@@ -133,6 +136,11 @@ class TrainingCheckReport(Report):
                 left=True,
             ),
         )
+
+    def _lines(self) -> list[str]:
+        """Return one line per stream, and one for the width."""
+        lines = [self._stream_line(stream) for stream in self.streams]
+        return lines if self.width is None else [*lines, self.width.in_words]
 
     def _stream_line(self, stream: StreamTransfer) -> str:
         values = ", ".join(f"{value:.3g}" for value in stream.change[-1].values)
@@ -165,7 +173,7 @@ class TrainingCheckReport(Report):
             ("", f'<p class="what">{html.escape(self.what)}</p>'),
             ("Findings", page.items(map(str, self.findings))),
             ("Residual branches: exponents of the depth", Table(self._columns()).to_html()),
-            ("Streams", page.items(self._stream_line(stream) for stream in self.streams)),
+            ("Streams", page.items(self._lines())),
             ("Change against depth", drawing.to_svg(self._draw, self._size)),
             ("Settings of the optimizer", self._settings().to_html()),
             ("Reservations", page.items(self.reservations)),

@@ -21,8 +21,10 @@ from deeplimit.ground.specification import describe
 from deeplimit.trace.batches import as_batch
 from deeplimit.training_check.one_network import AfterSteps, train_and_measure
 
-Factory = Callable[[int], nn.Module]
-Optimizers = Callable[[nn.Module, int], torch.optim.Optimizer]
+Factory = Callable[..., nn.Module]
+"""Function of a depth, or of a depth and a width."""
+Optimizers = Callable[..., torch.optim.Optimizer]
+"""Function of a module and its depth, or of both and its width."""
 _ONE_AT_A_TIME = threading.Lock()
 """Modules draw from the global generators, which threads share."""
 
@@ -30,13 +32,14 @@ _ONE_AT_A_TIME = threading.Lock()
 @final
 @dataclass(frozen=True)
 class TrainedNetworks(running.Measurement[AfterSteps, list[AfterSteps]]):
-    """Networks of every depth and of `seeds` seeds, after each of the `steps`; learning rates are multiplied
-    by `factor`.
+    """Networks of every size, (depth,) or (depth, width), and of `seeds` seeds, after each of the `steps`.
+
+    Learning rates are multiplied by `factor`.
     """
 
     factory: Factory
     optimizer: Optimizers
-    depths: tuple[int, ...]
+    sizes: tuple[tuple[int, ...], ...]
     batch: Any
     loss: Callable[[Any], torch.Tensor] | None
     steps: tuple[int, ...]
@@ -52,23 +55,23 @@ class TrainedNetworks(running.Measurement[AfterSteps, list[AfterSteps]]):
 
     @property
     def blocks(self) -> int:
-        return len(self.depths) * self.seeds
+        return len(self.sizes) * self.seeds
 
     def run(self, block: int, tick: Tick | None = None) -> AfterSteps:
         place, number = divmod(block, self.seeds)
         with _ONE_AT_A_TIME:
-            found = self._trained(self.depths[place], number)
+            found = self._trained(self.sizes[place], number)
         if tick is not None:
             tick(1.0)
         return found
 
-    def _trained(self, depth: int, number: int) -> AfterSteps:
+    def _trained(self, sizes: tuple[int, ...], number: int) -> AfterSteps:
         own = int(np.random.SeedSequence([self.seed, number]).generate_state(1)[0])
         with seeded(own):
-            model = built(self.factory, depth)
+            model = built(lambda depth: self.factory(depth, *sizes[1:]), sizes[0])
             try:
                 model = model.to(self.device) if self.moved else model
-                optimizer = _made(self.optimizer, model, depth)
+                optimizer = _made(self.optimizer, model, sizes)
                 with seeded(self.seed):  # the same batch for all
                     made = callable(self.batch) and not isinstance(self.batch, torch.Tensor)
                     batch = as_batch(model, self.batch() if made else self.batch)
@@ -83,7 +86,7 @@ class TrainedNetworks(running.Measurement[AfterSteps, list[AfterSteps]]):
                     seed=self.seed,
                 )
             except Exception as error:
-                error.add_note(f"deeplimit was training factory({depth}).")
+                error.add_note(f"deeplimit was training factory({shown(sizes)}).")
                 raise
 
     def merge(self, parts: Iterator[AfterSteps]) -> list[AfterSteps]:
@@ -95,7 +98,7 @@ class TrainedNetworks(running.Measurement[AfterSteps, list[AfterSteps]]):
 
     def name(self) -> str:
         factory = getattr(self.factory, "__qualname__", type(self.factory).__name__)
-        return f"check training: {factory}, depths {[*self.depths]}, {self.seeds} seeds from {self.seed}"
+        return f"check training: {factory}, sizes {[*self.sizes]}, {self.seeds} seeds from {self.seed}"
 
     def write(self, part: AfterSteps) -> Arrays:
         return {"after": np.array(json.dumps(fields.plain(part)))}
@@ -105,9 +108,14 @@ class TrainedNetworks(running.Measurement[AfterSteps, list[AfterSteps]]):
         return found
 
 
-def _made(optimizers: Optimizers, model: nn.Module, depth: int) -> torch.optim.Optimizer:
-    """Return optimizers(model, depth), checked."""
-    made = optimizers(model, depth)
+def shown(sizes: tuple[int, ...]) -> str:
+    """Return the arguments of a factory as they are written in a call."""
+    return ", ".join(map(str, sizes))
+
+
+def _made(optimizers: Optimizers, model: nn.Module, sizes: tuple[int, ...]) -> torch.optim.Optimizer:
+    """Return optimizers(model, depth) or optimizers(model, depth, width), checked."""
+    made, depth = optimizers(model, *sizes), shown(sizes)
     if not isinstance(made, torch.optim.Optimizer):
         raise TypeError(
             f"optimizer(model, {depth}) must return a torch.optim.Optimizer, got {validation.named(made)}."

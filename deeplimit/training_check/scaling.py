@@ -99,13 +99,11 @@ def transfers(
     streams = range(min(len(one.streams) for group in networks for one in group))
     level = 1 - (1 - confidence) / (2 * len(deepest.branches) + len(streams))
 
-    def follow(quantity: Callable[[AfterSteps], float]) -> Power:
-        return _power(
-            depths, [[quantity(one) for one in group] for group in networks], level, deepest.epsilon
-        )
+    def over_depths(quantity: Callable[[AfterSteps], float]) -> Power:
+        return follow(depths, networks, quantity, level)
 
     def each_step(quantity: Callable[[int], Callable[[AfterSteps], float]]) -> tuple[Power, ...]:
-        return tuple(follow(quantity(step)) for step in steps)
+        return tuple(over_depths(quantity(step)) for step in steps)
 
     branches = tuple(
         BranchTransfer(
@@ -113,7 +111,7 @@ def transfers(
             branch.stream,
             tuple(_count(group[0], branch.key) for group in networks),
             branch.weights,
-            follow(_of(branch.key, lambda own: own.size)),
+            over_depths(_of(branch.key, lambda own: own.size)),
             each_step(lambda step, key=branch.key: _of(key, lambda own: own.changes[step])),  # type: ignore[misc]
             each_step(lambda step, key=branch.key: _of(key, lambda own: own.coherence[step])),  # type: ignore[misc]
             each_step(lambda step, key=branch.key: _of(key, lambda own: own.nonlinearity[step])),  # type: ignore[misc]
@@ -123,12 +121,20 @@ def transfers(
     return branches, tuple(
         StreamTransfer(
             number,
-            follow(lambda one, number=number: one.streams[number].size),  # type: ignore[misc]
+            over_depths(lambda one, number=number: one.streams[number].size),  # type: ignore[misc]
             each_step(lambda step, number=number: lambda one: one.streams[number].changes[step]),  # type: ignore[misc]
             each_step(lambda step, number=number: lambda one: _sum(one, number, step)),  # type: ignore[misc]
         )
         for number in streams
     )
+
+
+def follow(
+    depths: Sequence[int], networks: Networks, quantity: Callable[[AfterSteps], float], level: float
+) -> Power:
+    """Return the power of the depth that a quantity of the networks follows."""
+    values = [[quantity(one) for one in group] for group in networks]
+    return _power(depths, values, level, networks[-1][0].epsilon)
 
 
 def _of(key: str, read: Callable[[BranchAfter], float]) -> Callable[[AfterSteps], float]:

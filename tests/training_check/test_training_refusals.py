@@ -91,7 +91,7 @@ def test_generators_modules_and_learning_rates_are_as_they_were():
         return model
 
     def optimizer(model, depth):
-        built = models.optimizer(ROW)(model, depth)
+        built = models.optimizer(ROW, rate=0.1)(model, depth)  # so high that it is lowered
         built.before = [group["lr"] for group in built.param_groups]
         optimizers.append(built)
         return built

@@ -209,8 +209,14 @@ def test_frozen_parameters_stay_and_are_no_finding():
     def factory(depth):
         model = models.factory(row)(depth, width=16)
         model.embed.weight.requires_grad_(False)
-        seen.append(model)
+        seen.append((model.embed.weight, model.embed.weight.detach().clone()))
         return model
+
+    def loss(output):
+        stayed.append(torch.equal(*seen[-1]))
+        return output.square().mean()
+
+    stayed = []
 
     report = dl.check_training(
         factory,
@@ -219,10 +225,11 @@ def test_frozen_parameters_stay_and_are_no_finding():
         batch=models.inputs(16),
         expected="depth-mup",
         seeds=2,
-        steps=(1,),
+        loss=loss,
     )
     assert exact(report) == []
-    assert not any(model.embed.weight.requires_grad for model in seen)
+    assert not any(weight.requires_grad for weight, _ in seen)
+    assert all(stayed)
 
 
 def test_pairs_of_faults_are_both_named():

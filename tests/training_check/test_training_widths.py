@@ -1,0 +1,99 @@
+"""With widths, the coordinate check of muP gets a verdict: nothing may move more in a wider network."""
+
+import functools
+
+import pytest
+import torch
+import transfer_models as models
+from refusals import assert_refused
+from torch import nn
+
+import deeplimit as dl
+
+INPUT, CLASSES = 8, 4
+
+
+class Wide(nn.Module):
+    """A network of CompleteP's depth scaling; its head starts small if it follows muP."""
+
+    def __init__(self, depth, width, *, head):
+        super().__init__()
+        self.embed = nn.Linear(INPUT, width, bias=False)
+        self.blocks = nn.ModuleList(models.Block(width, 2, models.BASE / depth) for _ in range(depth))
+        self.norm = nn.LayerNorm(width)
+        self.head = nn.Linear(width, CLASSES, bias=False)
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                nn.init.normal_(module.weight, std=module.in_features**-0.5)
+        nn.init.normal_(self.head.weight, std=width**-head)
+
+    def forward(self, x):
+        x = self.embed(x)
+        for block in self.blocks:
+            x = block(x)
+        return self.head(self.norm(x))
+
+
+def adam(model, depth, width, *, power, rate=1e-3):
+    """Hidden weights and the head at rate * (width / 32) ** -power, all else at the rate."""
+    inside = [(name, each) for name, each in model.blocks.named_parameters()]
+    hidden = [each for name, each in inside if ".weights." in name]
+    small = [each for name, each in inside if ".weights." not in name]
+    others = [*model.embed.parameters(), *model.norm.parameters()]
+    eps = 1e-12 * models.BASE / depth
+    lower = rate * (width / 32) ** -power
+    return torch.optim.Adam(
+        [
+            {"params": hidden, "lr": lower, "eps": eps},
+            {"params": small, "eps": eps},
+            {"params": [model.head.weight], "lr": lower},
+            {"params": others},
+        ],
+        lr=rate,
+        eps=1e-12,
+    )
+
+
+def checked(*, head, power, **options):
+    generator = torch.Generator().manual_seed(0)
+    target = torch.randn(16, CLASSES, generator=generator)
+    return dl.check_training(
+        functools.partial(Wide, head=head),
+        (4, 8, 16),
+        optimizer=functools.partial(adam, power=power),
+        batch=torch.randn(16, INPUT, generator=generator),
+        loss=lambda output: (output - target).square().mean(),
+        expected="completep",
+        widths=(32, 64, 128),
+        steps=(4,),
+        **options,
+    )
+
+
+def test_mup_moves_by_one_amount_at_every_width():
+    report = checked(head=1.0, power=1.0)
+    assert report.verdict == "as expected", str(report)
+    assert all(abs(power.exponent) < 0.2 for _, power in report.width.judged), str(report)
+    assert report.width.widths == (32, 64, 128)
+
+
+def test_a_learning_rate_that_is_constant_in_width_is_refused():
+    report = checked(head=0.5, power=0.0)
+    assert report.verdict == "not as expected"
+    assert {each.about for each in report.findings} == {"width"}, str(report)
+    assert "blocks.*.weights" in {each.parameters[0] for each in report.findings}
+    assert all(each.factor > 1.5 for each in report.findings)
+    dl.testing.check_report(report)
+
+
+@pytest.mark.parametrize(
+    ("widths", "kind", "value"),
+    [((16,), ValueError, "[16]"), ((32, 16), ValueError, "[32, 16]"), (16, TypeError, "16")],
+)
+def test_wrong_widths_are_refused(widths, kind, value):
+    assert_refused(
+        lambda: dl.check_training(functools.partial(Wide, head=1.0), (2, 4), optimizer=adam, widths=widths),
+        kind,
+        "widths",
+        value,
+    )
