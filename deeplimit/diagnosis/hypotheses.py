@@ -218,7 +218,7 @@ def shrinks_smoothly(e: Evidence) -> str | None:
         return None
     return (
         f"{e.weight} is a trend alone, of size L^-β with β = {e.size.value:.2f} {words(e.size)}: {e.falls},"
-        " so that no noise remains"
+        " so that it has no quadratic variation in the limit"
     )
 
 
