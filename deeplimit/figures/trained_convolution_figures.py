@@ -154,7 +154,9 @@ def largest_norms(quick: bool, seed: int, device: str, running: Running) -> Foun
         accuracies = networks.report.accuracies[:, 0]
         told = ", ".join(f"{value:.0%}" for value in accuracies)
         failed = ", ".join(map(str, networks.report.depths[accuracies < accuracies.max() / 2]))
-        less = f" Those of L = {failed} have not learnt, and slopes up to there describe that." if failed else ""
+        less = (
+            f" Those of L = {failed} have not learnt, and slopes up to there describe that." if failed else ""
+        )
         findings.append(f"{networks.name}: {told} of the test set are right at each depth.{less}")
     findings.append(
         "these are networks of one stage on digits, in place of CIFAR-10. They say what the paper's criteria"

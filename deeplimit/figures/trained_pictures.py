@@ -187,5 +187,6 @@ def accuracies(axes: Axes, numbers: Numbers) -> None:
     fine = np.linspace(hurst[0], hurst[-1], 100)
     axes.plot(fine, np.maximum(fine, 0.5), color=FITTED, lw=2, label="max(H, 1/2)")
     drawing.label(axes, "Hurst index H", "exponent β", [])
-    drawing.legend(axes, 8, loc="lower left")
+    # Beside the label of the axis: every cell has a number that a legend would cover.
+    drawing.legend(axes, 8, loc="upper left", bbox_to_anchor=(0.0, -0.06), frameon=False, borderaxespad=0.0)
     drawing.colour_bar(axes, shown, "accuracy on the test set")
