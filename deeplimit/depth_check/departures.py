@@ -10,8 +10,11 @@ from deeplimit.depth_check.base_scale import SAME
 from deeplimit.depth_check.findings import FACTOR, number, times
 from deeplimit.depth_check.scaling import PartScaling
 
-EXACT = 0.02
-"""Numbers in the forward are read exactly, up to the rounding of bfloat16."""
+EXACT = 1e-3
+"""Relative error of numbers that are read from the forward's operations."""
+
+DRAWN = 0.02
+"""The same where gains are drawn at random."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +97,11 @@ def drift(shape: Sequence[Sequence[float]]) -> bool:
 
 
 def drifted(
-    part: PartScaling, stated: bool, shape: Sequence[Sequence[float]], totals: Sequence[int]
+    part: PartScaling,
+    stated: bool,
+    shape: Sequence[Sequence[float]],
+    totals: Sequence[int],
+    exact: float = EXACT,
 ) -> Departure | None:
     """Return how the sizes of a part depart from a shape, counted from the first depth unless stated."""
     values = [
@@ -104,7 +111,7 @@ def drifted(
     anchors = [1.0] if stated else values[0]
     if part.weight is None:  # exact, layer by layer
         near = [
-            [min(abs(math.log(value / one)) for one in anchors) <= EXACT for value in row] for row in values
+            [min(abs(math.log(value / one)) for one in anchors) <= exact for value in row] for row in values
         ]
         if all(map(all, near)):
             return None
@@ -124,6 +131,18 @@ def drifted(
         ]
         return Departure(pooled[-1] / (1.0 if stated else pooled[0]))
     return Departure(mean([values[-1][place] for place in bad]) / mean(good), bad)
+
+
+def count_in_words(shift: int, depths: Sequence[int], shape: Sequence[Sequence[float]]) -> str:
+    """Return the power of the depth, counted with a shift, that a shape is.
+
+    Examples:
+        >>> count_in_words(1, [3, 7], [[0.5], [0.25]])
+        '1/(L+1)'
+    """
+    grown = (depths[-1] + shift) / (depths[0] + shift)
+    exponent = math.log(shape[0][0] / shape[-1][0]) / math.log(grown)
+    return f"1/{'sqrt' if abs(exponent - 0.5) < 1e-9 else ''}(L{shift:+d})"
 
 
 def mixed(part: PartScaling, plain: float, scales: Sequence[float]) -> bool:

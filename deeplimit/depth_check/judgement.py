@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 
 from deeplimit.depth_check.base_scale import bases_of
+from deeplimit.depth_check.departures import EXACT
 from deeplimit.depth_check.exponent_findings import against_exponent, has_exponent
 from deeplimit.depth_check.findings import Finding, biases_of
 from deeplimit.depth_check.meaning import ADAPTER
@@ -15,7 +16,9 @@ from deeplimit.depth_check.one_depth import AtOneDepth
 from deeplimit.depth_check.report import DepthReport, Status
 from deeplimit.depth_check.rule_findings import against_rule
 from deeplimit.depth_check.rules import Rule
-from deeplimit.depth_check.scaling import BranchScaling, scalings, streams
+from deeplimit.depth_check.scaling import BranchScaling, excess, scalings
+from deeplimit.depth_check.stream_findings import about_skip, about_streams
+from deeplimit.depth_check.stream_scaling import streams
 from deeplimit.ground.verdict import Verdict
 from deeplimit.version import versions
 
@@ -33,6 +36,7 @@ def report_on(
 ) -> DepthReport:
     """Judge what was measured at each depth, by a rule or by an expected exponent, and report it."""
     branches = scalings(depths, taken, confidence)
+    flows = streams(taken, excess(branches))
     findings: list[Finding] = []
     statuses: list[Status] = []
     for scaling in branches:
@@ -48,19 +52,31 @@ def report_on(
             # A predictor, class attention: a rule about depth does not bind it.
             agreed = True if all(scaling.counts) else None
         elif rule is not None:
-            found = list(against_rule(scaling, branches, rule, present_depths, totals))
+            everything = [_everywhere(taken[index]) for index in present]
+            exact = max(EXACT, *(one.epsilon for one in taken))
+            found = list(against_rule(scaling, branches, rule, present_depths, totals, everything, exact))
             if len(depths) > 1 and not found and (rule.exponent is not None or rule.starts_at_zero):
                 found, agreed = _effective(scaling, rule.exponent, rule, present_depths, totals, tolerance)
         elif number is not None:
             found, agreed = _effective(scaling, number, None, present_depths, totals, tolerance)
+        if deepens and scaling.stream < len(flows):
+            found += about_skip(scaling, flows[scaling.stream], rule, number, depths[-1])
         findings += found
         statuses.append(
             Verdict.NOT_AS_EXPECTED if found else Verdict.AS_EXPECTED if agreed else Verdict.CANNOT_TELL
         )
     if rule is None and number is None:
         statuses = [Verdict.MEASURED] * len(branches)
+        stream_statuses = [Verdict.MEASURED] * len(flows)
+    else:
+        more, stream_statuses = about_streams(flows, branches, findings)
+        findings += more
     verdict: Status = next(
-        (status for status in (Verdict.NOT_AS_EXPECTED, Verdict.CANNOT_TELL) if status in statuses),
+        (
+            status
+            for status in (Verdict.NOT_AS_EXPECTED, Verdict.CANNOT_TELL)
+            if status in (*statuses, *stream_statuses)
+        ),
         statuses[0],
     )
     if verdict == Verdict.AS_EXPECTED and _overlooked(taken):
@@ -73,7 +89,8 @@ def report_on(
         expected=rule.name if rule is not None else number,
         branches=branches,
         statuses=tuple(statuses),
-        streams=streams(taken),
+        streams=flows,
+        stream_statuses=tuple(stream_statuses),
         findings=tuple(findings),
         tolerance=tolerance,
         confidence=confidence,
@@ -114,6 +131,11 @@ def _effective(
     if agreed is False:
         return list(against_exponent(scaling, target, depths, totals)), False
     return [], agreed
+
+
+def _everywhere(one: AtOneDepth) -> int:
+    """Return the number of branches on all streams."""
+    return sum(stream.branches + stream.heads for stream in one.streams)
 
 
 def _overlooked(taken: Sequence[AtOneDepth]) -> list[str]:

@@ -20,6 +20,7 @@ from deeplimit.ground.randomness import seeded
 from deeplimit.ground.validation import named
 from deeplimit.trace.batches import Batch, outputs, run
 from deeplimit.trace.branches import Branch, Layout, Part, layout, refuse_hidden
+from deeplimit.trace.graph import Join
 from deeplimit.trace.operations import size
 from deeplimit.trace.recording import Recorder, Trace, module_names
 from deeplimit.trace.side_effects import undisturbed
@@ -39,8 +40,9 @@ class MeasuredBranch:
         renormed: Whether a normalisation follows the sum, so that the stream is normalised at every layer.
         multiplier: Product of the numbers that scale the branch after its projection.
         gain: Product of the sizes of the parameters that scale it there.
-        skip: Number that multiplies the stream before the sum.
         entry: Number that multiplies the branch's normalised input.
+        skip: Number that multiplies the stream between the sum before and this one.
+        opens: Whether no sum comes before, so that `skip` may lack a number.
         counted: Whether it counts among its stream's branches. Experts in one sum count once, a zero adapter
             beside another branch does not count.
     """
@@ -57,6 +59,7 @@ class MeasuredBranch:
     gain: float
     skip: float
     entry: float
+    opens: bool
     counted: bool
 
 
@@ -83,6 +86,12 @@ class Stream:
         gradient_start, gradient_end: Size of the gradient; None where the loss does not depend on it.
         branches: Number of residual branches that are counted.
         heads: 1 if a block with a projected shortcut opens the stream, else 0.
+        sums: Number of residual sums; branches in parallel share one.
+        skip: Number that multiplies the stream from sum to sum (geometric mean over sums).
+        kept: Share of the final state that came through skips alone: the product over sums of the skip's size
+            divided by the sum's.
+        normalised: Whether every branch normalises its input.
+        renormed: Whether the stream itself is normalised between sums (post-norm).
     """
 
     start: float
@@ -91,6 +100,11 @@ class Stream:
     gradient_end: float | None
     branches: int
     heads: int
+    sums: int
+    skip: float
+    kept: float
+    normalised: bool
+    renormed: bool
 
 
 @dataclass(frozen=True)
@@ -294,6 +308,7 @@ def _summary(
                 part.gain,
                 part.skip,
                 part.entry,
+                part.opens,
                 part.counted,
             )
         )
@@ -301,6 +316,7 @@ def _summary(
     for number, (gradient_start, gradient_end) in enumerate(gradients):
         own = [part for part in found.parts if part.branch.stream == number]
         first, last = own[0].join, own[-1].join
+        sums = {part.join.addition.ordinal: part for part in own}
         streams.append(
             Stream(
                 first.addition.sides[first.skip].size,
@@ -309,6 +325,11 @@ def _summary(
                 gradient_end,
                 sum(part.counted for part in own),
                 found.heads[number],
+                len(sums),
+                _skip([*sums.values()]),
+                math.prod(_kept(part.join) for part in sums.values()),
+                all(part.join.normalised for part in own),
+                own[-1].renormed,
             )
         )
     used = {
@@ -329,6 +350,20 @@ def _summary(
         epsilon=max(join.addition.epsilon for join in found.joins),
         outside=tuple(name for name in trace.shapes if name in applied - inside),
     )
+
+
+def _kept(join: Join) -> float:
+    """Return the size of the skip divided by the size of the sum."""
+    return join.addition.sides[join.skip].size / join.addition.size if join.addition.size > 0 else 0.0
+
+
+def _skip(parts: Sequence[Part]) -> float:
+    """Return the geometric mean of the skips of sums; where one lacks a number, its likes stand for it."""
+    logarithms = []
+    for part in parts:
+        known = [like.skip for like in parts if like.key == part.key and not like.opens] or [part.skip]
+        logarithms += [sum(map(math.log, known)) / len(known)] if min(known) > 0 else [-math.inf]
+    return math.exp(sum(logarithms) / len(logarithms))
 
 
 def _share(trace: Trace, part: Part) -> float:

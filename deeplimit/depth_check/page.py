@@ -7,7 +7,8 @@ import math
 from collections.abc import Iterable, Sequence
 
 from deeplimit.depth_check.findings import part_name
-from deeplimit.depth_check.scaling import BranchScaling, PartScaling, StreamScaling
+from deeplimit.depth_check.scaling import BranchScaling, PartScaling
+from deeplimit.depth_check.stream_scaling import StreamScaling
 from deeplimit.ground.table import Column, Table
 
 
@@ -50,6 +51,9 @@ def streams_table(streams: Sequence[StreamScaling]) -> Table:
                 [series(stream.gradient_growth) or "-" for stream in streams],
                 left=True,
             ),
+            Column("skip", [f"{stream.skip[-1]:.4g}" for stream in streams], left=True),
+            Column("meaning", [stream.meaning for stream in streams], left=True),
+            Column("what follows", [stream.follows for stream in streams], left=True),
         )
     )
 

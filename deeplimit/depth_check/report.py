@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, final
 from deeplimit.depth_check import drawing as pictures, page as tables
 from deeplimit.depth_check.findings import Finding, grouped
 from deeplimit.depth_check.rules import RULES
-from deeplimit.depth_check.scaling import BranchScaling, StreamScaling
+from deeplimit.depth_check.scaling import BranchScaling
+from deeplimit.depth_check.stream_scaling import StreamScaling
 from deeplimit.ground import axes as drawing, page
 from deeplimit.ground.fields import OneOf, Shape
 from deeplimit.ground.report import Report
@@ -37,7 +38,9 @@ class DepthReport(Report):
         expected: exponent or name of the rule that was asked for, or None.
         branches: kinds of branches in order of execution, with sizes, exponent, meaning and parts.
         statuses: one verdict per kind of branch.
-        streams: growth of the state and of the loss's gradient along each residual stream.
+        streams: each residual stream: growth of the state and of the loss's gradient, gain of the skip, and
+            what follows.
+        stream_statuses: one verdict per stream.
         findings: what is not as expected: parameter, factor, message.
         tolerance, confidence: how far an exponent may be off, and level of its interval.
         seed, seconds, versions: how it was run.
@@ -58,7 +61,8 @@ class DepthReport(Report):
     expected: float | str | None
     branches: Annotated[tuple[BranchScaling, ...], Shape("branches")]
     statuses: Annotated[tuple[Status, ...], Shape("branches")]
-    streams: tuple[StreamScaling, ...]
+    streams: Annotated[tuple[StreamScaling, ...], Shape("streams")]
+    stream_statuses: Annotated[tuple[Status, ...], Shape("streams")]
     findings: tuple[Finding, ...]
     tolerance: float
     confidence: float
@@ -154,7 +158,10 @@ class DepthReport(Report):
         for stream in self.streams:
             gradient = tables.series(stream.gradient_growth)
             backwards = f", gradient backwards {gradient}" if gradient else ""
-            lines.append(f"stream {stream.stream + 1}: state grows {tables.series(stream.growth)}{backwards}")
+            lines += [
+                f"stream {stream.stream + 1}: state grows {tables.series(stream.growth)}{backwards}",
+                f"stream {stream.stream + 1}: skip {stream.skip[-1]:.4g}, {stream.meaning}: {stream.follows}",
+            ]
         return lines
 
     @property

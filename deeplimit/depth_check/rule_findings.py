@@ -8,7 +8,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from deeplimit.depth_check.base_scale import TORCH_DEFAULT, Base, bases_elsewhere, bases_of
-from deeplimit.depth_check.departures import Departure, departure, drift, drifted, mean, mixed, near
+from deeplimit.depth_check.departures import (
+    DRAWN,
+    EXACT,
+    Departure,
+    count_in_words,
+    departure,
+    drift,
+    drifted,
+    mean,
+    mixed,
+    near,
+)
 from deeplimit.depth_check.findings import (
     FACTOR,
     Finding,
@@ -38,13 +49,17 @@ def against_rule(
     rule: Rule,
     depths: Sequence[int],
     totals: Sequence[int],
+    everything: Sequence[int] = (),
+    exact: float = EXACT,
 ) -> Iterator[Finding]:
     """Yield where a kind of branch, one of `every`, departs from a published rule, part by part.
 
-    `totals` are the numbers of branches at `depths`.
+    `totals` are the numbers of branches on the kind's stream at `depths`, `everything` those on all streams.
+    Numbers that are read exactly are judged up to the relative error `exact`.
     """
     bases, elsewhere = bases_of(scaling, every, rule), bases_elsewhere(scaling, every, rule)
-    return _Judged(scaling, rule, depths, totals, bases, elsewhere).findings()
+    others = (everything,) if everything else ()
+    return _Judged(scaling, rule, depths, totals, bases, elsewhere, others, exact).findings()
 
 
 @dataclass(frozen=True)
@@ -57,6 +72,8 @@ class _Judged:
     totals: Sequence[int]
     bases: Sequence[Base]
     elsewhere: Sequence[Base]  # what the other branches' weights say
+    others: Sequence[Sequence[int]]  # what else a rule may count
+    exact: float
 
     def findings(self) -> Iterator[Finding]:
         for part in self._parts():
@@ -320,11 +337,11 @@ class _Judged:
         stated = asked.absolute and part.weight is None  # a weight's size is stated beside others' only
         found, shape = None, None
         layers = [len(sizes) for sizes in part.layers]
-        for counted in (self.totals, layers, self.depths) if part.weight is None else (self.totals,):
+        for counted in (self.totals, layers, self.depths, *self.others) if part.weight is None else (self.totals,):
             shapes = self._shape(asked, part, counted)
             if shapes is None:
                 return
-            odd = drifted(part, stated, shapes, self.totals)
+            odd = drifted(part, stated, shapes, self.totals, self.exact)
             if odd is None:
                 return
             found, shape = (found, shape) if found is not None else (odd, shapes)
@@ -332,8 +349,17 @@ class _Judged:
                 break
         assert found is not None
         assert shape is not None
-        told = f"{self._number_in_words(part, stated, shape, found)}."
+        fits = "" if stated or part.weight is not None else self._fitting(part, asked)
+        told = f"{self._number_in_words(part, stated, shape, found)}{fits}."
         yield self._finding(part, found, told, self._number_fixed(part, asked, shape, found))
+
+    def _fitting(self, part: PartScaling, asked: PartRule) -> str:
+        """Return which count near the depth fits exactly, in words."""
+        for shift in (shift for shift in (-1, 1, -2, 2) if min(self.depths) + shift > 0):
+            shape = self._shape(asked, part, [depth + shift for depth in self.depths])
+            if shape and drift(shape) and drifted(part, False, shape, self.totals, self.exact) is None:
+                return f"; {count_in_words(shift, self.depths, shape)} fits exactly"
+        return ""
 
     def _number_fixed(
         self, part: PartScaling, asked: PartRule, shape: Sequence[Sequence[float]], found: Departure
@@ -408,7 +434,9 @@ class _Judged:
                 for pair in zip(layers, gain.layers, strict=True)
             )
         sizes = tuple(map(mean, layers))
-        yield from self._number(replace(named, sizes=sizes, layers=layers, weight=None), self.rule.scale)
+        drawn = any(gain.spread > 1 + 1e-6 for gain in gains)
+        judged = replace(self, exact=max(self.exact, DRAWN)) if drawn else self
+        yield from judged._number(replace(named, sizes=sizes, layers=layers, weight=None), self.rule.scale)
 
     def _in_layers(self, places: Sequence[int]) -> str:
         return f" in {layers_in_words(self._numbers(places))}" if places else ""

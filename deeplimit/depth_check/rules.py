@@ -72,8 +72,8 @@ class Rule:
 
     @property
     def parts(self) -> tuple[PartRule, ...]:
-        """What it says of each part of a branch."""
-        return (self.output, self.inner, self.gain, self.gate, self.scale, self.skip, self.entry)
+        """What it says of each part of a branch; the skip is none."""
+        return (self.output, self.inner, self.gain, self.gate, self.scale, self.entry)
 
     @property
     def starts_at_zero(self) -> bool:
@@ -97,7 +97,7 @@ RULES = {
             output=Power(1.0, 0.5),
             inner=FREE,
             scale=ONE,
-            skip=FREE,
+            skip=ONE,
             citation="radford2019",
         ),
         Rule(
@@ -108,7 +108,7 @@ RULES = {
             output=FREE,
             inner=FREE,
             scale=Power(None, 0.5),
-            skip=FREE,
+            skip=ONE,
             citation="yang2023",
         ),
         Rule(
@@ -119,11 +119,11 @@ RULES = {
             output=FREE,
             inner=FREE,
             scale=Power(None, 1.0),
-            skip=FREE,
+            skip=ONE,
             citation="dey2025",
         ),
-        Rule("rezero", "Bachlechner et al. 2020", "0", None, gain=Zero(), citation="bachlechner2020"),
-        Rule("adaln-zero", "Peebles and Xie 2023", "0", None, gate=Zero(), citation="peebles2023"),
+        Rule("rezero", "Bachlechner et al. 2020", "0", None, gain=Zero(), skip=ONE, citation="bachlechner2020"),
+        Rule("adaln-zero", "Peebles and Xie 2023", "0", None, gate=Zero(), skip=ONE, citation="peebles2023"),
         Rule(
             "megatron",
             "Shoeybi et al. 2019; scaled_init_method_normal of Megatron-LM",
@@ -132,7 +132,7 @@ RULES = {
             output=PowerOfLayers(2**-0.5, 0.5),
             inner=FREE,
             scale=ONE,
-            skip=FREE,
+            skip=ONE,
             citation="shoeybi2019",
         ),
         Rule(
@@ -143,7 +143,7 @@ RULES = {
             output=PowerOfLayer(2**-0.5, 0.5),
             inner=FREE,
             scale=ONE,
-            skip=FREE,
+            skip=ONE,
             citation="groeneveld2024",
         ),
         Rule(
@@ -154,7 +154,7 @@ RULES = {
             output=PowerOfLayer(2**-0.5, 0.5),
             inner=AnyOf((FREE, PowerOfLayer(2**-0.5, 0.5))),  # the up-projection of a gated MLP, too
             scale=ONE,
-            skip=FREE,
+            skip=ONE,
             citation="liang2024",
         ),
         Rule(
@@ -165,7 +165,7 @@ RULES = {
             output=FREE,
             inner=FREE,
             scale=ONE,
-            skip=FREE,
+            skip=ONE,
             entry=PowerOfLayer(1.0, 0.5),
             citation="sun2025",
         ),
@@ -177,7 +177,7 @@ RULES = {
             output=PowerOfLayers(2.0, 1.0),
             inner=Power(0.4**0.5, 0.0),
             scale=ONE,
-            skip=FREE,
+            skip=ONE,
             base="width",
             citation="nguyen2019",
         ),
@@ -187,6 +187,7 @@ RULES = {
             "0.1 up to 18 layers, 1e-5 up to 24, 1e-6 beyond",
             None,
             gain=Steps(((18, 0.1), (24, 1e-5), (math.inf, 1e-6))),
+            skip=ONE,
             citation="touvron2021",
         ),
         Rule(
@@ -209,6 +210,7 @@ RULES = {
             None,
             output=Zero(),
             inner=PowerByWeights(),
+            skip=ONE,
             citation="zhang2019",
         ),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from deeplimit.depth_check.exponents import fit, slope
 from deeplimit.depth_check.meaning import MEANINGS, Evidence, critical_exponent
 from deeplimit.depth_check.one_depth import Alignment, AtOneDepth, MeasuredBranch, WeightSize
+from deeplimit.depth_check.stream_scaling import RUNAWAY, over, streams
 from deeplimit.inference import verdict
 from deeplimit.inference.regression import line, student_quantile
 from deeplimit.trace.naming import wildcard
@@ -102,24 +103,6 @@ class BranchScaling:
         return f"{self.exponent:.2f} [{low:.2f}, {high:.2f}]"
 
 
-@dataclass(frozen=True)
-class StreamScaling:
-    """A residual stream over depths: how much state and gradient grow along it.
-
-    Attributes:
-        stream: Number of the stream, from 0.
-        branches: Number of residual branches on the stream, at each depth.
-        growth: Size of the state at the end of the stream divided by its size at the start, at each depth.
-        gradient_growth: Size of the loss's gradient at the start of the stream divided by its size at the
-            end, at each depth; None if the loss does not depend on the stream.
-    """
-
-    stream: int
-    branches: tuple[int, ...]
-    growth: tuple[float, ...]
-    gradient_growth: tuple[float | None, ...]
-
-
 def scalings(
     depths: Sequence[int], taken: Sequence[AtOneDepth], confidence: float
 ) -> tuple[BranchScaling, ...]:
@@ -128,36 +111,31 @@ def scalings(
     kinds = {measured.key: measured.branch for measured in reversed(deepest.branches)}
     order = list(dict.fromkeys(measured.key for measured in deepest.branches))
     level = 1 - (1 - confidence) / len(order)  # all intervals together hold at `confidence`
-    return tuple(_scaling(key, kinds[key].kind, kinds[key].stream, taken, level) for key in order)
+    runaway = {flow.stream: flow.meaning for flow in streams(taken) if flow.meaning in RUNAWAY}
+    return tuple(_scaling(key, kinds[key].kind, kinds[key].stream, taken, level, runaway) for key in order)
 
 
-def streams(taken: Sequence[AtOneDepth]) -> tuple[StreamScaling, ...]:
-    """Return the growth of every stream that all depths have."""
-    count = min(len(one.streams) for one in taken)
-    found = []
-    for number in range(count):
-        own = [one.streams[number] for one in taken]
-        found.append(
-            StreamScaling(
-                number,
-                tuple(stream.branches for stream in own),
-                tuple(_over(stream.end, stream.start) for stream in own),
-                tuple(
-                    None
-                    if stream.gradient_start is None or stream.gradient_end is None
-                    else _over(stream.gradient_start, stream.gradient_end)
-                    for stream in own
-                ),
-            )
-        )
-    return tuple(found)
+def excess(branches: Sequence[BranchScaling]) -> dict[int, float]:
+    """Return, by stream, the smallest distance of a branch's exponent above its critical exponent."""
+    found: dict[int, float] = {}
+    for branch in branches:
+        if branch.exponent is None:
+            continue
+        interval = branch.alignment_interval
+        aligned = None if branch.alignment is None or interval is None else (branch.alignment, *interval)
+        distance = branch.exponent - critical_exponent(aligned)
+        found[branch.stream] = min(found.get(branch.stream, distance), distance)
+    return found
 
 
-def _over(value: float, base: float) -> float:
-    return value / base if base > 0 else math.inf
-
-
-def _scaling(key: str, kind: str, stream: int, taken: Sequence[AtOneDepth], level: float) -> BranchScaling:
+def _scaling(
+    key: str,
+    kind: str,
+    stream: int,
+    taken: Sequence[AtOneDepth],
+    level: float,
+    runaway: Mapping[int, str],
+) -> BranchScaling:
     groups = [[measured for measured in one.branches if measured.key == key] for one in taken]
     present = [(one, group) for one, group in zip(taken, groups, strict=True) if group]
     counts = tuple(
@@ -181,8 +159,9 @@ def _scaling(key: str, kind: str, stream: int, taken: Sequence[AtOneDepth], leve
         adapter=not any(measured.counted for measured in deepest),
         renormed=deepest[-1].renormed,
         normalised=deepest[-1].normalised,
-        growth=tuple(_over(one.streams[stream].end, one.streams[stream].start) for one, _ in present),
+        growth=tuple(over(one.streams[stream].end, one.streams[stream].start) for one, _ in present),
     )
+    meaning = verdict.judge(MEANINGS, evidence).word
     return BranchScaling(
         kind=kind,
         stream=stream,
@@ -199,7 +178,8 @@ def _scaling(key: str, kind: str, stream: int, taken: Sequence[AtOneDepth], leve
         normed=all(measured.normed for measured in deepest),
         renormed=deepest[-1].renormed,
         layered=_largest([measured.probed for measured in deepest]),
-        meaning=verdict.judge(MEANINGS, evidence).word,
+        # Where the stream itself runs away, no exponent of its branches leads to a limit.
+        meaning=runaway.get(stream, meaning) if exponent is not None else meaning,
         parts=_parts([group for _, group in present], [one for one, _ in present], known),
         numbers=layer_numbers([measured.branch.output[0] for measured in deepest]),
     )
@@ -279,7 +259,7 @@ def _parts(
                 )
             )
     for name, role in (("multiplier", "multiplier"), ("skip", "skip"), ("input multiplier", "entry")):
-        layers = tuple(tuple(getattr(measured, role) for measured in group) for group in groups)
+        layers = tuple(_numbers(role, group) for group in groups)
         sizes = tuple(_mean(items) for items in layers)
         if role == "entry" and all(size == 1.0 for size in sizes):
             continue
@@ -300,6 +280,14 @@ def layer_numbers(names: Sequence[str]) -> tuple[int, ...]:
         if len(varied) == 1 and len(set(varied[0])) == len(names):
             return tuple(map(int, varied[0]))
     return tuple(range(len(names)))
+
+
+def _numbers(role: str, group: Sequence[MeasuredBranch]) -> tuple[float, ...]:
+    """Return a number of every branch; a skip at the first sum may lack one, so the others stand for it."""
+    known = [measured.skip for measured in group if not measured.opens] if role == "skip" else []
+    return tuple(
+        _mean(known) if known and measured.opens else getattr(measured, role) for measured in group
+    )
 
 
 def _numbered(names: Sequence[str]) -> dict[tuple[str, int], str]:

@@ -15,7 +15,7 @@ from deeplimit.ground.validation import named
 from deeplimit.trace.batches import Batch, as_batch, outputs, run
 from deeplimit.trace.branch_inputs import entry_scale
 from deeplimit.trace.branch_parts import branch_parts
-from deeplimit.trace.graph import Graph, Join, age_of, carried_from, find_joins, stream_of
+from deeplimit.trace.graph import Graph, Join, age_of, carried_by, carried_from, find_joins, stream_of
 from deeplimit.trace.naming import kinds_of, names_of
 from deeplimit.trace.recording import (
     Addition,
@@ -71,8 +71,9 @@ class Part:
     side: int
     multiplier: float  # numbers that scale it after the projection
     gain: float  # what the parameters in `gains` scale it by
-    skip: float  # numbers that scale the skip
     entry: float  # what scales the branch's input after its norm
+    skip: float  # numbers that scale the skip, from where the sum before it ends
+    opens: bool  # whether no sum of its stream comes before, so that numbers between sums are not known
     renormed: bool  # whether the stream that the branch reads was normalised as a whole after the last sum
     # Whether a normalisation stands between projection and sum, so that the projection's size does not count.
     normed: bool
@@ -171,11 +172,13 @@ def layout(trace: Trace, blocks: str | Sequence[str] | None = None) -> Layout:
     ]
     weights, outputs = [made.weights for made in dissected], [made.output for made in dissected]
     kinds, keys = kinds_of([piece.stream for piece in pieces], weights, outputs, trace.shapes)
+    carried = [carried_by(graph, join, joins[:position]) for position, join in enumerate(joins)]
+    carries = dict(zip((join.addition.ordinal for join in joins), carried, strict=True))
     parts: list[Part] = []
     for piece, made, name, kind_, key in zip(pieces, dissected, names_of(weights), kinds, keys, strict=True):
         join = piece.join
         index = sum(part.branch.stream == piece.stream for part in parts)
-        skipped = join.addition.sides[join.skip]
+        skipped, carry = join.addition.sides[join.skip], carries[join.addition.ordinal]
         beside = max(
             trace.additions[other.ordinal].sides[other.side].size for other in pieces if other.join is join
         )
@@ -201,8 +204,11 @@ def layout(trace: Trace, blocks: str | Sequence[str] | None = None) -> Layout:
                 side=piece.side,
                 multiplier=made.multiplier * piece.scale,
                 gain=made.gain,
-                skip=skipped.factor * _scale(graph, skipped.sources, until=join.root),
                 entry=entry_scale(graph, join),
+                skip=(1.0 if carry is None else carry)
+                * skipped.factor
+                * _scale(graph, skipped.sources, until=join.root),
+                opens=carry is None,
                 renormed=any(graph.normalises(place.node) for place in graph.climb((join.root,))),
                 normed=made.normed,
                 counted=not adapter and not any(part.join is join and part.key == key for part in parts),

@@ -321,6 +321,33 @@ def stream_of(graph: Graph, join: Join, earlier: list[Join]) -> Join | None:
     return None
 
 
+def carried_by(graph: Graph, join: Join, earlier: Sequence[Join]) -> float | None:
+    """Return the product of the numbers that scale the stream between the sum before and `join`'s root.
+
+    Numbers before a normalisation do not count, nor before a sum that adds an early state again: then the
+    stream does not forget what they take from it. None if no sum comes before.
+    """
+    sums = {other.addition.place for other in earlier}
+    for above in graph.climb(join.addition.sides[join.skip].sources):
+        if above == join.root:
+            break
+        if above in sums:
+            return 1.0  # x + attention(x) + mlp(x): what scales the second skip is found there
+    factor = 1.0
+    place: Edge | None = join.root
+    for _ in range(64):
+        if place is None:
+            break
+        if place in sums:
+            return factor
+        if sums and (graph.normalises(place.node) or place in graph.trace.continued):
+            return 1.0
+        scaling = graph.trace.scalings.get(place)
+        factor *= 1.0 if scaling is None else scaling.factor
+        place = graph.onward(place, ACTIVATING)
+    return None
+
+
 def carried_from(graph: Graph, join: Join, earlier: Sequence[Join]) -> Join | None:
     """Return the latest of `earlier` joins whose sum reaches `join`'s root in its shape, through no weight.
 
