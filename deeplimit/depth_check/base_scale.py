@@ -109,3 +109,12 @@ def _free(part: PartScaling) -> bool:
     """Whether a part is a weight inside a branch whose size does not depend on depth."""
     free = part.exponent is None or abs(part.exponent) <= SAME
     return part.role == "inner" and part.weight is not None and part.sizes[-1] > 0 and free
+
+
+def beside(base: Base) -> str:
+    """Return what a rule's size is held against, in words."""
+    if base is TORCH_DEFAULT:
+        return "where torch alone gives 0.5774/sqrt(fan-in)"
+    if base.law == "width":
+        return "at this width"
+    return f"where other weights have std {base}"

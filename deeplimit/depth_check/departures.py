@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from deeplimit.depth_check.base_scale import SAME
@@ -133,16 +133,20 @@ def drifted(
     return Departure(mean([values[-1][place] for place in bad]) / mean(good), bad)
 
 
-def count_in_words(shift: int, depths: Sequence[int], shape: Sequence[Sequence[float]]) -> str:
-    """Return the power of the depth, counted with a shift, that a shape is.
-
-    Examples:
-        >>> count_in_words(1, [3, 7], [[0.5], [0.25]])
-        '1/(L+1)'
-    """
-    grown = (depths[-1] + shift) / (depths[0] + shift)
-    exponent = math.log(shape[0][0] / shape[-1][0]) / math.log(grown)
-    return f"1/{'sqrt' if abs(exponent - 0.5) < 1e-9 else ''}(L{shift:+d})"
+def count_in_words(
+    part: PartScaling,
+    shape_at: Callable[[list[int]], list[list[float]] | None],
+    depths: Sequence[int],
+    exact: float,
+) -> str:
+    """Return which count near the depth the sizes of a part follow exactly, in words; nothing if none."""
+    for shift in (shift for shift in (-1, 1, -2, 2) if min(depths) + shift > 0):
+        counts = [depth + shift for depth in depths]
+        shape = shape_at(counts)
+        if shape and drift(shape) and drifted(part, False, shape, depths, exact) is None:
+            exponent = math.log(shape[0][0] / shape[-1][0]) / math.log(counts[-1] / counts[0])
+            return f"; 1/{'sqrt' if abs(exponent - 0.5) < 1e-9 else ''}(L{shift:+d}) fits exactly"
+    return ""
 
 
 def mixed(part: PartScaling, plain: float, scales: Sequence[float]) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from deeplimit.depth_check.base_scale import bases_of
 from deeplimit.depth_check.departures import EXACT
@@ -39,6 +39,7 @@ def report_on(
     flows = streams(taken, excess(branches))
     findings: list[Finding] = []
     statuses: list[Status] = []
+    withheld: list[str] = []  # findings that branches which were not found would explain
     for scaling in branches:
         found: list[Finding] = []
         agreed: bool | None = True
@@ -55,7 +56,15 @@ def report_on(
             everything = [_everywhere(taken[index]) for index in present]
             exact = max(EXACT, *(one.epsilon for one in taken))
             found = list(against_rule(scaling, branches, rule, present_depths, totals, everything, exact))
-            if len(depths) > 1 and not found and (rule.exponent is not None or rule.starts_at_zero):
+            for possible in _with_hidden(totals, scaling.counts[-1], [taken[index] for index in present]):
+                others = {
+                    item.parameter for item in against_rule(scaling, branches, rule, present_depths, possible)
+                }
+                withheld += [item.parameter for item in found if item.parameter not in others]
+                found = [item for item in found if item.parameter in others]
+            if any(part.name in withheld for part in scaling.parts) and not found:
+                agreed = None
+            elif len(depths) > 1 and not found and (rule.exponent is not None or rule.starts_at_zero):
                 found, agreed = _effective(scaling, rule.exponent, rule, present_depths, totals, tolerance)
         elif number is not None:
             found, agreed = _effective(scaling, number, None, present_depths, totals, tolerance)
@@ -97,7 +106,7 @@ def report_on(
         seed=seed,
         seconds=time.perf_counter() - started,
         versions=versions(),
-        reservations=tuple(_reservations(branches, statuses, rule, taken)),
+        reservations=tuple(_reservations(branches, statuses, rule, taken, withheld)),
         citations=(rule.citation,) if rule is not None and rule.citation else (),
     )
 
@@ -144,13 +153,30 @@ def _overlooked(taken: Sequence[AtOneDepth]) -> list[str]:
     return [name for name in dict.fromkeys(last) if last.count(name) > first.count(name)]
 
 
+def _with_hidden(totals: Sequence[int], likes: int, taken: Sequence[AtOneDepth]) -> Iterator[list[int]]:
+    """Yield how many branches there may be if overlooked weights make up branches that were not found.
+
+    `likes` is the number of branches of one kind in the deepest network: there may be as many hidden ones,
+    each of one or more weights.
+    """
+    overlooked = _overlooked(taken)
+    hidden = [sum(re.sub(r"\d+", "*", name) in overlooked for name in one.outside) for one in taken]
+    most = round(hidden[-1] / likes)
+    for kinds in range(1, most + 1):
+        yield [total + round(count * kinds / most) for total, count in zip(totals, hidden, strict=True)]
+
+
 def _scattered(taken: Sequence[AtOneDepth]) -> bool:
     """Whether a deeper network has more streams rather than longer ones."""
     return len(taken[-1].streams) > len(taken[0].streams)
 
 
 def _reservations(
-    branches: Sequence[BranchScaling], statuses: Sequence[str], rule: Rule | None, taken: Sequence[AtOneDepth]
+    branches: Sequence[BranchScaling],
+    statuses: Sequence[str],
+    rule: Rule | None,
+    taken: Sequence[AtOneDepth],
+    withheld: Sequence[str] = (),
 ) -> list[str]:
     """Return what to keep in mind when reading the verdict, as sentences."""
     told = []
@@ -170,6 +196,11 @@ def _reservations(
             f"{', '.join(overlooked)}: these weights multiply with depth but belong to no residual branch"
             " that was found. If they are part of one, its output is not added with +, torch.add or"
             " addcmul, so it was not checked."
+        )
+    if withheld:
+        told.append(
+            f"{', '.join(dict.fromkeys(withheld))}: not judged by {rule.name if rule else 'the rule'}, which"
+            " counts the branches. If those weights are branches, there are more than were found."
         )
     if _scattered(taken):
         told.append(

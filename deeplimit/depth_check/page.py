@@ -51,7 +51,9 @@ def streams_table(streams: Sequence[StreamScaling]) -> Table:
                 [series(stream.gradient_growth) or "-" for stream in streams],
                 left=True,
             ),
-            Column("skip", [f"{stream.skip[-1]:.4g}" for stream in streams], left=True),
+            Column(
+                "skip", [f"{stream.skip[-1]:.4g}" if stream.skip else "-" for stream in streams], left=True
+            ),
             Column("meaning", [stream.meaning for stream in streams], left=True),
             Column("what follows", [stream.follows for stream in streams], left=True),
         )

@@ -61,8 +61,7 @@ class DepthReport(Report):
     expected: float | str | None
     branches: Annotated[tuple[BranchScaling, ...], Shape("branches")]
     statuses: Annotated[tuple[Status, ...], Shape("branches")]
-    streams: Annotated[tuple[StreamScaling, ...], Shape("streams")]
-    stream_statuses: Annotated[tuple[Status, ...], Shape("streams")]
+    streams: tuple[StreamScaling, ...]
     findings: tuple[Finding, ...]
     tolerance: float
     confidence: float
@@ -71,6 +70,7 @@ class DepthReport(Report):
     versions: dict[str, str]
     reservations: tuple[str, ...]
     citations: tuple[str, ...] = ()
+    stream_statuses: tuple[Status, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -158,10 +158,10 @@ class DepthReport(Report):
         for stream in self.streams:
             gradient = tables.series(stream.gradient_growth)
             backwards = f", gradient backwards {gradient}" if gradient else ""
-            lines += [
-                f"stream {stream.stream + 1}: state grows {tables.series(stream.growth)}{backwards}",
-                f"stream {stream.stream + 1}: skip {stream.skip[-1]:.4g}, {stream.meaning}: {stream.follows}",
-            ]
+            name = f"stream {stream.stream + 1}"
+            lines.append(f"{name}: state grows {tables.series(stream.growth)}{backwards}")
+            if stream.meaning:  # which files of earlier versions lack
+                lines.append(f"{name}: skip {stream.skip[-1]:.4g}, {stream.meaning}: {stream.follows}")
         return lines
 
     @property

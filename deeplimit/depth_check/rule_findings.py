@@ -6,8 +6,9 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
-from deeplimit.depth_check.base_scale import TORCH_DEFAULT, Base, bases_elsewhere, bases_of
+from deeplimit.depth_check.base_scale import TORCH_DEFAULT, Base, bases_elsewhere, bases_of, beside
 from deeplimit.depth_check.departures import (
     DRAWN,
     EXACT,
@@ -282,7 +283,7 @@ class _Judged:
             part,
             found,
             f"std {size:.4g}{self._in_layers(found.layers)} at depth {self.depths[-1]} is {found.times}"
-            f" {self.rule.formula}, which asks for {wanted:.4g} {_beside(bases[0])}{''.join(constant)}"
+            f" {self.rule.formula}, which asks for {wanted:.4g} {beside(bases[0])}{''.join(constant)}"
             f"{', and by as much at every depth' if found.everywhere and not constant else ''}"
             f"{'; the other layers follow it' if found.layers else spread_among_layers(part)}.",
             fix,
@@ -301,7 +302,7 @@ class _Judged:
             Departure(factors[place]),
             f"std {part.sizes[place]:.4g} does not change with depth: at depth {self.depths[place]} it is"
             f" {times(factors[place])} {self.rule.formula}, which asks for {wanted[place]:.4g}"
-            f" {_beside(base)}. The depth may be read from a field that is not the number of layers.",
+            f" {beside(base)}. The depth may be read from a field that is not the number of layers.",
         )
 
     def _beside(self, output: PartScaling, base: Base) -> Iterator[Finding]:
@@ -337,7 +338,9 @@ class _Judged:
         stated = asked.absolute and part.weight is None  # a weight's size is stated beside others' only
         found, shape = None, None
         layers = [len(sizes) for sizes in part.layers]
-        for counted in (self.totals, layers, self.depths, *self.others) if part.weight is None else (self.totals,):
+        for counted in (
+            (self.totals, layers, self.depths, *self.others) if part.weight is None else (self.totals,)
+        ):
             shapes = self._shape(asked, part, counted)
             if shapes is None:
                 return
@@ -349,17 +352,10 @@ class _Judged:
                 break
         assert found is not None
         assert shape is not None
-        fits = "" if stated or part.weight is not None else self._fitting(part, asked)
+        fits = count_in_words(part, partial(self._shape, asked, part), self.depths, self.exact)
+        fits = "" if stated or part.weight is not None else fits
         told = f"{self._number_in_words(part, stated, shape, found)}{fits}."
         yield self._finding(part, found, told, self._number_fixed(part, asked, shape, found))
-
-    def _fitting(self, part: PartScaling, asked: PartRule) -> str:
-        """Return which count near the depth fits exactly, in words."""
-        for shift in (shift for shift in (-1, 1, -2, 2) if min(self.depths) + shift > 0):
-            shape = self._shape(asked, part, [depth + shift for depth in self.depths])
-            if shape and drift(shape) and drifted(part, False, shape, self.totals, self.exact) is None:
-                return f"; {count_in_words(shift, self.depths, shape)} fits exactly"
-        return ""
 
     def _number_fixed(
         self, part: PartScaling, asked: PartRule, shape: Sequence[Sequence[float]], found: Departure
@@ -452,11 +448,3 @@ class _Judged:
 
 def _departs_by(findings: Sequence[Finding]) -> float:
     return sum(abs(math.log(finding.factor)) for finding in findings if finding.factor)
-
-
-def _beside(base: Base) -> str:
-    if base is TORCH_DEFAULT:
-        return "where torch alone gives 0.5774/sqrt(fan-in)"
-    if base.law == "width":
-        return "at this width"
-    return f"where other weights have std {base}"

@@ -122,7 +122,9 @@ RULES = {
             skip=ONE,
             citation="dey2025",
         ),
-        Rule("rezero", "Bachlechner et al. 2020", "0", None, gain=Zero(), skip=ONE, citation="bachlechner2020"),
+        Rule(
+            "rezero", "Bachlechner et al. 2020", "0", None, gain=Zero(), skip=ONE, citation="bachlechner2020"
+        ),
         Rule("adaln-zero", "Peebles and Xie 2023", "0", None, gate=Zero(), skip=ONE, citation="peebles2023"),
         Rule(
             "megatron",

@@ -285,9 +285,7 @@ def layer_numbers(names: Sequence[str]) -> tuple[int, ...]:
 def _numbers(role: str, group: Sequence[MeasuredBranch]) -> tuple[float, ...]:
     """Return a number of every branch; a skip at the first sum may lack one, so the others stand for it."""
     known = [measured.skip for measured in group if not measured.opens] if role == "skip" else []
-    return tuple(
-        _mean(known) if known and measured.opens else getattr(measured, role) for measured in group
-    )
+    return tuple(_mean(known) if known and measured.opens else getattr(measured, role) for measured in group)
 
 
 def _numbered(names: Sequence[str]) -> dict[tuple[str, int], str]:

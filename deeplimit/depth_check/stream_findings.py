@@ -21,8 +21,7 @@ def about_skip(
     exponent 0 is, at which each layer turns the state as far at any depth.
     """
     if rule is not None:
-        power = rule.skip.power(1)
-        if power is not None and power.constant is not None:
+        if rule.skip.absolute:
             return []  # judged among the parts
         number = rule.exponent if rule.exponent is not None else 1.0
     if number is None or stream.meaning not in (MULTIPLIED, DAMPED):

@@ -38,14 +38,14 @@ class StreamScaling:
     branches: tuple[int, ...]
     growth: tuple[float, ...]
     gradient_growth: tuple[float | None, ...]
-    sums: tuple[int, ...]
-    skip: tuple[float, ...]
-    kept: tuple[float, ...]
-    growth_exponent: float | None
-    normalised: bool
-    renormed: bool
-    meaning: str
-    follows: str
+    sums: tuple[int, ...] = ()
+    skip: tuple[float, ...] = ()
+    kept: tuple[float, ...] = ()
+    growth_exponent: float | None = None
+    normalised: bool = False
+    renormed: bool = False
+    meaning: str = ""
+    follows: str = ""
 
     @property
     def growth_per_sum(self) -> tuple[float, ...]:

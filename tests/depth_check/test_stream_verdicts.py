@@ -330,6 +330,11 @@ def test_a_multiplier_may_count_blocks_or_branches(expected, count):
     assert not report.findings
 
 
+def test_the_shallowest_network_may_have_one_layer():
+    report = check(multiplied(lambda depth: 1 / (depth + 1)), "completep", [1, 2, 4], exponent=0.0)
+    assert "1/(L+1) fits exactly" in report.findings[0].message
+
+
 def test_a_multiplier_near_one_is_not_one():
     (finding,) = check(multiplied(lambda depth: 1.05), "gpt-2").findings
     assert finding.parameter == "multiplier of blocks.*"
