@@ -20,6 +20,7 @@ from deeplimit.depth_check.report import DepthReport
 from deeplimit.depth_check.rules import AUTO, RULES, Rule, rule_of
 from deeplimit.depth_check.runs import Depths, Factory
 from deeplimit.depth_check.scaling import scalings
+from deeplimit.depth_check.trained import as_trained, not_an_initialisation, visibly_trained
 from deeplimit.ground import validation
 from deeplimit.ground.measurement import Running
 from deeplimit.ground.progress import Progress
@@ -147,6 +148,7 @@ def probe(
     blocks: str | Sequence[str] | None = None,
     loss: Callable[[Any], torch.Tensor] | None = None,
     seed: int = 0,
+    trained: bool = False,
 ) -> DepthReport:
     """Measure the residual branches of one module at one depth: sizes, growth of stream and gradient,
     parts; no exponents.
@@ -155,6 +157,12 @@ def probe(
     sizes (all but "depth-mup" and "completep"): an exponent needs several depths (ValueError). The
     report's `depths` holds the number of residual branches along the longest stream, since a module does
     not say what it calls its depth.
+
+    With `trained`, the weights are a checkpoint's. Updates and their alignment are those of an ordinary
+    forward, with running statistics, and no rule about initialisations is judged (ValueError for
+    `expected`). The report says which regime each kind of branch is in, and `largest_updates` names the
+    layers that change the stream most. Without `trained`, a rule is not judged ("cannot tell") where scales
+    of normalisations are not constant, as no initialisation leaves them.
 
     Examples:
         >>> import torch, deeplimit as dl
@@ -175,12 +183,18 @@ def probe(
             f"{rule.name} ({rule.formula}) says how sizes fall with depth, not how large they are, so that"
             " one depth cannot contradict it: use dl.check_depth with a function depth -> module."
         )
+    if trained and expected is not None:
+        raise ValueError(
+            f"expected={expected!r} is a rule about initialisations, and trained=True says that the weights"
+            " are none: leave one of the two out."
+        )
     taken = measure_module(
         model,
         as_batch(model, batch() if callable(batch) and not isinstance(batch, torch.Tensor) else batch),
         blocks=blocks,
         loss=loss,
         seed=seed,
+        trained=trained,
     )
     depth = max(stream.branches for stream in taken.streams)
     name = type(getattr(model, "_orig_mod", model)).__name__
@@ -189,7 +203,11 @@ def probe(
         return report_on(name, (depth,), [taken], rule, None, 0.1, 0.99, seed, started)
 
     stated = (rule for rule in RULES.values() if rule.absolute)
-    return best_report(stated, judged) if rule == AUTO else judged(rule)
+    report = best_report(stated, judged) if rule == AUTO else judged(rule)
+    if trained:
+        return as_trained(report)
+    reasons = visibly_trained(model) if rule is not None else []
+    return not_an_initialisation(report, reasons) if reasons else report
 
 
 def branch_scalars(

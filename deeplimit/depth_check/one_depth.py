@@ -153,18 +153,20 @@ def measure_module(
     loss: Callable[[Any], torch.Tensor] | None = None,
     seed: int = 0,
     backward: bool = True,
+    trained: bool = False,
 ) -> AtOneDepth:
     """Return what a module does on a batch; the module is left as it was.
 
-    Without `backward` the streams have no gradients.
+    Without `backward` the streams have no gradients. A `trained` module normalises with its running
+    statistics, and its branches are measured on the stream that they get in the ordinary forward.
     """
     if loss is not None and not callable(loss):
         raise TypeError(f"loss must be a function of the module's output, got {named(loss)}.")
-    with undisturbed(model):
-        trace, found, gradients, cut = _two_forwards(model, batch, blocks, loss, seed, backward)
+    with undisturbed(model, trained=trained):
+        trace, found, gradients, cut = _two_forwards(model, batch, blocks, loss, seed, backward, trained)
         if not cut.complete:
             # The first forward may have computed a constant that later ones find in a cache.
-            trace, found, gradients, cut = _two_forwards(model, batch, blocks, loss, seed, backward)
+            trace, found, gradients, cut = _two_forwards(model, batch, blocks, loss, seed, backward, trained)
     return _summary(model, trace, found, cut, gradients)
 
 
@@ -178,6 +180,7 @@ def _two_forwards(
     loss: Callable[[Any], torch.Tensor] | None,
     seed: int,
     backward: bool,
+    trained: bool,
 ) -> tuple[Trace, Layout, Gradients, SharedStream]:
     """Return what a forward did, its branches, its streams' gradients, and what a shared stream shows."""
     with seeded(seed), module_names(model) as owners:
@@ -192,7 +195,7 @@ def _two_forwards(
     del output, scalar
     # With gradients on as before, though none is wanted: without them some modules take another way
     # (torch's encoder does).
-    with seeded(seed), SharedStream(recorder.trace, found) as cut:
+    with seeded(seed), SharedStream(recorder.trace, found, cut=not trained) as cut:
         run(model, batch)
     trace: Trace = recorder.trace
     return trace, found, gradients, cut

@@ -41,6 +41,7 @@ class DepthReport(Report):
         streams: each residual stream: growth of the state and of the loss's gradient, gain of the skip, and
             what follows.
         stream_statuses: one verdict per stream.
+        trained: whether the weights are taken as trained, and no rule about initialisations is judged.
         findings: what is not as expected: parameter, factor, message.
         tolerance, confidence: how far an exponent may be off, and level of its interval.
         seed, seconds, versions: how it was run.
@@ -71,6 +72,7 @@ class DepthReport(Report):
     reservations: tuple[str, ...]
     citations: tuple[str, ...] = ()
     stream_statuses: tuple[Status, ...] = ()
+    trained: bool = False
 
     @property
     def ok(self) -> bool:
@@ -87,6 +89,16 @@ class DepthReport(Report):
             "; ..." if len(self.branches) > 4 else ""
         )
         return f"{self.verdict}: {seen}"
+
+    @property
+    def largest_updates(self) -> tuple[tuple[str, int, float], ...]:
+        """Kind, number of the layer and update/stream of the three layers that change the stream most."""
+        every = [
+            (branch.kind, number, ratio)
+            for branch in self.branches
+            for number, ratio in zip(branch.numbers, branch.layers, strict=False)
+        ]
+        return tuple(sorted(every, key=lambda item: -item[2])[:3])
 
     def _facts(self) -> list[tuple[str, str]]:
         return [("", self.what)]
@@ -151,10 +163,18 @@ class DepthReport(Report):
                 Column("normalised", normalised, left=True),
                 Column("gain", gains, ".3g", left=True),
             ]
+            if self.trained:
+                columns += [
+                    Column("alignment", [kind.alignment for kind in kinds], ".2f", left=True),
+                    Column("meaning", [kind.meaning for kind in kinds], left=True),
+                ]
         return tuple(columns)
 
     def _streams(self) -> list[str]:
         lines = []
+        if self.trained:
+            largest = (f"{kind} {number} ({ratio:.3g})" for kind, number, ratio in self.largest_updates)
+            lines.append(f"largest updates, by layer: {', '.join(largest)}")
         for stream in self.streams:
             gradient = tables.series(stream.gradient_growth)
             backwards = f", gradient backwards {gradient}" if gradient else ""

@@ -29,8 +29,10 @@ class SharedStream(TorchCalls):
     layers of that depth cannot show this.
     """
 
-    def __init__(self, trace: Trace, found: Layout) -> None:
+    def __init__(self, trace: Trace, found: Layout, *, cut: bool = True) -> None:
+        """Without `cut` the stream is left as it is: branches are noted in an ordinary forward."""
         super().__init__()
+        self.cutting = cut
         self.expected = len(trace.additions)
         self.cuts = {**trace.injected, **{join.addition.ordinal: join.skip for join in found.joins}}
         self.streams = {part.join.addition.ordinal: part.branch.stream for part in found.parts}
@@ -41,7 +43,7 @@ class SharedStream(TorchCalls):
         self.begins: dict[Call, int] = {}
         for number in range(len(found.heads)):
             root = next(part.join.root for part in found.parts if part.branch.stream == number)
-            if root in trace.calls:
+            if cut and root in trace.calls:
                 self.begins[trace.calls[root]] = number
         self.count = 0
         self.begun: set[int] = set()
@@ -65,7 +67,7 @@ class SharedStream(TorchCalls):
             self.updates[ordinal] = (size(sides[0]), size(sides[1]))
         for part in self.wanted.get(ordinal, ()):
             self.note(part, sides[part.side].detach().float())
-        if ordinal not in self.cuts:
+        if ordinal not in self.cuts or not self.cutting:
             return func(*args, **kwargs)
         skip = sides[self.cuts[ordinal]]
         now = size(skip)
