@@ -20,8 +20,8 @@ def check(
         str | None,
         typer.Option(
             help=(
-                "An exponent (0.5, 1), or gpt-2, depth-mup, completep, rezero, deepnorm, fixup; left out:"
-                " measure only."
+                "An exponent (0.5, 1), a rule (gpt-2, completep, mitchell ...), or auto: the rule that fits"
+                " best; left out: measure only."
             )
         ),
     ] = None,

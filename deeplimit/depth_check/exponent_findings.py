@@ -35,7 +35,7 @@ def against_exponent(
 
     `totals` are the numbers of branches at `depths`.
     """
-    fixes = Fixes(scaling, [len(sizes) for sizes in scaling.parts[-1].layers], depths, totals)
+    fixes = Fixes.of(scaling, depths, totals)
     if scaling.exponent is None:
         yield _zero(scaling, expected, fixes)
         return

@@ -32,6 +32,12 @@ class Fixes:
     depths: Sequence[int]
     totals: Sequence[int]
 
+    @classmethod
+    def of(cls, scaling: BranchScaling, depths: Sequence[int], totals: Sequence[int]) -> Fixes:
+        """Return the lines about a kind of branch, measured at these depths."""
+        multiplier = next(part for part in scaling.parts if part.role == "multiplier")
+        return cls(scaling, [len(sizes) for sizes in multiplier.layers], depths, totals)
+
     @property
     def projection(self) -> str:
         """The name of the branch's output projection."""

@@ -11,6 +11,7 @@ from deeplimit.depth_check.base_scale import bases_of
 from deeplimit.depth_check.departures import EXACT
 from deeplimit.depth_check.exponent_findings import against_exponent, has_exponent
 from deeplimit.depth_check.findings import Finding, biases_of
+from deeplimit.depth_check.fixes import Fixes
 from deeplimit.depth_check.meaning import ADAPTER
 from deeplimit.depth_check.one_depth import AtOneDepth
 from deeplimit.depth_check.report import DepthReport, Status
@@ -130,7 +131,13 @@ def _effective(
                 f" {scaling.sizes[-1]:.3g})"
             )
             left = [
-                Finding(scaling.kind, part.name, None, f"is {part.sizes[-1]:.4g} at the start {wanted}.")
+                Finding(
+                    scaling.kind,
+                    part.name,
+                    None,
+                    f"is {part.sizes[-1]:.4g} at the start {wanted}.",
+                    fix=Fixes.of(scaling, depths, totals).fill(part.name, "0"),
+                )
                 for part in biases_of(scaling)
             ]
             whole = Finding(scaling.kind, scaling.kind, None, f"does not start at zero {wanted}.")

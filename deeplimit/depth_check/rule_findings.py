@@ -114,8 +114,7 @@ class _Judged:
 
     @property
     def _fixes(self) -> Fixes:
-        layers = [len(sizes) for sizes in self.scaling.parts[-1].layers]
-        return Fixes(self.scaling, layers, self.depths, self.totals)
+        return Fixes.of(self.scaling, self.depths, self.totals)
 
     def _code(self, asked: PartRule, parameter: str) -> str:
         weights = sum(part.role in ("output", "inner") for part in self.scaling.parts)
@@ -364,7 +363,7 @@ class _Judged:
         stated = asked.absolute and part.weight is None
         code = self._code(asked, self._fixes.projection) if stated else f"{part.sizes[0]:.4g}"
         if part.role == "skip":
-            return f"{IN_FORWARD}x = {code} * x + branch(x)"
+            return f"{IN_FORWARD}x = {'' if code == '1' else f'{code} * '}x + branch(x)"
         if part.role == "entry":
             return f"{IN_FORWARD}x = x + branch({code} * norm(x))"
         if part.role == "gain" and asked is self.rule.gain:

@@ -127,6 +127,7 @@ def test_the_printed_lines_mend_the_model(fault):
         "gpt 0.02: init and multiplier",
         "gpt default: bias not scaled",
         "rezero: gain reset to one",
+        "resnet, zero gains: bias not zero",
     ],
 )
 def test_the_printed_lines_mend_planted_faults(name):
