@@ -119,3 +119,7 @@ def test_the_linear_part_is_that_of_forward_differentiation():
         float(change.norm() / branch(start).norm()), rel=1e-4
     )
     assert taken.branches[0].coherence[0] == pytest.approx(1.0, rel=1e-6)
+    # The embedding trains, too, but the stream begins where it began: the one branch makes all of its change.
+    (stream_after,), (branch_after,) = taken.streams, taken.branches
+    moved = branch_after.changes[0] * branch_after.size
+    assert stream_after.changes[0] * stream_after.size == pytest.approx(moved, rel=1e-4)
