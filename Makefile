@@ -20,9 +20,9 @@ demo: $(VENV)/installed-data-fast
 test: $(VENV)/installed-data-dev
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
-# Every configuration of the depth checks with three seeds, about ten minutes; the rates stand at the end.
+# Every configuration of the depth checks with three seeds, and all planted faults: some ten minutes. Rates at the end.
 families: $(VENV)/installed-data-dev
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "" tests/depth_check/test_configurations.py tests/depth_check/test_families.py
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "" $(addprefix tests/depth_check/test_,configurations.py families.py planted_faults.py)
 
 # Every cell of docs/calibration.md in 1000 replications, a day or so on two cores; a stopped run goes on.
 # ARGUMENTS="--seconds 3600" or "--only Growth" takes less. Everything else is in `make test`.

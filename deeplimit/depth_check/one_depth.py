@@ -381,7 +381,7 @@ def _aligned(total: torch.Tensor, squares: float) -> Alignment:
     energies = total.detach().double().square()
     channels = (
         energies.mean(dim=tuple(range(energies.dim() - 1)))
-        if energies.dim() != 4
+        if energies.dim() != 4 or energies.shape[1] == 1  # no image: windows of tokens, of which there is one
         else energies.mean(dim=(0, 2, 3))
     )
     mean = float(channels.mean())

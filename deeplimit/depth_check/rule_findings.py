@@ -267,7 +267,8 @@ class _Judged:
         plains = [base.of(part) or math.nan for base in bases]
         fix = self._fixes.initialise(part.name, plains[0], self._code(asked, part.name))
         unscaled = any(near(part.sizes, [plain] * len(shape)) for plain in plains)
-        if drift(shape) and max(part.sizes) < FACTOR * min(part.sizes) and not unscaled:
+        constant_in_depth = drift(shape) and max(part.sizes) < FACTOR * min(part.sizes)
+        if constant_in_depth and not unscaled and not found.layers:
             yield replace(self._stuck(part, shape, bases[0]), fix=fix)
             return
         chosen = found.layers or range(len(shape[-1]))

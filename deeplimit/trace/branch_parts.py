@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from deeplimit.trace.branch_inputs import gates_at, scale_name, weights_behind
 from deeplimit.trace.graph import BENDING, Graph, Join, following
 from deeplimit.trace.operations import size
-from deeplimit.trace.recording import Edge, Scaling, Summand, Trace, edges_with_gradient, kind, matrix
+from deeplimit.trace.recording import Edge, Scaling, Summand, Trace, edges_with_gradient, kind, weighs
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,8 @@ def branch_parts(graph: Graph, join: Join, side: Summand) -> BranchParts:
     _, region = graph.reach(side.sources, 0, enter=lambda node: node in join.region)
     _, gating = graph.reach(tuple(tail.gates), 0, enter=lambda node: node in join.region)
     inside = [node for node in region & join.region - gating if graph.parameter(node) is not None]
-    weights = _in_order(trace, {str(graph.parameter(node)) for node in inside if matrix(node.variable.shape)})
+    names = {str(graph.parameter(node)): node.variable.shape for node in inside}
+    weights = _in_order(trace, {name for name, shape in names.items() if weighs(name, shape)})
     # A linear gate has another shape. The stream may be flattened; an expert may see a part of it.
     shape = join.addition.shape
     shapes = {place: trace.projections[place].shape for place in tail.last}

@@ -14,7 +14,7 @@ from torch import nn
 from deeplimit.ground.validation import named
 from deeplimit.trace.batches import Batch, as_batch, outputs, run
 from deeplimit.trace.branch_inputs import entry_scale
-from deeplimit.trace.branch_parts import branch_parts
+from deeplimit.trace.branch_parts import BranchParts, branch_parts
 from deeplimit.trace.graph import Graph, Join, age_of, carried_by, carried_from, find_joins, stream_of
 from deeplimit.trace.naming import kinds_of, names_of
 from deeplimit.trace.recording import (
@@ -211,7 +211,11 @@ def layout(trace: Trace, blocks: str | Sequence[str] | None = None) -> Layout:
                 opens=carry is None,
                 renormed=any(graph.normalises(place.node) for place in graph.climb((join.root,))),
                 normed=made.normed,
-                counted=not adapter and not any(part.join is join and part.key == key for part in parts),
+                counted=not adapter
+                and not any(
+                    part.join is join and (part.key == key or _one_mixture(trace, part, piece, made))
+                    for part in parts
+                ),
             )
         )
     heads = [
@@ -219,6 +223,13 @@ def layout(trace: Trace, blocks: str | Sequence[str] | None = None) -> Layout:
         for number in sorted(set(streams))
     ]
     return Layout(tuple(parts), tuple(joins), tuple(heads))
+
+
+def _one_mixture(trace: Trace, part: Part, piece: _Piece, made: BranchParts) -> bool:
+    """Whether two summands are experts of one module, as routed experts and a shared one are."""
+    owners = {trace.additions[ordinal].owner for ordinal in (part.ordinal, piece.ordinal)}
+    inside = owners != {part.join.addition.owner} and len(owners) == 1
+    return inside and any("expert" in name for name in (*part.branch.output, *made.output))
 
 
 def _narrows(trace: Trace, weights: Sequence[str]) -> bool:

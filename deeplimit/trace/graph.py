@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from deeplimit.trace.recording import Addition, Edge, Trace, edges, edges_with_gradient, kind, matrix
+from deeplimit.trace.recording import Addition, Edge, Trace, edges, edges_with_gradient, kind, weighs
 from deeplimit.trace.slices import same_elsewhere
 
 # Nodes that hand on their one input, reshaped, cast, scaled or partly dropped.
@@ -277,7 +277,8 @@ def age_of(place: Edge) -> int:
 
 
 def _is_weight(graph: Graph, node: Any) -> bool:
-    return graph.parameter(node) is not None and matrix(node.variable.shape)
+    name = graph.parameter(node)
+    return name is not None and weighs(name, node.variable.shape)
 
 
 def _outermost(graph: Graph, joins: list[Join]) -> tuple[Join, ...]:

@@ -198,7 +198,7 @@ class Recorder(TorchCalls):
         names = [self.trace.names[id(value)] for value in tensors if id(value) in self.trace.names]
         if not names and name in PROJECT:  # one expert's slice of a stack of weights, a standardised weight
             names = [item for value in tensors for item in _behind(value, self.trace.names)]
-        weights = [item for item in names if matrix(self.trace.shapes[item])]
+        weights = [item for item in names if weighs(item, self.trace.shapes[item])]
         if weights and outcome.is_floating_point():
             small = [
                 value
@@ -252,6 +252,11 @@ def _hidden(ordinal: int) -> Addition:
 def matrix(shape: Sequence[int]) -> bool:
     """Whether a parameter of this shape is a weight: at least two axes longer than one."""
     return sum(length > 1 for length in shape) >= 2
+
+
+def weighs(name: str, shape: Sequence[int]) -> bool:
+    """Whether a parameter is a weight; a bias for each of several experts is none, whatever its shape."""
+    return matrix(shape) and not name.endswith("bias")
 
 
 def _flat(value: Any) -> Iterator[Any]:

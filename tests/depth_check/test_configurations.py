@@ -8,18 +8,32 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from pathlib import Path
 
 import pytest
 from configurations import Configuration, hooked, slope, starred
-from configurations_images import IMAGES
-from configurations_own import OWN
+from configurations_images import HUGGING, TIMM
+from configurations_own import STACKS
+from configurations_page import configurations, faults
+from configurations_scaled import SCALED
 from configurations_text import TEXT
+from planted_faults import FAULTS, UNEVEN
+from stand_in_networks import NETWORKS
 
 import deeplimit as dl
 
 pytestmark = pytest.mark.thirdparty
 
-ROWS: list[Configuration] = [*TEXT, *IMAGES, *OWN]
+SOURCES = {
+    "transformers, text": TEXT,
+    "transformers, images": HUGGING,
+    "timm": TIMM,
+    "own stacks": STACKS,
+    "own networks": NETWORKS,
+    "all of these, with GPT-2's rule applied": SCALED,
+}
+ROWS: list[Configuration] = [row for rows in SOURCES.values() for row in rows]
+PAGE = Path(__file__).parents[2] / "docs" / "families.md"
 SEEDS = (0, 1, 2)
 ORDINARY = 5  # one row of so many, with one seed, is part of `make test`
 
@@ -38,6 +52,13 @@ CHECKS = [
 
 def test_the_configurations_are_told_apart_by_name():
     assert len({row.name for row in ROWS}) == len(ROWS)
+
+
+def test_the_page_on_families_lists_every_row_and_every_fault():
+    """Where this fails, put what the two functions return into the page, and state the rates again."""
+    written = PAGE.read_text(encoding="utf-8")
+    assert configurations(SOURCES) in written
+    assert faults([*FAULTS, *UNEVEN]) in written
 
 
 def checked(row: Configuration, seed: int) -> dl.DepthReport:

@@ -248,6 +248,16 @@ def test_a_family_scales_with_depth_as_documented(case):
     assert report.verdict == (case.verdict or ("not as expected" if case.blamed else "as expected"))
 
 
+@pytest.mark.families
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("case", [case for case in CASES if not case.blamed], ids=lambda case: case.family)
+def test_no_seed_raises_a_false_alarm_about_a_family(case, seed, record_property):
+    family = FAMILIES[case.family]
+    report = dl.check_depth(family.factory, FEWER, batch=family.batch, expected=case.expected, seed=seed)
+    record_property("correct families", str(report.verdict))
+    assert report.verdict != "not as expected", report
+
+
 @pytest.mark.parametrize(
     ("name", "size"),
     [("deit3", 1e-6), ("cait", 1e-4), ("convnext", 1e-6), ("resmlp", 1e-4), ("hf-beit", 0.1)],

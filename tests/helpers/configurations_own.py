@@ -8,7 +8,6 @@ from typing import Any
 
 from configurations import Configuration, Layout
 from stand_in_mixers import FEEDS, MIXERS
-from stand_in_networks import NETWORKS
 from stand_in_stacks import (
     Decoder,
     Scale,
@@ -137,4 +136,3 @@ STACKS = [
         for feed in ("swiglu", "experts", "relu2")
     ),
 ]
-OWN = [*STACKS, *NETWORKS]

@@ -331,7 +331,7 @@ NETWORKS = [
     network("game-tower", lambda: Around(nn.ReLU(), conv(), nn.ReLU(), conv()), pictures, BODY, **images),
     network("diffusion-zero", Timed, timed, "-=conv2<norm1^inf", ZERO, **images),
     network("diffusion", lambda: Timed(False), timed, "-=conv2<norm1", **images),
-    network("dit-zero", Adaptive, conditioned, "attn=gate1<norm1^inf mlp=gate2<norm2^inf", ZERO),
+    network("dit-zero", Adaptive, conditioned, "attn=gate1<norm1^inf mlp=gate2<norm2^inf", "adaln-zero"),
     network("dit", lambda: Adaptive(False), conditioned, "attn=gate1<norm1 mlp=gate2<norm2"),
     *(
         network(f"graph-{kind}", lambda kind=kind: GraphBlock(kind), graph, "message<message")
