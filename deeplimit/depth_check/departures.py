@@ -120,7 +120,7 @@ def drifted(
         near = [[True] * len(row) for row in values]
         slack = math.log(FACTOR) + SAME * math.log(totals[-1] / totals[0])
         # Two draws are compared; of a small weight (that mixes four heads) both are rough.
-        slack += 4 / math.sqrt(part.weight.entries * min(map(len, values)))
+        slack = math.hypot(slack, 4 / math.sqrt(part.weight.entries * min(map(len, values))))
         if max(abs(math.log(mean(row) / mean(anchors))) for row in values) <= slack:
             return None
         near[-1] = [any(abs(math.log(value / one)) <= slack for one in anchors) for value in values[-1]]
