@@ -361,12 +361,18 @@ def _kept(join: Join) -> float:
 
 
 def _skip(parts: Sequence[Part]) -> float:
-    """Return the geometric mean of the skips of sums; where one lacks a number, its likes stand for it."""
-    logarithms = []
-    for part in parts:
-        known = [like.skip for like in parts if like.key == part.key and not like.opens] or [part.skip]
-        logarithms += [sum(map(math.log, known)) / len(known)] if min(known) > 0 else [-math.inf]
-    return math.exp(sum(logarithms) / len(logarithms))
+    """Return the geometric mean of the skips of sums."""
+    skips = [
+        whole_skip(part, [like for like in parts if like.key == part.key and not like.opens])
+        for part in parts
+    ]
+    return math.exp(sum(map(math.log, skips)) / len(skips)) if min(skips) > 0 else 0.0
+
+
+def whole_skip(part: Part | MeasuredBranch, likes: Sequence[Part | MeasuredBranch]) -> float:
+    """Return a branch's skip; at the first sum it may lack a number, so equal likes stand for it."""
+    known = [like.skip for like in likes]
+    return known[0] if part.opens and known and max(known) <= (1 + 1e-6) * min(known) else part.skip
 
 
 def _share(trace: Trace, part: Part) -> float:

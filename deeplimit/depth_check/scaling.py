@@ -11,7 +11,7 @@ import numpy as np
 
 from deeplimit.depth_check.exponents import fit, slope
 from deeplimit.depth_check.meaning import MEANINGS, Evidence, critical_exponent
-from deeplimit.depth_check.one_depth import Alignment, AtOneDepth, MeasuredBranch, WeightSize
+from deeplimit.depth_check.one_depth import Alignment, AtOneDepth, MeasuredBranch, WeightSize, whole_skip
 from deeplimit.depth_check.stream_scaling import RUNAWAY, over, streams
 from deeplimit.inference import verdict
 from deeplimit.inference.regression import line, student_quantile
@@ -283,9 +283,11 @@ def layer_numbers(names: Sequence[str]) -> tuple[int, ...]:
 
 
 def _numbers(role: str, group: Sequence[MeasuredBranch]) -> tuple[float, ...]:
-    """Return a number of every branch; a skip at the first sum may lack one, so the others stand for it."""
-    known = [measured.skip for measured in group if not measured.opens] if role == "skip" else []
-    return tuple(_mean(known) if known and measured.opens else getattr(measured, role) for measured in group)
+    """Return a number of every branch."""
+    likes = [measured for measured in group if not measured.opens]
+    return tuple(
+        whole_skip(measured, likes) if role == "skip" else getattr(measured, role) for measured in group
+    )
 
 
 def _numbered(names: Sequence[str]) -> dict[tuple[str, int], str]:

@@ -125,9 +125,24 @@ def test_the_gain_of_a_skip_is_exact_however_it_is_written(step):
     assert finding.factor == pytest.approx(1.05, rel=1e-6)
 
 
-def test_a_running_mean_of_updates_is_a_logarithmic_clock():
-    """sqrt(l/(l+1)) h + f/sqrt(l+1) keeps the size; the first state's share falls like a power of depth."""
+def test_skips_that_multiply_to_a_power_of_depth_do_not_forget_exponentially():
+    """sqrt(l/(l+1)) h + f/sqrt(l+1) keeps the size; the first state's share is 1/sqrt(L+1)."""
 
+    class Mean(Stack):
+        def forward(self, x):
+            h = self.entry(x)
+            for layer, block in enumerate(self.blocks, 1):
+                h = math.sqrt(layer / (layer + 1)) * h + block(block.norm(h)) / math.sqrt(layer + 1)
+            return h
+
+    report = dl.check_depth(lambda depth: Mean(depth, None, 0.0), DEPTHS, batch=batch(), expected=0.5)
+    (stream,) = report.streams
+    assert stream.skip_over_depth == pytest.approx([1 / math.sqrt(depth + 1) for depth in DEPTHS], rel=1e-5)
+    assert stream.meaning != "forgets its input (skip below one)"
+    assert not [finding for finding in report.findings if finding.parameter.startswith("skip")]
+
+
+def test_a_sum_that_is_divided_and_multiplied_again_has_a_skip_of_one():
     class Mean(Stack):
         def forward(self, x):
             h = self.entry(x)
@@ -135,9 +150,9 @@ def test_a_running_mean_of_updates_is_a_logarithmic_clock():
                 h = (math.sqrt(layer) * h + block(block.norm(h))) / math.sqrt(layer + 1)
             return h
 
-    report = dl.check_depth(lambda depth: Mean(depth, None, 0.0), DEPTHS, batch=batch(), expected=0.5)
-    assert report.streams[0].meaning == "logarithmic clock (pre-norm)"
-    assert not [finding for finding in report.findings if finding.parameter.startswith("skip")]
+    report = dl.check_depth(lambda depth: Mean(depth, None, 0.0), DEPTHS, batch=batch(), expected=0.0)
+    assert report.streams[0].skip == pytest.approx((1.0,) * 4)
+    assert report.verdict == "as expected"
 
 
 @pytest.mark.parametrize("shrinking", [1.0, 0.5])
