@@ -12,6 +12,8 @@ from deeplimit.depth_check.scaling import BranchScaling
 
 IN_FORWARD = "in forward: "
 """Begins a line that belongs into the model's forward, where no parameter can set it right."""
+ADD_GATE = f"{IN_FORWARD}x = x + gate(condition) * branch(x)  # gate: a Linear, weight and bias zero"
+"""Adds a gate that is made of a condition."""
 ROUND = 0.02
 """Relative error up to which factors are read as a power of the depth in quarters."""
 
@@ -87,6 +89,12 @@ class Fixes:
         made = f'{path}.register_parameter("gain", torch.nn.Parameter(torch.tensor({value})))'
         hook = f"{path}.register_forward_hook(lambda module, given, out: module.gain * out)"
         return f"{header}{made}; {hook}"
+
+    def pass_on(self, size: float, code: str = "1") -> str:
+        """Return the line that sums as `code` asks for the skip, which is of this size so far."""
+        if code != "1":
+            return f"{IN_FORWARD}x = {code} * x + branch(x)"
+        return f"{IN_FORWARD}x = x + branch(x)  # without the factor {size:.4g} on x"
 
     def names(self, parameter: str) -> Names:
         """Return what numbers of layers and branches, and the layer's, are called beside a parameter."""

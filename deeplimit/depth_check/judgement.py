@@ -70,7 +70,8 @@ def report_on(
         elif number is not None:
             found, agreed = _effective(scaling, number, None, present_depths, totals, tolerance)
         if deepens and scaling.stream < len(flows):
-            found += about_skip(scaling, flows[scaling.stream], rule, number, depths[-1])
+            fixes = Fixes.of(scaling, present_depths, totals)
+            found += about_skip(scaling, flows[scaling.stream], rule, number, depths[-1], fixes)
         findings += found
         statuses.append(
             Verdict.NOT_AS_EXPECTED if found else Verdict.AS_EXPECTED if agreed else Verdict.CANNOT_TELL

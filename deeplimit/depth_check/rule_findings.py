@@ -29,7 +29,7 @@ from deeplimit.depth_check.findings import (
     spread_among_layers,
     times,
 )
-from deeplimit.depth_check.fixes import IN_FORWARD, Fixes
+from deeplimit.depth_check.fixes import ADD_GATE, IN_FORWARD, Fixes
 from deeplimit.depth_check.part_rules import FREE, PartRule, Place
 from deeplimit.depth_check.rules import Rule
 from deeplimit.depth_check.scaling import BranchScaling, PartScaling
@@ -106,9 +106,7 @@ class _Judged:
                 f"{self._zeros()[-1]} of {self.scaling.kind}",
                 None,
                 f"is missing: {self.rule.name} multiplies the branch by {_FROM_ZERO[self._zeros()[-1]]}.",
-                fix=self._fixes.add_gain("0.0")
-                if self.rule.gain.zero
-                else f"{IN_FORWARD}x = x + gate(condition) * branch(x)",
+                fix=self._fixes.add_gain("0.0") if self.rule.gain.zero else ADD_GATE,
             )
         yield from self._scale()
 
@@ -364,7 +362,7 @@ class _Judged:
         stated = asked.absolute and part.weight is None
         code = self._code(asked, self._fixes.projection) if stated else f"{part.sizes[0]:.4g}"
         if part.role == "skip":
-            return f"{IN_FORWARD}x = {'' if code == '1' else f'{code} * '}x + branch(x)"
+            return self._fixes.pass_on(part.sizes[-1], code)
         if part.role == "entry":
             return f"{IN_FORWARD}x = x + branch({code} * norm(x))"
         if part.role == "gain" and asked is self.rule.gain:

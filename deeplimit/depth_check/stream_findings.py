@@ -5,15 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from deeplimit.depth_check.findings import Finding, part_name
+from deeplimit.depth_check.fixes import IN_FORWARD, Fixes
 from deeplimit.depth_check.report import Status
 from deeplimit.depth_check.rules import Rule
 from deeplimit.depth_check.scaling import BranchScaling
-from deeplimit.depth_check.stream_scaling import DAMPED, MULTIPLIED, StreamScaling
+from deeplimit.depth_check.stream_scaling import DAMPED, EXPLODING, MULTIPLIED, StreamScaling
 from deeplimit.ground.verdict import Verdict
 
 
 def about_skip(
-    scaling: BranchScaling, stream: StreamScaling, rule: Rule | None, number: float | None, depth: int
+    scaling: BranchScaling,
+    stream: StreamScaling,
+    rule: Rule | None,
+    number: float | None,
+    depth: int,
+    fixes: Fixes,
 ) -> list[Finding]:
     """Return what speaks against the skip of a kind of branch where no rule states its size.
 
@@ -37,8 +43,8 @@ def about_skip(
             scaling.kind,
             part_name(part, scaling),
             gain,
-            f"multiplies the state by {gain:.4g} at depth {depth}, where a residual network passes it on"
-            f" unchanged: {stream.follows}.",
+            f"is {gain:.4g} at depth {depth} where a residual network has 1: {stream.follows}.",
+            fix=fixes.pass_on(gain),
         )
     ]
 
@@ -58,5 +64,8 @@ def about_streams(
             name = f"stream {stream.stream + 1}"
             kind = next(kind.kind for kind in branches if kind.stream == stream.stream)
             rate = stream.growth_per_sum[-1]
-            found.append(Finding(kind, name, rate, f"explodes with depth: {stream.follows}."))
+            # Branches that read a state of one size add no more to a larger one.
+            calms = stream.meaning == EXPLODING and not stream.normalised
+            fix = f"{IN_FORWARD}x = x + branch(norm(x))" if calms else ""
+            found.append(Finding(kind, name, rate, f"explodes with depth: {stream.follows}.", fix=fix))
     return found, statuses

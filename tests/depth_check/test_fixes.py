@@ -1,5 +1,6 @@
 """Findings end with the line of code that sets right what they name: run on the model, the check passes."""
 
+import math
 import re
 from functools import partial
 
@@ -193,6 +194,63 @@ def test_the_line_for_the_forward_mends_it(expected, line):
     assert report.findings
     (written,) = {finding.fix.removeprefix(IN_FORWARD) for finding in report.findings}
     again = dl.check_depth(partial(factory, line=written), DEPTHS, batch=tokens(), expected=expected)
+    assert again.verdict == "as expected", f"{written}\n{again}"
+
+
+class Summed(nn.Module):
+    """A stack whose residual sums are a line of code; its branches begin with a norm unless `bare`."""
+
+    def __init__(self, depth, line, scale=1.0, bare=False, gated=False):
+        super().__init__()
+        self.entry, self.line, self.bare = nn.Linear(WIDTH, WIDTH), line, bare
+        self.blocks = nn.ModuleList(nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(depth))
+        self.norms = nn.ModuleList(nn.LayerNorm(WIDTH) for _ in range(depth))
+        self.gates = nn.ModuleList(nn.Linear(3, WIDTH) for _ in range(depth if gated else 0))
+        for block in self.blocks:
+            nn.init.normal_(block.weight, std=scale / math.sqrt(WIDTH))
+        for gate in self.gates:
+            nn.init.zeros_(gate.weight)
+            nn.init.zeros_(gate.bias)
+
+    def forward(self, x, condition):
+        x = self.entry(x)
+        for layer, (norm, block) in enumerate(zip(self.norms, self.blocks, strict=True)):
+            branch = block if self.bare else nn.Sequential(norm, block)
+            names = {"x": x, "norm": norm, "branch": branch, "condition": condition.unsqueeze(1)}
+            if self.gates:
+                names["gate"] = self.gates[layer]
+            exec(self.line, names)
+            x = names["x"]
+        return x
+
+
+FORWARDS = {
+    "a skip above one": ("x = 1.2 * x + branch(x)", 0.0, {}, "the factor 1.2 on x"),
+    "a skip above one, by a rule": ("x = 1.2 * x + branch(x)", "gpt-2", {}, "the factor 1.2 on x"),
+    "a sum divided": ("x = (x + branch(x)) / 2**0.5", 0.5, {}, "the factor 0.7071 on x"),
+    "a stream that explodes": ("x = x + branch(x)", 0.0, {"bare": True, "scale": 3.0}, "branch(norm(x))"),
+    "no gate of a condition": ("x = x + branch(x)", "adaln-zero", {}, "weight and bias zero"),
+}
+
+
+@pytest.mark.parametrize("fault", FORWARDS)
+def test_the_line_for_a_sum_or_a_missing_gate_mends_it(fault):
+    line, expected, how, told = FORWARDS[fault]
+
+    def factory(depth, line=line, gated=False):
+        scale = how.get("scale", 1.0) * depth ** (0.0 if expected == 0.0 else -0.5)
+        return Summed(depth, line, **{**how, "scale": scale, "gated": gated})
+
+    generator = torch.Generator().manual_seed(0)
+    batch = torch.randn(2, 16, WIDTH, generator=generator), torch.randn(2, 3, generator=generator)
+    report = dl.check_depth(factory, [4, 8, 16, 32], batch=batch, expected=expected)
+    assert report.verdict == "not as expected", report
+    (written,) = {finding.fix for finding in report.findings if finding.fix.startswith(IN_FORWARD)}
+    assert told in written
+    assert written in str(report)
+    # The line of a missing gate also says how to make one: zero.
+    mended = partial(factory, line=written.removeprefix(IN_FORWARD), gated="gate" in written)
+    again = dl.check_depth(mended, [4, 8, 16, 32], batch=batch, expected=expected)
     assert again.verdict == "as expected", f"{written}\n{again}"
 
 
