@@ -19,10 +19,11 @@ from deeplimit.depth_check.shared_stream import SharedStream
 from deeplimit.ground.randomness import seeded
 from deeplimit.ground.validation import named
 from deeplimit.trace.batches import Batch, outputs, run
-from deeplimit.trace.branches import Branch, Layout, Part, layout, refuse_hidden
+from deeplimit.trace.branches import Branch, Layout, Part, layout
+from deeplimit.trace.forwards import recorded
 from deeplimit.trace.graph import Join
 from deeplimit.trace.operations import size
-from deeplimit.trace.recording import Recorder, Trace, module_names
+from deeplimit.trace.recording import Trace
 from deeplimit.trace.side_effects import undisturbed
 
 
@@ -183,21 +184,17 @@ def _two_forwards(
     trained: bool,
 ) -> tuple[Trace, Layout, Gradients, SharedStream]:
     """Return what a forward did, its branches, its streams' gradients, and what a shared stream shows."""
-    with seeded(seed), module_names(model) as owners:
-        recorder = Recorder(model, owners)
-        with recorder:
-            output = run(model, batch)
-        refuse_hidden(model, output)
+    with seeded(seed):
+        output, trace = recorded(model, batch)
         scalar = _loss(model, output, loss, seed) if backward else None
-    found = layout(recorder.trace, blocks)
+    found = layout(trace, blocks)
     nothing: Gradients = [(None, None)] * len(found.heads)
     gradients = nothing if scalar is None else _gradients(scalar, found)
     del output, scalar
     # With gradients on as before, though none is wanted: without them some modules take another way
     # (torch's encoder does).
-    with seeded(seed), SharedStream(recorder.trace, found, cut=not trained) as cut:
+    with seeded(seed), SharedStream(trace, found, cut=not trained) as cut:
         run(model, batch)
-    trace: Trace = recorder.trace
     return trace, found, gradients, cut
 
 

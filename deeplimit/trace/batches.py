@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
@@ -115,12 +115,17 @@ def run(model: nn.Module, batch: Batch) -> Any:
         raise
     changed = [name for name, value in model.named_parameters() if _fingerprint(value) != before[name]]
     if changed:
-        raise ValueError(
-            f"{type(model).__name__} changed its own parameters in a forward in evaluation mode"
-            f" ({len(changed)} of them, {changed[0]} is the first), so that what is measured is not what is"
-            " trained. Switch that off in its configuration (rescale_every=0 for RWKV) and build it again."
-        )
+        raise ValueError(parameters_changed(model, changed))
     return output
+
+
+def parameters_changed(model: nn.Module, names: Sequence[str]) -> str:
+    """Return the message on a forward that changes parameters."""
+    return (
+        f"{type(model).__name__} changed its own parameters in a forward ({len(names)} of them, {names[0]} is"
+        " the first), so that what is measured is not what is trained. Switch that off in its configuration,"
+        " or do it outside of forward, and build the model again."
+    )
 
 
 def _fingerprint(parameter: nn.Parameter) -> float:

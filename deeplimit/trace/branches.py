@@ -12,20 +12,19 @@ from typing import Any
 from torch import nn
 
 from deeplimit.ground.validation import named
-from deeplimit.trace.batches import Batch, as_batch, outputs, run
+from deeplimit.trace.batches import Batch, as_batch
 from deeplimit.trace.branch_inputs import entry_scale
 from deeplimit.trace.branch_parts import BranchParts, branch_parts
+from deeplimit.trace.forwards import recorded
 from deeplimit.trace.graph import Graph, Join, age_of, carried_by, carried_from, find_joins, stream_of
 from deeplimit.trace.naming import kinds_of, names_of
 from deeplimit.trace.recording import (
     Addition,
     Edge,
-    Recorder,
     Summand,
     Trace,
     edges_with_gradient,
     kind,
-    module_names,
 )
 from deeplimit.trace.side_effects import undisturbed
 
@@ -121,33 +120,8 @@ def find_branches(
 
 def record(model: nn.Module, batch: Batch, *, trained: bool = False) -> Trace:
     """Return the trace of one forward; a `trained` model normalises with its running statistics."""
-    with (
-        undisturbed(model, trained=trained),
-        module_names(model) as owners,
-        Recorder(model, owners) as recorder,
-    ):
-        refuse_hidden(model, run(model, batch))
-    trace: Trace = recorder.trace
-    return trace
-
-
-def refuse_hidden(model: nn.Module, output: Any) -> None:
-    """Raise ValueError if parts of a forward were hidden from autograd, and so from the trace, by
-    reentrant checkpointing.
-    """
-    waiting, seen = [tensor.grad_fn for tensor in outputs(output)], set()
-    while waiting:
-        node = waiting.pop()
-        if node is None or node in seen:
-            continue
-        if kind(node) == "CheckpointFunction":
-            raise ValueError(
-                f"{type(model).__name__} runs parts of itself under activation checkpointing with"
-                " use_reentrant=True, which hides the residual branches in them: switch checkpointing off"
-                " for the check, or pass use_reentrant=False."
-            )
-        seen.add(node)
-        waiting += [following for following, _ in node.next_functions]
+    with undisturbed(model, trained=trained):
+        return recorded(model, batch)[1]
 
 
 def layout(trace: Trace, blocks: str | Sequence[str] | None = None) -> Layout:

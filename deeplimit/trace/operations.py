@@ -46,6 +46,11 @@ def size(tensor: torch.Tensor) -> float:
     return float(torch.linalg.vector_norm(exact)) / math.sqrt(max(exact.numel(), 1))
 
 
+def changes(name: str) -> bool:
+    """Whether a function of this name changes its first argument in place: add_, __iadd__, __setitem__."""
+    return name.endswith("_") and (not name.endswith("__") or name.startswith(("__i", "__setitem")))
+
+
 def summable(value: object, other: object) -> bool:
     """Whether the sum of the two may be a residual join: activations of one shape, at least two axes."""
     return (

@@ -16,7 +16,7 @@ import torch
 from torch import nn
 from torch.autograd.graph import get_gradient_edge
 
-from deeplimit.trace.operations import DIVIDE, MULTIPLY, PROJECT, Call, Operands, TorchCalls, size
+from deeplimit.trace.operations import DIVIDE, MULTIPLY, PROJECT, Call, Operands, TorchCalls, changes, size
 
 
 class Edge(NamedTuple):
@@ -122,6 +122,10 @@ class Trace:
     injected: dict[int, int] = field(default_factory=dict)
 
 
+class ParameterChanged(Exception):
+    """The running module would change the parameter of this name in place; the change was taken back."""
+
+
 class Recorder(TorchCalls):
     """Writes a `Trace` while a module runs."""
 
@@ -145,6 +149,18 @@ class Recorder(TorchCalls):
         return result
 
     def call(
+        self, name: str, func: Callable[..., Any], args: Any, kwargs: Any, operands: Operands | None
+    ) -> Any:
+        parameter = self.trace.names.get(id(args[0])) if args and changes(name) else None
+        before = None if parameter is None else args[0].detach().clone()
+        result = self._recorded(name, func, args, kwargs, operands)
+        if before is not None and not torch.allclose(args[0], before, rtol=0.0, atol=0.0, equal_nan=True):
+            with torch.no_grad():
+                args[0].copy_(before)
+            raise ParameterChanged(parameter)
+        return result
+
+    def _recorded(
         self, name: str, func: Callable[..., Any], args: Any, kwargs: Any, operands: Operands | None
     ) -> Any:
         if operands is None:

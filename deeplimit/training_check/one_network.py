@@ -19,9 +19,9 @@ from torch import nn
 from deeplimit.ground.randomness import seeded
 from deeplimit.ground.validation import named
 from deeplimit.trace.batches import Batch, outputs, run
-from deeplimit.trace.branches import Layout, layout, refuse_hidden
+from deeplimit.trace.branches import Layout, layout
+from deeplimit.trace.forwards import recorded
 from deeplimit.trace.operations import size
-from deeplimit.trace.recording import Recorder, module_names
 from deeplimit.trace.side_effects import undisturbed
 from deeplimit.training_check.replay import Places, States, Watched
 from deeplimit.training_check.settings import Settings, settings_of
@@ -107,17 +107,13 @@ def train_and_measure(
     """
     frozen = [parameter for parameter in model.parameters() if not parameter.requires_grad]
     with undisturbed(model), seeded(seed):
-        with module_names(model) as owners:
-            recorder = Recorder(model, owners)
-            with recorder:
-                output = run(model, batch)
-            refuse_hidden(model, output)
-            found = layout(recorder.trace, blocks)
+        output, trace = recorded(model, batch)
+        found = layout(trace, blocks)
         objective = _objective(model, output, loss, seed)
         del output
         settings = settings_of(model, optimizer, found)
-        places, epsilon = Places.of(recorder.trace, found), found.joins[0].addition.epsilon
-        del recorder
+        places, epsilon = Places.of(trace, found), found.joins[0].addition.epsilon
+        del trace
         before = _watched(model, batch, places)
         after: list[_Change] = []
         losses, seen = [], []
