@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -25,6 +25,10 @@ class Exponent:
     low: float
     high: float
     power_law: bool
+
+    def shifted(self, by: float) -> Exponent:
+        """Return the exponent of sizes times depth**-by."""
+        return replace(self, value=self.value + by, low=self.low + by, high=self.high + by)
 
     def within(self, target: float, tolerance: float) -> bool | None:
         """Return whether the exponent is `target` up to `tolerance`; None if the interval is too wide to

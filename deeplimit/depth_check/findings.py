@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from deeplimit.depth_check.fixes import IN_FORWARD
 from deeplimit.depth_check.scaling import BranchScaling, PartScaling
 from deeplimit.trace.naming import wildcard
 
@@ -50,22 +51,25 @@ def grouped(findings: Sequence[Finding]) -> list[str]:
     alike: dict[tuple[str, str], list[Finding]] = {}
     for finding in findings:
         alike.setdefault((finding.branch, _without_numbers(finding.message)), []).append(finding)
-    told = []
+    told, lines = [], set[str]()
     for group in alike.values():
-        if len(group) <= ALIKE:
-            told += [_with_fix(finding) for finding in group]
-            continue
-        names = list(dict.fromkeys(finding.parameter for finding in group))
-        one_list = len({re.sub(r"\d+", "*", name) for name in names}) == 1
-        listed = f"{names[0]} ... {names[-1]}" if one_list else ", ".join(names)
-        name = f"{wildcard(names[0], names) if one_list else 'parameters'} ({len(names)} of them: {listed})"
-        told.append(f"{name}: {group[0].message[:-1]}, the first of them.")
-        told[-1] += "".join(f"\n  fix: {line}" for line in dict.fromkeys(item.fix for item in group) if line)
+        if len(group) > ALIKE:
+            names = list(dict.fromkeys(finding.parameter for finding in group))
+            one_list = len({re.sub(r"\d+", "*", name) for name in names}) == 1
+            listed = f"{names[0]} ... {names[-1]}" if one_list else ", ".join(names)
+            name = (
+                f"{wildcard(names[0], names) if one_list else 'parameters'} ({len(names)} of them: {listed})"
+            )
+            told.append(f"{name}: {group[0].message[:-1]}, the first of them.")
+        for finding in group:
+            if len(group) <= ALIKE:
+                told.append(str(finding))
+            # A line about a parameter that branches share is run once.
+            again = finding.fix in lines and not (len(group) <= ALIKE and finding.fix.startswith(IN_FORWARD))
+            if finding.fix and not again:
+                told[-1] += f"\n  fix: {finding.fix}"
+            lines.add(finding.fix)
     return told
-
-
-def _with_fix(finding: Finding) -> str:
-    return f"{finding}\n  fix: {finding.fix}" if finding.fix else str(finding)
 
 
 def _without_numbers(text: str) -> str:

@@ -20,6 +20,7 @@ from deeplimit.depth_check.rules import Rule
 from deeplimit.depth_check.scaling import BranchScaling, excess, scalings
 from deeplimit.depth_check.stream_findings import about_skip, about_streams
 from deeplimit.depth_check.stream_scaling import streams
+from deeplimit.depth_check.uneven_layers import against_layers
 from deeplimit.ground.verdict import Verdict
 from deeplimit.version import versions
 
@@ -38,6 +39,7 @@ def report_on(
     """Judge what was measured at each depth, by a rule or by an expected exponent, and report it."""
     branches = scalings(depths, taken, confidence)
     flows = streams(taken, excess(branches))
+    level = 1 - (1 - confidence) / len(branches)
     findings: list[Finding] = []
     statuses: list[Status] = []
     withheld: list[str] = []  # findings that branches which were not found would explain
@@ -66,9 +68,11 @@ def report_on(
             if any(part.name in withheld for part in scaling.parts) and not found:
                 agreed = None
             elif len(depths) > 1 and not found and (rule.exponent is not None or rule.starts_at_zero):
-                found, agreed = _effective(scaling, rule.exponent, rule, present_depths, totals, tolerance)
+                found, agreed = _effective(
+                    scaling, rule.exponent, rule, present_depths, totals, tolerance, level
+                )
         elif number is not None:
-            found, agreed = _effective(scaling, number, None, present_depths, totals, tolerance)
+            found, agreed = _effective(scaling, number, None, present_depths, totals, tolerance, level)
         if deepens and scaling.stream < len(flows):
             fixes = Fixes.of(scaling, present_depths, totals)
             found += about_skip(scaling, flows[scaling.stream], rule, number, depths[-1], fixes)
@@ -120,6 +124,7 @@ def _effective(
     depths: Sequence[int],
     totals: Sequence[int],
     tolerance: float,
+    level: float,
 ) -> tuple[list[Finding], bool | None]:
     """Return what the effective exponent of a kind of branch says against `target`, and whether it agrees.
 
@@ -144,6 +149,8 @@ def _effective(
             whole = Finding(scaling.kind, scaling.kind, None, f"does not start at zero {wanted}.")
             return left or [whole], False
         return [], True
+    if uneven := list(against_layers(scaling, target, tolerance, level, depths, totals)):
+        return uneven, False
     agreed = has_exponent(scaling, target, tolerance)
     if agreed is False:
         return list(against_exponent(scaling, target, depths, totals)), False

@@ -73,6 +73,7 @@ class BranchScaling:
         meaning: What exponent and alignment say about the limit, in words.
         parts: The branch's weights, gains, biases and multipliers.
         numbers: The layers' numbers in the deepest network, as in the names of their weights.
+        probed: As `sizes`, of every layer, at each depth that has this kind of branch.
     """
 
     kind: str
@@ -93,6 +94,7 @@ class BranchScaling:
     meaning: str
     parts: tuple[PartScaling, ...]
     numbers: tuple[int, ...] = ()
+    probed: tuple[tuple[float, ...], ...] = ()
 
     @property
     def exponent_in_words(self) -> str:
@@ -182,6 +184,7 @@ def _scaling(
         meaning=runaway.get(stream, meaning) if exponent is not None else meaning,
         parts=_parts([group for _, group in present], [one for one, _ in present], known),
         numbers=layer_numbers([measured.branch.output[0] for measured in deepest]),
+        probed=tuple(map(tuple, sizes)),
     )
 
 
