@@ -21,7 +21,7 @@ def check(
         typer.Option(
             help=(
                 "An exponent (0.5, 1), a rule (gpt-2, completep, mitchell ...), or auto: the rule that fits"
-                " best; left out: measure only."
+                " best; with --train completep or depth-mup; left out: measure only."
             )
         ),
     ] = None,

@@ -16,12 +16,12 @@ from deeplimit.ground.measurement import Running
 from deeplimit.ground.progress import Progress
 from deeplimit.ground.store import Store
 from deeplimit.ground.verdict import Verdict
-from deeplimit.training_check.findings import TrainingFinding
-from deeplimit.training_check.judgement import diverged, judged, measured_findings, verdict_of
+from deeplimit.training_check.findings import TrainingFinding, many
+from deeplimit.training_check.judgement import diverged, judged, measured_findings, undecided, verdict_of
 from deeplimit.training_check.learning_rate import unsaturated
 from deeplimit.training_check.rates import against_rule, parameter_scalings
 from deeplimit.training_check.report import TrainingCheckReport
-from deeplimit.training_check.rule import TrainingRule, training_rule
+from deeplimit.training_check.rule import ADAM_LIKE, TrainingRule, training_rule
 from deeplimit.training_check.runs import Factory, Optimizers, TrainedNetworks
 from deeplimit.training_check.scaling import transfers
 from deeplimit.training_check.widths import width_findings, width_transfer
@@ -55,7 +55,8 @@ def check_training(
     weight decay of every parameter are compared with the rule, exactly. After the steps the change of the
     features, of every residual branch, the coherence of the layers and the distance from linear are measured
     as powers of the depth. If a branch of the shallowest network changes by more than a tenth, all learning
-    rates are lowered by one factor first; a reservation says so.
+    rates are lowered by one factor first; a reservation says so. A branch may start at zero: then what it
+    comes to is compared with the stream.
 
     Dropout is off. Every network is dropped after its steps; global generators are left as they were.
 
@@ -162,7 +163,9 @@ def check_training(
     rule = None if chosen is None else chosen[1]
     findings: list[TrainingFinding] = diverged(checked, networks, counted)
     if rule is not None:
-        branches, streams = judged(branches, streams, rule, tolerance)
+        # From zero, a branch is linear in its first step, and under SGD far less nonlinear than another.
+        bends = counted[-1] > 1 and kind in ADAM_LIKE
+        branches, streams = judged(branches, streams, rule, tolerance, bends=bends)
         findings = [
             *_initial(start),
             *against_rule(checked, settings, kind, rule),
@@ -171,8 +174,8 @@ def check_training(
             *(width_findings(width) if width is not None else ()),
         ]
     known = rule is None or rule.rate(kind) is not None
-    also = [] if width is None else [power for _, power in width.judged]
-    certain = known and (start is None or start.verdict != Verdict.CANNOT_TELL)
+    also = [] if width is None else [(f"{name} over widths", power) for name, power in width.judged]
+    certain = known and (start is None or Verdict.CANNOT_TELL not in (start.verdict, *start.statuses))
     return TrainingCheckReport(
         verdict=verdict_of(rule, branches, streams, findings, also=also, certain=certain),
         model=networks[-1][0].model,
@@ -191,7 +194,7 @@ def check_training(
         seed=seed,
         seconds=time.perf_counter() - started,
         versions=versions(),
-        reservations=tuple(_reservations(trained, start, rule, kind)),
+        reservations=tuple(_reservations(trained, start, rule, kind, undecided(branches, streams, also))),
         citations=() if chosen is None or not chosen[0].citation else (chosen[0].citation,),
         width=width,
     )
@@ -247,11 +250,14 @@ def _at_start(
 
 
 def _initial(start: DepthReport | None) -> list[TrainingFinding]:
+    """Return what departs at initialisation. Branches may start at zero: what they come to is measured."""
     if start is None:
         return []
+    zero = {branch.kind for branch in start.branches if not any(branch.sizes)}
     return [
         TrainingFinding("initialisation", (found.parameter,), found.factor, found.message)
         for found in start.findings
+        if not (found.branch in zero and found.factor == 0)
     ]
 
 
@@ -265,16 +271,21 @@ def _check_deepens(depths: Sequence[int], branches: Sequence[Sequence[Any]]) -> 
 
 
 def _reservations(
-    trained: TrainedNetworks, start: DepthReport | None, rule: TrainingRule | None, kind: str
+    trained: TrainedNetworks,
+    start: DepthReport | None,
+    rule: TrainingRule | None,
+    kind: str,
+    open_questions: Sequence[str],
 ) -> list[str]:
+    steps = many(trained.steps[-1], "step")
     told = [
-        f"This is early training, {trained.steps[-1]} steps on one batch: layers push the same way early on,"
-        " and rules for depth rest on that."
+        f"This is early training, {steps} on one batch: layers push the same way early on, and rules for"
+        " depth rest on that."
     ]
     if trained.factor != 1:
         told.append(
             f"At the given learning rates a branch of depth {trained.sizes[0][0]} changes by more than a"
-            f" tenth in {trained.steps[-1]} steps. All learning rates were multiplied by"
+            f" tenth in {steps}. All learning rates were multiplied by"
             f" {trained.factor:.3g} to measure exponents; settings are judged as given."
         )
     if trained.loss is None:
@@ -283,6 +294,11 @@ def _reservations(
         told.append(
             f"{kind} is not an optimizer whose learning rate {rule.name} is known to scale: its settings were"
             " not judged. Adam, AdamW and SGD are."
+        )
+    if open_questions:
+        told.append(
+            f"Undecided: {'; '.join(open_questions)}. Such intervals are too wide to tell exponents apart"
+            " that differ by 1/2: raise seeds=, or add depths that are further apart."
         )
     if start is not None:
         told += [f"At initialisation: {text}" for text in start.reservations]

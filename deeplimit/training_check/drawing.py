@@ -31,12 +31,16 @@ def over_depths(
         _line(axes, depths, stream.change[-1], name, small=small, color="black", linewidth=2.5)
     for place, branch in enumerate(branches):
         colour = COLOURS[place % len(COLOURS)]
-        _line(axes, depths, branch.change[-1], f"{branch.kind}: change", small=small, color=colour)
+        change = "change / stream" if branch.starts_at_zero else "change"
+        _line(axes, depths, branch.change[-1], f"{branch.kind}: {change}", small=small, color=colour)
         if branch.nonlinearity[-1].exponent is not None:
             name = f"{branch.kind}: nonlinearity"
             _line(axes, depths, branch.nonlinearity[-1], name, small=small, color=colour, linestyle="--")
     ratio = np.asarray(depths, dtype=float) / depths[0]
-    for exponent, name in ((0.0, "the same at every depth"), (-0.5, "1/√depth")):
+    guides = [(0.0, "the same at every depth"), (-0.5, "1/√depth")]
+    if any(branch.starts_at_zero for branch in branches):
+        guides.append((-1.0, "1/depth"))
+    for exponent, name in guides:
         axes.plot(depths, ratio**exponent, color=PREDICTED, alpha=0.5, linestyle=":", zorder=0, label=name)
     drawing.depth_ticks(axes, depths)
     drawing.number_axis(axes)

@@ -39,6 +39,16 @@ def listed(names: Sequence[str], most: int = 3) -> str:
     return shown + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
+def many(count: int, thing: str) -> str:
+    """Return a number of things in words.
+
+    Examples:
+        >>> many(1, "step"), many(4, "step")
+        ('1 step', '4 steps')
+    """
+    return f"{count} {thing}{'' if count == 1 else 's'}"
+
+
 def power(exponent: float, of: str = "depth") -> str:
     """Return a power of the depth, or of the width, in words.
 
@@ -48,6 +58,17 @@ def power(exponent: float, of: str = "depth") -> str:
     """
     rounded = round(exponent, 2) + 0.0
     return f"{of}^{rounded:g}" if rounded else f"the same at every {of}"
+
+
+def goes(exponent: float) -> str:
+    """Return how a measured quantity goes with depth, as a predicate.
+
+    Examples:
+        >>> goes(-0.5), goes(0.001)
+        ('goes like depth^-0.5', 'is the same at every depth')
+    """
+    told = power(exponent)
+    return f"goes like {told}" if "^" in told else f"is {told}"
 
 
 def times(factor: float) -> str:

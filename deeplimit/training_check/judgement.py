@@ -7,9 +7,12 @@ import math
 from collections.abc import Iterator, Sequence
 
 from deeplimit.ground.verdict import Verdict
-from deeplimit.training_check.findings import TrainingFinding, power, times
+from deeplimit.training_check.findings import TrainingFinding, goes, many, power, times
 from deeplimit.training_check.rule import TrainingRule
 from deeplimit.training_check.scaling import BranchTransfer, Networks, Power, StreamTransfer
+
+LINEAR = 1e-3
+"""Distance from linear below which a branch that starts at zero has not bent: its first step is linear."""
 
 
 def judged(
@@ -17,8 +20,13 @@ def judged(
     streams: Sequence[StreamTransfer],
     rule: TrainingRule,
     tolerance: float,
+    *,
+    bends: bool,
 ) -> tuple[tuple[BranchTransfer, ...], tuple[StreamTransfer, ...]]:
-    """Return branches and streams with the exponents of the last step judged by the rule."""
+    """Return branches and streams with the exponents of the last step judged by the rule.
+
+    `bends`: whether branches that start at zero are far enough from linear for that to be judged.
+    """
 
     def last(powers: tuple[Power, ...], wanted: float) -> tuple[Power, ...]:
         return (*powers[:-1], powers[-1].judged(wanted, tolerance))
@@ -26,13 +34,23 @@ def judged(
     return tuple(
         dataclasses.replace(
             branch,
-            change=last(branch.change, rule.change),
+            change=last(branch.change, _wanted(branch, rule)),
             nonlinearity=(
-                last(branch.nonlinearity, rule.change) if branch.weights > 1 else branch.nonlinearity
+                last(branch.nonlinearity, rule.change)
+                if branch.weights > 1 and (bends or not branch.starts_at_zero)
+                else branch.nonlinearity
             ),
         )
         for branch in branches
     ), tuple(dataclasses.replace(stream, change=last(stream.change, 0.0)) for stream in streams)
+
+
+def _wanted(branch: BranchTransfer, rule: TrainingRule) -> float:
+    """Return the power of the depth that the change of a branch is to follow.
+
+    All layers together are to move the stream by one amount. One that starts at zero has no other size.
+    """
+    return -1.0 if branch.starts_at_zero else rule.change
 
 
 def measured_findings(
@@ -46,14 +64,19 @@ def measured_findings(
     for branch in branches:
         change, bent = branch.change[-1], branch.nonlinearity[-1]
         if change.agrees is False and change.exponent is not None:
-            factor = ratio ** (change.exponent - rule.change)
+            wanted = _wanted(branch, rule)
+            factor = ratio ** (change.exponent - wanted)
+            share, source = (
+                ("it starts at zero and comes to a share of the stream", "forward multiplier")
+                if branch.starts_at_zero
+                else ("weights change the branch by a share", "initialisation")
+            )
             yield TrainingFinding(
                 "relative change",
                 (branch.kind,),
                 factor,
-                f"weights change the branch by a share that goes like {power(change.exponent)}, where"
-                f" {rule.name} asks for {power(rule.change)}: {times(factor)} at depth {depths[-1]}, by"
-                " learning rate or initialisation.",
+                f"{share} that {goes(change.exponent)}, where {rule.name} asks for"
+                f" {power(wanted)}: {times(factor)} at depth {depths[-1]}, by learning rate or {source}.",
             )
         elif bent.agrees is False and bent.exponent is not None:
             factor = ratio ** (bent.exponent - rule.change)
@@ -61,7 +84,7 @@ def measured_findings(
                 "nonlinearity",
                 (branch.kind,),
                 factor,
-                f"distance from linear goes like {power(bent.exponent)}, where {rule.name} asks for"
+                f"distance from linear {goes(bent.exponent)}, where {rule.name} asks for"
                 f" {power(rule.change)}.",
             )
     for stream in streams:
@@ -81,7 +104,8 @@ def measured_findings(
 def missing(branches: Sequence[BranchTransfer], stream: StreamTransfer, rule: TrainingRule) -> str:
     """Return which factors of the identity depart from the rule by a quarter and more, in words.
 
-    Change of the features = depth * size * relative change * coherence / last state.
+    Change of the features = depth * size * relative change * coherence / last state. A branch that starts at
+    zero has a change relative to the last state in the place of size * relative change / last state.
     """
     told: list[str] = []
     for branch in branches:
@@ -90,9 +114,10 @@ def missing(branches: Sequence[BranchTransfer], stream: StreamTransfer, rule: Tr
             branch.change[-1].exponent,
             branch.coherence[-1].exponent,
         )
+        rate = "learning rate or forward multiplier" if branch.starts_at_zero else "learning rate"
         for words, exponent, wanted in (
             ("forward multiplier", size, -rule.exponent),
-            ("learning rate", change, rule.change),
+            (rate, change, _wanted(branch, rule)),
             ("coherence of layers", together, 0.0),
         ):
             if exponent is not None and abs(exponent - wanted) > 0.25:
@@ -117,7 +142,7 @@ def diverged(depths: Sequence[int], networks: Networks, steps: Sequence[int]) ->
             "divergence",
             (),
             None,
-            f"the loss is not finite at depth {', '.join(map(str, bad))} after {max(steps)} steps, at"
+            f"the loss is not finite at depth {', '.join(map(str, bad))} after {many(max(steps), 'step')}, at"
             f" learning rates at which depth {depths[0]} trains.",
         )
     ]
@@ -129,22 +154,35 @@ def verdict_of(
     streams: Sequence[StreamTransfer],
     findings: Sequence[TrainingFinding],
     *,
-    also: Sequence[Power],
+    also: Sequence[tuple[str, Power]],
     certain: bool,
 ) -> Verdict:
-    """Return the verdict; without a rule there is none to depart from. `also` holds further judged powers."""
+    """Return the verdict; without a rule there is none to depart from.
+
+    `also` holds further judged powers by name.
+    """
     if rule is None:
         return Verdict.MEASURED
     if findings:
         return Verdict.NOT_AS_EXPECTED
-    powers = [
-        *(branch.change[-1] for branch in branches),
-        *(branch.nonlinearity[-1] for branch in branches if branch.weights > 1),
-        *(stream.change[-1] for stream in streams),
+    return Verdict.AS_EXPECTED if certain and not undecided(branches, streams, also) else Verdict.CANNOT_TELL
+
+
+def undecided(
+    branches: Sequence[BranchTransfer], streams: Sequence[StreamTransfer], also: Sequence[tuple[str, Power]]
+) -> list[str]:
+    """Return what was judged and does not say whether it agrees: intervals that are too wide, or missing."""
+    judged_powers = [
+        *((f"change of {branch.kind}", branch.change[-1]) for branch in branches),
+        *((f"nonlinearity of {branch.kind}", branch.nonlinearity[-1]) for branch in branches),
+        *((f"features of stream {stream.stream + 1}", stream.change[-1]) for stream in streams),
         *also,
     ]
-    agreed = all(each.agrees for each in powers)
-    return Verdict.AS_EXPECTED if agreed and certain else Verdict.CANNOT_TELL
+    return [
+        f"{name} {'without exponent' if each.exponent is None else each.in_words}"
+        for name, each in judged_powers
+        if each.wanted is not None and each.agrees is None
+    ]
 
 
 def meaning(branch: BranchTransfer, stream: StreamTransfer) -> str:
@@ -156,6 +194,8 @@ def meaning(branch: BranchTransfer, stream: StreamTransfer) -> str:
         return "does not transfer: " + ("features move more" if moved > 0 else "features stop moving")
     if bent is None:
         return "transfers"
+    if branch.starts_at_zero and branch.nonlinearity[-1].values[0] < LINEAR:
+        return "transfers, blocks are linear as yet"
     if abs(bent) <= 0.25:
         return "transfers, blocks learn nonlinearly"
     return "transfers, blocks become linear" if bent < 0 else "transfers, blocks saturate"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 
+from deeplimit.training_check.findings import many
 from deeplimit.training_check.runs import TrainedNetworks, shown
 
 SATURATED = 0.1
@@ -25,13 +26,20 @@ def unsaturated(trained: TrainedNetworks) -> TrainedNetworks:
     while factor > SMALLEST:
         tried = dataclasses.replace(trained, factor=factor)
         after = tried.run(0)
-        moved = [max(branch.changes) for branch in after.branches if branch.size > 0]
+        # What starts at zero changes by a share of the stream per layer: all layers together count.
+        moved = [
+            change * (branch.count if branch.size == 0 else 1)
+            for branch in after.branches
+            if branch.size > 0 or after.streams[branch.stream].size > 0
+            for change in branch.changes
+        ]
         worst = max((value if math.isfinite(value) else math.inf for value in moved), default=0.0)
         if worst == 0:
             raise ValueError(
                 f"no residual branch of factory({shown(trained.sizes[0])}) has changed after"
-                f" {trained.steps[-1]} steps: check that optimizer(model, depth) holds the"
-                " branches' parameters at a learning rate above 0, and that the loss depends on them."
+                f" {many(trained.steps[-1], 'step')}: check that optimizer(model, depth) holds the"
+                " branches' parameters at a learning rate above 0, and that the loss depends on them. If the"
+                " head starts at zero, they move from the second step on: raise steps=."
             )
         if worst <= SATURATED:
             return tried

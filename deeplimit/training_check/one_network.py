@@ -39,8 +39,9 @@ class BranchAfter:
     Attributes:
         key, kind, stream, count: as in `trace`; how many layers have it.
         weights: number of weights that a branch applies one after another or side by side.
-        size: root mean square of what the branches add before training.
-        changes: change of what they add on the untrained stream, relative to it (S,).
+        size: root mean square of what the branches add before training; 0 where they start at zero.
+        changes: change of what they add on the untrained stream, relative to it (S,). Where they start at
+            zero, relative to the last state of the stream before training.
         coherence: size of the sum of these changes over the sum of their sizes (S,); nan if they have several
             shapes.
         nonlinearity: distance of these changes from their linear part in the weights, relative to it (S,);
@@ -129,12 +130,13 @@ def train_and_measure(
                 if step == max(steps):
                     break
                 _step(model, optimizer, value, frozen)
+    ends = [size(before.sums[end]) for end in places.ends]
     return AfterSteps(
         type(getattr(model, "_orig_mod", model)).__name__,
-        _branches(found, before, after),
+        _branches(found, before, after, ends),
         tuple(
-            StreamAfter(size(before.sums[end]), tuple(change.streams[number] for change in after))
-            for number, end in enumerate(places.ends)
+            StreamAfter(end, tuple(change.streams[number] for change in after))
+            for number, end in enumerate(ends)
         ),
         tuple(losses),
         tuple(size(later - seen[0]) for later in seen[1:]),
@@ -272,8 +274,13 @@ def _relative(after: torch.Tensor, before: torch.Tensor) -> float:
     return size(after - before) / whole if whole > 0 else math.nan
 
 
-def _branches(found: Layout, before: States, after: Sequence[_Change]) -> tuple[BranchAfter, ...]:
-    """Return the kinds of branches in order of execution, with all layers of a kind together."""
+def _branches(
+    found: Layout, before: States, after: Sequence[_Change], ends: Sequence[float]
+) -> tuple[BranchAfter, ...]:
+    """Return the kinds of branches in order of execution, with all layers of a kind together.
+
+    `ends` are the sizes of the streams' last states before training.
+    """
     by_key: dict[str, list[int]] = {}
     for position, part in enumerate(found.parts):
         by_key.setdefault(part.key, []).append(position)
@@ -283,13 +290,14 @@ def _branches(found: Layout, before: States, after: Sequence[_Change]) -> tuple[
         weights = len(first.output) + len(first.inner)
         sizes = [size(before.updates[found.parts[at].ordinal, found.parts[at].side]) for at in positions]
         whole = _root_sum(sizes)
+        base = whole or ends[first.stream] * math.sqrt(len(positions))
         changes, coherence, nonlinearity = [], [], []
         for change in after:
             differences = [change.updates[at] for at in positions]
             lengths = [size(difference) for difference in differences]
             linear = [change.linear[at] for at in positions]
             distance = _root_sum([size(a - b) for a, b in zip(differences, linear, strict=True)])
-            changes.append(_over(_root_sum(lengths), whole))
+            changes.append(_over(_root_sum(lengths), base))
             coherence.append(_over(_size_of_sum(differences), sum(lengths)))
             nonlinearity.append(
                 _over(distance, _root_sum([size(each) for each in linear])) if weights > 1 else math.nan

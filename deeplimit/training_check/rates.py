@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from deeplimit.training_check.findings import TrainingFinding, power, times
+from deeplimit.training_check.findings import TrainingFinding, goes, listed, power, times
 from deeplimit.training_check.rule import TrainingRule
 from deeplimit.training_check.settings import Settings
 
@@ -79,7 +79,9 @@ def against_rule(
     found = list(_idle(depths, settings))
     found += _unlike(depths, settings)
     alike: dict[tuple[str, float | None, str], list[str]] = {}
-    for scaling in parameter_scalings(depths, settings):
+    scalings = parameter_scalings(depths, settings)
+    found += _mixed(scalings, optimizer, rule)
+    for scaling in scalings:
         for setting, accepted in _accepted(scaling.role, optimizer, rule).items():
             said = _departure(scaling, setting, accepted, rule)
             if said is not None:
@@ -98,9 +100,48 @@ def _accepted(role: str, optimizer: str, rule: TrainingRule) -> dict[str, tuple[
     if rate is None:
         return {}
     if role == "outside":
-        # Published code scales the epsilon of all groups, theory that of branches.
+        # Gradients there do not depend on depth; CompleteP's published code scales all groups nonetheless.
         return {"rate": (0.0,), "epsilon": (0.0, -rule.exponent), "decay": (0.0,)}
     return {"rate": (rate,), "epsilon": (-rule.exponent,), "decay": (0.0,)}
+
+
+def _mixed(
+    scalings: Sequence[ParameterScaling], optimizer: str, rule: TrainingRule
+) -> Iterator[TrainingFinding]:
+    """Yield a finding if parameters outside of branches follow different powers that are accepted."""
+    by_power: dict[float, list[ParameterScaling]] = {}
+    for scaling in scalings:
+        if scaling.role != "outside":
+            continue
+        followed = [
+            exponent
+            for exponent in _accepted(scaling.role, optimizer, rule).get("epsilon", ())
+            if _follows(scaling, "epsilon", exponent)
+        ]
+        if len(followed) == 1:
+            by_power.setdefault(followed[0], []).append(scaling)
+    if len(by_power) < 2:
+        return
+    (most, usual), (least, odd) = sorted(by_power.items(), key=lambda item: (-len(item[1]), -item[0]))
+    last, others = odd[0].depths[-1], listed([each.parameter for each in usual])
+    right = odd[0].epsilons[0] * (last / odd[0].depths[0]) ** most
+    factor = odd[0].epsilons[-1] / right
+    yield TrainingFinding(
+        "epsilon",
+        tuple(each.parameter for each in odd),
+        factor,
+        f"epsilon {goes(least)}, but that of {others} {goes(most)}. Outside of branches {rule.name} accepts"
+        f" either, for all parameters alike: set eps={right:.4g} at depth {last}.",
+    )
+
+
+def _follows(scaling: ParameterScaling, setting: str, exponent: float) -> bool:
+    """Whether a setting follows a power of the depth exactly, from its value at the smallest depth."""
+    values = scaling.values(setting)
+    return all(
+        math.isclose(value, values[0] * (depth / scaling.depths[0]) ** exponent, rel_tol=EXACT)
+        for depth, value in zip(scaling.depths, values, strict=True)
+    )
 
 
 def _departure(
@@ -111,11 +152,9 @@ def _departure(
     first, last = scaling.depths[0], scaling.depths[-1]
     if len(values) < 2 or any(math.isnan(value) for value in values):
         return None
+    if any(_follows(scaling, setting, exponent) for exponent in accepted):
+        return None
     ratios = [depth / first for depth in scaling.depths]
-    for exponent in accepted:
-        wanted = [values[0] * ratio**exponent for ratio in ratios]
-        if all(math.isclose(a, b, rel_tol=EXACT) for a, b in zip(values, wanted, strict=True)):
-            return None
     words, key = SETTINGS[setting]
     right = values[0] * ratios[-1] ** accepted[0]
     law = "" if accepted[0] == 0 else f" = {values[0]:.4g} * (depth / {first}) ** {accepted[0]:g}"

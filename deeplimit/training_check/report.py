@@ -13,7 +13,7 @@ from deeplimit.ground.report import Report
 from deeplimit.ground.table import Column, Table
 from deeplimit.ground.verdict import Verdict
 from deeplimit.training_check import drawing as pictures
-from deeplimit.training_check.findings import TrainingFinding
+from deeplimit.training_check.findings import TrainingFinding, listed, many
 from deeplimit.training_check.judgement import meaning
 from deeplimit.training_check.rates import ParameterScaling
 from deeplimit.training_check.scaling import BranchTransfer, Power, StreamTransfer
@@ -103,7 +103,8 @@ class TrainingCheckReport(Report):
         slower = "" if self.factor == 1 else f" at {self.factor:.3g} of its learning rates"
         return (
             f"{self.model}, {self.optimizer}{slower}, depths {', '.join(map(str, self.depths))}, after"
-            f" {self.steps[-1]} steps, {asked}, {self.seeds} seeds from {self.seed}, {self.seconds:.1f} s"
+            f" {many(self.steps[-1], 'step')}, {asked}, {self.seeds} seeds from {self.seed},"
+            f" {self.seconds:.1f} s"
         )
 
     def _table(self) -> Table:
@@ -138,8 +139,13 @@ class TrainingCheckReport(Report):
         )
 
     def _lines(self) -> list[str]:
-        """Return one line per stream, and one for the width."""
+        """Return one line per stream, one for branches that start at zero, and one for the width."""
         lines = [self._stream_line(stream) for stream in self.streams]
+        zero = [branch.kind for branch in self.branches if branch.starts_at_zero]
+        if zero:
+            lines.append(
+                f"zero before training: {listed(zero)}; their change is relative to the size of the stream"
+            )
         return lines if self.width is None else [*lines, self.width.in_words]
 
     def _stream_line(self, stream: StreamTransfer) -> str:
@@ -163,7 +169,7 @@ class TrainingCheckReport(Report):
         y = (
             "relative"
             if drawing.is_small(axes)
-            else f"after {self.steps[-1]} steps, over that at depth {self.depths[0]}"
+            else f"after {many(self.steps[-1], 'step')}, over that at depth {self.depths[0]}"
         )
         drawing.label(axes, "depth", y, [f"{self.model}, {self.optimizer}: {self.verdict}"])
         drawing.legend(axes, 8)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from deeplimit.depth_check.part_rules import Power
-from deeplimit.depth_check.rules import Rule, rule_of
+from deeplimit.depth_check.rules import ALIASES, RULES, Rule, rule_of
+from deeplimit.ground.validation import named
 
 ADAM_LIKE = ("Adam", "AdamW", "NAdam", "RAdam", "Adamax", "Adafactor", "RMSprop", "Lion")
 """Optimizers whose step does not depend on the size of the gradient."""
+ACCEPTED = "'completep', 'depth-mup', None, or a deeplimit.Rule whose `scale` has the exponent of the rule"
 
 
 @dataclass(frozen=True)
@@ -44,9 +46,15 @@ def training_rule(expected: object) -> tuple[Rule, TrainingRule] | None:
         return None
     if isinstance(expected, (int, float)) and not isinstance(expected, bool):
         raise TypeError(
-            f"expected must be 'completep', 'depth-mup', a deeplimit.Rule or None, got {expected!r}: an"
-            " exponent alone does not say that it comes from a forward multiplier, on which learning rates"
-            " depend."
+            f"expected must be {ACCEPTED}, got {expected!r}: an exponent alone does not say that it comes"
+            " from a forward multiplier, on which learning rates depend."
+        )
+    if not isinstance(expected, (str, Rule)):
+        raise TypeError(f"expected must be {ACCEPTED}, got {named(expected)}.")
+    if isinstance(expected, str) and expected.lower() not in (*RULES, *ALIASES):
+        raise ValueError(
+            f"expected={expected!r} is not a rule that states learning rates: pass {ACCEPTED}."
+            " dl.check_depth knows further rules, and 'auto', for the initialisation."
         )
     rule = rule_of(expected)
     multiplier = rule.scale
@@ -54,7 +62,6 @@ def training_rule(expected: object) -> tuple[Rule, TrainingRule] | None:
     if not isinstance(multiplier, Power) or not scaled or multiplier.exponent != rule.exponent:
         raise ValueError(
             f"expected={rule.name!r} ({rule.formula}) scales branches other than by a forward multiplier, and"
-            " states no learning rates: choose 'completep', 'depth-mup', or a deeplimit.Rule whose `scale`"
-            " has the exponent of the rule. dl.check_depth judges its initialisation."
+            f" states no learning rates: pass {ACCEPTED}. dl.check_depth judges its initialisation."
         )
     return rule, TrainingRule(rule.name, float(multiplier.exponent))

@@ -57,7 +57,8 @@ class BranchTransfer:
         kind, stream, counts: name, number of the stream, layers that have it at each depth.
         weights: number of weights of one branch.
         size: what a branch adds before training.
-        change: its relative change on the untrained stream (S,).
+        change: its relative change on the untrained stream (S,). If it starts at zero, its change over the
+            size of the stream.
         coherence: size of the sum of the layers' changes over the sum of their sizes (S,).
         nonlinearity: distance of the change from its linear part, relative to it (S,); no exponent for
             branches of one weight.
@@ -71,6 +72,11 @@ class BranchTransfer:
     change: tuple[Power, ...]
     coherence: tuple[Power, ...]
     nonlinearity: tuple[Power, ...]
+
+    @property
+    def starts_at_zero(self) -> bool:
+        """Whether it adds nothing before training, at any depth."""
+        return not any(value > 0 for value in self.size.values)
 
 
 @dataclass(frozen=True)
@@ -112,7 +118,7 @@ def transfers(
             tuple(_count(group[0], branch.key) for group in networks),
             branch.weights,
             over_depths(_of(branch.key, lambda own: own.size)),
-            each_step(lambda step, key=branch.key: _of(key, lambda own: own.changes[step])),  # type: ignore[misc]
+            each_step(_changes(networks, branch.key)),
             each_step(lambda step, key=branch.key: _of(key, lambda own: own.coherence[step])),  # type: ignore[misc]
             each_step(lambda step, key=branch.key: _of(key, lambda own: own.nonlinearity[step])),  # type: ignore[misc]
         )
@@ -146,18 +152,28 @@ def _of(key: str, read: Callable[[BranchAfter], float]) -> Callable[[AfterSteps]
     return reader
 
 
+def _changes(networks: Networks, key: str) -> Callable[[int], Callable[[AfterSteps], float]]:
+    """Return what reads the change of one kind of branch after a step; nan at depths where it starts at zero,
+    if it does not at others: the change has another base there.
+    """
+    sizes = [_of(key, lambda own: own.size)(one) for group in networks for one in group]
+    moving = any(value > 0 for value in sizes)
+    return lambda step: _of(key, lambda own: own.changes[step] if (own.size > 0) == moving else math.nan)
+
+
 def _count(one: AfterSteps, key: str) -> int:
     return sum(branch.count for branch in one.branches if branch.key == key)
 
 
 def _sum(one: AfterSteps, stream: int, step: int) -> float:
     """Return what the changes of a stream's branches add up to, kinds as if all pushed the same way."""
+    whole = one.streams[stream].size
     total = sum(
-        branch.coherence[step] * branch.count * branch.changes[step] * branch.size
+        branch.coherence[step] * branch.count * branch.changes[step] * (branch.size or whole)
         for branch in one.branches
         if branch.stream == stream
     )
-    return total / one.streams[stream].size if one.streams[stream].size > 0 else math.nan
+    return total / whole if whole > 0 else math.nan
 
 
 def _power(depths: Sequence[int], values: Sequence[Sequence[float]], level: float, epsilon: float) -> Power:

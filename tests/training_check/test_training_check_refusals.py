@@ -66,8 +66,20 @@ REFUSED = {
     "an exponent": ({"expected": 0.5}, TypeError, "expected", "0.5"),
     "a rule without learning rates": ({"expected": "gpt-2"}, ValueError, "expected", "gpt-2"),
     "no rule": ({"expected": "nothing"}, ValueError, "expected", "nothing"),
+    "the rule that fits best": ({"expected": "auto"}, ValueError, "expected", "'auto'"),
+    "neither rule nor name": ({"expected": [1]}, TypeError, "expected", "[1]"),
     "a store without a name": ({"store": dl.Store("a.sqlite")}, ValueError, "store", "a.sqlite"),
 }  # fmt: skip
+
+
+@pytest.mark.parametrize("given", ["auto", "nothing", "gpt-2", 0.5, True, [1]])
+def test_what_is_refused_as_expected_lists_what_is_taken_and_nothing_else(given):
+    with pytest.raises((TypeError, ValueError)) as caught:
+        check(expected=given)
+    told = str(caught.value)
+    assert all(rule in told for rule in ("'completep'", "'depth-mup'", "None", "deeplimit.Rule"))
+    offered = told[told.index("'completep'") : told.index("the exponent of the rule")]
+    assert not any(rule in offered for rule in ("auto", "gpt-2", "mitchell", "0.5", "rezero"))
 
 
 @pytest.mark.parametrize("case", REFUSED)

@@ -135,11 +135,43 @@ def test_the_message_says_what_to_set():
         assert words in finding.message
 
 
-def test_published_code_may_scale_every_epsilon_or_those_of_blocks():
-    """In the reference code every group's epsilon falls with depth; in theory only those of branches."""
-    scaled = set_("head.weight", "eps", lambda depth, _: 1e-9 * (depth / 2) ** -0.5)
-    level = set_("head.weight", "eps", lambda depth, _: 1e-9)
-    assert exact(checked(scaled)) == exact(checked(level)) == []
+OUTSIDE = ("embed.weight", "norm.weight", "norm.bias", "head.weight")
+
+
+def epsilons(**by_name):
+    """Return a change of the epsilons of what is outside of branches: the power of the depth, by name."""
+
+    def change(groups, depth):
+        for name in OUTSIDE:
+            value = by_name.get(name.replace(".", "_"), by_name["others"])
+            groups[name]["eps"] = 1e-9 * (depth / 2) ** value
+
+    return change
+
+
+@pytest.mark.parametrize("name", ["Depth-muP", "CompleteP"])
+def test_the_epsilons_of_all_groups_may_be_scaled_or_those_of_blocks_alone(name):
+    """CompleteP's published code scales every group's; in theory only gradients in branches shrink."""
+    exponent = ROWS[name].exponent
+    assert exact(checked(epsilons(others=-exponent), name=name)) == []
+    assert exact(checked(epsilons(others=0.0), name=name)) == []
+
+
+@pytest.mark.parametrize("name", ["Depth-muP", "CompleteP"])
+def test_epsilons_that_are_scaled_in_some_groups_outside_of_blocks_are_named(name):
+    exponent = ROWS[name].exponent
+    ratio = (DEPTHS[-1] / DEPTHS[0]) ** exponent
+    for change, odd, factor in (
+        (epsilons(others=-exponent, head_weight=0.0), ("head.weight",), ratio),
+        (epsilons(others=0.0, embed_weight=-exponent), ("embed.weight",), 1 / ratio),
+        # As many of each: theory leaves all of these alone.
+        (epsilons(others=0.0, norm_weight=-exponent, norm_bias=-exponent), OUTSIDE[1:3], 1 / ratio),
+    ):
+        report = checked(change, name=name)
+        assert exact(report) == [("epsilon", odd, pytest.approx(factor, rel=1e-6))]
+        assert report.verdict == "not as expected"
+    assert "epsilon goes like depth^" in report.findings[0].message
+    assert "set eps=1e-09 at depth 8" in report.findings[0].message
 
 
 def test_settings_are_read_from_the_optimizer_as_given():
