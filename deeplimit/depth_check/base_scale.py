@@ -39,7 +39,7 @@ class Base:
         number = f"{self.constant:.4g}" if self.constant is not None else "?"
         return {
             "fan_in": f"{number}/sqrt(fan-in)",
-            "xavier": f"{number} times Xavier",
+            "xavier": "of Xavier" if number == "1" else f"{number} times Xavier's",
             "width": f"{number}/sqrt(width)",
         }.get(self.law, number)
 

@@ -114,6 +114,7 @@ def _too_much(
     together = " and ".join(
         f"{part_name(part, scaling)} ({power_of_depth(part.exponent or 0.0)})" for part in falling
     )
+    several = f"{together} together" if len(falling) > 1 else ""
     twice = "; applied twice?" if 0 < 1.5 * expected < (scaling.exponent or 0.0) else ""
     for part in falling:
         if part.role == "inner" and any(other.role != "inner" for other in falling):
@@ -122,8 +123,8 @@ def _too_much(
             scaling.kind,
             part_name(part, scaling),
             factor,
-            f"scaled down too much: {together} give the effective exponent {scaling.exponent:.2f} where"
-            f" {expected:g} is expected{twice}: {so_far}.",
+            f"scaled down too much: {several or power_of_depth(part.exponent or 0.0)}; the branch's effective"
+            f" exponent is {scaling.exponent:.2f} where {expected:g} is expected{twice}: {so_far}.",
         )
 
 

@@ -46,12 +46,13 @@ class Finding:
 def grouped(findings: Sequence[Finding]) -> list[str]:
     """Return findings as text: the line that sets each right below it, and like ones told once.
 
-    Findings are alike if they say the same but for numbers and their names, where more than `ALIKE` do.
+    Findings are alike if they say the same but for numbers and their names, where more than `ALIKE` do. What
+    is said of a parameter that branches share is said once.
     """
     alike: dict[tuple[str, str], list[Finding]] = {}
     for finding in findings:
         alike.setdefault((finding.branch, _without_numbers(finding.message)), []).append(finding)
-    told, lines = [], set[str]()
+    told, said, lines = [], set[str](), set[str]()
     for group in alike.values():
         if len(group) > ALIKE:
             names = list(dict.fromkeys(finding.parameter for finding in group))
@@ -62,8 +63,9 @@ def grouped(findings: Sequence[Finding]) -> list[str]:
             )
             told.append(f"{name}: {group[0].message[:-1]}, the first of them.")
         for finding in group:
-            if len(group) <= ALIKE:
+            if len(group) <= ALIKE and str(finding) not in said:
                 told.append(str(finding))
+            said.add(str(finding))
             # A line about a parameter that branches share is run once.
             again = finding.fix in lines and not (len(group) <= ALIKE and finding.fix.startswith(IN_FORWARD))
             if finding.fix and not again:

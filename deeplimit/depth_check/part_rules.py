@@ -43,7 +43,8 @@ def power_in_code(constant: float, number: str, exponent: float) -> str:
     """
     if not exponent:
         return f"{constant:.4g}"
-    power = f"{f'({number})' if ' ' in number else number} ** {-exponent:g}"
+    power = f"({number})" if " " in number else number
+    power = power if exponent == -1 else f"{power} ** {-exponent:g}"
     return power if constant == 1.0 else f"{constant:.4g} * {power}"
 
 

@@ -385,8 +385,8 @@ class _Judged:
         assert found.factor is not None
         if not stated and not drift(shape):
             return (
-                f"goes from {first:.4g} at depth {start} to {last:.4g} at depth {end}, but {self.rule.name}"
-                f" leaves it alone{spread_among_layers(part)}"
+                f"{'' if part.weight is None else 'std '}goes from {first:.4g} at depth {start} to {last:.4g}"
+                f" at depth {end}, but {self.rule.name} leaves it alone{spread_among_layers(part)}"
             )
         chosen = found.layers or range(len(shape[-1]))
         size = mean([part.layers[-1][place] for place in chosen])
@@ -402,8 +402,9 @@ class _Judged:
                 f" {self.rule.formula}. At depth {end} it is {found.times} that{counted}"
             )
         wanted = last / found.factor
+        over = " over its layers (root mean square)" if len(set(shape[-1])) > 1 else ""
         return (
-            f"is {last:.4g} at depth {end}, {found.times} {self.rule.name}, which asks for"
+            f"is {last:.4g}{over} at depth {end}, {found.times} {self.rule.name}, which asks for"
             f" {wanted:.4g}{counted}{spread_among_layers(part)}"
         )
 

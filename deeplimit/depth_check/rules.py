@@ -161,7 +161,7 @@ RULES = {
         ),
         Rule(
             "norm-depth",
-            "Sun et al. 2025 (The Curse of Depth)",
+            "Sun et al. 2025 (The Curse of Depth), section 4",
             "1/sqrt(l) after the norm of layer l",
             None,
             output=FREE,

@@ -16,6 +16,12 @@ from deeplimit.training_check.scaling import (
     transfers,
 )
 
+HIDDEN = "Under muP Adam's learning rate of weights between hidden layers falls like 1/width."
+HEAD = (
+    "Under muP the output layer starts at zero or with a standard deviation like 1/width, and its learning"
+    " rate with Adam falls like 1/width."
+)
+
 
 @dataclass(frozen=True)
 class WidthTransfer:
@@ -87,6 +93,6 @@ def width_findings(found: WidthTransfer) -> Iterator[TrainingFinding]:
                 (name,),
                 factor,
                 f"moves like {power(each.exponent, 'width')} at depth {found.depth}, not by one amount at"
-                f" every width: {times(factor)} at width {found.widths[-1]}. Under muP Adam's learning rate"
-                " of weights between hidden layers falls like 1/width.",
+                f" every width: {times(factor)} at width {found.widths[-1]}."
+                f" {HEAD if name == 'output' else HIDDEN}",
             )

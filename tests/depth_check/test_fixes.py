@@ -281,3 +281,4 @@ def test_dozens_of_like_findings_are_told_once_with_their_names():
     assert told[0].startswith("h.*.moe.*.w2.weight (30 of them")
     assert told[1].startswith("h.*.attn.o.weight: ")
     assert grouped([other]) == [str(other)]
+    assert grouped([other, other]) == [str(other)]  # as of a gain that two branches share
