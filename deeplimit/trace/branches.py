@@ -15,6 +15,7 @@ from deeplimit.ground.validation import named
 from deeplimit.trace.batches import Batch, as_batch
 from deeplimit.trace.branch_inputs import entry_scale
 from deeplimit.trace.branch_parts import BranchParts, branch_parts
+from deeplimit.trace.copies import refuse_mixed_copies
 from deeplimit.trace.forwards import recorded
 from deeplimit.trace.graph import Graph, Join, age_of, carried_by, carried_from, find_joins, stream_of
 from deeplimit.trace.naming import kinds_of, names_of
@@ -135,6 +136,7 @@ def layout(trace: Trace, blocks: str | Sequence[str] | None = None) -> Layout:
         )
     graph = Graph(trace)
     joins = [join for join in find_joins(trace) if _wanted(join.addition.owner, blocks)]
+    refuse_mixed_copies(graph, joins)
     if not joins:
         raise ValueError(_nothing_found(trace, blocks))
     streams = _streams(graph, joins)

@@ -30,7 +30,7 @@ def same_elsewhere(place: Edge) -> Edge | None:
 def _window(place: Edge, name: str) -> Window | None:
     node = place.node
     source = edges(node)[0]
-    shape = None if source is None else _shape(source)
+    shape = None if source is None else shape_at(source)
     if source is None or shape is None:
         return None
     axis = _signed(node._saved_dim) % len(shape)
@@ -75,25 +75,26 @@ def _whole(place: Edge) -> Edge | None:
     source = windows[0][0]  # type: ignore[index]
     starts = [end - size for end, size in zip(accumulate(sizes), sizes, strict=True)]
     wanted = [(source, axis, start, size) for start, size in zip(starts, sizes, strict=True)]
-    return source if windows == wanted and _shape(source) == _shape(place) else None
+    return source if windows == wanted and shape_at(source) == shape_at(place) else None
 
 
 def _joined(place: Edge) -> tuple[int, list[int]] | None:
     """Return the axis along which tensors are put together here, and how long each is along it."""
-    shape = _shape(place)
+    shape = shape_at(place)
     if shape is None:
         return None
     axis, parts = _signed(place.node._saved_dim) % len(shape), edges(place.node)
     if kind(place.node) == "Stack":
         return axis, [1] * len(parts)
-    shapes = [None if part is None else _shape(part) for part in parts]
+    shapes = [None if part is None else shape_at(part) for part in parts]
     known = [0 if one is None else one[axis] for one in shapes]
     if shapes.count(None) > 1:
         return None
     return axis, [shape[axis] - sum(known) if one is None else one[axis] for one in shapes]
 
 
-def _shape(place: Edge) -> tuple[int, ...] | None:
+def shape_at(place: Edge) -> tuple[int, ...] | None:
+    """Return the shape of the tensor at a place; None where the graph does not keep it."""
     variable = getattr(place.node, "variable", None)
     if variable is not None:
         return tuple(variable.shape)
