@@ -46,9 +46,12 @@ def _by_a_matrix(graph: Graph, addition: Addition) -> bool:
                 continue
             states = {place for place in graph.climb((copies,)) if (shape_at(place) or ())[-1:] == width}
             bound = min(map(age_of, states), default=0)
-            made = graph.reach(other.sources, bound)[0] & states - set(graph.climb(other.sources))
+            reached = graph.reach(other.sources, bound)[0]
+            whole = any(shape_at(place) == addition.shape for place in places if place in reached)
             behind = graph.reach((matrix,), bound)[1]
-            if made and any(graph.parameter(node) is not None for node in behind):
+            learned = any(graph.parameter(node) is not None for node in behind)
+            # Else they are a skip and its branch, whatever made the state where both begin.
+            if learned and not whole and reached & states - set(graph.climb(other.sources)):
                 return True
     return False
 

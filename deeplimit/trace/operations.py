@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -135,7 +135,7 @@ def spelled_out(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> 
 
     The additions change the result by round-off at most.
     """
-    if "out" in kwargs:
+    if kwargs.get("out") is not None:
         return None
     if name == "lerp":
         start, end, weight = _arguments(args, kwargs, "input", "end", "weight")
@@ -152,28 +152,71 @@ def spelled_out(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> 
         activation = isinstance(value, torch.Tensor) and value.grad_fn is not None
         if activation and value.shape == (*left.shape[:-1], right.shape[-1]):
             return lambda: torch.add(value if beta == 1 else beta * value, left @ right, alpha=alpha)
+    found = _reduction(name, args, kwargs)
+    return None if found is None else _sum_of_parts(*found, mean=name == "mean")
+
+
+Reduction = tuple[Any, int, Any]
+"""A tensor, the axis over which it is summed, and the vector that weights its entries there, or None."""
+
+
+def _reduction(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Reduction | None:
+    """Return what a call sums over one axis; None if the call is no such sum."""
     if name in ("sum", "mean"):
-        return _sum_of_parts(name, args, kwargs)
+        axis = args[1] if len(args) > 1 else kwargs.get("dim", kwargs.get("axis"))
+        axis = axis[0] if isinstance(axis, (tuple, list)) and len(axis) == 1 else axis
+        plain = (
+            isinstance(axis, int) and len(args) <= 2 and "dtype" not in kwargs and not kwargs.get("keepdim")
+        )
+        return (_arguments(args, kwargs, "input")[0], axis, None) if plain else None
+    if name == "einsum" and isinstance(args[0], str):
+        operands = args[1] if isinstance(args[1], (tuple, list)) else args[1:]
+        return _summed_by_letters(args[0].replace(" ", ""), operands)
+    if name in ("matmul", "__matmul__", "tensordot"):
+        left, right = _arguments(args, kwargs, *(("a", "b") if name == "tensordot" else ("input", "other")))
+        axes: Any = ([-1], [-2])
+        if name == "tensordot":
+            dims = args[2] if len(args) > 2 else kwargs.get("dims", 2)
+            axes = ([-1], [0]) if dims == 1 else dims
+        tensors = isinstance(left, torch.Tensor) and isinstance(right, torch.Tensor)
+        if tensors and isinstance(axes, (tuple, list)) and [len(one) for one in axes] == [1, 1]:
+            if right.dim() == 1:
+                return left, axes[0][0], right
+            if left.dim() == 1:
+                return right, axes[1][0], left
     return None
 
 
-def _sum_of_parts(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Callable[[], Any] | None:
-    """Return the sum or mean over tensors that were put together along this axis, one after the other."""
-    (value,) = _arguments(args, kwargs, "input")
-    axis = args[1] if len(args) > 1 else kwargs.get("dim", kwargs.get("axis"))
-    axis = axis[0] if isinstance(axis, (tuple, list)) and len(axis) == 1 else axis
-    if not isinstance(value, torch.Tensor) or not isinstance(axis, int) or len(args) > 2 or "dtype" in kwargs:
-        return None
-    node = value.grad_fn
-    if node is None or not node.name().startswith(("StackBackward", "CatBackward")) or kwargs.get("keepdim"):
+def _summed_by_letters(equation: str, operands: Sequence[Any]) -> Reduction | None:
+    """Return the reduction of "k...,k->..." or "kbd->bd": one axis goes, the others stay in their order."""
+    terms, _, result = equation.partition("->")
+    names = terms.split(",")
+    for place in range(len(names)):
+        term, others = names[place], names[:place] + names[place + 1 :]
+        letter = others[0] if others else next(iter(set(term) - set(result)), "")
+        if len(others) < 2 and len(letter) == 1 and term.count(letter) == 1:
+            at = term.index(letter)
+            if term.replace(letter, "") == result:
+                axis = at - len(term) if "..." in term[:at] else at
+                return operands[place], axis, operands[1 - place] if others else None
+    return None
+
+
+def _sum_of_parts(value: Any, axis: int, weights: Any, *, mean: bool) -> Callable[[], Any] | None:
+    """Return a sum over tensors that were put together along this axis, one after the other."""
+    node = value.grad_fn if isinstance(value, torch.Tensor) else None
+    if node is None or not node.name().startswith(("StackBackward", "CatBackward")):
         return None
     count = value.shape[axis]
-    if len(node.next_functions) != count or not 1 < count <= PARTS or value.dim() < 3:
+    if len(node.next_functions) != count or not 1 < count <= PARTS:
         return None
 
     def added() -> torch.Tensor:
-        total = functools.reduce(torch.add, [value.select(axis, part) for part in range(count)])
-        return total / count if name == "mean" else total
+        parts = [value.select(axis, part) for part in range(count)]
+        if weights is not None:
+            parts = [part * weights[index] for index, part in enumerate(parts)]
+        total: torch.Tensor = functools.reduce(torch.add, parts)
+        return total / count if mean else total
 
     return added
 

@@ -124,6 +124,7 @@ ELSE = {
     "a projected shortcut": (lambda model, x: model.short(x) + model.one(torch.tanh(x)), 6, 4),
     "tokens, mixed by a matrix": (lambda model, x: model.matrix @ x + model.one(torch.tanh(x)), 16, 32),
     "tokens, mixed by data": (lambda model, x: (x @ x.mT).softmax(-1) @ x + model.one(torch.tanh(x)), 16, 4),
+    "tokens, mixed between sums": (lambda model, x: model.matrix @ x, 16, 4),
     "nothing, few tokens": (lambda model, x: x, 16, 4),
     "nothing, eight tokens": (lambda model, x: x, 16, 8),
 }
