@@ -18,7 +18,7 @@ from deeplimit.trace.branch_parts import BranchParts, branch_parts
 from deeplimit.trace.copies import refuse_mixed_copies
 from deeplimit.trace.forwards import recorded
 from deeplimit.trace.graph import Graph, Join, age_of, carried_by, carried_from, find_joins, stream_of
-from deeplimit.trace.naming import kinds_of, names_of
+from deeplimit.trace.naming import familiar, kinds_of, names_of
 from deeplimit.trace.recording import (
     Addition,
     Edge,
@@ -148,10 +148,11 @@ def layout(trace: Trace, blocks: str | Sequence[str] | None = None) -> Layout:
     ]
     weights, outputs = [made.weights for made in dissected], [made.output for made in dissected]
     kinds, keys = kinds_of([piece.stream for piece in pieces], weights, outputs, trace.shapes)
+    names = names_of(familiar(weights, kinds))
     carried = [carried_by(graph, join, joins[:position]) for position, join in enumerate(joins)]
     carries = dict(zip((join.addition.ordinal for join in joins), carried, strict=True))
     parts: list[Part] = []
-    for piece, made, name, kind_, key in zip(pieces, dissected, names_of(weights), kinds, keys, strict=True):
+    for piece, made, name, kind_, key in zip(pieces, dissected, names, kinds, keys, strict=True):
         join = piece.join
         index = sum(part.branch.stream == piece.stream for part in parts)
         skipped, carry = join.addition.sides[join.skip], carries[join.addition.ordinal]

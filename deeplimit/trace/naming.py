@@ -25,6 +25,26 @@ def names_of(groups: Sequence[Sequence[str]]) -> list[str]:
     return names
 
 
+def familiar(groups: Sequence[Sequence[str]], kinds: Sequence[str]) -> list[list[str]]:
+    """Return the weights of each branch that all branches of its kind have, numbers aside; all if none is.
+
+    The first branch of a kind may contain what is computed in front of all, such as a bias of positions.
+
+    Examples:
+        >>> familiar([["bias.weight", "h.0.attn.weight"], ["h.1.attn.weight"]], ["h.*.attn", "h.*.attn"])
+        [['h.0.attn.weight'], ['h.1.attn.weight']]
+    """
+    plain = [[re.sub(r"\d+", "*", name) for name in group] for group in groups]
+    shared = {
+        kind: set.intersection(*(set(group) for group, own in zip(plain, kinds, strict=True) if own == kind))
+        for kind in set(kinds)
+    }
+    return [
+        [name for name, star in zip(group, stars, strict=True) if star in shared[kind]] or list(group)
+        for group, stars, kind in zip(groups, plain, kinds, strict=True)
+    ]
+
+
 def _common(paths: Sequence[Sequence[str]]) -> list[str]:
     """Return the modules that all of these parameters are in."""
     common: list[str] = []
