@@ -136,13 +136,24 @@ def _effective(
                 f"where {rule.name if rule else ''} has updates of zero (they are of size"
                 f" {scaling.sizes[-1]:.3g})"
             )
+            fixes = Fixes.of(scaling, depths, totals)
             left = [
                 Finding(
                     scaling.kind,
                     part.name,
                     None,
+                    f"is zero, but the gate that it makes is not, {wanted}. Is its layer's bias zero?",
+                    fix=fixes.zero_module(part.name),
+                )
+                for part in scaling.parts
+                if part.role == "gate"
+            ] or [
+                Finding(
+                    scaling.kind,
+                    part.name,
+                    None,
                     f"is {part.sizes[-1]:.4g} at the start {wanted}.",
-                    fix=Fixes.of(scaling, depths, totals).fill(part.name, "0"),
+                    fix=fixes.fill(part.name, "0"),
                 )
                 for part in biases_of(scaling)
             ]

@@ -153,12 +153,21 @@ def test_the_printed_lines_mend_planted_faults(name):
     assert again.verdict == "as expected", "\n".join([*lines, str(again)])
 
 
-def test_a_gate_is_made_zero_by_the_printed_line():
-    factory = partial(Conditioned, zero=False)
-    report = dl.check_depth(factory, [2, 4], batch=conditions(), expected="adaln-zero")
-    again = dl.check_depth(
-        mended(factory, lines_of(report)), [2, 4], batch=conditions(), expected="adaln-zero"
-    )
+def gated(depth, fault):
+    """Gates whose weights and biases are as torch makes them, or whose biases alone are."""
+    model = Conditioned(depth, zero=False)
+    for block in model.blocks if fault == "bias" else ():
+        nn.init.zeros_(block.ada[1].weight)
+    return model
+
+
+@pytest.mark.parametrize("fault", ["weight and bias", "bias"])
+@pytest.mark.parametrize("rule", ["adaln-zero", "rezero"])
+def test_a_gate_is_made_zero_by_the_printed_line(fault, rule):
+    factory = partial(gated, fault=fault)
+    report = dl.check_depth(factory, [2, 4], batch=conditions(), expected=rule)
+    assert {finding.parameter for finding in report.findings} == {"blocks.*.ada.1.weight"}
+    again = dl.check_depth(mended(factory, lines_of(report)), [2, 4], batch=conditions(), expected=rule)
     assert again.ok
 
 
