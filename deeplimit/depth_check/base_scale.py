@@ -39,7 +39,7 @@ class Base:
         number = f"{self.constant:.4g}" if self.constant is not None else "?"
         return {
             "fan_in": f"{number}/sqrt(fan-in)",
-            "xavier": "of Xavier" if number == "1" else f"{number} times Xavier's",
+            "xavier": "of Xavier's rule" if number == "1" else f"{number} times Xavier's",
             "width": f"{number}/sqrt(width)",
         }.get(self.law, number)
 
@@ -117,4 +117,6 @@ def beside(base: Base) -> str:
         return "where torch alone gives 0.5774/sqrt(fan-in)"
     if base.law == "width":
         return "at this width"
+    if base.law == "xavier" and base.constant == 1.0:
+        return "where Xavier's rule is the base"
     return f"where other weights have std {base}"

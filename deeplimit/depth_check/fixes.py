@@ -14,6 +14,8 @@ IN_FORWARD = "in forward: "
 """Begins a line that belongs into the model's forward, where no parameter can set it right."""
 ADD_GATE = f"{IN_FORWARD}x = x + gate(condition) * branch(x)  # gate: a Linear, weight and bias zero"
 """Adds a gate that is made of a condition."""
+EXACT = 1e-4
+"""Relative error of factors of numbers that are read from the forward."""
 ROUND = 0.02
 """Relative error up to which factors are read as a power of the depth in quarters."""
 
@@ -68,14 +70,15 @@ class Fixes:
     ) -> str:
         """Return the line that multiplies a parameter by these factors, one per depth."""
         header, path = self._each(parameter, places)
-        return f"{header}{path}.data.mul_({self.power(parameter, factors, stated)})"
+        drawn = any(part.name == parameter and part.role != "gain" for part in self.scaling.parts)
+        return f"{header}{path}.data.mul_({self.power(parameter, factors, stated, drawn)})"
 
     def multiply_output(
         self, factors: Sequence[float], places: Sequence[int] = (), stated: bool = False
     ) -> str:
         """Return the line that multiplies what the branch's projection returns."""
         header, path = self._each(self.projection.rpartition(".")[0], places, module=True)
-        factor = self.power(self.projection, factors, stated)
+        factor = self.power(self.projection, factors, stated, drawn=False)
         return f"{header}{path}.register_forward_hook(lambda module, given, out: out * {factor})"
 
     def third(self, line: str, parameter: str, place: int) -> str:
@@ -108,17 +111,19 @@ class Fixes:
             branches = f"{int(ratio)} * {layers}" if ratio == int(ratio) else str(self.totals[-1])
         return Names(layers, branches, "i + 1")
 
-    def power(self, parameter: str, factors: Sequence[float], stated: bool = True) -> str:
+    def power(self, parameter: str, factors: Sequence[float], stated: bool = True, drawn: bool = True) -> str:
         """Return factors, one per depth, as a power of the number of branches, or looked up by the depth.
 
-        Unless a size is `stated`, any constant will do.
+        Unless a size is `stated`, any constant will do. Factors of weights that are `drawn` are rough.
         """
         last = factors[-1]
+        if not stated and (recounted := self._recounted(parameter, factors)):
+            return recounted
         if len(factors) > 1 and self.totals[-1] != self.totals[0]:
             steps = math.log(factors[0] / last) / math.log(self.totals[-1] / self.totals[0])
             exponent = round(4 * steps) / 4
             constants = [factor * total**exponent for factor, total in zip(factors, self.totals, strict=True)]
-            near = max(constants) / min(constants) - 1 < (ROUND if exponent else 0.1)
+            near = max(constants) / min(constants) - 1 < (0.1 if drawn and not exponent else ROUND)
             names = self.names(parameter)
             branches = names.branches
             if not near and len(factors) == len(self.layers):
@@ -131,6 +136,19 @@ class Fixes:
                 free = abs(constant - 1) < 5 * ROUND or (exponent and not stated)
                 return power_in_code(1.0 if free else constant, branches, exponent)
         return f"{last:.4g}"
+
+    def _recounted(self, parameter: str, factors: Sequence[float]) -> str:
+        """Return what turns a power of L + 1, say, into one of the number L of layers; "" if nothing does."""
+        layers = self.names(parameter).layers
+        for shift, power in ((shift, power) for shift in (-2, -1, 1, 2) for power in (0.5, 1.0)):
+            if len(factors) < max(len(self.layers), 2) or min(self.layers) + shift <= 0:
+                continue
+            wanted = [(1 + shift / count) ** power for count in self.layers]
+            constants = [factor / want for factor, want in zip(factors, wanted, strict=True)]
+            if max(constants) - min(constants) < EXACT * min(constants):
+                ratio = f"(1 {'-' if shift < 0 else '+'} {abs(shift)} / {layers})"
+                return ratio if power == 1 else f"{ratio} ** {power:g}"
+        return ""
 
     def _stack(self, name: str) -> str | None:
         """Return the expression of the list that holds the layers, if it holds these alone."""

@@ -397,9 +397,10 @@ class _Judged:
                 f" {self.rule.name}, which the other layers follow"
             )
         if several and drift(shape) and abs(last - first) <= 1e-6 * first:
+            asks = self.rule.formula if part.role != "skip" else f"{mean(shape[-1]):.4g} there"
             return (
-                f"does not change with depth: it is {last:.4g} at every depth where {self.rule.name} has"
-                f" {self.rule.formula}. At depth {end} it is {found.times} that{counted}"
+                f"does not change with depth: it is {last:.4g} at every depth. At depth {end} it is"
+                f" {found.times} {self.rule.name}, which has {asks}{counted}"
             )
         wanted = last / found.factor
         over = " over its layers (root mean square)" if len(set(shape[-1])) > 1 else ""

@@ -45,6 +45,14 @@ def case(name):
     return next(case for case in CASES if case.name == name)
 
 
+def multiplied_by_root(depth, shift=0, power=0.5):
+    """Multipliers 1/sqrt(L + shift), or of another power."""
+    model = Network(Block(multiplier=(depth + shift) ** -power) for _ in range(depth))
+    for _, _, weight in model.matrices():
+        nn.init.normal_(weight, std=0.02)
+    return model
+
+
 def late(depth):
     """The second half of the layers has no multiplier, at the largest depth only."""
     model = multiplied(depth)
@@ -100,6 +108,10 @@ FAULTS = {
     "weights where multipliers are asked for": (gpt, "depth-mup"),
     "multipliers where weights are asked for": (multiplied, "gpt-2"),
     "multipliers of one more layer": (partial(multiplied, shift=1), "completep"),
+    "multipliers of two less layers": (partial(multiplied, shift=-2), "completep"),
+    "roots of one more layer": (partial(multiplied_by_root, shift=1), "depth-mup"),
+    "roots of one less layer": (partial(multiplied_by_root, shift=-1), "depth-mup"),
+    "multipliers of nearly the right power": (partial(multiplied_by_root, power=0.55), "depth-mup"),
     "multipliers of the wrong power": (multiplied, "depth-mup"),
     "some multipliers": (late, "completep"),
     "multipliers, to a number": (multiplied, 0.5),
@@ -272,6 +284,14 @@ def test_the_line_for_a_sum_or_a_missing_gate_mends_it(fault):
     mended = partial(factory, line=written.removeprefix(IN_FORWARD), gated="gate" in written)
     again = dl.check_depth(mended, [4, 8, 16, 32], batch=batch, expected=expected)
     assert again.verdict == "as expected", f"{written}\n{again}"
+
+
+def test_a_wrong_count_is_set_right_at_any_depth():
+    """The printed line is no table of the depths that were checked."""
+    factory = partial(multiplied, shift=1)
+    lines = lines_of(dl.check_depth(factory, DEPTHS, batch=tokens(), expected="completep"))
+    again = dl.check_depth(mended(factory, lines), [4, 8], batch=tokens(), expected="completep")
+    assert not again.findings, again
 
 
 def test_dozens_of_like_findings_are_told_once_with_their_names():
