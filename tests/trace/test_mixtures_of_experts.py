@@ -93,3 +93,22 @@ def test_a_router_of_the_streams_width_is_no_output_projection(mix):
         )
         blamed = {finding.parameter: round(finding.factor) for finding in report.findings}
         assert blamed == ({} if fault == 1 else {"experts.*.down": fault}), str(report)
+
+
+def test_a_bias_for_each_of_the_experts_is_no_weight():
+    class Biased(Experts):
+        def __init__(self, mix, scale):
+            super().__init__(mix, scale)
+            self.down_bias = nn.Parameter(torch.randn(WIDTH, WIDTH))
+
+        def one(self, k, x):
+            return super().one(k, x) + self.down_bias[k]
+
+    class Within(Mixture):
+        def __init__(self, depth):
+            super().__init__(depth, routed)
+            self.experts = nn.ModuleList(Biased(routed, 1.0) for _ in range(depth))
+
+    found = assert_as_hooked(lambda: Within(2), states(), lambda model: model.experts)
+    assert [branch.output for branch in found] == [(f"experts.{index}.down",) for index in range(2)]
+    assert not [name for branch in found for name in branch.inner if name.endswith("bias")]

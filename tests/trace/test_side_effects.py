@@ -125,8 +125,23 @@ def test_dropout_draws_nothing_wherever_it_is():
                 h = h + torch.nn.functional.dropout(self.scale * layer(torch.tanh(h)), 0.5, True)
             return h
 
-    noisy, plain = make(Functional, depth=4), make(Res1, depth=4)
-    assert dl.probe(noisy, vectors()).branches == dl.probe(plain, vectors()).branches
+    class Attending(Res1):
+        chance = 0.5
+
+        def forward(self, x):
+            h = self.entry(x)
+            for layer in self.layers:
+                q = torch.tanh(h)[:, None]
+                attend = torch.nn.functional.scaled_dot_product_attention
+                h = h + self.scale * layer(attend(q, q, q, dropout_p=self.chance)[:, 0])
+            return h
+
+    class Sure(Attending):
+        chance = 0.0
+
+    for one, other in ((Functional, Res1), (Attending, Sure)):
+        noisy, plain = make(one, depth=4), make(other, depth=4)
+        assert dl.probe(noisy, vectors()).branches == dl.probe(plain, vectors()).branches
     noisy, plain = make(Transformer, depth=2, dropout=0.5), make(Transformer, depth=2)
     assert dl.probe(noisy, tokens()).branches[1].sizes == dl.probe(plain, tokens()).branches[1].sizes
 

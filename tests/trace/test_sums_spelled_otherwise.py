@@ -68,6 +68,7 @@ SUMS = {
     "twice the mean of a stack": lambda x, y: 2 * torch.stack([x, y]).mean(0),
     "of a concatenation": lambda x, y: torch.cat([x[None], y[None]]).sum(dim=0),
     "of both halves": lambda x, y: 2 * torch.lerp(x, y, 0.5),
+    "of a fifth": lambda x, y: 1.25 * torch.lerp(x, 4 * y, 0.2),
     "by letters": lambda x, y: torch.einsum("kbd->bd", torch.stack([x, y])),
     "weighted by letters": lambda x, y: torch.einsum("k..., k -> ...", torch.stack([x, -2 * y]), WEIGHTS),
     "weighted by letters at the end": lambda x, y: torch.einsum("k,...k->...", WEIGHTS, end(x, -2 * y)),
@@ -80,9 +81,10 @@ SUMS = {
     "times a vector": lambda x, y: end(x, -2 * y) @ WEIGHTS,
     "a vector times": lambda x, y: torch.matmul(WEIGHTS, torch.stack([x, -2 * y], 1)),
     "a batch of products added": lambda x, y: torch.baddbmm(x[None], y[None], torch.eye(WIDTH)[None])[0],
-    "a product added, scaled": lambda x, y: torch.addmm(x / 2, y, torch.eye(WIDTH), beta=2, alpha=1),
+    "a product added, scaled": lambda x, y: torch.addmm(x / 2, y / 3, torch.eye(WIDTH), beta=2, alpha=3),
     "a product added": lambda x, y: torch.addmm(x, y, torch.eye(WIDTH)),
     "subtracted from": lambda x, y: torch.rsub(-x, y),
+    "subtracted from, scaled": lambda x, y: torch.rsub(-x / 2, y, alpha=2),
 }
 
 
