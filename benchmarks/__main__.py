@@ -25,6 +25,7 @@ from benchmarks.startup import startup
 from benchmarks.strong_error import theorem_4_4, w1
 from benchmarks.trained_weights import diagnose
 from benchmarks.training import w5
+from benchmarks.training_check import check_train
 
 WORKLOADS = {
     "w1": w1,
@@ -38,6 +39,7 @@ WORKLOADS = {
     "w4": w4,
     "w5": w5,
     "check": check,
+    "check-train": check_train,
     "diagnose": diagnose,
     "startup": startup,
 }
