@@ -69,6 +69,12 @@ def check(
         str | None,
         typer.Option(help="With --train: 64,128,256, and factory(depth, width); the check in width, too."),
     ] = None,
+    rate_factors: Annotated[
+        str | None,
+        typer.Option(
+            help="With --train: 0.1,0.3,1,3,10, factors of the learning rates; the best over depths."
+        ),
+    ] = None,
     seeds: Annotated[int, typer.Option(help="With --train: networks per depth.")] = 4,
     *,
     run: Run,
@@ -118,6 +124,7 @@ def check(
                 optimizer=imported("--optimizer", optimizer),
                 steps=_whole(steps, "--steps"),
                 widths=None if widths is None else _whole(widths, "--widths"),
+                rate_factors=None if rate_factors is None else _reals(rate_factors, "--rate-factors"),
                 seeds=seeds,
                 **asked,
             )
@@ -143,6 +150,16 @@ def _whole(text: str, option: str) -> list[int]:
     except ValueError:
         raise ValueError(
             f"{option} must be integers separated by commas, such as 1,4; got {text!r}."
+        ) from None
+
+
+def _reals(text: str, option: str) -> list[float]:
+    """Return numbers separated by commas."""
+    try:
+        return [float(item) for item in text.split(",")]
+    except ValueError:
+        raise ValueError(
+            f"{option} must be numbers separated by commas, such as 0.1,0.3,1,3,10; got {text!r}."
         ) from None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
@@ -16,6 +17,7 @@ from deeplimit.ground.measurement import Running
 from deeplimit.ground.progress import Progress
 from deeplimit.ground.store import Store
 from deeplimit.ground.verdict import Verdict
+from deeplimit.training_check.best_rate import RateDrift, SweptRates, drift_findings, rate_drift
 from deeplimit.training_check.findings import TrainingFinding, many
 from deeplimit.training_check.judgement import diverged, judged, measured_findings, undecided, verdict_of
 from deeplimit.training_check.learning_rate import unsaturated
@@ -39,6 +41,7 @@ def check_training(
     expected: str | Rule | None = None,
     blocks: str | Sequence[str] | None = None,
     widths: Sequence[int] | None = None,
+    rate_factors: Sequence[float] | None = None,
     seeds: int = 4,
     tolerance: float = 0.2,
     confidence: float = 0.99,
@@ -75,6 +78,9 @@ def check_training(
         widths: At least two widths for muP's own coordinate check. Then `factory(depth, width)` and
             `optimizer(model, depth, width)` are called. Depths are compared at the first width, widths at the
             first depth, where no change may depend on the width. Settings over widths are not judged.
+        rate_factors: Factors of all learning rates, three at least, increasing. Then every network is trained
+            at each of them in addition, and the one with the smallest loss after the last of `steps` is
+            compared over depths. This costs depths x seeds x factors trainings.
         seeds: Number of networks per depth, from different seeds; intervals come from their scatter.
         tolerance: Largest accepted distance of an exponent from the expected one.
         confidence: Joint confidence level of the exponents' intervals.
@@ -136,6 +142,7 @@ def check_training(
         )
     home = validation.device(device) if device is not None else torch.device("cpu")
     across = () if widths is None else _increasing(widths, "widths", at_least=2)
+    factors = () if rate_factors is None else _factors(rate_factors)
     sizes = [(depth, *across[:1]) for depth in checked] + [(checked[0], width) for width in across[1:]]
     trained = TrainedNetworks(
         factory,
@@ -151,6 +158,7 @@ def check_training(
         device=home,
     )
     start = _at_start(trained, checked, chosen, confidence)
+    drift = _drift(trained, checked, factors, running, confidence, tolerance) if factors else None
     trained = unsaturated(trained)
     measured = running.measure(trained)
     groups = [measured[place * seeds : (place + 1) * seeds] for place in range(len(sizes))]
@@ -166,12 +174,15 @@ def check_training(
         # From zero, a branch is linear in its first step, and under SGD far less nonlinear than another.
         bends = counted[-1] > 1 and kind in ADAM_LIKE
         branches, streams = judged(branches, streams, rule, tolerance, bends=bends)
+        set_wrong = against_rule(checked, settings, kind, rule)
+        rates_right = rule.rate(kind) is not None and all(each.about != "learning rate" for each in set_wrong)
         findings = [
             *_initial(start),
-            *against_rule(checked, settings, kind, rule),
+            *set_wrong,
             *findings,
-            *measured_findings(checked, branches, streams, rule),
+            *measured_findings(checked, branches, streams, rule, rates_right=rates_right),
             *(width_findings(width) if width is not None else ()),
+            *(drift_findings(checked, drift) if drift is not None else ()),
         ]
     known = rule is None or rule.rate(kind) is not None
     also = [] if width is None else [(f"{name} over widths", power) for name, power in width.judged]
@@ -197,7 +208,36 @@ def check_training(
         reservations=tuple(_reservations(trained, start, rule, kind, undecided(branches, streams, also))),
         citations=() if chosen is None or not chosen[0].citation else (chosen[0].citation,),
         width=width,
+        drift=drift,
     )
+
+
+def _drift(
+    trained: TrainedNetworks,
+    depths: tuple[int, ...],
+    factors: tuple[float, ...],
+    running: Running,
+    confidence: float,
+    tolerance: float,
+) -> RateDrift:
+    """Train the networks of all depths at every factor of the learning rates, and judge the best ones."""
+    sizes = trained.sizes[: len(depths)]
+    losses = running.measure(SweptRates(dataclasses.replace(trained, sizes=sizes), factors))
+    groups = [losses[place * trained.seeds : (place + 1) * trained.seeds] for place in range(len(depths))]
+    return rate_drift(depths, factors, groups, trained.steps[-1], confidence, tolerance)
+
+
+def _factors(given: object) -> tuple[float, ...]:
+    """Return increasing positive numbers."""
+    if isinstance(given, (str, bytes)) or not isinstance(given, Sequence):
+        raise TypeError(f"rate_factors must be a list of numbers, got {validation.named(given)}.")
+    listed = [validation.real(each, "every entry of rate_factors", above=0.0) for each in given]
+    if len(listed) < 3 or sorted(set(listed)) != listed:
+        raise ValueError(
+            f"rate_factors must be increasing, with at least 3 entries, got {listed}; [0.1, 0.3, 1, 3, 10],"
+            " say."
+        )
+    return tuple(listed)
 
 
 def _increasing(given: object, name: str, *, at_least: int, maximum: int | None = None) -> tuple[int, ...]:

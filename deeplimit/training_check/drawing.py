@@ -10,6 +10,8 @@ import numpy as np
 
 from deeplimit.ground import axes as drawing
 from deeplimit.ground.axes import COLOURS, PREDICTED
+from deeplimit.training_check.best_rate import RateDrift
+from deeplimit.training_check.findings import many
 from deeplimit.training_check.scaling import BranchTransfer, Power, StreamTransfer
 
 if TYPE_CHECKING:
@@ -44,6 +46,26 @@ def over_depths(
         axes.plot(depths, ratio**exponent, color=PREDICTED, alpha=0.5, linestyle=":", zorder=0, label=name)
     drawing.depth_ticks(axes, depths)
     drawing.number_axis(axes)
+
+
+def over_rates(axes: Axes, depths: Sequence[int], drift: RateDrift) -> None:
+    """Draw the loss against the factor of all learning rates, one curve per depth, with its best factor."""
+    axes.set_xscale("log")
+    for place, (depth, losses) in enumerate(zip(depths, drift.losses, strict=True)):
+        colour, best = COLOURS[place % len(COLOURS)], drift.best.values[place]
+        axes.plot(drift.factors, losses, color=colour, marker="o", ms=4, label=f"depth {depth}")
+        if math.isfinite(best):
+            axes.axvline(best, color=colour, linestyle=":")
+    axes.set_xticks(drift.factors, [f"{factor:g}" for factor in drift.factors])
+    axes.minorticks_off()
+    lowest = min(min(losses) for losses in drift.losses)
+    first = max(losses[0] for losses in drift.losses)
+    if lowest < first < math.inf:  # losses past the best rate grow without bound
+        axes.set_ylim(lowest - 0.05 * (first - lowest), first + 0.5 * (first - lowest))
+    drawing.label(
+        axes, "factor of all learning rates", f"loss after {many(drift.steps, 'step')}", [drift.verdict]
+    )
+    drawing.legend(axes, 8)
 
 
 def _line(

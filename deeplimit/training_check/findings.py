@@ -12,7 +12,7 @@ class TrainingFinding:
 
     Attributes:
         about: "learning rate", "epsilon", "weight decay", "initialisation", "relative change",
-            "nonlinearity", "feature change", "divergence", "width".
+            "nonlinearity", "feature change", "divergence", "width", "best learning rate".
         parameters: names of the parameters, with * for the layer; the kind of branch where a measured
             exponent departs.
         factor: how many times too large it is in the deepest network; None if no factor says it.

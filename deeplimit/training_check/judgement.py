@@ -58,8 +58,14 @@ def measured_findings(
     branches: Sequence[BranchTransfer],
     streams: Sequence[StreamTransfer],
     rule: TrainingRule,
+    *,
+    rates_right: bool,
 ) -> Iterator[TrainingFinding]:
-    """Yield one finding for every measured exponent that is not the rule's."""
+    """Yield one finding for every measured exponent that is not the rule's.
+
+    `rates_right`: whether all learning rates were found to follow the rule, so that they are not the cause.
+    """
+    rate = "" if rates_right else "learning rate or "
     ratio = depths[-1] / depths[0]
     for branch in branches:
         change, bent = branch.change[-1], branch.nonlinearity[-1]
@@ -76,7 +82,7 @@ def measured_findings(
                 (branch.kind,),
                 factor,
                 f"{share} that {goes(change.exponent)}, where {rule.name} asks for"
-                f" {power(wanted)}: {times(factor)} at depth {depths[-1]}, by learning rate or {source}.",
+                f" {power(wanted)}: {times(factor)} at depth {depths[-1]}, by {rate}{source}.",
             )
         elif bent.agrees is False and bent.exponent is not None:
             factor = ratio ** (bent.exponent - rule.change)
@@ -92,16 +98,19 @@ def measured_findings(
         if change.agrees is False and change.exponent is not None:
             factor = ratio**change.exponent
             own = [branch for branch in branches if branch.stream == stream.stream]
+            told = missing(own, stream, rule, rates_right=rates_right)
             yield TrainingFinding(
                 "feature change",
                 (f"stream {stream.stream + 1}",),
                 factor,
                 f"features move like {power(change.exponent)}, not by one amount at every depth:"
-                f" {times(factor)} at depth {depths[-1]}; {missing(own, stream, rule)}.",
+                f" {times(factor)} at depth {depths[-1]}; {told}.",
             )
 
 
-def missing(branches: Sequence[BranchTransfer], stream: StreamTransfer, rule: TrainingRule) -> str:
+def missing(
+    branches: Sequence[BranchTransfer], stream: StreamTransfer, rule: TrainingRule, *, rates_right: bool
+) -> str:
     """Return which factors of the identity depart from the rule by a quarter and more, in words.
 
     Change of the features = depth * size * relative change * coherence / last state. A branch that starts at
@@ -114,7 +123,9 @@ def missing(branches: Sequence[BranchTransfer], stream: StreamTransfer, rule: Tr
             branch.change[-1].exponent,
             branch.coherence[-1].exponent,
         )
-        rate = "learning rate or forward multiplier" if branch.starts_at_zero else "learning rate"
+        rate = "initialisation" if rates_right else "learning rate"
+        if branch.starts_at_zero:
+            rate = "forward multiplier" if rates_right else "learning rate or forward multiplier"
         for words, exponent, wanted in (
             ("forward multiplier", size, -rule.exponent),
             (rate, change, _wanted(branch, rule)),

@@ -146,6 +146,33 @@ def train_and_measure(
     )
 
 
+def losses_after(
+    model: nn.Module,
+    optimizers: Callable[[], torch.optim.Optimizer],
+    batch: Batch,
+    loss: Callable[[Any], torch.Tensor] | None,
+    steps: int,
+    factors: Sequence[float],
+    *,
+    seed: int = 0,
+) -> tuple[float, ...]:
+    """Return the loss after `steps` of training at every factor of all learning rates; infinite if it
+    diverges. The module's parameters are put back.
+    """
+    frozen = [parameter for parameter in model.parameters() if not parameter.requires_grad]
+    found = []
+    with undisturbed(model), seeded(seed):
+        objective = _objective(model, run(model, batch), loss, seed)
+        for factor in factors:
+            optimizer = optimizers()
+            with _kept(model), _scaled(optimizer, factor):
+                for _ in range(steps):
+                    _step(model, optimizer, objective(run(model, batch)), frozen)
+                value = float(objective(run(model, batch)).detach())
+            found.append(value if math.isfinite(value) else math.inf)
+    return tuple(found)
+
+
 def _objective(
     model: nn.Module, output: Any, loss: Callable[[Any], torch.Tensor] | None, seed: int
 ) -> Callable[[Any], torch.Tensor]:

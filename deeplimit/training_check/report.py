@@ -13,6 +13,7 @@ from deeplimit.ground.report import Report
 from deeplimit.ground.table import Column, Table
 from deeplimit.ground.verdict import Verdict
 from deeplimit.training_check import drawing as pictures
+from deeplimit.training_check.best_rate import RateDrift
 from deeplimit.training_check.findings import TrainingFinding, listed, many
 from deeplimit.training_check.judgement import meaning
 from deeplimit.training_check.rates import ParameterScaling
@@ -48,6 +49,7 @@ class TrainingCheckReport(Report):
         reservations: what a reader must know before trusting the numbers.
         citations: key or BibTeX entry of the rule that was asked for.
         width: the coordinate check in width, or None.
+        drift: how the best learning rate goes with depth, or None.
     """
 
     kind = "training-check"
@@ -76,6 +78,7 @@ class TrainingCheckReport(Report):
     reservations: tuple[str, ...]
     citations: tuple[str, ...] = ()
     width: WidthTransfer | None = None
+    drift: RateDrift | None = None
 
     @property
     def ok(self) -> bool:
@@ -139,14 +142,18 @@ class TrainingCheckReport(Report):
         )
 
     def _lines(self) -> list[str]:
-        """Return one line per stream, one for branches that start at zero, and one for the width."""
+        """Return one line per stream, and those for branches from zero, for widths and for learning rates."""
         lines = [self._stream_line(stream) for stream in self.streams]
         zero = [branch.kind for branch in self.branches if branch.starts_at_zero]
         if zero:
             lines.append(
                 f"zero before training: {listed(zero)}; their change is relative to the size of the stream"
             )
-        return lines if self.width is None else [*lines, self.width.in_words]
+        if self.width is not None:
+            lines.append(self.width.in_words)
+        if self.drift is not None:
+            lines.append(self.drift.in_words(self.depths))
+        return lines
 
     def _stream_line(self, stream: StreamTransfer) -> str:
         values = ", ".join(f"{value:.3g}" for value in stream.change[-1].values)
@@ -181,9 +188,17 @@ class TrainingCheckReport(Report):
             ("Residual branches: exponents of the depth", Table(self._columns()).to_html()),
             ("Streams", page.items(self._lines())),
             ("Change against depth", drawing.to_svg(self._draw, self._size)),
+            *self._drift_section(),
             ("Settings of the optimizer", self._settings().to_html()),
             ("Reservations", page.items(self.reservations)),
         ]
+
+    def _drift_section(self) -> list[page.Section]:
+        drift = self.drift
+        if drift is None:
+            return []
+        picture = drawing.to_svg(lambda axes: pictures.over_rates(axes, self.depths, drift), self._size)
+        return [("Loss against learning rate", picture)]
 
     def _settings(self) -> Table:
         """Return the settings of every parameter at its shallowest and deepest network."""

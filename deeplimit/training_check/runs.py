@@ -7,7 +7,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, TypeVar, final
 
 import numpy as np
 import torch
@@ -18,13 +18,14 @@ from deeplimit.ground import fields, measurement as running, validation
 from deeplimit.ground.measurement import Arrays, Tick
 from deeplimit.ground.randomness import seeded
 from deeplimit.ground.specification import describe
-from deeplimit.trace.batches import as_batch
+from deeplimit.trace.batches import Batch, as_batch
 from deeplimit.training_check.one_network import AfterSteps, train_and_measure
 
 Factory = Callable[..., nn.Module]
 """Function of a depth, or of a depth and a width."""
 Optimizers = Callable[..., torch.optim.Optimizer]
 """Function of a module and its depth, or of both and its width."""
+Out = TypeVar("Out")
 _ONE_AT_A_TIME = threading.Lock()
 """Modules draw from the global generators, which threads share."""
 
@@ -58,36 +59,43 @@ class TrainedNetworks(running.Measurement[AfterSteps, list[AfterSteps]]):
         return len(self.sizes) * self.seeds
 
     def run(self, block: int, tick: Tick | None = None) -> AfterSteps:
-        place, number = divmod(block, self.seeds)
-        with _ONE_AT_A_TIME:
-            found = self._trained(self.sizes[place], number)
+        found = self.with_network(block, self._measured)
         if tick is not None:
             tick(1.0)
         return found
 
-    def _trained(self, sizes: tuple[int, ...], number: int) -> AfterSteps:
+    def with_network(
+        self, block: int, use: Callable[[nn.Module, Callable[[], torch.optim.Optimizer], Batch], Out]
+    ) -> Out:
+        """Return what `use` makes of a block's network, a maker of its optimizer, and the batch."""
+        place, number = divmod(block, self.seeds)
+        sizes = self.sizes[place]
         own = int(np.random.SeedSequence([self.seed, number]).generate_state(1)[0])
-        with seeded(own):
+        with _ONE_AT_A_TIME, seeded(own):
             model = built(lambda depth: self.factory(depth, *sizes[1:]), sizes[0])
             try:
                 model = model.to(self.device) if self.moved else model
-                optimizer = _made(self.optimizer, model, sizes)
                 with seeded(self.seed):  # the same batch for all
                     made = callable(self.batch) and not isinstance(self.batch, torch.Tensor)
                     batch = as_batch(model, self.batch() if made else self.batch)
-                return train_and_measure(
-                    model,
-                    optimizer,
-                    batch,
-                    self.loss,
-                    self.steps,
-                    self.factor,
-                    blocks=self.patterns,
-                    seed=self.seed,
-                )
+                return use(model, lambda: _made(self.optimizer, model, sizes), batch)
             except Exception as error:
                 error.add_note(f"deeplimit was training factory({shown(sizes)}).")
                 raise
+
+    def _measured(
+        self, model: nn.Module, optimizers: Callable[[], torch.optim.Optimizer], batch: Batch
+    ) -> AfterSteps:
+        return train_and_measure(
+            model,
+            optimizers(),
+            batch,
+            self.loss,
+            self.steps,
+            self.factor,
+            blocks=self.patterns,
+            seed=self.seed,
+        )
 
     def merge(self, parts: Iterator[AfterSteps]) -> list[AfterSteps]:
         return [*parts]

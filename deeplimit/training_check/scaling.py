@@ -140,7 +140,7 @@ def follow(
 ) -> Power:
     """Return the power of the depth that a quantity of the networks follows."""
     values = [[quantity(one) for one in group] for group in networks]
-    return _power(depths, values, level, networks[-1][0].epsilon)
+    return power_of(depths, values, level, networks[-1][0].epsilon)
 
 
 def _of(key: str, read: Callable[[BranchAfter], float]) -> Callable[[AfterSteps], float]:
@@ -176,7 +176,9 @@ def _sum(one: AfterSteps, stream: int, step: int) -> float:
     return total / whole if whole > 0 else math.nan
 
 
-def _power(depths: Sequence[int], values: Sequence[Sequence[float]], level: float, epsilon: float) -> Power:
+def power_of(
+    depths: Sequence[int], values: Sequence[Sequence[float]], level: float, epsilon: float = 0.0
+) -> Power:
     """Return the root mean squares of `values` over seeds, and their power of the depth.
 
     Seeds are independent draws; a depth where any of them is not a positive number is left out of the fit.

@@ -4,9 +4,13 @@ import re
 import sys
 from pathlib import Path
 
+import families
+import pytest
+import torch
 from test_depth_page import fenced, same_but_for_time
 from typer.testing import CliRunner
 
+import deeplimit as dl
 from deeplimit.cli import app
 
 PAGE = (Path(__file__).parents[2] / "docs" / "learning-rate-transfer.md").read_text(encoding="utf-8")
@@ -23,3 +27,29 @@ def test_the_command_prints_the_report_that_is_shown_and_fails(tmp_path, monkeyp
         sys.modules.pop("models", None)
     assert result.exit_code == 1, result.output
     same_but_for_time(fenced("text", PAGE)[0], result.output)
+
+
+@pytest.mark.thirdparty
+def test_what_is_shown_of_gpt_2_is_what_is_printed(tmp_path, monkeypatch):
+    families.library("transformers")
+    blocks = fenced("python", PAGE)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "models.py").write_text(blocks[0], encoding="utf-8")
+    printed = []
+    namespace = {
+        "depths": [4, 8, 16],
+        "dl": dl,
+        "torch": torch,
+        "print": lambda report: printed.append(str(report)),
+    }
+    try:
+        exec("from models import BASE, adamw, batch, loss", namespace)
+        with torch.random.fork_rng():
+            for block in (each for each in blocks if "GPT2" in each):
+                exec(block, namespace)
+    finally:
+        sys.modules.pop("models", None)
+    shown = [text for text in fenced("text", PAGE) if "GPT2" in text]
+    assert len(shown) == len(printed) == 2
+    for text, report in zip(shown, printed, strict=True):
+        same_but_for_time(text, report)

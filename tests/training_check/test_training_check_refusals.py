@@ -232,10 +232,11 @@ def test_the_command_checks_training_and_ends_with_the_verdicts_code(optimizer, 
         (["--train"], "--optimizer"),
         (["--optimizer", "json:dumps"], "--train"),
         (["--steps", "1;4"], "--steps"),
+        (["--rate-factors", "1;2"], "--rate-factors"),
     ],
 )
 def test_the_command_refuses_what_does_not_belong_together(arguments, words):
-    more = ["--train", "--optimizer", "json:dumps"] if arguments[0] == "--steps" else []
+    more = ["--train", "--optimizer", "json:dumps"] if "1;" in arguments[-1] else []
     result = CliRunner().invoke(app, ["check", "json:dumps", *more, *arguments])
     assert result.exit_code == 2
     assert words in result.output

@@ -70,6 +70,7 @@ def test_a_wrong_multiplier_is_found_by_its_value_and_by_what_the_branches_come_
     assert found["initialisation"].parameters == ("multiplier of blocks.*.weights",)
     assert found["relative change"].factor == pytest.approx(8.0, rel=0.2)
     assert "forward multiplier of blocks.*.weights" in found["feature change"].message
+    assert "learning rate" not in found["feature change"].message  # it is the rule's
     assert not any("is zero" in each.message for each in found.values())
 
 
@@ -77,6 +78,7 @@ def test_a_wrong_learning_rate_is_found_though_branches_start_at_zero():
     report = checked("multiplier only")
     assert [each.about for each in report.findings] == ["learning rate", "relative change", "feature change"]
     assert report.findings[1].factor == pytest.approx(8**0.5, rel=0.1)
+    assert "by learning rate or forward multiplier" in report.findings[1].message
 
 
 def test_the_report_says_what_the_change_is_relative_to():
