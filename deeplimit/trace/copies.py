@@ -26,7 +26,7 @@ def refuse_mixed_copies(graph: Graph, joins: Sequence[Join]) -> None:
             " copies that are mixed with each other between its sums, as in hyper-connections. What a sum"
             " keeps of the stream is then a matrix, not a number, and no published rule says how large its"
             " branches should be. Check the network with plain residual connections in their place (one copy,"
-            " no matrices), which compute the same as hyper-connections at initialisation."
+            " no matrices): the original hyper-connections compute the same at initialisation."
         )
 
 

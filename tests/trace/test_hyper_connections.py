@@ -4,6 +4,8 @@ from functools import partial
 
 import pytest
 import torch
+from configurations_text import build as transformer
+from families import tokens as words
 from stand_in_hyper_connections import WIDTH, HyperConnected, Plain, Stacked, Summed
 from torch import nn
 
@@ -26,8 +28,8 @@ def made(build, *arguments, **more):
         return build(*arguments, **more)
 
 
-def states(tokens=6):
-    return torch.randn(4, tokens, WIDTH, generator=torch.Generator().manual_seed(0))
+def states(length=6):
+    return torch.randn(4, length, WIDTH, generator=torch.Generator().manual_seed(0))
 
 
 @pytest.mark.parametrize("copies", [2, 4])
@@ -40,6 +42,17 @@ def test_mixed_copies_of_a_stream_are_refused_by_name_with_advice(name, copies):
     for verb in (dl.probe, dl.find_branches, dl.branch_scalars):
         with pytest.raises(ValueError, match=message):
             verb(made(NETWORKS[name], 2, copies), states())
+
+
+@pytest.mark.thirdparty
+def test_the_hyper_connections_of_deepseek_v4_are_refused_by_name():
+    def factory(depth):
+        return transformer(depth, model="DeepseekV4ForCausalLM", config="DeepseekV4Config", options={})
+
+    with pytest.raises(
+        ValueError, match=r"model\.layers\.0, model\.layers\.1: the residual stream is several"
+    ):
+        dl.probe(made(factory, 2), words())
 
 
 def test_plain_connections_compute_the_same_at_initialisation_as_the_advice_says():
