@@ -1,6 +1,6 @@
 """`python -m deeplimit` is the command line."""
 
-from deeplimit.cli import app
+from deeplimit.cli import command_line
 
 if __name__ == "__main__":
-    app()
+    command_line()

@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, wraps
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -18,6 +19,8 @@ from torch.nn import functional
 
 from deeplimit.ground import validation
 from deeplimit.ground.validation import NoTheoremError
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,16 @@ class Activation:
     slope: float | None = None
     curvature: float | None = None
     third: float | None = None
+
+    def __post_init__(self) -> None:
+        validation.text(self.name, "name")
+        validation.function(self.function, "function", "a callable on tensors, elementwise")
+        if self.lipschitz is not None:
+            validation.real(self.lipschitz, "lipschitz", minimum=0.0)
+        validation.real(self.at_zero, "at_zero", hint="it is σ(0).")
+        for name in ("slope", "curvature", "third"):
+            if getattr(self, name) is not None:
+                validation.real(getattr(self, name), name, hint="it is a derivative of σ at 0, or None.")
 
     def __call__(self, x: Tensor) -> Tensor:
         return self.function(x)
@@ -119,6 +132,7 @@ def resolve(
     Lipschitz σ (`lipschitz`), one that grows faster than linearly. Smoothness of a callable is NOT checked
     here; `expansion` does.
     """
+    validation.flag(lipschitz, "lipschitz")
     if isinstance(activation, Activation):
         return activation
     if isinstance(activation, str):
@@ -146,10 +160,10 @@ def _probe(function: Callable[[Tensor], Tensor], lipschitz: bool) -> Activation:
     try:
         with torch.no_grad():
             value = function(given)
-    except (RuntimeError, TypeError, ValueError, IndexError) as error:
+    except Exception as error:  # a user's function may raise anything
         raise TypeError(
             f"activation {name!r} must map a tensor to a tensor of the same shape and dtype, elementwise; on"
-            f" shape {tuple(probe.shape)}, {probe.dtype} it failed: {error}."
+            f" shape {tuple(probe.shape)}, {probe.dtype} it raised {type(error).__name__}: {error}."
         ) from error
     if not torch.equal(given, probe):
         raise ValueError(
@@ -166,6 +180,7 @@ def _probe(function: Callable[[Tensor], Tensor], lipschitz: bool) -> Activation:
             f"activation {name!r} must map a tensor to a tensor of the same shape and dtype, elementwise; for"
             f" shape {tuple(probe.shape)}, {probe.dtype} it returned {got}."
         )
+    validation.real_tensor(value, f"what activation {name!r} returns")
     if not bool(torch.isfinite(value).all()):
         raise ValueError(
             f"activation {name!r} must be finite, but is not at {probe[~torch.isfinite(value)].tolist()}."
@@ -187,6 +202,17 @@ def _probe(function: Callable[[Tensor], Tensor], lipschitz: bool) -> Activation:
     return Activation(name, function, at_zero=value[0, 3].item())
 
 
+def _kept(function: Callable[[Activation], T]) -> Callable[[str | Activation], T]:
+    """Keep the answers for the last activations; take what `resolve` takes."""
+    kept = lru_cache(maxsize=256)(function)
+
+    @wraps(function)
+    def checked(activation: str | Activation) -> T:
+        return kept(resolve(activation, lipschitz=False))
+
+    return checked
+
+
 @dataclass(frozen=True)
 class Slopes:
     """σ(x) = positive·x for x > 0 and negative·x for x < 0: a positively homogeneous activation."""
@@ -195,7 +221,7 @@ class Slopes:
     negative: float
 
 
-@lru_cache(maxsize=256)
+@_kept
 def slopes(activation: Activation) -> Slopes | None:
     """Return the two slopes of a positively homogeneous activation (ReLU, leaky ReLU, the identity), or None.
 
@@ -211,6 +237,7 @@ def slopes(activation: Activation) -> Slopes | None:
     return Slopes(float(positive[0]), float(negative[0]))
 
 
+@_kept
 def is_bounded(activation: Activation) -> bool:
     """Return whether σ stops growing: |σ(±10⁶)| is at most twice |σ(±10³)|."""
     sizes = torch.tensor([1e3, -1e3, 1e6, -1e6], dtype=torch.float64)
@@ -219,6 +246,7 @@ def is_bounded(activation: Activation) -> bool:
     return bool((far <= 2.0 * near + 1e-9).all())
 
 
+@_kept
 def is_odd(activation: Activation) -> bool:
     """Return whether σ(-x) = -σ(x) for a few x in [1e-3, 1e3]; σ of symmetric weights then has mean 0."""
     sizes = torch.tensor([0.0, 1e-3, 0.3, 1.0, 2.7, 30.0, 1e3], dtype=torch.float64)
@@ -226,7 +254,7 @@ def is_odd(activation: Activation) -> bool:
         return torch.allclose(activation(-sizes), -activation(sizes), rtol=1e-9, atol=1e-12)
 
 
-@lru_cache(maxsize=256)
+@_kept
 def has_kink(activation: Activation) -> bool:
     """Return whether σ' jumps between -10 and 10, as it does for ReLU at 0.
 
@@ -258,8 +286,8 @@ def derivative(activation: Activation, x: Tensor) -> Tensor:
 
     It has a graph where x has one, so that it can be differentiated again.
 
-    Raises RuntimeError where σ cannot be differentiated automatically. That σ has a derivative at x is NOT
-    checked.
+    Raises TypeError for an x that is no dense tensor, RuntimeError where σ cannot be differentiated
+    automatically. That σ has a derivative at x is NOT checked.
 
     Examples:
         >>> import torch
@@ -267,6 +295,9 @@ def derivative(activation: Activation, x: Tensor) -> Tensor:
         >>> activations.derivative(activations.resolve("relu"), torch.tensor([-1.0, 2.0]))
         tensor([0., 1.])
     """
+    activation = resolve(activation, lipschitz=False)
+    if not validation.real_tensor(x, "x").is_floating_point():
+        raise TypeError(f"x must be floating point, got {x.dtype}; x.float() converts.")
     tracked = x.requires_grad and torch.is_grad_enabled()
     with torch.enable_grad():
         at = x if tracked else x.detach().requires_grad_(True)
@@ -289,7 +320,7 @@ _SCALED = "scaled_softplus, scaled_silu, scaled_gelu"
 _ORDERS = ("σ", "σ'", "σ''")
 
 
-@lru_cache(maxsize=256)
+@_kept
 def expansion(activation: Activation) -> Expansion:
     """Return σ'(0), σ''(0) and σ'''(0), from the table or by automatic differentiation of a callable.
 

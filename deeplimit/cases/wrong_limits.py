@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from deeplimit.ground import validation
 from deeplimit.limits import ItoCorrectedSDE, NeuralODE, NeuralSDE, NeuralYoung
 from deeplimit.networks import ResidualNetwork
 from deeplimit.weights.covariance_rate import Rate
@@ -25,6 +26,13 @@ class AlteredSDE:
     drift: Callable[[Tensor], Tensor] = torch.zeros_like
     sde_type: ClassVar[str] = "ito"
     noise_type: ClassVar[str] = "general"
+
+    def __post_init__(self) -> None:
+        validation.plain_numbers(self)
+        validation.instance(self.sde, "sde", NeuralSDE, "a NeuralSDE, such as res1(4, 'tanh').limit()")
+        validation.real(self.diffusion_scale, "diffusion_scale", hint="it multiplies the noise.")
+        validation.flag(self.transpose, "transpose")
+        validation.function(self.drift, "drift", "a function of states (P, d) that returns as many")
 
     def f(self, t: Any, y: Tensor) -> Tensor:
         return self.drift(y)
@@ -52,23 +60,40 @@ def quadratic_without_cross_term(rate: Rate, h: Tensor) -> Tensor:
 def with_other_quadratic(
     limit: ItoCorrectedSDE, quadratic: Callable[[Rate, Tensor], Tensor]
 ) -> ItoCorrectedSDE:
-    """Return the diffusive limit with another Q."""
+    """Return the diffusive limit with another Q; raise TypeError for another limit, or for no function."""
+    diffusive = "a diffusive limit, such as inner(4, noise=Ito(A=0.1)).limit()"
+    validation.instance(limit, "limit", ItoCorrectedSDE, diffusive)
+    validation.function(quadratic, "quadratic", "a function of (rate, states)")
     return dataclasses.replace(limit, other_quadratic=quadratic)
 
 
 def with_noise_scaled(limit: NeuralYoung, scale: float) -> NeuralYoung:
-    """Return the Young equation with its noise scaled: by √d, the 1/√d is dropped."""
+    """Return the Young equation with its noise scaled: by √d, the 1/√d is dropped.
+
+    Raises TypeError for another limit, TypeError or ValueError for a scale that is no finite number.
+    """
+    validation.instance(limit, "limit", NeuralYoung, "a Young equation, NeuralYoung(...)")
+    validation.real(scale, "scale", hint="it multiplies the noise.")
     return dataclasses.replace(limit, noise_scale=scale)
 
 
 def neural_ode_of(network: ResidualNetwork) -> NeuralODE:
-    """Return dH = σ(Ā_t H + b̄_t) dt, the limit of `inner` at α = 1, β = 0 and nowhere else."""
+    """Return dH = σ(Ā_t H + b̄_t) dt, the limit of `inner` at α = 1, β = 0 and nowhere else.
+
+    Raises TypeError for anything but a network whose weights are functions of time.
+    """
+    validation.instance(network, "network", ResidualNetwork, "a ResidualNetwork, such as inner(4, trend=...)")
     functions = tuple(function for law in network.weights for function in law.functions)
     return NeuralODE(network.recursion, functions, network.width)
 
 
 def stratonovich_drift(sde: NeuralSDE, derivative: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
-    """Return ½ σ(h) σ'(h) / d, the drift that reading the neural SDE in Stratonovich's sense would add."""
+    """Return ½ σ(h) σ'(h) / d, the drift that reading the neural SDE in Stratonovich's sense would add.
+
+    Raises TypeError for another SDE, or for no function. That it is σ' is NOT checked.
+    """
+    validation.instance(sde, "sde", NeuralSDE, "a NeuralSDE, such as res1(4, 'tanh').limit()")
+    validation.function(derivative, "derivative", "σ', a function of states (P, d) that returns as many")
 
     def drift(y: Tensor) -> Tensor:
         return 0.5 * sde.recursion.activation(y) * derivative(y) / sde.width

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from typing import Annotated
 
 import typer
@@ -13,7 +15,9 @@ from deeplimit.cli.options import parse_depths
 from deeplimit.cli.propagation import phase, reproduce, stability
 from deeplimit.cli.runs import runs
 
-__all__ = ["app", "parse_depths"]
+__all__ = ["app", "command_line", "parse_depths"]
+
+INTERRUPTED = 130
 
 app = typer.Typer(
     name="deeplimit",
@@ -43,3 +47,19 @@ def main(
 
 for command in (compare, validate, stability, phase, check, diagnose, reproduce, demo, runs):
     app.command()(command)
+
+
+def command_line() -> None:
+    """Run the command that the arguments name; what Ctrl-C ends is ended at once.
+
+    Python would wait for threads that are in the middle of a block. Their results are not wanted, and a store
+    keeps whole blocks only.
+    """
+    try:
+        app()
+    except SystemExit as ending:
+        if ending.code != INTERRUPTED:
+            raise
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(INTERRUPTED)

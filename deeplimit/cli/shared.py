@@ -36,6 +36,9 @@ class Run:
     ] = None
     json: Annotated[Path | None, typer.Option("--json", help="Write the report here (.json).")] = None
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False
+    traceback: Annotated[
+        bool, typer.Option("--traceback", help="Show where in the code an error came from.")
+    ] = False
     executor: Any = None  # of the Dask scheduler
 
     def arguments(self) -> dict[str, Any]:
@@ -50,12 +53,15 @@ class Run:
         }
 
     def finish(self, report: Any, codes: Mapping[str, int] | None = None, **drawing: Any) -> None:
-        """Write the picture and the numbers, print the report, and leave with its verdict's code."""
-        if self.plot is not None:
-            report.plot(self.plot, **drawing)
+        """Print the report, write the picture and the numbers, and leave with its verdict's code.
+
+        It is printed first: where the disk is full, the result is on the screen at least.
+        """
+        typer.echo(printable(str(report)))
         if self.json is not None:
             report.save(self.json)
-        typer.echo(str(report))
+        if self.plot is not None:
+            report.plot(self.plot, **drawing)
         if codes is not None:
             raise typer.Exit(codes[report.verdict])
 
@@ -92,8 +98,10 @@ def command(
                     function(**values, run=Run(**{**vars(run), "executor": executor}))
             except typer.Exit:
                 raise
-            except errors as error:
-                stop(error)
+            except Exception as error:
+                if run.traceback:
+                    raise
+                stop(error, expected=isinstance(error, errors))
 
         wrapped.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         wrapped.__annotations__ = {each.name: each.annotation for each in parameters}
@@ -131,7 +139,15 @@ def _executor_at(address: str | None) -> Iterator[Any]:
         yield client.get_executor()
 
 
-def stop(error: Exception) -> NoReturn:
+def stop(error: Exception, expected: bool = True) -> NoReturn:
     """Print what went wrong in a line, and leave with the code for bad usage."""
-    typer.echo(f"Error: {error}", err=True)
+    told = " ".join([str(error), *getattr(error, "__notes__", ())])
+    if not expected:
+        told = f"{type(error).__name__}: {told} (--traceback shows where it comes from)"
+    typer.echo(printable(f"Error: {told}"), err=True)
     raise typer.Exit(BAD_USAGE)
+
+
+def printable(text: str) -> str:
+    """Return a text without characters that a terminal would obey, such as those of a module's name."""
+    return "".join(each if each == "\n" or each.isprintable() else ascii(each)[1:-1] for each in text)

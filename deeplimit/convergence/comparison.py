@@ -126,7 +126,7 @@ def compare(
     running = Running.checked(workers, executor, store, progress)
     inputs = validation.inputs(x, resnet.state_shape)
     _check_same_network(same_network, inputs, resnet)
-    checked_seed = validation.integer(seed, "seed", minimum=0)
+    checked_seed = validation.seed(seed)
     of_size = partial(
         make_task,
         resnet,

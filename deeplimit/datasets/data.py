@@ -168,7 +168,7 @@ def split(rows: int, test: object, seed: int) -> tuple[Tensor, Tensor]:
 
 def checked_seed(seed: object) -> int:
     """Return a seed as an int."""
-    return validation.integer(seed, "seed", minimum=0)
+    return validation.seed(seed)
 
 
 def _numbers(value: Any, name: str) -> Tensor:

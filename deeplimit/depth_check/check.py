@@ -183,6 +183,7 @@ def probe(
             f"{rule.name} ({rule.formula}) says how sizes fall with depth, not how large they are, so that"
             " one depth cannot contradict it: use dl.check_depth with a function depth -> module."
         )
+    trained = validation.flag(trained, "trained")
     if trained and expected is not None:
         raise ValueError(
             f"expected={expected!r} is a rule about initialisations, and trained=True says that the weights"

@@ -74,7 +74,7 @@ def branch_functions(
         ('layers.*', torch.Size([6, 3, 4]), 'layers.*, mean', torch.Size([6, 4]))
     """
     validation.choice(probe, "probe", PROBES)
-    validation.integer(seed, "seed", minimum=0)
+    validation.seed(seed)
     taken = batch if isinstance(batch, Batch) else as_batch(model, batch)
     trace = record(model, taken, trained=True)
     found = layout(trace, blocks)

@@ -77,7 +77,7 @@ def depth_controls(
     start = time.perf_counter()
     count = validation.integer(draws, "draws", minimum=1)
     allowed = validation.real(tolerance, "tolerance", above=0.0, hint="it is a part of the original number.")
-    seed = validation.integer(seed, "seed", minimum=0)
+    seed = validation.seed(seed)
     if not callable(evaluate):
         raise TypeError(f"evaluate must be a function of a network; got {validation.named(evaluate)}.")
     network = replaceable(weights, layers)

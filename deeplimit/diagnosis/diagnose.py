@@ -98,7 +98,7 @@ def diagnose(
         >>> print(dl.diagnose(dict(A=noise)).headline)
         weights: the order of layers is real in 0 of 1 objects (level 1 % over all); independent (1).
     """
-    seed = validation.integer(seed, "seed", minimum=0)
+    seed = validation.seed(seed)
     if _is_one_network(weights):
         _refuse(NETWORK, SWEEP, confidence=confidence != 0.95, homogeneous=homogeneous, spatial=spatial)
         return diagnose_network(weights, batch=batch, layers=layers, groups=groups, blocks=blocks, seed=seed)

@@ -138,7 +138,7 @@ def reproduce(
         True
     """
     recipe = RECIPES[validation.choice(figure, "figure", tuple(RECIPES))]
-    checked_seed = validation.integer(seed, "seed", minimum=0)
+    checked_seed = validation.seed(seed)
     place = str(validation.device(device))
     if not isinstance(quick, bool):
         raise TypeError(f"quick must be True or False, got {validation.named(quick)}.")

@@ -61,9 +61,7 @@ def load(path: str | os.PathLike[str]) -> tuple[str, dict[str, Any]]:
 
 def loaded(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Return all that a file holds; raise as `deeplimit.load_report` says."""
-    if not isinstance(path, (str, os.PathLike)):
-        raise TypeError(f"path must be a path, got {path!r} of type {type(path).__name__}.")
-    source = Path(path)
+    source = validation.as_path(path, "path")
     try:
         document = json.loads(source.read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:

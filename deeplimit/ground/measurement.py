@@ -9,15 +9,23 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import io
+import itertools
 import os
 import pickle
 import threading
 import time
 import zipfile
 from abc import ABC, abstractmethod
-from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import CancelledError, Executor, Future, ThreadPoolExecutor, as_completed
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    BrokenExecutor,
+    CancelledError,
+    Executor,
+    Future,
+    ThreadPoolExecutor,
+    wait,
+)
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -34,6 +42,12 @@ Part = TypeVar("Part")
 Result = TypeVar("Result")
 Tick = Callable[[float], None]
 Arrays = dict[str, np.ndarray]
+
+SENT = 1024
+"""How many blocks are with an executor at a time: enough for a cluster, and no more than memory holds."""
+
+WAITING = 8
+"""How many blocks per thread are submitted at a time, so that none waits for a slow one before it."""
 
 SECONDS_BETWEEN_WRITES = 0.2
 """Finished blocks wait at most this long before they are kept; a killed run loses no more than these."""
@@ -191,7 +205,8 @@ class Running:
             )
         if executor is not None and hasattr(executor, "get_executor"):  # Dask's client
             executor = executor.get_executor()
-        if progress is not None and not isinstance(progress, bool) and not callable(progress):
+        drawn = progress is None or isinstance(progress, bool)
+        if not drawn and (isinstance(progress, type) or not validation.takes(progress, 1)):
             raise TypeError(
                 "progress must be a function of the fraction done, or True for a bar; got"
                 f" {validation.named(progress)}."
@@ -291,11 +306,15 @@ class Running:
     ) -> Generator[tuple[int, Part], None, None]:
         """Yield (block, partial result) as they are done, or in the order of `blocks`."""
         if self.executor is not None:
-            futures = {self.executor.submit(_run, measurement, block): block for block in blocks}
-            for future in futures:
+            executor = self.executor
+
+            def sent(block: int) -> Future[Part]:
+                future = executor.submit(_run, measurement, block)
                 future.add_done_callback(lambda _: ticks(1.0))
+                return future
+
             try:
-                yield from (_in_order if ordered else _as_done)(futures, ticks)
+                yield from _flow(sent, blocks, ticks, SENT, ordered)
             except (pickle.PicklingError, AttributeError, TypeError) as error:
                 if "pickle" not in str(error) and "local object" not in str(error):
                     raise
@@ -311,11 +330,20 @@ class Running:
             cpu = measurement.device.type == "cpu"
             most = self.workers if self.workers is not None else (os.cpu_count() or 1) if cpu else 1
             # OpenMP counts threads per thread: `one_thread_per_operation` does not reach those of the pool.
-            with ThreadPoolExecutor(
-                min(most, len(blocks)), initializer=torch.set_num_threads, initargs=(1,)
-            ) as pool:
-                futures = {pool.submit(measurement.run, block, ticks): block for block in blocks}
-                yield from (_in_order if ordered else _as_done)(futures, ticks)
+            threads = min(most, len(blocks))
+            pool = ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,))
+
+            def started(block: int) -> Future[Part]:
+                return pool.submit(measurement.run, block, ticks)
+
+            at_once = False
+            try:
+                yield from _flow(started, blocks, ticks, WAITING * threads, ordered)
+            except (KeyboardInterrupt, GeneratorExit):
+                at_once = True  # blocks end by themselves, at their next tick, and nobody reads them
+                raise
+            finally:
+                pool.shutdown(wait=not at_once, cancel_futures=True)
 
 
 @contextlib.contextmanager
@@ -349,7 +377,13 @@ class _Ticks:
         with self.lock:
             self.done += fraction
             if self.progress is not None:
-                self.progress(min(self.done / self.blocks, 1.0))
+                try:
+                    self.progress(min(self.done / self.blocks, 1.0))
+                except Exception as error:
+                    raise ValueError(
+                        "progress must be a function of the fraction done that raises nothing; it raised"
+                        f" {type(error).__name__}: {error}."
+                    ) from error
 
     def skip(self, kept: set[int]) -> None:
         """Leave out blocks that another process has kept."""
@@ -366,38 +400,53 @@ def _run(measurement: Measurement[Part, Any], block: int) -> Part:
     return measurement.run(block)
 
 
-def _in_order(futures: dict[Future[Part], int], ticks: _Ticks) -> Iterator[tuple[int, Part]]:
-    """Yield the results, each forgotten once it is taken; give all up where one raises or the caller ends."""
-    waiting = deque(futures.items())
-    futures.clear()  # the results of a million paths would fill memory, if slowly
+def _flow(
+    submit: Callable[[int], Future[Part]], blocks: Sequence[int], ticks: _Ticks, window: int, ordered: bool
+) -> Generator[tuple[int, Part], None, None]:
+    """Yield (block, result) as blocks end, or in their order; give all up where one fails or the caller ends.
+
+    At most `window` blocks are submitted at a time: the results of a million paths would fill memory, if
+    slowly. A block that fails for want of memory, or of a file or a machine, is tried once more.
+    """
+    waiting = (block for block in blocks if block not in ticks.skipped)
+    running: dict[Future[Part], int] = {}
+    failed: set[int] = set()
     try:
-        while waiting:
-            future, block = waiting.popleft()
-            yield block, future.result()
-            del future
-    except BaseException:
-        _give_up(ticks, (future for future, _ in waiting))
+        while True:
+            for block in itertools.islice(waiting, window - len(running)):
+                running[submit(block)] = block
+            if not running:
+                return
+            done = {next(iter(running))} if ordered else wait(running, return_when=FIRST_COMPLETED).done
+            while done:
+                future = done.pop()
+                block = running.pop(future)
+                try:
+                    part = future.result()
+                except (OSError, MemoryError) as error:
+                    if block in failed:
+                        error.add_note(f"Block {block} failed twice; those before it are done.")
+                        raise
+                    failed.add(block)
+                    running = {submit(block): block, **running}  # first in line, as before
+                else:
+                    del future
+                    yield block, part
+                    del part
+            for future in [each for each, number in running.items() if number in ticks.skipped]:
+                if future.cancel():
+                    del running[future]
+    except BaseException as error:
+        ticks.given_up = True  # stops blocks that run, at their next tick
+        for future in running:
+            future.cancel()
+        if isinstance(error, BrokenExecutor):
+            error.add_note(
+                f"The executor's workers died (killed, or out of memory) while block {block}"
+                " or one beside it ran. What is done is in the store, if"
+                " there is one: call again with a new executor."
+            )
         raise
-
-
-def _as_done(futures: dict[Future[Part], int], ticks: _Ticks) -> Iterator[tuple[int, Part]]:
-    """The same in the order in which they end, without those that another process has kept by then."""
-    try:
-        for future in as_completed([*futures]):
-            block = futures.pop(future)
-            if not future.cancelled():
-                yield block, future.result()
-            for other in [other for other, number in futures.items() if number in ticks.skipped]:
-                other.cancel()
-    except BaseException:
-        _give_up(ticks, futures)
-        raise
-
-
-def _give_up(ticks: _Ticks, futures: Iterable[Future[Any]]) -> None:
-    ticks.given_up = True  # stops blocks that run, at their next tick
-    for future in futures:
-        future.cancel()
 
 
 def _packed(arrays: Arrays) -> bytes:

@@ -6,6 +6,7 @@ entry; nothing below it checks again.
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import itertools
 import math
@@ -13,9 +14,12 @@ import numbers
 import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+import numpy as np
 import torch
+
+T = TypeVar("T")
 
 
 class NoTheoremError(ValueError):
@@ -30,20 +34,85 @@ def named(value: object) -> str:
     shape = None if getattr(value, "is_nested", False) else getattr(value, "shape", None)
     if isinstance(shape, tuple) and len(shape) > 0:
         return f"{kind} of shape {tuple(shape)}"
-    text = repr(value)
-    return f"{text} of type {kind}" if len(text) <= 100 and "\n" not in text else f"an object of type {kind}"
+    try:
+        text = repr(value)
+    except Exception:  # whatever a user's own class raises there: the message is about the argument
+        text = ""
+    shown = text.isprintable() and 0 < len(text) <= 100
+    return f"{text} of type {kind}" if shown else f"an object of type {kind}"
 
 
-def integer(value: object, name: str, *, minimum: int, maximum: int | None = None, hint: str = "") -> int:
+LARGEST = 2**53
+"""The largest size, number or depth: floats count no further, and no machine either."""
+
+
+def integer(value: object, name: str, *, minimum: int, maximum: int = LARGEST, hint: str = "") -> int:
     """Return `value` as an int that is at least `minimum` and at most `maximum`."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise TypeError(f"{name} must be an integer, got {named(value)}. {hint}".rstrip())
     result = int(value)
     if result < minimum:
-        raise ValueError(f"{name} must be at least {minimum}, got {result}. {hint}".rstrip())
-    if maximum is not None and result > maximum:
-        raise ValueError(f"{name} must be at most {maximum}, got {result}. {hint}".rstrip())
+        raise ValueError(f"{name} must be at least {minimum}, got {_digits(result)}. {hint}".rstrip())
+    if result > maximum:
+        raise ValueError(f"{name} must be at most {maximum}, got {_digits(result)}. {hint}".rstrip())
     return result
+
+
+def seed(value: object, name: str = "seed") -> int:
+    """Return `value` as an int of at least 0, however large."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise TypeError(f"{name} must be an integer, got {named(value)}.")
+    if value < 0:
+        raise ValueError(f"{name} must be at least 0, got {_digits(int(value))}.")
+    return int(value)
+
+
+def _digits(number: int) -> str:
+    size = abs(number).bit_length()
+    return str(number) if size <= 100 else f"{'-' if number < 0 else ''}2**{size - 1} or more"
+
+
+def plain_numbers(owner: Any) -> None:
+    """Put Python's own numbers into the fields of a frozen dataclass that hold numpy's, or fractions.
+
+    What is neither stays as it is, for the checks that follow.
+    """
+    for entry in dataclasses.fields(owner):
+        value = getattr(owner, entry.name)
+        if isinstance(value, (bool, int, float)) or not isinstance(value, numbers.Real):
+            continue
+        plain = int(value) if isinstance(value, numbers.Integral) else float(value)
+        object.__setattr__(owner, entry.name, plain)
+
+
+def flag(value: object, name: str) -> bool:
+    """Return `value` if it is True or False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name} must be True or False, got {named(value)}.")
+    return bool(value)
+
+
+def instance(value: T, name: str, kinds: type | tuple[type, ...], hint: str) -> T:
+    """Return `value` if it is an object of one of these kinds; `hint` says what is meant."""
+    if not isinstance(value, kinds):
+        raise TypeError(f"{name} must be {hint}; got {named(value)}.")
+    return value
+
+
+def function(value: T, name: str, hint: str) -> T:
+    """Return `value` if it can be called and is no class; `hint` says what is meant."""
+    if isinstance(value, type) or not callable(value):
+        raise TypeError(f"{name} must be {hint}; got {named(value)}.")
+    return value
+
+
+def text(value: object, name: str) -> str:
+    """Return `value` if it is a string that can be printed and written."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be a string, got {named(value)}.")
+    if not value or not value.isprintable():
+        raise ValueError(f"{name} must be a line of characters that can be printed, got {ascii(value)}.")
+    return value
 
 
 def real(
@@ -143,20 +212,34 @@ def finite_tensor(value: object, name: str, *shapes: tuple[int, ...]) -> torch.T
 def choice(value: object, name: str, allowed: Sequence[str]) -> str:
     """Return `value` if it is one of the `allowed` names."""
     if not isinstance(value, str):
-        raise TypeError(f"{name} must be a string, one of {', '.join(allowed)}; got {value!r}.")
+        raise TypeError(f"{name} must be a string, one of {', '.join(allowed)}; got {named(value)}.")
     if value not in allowed:
         raise ValueError(f"{name} must be one of {', '.join(allowed)}; got {value!r}.")
     return value
 
 
+MOST_ENTRIES = 100_000
+"""Lists of arguments end here: a range of a billion depths is a mistake, and would fill memory."""
+
+
+def entries(value: object, name: str, hint: str) -> list[Any]:
+    """Return what a list, or anything else that can be iterated but no string, holds; `hint` says of what."""
+    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+        raise TypeError(f"{name} must be {hint}, got {named(value)}.")
+    try:
+        result = list(itertools.islice(value, MOST_ENTRIES + 1))
+    except Exception as error:  # arrays without dimensions, and whatever a user's own class raises
+        raise TypeError(f"{name} must be {hint}, got {named(value)}.") from error
+    if len(result) > MOST_ENTRIES:
+        raise ValueError(f"{name} must hold at most {MOST_ENTRIES} entries, got more.")
+    return result
+
+
 def depths(value: object, at_least: int = 2) -> tuple[int, ...]:
     """Return depths as a strictly increasing tuple of `at_least` positive integers."""
-    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
-        raise TypeError(
-            f"depths must be a list of integers such as [16, 32, 64], got {value!r} of type"
-            f" {type(value).__name__}."
-        )
-    listed = [integer(item, "every depth", minimum=1, hint="Depths count residual layers.") for item in value]
+    given = entries(value, "depths", "a list of integers such as [16, 32, 64]")
+    hint = "Depths count residual layers."
+    listed = [integer(item, "every depth", minimum=1, hint=hint) for item in given]
     if len(listed) < at_least:
         wanted = "two depths to measure a rate" if at_least > 1 else "one depth"
         raise ValueError(f"depths must name at least {wanted}, got {listed}.")
@@ -174,7 +257,7 @@ def depths(value: object, at_least: int = 2) -> tuple[int, ...]:
 def device(value: object) -> torch.device:
     """Return `value` as a torch device that this machine has."""
     if not isinstance(value, (str, torch.device)):
-        raise TypeError(f"device must be a string such as 'cpu' or 'cuda', or a torch.device; got {value!r}.")
+        raise TypeError(f"device must be a string such as 'cpu' or 'cuda', or a torch.device; got {named(value)}.")
     try:
         result = torch.device(value)
     except RuntimeError as error:
@@ -190,17 +273,16 @@ def device(value: object) -> torch.device:
 
 def dtype(value: object) -> torch.dtype | None:
     """Return `value` if it is None, float32 or float64; the names as strings are accepted too."""
-    named = {"float32": torch.float32, "float64": torch.float64}
     if value is None:
         return None
-    if isinstance(value, str) and value in named:
-        return named[value]
-    if value in (torch.float32, torch.float64):
-        assert isinstance(value, torch.dtype)
+    by_name = {"float32": torch.float32, "float64": torch.float64}
+    if isinstance(value, str) and value in by_name:
+        return by_name[value]
+    if isinstance(value, torch.dtype) and value in by_name.values():
         return value
     kind = ValueError if isinstance(value, (str, torch.dtype)) else TypeError
     raise kind(
-        f"dtype must be torch.float32 or torch.float64 (or None to choose by the limit), got {value!r}."
+        f"dtype must be torch.float32 or torch.float64 (or None to choose by the limit), got {named(value)}."
     )
 
 
@@ -217,11 +299,9 @@ def inputs(value: object, shape: tuple[int, ...] = (1,)) -> torch.Tensor | None:
             f"x must be a torch tensor of shape (inputs, n_in), got {type(value).__name__};"
             " torch.as_tensor(x) makes one."
         )
-    if value.layout != torch.strided or value.device.type == "meta":
-        raise TypeError(
-            f"x must be a dense tensor that holds data, got {value.layout} on {value.device}; x.to_dense()"
-            " fills one."
-        )
+    if value.is_nested or value.layout != torch.strided or value.device.type == "meta":
+        kind = "a nested one" if value.is_nested else f"{value.layout} on {value.device}"
+        raise TypeError(f"x must be a dense tensor that holds data, got {kind}; x.to_dense() fills one.")
     if len(shape) != 1 and tuple(value.shape[1:]) != shape:
         raise ValueError(
             f"x must have shape (inputs, {', '.join(map(str, shape))}), got x.shape={tuple(value.shape)}."
@@ -248,11 +328,23 @@ def inputs(value: object, shape: tuple[int, ...] = (1,)) -> torch.Tensor | None:
     return value.detach()
 
 
+def as_path(path: object, name: str) -> Path:
+    """Return `path` as a Path that this system can name."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"{name} must be a path, got {named(path)}.")
+    try:
+        result = Path(path)
+        plain = b"\0" not in os.fsencode(result)
+    except (TypeError, UnicodeEncodeError) as error:
+        raise ValueError(f"{name} must be a path that this system can write, got {ascii(path)}.") from error
+    if not plain:
+        raise ValueError(f"{name} must be a path without null bytes, got {ascii(str(path))}.")
+    return result
+
+
 def writable_file(path: object, name: str, suffixes: Sequence[str] = ()) -> Path:
     """Return `path` if a file can be written there; checked before any work, so that no result is lost."""
-    if not isinstance(path, (str, os.PathLike)):
-        raise TypeError(f"{name} must be a path, got {path!r} of type {type(path).__name__}.")
-    result = Path(path)
+    result = as_path(path, name)
     if len(result.name.encode()) > 200:
         raise ValueError(
             f"{name} has a name of {len(result.name.encode())} bytes, too long, got {result.name!r}; use a"

@@ -172,7 +172,7 @@ def _planner(
             " compare pairs weights that are functions of time, or Itô noise, with their limits path by"
             " path."
         )
-    checked_seed = validation.integer(seed, "seed", minimum=0)
+    checked_seed = validation.seed(seed)
     given = None if steps is None else _read_steps(steps, depths)
     where, kind = validation.device(device), validation.dtype(dtype) or torch.float32
     inputs = validation.inputs(x, resnet.state_shape)

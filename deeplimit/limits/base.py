@@ -205,6 +205,8 @@ class Independent:
     The control that must come out "does not converge": `compare(resnet, Independent(resnet.limit()))`
     measures the distance between two independent draws, whatever the depth. For an ODE limit the random
     weights are drawn again.
+
+    What `limit` is, is checked where it is compared.
     """
 
     limit: Any

@@ -81,6 +81,7 @@ class IsotropicSDE(LawLimit):
     )
 
     def __post_init__(self) -> None:
+        validation.plain_numbers(self)
         validation.integer(self.width, "width", minimum=1, hint="It is the number of hidden units d.")
         validation.real(self.rate, "rate", minimum=0.001, maximum=100.0, hint="res-3 has rate 1/2.")
 

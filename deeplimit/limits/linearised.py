@@ -76,10 +76,11 @@ class LinearODE(ODELimit):
     seed: int = field(default=0, compare=False)
 
     def __post_init__(self) -> None:
+        validation.plain_numbers(self)
         validation.integer(self.width, "width", minimum=1, hint="It is the number of hidden units d.")
         _check_trend(self.trend, self.width)
         validation.real(self.slope, "slope", hint="it is σ'(0).")
-        validation.integer(self.seed, "seed", minimum=0)
+        validation.seed(self.seed)
 
     @property
     def equation(self) -> str:
@@ -142,6 +143,7 @@ class ItoCorrectedSDE(SDELimit):
     noise_type: ClassVar[str] = "general"
 
     def __post_init__(self) -> None:
+        validation.plain_numbers(self)
         validation.integer(self.width, "width", minimum=1, hint="It is the number of hidden units d.")
         if not isinstance(self.noise, Ito):
             raise TypeError(
@@ -153,7 +155,9 @@ class ItoCorrectedSDE(SDELimit):
             _check_trend(self.trend, self.width)
         validation.real(self.slope, "slope", hint="it is σ'(0).")
         validation.real(self.curvature, "curvature", hint="it is σ''(0).")
-        validation.integer(self.seed, "seed", minimum=0)
+        validation.seed(self.seed)
+        if self.other_quadratic is not None:
+            validation.function(self.other_quadratic, "other_quadratic", "a function of (rate, states)")
 
     @property
     def equation(self) -> str:

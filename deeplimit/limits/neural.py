@@ -9,6 +9,7 @@ from typing import Any, ClassVar, final
 import torch
 from torch import Tensor
 
+from deeplimit.ground import validation
 from deeplimit.ground.randomness import Purpose, generator
 from deeplimit.limits.base import Limit, ODELimit, SDELimit, VectorField
 from deeplimit.limits.follower import CompiledStep, Follower, FunctionValue, Motion
@@ -35,6 +36,18 @@ class NeuralSDE(SDELimit):
     recursion: Res1
     weights: tuple[WeightLaw, ...]
     width: int
+
+    def __post_init__(self) -> None:
+        validation.plain_numbers(self)
+        validation.integer(self.width, "width", minimum=1, hint="It is the number of hidden units d.")
+        validation.instance(self.recursion, "recursion", Res1, "that of res1, Res1(activation)")
+        one_law = isinstance(self.weights, tuple) and len(self.weights) == 1
+        if not one_law or not isinstance(self.weights[0], WeightLaw):
+            raise TypeError(
+                "weights must be a tuple of one weight law, such as (IID(),); got"
+                f" {validation.named(self.weights)}."
+            )
+
     sde_type: ClassVar[str] = "ito"
     noise_type: ClassVar[str] = "general"
     is_drawable: ClassVar[bool] = True
@@ -133,6 +146,19 @@ class NeuralODE(ODELimit):
     weights: tuple[FunctionLaw, ...]
     width: int
     seed: int = field(default=0, compare=False)  # which draw f(t, h) reads is no part of the equation
+
+    def __post_init__(self) -> None:
+        validation.plain_numbers(self)
+        validation.integer(self.width, "width", minimum=1, hint="It is the number of hidden units d.")
+        validation.instance(self.recursion, "recursion", Recursion, "a Recursion, such as Res1('tanh')")
+        laws = self.weights if isinstance(self.weights, tuple) else ()
+        count = len(self.recursion.weights)
+        if len(laws) != count or not all(isinstance(law, FunctionLaw) for law in laws):
+            raise TypeError(
+                f"weights must be a tuple of {count} functions of time, such as SmoothGaussian(); got"
+                f" {validation.named(self.weights)}."
+            )
+        validation.seed(self.seed)
 
     @property
     def equation(self) -> str:

@@ -64,15 +64,19 @@ class NeuralYoung(Limit):
     needs_equal_steps: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        validation.plain_numbers(self)
         validation.integer(self.width, "width", minimum=1, hint="It is the number of hidden units d.")
         if not isinstance(self.recursion, Res1):
             raise TypeError(
                 f"recursion must be that of res1, Res1(activation); got {validation.named(self.recursion)}."
             )
-        if len(self.weights) != 1 or not isinstance(self.weights[0], FractionalBrownian):
+        one_law = isinstance(self.weights, tuple) and len(self.weights) == 1
+        if not one_law or not isinstance(self.weights[0], FractionalBrownian):
             raise TypeError(
-                f"weights must be (FractionalBrownian(hurst),), a tuple of one law; got {self.weights!r}."
+                "weights must be (FractionalBrownian(hurst),), a tuple of one law; got"
+                f" {validation.named(self.weights)}."
             )
+        validation.real(self.noise_scale, "noise_scale", hint="it multiplies the noise.")
         if self.hurst <= 0.5:
             raise ValueError(
                 "weights must have a Hurst index above 1/2, where Young's integral exists; got"

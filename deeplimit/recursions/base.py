@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from types import NoneType
 from typing import ClassVar, TypeVar
 
 import torch
@@ -13,6 +14,7 @@ from torch import Tensor
 
 from deeplimit import activations
 from deeplimit.activations import Activation
+from deeplimit.ground import validation
 from deeplimit.ground.arrays import ArrayLibrary
 from deeplimit.ground.final import FinalWhereMarked
 from deeplimit.recursions import checks
@@ -48,6 +50,11 @@ class Weight:
     name: str
     shape: str = "d d"
     side: Side | None = None
+
+    def __post_init__(self) -> None:
+        validation.text(self.name, "name")
+        validation.instance(self.shape, "shape", str, "letters with spaces between them, such as 'd d'")
+        validation.instance(self.side, "side", (Side, NoneType), "Side.INNER, Side.OUTER or None")
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ class _Convolution(Recursion):
     kernel: int = 3
 
     def __post_init__(self) -> None:
+        validation.plain_numbers(self)
         super().__post_init__()
         if not isinstance(self.size, tuple):
             raise TypeError(

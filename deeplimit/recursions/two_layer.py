@@ -56,6 +56,7 @@ class TwoLayer(Recursion):
     )
 
     def __post_init__(self) -> None:
+        validation.plain_numbers(self)
         super().__post_init__()
         validation.integer(self.hidden, "hidden", minimum=1, hint="It is the number of hidden units M.")
         validation.real(self.hidden_exponent, "hidden_exponent")

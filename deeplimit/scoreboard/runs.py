@@ -92,7 +92,7 @@ def validate(
     """
     if not isinstance(quick, bool):
         raise TypeError(f"quick must be True or False, got {quick!r}.")
-    checked_seed = validation.integer(seed, "seed", minimum=0)
+    checked_seed = validation.seed(seed)
     place = validation.device(device)
     running = Running.checked(workers, executor, store, progress)
     if on_row is not None and not callable(on_row):

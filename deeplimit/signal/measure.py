@@ -103,7 +103,7 @@ def stability(
     started = time.perf_counter()
     resnet = network_of(resnet, x)
     effort = Effort.checked(depths, draws, budget, "draws", _read_depths, _read_draws)
-    checked_seed = validation.integer(seed, "seed", minimum=0)
+    checked_seed = validation.seed(seed)
     level = validation.probability(confidence, "confidence")
     bound_level = validation.probability(delta, "delta")
     running = Running.checked(workers, executor, store, progress)

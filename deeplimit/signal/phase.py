@@ -236,7 +236,7 @@ def phase_diagram(
     networks = tuple(_made(network, checked_width, value) for value in indices)
     given = validation.inputs(x)
     kind = validation.dtype(dtype) or torch.float32
-    checked_seed = validation.integer(seed, "seed", minimum=0)
+    checked_seed = validation.seed(seed)
     h0 = None if given is None else starting_states(given, (checked_width,), checked_seed, kind).to(kind)
     task = PhaseTask(
         networks,

@@ -43,7 +43,7 @@ def check_report(report: Report) -> None:
         >>> dl.testing.check_report(dl.compare(dl.res1(2, "tanh"), depths=[4, 8, 16], paths=64))
     """
     if not isinstance(report, Report):
-        raise TypeError(f"report must be a deeplimit.Report, got {report!r} of type {type(report).__name__}.")
+        raise TypeError(f"report must be a deeplimit.Report, got {validation.named(report)}.")
     name = type(report).__name__
     for check in (_files, _damage, _text, _csv, _latex, _html, _picture, _bibtex, _path):
         for problem in check(report):

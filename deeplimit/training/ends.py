@@ -99,6 +99,7 @@ class _LinearMaps(Ends):
     trained: bool = True
 
     def __post_init__(self) -> None:
+        validation.plain_numbers(self)
         validation.integer(self.inputs, "inputs", minimum=1)
         validation.integer(self.outputs, "outputs", minimum=1)
         if not isinstance(self.trained, bool):

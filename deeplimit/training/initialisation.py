@@ -137,6 +137,7 @@ class SmallGaussian(Initialisation):
     size: float = 0.01
 
     def __post_init__(self) -> None:
+        validation.plain_numbers(self)
         validation.real(self.size, "size", above=0.0)
 
     def describe(self, network: ResidualNetwork) -> str:

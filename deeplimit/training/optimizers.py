@@ -36,6 +36,7 @@ class Optimizer(FinalWhereMarked, ABC):
     cosine: int | None = None
 
     def __post_init__(self) -> None:
+        validation.plain_numbers(self)
         validation.real(self.learning_rate, "learning_rate", above=0.0)
         validation.real(self.depth_exponent, "depth_exponent")
         validation.real(self.factor, "factor", above=0.0)

@@ -47,6 +47,7 @@ class Stop:
     improvement: float = 0.01
 
     def __post_init__(self) -> None:
+        validation.plain_numbers(self)
         if self.loss is not None:
             validation.real(self.loss, "loss", above=0.0)
         if self.patience is not None:

@@ -159,7 +159,7 @@ def train(
         Stop() if stop is None else stop,
         beginning,
         validation.dtype(dtype) or torch.float32,
-        validation.integer(seed, "seed", minimum=0),
+        validation.seed(seed),
         Checkpoint(_folder(checkpoints)),
         device=validation.device(device),
     )
@@ -195,12 +195,8 @@ def _folder(given: str | os.PathLike[str] | None) -> Path | None:
 
 def _names(given: str | Iterable[str], argument: str, known: list[str]) -> frozenset[str]:
     """Return names of weights; "delta" stands for δ."""
-    if not isinstance(given, Iterable):
-        raise TypeError(
-            f"{argument} must be a name or names of weights, such as {known[0]!r}; got"
-            f" {validation.named(given)}."
-        )
-    names = (given,) if isinstance(given, str) else tuple(given)
+    hint = f"a name or names of weights, such as {known[0]!r}"
+    names = [given] if isinstance(given, str) else validation.entries(given, argument, hint)
     for name in names:
         if not isinstance(name, str):
             raise TypeError(f"{argument} must hold names of weights, got {validation.named(name)}.")

@@ -132,7 +132,7 @@ def check_training(
         tolerance, "tolerance", above=0.0, maximum=0.25, hint="exponents 1/2 apart must stay apart."
     )
     validation.probability(confidence, "confidence", hint="0.99, say.")
-    validation.integer(seed, "seed", minimum=0)
+    validation.seed(seed)
     validation.integer(seeds, "seeds", minimum=2, hint="Intervals come from the scatter among seeds.")
     running = Running.checked(workers, executor, store, progress)
     if running.store is not None and running.store.name is None:

@@ -39,6 +39,7 @@ class AR1(WeightLaw):
     rho: float
 
     def __post_init__(self) -> None:
+        validation.plain_numbers(self)
         hint = "It is the correlation of neighbouring layers: above -1 and below 1."
         if validation.real(self.rho, "rho", above=-1.0, hint=hint) >= 1.0:
             raise ValueError(f"rho must be below 1, got {self.rho:g}. {hint}")

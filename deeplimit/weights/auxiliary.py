@@ -47,6 +47,7 @@ class AuxiliaryDiffusion:
     leverage: float = 0.0
 
     def __post_init__(self) -> None:
+        validation.plain_numbers(self)
         for name in ("drift", "diffusion"):
             value = getattr(self, name)
             if isinstance(value, type) or not callable(value):

@@ -121,6 +121,7 @@ class FractionalBrownian(WeightLaw):
     hurst: float
 
     def __post_init__(self) -> None:
+        validation.plain_numbers(self)
         hint = "It is a Hurst index: above 0 and below 1; 0.5 is Brownian motion."
         if validation.real(self.hurst, "hurst", above=0.0, hint=hint) >= 1.0:
             raise ValueError(f"hurst must be below 1, got {self.hurst:g}. {hint}")

@@ -201,7 +201,7 @@ class IID(IndependentLaw):
         else:
             raise TypeError(
                 "law must be 'gaussian', 'uniform', 'rademacher' or a callable sampler(shape, generator);"
-                f" got {self.law!r} of type {type(self.law).__name__}."
+                f" got {validation.named(self.law)}."
             )
 
     @property
@@ -267,14 +267,18 @@ def _check_sampler(sampler: Sampler) -> None:
     shape = (64, 32, 32)
     try:
         draws, again = (sampler(shape, torch.Generator().manual_seed(0)) for _ in range(2))
-    except TypeError as error:
+    except Exception as error:
         raise TypeError(
-            f"sampler {name!r} must take (shape, generator); calling it so raised: {error}."
+            f"law must be a sampler that takes (shape, generator); calling {name!r} so raised"
+            f" {type(error).__name__}: {error}."
         ) from error
     if not isinstance(draws, Tensor) or tuple(draws.shape) != shape:
         got = f"shape {tuple(draws.shape)}" if isinstance(draws, Tensor) else type(draws).__name__
-        raise TypeError(f"sampler {name!r} must return a tensor of the shape asked for, {shape}; got {got}.")
-    values = draws.double()
+        raise TypeError(
+            f"law must be a sampler that returns a tensor of the shape asked for, {shape}; {name!r} returned"
+            f" {got}."
+        )
+    values = validation.real_tensor(draws, f"what sampler {name!r} draws").double()
     if not bool(torch.isfinite(values).all()):
         raise ValueError(f"sampler {name!r} must draw finite numbers, but drew NaN or infinity.")
     if not torch.equal(draws, again):

@@ -102,7 +102,9 @@ class SmoothGaussian(FunctionLaw):
     length_scale: float = field(default=0.1)
 
     def __post_init__(self) -> None:
-        validation.real(self.length_scale, "length_scale", minimum=0.005, hint="It is a time on [0, 1].")
+        validation.plain_numbers(self)
+        hint = "it is a time on [0, 1]."
+        validation.real(self.length_scale, "length_scale", minimum=0.005, maximum=1e6, hint=hint)
 
     @property
     def facts(self) -> Facts:

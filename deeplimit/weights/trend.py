@@ -69,6 +69,7 @@ class Trend(FunctionLaw):
     holder: float = 1.0
 
     def __post_init__(self) -> None:
+        validation.plain_numbers(self)
         validation.real(
             self.holder,
             "holder",

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import NoneType
 from typing import final
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from deeplimit.ground import validation
 from deeplimit.ground.grid import Chunk, Grid
 from deeplimit.weights.factors import Factors
 from deeplimit.weights.facts import Dependence, Facts
@@ -23,11 +25,21 @@ class TrendAndNoise(WeightLaw):
     """A_k = L^-exponent Ā(k/L) + W^A_{(k+1)/L} - W^A_{k/L}, and b_k likewise, for k = 0 … L - 1.
 
     `trend` alone is Hypothesis 1; with `ito` it is Hypothesis 2. Layers read the trend at their start.
+
+    Raises TypeError for a trend that is no function of time and noise that is no `Ito`, ValueError for a
+    negative or infinite exponent.
     """
 
     trend: FunctionLaw | None
     ito: Ito | None
     exponent: float
+
+    def __post_init__(self) -> None:
+        validation.plain_numbers(self)
+        functions = "a function of time, such as Trend(A, b), or None"
+        validation.instance(self.trend, "trend", (FunctionLaw, NoneType), functions)
+        validation.instance(self.ito, "ito", (Ito, NoneType), "Itô noise, such as Ito(A=0.1), or None")
+        validation.real(self.exponent, "exponent", minimum=0.0, hint="the trend is multiplied by L**-exponent.")
 
     @property
     def facts(self) -> Facts:

@@ -1,0 +1,70 @@
+"""Every public function and constructor with small arguments that are right, and what one bad one does to it."""
+
+from __future__ import annotations
+
+import signal
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bad_values import NEVER, VALUES
+
+import deeplimit
+
+ROOT = str(Path(deeplimit.__file__).parent)
+SECONDS = 20
+DOCUMENTED = (TypeError, ValueError, FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A function with arguments that are right; `anything` names those that take every value."""
+
+    name: str
+    call: Callable[..., Any]
+    arguments: Mapping[str, Any]
+    anything: tuple[str, ...] = ()
+    also: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Other words by which a message may name an argument."""
+
+    def bad(self, argument: str, value: str) -> str | None:
+        """Return what is wrong with how one bad value ends, or None where it is refused or right."""
+        arguments = {name: made() if callable(made) else made for name, made in self.arguments.items()}
+        passed = VALUES[value]()
+        signal.signal(signal.SIGALRM, _too_long)
+        signal.alarm(SECONDS)
+        try:
+            self.call(**{**arguments, argument: passed})
+        except DOCUMENTED as error:
+            signal.alarm(0)
+            return self._unclear(argument, error)
+        except BaseException as error:
+            signal.alarm(0)
+            return f"raised {type(error).__name__} at {_where(error)}: {_text(error)}"
+        finally:
+            signal.alarm(0)
+        return "was accepted" if value in NEVER and argument not in self.anything else None
+
+    def _unclear(self, argument: str, error: Exception) -> str | None:
+        text = _text(error)
+        if not _where(error).startswith(ROOT):
+            return f"came from {_where(error)}: {type(error).__name__}: {text}"
+        words = (argument, *self.also.get(argument, ()))
+        if not any(word.lower() in text.lower() for word in words):
+            return f"does not name {argument}: {type(error).__name__}: {text}"
+        return None if len(text) <= 700 else f"is long ({len(text)}): {text[:200]}"
+
+
+def _too_long(*_: object) -> None:
+    raise TimeoutError(f"took more than {SECONDS} s")
+
+
+def _where(error: BaseException) -> str:
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{frame.filename}:{frame.lineno}"
+
+
+def _text(error: BaseException) -> str:
+    return " ".join([str(error), *getattr(error, "__notes__", ())])
