@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 
-.PHONY: demo test families calibrate validate reproduce lint format types docs docs-serve benchmark clean
+.PHONY: demo test families trust calibrate validate reproduce lint format types docs docs-serve benchmark clean
 
 $(VENV)/installed-%: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "deeplimit needs Python 3.11 or newer; set PYTHON=python3.12, say" >&2; exit 1; }
@@ -26,6 +26,9 @@ families: $(VENV)/installed-data-dev
 
 # Every cell of docs/calibration.md in 1000 replications, a day or so on two cores; a stopped run goes on.
 # ARGUMENTS="--seconds 3600" or "--only Growth" takes less. Everything else is in `make test`.
+trust: $(VENV)/installed-data-dev
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "" tests/ground/test_bad_calls.py
+
 calibrate: $(VENV)/installed-data-dev
 	$(BIN)/python -m pytest -n $(WORKERS) -m slow tests/calibration
 	$(BIN)/python -m calibration --workers $(WORKERS) $(ARGUMENTS)

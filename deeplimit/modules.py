@@ -64,7 +64,8 @@ def module_network(
         )
     shape = _shape(width)
     with seeded(0):
-        blocks, again = blocks_of(factory, TRIED), blocks_of(factory, TRIED)
+        with validation.noted(f"deeplimit called the factory with depth {TRIED} to try it."):
+            blocks, again = blocks_of(factory, TRIED), blocks_of(factory, TRIED)
         keeps = any(block is other for block in blocks for other in again)
     law = FreshBlocks(factory, keeps)
     tried = law.stack(TRIED, 0, torch.device("cpu"), torch.float32)

@@ -57,7 +57,7 @@ class Run:
 
         It is printed first: where the disk is full, the result is on the screen at least.
         """
-        typer.echo(printable(str(report)))
+        typer.echo(str(report))
         if self.json is not None:
             report.save(self.json)
         if self.plot is not None:
@@ -142,12 +142,9 @@ def _executor_at(address: str | None) -> Iterator[Any]:
 def stop(error: Exception, expected: bool = True) -> NoReturn:
     """Print what went wrong in a line, and leave with the code for bad usage."""
     told = " ".join([str(error), *getattr(error, "__notes__", ())])
+    from deeplimit.ground.table import printable
+
     if not expected:
         told = f"{type(error).__name__}: {told} (--traceback shows where it comes from)"
-    typer.echo(printable(f"Error: {told}"), err=True)
+    typer.echo(f"Error: {printable(told)}", err=True)
     raise typer.Exit(BAD_USAGE)
-
-
-def printable(text: str) -> str:
-    """Return a text without characters that a terminal would obey, such as those of a module's name."""
-    return "".join(each if each == "\n" or each.isprintable() else ascii(each)[1:-1] for each in text)

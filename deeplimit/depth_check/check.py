@@ -189,16 +189,17 @@ def probe(
             f"expected={expected!r} is a rule about initialisations, and trained=True says that the weights"
             " are none: leave one of the two out."
         )
-    taken = measure_module(
-        model,
-        as_batch(model, batch() if callable(batch) and not isinstance(batch, torch.Tensor) else batch),
-        blocks=blocks,
-        loss=loss,
-        seed=seed,
-        trained=trained,
-    )
-    depth = max(stream.branches for stream in taken.streams)
     name = type(getattr(model, "_orig_mod", model)).__name__
+    with validation.noted(f"deeplimit was measuring {name}."):
+        taken = measure_module(
+            model,
+            as_batch(model, batch() if callable(batch) and not isinstance(batch, torch.Tensor) else batch),
+            blocks=blocks,
+            loss=loss,
+            seed=seed,
+            trained=trained,
+        )
+    depth = max(stream.branches for stream in taken.streams)
 
     def judged(rule: Rule | None) -> DepthReport:
         return report_on(name, (depth,), [taken], rule, None, 0.1, 0.99, seed, started)
@@ -224,7 +225,7 @@ def branch_scalars(
     Costs two forward passes and no backward pass. Call it in a plain loop, in Lightning's
     `on_train_batch_end` (`self.log_dict`), or in the `on_step_end` of a callback of transformers'
     `Trainer`. It restores the model's mode, buffers, gradients and hooks, and the global generators.
-    Arguments and errors are those of `find_branches`; `prefix` begins every key.
+    Arguments and errors are those of `find_branches`; `prefix`, a string, begins every key.
 
     Examples:
         >>> import torch, deeplimit as dl
@@ -235,6 +236,7 @@ def branch_scalars(
         >>> print(*sorted(scalars)[:2])
         depth/layers.*.self_attn/alignment depth/layers.*.self_attn/update
     """
+    validation.instance(prefix, "prefix", str, "a string, with which every key begins")
     taken = measure_module(model, as_batch(model, batch), blocks=blocks, backward=False)
     scalars = {}
     for kind in scalings([0], [taken], 0.99):
@@ -305,7 +307,7 @@ def _checked_seed(tolerance: float, confidence: float, seed: int) -> int:
         tolerance, "tolerance", above=0.0, maximum=0.25, hint="exponents 1/2 apart must stay apart."
     )
     validation.probability(confidence, "confidence", hint="0.99, say.")
-    return validation.integer(seed, "seed", minimum=0, maximum=2**64 - 1, hint="torch takes 64 bits.")
+    return validation.seed(seed)
 
 
 def _intended(expected: object) -> tuple[Rule | Literal["auto"] | None, float | None]:
@@ -315,7 +317,8 @@ def _intended(expected: object) -> tuple[Rule | Literal["auto"] | None, float | 
         return None, validation.real(
             expected, "expected", minimum=0.0, maximum=4.0, hint="residual exponents are 0.5 or 1, say."
         )
-    return AUTO if expected == AUTO else rule_of(expected), None
+    named_auto = isinstance(expected, str) and expected == AUTO
+    return AUTO if named_auto else rule_of(expected), None
 
 
 def _check_deepens(depths: Sequence[int], taken: Sequence[AtOneDepth]) -> None:

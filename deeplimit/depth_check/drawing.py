@@ -35,7 +35,9 @@ def over_depths(
     for place, kind in enumerate(branches):
         colour = COLOURS[place % len(COLOURS)]
         if not all(math.isfinite(size) and size > 0 for size in kind.sizes):
-            axes.plot([], [], color=colour, marker="o", label=f"{kind.kind}: zero at the start")
+            axes.plot(
+                [], [], color=colour, marker="o", label=f"{drawing.plain(kind.kind)}: zero at the start"
+            )
             continue
         sizes = np.asarray(kind.sizes) / kind.sizes[0]
         least = min(least, float(sizes.min()))
@@ -66,9 +68,10 @@ def over_depths(
 
 
 def _told(kind: BranchScaling, small: bool) -> str:
+    name = drawing.plain(kind.kind)
     if kind.exponent is None:
-        return f"{kind.kind}: not deepened"
-    return f"{kind.kind}: {kind.exponent:.2f}" if small else f"{kind.kind}: {kind.exponent_in_words}"
+        return f"{name}: not deepened"
+    return f"{name}: {kind.exponent:.2f}" if small else f"{name}: {kind.exponent_in_words}"
 
 
 def over_layers(axes: Axes, branches: Sequence[BranchScaling]) -> None:
@@ -78,6 +81,6 @@ def over_layers(axes: Axes, branches: Sequence[BranchScaling]) -> None:
     for place, kind in enumerate(branches):
         layers = np.arange(1, len(kind.layers) + 1)
         colour = COLOURS[place % len(COLOURS)]
-        axes.plot(layers, kind.layers, color=colour, marker="o", markersize=4, label=kind.kind)
+        axes.plot(layers, kind.layers, color=colour, marker="o", markersize=4, label=drawing.plain(kind.kind))
     axes.set_ylim(0.0, None)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))

@@ -218,7 +218,7 @@ def _loss(
             " on its parameters as autograd sees it: did it run under torch.no_grad? If it returns something"
             " else, pass loss=, a function of the output that returns a scalar tensor."
         )
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(seed % 2**64)
     direction = torch.randn(first.shape, generator=generator).to(first)
     return (first * direction).sum()
 

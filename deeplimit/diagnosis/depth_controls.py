@@ -78,8 +78,8 @@ def depth_controls(
     count = validation.integer(draws, "draws", minimum=1)
     allowed = validation.real(tolerance, "tolerance", above=0.0, hint="it is a part of the original number.")
     seed = validation.seed(seed)
-    if not callable(evaluate):
-        raise TypeError(f"evaluate must be a function of a network; got {validation.named(evaluate)}.")
+    halve = validation.flag(halve, "halve")
+    validation.function(evaluate, "evaluate", "a function of a network that returns a number")
     network = replaceable(weights, layers)
     chosen = network.chosen(only)
     split = {name: _split(each) for name, each in chosen.items()}
@@ -89,15 +89,15 @@ def depth_controls(
         "new noise": lambda: _drawn_again(split, chosen, stream),
         "layers in another order": lambda: _reordered(network.stacks, stream),
     }
-    original = _number(evaluate(network.with_layers({})), "itself")
+    original = _number(evaluate, network.with_layers({}), "itself")
     found = [
-        Control("trend alone", (_number(evaluate(network.with_layers(_trends(split))), "its trend alone"),))
+        Control("trend alone", (_number(evaluate, network.with_layers(_trends(split)), "its trend alone"),))
     ]
     for name, draw in random.items():
-        numbers = tuple(_number(evaluate(network.with_layers(draw())), name) for _ in range(count))
+        numbers = tuple(_number(evaluate, network.with_layers(draw()), name) for _ in range(count))
         found.append(Control(name, numbers))
     if halve:
-        found.append(Control("half the layers", (_number(evaluate(network.halved()), "half the layers"),)))
+        found.append(Control("half the layers", (_number(evaluate, network.halved(), "half the layers"),)))
     return DepthControls(
         original=original,
         controls=tuple(found),
@@ -174,7 +174,9 @@ def _orders(stacks: Mapping[str, Stack], stream: torch.Generator) -> dict[int, t
     return found
 
 
-def _number(value: Any, what: str) -> float:
+def _number(evaluate: Callable[[Any], Any], network: Any, what: str) -> float:
+    with validation.noted(f"deeplimit called evaluate with the network with {what}."):
+        value = evaluate(network)
     try:
         number = float(value.detach() if isinstance(value, torch.Tensor) else value)
     except (TypeError, ValueError, RuntimeError) as error:

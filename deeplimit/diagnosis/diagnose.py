@@ -99,6 +99,8 @@ def diagnose(
         weights: the order of layers is real in 0 of 1 objects (level 1 % over all); independent (1).
     """
     seed = validation.seed(seed)
+    if layers is not None:
+        validation.text(layers, "layers")
     if _is_one_network(weights):
         _refuse(NETWORK, SWEEP, confidence=confidence != 0.95, homogeneous=homogeneous, spatial=spatial)
         return diagnose_network(weights, batch=batch, layers=layers, groups=groups, blocks=blocks, seed=seed)

@@ -91,8 +91,7 @@ def fitted_limit(
             "weights must be a dict from depth to stacks, such as {16: dict(A=tensor (16, d, d))}; got"
             f" {validation.named(weights)}."
         )
-    if regime not in REGIMES:
-        raise ValueError(f"regime must be one of {', '.join(map(repr, REGIMES))}; got {regime!r}.")
+    validation.choice(regime, "regime", REGIMES)
     networks = networks_of(weights)
     depths = [network.depth for network in networks]
     if len(set(depths)) < len(depths) or len(depths) < 3:

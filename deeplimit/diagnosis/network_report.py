@@ -249,7 +249,7 @@ class NetworkDiagnosis(Report):
         left.set_yticks([])
         for place, each in zip(places, self.objects, strict=True):
             left.annotate(
-                each.full_name,
+                drawing.plain(each.full_name),
                 (0.01, place),
                 xycoords=("axes fraction", "data"),
                 xytext=(0, 3),

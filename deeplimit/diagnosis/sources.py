@@ -210,7 +210,7 @@ def _damaged_tensor(path: Path) -> str:
             return "not even its header is whole"
         try:
             header = json.loads(file.read(length))
-        except ValueError:
+        except (ValueError, RecursionError):
             return "its header is not JSON"
     entries = header.items() if isinstance(header, dict) else ()
     for name, entry in entries:

@@ -275,7 +275,9 @@ class DepthDiagnosis(Report):
         if not small:
             for panel in four:
                 drawing.legend(panel, 8, **({"loc": "center right"} if panel is four[2] else {}))
-            axes.set_title(f"{finding.weight}: {self.verdict}", fontsize=drawing.points(axes, 11), pad=18)
+            axes.set_title(
+                f"{drawing.plain(finding.weight)}: {self.verdict}", fontsize=drawing.points(axes, 11), pad=18
+            )
 
 
 def _draw_shares(panel: Axes, depths: np.ndarray, finding: Finding) -> None:

@@ -68,8 +68,7 @@ def plot(draw: Draw, ax: object, size: tuple[float, float] = SIZE) -> Axes:
         return to_file(draw, validation.writable_file(ax, "path", SUFFIXES), size)
     if ax is not None and not hasattr(ax, "set_xscale"):
         raise TypeError(
-            "ax must be matplotlib Axes, a path to write to, or None; got"
-            f" {ax!r} of type {type(ax).__name__}."
+            f"ax must be matplotlib Axes, a path to write to, or None; got {validation.named(ax)}."
         )
     return _drawn(draw, cast("Axes", ax) if ax is not None else new_axes(size))
 
@@ -114,6 +113,11 @@ def points(axes: Axes, size: float) -> float:
     return size * scale(axes)
 
 
+def plain(text: str) -> str:
+    """Return a name that somebody else chose so that a picture shows it: "$" begins no formula in it."""
+    return "".join(each if each.isprintable() else "?" for each in text).replace("$", r"\$")
+
+
 def fitting(axes: Axes, text: str, size: float, lines: int = 3, inches: float | None = None) -> list[str]:
     """Return a text in lines that fit above the axes (or into `inches`), cut with "…" where too long."""
     width = _room(axes) if inches is None else inches
@@ -134,7 +138,7 @@ def _room(axes: Axes) -> float:
 def label(axes: Axes, x: str, y: str, title: Sequence[str]) -> None:
     """Name both axes; write a title, one line per text, on small axes the first two lines alone."""
     small = is_small(axes)
-    lines = [line for text in title for line in fitting(axes, text, 10.0, 1 if small else 3)]
+    lines = [line for text in title for line in fitting(axes, plain(text), 10.0, 1 if small else 3)]
     axes.set_title("\n".join(lines[:2] if small else lines), fontsize=points(axes, 10), pad=4 if small else 6)
     _set_sizes(axes)
     axes.set_xlabel(x)

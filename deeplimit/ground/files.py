@@ -6,28 +6,53 @@ import contextlib
 import json
 import os
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from deeplimit.ground import fields, validation
 
+LEFTOVER = ".deeplimit-"
+"""How the names of files begin that are not whole yet."""
+SECONDS_LEFT_OVER = 24 * 3600.0
 FORMAT = "deeplimit-report"
 VERSION = 1
 
 
 @contextlib.contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """Yield a temporary file's path in the same folder; it becomes `path` only if the block succeeds."""
-    handle, name = tempfile.mkstemp(prefix=".deeplimit-", suffix=path.suffix, dir=path.parent)
-    os.close(handle)
-    temporary = Path(name)
+    """Yield a temporary file's path in the same folder; it becomes `path` only if the block succeeds.
+
+    What a killed process has left in the folder is removed a day later, by the next one that writes there.
+    Raises OSError with the path where the disk is full or the folder has gone; what was there is unchanged.
+    """
+    temporary = None
     try:
+        _remove_leftovers(path.parent)
+        handle, name = tempfile.mkstemp(prefix=LEFTOVER, suffix=path.suffix, dir=path.parent)
+        os.close(handle)
+        temporary = Path(name)
         yield temporary
         temporary.chmod(0o666 & ~_umask())
         temporary.replace(path)
+    except OSError as error:
+        raise OSError(
+            error.errno,
+            f"{error.strerror or error}: nothing was written, what was there is unchanged",
+            str(path),
+        ) from error
     finally:
-        temporary.unlink(missing_ok=True)
+        if temporary is not None:
+            with contextlib.suppress(OSError):
+                temporary.unlink(missing_ok=True)
+
+
+def _remove_leftovers(folder: Path) -> None:
+    for each in folder.glob(f"{LEFTOVER}*"):
+        with contextlib.suppress(OSError):
+            if time.time() - each.stat().st_mtime > SECONDS_LEFT_OVER:
+                each.unlink()
 
 
 def _umask() -> int:
@@ -62,10 +87,15 @@ def load(path: str | os.PathLike[str]) -> tuple[str, dict[str, Any]]:
 def loaded(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Return all that a file holds; raise as `deeplimit.load_report` says."""
     source = validation.as_path(path, "path")
+    text = validation.text_of(source, "path")
     try:
-        document = json.loads(source.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        document = json.loads(text)
+    except ValueError as error:  # no JSON, or a number of more digits than Python reads
         raise ValueError(f"{str(source)!r} is not a deeplimit report: it is not JSON ({error}).") from error
+    except RecursionError as error:
+        raise ValueError(
+            f"{str(source)!r} is not a deeplimit report: its lists are nested too deeply."
+        ) from error
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise ValueError(f"{str(source)!r} is not a deeplimit report: its 'format' is not {FORMAT!r}.")
     if document.get("version") != VERSION:

@@ -139,9 +139,9 @@ def seeded(seed: int) -> Iterator[None]:
     first = torch.initial_seed()
     with kept(), torch.random.fork_rng(devices=devices):
         try:
-            torch.manual_seed(seed)
+            torch.manual_seed(seed % 2**64)
             np.random.seed(seed % 2**32)
-            random.seed(seed)
+            random.seed(int(seed))
             yield
         finally:
             # The seed waits for CUDA to start, or CUDA started inside: all devices get their seed again.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from deeplimit.ground import axes as drawing, citations, fields, files, page, validation
 from deeplimit.ground.measurement import Measurement, one_thread_per_operation
 from deeplimit.ground.recipe import Origin
-from deeplimit.ground.table import Table
+from deeplimit.ground.table import Table, printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -124,7 +124,7 @@ class Report(ABC):
 
     def __str__(self) -> str:
         parts = [self._head(), str(self._table()).splitlines(), self._tail()]
-        return "\n\n".join("\n".join(part) for part in parts if part)
+        return printable("\n\n".join("\n".join(part) for part in parts if part))
 
     def _head(self) -> list[str]:
         return [self.headline, *(f"{name:<9}  {text}" if name else text for name, text in self._facts())]
@@ -216,7 +216,8 @@ class Report(ABC):
         ]
 
     def _repr_html_(self) -> str:
-        return f"<div><p><b>{html.escape(self.headline)}</b></p>{page.body(self._sections())}</div>"
+        told = f"<div><p><b>{html.escape(self.headline)}</b></p>{page.body(self._sections())}</div>"
+        return printable(told)
 
     def save_html(self, path: str | os.PathLike[str]) -> None:
         """Write the report as one HTML page that needs nothing else: headline, table, picture, reservations.
@@ -231,7 +232,7 @@ class Report(ABC):
             verdict=getattr(self, "verdict", None),
             footer=", ".join(f"{name} {version}" for name, version in versions.items()),
         )
-        self._written(text, path, ".html")
+        self._written(printable(text), path, ".html")
 
     @staticmethod
     def _written(text: str, path: object, suffix: str) -> str:

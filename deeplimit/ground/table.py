@@ -193,6 +193,11 @@ _SYMBOLS = {
 }  # fmt: skip
 
 
+def printable(text: str) -> str:
+    """Return a text without characters that a terminal would obey; a module's name may hold any."""
+    return "".join(each if each == "\n" or each.isprintable() else ascii(each)[1:-1] for each in text)
+
+
 def latex(text: str) -> str:
     """Return a text as LaTeX prints it: special characters escaped, mathematical symbols in $…$."""
     return "".join(

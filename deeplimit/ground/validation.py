@@ -6,13 +6,15 @@ entry; nothing below it checks again.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import inspect
 import itertools
 import math
 import numbers
 import os
-from collections.abc import Callable, Iterable, Sequence
+import stat
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -36,7 +38,7 @@ def named(value: object) -> str:
         return f"{kind} of shape {tuple(shape)}"
     try:
         text = repr(value)
-    except Exception:  # whatever a user's own class raises there: the message is about the argument
+    except Exception:  # noqa: BLE001  # a user's own class may raise anything; the message is not about that
         text = ""
     shown = text.isprintable() and 0 < len(text) <= 100
     return f"{text} of type {kind}" if shown else f"an object of type {kind}"
@@ -111,7 +113,7 @@ def text(value: object, name: str) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{name} must be a string, got {named(value)}.")
     if not value or not value.isprintable():
-        raise ValueError(f"{name} must be a line of characters that can be printed, got {ascii(value)}.")
+        raise ValueError(f"{name} must be a line of characters that can be printed, got {value!a}.")
     return value
 
 
@@ -151,6 +153,16 @@ def probability(value: object, name: str, hint: str = "") -> float:
     return result
 
 
+@contextlib.contextmanager
+def noted(note: str) -> Iterator[None]:
+    """Let what a user's own code raises come through, with a note that says what deeplimit did with it."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(note)
+        raise
+
+
 def evaluated(name: str, takes: str, function: Callable[..., Any], time: float, *more: Any) -> Any:
     """Return a user's function of time at `time`; whatever it raises, say which function it was, and when."""
     try:
@@ -167,7 +179,9 @@ def evaluated(name: str, takes: str, function: Callable[..., Any], time: float, 
 
 
 def takes(function: Any, arguments: int) -> bool:
-    """Return whether a function can be called with this many arguments, where its signature tells."""
+    """Return whether a value can be called with this many arguments, where its signature tells."""
+    if not callable(function):
+        return False
     try:
         inspect.signature(function).bind(*[None] * arguments)
     except TypeError:
@@ -257,7 +271,9 @@ def depths(value: object, at_least: int = 2) -> tuple[int, ...]:
 def device(value: object) -> torch.device:
     """Return `value` as a torch device that this machine has."""
     if not isinstance(value, (str, torch.device)):
-        raise TypeError(f"device must be a string such as 'cpu' or 'cuda', or a torch.device; got {named(value)}.")
+        raise TypeError(
+            f"device must be a string such as 'cpu' or 'cuda', or a torch.device; got {named(value)}."
+        )
     try:
         result = torch.device(value)
     except RuntimeError as error:
@@ -328,6 +344,29 @@ def inputs(value: object, shape: tuple[int, ...] = (1,)) -> torch.Tensor | None:
     return value.detach()
 
 
+LARGEST_TEXT = 2**28
+"""Bytes of the longest file that is read whole as text."""
+
+
+def text_of(path: object, name: str) -> str:
+    """Return what a text file holds; a pipe, a device or an endless file is refused before it is read.
+
+    Raises FileNotFoundError and other OSErrors as they are, ValueError for what is no text.
+    """
+    source = as_path(path, name)
+    found = source.stat()
+    if not stat.S_ISREG(found.st_mode):
+        raise ValueError(f"{name} must be a file, got {str(source)!a}, which is a folder, pipe or device.")
+    if found.st_size > LARGEST_TEXT:
+        raise ValueError(
+            f"{name} must be a file of at most {LARGEST_TEXT} bytes, got {str(source)!a} of {found.st_size}."
+        )
+    try:
+        return source.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{name} must be a file of text, got {str(source)!a}: {error}.") from error
+
+
 def as_path(path: object, name: str) -> Path:
     """Return `path` as a Path that this system can name."""
     if not isinstance(path, (str, os.PathLike)):
@@ -336,9 +375,9 @@ def as_path(path: object, name: str) -> Path:
         result = Path(path)
         plain = b"\0" not in os.fsencode(result)
     except (TypeError, UnicodeEncodeError) as error:
-        raise ValueError(f"{name} must be a path that this system can write, got {ascii(path)}.") from error
+        raise ValueError(f"{name} must be a path that this system can write, got {path!a}.") from error
     if not plain:
-        raise ValueError(f"{name} must be a path without null bytes, got {ascii(str(path))}.")
+        raise ValueError(f"{name} must be a path without null bytes, got {str(path)!a}.")
     return result
 
 
@@ -352,8 +391,9 @@ def writable_file(path: object, name: str, suffixes: Sequence[str] = ()) -> Path
         )
     if suffixes and result.suffix.lower() not in suffixes:
         raise ValueError(f"{name} must end in {' or '.join(suffixes)}, got {str(result)!r}.")
-    if result.is_dir():
-        raise ValueError(f"{name} names a folder, got {str(result)!r}; give a file's name.")
+    if result.exists() and not result.is_file():
+        what = "a folder" if result.is_dir() else "a pipe or a device"
+        raise ValueError(f"{name} names {what}, got {str(result)!r}; give a file's name.")
     parent = result.parent
     if not parent.is_dir():
         raise ValueError(f"{name} lies in {str(parent)!r}, which is not a folder; make it first.")

@@ -176,7 +176,10 @@ def _tables(model: nn.Module) -> set[str]:
 
 def _law(hurst: float | None, process: WeightLaw | None) -> WeightLaw:
     if hurst is not None and process is not None:
-        raise ValueError(f"got hurst={hurst!r} and process={process!r}; give hurst or process, not both.")
+        raise ValueError(
+            f"got hurst={validation.named(hurst)} and process={validation.named(process)}; give hurst or"
+            " process, not both."
+        )
     if hurst is not None:
         return law_across_layers(FractionalBrownian(hurst))
     return Brownian() if process is None else law_across_layers(process)

@@ -27,7 +27,8 @@ def layers_of_weights(value: object, name: str) -> list[torch.Tensor]:
             f"{name} must be a list of tensors, one per layer, in order of depth{hint}; got"
             f" {validation.named(value)}."
         )
-    found = [stored_weight(item, f"{name}[{k}]") for k, item in enumerate(value)]
+    listed = validation.entries(value, name, "a list of tensors, one per layer, in order of depth")
+    found = [stored_weight(item, f"{name}[{k}]") for k, item in enumerate(listed)]
     if len(found) < 2:
         raise ValueError(
             f"{name} must hold the weights of at least 2 layers, got {len(found)}; a law across"

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from deeplimit.ground import validation
 from deeplimit.limits.base import Limit, ODELimit, SDELimit, VectorField
 from deeplimit.weights import SampledFunction
 
@@ -113,12 +114,11 @@ def read_limit(limit: object, h: Tensor, driven: int | None) -> Limit:
     got = (
         f"a tensor of shape {tuple(limit.shape)}; inputs go in x="
         if isinstance(limit, Tensor)
-        else f"{limit!r}"
+        else validation.named(limit)
     )
     raise TypeError(
         "limit must be a torchsde-style object (f, g or g_prod, sde_type, noise_type), a torchdiffeq-style"
-        f" function f(t, h), or one of the library's own limits, such as network.limit(); got {got} of type"
-        f" {type(limit).__name__}."
+        f" function f(t, h), or one of the library's own limits, such as network.limit(); got {got}."
     )
 
 
@@ -207,7 +207,7 @@ def _checked(
             f"{what} must take just these arguments, and be f(t, h) for an ODE; calling it raised: {error}. A"
             " module that does not depend on t goes in as lambda t, h: module(h)."
         ) from error
-    except (RuntimeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
+    except Exception as error:
         raise ValueError(
             f"{what} must be defined on the given inputs; calling it raised {type(error).__name__}: {error}."
         ) from error

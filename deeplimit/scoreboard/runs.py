@@ -90,8 +90,7 @@ def validate(
         >>> board.verdict, len(board.rows)
         ('agrees', 1)
     """
-    if not isinstance(quick, bool):
-        raise TypeError(f"quick must be True or False, got {quick!r}.")
+    validation.flag(quick, "quick")
     checked_seed = validation.seed(seed)
     place = validation.device(device)
     running = Running.checked(workers, executor, store, progress)
@@ -140,9 +139,9 @@ def _size(case: Case | LawCase, quick: bool) -> tuple[tuple[int, ...], int]:
 def _chosen(only: str | Sequence[str] | None) -> list[Case | LawCase]:
     texts = [only] if isinstance(only, str) else only
     if texts is not None and not (
-        isinstance(texts, Sequence) and all(isinstance(text, str) for text in texts)
+        isinstance(texts, (list, tuple)) and all(isinstance(text, str) for text in texts)
     ):
-        raise TypeError(f"only must be a text or several, got {only!r}.")
+        raise TypeError(f"only must be a text or several, got {validation.named(only)}.")
     every = validated()
     if texts is None:
         return list(every)

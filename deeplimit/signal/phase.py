@@ -7,7 +7,7 @@ import itertools
 import math
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any, final
@@ -335,9 +335,8 @@ def _diagram(
 
 
 def _numbers(value: object, name: str, example: str) -> list[float]:
-    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
-        raise TypeError(f"{name} must be a list of numbers such as {example}, got {validation.named(value)}.")
-    found = [validation.real(item, f"every entry of {name}") for item in value]
+    entries = validation.entries(value, name, f"a list of numbers such as {example}")
+    found = [validation.real(item, f"every entry of {name}") for item in entries]
     if not found:
         raise ValueError(f"{name} must not be empty; give numbers such as {example}.")
     return found
@@ -352,11 +351,12 @@ def _made(network: Callable[..., ResidualNetwork], width: int, hurst: float) -> 
             " the partial."
         )
     try:
-        made = network(width=width, weights=law, exponent=law.critical_exponent)
+        with validation.noted("deeplimit called network(width=, weights=, exponent=)."):
+            made = network(width=width, weights=law, exponent=law.critical_exponent)
     except TypeError as error:
         raise TypeError(
             "network must be a factory such as deeplimit.res3, called with width=, weights= and exponent=;"
-            f" that raised: {error}."
+            f" that raised {type(error).__name__}: {error}."
         ) from error
     if not isinstance(made, ResidualNetwork):
         raise TypeError(

@@ -14,7 +14,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from deeplimit.ground import axes as drawing, fields, files
+from deeplimit.ground import axes as drawing, fields, files, validation
 from deeplimit.ground.report import KINDS, Report
 
 if TYPE_CHECKING:

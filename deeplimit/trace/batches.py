@@ -48,14 +48,22 @@ def as_batch(model: nn.Module, batch: Any) -> Batch:
     if batch is None:
         batch = made_up(model)
     if isinstance(batch, Mapping):
-        return Batch((), dict(batch))
-    if isinstance(batch, (tuple, list)):
-        return Batch(tuple(batch), {})
-    if isinstance(batch, torch.Tensor):
-        return Batch((batch,), {})
-    raise TypeError(
-        f"batch must be a tensor, a tuple of arguments or a dict of keyword arguments, got {named(batch)}."
-    )
+        found = Batch((), dict(batch))
+    elif isinstance(batch, (tuple, list)):
+        found = Batch(tuple(batch), {})
+    elif isinstance(batch, torch.Tensor):
+        found = Batch((batch,), {})
+    else:
+        raise TypeError(
+            "batch must be a tensor, a tuple of arguments or a dict of keyword arguments, got"
+            f" {named(batch)}."
+        )
+    for value in (*found.args, *found.kwargs.values()):
+        if isinstance(value, torch.Tensor) and value.is_meta:
+            raise TypeError(
+                f"batch must hold data, got a tensor of shape {tuple(value.shape)} on the device meta."
+            )
+    return found
 
 
 def _refuse_unready(model: nn.Module) -> None:

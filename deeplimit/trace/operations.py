@@ -40,6 +40,8 @@ class Call(NamedTuple):
 def size(tensor: torch.Tensor) -> float:
     """Return the root mean square of all entries."""
     values = tensor.detach()
+    if values.layout != torch.strided and not values.is_nested:
+        values = values.to_dense()
     if not values.is_floating_point():
         return float(values.abs().double().square().mean().sqrt())
     exact = values.float() if values.dtype in (torch.float16, torch.bfloat16) else values

@@ -132,7 +132,7 @@ def check_training(
         tolerance, "tolerance", above=0.0, maximum=0.25, hint="exponents 1/2 apart must stay apart."
     )
     validation.probability(confidence, "confidence", hint="0.99, say.")
-    validation.seed(seed)
+    seed = validation.seed(seed)
     validation.integer(seeds, "seeds", minimum=2, hint="Intervals come from the scatter among seeds.")
     running = Running.checked(workers, executor, store, progress)
     if running.store is not None and running.store.name is None:
@@ -229,9 +229,10 @@ def _drift(
 
 def _factors(given: object) -> tuple[float, ...]:
     """Return increasing positive numbers."""
-    if isinstance(given, (str, bytes)) or not isinstance(given, Sequence):
-        raise TypeError(f"rate_factors must be a list of numbers, got {validation.named(given)}.")
-    listed = [validation.real(each, "every entry of rate_factors", above=0.0) for each in given]
+    if isinstance(given, (set, frozenset)):
+        raise TypeError("rate_factors must be a list of numbers, got a set, which has no order.")
+    entries = validation.entries(given, "rate_factors", "a list of numbers")
+    listed = [validation.real(each, "every entry of rate_factors", above=0.0) for each in entries]
     if len(listed) < 3 or sorted(set(listed)) != listed:
         raise ValueError(
             f"rate_factors must be increasing, with at least 3 entries, got {listed}; [0.1, 0.3, 1, 3, 10],"
@@ -240,12 +241,15 @@ def _factors(given: object) -> tuple[float, ...]:
     return tuple(listed)
 
 
-def _increasing(given: object, name: str, *, at_least: int, maximum: int | None = None) -> tuple[int, ...]:
+def _increasing(
+    given: object, name: str, *, at_least: int, maximum: int = validation.LARGEST
+) -> tuple[int, ...]:
     """Return increasing positive integers."""
-    if isinstance(given, (str, bytes)) or not isinstance(given, Sequence):
-        raise TypeError(f"{name} must be a list of integers, got {validation.named(given)}.")
+    if isinstance(given, (set, frozenset)):
+        raise TypeError(f"{name} must be a list of integers, got a set, which has no order.")
+    entries = validation.entries(given, name, "a list of integers")
     listed = [
-        validation.integer(each, f"every entry of {name}", minimum=1, maximum=maximum) for each in given
+        validation.integer(each, f"every entry of {name}", minimum=1, maximum=maximum) for each in entries
     ]
     if len(listed) < at_least or sorted(set(listed)) != listed:
         raise ValueError(f"{name} must be increasing, with at least {at_least} entries, got {listed}.")

@@ -73,7 +73,7 @@ def _line(
 ) -> None:
     """Draw one quantity where it is a positive number, over its first such value."""
     seen = [(at, value) for at, value in zip(depths, power.values, strict=True) if 0 < value < math.inf]
-    told = name if small or power.exponent is None else f"{name} {power.in_words}"
+    told = drawing.plain(name if small or power.exponent is None else f"{name} {power.in_words}")
     axes.plot(
         [at for at, _ in seen],
         [value / seen[0][1] for _, value in seen],

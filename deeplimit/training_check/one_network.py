@@ -191,7 +191,7 @@ def _objective(
             f"{type(model).__name__} returned {type(output).__name__} without a floating tensor that depends"
             " on its parameters: pass loss=, a function of the output that returns a scalar tensor."
         )
-    target = torch.randn(first.shape, generator=torch.Generator().manual_seed(seed)).to(first)
+    target = torch.randn(first.shape, generator=torch.Generator().manual_seed(seed % 2**64)).to(first)
     return lambda given: 0.5 * (next(outputs(given)) - target).square().mean()
 
 

@@ -39,7 +39,9 @@ class TrendAndNoise(WeightLaw):
         functions = "a function of time, such as Trend(A, b), or None"
         validation.instance(self.trend, "trend", (FunctionLaw, NoneType), functions)
         validation.instance(self.ito, "ito", (Ito, NoneType), "Itô noise, such as Ito(A=0.1), or None")
-        validation.real(self.exponent, "exponent", minimum=0.0, hint="the trend is multiplied by L**-exponent.")
+        validation.real(
+            self.exponent, "exponent", minimum=0.0, hint="the trend is multiplied by L**-exponent."
+        )
 
     @property
     def facts(self) -> Facts:

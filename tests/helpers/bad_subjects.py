@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
-import os
-from pathlib import Path
 
 import torch
 from bad_calls import Subject
@@ -36,7 +35,9 @@ def independent(seed=0, depth=8):
 
 
 def stacks():
-    return {depth: {"A": independent(depth, depth), "b": independent(0, depth)[:, 0]} for depth in (8, 16, 32)}
+    return {
+        depth: {"A": independent(depth, depth), "b": independent(0, depth)[:, 0]} for depth in (8, 16, 32)
+    }
 
 
 def res1():
@@ -80,6 +81,18 @@ def fixed(value):
     return lambda: value
 
 
+OWN_CODE = ("factory", "batch", "loss", "optimizer", "evaluate", "network")
+"""Arguments that are the user's code, or go into it."""
+CALLED = {  # how messages call an argument, where not by its name; "*" is said of the base of one subject
+    "*": ("only=",),
+    "path": ("store ", "is not a deeplimit report", "No such file"),
+    "widths": ("with depth",),
+    "width": ("shape",),
+    "ax": ("path",),
+    "model": ("Sequential has no",),
+    "weights": ("Sequential must hold", "no weight of at least"),
+    "batch": ("no residual branch of",),
+}
 RUN = {"seed": 0, "device": "cpu", "workers": 1, "executor": None, "store": None, "progress": None}
 MODULE = {"batch": lambda: torch.ones(2, WIDTH), "blocks": None, "loss": None, "seed": 0}
 RATE = {"learning_rate": 0.1, "depth_exponent": 0.0, "every": None, "factor": 0.1, "cosine": None}
@@ -185,7 +198,11 @@ NETWORKS = [
     Subject(
         "module_network",
         dl.module_network,
-        {"factory": fixed(lambda depth: [torch.nn.Linear(WIDTH, WIDTH) for _ in range(depth)]), "width": WIDTH},
+        {
+            "factory": fixed(lambda depth: [torch.nn.Linear(WIDTH, WIDTH) for _ in range(depth)]),
+            "width": WIDTH,
+        },
+        runs=OWN_CODE,
     ),
     Subject(
         "ResidualNetwork",
@@ -209,9 +226,7 @@ NETWORKS = [
 ]
 
 LIMITS = [
-    Subject(
-        "Independent", dl.Independent, {"limit": lambda: res1().limit()}, anything=("limit",)
-    ),
+    Subject("Independent", dl.Independent, {"limit": lambda: res1().limit()}, anything=("limit",)),
     Subject("IsotropicSDE", dl.IsotropicSDE, {"width": 2, "rate": 0.5}),
     Subject(
         "ItoCorrectedSDE",
@@ -296,9 +311,7 @@ TRAINING = [
     Subject("Stop", dl.Stop, {"loss": 0.1, "patience": 3, "improvement": 0.01}),
     Subject("LinearEnds", dl.LinearEnds, {"inputs": 2, "outputs": 2, "trained": True}),
     Subject("PooledEnds", dl.PooledEnds, {"inputs": 2, "outputs": 2, "trained": True}),
-    Subject(
-        "FromWeightLaws", dl.FromWeightLaws, {"same_in_all_layers": False, "same_at_all_depths": False}
-    ),
+    Subject("FromWeightLaws", dl.FromWeightLaws, {"same_in_all_layers": False, "same_at_all_depths": False}),
     Subject(
         "synthetic_system",
         dl.datasets.synthetic_system,
@@ -336,6 +349,9 @@ TRAINING = [
             "nonnegative": (),
             "fixed": (),
             "ends": None,
+            "checkpointing": False,
+            "checkpoints": None,
+            "dtype": None,
             **RUN,
         },
     ),
@@ -369,6 +385,7 @@ VERBS = [
             "reference": None,
             "tolerance": None,
             "coupling": "auto",
+            "same_network": False,
             "dtype": None,
             **RUN,
         },
@@ -381,7 +398,7 @@ VERBS = [
             "limit": None,
             "x": None,
             "depths": (2, 4, 8),
-            "draws": 64,
+            "draws": 200,
             "budget": None,
             "level": 0.001,
             "tolerance": 0.1,
@@ -409,19 +426,21 @@ VERBS = [
         "phase_diagram",
         dl.phase_diagram,
         {
-            "network": fixed(lambda hurst, exponent: dl.res1(2, "tanh", exponent=exponent)),
+            "network": fixed(dl.res1),
             "width": 2,
             "depth": 20,
             "hurst": (0.3, 0.7),
             "exponents": (0.3, 0.7),
             "draws": 2,
             "inputs": 1,
+            "x": None,
+            "confidence": 0.95,
+            "dtype": None,
             **RUN,
         },
+        runs=OWN_CODE,
     ),
-    Subject(
-        "CompareReport.path", lambda **passed: compared().path(**passed), {"index": 0, "which": 0}
-    ),
+    Subject("CompareReport.path", lambda **passed: compared().path(**passed), {"index": 0, "which": 0}),
 ]
 
 MODULES = [
@@ -437,6 +456,7 @@ MODULES = [
             "confidence": 0.99,
             **RUN,
         },
+        runs=OWN_CODE,
     ),
     Subject(
         "check_training",
@@ -454,23 +474,34 @@ MODULES = [
             "confidence": 0.99,
             **RUN,
         },
+        runs=OWN_CODE,
     ),
-    Subject("probe", dl.probe, {"model": lambda: Stack(4), **MODULE, "expected": None, "trained": False}),
+    Subject(
+        "probe",
+        dl.probe,
+        {"model": lambda: Stack(4), **MODULE, "expected": None, "trained": False},
+        runs=OWN_CODE,
+    ),
     Subject(
         "branch_scalars",
         dl.branch_scalars,
         {"model": lambda: Stack(4), "batch": MODULE["batch"], "prefix": "depth/", "blocks": None},
-        anything=("prefix",),
+        runs=OWN_CODE,
     ),
     Subject(
         "find_branches",
         dl.find_branches,
         {"model": lambda: Stack(4), "batch": MODULE["batch"], "blocks": None},
+        runs=OWN_CODE,
     ),
     Subject(
         "sweep",
         dl.sweep,
-        {"build": fixed(lambda config: Stack(config["depth"])), "config": lambda: {"depth": 2}, "field": "depth"},
+        {
+            "build": fixed(lambda config: Stack(config["depth"])),
+            "config": lambda: {"depth": 2},
+            "field": "depth",
+        },
     ),
     Subject(
         "diagnose",
@@ -500,8 +531,11 @@ MODULES = [
             "tolerance": 0.1,
             "seed": 0,
         },
+        runs=OWN_CODE,
     ),
-    Subject("fitted_limit", dl.fitted_limit, {"weights": stacks, "activation": "tanh", "regime": "linear-ode"}),
+    Subject(
+        "fitted_limit", dl.fitted_limit, {"weights": stacks, "activation": "tanh", "regime": "linear-ode"}
+    ),
     *(
         Subject(
             f"init.{name}",
@@ -537,11 +571,7 @@ MODULES = [
             "blocks": None,
             "seed": 0,
         },
-    ),
-    Subject(
-        "assert_depth_scaling",
-        dl.testing.assert_depth_scaling,
-        {"factory": fixed(Stack), "depths": (2, 4), "expected": 0.5, "batch": MODULE["batch"]},
+        runs=OWN_CODE,
     ),
     Subject("check_law", dl.testing.check_law, {"law": dl.IID, "width": 2, "depths": (2, 4)}),
     Subject("check_limit", dl.testing.check_limit, {"limit": lambda: res1().limit(), "width": 2}),
@@ -554,7 +584,11 @@ MODULES = [
 FILES = [
     Subject("load_report", dl.load_report, {"path": "no.json"}),
     *(
-        Subject(f"CompareReport.{name}", lambda name=name, **passed: getattr(compared(), name)(**passed), {argument: file})
+        Subject(
+            f"CompareReport.{name}",
+            lambda name=name, **passed: getattr(compared(), name)(**passed),
+            {argument: file},
+        )
         for name, argument, file in (
             ("save", "path", "r.json"),
             ("save_html", "path", "r.html"),
@@ -569,7 +603,11 @@ FILES = [
         "validate",
         dl.validate,
         {"quick": True, "only": "no such case", "resume": None, "on_row": None, **RUN},
+        anything=("only",),
     ),
 ]
 
-SUBJECTS = [*LAWS, *NETWORKS, *LIMITS, *TRAINING, *VERBS, *MODULES, *FILES]
+SUBJECTS = [
+    dataclasses.replace(each, called=CALLED)
+    for each in (*LAWS, *NETWORKS, *LIMITS, *TRAINING, *VERBS, *MODULES, *FILES)
+]
