@@ -9,23 +9,13 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import io
-import itertools
 import os
 import pickle
-import threading
 import time
 import zipfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import (
-    FIRST_COMPLETED,
-    BrokenExecutor,
-    CancelledError,
-    Executor,
-    Future,
-    ThreadPoolExecutor,
-    wait,
-)
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -33,6 +23,7 @@ import numpy as np
 import torch
 
 from deeplimit.ground import validation
+from deeplimit.ground.flow import SENT, WAITING, Ticks, flow
 from deeplimit.ground.kept import Kept
 from deeplimit.ground.progress import Progress, shown
 from deeplimit.ground.specification import describe
@@ -42,12 +33,6 @@ Part = TypeVar("Part")
 Result = TypeVar("Result")
 Tick = Callable[[float], None]
 Arrays = dict[str, np.ndarray]
-
-SENT = 1024
-"""How many blocks are with an executor at a time: enough for a cluster, and no more than memory holds."""
-
-WAITING = 8
-"""How many blocks per thread are submitted at a time, so that none waits for a slow one before it."""
 
 SECONDS_BETWEEN_WRITES = 0.2
 """Finished blocks wait at most this long before they are kept; a killed run loses no more than these."""
@@ -269,7 +254,7 @@ class Running:
         kept, blocks = self.kept, range(measurement.blocks)
         labels = [] if kept is None else [*map(measurement.label, blocks)]
         missing = blocks if kept is None else kept.begin(labels)
-        ticks = _Ticks(progress, len(blocks), len(blocks) - len(missing))
+        ticks = Ticks(progress, len(blocks), len(blocks) - len(missing))
         with contextlib.closing(self._parts(measurement, missing, ticks, True)) as parts:
             fresh = (part for _, part in parts)
             return measurement.merge(fresh if kept is None else kept.in_order(labels, fresh))
@@ -284,7 +269,7 @@ class Running:
             self.kept.ran = tuple(missing)
         if not journal.is_first:  # a process that is already at work began at the start
             missing = journal.shuffled(missing)
-        ticks = _Ticks(progress, measurement.blocks, len(done))
+        ticks = Ticks(progress, measurement.blocks, len(done))
         waiting: list[tuple[int, bytes]] = []
         last = time.monotonic()
         parts = self._parts(measurement, missing, ticks, False)
@@ -302,7 +287,7 @@ class Running:
             progress(1.0)
 
     def _parts(
-        self, measurement: Measurement[Part, Any], blocks: Sequence[int], ticks: _Ticks, ordered: bool
+        self, measurement: Measurement[Part, Any], blocks: Sequence[int], ticks: Ticks, ordered: bool
     ) -> Generator[tuple[int, Part], None, None]:
         """Yield (block, partial result) as they are done, or in the order of `blocks`."""
         if self.executor is not None:
@@ -314,7 +299,7 @@ class Running:
                 return future
 
             try:
-                yield from _flow(sent, blocks, ticks, SENT, ordered)
+                yield from flow(sent, blocks, ticks, SENT, ordered)
             except (pickle.PicklingError, AttributeError, TypeError) as error:
                 if "pickle" not in str(error) and "local object" not in str(error):
                     raise
@@ -338,7 +323,7 @@ class Running:
 
             at_once = False
             try:
-                yield from _flow(started, blocks, ticks, WAITING * threads, ordered)
+                yield from flow(started, blocks, ticks, WAITING * threads, ordered)
             except (KeyboardInterrupt, GeneratorExit):
                 at_once = True  # blocks end by themselves, at their next tick, and nobody reads them
                 raise
@@ -360,36 +345,6 @@ def one_thread_per_operation(device: torch.device) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-class _Ticks:
-    """Counts what is done, for the user's progress; raises in every block once all is given up."""
-
-    def __init__(self, progress: Progress | None, blocks: int, done: int) -> None:
-        self.progress, self.blocks, self.done = progress, blocks, float(done)
-        self.lock = threading.Lock()
-        self.given_up = False
-        self.skipped: set[int] = set()
-        if done and progress is not None:
-            progress(done / blocks)
-
-    def __call__(self, fraction: float) -> None:
-        if self.given_up:
-            raise CancelledError
-        with self.lock:
-            self.done += fraction
-            if self.progress is not None:
-                try:
-                    self.progress(min(self.done / self.blocks, 1.0))
-                except Exception as error:
-                    raise ValueError(
-                        "progress must be a function of the fraction done that raises nothing; it raised"
-                        f" {type(error).__name__}: {error}."
-                    ) from error
-
-    def skip(self, kept: set[int]) -> None:
-        """Leave out blocks that another process has kept."""
-        self.skipped = kept
-
-
 def _specified(measurement: Measurement[Any, Any]) -> tuple[dict[str, Any], list[str]]:
     """Return what a store tells a measurement from others by, and its blocks from each other."""
     specification = {"what": measurement.what, **measurement.key()}
@@ -398,55 +353,6 @@ def _specified(measurement: Measurement[Any, Any]) -> tuple[dict[str, Any], list
 
 def _run(measurement: Measurement[Part, Any], block: int) -> Part:
     return measurement.run(block)
-
-
-def _flow(
-    submit: Callable[[int], Future[Part]], blocks: Sequence[int], ticks: _Ticks, window: int, ordered: bool
-) -> Generator[tuple[int, Part], None, None]:
-    """Yield (block, result) as blocks end, or in their order; give all up where one fails or the caller ends.
-
-    At most `window` blocks are submitted at a time: the results of a million paths would fill memory, if
-    slowly. A block that fails for want of memory, or of a file or a machine, is tried once more.
-    """
-    waiting = (block for block in blocks if block not in ticks.skipped)
-    running: dict[Future[Part], int] = {}
-    failed: set[int] = set()
-    try:
-        while True:
-            for block in itertools.islice(waiting, window - len(running)):
-                running[submit(block)] = block
-            if not running:
-                return
-            done = {next(iter(running))} if ordered else wait(running, return_when=FIRST_COMPLETED).done
-            while done:
-                future = done.pop()
-                block = running.pop(future)
-                try:
-                    part = future.result()
-                except (OSError, MemoryError) as error:
-                    if block in failed:
-                        error.add_note(f"Block {block} failed twice; those before it are done.")
-                        raise
-                    failed.add(block)
-                    running = {submit(block): block, **running}  # first in line, as before
-                else:
-                    del future
-                    yield block, part
-                    del part
-            for future in [each for each, number in running.items() if number in ticks.skipped]:
-                if future.cancel():
-                    del running[future]
-    except BaseException as error:
-        ticks.given_up = True  # stops blocks that run, at their next tick
-        for future in running:
-            future.cancel()
-        if isinstance(error, BrokenExecutor):
-            error.add_note(
-                f"The executor's workers died (killed, or out of memory) while block {block}"
-                " or one beside it ran. What is done is in the store, if"
-                " there is one: call again with a new executor."
-            )
-        raise
 
 
 def _packed(arrays: Arrays) -> bytes:

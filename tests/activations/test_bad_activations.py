@@ -49,7 +49,7 @@ ACTIVATIONS = [
         (TypeError, ValueError),
         "activation",
         "'<lambda>'",
-        "failed",
+        "RuntimeError",
         "(2x4 and 2x4)",
     ),
 ]
