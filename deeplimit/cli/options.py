@@ -13,6 +13,7 @@ import typer
 
 EXIT_CODES = {"converges": 0, "does not converge": 1, "cannot tell": 3}
 MOST_DEPTHS = 64
+MOST_NUMBERS = 1000
 
 Network = Annotated[str, typer.Option(help="res1, res2, res3 or inner.")]
 Width = Annotated[int, typer.Option(help="Width d of the hidden state.")]
@@ -65,9 +66,9 @@ def count_or_auto(text: str | int) -> int | str:
 
 def parse_depths(text: str) -> list[int]:
     """Return the depths that '16:1024:x2', '100:500:+100' or '10,15,27,100' stand for."""
-    spans = re.fullmatch(r"(\d+):(\d+):([x+])(\d+)", text.replace(" ", ""))
+    spans = re.fullmatch(r"(\d{1,12}):(\d{1,12}):([x+])(\d{1,12})", text.replace(" ", ""))
     if spans is None:
-        if re.fullmatch(r"\d+(,\d+)*", text.replace(" ", "")) is None:
+        if re.fullmatch(r"\d{1,12}(,\d{1,12})*", text.replace(" ", "")) is None:
             raise ValueError(
                 f"--depths must look like 16:1024:x2, 100:500:+100 or 10,15,27,100; got {text!r}."
             )
@@ -93,9 +94,10 @@ def parse_numbers(text: str, option: str) -> list[float]:
     try:
         if len(parts) == 3:
             first, last, count = float(parts[0]), float(parts[1]), int(parts[2])
-            if count < 2:
+            if not 2 <= count <= MOST_NUMBERS:
                 raise ValueError(
-                    f"{option} {text!r} asks for {count} numbers between two ends; two or more make sense."
+                    f"{option} {text!r} asks for {count} numbers between two ends; 2 to {MOST_NUMBERS} make"
+                    " sense."
                 )
             return [first + (last - first) * k / (count - 1) for k in range(count)]
         if len(parts) == 1:

@@ -210,6 +210,7 @@ def _loss(
             raise TypeError(
                 f"loss must return a tensor of one element that requires a gradient, got {named(value)}."
             )
+        finite_loss(value)
         return value
     first = next(outputs(output), None)
     if first is None:
@@ -221,6 +222,15 @@ def _loss(
     generator = torch.Generator().manual_seed(seed % 2**64)
     direction = torch.randn(first.shape, generator=generator).to(first)
     return (first * direction).sum()
+
+
+def finite_loss(value: torch.Tensor) -> None:
+    """Raise ValueError for a loss that is NaN or infinite: every gradient and change would be, too."""
+    if not bool(torch.isfinite(value.detach()).all()):
+        raise ValueError(
+            f"loss must be finite, got {float(value.detach())}; look for a logarithm of zero, a division by"
+            " zero, or a batch with nan."
+        )
 
 
 def _gradients(loss: torch.Tensor, found: Layout) -> Gradients:
@@ -282,6 +292,11 @@ def _summary(
                 " before it do: look for weights or a batch with nan or infinity, or for numbers too large"
                 " for the dtype."
             )
+    if not any(side.size for part in found.parts for side in trace.additions[part.ordinal].sides):
+        raise ValueError(
+            f"batch must not be zero: every state and every update of {type(model).__name__} is zero on it,"
+            " so that nothing can be measured. Pass one whose entries are not all zero."
+        )
     measured = []
     for part in found.parts:
         addition, join = trace.additions[part.ordinal], part.join.addition

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import tempfile
@@ -10,6 +11,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from filelock import FileLock
 
 from deeplimit.ground import fields, validation
 
@@ -46,6 +49,17 @@ def whole_file(path: Path) -> Iterator[Path]:
         if temporary is not None:
             with contextlib.suppress(OSError):
                 temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Let one process of this machine at a time read a file and write it again; others wait.
+
+    The lock is a file of its own beside other temporary ones, so that it is no part of a user's folder.
+    """
+    name = hashlib.sha256(os.fsencode(path.absolute())).hexdigest()[:16]
+    with FileLock(Path(tempfile.gettempdir()) / f"deeplimit-{name}.lock"):
+        yield
 
 
 def _remove_leftovers(folder: Path) -> None:

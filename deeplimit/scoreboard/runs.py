@@ -123,11 +123,18 @@ def validate(
                 tuple(results), quick, checked_seed, CONFIDENCE, place.type, __version__, sources
             )
             if path is not None:
-                kept = [old for old in earlier.values() if old.key not in {done.key for done in results}]
-                dataclasses.replace(board, rows=(*results, *kept)).save(path)
+                _keep(board, path)
             if on_row is not None:
                 on_row(result)
     return board
+
+
+def _keep(board: Scoreboard, path: Path) -> None:
+    """Write a scoreboard with the rows that are in the file by now; another process may share it."""
+    with files.locked(path):
+        others = _earlier(path) if path.exists() else {}
+        kept = [row for key, row in others.items() if key not in {done.key for done in board.rows}]
+        dataclasses.replace(board, rows=(*board.rows, *kept)).save(path)
 
 
 def _size(case: Case | LawCase, quick: bool) -> tuple[tuple[int, ...], int]:

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from deeplimit.depth_check.one_depth import finite_loss
 from deeplimit.ground.randomness import seeded
 from deeplimit.ground.validation import named
 from deeplimit.trace.batches import Batch, outputs, run
@@ -184,6 +185,7 @@ def _objective(
                 "loss must return a tensor of one element that requires a gradient, got"
                 f" {named(value)}; it is called with the module's output."
             )
+        finite_loss(value)
         return loss
     first = next(outputs(output), None)
     if first is None:

@@ -193,3 +193,22 @@ def test_the_command_prints_rows_and_says_by_its_exit_code_whether_all_agree(tmp
         (tmp_path / "c.json").write_text(json.dumps(document))
         result = CliRunner().invoke(app, ["validate", "--quick", "--only", ONE, "--json", "c.json"])
         assert result.exit_code == code, result.output
+
+
+def test_two_runs_that_share_a_file_lose_no_row(tmp_path, monkeypatch):
+    """The second run begins, and ends, between two rows of the first."""
+    monkeypatch.setattr(runs, "QUICK_DEPTHS", (4, 8, 16))
+    file = tmp_path / "board.json"
+    told = []
+
+    def beside(row):
+        told.append(row.key)
+        if len(told) == 1:
+            told.extend(
+                row.key for row in dl.validate(quick=True, only="Thm 4.3: tanh, α = 0.5", resume=file).rows
+            )
+
+    dl.validate(quick=True, only="Thm 4.3: scaled_silu", resume=file, on_row=beside)
+    kept = {row.key for row in dl.load_report(file).rows}
+    assert len(set(told)) >= 3
+    assert kept == set(told)

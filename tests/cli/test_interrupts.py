@@ -1,0 +1,73 @@
+"""Ctrl-C ends a command at once, with the code that shells expect; a result is printed before it is kept."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from typer.testing import CliRunner
+
+from deeplimit import cli
+
+LONG = {
+    "compare": ["--width", "256", "--paths", "1000000"],
+    "phase": ["--width", "120", "--depth", "10000"],
+    "stability": ["--width", "128", "--depths", "100,10000", "--draws", "100000"],
+}
+
+
+@pytest.mark.parametrize("command", LONG)
+def test_a_command_ends_at_once_with_exit_code_130(command):
+    """Blocks of seconds are under way; the bound is ten times what the page promises."""
+    program = (  # jobs in the background of a shell ignore the signal, and so would what they start
+        "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler);"
+        " from deeplimit.cli import command_line; sys.argv = ['deeplimit', *sys.argv[1:]]; command_line()"
+    )
+    run = [sys.executable, "-c", program, command, *LONG[command]]
+    with subprocess.Popen(run, stderr=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        try:
+            os.read(process.stderr.fileno(), 1)  # the bar: blocks have begun
+            time.sleep(0.5)
+            process.send_signal(signal.SIGINT)
+            started = time.perf_counter()
+            process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert time.perf_counter() - started < 20
+    assert process.returncode == 130
+
+
+def test_a_result_is_printed_where_it_cannot_be_written(tmp_path, monkeypatch):
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("pathlib.Path.write_text", full)
+    file = tmp_path / "r.json"
+    run = ["compare", "--width", "2", "--depths", "2,4,8", "--paths", "64", "--quiet", "--json", str(file)]
+    found = CliRunner().invoke(cli.app, run)
+    assert found.exit_code == 2
+    assert "order" in found.stdout
+    assert (
+        f"No space left on device: nothing was written, what was there is unchanged: '{file}'" in found.output
+    )
+    assert not file.exists()
+
+
+def test_an_error_that_nobody_expected_is_one_line(monkeypatch):
+    def broken(*_, **__):
+        raise KeyError("inside")
+
+    monkeypatch.setattr("deeplimit.compare", broken)
+    found = CliRunner().invoke(cli.app, ["compare", "--quiet"])
+    assert found.exit_code == 2
+    assert found.output.strip() == "Error: KeyError: 'inside' (--traceback shows where it comes from)"
+    shown = CliRunner().invoke(cli.app, ["compare", "--quiet", "--traceback"])
+    assert isinstance(shown.exception, KeyError)
+
+
+def test_what_an_error_quotes_is_not_obeyed_by_a_terminal():
+    found = CliRunner().invoke(cli.app, ["compare", "--network", "\x1b[31mred", "--quiet"])
+    assert found.exit_code == 2
+    assert "\x1b" not in found.output

@@ -1,0 +1,67 @@
+"""What a batch or a loss makes impossible is said of the batch or the loss, not of the weights."""
+
+import math
+
+import pytest
+import torch
+from refusals import assert_refused
+
+import deeplimit as dl
+
+
+class Bare(torch.nn.Module):
+    """Without biases, so that zeros stay zeros."""
+
+    def __init__(self, depth):
+        super().__init__()
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(4, 4, bias=False) for _ in range(depth))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = x + layer(torch.tanh(x))
+        return x
+
+
+class Queries(Bare):
+    """A stream that begins with zeros, as the queries of a detection transformer do."""
+
+    def forward(self, x):
+        stream = torch.zeros_like(x)
+        for layer in self.layers:
+            stream = stream + layer(torch.tanh(stream + x))
+        return stream
+
+
+def adam(model, depth):
+    return torch.optim.Adam(model.parameters(), lr=1e-3)
+
+
+def test_a_batch_of_zeros_is_blamed_and_not_the_weights():
+    assert_refused(lambda: dl.check_depth(Bare, [2, 4], batch=torch.zeros(2, 4)), ValueError, "batch", "zero")
+
+
+def test_a_stream_that_begins_with_zeros_is_measured():
+    report = dl.check_depth(Queries, [2, 4, 8], batch=torch.ones(2, 4))
+    assert report.branches[0].layers[1] > 0
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_loss_that_is_not_finite_is_refused(value):
+    def loss(output):
+        return output.sum() * value
+
+    batch = torch.ones(2, 4)
+    assert_refused(lambda: dl.check_depth(Bare, [2, 4], batch=batch, loss=loss), ValueError, "loss", "finite")
+    assert_refused(
+        lambda: dl.check_training(Bare, [2, 4], optimizer=adam, batch=batch, loss=loss, seeds=2, steps=(1,)),
+        ValueError,
+        "loss",
+        "finite",
+    )
+
+
+@pytest.mark.parametrize("seed", [10**400, 2**64 + 3])
+def test_seeds_may_be_as_large_as_they_like(seed):
+    batch = torch.ones(2, 4)
+    found = [dl.check_depth(Bare, [2, 4], batch=batch, seed=seed) for _ in range(2)]
+    assert found[0].branches == found[1].branches
