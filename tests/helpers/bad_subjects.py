@@ -469,6 +469,7 @@ MODULES = [
             "steps": (1,),
             "expected": None,
             "widths": None,
+            "rate_factors": None,
             "seeds": 2,
             "tolerance": 0.2,
             "confidence": 0.99,
