@@ -38,11 +38,10 @@ class Ticks:
             if self.progress is not None:
                 try:
                     self.progress(min(self.done / self.blocks, 1.0))
-                except Exception as error:
-                    raise ValueError(
-                        "progress must be a function of the fraction done that raises nothing; it raised"
-                        f" {type(error).__name__}: {error}."
-                    ) from error
+                except BaseException as error:
+                    self.given_up = True  # it is the user's way to end a run: no block is tried again
+                    error.add_note("deeplimit called progress with the fraction done.")
+                    raise
 
     def skip(self, kept: set[int]) -> None:
         """Leave out blocks that another process has kept."""
@@ -73,10 +72,7 @@ def flow(
                 try:
                     part = future.result()
                 except (OSError, MemoryError) as error:
-                    if block in failed:
-                        error.add_note(f"Block {block} failed twice; those before it are done.")
-                        raise
-                    failed.add(block)
+                    _note_failure(error, block, failed, ticks)
                     running = {submit(block): block, **running}  # first in line, as before
                 else:
                     del future
@@ -91,8 +87,17 @@ def flow(
             future.cancel()
         if isinstance(error, BrokenExecutor):
             error.add_note(
-                f"The executor's workers died (killed, or out of memory) while block {block}"
-                " or one beside it ran. What is done is in the store, if"
-                " there is one: call again with a new executor."
+                f"The executor's workers died (killed, or out of memory) while block {block} or one beside it"
+                " ran. What is done is in the store, if there is one: call again with a new executor."
             )
         raise
+
+
+def _note_failure(error: Exception, block: int, failed: set[int], ticks: Ticks) -> None:
+    """Note that a block failed; raise where it did so before, or all is given up."""
+    if ticks.given_up:
+        raise error
+    if block in failed:
+        error.add_note(f"Block {block} failed twice; those before it are done.")
+        raise error
+    failed.add(block)

@@ -269,16 +269,15 @@ def _check_sampler(sampler: Sampler) -> None:
         draws, again = (sampler(shape, torch.Generator().manual_seed(0)) for _ in range(2))
     except Exception as error:
         raise TypeError(
-            f"law must be a sampler that takes (shape, generator); calling {name!r} so raised"
+            f"sampler {name!r} of a law must take (shape, generator); calling it so raised"
             f" {type(error).__name__}: {error}."
         ) from error
     if not isinstance(draws, Tensor) or tuple(draws.shape) != shape:
         got = f"shape {tuple(draws.shape)}" if isinstance(draws, Tensor) else type(draws).__name__
         raise TypeError(
-            f"law must be a sampler that returns a tensor of the shape asked for, {shape}; {name!r} returned"
-            f" {got}."
+            f"sampler {name!r} of a law must return a tensor of the shape asked for, {shape}; got {got}."
         )
-    values = validation.real_tensor(draws, f"what sampler {name!r} draws").double()
+    values = validation.real_tensor(draws, f"what sampler {name!r} of a law draws").double()
     if not bool(torch.isfinite(values).all()):
         raise ValueError(f"sampler {name!r} must draw finite numbers, but drew NaN or infinity.")
     if not torch.equal(draws, again):

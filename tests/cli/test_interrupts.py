@@ -23,13 +23,14 @@ def test_a_command_ends_at_once_with_exit_code_130(command):
     """Blocks of seconds are under way; the bound is ten times what the page promises."""
     program = (  # jobs in the background of a shell ignore the signal, and so would what they start
         "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler);"
-        " from deeplimit.cli import command_line; sys.argv = ['deeplimit', *sys.argv[1:]]; command_line()"
+        " import deeplimit, torch; from deeplimit.cli import command_line; deeplimit.compare;"
+        " sys.argv = ['deeplimit', *sys.argv[1:]]; print('begun', flush=True); command_line()"
     )
     run = [sys.executable, "-c", program, command, *LONG[command]]
     with subprocess.Popen(run, stderr=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         try:
-            os.read(process.stderr.fileno(), 1)  # the bar: blocks have begun
-            time.sleep(0.5)
+            os.read(process.stdout.fileno(), 1)
+            time.sleep(4.0)  # blocks have begun, or nearly: in both cases it must end
             process.send_signal(signal.SIGINT)
             started = time.perf_counter()
             process.communicate(timeout=60)
@@ -59,7 +60,7 @@ def test_an_error_that_nobody_expected_is_one_line(monkeypatch):
     def broken(*_, **__):
         raise KeyError("inside")
 
-    monkeypatch.setattr("deeplimit.compare", broken)
+    monkeypatch.setattr("deeplimit.convergence.compare", broken)
     found = CliRunner().invoke(cli.app, ["compare", "--quiet"])
     assert found.exit_code == 2
     assert found.output.strip() == "Error: KeyError: 'inside' (--traceback shows where it comes from)"

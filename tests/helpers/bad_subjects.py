@@ -609,6 +609,6 @@ FILES = [
 ]
 
 SUBJECTS = [
-    dataclasses.replace(each, called=CALLED)
+    dataclasses.replace(each, called=CALLED, runs=(*each.runs, "progress"))
     for each in (*LAWS, *NETWORKS, *LIMITS, *TRAINING, *VERBS, *MODULES, *FILES)
 ]
