@@ -65,9 +65,10 @@ def flow(
                 running[submit(block)] = block
             if not running:
                 return
-            done = {next(iter(running))} if ordered else wait(running, return_when=FIRST_COMPLETED).done
+            ended = {next(iter(running))} if ordered else wait(running, return_when=FIRST_COMPLETED).done
+            done = [*ended] if ordered else sorted(ended, key=_failed)  # what is done is kept first
             while done:
-                future = done.pop()
+                future = done.pop(0)
                 block = running.pop(future)
                 try:
                     part = future.result()
@@ -91,6 +92,10 @@ def flow(
                 " ran. What is done is in the store, if there is one: call again with a new executor."
             )
         raise
+
+
+def _failed(future: Future[Part]) -> bool:
+    return future.cancelled() or future.exception() is not None
 
 
 def _note_failure(error: Exception, block: int, failed: set[int], ticks: Ticks) -> None:
