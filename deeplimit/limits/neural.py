@@ -40,7 +40,7 @@ class NeuralSDE(SDELimit):
     def __post_init__(self) -> None:
         validation.plain_numbers(self)
         validation.integer(self.width, "width", minimum=1, hint="It is the number of hidden units d.")
-        validation.instance(self.recursion, "recursion", Res1, "that of res1, Res1(activation)")
+        validation.instance(self.recursion, "recursion", Recursion, "a Recursion, such as Res1('tanh')")
         one_law = isinstance(self.weights, tuple) and len(self.weights) == 1
         if not one_law or not isinstance(self.weights[0], WeightLaw):
             raise TypeError(
