@@ -27,7 +27,7 @@ families: $(VENV)/installed-data-dev
 # Every cell of docs/calibration.md in 1000 replications, a day or so on two cores; a stopped run goes on.
 # ARGUMENTS="--seconds 3600" or "--only Growth" takes less. Everything else is in `make test`.
 trust: $(VENV)/installed-data-dev
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "" tests/ground/test_bad_calls.py
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "" tests/ground/test_every_bad_value.py
 
 calibrate: $(VENV)/installed-data-dev
 	$(BIN)/python -m pytest -n $(WORKERS) -m slow tests/calibration
