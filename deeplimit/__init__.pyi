@@ -76,6 +76,7 @@ from .recursions import (
     TwoLayer as TwoLayer,
     Weight as Weight,
 )
+from .repetition import Repetition as Repetition, rerun as rerun
 from .reports import load_report as load_report
 from .scoreboard import Scoreboard as Scoreboard, validate as validate
 from .signal import (

@@ -55,7 +55,7 @@ def load_report(path: str | os.PathLike[str]) -> Any:
             f" this deeplimit reads {known}. Import the module of your own reports first."
         )
     try:
-        report = KINDS[kind].from_dict(content)
+        report = KINDS[kind].from_dict(content).made_as(document.get("provenance"))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ValueError(f"{str(path)!r} is a damaged {kind} report: {str(error).rstrip('.')}.") from error
     return report.measured_as(document.get("measurement"))

@@ -14,8 +14,12 @@ def versions() -> dict[str, str]:
 
 @cache  # finding them takes longer than a small measurement
 def _installed() -> tuple[tuple[str, str], ...]:
+    import contextlib
     import platform
     from importlib import metadata
 
-    others = ((name, metadata.version(name)) for name in ("torch", "numpy"))
-    return ("deeplimit", __version__), *others, ("python", platform.python_version())
+    found = [("deeplimit", __version__)]
+    for name in ("torch", "numpy", "numba"):
+        with contextlib.suppress(metadata.PackageNotFoundError):  # numba is an extra
+            found.append((name, metadata.version(name)))
+    return *found, ("python", platform.python_version())

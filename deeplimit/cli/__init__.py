@@ -13,7 +13,7 @@ from deeplimit.cli.diagnosis import diagnose
 from deeplimit.cli.modules import check
 from deeplimit.cli.options import parse_depths
 from deeplimit.cli.propagation import phase, reproduce, stability
-from deeplimit.cli.runs import runs
+from deeplimit.cli.runs import rerun, runs
 
 __all__ = ["app", "command_line", "parse_depths"]
 
@@ -45,7 +45,7 @@ def main(
     """Residual networks and their infinite-depth limits: which limit, how fast, how certain."""
 
 
-for command in (compare, validate, stability, phase, check, diagnose, reproduce, demo, runs):
+for command in (compare, validate, stability, phase, check, diagnose, reproduce, demo, runs, rerun):
     app.command()(command)
 
 

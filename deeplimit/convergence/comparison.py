@@ -113,7 +113,7 @@ def compare(
         >>> report.verdict, report.rate_interval[0] < 0.5 < report.rate_interval[1]
         ('converges', True)
     """
-    started = time.perf_counter()
+    started, given = time.perf_counter(), {**locals()}
     resnet = network_of(resnet, x)
     effort = Effort.checked(depths, paths, budget, "paths", validation.depths, _read_paths)
     if reference is not None:
@@ -146,7 +146,8 @@ def compare(
     def task(depths: tuple[int, ...], paths: int) -> Task:
         return of_size(depths=depths, paths=paths)
 
-    return carry_out(Comparing(task, level), effort, running, "compare", started)
+    report = carry_out(Comparing(task, level), effort, running, "compare", started)
+    return report.called_by("compare", given)
 
 
 def _read_paths(paths: object) -> int:

@@ -103,7 +103,7 @@ def check_depth(
         >>> report.verdict
         'not as expected'
     """
-    started = time.perf_counter()
+    started, given = time.perf_counter(), {**locals()}
     if isinstance(depths, torch.Tensor):
         raise TypeError(
             f"depths must be a list of integers such as [4, 8, 16], got {validation.named(depths)}; a batch"
@@ -137,7 +137,8 @@ def check_depth(
     def judged(rule: Rule | None) -> DepthReport:
         return report_on(name, checked, taken, rule, number, tolerance, confidence, seed, started)
 
-    return best_report(RULES.values(), judged) if rule == AUTO else judged(rule)
+    report = best_report(RULES.values(), judged) if rule == AUTO else judged(rule)
+    return report.called_by("check_depth", given)
 
 
 def probe(
@@ -170,7 +171,7 @@ def probe(
         >>> dl.probe(torch.nn.TransformerEncoder(layer, 3), torch.ones(2, 5, 16)).depths
         (6,)
     """
-    started = time.perf_counter()
+    started, given = time.perf_counter(), {**locals()}
     rule, number = _intended(expected)
     seed = _checked_seed(0.1, 0.99, seed)
     if number is not None:
@@ -206,10 +207,12 @@ def probe(
 
     stated = (rule for rule in RULES.values() if rule.absolute)
     report = best_report(stated, judged) if rule == AUTO else judged(rule)
+    reasons = visibly_trained(model) if rule is not None and not trained else []
     if trained:
-        return as_trained(report)
-    reasons = visibly_trained(model) if rule is not None else []
-    return not_an_initialisation(report, reasons) if reasons else report
+        report = as_trained(report)
+    elif reasons:
+        report = not_an_initialisation(report, reasons)
+    return report.called_by("probe", given)
 
 
 def branch_scalars(

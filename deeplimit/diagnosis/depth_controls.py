@@ -74,7 +74,7 @@ def depth_controls(
         >>> found.reading
         'trend alone'
     """
-    start = time.perf_counter()
+    start, given = time.perf_counter(), {**locals()}
     count = validation.integer(draws, "draws", minimum=1)
     allowed = validation.real(tolerance, "tolerance", above=0.0, hint="it is a part of the original number.")
     seed = validation.seed(seed)
@@ -98,7 +98,7 @@ def depth_controls(
         found.append(Control(name, numbers))
     if halve:
         found.append(Control("half the layers", (_number(evaluate, network.halved(), "half the layers"),)))
-    return DepthControls(
+    report = DepthControls(
         original=original,
         controls=tuple(found),
         tolerance=allowed,
@@ -112,6 +112,7 @@ def depth_controls(
         versions=versions(),
         reservations=tuple(f"{name} is left as it is: {reason}" for name, reason in network.left_out.items()),
     )
+    return report.called_by("depth_controls", given)
 
 
 def _split(each: Stack) -> tuple[torch.Tensor, torch.Tensor]:

@@ -98,12 +98,14 @@ def diagnose(
         >>> print(dl.diagnose(dict(A=noise)).headline)
         weights: the order of layers is real in 0 of 1 objects (level 1 % over all); independent (1).
     """
+    given = {**locals()}
     seed = validation.seed(seed)
     if layers is not None:
         validation.text(layers, "layers")
     if _is_one_network(weights):
         _refuse(NETWORK, SWEEP, confidence=confidence != 0.95, homogeneous=homogeneous, spatial=spatial)
-        return diagnose_network(weights, batch=batch, layers=layers, groups=groups, blocks=blocks, seed=seed)
+        one = diagnose_network(weights, batch=batch, layers=layers, groups=groups, blocks=blocks, seed=seed)
+        return one.called_by("diagnose", given)
     _refuse(SWEEP, NETWORK, batch=batch, groups=groups, blocks=blocks)
     if not isinstance(homogeneous, bool):
         raise TypeError(f"homogeneous must be True or False, got {validation.named(homogeneous)}.")
@@ -116,7 +118,7 @@ def diagnose(
             validation.integer(spatial[0], "spatial[0]", minimum=1),
             validation.integer(spatial[1], "spatial[1]", minimum=1),
         )
-    return diagnose_sweep(
+    sweep = diagnose_sweep(
         weights,
         confidence=validation.probability(confidence, "confidence"),
         homogeneous=homogeneous,
@@ -124,6 +126,7 @@ def diagnose(
         layers=layers,
         seed=seed,
     )
+    return sweep.called_by("diagnose", given)
 
 
 def _is_one_network(weights: object) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import final
@@ -16,12 +17,24 @@ SECONDS = 30.0
 
 @final
 @dataclass(frozen=True)
+class Replay:
+    """The sizes of looks that were taken before, in place of a budget: the same ones are taken again."""
+
+    sizes: tuple[Size, ...]
+
+
+@final
+@dataclass(frozen=True)
 class Effort:
-    """What is fixed, what is left open (None), and how many seconds the call may take."""
+    """What is fixed, what is left open (None), and how many seconds the call may take.
+
+    `sizes` are those of the looks, where an adaptive call is made again; else they follow from the evidence.
+    """
 
     depths: tuple[int, ...] | None
     count: int | None
     budget: float
+    sizes: tuple[Size, ...] = ()
 
     @classmethod
     def checked(
@@ -38,9 +51,13 @@ class Effort:
         Raises TypeError or ValueError as the verb's readers do, and for a budget that is no number, not
         above 0, or given where nothing is "auto".
         """
+        fixed_depths = None if _is_auto(depths) else read_depths(depths)
+        fixed_count = None if _is_auto(count) else read_count(count)
+        if isinstance(budget, Replay):
+            return cls(fixed_depths, fixed_count, math.inf, budget.sizes)
         read = cls(
-            None if _is_auto(depths) else read_depths(depths),
-            None if _is_auto(count) else read_count(count),
+            fixed_depths,
+            fixed_count,
             SECONDS if budget is None else validation.real(budget, "budget", above=0.0, hint="In seconds."),
         )
         if budget is not None and read.is_fixed:

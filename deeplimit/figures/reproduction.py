@@ -137,6 +137,7 @@ def reproduce(
         >>> print(dl.reproduce("marion-fig6", quick=True).passed)
         True
     """
+    given = {**locals()}
     recipe = RECIPES[validation.choice(figure, "figure", tuple(RECIPES))]
     checked_seed = validation.seed(seed)
     place = str(validation.device(device))
@@ -145,7 +146,7 @@ def reproduce(
     started = time.perf_counter()
     with Running.checked(workers, executor, store, progress).shown(figure) as running:
         numbers, checks, findings = recipe.run(quick, checked_seed, place, running)
-    return Reproduction(
+    report = Reproduction(
         recipe.name,
         recipe.title,
         quick,
@@ -157,3 +158,4 @@ def reproduce(
         versions(),
         recipe.citations,
     )
+    return report.called_by("reproduce", given)

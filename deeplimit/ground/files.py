@@ -75,17 +75,14 @@ def _umask() -> int:
     return current
 
 
-def save(
-    kind: str, content: dict[str, Any], path: str | os.PathLike[str], measurement: object = None
-) -> None:
-    """Write a report's `to_dict()` as JSON, and beside it what makes its measurement again, if anything does.
+def save(kind: str, content: dict[str, Any], path: str | os.PathLike[str], **beside: object) -> None:
+    """Write a report's `to_dict()` as JSON, and what else is given by name, unless it is None.
 
     Raises TypeError or ValueError, before anything is written, where `path` cannot be written to.
     """
     checked = validation.writable_file(path, "path", (".json",))
     document = {"format": FORMAT, "version": VERSION, "kind": kind, "report": fields.plain(content)}
-    if measurement is not None:
-        document["measurement"] = measurement
+    document |= {name: value for name, value in beside.items() if value is not None}
     with whole_file(checked) as temporary:
         temporary.write_text(
             json.dumps(document, indent=1, allow_nan=False, ensure_ascii=False) + "\n", encoding="utf-8"

@@ -15,8 +15,10 @@ import math
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import torch
 
 from deeplimit.ground.measurement import Measurement
@@ -24,8 +26,8 @@ from deeplimit.ground.measurement import Measurement
 LIBRARY: Final = "deeplimit"
 MOST_NUMBERS: Final = 4096
 """The largest tensor that a file keeps, in numbers; larger inputs stay with whoever has them."""
-FUNCTIONS: Final = "deeplimit.cases."
-"""Where functions that a file may name live."""
+FUNCTIONS: Final = ("deeplimit.cases.", "deeplimit.networks.", "deeplimit.architectures.")
+"""Where functions that a file may name live: they make networks and cases, and do nothing else."""
 BY_NAME: Final = "by_name"
 """A class with this method has objects that are known by their attribute `name`."""
 
@@ -90,7 +92,7 @@ def written(value: Any, name: str) -> Any:
     """
     if value is None or type(value) in (bool, str, int):
         return value
-    if isinstance(value, float):
+    if isinstance(value, (float, np.floating)):
         return float(value) if math.isfinite(value) else {"is": "float", "value": str(float(value))}
     if isinstance(value, (tuple, list)):
         items = [written(item, f"{name}[{k}]") for k, item in enumerate(value)]
@@ -106,6 +108,22 @@ def written(value: Any, name: str) -> Any:
         return {"is": "member", "of": _place(type(value), name), "value": value.name}
     if isinstance(value, (type, types.FunctionType)):
         return {"is": "name", "of": _place(value, name)}
+    return _foreign(value, name)
+
+
+def _foreign(value: Any, name: str) -> Any:
+    """Return what numpy and Python's own modules make as JSON, or one of the library's objects."""
+    if isinstance(value, (np.integer, np.bool_)):
+        return value.item()
+    if isinstance(value, range):
+        return [*value]
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
+        return {**_tensor(torch.from_numpy(np.ascontiguousarray(value)), name), "is": "array"}
+    if isinstance(value, Path):
+        return {"is": "path", "value": str(value)}
+    if isinstance(value, functools.partial):
+        parts = {"arguments": [*value.args], "keywords": dict(value.keywords)}
+        return {"is": "partial", "of": _place(value.func, name), **_each(parts, name)}
     return _object(value, name)
 
 
@@ -116,6 +134,39 @@ def rebuilt(content: Any) -> Any:
     if not isinstance(content, dict):
         return content
     return _MAKERS[content["is"]](content)
+
+
+def told(content: Any) -> str:
+    """Return in words the value that `written` gave this JSON for; a file may hold any other.
+
+    Examples:
+        >>> import deeplimit as dl
+        >>> told(written(dl.res1(4).recursion, "recursion"))
+        'Res1(activation=relu)'
+    """
+    try:
+        return _told(content)
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
+        return "damaged"
+
+
+def _told(content: Any) -> str:
+    if isinstance(content, list):
+        return f"[{', '.join(map(_told, content))}]"
+    if not isinstance(content, dict):
+        return repr(content)
+    kind = content["is"]
+    if kind == "tuple":
+        return _told(content["items"])
+    if kind == "dict":
+        return "{" + ", ".join(f"{_told(key)}: {_told(item)}" for key, item in content["items"]) + "}"
+    if kind in ("tensor", "array"):
+        return f"{kind} of shape {content['shape']}, {content['dtype']}"
+    if kind in ("object", "partial"):
+        fields = content["fields"] if kind == "object" else dict(content["keywords"]["items"])
+        shown = ", ".join(f"{key}={_told(item)}" for key, item in fields.items())
+        return f"{content['of'].partition(':')[2]}({shown})"
+    return content["of"].partition(":")[2] if kind == "name" else str(content["value"])
 
 
 def _tensor(value: torch.Tensor, name: str) -> Any:
@@ -147,8 +198,11 @@ def _object(value: Any, name: str) -> Any:
             for key, item in getattr(value, "__dict__", {}).items()
             if not isinstance(getattr(kind, key, None), functools.cached_property)
         }
-    fields = {key: written(item, f"{name}.{key}") for key, item in state.items()}
-    return {"is": "object", "of": place, "fields": fields}
+    return {"is": "object", "of": place, "fields": _each(state, name)}
+
+
+def _each(state: dict[str, Any], name: str) -> dict[str, Any]:
+    return {key: written(item, f"{name}.{key}") for key, item in state.items()}
 
 
 def _place(value: Any, name: str) -> str:
@@ -191,6 +245,13 @@ def _made_object(content: dict[str, Any]) -> Any:
     return made
 
 
+def _made_partial(content: dict[str, Any]) -> functools.partial[Any]:
+    function = _found(content["of"])
+    if not isinstance(function, types.FunctionType):
+        raise ValueError(f"{content['of']} is no function")
+    return functools.partial(function, *rebuilt(content["arguments"]), **rebuilt(content["keywords"]))
+
+
 def _dtype(name: str) -> torch.dtype:
     found = getattr(torch, name)
     if not isinstance(found, torch.dtype):
@@ -205,6 +266,9 @@ _MAKERS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "dtype": lambda content: _dtype(content["value"]),
     "device": lambda content: torch.device(content["value"]),
     "tensor": _made_tensor,
+    "array": lambda content: _made_tensor(content).numpy(),
+    "path": lambda content: Path(content["value"]),
+    "partial": _made_partial,
     "member": lambda content: _found(content["of"])[content["value"]],
     "name": lambda content: _found(content["of"]),
     "known": lambda content: getattr(_found(content["of"]), BY_NAME)(content["value"]),

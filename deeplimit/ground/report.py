@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import html
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from deeplimit.ground import axes as drawing, citations, fields, files, page, validation
 from deeplimit.ground.measurement import Measurement, one_thread_per_operation
+from deeplimit.ground.provenance import Provenance
 from deeplimit.ground.recipe import Origin
 from deeplimit.ground.table import Table, printable
 
@@ -64,6 +66,7 @@ class Report(ABC):
     )
     """Why `path` has nothing to draw, and what to do instead, for reports without a measurement."""
     _origin: ClassVar[Origin | None] = None
+    _provenance: ClassVar[Provenance | None] = None
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -144,6 +147,32 @@ class Report(ABC):
             object.__setattr__(self, "_origin", Origin.read(content))
         return self
 
+    @property
+    def provenance(self) -> Provenance:
+        """How it was made: the call with its arguments, seed, versions, device, warnings."""
+        made = self._provenance
+        if made is None:
+            made = Provenance.here(getattr(self, "seed", None), getattr(self, "device", None))
+        return dataclasses.replace(made, warnings=tuple(self._reservations()))
+
+    def called_by(self, verb: str, given: Mapping[str, Any]) -> Self:
+        """Return this report, which from now on says by which call it was made: `given` are the arguments."""
+        object.__setattr__(self, "_provenance", Provenance.of(verb, given))
+        return self
+
+    def made_as(self, content: object) -> Self:
+        """Return this report with what its file says of how it was made; None where the file says nothing.
+
+        Raises TypeError or ValueError that name what is damaged.
+        """
+        made = (
+            Provenance(seed=getattr(self, "seed", None), versions=getattr(self, "versions", {}))
+            if content is None
+            else fields.read(Provenance, content, "provenance")
+        )
+        object.__setattr__(self, "_provenance", made)
+        return self
+
     def path(self, index: int) -> Any:
         """Draw one path again, to the last bit: what the network did at every depth, and its numbers.
 
@@ -169,14 +198,16 @@ class Report(ABC):
     def from_dict(cls, content: dict[str, Any]) -> Self:
         """Return the report whose `to_dict()` this is; raise TypeError or ValueError that name the field."""
         report: Self = fields.read(cls, content, "")
-        return report
+        return report.made_as(None)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the report as JSON, whole or not at all; `deeplimit.load_report` reads it back.
 
         Raises TypeError or ValueError, before anything is written, where `path` cannot be written to (.json).
         """
-        files.save(self.kind, self.to_dict(), path, None if self._origin is None else self._origin.written())
+        measurement = None if self._origin is None else self._origin.written()
+        provenance = fields.plain(self.provenance)
+        files.save(self.kind, self.to_dict(), path, measurement=measurement, provenance=provenance)
 
     def plot(self, ax: Axes | str | os.PathLike[str] | None = None) -> Axes:
         """Draw the report and return the axes; nothing is shown.
@@ -220,17 +251,16 @@ class Report(ABC):
         return printable(told)
 
     def save_html(self, path: str | os.PathLike[str]) -> None:
-        """Write the report as one HTML page that needs nothing else: headline, table, picture, reservations.
+        """Write the report as one HTML page that needs nothing else: text, picture and provenance.
 
         Raises TypeError or ValueError, before anything is written, where `path` cannot be written to
         (.html).
         """
-        versions: dict[str, str] = getattr(self, "versions", {})
         text = page.whole(
             title=self._title,
-            sections=self._sections(),
+            sections=[*self._sections(), ("Provenance", page.facts(self.provenance.facts()))],
             verdict=getattr(self, "verdict", None),
-            footer=", ".join(f"{name} {version}" for name, version in versions.items()),
+            footer=f"deeplimit {self.provenance.versions.get('deeplimit', '')}",
         )
         self._written(printable(text), path, ".html")
 

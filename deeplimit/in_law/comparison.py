@@ -109,7 +109,7 @@ def compare_laws(
         >>> report.verdict
         'same law'
     """
-    started = time.perf_counter()
+    started, given = time.perf_counter(), {**locals()}
     effort = Effort.checked(depths, draws, budget, "draws", _read_depths, _read_draws)
     plan_of = _planner(resnet, limit, x, seed, steps, effort.depths, device, dtype)
     level = validation.real(
@@ -123,7 +123,8 @@ def compare_laws(
     def report(plan: Plan, drawn: tuple[list[Sample], Sample], spent: float, seconds: float) -> LawReport:
         return _assess(plan, *drawn, spent * level, tolerance, None if x is None else len(plan.h0), seconds)
 
-    return carry_out(ComparingLaws(plan_of, report), effort, running, "compare laws", started)
+    compared = carry_out(ComparingLaws(plan_of, report), effort, running, "compare laws", started)
+    return compared.called_by("compare_laws", given)
 
 
 def _read_depths(depths: object) -> tuple[int, ...]:

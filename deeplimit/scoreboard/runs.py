@@ -14,7 +14,7 @@ import torch
 
 from deeplimit.cases import Case, LawCase, validated
 from deeplimit.convergence import CompareReport, compare
-from deeplimit.ground import files, validation
+from deeplimit.ground import fields, files, validation
 from deeplimit.ground.measurement import Running
 from deeplimit.ground.progress import Progress
 from deeplimit.ground.store import Store
@@ -90,6 +90,7 @@ def validate(
         >>> board.verdict, len(board.rows)
         ('agrees', 1)
     """
+    given = {**locals()}
     validation.flag(quick, "quick")
     checked_seed = validation.seed(seed)
     place = validation.device(device)
@@ -122,6 +123,7 @@ def validate(
             board = Scoreboard(
                 tuple(results), quick, checked_seed, CONFIDENCE, place.type, __version__, sources
             )
+            board.called_by("validate", given)
             if path is not None:
                 _keep(board, path)
             if on_row is not None:
@@ -134,7 +136,8 @@ def _keep(board: Scoreboard, path: Path) -> None:
     with files.locked(path):
         others = _earlier(path) if path.exists() else {}
         kept = [row for key, row in others.items() if key not in {done.key for done in board.rows}]
-        dataclasses.replace(board, rows=(*board.rows, *kept)).save(path)
+        whole = dataclasses.replace(board, rows=(*board.rows, *kept))
+        whole.made_as(fields.plain(board.provenance)).save(path)
 
 
 def _size(case: Case | LawCase, quick: bool) -> tuple[tuple[int, ...], int]:

@@ -100,7 +100,7 @@ def stability(
         >>> dl.stability(dl.res3(width=40, exponent=1.0), depths=[10, 30, 100, 300], draws=100).verdict
         'identity'
     """
-    started = time.perf_counter()
+    started, given = time.perf_counter(), {**locals()}
     resnet = network_of(resnet, x)
     effort = Effort.checked(depths, draws, budget, "draws", _read_depths, _read_draws)
     checked_seed = validation.seed(seed)
@@ -120,7 +120,8 @@ def stability(
     def report(task: StabilityTask, logs: np.ndarray, spent: float, seconds: float) -> StabilityReport:
         return _report(task, logs, level + (1.0 - spent) * (1.0 - level), bound_level, inputs, seconds, spent)
 
-    return carry_out(Watching(task, report), effort, running, "stability", started)
+    watched = carry_out(Watching(task, report), effort, running, "stability", started)
+    return watched.called_by("stability", given)
 
 
 def _read_depths(depths: object) -> tuple[int, ...]:

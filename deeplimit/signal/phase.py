@@ -205,7 +205,7 @@ def phase_diagram(
         >>> map.hidden.shape, bool((map.hidden[:, 0] > 0).all()), bool((map.hidden[:, -1] < 0).all())
         ((2, 4), True, True)
     """
-    started = time.perf_counter()
+    started, call = time.perf_counter(), {**locals()}
     given_type: type = network if isinstance(network, type) else type(network)
     if not callable(network) or issubclass(given_type, nn.Module):
         hint = FOR_MODULES if issubclass(given_type, nn.Module) else ""
@@ -259,7 +259,7 @@ def phase_diagram(
             " inputs."
         )
     logs = running.measure(task) / math.log(10.0)
-    return _diagram(task, np.array(indices), logs, level, started)
+    return _diagram(task, np.array(indices), logs, level, started).called_by("phase_diagram", call)
 
 
 def _diagram(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import html
 import io
 import json
 import math
@@ -31,10 +32,11 @@ VOID = {"br", "meta", "link", "img", "path", "use", "image", "rect", "hr"}
 def check_report(report: Report) -> None:
     """Check an instance of your `deeplimit.Report` against the contract of all reports.
 
-    Checked: JSON is written and read back, and every damaged field is refused by its name. Printed parts come
-    in order. CSV and LaTeX can be read back, and HTML is escaped. Pictures use the given axes, and their
-    texts stay within 3.3 x 2.5 inches. Citations are BibTeX. A path that was not measured is refused. Not
-    checked: that the numbers are right.
+    Checked: JSON is written and read back, and every damaged field is refused by its name. File and page say
+    how the report was made: seed, versions, device, warnings. Printed parts come in order. CSV and LaTeX can
+    be read back, and HTML is escaped. Pictures use the given axes, and their texts stay within 3.3 x 2.5
+    inches. Citations are BibTeX. A path that was not measured is refused. Not checked: that the numbers are
+    right.
 
     Raises TypeError for an argument that is not a report, AssertionError that names what is broken.
 
@@ -45,7 +47,7 @@ def check_report(report: Report) -> None:
     if not isinstance(report, Report):
         raise TypeError(f"report must be a deeplimit.Report, got {validation.named(report)}.")
     name = type(report).__name__
-    for check in (_files, _damage, _text, _csv, _latex, _html, _picture, _bibtex, _path):
+    for check in (_files, _damage, _made, _text, _csv, _latex, _html, _picture, _bibtex, _path):
         for problem in check(report):
             raise AssertionError(f"{name}: {problem}.")
 
@@ -99,6 +101,27 @@ def _damage(report: Report) -> Iterator[str]:
                     yield f"the refusal of the {what} field {name} does not name it: {error}"
             else:
                 yield f"the {what} field {name} is not refused"
+
+
+def _made(report: Report) -> Iterator[str]:
+    """File and page say how the report was made, and the file that is read says the same."""
+    with tempfile.TemporaryDirectory() as folder:
+        path, page = Path(folder) / "report.json", Path(folder) / "report.html"
+        report.save(path)
+        report.save_html(page)
+        stored, shown = files.loaded(path).get("provenance", {}), page.read_text(encoding="utf-8")
+    again = type(report).from_dict(report.to_dict()).made_as(stored)
+    if not stored or again.provenance != report.provenance:
+        yield "its file does not hold the provenance"
+        return
+    seed = getattr(report, "seed", stored["seed"])
+    if stored["seed"] != seed:
+        yield f"its file says seed {stored['seed']}, the report {seed}"
+    if stored["warnings"] != list(report._reservations()):
+        yield "its file does not hold the reservations as warnings"
+    for name, text in report.provenance.facts():
+        if html.escape(text) not in shown:
+            yield f"the page lacks the provenance's {name}: {text}"
 
 
 def _text(report: Report) -> Iterator[str]:

@@ -108,6 +108,7 @@ def train(
         >>> report.endings[0], sorted(report.weights()[8][0])
         (('epochs',), ['A', 'b', 'delta'])
     """
+    given = {**locals()}
     if not isinstance(network, ResidualNetwork):
         raise TypeError(
             f"network must be a ResidualNetwork, such as res1(10); got {validation.named(network)}."
@@ -165,7 +166,7 @@ def train(
     )
     started = time.perf_counter()
     networks = Running.checked(workers, executor, store, progress).measure(training)
-    return _report(training, networks, time.perf_counter() - started)
+    return _report(training, networks, time.perf_counter() - started).called_by("train", given)
 
 
 def _known(network: ResidualNetwork) -> list[str]:

@@ -123,7 +123,7 @@ def check_training(
         >>> report.verdict, report.findings[0].about
         ('not as expected', 'initialisation')
     """
-    started = time.perf_counter()
+    started, given = time.perf_counter(), {**locals()}
     checked = validation.depths(depths)
     counted = _increasing(steps, "steps", at_least=1, maximum=1000)
     chosen = training_rule(expected)
@@ -187,7 +187,7 @@ def check_training(
     known = rule is None or rule.rate(kind) is not None
     also = [] if width is None else [(f"{name} over widths", power) for name, power in width.judged]
     certain = known and (start is None or Verdict.CANNOT_TELL not in (start.verdict, *start.statuses))
-    return TrainingCheckReport(
+    report = TrainingCheckReport(
         verdict=verdict_of(rule, branches, streams, findings, also=also, certain=certain),
         model=networks[-1][0].model,
         optimizer=kind,
@@ -210,6 +210,7 @@ def check_training(
         width=width,
         drift=drift,
     )
+    return report.called_by("check_training", given)
 
 
 def _drift(

@@ -86,6 +86,7 @@ OWN_CODE = ("factory", "batch", "loss", "optimizer", "evaluate", "network")
 CALLED = {  # how messages call an argument, where not by its name; "*" is said of the base of one subject
     "*": ("only=",),
     "path": ("store ", "is not a deeplimit report", "No such file"),
+    "report": ("path", "is not a deeplimit report", "No such file"),
     "widths": ("with depth",),
     "width": ("shape",),
     "ax": ("path",),
@@ -584,6 +585,11 @@ MODULES = [
 
 FILES = [
     Subject("load_report", dl.load_report, {"path": "no.json"}),
+    Subject(
+        "rerun",
+        dl.rerun,
+        {"report": compared, "given": None} | {name: RUN[name] for name in RUN if name != "seed"},
+    ),
     *(
         Subject(
             f"CompareReport.{name}",

@@ -1,0 +1,276 @@
+"""A saved report can be made again by the call that its file keeps, and says which numbers differ."""
+
+import functools
+import inspect
+import json
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from refusals import assert_refused
+from stacks import Transformer, tokens
+from typer.testing import CliRunner
+
+import deeplimit as dl
+from deeplimit.cli import app
+from deeplimit.ground.randomness import seeded
+from deeplimit.ground.report import KINDS
+from deeplimit.repetition import VERBS, Difference
+
+SYSTEM = dl.datasets.synthetic_system(width=4, count=40, test=9)
+X = torch.linspace(-1.0, 1.0, 12).reshape(3, 4)
+SMALL = {"depths": [4, 8, 16], "paths": 64}
+NOISE = torch.randn(12, 4, 4, generator=torch.Generator().manual_seed(0))
+
+
+def stack(depth):
+    with seeded(0):
+        return Transformer(depth)
+
+
+def sgd(model, depth):
+    return torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+def largest(stacks):
+    return stacks["A"].abs().max()
+
+
+CALLS = {
+    "compare": lambda: dl.compare(dl.res1(4, "tanh"), depths=range(4, 13, 4), paths=np.int64(64), seed=3),
+    "compare, ODE": lambda: dl.compare(dl.res1(4, "tanh", weights=dl.SmoothGaussian(0.3)), x=X, **SMALL),
+    "compare, limit": lambda: dl.compare(dl.res1(4, "tanh"), dl.Identity(), **SMALL, dtype=torch.float64),
+    "compare, auto": lambda: dl.compare(dl.res1(4, "tanh"), depths="auto", paths="auto", budget=2),
+    "compare_laws": lambda: dl.compare_laws(dl.res3(4), depths=[2, 4, 8], draws=200),
+    "compare_laws, auto": lambda: dl.compare_laws(dl.res3(4), depths="auto", draws="auto", budget=2),
+    "stability": lambda: dl.stability(dl.res3(4), [5, 9, 40], draws=20),
+    "stability, auto": lambda: dl.stability(dl.res3(4), depths="auto", draws="auto", budget=2),
+    "phase_diagram": lambda: dl.phase_diagram(
+        partial(dl.res1, activation="tanh"), 4, 40, hurst=np.array([0.3, 0.7]), exponents=(0.0, 1.0), draws=3
+    ),
+    "train": lambda: dl.train(dl.inner(4, "tanh"), [2, 4], SYSTEM, repeats=2, epochs=2, seed=1),
+    "diagnose": lambda: dl.diagnose({"A": NOISE}),
+    "validate": lambda: dl.validate(quick=True, only="α = 1, β = 0"),
+    "reproduce": lambda: dl.reproduce("marion-fig6", quick=True),
+}
+USERS = {
+    "check_depth": (lambda **own: dl.check_depth(depths=[2, 3], batch=tokens(), **own), {"factory": stack}),
+    "check_training": (
+        lambda **own: dl.check_training(depths=[2, 3], batch=tokens(), steps=(1,), seeds=2, **own),
+        {"factory": stack, "optimizer": sgd},
+    ),
+    "probe": (lambda **own: dl.probe(batch=tokens(), **own), {"model": stack(3)}),
+    "depth_controls": (lambda **own: dl.depth_controls({"A": NOISE}, **own), {"evaluate": largest}),
+    "compare": (
+        lambda **own: dl.compare(dl.res1(4, "tanh"), x=X, **SMALL, **own),
+        {"limit": lambda t, h: 0.1 * h},
+    ),
+}  # fmt: skip
+
+
+@functools.cache
+def made(name):
+    return CALLS[name]()
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """A small comparison in a file, and a function that changes what the file says."""
+    file = tmp_path / "r.json"
+    made("compare").save(file)
+
+    def changed(change):
+        document = json.loads(file.read_text(encoding="utf-8"))
+        change(document)
+        file.write_text(json.dumps(document), encoding="utf-8")
+        return file
+
+    return changed
+
+
+def test_every_public_function_that_returns_a_report_can_be_made_again():
+    functions = {name: getattr(dl, name) for name in dl.__all__ if inspect.isfunction(getattr(dl, name))}
+    reports = {kind.__name__ for kind in KINDS.values() if kind.__module__.startswith("deeplimit.")}
+    verbs = {
+        name
+        for name, function in functions.items()
+        if set(str(function.__annotations__.get("return")).split(" | ")) & reports
+    }
+    assert set(VERBS) == verbs
+    assert {name.partition(",")[0] for name in CALLS} | set(USERS) == verbs
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_file_is_enough_to_make_a_report_again_bit_for_bit(name, tmp_path):
+    made(name).save(tmp_path / "r.json")
+    assert dl.load_report(tmp_path / "r.json").provenance == made(name).provenance
+    again = dl.rerun(tmp_path / "r.json")
+    assert again.agrees, str(again)
+    assert again.compared > 20
+    assert again.reworded == again.surroundings == ()
+    assert str(again) == f"Agrees: all {again.compared} numbers and verdicts are the same, bit for bit."
+    assert again.report.provenance.arguments.keys() == made(name).provenance.arguments.keys()
+
+
+@pytest.mark.parametrize("name", USERS)
+def test_what_only_the_user_has_is_named_and_can_be_given(name, tmp_path):
+    call, own = USERS[name]
+    report = call(**own)
+    report.save(tmp_path / "r.json")
+    assert set(report.provenance.left_out) == set(own)
+    for argument in own:
+        assert_refused(lambda: dl.rerun(tmp_path / "r.json"), ValueError, argument, "given")
+    again = dl.rerun(tmp_path / "r.json", given=own)
+    assert again.agrees, str(again)
+    assert again.compared > 5
+
+
+def test_an_adaptive_call_takes_the_same_looks_again(tmp_path):
+    looks = made("compare, auto").looks
+    assert dl.rerun(made("compare, auto")).report.looks == looks
+    # Of other looks the share of the level, and so the interval, would be others.
+    assert made("compare, auto").confidence != 0.95
+
+
+def test_a_number_that_differs_is_named_with_both_values_and_its_size(saved):
+    def change(document):
+        document["report"]["errors"][1] *= 1.5
+        document["report"]["verdict"] = "converges"
+
+    again = dl.rerun(saved(change))
+    assert {each.name for each in again.differences} == {"errors[1]", "verdict"}
+    (number,) = [each for each in again.differences if each.name == "errors[1]"]
+    assert number.now == made("compare").errors[1]
+    assert number.was == 1.5 * number.now
+    assert number.size == pytest.approx(1 / 3)
+    assert not again.agrees
+    assert str(again).startswith(f"Differs: 2 of {again.compared} numbers and verdicts; the largest relative")
+    assert f"- errors[1]: was {number.was!r}, is {number.now!r} (relative 0.33)" in str(again)
+
+
+def test_another_seed_gives_other_numbers(saved):
+    def change(document):
+        document["provenance"]["arguments"]["seed"] = 4
+
+    again = dl.rerun(saved(change))
+    assert {"errors[0]", "errors[1]", "errors[2]", "seed"} <= {each.name for each in again.differences}
+
+
+def test_a_list_of_another_length_differs(saved):
+    def change(document):
+        document["provenance"]["arguments"]["depths"] = [4, 8]
+
+    named = {each.name: each for each in dl.rerun(saved(change)).differences}
+    assert named["errors[2]"].now == "nothing"
+
+
+def test_texts_that_read_otherwise_do_not_count(saved):
+    def change(document):
+        document["report"]["reason"] = "another sentence"
+
+    again = dl.rerun(saved(change))
+    assert again.agrees
+    assert [each.name for each in again.reworded] == ["reason"]
+    assert "read otherwise: reason." in str(again)
+
+
+def test_versions_and_the_device_are_named_where_they_differ(saved):
+    def change(document):
+        document["provenance"]["versions"]["torch"] = "2.6.0"
+        del document["provenance"]["versions"]["numpy"]
+        document["provenance"]["device"] = "another processor"
+
+    again = dl.rerun(saved(change))
+    assert f"torch was 2.6.0, is {torch.__version__}" in again.surroundings
+    assert f"numpy was not there, is {np.__version__}" in again.surroundings
+    assert "another processor" in again.surroundings[-1]
+    assert again.agrees
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "size"),
+    [(1.0, 1.0 + 2**-52, 2**-52), (0.0, -0.0, None), (1.0, float("nan"), np.inf), (1, 2, 0.5)],
+)
+def test_any_bit_counts(was, now, size):
+    from deeplimit.repetition import _same
+
+    assert not _same(was, now)
+    assert _same(was, was)
+    assert _same(now, now)
+    if size is not None:
+        assert Difference("x", was, now).size == pytest.approx(size)
+
+
+def says(**changes):
+    return lambda document: document["provenance"].update(changes)
+
+
+def argument(**changes):
+    return lambda document: document["provenance"]["arguments"].update(changes)
+
+
+STORE = {"is": "partial", "of": "deeplimit.ground.store:Store", "arguments": [], "keywords": {}}
+REFUSED = {
+    "no call": (lambda document: document.pop("provenance"), "report", "which call"),
+    "another function": (says(verb="load_report"), "report", "load_report"),
+    "a class": (says(verb="Store"), "report", "Store"),
+    "unknown argument": (argument(folder="/"), "report", "folder"),
+    "a store": (argument(store="s.sqlite"), "report", "store"),
+    "foreign code": (argument(resnet={"is": "name", "of": "os:system"}), "report", "os:system"),
+    "a class to call": (argument(resnet=STORE), "report", "Store"),
+    "damaged": (argument(resnet={"is": "object"}), "report", "damaged"),
+    "damaged provenance": (says(versions=["torch"]), "provenance.versions", "torch"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_made_again_is_refused_in_words(case, saved):
+    change, argument, value = REFUSED[case]
+    file = saved(change)
+    assert_refused(lambda: dl.rerun(file), ValueError, argument, value)
+    result = CliRunner().invoke(app, ["rerun", str(file)])
+    assert result.exit_code == 2
+    assert result.output.startswith("Error: ")
+    assert len(result.output.splitlines()) == 1
+
+
+def test_wrong_arguments_are_refused(saved):
+    file = saved(lambda document: None)
+    assert_refused(lambda: dl.rerun(3), TypeError, "report", "3")
+    assert_refused(lambda: dl.rerun(file, given=3), TypeError, "given", "3")
+    assert_refused(lambda: dl.rerun(file, given={"seed": 4}), ValueError, "given", "seed")
+    assert_refused(lambda: dl.rerun(file, workers=0), ValueError, "workers", "0")
+    assert_refused(lambda: dl.rerun(made("diagnose"), workers=2), ValueError, "workers", "2")
+    assert_refused(
+        lambda: dl.rerun(dl.init.iid_([torch.empty(4, 4), torch.empty(4, 4)])),
+        ValueError,
+        "report",
+        "which call",
+    )
+
+
+def test_the_command_says_by_its_exit_code_whether_numbers_agree(saved, tmp_path):
+    file = saved(lambda document: None)
+    new = tmp_path / "new.json"
+    result = CliRunner().invoke(app, ["rerun", str(file), "--quiet", "--workers", "1", "--json", str(new)])
+    assert (result.exit_code, result.output[:7]) == (0, "Agrees:")
+    assert dl.load_report(new).errors.tolist() == made("compare").errors.tolist()
+
+    def change(document):
+        document["report"]["rate"] = 0.25
+
+    result = CliRunner().invoke(app, ["rerun", str(saved(change)), "--quiet"])
+    assert result.exit_code == 1
+    assert "- rate: was 0.25, is" in result.output
+
+
+def test_the_command_takes_a_users_code_by_its_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_limit.py").write_text("def field(t, h):\n    return 0.1 * h\n")
+    command = ["compare", "--width", "4", "--depths", "4,8,16", "--paths", "64", "--quiet"]
+    CliRunner().invoke(app, [*command, "--limit", "my_limit:field", "--json", "r.json"])
+    assert CliRunner().invoke(app, ["rerun", "r.json", "--quiet"]).exit_code == 2
+    given = ["rerun", "r.json", "--quiet", "--given"]
+    assert CliRunner().invoke(app, [*given, "limit=my_limit:field"]).exit_code == 0
+    assert CliRunner().invoke(app, [*given, "limit"]).exit_code == 2
