@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 
-.PHONY: demo test families trust calibrate validate reproduce lint format types docs docs-serve benchmark clean
+.PHONY: demo test families trust faults calibrate validate reproduce lint format types docs docs-serve benchmark clean
 
 $(VENV)/installed-%: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "deeplimit needs Python 3.11 or newer; set PYTHON=python3.12, say" >&2; exit 1; }
@@ -28,6 +28,10 @@ families: $(VENV)/installed-data-dev
 # ARGUMENTS="--seconds 3600" or "--only Growth" takes less. Everything else is in `make test`.
 trust: $(VENV)/installed-data-dev
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "" tests/ground/test_every_bad_value.py
+
+# 330 processes and Dask workers are killed at random moments, and executors and disks fail: some ten minutes.
+faults: $(VENV)/installed-data-dev
+	$(BIN)/python -m pytest -m "" $(addprefix tests/ground/test_,kills.py executors.py flow.py store.py)
 
 calibrate: $(VENV)/installed-data-dev
 	$(BIN)/python -m pytest -n $(WORKERS) -m slow tests/calibration

@@ -18,6 +18,8 @@ SENT = 1024
 WAITING = 8
 """How many blocks per thread are submitted at a time, so that none waits for a slow one before it."""
 
+WHAT_IS_DONE = "What is done is in the store, if there is one: call again with a new executor."
+
 
 class Ticks:
     """Counts what is done, for the user's progress; raises in every block once all is given up."""
@@ -71,7 +73,7 @@ def flow(
                 future = done.pop(0)
                 block = running.pop(future)
                 try:
-                    part = future.result()
+                    part = _result(future, block, ticks)
                 except (OSError, MemoryError) as error:
                     _note_failure(error, block, failed, ticks)
                     running = {submit(block): block, **running}  # first in line, as before
@@ -86,16 +88,32 @@ def flow(
         ticks.given_up = True  # stops blocks that run, at their next tick
         for future in running:
             future.cancel()
-        if isinstance(error, BrokenExecutor):
-            error.add_note(
-                f"The executor's workers died (killed, or out of memory) while block {block} or one beside it"
-                " ran. What is done is in the store, if there is one: call again with a new executor."
-            )
+        _note_deaths(error, block)
         raise
 
 
 def _failed(future: Future[Part]) -> bool:
     return future.cancelled() or future.exception() is not None
+
+
+def _result(future: Future[Part], block: int, ticks: Ticks) -> Part:
+    try:
+        return future.result()
+    except CancelledError as error:
+        if ticks.given_up:
+            raise
+        raise RuntimeError(
+            f"the executor gave up block {block}: it was shut down, or has lost its scheduler. {WHAT_IS_DONE}"
+        ) from error
+
+
+def _note_deaths(error: BaseException, block: int) -> None:
+    """Note during which block workers died, and that done ones are not lost."""
+    if isinstance(error, BrokenExecutor) or type(error).__name__ == "KilledWorker":  # the latter is Dask's
+        error.add_note(
+            f"The executor's workers died (killed, or out of memory) while block {block} or one beside it"
+            f" ran. {WHAT_IS_DONE}"
+        )
 
 
 def _note_failure(error: Exception, block: int, failed: set[int], ticks: Ticks) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import io
+import itertools
 import os
 import pickle
 import time
@@ -26,7 +27,7 @@ from deeplimit.ground import validation
 from deeplimit.ground.flow import SENT, WAITING, Ticks, flow
 from deeplimit.ground.kept import Kept
 from deeplimit.ground.progress import Progress, shown
-from deeplimit.ground.specification import describe
+from deeplimit.ground.specification import describe, differences, environment
 from deeplimit.ground.store import Journal, Store, as_store
 
 Part = TypeVar("Part")
@@ -160,7 +161,8 @@ def measure(
             processes.
         ValueError: For a wrong value; a store that is damaged, no store of deeplimit, made by another
             version or, under the same name, for another specification; a specification that cannot be told
-            from others.
+            from others; an executor whose workers have other versions.
+        RuntimeError: Where the executor's workers died, or it was shut down. What is done is in the store.
         OSError: Where the store cannot be read or written.
     """
     return Running.checked(workers, executor, store, progress).measure(measurement)
@@ -291,15 +293,16 @@ class Running:
     ) -> Generator[tuple[int, Part], None, None]:
         """Yield (block, partial result) as they are done, or in the order of `blocks`."""
         if self.executor is not None:
-            executor = self.executor
+            executor, attempts = self.executor, itertools.count()
 
             def sent(block: int) -> Future[Part]:
-                future = executor.submit(_run, measurement, block)
-                future.add_done_callback(lambda _: ticks(1.0))
-                return future
+                return executor.submit(_run, measurement, block, next(attempts), environment())
 
             try:
-                yield from flow(sent, blocks, ticks, SENT, ordered)
+                with contextlib.closing(flow(sent, blocks, ticks, SENT, ordered)) as parts:
+                    for block, part in parts:
+                        ticks(1.0)  # in the calling thread, where what it raises ends the run
+                        yield block, part
             except (pickle.PicklingError, AttributeError, TypeError) as error:
                 if "pickle" not in str(error) and "local object" not in str(error):
                     raise
@@ -351,8 +354,20 @@ def _specified(measurement: Measurement[Any, Any]) -> tuple[dict[str, Any], list
     return specification, [*map(measurement.label, range(measurement.blocks))]
 
 
-def _run(measurement: Measurement[Part, Any], block: int) -> Part:
-    return measurement.run(block)
+def _run(measurement: Measurement[Part, Any], block: int, _attempt: int, versions: dict[str, str]) -> Part:
+    """Run a block on an executor; Dask would take a second attempt with equal arguments for the first.
+
+    Raises ValueError on a machine with other versions than the caller's, whose last bits may differ.
+    """
+    if different := [*differences(environment(), versions)]:
+        raise ValueError(
+            f"executor has workers with other versions ({'; '.join(different)}). Their numbers are not mixed:"
+            " install the same versions on all machines."
+        )
+    if not measurement.side_by_side:
+        return measurement.run(block)
+    with one_thread_per_operation(measurement.device):  # in this process, too
+        return measurement.run(block)
 
 
 def _packed(arrays: Arrays) -> bytes:

@@ -170,7 +170,7 @@ class Store:
             with _writing(connection):
                 self._specify(connection, owner, specification)
                 first = _enter(connection, key, what, owner, labels)
-            yield Journal(self.path, connection, owner, key, tuple(labels), first)
+            yield Journal(self.path, connection, owner, key, tuple(labels), first, _identity(self.path))
 
     def holds(self, specification: dict[str, Any], labels: Sequence[str]) -> set[int]:
         """Return the numbers of the blocks with these labels that are kept; nothing is entered."""
@@ -258,6 +258,7 @@ class Journal:
     digest: str
     labels: tuple[str, ...]
     is_first: bool
+    identity: tuple[int, int]
     kept: set[int] = dataclasses.field(default_factory=set)
     last: int = 0
 
@@ -277,7 +278,15 @@ class Journal:
         return self.kept
 
     def keep(self, blocks: Sequence[tuple[int, bytes]]) -> None:
-        """Add finished blocks; those that are there already stay."""
+        """Add finished blocks; those that are there already stay.
+
+        Raises OSError where the file has gone: SQLite would write on into a file without a name.
+        """
+        if _identity(self.path) != self.identity:
+            raise OSError(
+                f"store {str(self.path)!r} was replaced by another file while this measurement ran. Call"
+                " again; what the first file held is computed again."
+            )
         if not blocks:
             return
         with _writing(self.connection):
@@ -303,6 +312,19 @@ class Journal:
         return mixed
 
 
+def _identity(path: Path) -> tuple[int, int]:
+    """Return what tells a file from another one of the same name."""
+    try:
+        found = path.stat()
+    except OSError as error:
+        raise OSError(
+            error.errno,
+            f"{error.strerror}: the store is gone; call again when its folder is there",
+            str(path),
+        ) from error
+    return found.st_dev, found.st_ino
+
+
 def _listed(found: Iterable[str]) -> str:
     lines = list(found)
     more = f"; and {len(lines) - MOST_DIFFERENCES} more" if len(lines) > MOST_DIFFERENCES else ""
@@ -315,7 +337,10 @@ def _told(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.OperationalError as error:
-        raise OSError(f"store {str(path)!r} could not be read or written: {error}.") from error
+        raise OSError(
+            f"store {str(path)!r} could not be read or written: {error}. What it held before is kept: call"
+            " again when it can be used."
+        ) from error
     except sqlite3.DatabaseError as error:
         raise ValueError(
             f"store {str(path)!r} is not a store of deeplimit, or it is damaged: {error}. It was not changed;"

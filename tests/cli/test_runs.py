@@ -5,10 +5,12 @@ import re
 import sys
 
 import pytest
+from clusters import two_workers
 from typer.testing import CliRunner
 
 import deeplimit as dl
 from deeplimit.cli import app
+from deeplimit.ground import measurement
 
 SMALL = ["compare", "--width", "4", "--depths", "4,8,16", "--paths", "300", "--quiet"]
 TIMED = ("compare", "validate", "stability", "phase", "check", "reproduce", "demo")
@@ -68,6 +70,40 @@ def test_dask_that_is_not_installed_or_does_not_answer_is_said(monkeypatch):
     result = run(*SMALL, "--dask", "tcp://127.0.0.1:1")
     assert result.exit_code == 2
     assert "deeplimit[distributed]" in result.output
+
+
+def timeless(output):
+    return re.sub(r"[\d.]+ s$", "", output, flags=re.M)
+
+
+def test_commands_on_a_dask_cluster_print_the_same(tmp_path, monkeypatch):
+    commands = {
+        "compare": SMALL,
+        "stability": ["stability", "--network", "res3", "--width", "4", "--depths", "4,8", "--quiet"],
+    }
+    with two_workers(tmp_path / "dask") as cluster:
+        for name, arguments in commands.items():
+            file = tmp_path / f"{name}.sqlite"
+            here = run(*arguments)
+            with monkeypatch.context() as patched:
+                patched.setattr(measurement, "ThreadPoolExecutor", None)  # no threads of the command's
+                there = run(*arguments, "--dask", cluster.scheduler_address, "--store", str(file))
+            assert there.exit_code == here.exit_code, there.output
+            assert timeless(there.stdout) == timeless(here.stdout)
+            assert len(here.stdout.splitlines()) > 5
+            (stored,) = dl.Store(file).runs()
+            assert stored.done == stored.total
+
+
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "nonsense:one", "http://127.0.0.1:8786"])
+def test_a_dask_scheduler_that_does_not_answer_is_said(address, monkeypatch):
+    distributed = pytest.importorskip("distributed", reason="Dask comes with the extra [distributed]")
+    client = distributed.Client
+    monkeypatch.setattr(distributed, "Client", lambda address, timeout: client(address, timeout=0.5))
+    result = run(*SMALL, "--dask", address)
+    assert result.exit_code == 2
+    assert result.output.startswith(f"Error: --dask {address!r} has no Dask scheduler that answers")
+    assert "Traceback" not in result.output
 
 
 def test_a_checked_factory_is_kept_under_its_own_name(tmp_path, monkeypatch):

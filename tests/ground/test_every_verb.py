@@ -9,6 +9,7 @@ from multiprocessing import get_context
 
 import pytest
 import torch
+from clusters import two_workers
 from refusals import assert_refused
 
 import deeplimit as dl
@@ -163,6 +164,21 @@ def processes():
         yield pool
 
 
+@pytest.fixture(scope="module")
+def loky():
+    joblib = pytest.importorskip("joblib", reason="joblib comes with scikit-learn, of the extra [data]")
+    pool = joblib.externals.loky.get_reusable_executor(max_workers=1)
+    yield pool
+    pool.shutdown()
+
+
+@pytest.fixture(scope="module")
+def dask(tmp_path_factory):
+    """Two worker processes, and the client that they work for."""
+    with two_workers(tmp_path_factory.mktemp("dask")) as cluster, cluster.get_client() as client:
+        yield client
+
+
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_report_does_not_depend_on_what_ran_it(verb, processes, monkeypatch, tmp_path):
     extra = {
@@ -200,14 +216,21 @@ def lose_blocks(path, seed):
     connection.close()
 
 
-def test_a_dask_cluster_gives_the_same_bits_and_takes_lambdas(tmp_path):
-    distributed = pytest.importorskip("distributed", reason="Dask comes with the extra [distributed]")
+@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb not in SLOW])
+@pytest.mark.parametrize("where", ["loky", "dask", "dask's executor"])
+def test_a_report_is_the_same_from_joblib_and_from_a_dask_cluster(verb, where, request):
+    executor = request.getfixturevalue(where.partition("'")[0])
+    if where == "dask's executor":
+        executor = executor.get_executor()
+    assert timeless(VERBS[verb](executor=executor)) == timeless(VERBS[verb](workers=1))
+
+
+@pytest.mark.parametrize("where", ["loky", "dask"])
+def test_joblib_and_dask_take_lambdas(where, request, tmp_path):
     slope = 0.5
     network = dl.res1(4, lambda h: torch.sin(slope * h))
-    with distributed.LocalCluster(
-        n_workers=1, threads_per_worker=1, dashboard_address=None, local_directory=str(tmp_path)
-    ) as cluster, distributed.Client(cluster) as client:  # fmt: skip
-        there = dl.compare(network, **COMPARED, executor=client, store=tmp_path / "runs.sqlite")
+    executor = request.getfixturevalue(where)
+    there = dl.compare(network, **COMPARED, executor=executor, store=tmp_path / "runs.sqlite")
     assert timeless(there.to_dict()) == timeless(dl.compare(network, **COMPARED).to_dict())
 
 

@@ -1,0 +1,16 @@
+"""A Dask cluster of two worker processes on this machine."""
+
+import contextlib
+
+import pytest
+
+
+@contextlib.contextmanager
+def two_workers(folder):
+    """Yield a cluster; skip the test where Dask is not installed. Any free ports: tests run side by side."""
+    distributed = pytest.importorskip("distributed", reason="Dask comes with the extra [distributed]")
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address=":0", local_directory=str(folder),
+        silence_logs=50,
+    ) as cluster:  # fmt: skip
+        yield cluster
