@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import io
 import itertools
 import os
 import pickle
 import time
-import zipfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
@@ -24,6 +22,7 @@ import numpy as np
 import torch
 
 from deeplimit.ground import validation
+from deeplimit.ground.contents import DAMAGED, packed, unpacked
 from deeplimit.ground.flow import SENT, WAITING, Ticks, flow
 from deeplimit.ground.kept import Kept
 from deeplimit.ground.progress import Progress, shown
@@ -278,7 +277,7 @@ class Running:
         with contextlib.closing(parts):
             try:
                 for block, part in parts:
-                    waiting.append((block, _packed(measurement.write(part))))
+                    waiting.append((block, packed(measurement.write(part))))
                     if time.monotonic() - last > SECONDS_BETWEEN_WRITES:
                         journal.keep(waiting)
                         waiting, last = [], time.monotonic()
@@ -370,20 +369,10 @@ def _run(measurement: Measurement[Part, Any], block: int, _attempt: int, version
         return measurement.run(block)
 
 
-def _packed(arrays: Arrays) -> bytes:
-    """Return arrays as bytes, in numpy's own format and without pickle."""
-    if unfit := [name for name, array in arrays.items() if array.dtype.hasobject]:
-        raise TypeError(f"{unfit[0]} must be an array of numbers or texts, not of Python's objects.")
-    content = io.BytesIO()
-    np.savez(content, **arrays)  # type: ignore[arg-type]  # an argument of newer versions of numpy
-    return content.getvalue()
-
-
 def _unpacked(measurement: Measurement[Part, Any], journal: Journal, block: int) -> Part:
     try:
-        with np.load(io.BytesIO(journal.load(block)), allow_pickle=False) as arrays:
-            return measurement.read({name: arrays[name] for name in arrays.files})
-    except (zipfile.BadZipFile, KeyError, EOFError, ValueError) as error:
+        return measurement.read(unpacked(journal.load(block)))
+    except DAMAGED as error:
         raise ValueError(
             f"store {str(journal.path)!r} is damaged: block {block} of {measurement.name()} cannot be read"
             f" ({str(error).rstrip('.')}). Drop this measurement (deeplimit runs {str(journal.path)!r} --drop"

@@ -21,7 +21,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, final
 
+import numpy as np
+
 from deeplimit.ground import validation
+from deeplimit.ground.contents import DAMAGED, unpacked
 from deeplimit.ground.specification import differences, digest, environment, text
 
 APPLICATION = 0x646C696D  # "dlim", in the file's header
@@ -55,6 +58,7 @@ class StoredRun:
         names: Names that its specification was given (`Store(name=...)`).
         done, total: Number of blocks that are kept, and of all. version: Version of deeplimit that made them.
         date: When it was begun (UTC). specification: All that decides the numbers of a block, as plain data.
+        environment: Versions that made the blocks.
     """
 
     key: str
@@ -65,6 +69,7 @@ class StoredRun:
     version: str
     date: str
     specification: dict[str, Any]
+    environment: dict[str, str]
 
     def __str__(self) -> str:
         names = f" ({', '.join(self.names)})" if self.names else ""
@@ -135,15 +140,13 @@ class Store:
         return tuple(
             StoredRun(
                 key, what, tuple(name for named, name in names if named == owner), done, total,
-                json.loads(made)["deeplimit"], date, json.loads(specification),
+                json.loads(made)["deeplimit"], date, json.loads(specification), json.loads(made),
             )
             for key, what, owner, specification, made, total, date, done in rows
         )  # fmt: skip
 
-    def drop(self, key: str) -> StoredRun:
-        """Remove the measurement whose key begins with `key`, or that has this name, and return what it was.
-
-        Blocks that it shares with another one stay.
+    def run(self, key: str) -> StoredRun:
+        """Return the measurement whose key begins with `key`, or that has this name.
 
         Raises ValueError where no measurement, or more than one, fits.
         """
@@ -153,10 +156,41 @@ class Store:
                 f"key {key!r} fits {len(found)} of the measurements in {str(self.path)!r};"
                 " `deeplimit runs` lists their keys."
             )
+        return found[0]
+
+    def drop(self, key: str) -> StoredRun:
+        """Remove the measurement that `run` finds, and return what it was.
+
+        Blocks that it shares with another one stay. Raises as `run` does.
+        """
+        found = self.run(key)
         with _connected(self.path) as connection, _writing(connection):
             for statement in _DROP:
-                connection.execute(statement, {"key": found[0].key})
-        return found[0]
+                connection.execute(statement, {"key": found.key})
+        return found
+
+    def blocks(self, key: str) -> Iterator[tuple[str, dict[str, np.ndarray] | None]]:
+        """Yield the label of each block of the measurement that `run` finds, and its arrays; None if missing.
+
+        Raises as `run` does, and ValueError for a block that is damaged.
+        """
+        found = self.run(key)
+        with _connected(self.path) as connection:
+            rows = connection.execute(
+                "SELECT members.label, content FROM measurements JOIN members ON measurement = digest"
+                " LEFT JOIN blocks ON blocks.label = members.label"
+                " AND blocks.specification = measurements.specification WHERE digest = ?"
+                " ORDER BY blocks.number IS NULL, members.label",
+                (found.key,),
+            )
+            for label, content in rows:
+                try:
+                    yield label, None if content is None else unpacked(content)
+                except DAMAGED as error:
+                    raise ValueError(
+                        f"store {str(self.path)!r} is damaged: block {label!r} of {found.what} cannot be read"
+                        f" ({str(error).rstrip('.')})."
+                    ) from error
 
     @contextlib.contextmanager
     def opened(self, what: str, specification: dict[str, Any], labels: Sequence[str]) -> Iterator[Journal]:

@@ -1,11 +1,15 @@
 """The options that all commands share: stores, workers, Dask; and `deeplimit runs`."""
 
+import csv
 import json
 import re
+import sqlite3
 import sys
 
+import numpy as np
 import pytest
 from clusters import two_workers
+import torch
 from typer.testing import CliRunner
 
 import deeplimit as dl
@@ -119,3 +123,112 @@ def test_a_checked_factory_is_kept_under_its_own_name(tmp_path, monkeypatch):
     (stored,) = dl.Store("runs.sqlite").runs()
     assert stored.names == ("check my_stack:stack",)
     assert run(*arguments, "--store", "runs.sqlite", "--seed", "1").exit_code == 2
+
+
+@pytest.fixture
+def half_done(tmp_path):
+    """A store with a measurement of two blocks, of which one is missing, and a complete one with a name."""
+    store = dl.Store(tmp_path / "runs.sqlite")
+    dl.compare(dl.res1(4, "tanh"), lambda t, h: 0.1 * h, depths=[4, 8], paths=50, store=store)
+    named = dl.Store(store.path, name="mine")
+    dl.stability(dl.res3(4), [5, 9, 40], draws=20, seed=5, store=named)
+    with sqlite3.connect(store.path) as connection:
+        connection.execute("DELETE FROM blocks WHERE label LIKE 'error of the reference%'")
+    connection.close()
+    return store
+
+
+def test_one_measurement_is_shown_with_what_decides_its_numbers(half_done):
+    first, second = half_done.runs()
+    shown = run("runs", str(half_done.path), "--show", first.key[:6])
+    assert shown.exit_code == 0
+    lines = shown.stdout.splitlines()
+    assert lines[0].split() == ["key", first.key]
+    assert "done       1 of 2 blocks" in lines
+    assert "missing    error of the reference, 50 paths" in lines
+    assert any(line.startswith("versions") and f"torch {torch.__version__}" in line for line in lines)
+    inside = {
+        "  seed: 0",
+        "  grid: Grid",
+        "    depths: [4, 8]",
+        "  network: ResidualNetwork",
+        "    recursion: Res1",
+    }
+    assert inside <= set(lines)
+    assert "only what is missing" in lines[-1]
+    named = run("runs", str(half_done.path), "--show", "mine").stdout
+    assert second.key in named
+    assert "names      mine" in named
+    assert "missing" not in named
+    assert "computes nothing" in named
+    (read,) = json.loads(run("runs", str(half_done.path), "--show", "mine", "--json").stdout)
+    assert read["key"] == second.key
+
+
+def test_blocks_are_exported_as_they_are(half_done, tmp_path):
+    first, second = half_done.runs()
+    file, table = tmp_path / "blocks.json", tmp_path / "blocks.csv"
+    for target in (file, table):
+        assert run("runs", str(half_done.path), "--show", "mine", "--export", str(target)).exit_code == 0
+    content = json.loads(file.read_text(encoding="utf-8"))
+    assert (content["key"], content["done"], content["missing"]) == (second.key, 3, [])
+    assert content["specification"]["seed"] == 5
+    report = dl.stability(dl.res3(4), [5, 9, 40], draws=20, seed=5)
+    block = content["blocks"]["depth 40, 0, 20 draws"]["part"]
+    assert block["dtype"] == "float64"
+    assert report.log_hidden_ratio[2].tolist() in block["values"]
+    rows = [
+        row
+        for row in csv.reader(table.read_text(encoding="utf-8").splitlines())
+        if row[0] == "depth 40, 0, 20 draws"
+    ]
+    assert [float(row[3]) for row in rows] == np.ravel(block["values"]).tolist()
+    assert [row[1:3] for row in rows] == [["part", str(place)] for place in range(len(rows))]
+    assert run("runs", str(half_done.path), "--show", first.key, "--export", str(file)).exit_code == 0
+    content = json.loads(file.read_text(encoding="utf-8"))
+    assert content["missing"] == ["error of the reference, 50 paths"]
+    assert [*content["blocks"]] == ["0, 50 paths"]
+
+
+def test_the_list_is_exported_where_none_is_shown(half_done, tmp_path):
+    first, second = half_done.runs()
+    file, table = tmp_path / "list.json", tmp_path / "list.csv"
+    for target in (file, table):
+        assert run("runs", str(half_done.path), "--export", str(target)).exit_code == 0
+    assert [each["key"] for each in json.loads(file.read_text(encoding="utf-8"))] == [first.key, second.key]
+    heading, one, two = csv.reader(table.read_text(encoding="utf-8").splitlines())
+    assert dict(zip(heading, one, strict=True)) | {"what": ""} == {
+        "key": first.key, "what": "", "names": "", "done": "1", "total": "2", "version": dl.__version__,
+        "date": first.date,
+    }  # fmt: skip
+    assert two[:3] == [second.key, second.what, "mine"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["--show", "no such"], "'no such'"),
+        (["--show", ""], "''"),
+        (["--show", "mine", "--export", "blocks.txt"], "blocks.txt"),
+        (["--export", "."], "--export"),
+        (["--drop", "mine", "--show", "mine"], "--drop"),
+        (["--drop", "mine", "--export", "blocks.csv"], "--drop"),
+    ],
+)
+def test_what_cannot_be_shown_is_bad_usage(half_done, arguments, named, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    result = run("runs", str(half_done.path), *arguments)
+    assert result.exit_code == 2
+    assert result.output.startswith("Error: ")
+    assert named in result.output
+    assert len(half_done.runs()) == 2
+
+
+def test_a_damaged_block_is_named_and_not_exported(half_done, tmp_path):
+    with sqlite3.connect(half_done.path) as connection:
+        connection.execute("UPDATE blocks SET content = x'00' WHERE label = 'depth 9, 0, 20 draws'")
+    connection.close()
+    result = run("runs", str(half_done.path), "--show", "mine", "--export", str(tmp_path / "b.csv"))
+    assert result.exit_code == 2
+    assert "depth 9, 0, 20 draws" in result.output
+    assert not (tmp_path / "b.csv").exists()

@@ -1,6 +1,7 @@
 """A saved report can be made again by the call that its file keeps, and says which numbers differ."""
 
 import functools
+import importlib.metadata
 import inspect
 import json
 from functools import partial
@@ -14,9 +15,10 @@ from typer.testing import CliRunner
 
 import deeplimit as dl
 from deeplimit.cli import app
+from deeplimit.effort import Replay, Size
 from deeplimit.ground.randomness import seeded
 from deeplimit.ground.report import KINDS
-from deeplimit.repetition import VERBS, Difference
+from deeplimit.repetition import VERBS, Difference, _same, compared
 
 SYSTEM = dl.datasets.synthetic_system(width=4, count=40, test=9)
 X = torch.linspace(-1.0, 1.0, 12).reshape(3, 4)
@@ -126,11 +128,36 @@ def test_what_only_the_user_has_is_named_and_can_be_given(name, tmp_path):
     assert again.compared > 5
 
 
-def test_an_adaptive_call_takes_the_same_looks_again(tmp_path):
-    looks = made("compare, auto").looks
-    assert dl.rerun(made("compare, auto")).report.looks == looks
-    # Of other looks the share of the level, and so the interval, would be others.
-    assert made("compare, auto").confidence != 0.95
+def test_an_adaptive_call_takes_the_same_looks_again_whatever_they_cost(tmp_path):
+    sizes = tuple(Size((4, 8, 16), paths) for paths in (64, 128, 256))
+    first = dl.compare(dl.res1(4, "tanh"), depths=[4, 8, 16], paths="auto", budget=Replay(sizes))
+    assert [look.paths for look in first.looks] == [64, 128, 256]
+    assert first.confidence == 1 - 0.05 / 8  # the third look spends an eighth of the level
+    first.save(tmp_path / "r.json")
+    again = dl.rerun(tmp_path / "r.json")
+    assert again.report.looks == first.looks
+    assert again.agrees, str(again)
+    # A call of the last size alone has the numbers, but not the interval of the third look.
+    alone = compared(first, dl.compare(dl.res1(4, "tanh"), depths=[4, 8, 16], paths=256))
+    names = {each.name for each in alone.differences}
+    assert {"confidence", "rate_interval[0]", "looks[0].paths"} <= names
+    assert not names & {"rate", "errors[0]"}
+
+
+def test_versions_are_of_all_that_computes_and_a_store_asks_for_those_that_decide(tmp_path):
+    known = {"deeplimit", "numpy", "python", "torch"}
+    numba = {"numba"} & {each.metadata["Name"] for each in importlib.metadata.distributions()}
+    assert made("compare").provenance.versions.keys() == known | numba
+    dl.compare(dl.res1(4, "tanh"), **SMALL, store=tmp_path / "s.sqlite")
+    (run,) = dl.Store(tmp_path / "s.sqlite").runs()
+    assert run.environment.keys() == known | {"streams"}
+
+
+def test_numbers_of_another_place_are_not_said_to_be_made_here():
+    report = type(made("compare")).from_dict(made("compare").to_dict())
+    assert report.provenance.device == ""
+    assert report.provenance.versions == made("compare").versions
+    assert made("compare").provenance.device != ""
 
 
 def test_a_number_that_differs_is_named_with_both_values_and_its_size(saved):
@@ -193,8 +220,6 @@ def test_versions_and_the_device_are_named_where_they_differ(saved):
     [(1.0, 1.0 + 2**-52, 2**-52), (0.0, -0.0, None), (1.0, float("nan"), np.inf), (1, 2, 0.5)],
 )
 def test_any_bit_counts(was, now, size):
-    from deeplimit.repetition import _same
-
     assert not _same(was, now)
     assert _same(was, was)
     assert _same(now, now)
@@ -213,7 +238,7 @@ def argument(**changes):
 STORE = {"is": "partial", "of": "deeplimit.ground.store:Store", "arguments": [], "keywords": {}}
 REFUSED = {
     "no call": (lambda document: document.pop("provenance"), "report", "which call"),
-    "another function": (says(verb="load_report"), "report", "load_report"),
+    "another function": (says(verb="res1", arguments={"width": 4}), "report", "res1"),
     "a class": (says(verb="Store"), "report", "Store"),
     "unknown argument": (argument(folder="/"), "report", "folder"),
     "a store": (argument(store="s.sqlite"), "report", "store"),
