@@ -226,7 +226,7 @@ def _arguments(provenance: Provenance, verb: Any, given: Mapping[str, Any]) -> d
         )
     try:
         read = {name: recipe.rebuilt(content) for name, content in provenance.arguments.items()}
-    except (AttributeError, ImportError, KeyError, TypeError, ValueError, RuntimeError) as error:
+    except recipe.FAILURES as error:
         raise ValueError(
             "report cannot be made again: the call in its file is damaged, or of another version"
             f" ({error}). {ADVICE}."

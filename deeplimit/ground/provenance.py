@@ -12,7 +12,7 @@ from typing import Any, final
 import numpy as np
 import torch
 
-from deeplimit.ground.recipe import Unwritable, told, written
+from deeplimit.ground.recipe import FAILURES, Unwritable, told, written
 from deeplimit.version import versions
 
 RUNNING = frozenset({"workers", "executor", "store", "progress", "resume", "on_row", "checkpoints"})
@@ -53,6 +53,8 @@ class Provenance:
                 arguments[name] = written(value, name)
             except Unwritable as why:
                 left_out[name] = str(why)
+            except FAILURES as error:  # no result is lost for want of its provenance
+                left_out[name] = f"{name} cannot be written ({type(error).__name__}: {error})"
         return Provenance.here(given.get("seed"), given.get("device"), verb, arguments, left_out)
 
     @staticmethod
@@ -83,9 +85,14 @@ class Provenance:
 
 
 def device_name(device: Any) -> str:
-    """Return the name of a GPU, or that of this machine's processor with the vector units that torch uses."""
+    """Return the name of a GPU, or that of this machine's processor with the vector units that torch uses.
+
+    Without a device, modules compute where the caller has put them, which may be a GPU.
+    """
+    if device is None:
+        return _processor() + ", or the GPU of the caller's modules" * torch.cuda.is_available()
     try:
-        place = torch.device("cpu" if device is None else device)
+        place = torch.device(device)
         return torch.cuda.get_device_name(place) if place.type == "cuda" else _processor()
     except (AssertionError, RuntimeError):  # a report that was put together by hand may name any
         return str(device)

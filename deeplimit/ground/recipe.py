@@ -28,6 +28,10 @@ MOST_NUMBERS: Final = 4096
 """The largest tensor that a file keeps, in numbers; larger inputs stay with whoever has them."""
 FUNCTIONS: Final = ("deeplimit.cases.", "deeplimit.networks.", "deeplimit.architectures.")
 """Where functions that a file may name live: they make networks and cases, and do nothing else."""
+FAILURES: Final = (
+    AttributeError, ArithmeticError, ImportError, LookupError, RuntimeError, TypeError, ValueError
+)  # fmt: skip
+"""What `rebuilt` raises for JSON that `written` did not give, and `written` for objects that are odd."""
 BY_NAME: Final = "by_name"
 """A class with this method has objects that are known by their attribute `name`."""
 
@@ -75,7 +79,7 @@ class Origin:
             )
         try:
             made = rebuilt(self.recipe)
-        except (AttributeError, ImportError, KeyError, TypeError, ValueError, RuntimeError) as error:
+        except FAILURES as error:
             raise ValueError(
                 "report cannot draw a path again: the measurement in its file is damaged, or of another"
                 f" version ({error}). {advice}"
@@ -146,7 +150,7 @@ def told(content: Any) -> str:
     """
     try:
         return _told(content)
-    except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
+    except FAILURES:
         return "damaged"
 
 

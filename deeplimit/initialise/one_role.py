@@ -62,6 +62,8 @@ def sample_(
         leads to: ode (Proposition 12 of Marion et al. (2025))
         ...
     """
+    given = {**locals()}
+    del given["weights"]  # they are filled, and stay with the caller
     law = law_across_layers(process)
     tensors = layers_of_weights(weights, "weights")
     power = law.critical_exponent if exponent is None else validation.real(exponent, "exponent", minimum=0.0)
@@ -77,7 +79,7 @@ def sample_(
     for k, tensor in enumerate(tensors):
         representable(standard_deviation, tensor.dtype, f"weights[{k}]")
     write_layers(law, depth, list(enumerate(tensors)), standard_deviation, streams_of(seed))
-    return Initialisation(
+    report = Initialisation(
         layers=depth,
         shape=shape,
         fan_in=inputs,
@@ -85,6 +87,7 @@ def sample_(
         standard_deviation=standard_deviation,
         **shared_fields(law, power, whole=False),
     )
+    return report.called_by("init.sample_", given)
 
 
 def iid_(

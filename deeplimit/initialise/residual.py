@@ -84,6 +84,7 @@ def residual_(
         >>> done.limit, done.exponent
         ('young', 0.7)
     """
+    given = {**locals()}
     if not isinstance(model, nn.Module):
         raise TypeError(f"model must be a torch.nn.Module, got {validation.named(model)}.")
     model = getattr(model, "_orig_mod", model)  # what torch.compile made it from, which shares the weights
@@ -144,12 +145,13 @@ def residual_(
         done.append(plan)
     notes += _biases(model, roles, cleared)
     notes += _notes(stacks, roles, tensors, weights)
-    return ResidualInitialisation(
+    report = ResidualInitialisation(
         model=type(model).__name__,
         roles=tuple(done),
         notes=tuple(notes),
         **shared_fields(law, power, whole=True),
     )
+    return report.called_by("init.residual_", given)
 
 
 def find_parts(

@@ -8,8 +8,8 @@ import sys
 
 import numpy as np
 import pytest
-from clusters import two_workers
 import torch
+from clusters import two_workers
 from typer.testing import CliRunner
 
 import deeplimit as dl

@@ -290,6 +290,17 @@ def test_a_name_of_a_whole_call_tells_its_measurements_apart(path):
             dl.Store(path, name)
 
 
+def test_blocks_are_those_of_the_measurement_though_another_has_the_same_labels(path):
+    for seed in (0, 1):
+        dl.measure(Sum(3, seed=seed), store=path)
+    store = dl.Store(path)
+    for run in store.runs():
+        blocks = [*store.blocks(run.key)]
+        assert [label for label, _ in blocks] == ["0", "1", "2"]
+        wanted = Sum(3, seed=run.specification["seed"])
+        assert all((arrays["part"] == wanted.run(int(label))).all() for label, arrays in blocks)
+
+
 def test_what_a_store_holds_is_listed_and_dropped(path):
     store = dl.Store(path, "mine")
     dl.measure(Sum(3), store=store)
