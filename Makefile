@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 
-.PHONY: demo test families trust faults calibrate validate reproduce lint format types docs docs-serve benchmark clean
+.PHONY: demo test families trust faults mutants calibrate validate reproduce lint format types docs docs-serve benchmark clean
 
 $(VENV)/installed-%: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "deeplimit needs Python 3.11 or newer; set PYTHON=python3.12, say" >&2; exit 1; }
@@ -32,6 +32,11 @@ trust: $(VENV)/installed-data-dev
 # 330 processes and Dask workers are killed at random moments, and executors and disks fail: some ten minutes.
 faults: $(VENV)/installed-data-dev
 	$(BIN)/python -m pytest -m "" $(addprefix tests/ground/test_,kills.py executors.py flow.py store.py)
+
+# A sample of broken lines, each against the tests near it: an hour or so; a stopped run goes on. ARGUMENTS="theory
+# inference --size 50 --seed 3" chooses. --again runs what survived once more, after a test was added.
+mutants: $(VENV)/installed-data-dev
+	$(BIN)/python -m mutation $(ARGUMENTS)
 
 calibrate: $(VENV)/installed-data-dev
 	$(BIN)/python -m pytest -n $(WORKERS) -m slow tests/calibration

@@ -110,7 +110,7 @@ def test_folders_of_tests_mirror_the_rooms():
     tests = ROOT.parent / "tests"
     rooms = {path.parent.name for path in ROOT.glob("*/__init__.py")} | {"activations", "networks"}
     rooms = {TEST_FOLDERS.get(room, room) for room in rooms - {"testing"}}
-    others = {"benchmarks", "calibration", "docs", "guard", "helpers", "house"}
+    others = {"benchmarks", "calibration", "docs", "guard", "helpers", "house", "mutation"}
     folders = {path.parent.name for path in tests.glob("*/*.py")}
     assert folders == rooms | others
     assert list(tests.glob("test_*.py")) == []

@@ -86,10 +86,12 @@ def test_the_order_is_in_its_interval_where_one_is_given(seed, order):
     assert high - low < 0.5
 
 
-def test_a_pure_power_is_found_to_the_models_accuracy():
-    of = products([(0.7, 2.0)])
+@pytest.mark.parametrize("order", [0.69, 0.7, 0.71])
+def test_a_pure_power_is_found_to_the_models_accuracy(order):
+    """On either side of a node of the grid from which the search starts, and on one."""
+    of = products([(order, 2.0)])
     fit = fit_order(estimates(of, (1.0,)), of, 3.0)
-    assert fit.rate == pytest.approx(0.7, abs=1e-4)
+    assert fit.rate == pytest.approx(order, abs=1e-4)
     assert fit.interval(0.95)[1] - fit.interval(0.95)[0] < 1e-3
 
 
