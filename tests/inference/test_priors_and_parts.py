@@ -128,7 +128,7 @@ def test_a_contribution_without_prior_probability_does_not_move_the_floor(monkey
             assert fit_floor(of, 0.5).probability == pytest.approx(alone.probability)
 
 
-def test_how_far_an_order_is_extrapolated_is_told_beyond_twice_the_deepest_slopes_error():
+def test_the_reach_of_an_order_begins_two_errors_from_the_deepest_slope():
     variances = np.array([9.0, 4.0, 1.0, 2.0, 5.0]) * 1e-7
     ratio = 8.0 * (16 / DEPTHS) ** 0.5
     logs = -0.5 * np.log(DEPTHS) + 0.5 * np.log1p(ratio**2)
@@ -169,7 +169,7 @@ def test_a_remainder_is_told_as_a_share_of_the_deepest_square():
 
 
 @pytest.mark.parametrize(("error", "is_small"), [(0.0049, True), (0.0051, False)])
-def test_a_remainder_is_small_where_three_times_what_one_term_changes_stays_below_a_fiftieth(error, is_small):
+def test_a_small_remainder_is_below_a_fiftieth_with_three_times_its_error(error, is_small):
     assert Remainder(0.005, error).is_small is is_small
 
 
