@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 
-.PHONY: demo test families trust faults mutants calibrate validate reproduce lint format types docs docs-serve benchmark clean
+.PHONY: demo test families trust faults mutants gpu calibrate validate reproduce lint format types docs docs-serve benchmark clean
 
 $(VENV)/installed-%: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "deeplimit needs Python 3.11 or newer; set PYTHON=python3.12, say" >&2; exit 1; }
@@ -24,8 +24,7 @@ test: $(VENV)/installed-data-dev
 families: $(VENV)/installed-data-dev
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "" $(addprefix tests/depth_check/test_,configurations.py families.py planted_faults.py)
 
-# Every cell of docs/calibration.md in 1000 replications, a day or so on two cores; a stopped run goes on.
-# ARGUMENTS="--seconds 3600" or "--only Growth" takes less. Everything else is in `make test`.
+# Thirty thousand bad calls, all of docs/promises.md's first section: some ten minutes.
 trust: $(VENV)/installed-data-dev
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "" tests/ground/test_every_bad_value.py
 
@@ -38,6 +37,12 @@ faults: $(VENV)/installed-data-dev
 mutants: $(VENV)/installed-data-dev
 	$(BIN)/python -m mutation $(ARGUMENTS)
 
+# On a machine with a CUDA card: all tests that take a device, the fused kernel's law, its speed; one JSON.
+gpu: $(VENV)/installed-data-dev
+	$(BIN)/python -m benchmarks.card $(ARGUMENTS)
+
+# Every cell of docs/calibration.md in 1000 replications, a day or so on two cores; a stopped run goes on.
+# ARGUMENTS="--seconds 3600" or "--only Growth" takes less. Everything else is in `make test`.
 calibrate: $(VENV)/installed-data-dev
 	$(BIN)/python -m pytest -n $(WORKERS) -m slow tests/calibration
 	$(BIN)/python -m calibration --workers $(WORKERS) $(ARGUMENTS)

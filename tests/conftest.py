@@ -32,6 +32,13 @@ def device(request):
     return request.param
 
 
+def pytest_collection_modifyitems(items):
+    """What takes a device runs on a card, too: `make gpu` chooses it by this marker."""
+    for item in items:
+        if "device" in getattr(item, "fixturenames", ()):
+            item.add_marker("card")
+
+
 @pytest.fixture(autouse=True)
 def global_state_is_left_alone():
     """No test, and so no library call in one, may move the global generator or leave the thread count

@@ -16,6 +16,7 @@ from deeplimit.coupling.kernels import projected, triton_pass as fused
 from deeplimit.coupling.statistics import read_statistic
 
 pytest.importorskip("triton", reason="Triton is not installed; pip install deeplimit[gpu]")
+pytestmark = pytest.mark.card
 LEVEL = 1e-5
 
 

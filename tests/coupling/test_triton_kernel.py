@@ -34,6 +34,7 @@ if DEVICE == "cpu" and os.environ.setdefault("TRITON_INTERPRET", "1") == "1" and
     if isinstance(triton.language.sum, triton.JITFunction):
         pytest.skip("Triton was imported before it could be told to interpret", allow_module_level=True)
 
+pytestmark = pytest.mark.card
 LEVEL = 1e-5
 FUNCTIONS = {"identity": lambda x: x, "relu": lambda x: np.maximum(x, 0.0), "tanh": np.tanh}
 
