@@ -26,7 +26,7 @@ families: $(VENV)/installed-data-dev
 
 # Thirty thousand bad calls, all of docs/promises.md's first section: some ten minutes.
 trust: $(VENV)/installed-data-dev
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "" tests/ground/test_every_bad_value.py
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "" tests/ground/test_every_bad_value.py tests/cli/test_every_bad_option.py
 
 # 330 processes and Dask workers are killed at random moments, and executors and disks fail: some ten minutes.
 faults: $(VENV)/installed-data-dev

@@ -179,7 +179,7 @@ def _batch(text: str | None, seed: int) -> Any:
 
     if text is None:
         return None
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(seed % 2**64)
     tokens = re.fullmatch(r"tokens:(\d+)x(\d+):(\d+)", text)
     if tokens is not None:
         rows, length, vocabulary = (int(item) for item in tokens.groups())

@@ -49,7 +49,7 @@ class Run:
             "workers": self.workers,
             "executor": self.executor,
             "store": self.store,
-            "progress": None if self.quiet else True,
+            "progress": not self.quiet,
         }
 
     def finish(self, report: Any, codes: Mapping[str, int] | None = None, **drawing: Any) -> None:

@@ -77,7 +77,8 @@ def check_depth(
             of the result.
         store: A `Store` with a name that keeps finished depths: a call made again measures only the missing
             ones. A store without a name is refused: a factory's code does not say all that it builds.
-        progress: Function of the fraction done, between 0 and 1; True shows a bar.
+        progress: Function of the fraction done, between 0 and 1; True shows a bar, False nothing. Left out, a
+            call of more than ten seconds says in the log how long it will take.
 
     Returns:
         A `DepthReport`: `ok`, `verdict` ("as expected", "not as expected", "cannot tell"; "measured" if

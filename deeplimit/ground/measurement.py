@@ -153,7 +153,8 @@ def measure(
             library's threads. No bit of the result depends on it.
         store: File (SQLite), or a `Store`, that keeps every finished block. A call that was killed and is
             made again computes only the missing blocks; several processes may share one file.
-        progress: Function of the fraction done, between 0 and 1; True shows a bar.
+        progress: Function of the fraction done, between 0 and 1; True shows a bar, False nothing. Left out, a
+            call of more than ten seconds says in the log how long it will take.
 
     Raises:
         TypeError: For an argument of the wrong kind, or a measurement that cannot be sent to the executor's

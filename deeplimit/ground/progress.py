@@ -1,8 +1,9 @@
-"""How far a measurement has come: a user's function, a bar in a terminal, or one in a notebook."""
+"""How far a measurement has come: a user's function, a bar in a terminal or a notebook, a line in the log."""
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -11,13 +12,19 @@ from typing import Any
 Progress = Callable[[float], None]
 SECONDS_BETWEEN = 0.1
 """A notebook is sent a new bar no more often than this."""
+SECONDS_IN_SILENCE = 10.0
+"""A call that nobody asked to show its progress says after this time, once, how long it will take."""
 
 
 @contextlib.contextmanager
 def shown(progress: Progress | bool | None, name: str) -> Iterator[Progress | None]:
-    """Yield a function of the fraction done: the user's own, that of a bar (True), or None."""
-    if progress is None or progress is False:
+    """Yield a function of the fraction done: the user's own, that of a bar (True), one that logs that a call
+    takes long (None), or None (False).
+    """
+    if progress is False:
         yield None
+    elif progress is None:
+        yield _line_in_the_log(name)
     elif progress is not True:
         yield progress
     elif _in_a_notebook():
@@ -25,6 +32,46 @@ def shown(progress: Progress | bool | None, name: str) -> Iterator[Progress | No
     else:
         with _terminal_bar(name) as move:
             yield move
+
+
+def _line_in_the_log(name: str) -> Progress:
+    """Return the function that says once that a call takes long, and how long it may yet take."""
+    first: list[tuple[float, float]] = [(time.perf_counter(), 0.0)]
+    said: list[bool] = []
+
+    def note(fraction: float) -> None:
+        now = time.perf_counter()
+        if len(first) == 1:  # what a store held from the start took no time
+            first.append((now, fraction))
+        began, held = first[1] if first[1][0] - first[0][0] < SECONDS_BETWEEN else first[0]
+        gone = now - began
+        if said or gone < SECONDS_IN_SILENCE or not held < fraction < 1.0:
+            return
+        said.append(True)
+        left = gone * (1.0 - fraction) / (fraction - held)
+        logging.getLogger("deeplimit").warning(
+            "%s: %.0f %% done after %.0f s, about %s to go. progress=True shows a bar, False nothing.",
+            name,
+            100.0 * fraction,
+            gone,
+            in_words(left),
+        )
+
+    return note
+
+
+def in_words(seconds: float) -> str:
+    """Return a time in words.
+
+    Examples:
+        >>> in_words(75.0), in_words(5e3), in_words(5e5), in_words(5e7)
+        ('75 s', '83 min', '139 h', '579 days')
+    """
+    if seconds < 120.0:
+        return f"{seconds:.0f} s"
+    if seconds < 7200.0:
+        return f"{seconds / 60.0:.0f} min"
+    return f"{seconds / 3600.0:.0f} h" if seconds < 1e6 else f"{seconds / 86400.0:.0f} days"
 
 
 def _in_a_notebook() -> bool:

@@ -74,7 +74,8 @@ def validate(
         workers: Number of threads, by default one per core. executor: Any `concurrent.futures.Executor`, or a
             Dask client, instead. Neither changes a bit of the result.
         store: File, or `Store`, that keeps finished blocks: a call made again computes only what is missing.
-        progress: Function of the fraction done, between 0 and 1; True shows a bar.
+        progress: Function of the fraction done, between 0 and 1; True shows a bar, False nothing. Left out, a
+            call of more than ten seconds says in the log how long it will take.
         on_row: Called with each row when it is done, in order, those from the file included.
 
     Returns:

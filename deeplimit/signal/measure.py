@@ -79,7 +79,8 @@ def stability(
         workers: Number of threads, by default one per core. executor: Any `concurrent.futures.Executor`, or a
             Dask client, instead. Neither changes a bit of the result.
         store: File, or `Store`, that keeps finished blocks: a call made again computes only what is missing.
-        progress: Function of the fraction done, between 0 and 1; True shows a bar.
+        progress: Function of the fraction done, between 0 and 1; True shows a bar, False nothing. Left out, a
+            call of more than ten seconds says in the log how long it will take.
 
     Returns:
         A report: verdict, ratios by depth and draw, growth exponents, bounds and closed forms beside the

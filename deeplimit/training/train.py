@@ -88,7 +88,8 @@ def train(
             processes uses all cores.
         executor: any `concurrent.futures.Executor`, or a Dask client, instead. Neither changes a bit.
         store: file, or `Store`, that keeps finished networks: a call made again trains only what is missing.
-        progress: function of the fraction done, between 0 and 1; True shows a bar.
+        progress: function of the fraction done, between 0 and 1; True shows a bar, False nothing. Left out, a
+            call of more than ten seconds says in the log how long it will take.
 
     Returns:
         A `TrainingReport`. Its `weights()` go to `diagnose`, its `trained()` to `compare` and `stability`.

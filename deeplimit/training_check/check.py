@@ -92,7 +92,8 @@ def check_training(
         executor: Any `concurrent.futures.Executor`, or a Dask client, that takes the networks. Changes no bit
             of the result.
         store: A `Store` with a name that keeps finished networks; one without a name is refused.
-        progress: Function of the fraction done, between 0 and 1; True shows a bar.
+        progress: Function of the fraction done, between 0 and 1; True shows a bar, False nothing. Left out, a
+            call of more than ten seconds says in the log how long it will take.
 
     Returns:
         A `TrainingCheckReport`: `ok`, `verdict` ("as expected", "not as expected", "cannot tell"; "measured"
