@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 
-.PHONY: demo test families trust faults mutants gpu calibrate validate reproduce lint format types docs docs-serve benchmark clean
+.PHONY: demo test families trust faults mutants gpu versions calibrate validate reproduce lint format types docs docs-serve benchmark clean
 
 $(VENV)/installed-%: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "deeplimit needs Python 3.11 or newer; set PYTHON=python3.12, say" >&2; exit 1; }
@@ -40,6 +40,11 @@ mutants: $(VENV)/installed-data-dev
 # On a machine with a CUDA card: all tests that take a device, the fused kernel's law, its speed; one JSON.
 gpu: $(VENV)/installed-data-dev
 	$(BIN)/python -m benchmarks.card $(ARGUMENTS)
+
+# All tests on every Python from 3.11 on that is found, with the newest packages and with the lowest. Each
+# combination installs some 5 GB: plain torch brings CUDA.
+versions: $(VENV)/installed-versions
+	PATH=$(abspath $(BIN)):$$PATH $(BIN)/nox $(ARGUMENTS)
 
 # Every cell of docs/calibration.md in 1000 replications, a day or so on two cores; a stopped run goes on.
 # ARGUMENTS="--seconds 3600" or "--only Growth" takes less. Everything else is in `make test`.

@@ -165,7 +165,8 @@ class Table:
         try:
             import pandas
         except ImportError as error:
-            raise ImportError("to_frame needs pandas: pip install pandas; to_csv needs nothing.") from error
+            cure = "pip install 'deeplimit[frames]'; to_csv needs nothing"
+            raise ImportError(f"to_frame needs pandas: {cure}.") from error
         return pandas.DataFrame(self.series())
 
 

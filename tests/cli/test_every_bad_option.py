@@ -7,6 +7,7 @@ import itertools
 import math
 import random
 import re
+import shlex
 import signal
 
 import pytest
@@ -21,7 +22,7 @@ from deeplimit.figures import demo
 from deeplimit.scoreboard import runs
 
 ORDINARY = 10
-SECONDS = 30
+SECONDS = 120
 BAD_USAGE = 2
 TYPED = (
     "", " ", "nan", "inf", "-inf", "-1", "0", "0.5", "1e400", "-1e-400", "9" * 400, "word", "3,", ",", "2:",
@@ -33,7 +34,7 @@ SLOW = {"--dask": ("", "word", "nan", "9" * 400)}
 OTHER_WORDS = {"files": "weights", "figures": "figure"}
 COMMANDS = {
     "compare": "--width 2 --depths 2,4 --paths 64 --quiet",
-    "validate": "--quick --only αβ",
+    "validate": "--quick --only 'α = 1, β = 0'",
     "stability": "--width 2 --depths 2,4 --draws 8 --quiet",
     "phase": "--width 2 --depth 20 --hurst 0.5 --exponents 0,1 --draws 3 --inputs 1 --quiet",
     "check": "my_stack:stack --depths 2,3 --batch normal:2x5x8 --quiet",
@@ -85,7 +86,7 @@ def ends_badly(pairs):
 
 def ending(name, option, typed):
     """Return what is wrong with how a call ends; None where it is right or refused in a line."""
-    given = COMMANDS[name].split()
+    given = shlex.split(COMMANDS[name])
     if option.startswith("--"):
         arguments = [name, *given, f"{option}={typed}"]
     else:

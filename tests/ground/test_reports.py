@@ -279,7 +279,7 @@ def test_only_reports_are_checked():
 
 def test_a_frame_without_pandas_says_what_to_install(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pandas", None)
-    with pytest.raises(ImportError, match="pip install pandas"):
+    with pytest.raises(ImportError, match=r"pip install 'deeplimit\[frames\]'"):
         own().to_frame()
 
 
