@@ -42,6 +42,7 @@ COMMANDS = {
     "reproduce": "marion-fig6 --quick --quiet --out figures",
     "demo": "--paths 20 --quiet --out demo",
     "runs": "runs.sqlite",
+    "rerun": "r.json --quiet",
 }
 STACK = """
 import torch
@@ -71,7 +72,7 @@ def place(tmp_path, monkeypatch):
     for depth, name in ((8, "a"), (16, "b")):
         stack = torch.linspace(-1.0, 1.0, depth * 4).reshape(depth, 2, 2)
         save_file({"A": stack / math.sqrt(depth)}, tmp_path / f"{name}.safetensors")
-    dl.compare(dl.res1(2), depths=[2, 4], paths=8, store=tmp_path / "runs.sqlite")
+    dl.compare(dl.res1(2), depths=[2, 4], paths=8, store=tmp_path / "runs.sqlite").save(tmp_path / "r.json")
     monkeypatch.setattr(runs, "QUICK_DEPTHS", (4, 8, 16))
     monkeypatch.setattr(demo, "DEPTHS", (2, 4))
     small = demo.demo_networks(8)
