@@ -51,5 +51,5 @@ def test_nothing_is_said_at_the_end_or_where_it_is_not_wanted(clock, caplog):
 @pytest.mark.parametrize(("asked", "lines"), [(None, 1), (False, 0)])
 def test_a_comparison_at_hundreds_of_depths_is_announced_once(asked, lines, monkeypatch, caplog):
     monkeypatch.setattr(progress, "SECONDS_IN_SILENCE", 0.0)
-    dl.compare(dl.res1(2), depths=range(1, 40), paths=1000, progress=asked)
+    dl.compare(dl.res1(2), depths=range(1, 40), paths=20_000, progress=asked)
     assert len([line for line in told(caplog) if "to go" in line]) == lines
