@@ -111,6 +111,7 @@ def test_odd_and_bounded_of_callables(function, odd, bounded):
         (lambda x: torch.where(x.abs() < 500.0, x, 500.0 * torch.sign(x)), None),  # from 500 on
         (lambda x: x + 1e-3 * (x.abs() < 1e-3) * x, None),  # below 0.001
         (lambda x: x + 1.0, None),
+        (lambda x: torch.where(x == 0, -1.0, x), None),
     ],
 )
 def test_slopes_are_those_of_positively_homogeneous_activations_alone(activation, expected):

@@ -29,6 +29,18 @@ def test_a_floor_along_the_falling_part_is_seen(floor, cosine):
     assert found.probability > (0.95 if true > 0.6 else 0.0)
 
 
+def test_two_networks_beyond_the_minimum_of_errors_are_told_from_a_slow_order():
+    """Errors fall to a minimum at depth 64 and rise towards a floor of 0.3."""
+    found = fit_floor(errors(0.3, -0.9), 1.0, coherent=True)
+    assert found.share == pytest.approx(0.3**2 / (0.3**2 + (1 / 16) ** 2), abs=0.02)
+    assert found.probability > 0.99
+
+
+def test_no_sign_of_the_angle_between_floor_and_falling_part_is_preferred():
+    assert sum(_COSINES.values()) == pytest.approx(1.0)
+    assert {-cosine: weight for cosine, weight in _COSINES.items()} == _COSINES
+
+
 @pytest.mark.parametrize("coherent", [False, True])
 @pytest.mark.parametrize("order", [0.5, 1.0])
 def test_pure_powers_have_no_floor(order, coherent):

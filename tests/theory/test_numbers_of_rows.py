@@ -6,6 +6,7 @@ from math import comb
 import pytest
 import torch
 from test_bounds_and_orders import STATED
+from users import laplace
 
 import deeplimit as dl
 from deeplimit import theory
@@ -138,8 +139,9 @@ def test_a_block_that_reads_the_state_keeps_between_its_two_slopes():
     assert (known.kept_least, known.kept_most) == pytest.approx((0.64, 1.0))
     assert known.kept is None
     assert (known.eighth, known.sub_gaussian, known.has_atoms) == (1.0, 1.0, False)
-    assert theory.block(dl.res1(5, lambda x: 2 * x)).eighth == pytest.approx(256.0)
-    assert not theory.block(dl.res1(5, lambda x: 2 * x)).satisfies_a2
+    twice = theory.block(dl.res1(5, lambda x: 2 * x))
+    assert (twice.kept, twice.eighth) == pytest.approx((4.0, 256.0))
+    assert not twice.satisfies_a2
     assert not theory.block(dl.res1(5, "relu")).satisfies_a2
 
 
@@ -160,6 +162,7 @@ def test_atoms_matter_where_the_kink_is_at_0():
         (dl.inner(3, "relu"), "no weight matrix follows the activation"),
         (dl.res3(3, weights=dl.SmoothGaussian()), "layers are not independent"),
         (dl.res2(3, "tanh"), "tanh does not keep a fixed share"),
+        (dl.res2(3, "relu", weights=dl.IID(laplace)), "the law of the weights is the user's"),
     ],
     ids=str,
 )
