@@ -169,9 +169,9 @@ def validate(
 
     shared = {**run.arguments(), "progress": None}  # the rows show it
     board = run_validate(quick=quick, only=only, resume=run.json, on_row=show, **shared)
+    typer.echo("\n".join(["", *board.troubles(), board.headline]))
     if run.plot is not None:
         board.plot(run.plot)
-    typer.echo("\n".join(["", *board.troubles(), board.headline]))
     raise typer.Exit({"agrees": 0, "disagrees": 1, "cannot tell": 3}[board.verdict])
 
 
@@ -188,9 +188,10 @@ def demo(
     """
     from deeplimit.figures import run_demo
 
-    reports = run_demo(out, paths=paths, **run.arguments())
-    for name, report in reports.items():
+    def show(name: str, report: Any) -> None:
         typer.echo(f"\n== {name} ==\n{report}")
+
+    reports = run_demo(out, paths=paths, on_report=show, **run.arguments())
     files = sorted(str(out / f"{name}{suffix}") for name in reports for suffix in (".png", ".json"))
     typer.echo("\nWritten: " + ", ".join(files))
     raise typer.Exit(max(EXIT_CODES[report.verdict] for report in reports.values()))

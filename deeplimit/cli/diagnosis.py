@@ -71,10 +71,8 @@ def diagnose(
         "seed": run.seed,
     }
     report = dl.diagnose(given, **settings)
-    if html is not None:
-        report.save_html(html)
     codes = dict.fromkeys((*ONE_NETWORK, "linear-ode", "neural-ode", "sde", "sparse", "no trend"), 0)
-    run.finish(report, codes | {"cannot tell": 3})
+    run.finish(report, codes | {"cannot tell": 3}, html)
 
 
 def _depth_and_path(text: str) -> tuple[int, Path]:

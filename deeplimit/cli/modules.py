@@ -130,9 +130,7 @@ def check(
             )
     except Exception as error:  # whatever the user's module does when it is built and run
         raise _noted(error) from error
-    if html is not None:
-        report.save_html(html)
-    run.finish(report, {"as expected": 0, "measured": 0, "not as expected": 1, "cannot tell": 3})
+    run.finish(report, {"as expected": 0, "measured": 0, "not as expected": 1, "cannot tell": 3}, html)
 
 
 def _noted(error: Exception) -> Exception:

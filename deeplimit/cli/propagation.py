@@ -178,9 +178,9 @@ def reproduce(
             arguments["store"] = Path(folder) / "figures.sqlite"
         for name in names:
             done = run_reproduce(name, quick=quick, **arguments)
+            typer.echo(str(done))  # before it is written: the disk may be full
             done.plot(out / f"{name}.png")
             done.save(out / f"{name}.json")
-            typer.echo(str(done))
             passed = passed and done.passed
     typer.echo(f"{'Every check passes' if passed else 'A check FAILS'}; pictures and numbers are in {out}.")
     raise typer.Exit(0 if passed else 1)

@@ -52,8 +52,10 @@ class Run:
             "progress": not self.quiet,
         }
 
-    def finish(self, report: Any, codes: Mapping[str, int] | None = None, **drawing: Any) -> None:
-        """Print the report, write the picture and the numbers, and leave with its verdict's code.
+    def finish(
+        self, report: Any, codes: Mapping[str, int] | None = None, html: Path | None = None, **drawing: Any
+    ) -> None:
+        """Print the report, write the numbers, the picture and the page, and leave with its verdict's code.
 
         It is printed first: where the disk is full, the result is on the screen at least.
         """
@@ -62,6 +64,8 @@ class Run:
             report.save(self.json)
         if self.plot is not None:
             report.plot(self.plot, **drawing)
+        if html is not None:
+            report.save_html(html)
         if codes is not None:
             raise typer.Exit(codes[report.verdict])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from concurrent.futures import Executor
 from pathlib import Path
 
@@ -37,10 +38,11 @@ def run_demo(
     executor: Executor | None = None,
     store: Store | str | os.PathLike[str] | None = None,
     progress: Progress | bool | None = None,
+    on_report: Callable[[str, CompareReport], None] | None = None,
 ) -> dict[str, CompareReport]:
     """Compare both networks with their limits on MNIST images; write a PNG and a JSON of each into `folder`.
 
-    The last four arguments are those of `deeplimit.measure`.
+    `workers` to `progress` are those of `deeplimit.measure`. `on_report` is called before each is written.
     """
     running = Running.checked(workers, executor, store, progress)
     folder.mkdir(parents=True, exist_ok=True)
@@ -53,6 +55,8 @@ def run_demo(
             report = compare(
                 network, x=images, depths=DEPTHS, paths=paths, seed=seed, device=device, **share.arguments()
             )
+            if on_report is not None:
+                on_report(name, report)
             report.plot(folder / f"{name}.png")
             report.save(folder / f"{name}.json")
             reports[name] = report

@@ -61,6 +61,7 @@ def flow(
     waiting = (block for block in blocks if block not in ticks.skipped)
     running: dict[Future[Part], int] = {}
     failed: set[int] = set()
+    block = 0
     try:
         while True:
             for block in itertools.islice(waiting, window - len(running)):

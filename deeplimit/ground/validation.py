@@ -363,6 +363,8 @@ def text_of(path: object, name: str) -> str:
         )
     try:
         return source.read_text(encoding="utf-8")
+    except OSError as error:  # one of a disk that fails while it is read names no file
+        raise OSError(error.errno, error.strerror or str(error), str(source)) from error
     except UnicodeDecodeError as error:
         raise ValueError(f"{name} must be a file of text, got {str(source)!a}: {error}.") from error
 

@@ -125,10 +125,12 @@ def validate(
                 tuple(results), quick, checked_seed, CONFIDENCE, place.type, __version__, sources
             )
             board.called_by("validate", given)
-            if path is not None:
-                _keep(board, path)
-            if on_row is not None:
-                on_row(result)
+            try:
+                if path is not None:
+                    _keep(board, path)
+            finally:  # also where the disk is full
+                if on_row is not None:
+                    on_row(result)
     return board
 
 

@@ -86,7 +86,7 @@ class Checkpoint:
     def found(self, of: Measurement[Any, Any], block: int, library: ArrayLibrary) -> Progress | None:
         """Return what an earlier run with the same specification kept; None where there is nothing.
 
-        Raises ValueError for a file that is damaged.
+        Raises ValueError for a file that is damaged, OSError for one that cannot be read now.
         """
         if self.folder is None:
             return None
@@ -98,7 +98,12 @@ class Checkpoint:
             with safe_open(path, framework="pt") as opened:
                 told = json.loads(opened.metadata()["progress"])
                 tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118  # no mapping
-        except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
+        except OSError as error:  # of the disk; what the file holds may be whole
+            raise OSError(
+                f"checkpoint {str(path)!r} could not be read: {str(error).rstrip('.')}. Call again when its"
+                " folder is there."
+            ) from error
+        except (SafetensorError, KeyError, TypeError, ValueError) as error:
             raise ValueError(
                 f"checkpoint {str(path)!r} is damaged ({str(error).rstrip('.')}). Delete it to begin again."
             ) from error

@@ -37,6 +37,7 @@ NO_TEXT = {
     "same_network": "needs x",
     "loss": "a function",
     "on_row": "a function: the command prints rows",
+    "on_report": "a function: the command prints reports",
     ("diagnose", "batch"): "the command reads files, which hold no module to run",
     ("diagnose", "blocks"): "the command reads files, which hold no module to run",
 }

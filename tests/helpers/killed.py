@@ -22,6 +22,8 @@ if __name__ == "__main__":
     for _library in ("OMP", "OPENBLAS", "MKL"):  # threads of a library do not come along into a copy
         os.environ[f"{_library}_NUM_THREADS"] = "1"
 
+import torch
+
 import deeplimit as dl
 from deeplimit.ground import measurement, store as stores
 from deeplimit.training import checkpoint
@@ -49,6 +51,15 @@ VERBS = {
     "train": _trained,
     "train, checkpoints": lambda **how: _trained(True, **how),
 }  # fmt: skip
+
+
+BATCH = torch.ones(2, 5, 8)
+
+
+def stack(depth):
+    """Build a module to check."""
+    layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    return torch.nn.TransformerEncoder(layer, depth)
 
 
 def timeless(content):
