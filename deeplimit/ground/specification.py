@@ -73,8 +73,7 @@ def text(plain: object) -> str:
 def environment() -> dict[str, str]:
     """Return what decides the last bits of a result and what a function's code looks like."""
     found = versions()
-    decisive = {name: found[name] for name in ("deeplimit", "torch", "numpy")}
-    return {**decisive, "python": ".".join(found["python"].split(".")[:2]), "streams": STREAMS}
+    return {**found, "python": ".".join(found["python"].split(".")[:2]), "streams": STREAMS}
 
 
 def differences(there: object, here: object, name: str = "") -> Iterator[str]:

@@ -16,9 +16,11 @@ from typer.testing import CliRunner
 import deeplimit as dl
 from deeplimit.cli import app
 from deeplimit.effort import Replay, Size
+from deeplimit.ground.measurement import _run as run_block
 from deeplimit.ground.provenance import device_name
 from deeplimit.ground.randomness import seeded
 from deeplimit.ground.report import KINDS
+from deeplimit.ground.specification import environment
 from deeplimit.repetition import VERBS, Difference, _same, compared
 
 SYSTEM = dl.datasets.synthetic_system(width=4, count=40, test=9)
@@ -145,13 +147,17 @@ def test_an_adaptive_call_takes_the_same_looks_again_whatever_they_cost(tmp_path
     assert not names & {"rate", "errors[0]"}
 
 
-def test_versions_are_of_all_that_computes_and_a_store_asks_for_those_that_decide(tmp_path):
+def test_versions_are_of_all_that_computes_and_a_store_asks_for_the_same(tmp_path):
     known = {"deeplimit", "numpy", "python", "torch"}
     numba = {"numba"} & {each.metadata["Name"] for each in importlib.metadata.distributions()}
     assert made("compare").provenance.versions.keys() == known | numba
     dl.compare(dl.res1(4, "tanh"), **SMALL, store=tmp_path / "s.sqlite")
     (run,) = dl.Store(tmp_path / "s.sqlite").runs()
-    assert run.environment.keys() == known | {"streams"}
+    assert run.environment.keys() == known | numba | {"streams"}
+    # A machine without numba would take another pass, whose last bits differ.
+    assert_refused(
+        lambda: run_block(None, 0, 0, {**environment(), "numba": "0.0.1"}), ValueError, "executor", "numba"
+    )
 
 
 def test_numbers_of_another_place_are_not_said_to_be_made_here():
