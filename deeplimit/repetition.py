@@ -193,8 +193,8 @@ def compared(report: Report, again: Report) -> Repetition:
 def _verb(provenance: Provenance) -> Any:
     if not provenance.verb:
         raise ValueError(
-            "report cannot be made again: it does not say which call made it, as reports of earlier versions"
-            f" and those that you put together. {ADVICE}."
+            "report cannot be made again: it does not say which call made it. Reports of earlier versions,"
+            f" and those that you put together, do not. {ADVICE}."
         )
     if provenance.verb not in VERBS:
         raise ValueError(
