@@ -52,6 +52,8 @@ def test_every_python_block_of_a_page_runs_in_order(page, tmp_path, monkeypatch)
     known = set(sys.modules)
     with torch.random.fork_rng():  # torch's own modules draw their weights from the global generator
         for number, block in enumerate(blocks(page, "python")):
+            if page.name == "README.md":  # each of its blocks is read, and copied, alone
+                namespace = {"__name__": "page"}
             if (file := re.match(r"# (\w+)\.py\n", block)) is not None:  # a file that the reader saves
                 (tmp_path / f"{file[1]}.py").write_text(block, encoding="utf-8")
             if re.search(r"\b(transformers|timm)\b", block):
