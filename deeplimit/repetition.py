@@ -57,7 +57,7 @@ class Difference:
         both = (self.was, self.now)
         if not all(isinstance(each, (int, float)) and math.isfinite(each) for each in both):
             return math.inf
-        return float(abs(self.was - self.now) / max(map(abs, both)))
+        return float(abs(self.was - self.now) / (max(map(abs, both)) or 1.0))  # 0 and -0 differ by nothing
 
     def __str__(self) -> str:
         size = f" (relative {self.size:.2g})" if math.isfinite(self.size) else ""

@@ -224,14 +224,15 @@ def test_versions_and_the_device_are_named_where_they_differ(saved):
 
 @pytest.mark.parametrize(
     ("was", "now", "size"),
-    [(1.0, 1.0 + 2**-52, 2**-52), (0.0, -0.0, None), (1.0, float("nan"), np.inf), (1, 2, 0.5)],
+    [(1.0, 1.0 + 2**-52, 2**-52), (0.0, -0.0, 0.0), (1.0, float("nan"), np.inf), (1, 2, 0.5)],
 )
 def test_any_bit_counts(was, now, size):
     assert not _same(was, now)
     assert _same(was, was)
     assert _same(now, now)
-    if size is not None:
-        assert Difference("x", was, now).size == pytest.approx(size)
+    difference = Difference("x", was, now)
+    assert difference.size == pytest.approx(size)
+    assert str(difference).startswith(f"x: was {was!r}, is {now!r}")
 
 
 def says(**changes):
