@@ -55,7 +55,7 @@ def mend_torchvision() -> None:
 def library(name: str) -> Any:
     """transformers or timm, without its chatter; where it is not installed the test is skipped."""
     mend_torchvision()
-    module = pytest.importorskip(name, reason=f"{name} is not installed (pip install '.[models,vision]' brings it)")
+    module = pytest.importorskip(name, reason=f"{name} is not installed (it comes with '.[models,vision]')")
     if name == "transformers":
         module.logging.set_verbosity_error()
         module.logging.disable_progress_bar()
