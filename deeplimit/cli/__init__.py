@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from deeplimit.cli.convergence import compare, demo, validate
+from deeplimit.cli.convergence import compare, compare_laws, demo, validate
 from deeplimit.cli.diagnosis import diagnose
 from deeplimit.cli.modules import check
 from deeplimit.cli.options import parse_depths
@@ -45,7 +45,19 @@ def main(
     """Residual networks and their infinite-depth limits: which limit, how fast, how certain."""
 
 
-for command in (compare, validate, stability, phase, check, diagnose, reproduce, demo, runs, rerun):
+for command in (
+    compare,
+    compare_laws,
+    validate,
+    stability,
+    phase,
+    check,
+    diagnose,
+    reproduce,
+    demo,
+    runs,
+    rerun,
+):
     app.command()(command)
 
 

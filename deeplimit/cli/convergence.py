@@ -1,4 +1,4 @@
-"""`compare`, `validate` and `demo`."""
+"""`compare`, `compare-laws`, `validate` and `demo`."""
 
 from __future__ import annotations
 
@@ -138,6 +138,69 @@ def compare(
     run.finish(report, EXIT_CODES)
 
 
+@command()
+def compare_laws(
+    network: Network = "res3",
+    width: Width = 40,
+    activation: ActivationName = None,
+    weights: Annotated[
+        str, typer.Option(help="brownian (i.i.d. Gaussian), uniform or rademacher.")
+    ] = "brownian",
+    exponent: Exponent = None,
+    depths: Annotated[
+        str, typer.Option(help="8:128:x2, 10:50:+10, 8,16,32 (three or more), or auto: deeper as needed.")
+    ] = "8:128:x2",
+    draws: Annotated[
+        Any,
+        typer.Option(
+            parser=count_or_auto, metavar="INTEGER|auto", help="Independent draws of each law, or auto."
+        ),
+    ] = 16384,
+    budget: Budget = None,
+    level: Annotated[
+        float, typer.Option(help="Probability of a false alarm in any of the tests and in the verdict.")
+    ] = 1e-3,
+    tolerance: Annotated[
+        float, typer.Option(help="Differences that count as none, in standard deviations of the limit.")
+    ] = 0.1,
+    steps: Annotated[
+        int | None,
+        typer.Option(help="Steps of the scheme of a limit that cannot be drawn exactly; left out: chosen."),
+    ] = None,
+    limit: Annotated[
+        str | None,
+        typer.Option(help="Your own limit, package.module:object: a torchsde SDE or a LawLimit."),
+    ] = None,
+    dtype: Annotated[str | None, typer.Option(help="float32 (the default) or float64.")] = None,
+    *,
+    run: Run,
+) -> None:
+    """Compare the law of a network's last state with that of its limit, from independent draws.
+
+    For networks with independent layers: res3, res2 with --activation relu, or res1 with weights of any law.
+    Nothing is coupled, so that it gives no order.
+
+    Exit code: 0 same law, 1 another law, 2 bad usage, 3 cannot tell.
+
+    Example: deeplimit compare-laws --network res3 --width 8 --plot laws.png --html laws.html
+    """
+    from deeplimit.in_law import compare_laws as run_compare_laws
+
+    report = run_compare_laws(
+        make_network(network, width, activation, weights, None, None, exponent),
+        None if limit is None else imported("--limit", limit),
+        depths=depths_or_auto(depths),
+        draws=draws,
+        budget=budget,
+        level=level,
+        tolerance=tolerance,
+        steps=steps,
+        dtype=dtype,
+        **run.arguments(),
+    )
+    run.finish(report, {"same law": 0, "another law": 1, "cannot tell": 3})
+
+
 @command("quiet")
 def validate(
     quick: Annotated[
@@ -172,10 +235,12 @@ def validate(
     typer.echo("\n".join(["", *board.troubles(), board.headline]))
     if run.plot is not None:
         board.plot(run.plot)
+    if run.html is not None:
+        board.save_html(run.html)
     raise typer.Exit({"agrees": 0, "disagrees": 1, "cannot tell": 3}[board.verdict])
 
 
-@command("json", "plot", errors=(ValueError, TypeError, RuntimeError, ModuleNotFoundError, OSError))
+@command("json", "html", "plot", errors=(ValueError, TypeError, RuntimeError, ModuleNotFoundError, OSError))
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the figures and the numbers.")] = Path("out/demo"),
     paths: Annotated[int, typer.Option(help="Number of independent networks, each on its image.")] = 512,

@@ -36,9 +36,6 @@ def diagnose(
     groups: Annotated[
         str | None, typer.Option(help="Group of each layer of one network, such as 0,0,1,1, by commas.")
     ] = None,
-    html: Annotated[
-        Path | None, typer.Option("--html", help="Write one self-contained page here (.html).")
-    ] = None,
     *,
     run: Run,
 ) -> None:
@@ -52,10 +49,7 @@ def diagnose(
     Example: deeplimit diagnose 32=a.safetensors 64=b.safetensors 128=c.safetensors --html report.html
     """
     import deeplimit as dl
-    from deeplimit.ground import validation
 
-    if html is not None:
-        validation.writable_file(html, "--html", (".html",))
     weights: dict[int, list[Path]] = {}
     one = len(files) == 1 and re.match(r"\d+=", files[0]) is None
     for text in [] if one else files:
@@ -72,7 +66,7 @@ def diagnose(
     }
     report = dl.diagnose(given, **settings)
     codes = dict.fromkeys((*ONE_NETWORK, "linear-ode", "neural-ode", "sde", "sparse", "no trend"), 0)
-    run.finish(report, codes | {"cannot tell": 3}, html)
+    run.finish(report, codes | {"cannot tell": 3})
 
 
 def _depth_and_path(text: str) -> tuple[int, Path]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -48,9 +47,6 @@ def check(
     confidence: Annotated[
         float, typer.Option(help="Joint confidence level of the exponents' intervals.")
     ] = 0.99,
-    html: Annotated[
-        Path | None, typer.Option("--html", help="Write one self-contained page here (.html).")
-    ] = None,
     train: Annotated[
         bool, typer.Option("--train", help="Check a few training steps, too: do learning rates carry over?")
     ] = False,
@@ -88,10 +84,7 @@ def check(
     Example: deeplimit check mypkg.models:make --train --optimizer mypkg.models:adam --expected completep
     """
     import deeplimit as dl
-    from deeplimit.ground import validation
 
-    if html is not None:
-        validation.writable_file(html, "--html", (".html",))
     shared = run.arguments()
     # The factory's name stands for what it builds, in the current folder's code, files and settings.
     shared["store"] = None if run.store is None else dl.Store(run.store, f"check {factory}")
@@ -130,7 +123,7 @@ def check(
             )
     except Exception as error:  # whatever the user's module does when it is built and run
         raise _noted(error) from error
-    run.finish(report, {"as expected": 0, "measured": 0, "not as expected": 1, "cannot tell": 3}, html)
+    run.finish(report, {"as expected": 0, "measured": 0, "not as expected": 1, "cannot tell": 3})
 
 
 def _noted(error: Exception) -> Exception:

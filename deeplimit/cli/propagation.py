@@ -127,7 +127,7 @@ def phase(
     run.finish(diagram, of=of)
 
 
-@command("plot", "json")
+@command("plot", "json", "html")
 def reproduce(
     figures: Annotated[
         list[str] | None,

@@ -35,6 +35,9 @@ class Run:
         Path | None, typer.Option("--plot", help="Write the figure here (.png, .pdf or .svg).")
     ] = None
     json: Annotated[Path | None, typer.Option("--json", help="Write the report here (.json).")] = None
+    html: Annotated[
+        Path | None, typer.Option("--html", help="Write one self-contained page here (.html).")
+    ] = None
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False
     traceback: Annotated[
         bool, typer.Option("--traceback", help="Show where in the code an error came from.")
@@ -52,9 +55,7 @@ class Run:
             "progress": not self.quiet,
         }
 
-    def finish(
-        self, report: Any, codes: Mapping[str, int] | None = None, html: Path | None = None, **drawing: Any
-    ) -> None:
+    def finish(self, report: Any, codes: Mapping[str, int] | None = None, **drawing: Any) -> None:
         """Print the report, write the numbers, the picture and the page, and leave with its verdict's code.
 
         It is printed first: where the disk is full, the result is on the screen at least.
@@ -64,8 +65,8 @@ class Run:
             report.save(self.json)
         if self.plot is not None:
             report.plot(self.plot, **drawing)
-        if html is not None:
-            report.save_html(html)
+        if self.html is not None:
+            report.save_html(self.html)
         if codes is not None:
             raise typer.Exit(codes[report.verdict])
 
@@ -123,6 +124,8 @@ def _check_files(run: Run) -> None:
         validation.writable_file(run.plot, "--plot", axes.SUFFIXES)
     if run.json is not None:
         validation.writable_file(run.json, "--json", (".json",))
+    if run.html is not None:
+        validation.writable_file(run.html, "--html", (".html",))
 
 
 @contextmanager

@@ -206,14 +206,15 @@ def _is_new_at_every_depth(network: ResidualNetwork) -> bool:
 
 def _read(resnet: ResidualNetwork, limit: object, probe: Tensor) -> Limit:
     """Return the limit as one whose law can be drawn."""
+    led = ""
     if limit is None:
-        limit = resnet.limit()
+        limit, led = resnet.limit(), f", to which exponent {resnet.exponent:g} leads"
     equation = read_limit(limit.limit if isinstance(limit, Independent) else limit, probe, None)
     if not equation.is_drawable:
         raise ValueError(
             "limit must have noise and a law that can be drawn (IsotropicSDE, NeuralSDE, a"
-            f" LawLimit or a torchsde object); got {equation.equation}. compare pairs other limits path by"
-            " path."
+            f" LawLimit or a torchsde object); got {equation.equation}{led}. compare pairs other"
+            " limits path by path."
         )
     if equation.width is not None and equation.width != resnet.width:
         raise ValueError(

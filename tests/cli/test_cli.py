@@ -8,8 +8,10 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
+import deeplimit as dl
 from deeplimit.cli import app, parse_depths
 
+OPTION = {".png": "plot", ".json": "json", ".html": "html"}
 SMALL = ["--width", "4", "--depths", "8:64:x2", "--quiet"]
 
 
@@ -32,6 +34,22 @@ def test_compare_prints_the_report_writes_both_files_and_returns_zero(tmp_path):
     assert result.stdout.startswith("converges: ")
     assert (tmp_path / "p.png").stat().st_size > 5000
     assert json.loads((tmp_path / "r.json").read_text())["report"]["verdict"] == "converges"
+
+
+def test_compare_laws_tells_a_right_limit_from_a_wrong_one(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_laws.py").write_text("import deeplimit as dl\nlouder = dl.IsotropicSDE(8, rate=2.0)\n")
+    files = [tmp_path / f"laws{suffix}" for suffix in (".png", ".json", ".html")]
+    options = [text for file in files for text in (f"--{OPTION[file.suffix]}", str(file))]
+    small = ["compare-laws", "--width", "8", "--depths", "8:64:x2", "--quiet"]
+    right = run(*small, *options)
+    assert right.exit_code == 0, right.output
+    assert right.stdout.startswith("same law: ")
+    assert dl.load_report(files[1]).verdict == "same law"
+    assert all(file.stat().st_size > 2000 for file in files)
+    wrong = run(*small, "--draws", "400", "--limit", "my_laws:louder")
+    assert wrong.exit_code == 1, wrong.output
+    assert wrong.stdout.startswith("another law: ")
 
 
 def test_compare_chooses_its_size_within_a_budget(tmp_path):

@@ -34,6 +34,7 @@ SLOW = {"--dask": ("", "word", "nan", "9" * 400)}
 OTHER_WORDS = {"files": "weights", "figures": "figure"}
 COMMANDS = {
     "compare": "--width 2 --depths 2,4 --paths 64 --quiet",
+    "compare-laws": "--width 2 --depths 2,4,8 --draws 200 --quiet",
     "validate": "--quick --only 'α = 1, β = 0'",
     "stability": "--width 2 --depths 2,4 --draws 8 --quiet",
     "phase": "--width 2 --depth 20 --hurst 0.5 --exponents 0,1 --draws 3 --inputs 1 --quiet",

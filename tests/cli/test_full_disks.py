@@ -25,6 +25,7 @@ COMMANDS = {
     # A command, the file that it writes first, and what its result looks like.
     "compare --json": ([*SDE, "--json"], "r.json", "order"),
     "compare --plot": ([*SDE, "--plot"], "r.png", "order"),
+    "compare-laws --html": (["compare-laws", *SIZE, "--draws", "200", "--html"], "r.html", "law"),
     "stability": (["stability", *SIZE, "--depths", "4,8,16", "--json"], "r.json", "signal"),
     "phase": ([*MAP, "--json"], "r.json", "0.5"),
     "check --html": ([*CHECK, "--html"], "r.html", "layers"),

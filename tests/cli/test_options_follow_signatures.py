@@ -14,6 +14,7 @@ from deeplimit.figures import run_demo
 
 COMMANDS = {
     "compare": (convergence.compare, dl.compare),
+    "compare_laws": (convergence.compare_laws, dl.compare_laws),
     "validate": (convergence.validate, dl.validate),
     "demo": (convergence.demo, run_demo),
     "stability": (propagation.stability, dl.stability),
@@ -110,9 +111,9 @@ def test_a_value_given_to_an_option_reaches_the_function(command, monkeypatch):
     made, function = COMMANDS[command]
     here, there = signatures(command)
     told = {}
-    for home in ("deeplimit.convergence", "deeplimit.signal", "deeplimit.scoreboard", "deeplimit.figures"):
+    for room in ("convergence", "in_law", "signal", "scoreboard", "figures"):
         name = function.__name__
-        module = __import__(home, fromlist=[name])
+        module = __import__(f"deeplimit.{room}", fromlist=[name])
         if getattr(module, name, None) is function:
             monkeypatch.setattr(module, name, lambda *given, **named: told.update(seen(there, given, named)))
     monkeypatch.setattr(

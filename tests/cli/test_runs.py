@@ -17,7 +17,7 @@ from deeplimit.ground import measurement
 from deeplimit.version import versions
 
 SMALL = ["compare", "--width", "4", "--depths", "4,8,16", "--paths", "300", "--quiet"]
-TIMED = ("compare", "validate", "stability", "phase", "check", "reproduce", "demo")
+TIMED = ("compare", "compare-laws", "validate", "stability", "phase", "check", "reproduce", "demo")
 
 
 def run(*arguments):
