@@ -106,6 +106,16 @@ def test_make_knows_every_target_that_pages_name():
     assert {"demo", "test"} <= named <= targets
 
 
+def test_the_reference_has_every_public_name():
+    pages = "".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs").glob("reference-*.md"))
+    shown = set(re.findall(r"^::: deeplimit\.([\w.]+)$", pages, re.MULTILINE))
+    rooms = {"activations", "datasets", "testing"}  # of these, what is in them
+    assert set(deeplimit.__all__) - shown == rooms | {"__version__"}
+    assert rooms <= {name.split(".")[0] for name in shown}
+    overview = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"\]\[deeplimit\.([\w.]+)\]", overview)) == shown
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_and_pictures_lead_to_files(page):
     for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):

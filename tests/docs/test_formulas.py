@@ -1,4 +1,4 @@
-"""Formulas of the pages are LaTeX that becomes MathML when the site is built."""
+"""Formulas of the pages become MathML when the site is built, and wide tables know their columns."""
 
 import importlib.util
 import re
@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 DOCS = Path(__file__).parents[2] / "docs"
-SPECIFICATION = importlib.util.spec_from_file_location("mathml", DOCS / "mathml.py")
+SPECIFICATION = importlib.util.spec_from_file_location("hooks", DOCS / "hooks.py")
 hook = importlib.util.module_from_spec(SPECIFICATION)
 SPECIFICATION.loader.exec_module(hook)
 
@@ -66,3 +66,19 @@ def test_formulas_of_a_built_page_are_replaced_and_code_is_not():
     assert "<math" in built
     assert "arithmatex" not in built
     assert r"<code>\(h \le c\)</code>" in built
+
+
+def test_cells_of_a_wide_table_know_their_column_and_small_tables_stay():
+    head = "<thead><tr><th>a</th><th>b <em>c</em></th><th>d</th></tr></thead>"
+    cells = [f"<td>{word * 30}</td>" for word in ("x", "y", "z")]
+    wide = f"<table>{head}<tbody><tr>{''.join(cells)}</tr></tbody></table>"
+    built = hook.on_page_content(wide)
+    assert re.findall(r'<td data-column="(.*?)">(.)', built) == [("a", "x"), ("b c", "y"), ("d", "z")]
+    assert '<table class="wide">' in built
+    small = wide.replace("x" * 30, "x").replace("y" * 30, "y")
+    assert hook.on_page_content(small) == small
+
+
+def test_primes_and_bars_of_a_formula_keep_their_size():
+    assert "<msup>" not in hook.mathml(r"\sigma''(0)")
+    assert hook.mathml(r"\lvert h \rvert").count('stretchy="false"') == 2

@@ -1,0 +1,72 @@
+"""What the site does with the HTML of its pages: formulas become MathML, and wide tables fit a telephone.
+
+Browsers render MathML themselves, so that formulas need neither a network nor a script.
+`pymdownx.arithmatex` finds the formulas; mkdocs calls `on_page_content` (see `hooks` in mkdocs.yml).
+"""
+
+from __future__ import annotations
+
+import html
+import itertools
+import re
+from typing import Any
+
+from latex2mathml.converter import convert
+
+FORMULA = re.compile(
+    r'<(?P<tag>span|div) class="arithmatex">\\(?P<open>[(\[])(?P<latex>.*?)\\[)\]]</(?P=tag)>', re.DOTALL
+)
+
+TIGHT = re.compile("<mo>(/|\\||&#x0002F;|&#x0007C;|&#x02016;)</mo>")
+"""Slashes and bars, around which MathML leaves the space of a relation; bars would also grow at will."""
+
+PRIME = re.compile("<msup>(<mi>[^<]*</mi>)<mi>(&#x0203[234];)</mi></msup>")
+"""Primes, whose glyphs are small and raised, and need not become so twice."""
+
+TABLE = re.compile(r"<table>\s*<thead>.*?</table>", re.DOTALL)
+CELL = re.compile(r"<td(?P<rest>[^>]*)>(?P<content>.*?)</td>", re.DOTALL)
+WIDE = 60
+"""Characters of a row, on the average, that no telephone shows side by side."""
+
+
+def mathml(latex: str, *, display: bool = False) -> str:
+    """Return a formula as MathML; raise ValueError where a command of it is not known."""
+    found = convert(latex, display="block" if display else "inline")
+    unknown = re.search(r"\\[A-Za-z]+", found)
+    if unknown is not None:
+        raise ValueError(f"{unknown[0]} in the formula {latex!r} is not known to latex2mathml.")
+    found = TIGHT.sub(r'<mo stretchy="false" lspace="0" rspace="0">\1</mo>', found)
+    return PRIME.sub(r'<mrow>\1<mo lspace="0" rspace="0">\2</mo></mrow>', found)
+
+
+def plain(fragment: str) -> str:
+    """Return the text of a piece of HTML, as the value of an attribute."""
+    return html.escape(html.unescape(re.sub(r"<[^>]*>", "", fragment)), quote=True)
+
+
+def labelled(table: str) -> str:
+    """Return a table; where it is wide, each cell has the name of its column, which site.css shows."""
+    columns = [plain(name) for name in re.findall(r"<th\b[^>]*>(.*?)</th>", table, re.DOTALL)]
+    cells = CELL.findall(table)
+    rows = len(cells) / max(len(columns), 1)
+    if len(columns) < 3 or sum(len(plain(content)) for _, content in cells) < WIDE * rows:
+        return table
+    names = itertools.cycle(columns)
+    named = CELL.sub(
+        lambda cell: f'<td{cell["rest"]} data-column="{next(names)}">{cell["content"]}</td>', table
+    )
+    return named.replace("<table>", '<table class="wide">', 1)
+
+
+def on_page_content(content: str, **_: Any) -> str:
+    """Return a page's HTML with formulas as MathML and tables that fit a telephone.
+
+    Formulas on lines of their own scroll where they are wider than the page.
+    """
+
+    def written(found: re.Match[str]) -> str:
+        display = found["open"] == "["
+        formula = mathml(html.unescape(found["latex"]).strip(), display=display)
+        return f'<div class="formula">{formula}</div>' if display else formula
+
+    return TABLE.sub(lambda table: labelled(table[0]), FORMULA.sub(written, content))
