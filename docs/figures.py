@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from matplotlib.figure import Figure
 
 import deeplimit as dl
 from deeplimit.cases import case
@@ -33,6 +34,30 @@ def beside_controls(network, controls, path, **knobs):
         return axes
 
     drawing.to_file(draw, path)
+
+
+def concepts(path):
+    """Draw a coordinate of networks of three depths and of their limit, on the noise that they share."""
+    figure = Figure((7.4, 3.3), layout="constrained")
+    panels = figure.subplots(1, 2, sharex=True)
+    settings = (
+        ("independent layers, β = 1/2: an SDE", dl.Brownian()),
+        ("layers smooth in depth, β = 1: an ODE", dl.SmoothGaussian(0.3)),
+    )
+    for axes, (title, weights) in zip(panels, settings, strict=True):
+        drawn = dl.compare(dl.res1(4, "tanh", weights=weights), depths=[4, 16, 128], paths=8).path(3)
+        limit = {"color": "#d55e00", "lw": 3.0, "alpha": 0.6, "label": "limit"}
+        axes.plot(drawn.limit_times, drawn.limit_states[:, 0], **limit)
+        styles = zip(drawn.states.items(), ("o-", ".-", "-"), ("#56b4e9", "#0072b2", "black"), strict=True)
+        for (depth, states), style, colour in styles:
+            axes.plot(
+                drawn.times[depth], states[:, 0], style, color=colour, lw=1.0, ms=4, label=f"L = {depth}"
+            )
+        axes.set_title(title, fontsize=10)
+        axes.set_xlabel("k/L, the share of the layers passed")
+    panels[0].set_ylabel("first coordinate of the state")
+    panels[0].legend(fontsize=9)
+    figure.savefig(path, dpi=150)
 
 
 def plane(path):
@@ -166,6 +191,18 @@ def learning_rate_transfer(path):
     report.plot(path)
 
 
+def encoder(path):
+    """Draw the check of PyTorch's encoder that the README shows."""
+    page = (IMAGES.parents[1] / "README.md").read_text(encoding="utf-8")
+    (block,) = re.findall(
+        r"^```python\n(import torch\n.*?check_depth.*?)print", page, re.MULTILINE | re.DOTALL
+    )
+    found = {}
+    with torch.random.fork_rng():
+        exec(block, found)  # noqa: S102 - our own page
+    found["report"].plot(path)
+
+
 def main():
     """Write every picture but those of `make demo` and of `deeplimit reproduce --all --out docs/images`."""
     linear, neural = case("[C] Thm 4.3: scaled_silu, α = 0.5, β = 0.5").pairs()
@@ -177,6 +214,8 @@ def main():
         "sign of ½σ''Q flipped": dataclasses.replace(limit, curvature=-limit.curvature),
     }
     beside_controls(bent, controls, IMAGES / "theorem-4-4.png", paths=2000, x=sphere())
+    concepts(IMAGES / "concepts.png")
+    encoder(IMAGES / "encoder.png")
     plane(IMAGES / "plane.png")
     initialisers(IMAGES / "initialisers.png")
     depth_scaling(IMAGES / "depth-scaling.png")

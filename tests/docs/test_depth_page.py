@@ -104,14 +104,17 @@ def test_the_table_that_is_shown_is_the_one_that_is_printed(project, monkeypatch
 
 
 @pytest.mark.thirdparty
-def test_the_table_in_the_readme_is_the_one_that_is_printed():
+def test_the_table_of_gpt_2_is_the_one_that_is_printed():
     import families
 
     families.library("transformers")
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    (block,) = [block for block in fenced("python", text) if "transformers" in block]
-    (shown,) = [block for block in fenced("text", text) if "GPT2LMHeadModel" in block]
-    assert fenced("python", text).index(block) == 1  # the second example
+    (block,) = [block for block in fenced("python") if "GPT2Config" in block]
+    (shown,) = [block for block in fenced("text") if "GPT2LMHeadModel" in block]
     namespace = {"dl": dl, "print": lambda report: namespace.update(printed=str(report))}
     exec(block, namespace)
     same_but_for_time(shown, namespace["printed"])
+
+
+def test_the_first_report_is_the_one_that_is_explained():
+    page = (ROOT / "docs" / "first-report.md").read_text(encoding="utf-8")
+    same_but_for_time(fenced("text", page)[0], str(dl.compare(dl.res1(width=40, activation="tanh"))))

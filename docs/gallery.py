@@ -1,0 +1,66 @@
+"""Write the gallery, docs/gallery.md, from the pages of reproduced figures: python docs/gallery.py."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from pathlib import Path
+
+DOCS = Path(__file__).parent
+INTRODUCTION = """# Gallery
+
+Every figure of two papers that deeplimit reproduces, with the number of statements about it that hold. The
+link leads to each statement beside what was measured. The command draws the figure again and checks it, with
+`--quick` at a reduced size. [Every limit with its wrong twin](cases.md) is a page of its own, and so are
+[three experiments on training](trained-experiments.md) that the papers left open.
+"""
+PAPERS = (
+    ("Marion et al. (2025), at initialisation", "reproducing.md", "marion"),
+    ("Cohen et al. (2021), trained networks", "reproducing-trained.md", "cohen"),
+    ("Marion et al. (2025), trained networks", "reproducing-trained.md", "marion"),
+)
+
+
+def anchor(heading: str) -> str:
+    """Return the name that the site gives to a heading."""
+    plain = unicodedata.normalize("NFKD", heading).encode("ascii", "ignore").decode()
+    return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", plain).strip().lower())
+
+
+def row(page: str, heading: str, section: str) -> str:
+    """Return the line of one figure: picture, link, how many statements hold, command."""
+    found = re.search(r"!\[(.*?)\]\((images/([\w-]+)\.png)\)", section)
+    if found is None:
+        raise ValueError(f"{page}: the section {heading!r} has no picture.")
+    told, image, name = found.groups()
+    statements = [
+        line for line in section.splitlines() if line.startswith("| ") and not line.startswith("| stated |")
+    ]
+    held = sum("**no**" not in line for line in statements)
+    holds = f"{held} of {len(statements)} hold"
+    title = heading.split(", ", 1)[1] if heading.startswith(("Cohen", "Marion")) else heading
+    link = f"[{title}]({page}#{anchor(heading)})".replace("|", "&#124;")
+    picture = f"![{told}]({image}){{width=280}}".replace("|", "&#124;")
+    cells = (
+        picture,
+        link,
+        holds if held == len(statements) else f"**{holds}**",
+        f"`deeplimit reproduce {name}`",
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def page() -> str:
+    """Return the page, with a table per paper."""
+    parts = [INTRODUCTION]
+    for title, source, author in PAPERS:
+        text = (DOCS / source).read_text(encoding="utf-8")
+        sections = [section.split("\n", 1) for section in re.split(r"^## ", text, flags=re.MULTILINE)[1:]]
+        rows = [row(source, heading, body) for heading, body in sections if f"](images/{author}-fig" in body]
+        head = "| picture | figure | statements | command |\n|---|---|---|---|"
+        parts.append("\n".join([f"## {title}\n", head, *rows]) + "\n")
+    return "\n".join(parts)
+
+
+if __name__ == "__main__":
+    (DOCS / "gallery.md").write_text(page(), encoding="utf-8")
