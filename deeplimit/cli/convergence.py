@@ -234,13 +234,19 @@ def validate(
     board = run_validate(quick=quick, only=only, resume=run.json, on_row=show, **shared)
     typer.echo("\n".join(["", *board.troubles(), board.headline]))
     if run.plot is not None:
-        board.plot(run.plot)
+        board.plot(run.plot, compact=run.compact)
     if run.html is not None:
         board.save_html(run.html)
     raise typer.Exit({"agrees": 0, "disagrees": 1, "cannot tell": 3}[board.verdict])
 
 
-@command("json", "html", "plot", errors=(ValueError, TypeError, RuntimeError, ModuleNotFoundError, OSError))
+@command(
+    "json",
+    "html",
+    "plot",
+    "compact",
+    errors=(ValueError, TypeError, RuntimeError, ModuleNotFoundError, OSError),
+)
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the figures and the numbers.")] = Path("out/demo"),
     paths: Annotated[int, typer.Option(help="Number of independent networks, each on its image.")] = 512,

@@ -179,7 +179,7 @@ def reproduce(
         for name in names:
             done = run_reproduce(name, quick=quick, **arguments)
             typer.echo(str(done))  # before it is written: the disk may be full
-            done.plot(out / f"{name}.png")
+            done.plot(out / f"{name}.png", compact=run.compact)
             done.save(out / f"{name}.json")
             passed = passed and done.passed
     typer.echo(f"{'Every check passes' if passed else 'A check FAILS'}; pictures and numbers are in {out}.")

@@ -69,7 +69,7 @@ def runs(
         typer.echo(str(run))
 
 
-@command("seed", "device", "plot", "html")
+@command("seed", "device", "plot", "compact", "html")
 def rerun(
     report: Annotated[Path, typer.Argument(help="The file that --json wrote, or report.save.")],
     device: Annotated[str | None, typer.Option(help="cpu or cuda; left out: the report's.")] = None,

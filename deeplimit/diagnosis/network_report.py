@@ -236,7 +236,7 @@ class NetworkDiagnosis(Report):
 
     def _draw(self, axes: Axes) -> None:
         """Draw Hurst indices of all objects, and influence against that of equal layers."""
-        left, *rest = drawing.panels(axes, 2 if self.streams else 1, gap=0.12)
+        left, *rest = drawing.panels(axes, 2 if self.streams else 1, gap=0.12, rows=len(self.objects))
         places = np.arange(len(self.objects))[::-1]
         for place, each in zip(places, self.objects, strict=True):
             low, high = each.hurst_interval

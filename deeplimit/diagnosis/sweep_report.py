@@ -33,6 +33,8 @@ Intervals = Annotated[np.ndarray, Shape("networks 2")]
 SIZES = ("maximum", "root mean square", "root sum of squares", "sup of partial sums")
 DIFFERENCES = ("increments", "D", "D2", "D4")
 MARKERS = ("o", "s", "^", "D")
+TINY = 2.0
+"""Panels narrower than so many inches have no legend, and no name on their axes."""
 DEEPEST = 4
 """Fitted lines pass through the networks that are less than so many times shallower than the deepest."""
 
@@ -246,11 +248,8 @@ class DepthDiagnosis(Report):
     def _draw(self, axes: Axes) -> None:
         """Draw norms and differences against depth, shares of trend and noise, and the deepest variogram."""
         finding = self.finding
-        small = drawing.is_small(axes)
-        axes.set_axis_off()
-        width, height = (0.42, 0.36) if small else (0.46, 0.41)
-        places = [(left, low) for low in (1 - height, 0.0) for left in (0.0, 1 - width)]
-        four = [axes.inset_axes((left, low, width, height)) for left, low in places]
+        four = drawing.panels(axes, 4, columns=2)
+        tiny = drawing.width(four[0]) < TINY
         for panel, names, what in (
             (four[0], SIZES, "sizes and sums"),
             (four[1], DIFFERENCES, "differences"),
@@ -263,16 +262,16 @@ class DepthDiagnosis(Report):
                     quantity.values[shown],
                     MARKERS[place],
                     color=drawing.COLOURS[place],
-                    ms=2 if small else 5,
+                    ms=2 if drawing.is_small(panel) else 5,
                     label=name if math.isnan(quantity.slope) else f"{name}: {quantity.slope:+.2f}",
                 )
                 _draw_line(panel, self.depths, quantity, drawing.COLOURS[place])
             panel.set_xscale("log", base=2)
             panel.set_yscale("log")
-            drawing.label(panel, "" if small else "depth L", "", [what])
+            drawing.label(panel, "" if tiny else "depth L", "", [what])
         _draw_shares(four[2], self.depths, finding)
         _draw_variogram(four[3], finding.variogram)
-        if not small:
+        if not tiny:
             for panel in four:
                 drawing.legend(panel, 8, **({"loc": "center right"} if panel is four[2] else {}))
             axes.set_title(
@@ -301,7 +300,7 @@ def _draw_shares(panel: Axes, depths: np.ndarray, finding: Finding) -> None:
         )
     panel.set_xscale("log", base=2)
     panel.set_ylim(-0.03, 1.03)
-    drawing.label(panel, "" if small else "depth L", "", ["shares of trend and noise"])
+    drawing.label(panel, "" if drawing.width(panel) < TINY else "depth L", "", ["shares of trend and noise"])
 
 
 def _draw_variogram(panel: Axes, found: Variogram) -> None:
@@ -318,7 +317,7 @@ def _draw_variogram(panel: Axes, found: Variogram) -> None:
         panel.set_ylim(found.values[shown].min() / 1.6, found.values.max() * 1.6)
     if found.values.max() < 2.5 * found.values.min():
         drawing.number_axis(panel)
-    x = "" if drawing.is_small(panel) else "distance h of layers"
+    x = "" if drawing.width(panel) < TINY else "distance h of layers"
     drawing.label(panel, x, "", ["variogram, deepest"])
 
 

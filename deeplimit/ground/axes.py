@@ -7,6 +7,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from pathlib import Path
 from textwrap import shorten, wrap
 from typing import TYPE_CHECKING, Any, cast
@@ -23,8 +24,16 @@ MEASURED, FITTED, PREDICTED = "#0072b2", "#d55e00", "#444444"
 COLOURS = (MEASURED, FITTED, "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c564b", "#7f7f7f")
 SIZE = (7.2, 5.0)
 """Inches of a new figure."""
+COLUMN = (3.3, 2.5)
+"""Inches of a compact figure: the width of a journal's column."""
 FULL = 4.9
 """Width of axes, in inches, from which texts have their full size."""
+PANEL, ROW = 1.6, 0.15
+"""Inches of a panel, and of a named row, in a compact figure."""
+LEAST = 6.0
+"""Points of the smallest text that journals print."""
+_compact: ContextVar[Figure | bool] = ContextVar("compact", default=False)
+"""Whether what is drawn now is compact; or the new compact figure, which may grow by panels."""
 Draw = Callable[["Axes"], None]
 
 
@@ -50,34 +59,46 @@ def figure_of(axes: Axes) -> Figure:
     return figure
 
 
-def to_file(draw: Draw, path: Path, size: tuple[float, float] = SIZE) -> Axes:
+def to_file(draw: Draw, path: Path, size: tuple[float, float] = SIZE, compact: bool = False) -> Axes:
     """Draw on new axes and write the picture, whole or not at all."""
-    axes = _drawn(draw, new_axes(size))
+    axes = _drawn(draw, None, size, compact)
     with store.whole_file(path) as temporary:
-        figure_of(axes).savefig(temporary, dpi=150)
+        figure_of(axes).savefig(temporary, dpi=300 if compact else 150)
     return axes
 
 
-def plot(draw: Draw, ax: object, size: tuple[float, float] = SIZE) -> Axes:
+def plot(draw: Draw, ax: object, size: tuple[float, float] = SIZE, compact: bool = False) -> Axes:
     """Draw on `ax` (axes, None for new ones, or a .png, .pdf or .svg path to write); return the axes.
+
+    Compact pictures have the width of a column, few words, and panels one below another.
 
     Raises TypeError for anything else, ValueError, before anything is drawn, for a path that cannot be
     written to.
     """
+    if not isinstance(compact, bool):
+        raise TypeError(f"compact must be True or False, got {validation.named(compact)}.")
     if isinstance(ax, (str, os.PathLike)):
-        return to_file(draw, validation.writable_file(ax, "path", SUFFIXES), size)
+        return to_file(draw, validation.writable_file(ax, "path", SUFFIXES), size, compact)
     if ax is not None and not hasattr(ax, "set_xscale"):
         raise TypeError(
             f"ax must be matplotlib Axes, a path to write to, or None; got {validation.named(ax)}."
         )
-    return _drawn(draw, cast("Axes", ax) if ax is not None else new_axes(size))
+    return _drawn(draw, cast("Axes | None", ax), size, compact)
 
 
-def _drawn(draw: Draw, axes: Axes) -> Axes:
-    """Draw on axes whose ticks and names are written in the size of the axes."""
-    _set_sizes(axes)
-    draw(axes)
-    return axes
+def _drawn(draw: Draw, axes: Axes | None, size: tuple[float, float], compact: bool = False) -> Axes:
+    """Draw on axes, or new ones, whose ticks and names are written in the size of the axes."""
+    drawn = new_axes(COLUMN if compact else size) if axes is None else axes
+    within = compact or bool(_compact.get())  # a panel of a compact picture is compact, too
+    token = _compact.set(figure_of(drawn) if compact and axes is None else within)
+    try:
+        _set_sizes(drawn)
+        draw(drawn)
+        if compact and not drawn.axison:
+            drawn.set_title("")  # the caption says what all panels share
+    finally:
+        _compact.reset(token)
+    return drawn
 
 
 def _set_sizes(axes: Axes) -> None:
@@ -91,7 +112,7 @@ def _set_sizes(axes: Axes) -> None:
 
 def to_svg(draw: Draw, size: tuple[float, float] = SIZE) -> str:
     """Return a picture as SVG, without the declarations that only a separate file needs."""
-    axes = _drawn(draw, new_axes(size))
+    axes = _drawn(draw, None, size)
     buffer = io.StringIO()
     figure_of(axes).savefig(buffer, format="svg", metadata={"Date": None})
     text = buffer.getvalue()
@@ -100,17 +121,22 @@ def to_svg(draw: Draw, size: tuple[float, float] = SIZE) -> str:
 
 def scale(axes: Axes) -> float:
     """Return the factor for the size of texts: 1 on axes of full width, at least 0.62 on small ones."""
-    return min(1.0, max(0.62, axes.get_window_extent().width / figure_of(axes).dpi / FULL))
+    return 0.7 if _compact.get() else min(1.0, max(0.62, width(axes) / FULL))
+
+
+def width(axes: Axes) -> float:
+    """Return the width of axes in inches."""
+    return float(axes.get_window_extent().width / figure_of(axes).dpi)
 
 
 def is_small(axes: Axes) -> bool:
-    """Whether axes are too small for sentences: less than 3.4 inches wide."""
-    return scale(axes) < 3.4 / FULL
+    """Whether axes are too small for sentences: compact, or less than 3.4 inches wide."""
+    return bool(_compact.get()) or width(axes) < 3.4
 
 
 def points(axes: Axes, size: float) -> float:
     """Return a font size on these axes, in points, that is `size` on axes of full width."""
-    return size * scale(axes)
+    return max(LEAST, size * scale(axes))
 
 
 def plain(text: str) -> str:
@@ -136,10 +162,11 @@ def _room(axes: Axes) -> float:
 
 
 def label(axes: Axes, x: str, y: str, title: Sequence[str]) -> None:
-    """Name both axes; write a title, one line per text, on small axes the first two lines alone."""
+    """Name both axes; write a title, one line per text, on small axes two lines, on compact ones one."""
     small = is_small(axes)
+    most = 1 if _compact.get() else 2 if small else None
     lines = [line for text in title for line in fitting(axes, plain(text), 10.0, 1 if small else 3)]
-    axes.set_title("\n".join(lines[:2] if small else lines), fontsize=points(axes, 10), pad=4 if small else 6)
+    axes.set_title("\n".join(lines[:most]), fontsize=points(axes, 10), pad=4 if small else 6)
     _set_sizes(axes)
     axes.set_xlabel(x)
     axes.set_ylabel(y)
@@ -155,7 +182,7 @@ def legend(axes: Axes, size: float = 9.0, **options: Any) -> None:
 
 def depth_ticks(axes: Axes, depths: Sequence[int]) -> None:
     """Mark the depths, as many of them as there is room for."""
-    room = max(2, int(axes.get_window_extent().width / figure_of(axes).dpi / (0.36 * scale(axes))))
+    room = max(2, int(width(axes) / (0.36 * scale(axes))))
     every = math.ceil(len(depths) / room)
     axes.set_xticks(depths, [str(depth) if place % every == 0 else "" for place, depth in enumerate(depths)])
     axes.minorticks_off()
@@ -176,8 +203,9 @@ def number_axis(axes: Axes) -> None:
 def names(axes: Axes, places: Sequence[float], texts: Sequence[str], most: int = 16) -> None:
     """Name rows on the vertical axis, or inside small axes above their places if they are few."""
     small = is_small(axes)
+    _grow(0.7 + ROW * len(texts))
     axes.set_yticks(places, [""] * len(texts) if small else texts, fontsize=8)
-    if small and len(texts) <= most:
+    if small and (len(texts) <= most or not isinstance(_compact.get(), bool)):
         for place, text in zip(places, texts, strict=True):
             axes.annotate(
                 shorten(text, 60, placeholder=" …"),
@@ -185,7 +213,7 @@ def names(axes: Axes, places: Sequence[float], texts: Sequence[str], most: int =
                 xycoords=("axes fraction", "data"),
                 xytext=(0, 2.5),
                 textcoords="offset points",
-                fontsize=5,
+                fontsize=LEAST,
                 va="bottom",
             )
 
@@ -217,14 +245,45 @@ def _power_label(tens: float) -> str:
     return f"$10^{{{whole}}}$" if digit == 1 else f"${digit}\\cdot 10^{{{whole}}}$"
 
 
-def panels(axes: Axes, count: int, gap: float = 0.085) -> list[Axes]:
-    """Return `count` axes side by side in the place of `axes`; `axes` itself if one is asked for."""
+def panels(axes: Axes, count: int, gap: float = 0.085, columns: int = 0, rows: int = 0) -> list[Axes]:
+    """Return `count` axes side by side in the place of `axes`; `axes` itself if one is asked for.
+
+    With `columns` they stand in a grid of two lines. In a new compact figure they stand one below another,
+    and the figure grows; the first has room for so many named `rows`.
+    """
     if count == 1:
         return [axes]
     axes.set_axis_off()
-    left, height = (0.06, 0.86) if is_small(axes) else (0.03, 0.93)
-    width = (1.0 - left - gap * (count - 1)) / count
-    return [axes.inset_axes((left + place * (width + gap), 0.0, width, height)) for place in range(count)]
+    if not isinstance(_compact.get(), bool):
+        return _stacked(axes, [max(PANEL, 0.4 + ROW * rows), *[PANEL] * (count - 1)])
+    small = is_small(axes)
+    if columns:
+        across, down = (0.16, 0.28) if small else (0.08, 0.18)
+        wide, high = (1.0 - across * (columns - 1)) / columns, (1.0 - down) / 2
+        places = [(left * (wide + across), low) for low in (1.0 - high, 0.0) for left in range(columns)]
+        return [axes.inset_axes((left, low, wide, high)) for left, low in places[:count]]
+    left, high = (0.06, 0.86) if small else (0.03, 0.93)
+    wide = (1.0 - left - gap * (count - 1)) / count
+    return [axes.inset_axes((left + place * (wide + gap), 0.0, wide, high)) for place in range(count)]
+
+
+def _stacked(axes: Axes, heights: Sequence[float]) -> list[Axes]:
+    """Return axes one below another, of these inches with their names, in a figure that is made as tall."""
+    tall, names_of_axes = sum(heights), 0.5
+    _grow(tall + COLUMN[1] - PANEL)
+    found, top = [], 1.0
+    for inches in heights:
+        high = (inches - names_of_axes * (1 - inches / tall)) / tall
+        found.append(axes.inset_axes((0.0, top - high, 1.0, high)))
+        top -= high + names_of_axes / tall
+    return found
+
+
+def _grow(tall: float) -> None:
+    """Make a new compact figure at least so many inches tall; leave every other one as it is."""
+    figure = _compact.get()
+    if not isinstance(figure, bool):
+        figure.set_size_inches(COLUMN[0], max(tall, float(figure.get_size_inches()[1])))
 
 
 def colour_bar(axes: Axes, shown: ScalarMappable, text: str) -> None:

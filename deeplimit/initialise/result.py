@@ -207,7 +207,7 @@ class ResidualInitialisation(Report):
             axes.xaxis.set_minor_formatter(NullFormatter())
         drawing.label(axes, "standard deviation", "", [self.headline])
         drawing.names(axes, places, [role.role for role in self.roles])
-        axes.set_ylim(-0.7, len(self.roles) - 0.3)
+        axes.set_ylim(-0.7, len(self.roles) + 0.3)
         axes.grid(axis="x", alpha=0.3)
         drawing.legend(axes)
 

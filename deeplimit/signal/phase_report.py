@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, final
 import numpy as np
 
 from deeplimit.ground import axes as drawing, validation
+from deeplimit.ground.axes import FITTED, MEASURED, PREDICTED
 from deeplimit.ground.fields import Shape
 from deeplimit.ground.report import REPEAT, Report
 from deeplimit.ground.table import Column, Table
@@ -23,6 +24,8 @@ PerHurst = Annotated[np.ndarray, Shape("hurst")]
 Intervals = Annotated[np.ndarray, Shape("hurst 2")]
 Map = Annotated[np.ndarray, Shape("hurst exponents")]
 Draws = Annotated[np.ndarray, Shape("hurst exponents draws")]
+DECADES = 3.0
+"""How far up and down the curve of one Hurst index is shown: explosions go on to 10^300."""
 
 
 @final
@@ -177,20 +180,63 @@ class PhaseDiagram(Report):
     def _sources(self) -> list[str]:
         return ["marion2025", "davies1987"]  # every diagram is of fractional weights
 
-    def plot(self, ax: Axes | str | os.PathLike[str] | None = None, *, of: str = "hidden") -> Axes:
+    def plot(
+        self,
+        ax: Axes | str | os.PathLike[str] | None = None,
+        *,
+        of: str = "hidden",
+        compact: bool = False,
+    ) -> Axes:
         """Draw the map of "hidden" or "gradient", with the theoretical and the measured boundary.
 
         `ax` is axes to draw on, None for new ones, or a path to write a picture to (.png, .pdf or .svg).
-        Nothing is shown.
+        `compact` makes a picture as wide as a journal's column. Nothing is shown. The map of one Hurst index
+        is a curve over the residual exponents.
         """
         which = validation.choice(of, "of", ("hidden", "gradient"))
-        return drawing.plot(partial(self._draw, of=which), ax, self._size)
+        return drawing.plot(partial(self._draw, of=which), ax, self._size, compact)
 
     def _draw(self, axes: Axes, of: str = "hidden") -> None:
+        """Draw the map, or the curve where there is one Hurst index."""
+        (self._draw_map if len(self.hurst) > 1 else self._draw_curve)(axes, of == "hidden")
+
+    def _draw_curve(self, axes: Axes, hidden: bool) -> None:
+        """Draw the change against the exponent at both depths: they cross at the boundary."""
+        deep = self.hidden_draws if hidden else self.gradient_draws
+        shallow = self.hidden_shallow_draws if hidden else self.gradient_shallow_draws
+        at = float((self.boundary if hidden else self.gradient_boundary)[0])
+        low, high = (self.boundary_interval if hidden else self.gradient_boundary_interval)[0]
+        for draws, depth, style, colour in (
+            (shallow, self.shallow_depth, "s--", PREDICTED),
+            (deep, self.depth, "o-", MEASURED),
+        ):
+            values = np.where(np.isfinite(draws[0]), draws[0], np.nan)  # (exponents, draws)
+            axes.plot(self.exponents, values, style[0], color=colour, ms=2, alpha=0.4)
+            axes.plot(self.exponents, values.mean(axis=1), style, color=colour, ms=3.5, label=f"L = {depth}")
+        if np.isfinite(at):
+            axes.axvline(at, color=FITTED, lw=1.2, label=f"boundary: {at:.2f}")
+        if np.isfinite((low, high)).all():
+            told = f"its {100 * self.confidence:g} % interval"
+            axes.axvspan(low, high, color=FITTED, alpha=0.15, lw=0, label=told)
+        if np.isfinite(self.critical[0]):
+            axes.axvline(self.critical[0], color="black", ls=":", label=f"theory: {self.critical[0]:.2f}")
+        axes.grid(alpha=0.3)
+        low, high = axes.get_ylim()
+        axes.set_ylim(max(low, -DECADES), min(high, DECADES))
+        ratio = "$|h_L - h_0|/|h_0|$" if hidden else "$|p_0 - p_L|/|p_L|$"
+        what = "Signal" if hidden else "Gradient"
+        drawing.label(
+            axes,
+            "residual exponent β",
+            f"mean $\\log_{{10}}$ of {ratio}",
+            [f"{what}, H = {self.hurst[0]:g}, d = {self.width}", self.network],
+        )
+        drawing.legend(axes, 8)
+
+    def _draw_map(self, axes: Axes, hidden: bool) -> None:
         """Draw the map of log10 changes, dark for identity and bright for explosion, with both boundaries."""
         from matplotlib import colormaps
 
-        hidden = of == "hidden"
         small = drawing.is_small(axes)
         values = self.hidden if hidden else self.gradient
         ends = (0.0, math.inf)
@@ -224,12 +270,9 @@ class PhaseDiagram(Report):
         """Draw the boundary of theory and the measured one."""
         at = self.boundary if hidden else self.gradient_boundary
         interval = self.boundary_interval if hidden else self.gradient_boundary_interval
-        sides = _edges(self.hurst, 0.0, 1.0)
-        line = np.linspace(sides[0], sides[-1], 200) if len(self.hurst) == 1 else self.hurst
-        theory = np.interp(line, self.hurst, self.critical)
-        axes.plot(line, theory, "--", color="white", lw=2.2)
-        told = "theory" if np.isfinite(theory).any() else "theory: not known"
-        axes.plot(line, theory, "--", color="black", lw=1.0, label=told)
+        axes.plot(self.hurst, self.critical, "--", color="white", lw=2.2)
+        told = "theory" if np.isfinite(self.critical).any() else "theory: not known"
+        axes.plot(self.hurst, self.critical, "--", color="black", lw=1.0, label=told)
         known = np.isfinite(at)
         if known.any():
             percent = f"{100 * self.confidence:g} %"
@@ -258,7 +301,8 @@ class PhaseDiagram(Report):
             columns = zone.sum(axis=1)
             if columns.max(initial=0) < 3:
                 continue
-            i = int(np.median(np.nonzero(columns == columns.max())[0]))
+            wide = np.nonzero(2 * columns > columns.max())[0]
+            i = int(wide[np.abs(wide - 0.65 * (len(columns) - 1)).argmin()])  # the legend is on the left
             places = self.exponents[zone[i]]
             share = np.clip((i + 0.5) / len(columns), 0.2, 0.8)
             axes.text(

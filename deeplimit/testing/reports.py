@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.transforms import Bbox
 
-SMALL = (3.3, 2.5)
+SMALL = drawing.COLUMN
 """Inches of a column of a paper: axes of this size must hold every text of a picture."""
 DAMAGE: list[Any] = ["damaged", {}]
 """What no field may be."""
@@ -32,11 +32,11 @@ VOID = {"br", "meta", "link", "img", "path", "use", "image", "rect", "hr"}
 def check_report(report: Report) -> None:
     """Check an instance of your `deeplimit.Report` against the contract of all reports.
 
-    Checked: JSON is written and read back, and every damaged field is refused by its name. File and page say
-    how the report was made: seed, versions, device, warnings. Printed parts come in order. CSV and LaTeX can
-    be read back, and HTML is escaped. Pictures use the given axes, and their texts stay within 3.3 x 2.5
-    inches. Citations are BibTeX. A path that was not measured is refused. Not checked: that the numbers are
-    right.
+    Checked: JSON is written and read back, and every damaged field is refused by its name. File and page
+    say how the report was made: seed, versions, device, warnings. Printed parts come in order. CSV and
+    LaTeX can be read back, and HTML is escaped. Pictures use the given axes, and their texts stay within
+    3.3 x 2.5 inches, and within a compact picture, in 6 points or more. Citations are BibTeX. A path that
+    was not measured is refused. Not checked: that the numbers are right.
 
     Raises TypeError for an argument that is not a report, AssertionError that names what is broken.
 
@@ -215,21 +215,36 @@ def _html(report: Report) -> Iterator[str]:
 
 def _picture(report: Report) -> Iterator[str]:
     """Drawn on given axes; on small ones no text runs off."""
+    from matplotlib.text import Text
+
     axes = drawing.new_axes(SMALL)
     figure = drawing.figure_of(axes)
     figure.set_layout_engine("none")
     if report.plot(axes) is not axes:
         yield "plot(axes) must return these axes"
-    figure.canvas.draw()
-    whole = figure.bbox.padded(1.0)
-    for what, box in _drawn(figure):
-        if not (whole.x0 <= box.x0 and box.x1 <= whole.x1 and whole.y0 <= box.y0 and box.y1 <= whole.y1):
-            yield f"on axes of {SMALL[0]} x {SMALL[1]} inches this runs off: {what!r}"
+    yield from _runs_off(figure, f"on axes of {SMALL[0]} x {SMALL[1]} inches")
+    compact = drawing.figure_of(report.plot(compact=True))
+    yield from _runs_off(compact, "with compact=True")
+    wide, tall = compact.get_size_inches()
+    if wide != SMALL[0] or tall < SMALL[1]:
+        yield f"with compact=True the figure must be {SMALL[0]} inches wide, got {wide:g} x {tall:g}"
+    for text in compact.findobj(Text):
+        if text.get_visible() and text.get_text().strip() and float(text.get_fontsize()) < drawing.LEAST:
+            yield f"with compact=True this is smaller than {drawing.LEAST:g} points: {text.get_text()!r}"
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "report.png"
         report.plot(path)
         if not path.stat().st_size > 1000:
             yield "plot(path) wrote next to nothing"
+
+
+def _runs_off(figure: Figure, where: str) -> Iterator[str]:
+    """Texts and axes that are not wholly within the figure."""
+    figure.canvas.draw()
+    whole = figure.bbox.padded(1.0)
+    for what, box in _drawn(figure):
+        if not (whole.x0 <= box.x0 and box.x1 <= whole.x1 and whole.y0 <= box.y0 and box.y1 <= whole.y1):
+            yield f"{where} this runs off: {what!r}"
 
 
 def _drawn(figure: Figure) -> Iterator[tuple[str, Bbox]]:

@@ -237,7 +237,9 @@ BREACHES = {
     "headline": {"headline": property(lambda self: "two\nlines")},
     "JSON": {"to_dict": lambda self: {"word": object()}},
     "from_dict": {"from_dict": classmethod(lambda cls, content: own(word="other"))},
-    "axes": {"plot": lambda self, ax=None: Own.plot(self, None)},
+    "axes": {"plot": lambda self, ax=None, compact=False: Own.plot(self, None)},
+    "inches wide": {"plot": lambda self, ax=None, compact=False: Own.plot(self, ax)},
+    "points": {"_draw": lambda self, axes: axes.set_title("too small", fontsize=5)},
     "runs off": {"_draw": lambda self, axes: axes.set_title("much too long " * 20)},
     "below": {"_tail": lambda self: []},
     "BibTeX": {"citation": lambda self: "see the paper"},
@@ -255,6 +257,20 @@ def test_a_broken_contract_is_named(word, monkeypatch):
             dl.testing.check_report(broken(**values))
     finally:
         del KINDS[f"broken-{word}"]
+
+
+def test_panels_of_a_compact_picture_stand_one_below_another():
+    sweep = instance("depth-diagnosis")
+    figure = sweep.plot(compact=True).figure
+    panels = figure.axes[0].child_axes
+    tops = [panel.get_position().y1 for panel in panels]
+    assert tuple(figure.get_size_inches()) == pytest.approx((3.3, 2.5 + 3 * 1.6))
+    assert len(set(tops)) == 4
+    assert tops == sorted(tops, reverse=True)
+    assert all(panel.get_legend() for panel in panels)
+    assert tuple(sweep.plot().figure.get_size_inches()) == (10.0, 7.6), "the next one is as before"
+    with pytest.raises(TypeError, match=r"compact .*'yes'"):
+        sweep.plot(compact="yes")
 
 
 def test_columns_of_different_lengths_or_of_one_heading_are_refused():

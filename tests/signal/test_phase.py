@@ -159,3 +159,19 @@ def test_both_reports_draw_what_they_say(tmp_path):
     for of in ("hidden", "gradient"):
         made.plot(tmp_path / f"{of}.png", of=of)
         assert (tmp_path / f"{of}.png").stat().st_size > 1000
+
+
+def test_the_map_of_one_hurst_index_is_a_curve_that_crosses_at_the_boundary():
+    made = diagram(hurst=[0.5], exponents=[0.2, 0.4, 0.6, 1.0])
+    for of, values, boundary in (
+        ("hidden", made.hidden, made.boundary),
+        ("gradient", made.gradient, made.gradient_boundary),
+    ):
+        axes = made.plot(of=of, compact=True)
+        lines = {line.get_label(): line for line in axes.lines}
+        assert lines["L = 40"].get_xdata() == pytest.approx(made.exponents)
+        assert lines["L = 40"].get_ydata() == pytest.approx(values[0], abs=1e-6)
+        apart = lines["L = 40"].get_ydata() - lines[f"L = {made.shallow_depth}"].get_ydata()
+        assert apart[made.exponents < boundary[0]].min() > 0 > apart[made.exponents > boundary[0]].max()
+        assert axes.get_xlabel() == "residual exponent β"
+        assert not axes.collections
