@@ -32,11 +32,12 @@ def fully_connected(
     delta: float | WeightLaw = 1.0,
     exponent: float | None = None,
 ) -> ResidualNetwork:
-    """Make the fully connected network h_{k+1} = h_k + L^-exponent δ_k σ(A_k h_k + b_k) ([C] (1), (10)).
+    """Make the fully connected network h_{k+1} = h_k + L^-exponent δ_k σ(A_k h_k + b_k) (Cohen et al. 2021,
+    (1), (10)).
 
     With δ = 1 it is `inner`, bit for bit. If weights and δ are functions of time and the exponent is 1, the
-    limit is the neural ODE dH = δ_t σ(A_t H + b_t) dt ([C] (2)). The library knows no theorem about the
-    others.
+    limit is the neural ODE dH = δ_t σ(A_t H + b_t) dt (Cohen et al. 2021, (2)). The library knows no theorem
+    about the others.
 
     Args:
         width: d, at least 1.
@@ -86,7 +87,7 @@ def convolutional(
 
     Args:
         channels: number of channels c, at least 1.
-        activation: σ, inside and outside; [C] takes ReLU.
+        activation: σ, inside and outside; Cohen et al. (2021) take ReLU.
         size: height and width of a state, in pixels.
         kernel: side k of the kernels, an odd number of pixels.
         shortcut: whether there is F; without it Δ ∗ σ(A ∗ h) alone is added.

@@ -202,7 +202,9 @@ def res1(
     weights: WeightLaw | None = None,
     exponent: float | None = None,
 ) -> ResidualNetwork:
-    """Make the simple residual network h_{k+1} = h_k + L^-exponent V_{k+1} σ(h_k) ([M] Table 1, res-1).
+    """Make the simple residual network h_{k+1} = h_k + L^-exponent V_{k+1} σ(h_k), res-1.
+
+    It stands in Table 1 of Marion et al. (2025).
 
     Args:
         width: d, at least 1.
@@ -273,11 +275,13 @@ def res2(
     weights: WeightsLike | None = None,
     exponent: float | None = None,
 ) -> ResidualNetwork:
-    """Make the parametric network h_{k+1} = h_k + L^-exponent V_{k+1} σ(W_{k+1} h_k) ([M] Table 1, res-2).
+    """Make the parametric network h_{k+1} = h_k + L^-exponent V_{k+1} σ(W_{k+1} h_k), res-2.
+
+    It stands in Table 1 of Marion et al. (2025).
 
     Arguments and errors as for `res1`; `weights` is one law for both matrices (drawn independently), or a
-    pair (V's, W's). NOT checked: [M]'s bounds a|x| ≤ |σ(x)| ≤ b|x|. ReLU, the default here, does not satisfy
-    them; with ReLU the network is res-3.
+    pair (V's, W's). NOT checked: Marion et al.'s bounds a|x| ≤ |σ(x)| ≤ b|x|. ReLU, the default here, does
+    not satisfy them; with ReLU the network is res-3.
 
     Examples:
         >>> import deeplimit as dl
@@ -289,7 +293,9 @@ def res2(
 
 
 def res3(width: int, *, weights: WeightsLike | None = None, exponent: float | None = None) -> ResidualNetwork:
-    """Make the original network h_{k+1} = h_k + L^-exponent V_{k+1} ReLU(W_{k+1} h_k), res-3 of [M] Table 1.
+    """Make the original network h_{k+1} = h_k + L^-exponent V_{k+1} ReLU(W_{k+1} h_k), res-3.
+
+    It stands in Table 1 of Marion et al. (2025).
 
     Arguments and errors as for `res2` (width, weights, exponent); the activation is ReLU.
 
@@ -312,11 +318,14 @@ def inner(
     weights: WeightLaw | None = None,
     exponent: float | None = None,
 ) -> ResidualNetwork:
-    """Make the fully connected network h_{k+1} = h_k + L^-α σ(A_k h_k + b_k) ([C] (10); [M] Remark 2).
+    """Make the fully connected network h_{k+1} = h_k + L^-α σ(A_k h_k + b_k).
 
-    With `trend` or `noise`, the weights are those of Hypothesis 1 (no noise) or 2 of [C]: A_k = L^-β Ā(k/L) +
-    W^A_{(k+1)/L} - W^A_{k/L}, and b_k likewise, k = 0 … L - 1. With `weights` instead, A_k is layer k + 1 of
-    that weight law, and L^-exponent multiplies outside σ ([M]; arguments as for `res1`).
+    It is (10) of Cohen et al. (2021), and stands in Remark 2 of Marion et al. (2025).
+
+    With `trend` or `noise`, the weights are those of Hypothesis 1 (no noise) or 2 of Cohen et al. (2021): A_k
+    = L^-β Ā(k/L) + W^A_{(k+1)/L} - W^A_{k/L}, and b_k likewise, k = 0 … L - 1. With `weights` instead, A_k is
+    layer k + 1 of that weight law, and L^-exponent multiplies outside σ (Marion et al. 2025; arguments as for
+    `res1`).
 
     Args:
         width: d, at least 1.

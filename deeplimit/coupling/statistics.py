@@ -78,7 +78,9 @@ class Largest(Statistic):
 @final
 @dataclass(frozen=True)
 class LargestAtAllTimes(Statistic):
-    """The largest distance over all times, sup_t |H_t - h_floor(tL)|, as [C] states its errors."""
+    """The largest distance over all times, sup_t |H_t - h_floor(tL)|, as Cohen et al. (2021) state their
+    errors.
+    """
 
     name: ClassVar[str] = "sup-continuous"
     looks_between_layers: ClassVar[bool] = True

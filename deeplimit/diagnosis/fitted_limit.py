@@ -64,8 +64,9 @@ def fitted_limit(
         weights: for each depth L a dict of stacks A (L, d, d), and where there are any b (L, d) and delta,
             () or (L,); or a file that holds them. One network per depth, at least three depths.
         activation: σ, a name or a callable on tensors.
-        regime: "linear-ode" for dH = σ'(0) Lδ_t (A_t H + b_t) dt ([C] Theorem 4.3), "neural-ode" for
-            dH = Lδ_t σ(A_t H + b_t) dt ([C] (2)). `diagnose` says which one the weights point to.
+        regime: "linear-ode" for dH = σ'(0) Lδ_t (A_t H + b_t) dt (Cohen et al. 2021, Theorem 4.3),
+            "neural-ode" for dH = Lδ_t σ(A_t H + b_t) dt (Cohen et al. 2021, (2)). `diagnose` says which one
+            the weights point to.
 
     Returns:
         Networks and limit; its method `compare` measures how fast they approach each other.

@@ -68,8 +68,9 @@ def compare_laws(
             of the depth that returns a torch module's blocks in order, for states shaped as x
             (`module_network`).
         limit: None for `resnet.limit()`: `IsotropicSDE` for res-3 with symmetric weights and exponent 1/2,
-            `NeuralSDE` for res-1 with independent weights of any law ([M] Prop. 11, by Donsker). Else one of
-            these, a user's `LawLimit`, or a torchsde object (in Itô's sense, driven by independent noise).
+            `NeuralSDE` for res-1 with independent weights of any law (Marion et al. 2025, Prop. 11, by
+            Donsker). Else one of these, a user's `LawLimit`, or a torchsde object (in Itô's sense, driven by
+            independent noise).
         x: Starting points (n, d), or (n, n_in) with n_in ≠ d to go through an input layer drawn once. Draw p
             starts from row p mod n. None for one standard normal h_0, the same for all draws.
         depths: Strictly increasing numbers of layers L, at least three. "auto" starts with the default, and

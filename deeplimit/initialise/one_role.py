@@ -99,7 +99,8 @@ def iid_(
     fan_in: int | None = None,
     seed: int | torch.Generator = 0,
 ) -> Initialisation:
-    """Fill the weights of one role with independent layers; the exponent 1/2 leads to an SDE ([M] Prop. 11).
+    """Fill the weights of one role with independent layers; the exponent 1/2 leads to an SDE (Marion et al.
+    2025, Prop. 11).
 
     `law` is "gaussian", "uniform", "rademacher" or a sampler, as in `dl.IID`; the rest is as in `sample_`,
     with the same errors. The proposition is proved for res-1 with Gaussian weights.
@@ -125,10 +126,10 @@ def smooth_(
     """Fill the weights of one role with a smooth function of the layer; exponent 1 leads to an ODE.
 
     Each entry is a Gaussian process at the times k/L with the covariance exp(-(s - t)²/(2 length_scale²)),
-    reproduced to 1e-12. `length_scale` is a share of the whole depth, at least 0.005; [M] uses 0.1. Below 1/L
-    layers are as good as independent, and the exponent 1 is then too large: NOT checked. The rest is as in
-    `sample_`, with the same errors. The proposition asks that all weights of a branch be smooth, those
-    without a residual scale too.
+    reproduced to 1e-12. `length_scale` is a share of the whole depth, at least 0.005; Marion et al. (2025)
+    use 0.1. Below 1/L layers are as good as independent, and the exponent 1 is then too large: NOT checked.
+    The rest is as in `sample_`, with the same errors. The proposition asks that all weights of a branch be
+    smooth, those without a residual scale too.
 
     Examples:
         >>> import torch, deeplimit as dl
@@ -151,12 +152,13 @@ def fractional_(
     fan_in: int | None = None,
     seed: int | torch.Generator = 0,
 ) -> Initialisation:
-    """Fill the weights of one role with fractional Gaussian noise across layers ([M] Section 4.1).
+    """Fill the weights of one role with fractional Gaussian noise across layers (Marion et al. 2025, Section
+    4.1).
 
     The L layers are L^H times the increments of a fractional Brownian motion, of variance 1, drawn exactly.
-    The exponent is max(H, 1/2) if left out, the critical one by [M] Figure 7. For H > 1/2 it leads to a Young
-    equation in res-1; for H < 1/2 no theorem names a limit. The rest is as in `sample_`, with the same
-    errors.
+    The exponent is max(H, 1/2) if left out, the critical one by Marion et al. (2025), Figure 7. For H > 1/2
+    it leads to a Young equation in res-1; for H < 1/2 no theorem names a limit. The rest is as in `sample_`,
+    with the same errors.
 
     Examples:
         >>> import torch, deeplimit as dl

@@ -56,7 +56,8 @@ def _affine(trend: tuple[Tensor, Tensor | None], h: Tensor) -> Tensor:
 @final
 @dataclass(frozen=True)
 class LinearODE(ODELimit):
-    """The linear ODE dH = σ'(0)(Ā_t H + b̄_t) dt of [C] Theorems 4.3 and 4.4, which reads only σ'(0) of σ.
+    """The linear ODE dH = σ'(0)(Ā_t H + b̄_t) dt of Cohen et al. (2021), Theorems 4.3 and 4.4, which reads
+    only σ'(0) of σ.
 
     A torchdiffeq function as it is, f(t, h) (P, d); for a random trend it reads the draw of `seed`, as
     `NeuralODE` does. Raises TypeError or ValueError for a trend that is no function of time or of another
@@ -110,7 +111,8 @@ class LinearODE(ODELimit):
 @final
 @dataclass(frozen=True)
 class ItoCorrectedSDE(SDELimit):
-    """The diffusive limit of [C] Theorem 4.4: linear noise, a drift ½σ''(0) Q, and a linear trend.
+    """The diffusive limit of Cohen et al. (2021), Theorem 4.4: linear noise, a drift ½σ''(0) Q, and a linear
+    trend.
 
     dH = σ'(0)(dW^A H + dW^b) + ½σ''(0) Q(t, H) dt + σ'(0)(Ā_t H + b̄_t) dt. The drift ½σ''(0) Q is the Itô
     correction produced by the curvature of the activation.

@@ -20,7 +20,8 @@ from deeplimit.weights import Brownian, Factors, FunctionLaw, Layer, SampledFunc
 @final
 @dataclass(frozen=True)
 class NeuralSDE(SDELimit):
-    """The neural SDE dH = (1/√d) dB σ(H) of [M] Prop. 11, B a d × d Brownian motion, in Itô's sense.
+    """The neural SDE dH = (1/√d) dB σ(H) of Marion et al. (2025), Prop. 11, B a d × d Brownian motion, in
+    Itô's sense.
 
     A torchsde object as it is: f (P, d), g (P, d, d²), g_prod (P, d). The d² Brownian motions are B's
     entries, row by row.
@@ -129,7 +130,8 @@ class NeuralSDEFollower(Follower):
 @final
 @dataclass(frozen=True)
 class NeuralODE(ODELimit):
-    """The neural ODE dH = V_t g(H, W_t) dt of [M] Prop. 12, for weights that are functions of time.
+    """The neural ODE dH = V_t g(H, W_t) dt of Marion et al. (2025), Prop. 12, for weights that are functions
+    of time.
 
     A torchdiffeq function as it is. Called as f(t, h), it reads one draw of the random weights for the whole
     batch, the draw of `seed`. `deeplimit.compare` gives every path its own draw instead, which the networks
@@ -223,7 +225,9 @@ def layers_at(
 @final
 @dataclass(frozen=True)
 class Identity(ODELimit):
-    """dH = 0: the limit where residual branches are scaled down too much ([M] Cor. 5, Prop. 13)."""
+    """dH = 0: the limit where residual branches are scaled down too much (Marion et al. 2025, Cor. 5, Prop.
+    13).
+    """
 
     scheme: ClassVar[str] = "the initial state itself, exact"
     citations: ClassVar[tuple[str, ...]] = ()

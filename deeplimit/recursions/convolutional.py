@@ -1,4 +1,4 @@
-"""The convolutional recursion of Cohen et al. (2021), (9), with and without a shortcut."""
+"""The convolutional recursion (9) of Cohen et al. (2021), with and without a shortcut."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class _Convolution(Recursion):
 @final
 @dataclass(frozen=True)
 class Convolutional(_Convolution):
-    """σ(h + L^-β Δ ∗ σ(A ∗ h)): [C] (9) without its shortcut.
+    """σ(h + L^-β Δ ∗ σ(A ∗ h)): Cohen et al. (2021), (9) without its shortcut.
 
     States h are (P, c, height, width), the kernels Δ and A of a layer (P, c, c, k, k). The width of the
     network is the number c of channels. `deeplimit.convolutional` makes the network in one call.
@@ -103,7 +103,7 @@ class Convolutional(_Convolution):
 @final
 @dataclass(frozen=True)
 class ConvolutionalWithShortcut(_Convolution):
-    """σ(h + L^-β (Δ ∗ σ(A ∗ h) + F ∗ h)): [C] (9) with all three kernels."""
+    """σ(h + L^-β (Δ ∗ σ(A ∗ h) + F ∗ h)): Cohen et al. (2021), (9) with all three kernels."""
 
     name: ClassVar[str] = "convolutional with shortcut"
     formula: ClassVar[Formula] = Formula(

@@ -1,4 +1,6 @@
-"""The fully connected recursion with a trained factor δ in front of each layer ([C] (1) and (10))."""
+"""The fully connected recursion with a trained factor δ in front of each layer (Cohen et al. 2021, (1) and
+(10)).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""res-1, res-2, res-3 ([M] Table 1) and the inner recursion ([M] Remark 2; fully connected, [C] (1))."""
+"""res-1, res-2, res-3 (Marion et al. 2025, Table 1) and the inner recursion (Marion et al. 2025, Remark 2;
+fully connected, Cohen et al. 2021, (1)).
+"""
 
 from __future__ import annotations
 

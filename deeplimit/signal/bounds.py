@@ -1,4 +1,5 @@
-"""The bounds of Section 2 of [M], with constants computed for the network, beside what was measured.
+"""The bounds of Section 2 of Marion et al. (2025), with constants computed for the network, beside what was
+measured.
 
 The probability bounds hold with probability at least 1 - δ. Conditions on a = L^-2β are the ones that the
 proofs use, with C and s of this block and law: the printed ones are sufficient for constants free of d and L.

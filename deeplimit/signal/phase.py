@@ -1,4 +1,4 @@
-"""`phase_diagram`: output and gradient over Hurst index and residual exponent ([M] Figure 7)."""
+"""`phase_diagram`: output and gradient over Hurst index and exponent (Marion et al. 2025, Figure 7)."""
 
 from __future__ import annotations
 
@@ -170,7 +170,8 @@ def phase_diagram(
     store: Store | str | os.PathLike[str] | None = None,
     progress: Progress | bool | None = None,
 ) -> PhaseDiagram:
-    """Map how much networks with fractional Brownian weights change signal and gradient ([M] Fig. 7).
+    """Map how much networks with fractional Brownian weights change signal and gradient (Marion et al. 2025,
+    Fig. 7).
 
     Each weight draw is one network. Every exponent and every input is a column of one pass over it, forwards
     and backwards. On the boundary between explosion and identity the change does not depend on the depth.

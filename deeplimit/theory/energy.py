@@ -26,7 +26,8 @@ class Block:
         eighth: C in E|g(h)|⁸ ≤ C|h|⁸, for this block and width. Even moments of Gaussian weights dominate
             those of the other named laws.
         sub_gaussian: s; 1 for the Gaussian, uniform and Rademacher laws.
-        has_atoms: Whether W h may be exactly 0 where σ has a kink, which [M] (A4) does not allow for.
+        has_atoms: Whether W h may be exactly 0 where σ has a kink, which (A4) of Marion et al. (2025) does
+            not allow for.
     """
 
     kept_least: float
@@ -41,12 +42,16 @@ class Block:
 
     @property
     def satisfies_a2(self) -> bool:
-        """Whether ½|h|² ≤ E|g(h)|² ≤ |h|², the first half of [M] (A2); the second is a finite `eighth`."""
+        """Whether ½|h|² ≤ E|g(h)|² ≤ |h|², the first half of (A2) of Marion et al. (2025); the second is a
+        finite `eighth`.
+        """
         return self.kept_least >= 0.5 - 1e-12 and self.kept_most <= 1.0 + 1e-12
 
 
 def block(network: Network) -> Block | str:
-    """Return what is known of the network's block, or the reason why Section 2 of [M] does not cover it."""
+    """Return what is known of the network's block, or the reason why Section 2 of Marion et al. (2025) does
+    not cover it.
+    """
     facts = laws(network)
     if not is_one_of(network, *PAPERS):
         return f"Section 2 is about h + α V σ(W h), not about {network.recursion.name}"

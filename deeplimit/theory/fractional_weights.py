@@ -145,7 +145,7 @@ def _is_linear(network: Network) -> bool:
 
 @final
 class FractionalIdentity(_Fractional):
-    """Above max(H, 1/2) the network tends to the identity: simulated by [M], not proved."""
+    """Above max(H, 1/2) the network tends to the identity: simulated by Marion et al. (2025), not proved."""
 
     def _matches(self, network: Network, hurst: float) -> bool:
         return _side(network, hurst) > 0 and not _has_mean(network)
@@ -184,7 +184,9 @@ class FractionalIdentity(_Fractional):
 
 @final
 class FractionalExplosion(_Fractional):
-    """Below max(H, 1/2) the hidden state grows without bound: simulated by [M] for res-3, not proved."""
+    """Below max(H, 1/2) the hidden state grows without bound: simulated by Marion et al. (2025) for res-3,
+    not proved.
+    """
 
     def _matches(self, network: Network, hurst: float) -> bool:
         return _side(network, hurst) < 0 and _no_explosion(network, hurst) is None

@@ -15,7 +15,7 @@ EULER = "and a branch scaled by 1/L: the network is an Euler scheme of a neural 
 
 @final
 class ScaledNeuralODE(EulerOfODE):
-    """[C] (2) with δ_k = δ(k/L)/L: an Euler scheme of dH = δ_t σ(A_t H + b_t) dt."""
+    """Cohen et al. (2021), (2) with δ_k = δ(k/L)/L: an Euler scheme of dH = δ_t σ(A_t H + b_t) dt."""
 
     statement = f"Equation (2) {COHEN}, after Thorpe and van Gennip (2018)"
     source = COHEN_KEY

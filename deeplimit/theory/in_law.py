@@ -21,7 +21,9 @@ PRODUCT = (
 
 @final
 class DiffusionInLaw(Theorem):
-    """[M] Proposition 11 with Donsker's principle: res-1 with independent layers of another law."""
+    """Marion et al. (2025), Proposition 11 with Donsker's principle: res-1 with independent layers of another
+    law.
+    """
 
     def matches(self, network: Network) -> bool:
         facts = network.facts

@@ -28,7 +28,9 @@ A2 = "(A2), ½‖h‖² ≤ E‖g(h)‖² ≤ ‖h‖², which res-3 satisfies a
 
 
 def layers_are_independent(network: Network) -> bool:
-    """Return whether all layers of all weights are independent, with unit variance as [M] (A1) asks."""
+    """Return whether all layers of all weights are independent, with unit variance as Marion et al. (2025),
+    (A1) asks.
+    """
     return all(are_independent(facts) for facts in laws(network))
 
 
@@ -38,7 +40,7 @@ def _has_corollary(network: Network) -> bool:
 
 @final
 class IndependentIdentity(Theorem):
-    """[M] Corollary 5 above the exponent 1/2: h_L tends to h_0."""
+    """Marion et al. (2025), Corollary 5 above the exponent 1/2: h_L tends to h_0."""
 
     def matches(self, network: Network) -> bool:
         return _has_corollary(network) and network.exponent > 0.5
@@ -67,7 +69,7 @@ class IndependentIdentity(Theorem):
 
 @final
 class IndependentExplosion(Theorem):
-    """[M] Corollary 5 below the exponent 1/2: h_L grows without bound."""
+    """Marion et al. (2025), Corollary 5 below the exponent 1/2: h_L grows without bound."""
 
     def matches(self, network: Network) -> bool:
         return _has_corollary(network) and network.exponent < 0.5
@@ -92,7 +94,9 @@ class IndependentExplosion(Theorem):
 
 @final
 class Diffusion(Theorem):
-    """[M] Proposition 11: res-1 with Gaussian layers is the Euler-Maruyama scheme of a neural SDE."""
+    """Marion et al. (2025), Proposition 11: res-1 with Gaussian layers is the Euler-Maruyama scheme of a
+    neural SDE.
+    """
 
     def matches(self, network: Network) -> bool:
         return (

@@ -12,7 +12,9 @@ COHEN = "of Cohen et al. (2021)"
 MARION_KEY, COHEN_KEY, HU_KEY = "marion2025", "cohen2021", "hu2016"
 
 PAPERS: tuple[type[Recursion], ...] = (Res1, Res2, Res3, Inner)
-"""The recursions of [M] Table 1 and Remark 2: h + L^-exponent V σ(W h + b), V or W left out."""
+"""The recursions of Marion et al. (2025), Table 1 and Remark 2: h + L^-exponent V σ(W h + b), V or W left
+out.
+"""
 
 OUTER: dict[type[Recursion], int] = {Res1: 0, Res2: 0, Res3: 0}
 INNER: dict[type[Recursion], int] = {Res2: 1, Res3: 1, Inner: 0}
@@ -41,7 +43,7 @@ def laws(network: Network) -> tuple[Facts, ...]:
 
 
 def are_independent(facts: Facts) -> bool:
-    """Return whether layers are independent of each other, with entries as [M] (A1) asks.
+    """Return whether layers are independent of each other, with entries as (A1) of Marion et al. (2025) asks.
 
     Entries of unit variance whose independence is stated, or was tested on draws and not refuted.
     """

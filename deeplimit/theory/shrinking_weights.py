@@ -192,7 +192,7 @@ class ShrinkingExplosion(_InPlane):
 
 @final
 class UnshrunkNeuralODE(_InPlane):
-    """[C] (2): α = 1 and β = 0, where σ stays."""
+    """(2) of Cohen et al. (2021): α = 1 and β = 0, where σ stays."""
 
     cases = (Case.NEURAL_ODE,)
 
@@ -217,7 +217,7 @@ class UnshrunkNeuralODE(_InPlane):
 
 @final
 class LinearisedODE(_InPlane):
-    """[C] Theorems 4.3 and 4.4 on the line α + β = 1: σ acts as its tangent at 0."""
+    """Cohen et al. (2021), Theorems 4.3 and 4.4 on the line α + β = 1: σ acts as its tangent at 0."""
 
     cases = (Case.LINEAR_ODE,)
 
@@ -256,7 +256,9 @@ class LinearisedODE(_InPlane):
 
 
 class _Diffusion(_InPlane):
-    """[C] Theorem 4.4 at α = 0: an SDE driven by the weights' noise, with the drift ½σ''(0)Q."""
+    """Cohen et al. (2021), Theorem 4.4 at α = 0: an SDE driven by the weights' noise, with the drift
+    ½σ''(0)Q.
+    """
 
     def _regime(self, place: Place, network: Network) -> Regime:
         drift, taylor = place.drift, cast("Expansion", place.taylor)

@@ -32,7 +32,7 @@ def are_functions(network: Network) -> bool:
 
 @final
 class SmoothIdentity(Theorem):
-    """[M] Proposition 13 above the exponent 1: h_L tends to h_0."""
+    """Marion et al. (2025), Proposition 13 above the exponent 1: h_L tends to h_0."""
 
     def matches(self, network: Network) -> bool:
         return are_functions(network) and network.exponent > 1.0
@@ -54,7 +54,7 @@ class SmoothIdentity(Theorem):
 
 @final
 class SmoothExplosion(Theorem):
-    """[M] Proposition 14 below the exponent 1, for random functions of time."""
+    """Marion et al. (2025), Proposition 14 below the exponent 1, for random functions of time."""
 
     def matches(self, network: Network) -> bool:
         return are_functions(network) and network.exponent < 1.0 and network.facts.gaussian
@@ -109,7 +109,7 @@ class EulerOfODE(Theorem):
 
 @final
 class NeuralODEOfTime(EulerOfODE):
-    """[M] Proposition 12: the papers' recursions."""
+    """Marion et al. (2025), Proposition 12: the papers' recursions."""
 
     statement = f"Proposition 12 {MARION}"
     source = MARION_KEY

@@ -98,7 +98,9 @@ class JointRate(Rate):
         return both[:, : d * d].reshape(-1, d, d), both[:, d * d :]
 
     def quadratic(self, x: Tensor) -> Tensor:
-        """Return Q with the cross term 2 Σ_j x_j Cov(dW^A_ij, dW^b_i), which [C] (12) leaves out."""
+        """Return Q with the cross term 2 Σ_j x_j Cov(dW^A_ij, dW^b_i), which (12) of Cohen et al. (2021)
+        leaves out.
+        """
         matrix, vector, cross = self.dense()
         own = torch.einsum("...j,...jki,...k->...i", x, torch.diagonal(matrix, dim1=-4, dim2=-2), x)
         mixed = torch.einsum("...j,...ji->...i", x, torch.diagonal(cross, dim1=-3, dim2=-1))

@@ -17,7 +17,9 @@ class Dependence(StrEnum):
     FRACTIONAL = "fractional"
     """Layers are increments of fractional Brownian motion."""
     SHRINKING = "shrinking"
-    """L^-β times a function of time, plus increments of an Itô process ([C] Hypotheses 1 and 2)."""
+    """L^-β times a function of time, plus increments of an Itô process (Cohen et al. 2021, Hypotheses 1 and
+    2).
+    """
     STATIONARY = "stationary"
     """Layers are a stationary sequence, correlated as the weight law says."""
     RECORDED = "recorded"
@@ -38,8 +40,8 @@ class Facts:
             exists.
         independent_entries: Whether entries are independent of each other; None where that is not known.
         symmetric: Whether X and -X are known to have the same law.
-        unit_variance: Whether an entry has mean 0 and variance 1/d, as [M] (A1) asks.
-        sub_gaussian: Constant s of [M] (A1); None where it is not known.
+        unit_variance: Whether an entry has mean 0 and variance 1/d, as (A1) of Marion et al. (2025) asks.
+        sub_gaussian: Constant s of (A1) of Marion et al. (2025); None where it is not known.
         atoms: Whether a linear combination of entries may be 0 with positive probability.
         deterministic: Whether two draws are the same.
         hurst: Hurst index; None where layers are not increments of fractional Brownian motion.
@@ -48,9 +50,9 @@ class Facts:
         length_scale: Length scale of the covariance of Gaussian functions of time, as a share of the whole
             depth; None for other laws.
         natural_exponent: Residual exponent between explosion and identity; None where it is not known.
-        weight_exponent: Power of 1/L by which the function of time is multiplied ([C]'s β); None for other
-            laws.
-        noisy: Whether Itô noise is added to the function of time ([C] Hypothesis 2).
+        weight_exponent: Power of 1/L by which the function of time is multiplied (Cohen et al.'s β); None for
+            other laws.
+        noisy: Whether Itô noise is added to the function of time (Cohen et al. 2021, Hypothesis 2).
         additive_noise: Whether that noise is in the biases alone.
         elliptic_noise: Whether the covariance of all entries of W^A is nonsingular; None where that is not
             known.

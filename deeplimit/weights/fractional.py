@@ -99,15 +99,16 @@ def fractional_gaussian_noise(
 @final
 @dataclass(frozen=True)
 class FractionalBrownian(WeightLaw):
-    """Layers that are increments of fractional Brownian motion, Hurst index H in (0, 1) ([M] Section 4.1).
+    """Layers that are increments of fractional Brownian motion, Hurst index H in (0, 1) (Marion et al. 2025,
+    Section 4.1).
 
     Entries are independent. One entry's layers are stationary, of variance 1/d, with the covariance of
     fractional Gaussian noise: positive for H > 1/2, zero at H = 1/2, negative for H < 1/2. Depth-L layers
     are L^H times the increments of one path over 1/L, so a coarse depth reads sums of the fine increments.
     Paths are sampled exactly for every H, by circulant embedding.
 
-    The default exponent is the critical one that [M] Fig. 7 finds, max(H, 1/2). At H = 1/2 exactly a
-    network takes `Brownian()`.
+    The default exponent is the critical one that Figure 7 of Marion et al. (2025) finds, max(H, 1/2). At
+    H = 1/2 exactly a network takes `Brownian()`.
 
     Raises TypeError for a Hurst index that is not a number, ValueError for one outside (0, 1).
 
@@ -140,7 +141,7 @@ class FractionalBrownian(WeightLaw):
         return float(self.hurst)
 
     def reduced(self) -> WeightLaw:
-        """Return Brownian motion for H = 1/2, to which Proposition 11 of [M] applies."""
+        """Return Brownian motion for H = 1/2, to which Proposition 11 of Marion et al. (2025) applies."""
         return Brownian() if self.hurst == 0.5 else self
 
     @property

@@ -138,7 +138,8 @@ class IncrementPath(Path):
 @final
 @dataclass(frozen=True)
 class Brownian(IndependentLaw):
-    """I.i.d. Gaussian layers, N(0, 1/d) per entry: increments of a d × d Brownian motion ([M] Prop. 11).
+    """I.i.d. Gaussian layers, N(0, 1/d) per entry: increments of a d × d Brownian motion (Marion et al. 2025,
+    Prop. 11).
 
     Examples:
         >>> import deeplimit as dl
@@ -170,11 +171,11 @@ class IID(IndependentLaw):
     checked when it is given: finite, repeatable from the generator, mean and variance within six standard
     errors plus 1 %. At the network's width (`facts_at`), entries, layers and their sizes are tested for
     correlation. If some is found, no theorem applies; the network can still be measured. NOT checked:
-    independence beyond that, and tails ([M] (A1) asks for sub-Gaussian ones).
+    independence beyond that, and tails (Marion et al. 2025, (A1) asks for sub-Gaussian ones).
 
     Sums of Gaussian layers are Gaussian. For any other law, a coarse layer is the normalised SUM of the
-    finest network's draws, and so is not of the named law. The SDE is then a limit in law only ([M] after
-    Prop. 11).
+    finest network's draws, and so is not of the named law. The SDE is then a limit in law only (Marion et al.
+    2025 after Prop. 11).
 
     Raises:
         TypeError: For a law that is neither a string nor a callable.

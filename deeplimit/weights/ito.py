@@ -53,7 +53,8 @@ class ItoStep:
 @final
 @dataclass(frozen=True, eq=False)
 class Ito(FinalWhereMarked):
-    """Itô processes W^A (d, d) and W^b (d,), whose increments are noise in weights and biases ([C] Hyp. 2).
+    """Itô processes W^A (d, d) and W^b (d,), whose increments are noise in weights and biases (Cohen et al.
+    2021, Hyp. 2).
 
     Args:
         A: Covariance of dW^A per unit of time; None for no W^A. A number is the variance of each entry.
@@ -75,7 +76,7 @@ class Ito(FinalWhereMarked):
 
     Raises TypeError or ValueError for a covariance that is not finite, symmetric and positive semidefinite.
     Widths are checked when the network is made. Functions of time are checked then at 0, 1/2 and 1, and
-    later at each step. NOT checked: that rates are bounded ([C] Section 4.1) and measurable.
+    later at each step. NOT checked: that rates are bounded (Cohen et al. 2021, Section 4.1) and measurable.
 
     Examples:
         >>> import torch, deeplimit as dl
@@ -243,7 +244,8 @@ class Ito(FinalWhereMarked):
         return matrix.to(like), None if bias is None else (bias if bias.ndim == 2 else bias[None]).to(like)
 
     def Q(self, t: float, x: Tensor, v: Tensor | None = None) -> Tensor:
-        """Return Q(t, x) (P, d): Σ_jk x_j x_k Σ^A_ijik + Σ^b_ii ([C] (12)), plus 2 Σ_j x_j Σ^cross_iji.
+        """Return Q(t, x) (P, d): Σ_jk x_j x_k Σ^A_ijik + Σ^b_ii (Cohen et al. 2021, (12)), plus 2 Σ_j x_j
+        Σ^cross_iji.
 
         The last term is not in the paper's (12), and vanishes where `cross` is not given.
         """

@@ -61,7 +61,9 @@ class WeightLaw(FinalWhereMarked, ABC):
         """Return a few words for a report."""
 
     def entry_scale(self, shape: Shape) -> float:
-        """Return the factor that turns unit variance per entry into the variance 1/fan-in of [M] (A1)."""
+        """Return the factor that turns unit variance per entry into the variance 1/fan-in of Marion et al.
+        (2025), (A1).
+        """
         return 1.0 / math.sqrt(math.prod(shape[1:]))
 
     @property
@@ -77,7 +79,9 @@ class WeightLaw(FinalWhereMarked, ABC):
 
     @property
     def letters(self) -> dict[str, str]:
-        """The letters that the law's paper has in a recursion's formula, where they differ from [M]'s."""
+        """The letters that the law's paper has in a recursion's formula, where they differ from Marion et
+        al.'s.
+        """
         return {}
 
     def exponents_in_words(self, exponent: float) -> str:
@@ -198,7 +202,7 @@ class DrawnLayers:
 
 @dataclass(frozen=True)
 class FunctionLaw(WeightLaw):
-    """A law whose layers are values of one function of time, at the layers' ends ([M] (A5))."""
+    """A law whose layers are values of one function of time at their ends (Marion et al. 2025, (A5))."""
 
     @property
     def facts(self) -> Facts:

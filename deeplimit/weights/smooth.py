@@ -87,8 +87,8 @@ class SmoothGaussian(FunctionLaw):
     """Smooth random weights: √d × an entry is a Gaussian process with kernel exp(−(s−t)²/(2 length_scale²)).
 
     Sampled by a rank-revealing expansion in float64: the draw is one smooth function, the same at every
-    depth, and reproduces the kernel to 1e-12. [M] uses length_scale = 0.1. Layer k + 1 of depth L reads the
-    value at (k + 1)/L ([M] (A5)).
+    depth, and reproduces the kernel to 1e-12. Marion et al. (2025) use length_scale = 0.1. Layer k + 1 of
+    depth L reads the value at (k + 1)/L (Marion et al. 2025, (A5)).
 
     Raises TypeError or ValueError unless 0.005 ≤ length_scale < infinity. No depth that fits in memory
     resolves shorter ones.

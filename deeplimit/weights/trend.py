@@ -47,10 +47,10 @@ class Trend(FunctionLaw):
     """Deterministic weights A(t) (d, d) and, for the inner recursion, biases b(t) (d,), for t in [0, 1].
 
     The functions take a float and return a tensor; no 1/√d is applied. As `weights=`, layer k + 1 of depth L
-    reads them at (k + 1)/L ([M] (A5)). As `trend=` of `inner`, layer k reads them at k/L ([C] (10)).
-    `holder` is the Hölder exponent of the functions in t, above 0 and at most 1: 1 for Lipschitz ones (the
-    default), 1/2 for paths as rough as Brownian motion. It enters the predicted order as the worst case. NOT
-    checked: that the functions are that smooth.
+    reads them at (k + 1)/L (Marion et al. 2025, (A5)). As `trend=` of `inner`, layer k reads them at k/L
+    (Cohen et al. 2021, (10)). `holder` is the Hölder exponent of the functions in t, above 0 and at most 1: 1
+    for Lipschitz ones (the default), 1/2 for paths as rough as Brownian motion. It enters the predicted order
+    as the worst case. NOT checked: that the functions are that smooth.
 
     Raises:
         TypeError: If A or b is not a function of t, or does not return a tensor.

@@ -1,4 +1,6 @@
-"""Weights that shrink with depth: a function of time plus Itô increments ([C] Hypotheses 1 and 2)."""
+"""Weights that shrink with depth: a function of time plus Itô increments (Cohen et al. 2021, Hypotheses 1 and
+2).
+"""
 
 from __future__ import annotations
 
@@ -137,7 +139,9 @@ def _with_noise(trend: Tensor | None, noise: list[Tensor | None]) -> Tensor | No
 
 
 class ShrinkingPath(Path):
-    """Reads the trend at the layers' starts, sums the noise over them: A_k = L^-β Ā(k/L) + ΔW ([C] (10))."""
+    """Reads the trend at the layers' starts, sums the noise over them: A_k = L^-β Ā(k/L) + ΔW (Cohen et al.
+    2021, (10)).
+    """
 
     def __init__(
         self,

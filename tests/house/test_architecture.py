@@ -36,6 +36,13 @@ def test_examples_stand_under_the_heading_that_the_reference_reads(path):
     assert wrong == [], "the google style of docstrings knows 'Examples:'"
 
 
+def test_papers_are_named_by_their_authors():
+    """Known cases have marks for the two papers in their names, and `Case` says what these mean."""
+    marked = [path.name for path in FILES if "cases" not in path.parts and "[M]" in path.read_text()]
+    marked += [path.name for path in FILES if "cases" not in path.parts and "[C]" in path.read_text()]
+    assert marked == []
+
+
 def test_every_public_name_is_reachable_and_documented():
     for name in dl.__all__:
         assert getattr(dl, name) is not None
