@@ -28,21 +28,23 @@ def beside_controls(network, controls, path, **knobs):
         report.plot(axes)
         for colour, (name, limit) in zip(CONTROL_COLOURS, controls.items(), strict=False):
             wrong = dl.compare(network, limit, depths=DEPTHS, **knobs)
-            axes.plot(wrong.depths, wrong.errors, "s--", color=colour, ms=5, label=f"{name}: {wrong.verdict}")
-        axes.legend(fontsize=9)
-        axes.set_ylim(top=1.6 * axes.get_ylim()[1])
+            axes.plot(
+                wrong.depths, wrong.errors, "s--", color=colour, ms=3, lw=1, label=f"{name}: {wrong.verdict}"
+            )
+        axes.legend(fontsize=6)
+        axes.set_ylim(top=(4 if len(controls) == 1 else 60) * axes.get_ylim()[1])  # room for the legend
         return axes
 
-    drawing.to_file(draw, path)
+    drawing.to_file(draw, path, compact=True)
 
 
 def concepts(path):
     """Draw a coordinate of networks of three depths and of their limit, on the noise that they share."""
-    figure = Figure((7.4, 3.3), layout="constrained")
+    figure = Figure((5.4, 2.6), layout="constrained")
     panels = figure.subplots(1, 2, sharex=True)
     settings = (
         ("independent layers, β = 1/2: an SDE", dl.Brownian()),
-        ("layers smooth in depth, β = 1: an ODE", dl.SmoothGaussian(0.3)),
+        ("smooth layers, β = 1: an ODE", dl.SmoothGaussian(0.3)),
     )
     for axes, (title, weights) in zip(panels, settings, strict=True):
         drawn = dl.compare(dl.res1(4, "tanh", weights=weights), depths=[4, 16, 128], paths=8).path(3)
@@ -51,13 +53,14 @@ def concepts(path):
         styles = zip(drawn.states.items(), ("o-", ".-", "-"), ("#56b4e9", "#0072b2", "black"), strict=True)
         for (depth, states), style, colour in styles:
             axes.plot(
-                drawn.times[depth], states[:, 0], style, color=colour, lw=1.0, ms=4, label=f"L = {depth}"
+                drawn.times[depth], states[:, 0], style, color=colour, lw=1.0, ms=3, label=f"L = {depth}"
             )
-        axes.set_title(title, fontsize=10)
-        axes.set_xlabel("k/L, the share of the layers passed")
-    panels[0].set_ylabel("first coordinate of the state")
-    panels[0].legend(fontsize=9)
-    figure.savefig(path, dpi=150)
+        axes.set_title(title, fontsize=9)
+        axes.tick_params(labelsize=8)
+        axes.set_xlabel("time k/L", fontsize=9)
+    panels[0].set_ylabel("a coordinate of the state", fontsize=9)
+    panels[0].legend(fontsize=8)
+    figure.savefig(path, dpi=220)
 
 
 def plane(path):
@@ -172,7 +175,7 @@ def depth_scaling(path):
     namespace = {}
     models = re.search(r"^```python\n(# models\.py\n.*?)^```", page, re.MULTILINE | re.DOTALL)[1]
     exec(models, namespace)  # noqa: S102 - our own page
-    dl.check_depth(namespace["GPT"], expected="gpt-2").plot(path)
+    dl.check_depth(namespace["GPT"], expected="gpt-2").plot(path, compact=True)
 
 
 def learning_rate_transfer(path):
@@ -200,7 +203,7 @@ def encoder(path):
     found = {}
     with torch.random.fork_rng():
         exec(block, found)  # noqa: S102 - our own page
-    found["report"].plot(path)
+    found["report"].plot(path, compact=True)
 
 
 def main():
@@ -215,15 +218,19 @@ def main():
     }
     beside_controls(bent, controls, IMAGES / "theorem-4-4.png", paths=2000, x=sphere())
     concepts(IMAGES / "concepts.png")
-    encoder(IMAGES / "encoder.png")
+    researcher, practitioner = IMAGES / "researcher.png", IMAGES / "practitioner.png"
+    dl.compare(dl.res1(40, "tanh")).plot(researcher, compact=True)
+    encoder(practitioner)
     plane(IMAGES / "plane.png")
     initialisers(IMAGES / "initialisers.png")
     depth_scaling(IMAGES / "depth-scaling.png")
     learning_rate_transfer(IMAGES / "learning-rate-transfer.png")
     dl.compare_laws(dl.res1(2, weights=dl.IID("rademacher")), depths=[2, 4, 8, 16, 32]).plot(
-        IMAGES / "in-law.png"
+        IMAGES / "in-law.png", compact=True
     )
-    dl.stability(dl.res3(40, weights=dl.IID("uniform"), exponent=0.25)).plot(IMAGES / "stability.png")
+    dl.stability(dl.res3(40, weights=dl.IID("uniform"), exponent=0.25)).plot(
+        IMAGES / "stability.png", compact=True
+    )
     dl.validate(quick=True).plot(IMAGES / "scoreboard.png")
 
 

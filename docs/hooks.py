@@ -1,7 +1,8 @@
-"""What the site does with the HTML of its pages: formulas become MathML, and wide tables fit a telephone.
+"""What the site does with the HTML of its pages: formulas, wide tables and papers' names.
 
-Browsers render MathML themselves, so that formulas need neither a network nor a script.
-`pymdownx.arithmatex` finds the formulas; mkdocs calls `on_page_content` (see `hooks` in mkdocs.yml).
+Formulas become MathML, which browsers render themselves: they need neither a network nor a script.
+`pymdownx.arithmatex` finds them. Tables fit a telephone, and [M] and [C] say which papers they are.
+mkdocs calls `on_page_content` (see `hooks` in mkdocs.yml).
 """
 
 from __future__ import annotations
@@ -22,6 +23,13 @@ TIGHT = re.compile("<mo>(/|\\||&#x0002F;|&#x0007C;|&#x02016;)</mo>")
 
 PRIME = re.compile("<msup>(<mi>[^<]*</mi>)<mi>(&#x0203[234];)</mi></msup>")
 """Primes, whose glyphs are small and raised, and need not become so twice."""
+
+PAPERS = {
+    "M": "Marion, Fermanian, Biau, Vert: Scaling ResNets in the large-depth regime, JMLR 26 (2025)",
+    "C": "Cohen, Cont, Rossier, Xu: Scaling properties of deep residual networks, ICML 2021",
+}
+PAPER = re.compile(r"\[([MC])\](?![^<]*(?:>|</code>|</a>|</h1>))")
+"""The two papers where prose names them, but not in tags, code, links and titles."""
 
 TABLE = re.compile(r"<table>\s*<thead>.*?</table>", re.DOTALL)
 CELL = re.compile(r"<td(?P<rest>[^>]*)>(?P<content>.*?)</td>", re.DOTALL)
@@ -69,4 +77,5 @@ def on_page_content(content: str, **_: Any) -> str:
         formula = mathml(html.unescape(found["latex"]).strip(), display=display)
         return f'<div class="formula">{formula}</div>' if display else formula
 
-    return TABLE.sub(lambda table: labelled(table[0]), FORMULA.sub(written, content))
+    content = TABLE.sub(lambda table: labelled(table[0]), FORMULA.sub(written, content))
+    return PAPER.sub(lambda paper: f'<abbr title="{PAPERS[paper[1]]}">{paper[0]}</abbr>', content)

@@ -84,3 +84,9 @@ def test_cells_of_a_wide_table_know_their_column_and_small_tables_stay():
 def test_primes_and_bars_of_a_formula_keep_their_size():
     assert "<msup>" not in hook.mathml(r"\sigma''(0)")
     assert hook.mathml(r"\lvert h \rvert").count('stretchy="false"') == 2
+
+
+def test_prose_says_which_papers_the_letters_are_and_code_does_not():
+    built = hook.on_page_content("<p>As [M] and [C] say</p> <code>x[M]</code> <a href='#[C]'>[C]</a>")
+    assert re.findall(r'<abbr title="(\w+)[^>]*>\[(.)\]', built) == [("Marion", "M"), ("Cohen", "C")]
+    assert "<code>x[M]</code> <a href='#[C]'>[C]</a>" in built
