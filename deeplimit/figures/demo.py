@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable
 from concurrent.futures import Executor
@@ -17,6 +18,7 @@ from deeplimit.ground.store import Store
 from deeplimit.networks import ResidualNetwork, res1
 from deeplimit.weights import SmoothGaussian
 
+LOG = logging.getLogger("deeplimit")
 DEPTHS = (16, 32, 64, 128, 256, 512)
 
 
@@ -42,11 +44,16 @@ def run_demo(
 ) -> dict[str, CompareReport]:
     """Compare both networks with their limits on MNIST images; write a PNG and a JSON of each into `folder`.
 
-    `workers` to `progress` are those of `deeplimit.measure`. `on_report` is called before each is written.
+    Where the extra `data` is missing, networks start from normal vectors, and the log says so. `workers` to
+    `progress` are those of `deeplimit.measure`. `on_report` is called before each is written.
     """
     running = Running.checked(workers, executor, store, progress)
     folder.mkdir(parents=True, exist_ok=True)
-    images = mnist_images()
+    try:
+        images = mnist_images()
+    except ModuleNotFoundError as error:
+        images = None
+        LOG.warning("%s Without the images, networks start from normal vectors.", error)
     reports = {}
     networks = demo_networks()
     with running.shown("demo") as bar:

@@ -444,5 +444,5 @@ def test_calls_that_do_not_fit_are_refused():
 
 def test_without_triton_the_call_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "triton", None)
-    with pytest.raises(ImportError, match="pip install triton"):
+    with pytest.raises(ImportError, match=r"pip install 'deeplimit\[gpu\]'"):
         run_kernel(torch.ones(2, 2), Grid((2,)), "tanh", [1.0], seed=0)

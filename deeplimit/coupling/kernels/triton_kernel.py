@@ -212,7 +212,7 @@ def _source() -> Any:
         import triton  # noqa: F401
     except ImportError as error:
         raise ImportError(
-            "the kernel needs Triton, which is not installed: pip install triton, or deeplimit[gpu]."
+            "the kernel needs Triton, which is not installed: pip install 'deeplimit[gpu]'."
         ) from error
     from deeplimit.coupling.kernels import triton_source
 
