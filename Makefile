@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 
-.PHONY: demo test families trust faults mutants gpu versions calibrate validate reproduce lint format types docs docs-serve looks benchmark clean
+.PHONY: demo test families trust faults mutants gpu versions calibrate validate reproduce lint format types docs notebooks docs-serve looks benchmark clean
 
 $(VENV)/installed-%: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "deeplimit needs Python 3.11 or newer; set PYTHON=python3.12, say" >&2; exit 1; }
@@ -68,6 +68,9 @@ reproduce: $(VENV)/installed-data-dev
 
 docs: $(VENV)/installed-docs
 	$(BIN)/mkdocs build --strict
+
+notebooks: $(VENV)/installed-data-dev
+	$(BIN)/python docs/notebooks.py out/notebooks
 
 docs-serve: $(VENV)/installed-docs
 	$(BIN)/mkdocs serve

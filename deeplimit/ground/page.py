@@ -15,7 +15,7 @@ body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--paper)
 max-width:62rem;margin:2rem auto;padding:0 1rem}
 h1{font-size:1.3rem;border-left:.4rem solid var(--tone);padding-left:.7rem}
 h2{font-size:1.05rem;margin-top:2rem}
-p.what,footer{color:var(--soft)}.scroll{overflow-x:auto}
+p.what,footer{color:var(--soft)}
 table{border-collapse:collapse;width:100%;font-size:.9rem}
 th,td{text-align:left;padding:.35rem .7rem;border-bottom:1px solid var(--line);vertical-align:top}
 td{font-variant-numeric:tabular-nums}
@@ -48,7 +48,8 @@ def facts(pairs: Iterable[tuple[str, str]]) -> str:
 def body(sections: Sequence[Section]) -> str:
     """Return sections under their headings; empty ones are left out."""
     return "".join(
-        (f"<h2>{html.escape(heading)}</h2>" if heading else "") + f"<div class=scroll>{inside}</div>"
+        (f"<h2>{html.escape(heading)}</h2>" if heading else "")
+        + f'<div style="overflow-x:auto">{inside}</div>'  # wide tables scroll, in a notebook, too
         for heading, inside in sections
         if inside
     )
