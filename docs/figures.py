@@ -220,6 +220,8 @@ def main():
     concepts(IMAGES / "concepts.png")
     researcher, practitioner = IMAGES / "researcher.png", IMAGES / "practitioner.png"
     dl.compare(dl.res1(40, "tanh")).plot(researcher, compact=True)
+    smooth = dl.res1(40, "tanh", weights=dl.SmoothGaussian(length_scale=0.1))
+    dl.compare(smooth, depths=DEPTHS[:4], paths=64).plot(IMAGES / "smooth.png", compact=True)
     encoder(practitioner)
     plane(IMAGES / "plane.png")
     initialisers(IMAGES / "initialisers.png")

@@ -31,6 +31,9 @@ PAPERS = {
 PAPER = re.compile(r"\[([MC])\](?![^<]*(?:>|</code>|</a>|</h1>))")
 """The two papers where prose names them, but not in tags, code, links and titles."""
 
+LONG = 60
+"""Characters of a formula that no column of a table holds."""
+
 TABLE = re.compile(r"<table>\s*<thead>.*?</table>", re.DOTALL)
 CELL = re.compile(r"<td(?P<rest>[^>]*)>(?P<content>.*?)</td>", re.DOTALL)
 WIDE = 60
@@ -47,6 +50,23 @@ def mathml(latex: str, *, display: bool = False) -> str:
     return PRIME.sub(r'<mrow>\1<mo lspace="0" rspace="0">\2</mo></mrow>', found)
 
 
+def parts(latex: str) -> list[str]:
+    """Return the pieces of a long formula between which a line may break: after commas, before signs."""
+    if len(latex) <= LONG or r"\left" in latex:
+        return [latex]
+    pieces, depth = [""], 0
+    for token in re.split(r"( [+-] |,\\ |[(){}\[\]])", latex):
+        depth += (token in ("(", "{", "[")) - (token in (")", "}", "]"))
+        if depth == 0 and token in (" + ", " - "):
+            pieces.append("{}" + token)
+        elif depth == 0 and token == r",\ ":
+            pieces[-1] += ","
+            pieces.append("")
+        else:
+            pieces[-1] += token
+    return pieces
+
+
 def plain(fragment: str) -> str:
     """Return the text of a piece of HTML, as the value of an attribute."""
     return html.escape(html.unescape(re.sub(r"<[^>]*>", "", fragment)), quote=True)
@@ -57,7 +77,7 @@ def labelled(table: str) -> str:
     columns = [plain(name) for name in re.findall(r"<th\b[^>]*>(.*?)</th>", table, re.DOTALL)]
     cells = CELL.findall(table)
     rows = len(cells) / max(len(columns), 1)
-    if len(columns) < 3 or sum(len(plain(content)) for _, content in cells) < WIDE * rows:
+    if not 3 <= len(columns) <= 7 or sum(len(plain(content)) for _, content in cells) < WIDE * rows:
         return table
     names = itertools.cycle(columns)
     named = CELL.sub(
@@ -74,8 +94,10 @@ def on_page_content(content: str, **_: Any) -> str:
 
     def written(found: re.Match[str]) -> str:
         display = found["open"] == "["
-        formula = mathml(html.unescape(found["latex"]).strip(), display=display)
-        return f'<div class="formula">{formula}</div>' if display else formula
+        latex = html.unescape(found["latex"]).strip()
+        if display:
+            return f'<div class="formula">{mathml(latex, display=True)}</div>'
+        return " ".join(mathml(part) for part in parts(latex))
 
     content = TABLE.sub(lambda table: labelled(table[0]), FORMULA.sub(written, content))
     return PAPER.sub(lambda paper: f'<abbr title="{PAPERS[paper[1]]}">{paper[0]}</abbr>', content)

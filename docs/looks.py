@@ -36,7 +36,8 @@ FOUND = """(() => {
     if (name !== 'math' && e.closest('math')) continue;
     const out = e.getBoundingClientRect().right > width + 1 && !clipped(e);
     if (out) found.push(name + ' sticks out: ' + told(e));
-    const cut = width > 600 && name === 'code' && e.scrollWidth > e.clientWidth + 1;
+    const box = name === 'code' || e.matches('table.wide, .md-typeset__scrollwrap');
+    const cut = width > 600 && box && e.scrollWidth > e.clientWidth + 1;
     if (cut) found.push('cut off: ' + told(e));
     if (name === 'img' && !e.naturalWidth) found.push('no picture: ' + e.src);
   }

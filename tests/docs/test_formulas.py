@@ -90,3 +90,13 @@ def test_prose_says_which_papers_the_letters_are_and_code_does_not():
     built = hook.on_page_content("<p>As [M] and [C] say</p> <code>x[M]</code> <a href='#[C]'>[C]</a>")
     assert re.findall(r'<abbr title="(\w+)[^>]*>\[(.)\]', built) == [("Marion", "M"), ("Cohen", "C")]
     assert "<code>x[M]</code> <a href='#[C]'>[C]</a>" in built
+
+
+def test_a_long_formula_breaks_before_a_plus_that_no_bracket_holds():
+    long = r"dH = a\,(b + c)\,dt + \frac{1}{2}\sigma''(0)\,Q(t, H)\,dt,\ Q = \sum_{jk} H_j H_k + \Sigma"
+    pieces = hook.parts(long)
+    assert len(pieces) == 4
+    assert pieces[0].endswith("(b + c)\\,dt")
+    assert [piece[:4] for piece in pieces[1:]] == ["{} +", "Q = ", "{} +"]
+    assert "".join(pieces).replace("{} + ", " + ").replace(",Q = ", r",\ Q = ") == long
+    assert hook.parts("a + b") == ["a + b"]
