@@ -214,7 +214,8 @@ def validate(
 ) -> None:
     """Check every theorem numerically, together with a deliberately wrong limit that must be rejected.
 
-    The file of --json is written after every row; rows that it holds are not run again.
+    The file of --json is written after every row; rows that it holds are not run again. In names of rows,
+    \\[M] is Marion et al. (2025) and \\[C] Cohen et al. (2021).
 
     Exit code: 0 every row agrees and every control is caught, 1 a row disagrees, 2 bad usage, 3 cannot tell.
 

@@ -79,7 +79,7 @@ def hypothesis(axes: Axes, numbers: Numbers) -> None:
         _curve(left, pair["squares"], PINK, "root sum of squares, ")
     _log_log(left)
     low, high = left.get_ylim()
-    left.set_ylim(low, high * (high / low) ** 0.45)
+    left.set_ylim(low, high * (high / low) ** (0.9 if drawing.is_small(left) else 0.45))  # for the legend
     _named(left, "scaled increments and root sum of squares", "depth L")
     drawing.legend(left, 8, loc="upper left")
     layers = np.arange(int(numbers["depth"]))

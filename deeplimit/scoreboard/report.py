@@ -26,6 +26,8 @@ CAUGHT, MISSED = Verdict.CAUGHT, Verdict.NOT_CAUGHT
 VERDICTS = tuple(dict.fromkeys((*ON_PATHS, *IN_LAW)))
 RIGHT_AFTER_ALL = (Verdict.CONVERGES, Verdict.SAME_LAW)
 """What the comparison with a wrong limit must never say."""
+PAPERS = "[M] is Marion et al. (2025), [C] Cohen et al. (2021)"
+"""What the marks in the names of rows mean."""
 _VERBS = {AGREES: "agree", DISAGREES: "disagree"}
 
 
@@ -148,6 +150,9 @@ class Scoreboard(Report):
             f" ({100 * self.confidence:g} % intervals, {'quick' if self.quick else 'full'} run, seed"
             f" {self.seed}, {self.device}, {seconds:.0f} s)"
         )
+
+    def _facts(self) -> list[tuple[str, str]]:
+        return [("", PAPERS)] if self.rows else []
 
     def _table(self) -> Table:
         return table_of(self.rows)
