@@ -233,7 +233,7 @@ def _finding(
 def _draw(axes: Axes, numbers: Numbers) -> None:
     """Draw errors against depth, one panel per way of training, one colour per limit."""
     panels = drawing.panels(axes, len(numbers["arms"]), gap=0.09)
-    for place, (panel, arm) in enumerate(zip(panels, numbers["arms"], strict=True)):
+    for panel, arm in zip(panels, numbers["arms"], strict=True):
         depths = np.array(arm["depths"][:-1], dtype=float)
         for name, colour in zip((OWN, OTHER, SLOPE), COLOURS, strict=False):
             if name in arm["errors"]:
@@ -243,7 +243,7 @@ def _draw(axes: Axes, numbers: Numbers) -> None:
         panel.set_xscale("log", base=2)
         panel.set_yscale("log")
         panel.set_ylim(0.003, 4.0)
-        panel.tick_params(labelleft=place == 0)
+        panel.tick_params(labelleft=panel.get_position().x0 == panels[0].get_position().x0)
         drawing.label(panel, "depth L", "", [])
         title = drawing.fitting(panel, arm["name"], 9, 2, panel.get_window_extent().width / 100)
         panel.set_title("\n".join(title), fontsize=drawing.points(panel, 9), pad=3)
