@@ -7,9 +7,10 @@ import re
 import sys
 from pathlib import Path
 
-import nbclient
-import nbformat
 import pytest
+
+nbclient = pytest.importorskip("nbclient", reason="notebooks are run by nbclient, of the extra [dev]")
+nbformat = pytest.importorskip("nbformat", reason="notebooks are read by nbformat, of the extra [dev]")
 
 DOCS = Path(__file__).parents[2] / "docs"
 SPECIFICATION = importlib.util.spec_from_file_location("notebooks", DOCS / "notebooks.py")
@@ -42,7 +43,8 @@ def test_a_notebook_runs_and_shows_reports_and_progress_as_html(tmp_path, monkey
     made = nbformat.from_dict(notebooks.notebook("tutorial-neural-ode.md", "the library"))
     made.cells.append(nbformat.v4.new_code_cell(PROGRESS))
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(DOCS.parent), *filter(None, sys.path)]))
-    nbclient.NotebookClient(made, timeout=300, resources={"metadata": {"path": tmp_path}}).execute()
+    where = {"metadata": {"path": tmp_path}}
+    nbclient.NotebookClient(made, timeout=300, startup_timeout=300, resources=where).execute()
     shown = [output for cell in made.cells if cell.cell_type == "code" for output in cell.outputs]
     pages = [output.data["text/html"] for output in shown if "text/html" in output.get("data", {})]
     assert sum("<svg" in page and "converges" in page for page in pages) == 1
