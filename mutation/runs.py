@@ -35,6 +35,8 @@ LOADED = [
 """Loaded once; each process of tests is a fork of the one that has."""
 BESIDE = {
     "activations": ("theory/test_corrections.py",),
+    "limits": ("in_law/test_laws.py",),
+    "weights": ("theory/test_no_false_theorem.py",),
     "theory": ("signal/test_stability_bounds.py", "signal/test_stability_laws.py"),
 }
 """Files of tests in other folders that are about a room."""
