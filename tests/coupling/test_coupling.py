@@ -202,3 +202,12 @@ def test_local_slopes_are_those_of_the_errors_that_the_order_is_fitted_to():
         by_hand = -np.diff(np.log(getattr(report, source))) / np.log(2)
         np.testing.assert_allclose(report.local_slopes, by_hand, rtol=1e-9)
         assert not np.allclose(report.errors, report.common_errors)
+
+
+def test_blocks_hold_as_many_numbers_of_functions_of_time_as_memory_allows():
+    """The functions of a limit are drawn beside the network's where they are others."""
+    smooth, rough = (dl.SmoothGaussian(length_scale=scale) for scale in (0.5, 0.01))
+    network = dl.res1(8, "tanh", weights=smooth)
+    limits = (network.limit(), dl.res1(8, "tanh", weights=rough).limit())
+    sizes = [task_of(network, limit).block_size for limit in limits]
+    assert sizes == [2048, 2**21 // rough.held_per_path((8, 8))]  # 2048: by its increments

@@ -101,7 +101,7 @@ def test_numbers_of_no_path_are_refused(index):
 def test_a_path_is_drawn_on_given_axes():
     axes = matplotlib.figure.Figure().add_subplot()
     path = COMPARISONS["whole matrices"]().path(3)
-    assert path.plot(axes, coordinate=2) is axes
+    assert path.plot(axes, coordinate=3) is axes
     assert len(axes.lines) == 4
     assert_refused(lambda: path.plot(axes, coordinate=4), ValueError, "coordinate", "4")
     assert "path 3" in str(path)
