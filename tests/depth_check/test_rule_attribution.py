@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import deeplimit as dl
-from deeplimit.depth_check.base_scale import Base
+from deeplimit.depth_check.base_scale import Base, beside
 from deeplimit.depth_check.findings import layers_in_words, number, power_of_depth, times
 
 DEPTHS = [3, 6, 12]
@@ -316,3 +316,9 @@ def test_a_parameter_that_starts_at_zero_is_no_gate_of_a_condition():
     assert dl.check_depth(Scaled, [2, 4], batch=batch, expected="rezero").ok
     (finding,) = dl.check_depth(Scaled, [2, 4], batch=batch, expected="adaln-zero").findings
     assert finding.parameter == "gate of layers.*"
+
+
+def test_xaviers_rule_is_named_only_where_its_constant_is_one():
+    assert "Xavier" in beside(Base("xavier", 1.0))
+    assert "2 times Xavier" in beside(Base("xavier", 2.0))
+    assert "1/sqrt(fan-in)" in beside(Base("fan_in", 1.0))
