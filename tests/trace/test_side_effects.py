@@ -345,7 +345,7 @@ class ScriptedBlock(nn.Module):
         return x + self.layer(torch.tanh(x))
 
 
-@pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*torch.jit.*")
 def test_scripted_modules_are_passed_over():
     def mixed(depth=2):
         model = Res1(depth)

@@ -87,7 +87,7 @@ def test_the_missing_factors_are_named_where_features_do_not_transfer():
     assert "learning rate of blocks.*.weights" not in of("SP, lr const")
 
 
-@pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")  # torch.func imports it
+@pytest.mark.filterwarnings("ignore:.*torch.jit.*")  # torch scripts its own forward derivatives
 def test_the_linear_part_is_that_of_forward_differentiation():
     """An independent second route: the JVP of the one branch of a network, on its stream before training."""
     row = BY_NAME["Depth-muP"]
