@@ -21,7 +21,7 @@ def shared(limit, network):
     return limit.sharing(network.weights, network.weight_shapes)
 
 
-def test_a_linear_sde_reads_the_networks_noise_and_trend_each_only_where_it_is_its_own():
+def test_a_linear_sde_reads_the_noise_and_the_trend_of_its_own_network_only():
     network = inner(TREND, NOISE)
     limit = network.limit()
     assert shared(limit, network) == Sharing(increments=True, noise=True, functions=True)
@@ -40,7 +40,7 @@ def test_a_neural_ode_reads_the_functions_of_its_own_law_only():
     assert shared(network.limit(), other) == Sharing()
 
 
-def test_a_neural_sde_reads_increments_and_a_young_equation_its_own_fractional_path():
+def test_a_neural_sde_reads_increments_and_a_young_equation_its_own_path():
     network = dl.res1(2, "tanh")
     assert shared(network.limit(), network) == Sharing(increments=True)
     assert shared(network.limit(), dl.res1(2, "tanh", weights=dl.SmoothGaussian())) == Sharing()

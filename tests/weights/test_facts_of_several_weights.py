@@ -66,7 +66,7 @@ def test_a_fact_that_one_weight_lacks_is_lost_or_the_weaker_one_holds(name, othe
     assert getattr(beside(**{name: other}), name) == both
 
 
-def test_a_dependent_sampler_is_stationary_where_layers_depend_and_independent_where_entries_do():
+def test_a_dependent_sampler_is_stationary_only_where_its_layers_depend():
     of_layers, of_entries = (dl.IID(sampler).facts for sampler in (the_same_in_every_call, orthogonal))
     assert of_layers.dependence == Dependence.STATIONARY
     assert of_entries.dependence == Dependence.INDEPENDENT
