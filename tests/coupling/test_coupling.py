@@ -9,8 +9,10 @@ import torch
 from runs import task_of, walk
 
 import deeplimit as dl
+from deeplimit.coupling import planning
 from deeplimit.coupling.moments import Moments
 from deeplimit.coupling.pathwise import make_solver, run_block
+from deeplimit.ground.grid import Grid
 from deeplimit.ground.initial_layer import initial_layer
 
 
@@ -211,3 +213,17 @@ def test_blocks_hold_as_many_numbers_of_functions_of_time_as_memory_allows():
     limits = (network.limit(), dl.res1(8, "tanh", weights=rough).limit())
     sizes = [task_of(network, limit).block_size for limit in limits]
     assert sizes == [2048, 2**21 // rough.held_per_path((8, 8))]  # 2048: by its increments
+
+
+def test_a_fractional_path_is_held_on_equal_steps_that_hold_every_layer():
+    network = dl.res1(2, "tanh", weights=dl.FractionalBrownian(0.7))
+    assert task_of(network, depths=(4, 6)).grid == Grid((4, 6), (24,), halved=True)  # 8 times 6 steps
+    assert task_of(network, depths=(4, 6), reference=49).grid == Grid((4, 6), (36,), halved=True)
+    other = dl.Independent(dl.res1(2, "tanh").limit())  # with noise of its own: no second, coarser solution
+    assert task_of(network, other, depths=(4, 6)).grid == Grid((4, 6), (12,))
+
+
+def test_a_block_has_a_path_however_little_memory_it_may_take(monkeypatch):
+    network = dl.res1(2, "tanh", weights=dl.FractionalBrownian(0.7))
+    monkeypatch.setitem(planning.WHOLE_PATH_NUMBERS_PER_BLOCK, "cpu", 1)
+    assert task_of(network).block_size == 1

@@ -95,6 +95,10 @@ def test_plots_show_every_branch_and_are_written(kind, reports, tmp_path):
     legend = " ".join(text.get_text() for text in axes.get_legend().get_texts())
     for branch in report.branches:
         assert branch.kind in legend
+    if axes.get_yscale() == "log":  # over several depths; what falls most is inside
+        assert axes.get_ylim()[0] == pytest.approx(
+            0.7 * min(min(line.get_ydata(), default=1.0) for line in axes.get_lines())
+        )
     report.plot(tmp_path / "p.png")
     assert (tmp_path / "p.png").stat().st_size > 5000
     given = report.plot(axes)

@@ -1,5 +1,6 @@
 """Every published rule passes on a network that follows it and on no other; "auto" finds it."""
 
+import copy
 import math
 from functools import partial
 
@@ -163,3 +164,8 @@ def test_a_users_rule_may_depend_on_the_layer():
 
     assert check(factory, rule).ok
     assert not check(partial(network, rule="gpt-2"), rule).ok
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_a_rule_equals_its_copy(name):
+    assert copy.deepcopy(RULES[name]) == RULES[name]
