@@ -178,7 +178,7 @@ def compare_laws(
     """Compare the law of a network's last state with that of its limit, from independent draws.
 
     For networks with independent layers: res3, res2 with --activation relu, or res1 with weights of any law.
-    Nothing is coupled, so that it gives no order.
+    Nothing is coupled, so it gives no order.
 
     Exit code: 0 same law, 1 another law, 2 bad usage, 3 cannot tell.
 
