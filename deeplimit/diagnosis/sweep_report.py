@@ -34,7 +34,7 @@ SIZES = ("maximum", "root mean square", "root sum of squares", "sup of partial s
 DIFFERENCES = ("increments", "D", "D2", "D4")
 MARKERS = ("o", "s", "^", "D")
 TINY = 2.0
-"""Panels narrower than so many inches have no legend, and no name on their axes."""
+"""Narrowest panel, in inches, that has a legend and names on its axes."""
 DEEPEST = 4
 """Fitted lines pass through the networks that are less than so many times shallower than the deepest."""
 

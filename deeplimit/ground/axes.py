@@ -249,7 +249,7 @@ def panels(axes: Axes, count: int, gap: float = 0.085, columns: int = 0, rows: i
     """Return `count` axes side by side in the place of `axes`; `axes` itself if one is asked for.
 
     With `columns` they stand in a grid of two lines. In a new compact figure they stand one below another,
-    and the figure grows; the first has room for so many named `rows`.
+    and the figure grows; the first has room for `rows` lines with a name each.
     """
     if count == 1:
         return [axes]
@@ -280,7 +280,7 @@ def _stacked(axes: Axes, heights: Sequence[float]) -> list[Axes]:
 
 
 def _grow(tall: float) -> None:
-    """Make a new compact figure at least so many inches tall; leave every other one as it is."""
+    """Make a new compact figure at least `tall` inches high; any other figure stays as it is."""
     figure = _compact.get()
     if not isinstance(figure, bool):
         figure.set_size_inches(COLUMN[0], max(tall, float(figure.get_size_inches()[1])))
