@@ -36,13 +36,15 @@ FOUND = """(() => {
     if (name !== 'math' && e.closest('math')) continue;
     const out = e.getBoundingClientRect().right > width + 1 && !clipped(e);
     if (out) found.push(name + ' sticks out: ' + told(e));
-    const box = name === 'code' || e.matches('table.wide, .md-typeset__scrollwrap');
+    const box = name === 'code' || e.matches('table.wide, .formula, .md-typeset__scrollwrap');
     const cut = width > 600 && box && e.scrollWidth > e.clientWidth + 1;
     if (cut) found.push('cut off: ' + told(e));
     if (name === 'img' && !e.naturalWidth) found.push('no picture: ' + e.src);
   }
   return found.slice(0, 5);
 })()"""
+
+SHOWN = "document.body.dataset.mdColorScheme === 'slate' ? 'dark' : 'light'"
 
 
 class Browser:
@@ -110,8 +112,10 @@ def looked_at(browser: Browser, base: str, page: str, pictures: Path | None) -> 
         browser.call("Emulation.setDeviceMetricsOverride", **size)
         feature = {"name": "prefers-color-scheme", "value": scheme}
         browser.call("Emulation.setEmulatedMedia", features=[feature])
+        browser.show("about:blank")  # a page that is open would save its palette again
+        browser.call("Storage.clearDataForOrigin", origin=base, storageTypes="local_storage")
         browser.show(f"{base}{page}")
-        browser.evaluate("localStorage.clear()")
+        wrong += [] if browser.evaluate(SHOWN) == scheme else [f"{page or 'index'} is not {scheme}"]
         wrong += [f"{page or 'index'} at {width} px, {scheme}: {told}" for told in browser.evaluate(FOUND)]
         if pictures is not None:
             height = browser.evaluate("document.documentElement.scrollHeight")
