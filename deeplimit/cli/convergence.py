@@ -65,23 +65,34 @@ def compare(
     ] = None,
     limit: Annotated[
         str | None,
-        typer.Option(help="Your own limit, package.module:object: a torchsde SDE or a function f(t, h)."),
+        typer.Option(
+            help=(
+                "Your own limit, package.module:object: a torchsde SDE or a function f(t, h); left out: the"
+                " network's."
+            )
+        ),
     ] = None,
     trend: Annotated[
         str | None,
-        typer.Option(help="inner: the trend Ā, b̄ of its weights, package.module:object, a Trend."),
+        typer.Option(
+            help="inner: the trend Ā, b̄ of its weights, package.module:object, a Trend; none if left out."
+        ),
     ] = None,
     noise: Annotated[
-        float | None, typer.Option(help="inner: variance of each entry of W^A per unit of time.")
+        float | None,
+        typer.Option(help="inner: variance of each entry of W^A per unit of time; none if left out."),
     ] = None,
     bias_noise: Annotated[
-        float | None, typer.Option(help="inner: variance of each entry of W^b per unit of time.")
+        float | None,
+        typer.Option(help="inner: variance of each entry of W^b per unit of time; none if left out."),
     ] = None,
     alpha: Annotated[
-        float | None, typer.Option(help="inner with trend or noise: the branch is multiplied by L^-alpha.")
+        float | None,
+        typer.Option(help="inner with trend or noise: the branch is multiplied by L^-alpha; 0 if left out."),
     ] = None,
     beta: Annotated[
-        float | None, typer.Option(help="inner with trend or noise: the trend is multiplied by L^-beta.")
+        float | None,
+        typer.Option(help="inner with trend or noise: the trend is multiplied by L^-beta; 1 if left out."),
     ] = None,
     coupling: Annotated[
         str, typer.Option(help="projected (products of the noise alone), pathwise (all increments) or auto.")
@@ -169,7 +180,12 @@ def compare_laws(
     ] = None,
     limit: Annotated[
         str | None,
-        typer.Option(help="Your own limit, package.module:object: a torchsde SDE or a LawLimit."),
+        typer.Option(
+            help=(
+                "Your own limit, package.module:object: a torchsde SDE or a LawLimit; left out: the"
+                " network's."
+            )
+        ),
     ] = None,
     dtype: Annotated[str | None, typer.Option(help="float32 (the default) or float64.")] = None,
     *,
