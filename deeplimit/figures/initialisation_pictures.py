@@ -36,7 +36,7 @@ def growth(axes: Axes, numbers: Numbers) -> None:
         panel.plot(depths, middle, "o-", color=MEASURED, ms=4, label="median")
         drawing.power_axis(panel)
         _named(panel, f"β = {found['exponent']:g}: {found['verdict']}", "depth L")
-    panels[0].set_ylabel(ratio, fontsize=drawing.points(panels[0], 10), labelpad=1)
+    drawing.name_vertical(panels, ratio)
     drawing.legend(panels[0], 8, title=f"{numbers['repeats']} networks")
 
 
@@ -49,7 +49,7 @@ def distributions(axes: Axes, numbers: Numbers) -> None:
         panel.set_xlabel(label, fontsize=drawing.points(panel, 10))
         panel.tick_params(labelsize=drawing.points(panel, 10))
         drawing.legend(panel, 8, loc="upper right")
-    panels[0].set_ylabel("density", fontsize=drawing.points(panels[0], 10))
+    drawing.name_vertical(panels, "density")
 
 
 def _distribution(panel: Axes, numbers: Numbers, name: str) -> None:
@@ -84,7 +84,7 @@ def paths(axes: Axes, numbers: Numbers) -> None:
         panel.plot(np.linspace(0, 1, len(path)), path, color=MEASURED, lw=0.8)
         measured = f"measured over {numbers['paths']} paths: {found['measured']:.3f}"
         _named(panel, f"H = {found['hurst']:g} ({measured})", "t", 9)
-    panels[0].set_ylabel("$B^H_t$", fontsize=drawing.points(panels[0], 10), labelpad=1)
+    drawing.name_vertical(panels, "$B^H_t$")
 
 
 def phases(axes: Axes, numbers: Numbers) -> None:

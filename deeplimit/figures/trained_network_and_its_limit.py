@@ -248,7 +248,7 @@ def _draw(axes: Axes, numbers: Numbers) -> None:
         title = drawing.fitting(panel, arm["name"], 9, 2, panel.get_window_extent().width / 100)
         panel.set_title("\n".join(title), fontsize=drawing.points(panel, 9), pad=3)
         panel.grid(alpha=0.3)
-    panels[0].set_ylabel("error", fontsize=drawing.points(panels[0], 10), labelpad=1)
+    drawing.name_vertical(panels, "error")
     drawing.legend(panels[0], 8, loc="upper center")
 
 

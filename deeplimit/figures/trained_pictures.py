@@ -125,10 +125,16 @@ def denoised(axes: Axes, numbers: Numbers) -> None:
             panel.plot(levels, medians, "--", color=colour, lw=1.8, label=name)
         _log_log(panel)
         low, high = 4e-4, max(4e-2, panel.get_ylim()[1])
-        panel.set_ylim(low, high * 6)
+        panel.set_ylim(low, low * (high / low) ** (1 / (1 - _covered(panel, len(found["losses"])))))
         panel.axhspan(low, 1e-2, color="#fdf6d8", zorder=0)
         _named(panel, f"{found['activation']}: loss on the training set", "depth L")
         drawing.legend(panel, 8, loc="upper left")
+
+
+def _covered(panel: Axes, entries: int) -> float:
+    """Return the share of a panel's height that a legend of so many entries covers."""
+    height = panel.get_window_extent().height / drawing.figure_of(panel).dpi
+    return min(0.7, 0.06 + entries * 1.3 * drawing.points(panel, 8) / 72 / float(height))
 
 
 def norms(axes: Axes, numbers: Numbers) -> None:
@@ -175,6 +181,8 @@ def coordinates(axes: Axes, numbers: Numbers) -> None:
 
 def accuracies(axes: Axes, numbers: Numbers) -> None:
     """Draw accuracies over Hurst index and exponent, with the boundary of explosion at initialisation."""
+    from matplotlib.transforms import offset_copy
+
     hurst, exponents = (np.array(numbers[name], dtype=float) for name in ("hurst", "exponents"))
     values = np.array(numbers["accuracies"], dtype=float)
     shown = axes.pcolormesh(hurst, exponents, values.T, vmin=0.0, vmax=1.0, cmap="cividis", shading="nearest")
@@ -187,6 +195,17 @@ def accuracies(axes: Axes, numbers: Numbers) -> None:
     fine = np.linspace(hurst[0], hurst[-1], 100)
     axes.plot(fine, np.maximum(fine, 0.5), color=FITTED, lw=2, label="max(H, 1/2)")
     drawing.label(axes, "Hurst index H", "exponent β", [])
-    # Beside the label of the axis: every cell has a number that a legend would cover.
-    drawing.legend(axes, 8, loc="upper left", bbox_to_anchor=(0.0, -0.06), frameon=False, borderaxespad=0.0)
+    # Beside the label of the axis, below its ticks: every cell has a number that a legend would cover.
+    below = offset_copy(
+        axes.transAxes, drawing.figure_of(axes), y=-2 * drawing.points(axes, 10), units="points"
+    )
+    drawing.legend(
+        axes,
+        8,
+        loc="upper left",
+        bbox_to_anchor=(0.0, 0.0),
+        bbox_transform=below,
+        frameon=False,
+        borderaxespad=0.0,
+    )
     drawing.colour_bar(axes, shown, "accuracy on the test set")

@@ -180,6 +180,14 @@ def legend(axes: Axes, size: float = 9.0, **options: Any) -> None:
         axes.legend(**{"fontsize": told, "title_fontsize": told, "framealpha": 0.85} | small | options)
 
 
+def name_vertical(panels: Sequence[Axes], text: str) -> None:
+    """Name the vertical axis of panels that share it: once on each line of panels, at the left."""
+    left = min(panel.get_position().x0 for panel in panels)
+    for panel in panels:
+        if panel.get_position().x0 == left:
+            panel.set_ylabel(text, fontsize=points(panel, 10), labelpad=1)
+
+
 def depth_ticks(axes: Axes, depths: Sequence[int]) -> None:
     """Mark the depths, as many of them as there is room for."""
     room = max(2, int(width(axes) / (0.36 * scale(axes))))
