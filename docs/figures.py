@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +14,13 @@ from matplotlib.figure import Figure
 import deeplimit as dl
 from deeplimit.cases import case
 from deeplimit.cases.trends import sphere
+from deeplimit.figures import run_demo
 from deeplimit.ground import axes as drawing
 
 IMAGES = Path(__file__).parent / "images"
 DEPTHS = [16, 32, 64, 128, 256, 512]
+SMALL = (5.4, 4.2)
+"""Inches of pictures with more words than fit a column: 8 points are 7 pixels on a telephone."""
 CONTROL_COLOURS = ("#cc79a7", "#009e73")
 
 
@@ -86,8 +90,8 @@ def plane(path):
         axes.plot(line, 1 - line, color="#d55e00", lw=4, label="linear ODE (Theorems 4.3, 4.4)")
         axes.plot([0, 0], [1, 2], color="#009e73", lw=6, label="SDE with ½σ''(0)Q (Theorem 4.4)")
         axes.plot([1], [0], "D", color="#cc79a7", ms=10, label="neural ODE")
-        axes.text(0.3, 0.3, "explosion", ha="center", fontsize=11)
-        axes.text(1.3, 1.2, "identity", ha="center", fontsize=11, color="white")
+        axes.text(0.3, 0.3, "explosion", ha="center", fontsize=10)
+        axes.text(1.3, 1.2, "identity", ha="center", fontsize=10, color="white")
         axes.set(
             xlabel="α: the branch is multiplied by L^-α",
             ylabel="β: the trend is multiplied by L^-β",
@@ -95,10 +99,10 @@ def plane(path):
             ylim=(-0.06, 2),
         )
         axes.set_title("h + L^-α σ(A h + b), A = L^-β Ā + ΔW, σ''(0) ≠ 0", fontsize=10)
-        axes.legend(fontsize=9, loc="upper right")
+        axes.legend(fontsize=8, loc="upper right")
         return axes
 
-    drawing.to_file(draw, path)
+    drawing.to_file(draw, path, SMALL)
 
 
 def initialisers(path):
@@ -153,20 +157,22 @@ def initialisers(path):
             **bad,
         )
         axes.plot([1.0], [0.5], mfc="#56b4e9", label="smooth, scaled as if independent", **bad)
-        axes.text(0.13, 0.92, "identity", color="white", fontsize=13, weight="bold", ha="center")
-        axes.text(0.13, 0.13, "explosion", color="black", fontsize=13, weight="bold", ha="center")
+        axes.text(0.15, 0.92, "identity", color="white", fontsize=10, weight="bold", ha="center")
+        axes.text(0.15, 0.13, "explosion", color="black", fontsize=10, weight="bold", ha="center")
         axes.set(
             xlim=(0, 1), ylim=(0, 1.2), xlabel="Hurst index H of the weights across the layers (1: smooth)"
         )
         axes.set_ylabel("residual exponent β: branches are multiplied by $L^{-β}$")
         axes.set_title(
-            f"Change of the signal through res-3, L = {found.depth}, d = {found.width}, at initialisation",
-            fontsize=10,
+            f"Change of the signal through res-3, L = {found.depth}, d = {found.width},\nat initialisation",
+            fontsize=9,
         )
-        axes.legend(fontsize=9, loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=2, frameon=False)
+        axes.legend(
+            fontsize=8, markerscale=0.7, loc="upper center", bbox_to_anchor=(0.5, -0.14), frameon=False
+        )
         return axes
 
-    drawing.to_file(draw, path, (8.4, 6.6))
+    drawing.to_file(draw, path, (SMALL[0], 5.8))
 
 
 def depth_scaling(path):
@@ -191,7 +197,7 @@ def learning_rate_transfer(path):
         loss=found["loss"],
         expected="depth-mup",
     )
-    report.plot(path)
+    report.plot(path, compact=True)
 
 
 def encoder(path):
@@ -207,7 +213,7 @@ def encoder(path):
 
 
 def main():
-    """Write every picture but those of `make demo` and of `deeplimit reproduce --all --out docs/images`."""
+    """Write every picture but those of `deeplimit reproduce --all --out docs/images`."""
     linear, neural = case("[C] Thm 4.3: scaled_silu, α = 0.5, β = 0.5").pairs()
     beside_controls(linear.network, {"neural ODE": neural.limit}, IMAGES / "theorem-4-3.png", paths=400)
     bent = dl.inner(4, "scaled_gelu", noise=dl.Ito(A=0.05, b=0.25))
@@ -233,7 +239,10 @@ def main():
     dl.stability(dl.res3(40, weights=dl.IID("uniform"), exponent=0.25)).plot(
         IMAGES / "stability.png", compact=True
     )
-    dl.validate(quick=True).plot(IMAGES / "scoreboard.png")
+    with tempfile.TemporaryDirectory() as folder:
+        for name, report in run_demo(Path(folder)).items():
+            report.plot(IMAGES / f"{name}.png", compact=True)
+    dl.validate(quick=True).plot(IMAGES / "scoreboard.png", compact=True)
 
 
 if __name__ == "__main__":

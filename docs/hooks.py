@@ -1,7 +1,8 @@
 """What the site does with the HTML of its pages: formulas, wide tables and papers' names.
 
 Formulas become MathML, which browsers render themselves: they need neither a network nor a script.
-`pymdownx.arithmatex` finds them. Tables fit a telephone, and [M] and [C] say which papers they are.
+`pymdownx.arithmatex` finds them. Tables fit a telephone, pictures lead to themselves in full size, and
+[M] and [C] say which papers they are.
 mkdocs calls `on_page_content` (see `hooks` in mkdocs.yml).
 """
 
@@ -30,6 +31,9 @@ PAPERS = {
 }
 PAPER = re.compile(r"\[([MC])\](?![^<]*(?:>|</code>|</a>|</h1>))")
 """The two papers where prose names them, but not in tags, code, links and titles."""
+
+PICTURE = re.compile(r'(?P<link><a [^>]*>)?<img [^>]*src="(?P<source>[^"]*)"[^>]*>')
+"""Pictures of a page, and whether they are a link already."""
 
 LONG = 60
 """Characters of a formula that no column of a table holds."""
@@ -86,6 +90,11 @@ def labelled(table: str) -> str:
     return named.replace("<table>", '<table class="wide">', 1)
 
 
+def in_full_size(picture: re.Match[str]) -> str:
+    """Return a picture as a link to itself: on a telephone small text is read there."""
+    return picture[0] if picture["link"] else f'<a href="{picture["source"]}">{picture[0]}</a>'
+
+
 def on_page_content(content: str, **_: Any) -> str:
     """Return a page's HTML with formulas as MathML and tables that fit a telephone.
 
@@ -100,4 +109,5 @@ def on_page_content(content: str, **_: Any) -> str:
         return " ".join(mathml(part) for part in parts(latex))
 
     content = TABLE.sub(lambda table: labelled(table[0]), FORMULA.sub(written, content))
+    content = PICTURE.sub(in_full_size, content)
     return PAPER.sub(lambda paper: f'<abbr title="{PAPERS[paper[1]]}">{paper[0]}</abbr>', content)

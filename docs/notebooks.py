@@ -34,7 +34,8 @@ def notebook(page: str, needs: str) -> dict[str, Any]:
             cells += [("code", code) for code in _cells_of(part)]
         elif part.strip():
             cells.append(("markdown", _without_links(part).strip()))
-    cells.insert(1, ("markdown", f"Made of `docs/{page}`. To run it, install: {_without_links(needs)}."))
+    made = f"Made of `docs/{page}`. To run it, install: {_without_links(needs)}."
+    cells[0] = ("markdown", cells[0][1].replace("\n", f"\n\n{made}\n", 1))  # below the title
     return {
         "cells": [_cell(kind, source, number) for number, (kind, source) in enumerate(cells)],
         "metadata": {

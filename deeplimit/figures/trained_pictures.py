@@ -78,10 +78,8 @@ def hypothesis(axes: Axes, numbers: Numbers) -> None:
         _curve(left, pair["increments"], ORANGE, "increments, ")
         _curve(left, pair["squares"], PINK, "root sum of squares, ")
     _log_log(left)
-    low, high = left.get_ylim()
-    left.set_ylim(low, high * (high / low) ** (0.9 if drawing.is_small(left) else 0.45))  # for the legend
     _named(left, "scaled increments and root sum of squares", "depth L")
-    drawing.legend(left, 8, loc="upper left")
+    drawing.legend_above(left)
     layers = np.arange(int(numbers["depth"]))
     for name, colour, label in (
         ("weights", "0.7", "$L^\\beta A_k$"),
@@ -125,16 +123,10 @@ def denoised(axes: Axes, numbers: Numbers) -> None:
             panel.plot(levels, medians, "--", color=colour, lw=1.8, label=name)
         _log_log(panel)
         low, high = 4e-4, max(4e-2, panel.get_ylim()[1])
-        panel.set_ylim(low, low * (high / low) ** (1 / (1 - _covered(panel, len(found["losses"])))))
+        panel.set_ylim(low, high)
         panel.axhspan(low, 1e-2, color="#fdf6d8", zorder=0)
         _named(panel, f"{found['activation']}: loss on the training set", "depth L")
-        drawing.legend(panel, 8, loc="upper left")
-
-
-def _covered(panel: Axes, entries: int) -> float:
-    """Return the share of a panel's height that a legend of so many entries covers."""
-    height = panel.get_window_extent().height / drawing.figure_of(panel).dpi
-    return min(0.7, 0.06 + entries * 1.3 * drawing.points(panel, 8) / 72 / float(height))
+        drawing.legend_above(panel)
 
 
 def norms(axes: Axes, numbers: Numbers) -> None:
@@ -160,12 +152,10 @@ def sparsity(axes: Axes, numbers: Numbers) -> None:
             _curve(panel, pair["increments"], ORANGE, "increments, ", line)
             _curve(panel, pair["squares"], PINK, "root sum of squares, ", line)
         _log_log(panel)
-        low, high = panel.get_ylim()
-        panel.set_ylim(low / 1.3, high * (high / low) ** 0.6)
         drawing.number_axis(panel)
         drawing.depth_ticks(panel, [*map(int, np.unique(found["curves"][0]["squares"]["depths"]))])
         _named(panel, f"kernels {found['of']}", "depth L")
-        drawing.legend(panel, 8, loc="upper left")
+        drawing.legend_above(panel)
 
 
 def coordinates(axes: Axes, numbers: Numbers) -> None:

@@ -180,6 +180,16 @@ def legend(axes: Axes, size: float = 9.0, **options: Any) -> None:
         axes.legend(**{"fontsize": told, "title_fontsize": told, "framealpha": 0.85} | small | options)
 
 
+def legend_above(axes: Axes, size: float = 8.0) -> None:
+    """Draw a legend at the upper left, and raise a logarithmic vertical axis so that it covers nothing."""
+    entries = len(axes.get_legend_handles_labels()[0])
+    inches = float(axes.get_window_extent().height / figure_of(axes).dpi)
+    covered = min(0.7, 0.06 + entries * 1.3 * points(axes, size) / 72 / inches)
+    low, high = axes.get_ylim()
+    axes.set_ylim(low, low * (high / low) ** (1 / (1 - covered)))
+    legend(axes, size, loc="upper left")
+
+
 def name_vertical(panels: Sequence[Axes], text: str) -> None:
     """Name the vertical axis of panels that share it: once on each line of panels, at the left."""
     left = min(panel.get_position().x0 for panel in panels)

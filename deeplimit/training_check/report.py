@@ -179,7 +179,7 @@ class TrainingCheckReport(Report):
             else f"after {many(self.steps[-1], 'step')}, over that at depth {self.depths[0]}"
         )
         drawing.label(axes, "depth", y, [f"{self.model}, {self.optimizer}: {self.verdict}"])
-        drawing.legend(axes, 8)
+        (drawing.legend_above if drawing.is_small(axes) else drawing.legend)(axes, 8)
 
     def _sections(self) -> list[page.Section]:
         return [

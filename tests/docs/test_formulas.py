@@ -1,4 +1,4 @@
-"""Formulas of the pages become MathML when the site is built, and wide tables know their columns."""
+"""What the site makes of its pages: formulas in MathML, tables that know their columns, pictures as links."""
 
 import importlib.util
 import re
@@ -100,3 +100,10 @@ def test_a_long_formula_breaks_before_a_plus_that_no_bracket_holds():
     assert [piece[:4] for piece in pieces[1:]] == ["{} +", "Q = ", "{} +"]
     assert "".join(pieces).replace("{} + ", " + ").replace(",Q = ", r",\ Q = ") == long
     assert hook.parts("a + b") == ["a + b"]
+
+
+def test_a_picture_leads_to_itself_in_full_size():
+    picture = '<img alt="a" src="images/a.png" />'
+    linked = f'<a href="images/a.png">{picture}</a>'
+    assert hook.on_page_content(f'<td data-column="picture">{picture}</td>').count(linked) == 1
+    assert hook.on_page_content(linked) == linked
