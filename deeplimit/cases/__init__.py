@@ -5,7 +5,15 @@
 
 from __future__ import annotations
 
-from deeplimit.cases import fractional, fully_connected, in_law, independent, shrinking_weights, smooth
+from deeplimit.cases import (
+    fractional,
+    fully_connected,
+    gradients,
+    in_law,
+    independent,
+    shrinking_weights,
+    smooth,
+)
 from deeplimit.cases.case import Case, LawCase, Pair, WrongTwin
 from deeplimit.cases.trends import WIDTH
 
@@ -28,6 +36,7 @@ def cases(width: int = WIDTH) -> tuple[Case, ...]:
         *fractional.cases(),
         *shrinking_weights.cases(),
         *fully_connected.cases(),
+        *gradients.cases(),
     )
 
 

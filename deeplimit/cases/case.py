@@ -49,6 +49,7 @@ class Case:
         right: The limit, if it is not the one that `network.limit()` gives.
         paths: Paths of a quick `validate`; 0 for a case that `validate` leaves to the tests.
         short: Name of the case in `deeplimit.zoo.pairs`; empty for a case that is not there.
+        quantity: What `compare` compares, as its argument of this name.
     """
 
     statement: str
@@ -62,6 +63,7 @@ class Case:
     right: Any = None
     paths: int = 0
     short: str = ""
+    quantity: str = "state"
     in_law: ClassVar[bool] = False
 
     def __repr__(self) -> str:
@@ -115,6 +117,7 @@ class LawCase:
     x: Tensor | None = None
     right: Any = None
     paths: int = 0
+    quantity: ClassVar[str] = "state"
     in_law: ClassVar[bool] = True
 
     def __repr__(self) -> str:

@@ -57,6 +57,11 @@ def quadratic_without_cross_term(rate: Rate, h: Tensor) -> Tensor:
     return (rate.quadratic(h) + rate.quadratic(-h)) / 2  # the cross term is the part that is odd in h
 
 
+def quadratic_without_derivative(rate: Rate, h: Tensor) -> Tensor:
+    """Return Q itself, but without a derivative: the limit of states stays right, that of gradients not."""
+    return rate.quadratic(h.detach())
+
+
 def with_other_quadratic(
     limit: ItoCorrectedSDE, quadratic: Callable[[Rate, Tensor], Tensor]
 ) -> ItoCorrectedSDE:

@@ -53,6 +53,9 @@ def compare(
         str, typer.Option(help="sup (over layers), sup-continuous (over all times) or final.")
     ] = "sup",
     p: Annotated[float, typer.Option(help="The L^p norm over paths.")] = 2.0,
+    quantity: Annotated[
+        str, typer.Option(help="state, or gradient: of ½|h_L|² by the state of each layer.")
+    ] = "state",
     confidence: Annotated[float, typer.Option(help="Confidence level of the order's interval.")] = 0.95,
     reference: Annotated[
         int | None,
@@ -139,6 +142,7 @@ def compare(
         budget=budget,
         norm=norm,
         p=p,
+        quantity=quantity,
         confidence=confidence,
         reference=reference,
         tolerance=tolerance,

@@ -217,6 +217,7 @@ def _report(
         worst=moments.worst()[:m],
         kurtosis=kurtosis,
         norm=task.norm,
+        quantity=task.quantity,
         p=task.p,
         paths=moments.count,
         seed=task.seed,

@@ -17,6 +17,7 @@ from deeplimit.convergence.report import CompareReport
 from deeplimit.coupling import Task, make_task
 from deeplimit.coupling.planning import COUPLINGS
 from deeplimit.coupling.statistics import Statistic, read_statistic
+from deeplimit.coupling.task import GRADIENT, QUANTITIES
 from deeplimit.effort import Effort, carry_out
 from deeplimit.ground import validation
 from deeplimit.ground.measurement import Running
@@ -42,6 +43,7 @@ def compare(
     tolerance: float | None = None,
     coupling: str = "auto",
     same_network: bool = False,
+    quantity: str = "state",
     device: str | torch.device = "cpu",
     dtype: torch.dtype | str | None = None,
     workers: int | None = None,
@@ -83,6 +85,10 @@ def compare(
             step instead of d², with the same joint law of everything. It takes res-1 and inner with Gaussian
             noise of constant row and column covariances, against limits of the library. "pathwise": all d²
             increments. "auto": whichever is faster at this width.
+        quantity: "state", or "gradient": the errors are those of p_k = ∂ℓ(h_L)/∂h_k, k = 0 … L, for the loss
+            ℓ(h) = ½|h|², against (J_1 J_t^-1)ᵀ ∇ℓ(H_1) of the limit, J_t = ∂H_t/∂h_0. Norm "final" then is
+            p_0, the end of the backward pass. It is float64, carries all d derivatives of a state, and takes
+            some 4d times as long.
         same_network: Whether all n inputs go through each path's network, and its limit, together. Their
             errors to the power p are averaged over inputs within a path before they are over paths.
         device: "cpu" or "cuda". dtype: dtype of the states; by default float64 for weights that are functions
@@ -127,6 +133,9 @@ def compare(
     running = Running.checked(workers, executor, store, progress)
     inputs = validation.inputs(x, resnet.state_shape)
     _check_same_network(same_network, inputs, resnet)
+    measured = validation.choice(quantity, "quantity", QUANTITIES)
+    chosen = validation.choice(coupling, "coupling", COUPLINGS)
+    _check_gradients(measured, chosen, same_network)
     checked_seed = validation.seed(seed)
     of_size = partial(
         make_task,
@@ -140,8 +149,9 @@ def compare(
         device=validation.device(device),
         dtype=validation.dtype(dtype),
         tolerance=tolerance,
-        coupling=validation.choice(coupling, "coupling", COUPLINGS),
+        coupling=chosen,
         same_network=same_network,
+        quantity=measured,
     )
 
     def task(depths: tuple[int, ...], paths: int) -> Task:
@@ -182,4 +192,19 @@ def _check_same_network(same_network: object, inputs: Tensor | None, resnet: Res
         raise ValueError(
             "same_network=True takes networks as the sample, but these weights are given functions of time:"
             " all networks are the same. Leave it out, and inputs are the sample."
+        )
+
+
+def _check_gradients(quantity: str, coupling: str, same_network: bool) -> None:
+    if quantity != GRADIENT:
+        return
+    if coupling == "projected":
+        raise ValueError(
+            "coupling='projected' draws the noise's products with the states alone, and quantity='gradient'"
+            " needs those with their derivatives, too; use 'pathwise', or 'auto'."
+        )
+    if same_network:
+        raise ValueError(
+            "same_network=True is for states; got quantity='gradient'. Leave it out: each path then takes one"
+            " of the inputs in turn."
         )

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from deeplimit.coupling import Statistic, Task
-from deeplimit.coupling.task import is_own, is_scheme
-from deeplimit.theory import Regime
+from deeplimit.coupling.task import GRADIENT, is_own, is_scheme
+from deeplimit.theory import Regime, gradients_of
 from deeplimit.weights import Dependence
 
 
@@ -41,7 +41,7 @@ class Pairing:
     """A network with a limit, on the noise that they share.
 
     Attributes:
-        regime: what theory says of the network.
+        regime: what theory says of the network, or of its gradients.
         own: whether the limit is the one that the network's theorem names, and reads its noise.
         predicted: order in the norm that was asked for; None where no theorem gives one for this pair.
         independent: whether the limit was given independent noise on purpose.
@@ -83,7 +83,8 @@ class Pairing:
     def of(cls, task: Task) -> Pairing:
         """Return the facts of a task."""
         limit, weights = task.limit, task.network.weights
-        regime = task.network.regime()
+        gradients = task.quantity == GRADIENT
+        regime = gradients_of(task.network) if gradients else task.network.regime()
         own = not task.independent and is_own(task.network, task.limit)
         predicted = regime.rate if own else None
         if task.statistic.looks_between_layers:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated, final
 
 import numpy as np
 
+from deeplimit.coupling.gradients import LOSS
 from deeplimit.coupling.one_path import OnePath
+from deeplimit.coupling.task import GRADIENT, STATE
 from deeplimit.effort import Look, Need
 from deeplimit.effort.looks import facts
 from deeplimit.ground import axes as drawing
@@ -35,6 +37,9 @@ DISTANCES = {
     "sup-continuous": "largest distance over time",
     "final": "final distance",
 }
+
+OF_LOSS = f"by the state of each layer, ∂ℓ(h_L)/∂h_k, of the loss {LOSS}"
+NO_THEOREM = {STATE: "none pairs these two", GRADIENT: "none is about gradients of this pair"}
 
 
 @dataclass(frozen=True)
@@ -103,6 +108,7 @@ class CompareReport(Report):
         parts: where the network is not its limit's own scheme, the error's two parts: the network's distance
             to that scheme on the same layers, and the scheme's to the limit. The order is that of the part
             that falls more slowly. Whether the limit is the network's shows in the first part. Else empty.
+        quantity: "state", or "gradient": what network and limit were compared in.
     """
 
     kind = "compare"
@@ -153,6 +159,7 @@ class CompareReport(Report):
     needs: Need | None = None
     parts: tuple[PartOfError, ...] = ()
     predicted_is_bound: bool = False
+    quantity: str = STATE
 
     @property
     def headline(self) -> str:
@@ -174,7 +181,8 @@ class CompareReport(Report):
             *(("part", _told(part, self.digits)) for part in self.parts),
             ("network", self.network),
             ("limit", self.limit),
-            ("theorem", self.theorem or "none pairs these two"),
+            *((("gradients", OF_LOSS),) if self.quantity == GRADIENT else ()),
+            ("theorem", self.theorem or NO_THEOREM[self.quantity]),
             ("noise", self.coupling),
             ("inputs", self.inputs),
             ("reference", self.reference),
@@ -267,11 +275,12 @@ class CompareReport(Report):
             axes.plot(lost, heights, "x", color=FITTED, transform=top, label="paths diverged")
         drawing.depth_ticks(axes, self.depths.tolist())
         drawing.number_axis(axes)
+        of = " of gradients" if self.quantity == GRADIENT else ""
         mean = {1.0: "mean", 2.0: "root mean square"}.get(self.p, f"$L^{{{self.p:g}}}$ mean")
         drawing.label(
             axes,
             "depth L" if small else "depth L (number of residual layers)",
-            "error" if small else f"{mean} {DISTANCES.get(self.norm, self.norm)}",
+            "error" if small else f"{mean} {DISTANCES.get(self.norm, self.norm)}{of}",
             [self.verdict.capitalize(), self.network, f"limit: {self.limit}"],
         )
         axes.grid(which="major", alpha=0.3)

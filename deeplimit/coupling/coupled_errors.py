@@ -8,11 +8,11 @@ from typing import Any, final
 
 import numpy as np
 
-from deeplimit.coupling import pathwise
+from deeplimit.coupling import gradients, pathwise
 from deeplimit.coupling.kernels import numba_pass, projected, triton_pass
 from deeplimit.coupling.moments import Moments
 from deeplimit.coupling.one_path import OnePath, draw_again
-from deeplimit.coupling.task import Task
+from deeplimit.coupling.task import GRADIENT, Task
 from deeplimit.ground.measurement import Arrays, Measurement, Tick, fold
 from deeplimit.ground.specification import describe
 
@@ -49,7 +49,10 @@ class CoupledErrors(Measurement[Part, Coupled]):
     def run(self, block: int, tick: Tick | None = None) -> Part:
         if block < self.task.blocks:
             return self.work(self.task, block, tick)
-        error = pathwise.reference_error(self.task)
+        if self.task.quantity == GRADIENT:
+            error = gradients.reference_error(self.task)
+        else:
+            error = pathwise.reference_error(self.task)
         if tick is not None:
             tick(1.0)
         return error
@@ -57,6 +60,8 @@ class CoupledErrors(Measurement[Part, Coupled]):
     @property
     def work(self) -> Callable[[Task, int, Tick | None], Moments]:
         """The pass that runs a block: the fastest one that supports the task."""
+        if self.task.quantity == GRADIENT:
+            return gradients.run_block
         if self.task.coupling != "projected":
             return pathwise.run_block
         if triton_pass.applies(self.task):

@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from deeplimit.coupling import pathwise
+from deeplimit.coupling import gradients, pathwise
 from deeplimit.coupling.account import Account
 from deeplimit.coupling.kernels import projected
-from deeplimit.coupling.task import Task
+from deeplimit.coupling.task import GRADIENT, Task
 from deeplimit.ground import axes as drawing, validation
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class OnePath:
         index: Number of the path.
         depths: Numbers of layers.
         times: By depth, the times k/L of its states (L + 1,).
-        states: By depth, h_0 … h_L (L + 1, *state_shape).
+        states: By depth, h_0 … h_L (L + 1, *state_shape); of gradients p_0 … p_L, of their shape.
         limit_times, limit_states: The limit on the whole grid (N + 1,) and (N + 1, *state_shape).
         errors: The statistic that `compare` averaged, one entry per depth, before any correction.
         common_errors: The same over the times that all depths share.
@@ -121,8 +121,13 @@ def draw_again(
         return accounts[-1]
 
     run = projected.run_block if task.coupling == "projected" else pathwise.run_block
+    if task.quantity == GRADIENT:
+        run = gradients.run_block
     run(task, block, account=keep)
     kept, depths = accounts[chosen], task.grid.depths
+    if task.quantity == GRADIENT:  # the gradient by h_0 comes last, and h_0 is none
+        for states in (kept.limits, *kept.layers):
+            states[0] = states.pop()
     errors = kept.errors()[row].cpu().numpy() if errors_of is None else errors_of(task, block)[row]
     times = np.concatenate([[0.0], *(chunk.times for chunk in task.grid.chunks())])
     return OnePath(

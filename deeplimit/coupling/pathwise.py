@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -16,6 +17,14 @@ from deeplimit.limits import Drive, Solver
 from deeplimit.weights import Path, SampledFunction
 
 Tick = Callable[[float], None]
+
+
+class Observer(Protocol):
+    """What a walk tells of one start: states in order of time, as `Account` says."""
+
+    def at(self, limit: Tensor, coarse: Tensor | None, is_common: bool) -> None: ...
+    def between(self, j: int, state: Tensor) -> None: ...
+    def layer(self, j: int, state: Tensor, scheme: Tensor | None = None) -> None: ...
 
 
 def drive(
@@ -56,12 +65,25 @@ def run_block(
     `tick` is called with the fraction of a block just done; `account` keeps what is measured.
     """
     starts = task.starts(block)
-    recursion, exponent = task.network.recursion, task.network.exponent
     paths = task.network_paths(block, len(starts[0]))
     solvers = [make_solver(task, block, h0, paths) for h0 in starts]
+    accounts = [account(task, h0) for h0 in starts]
+    walk(task, paths, starts, solvers, accounts, tick)
+    return moments_of(accounts, task)
+
+
+def walk(
+    task: Task,
+    paths: tuple[Path, ...],
+    starts: Sequence[Tensor],
+    solvers: Sequence[Solver],
+    accounts: Sequence[Observer],
+    tick: Tick | None = None,
+) -> None:
+    """Advance networks and limit over the whole grid: from each of `starts`, with a solver and an account."""
+    recursion, exponent = task.network.recursion, task.network.exponent
     states = [[h0] * len(task.grid.depths) for h0 in starts]
     deepest_first = range(len(task.grid.depths) - 1, -1, -1)
-    accounts = [account(task, h0) for h0 in starts]
     for chunk in task.grid.chunks():
         for path in paths:
             path.begin(chunk)
@@ -83,7 +105,6 @@ def run_block(
                         kept.layer(j, each[j], solver.schemes[j] if task.splits else None)
         if tick is not None:
             tick(len(ends) / task.grid.size)
-    return moments_of(accounts, task)
 
 
 @torch.no_grad()
@@ -98,12 +119,16 @@ def reference_error(task: Task) -> float:
         return 0.0
     starts = task.starts(0)
     paths = task.network_paths(0, len(starts[0]))
-    times = torch.linspace(
-        0.0, 1.0, min(task.grid.depths[0], 64) + 1, dtype=torch.float64, device=task.device
-    )
+    times = reference_times(task)
     squares = []
     for h0 in starts:
         change = task.limit.sensitivity(drive(task, 0, h0, paths), times)  # (times, P, ...)
         size = torch.linalg.vector_norm(change.flatten(2), dim=2, dtype=torch.float64)
         squares.append(size.amax(dim=0).square().mean().item())
     return math.sqrt(sum(squares) / len(squares))
+
+
+def reference_times(task: Task) -> Tensor:
+    """Return the times at which two solutions of a reference are compared."""
+    count = min(task.grid.depths[0], 64) + 1
+    return torch.linspace(0.0, 1.0, count, dtype=torch.float64, device=task.device)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from deeplimit.coupling.kernels.followers import compiled_steps, obstacle
 from deeplimit.coupling.statistics import Statistic, read_statistic
-from deeplimit.coupling.task import Task, sharing, splits
+from deeplimit.coupling.task import GRADIENT, STATE, Task, sharing, splits
 from deeplimit.ground.grid import Grid, uniform_size
 from deeplimit.ground.initial_layer import initial_layer
 from deeplimit.limits import Independent, Limit, Sharing, read_limit
@@ -34,6 +34,8 @@ FUNCTION_NUMBERS_PER_BLOCK = {"cpu": 2**21, "cuda": 2**26}
 WHOLE_PATH_NUMBERS_PER_BLOCK = {"cpu": 2**23, "cuda": 2**28}
 """Increments per block where a path is held whole, as a fractional one is; a block has at least one path.
 """
+GRADIENT_NUMBERS_PER_BLOCK = {"cpu": 2**25, "cuda": 2**30}
+"""Numbers that the graphs of a block's layers keep."""
 MOST_WHOLE_PATH_NUMBERS = 2**26
 """The most increments of one path that is held whole; more are refused."""
 
@@ -54,6 +56,7 @@ def make_task(
     tolerance: float | None,
     coupling: str = "auto",
     same_network: bool = False,
+    quantity: str = STATE,
 ) -> Task:
     """Return the task for checked arguments; the limit is tried once on a few states.
 
@@ -68,7 +71,8 @@ def make_task(
     wide = _natural_dtype(network, None)
     narrowed = dtype is None and wide == torch.float64 and _natural_dtype(network, given) == torch.float32
     if dtype is None:
-        dtype = _natural_dtype(network, given)
+        # Gradients are solved for, with a Jacobian.
+        dtype = torch.float64 if quantity == GRADIENT else _natural_dtype(network, given)
     h0 = None if x is None else initial_layer(x, network.state_shape, seed, dtype)
     probe = torch.zeros(2, *network.state_shape) if h0 is None else h0[:2]
     drives = _motions(network)
@@ -81,8 +85,10 @@ def make_task(
     else:
         grid = _union_grid(equation, depths, reference, dense)
     inputs = len(h0) if same_network and h0 is not None else 1
-    used = _coupling(coupling, network, equation, shared, independent, inputs)
-    if used == "projected":
+    if quantity == GRADIENT:
+        used = "pathwise"
+        block_size = _gradient_block_size(network, equation, shared, device, grid)
+    elif (used := _coupling(coupling, network, equation, shared, independent, inputs)) == "projected":
         block_size = _projected_block_size(network, equation, device, grid, inputs)
     else:
         block_size = _block_size(network, equation, shared, device, grid)
@@ -112,6 +118,7 @@ def make_task(
         input_size=None if x is None else x[0].numel(),
         narrowed=narrowed,
         splits=splits(network, equation, shared),
+        quantity=quantity,
     )
 
 
@@ -293,3 +300,20 @@ def _block_size(
         by_paths = WHOLE_PATH_NUMBERS_PER_BLOCK[device.type] // (grid.size * held)
         return max(1, min(by_paths, by_increments, by_functions))
     return max(4, min(by_increments, by_functions, 4096 if device.type == "cpu" else 2**17))
+
+
+def _gradient_block_size(
+    network: ResidualNetwork, limit: Limit, shared: Sharing, device: torch.device, grid: Grid
+) -> int:
+    """Return how many paths fit at once with the graph of all their layers; ValueError where not one does."""
+    entries = math.prod(network.state_shape)
+    per_layer = 16 * entries + sum(map(math.prod, network.weight_shapes))
+    layers = sum(grid.depths) if limit.setting == "tolerance" else grid.size + 2 * sum(grid.depths)
+    if layers * per_layer > MOST_WHOLE_PATH_NUMBERS:
+        raise ValueError(
+            f"quantity='gradient' keeps all {layers} layers and steps with their weights, some"
+            f" {layers * per_layer:.1e} numbers per path, more than {MOST_WHOLE_PATH_NUMBERS:.1e}. Take"
+            " shallower or narrower networks."
+        )
+    fits = GRADIENT_NUMBERS_PER_BLOCK[device.type] // (layers * per_layer)
+    return max(1, min(_block_size(network, limit, shared, device, grid), fits))

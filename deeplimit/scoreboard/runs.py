@@ -212,6 +212,7 @@ def _measure(
             paths=paths,
             seed=seed,
             confidence=CONFIDENCE,
+            quantity=case.quantity,
             device=device,
             **running.arguments(),
         )

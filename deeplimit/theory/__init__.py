@@ -3,7 +3,7 @@
 from deeplimit.theory.energy import Block, block, expected_square, log_normal
 from deeplimit.theory.matching import reservations
 from deeplimit.theory.regime import Growth, Regime
-from deeplimit.theory.table import find, growth_of, in_law_only, limit_of, regime_of
+from deeplimit.theory.table import find, gradients_of, growth_of, in_law_only, limit_of, regime_of
 from deeplimit.theory.theorem import Network, Theorem
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "block",
     "expected_square",
     "find",
+    "gradients_of",
     "growth_of",
     "in_law_only",
     "limit_of",

@@ -7,6 +7,7 @@ from typing import cast, final
 from deeplimit.activations import has_kink
 from deeplimit.limits import Identity, Limit, NeuralSDE
 from deeplimit.recursions import Inner, Res1, Res2, Res3
+from deeplimit.theory.gradients import first_variation
 from deeplimit.theory.matching import (
     MARION,
     MARION_KEY,
@@ -65,6 +66,9 @@ class IndependentIdentity(Theorem):
 
     def limit(self, network: Network) -> Limit:
         return Identity()
+
+    def gradients(self, network: Network) -> Regime | None:
+        return first_variation(self.regime(network), network, for_any_slope=True)
 
 
 @final
@@ -126,6 +130,9 @@ class Diffusion(Theorem):
 
     def limit(self, network: Network) -> Limit:
         return neural_sde(network)
+
+    def gradients(self, network: Network) -> Regime | None:
+        return first_variation(self.regime(network), network)
 
 
 def _is_kinked(network: Network) -> bool:

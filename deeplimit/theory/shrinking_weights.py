@@ -26,6 +26,7 @@ from deeplimit.limits import Identity, Limit, NeuralODE
 from deeplimit.limits.linearised import ItoCorrectedSDE, LinearODE
 from deeplimit.recursions import Inner
 from deeplimit.theory import explosion
+from deeplimit.theory.gradients import first_variation
 from deeplimit.theory.matching import COHEN, COHEN_KEY, is_one_of
 from deeplimit.theory.orders import COINCIDING, SAME, Contributions
 from deeplimit.theory.regime import Regime
@@ -254,6 +255,9 @@ class LinearisedODE(_InPlane):
     def limit(self, network: Network) -> Limit:
         return LinearODE(_trend(network), network.width, expansion(network.recursion.activation).slope)
 
+    def gradients(self, network: Network) -> Regime | None:
+        return first_variation(self.regime(network), network)
+
 
 class _Diffusion(_InPlane):
     """Cohen et al. (2021), Theorem 4.4 at α = 0: an SDE driven by the weights' noise, with the drift
@@ -313,6 +317,11 @@ class _Diffusion(_InPlane):
         assert law.noise is not None  # the case asked
         kept = law.trend if _zero(law.exponent - 1.0) else None
         return ItoCorrectedSDE(law.noise, kept, network.width, taylor.slope, taylor.curvature)
+
+    def gradients(self, network: Network) -> Regime | None:
+        # Noise in the biases alone drives states, but Jacobians only through σ'': other orders.
+        additive = cast("Place", place_of(network)).additive
+        return None if additive else first_variation(self.regime(network), network)
 
 
 def _exactly(first: float, attained: bool, gone: float, rough: float) -> Contributions:

@@ -6,6 +6,7 @@ from typing import ClassVar, cast, final
 
 from deeplimit.limits import Identity, Limit, NeuralODE
 from deeplimit.recursions import Inner, Res1
+from deeplimit.theory.gradients import first_variation
 from deeplimit.theory.matching import MARION, MARION_KEY, PAPERS, is_one_of, laws, lipschitz
 from deeplimit.theory.regime import Regime
 from deeplimit.theory.theorem import Network, Theorem
@@ -50,6 +51,9 @@ class SmoothIdentity(Theorem):
 
     def limit(self, network: Network) -> Limit:
         return Identity()
+
+    def gradients(self, network: Network) -> Regime | None:
+        return first_variation(self.regime(network), network, for_any_slope=True)
 
 
 @final
@@ -105,6 +109,9 @@ class EulerOfODE(Theorem):
     def limit(self, network: Network) -> Limit:
         functions = cast("tuple[FunctionLaw, ...]", network.weights)
         return NeuralODE(network.recursion, functions, network.width)
+
+    def gradients(self, network: Network) -> Regime | None:
+        return first_variation(self.regime(network), network)
 
 
 @final

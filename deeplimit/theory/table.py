@@ -12,6 +12,7 @@ from deeplimit.theory import (
     shrinking_weights,
     smooth_layers,
 )
+from deeplimit.theory.gradients import none_known
 from deeplimit.theory.growth import known_growth
 from deeplimit.theory.matching import measured_without_theorem, refusal, refused
 from deeplimit.theory.regime import Growth, Regime
@@ -67,6 +68,13 @@ def limit_of(network: Network) -> Limit:
     except NoTheoremError as error:
         regime = row.regime(network)
         raise refusal(network, regime.explanation, regime.closest or CLOSEST) from error
+
+
+def gradients_of(network: Network) -> Regime:
+    """Return what becomes of gradients by the layers' states, by the row that matches the network."""
+    row = find(network)
+    said = None if row is None else row.gradients(network)
+    return none_known(regime_of(network), network) if said is None else said
 
 
 def growth_of(network: Network) -> Growth:

@@ -78,6 +78,10 @@ class Theorem(ABC):
         """Return how the signal grows with depth; None where the statement says nothing of it."""
         return None
 
+    def gradients(self, network: Network) -> Regime | None:
+        """Return what follows for gradients by the layers' states; None where the statement says nothing."""
+        return None
+
     @staticmethod
     def register(
         row: Theorem | None = None,

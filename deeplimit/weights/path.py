@@ -168,7 +168,8 @@ class CoarseSums:
         for coarser in self.fed_by[j]:
             self._add(coarser, self.sums[j])
         self.started[j] = False
-        return self.sums[j]
+        # A graph keeps what it is given, and the next layer overwrites it.
+        return self.sums[j].clone() if torch.is_grad_enabled() else self.sums[j]
 
     def forget(self) -> None:
         """Begin again with empty sums."""

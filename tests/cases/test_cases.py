@@ -10,6 +10,7 @@ import deeplimit as dl
 from deeplimit import zoo
 from deeplimit.cases import cases, law_cases, pairs, validated
 from deeplimit.limits import ItoCorrectedSDE
+from deeplimit.theory import gradients_of
 
 CASES = cases()
 LAWS = law_cases()
@@ -58,7 +59,7 @@ def test_an_equation_that_is_not_latex_is_noticed(wrong):
 
 @pytest.mark.parametrize("case", WITH_A_LIMIT, **by_name)
 def test_the_order_written_in_the_list_is_the_one_that_theory_gives(case):
-    regime = case.network.regime()
+    regime = gradients_of(case.network) if case.quantity == "gradient" else case.network.regime()
     assert regime.rate == pytest.approx(case.rate)
     assert regime.theorem is not None
 
@@ -83,7 +84,7 @@ def test_every_wrong_limit_is_another_one_than_the_right_one(case, twin):
 @pytest.mark.parametrize(("case", "twin"), TWINS)
 def test_the_network_stays_away_from_every_wrong_limit(case, twin):
     """At two depths on few paths: the right limit comes nearer, the wrong one stays where it is."""
-    given = {"depths": [8, 16, 32, 128], "paths": 32, "seed": 5}
+    given = {"depths": [8, 16, 32, 128], "paths": 32, "seed": 5, "quantity": case.quantity}
     wrong = dl.compare(case.network, twin.limit, case.x, **given).errors
     if case.rate is None:
         assert wrong[-1] > wrong[0]
@@ -122,10 +123,10 @@ def test_the_zoo_shows_each_way_of_being_wrong_once():
 def test_the_scoreboard_is_made_of_cases_with_a_limit():
     paired = [case for case in validated() if not case.in_law]
     assert {case.name for case in validated()} <= {case.name for case in (*CASES, *LAWS)}
-    assert len(paired) == 42
+    assert len(paired) == 46
     assert all(case.rate is not None for case in paired)
     assert {case.name for case in validated() if case.in_law} == {case.name for case in LAWS if case.paths}
-    assert len(validated()) == 44
+    assert len(validated()) == 48
 
 
 @pytest.mark.parametrize("case", LAWS, **by_name)

@@ -1,0 +1,219 @@
+"""Gradients by the layers' states: backpropagation on the layers themselves, Jacobians, closed forms."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings, strategies as st
+from pairs import TREND
+from refusals import assert_refused
+from runs import task_of as small_task
+from scipy import stats
+
+import deeplimit as dl
+from deeplimit.coupling import gradients, pathwise
+from deeplimit.coupling.account import Account
+from deeplimit.theory import gradients_of
+
+NETWORKS = {
+    "res-1": lambda d: dl.res1(d, "tanh"),
+    "res-1, softplus": lambda d: dl.res1(d, "softplus", exponent=0.7),
+    "res-2, smooth": lambda d: dl.res2(d, "tanh", weights=dl.SmoothGaussian(0.3)),
+    "rough": lambda d: dl.res1(d, "sin", weights=dl.FractionalBrownian(0.8)),
+    "Theorem 4.4": lambda d: dl.inner(d, "scaled_silu", noise=dl.Ito(A=0.05, b=0.1)),
+    "random volatility": lambda d: dl.inner(d, "scaled_gelu", noise=dl.stochastic_volatility(A=0.05)),
+    "Theorem 4.3": lambda d: dl.inner(2, "tanh", trend=TREND, alpha=0.5, beta=0.5),
+}
+NOISY = ("res-1", "rough", "Theorem 4.4", "random volatility")
+
+
+class Told(Account):
+    """An account that keeps what it is told, the gradients by h_0 first."""
+
+    def __init__(self, task, h0):
+        super().__init__(task, h0)
+        self.limits, self.layers = [], [[] for _ in task.grid.depths]
+
+    def at(self, limit, coarse, is_common):
+        super().at(limit, coarse, is_common)
+        self.limits.append(limit)
+
+    def layer(self, j, state, scheme=None):
+        super().layer(j, state, scheme)
+        self.layers[j].append(state)
+
+    def in_order(self):
+        return ([each[-1], *each[:-1]] for each in (self.limits, *self.layers))
+
+
+def task_of(network, **given):
+    return small_task(network, **{"depths": (4, 6), "paths": 5, "quantity": "gradient", **given})
+
+
+def told(task):
+    kept = []
+    gradients.run_block(task, 0, account=lambda task, h0: kept.append(Told(task, h0)) or kept[0])
+    limit, *networks = kept[0].in_order()
+    return torch.stack(limit), [torch.stack(each) for each in networks]
+
+
+@torch.no_grad()
+def propagated(task):
+    """The states and gradients of every depth, layer by layer, by the recursion's own backward step."""
+    network, h0 = task.network, task.initial_states(0)
+    paths = task.network_paths(0, len(h0))
+    layers = [[] for _ in task.grid.depths]
+    held = [gradients.HeldPath(path) for path in paths]
+    for chunk in task.grid.chunks():
+        for path in held:
+            path.begin(chunk)
+        for index, ends in enumerate(chunk.ends):
+            for path in held:
+                path.advance(index)
+            for j in reversed(range(len(layers))):
+                if ends[j]:
+                    with torch.enable_grad():  # layers are copies then
+                        layers[j].append(tuple(path.layer(j) for path in held))
+    for each in layers:
+        states = [h0]
+        for layer in each:
+            states.append(network.recursion.advance(states[-1], layer, network.exponent))
+        back = [states[-1]]
+        for state, layer in zip(reversed(states[:-1]), reversed(each), strict=True):
+            back.append(network.recursion.vjp(state, layer, network.exponent, back[-1]))
+        yield torch.stack(states), torch.stack(back[::-1])
+
+
+@given(name=st.sampled_from([*NETWORKS]), width=st.integers(1, 4), seed=st.integers(0, 99),
+       depths=st.sampled_from([(2, 4), (3, 5), (4, 6, 12)]))  # fmt: skip
+def test_gradients_of_networks_are_those_of_backpropagation(name, width, seed, depths):
+    task = task_of(NETWORKS[name](width), depths=depths, seed=seed)
+    _, networks = told(task)
+    for found, (_, expected) in zip(networks, propagated(task), strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("name", NOISY)
+def test_gradients_of_a_limit_are_its_jacobians_inverted_and_transposed(name):
+    """The formula of the paper, from the Jacobian of every state by h_0: (J_1 J_t^-1)ᵀ ∇ℓ(H_1)."""
+    task = task_of(NETWORKS[name](3))
+    found, _ = told(task)
+    start = task.initial_states(0).requires_grad_()
+    paths = tuple(gradients.HeldPath(path) for path in task.network_paths(0, len(start)))
+    states = gradients.States(task, start)
+    pathwise.walk(task, paths, [start], [pathwise.make_solver(task, 0, start, paths)], [states])
+    rows = [
+        [torch.autograd.grad(state[:, i].sum(), start, retain_graph=True)[0] for i in range(3)]
+        for state in states.limit
+    ]
+    jacobians = torch.stack([torch.stack(row, dim=1) for row in rows])  # (times, P, d, d)
+    by_start = torch.einsum("pij,pi->pj", jacobians[-1], states.limit[-1].detach())
+    expected = torch.linalg.solve(jacobians.mT, by_start.expand(len(jacobians), -1, -1).unsqueeze(-1))
+    torch.testing.assert_close(found, expected.squeeze(-1), rtol=1e-8, atol=1e-8)
+
+
+def test_the_adjoint_of_a_linear_equation_is_a_matrix_exponential():
+    matrix = torch.tensor([[0.2, 1.0], [-0.5, 0.1]], dtype=torch.float64)
+    h0 = torch.tensor([[1.0, 2.0], [-0.3, 0.7]], dtype=torch.float64)
+    times = torch.tensor([0.0, 0.3, 0.8, 1.0], dtype=torch.float64)
+    found = gradients.adjoint(lambda t, h: h @ matrix.T, h0, times, 1e-10)
+    end = h0 @ torch.matrix_exp(matrix).T
+    expected = torch.stack([end @ torch.matrix_exp((1 - t) * matrix) for t in times])
+    torch.testing.assert_close(found, expected, rtol=1e-8, atol=1e-8)
+
+
+@given(activation=st.sampled_from(["relu", "leaky_relu", "identity"]), width=st.integers(2, 5))
+@settings(max_examples=10)
+def test_gradient_times_state_is_the_same_at_all_layers_if_homogeneous(activation, width):
+    """Euler's identity: ⟨p_k, h_k⟩ = |h_L|² where h_L is homogeneous in h_k, and so for the limit."""
+    task = task_of(dl.res1(width, activation))
+    limit, networks = told(task)
+    for found, (states, _) in zip(networks, propagated(task), strict=True):
+        torch.testing.assert_close(
+            (found * states).sum(-1), states[-1:].square().sum(-1).expand(len(states), -1)
+        )
+    start = task.initial_states(0)
+    torch.testing.assert_close((limit[0] * start).sum(-1), limit[-1].square().sum(-1))
+
+
+@pytest.mark.statistical
+def test_the_log_of_a_gradient_is_normal_for_the_identity_of_width_one():
+    """p_0/p_1 is the Jacobian, a geometric Brownian motion: ln ~ N(-1/2, 1). Level 1e-5; N(1/2, 1) fails."""
+    task = task_of(dl.res1(1, "identity"), depths=(4, 256), paths=3000)
+    limit, _ = told(task)
+    drawn = (limit[0] / limit[-1]).abs().log().flatten().numpy()
+    assert len(drawn) > 1000
+    assert stats.kstest(drawn, stats.norm(-0.5, 1.0).cdf).pvalue > 1e-5
+    assert stats.kstest(drawn, stats.norm(0.5, 1.0).cdf).pvalue < 1e-5
+
+
+def test_a_norm_that_looks_at_the_end_sees_the_end_of_the_backward_pass():
+    report = dl.compare(dl.res1(3, "tanh"), depths=[4, 8], paths=20, quantity="gradient", norm="final")
+    path = report.path(3)
+    for depth, error in zip(path.depths, path.errors, strict=True):
+        assert error == pytest.approx(np.linalg.norm(path.states[depth][0] - path.limit_states[0]))
+    assert all(len(path.states[depth]) == depth + 1 for depth in path.depths)
+
+
+def test_gradients_are_the_same_on_every_device(device):
+    given = {"depths": [4, 8, 16], "paths": 64, "quantity": "gradient"}
+    report = dl.compare(dl.res1(3, "tanh"), device=device, **given)
+    assert report.quantity == "gradient"
+    assert report.device.startswith(device)
+    # Other devices draw other noise: errors agree within a third at 64 paths.
+    np.testing.assert_allclose(report.errors, dl.compare(dl.res1(3, "tanh"), **given).errors, rtol=1 / 3)
+
+
+def test_a_report_on_gradients_says_so_and_can_be_repeated(tmp_path):
+    network = dl.res1(3, "tanh")
+    report = dl.compare(network, depths=[4, 8, 16], paths=40, quantity="gradient")
+    text = str(report)
+    assert "gradients  by the state of each layer, ∂ℓ(h_L)/∂h_k, of the loss ℓ(h) = ½|h|²" in text
+    assert "first variation of Proposition 11 of Marion et al. (2025)" in text
+    assert "of gradients" in report.plot().get_ylabel()
+    report.save(tmp_path / "g.json")
+    assert dl.rerun(tmp_path / "g.json").agrees
+    assert "∂ℓ" not in str(dl.compare(network, depths=[4, 8, 16], paths=40))
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"quantity": "hessian"}, ["quantity", "hessian"]),
+        ({"coupling": "projected"}, ["coupling", "projected", "pathwise"]),
+        ({"same_network": True, "x": torch.ones(2, 3)}, ["same_network", "gradient"]),
+    ],
+)
+def test_what_gradients_cannot_be_had_with_is_refused(changed, words):
+    call = partial(dl.compare, dl.res1(3, "tanh"), **{"depths": [4, 8], "quantity": "gradient", **changed})
+    assert_refused(call, ValueError, *words)
+
+
+def test_graphs_that_would_fill_the_memory_are_refused():
+    call = partial(dl.compare, dl.res1(64, "tanh"), depths=[64, 8192], quantity="gradient")
+    assert_refused(call, ValueError, "quantity", "32896", "shallower")
+
+
+def test_every_row_says_what_follows_for_gradients():
+    rates = {name: gradients_of(make(3)).rate for name, make in NETWORKS.items() if name != "rough"}
+    assert rates == {
+        "res-1": 0.5, "res-1, softplus": pytest.approx(0.2), "res-2, smooth": 1.0, "Theorem 4.4": 0.5,
+        "random volatility": 0.5, "Theorem 4.3": 1.0,
+    }  # fmt: skip
+    assert all(a.rate is None for a in map(gradients_of, (dl.res1(3, "relu"), NETWORKS["rough"](3))))
+    nothing = gradients_of(dl.res1(3, "relu"))
+    assert (nothing.theorem, nothing.rate) == (None, None)
+    assert "slope of relu jumps" in nothing.explanation
+    identity = gradients_of(dl.res1(3, "relu", exponent=0.8))
+    assert (identity.name, identity.rate) == ("identity", pytest.approx(0.3))
+    with dl.Theorem.register(
+        matches=lambda n: n.width == 3, name="sde", limit=lambda n: dl.Identity(), rate=2.0
+    ):
+        assert gradients_of(dl.res1(3, "tanh")).rate is None
+
+
+def test_noise_in_the_biases_alone_has_no_statement_on_gradients():
+    network = dl.inner(3, "scaled_silu", noise=dl.Ito(b=0.1))
+    assert network.regime().rate is not None
+    assert gradients_of(network).rate is None
