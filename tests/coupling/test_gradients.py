@@ -1,6 +1,10 @@
 """Gradients by the layers' states: backpropagation on the layers themselves, Jacobians, closed forms."""
 
+import dataclasses
+import math
+from dataclasses import dataclass
 from functools import partial
+from typing import final
 
 import numpy as np
 import pytest
@@ -156,10 +160,61 @@ def test_a_norm_that_looks_at_the_end_sees_the_end_of_the_backward_pass():
     assert all(len(path.states[depth]) == depth + 1 for depth in path.depths)
 
 
+def test_the_norm_over_all_times_sees_gradients_between_layers():
+    given = {"depths": [4, 8], "paths": 20, "quantity": "gradient", "norm": "sup-continuous"}
+    path = dl.compare(dl.res1(3, "tanh"), **given).path(3)
+    for depth, error in zip(path.depths, path.errors, strict=True):
+        times = np.round(path.limit_times, 9)
+        before, after = (np.searchsorted(path.times[depth], times, side) for side in ("left", "right"))
+        kept = np.concatenate([np.clip(before - 1, 0, None), after - 1])  # just before a time, and at it
+        gaps = np.concatenate([path.limit_states] * 2) - path.states[depth][kept]
+        assert error == pytest.approx(np.linalg.norm(gaps, axis=1).max())
+
+
+def test_gradients_split_at_the_scheme_of_the_limit_as_states_do():
+    network = dl.inner(2, "scaled_silu", noise=dl.Ito(A=0.05))
+    gap, scheme = dl.compare(network, depths=[8, 16, 32], paths=200, quantity="gradient").parts
+    assert gap.name == "network to scheme"
+    assert (gap.errors > 0.02).all()
+    linear = dl.inner(2, "identity", noise=dl.Ito(A=0.05))
+    (only,) = dl.compare(linear, depths=[8, 16, 32], paths=200, quantity="gradient").parts
+    assert only.name == scheme.name == "scheme to limit"
+
+
+@final
+@dataclass(frozen=True)
+class Overwriting(dl.WeightLaw):
+    """Brownian layers that all stand in the same place in memory, as the contract of paths allows."""
+
+    facts = dl.Brownian().facts
+    layer_exponent = 0.5
+
+    def path(self, shape, grid, paths, generator, dtype):
+        inner = dl.Brownian().path(shape, grid, paths, generator, dtype)
+        inner.layer = partial(self._overwritten, inner.layer, torch.empty(paths, *shape, dtype=dtype))
+        return inner
+
+    def _overwritten(self, layer, place, j):
+        found = layer(j)
+        return dataclasses.replace(found, values=place.copy_(found.values))
+
+    def motions(self, shape):
+        return math.prod(shape)
+
+    def describe(self):
+        return "layers in one place"
+
+
+def test_layers_that_overwrite_each_other_give_the_same_gradients():
+    one, two = (dl.res1(3, "tanh", weights=law) for law in (dl.Brownian(), Overwriting()))
+    for found, expected in zip(told(task_of(two, limit=one.limit()))[1], told(task_of(one))[1], strict=True):
+        assert torch.equal(found, expected)
+
+
 def test_gradients_are_the_same_on_every_device(device):
     given = {"depths": [4, 8, 16], "paths": 64, "quantity": "gradient"}
     report = dl.compare(dl.res1(3, "tanh"), device=device, **given)
-    assert report.quantity == "gradient"
+    assert (report.quantity, report.dtype) == ("gradient", "float64")
     assert report.device.startswith(device)
     # Other devices draw other noise: errors agree within a third at 64 paths.
     np.testing.assert_allclose(report.errors, dl.compare(dl.res1(3, "tanh"), **given).errors, rtol=1 / 3)
