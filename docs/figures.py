@@ -24,7 +24,7 @@ SMALL = (5.4, 4.2)
 CONTROL_COLOURS = ("#cc79a7", "#009e73")
 
 
-def beside_controls(network, controls, path, **knobs):
+def beside_controls(network, controls, path, room=None, **knobs):
     """Draw a comparison with the right limit and, over it, the errors against wrong ones."""
 
     def draw(axes):
@@ -36,7 +36,8 @@ def beside_controls(network, controls, path, **knobs):
                 wrong.depths, wrong.errors, "s--", color=colour, ms=3, lw=1, label=f"{name}: {wrong.verdict}"
             )
         axes.legend(fontsize=6)
-        axes.set_ylim(top=(4 if len(controls) == 1 else 60) * axes.get_ylim()[1])  # room for the legend
+        above = room or (4 if len(controls) == 1 else 60)
+        axes.set_ylim(top=above * axes.get_ylim()[1])  # for the legend
         return axes
 
     drawing.to_file(draw, path, compact=True)
@@ -223,6 +224,10 @@ def main():
         "sign of ½σ''Q flipped": dataclasses.replace(limit, curvature=-limit.curvature),
     }
     beside_controls(bent, controls, IMAGES / "theorem-4-4.png", paths=2000, x=sphere())
+    curved = dl.inner(2, "scaled_silu", noise=dl.Ito(A=0.02))
+    flat = dl.zoo.with_other_quadratic(curved.limit(), dl.zoo.quadratic_without_derivative)
+    knobs = {"paths": 1000, "quantity": "gradient", "room": 14}
+    beside_controls(curved, {"½σ''∂Q dropped": flat}, IMAGES / "gradients.png", **knobs)
     concepts(IMAGES / "concepts.png")
     researcher, practitioner = IMAGES / "researcher.png", IMAGES / "practitioner.png"
     dl.compare(dl.res1(40, "tanh")).plot(researcher, compact=True)

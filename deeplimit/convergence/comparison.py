@@ -87,8 +87,8 @@ def compare(
             increments. "auto": whichever is faster at this width.
         quantity: "state", or "gradient": the errors are those of p_k = ∂ℓ(h_L)/∂h_k, k = 0 … L, for the loss
             ℓ(h) = ½|h|², against (J_1 J_t^-1)ᵀ ∇ℓ(H_1) of the limit, J_t = ∂H_t/∂h_0. Norm "final" then is
-            p_0, the end of the backward pass. It is float64, carries all d derivatives of a state, and takes
-            some 4d times as long.
+            p_0, the end of the backward pass. It is float64 if dtype is left out, and takes two to three
+            times as long.
         same_network: Whether all n inputs go through each path's network, and its limit, together. Their
             errors to the power p are averaged over inputs within a path before they are over paths.
         device: "cpu" or "cuda". dtype: dtype of the states; by default float64 for weights that are functions
