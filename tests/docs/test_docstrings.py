@@ -1,9 +1,19 @@
 """Docstrings as the built reference reads them: every example is a block of code."""
 
+import inspect
+
 import griffe
 import pytest
 
-PACKAGE = griffe.load("deeplimit", search_paths=["."], try_relative_path=False, resolve_aliases=False)
+import deeplimit as dl
+
+PACKAGE = griffe.load(
+    "deeplimit",
+    search_paths=["."],
+    try_relative_path=False,
+    resolve_aliases=False,
+    extensions=griffe.load_extensions("docs/signatures.py"),
+)
 
 
 def documented(thing):
@@ -50,3 +60,9 @@ def test_no_section_of_a_docstring_is_read_as_a_quotation():
         if section.kind is griffe.DocstringSectionKind.admonition
     ]
     assert quoted == []
+
+
+def test_a_signature_shows_the_value_of_a_default_that_the_code_names():
+    for name, module in (("compare", "convergence.comparison"), ("stability", "signal.measure")):
+        shown = PACKAGE[f"{module}.{name}"].parameters["depths"].default
+        assert shown == repr(inspect.signature(getattr(dl, name)).parameters["depths"].default)
