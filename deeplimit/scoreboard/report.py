@@ -187,13 +187,14 @@ class Scoreboard(Report):
         places = np.arange(count)[::-1]
         colours = {AGREES: MEASURED, DISAGREES: FITTED}
         predicted = [row.predicted for row in self.rows]
-        axes.plot(predicted, places, "|", color=PREDICTED, ms=11, mew=2, label="predicted order")
+        tall, dot = (7, 3) if small else (11, 4)  # small axes name rows between them
+        axes.plot(predicted, places, "|", color=PREDICTED, ms=tall, mew=2, label="predicted order")
         for place, row in zip(places, self.rows, strict=True):
             colour = colours.get(row.outcome, "#999999")
             if np.isfinite(row.rate):
                 ends, height = list(row.interval), [place, place]
                 axes.plot(ends, height, color=colour, lw=2.5, alpha=0.6, solid_capstyle="butt")
-                axes.plot([row.rate], [place], "o", color=colour, ms=4)
+                axes.plot([row.rate], [place], "o", color=colour, ms=dot)
             if not small:
                 good = row.control == CAUGHT and row.outcome == AGREES
                 axes.annotate(
@@ -206,11 +207,11 @@ class Scoreboard(Report):
                     annotation_clip=False,
                 )
         words = "measured" if small else f"measured, {100 * self.confidence:g} % interval"
-        axes.plot([], [], "o-", color=MEASURED, ms=4, lw=2.5, label=words)
+        axes.plot([], [], "o-", color=MEASURED, ms=dot, lw=2.5, label=words)
         drawing.label(axes, "order in 1/depth", "", [self.headline.split(" (")[0].capitalize()])
         names = [f"{row.statement}: {row.setting}" for row in self.rows]
         drawing.names(axes, places.tolist(), names)
-        axes.set_ylim(-0.7, count - 0.3)
+        axes.set_ylim(-0.7, count if small else count - 0.3)
         axes.set_xlim(min(0.0, *axes.get_xlim()), max(1.1, axes.get_xlim()[1]))
         axes.grid(axis="x", alpha=0.3)
         drawing.legend(axes, 8, loc="upper right" if count < 3 else "lower right")
