@@ -8,12 +8,13 @@ from typing import Annotated
 
 import typer
 
-from deeplimit.cli.convergence import compare, compare_laws, demo, validate
+from deeplimit.cli.convergence import compare, compare_laws, validate
 from deeplimit.cli.diagnosis import diagnose
+from deeplimit.cli.figures import demo, reproduce
 from deeplimit.cli.modules import check
 from deeplimit.cli.options import parse_depths
-from deeplimit.cli.propagation import phase, reproduce, stability
 from deeplimit.cli.runs import rerun, runs
+from deeplimit.cli.signal import phase, stability
 
 __all__ = ["app", "command_line", "parse_depths"]
 

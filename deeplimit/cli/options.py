@@ -1,4 +1,4 @@
-"""What several commands share: options, how their texts are read, files, errors, progress."""
+"""Options that several commands share, how their texts are read, and the networks that they describe."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import importlib
 import re
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -123,7 +124,7 @@ def make_network(
     import deeplimit as dl
     from deeplimit.ground import validation
 
-    validation.choice(name, "--network", ("res1", "res2", "res3", "inner"))
+    factory = factory_of(name, activation)
     laws: dict[str, Callable[[], Any]] = {
         "brownian": dl.Brownian,
         "uniform": lambda: dl.IID("uniform"),
@@ -135,14 +136,26 @@ def make_network(
     for option, value, kind in (("--length-scale", length_scale, "smooth"), ("--hurst", hurst, "fractional")):
         if value is not None and weights != kind:
             raise ValueError(f"{option} is for --weights {kind}, got --weights {weights}.")
-    if name == "res3":
-        if activation not in (None, "relu"):
-            raise ValueError(
-                f"--activation {activation!r} is not for res3, whose activation is ReLU; use res2."
-            )
-        return dl.res3(width, weights=law, exponent=exponent)
-    factory = {"res1": dl.res1, "res2": dl.res2, "inner": dl.inner}[name]
-    return factory(width, activation if activation is not None else "tanh", weights=law, exponent=exponent)
+    return factory(width, weights=law, exponent=exponent)
+
+
+def factory_of(name: str, activation: str | None) -> Callable[..., Any]:
+    """Return the function that makes the network of --network and --activation: res1, res2, res3 or inner."""
+    import deeplimit as dl
+    from deeplimit.ground import validation
+
+    factories: dict[str, Callable[..., Any]] = {
+        "res1": dl.res1,
+        "res2": dl.res2,
+        "res3": dl.res3,
+        "inner": dl.inner,
+    }
+    factory = factories[validation.choice(name, "--network", tuple(factories))]
+    if name != "res3":
+        return partial(factory, activation="tanh" if activation is None else activation)
+    if activation not in (None, "relu"):
+        raise ValueError(f"--activation {activation!r} is not for res3, whose activation is ReLU; use res2.")
+    return factory
 
 
 def make_fully_connected(

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 VERDICTS = (Verdict.CONVERGES, Verdict.DOES_NOT_CONVERGE, Verdict.CANNOT_TELL)
 PART = "tab:gray"
+"""Colour of the two parts of an error, where it is split."""
 BetweenDepths = Annotated[np.ndarray, Shape("depths-1")]
 PerStep = Annotated[np.ndarray, Shape("steps")]
 NORMS = {

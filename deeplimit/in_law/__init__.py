@@ -1,6 +1,7 @@
 """Whether the law of h_L tends to the limit's at time 1: independent draws, tests per depth, a verdict.
 
-`simulation` draws, `statistics` tests and extrapolates to infinite depth, `verdict` decides, `report` tells.
+`comparison` holds what users call: `simulation` draws, `two_sample` tests at each depth, `inference`
+extrapolates to infinite depth, `verdict` decides, `report` tells. `one_draw` draws one of them again.
 """
 
 from deeplimit.in_law.comparison import compare_laws

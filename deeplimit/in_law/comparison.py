@@ -34,7 +34,9 @@ from deeplimit.version import versions
 from deeplimit.weights import Dependence
 
 JOINT = 400
+"""Most draws of each law that the test of the joint law takes: it holds all their distances."""
 GRID = 241
+"""Points at which distribution functions are kept."""
 
 
 def compare_laws(
@@ -239,7 +241,7 @@ def _read(resnet: ResidualNetwork, limit: object, probe: Tensor) -> Limit:
 def _assess(
     plan: Plan,
     networks: list[Sample],
-    own: Sample,
+    limit: Sample,
     level: float,
     tolerance: float,
     given: int | None,
@@ -249,10 +251,10 @@ def _assess(
     names = feature_names(plan.entries)
     depths = np.array(plan.depths)
     tests = (*names, "the joint law")
-    p_values, distances = _tests(plan, networks, own, level)
+    p_values, distances = _tests(plan, networks, limit, level)
     adjusted = two_sample.holm(p_values)
     effects = tuple(_effect(shape, name) for name in names for shape in two_sample.SHAPES)
-    means, variances, shared = _means(networks, own)
+    means, variances, shared = _means(networks, limit)
     symmetric = plan.network.facts.symmetric
     powers = (1.0, 2.0) if symmetric else (0.5, 1.0)
     multiple = two_sample.two_sided(level / len(effects))
@@ -276,14 +278,14 @@ def _assess(
         rejected=adjusted <= level,
         statistics=tests,
         tolerance=tolerance,
-        lost=own.lost + sum(sample.lost for sample in networks),
+        lost=limit.lost + sum(sample.lost for sample in networks),
         rounding=rounding_share(plan, networks),
     )
     judgement = judge(evidence)
-    grid = _grid(networks, own)
+    grid = _grid(networks, limit)
     squares = np.array([_mean_square(sample) for sample in networks])
     regime = plan.network.regime()
-    mine = _is_own(plan)
+    is_its_limit = _is_its_limit(plan)
     exact = plan.limit.in_law_only
     report = LawReport(
         verdict=judgement.word,
@@ -291,7 +293,7 @@ def _assess(
         network=str(plan.network),
         limit=plan.limit.equation,
         regime=regime.name,
-        theorem=regime.theorem if mine else None,
+        theorem=regime.theorem if is_its_limit else None,
         depths=depths,
         statistics=tests,
         p_values=p_values,
@@ -306,7 +308,7 @@ def _assess(
         mean_square_errors=squares[:, 1],
         grid=grid,
         distributions=np.stack([_distribution(sample, grid) for sample in networks]),
-        limit_distribution=_distribution(own, grid),
+        limit_distribution=_distribution(limit, grid),
         diverged=np.array([sample.lost for sample in networks]),
         level=level,
         tolerance=tolerance,
@@ -324,9 +326,9 @@ def _assess(
         dtype=str(plan.dtype).removeprefix("torch."),
         seconds=seconds,
         versions=versions(),
-        reservations=tuple(_reservations(plan, own, networks, mine, symmetric, exact)),
+        reservations=tuple(_reservations(plan, limit, networks, is_its_limit, symmetric, exact)),
         citations=(
-            *(regime.citations if mine else ()),
+            *(regime.citations if is_its_limit else ()),
             *plan.limit.citations,
             *plan.network.citations,
             "holm1979",
@@ -343,37 +345,38 @@ def _effect(shape: str, feature: str) -> str:
     return f"{shape} {feature}" if feature.startswith("along") else f"{shape} along {feature}"
 
 
-def _is_own(plan: Plan) -> bool:
+def _is_its_limit(plan: Plan) -> bool:
+    """Whether the limit is the one that the theorem table has for this network."""
     try:
-        own = plan.network.limit()
+        known = plan.network.limit()
     except NoTheoremError:
         return False
-    return own.has_the_law_of(plan.limit)
+    return known.has_the_law_of(plan.limit)
 
 
-def _tests(plan: Plan, networks: list[Sample], own: Sample, level: float) -> tuple[np.ndarray, np.ndarray]:
+def _tests(plan: Plan, networks: list[Sample], limit: Sample, level: float) -> tuple[np.ndarray, np.ndarray]:
     """Return p-values and distances (T, m): Kolmogorov-Smirnov per feature, the energy test for states."""
-    count = own.features.shape[1]
+    count = limit.features.shape[1]
     random = np.random.default_rng(np.random.SeedSequence([plan.seed, int(Purpose.LAW_TESTS), 1]))
     results = []
     for sample in networks:
         pairs = [
-            two_sample.kolmogorov_smirnov(sample.features[:, k], own.features[:, k]) for k in range(count)
+            two_sample.kolmogorov_smirnov(sample.features[:, k], limit.features[:, k]) for k in range(count)
         ]
         pairs.append(
-            two_sample.energy_test(sample.states, own.states, level / ((count + 1) * len(networks)), random)
+            two_sample.energy_test(sample.states, limit.states, level / ((count + 1) * len(networks)), random)
         )
         results.append(pairs)
     distances, p_values = np.array(results).transpose(2, 1, 0)
     return p_values, distances
 
 
-def _means(networks: list[Sample], own: Sample) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _means(networks: list[Sample], limit: Sample) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return differences of means (K, m), variances of the networks' means (K, m), of the limit's (K,)."""
     differences, variances, shared = [], [], []
-    for k in range(own.features.shape[1]):
-        standard = two_sample.Standard.of(own.features[:, k])
-        mean, variance = standard.moments(own.features[:, k])
+    for k in range(limit.features.shape[1]):
+        standard = two_sample.Standard.of(limit.features[:, k])
+        mean, variance = standard.moments(limit.features[:, k])
         each = [standard.moments(sample.features[:, k]) for sample in networks]
         differences.append(np.stack([part[0] - mean for part in each], axis=1))
         variances.append(np.stack([part[1] for part in each], axis=1))
@@ -390,9 +393,11 @@ def _mean_square(sample: Sample) -> tuple[float, float]:
         return float(squares.mean()), float(squares.std() / np.sqrt(len(squares)))
 
 
-def _grid(networks: list[Sample], own: Sample) -> np.ndarray:
+def _grid(networks: list[Sample], limit: Sample) -> np.ndarray:
     """Return where the distribution functions of the log norm are kept: all but the outermost draws."""
-    ends = [np.quantile(sample.features[:, 0], (0.001, 0.999)) for sample in (own, networks[-1], networks[0])]
+    ends = [
+        np.quantile(sample.features[:, 0], (0.001, 0.999)) for sample in (limit, networks[-1], networks[0])
+    ]
     return np.linspace(min(low for low, _ in ends), max(high for _, high in ends), GRID)
 
 
@@ -401,13 +406,13 @@ def _distribution(sample: Sample, grid: np.ndarray) -> np.ndarray:
 
 
 def _reservations(
-    plan: Plan, own: Sample, networks: list[Sample], mine: bool, symmetric: bool, exact: bool
+    plan: Plan, limit: Sample, networks: list[Sample], is_its_limit: bool, symmetric: bool, exact: bool
 ) -> list[str]:
     notes = [
         "nothing is coupled: this is about laws at time 1 (convergence in law), not about paths, and gives no"
         " order."
     ]
-    if not mine:
+    if not is_its_limit:
         notes.append("no theorem says that this network tends to this limit.")
     elif plan.limit.remark:
         notes.append(plan.limit.remark)
@@ -424,7 +429,7 @@ def _reservations(
     notes += reservations(plan.network)
     if len(plan.h0) > 1:
         notes.append(f"laws are compared on average over the {len(plan.h0)} starting points, not at each.")
-    if float(np.ptp(own.features, axis=0).max()) == 0.0:
+    if float(np.ptp(limit.features, axis=0).max()) == 0.0:
         notes.append(
             "the limit does not move from this starting point: that the laws are the same says nothing here."
         )
@@ -435,14 +440,10 @@ def _reservations(
         )
     if plan.joint < plan.draws:
         notes.append(f"the test of the joint law uses the first {plan.joint} draws alone.")
-    for depth, sample in zip(plan.depths, networks, strict=True):
+    drawn = [*((f"draws at depth {depth}", networks[j]) for j, depth in enumerate(plan.depths))]
+    for what, sample in (*drawn, ("draws of the limit", limit)):
         if sample.lost:
             notes.append(
-                f"{sample.lost} of {plan.draws} draws at depth {depth} were not finite; tests count them as"
-                " very large."
+                f"{sample.lost} of {plan.draws} {what} were not finite; tests count them as very large."
             )
-    if own.lost:
-        notes.append(
-            f"{own.lost} of {plan.draws} draws of the limit were not finite; tests count them as very large."
-        )
     return notes

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 VERDICTS = (Verdict.SAME_LAW, Verdict.ANOTHER_LAW, Verdict.CANNOT_TELL)
 PerTest = Annotated[np.ndarray, Shape("tests depths")]
 PerEffect = Annotated[np.ndarray, Shape("effects depths")]
-STYLES = ((0, (5, 1, 1, 1, 1, 1)), (0, (1.2, 1.2)), (0, (3, 1.2, 1, 1.2)), (0, (6, 1.5)))
+LINES = ((0, (5, 1, 1, 1, 1, 1)), (0, (1.2, 1.2)), (0, (3, 1.2, 1, 1.2)), (0, (6, 1.5)))
 
 
 @final
@@ -201,7 +201,7 @@ class LawReport(Report):
         small = drawing.is_small(axes)
         for j, depth in enumerate(self.depths.tolist()):
             colour = colormaps["viridis_r"](0.15 + 0.75 * j / last)  # in grey the order stays
-            style = STYLES[j % len(STYLES)]
+            style = LINES[j % len(LINES)]
             told = f"L = {depth}" if small else f"network, {depth} layers"
             axes.plot(self.grid, self.distributions[j], ls=style, color=colour, lw=1.8, label=told)
             apart = self.distributions[j] - self.limit_distribution

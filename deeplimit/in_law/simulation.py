@@ -21,7 +21,9 @@ from deeplimit.networks import ResidualNetwork
 from deeplimit.weights import Dependence
 
 NUMBERS_PER_BLOCK = {"cpu": 2**17, "cuda": 2**24}
+"""Numbers that a block draws per layer, about: part of what a seed means."""
 DIRECTIONS = 2
+"""Random directions along which components are tested, in addition to the one along h_0."""
 Drawn = tuple[np.ndarray, np.ndarray, int]
 """Features, states over |h_0| and how many draws were lost, of one block."""
 

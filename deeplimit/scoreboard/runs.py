@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -37,6 +38,7 @@ QUICK_DEPTHS = (16, 32, 64, 128, 256, 512)
 FULL_DEPTHS = (16, 32, 64, 128, 256, 512, 1024)
 LAW_DEPTHS = (8, 16, 32, 64, 128)
 LEVEL = 1e-3
+"""Probability of a false alarm in each comparison of laws."""
 FULL_FACTOR = 5
 """A full run takes this many times the paths, and depths twice as large."""
 
@@ -225,28 +227,19 @@ def _measure(
         outcome = AGREES if low <= predicted <= high else DISAGREES
     else:
         outcome = DISAGREES if right.verdict == "does not converge" else CANNOT_TELL
-    return RowResult(
-        key=key,
-        statement=case.statement,
-        setting=case.setting,
-        theorem=str(right.theorem),
-        network=right.network,
-        limit=right.limit,
+    return _row(
+        case,
+        key,
+        (right, wrong),
+        started,
         predicted=float(predicted),
         rate=right.rate,
         interval=right.rate_interval,
-        verdict=right.verdict,
-        reason=right.reason,
         outcome=outcome,
-        wrongly=control.wrongly,
-        control_verdict=wrong.verdict,
-        control_reason=wrong.reason,
         control=CAUGHT if wrong.verdict == "does not converge" else MISSED,
-        depths=right.depths,
         errors=right.errors,
         control_errors=wrong.errors,
         worst=right.worst,
-        seconds=time.perf_counter() - started,
     )
 
 
@@ -277,6 +270,31 @@ def _measure_law(
     right = run(case.right, running.share(0.0, 0.5, "its limit"))
     wrong = run(control.limit, running.share(0.5, 1.0, "a wrong limit"))
     outcomes = {Verdict.SAME_LAW: AGREES, Verdict.ANOTHER_LAW: DISAGREES}
+    return _row(
+        case,
+        key,
+        (right, wrong),
+        started,
+        predicted=np.nan,
+        rate=np.nan,
+        interval=(np.nan, np.nan),
+        outcome=outcomes.get(right.verdict, CANNOT_TELL),
+        control=CAUGHT if wrong.verdict == Verdict.ANOTHER_LAW else MISSED,
+        errors=np.abs(right.differences).max(axis=0),
+        control_errors=np.abs(wrong.differences).max(axis=0),
+        worst=right.distances[:-1].max(axis=0),
+    )
+
+
+def _row(
+    case: Case | LawCase,
+    key: str,
+    reports: tuple[CompareReport, CompareReport] | tuple[LawReport, LawReport],
+    started: float,
+    **judged: Any,
+) -> RowResult:
+    """Return the row of the reports on the right and on the wrong limit, and of what was judged of them."""
+    right, wrong = reports
     return RowResult(
         key=key,
         statement=case.statement,
@@ -284,19 +302,12 @@ def _measure_law(
         theorem=str(right.theorem),
         network=right.network,
         limit=right.limit,
-        predicted=np.nan,
-        rate=np.nan,
-        interval=(np.nan, np.nan),
         verdict=right.verdict,
         reason=right.reason,
-        outcome=outcomes.get(right.verdict, CANNOT_TELL),
-        wrongly=control.wrongly,
+        wrongly=case.wrong[0].wrongly,
         control_verdict=wrong.verdict,
         control_reason=wrong.reason,
-        control=CAUGHT if wrong.verdict == Verdict.ANOTHER_LAW else MISSED,
         depths=right.depths,
-        errors=np.abs(right.differences).max(axis=0),
-        control_errors=np.abs(wrong.differences).max(axis=0),
-        worst=right.distances[:-1].max(axis=0),
         seconds=time.perf_counter() - started,
+        **judged,
     )

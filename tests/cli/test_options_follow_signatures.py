@@ -9,7 +9,7 @@ import typer
 
 import deeplimit as dl
 from deeplimit import cli
-from deeplimit.cli import convergence, diagnosis, modules, options, propagation
+from deeplimit.cli import convergence, diagnosis, figures, modules, options, signal
 from deeplimit.cli.shared import NAMES, Run
 from deeplimit.figures import run_demo
 
@@ -17,10 +17,10 @@ COMMANDS = {
     "compare": (convergence.compare, dl.compare),
     "compare_laws": (convergence.compare_laws, dl.compare_laws),
     "validate": (convergence.validate, dl.validate),
-    "demo": (convergence.demo, run_demo),
-    "stability": (propagation.stability, dl.stability),
-    "phase": (propagation.phase, dl.phase_diagram),
-    "reproduce": (propagation.reproduce, dl.reproduce),
+    "demo": (figures.demo, run_demo),
+    "stability": (signal.stability, dl.stability),
+    "phase": (signal.phase, dl.phase_diagram),
+    "reproduce": (figures.reproduce, dl.reproduce),
     "check": (modules.check, dl.check_depth),
     "diagnose": (diagnosis.diagnose, dl.diagnose),
 }

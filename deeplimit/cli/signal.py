@@ -1,8 +1,7 @@
-"""`stability`, `phase` and `reproduce`."""
+"""`stability` and `phase`."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -18,6 +17,7 @@ from deeplimit.cli.options import (
     Width,
     count_or_auto,
     depths_or_auto,
+    factory_of,
     make_network,
     parse_numbers,
 )
@@ -99,21 +99,12 @@ def phase(
 
     Example: deeplimit phase --network res3 --depth 1000 --hurst 0.05:0.97:12 --plot map.png --json map.json
     """
-    from functools import partial
-
-    import deeplimit as dl
     from deeplimit.ground import validation
+    from deeplimit.signal import phase_diagram
 
     validation.choice(of, "--of", ("hidden", "gradient"))
-    validation.choice(network, "--network", ("res1", "res2", "res3", "inner"))
-    if network == "res3" and activation not in (None, "relu"):
-        raise ValueError(f"--activation {activation!r} is not for res3, whose activation is ReLU; use res2.")
-    factories = {
-        name: partial(factory, activation=activation or "tanh")
-        for name, factory in (("res1", dl.res1), ("res2", dl.res2), ("inner", dl.inner))
-    }
-    diagram = dl.phase_diagram(
-        factories.get(network, dl.res3),
+    diagram = phase_diagram(
+        factory_of(network, activation),
         width,
         depth,
         hurst=parse_numbers(hurst, "--hurst"),
@@ -125,62 +116,3 @@ def phase(
         **run.arguments(),
     )
     run.finish(diagram, of=of)
-
-
-@command("plot", "json", "html")
-def reproduce(
-    figures: Annotated[
-        list[str] | None,
-        typer.Argument(
-            help="cohen-fig1 to cohen-fig8, marion-fig1 to marion-fig15, trained-limit, tied-initialisation,"
-            " mean-field-training."
-        ),
-    ] = None,
-    every: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="At a reduced size: all of them in a few minutes on 2 cores.")
-    ] = False,
-    out: Annotated[Path, typer.Option(help="Folder for a PNG and a JSON per figure.")] = Path(
-        "out/reproduce"
-    ),
-    *,
-    run: Run,
-) -> None:
-    """Reproduce figures of Cohen et al. (2021) and Marion et al. (2025), checked against the papers.
-
-    Without --store, figures of one call share what they train in a file that is removed in the end.
-
-    Exit code: 0 every check passes, 1 one fails, 2 bad usage.
-
-    Example: deeplimit reproduce --all --quick
-    """
-    import contextlib
-    import tempfile
-
-    from deeplimit.figures import RECIPES, reproduce as run_reproduce
-    from deeplimit.ground import validation
-
-    if every and figures:
-        raise ValueError("name figures, or pass --all, not both.")
-    if not every and not figures:
-        raise ValueError(f"name figures ({', '.join(RECIPES)}), or pass --all.")
-    names = (
-        list(RECIPES)
-        if every
-        else [validation.choice(name, "figure", tuple(RECIPES)) for name in figures or []]
-    )
-    out.mkdir(parents=True, exist_ok=True)
-    passed = True
-    with contextlib.ExitStack() as stack:
-        arguments = run.arguments()
-        if arguments["store"] is None and len(names) > 1:
-            folder = stack.enter_context(tempfile.TemporaryDirectory())
-            arguments["store"] = Path(folder) / "figures.sqlite"
-        for name in names:
-            done = run_reproduce(name, quick=quick, **arguments)
-            typer.echo(str(done))  # before it is written: the disk may be full
-            done.plot(out / f"{name}.png", compact=run.compact)
-            done.save(out / f"{name}.json")
-            passed = passed and done.passed
-    typer.echo(f"{'Every check passes' if passed else 'A check FAILS'}; pictures and numbers are in {out}.")
-    raise typer.Exit(0 if passed else 1)
