@@ -8,6 +8,9 @@ from typing import Any
 
 import griffe
 
+LONGEST = 40
+"""Characters of a value that is shown; longer ones keep their name, and the docstring says what they are."""
+
 
 class Values(griffe.Extension):
     """Puts the value of a default in the place of its name, where it is a constant."""
@@ -19,4 +22,5 @@ class Values(griffe.Extension):
             return
         values = inspect.signature(getattr(importlib.import_module(func.module.path), func.name)).parameters
         for each in named:
-            each.default = repr(values[each.name].default)
+            if len(value := repr(values[each.name].default)) <= LONGEST:
+                each.default = value

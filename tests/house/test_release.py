@@ -120,3 +120,11 @@ def test_the_guide_leads_to_the_exercise_and_to_files_that_exist():
     ]
     assert ROOT / "docs" / "extending.md" in named
     assert [path for path in named if not path.exists()] == []
+
+
+def test_the_changelog_has_one_line_per_thing_under_headings():
+    lines = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").splitlines()
+    assert [line for line in lines if len(line) > 110 or line.startswith("  ")] == []
+    versions = [line for line in lines if line.startswith("## ")]
+    assert versions[-1] == "## 0.1.0"
+    assert [line for line in versions if not re.match(r"## (Unreleased|\d+\.\d+\.\d+)", line)] == []
