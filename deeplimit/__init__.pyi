@@ -68,6 +68,7 @@ from .recursions import (
     FullyConnected as FullyConnected,
     Inner as Inner,
     ModifiedRes1 as ModifiedRes1,
+    PreNorm as PreNorm,
     Recursion as Recursion,
     Res1 as Res1,
     Res2 as Res2,
@@ -86,7 +87,7 @@ from .signal import (
     phase_diagram as phase_diagram,
     stability as stability,
 )
-from .theory import Regime as Regime, Theorem as Theorem
+from .theory import CorrelationClock as CorrelationClock, Regime as Regime, Theorem as Theorem
 from .trace import Branch as Branch, find_branches as find_branches
 from .training import (
     SGD as SGD,

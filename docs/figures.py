@@ -106,6 +106,37 @@ def plane(path):
     drawing.to_file(draw, path, SMALL)
 
 
+def prenorm(path):
+    """Draw how two inputs' correlation rises with depth, by the clock and in ReLU networks of width 4096."""
+
+    def correlation(depth, exponent, width=4096):
+        stream, recursion = torch.Generator().manual_seed(depth), dl.PreNorm("relu")
+        h = torch.randn(2, width, generator=stream, dtype=torch.float64)
+        h[1] = 0.2 * h[0] + 0.96**0.5 * h[1]
+        for _ in range(depth):
+            g = recursion.operand(h)
+            root = torch.linalg.cholesky(g @ g.T / width)
+            h = h + depth**-exponent * root @ torch.randn(2, width, generator=stream, dtype=torch.float64)
+        return torch.nn.functional.cosine_similarity(h[0], h[1], dim=0).item()
+
+    def draw(axes):
+        clock, depths = dl.CorrelationClock("relu"), [2**k for k in range(2, 14)]
+        for colour, exponent, name in ((drawing.FITTED, 0.0, "0"), (drawing.MEASURED, 0.5, "1/2")):
+            curve = [clock.at_depth(0.2, depth, exponent) for depth in depths]
+            axes.plot(depths, curve, color=colour, label=f"exponent {name}: clock")
+            points = [correlation(depth, exponent) for depth in depths[:9]]
+            axes.plot(depths[:9], points, "o", color=colour, ms=4, label="network of width 4096")
+        axes.set_xscale("log", base=2)
+        axes.set_ylim(0.0, 1.0)
+        axes.set_xlabel("depth L")
+        axes.set_ylabel("correlation of two inputs")
+        axes.grid(alpha=0.3)
+        axes.legend(fontsize=6, loc="center right")
+        return axes
+
+    drawing.to_file(draw, path, compact=True)
+
+
 def initialisers(path):
     """Draw where the initialisers, and initialisations that miss the scale, lie on the map of Hurst index and
     exponent.
@@ -228,6 +259,7 @@ def main():
     flat = dl.zoo.with_other_quadratic(curved.limit(), dl.zoo.quadratic_without_derivative)
     knobs = {"paths": 1000, "quantity": "gradient", "room": 14}
     beside_controls(curved, {"½σ''∂Q dropped": flat}, IMAGES / "gradients.png", **knobs)
+    prenorm(IMAGES / "prenorm.png")
     concepts(IMAGES / "concepts.png")
     researcher, practitioner = IMAGES / "researcher.png", IMAGES / "practitioner.png"
     dl.compare(dl.res1(40, "tanh")).plot(researcher, compact=True)

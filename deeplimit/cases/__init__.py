@@ -11,6 +11,7 @@ from deeplimit.cases import (
     gradients,
     in_law,
     independent,
+    prenorm,
     shrinking_weights,
     smooth,
 )
@@ -36,6 +37,7 @@ def cases(width: int = WIDTH) -> tuple[Case, ...]:
         *fractional.cases(),
         *shrinking_weights.cases(),
         *fully_connected.cases(),
+        *prenorm.cases(),
         *gradients.cases(),
     )
 

@@ -13,7 +13,7 @@ from deeplimit.ground import validation
 from deeplimit.ground.randomness import Purpose, generator
 from deeplimit.limits.base import Limit, ODELimit, SDELimit, VectorField
 from deeplimit.limits.follower import CompiledStep, Follower, FunctionValue, Motion
-from deeplimit.recursions import Form, Recursion, Res1
+from deeplimit.recursions import Form, PreNorm, Recursion, Res1
 from deeplimit.weights import Brownian, Factors, FunctionLaw, Layer, SampledFunction, Shape, WeightLaw
 
 
@@ -34,14 +34,14 @@ class NeuralSDE(SDELimit):
         torch.Size([2, 5, 3])
     """
 
-    recursion: Res1
+    recursion: Res1 | PreNorm
     weights: tuple[WeightLaw, ...]
     width: int
 
     def __post_init__(self) -> None:
         validation.plain_numbers(self)
         validation.integer(self.width, "width", minimum=1, hint="It is the number of hidden units d.")
-        validation.instance(self.recursion, "recursion", Recursion, "a Recursion, such as Res1('tanh')")
+        validation.instance(self.recursion, "recursion", (Res1, PreNorm), "Res1(σ) or PreNorm(σ)")
         one_law = isinstance(self.weights, tuple) and len(self.weights) == 1
         if not one_law or not isinstance(self.weights[0], WeightLaw):
             raise TypeError(
@@ -55,7 +55,8 @@ class NeuralSDE(SDELimit):
 
     @property
     def equation(self) -> str:
-        return f"dH = (1/√d) dB σ(H), σ = {self.recursion.activation.name}, d = {self.width}"
+        right = self.recursion.formula.field.replace("V_t", "dB")
+        return f"dH = (1/√d) {right}, σ = {self.recursion.activation.name}, d = {self.width}"
 
     @property
     def scale(self) -> float:
@@ -67,8 +68,8 @@ class NeuralSDE(SDELimit):
         return torch.zeros_like(y)
 
     def g(self, t: Any, y: Tensor) -> Tensor:
-        """Return the diffusion as (P, d, d²): entry (i, (a, b)) is σ(y_b)/√d where a = i, else 0."""
-        row = self.recursion.activation(y) * self.scale  # (P, d)
+        """Return the diffusion as (P, d, d²): entry (i, (a, b)) is σ(y)_b/√d where a = i, else 0."""
+        row = self.recursion.operand(y) * self.scale  # (P, d)
         eye = torch.eye(self.width, dtype=y.dtype, device=y.device)
         return torch.einsum("ia,pb->piab", eye, row).reshape(y.shape[0], self.width, -1)
 

@@ -8,6 +8,7 @@ from deeplimit.recursions.base import Form, Formula, OneProduct, Recursion, Side
 from deeplimit.recursions.convolutional import Convolutional, ConvolutionalWithShortcut
 from deeplimit.recursions.fully_connected import FullyConnected
 from deeplimit.recursions.module_blocks import ModuleBlocks
+from deeplimit.recursions.prenorm import PreNorm
 from deeplimit.recursions.standard import Inner, ModifiedRes1, Res1, Res2, Res3
 from deeplimit.recursions.two_layer import TwoLayer
 
@@ -21,6 +22,7 @@ __all__ = [
     "ModifiedRes1",
     "ModuleBlocks",
     "OneProduct",
+    "PreNorm",
     "Recursion",
     "Res1",
     "Res2",

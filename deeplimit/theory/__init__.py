@@ -1,5 +1,6 @@
 """The theorem table: which limit a network has, how fast, by which statement, or that none applies."""
 
+from deeplimit.theory.clock import CorrelationClock
 from deeplimit.theory.energy import Block, block, expected_square, log_normal
 from deeplimit.theory.matching import reservations
 from deeplimit.theory.regime import Growth, Regime
@@ -8,6 +9,7 @@ from deeplimit.theory.theorem import Network, Theorem
 
 __all__ = [
     "Block",
+    "CorrelationClock",
     "Growth",
     "Network",
     "Regime",

@@ -9,6 +9,7 @@ from deeplimit.theory import (
     fully_connected,
     in_law,
     independent_layers,
+    prenorm,
     shrinking_weights,
     smooth_layers,
 )
@@ -25,6 +26,7 @@ ROWS: tuple[Theorem, ...] = (
     *fractional_weights.ROWS,
     *shrinking_weights.ROWS,
     *fully_connected.ROWS,
+    *prenorm.ROWS,
 )
 """The library's rows; no two of them match the same network."""
 

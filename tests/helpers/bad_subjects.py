@@ -278,6 +278,8 @@ LIMITS = [
             "drift": fixed(torch.zeros_like),
         },
     ),
+    Subject("PreNorm", dl.PreNorm, {"activation": "tanh", "norm": "rms"}),
+    Subject("CorrelationClock", dl.CorrelationClock, {"activation": "tanh", "initial": 1.0}),
     Subject(
         "zoo.with_noise_scaled",
         dl.zoo.with_noise_scaled,

@@ -19,6 +19,8 @@ LIBRARY = {
     "res3": recursions.Res3("relu"),
     "inner": recursions.Inner("tanh"),
     "modified res1": recursions.ModifiedRes1("tanh"),
+    "pre-norm": recursions.PreNorm("tanh"),
+    "pre-norm, centred": recursions.PreNorm("relu", "layer"),
     "fully connected": recursions.FullyConnected("tanh"),
     "res1 with bias, of a figure": Res1WithBias("relu"),
     "two-layer": recursions.TwoLayer("tanh", hidden=4),

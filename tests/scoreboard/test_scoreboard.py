@@ -50,6 +50,7 @@ def test_the_scoreboard_has_every_statement_and_every_kind_of_noise():
         "[M] Prop. 11, in law",
         "res-3, in law",
         "gradients",
+        "pre-norm",
     }
     text = " ".join(case.setting for case in cases)
     words = ("softplus", "silu", "gelu", "tanh", "sin", "full tensor", "rows", "covary", "of time")

@@ -12,7 +12,7 @@ from users import INDEPENDENT, Gated, Louder, OneMatrix, orthogonal
 
 import deeplimit as dl
 from deeplimit import activations, theory
-from deeplimit.recursions import FullyConnected, Inner, ModifiedRes1, Res1, Res2, Res3
+from deeplimit.recursions import FullyConnected, Inner, ModifiedRes1, PreNorm, Res1, Res2, Res3
 from deeplimit.theory.table import ROWS
 from deeplimit.theory.theorem import registered
 from deeplimit.weights import TrendAndNoise
@@ -20,7 +20,7 @@ from deeplimit.weights import TrendAndNoise
 WIDTH = 3
 TURN = torch.tensor([[0.0, 1.0, 0.0], [-1.0, 0.0, 0.0], [0.0, 0.0, 0.1]])
 PUSH = torch.tensor([0.1, -0.2, 0.3])
-OURS = (Res1, Res2, Res3, Inner, ModifiedRes1, FullyConnected)
+OURS = (Res1, Res2, Res3, Inner, ModifiedRes1, FullyConnected, PreNorm)
 ACTIVATIONS = ["identity", "tanh", "relu", "leaky_relu", "softplus", "scaled_silu", "sin"]
 EXPONENTS = [0.0, 0.1, 0.25, 0.5, 0.6, 0.7, 0.75, 1.0, 1.25, 2.0]
 

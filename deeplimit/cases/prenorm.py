@@ -1,0 +1,32 @@
+"""Pre-norm networks: independent layers lead to a neural SDE, smooth ones to a neural ODE."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from deeplimit import activations
+from deeplimit.cases.case import Case, WrongTwin, other_path
+from deeplimit.limits import NeuralODE
+from deeplimit.networks import ResidualNetwork, res1
+from deeplimit.recursions import PreNorm, Res1
+from deeplimit.weights import SmoothGaussian
+
+STATEMENT, _SOURCE = "pre-norm", "derived on the page Pre-norm"
+SDE = r"dH = d^{-1/2}\,dB\,\sigma(N(H))"
+ODE = r"dH = V_t\,\sigma(N(H))\,dt"
+TANH = activations.resolve("tanh")
+LEFT_OUT = "A layer reads the state at norm √d, and the state's own norm is another one."
+
+
+def cases() -> Iterator[Case]:
+    """Yield pre-norm networks with limits that leave the norm out, or read another path."""
+    network = ResidualNetwork(PreNorm(TANH), width=8)
+    wrong: tuple[WrongTwin, ...] = (
+        WrongTwin("N left out", res1(8, "tanh").limit(), r"dH = d^{-1/2}\,dB\,\sigma(H)", LEFT_OUT),
+        other_path(network.limit(), SDE),
+    )
+    yield Case(STATEMENT, "tanh, RMS norm, d = 8", network, SDE, 0.5, _SOURCE, wrong, paths=1000)
+    smooth = (SmoothGaussian(0.5),)
+    network = ResidualNetwork(PreNorm(TANH, "layer"), 6, smooth)
+    wrong = (WrongTwin("N left out", NeuralODE(Res1(TANH), smooth, 6), r"dH = V_t\,\sigma(H)\,dt", LEFT_OUT),)
+    yield Case(STATEMENT, "tanh, layer norm, smooth weights", network, ODE, 1.0, _SOURCE, wrong, paths=100)

@@ -1,0 +1,147 @@
+"""Rows on pre-norm networks h + L^-β V σ(N(h)); derived in docs/theorems/prenorm.md."""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import abstractmethod
+from typing import ClassVar, cast, final
+
+from deeplimit.activations import has_kink
+from deeplimit.limits import Identity, Limit, NeuralODE, NeuralSDE
+from deeplimit.recursions import PreNorm
+from deeplimit.theory.gradients import first_variation
+from deeplimit.theory.matching import are_independent, is_one_of, laws, lipschitz, not_known
+from deeplimit.theory.regime import Regime
+from deeplimit.theory.theorem import Network, Theorem
+from deeplimit.weights import Dependence, FunctionLaw, IndependentLaw
+
+SOURCE = "Pre-norm networks (derived on the page Pre-norm)"
+AWAY_FROM_ZERO = "that states stay away from 0, where N jumps."
+
+
+def _is_independent(network: Network) -> bool:
+    return is_one_of(network, PreNorm) and all(map(are_independent, laws(network)))
+
+
+class _Statement(Theorem):
+    """What the rows share: σ(N(h)) is bounded, and smooth away from 0 if σ is."""
+
+    away_from_zero: ClassVar[tuple[str, ...]] = (AWAY_FROM_ZERO,)
+
+    def regime(self, network: Network) -> Regime:
+        checked, unchecked = lipschitz(network)
+        return dataclasses.replace(
+            self._regime(network),
+            checked=(*checked, *network.facts.tested),
+            not_checked=(*unchecked, *self.away_from_zero, *not_known(network.facts)),
+        )
+
+    @abstractmethod
+    def _regime(self, network: Network) -> Regime:
+        """Return what the statement says, without its conditions."""
+
+
+@final
+class PreNormDiffusion(_Statement):
+    """Independent Gaussian layers at the exponent 1/2: the Euler-Maruyama scheme of a neural SDE."""
+
+    def matches(self, network: Network) -> bool:
+        facts = network.facts
+        gaussian = facts.gaussian and facts.independent_entries is True
+        return _is_independent(network) and gaussian and network.exponent == 0.5
+
+    def _regime(self, network: Network) -> Regime:
+        return Regime(
+            "sde",
+            SOURCE,
+            0.5,
+            "pathwise",
+            "independent Gaussian layers at the critical exponent 1/2: the network is the Euler-Maruyama"
+            " scheme of a neural SDE, whose direction is a diffusion on the sphere.",
+            corrections=(0.5, 1.0) if has_kink(network.recursion.activation) else (1.0,),
+        )
+
+    def limit(self, network: Network) -> Limit:
+        weights = cast("tuple[IndependentLaw, ...]", network.weights)
+        return NeuralSDE(cast("PreNorm", network.recursion), weights, network.width)
+
+    def gradients(self, network: Network) -> Regime | None:
+        return first_variation(self.regime(network), network)
+
+
+@final
+class PreNormIdentity(_Statement):
+    """Independent layers at a larger exponent: their sum vanishes."""
+
+    away_from_zero = ()
+
+    def matches(self, network: Network) -> bool:
+        return _is_independent(network) and network.exponent > 0.5
+
+    def _regime(self, network: Network) -> Regime:
+        order = network.exponent - 0.5
+        kinked = has_kink(network.recursion.activation)
+        return Regime(
+            "identity",
+            SOURCE,
+            order,
+            "pathwise",
+            "independent layers with an exponent above 1/2 have a vanishing sum: the network tends to the"
+            " identity.",
+            corrections=(2 * order, *((3 * order,) if kinked else ()), 1.0),
+        )
+
+    def limit(self, network: Network) -> Limit:
+        return Identity()
+
+
+@final
+class PreNormClock(_Statement):
+    """Independent layers at a smaller exponent: states grow, and directions move with a logarithm."""
+
+    away_from_zero = ()
+
+    def matches(self, network: Network) -> bool:
+        return _is_independent(network) and network.exponent < 0.5
+
+    def _regime(self, network: Network) -> Regime:
+        power = 1.0 - 2.0 * network.exponent
+        return Regime(
+            "logarithmic clock",
+            SOURCE,
+            None,
+            None,
+            f"independent layers with an exponent below 1/2: |h_L|² grows like L^{power:g}, and so nothing"
+            f" explodes. Directions move as far as log(1 + L^{power:g} v²/c), v² and c the mean squares of an"
+            " update and of the first state; see CorrelationClock.",
+            "the same network with exponent=0.5, which has a limit.",
+        )
+
+
+@final
+class PreNormODE(_Statement):
+    """Functions of time at the exponent 1: Euler's scheme of a neural ODE."""
+
+    def matches(self, network: Network) -> bool:
+        smooth = (facts.dependence == Dependence.SMOOTH and facts.holder == 1.0 for facts in laws(network))
+        return is_one_of(network, PreNorm) and all(smooth) and network.exponent == 1.0
+
+    def _regime(self, network: Network) -> Regime:
+        return Regime(
+            "ode",
+            SOURCE,
+            1.0,
+            "pathwise",
+            "weights that are Lipschitz functions of time at the critical exponent 1: the network is an Euler"
+            " scheme of a neural ODE.",
+        )
+
+    def limit(self, network: Network) -> Limit:
+        functions = cast("tuple[FunctionLaw, ...]", network.weights)
+        return NeuralODE(network.recursion, functions, network.width)
+
+    def gradients(self, network: Network) -> Regime | None:
+        return first_variation(self.regime(network), network)
+
+
+ROWS: tuple[Theorem, ...] = (PreNormDiffusion(), PreNormIdentity(), PreNormClock(), PreNormODE())
