@@ -9,13 +9,11 @@ import torch
 
 from deeplimit.convergence.pairing import Correction, Pairing
 from deeplimit.coupling import Coupled, Task, account
-from deeplimit.inference.power_law import ErrorEstimates
+from deeplimit.inference.power_law import NO_SAMPLING_NOISE, ErrorEstimates
 from deeplimit.theory import Regime
 
 SCHEME = Regime("scheme", None, 0.5, "pathwise", "the limit's own scheme on each depth's layers.")
 """How the errors of a limit's own scheme expand."""
-EXACTLY = 10**6
-"""Number of paths that stands for no sampling noise, in quantiles of Student's distribution."""
 
 
 def layer_estimates(task: Task, pairing: Pairing, coupled: Coupled) -> ErrorEstimates:
@@ -119,7 +117,7 @@ def _estimates(
         log_errors,
         covariance,
         bias,
-        EXACTLY if pairing.exact else coupled.moments.count,
+        NO_SAMPLING_NOISE if pairing.exact else coupled.moments.count,
         kurtosis,
         regime.corrections,
         regime.second_orders,

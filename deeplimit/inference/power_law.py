@@ -48,6 +48,8 @@ MODEL_ERROR = 1e-4
 """Relative error that the model itself is allowed: without sampling noise the fit would believe more digits
 than the model has.
 """
+NO_SAMPLING_NOISE = 10**6
+"""Number of paths or draws that stands for none, in quantiles of Student's distribution."""
 UNSETTLED = 0.1
 """No order is given if it lies further than this from the deepest local slope, which is extrapolation."""
 HEAVY_TAIL_FACTOR = 10.0

@@ -40,12 +40,11 @@ def roles_of(
     before: int,
     tensors: dict[str, Tensor],
     kinds: Sequence[str],
-    besides: Container[str],
+    left_out: Container[str],
 ) -> list[Role]:
-    """Return the roles in one stack of branches, `before` so many layers without one, but those of the
-    parameters `besides`.
+    """Return the roles in one stack of branches, which follows `before` layers without a branch.
 
-    A weight of another shape than its neighbours' has a role of its own.
+    A weight of another shape than its neighbours' is a separate role. Parameters in `left_out` have none.
     """
     roles: dict[tuple[str, str, tuple[int, ...]], Role] = {}
     depth = before + len(stack)
@@ -53,7 +52,7 @@ def roles_of(
     for position, part in enumerate(stack):
         for kind in kinds:
             for parameter in getattr(part.branch, kind):
-                if parameter in besides:
+                if parameter in left_out:
                     continue
                 tensor = tensors[parameter]
                 name = role_name(parameter, outputs[position], outputs)

@@ -10,7 +10,7 @@ from deeplimit.ground import validation
 
 
 def layers_of_weights(value: object, name: str) -> list[torch.Tensor]:
-    """Return one role's weights, a tensor a layer, if each can be written in place without touching another.
+    """Return one role's weights, one tensor per layer, if each can be written without touching another.
 
     They are dense floating-point tensors of one shape, stored and not computed, no two sharing memory.
     """

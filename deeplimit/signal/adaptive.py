@@ -20,7 +20,7 @@ DEFAULT = Size((10, 30, 100, 300, 1000), 400)
 
 @final
 @dataclass(frozen=True)
-class Watching(Study[StabilityReport]):
+class MeasuringStability(Study[StabilityReport]):
     """An adaptive `stability`: `task` by depths and draws, `judge` by a task and its logarithms."""
 
     task: Callable[[tuple[int, ...], int], StabilityTask]

@@ -18,8 +18,8 @@ from deeplimit import theory
 from deeplimit.ground.fields import OneOf
 from deeplimit.ground.verdict import Verdict
 from deeplimit.inference import verdict
-from deeplimit.inference.power_law import slopes_between
-from deeplimit.signal.growth_fit import EXACTLY, GRID_SCALE, Averages, of_power, of_time
+from deeplimit.inference.power_law import NO_SAMPLING_NOISE, slopes_between
+from deeplimit.signal.growth_fit import GRID_SCALE, Averages, of_power, of_time
 from deeplimit.signal.growth_verdict import (
     CANNOT_TELL,
     CLOSE,
@@ -100,7 +100,7 @@ def measure_growth(
     if exact:
         log_change, log_ratio = log_change[:, :1], log_ratio[:, :1]
     log_means, variances = _moments(log_change, exponential=exponential)
-    averages = Averages(depths, log_means, variances, EXACTLY if exact else log_change.shape[1])
+    averages = Averages(depths, log_means, variances, NO_SAMPLING_NOISE if exact else log_change.shape[1])
     found = (
         of_power(averages, known, grid_scale)
         if curve is None

@@ -14,7 +14,7 @@ from typing import Protocol, final
 
 import numpy as np
 
-from deeplimit.inference.power_law import ErrorEstimates, Fit, fit_rate
+from deeplimit.inference.power_law import MODEL_ERROR, NO_SAMPLING_NOISE, ErrorEstimates, Fit, fit_rate
 from deeplimit.inference.regression import CorrelatedData, StudentMixture
 from deeplimit.signal.layer_time import Curve
 from deeplimit.theory import Growth
@@ -27,12 +27,8 @@ MEMORY_SCALE = 4.0
 """The same for layers with a short memory: 3 was measured for a chain with ρ = 1/2."""
 OTHER_POWERS = (0.5, 1.0)
 """Powers of 1/L in further corrections."""
-MODEL_ERROR = 1e-4
-"""Relative error that the model itself is allowed, where there is no sampling noise."""
 DEFAULT_CORRECTIONS = (0.5, 1.0)
 """Powers of 1/L where theory says nothing of γ and there is no sampling noise."""
-EXACTLY = 10**6
-"""Number of draws that stands for no sampling noise, in quantiles of Student's distribution."""
 _SIZES = np.concatenate([[0.0], np.geomspace(0.003, 1.0, 15)])
 
 
@@ -131,7 +127,7 @@ def of_time(averages: Averages, curve: Curve, residual_exponent: float) -> Fitte
 
 def of_power(averages: Averages, known: Growth, grid_scale: float = GRID_SCALE) -> FittedExponent:
     """Fit γ to the averages themselves, which need not be a power of the depth yet."""
-    if known.faster is not None or averages.draws == EXACTLY:
+    if known.faster is not None or averages.draws == NO_SAMPLING_NOISE:
         return _as_order(averages, known)
     # A change much smaller than 1 is a power, with nothing that bends it.
     size = float(np.exp(min(averages.log_means.mean(), 30.0)))

@@ -21,7 +21,7 @@ from deeplimit.ground.store import Store
 from deeplimit.inference.power_law import least_paths
 from deeplimit.modules import network_of
 from deeplimit.networks import ResidualNetwork
-from deeplimit.signal.adaptive import DEFAULT, Watching
+from deeplimit.signal.adaptive import DEFAULT, MeasuringStability
 from deeplimit.signal.bounds import Bound, evaluate
 from deeplimit.signal.growth_of_network import growths_of
 from deeplimit.signal.report import StabilityReport
@@ -121,7 +121,7 @@ def stability(
     def report(task: StabilityTask, logs: np.ndarray, spent: float, seconds: float) -> StabilityReport:
         return _report(task, logs, level + (1.0 - spent) * (1.0 - level), bound_level, inputs, seconds, spent)
 
-    watched = carry_out(Watching(task, report), effort, running, "stability", started)
+    watched = carry_out(MeasuringStability(task, report), effort, running, "stability", started)
     return watched.called_by("stability", given)
 
 

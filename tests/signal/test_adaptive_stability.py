@@ -8,7 +8,7 @@ import pytest
 import deeplimit as dl
 from deeplimit.effort import sequence
 from deeplimit.effort.looks import share
-from deeplimit.signal.adaptive import Watching
+from deeplimit.signal.adaptive import MeasuringStability
 
 LONG = 3600.0
 SMALL = sequence.Size((10, 20, 40, 80), 30)
@@ -18,7 +18,7 @@ SMALL = sequence.Size((10, 20, 40, 80), 30)
 def looked(monkeypatch):
     """A call near the critical exponent that takes two looks, however fast the machine is."""
     monkeypatch.setattr(sequence, "MOST_LOOKS", 2)
-    monkeypatch.setattr(Watching, "start", SMALL)
+    monkeypatch.setattr(MeasuringStability, "start", SMALL)
     return dl.stability(dl.res1(4, "relu", exponent=0.47), depths="auto", draws="auto", budget=LONG, seed=1)
 
 
@@ -46,7 +46,7 @@ def test_what_no_exponent_is_fitted_to_asks_for_nothing():
     report = dl.stability(dl.res3(4), [10, 20, 40], draws=40)
     growth = dataclasses.replace(report.hidden_growth, exponent=np.nan, verdict=dl.Verdict.CANNOT_TELL)
     lost = dataclasses.replace(report, verdict=dl.Verdict.CANNOT_TELL, hidden_growth=growth)
-    assert Watching(None, None).wish(lost).order == ()
+    assert MeasuringStability(None, None).wish(lost).order == ()
 
 
 def test_one_depth_asks_for_more_and_few_draws_for_more(monkeypatch):
@@ -54,7 +54,7 @@ def test_one_depth_asks_for_more_and_few_draws_for_more(monkeypatch):
     one = dl.stability(dl.res3(4), [10], draws="auto", budget=LONG)
     assert len(one.looks) == 1
     assert one.needs.depths[-1] > 10
-    monkeypatch.setattr(Watching, "start", sequence.Size((10, 20, 40), 8))
+    monkeypatch.setattr(MeasuringStability, "start", sequence.Size((10, 20, 40), 8))
     few = dl.stability(dl.res3(4), [10, 20, 40], draws="auto", budget=LONG)
     assert few.looks[-1].paths > 8
 
