@@ -29,7 +29,7 @@ def same_elsewhere(place: Edge) -> Edge | None:
 
 def _window(place: Edge, name: str) -> Window | None:
     node = place.node
-    source = edges(node)[0]
+    source = _behind_whole_slices(edges(node)[0])
     shape = None if source is None else shape_at(source)
     if source is None or shape is None:
         return None
@@ -47,6 +47,19 @@ def _window(place: Edge, name: str) -> Window | None:
         return source, axis, sum(sizes[: place.output]), sizes[place.output]
     start = int(node._saved_split_size) * place.output
     return source, axis, start, min(int(node._saved_split_size), length - start)
+
+
+def _behind_whole_slices(place: Edge | None) -> Edge | None:
+    """Return where a tensor is before it was cut along whole axes: torch 2.6 cuts x[:, :2] along both."""
+    while place is not None and kind(place.node) == "Slice":
+        node, source = place.node, edges(place.node)[0]
+        shape = None if source is None else shape_at(source)
+        if shape is None or (node._saved_start, node._saved_step) != (0, 1):
+            break
+        if _signed(node._saved_end) < shape[_signed(node._saved_dim) % len(shape)]:
+            break
+        place = source
+    return place
 
 
 def _piece(source: Edge, axis: int, start: int, length: int) -> Edge | None:

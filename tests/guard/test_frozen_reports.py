@@ -5,17 +5,22 @@ import json
 import math
 
 import pytest
+import torch
 
 from .freeze import DROPPED, FOLDER, MACHINE, computed, differences, is_number, is_recorded_machine, stored
 from .specimens import SPECIMENS
 
 EXACT = is_recorded_machine()
+SIGNS = torch.empty(8).bernoulli_(0.5, generator=torch.Generator().manual_seed(3)).tolist()
+DRAWS_ARE_THE_SAME = SIGNS == [1, 1, 0, 1, 0, 0, 1, 1]
 SAMPLE = "compare-brownian"
 
 
 @pytest.mark.parametrize("name", SPECIMENS)
 def test_a_report_is_what_it_was(name):
     changed = differences(name, stored(name), computed(name), exact=EXACT)
+    if changed and not DRAWS_ARE_THE_SAME:
+        pytest.skip("this torch draws signs and exponential numbers otherwise than that of the reports")
     assert not changed, "\n".join(["numbers changed:", *changed])
 
 
