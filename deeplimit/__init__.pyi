@@ -7,7 +7,11 @@ from . import (
     testing as testing,
     zoo as zoo,
 )
-from .architectures import convolutional as convolutional, fully_connected as fully_connected
+from .architectures import (
+    attention as attention,
+    convolutional as convolutional,
+    fully_connected as fully_connected,
+)
 from .convergence import CompareReport as CompareReport, compare as compare
 from .coupling import Statistic as Statistic
 from .coupling.one_path import OnePath as OnePath
@@ -36,6 +40,7 @@ from .ground.validation import NoTheoremError as NoTheoremError
 from .ground.verdict import Verdict as Verdict
 from .in_law import LawReport as LawReport, OneDraw as OneDraw, compare_laws as compare_laws
 from .limits import (
+    AttentionSDE as AttentionSDE,
     Drive as Drive,
     Identity as Identity,
     Independent as Independent,
@@ -62,6 +67,7 @@ from .networks import (
     res3 as res3,
 )
 from .recursions import (
+    Attention as Attention,
     Convolutional as Convolutional,
     ConvolutionalWithShortcut as ConvolutionalWithShortcut,
     Formula as Formula,

@@ -1,4 +1,4 @@
-"""Networks as they are trained: fully connected with a factor δ per layer, and convolutional."""
+"""Networks as they are trained: fully connected with a factor δ per layer, convolutional, attention."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 from deeplimit import activations
 from deeplimit.ground import validation
 from deeplimit.networks import ActivationLike, ResidualNetwork, WeightsLike
-from deeplimit.recursions import Convolutional, ConvolutionalWithShortcut, FullyConnected
+from deeplimit.recursions import Attention, Convolutional, ConvolutionalWithShortcut, FullyConnected
 from deeplimit.weights import Brownian, Trend, WeightLaw
 
 
@@ -115,3 +115,42 @@ def convolutional(
     recursion = kind(activations.resolve(activation), size, kernel)
     # Weights that are None are filled in.
     return ResidualNetwork(recursion, checked, weights, exponent)  # type: ignore[arg-type]
+
+
+def attention(
+    width: int,
+    *,
+    tokens: int,
+    inverse_temperature: float = 1.0,
+    weights: WeightLaw | None = None,
+    exponent: float | None = None,
+) -> ResidualNetwork:
+    """Make the network of self-attention layers ‖h_i‖ N(u_i + L^-exponent V m_i), u_i = h_i/‖h_i‖.
+
+    m_i = Σ_j softmax_j(κ⟨u_i, u_j⟩) u_j, and N(y) = y/‖y‖: a transformer without key and query matrices, with
+    post-normalisation (Geshkovski et al. 2023). A state is n tokens of width d, and every token keeps its
+    norm. If V is a function of time and the exponent is 1, the limit is the clustering ODE; for independent
+    Gaussian layers and the exponent 1/2 it is the noisy transformer SDE of Fedorov et al. (2026).
+
+    Args:
+        width: d, at least 2.
+        tokens: number of tokens n, at least 1.
+        inverse_temperature: κ, at least 0, which the literature calls β.
+        weights: Weight law of V, (d, d) per layer; `Brownian()` if left out.
+        exponent: The residual exponent; if left out the natural one of the weight law.
+
+    Raises:
+        TypeError: For a wrong kind of argument.
+        ValueError: For a wrong value, or weights of another shape.
+
+    Examples:
+        >>> import torch, deeplimit as dl
+        >>> print(dl.attention(16, tokens=8).regime().name)
+        sde
+        >>> identity = dl.Trend(lambda t: torch.eye(16))
+        >>> dl.attention(16, tokens=8, weights=identity).limit().equation
+        'dH = ‖H_i‖ P_i V_t Σ_j softmax_j(κ⟨U_i, U_j⟩) U_j dt, κ = 1, 8 tokens, d = 16'
+    """
+    recursion = Attention(tokens, inverse_temperature)
+    # What is None is filled in.
+    return ResidualNetwork(recursion, width, weights, exponent)  # type: ignore[arg-type]

@@ -12,7 +12,7 @@ import torch
 from matplotlib.figure import Figure
 
 import deeplimit as dl
-from deeplimit.cases import case
+from deeplimit.cases import case, cases
 from deeplimit.cases.trends import sphere
 from deeplimit.figures import run_demo
 from deeplimit.ground import axes as drawing
@@ -207,6 +207,60 @@ def initialisers(path):
     drawing.to_file(draw, path, (SMALL[0], 5.8))
 
 
+def growth_of_opposite_pairs(network, depth=100, pairs=4000):
+    """Return the mean growth of log(1 + ρ) of two tokens from ρ = -1 + 1e-6 on, and its standard error."""
+    generator, width = torch.Generator().manual_seed(0), network.width
+    start = torch.randn(pairs, 2, width, generator=generator, dtype=torch.float64)
+    one = start[:, 0] / start[:, 0].norm(dim=1, keepdim=True)
+    other = 1e-3 * start[:, 1] / start[:, 1].norm(dim=1, keepdim=True) - one
+    h = start = torch.stack([one, other / other.norm(dim=1, keepdim=True)], dim=1)
+    (law,), (shape,) = network.weights, network.weight_shapes
+    for layer in law.layers_in_law(depth, shape, pairs, generator, torch.float64):
+        h = network.recursion.advance(h, (layer,), network.exponent)
+    grown = 2.0 * (h.sum(dim=1).norm(dim=1) / start.sum(dim=1).norm(dim=1)).log()
+    return grown.mean().item(), grown.std().item() / pairs**0.5
+
+
+def attention(path):
+    """Draw the errors of attention beside wrong limits, and how fast opposite tokens part or meet."""
+    figure = Figure((8.4, 3.4), layout="constrained")
+    errors, rates = figure.subplots(1, 2)
+    shown = (("Geshkovski et al.", "#0072b2", 1.0), ("Fedorov et al.", "#d55e00", 0.5))
+    for statement, colour, order in shown:
+        found = next(each for each in cases() if each.statement == statement)
+        for limit, name, style in (
+            (None, "ODE" if order == 1.0 else "SDE", "o-"),
+            (found.wrong[0].limit, found.wrong[0].wrongly, "s--"),
+        ):
+            knobs = {} if order == 1.0 else {"reference": 8 * DEPTHS[-1]}
+            report = dl.compare(found.network, limit, depths=DEPTHS, paths=1000, norm="final", **knobs)
+            low, high = report.rate_interval
+            label = f"{name}: order {low:.2f} to {high:.2f}" if limit is None else name
+            errors.loglog(report.depths, report.errors, style, color=colour, ms=4, label=label)
+            if limit is None:
+                line = report.errors[0] * (report.depths / report.depths[0]) ** -order
+                errors.loglog(report.depths, line, ":", color="black", lw=1)
+    errors.set(xlabel="depth L", ylabel="error at time 1", title="attention: right limits and wrong ones")
+    errors.set_xticks(DEPTHS, map(str, DEPTHS))
+    errors.minorticks_off()
+    errors.set_ylim(1e-4, 3.0)
+    errors.legend(fontsize=8, loc="lower left")
+    kappas = np.linspace(0.0, 3.0, 61)
+    networks = [dl.attention(8, tokens=2, inverse_temperature=float(kappa)) for kappa in kappas]
+    exact = [network.limit().lyapunov_exponents[1] for network in networks]
+    rates.plot(kappas, exact, color="#0072b2", label="Lyapunov exponent at ρ = -1")
+    means, spreads = zip(*map(growth_of_opposite_pairs, networks[::10]), strict=True)
+    rates.errorbar(
+        kappas[::10], means, 2.6 * np.array(spreads), fmt="o", color="#d55e00", ms=4, label="networks, 99 %"
+    )
+    critical = np.arctanh(np.sqrt(5 / 7))
+    rates.axhline(0.0, color="black", lw=0.8)
+    rates.axvline(critical, color="black", lw=0.8, ls=":", label=f"critical κ = {critical:.2f}")
+    rates.set(xlabel="inverse temperature κ", ylabel="growth rate of 1 + ρ", title="opposite tokens, d = 8")
+    rates.legend(fontsize=8)
+    figure.savefig(path, dpi=200)
+
+
 def depth_scaling(path):
     """Draw the check of the model that the page on depth scaling begins with."""
     page = (IMAGES.parent / "depth-scaling.md").read_text(encoding="utf-8")
@@ -267,6 +321,7 @@ def main():
     dl.compare(smooth, depths=DEPTHS[:4], paths=64).plot(IMAGES / "smooth.png", compact=True)
     encoder(practitioner)
     plane(IMAGES / "plane.png")
+    attention(IMAGES / "attention.png")
     initialisers(IMAGES / "initialisers.png")
     depth_scaling(IMAGES / "depth-scaling.png")
     learning_rate_transfer(IMAGES / "learning-rate-transfer.png")

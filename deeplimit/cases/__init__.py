@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from deeplimit.cases import (
+    attention,
     fractional,
     fully_connected,
     gradients,
@@ -39,6 +40,7 @@ def cases(width: int = WIDTH) -> tuple[Case, ...]:
         *fully_connected.cases(),
         *prenorm.cases(),
         *gradients.cases(),
+        *attention.cases(),
     )
 
 

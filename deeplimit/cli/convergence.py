@@ -19,8 +19,10 @@ from deeplimit.cli.options import (
     count_or_auto,
     depths_or_auto,
     imported,
+    make_attention,
     make_fully_connected,
     make_network,
+    weight_law,
 )
 from deeplimit.cli.shared import Run, command
 
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 
 @command()
 def compare(
-    network: Network = "res1",
+    network: Annotated[str, typer.Option(help="res1, res2, res3, inner or attention.")] = "res1",
     width: Width = 40,
     activation: ActivationName = None,
     weights: Weights = "brownian",
@@ -96,6 +98,10 @@ def compare(
         float | None,
         typer.Option(help="inner with trend or noise: the trend is multiplied by L^-beta; 1 if left out."),
     ] = None,
+    tokens: Annotated[int | None, typer.Option(help="attention: number of tokens; left out: 8.")] = None,
+    inverse_temperature: Annotated[
+        float | None, typer.Option(help="attention: κ, the factor of scores in the softmax; left out: 1.")
+    ] = None,
     coupling: Annotated[
         str, typer.Option(help="projected (products of the noise alone), pathwise (all increments) or auto.")
     ] = "auto",
@@ -124,6 +130,8 @@ def compare(
     from deeplimit.convergence import compare as run_compare
 
     resnet: ResidualNetwork
+    if network != "attention" and (tokens is not None or inverse_temperature is not None):
+        raise ValueError(f"--tokens and --inverse-temperature are for --network attention, got {network}.")
     if any(value is not None for value in (trend, noise, bias_noise, alpha, beta)):
         if network != "inner" or weights != "brownian" or exponent is not None:
             raise ValueError(
@@ -131,6 +139,10 @@ def compare(
                 " --weights or --exponent."
             )
         resnet = make_fully_connected(width, activation, trend, noise, bias_noise, alpha, beta)
+    elif network == "attention":
+        law, kappa = weight_law(weights, length_scale, hurst), inverse_temperature
+        number, factor = 8 if tokens is None else tokens, 1.0 if kappa is None else kappa
+        resnet = make_attention(width, activation, law, exponent, number, factor)
     else:
         resnet = make_network(network, width, activation, weights, length_scale, hurst, exponent)
     report = run_compare(

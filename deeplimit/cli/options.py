@@ -121,10 +121,15 @@ def make_network(
     exponent: float | None,
 ) -> Any:
     """Return the network that the common options describe."""
+    factory = factory_of(name, activation)
+    return factory(width, weights=weight_law(weights, length_scale, hurst), exponent=exponent)
+
+
+def weight_law(weights: str, length_scale: float | None, hurst: float | None) -> Any:
+    """Return the weight law that the common options describe."""
     import deeplimit as dl
     from deeplimit.ground import validation
 
-    factory = factory_of(name, activation)
     laws: dict[str, Callable[[], Any]] = {
         "brownian": dl.Brownian,
         "uniform": lambda: dl.IID("uniform"),
@@ -136,7 +141,7 @@ def make_network(
     for option, value, kind in (("--length-scale", length_scale, "smooth"), ("--hurst", hurst, "fractional")):
         if value is not None and weights != kind:
             raise ValueError(f"{option} is for --weights {kind}, got --weights {weights}.")
-    return factory(width, weights=law, exponent=exponent)
+    return law
 
 
 def factory_of(name: str, activation: str | None) -> Callable[..., Any]:
@@ -156,6 +161,17 @@ def factory_of(name: str, activation: str | None) -> Callable[..., Any]:
     if activation not in (None, "relu"):
         raise ValueError(f"--activation {activation!r} is not for res3, whose activation is ReLU; use res2.")
     return factory
+
+
+def make_attention(
+    width: int, activation: str | None, law: Any, exponent: float | None, tokens: int, kappa: float
+) -> Any:
+    """Return `attention` with these options."""
+    import deeplimit as dl
+
+    if activation is not None:
+        raise ValueError(f"--activation {activation!r} is not for attention, which has a softmax alone.")
+    return dl.attention(width, tokens=tokens, inverse_temperature=kappa, weights=law, exponent=exponent)
 
 
 def make_fully_connected(

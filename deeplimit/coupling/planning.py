@@ -99,6 +99,11 @@ def make_task(
             f"limit has width {equation.width}, but the network has width {network.width}; make them"
             " the same."
         )
+    if equation.width is not None and equation.state_shape(network.width) != network.state_shape:
+        raise ValueError(
+            f"limit has states of shape {equation.state_shape(network.width)}, but those of the network have"
+            f" shape {network.state_shape}; take network.limit(), or a limit of the same shape."
+        )
     return Task(
         network=network,
         limit=equation,

@@ -4,6 +4,7 @@ The library's limits are plain torchsde objects (`f`, `g`, `g_prod`, `sde_type`,
 torchdiffeq functions `f(t, h)`. `users_own` reads a user's objects of either kind.
 """
 
+from deeplimit.limits.attention import AttentionSDE
 from deeplimit.limits.base import Independent, Limit, ODELimit, SDELimit
 from deeplimit.limits.drive import Drive, Sharing
 from deeplimit.limits.follower import CompiledStep, Follower, FunctionValue, Motion
@@ -15,6 +16,7 @@ from deeplimit.limits.users_own import UserODE, UserSDE, read_limit
 from deeplimit.limits.young import NeuralYoung
 
 __all__ = [
+    "AttentionSDE",
     "CompiledStep",
     "Follower",
     "FunctionValue",

@@ -57,6 +57,10 @@ class Limit(FinalWhereMarked, ABC):
     def equation(self) -> str:
         """The equation in a line of text."""
 
+    def state_shape(self, width: int) -> Shape:
+        """Return the shape of its states at this width."""
+        return (width,)
+
     @property
     def functions(self) -> tuple[FunctionLaw, ...]:
         """The laws of the functions of time that it reads; empty where it reads none."""
@@ -178,7 +182,8 @@ class ODELimit(Limit):
 
     def field(self, drive: Drive) -> VectorField:
         """Return f(t, h) on one block of paths."""
-        return self.bind(drive.functions_for(self.functions, self.function_shapes(drive.state.shape[1])))
+        shapes = self.function_shapes(self.width or drive.state.shape[1])
+        return self.bind(drive.functions_for(self.functions, shapes))
 
     def function_shapes(self, width: int) -> tuple[Shape, ...]:
         """Return the shape of each of the functions that it reads, at this width."""

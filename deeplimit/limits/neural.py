@@ -168,11 +168,15 @@ class NeuralODE(ODELimit):
         formula = self.recursion.formula
         right = formula.field or "F(t, H)"
         where = "" if formula.field else f", F the branch of {formula.text({})} without its power of L"
-        return f"dH = {right} dt{where}, σ = {self.recursion.activation.name}, d = {self.width}"
+        sizes = f"{self.recursion.activation_in_words}, {self.recursion.width_in_words(self.width)}"
+        return f"dH = {right} dt{where}, {sizes}"
 
     @property
     def functions(self) -> tuple[FunctionLaw, ...]:
         return self.weights
+
+    def state_shape(self, width: int) -> Shape:
+        return self.recursion.state_shape(width)
 
     def function_shapes(self, width: int) -> tuple[Shape, ...]:
         return self.recursion.weight_shapes(width)
@@ -180,7 +184,7 @@ class NeuralODE(ODELimit):
     def bind(self, functions: tuple[SampledFunction, ...]) -> VectorField:
         def vector_field(t: Any, h: Tensor) -> Tensor:
             layers = layers_at(t, functions, self.weights, self.function_shapes(self.width), h.device)
-            return self.recursion.residual(h, layers, exponent=0.0)
+            return self.recursion.vector_field(h, layers)
 
         return vector_field
 

@@ -149,7 +149,13 @@ def _read_sde(sde: Any, h: Tensor, driven: int | None) -> UserSDE:
 
 def _try_sde(sde: Any, noise_type: str, h: Tensor, driven: int | None) -> None:
     """Call every method that a step uses, and check each result by itself, since sums would broadcast."""
-    name, paths, width = type(sde).__name__, *h.shape
+    name = type(sde).__name__
+    if h.ndim > 2:
+        raise ValueError(
+            f"limit {name} is a torchsde object, which takes states (paths, width), but the network's are"
+            f" {tuple(h.shape)}; write a deeplimit.SDELimit, whose increment takes states of any shape."
+        )
+    paths, width = h.shape
     time = torch.zeros((), dtype=h.dtype, device=h.device)
     motions = {"diagonal": width, "scalar": 1}.get(noise_type, driven if driven is not None else width**2)
     noise = torch.zeros(paths, motions, dtype=h.dtype, device=h.device)

@@ -1,9 +1,10 @@
 """The residual recursions, as frozen specifications with one pure step each.
 
-At depth 1 and exponent 0 the residual is the vector field of the limit. The network and its limit therefore
-call the same few lines.
+At depth 1 and exponent 0 the residual is the vector field of the limit, unless a recursion has another
+`vector_field`. The network and its limit therefore call the same few lines.
 """
 
+from deeplimit.recursions.attention import Attention
 from deeplimit.recursions.base import Form, Formula, OneProduct, Recursion, Side, Weight
 from deeplimit.recursions.convolutional import Convolutional, ConvolutionalWithShortcut
 from deeplimit.recursions.fully_connected import FullyConnected
@@ -13,6 +14,7 @@ from deeplimit.recursions.standard import Inner, ModifiedRes1, Res1, Res2, Res3
 from deeplimit.recursions.two_layer import TwoLayer
 
 __all__ = [
+    "Attention",
     "Convolutional",
     "ConvolutionalWithShortcut",
     "Form",

@@ -173,6 +173,13 @@ class Recursion(FinalWhereMarked, ABC):
         """Return the state after the layer."""
         return h + self.residual(h, layers, exponent)
 
+    def vector_field(self, h: Tensor, layers: tuple[Layer, ...]) -> Tensor:
+        """Return dH/dt of the limit at exponent 1, for the values of functions of time as layers of depth 1.
+
+        That is what depth times the residual tends to: the residual itself, unless `advance` bends it.
+        """
+        return self.residual(h, layers, 0.0)
+
     def vjp(self, h: Tensor, layers: tuple[Layer, ...], exponent: float, gradient: Tensor) -> Tensor:
         """Return the gradient with respect to h, from that with respect to the state after the layer.
 

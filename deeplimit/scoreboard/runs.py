@@ -59,11 +59,11 @@ def validate(
     """Check every theorem numerically, together with a deliberately wrong limit that must be rejected.
 
     The rows cover Propositions 11 and 12 of Marion et al. (2025), Theorems 4.3 and 4.4 of Cohen et al.
-    (2021), the Euler schemes of Hu, Liu and Nualart (2016), and limits in law. Activations, exponents and
-    covariances vary. A row agrees if the network converges to its limit and the 99.9 % interval of the order
-    contains the predicted one. A control is caught if comparing the same network with its wrong limit "does
-    not converge". Where a limit is known in law, laws are compared: a row agrees on "same law", a control is
-    caught by "another law".
+    (2021), the Euler schemes of Hu, Liu and Nualart (2016), attention, and limits in law. Activations,
+    exponents and covariances vary. A row agrees if the network converges to its limit and the 99.9 % interval
+    of the order contains the predicted one. A control is caught if comparing the same network with its wrong
+    limit "does not converge". Where a limit is known in law, laws are compared: a row agrees on "same law", a
+    control is caught by "another law".
 
     Args:
         quick: Depths up to 512 and up to 2000 paths, instead of 1024 and 10,000.

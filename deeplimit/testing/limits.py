@@ -71,7 +71,7 @@ def check_limit(limit: Any, width: int) -> None:
     if hasattr(foreign, "f") and (hasattr(foreign, "g") or hasattr(foreign, "g_prod")):
         checks.append(partial(_in_torchsde, foreign, equation, d))
     elif callable(foreign):
-        checks.append(partial(_in_torchdiffeq, foreign, d))
+        checks.append(partial(_in_torchdiffeq, foreign, equation, d))
     hold(limit, tuple(checks))
 
 
@@ -135,7 +135,7 @@ def _solves(limit: Limit, width: int) -> Iterator[str]:
     """The solver, on separate noise."""
     grid = Grid((8,))
     for dtype in (torch.float32, torch.float64):
-        h = normal(PATHS, width, dtype=dtype)
+        h = normal(PATHS, *limit.state_shape(width), dtype=dtype)
         kept = h.clone()
         with watched() as touched:
             end, _ = _along(limit, h, grid)
@@ -153,7 +153,7 @@ def _solves(limit: Limit, width: int) -> Iterator[str]:
 
 def _refines(limit: Limit, width: int) -> Iterator[str]:
     """Refinement of the solution."""
-    h = normal(PATHS, width)
+    h = normal(PATHS, *limit.state_shape(width))
     if limit.setting == "tolerance":
         grid = Grid((8,))
         coarse, fine = (_along(limit, h, grid, tolerance=TOLERANCE / factor)[0] for factor in (1.0, 100.0))
@@ -168,7 +168,7 @@ def _refines(limit: Limit, width: int) -> Iterator[str]:
         if coarser is None:
             yield "a second, coarser solution was asked for (drive.twice), but solver.coarse is None"
             return
-        distances.append(float((fine - coarser).norm(dim=1).median()))
+        distances.append(float((fine - coarser).flatten(1).norm(dim=1).median()))
     if max(distances) < 1e-12:
         return
     order = _order(distances)
@@ -187,7 +187,7 @@ def _order(distances: list[float]) -> float:
 
 def _steps(limit: SDELimit, width: int) -> Iterator[str]:
     """One step of an SDE."""
-    h = normal(PATHS, width)
+    h = normal(PATHS, *limit.state_shape(width))
     size = limit.noise_size(h)
     if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 1):
         yield f"noise_size must return a number of Brownian motions or None, got {size!r}"
@@ -217,7 +217,8 @@ def _steps(limit: SDELimit, width: int) -> Iterator[str]:
 
 def _in_torchsde(sde: Any, limit: Any, width: int) -> Iterator[str]:
     """torchsde, and agreement of f, g and g_prod."""
-    y = normal(7, width)
+    numbers = math.prod(limit.state_shape(width))  # torchsde takes states that are vectors
+    y = normal(7, numbers)
     time = torch.tensor(0.25, dtype=y.dtype)
     if hasattr(sde, "g") and hasattr(sde, "g_prod"):
         diffusion = sde.g(time, y)
@@ -239,16 +240,17 @@ def _in_torchsde(sde: Any, limit: Any, width: int) -> Iterator[str]:
     with torch.no_grad(), torch.random.fork_rng(devices=[]), warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # torchsde's own
         ends = torchsde.sdeint(sde, y, torch.tensor([0.0, 1.0]), bm=motion, dt=0.1, method="euler")
-    if tuple(ends.shape) != (2, 7, width) or not bool(torch.isfinite(ends).all()):
+    if tuple(ends.shape) != (2, 7, numbers) or not bool(torch.isfinite(ends).all()):
         yield f"torchsde solves it to shape {tuple(ends.shape)}, or not to finite numbers"
 
 
-def _in_torchdiffeq(function: Callable[..., Tensor], width: int) -> Iterator[str]:
+def _in_torchdiffeq(function: Callable[..., Tensor], limit: Limit, width: int) -> Iterator[str]:
     """torchdiffeq."""
     with torch.no_grad():
         times = torch.tensor([0.0, 1.0], dtype=torch.float64)
-        ends: Tensor = torchdiffeq.odeint(function, normal(7, width), times)
-    if tuple(ends.shape) != (2, 7, width) or not bool(torch.isfinite(ends).all()):
+        h = normal(7, *limit.state_shape(width))
+        ends: Tensor = torchdiffeq.odeint(function, h, times)
+    if ends.shape != (2, *h.shape) or not bool(torch.isfinite(ends).all()):
         yield f"torchdiffeq solves it to shape {tuple(ends.shape)}, or not to finite numbers"
 
 

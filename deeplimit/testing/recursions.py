@@ -23,8 +23,9 @@ def check_recursion(recursion: Recursion, *, width: int = 3) -> None:
     Checked: a frozen record with a hash; weights whose shapes resolve, and formulas that can be written
     out; a residual that keeps shapes and dtypes, changes neither state nor weights, gives the same again
     and treats paths independently of each other; that what weights add falls like depth**-exponent; `vjp`
-    against finite differences; and what the class says of itself: `is_euler`, `takes_bias`,
-    `needs_one_product`, `is_plain`. NOT checked: that the formulas are those of the residual.
+    against finite differences; a separate `vector_field` against the residual of a deep network; and what the
+    class says of itself: `is_euler`, `takes_bias`, `needs_one_product`, `is_plain`. NOT checked: that the
+    formulas are those of the residual.
 
     Args:
         recursion: The recursion.
@@ -42,7 +43,7 @@ def check_recursion(recursion: Recursion, *, width: int = 3) -> None:
         raise TypeError(f"recursion must be a deeplimit.Recursion, got {validation.named(recursion)}.")
     d = validation.integer(width, "width", minimum=1)
     checks = (
-        _resolves, _keeps, _is_pure, _paths, _falls, _gradient, _bias, _euler, _one_product, _plain,
+        _resolves, _keeps, _is_pure, _paths, _falls, _field, _gradient, _bias, _euler, _one_product, _plain,
     )  # fmt: skip
     hold(recursion, (partial(record, recursion), partial(_says, recursion)))
     hold(recursion, tuple(partial(check, recursion, d) for check in checks))
@@ -172,6 +173,16 @@ def _falls(recursion: Recursion, width: int) -> Iterator[str]:
             "what the weights add must fall like depth**-exponent; Layer.apply(state, exponent) includes the"
             " factor"
         )
+
+
+def _field(recursion: Recursion, width: int) -> Iterator[str]:
+    """vector_field, where the class has another than the residual."""
+    if type(recursion).vector_field is Recursion.vector_field:
+        return
+    h = _state(recursion, width)
+    deep, thin = recursion.residual(h, _layers(recursion, width, DEEP), 1.0), _layers(recursion, width, 1)
+    if not near(DEEP * deep, recursion.vector_field(h, thin), 1e-2):
+        yield "vector_field must be what depth times the residual at exponent 1 tends to"
 
 
 def _gradient(recursion: Recursion, width: int) -> Iterator[str]:

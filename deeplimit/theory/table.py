@@ -5,6 +5,7 @@ from __future__ import annotations
 from deeplimit.ground.validation import NoTheoremError
 from deeplimit.limits import Limit
 from deeplimit.theory import (
+    attention,
     fractional_weights,
     fully_connected,
     in_law,
@@ -27,10 +28,12 @@ ROWS: tuple[Theorem, ...] = (
     *shrinking_weights.ROWS,
     *fully_connected.ROWS,
     *prenorm.ROWS,
+    *attention.ROWS,
 )
 """The library's rows; no two of them match the same network."""
 
 REASONS = (
+    attention.why_not,
     shrinking_weights.why_not,
     independent_layers.why_not,
     fractional_weights.why_not,

@@ -18,7 +18,7 @@ from deeplimit.ground.grid import Chunk, Grid
 from deeplimit.weights.factors import Factors
 from deeplimit.weights.facts import Dependence, Facts
 from deeplimit.weights.law import DrawnLayers, Shape, WeightLaw
-from deeplimit.weights.path import CoarseSums, Layer, Path
+from deeplimit.weights.path import CoarseSums, Layer, Path, matvec
 from deeplimit.weights.sampler_test import Sampler, Tested, test_sampler
 
 _ONE = torch.ones((), dtype=torch.float64)
@@ -66,7 +66,7 @@ class IndependentLaw(WeightLaw):
         scale = self.entry_scale(shape)
         facts = self.facts
         if facts.gaussian and facts.unit_variance and facts.independent_entries and len(shape) == 2:
-            product = partial(_gaussian_product, depth, generator)
+            product = partial(_gaussian_product, depth, generator, shape[0])
             for _ in range(depth):
                 yield Layer(None, depth, self.layer_exponent, scale, product_of=product)
             return
@@ -83,9 +83,15 @@ class IndependentLaw(WeightLaw):
         return DrawnLayers(layers, None, self.entry_scale(shape))
 
 
-def _gaussian_product(depth: int, generator: torch.Generator, vector: Tensor) -> Tensor:
-    """Return V v (P, d) for a new Gaussian increment V over 1/depth: given v, i.i.d. N(0, |v|²/depth)."""
-    normal = torch.empty_like(vector).normal_(0.0, depth**-0.5, generator=generator)
+def _gaussian_product(depth: int, generator: torch.Generator, rows: int, vector: Tensor) -> Tensor:
+    """Return V v (P, rows) for a new Gaussian increment V over 1/depth: given v, i.i.d. N(0, |v|²/depth).
+
+    Several vectors (P, n, d) share V, so that it is drawn whole.
+    """
+    shape = (len(vector), rows, vector.shape[-1]) if vector.ndim > 2 else (len(vector), rows)
+    normal = vector.new_empty(shape).normal_(0.0, depth**-0.5, generator=generator)
+    if vector.ndim > 2:
+        return matvec(normal, vector)
     # Squares of numbers that float32 holds need not be such numbers.
     size = torch.linalg.vector_norm(vector, dim=1, keepdim=True, dtype=torch.float64).to(vector.dtype)
     product: Tensor = normal * size

@@ -20,9 +20,11 @@ VALUES_AT_ONCE = 2**21
 
 
 def matvec(matrix: Tensor, vector: Tensor) -> Tensor:
-    """Return a matrix, (1, d, d) for all paths or (P, d, d), times `vector` (P, d)."""
+    """Return a matrix, (1, d, d) for all paths or (P, d, d), times `vector` (P, d) or vectors (P, n, d)."""
     if matrix.shape[0] == 1:
         return vector @ matrix[0].T
+    if vector.ndim > 2:
+        return torch.bmm(vector.flatten(1, -2), matrix.mT).reshape(*vector.shape[:-1], -1)
     # On a CPU rows times matrices are several times faster than matrices times columns, and never slower.
     return torch.bmm(vector.unsqueeze(1), matrix.mT).squeeze(1)
 
@@ -44,7 +46,7 @@ def convolve(kernel: Tensor, state: Tensor) -> Tensor:
 
 _PRODUCTS = {0: _entrywise, 1: _entrywise, 2: matvec, 4: convolve}
 """What a weight does to a state, by the number of the weight's dimensions: numbers and vectors multiply
-entry by entry, matrices and kernels as a linear map.
+entry by entry, matrices and kernels as a linear map; matrices of a state's last dimension.
 """
 
 

@@ -137,6 +137,22 @@ def test_version_is_printed():
     assert re.fullmatch(r"deeplimit \d+\.\d+\.\d+\n", result.stdout)
 
 
+def test_attention_is_reached_from_the_command_line():
+    common = ["compare", "--network", "attention", "--width", "3", "--tokens", "2", "--quiet"]
+    small = ["--depths", "4:64:x2", "--weights", "smooth", "--paths", "64"]
+    done = CliRunner().invoke(app, [*common, *small, "--inverse-temperature", "2"])
+    assert done.exit_code == 0, done.output
+    assert "κ = 2, 2 tokens, d = 3" in done.output
+    for wrong, words in (
+        ([*common, "--activation", "tanh"], "--activation 'tanh'"),
+        (["compare", "--tokens", "2", "--network", "inner", "--noise", "0.1"], "attention, got inner"),
+        ([*common, "--inverse-temperature", "-1"], "inverse_temperature"),
+    ):
+        refused = CliRunner().invoke(app, wrong)
+        assert refused.exit_code == 2
+        assert words in refused.output
+
+
 def test_the_weights_of_cohen_et_al_are_reached_from_the_command_line(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my_trend.py").write_text(

@@ -179,6 +179,12 @@ NETWORKS = [
         },
     ),
     Subject(
+        "attention",
+        dl.attention,
+        {"width": WIDTH, "tokens": 2, "inverse_temperature": 1.0, "weights": None, "exponent": None},
+    ),
+    Subject("Attention", dl.Attention, {"tokens": 2, "inverse_temperature": 1.0}),
+    Subject(
         "convolutional",
         dl.convolutional,
         {
@@ -252,6 +258,11 @@ LIMITS = [
             "width": 2,
             "seed": 0,
         },
+    ),
+    Subject(
+        "AttentionSDE",
+        dl.AttentionSDE,
+        {"recursion": lambda: dl.Attention(2), "weights": lambda: (dl.IID(),), "width": 2},
     ),
     Subject(
         "NeuralSDE",

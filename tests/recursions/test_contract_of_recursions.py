@@ -24,6 +24,7 @@ LIBRARY = {
     "fully connected": recursions.FullyConnected("tanh"),
     "res1 with bias, of a figure": Res1WithBias("relu"),
     "two-layer": recursions.TwoLayer("tanh", hidden=4),
+    "attention": recursions.Attention(4, 2.0),
     "convolutional": recursions.Convolutional("tanh", size=(4, 5)),
     "with shortcut": recursions.ConvolutionalWithShortcut("tanh", size=(4, 5)),
 }
@@ -123,6 +124,11 @@ class Squared(Gated):
         return super().residual(h, layers, 2.0 * exponent)
 
 
+class WrongField(Gated):
+    def vector_field(self, h, layers):
+        return 1.1 * self.residual(h, layers, 0.0)
+
+
 class WrongGradient(Gated):
     def vjp(self, h, layers, exponent, gradient):
         return gradient
@@ -211,6 +217,7 @@ BROKEN = {
     Batched: ("paths must be independent",),
     WithoutFactor: ("depth**-exponent",),
     Squared: ("depth**-exponent",),
+    WrongField: ("vector_field", "depth times the residual"),
     WrongGradient: ("vjp", "automatic differentiation"),
     Detached: ("vjp", "finite differences"),
     SaysLinear: ("is_euler", "linear"),

@@ -12,7 +12,7 @@ from users import INDEPENDENT, Gated, Louder, OneMatrix, orthogonal
 
 import deeplimit as dl
 from deeplimit import activations, theory
-from deeplimit.recursions import FullyConnected, Inner, ModifiedRes1, PreNorm, Res1, Res2, Res3
+from deeplimit.recursions import Attention, FullyConnected, Inner, ModifiedRes1, PreNorm, Res1, Res2, Res3
 from deeplimit.theory.table import ROWS
 from deeplimit.theory.theorem import registered
 from deeplimit.weights import TrendAndNoise
@@ -20,7 +20,7 @@ from deeplimit.weights import TrendAndNoise
 WIDTH = 3
 TURN = torch.tensor([[0.0, 1.0, 0.0], [-1.0, 0.0, 0.0], [0.0, 0.0, 0.1]])
 PUSH = torch.tensor([0.1, -0.2, 0.3])
-OURS = (Res1, Res2, Res3, Inner, ModifiedRes1, FullyConnected, PreNorm)
+OURS = (Res1, Res2, Res3, Inner, ModifiedRes1, FullyConnected, PreNorm, Attention)
 ACTIVATIONS = ["identity", "tanh", "relu", "leaky_relu", "softplus", "scaled_silu", "sin"]
 EXPONENTS = [0.0, 0.1, 0.25, 0.5, 0.6, 0.7, 0.75, 1.0, 1.25, 2.0]
 
@@ -55,7 +55,7 @@ numbers = st.sampled_from(
 def networks(draw):
     """Any recursion, the library's or a user's, with any laws, whether a factory would make it or not."""
     kind = draw(st.sampled_from([*OURS, Gated, Louder]))
-    recursion = kind(activations.resolve(draw(st.sampled_from(ACTIVATIONS)), lipschitz=False))
+    recursion = _recursion(kind, draw(st.sampled_from(ACTIVATIONS)))
     one, count = draw(laws), len(kind.weights)
     weights = (one,) * count if draw(st.booleans()) else tuple(draw(laws) for _ in range(count))
     if kind is FullyConnected:
@@ -138,8 +138,12 @@ def test_every_row_of_the_library_is_about_some_network():
     assert spoken == {type(row).__name__ for row in ROWS}
 
 
+def _recursion(kind, name):
+    return Attention(2) if kind is Attention else kind(activations.resolve(name, lipschitz=False))
+
+
 def _network(kind, name, law, exponent):
-    recursion = kind(activations.resolve(name))
+    recursion = _recursion(kind, name)
     weights = (law, dl.Trend(lambda t: torch.tensor(t))) if kind is FullyConnected else None
     return dl.ResidualNetwork(recursion, WIDTH, weights or (law,) * len(kind.weights), exponent)
 

@@ -1,0 +1,129 @@
+"""Rows on attention: the clustering ODE, the noisy transformer SDE, and the identity above."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import cast, final
+
+from deeplimit.limits import AttentionSDE, Identity, Limit
+from deeplimit.recursions import Attention
+from deeplimit.theory.independent_layers import layers_are_independent
+from deeplimit.theory.matching import is_critical, is_one_of, laws, not_known
+from deeplimit.theory.regime import Regime
+from deeplimit.theory.smooth_layers import EulerOfODE
+from deeplimit.theory.theorem import Network, Theorem
+from deeplimit.weights import Dependence
+
+PAGE = "order derived on the page Attention"
+FEDOROV, GESHKOVSKI = f"Fedorov et al. (2026), {PAGE}", f"Geshkovski et al. (2023), {PAGE}"
+FEDOROV_KEY, GESHKOVSKI_KEY = "fedorov2026", "geshkovski2023"
+SMOOTH = "Softmax attention is a smooth function of directions, which stay on spheres: nothing explodes."
+FORMS = "(the limit's own scheme leaves the sphere, and the network does not)"
+EULER = "at exponent 1: up to terms of second order the network is an Euler scheme of the clustering ODE."
+
+
+def _has_functions(network: Network) -> bool:
+    return is_one_of(network, Attention) and all(
+        facts.dependence == Dependence.SMOOTH and facts.holder is not None for facts in laws(network)
+    )
+
+
+def _has_independent_layers(network: Network) -> bool:
+    return is_one_of(network, Attention) and layers_are_independent(network)
+
+
+@final
+class ClusteringODE(EulerOfODE):
+    """Geshkovski et al. (2023): dH_i = ‖H_i‖ P_i V_t m_i dt, for weights that are functions of time."""
+
+    statement = GESHKOVSKI
+    source = GESHKOVSKI_KEY
+    lipschitz_words = f"values V that are Lipschitz functions of time, {EULER}"
+    holder_words = f"values V that are only Hölder functions of time, {EULER}"
+
+    def matches(self, network: Network) -> bool:
+        return _has_functions(network) and is_critical(network.exponent, 1.0)
+
+    def regime(self, network: Network) -> Regime:
+        return dataclasses.replace(super().regime(network), checked=(SMOOTH,))
+
+
+@final
+class NoisyAttention(Theorem):
+    """Fedorov et al. (2026): one Brownian motion moves all tokens, for independent Gaussian layers."""
+
+    def matches(self, network: Network) -> bool:
+        facts = network.facts
+        return (
+            _has_independent_layers(network)
+            and facts.gaussian
+            and facts.independent_entries is True
+            and is_critical(network.exponent, 0.5)
+        )
+
+    def regime(self, network: Network) -> Regime:
+        apart = Regime("gap", None, 0.5, "pathwise", f"squared errors expand in powers of 1/L {FORMS}.")
+        return Regime(
+            "sde",
+            FEDOROV,
+            0.5,
+            "pathwise",
+            "independent Gaussian layers at the critical exponent 1/2: one noise moves all tokens, and"
+            " normalisation leaves a drift that keeps them on their spheres.",
+            checked=(SMOOTH,),
+            citations=(FEDOROV_KEY,),
+            gap=apart,
+        )
+
+    def limit(self, network: Network) -> Limit:
+        return AttentionSDE(cast("Attention", network.recursion), network.weights, network.width)
+
+
+@final
+class StillAttention(Theorem):
+    """Above the critical exponents no token moves: shown on the page Attention."""
+
+    def matches(self, network: Network) -> bool:
+        if _has_functions(network):
+            return network.exponent > 1.0 and not is_critical(network.exponent, 1.0)
+        above = network.exponent > 0.5 and not is_critical(network.exponent, 0.5)
+        return _has_independent_layers(network) and above
+
+    def regime(self, network: Network) -> Regime:
+        functions = _has_functions(network)
+        order = network.exponent - (1.0 if functions else 0.5)
+        what = (
+            "weights that are functions of time with an exponent above 1"
+            if functions
+            else ("independent layers with an exponent above 1/2")
+        )
+        return Regime(
+            "identity",
+            None,
+            order,
+            "pathwise",
+            f"{what}: the sum of all updates vanishes, and the network tends to the identity,"
+            " as the page Attention derives.",
+            corrections=(order, 1.0) if functions else (2.0 * order, 1.0),
+            checked=(SMOOTH, *network.facts.tested),
+            not_checked=not_known(network.facts),
+        )
+
+    def limit(self, network: Network) -> Limit:
+        return Identity()
+
+
+ROWS: tuple[Theorem, ...] = (ClusteringODE(), NoisyAttention(), StillAttention())
+
+
+def why_not(network: Network) -> tuple[str, str] | None:
+    """Return why no row matches a network of attention, and the closest one that has a limit."""
+    if not is_one_of(network, Attention):
+        return None
+    return (
+        "of attention the table has functions of time at exponents from 1 on, independent Gaussian layers at"
+        " exponent 1/2, and independent layers above it. Below these exponents tokens stay on their spheres,"
+        " but the sum of all updates has no limit.",
+        "attention(...) with Brownian weights and exponent=0.5, or with Trend or SmoothGaussian weights and"
+        " exponent=1.",
+    )
