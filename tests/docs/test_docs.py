@@ -2,6 +2,7 @@
 docstrings too.
 """
 
+import contextlib
 import doctest
 import importlib
 import importlib.util
@@ -29,8 +30,20 @@ MODULES = [
     if "__main__" not in module.name
 ]
 
-EXTRAS = ("pandas", "sklearn", "transformers", "timm")
-"""What blocks of pages import, of what may not be installed."""
+EXTRAS = ("mlxtend", "numba", "pandas", "sklearn", "transformers", "timm")
+"""What pages and docstrings import, of what may not be installed."""
+
+
+@contextlib.contextmanager
+def what_is_not_installed_may_be_missing():
+    """Skip what cannot be imported where some extra is not installed; where all are, it fails."""
+    try:
+        yield
+    except (ImportError, doctest.UnexpectedException) as error:
+        cause = error.exc_info[1] if isinstance(error, doctest.UnexpectedException) else error
+        if not isinstance(cause, ImportError) or all(map(importlib.util.find_spec, EXTRAS)):
+            raise
+        pytest.skip(f"an extra is not installed: {cause}")
 
 
 def blocks(page, language):
@@ -62,12 +75,8 @@ def test_every_python_block_of_a_page_runs_in_order(page, tmp_path, monkeypatch)
                 (tmp_path / f"{file[1]}.py").write_text(block, encoding="utf-8")
             if re.search(r"\b(transformers|timm)\b", block):
                 families.mend_torchvision()
-            try:
+            with what_is_not_installed_may_be_missing():
                 exec(compile(block, f"{page.name}, block {number}", "exec"), namespace)
-            except ImportError as error:
-                if all(map(importlib.util.find_spec, EXTRAS)):
-                    raise
-                pytest.skip(f"block {number} needs an extra that is not installed: {error}")
     for name in {"models"} & (set(sys.modules) - known):
         del sys.modules[name]
 
@@ -139,7 +148,14 @@ def test_examples_in_docstrings_are_true(name, tmp_path, monkeypatch):
         torch.random.fork_rng(),
     ):  # torchsde draws from the global generator, and warns
         warnings.simplefilter("ignore", DeprecationWarning)
-        assert doctest.testmod(importlib.import_module(name), optionflags=doctest.ELLIPSIS).failed == 0
+        with what_is_not_installed_may_be_missing():
+            module = importlib.import_module(name)
+            result = doctest.testmod(module, optionflags=doctest.ELLIPSIS, report=False)
+            if result.failed:
+                raises_at_once = doctest.DebugRunner(optionflags=doctest.ELLIPSIS)
+                for example in doctest.DocTestFinder().find(module):
+                    raises_at_once.run(example)
+            assert result.failed == 0
 
 
 def test_the_version_is_the_same_everywhere():
