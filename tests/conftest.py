@@ -1,5 +1,7 @@
 """Shared by all tests: derandomised property tests, every device present, one core per worker."""
 
+import doctest
+import importlib.util
 import os
 
 # Workers share the cores: threads inside an operation would wait for each other, busily. Libraries read this
@@ -37,6 +39,21 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if "device" in getattr(item, "fixturenames", ()):
             item.add_marker("card")
+
+
+OPTIONAL = ("mlxtend", "numba", "pandas", "sklearn", "timm", "transformers")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call():
+    """Where extras are not installed, a test that imports one is skipped; where all are, it fails."""
+    try:
+        return (yield)
+    except (ImportError, doctest.UnexpectedException) as error:
+        cause = error.exc_info[1] if isinstance(error, doctest.UnexpectedException) else error
+        if not isinstance(cause, ImportError) or all(map(importlib.util.find_spec, OPTIONAL)):
+            raise
+        pytest.skip(f"an extra is not installed: {cause}")
 
 
 @pytest.fixture(autouse=True)

@@ -2,10 +2,8 @@
 docstrings too.
 """
 
-import contextlib
 import doctest
 import importlib
-import importlib.util
 import pkgutil
 import re
 import sys
@@ -29,21 +27,6 @@ MODULES = [
     for module in pkgutil.walk_packages(deeplimit.__path__, "deeplimit.")
     if "__main__" not in module.name
 ]
-
-EXTRAS = ("mlxtend", "numba", "pandas", "sklearn", "transformers", "timm")
-"""What pages and docstrings import, of what may not be installed."""
-
-
-@contextlib.contextmanager
-def what_is_not_installed_may_be_missing():
-    """Skip what cannot be imported where some extra is not installed; where all are, it fails."""
-    try:
-        yield
-    except (ImportError, doctest.UnexpectedException) as error:
-        cause = error.exc_info[1] if isinstance(error, doctest.UnexpectedException) else error
-        if not isinstance(cause, ImportError) or all(map(importlib.util.find_spec, EXTRAS)):
-            raise
-        pytest.skip(f"an extra is not installed: {cause}")
 
 
 def blocks(page, language):
@@ -75,8 +58,7 @@ def test_every_python_block_of_a_page_runs_in_order(page, tmp_path, monkeypatch)
                 (tmp_path / f"{file[1]}.py").write_text(block, encoding="utf-8")
             if re.search(r"\b(transformers|timm)\b", block):
                 families.mend_torchvision()
-            with what_is_not_installed_may_be_missing():
-                exec(compile(block, f"{page.name}, block {number}", "exec"), namespace)
+            exec(compile(block, f"{page.name}, block {number}", "exec"), namespace)
     for name in {"models"} & (set(sys.modules) - known):
         del sys.modules[name]
 
@@ -148,14 +130,13 @@ def test_examples_in_docstrings_are_true(name, tmp_path, monkeypatch):
         torch.random.fork_rng(),
     ):  # torchsde draws from the global generator, and warns
         warnings.simplefilter("ignore", DeprecationWarning)
-        with what_is_not_installed_may_be_missing():
-            module = importlib.import_module(name)
-            result = doctest.testmod(module, optionflags=doctest.ELLIPSIS, report=False)
-            if result.failed:
-                raises_at_once = doctest.DebugRunner(optionflags=doctest.ELLIPSIS)
-                for example in doctest.DocTestFinder().find(module):
-                    raises_at_once.run(example)
-            assert result.failed == 0
+        module = importlib.import_module(name)
+        result = doctest.testmod(module, optionflags=doctest.ELLIPSIS)
+        if result.failed:  # again, so that what an example raises is raised here
+            once_more = doctest.DebugRunner(optionflags=doctest.ELLIPSIS)
+            for example in doctest.DocTestFinder().find(module):
+                once_more.run(example)
+        assert result.failed == 0
 
 
 def test_the_version_is_the_same_everywhere():

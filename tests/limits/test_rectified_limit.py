@@ -1,4 +1,4 @@
-"""The neural SDE with ReLU at finite width: the norm of what a layer reads has a law that is known exactly."""
+"""The neural SDE with ReLU at finite width: the norm of what a layer reads has a known law."""
 
 import math
 
