@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @command()
 def compare(
-    network: Annotated[str, typer.Option(help="res1, res2, res3, inner or attention.")] = "res1",
+    network: Annotated[str, typer.Option(help="res1, res2, res3, inner, prenorm or attention.")] = "res1",
     width: Width = 40,
     activation: ActivationName = None,
     weights: Weights = "brownian",

@@ -16,7 +16,7 @@ EXIT_CODES = {"converges": 0, "does not converge": 1, "cannot tell": 3}
 MOST_DEPTHS = 64
 MOST_NUMBERS = 1000
 
-Network = Annotated[str, typer.Option(help="res1, res2, res3 or inner.")]
+Network = Annotated[str, typer.Option(help="res1, res2, res3, inner or prenorm.")]
 Width = Annotated[int, typer.Option(help="Width d of the hidden state.")]
 ActivationName = Annotated[
     str | None,
@@ -145,7 +145,7 @@ def weight_law(weights: str, length_scale: float | None, hurst: float | None) ->
 
 
 def factory_of(name: str, activation: str | None) -> Callable[..., Any]:
-    """Return the function that makes the network of --network and --activation: res1, res2, res3 or inner."""
+    """Return the function that makes the network of --network and --activation, but not attention."""
     import deeplimit as dl
     from deeplimit.ground import validation
 
@@ -154,6 +154,7 @@ def factory_of(name: str, activation: str | None) -> Callable[..., Any]:
         "res2": dl.res2,
         "res3": dl.res3,
         "inner": dl.inner,
+        "prenorm": _prenorm,
     }
     factory = factories[validation.choice(name, "--network", tuple(factories))]
     if name != "res3":
@@ -161,6 +162,12 @@ def factory_of(name: str, activation: str | None) -> Callable[..., Any]:
     if activation not in (None, "relu"):
         raise ValueError(f"--activation {activation!r} is not for res3, whose activation is ReLU; use res2.")
     return factory
+
+
+def _prenorm(width: int, activation: str, weights: Any, exponent: float | None) -> Any:
+    import deeplimit as dl
+
+    return dl.ResidualNetwork(dl.PreNorm(dl.activations.resolve(activation)), width, weights, exponent)  # type: ignore[arg-type]
 
 
 def make_attention(

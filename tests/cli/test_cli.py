@@ -153,6 +153,19 @@ def test_attention_is_reached_from_the_command_line():
         assert words in refused.output
 
 
+def test_pre_norm_and_gradients_are_reached_from_the_command_line():
+    common = ["compare", "--network", "prenorm", "--width", "4", "--weights", "smooth", "--quiet"]
+    done = CliRunner().invoke(
+        app, [*common, "--paths", "64", "--quantity", "gradient", "--depths", "8:64:x2"]
+    )
+    assert done.exit_code == 0, done.output
+    assert "N = rms norm, d = 4" in done.output
+    assert "∂ℓ(h_L)/∂h_k" in done.output
+    refused = CliRunner().invoke(app, ["compare", "--network", "prenorm", "--width", "1"])
+    assert refused.exit_code == 2
+    assert "width=1 is too small for norm='rms'" in refused.output
+
+
 def test_the_weights_of_cohen_et_al_are_reached_from_the_command_line(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my_trend.py").write_text(
