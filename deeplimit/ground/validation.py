@@ -359,14 +359,14 @@ def text_of(path: object, name: str) -> str:
         raise ValueError(f"{name} must be a file, got {str(source)!a}, which is a folder, pipe or device.")
     if found.st_size > LARGEST_TEXT:
         raise ValueError(
-            f"{name} must be a file of at most {LARGEST_TEXT} bytes, got {str(source)!a} of {found.st_size}."
+            f"{name} must be a file of at most {LARGEST_TEXT} bytes, got {str(source)!r} of {found.st_size}."
         )
     try:
         return source.read_text(encoding="utf-8")
     except OSError as error:  # one of a disk that fails while it is read names no file
         raise OSError(error.errno, error.strerror or str(error), str(source)) from error
     except UnicodeDecodeError as error:
-        raise ValueError(f"{name} must be a file of text, got {str(source)!a}: {error}.") from error
+        raise ValueError(f"{name} must be a file of text, got {str(source)!r}: {error}.") from error
 
 
 def as_path(path: object, name: str) -> Path:

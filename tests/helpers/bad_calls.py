@@ -54,6 +54,9 @@ class Subject:
         except DOCUMENTED as error:
             signal.alarm(0)
             return None if self._noted(argument, error) else self._unclear(argument, error)
+        except ModuleNotFoundError as error:  # an extra, which no value can bring
+            signal.alarm(0)
+            return None if "pip install" in str(error) else f"raised {_text(error)}"
         except BaseException as error:  # noqa: BLE001  # whatever is raised is what is looked for
             signal.alarm(0)
             if self._noted(argument, error):

@@ -400,6 +400,7 @@ VERBS = [
             "tolerance": None,
             "coupling": "auto",
             "same_network": False,
+            "quantity": "state",
             "dtype": None,
             **RUN,
         },
