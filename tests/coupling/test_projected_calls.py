@@ -367,7 +367,7 @@ def test_laws_recursions_and_limits_of_the_users_own_go_through_no_compiled_loop
 
     monkeypatch.setattr(compiled, "WORTHWHILE", 0)
     damped = dataclasses.replace(RES1, recursion=Damped(RES1.recursion.activation))
-    odd = dl.NeuralSDE(dl.inner(8, "tanh").recursion, (dl.Brownian(),), 8)
+    odd = dl.ResidualNetwork(dl.PreNorm("tanh"), 8).limit()
     scaled = dl.res1(8, "tanh", weights=TrendAndNoise(None, dl.Ito(A=0.01), 1.0), exponent=0.0)
     for network, limit in ((damped, RES1.limit()), (RES1, odd), (scaled, RES1.limit())):
         task = task_of(network, limit, coupling="projected", dtype=None, paths=64)

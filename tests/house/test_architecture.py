@@ -108,6 +108,12 @@ def test_names_of_tests_are_sentences_of_at_most_80_characters():
     assert found == []
 
 
+def test_no_two_files_of_tests_have_the_same_name():
+    """pytest collects only the first of them, and the tests of one room alone do not show it."""
+    names = [path.name for path in ROOT.parent.glob("tests/**/test_*.py")]
+    assert sorted(names) == sorted(set(names))
+
+
 TEST_FOLDERS = {"datasets": "training_data"}
 """Folders of another name: tests/ is on the path, where `datasets` would hide a package of this name."""
 

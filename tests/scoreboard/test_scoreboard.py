@@ -51,6 +51,8 @@ def test_the_scoreboard_has_every_statement_and_every_kind_of_noise():
         "res-3, in law",
         "gradients",
         "pre-norm",
+        "Geshkovski et al.",
+        "Fedorov et al.",
     }
     text = " ".join(case.setting for case in cases)
     words = ("softplus", "silu", "gelu", "tanh", "sin", "full tensor", "rows", "covary", "of time")
