@@ -11,6 +11,7 @@ from .architectures import (
     attention as attention,
     convolutional as convolutional,
     fully_connected as fully_connected,
+    shaped_mlp as shaped_mlp,
 )
 from .convergence import CompareReport as CompareReport, compare as compare
 from .coupling import Statistic as Statistic
@@ -41,6 +42,7 @@ from .ground.verdict import Verdict as Verdict
 from .in_law import LawReport as LawReport, OneDraw as OneDraw, compare_laws as compare_laws
 from .limits import (
     AttentionSDE as AttentionSDE,
+    CovarianceSDE as CovarianceSDE,
     Drive as Drive,
     Identity as Identity,
     Independent as Independent,
@@ -79,6 +81,7 @@ from .recursions import (
     Res1 as Res1,
     Res2 as Res2,
     Res3 as Res3,
+    ShapedMLP as ShapedMLP,
     Side as Side,
     TwoLayer as TwoLayer,
     Weight as Weight,
@@ -125,6 +128,7 @@ from .weights import (
     Facts as Facts,
     FractionalBrownian as FractionalBrownian,
     FunctionLaw as FunctionLaw,
+    HiddenUnits as HiddenUnits,
     IndependentLaw as IndependentLaw,
     Ito as Ito,
     Kronecker as Kronecker,

@@ -1,4 +1,4 @@
-"""Networks as they are trained: fully connected with a factor δ per layer, convolutional, attention."""
+"""Further networks: fully connected with a factor δ per layer, convolutional, attention, shaped."""
 
 from __future__ import annotations
 
@@ -10,8 +10,14 @@ from torch import Tensor
 from deeplimit import activations
 from deeplimit.ground import validation
 from deeplimit.networks import ActivationLike, ResidualNetwork, WeightsLike
-from deeplimit.recursions import Attention, Convolutional, ConvolutionalWithShortcut, FullyConnected
-from deeplimit.weights import Brownian, Trend, WeightLaw
+from deeplimit.recursions import (
+    Attention,
+    Convolutional,
+    ConvolutionalWithShortcut,
+    FullyConnected,
+    ShapedMLP,
+)
+from deeplimit.weights import Brownian, HiddenUnits, Trend, WeightLaw
 
 
 @dataclass(frozen=True)
@@ -154,3 +160,40 @@ def attention(
     recursion = Attention(tokens, inverse_temperature)
     # What is None is filled in.
     return ResidualNetwork(recursion, width, weights, exponent)  # type: ignore[arg-type]
+
+
+def shaped_mlp(
+    inputs: int,
+    *,
+    depth_to_width: float = 1.0,
+    slopes: tuple[float, float] = (0.0, -1.0),
+    exponent: float | None = None,
+) -> ResidualNetwork:
+    """Make the shaped multilayer perceptron z_{k+1} = √(c/n) W φ(z_k) with n = L/T units, without skips.
+
+    φ(z) = z + n^-exponent (c₊ z⁺ - c₋ z⁻) is a leaky ReLU near the identity (Li, Nica and Roy 2022). States
+    are what m inputs have in common, the Cholesky factors (P, m, m) of their covariance (`ShapedMLP`). At
+    the exponent 1/2 the limit, in law, is the neural covariance SDE (`CovarianceSDE`): `compare_laws` takes
+    both. One input has a log-normal size of variance 2 T, however wide the network is.
+
+    Args:
+        inputs: number of inputs m, at least 1.
+        depth_to_width: T, the depth over the width; depths must be multiples of it.
+        slopes: the pair (c₊, c₋).
+        exponent: how fast φ tends to the identity; 1/2 if left out.
+
+    Raises:
+        TypeError: For a wrong kind of argument.
+        ValueError: For a wrong value.
+
+    Examples:
+        >>> import torch, deeplimit as dl
+        >>> network = dl.shaped_mlp(2, depth_to_width=0.5)
+        >>> inputs = torch.tensor([[[1.0, 0.0], [0.3, 0.954]]])
+        >>> dl.compare_laws(network, x=inputs, depths=[16, 32, 64], draws=1000).regime
+        'sde'
+    """
+    width = validation.integer(inputs, "inputs", minimum=1, hint="It is the number of inputs m.")
+    law = HiddenUnits(depth_to_width)
+    # An exponent that is None is filled in.
+    return ResidualNetwork(ShapedMLP(slopes), width, law, exponent)  # type: ignore[arg-type]

@@ -16,6 +16,7 @@ from deeplimit.cases import case, cases
 from deeplimit.cases.trends import sphere
 from deeplimit.figures import run_demo
 from deeplimit.ground import axes as drawing
+from deeplimit.in_law.simulation import last_states
 
 IMAGES = Path(__file__).parent / "images"
 DEPTHS = [16, 32, 64, 128, 256, 512]
@@ -135,6 +136,57 @@ def prenorm(path):
         return axes
 
     drawing.to_file(draw, path, compact=True)
+
+
+def shaped(path):
+    """Draw the correlation of two inputs at the end of shaped networks, beside the covariance SDE's."""
+    start = torch.linalg.cholesky(0.7 * torch.eye(2, dtype=torch.float64) + 0.3)
+
+    def correlations(h):
+        covariance = h @ h.mT
+        sizes = covariance.diagonal(dim1=1, dim2=2).prod(1).sqrt()
+        return (covariance[:, 0, 1] / sizes).clamp(-1.0, 1.0).numpy()
+
+    def of_limit(time, difference, draws=40_000):
+        limit, stream = dl.CovarianceSDE(2, time, difference), torch.Generator().manual_seed(1)
+        return correlations(limit.draw_end(start.expand(draws, 2, 2), stream, 256))
+
+    def of_network(time, slopes, units, draws=8000):
+        network = dl.shaped_mlp(2, depth_to_width=time, slopes=slopes)
+        h0, stream = start.expand(draws, 2, 2), torch.Generator().manual_seed(2)
+        return correlations(last_states(network, round(time * units), h0, stream))
+
+    figure = Figure(figsize=(7.2, 3.0), layout="constrained")
+    spread, means = figure.subplots(1, 2)
+    bins = np.linspace(-1.0, 1.0, 41)
+    for values, style in (
+        (of_limit(1.0, 4.0), {"color": "#0072b2", "lw": 2.0, "label": "limit"}),
+        (of_network(1.0, (2.0, -2.0), 25), {"color": "#d55e00", "ls": ":", "label": "25 units"}),
+        (of_network(1.0, (2.0, -2.0), 100), {"color": "#d55e00", "label": "100 units"}),
+        (of_limit(1.0, 0.0), {"color": "black", "ls": "--", "lw": 1.0, "label": "linear limit"}),
+    ):
+        spread.hist(values, bins, density=True, histtype="step", **style)
+    spread.set(
+        xlabel="correlation at the end",
+        ylabel="density",
+        title="c = (2, -2), T = 1",
+        yscale="log",
+        ylim=(0.02, 20),
+    )
+    spread.legend(fontsize=8, loc="upper left")
+    times = [0.05, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0]
+    for colour, slopes in (("#0072b2", (2.0, -2.0)), ("#009e73", (0.0, -1.0)), ("black", (0.0, 0.0))):
+        line = [0.3, *(of_limit(time, slopes[0] - slopes[1]).mean() for time in times)]
+        name = "c = ({:g}, {:g})".format(*slopes)
+        means.plot([0.0, *times], line, color=colour, label=name)
+        found = [of_network(time, slopes, 100) for time in times[2::2]]
+        bars = [2.6 * values.std() / len(values) ** 0.5 for values in found]
+        means.errorbar(times[2::2], [values.mean() for values in found], bars, fmt="o", color=colour, ms=4)
+    means.set(
+        xlabel="depth over width T", ylabel="mean correlation", title="limits and 100 units", ylim=(0, 1)
+    )
+    means.legend(fontsize=8)
+    figure.savefig(path, dpi=200)
 
 
 def initialisers(path):
@@ -314,6 +366,7 @@ def main():
     knobs = {"paths": 1000, "quantity": "gradient", "room": 14}
     beside_controls(curved, {"½σ''∂Q dropped": flat}, IMAGES / "gradients.png", **knobs)
     prenorm(IMAGES / "prenorm.png")
+    shaped(IMAGES / "shaped.png")
     concepts(IMAGES / "concepts.png")
     researcher, practitioner = IMAGES / "researcher.png", IMAGES / "practitioner.png"
     dl.compare(dl.res1(40, "tanh")).plot(researcher, compact=True)

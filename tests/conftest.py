@@ -44,16 +44,34 @@ def pytest_collection_modifyitems(items):
 OPTIONAL = ("mlxtend", "numba", "pandas", "sklearn", "timm", "transformers")
 
 
+def _skip_for_want_of_an_extra(cause):
+    if isinstance(cause, ImportError) and not all(map(importlib.util.find_spec, OPTIONAL)):
+        pytest.skip(f"an extra is not installed: {cause}", allow_module_level=True)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call():
     """Where extras are not installed, a test that imports one is skipped; where all are, it fails."""
     try:
         return (yield)
     except (ImportError, doctest.UnexpectedException) as error:
-        cause = error.exc_info[1] if isinstance(error, doctest.UnexpectedException) else error
-        if not isinstance(cause, ImportError) or all(map(importlib.util.find_spec, OPTIONAL)):
+        _skip_for_want_of_an_extra(error.exc_info[1] if hasattr(error, "exc_info") else error)
+        raise
+
+
+class _Module(pytest.Module):
+    """A file of tests, which is skipped where it imports an extra that is not installed."""
+
+    def collect(self):
+        try:
+            return super().collect()
+        except self.CollectError as error:
+            _skip_for_want_of_an_extra(error.__cause__)
             raise
-        pytest.skip(f"an extra is not installed: {cause}")
+
+
+def pytest_pycollect_makemodule(module_path, parent):
+    return _Module.from_parent(parent, path=module_path)
 
 
 @pytest.fixture(autouse=True)

@@ -13,6 +13,7 @@ from deeplimit.cases import (
     in_law,
     independent,
     prenorm,
+    shaped,
     shrinking_weights,
     smooth,
 )
@@ -61,9 +62,9 @@ def law_cases() -> tuple[LawCase, ...]:
     Examples:
         >>> from deeplimit import cases
         >>> sorted({case.statement for case in cases.law_cases()})
-        ['[M] Prop. 11, in law', 'modules, in law', 'res-3, in law']
+        ['Li et al.', '[M] Prop. 11, in law', 'modules, in law', 'res-3, in law']
     """
-    return tuple(in_law.cases())
+    return (*in_law.cases(), *shaped.cases())
 
 
 def validated() -> tuple[Case | LawCase, ...]:

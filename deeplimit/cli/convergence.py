@@ -13,7 +13,6 @@ from deeplimit.cli.options import (
     Exponent,
     Hurst,
     LengthScale,
-    Network,
     Weights,
     Width,
     count_or_auto,
@@ -22,6 +21,7 @@ from deeplimit.cli.options import (
     make_attention,
     make_fully_connected,
     make_network,
+    make_shaped,
     weight_law,
 )
 from deeplimit.cli.shared import Run, command
@@ -166,8 +166,8 @@ def compare(
 
 @command()
 def compare_laws(
-    network: Network = "res3",
-    width: Width = 40,
+    network: Annotated[str, typer.Option(help="res1, res2, res3, inner, prenorm or shaped.")] = "res3",
+    width: Annotated[int, typer.Option(help="Width d of the hidden state; of shaped, its inputs.")] = 40,
     activation: ActivationName = None,
     weights: Annotated[
         str, typer.Option(help="brownian (i.i.d. Gaussian), uniform or rademacher.")
@@ -203,13 +203,19 @@ def compare_laws(
         ),
     ] = None,
     dtype: Annotated[str | None, typer.Option(help="float32 (the default) or float64.")] = None,
+    depth_to_width: Annotated[
+        float | None, typer.Option(help="shaped: depth over width, by which depths are divided; left out: 1.")
+    ] = None,
+    slopes: Annotated[
+        str | None, typer.Option(help="shaped: c₊ and c₋ of its activation, such as 0,-1 (left out).")
+    ] = None,
     *,
     run: Run,
 ) -> None:
     """Compare the law of a network's last state with that of its limit, from independent draws.
 
-    For networks with independent layers: res3, res2 with --activation relu, or res1 with weights of any law.
-    Nothing is coupled, so it gives no order.
+    For networks with independent layers: res3, res2 with --activation relu, or res1 with weights of any law;
+    and for shaped networks, whose width grows with the depth. Nothing is coupled, so it gives no order.
 
     Exit code: 0 same law, 1 another law, 2 bad usage, 3 cannot tell.
 
@@ -217,8 +223,16 @@ def compare_laws(
     """
     from deeplimit.in_law import compare_laws as run_compare_laws
 
+    if network == "shaped":
+        if activation is not None or weights != "brownian":
+            raise ValueError("--network shaped has Gaussian weights and --slopes: leave out the others.")
+        resnet = make_shaped(width, exponent, depth_to_width, slopes)
+    else:
+        if depth_to_width is not None or slopes is not None:
+            raise ValueError(f"--depth-to-width and --slopes are for --network shaped, got {network}.")
+        resnet = make_network(network, width, activation, weights, None, None, exponent)
     report = run_compare_laws(
-        make_network(network, width, activation, weights, None, None, exponent),
+        resnet,
         None if limit is None else imported("--limit", limit),
         depths=depths_or_auto(depths),
         draws=draws,

@@ -181,6 +181,15 @@ def make_attention(
     return dl.attention(width, tokens=tokens, inverse_temperature=kappa, weights=law, exponent=exponent)
 
 
+def make_shaped(inputs: int, exponent: float | None, depth_to_width: float | None, slopes: str | None) -> Any:
+    """Return `shaped_mlp` with these options."""
+    import deeplimit as dl
+
+    pair = (0.0, -1.0) if slopes is None else tuple(parse_numbers(slopes, "--slopes"))
+    ratio = 1.0 if depth_to_width is None else depth_to_width
+    return dl.shaped_mlp(inputs, depth_to_width=ratio, slopes=pair, exponent=exponent)  # type: ignore[arg-type]
+
+
 def make_fully_connected(
     width: int,
     activation: str | None,

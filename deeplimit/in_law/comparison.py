@@ -223,6 +223,12 @@ def _read(resnet: ResidualNetwork, limit: object, probe: Tensor) -> Limit:
         raise ValueError(
             f"limit has width {equation.width}, but the network has width {resnet.width}; make them the same."
         )
+    shape = equation.state_shape(resnet.width)
+    if equation.width is not None and shape != resnet.state_shape:
+        raise ValueError(
+            f"limit has states of shape {shape}, but those of the network have shape {resnet.state_shape};"
+            " take network.limit(), or a limit of the same shape."
+        )
     if equation.in_law_only:
         drawn = equation.draw_end(probe, generator(0, Purpose.PROBE, device=probe.device), 0)
         if not isinstance(drawn, Tensor) or drawn.shape != probe.shape or drawn.dtype != probe.dtype:
@@ -255,8 +261,7 @@ def _assess(
     adjusted = two_sample.holm(p_values)
     effects = tuple(_effect(shape, name) for name in names for shape in two_sample.SHAPES)
     means, variances, shared = _means(networks, limit)
-    symmetric = plan.network.facts.symmetric
-    powers = (1.0, 2.0) if symmetric else (0.5, 1.0)
+    powers = _powers(plan.network)
     multiple = two_sample.two_sided(level / len(effects))
     found = [
         extrapolate(depths.astype(float), row, variance, float(both), powers, level / len(effects))
@@ -286,7 +291,7 @@ def _assess(
     squares = np.array([_mean_square(sample) for sample in networks])
     regime = plan.network.regime()
     is_its_limit = _is_its_limit(plan)
-    exact = plan.limit.in_law_only
+    exact = not plan.limit.is_drawn_by_steps
     report = LawReport(
         verdict=judgement.word,
         reason=judgement.reason,
@@ -320,13 +325,13 @@ def _assess(
         sampling=(
             "drawn from its law at time 1"
             if exact
-            else f"Euler-Maruyama on {plan.steps} steps, independent noise"
+            else f"{plan.limit.scheme} on {plan.steps} steps, independent noise"
         ),
         device=str(plan.device),
         dtype=str(plan.dtype).removeprefix("torch."),
         seconds=seconds,
         versions=versions(),
-        reservations=tuple(_reservations(plan, limit, networks, is_its_limit, symmetric, exact)),
+        reservations=tuple(_reservations(plan, limit, networks, is_its_limit, exact)),
         citations=(
             *(regime.citations if is_its_limit else ()),
             *plan.limit.citations,
@@ -337,6 +342,11 @@ def _assess(
         rule=judgement.rule,
     )
     return report.measured_by(plan)
+
+
+def _powers(network: ResidualNetwork) -> tuple[float, float]:
+    """Return the powers of 1/L in which differences of laws fall."""
+    return network.recursion.powers_in_law(network.exponent) if network.facts.symmetric else (0.5, 1.0)
 
 
 def _effect(shape: str, feature: str) -> str:
@@ -406,7 +416,7 @@ def _distribution(sample: Sample, grid: np.ndarray) -> np.ndarray:
 
 
 def _reservations(
-    plan: Plan, limit: Sample, networks: list[Sample], is_its_limit: bool, symmetric: bool, exact: bool
+    plan: Plan, limit: Sample, networks: list[Sample], is_its_limit: bool, exact: bool
 ) -> list[str]:
     notes = [
         "nothing is coupled: this is about laws at time 1 (convergence in law), not about paths, and gives no"
@@ -421,11 +431,14 @@ def _reservations(
             f"the limit is drawn by its own scheme on {plan.steps} steps, whose bias, O(1/{plan.steps}), is"
             " not taken out."
         )
-    if not symmetric:
+    first, second = _powers(plan.network)
+    if not plan.network.facts.symmetric:
         notes.append(
             "the weights' law is not known to be symmetric, so differences are taken to fall like L^-1/2 and"
             " 1/L."
         )
+    elif first != 1.0:
+        notes.append(f"differences are taken to fall like L^-{first:g} and L^-{second:g}.")
     notes += reservations(plan.network)
     if len(plan.h0) > 1:
         notes.append(f"laws are compared on average over the {len(plan.h0)} starting points, not at each.")

@@ -6,6 +6,7 @@ torchdiffeq functions `f(t, h)`. `users_own` reads a user's objects of either ki
 
 from deeplimit.limits.attention import AttentionSDE
 from deeplimit.limits.base import Independent, Limit, ODELimit, SDELimit
+from deeplimit.limits.covariance import CovarianceSDE
 from deeplimit.limits.drive import Drive, Sharing
 from deeplimit.limits.follower import CompiledStep, Follower, FunctionValue, Motion
 from deeplimit.limits.in_law import IsotropicSDE, LawLimit
@@ -18,6 +19,7 @@ from deeplimit.limits.young import NeuralYoung
 __all__ = [
     "AttentionSDE",
     "CompiledStep",
+    "CovarianceSDE",
     "Follower",
     "FunctionValue",
     "Motion",

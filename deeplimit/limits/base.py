@@ -36,6 +36,8 @@ class Limit(FinalWhereMarked, ABC):
     """What it is solved with, in words."""
     is_drawable: ClassVar[bool] = False
     """Whether its law at time 1 can be drawn, with noise independent of the network's."""
+    is_drawn_by_steps: ClassVar[bool] = True
+    """Whether such a draw is a scheme's, with a bias of order 1/steps; else it has the law exactly."""
     in_law_only: ClassVar[bool] = False
     """Whether no scheme follows a network's noise, so that only laws can be compared."""
     needs_equal_steps: ClassVar[bool] = False

@@ -29,6 +29,7 @@ class LawLimit(Limit):
 
     kind: ClassVar[str] = "a limit in law"
     is_drawable: ClassVar[bool] = True
+    is_drawn_by_steps: ClassVar[bool] = False
     in_law_only: ClassVar[bool] = True
 
     @property

@@ -10,6 +10,7 @@ from deeplimit.recursions.convolutional import Convolutional, ConvolutionalWithS
 from deeplimit.recursions.fully_connected import FullyConnected
 from deeplimit.recursions.module_blocks import ModuleBlocks
 from deeplimit.recursions.prenorm import PreNorm
+from deeplimit.recursions.shaped import ShapedMLP
 from deeplimit.recursions.standard import Inner, ModifiedRes1, Res1, Res2, Res3
 from deeplimit.recursions.two_layer import TwoLayer
 
@@ -29,6 +30,7 @@ __all__ = [
     "Res1",
     "Res2",
     "Res3",
+    "ShapedMLP",
     "Side",
     "TwoLayer",
     "Weight",

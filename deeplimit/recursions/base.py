@@ -180,6 +180,13 @@ class Recursion(FinalWhereMarked, ABC):
         """
         return self.residual(h, layers, 0.0)
 
+    def powers_in_law(self, exponent: float) -> tuple[float, float]:
+        """Return the first two powers of 1/L in which the law at depth L differs from that of the limit.
+
+        For weights with symmetric laws; others bring L^-1/2.
+        """
+        return 1.0, 2.0
+
     def vjp(self, h: Tensor, layers: tuple[Layer, ...], exponent: float, gradient: Tensor) -> Tensor:
         """Return the gradient with respect to h, from that with respect to the state after the layer.
 

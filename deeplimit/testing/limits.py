@@ -257,7 +257,7 @@ def _in_torchdiffeq(function: Callable[..., Tensor], limit: Limit, width: int) -
 def _draws(limit: LawLimit, width: int) -> Iterator[str]:
     """The draws of a limit in law."""
     for dtype in (torch.float32, torch.float64):
-        h = normal(PATHS, width, dtype=dtype)
+        h = normal(PATHS, *limit.state_shape(width), dtype=dtype)
         kept = h.clone()
         with watched() as touched:
             end, again = (limit.draw(h, stream()) for _ in range(2))
@@ -272,17 +272,19 @@ def _draws(limit: LawLimit, width: int) -> Iterator[str]:
 
 def _rows(limit: LawLimit, width: int) -> Iterator[str]:
     """Rows of a batch that know nothing of each other."""
-    one, two = normal(1, width, seed=1), 3.0 * normal(1, width, seed=2)
-    count = 4096
-    halves = torch.cat([one.expand(count, -1), two.expand(count, -1)])
-    mixed = torch.stack([one.expand(count, -1), two.expand(count, -1)], dim=1).flatten(0, 1)
-    alone = limit.draw(one.expand(2 * count, -1).clone(), stream(3))
+    shape, count = limit.state_shape(width), 4096
+    one, two = normal(1, *shape, seed=1), 3.0 * normal(1, *shape, seed=2)
+    one, two = (start.expand(count, *shape) for start in (one, two))
+    halves = torch.cat([one, two])
+    mixed = torch.stack([one, two], dim=1).flatten(0, 1)
+    alone = limit.draw(torch.cat([one, one]), stream(3))
     if bool((alone == alone[:1]).all()):
         yield "draw must give independent draws for equal starts, but all rows are the same"
         return
+    alone = alone.flatten(1)
     sizes = [
-        limit.draw(halves, stream(1))[:count],
-        limit.draw(mixed, stream(2))[::2],
+        limit.draw(halves, stream(1))[:count].flatten(1),
+        limit.draw(mixed, stream(2))[::2].flatten(1),
         alone[:count],
     ]
     for a, b in pairwise(sizes):

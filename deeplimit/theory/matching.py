@@ -89,9 +89,8 @@ def refused(network: Network, explanation: str, closest: str) -> str:
     else:
         described = ", ".join(dict.fromkeys(law.describe() for law in network.weights))
         exponents = f"{described}, exponent {network.exponent:g}"
-    return (
-        f"cannot pair {network.recursion.name} ({exponents}) with a limit because {explanation} Closest:"
-        f" {closest}"
+    return f"cannot pair {network.recursion.name} ({exponents}) with a limit because {explanation}" + (
+        f" Closest: {closest}" if closest else ""
     )
 
 

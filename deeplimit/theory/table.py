@@ -11,6 +11,7 @@ from deeplimit.theory import (
     in_law,
     independent_layers,
     prenorm,
+    shaped,
     shrinking_weights,
     smooth_layers,
 )
@@ -29,11 +30,13 @@ ROWS: tuple[Theorem, ...] = (
     *fully_connected.ROWS,
     *prenorm.ROWS,
     *attention.ROWS,
+    *shaped.ROWS,
 )
 """The library's rows; no two of them match the same network."""
 
 REASONS = (
     attention.why_not,
+    shaped.why_not,
     shrinking_weights.why_not,
     independent_layers.why_not,
     fractional_weights.why_not,

@@ -15,6 +15,7 @@ from deeplimit.weights.covariance import Kronecker
 from deeplimit.weights.factors import Factors
 from deeplimit.weights.facts import Dependence, Facts, together
 from deeplimit.weights.fractional import FractionalBrownian, fractional_gaussian_noise
+from deeplimit.weights.hidden_units import HiddenUnits
 from deeplimit.weights.independent import IID, Brownian, IndependentLaw
 from deeplimit.weights.ito import Ito, ItoPath, ItoStep, QuadraticVariation
 from deeplimit.weights.law import DrawnLayers, FunctionLaw, Shape, WeightLaw
@@ -38,6 +39,7 @@ __all__ = [
     "FractionalBrownian",
     "FreshBlocks",
     "FunctionLaw",
+    "HiddenUnits",
     "IndependentLaw",
     "Ito",
     "ItoPath",

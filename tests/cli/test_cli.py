@@ -166,6 +166,24 @@ def test_pre_norm_and_gradients_are_reached_from_the_command_line():
     assert "width=1 is too small for norm='rms'" in refused.output
 
 
+def test_shaped_networks_are_reached_from_the_command_line():
+    common = ["compare-laws", "--network", "shaped", "--width", "2", "--quiet"]
+    small = ["--depths", "8:32:x2", "--draws", "400", "--depth-to-width", "0.5", "--slopes", "1,-1"]
+    done = CliRunner().invoke(app, [*common, *small])
+    assert done.exit_code in (0, 3), done.output
+    assert "c = (1, -1), 2 inputs" in done.output
+    assert "T = 0.5, c₊ - c₋ = 2, m = 2" in done.output
+    for wrong, words in (
+        ([*common, "--activation", "tanh"], "leave out the others"),
+        ([*common, "--slopes", "1"], "slopes must be the pair"),
+        (["compare-laws", "--network", "res3", "--slopes", "1,2"], "shaped, got res3"),
+        (["compare-laws", "--depth-to-width", "1"], "shaped, got res3"),
+    ):
+        refused = CliRunner().invoke(app, wrong)
+        assert refused.exit_code == 2
+        assert words in refused.output
+
+
 def test_the_weights_of_cohen_et_al_are_reached_from_the_command_line(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my_trend.py").write_text(

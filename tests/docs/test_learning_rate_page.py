@@ -20,6 +20,7 @@ def test_the_command_prints_the_report_that_is_shown_and_fails(tmp_path, monkeyp
     (models,) = (block for block in fenced("python", PAGE) if re.match("# models.py", block))
     (tmp_path / "models.py").write_text(models, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "models", raising=False)
     (line,) = (line for block in fenced("console", PAGE) for line in block.splitlines())
     try:
         result = CliRunner().invoke(app, [*line.removeprefix("$ deeplimit ").split(), "--quiet"])

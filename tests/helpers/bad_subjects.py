@@ -185,6 +185,13 @@ NETWORKS = [
     ),
     Subject("Attention", dl.Attention, {"tokens": 2, "inverse_temperature": 1.0}),
     Subject(
+        "shaped_mlp",
+        dl.shaped_mlp,
+        {"inputs": WIDTH, "depth_to_width": 1.0, "slopes": (0.0, -1.0), "exponent": None},
+    ),
+    Subject("ShapedMLP", dl.ShapedMLP, {"slopes": (0.0, -1.0)}),
+    Subject("HiddenUnits", dl.HiddenUnits, {"depth_to_width": 1.0}),
+    Subject(
         "convolutional",
         dl.convolutional,
         {
@@ -259,6 +266,7 @@ LIMITS = [
             "seed": 0,
         },
     ),
+    Subject("CovarianceSDE", dl.CovarianceSDE, {"width": 2, "depth_to_width": 1.0, "slope_difference": 1.0}),
     Subject(
         "AttentionSDE",
         dl.AttentionSDE,

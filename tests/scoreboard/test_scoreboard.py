@@ -53,6 +53,7 @@ def test_the_scoreboard_has_every_statement_and_every_kind_of_noise():
         "pre-norm",
         "Geshkovski et al.",
         "Fedorov et al.",
+        "Li et al.",
     }
     text = " ".join(case.setting for case in cases)
     words = ("softplus", "silu", "gelu", "tanh", "sin", "full tensor", "rows", "covary", "of time")

@@ -12,7 +12,17 @@ from users import INDEPENDENT, Gated, Louder, OneMatrix, orthogonal
 
 import deeplimit as dl
 from deeplimit import activations, theory
-from deeplimit.recursions import Attention, FullyConnected, Inner, ModifiedRes1, PreNorm, Res1, Res2, Res3
+from deeplimit.recursions import (
+    Attention,
+    FullyConnected,
+    Inner,
+    ModifiedRes1,
+    PreNorm,
+    Res1,
+    Res2,
+    Res3,
+    ShapedMLP,
+)
 from deeplimit.theory.table import ROWS
 from deeplimit.theory.theorem import registered
 from deeplimit.weights import TrendAndNoise
@@ -20,7 +30,7 @@ from deeplimit.weights import TrendAndNoise
 WIDTH = 3
 TURN = torch.tensor([[0.0, 1.0, 0.0], [-1.0, 0.0, 0.0], [0.0, 0.0, 0.1]])
 PUSH = torch.tensor([0.1, -0.2, 0.3])
-OURS = (Res1, Res2, Res3, Inner, ModifiedRes1, FullyConnected, PreNorm, Attention)
+OURS = (Res1, Res2, Res3, Inner, ModifiedRes1, FullyConnected, PreNorm, Attention, ShapedMLP)
 ACTIVATIONS = ["identity", "tanh", "relu", "leaky_relu", "softplus", "scaled_silu", "sin"]
 EXPONENTS = [0.0, 0.1, 0.25, 0.5, 0.6, 0.7, 0.75, 1.0, 1.25, 2.0]
 
@@ -60,6 +70,8 @@ def networks(draw):
     weights = (one,) * count if draw(st.booleans()) else tuple(draw(laws) for _ in range(count))
     if kind is FullyConnected:
         weights = (one, draw(numbers))
+    if kind is ShapedMLP:
+        weights = (draw(st.sampled_from([dl.HiddenUnits(0.5), dl.IID()])),)
     assume(
         kind in (Inner, FullyConnected) or all(getattr(law, "b", None) is None for law in weights)
     )  # others are refused
@@ -98,7 +110,7 @@ def test_what_a_regime_says_is_what_the_limit_delivers(network):
             network.limit()
         return
     assert regime.convergence is not None
-    assert isinstance(limit, dl.LawLimit) == (type(limit) is dl.IsotropicSDE)
+    assert isinstance(limit, dl.LawLimit) == (type(limit) in (dl.IsotropicSDE, dl.CovarianceSDE))
     if isinstance(limit, dl.LawLimit):
         assert regime.convergence == "in law"
 
@@ -125,7 +137,13 @@ def test_growth_and_regime_of_one_network_agree(network):
 def test_every_row_of_the_library_is_about_some_network():
     """Every combination of the library's recursions, activations, exponents and some laws is looked up."""
     rough = dl.Trend(lambda t: t * TURN, holder=0.5)
-    some = [dl.Brownian(), dl.IID("uniform"), dl.SmoothGaussian(), rough, dl.FractionalBrownian(0.7)]
+    some = [
+        dl.Brownian(),
+        dl.IID("uniform"),
+        dl.SmoothGaussian(),
+        rough,
+        dl.FractionalBrownian(0.7),
+    ]
     some += [TrendAndNoise(rough, noise, beta) for noise in (None, dl.Ito(A=0.1)) for beta in (0.0, 0.5, 1.0)]
     spoken = {
         type(row).__name__
@@ -139,13 +157,16 @@ def test_every_row_of_the_library_is_about_some_network():
 
 
 def _recursion(kind, name):
-    return Attention(2) if kind is Attention else kind(activations.resolve(name, lipschitz=False))
+    if kind is Attention:
+        return Attention(2)
+    return ShapedMLP() if kind is ShapedMLP else kind(activations.resolve(name, lipschitz=False))
 
 
 def _network(kind, name, law, exponent):
     recursion = _recursion(kind, name)
-    weights = (law, dl.Trend(lambda t: torch.tensor(t))) if kind is FullyConnected else None
-    return dl.ResidualNetwork(recursion, WIDTH, weights or (law,) * len(kind.weights), exponent)
+    others = {FullyConnected: (law, dl.Trend(lambda t: torch.tensor(t))), ShapedMLP: (dl.HiddenUnits(),)}
+    weights = others.get(kind, (law,) * len(kind.weights))
+    return dl.ResidualNetwork(recursion, WIDTH, weights, exponent)
 
 
 def about_inner(network):

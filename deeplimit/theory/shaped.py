@@ -1,0 +1,89 @@
+"""Rows on shaped networks, whose width grows with their depth; derived in docs/theorems/shaped.md."""
+
+from __future__ import annotations
+
+from typing import cast, final
+
+from deeplimit.limits import CovarianceSDE, Limit
+from deeplimit.recursions import ShapedMLP
+from deeplimit.theory.matching import is_critical, is_one_of
+from deeplimit.theory.regime import Regime
+from deeplimit.theory.theorem import Network, Theorem
+from deeplimit.weights import HiddenUnits
+
+LI = "Li, Nica and Roy (2022), covariance SDE of shaped networks"
+LI_KEY = "li2022"
+
+
+def _is_shaped(network: Network) -> bool:
+    return is_one_of(network, ShapedMLP) and isinstance(network.weights[0], HiddenUnits)
+
+
+def _shape_vanishes(network: Network) -> bool:
+    """Whether φ is linear, or tends to the identity too fast to leave a drift."""
+    above = network.exponent > 0.5 and not is_critical(network.exponent, 0.5)
+    return above or cast("ShapedMLP", network.recursion).difference == 0.0
+
+
+def _covariance_sde(network: Network, difference: float) -> Limit:
+    law = cast("HiddenUnits", network.weights[0])
+    return CovarianceSDE(network.width, law.depth_to_width, difference)
+
+
+@final
+class ShapedCovariance(Theorem):
+    """Li, Nica and Roy (2022): slopes within n^-1/2 of the identity leave the drift ν."""
+
+    def matches(self, network: Network) -> bool:
+        return _is_shaped(network) and is_critical(network.exponent, 0.5) and not _shape_vanishes(network)
+
+    def regime(self, network: Network) -> Regime:
+        return Regime(
+            "sde",
+            LI,
+            None,
+            "in law",
+            "width and depth grow together, and φ has slopes within n^-1/2 of the identity. The covariance of"
+            " the inputs tends to a diffusion in law; no path joins the layers of different depths.",
+            citations=(LI_KEY,),
+        )
+
+    def limit(self, network: Network) -> Limit:
+        return _covariance_sde(network, cast("ShapedMLP", network.recursion).difference)
+
+
+@final
+class LinearCovariance(Theorem):
+    """The covariance SDE of linear networks: slopes that are equal, or closer to the identity than n^-1/2."""
+
+    def matches(self, network: Network) -> bool:
+        return _is_shaped(network) and _shape_vanishes(network)
+
+    def regime(self, network: Network) -> Regime:
+        return Regime(
+            "sde",
+            LI,
+            None,
+            "in law",
+            "width and depth grow together, and φ is linear, or tends to the identity faster than n^-1/2. The"
+            " covariance of the inputs tends in law to that of a linear network, without the drift ν.",
+            citations=(LI_KEY,),
+        )
+
+    def limit(self, network: Network) -> Limit:
+        return _covariance_sde(network, 0.0)
+
+
+ROWS: tuple[Theorem, ...] = (ShapedCovariance(), LinearCovariance())
+
+
+def why_not(network: Network) -> tuple[str, str] | None:
+    """Return why no row matches a shaped network, and the closest one that has a limit."""
+    if not is_one_of(network, ShapedMLP):
+        return None
+    if not isinstance(network.weights[0], HiddenUnits):
+        return "its limits are known for layers of HiddenUnits alone.", "shaped_mlp(inputs)."
+    return (
+        "below the exponent 1/2 the drift ν of correlations grows without bound, and inputs align at once.",
+        "shaped_mlp(inputs, exponent=0.5).",
+    )

@@ -1,0 +1,66 @@
+"""Rows on shaped networks: which exponent and slopes lead to which covariance SDE."""
+
+import pytest
+import torch
+
+import deeplimit as dl
+
+START = torch.linalg.cholesky(0.7 * torch.eye(2) + 0.3)[None]
+
+
+@pytest.mark.parametrize(
+    ("slopes", "exponent", "difference"),
+    [((0.0, -1.0), None, 1.0), ((1.0, -1.0), 0.5, 2.0), ((1.0, -1.0), 1.0, 0.0), ((2.0, 2.0), 0.5, 0.0)],
+)
+def test_the_limit_knows_the_slopes_by_their_difference_alone(slopes, exponent, difference):
+    network = dl.shaped_mlp(2, depth_to_width=0.5, slopes=slopes, exponent=exponent)
+    assert network.limit() == dl.CovarianceSDE(2, 0.5, difference)
+    regime = network.regime()
+    assert (regime.name, regime.rate, regime.convergence) == ("sde", None, "in law")
+    assert regime.citations == ("li2022",)
+
+
+def test_below_the_exponent_one_half_no_theorem_is_claimed():
+    network = dl.shaped_mlp(2, exponent=0.4)
+    assert network.regime().name == "no theorem"
+    with pytest.raises(dl.NoTheoremError, match="inputs align at once"):
+        network.limit()
+    assert dl.shaped_mlp(2, slopes=(1.0, 1.0), exponent=0.4).regime().name == "sde"  # linear whatever it is
+    with pytest.raises(dl.NoTheoremError, match="HiddenUnits alone"):
+        dl.ResidualNetwork(dl.ShapedMLP(), 2).limit()
+
+
+def test_path_by_path_nothing_can_be_compared():
+    with pytest.raises(dl.NoTheoremError, match="compare_laws compares the laws"):
+        dl.compare(dl.shaped_mlp(2), depths=[8, 16, 32], paths=64)
+
+
+@pytest.mark.parametrize(
+    ("slopes", "exponent", "powers"),
+    [
+        ((1.0, -1.0), 0.5, (1.0, 2.0)),
+        ((0.0, -1.0), 0.5, (0.5, 1.0)),
+        ((0.0, -1.0), 0.75, (0.5, 1.0)),
+        ((0.0, -1.0), 1.0, (1.0, 2.0)),
+        ((3.0, 3.0), 0.5, (1.0, 2.0)),
+    ],
+)
+def test_differences_of_laws_fall_in_known_powers(slopes, exponent, powers):
+    assert dl.ShapedMLP(slopes).powers_in_law(exponent) == powers
+
+
+def test_powers_other_than_whole_ones_are_told():
+    report = dl.compare_laws(dl.shaped_mlp(2), x=START, depths=[8, 16, 32], draws=400)
+    assert any("fall like L^-0.5 and L^-1" in text for text in report.reservations)
+    assert "Euler-Maruyama for a factor of V on 256 steps" in report.sampling
+    whole = dl.compare_laws(dl.shaped_mlp(2, slopes=(1.0, -1.0)), x=START, depths=[8, 16, 32], draws=400)
+    assert not any("fall like" in text for text in whole.reservations)
+
+
+@pytest.mark.statistical
+def test_slopes_that_vanish_faster_lead_to_the_linear_limit():
+    """At the level 1e-6 for a confident wrong answer; the shaped limit is told apart."""
+    network = dl.shaped_mlp(2, slopes=(3.0, -3.0), exponent=1.0)
+    size = {"x": START, "depths": [16, 32, 64], "draws": 16384, "level": 1e-6}
+    assert dl.compare_laws(network, **size).verdict != "another law"
+    assert dl.compare_laws(network, dl.CovarianceSDE(2, 1.0, 6.0), **size).verdict == "another law"
