@@ -19,13 +19,13 @@ SCHEME = Regime("scheme", None, 0.5, "pathwise", "the limit's own scheme on each
 def layer_estimates(task: Task, pairing: Pairing, coupled: Coupled) -> ErrorEstimates:
     """Return the errors in the task's norm, over each depth's layers."""
     at_all_times = pairing.correction_in(task.statistic)
-    others = account.COARSE_LAYERS if task.measures_reference else account.SCHEME_LAYERS
+    others = account.COARSE_LAYERS if task.measures_reference else account.GAP_LAYERS
     return _whole(task, pairing, coupled, account.LAYERS, others, at_all_times)
 
 
 def common_estimates(task: Task, pairing: Pairing, coupled: Coupled) -> ErrorEstimates:
     """Return the errors over the times that all depths share."""
-    others = account.COARSE_COMMON if task.measures_reference else account.SCHEME_COMMON
+    others = account.COARSE_COMMON if task.measures_reference else account.GAP_COMMON
     return _whole(task, pairing, coupled, account.COMMON, others, pairing.correction)
 
 
@@ -75,7 +75,7 @@ def _whole(
 ) -> ErrorEstimates:
     """Return the distances of network and limit, the reference's own error taken out.
 
-    `others` are the distances to the coarser solution, or of the limit's scheme, where there are such.
+    `others` are the distances to the coarser solution, or to the limit's scheme, where there are such.
     """
     log_errors, covariance, kurtosis = _at(task, coupled, block)
     logs, covariances = coupled.moments.log_errors(), coupled.moments.relative_covariance()
@@ -143,19 +143,21 @@ def log_bias(task: Task, order: float) -> np.ndarray:
 def with_whole_scheme_error(
     log_errors: np.ndarray, covariance: np.ndarray, bias: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return log errors (m,) and their covariance, with what the reference hides of the scheme's error.
+    """Return log errors (m,) and their covariance, with what the reference hides of them.
 
-    Given are log errors (2m,) and their covariance: of the network, and of the limit's scheme on its layers,
-    both against the reference. Of squares e² it hides what it hides of the scheme's, s² (1/f² - 1), `bias`
-    being log f (m,).
+    Given are log errors (2m,) and their covariance: of the network against the reference, e, and its distance
+    g to the limit's scheme on its layers. In e² = g² + 2 ⟨g, scheme - reference⟩ + |scheme - reference|² the
+    last two grow by 1/f² where the reference is exact, `bias` being log f (m,). So e² + (1/f² - 1)(e² - g²).
     """
     m = len(bias)
-    whole, scheme = log_errors[:m], log_errors[m:]
+    whole, gap = log_errors[:m], log_errors[m:]
     if not np.isfinite(whole).all():
         return whole, covariance[:m, :m]
-    share = np.exp(2 * (scheme - whole)) * np.expm1(-2 * bias)
-    change = np.concatenate([np.diag(1 / (1 + share)), np.diag(share / (1 + share))], axis=1)
-    return whole + 0.5 * np.log1p(share), change @ np.nan_to_num(covariance) @ change.T
+    hidden, share = np.expm1(-2 * bias), np.exp(2 * (gap - whole))
+    # Beyond this the correction would be most of the result, as in `without_reference_error`.
+    grown = np.maximum(1 + hidden * (1 - share), 0.25)
+    change = np.concatenate([np.diag((1 + hidden) / grown), np.diag(-hidden * share / grown)], axis=1)
+    return whole + 0.5 * np.log(grown), change @ np.nan_to_num(covariance) @ change.T
 
 
 def without_reference_error(

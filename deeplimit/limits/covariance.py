@@ -82,14 +82,13 @@ class CovarianceSDE(LawLimit):
         return 2.0 * self.depth_to_width
 
     def drift(self, h: Tensor) -> Tensor:
-        """Return b(V) (P, m, m) for V = h hᵀ; 0 on the diagonal, and where an input is 0."""
+        """Return b(V) (P, m, m) for V = h hᵀ; 0 where inputs agree, or one is 0."""
         size = torch.linalg.vector_norm(h, dim=-1)
         sizes = size.unsqueeze(-1) * size.unsqueeze(-2)
         correlation = (h @ h.mT / sizes.clamp_min(torch.finfo(h.dtype).tiny)).clamp(-1.0, 1.0)
         angle = torch.arccos(correlation)
         pull = (1.0 - correlation.square()).clamp_min(0.0).sqrt() - correlation * angle
         drift: Tensor = self.slope_difference**2 / (2.0 * math.pi) * sizes * pull
-        drift.diagonal(dim1=-2, dim2=-1).zero_()
         return drift
 
     def draw(self, h0: Tensor, generator: torch.Generator) -> Tensor:
