@@ -17,7 +17,7 @@ def reproduce(
         list[str] | None,
         typer.Argument(
             help="cohen-fig1 to cohen-fig8, marion-fig1 to marion-fig15, trained-limit, tied-initialisation,"
-            " mean-field-training."
+            " mean-field-training, trained-transformers."
         ),
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="All of them.")] = False,

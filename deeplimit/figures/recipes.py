@@ -9,6 +9,7 @@ from deeplimit.figures import (
     trained_denoising_figure,
     trained_network_and_its_limit,
     trained_scaling_figures,
+    transformer_rates,
 )
 
 RECIPES = {
@@ -27,5 +28,6 @@ RECIPES = {
         trained_network_and_its_limit.RECIPE,
         tied_initialisation.RECIPE,
         mean_field_training.RECIPE,
+        transformer_rates.RECIPE,
     )
 }

@@ -119,7 +119,8 @@ def reproduce(
 
     Args:
         figure: "cohen-fig1" to "cohen-fig8" or "marion-fig1" to "marion-fig15", or an experiment on trained
-            networks that no paper has: "trained-limit", "tied-initialisation", "mean-field-training".
+            networks that no paper has: "trained-limit", "tied-initialisation", "mean-field-training",
+            "trained-transformers".
         quick: At a reduced size: seconds, up to a minute, instead of minutes, or of hours for figures of
             trained networks.
         seed: Everything random derives from it. device: "cpu" or "cuda".

@@ -13,7 +13,7 @@ from deeplimit.figures import (
 )
 from deeplimit.figures.over_repeats import Mean, fitted_order, order_against_deepest
 
-EXPERIMENTS = ("trained-limit", "tied-initialisation", "mean-field-training")
+EXPERIMENTS = ("trained-limit", "tied-initialisation", "mean-field-training", "trained-transformers")
 DEPTHS = np.array([8.0, 16.0, 32.0, 64.0])
 
 
