@@ -12,7 +12,7 @@ INTRODUCTION = """# Gallery
 Every figure of two papers that deeplimit reproduces, with the number of statements about it that hold; bold
 where not all do. The link leads to each statement beside what was measured. The command draws the figure
 again and checks it, with `--quick` at a reduced size. [Every limit with its wrong twin](cases.md) is a page
-of its own, and so are [three experiments on training](trained-experiments.md) that the papers left open.
+of its own, and so are [four experiments on training](trained-experiments.md) that the papers left open.
 """
 PAPERS = (
     ("Marion et al. (2025), at initialisation", "reproducing.md", "marion"),
