@@ -77,7 +77,7 @@ def test_the_phase_diagram_of_other_weights_fails(monkeypatch):
 @pytest.mark.parametrize("figure", ["marion-fig16", "fig7", ""])
 def test_an_unknown_figure_is_refused_with_the_names_there_are(figure):
     with pytest.raises(
-        ValueError, match=r"figure must be one of cohen-fig1, .*marion-fig15, .*mean-field-training; got"
+        ValueError, match=r"figure must be one of cohen-fig1, .*marion-fig15, .*trained-transformers; got"
     ):
         dl.reproduce(figure)
 
