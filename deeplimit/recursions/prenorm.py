@@ -14,7 +14,7 @@ from deeplimit.recursions.base import Formula, Recursion, Weight
 from deeplimit.weights import Layer
 
 NORMS = {"rms": 2, "layer": 3}
-"""The kinds of N, each with the least width at which it is continuous almost everywhere a state goes."""
+"""The kinds of N, each with the least width at which diffusing states never meet the place where N jumps."""
 
 
 @final
@@ -57,8 +57,8 @@ class PreNorm(Recursion):
     def check(self, width: int) -> None:
         if width < NORMS[self.norm]:
             raise ValueError(
-                f"width={width} is too small for norm={self.norm!r}, which would leave signs alone; take at"
-                f" least {NORMS[self.norm]}."
+                f"width={width} is too small for norm={self.norm!r}, since N(h) would hold nothing but signs;"
+                f" take at least {NORMS[self.norm]}."
             )
         super().check(width)
 
@@ -70,8 +70,10 @@ class PreNorm(Recursion):
         """Return σ(N(h)) (P, d)."""
         centred = h - h.mean(dim=1, keepdim=True) if self.norm == "layer" else h
         size = torch.linalg.vector_norm(centred, dim=1, keepdim=True)
-        tiny = torch.finfo(h.dtype).tiny
-        return self.activation(centred * (math.sqrt(h.shape[1]) / size.clamp(min=tiny)))
+        length = math.sqrt(h.shape[1])
+        # So small that only 0 is affected, and so large that the quotient does not overflow.
+        least = length * torch.finfo(h.dtype).tiny
+        return self.activation(centred * (length / size.clamp(min=least)))
 
     def residual(self, h: Tensor, layers: tuple[Layer, ...], exponent: float) -> Tensor:
         (v,) = layers

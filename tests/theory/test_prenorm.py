@@ -31,8 +31,12 @@ def test_the_norms_are_those_of_torch(width, seed):
     torch.testing.assert_close(layer, functional.layer_norm(h, (width,), eps=0.0))
 
 
-def test_a_state_of_zero_is_left_at_zero():
-    assert torch.equal(dl.PreNorm("tanh").operand(torch.zeros(1, 3)), torch.zeros(1, 3))
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(("norm", "width"), [("rms", 3), ("rms", 200), ("layer", 200)])
+def test_a_state_of_zero_is_left_at_zero(norm, width, dtype):
+    """Without overflow, too, which made NaN of wide states."""
+    zero = torch.zeros(1, width, dtype=dtype)
+    assert torch.equal(dl.PreNorm("tanh", norm).operand(zero), zero)
 
 
 @pytest.mark.statistical
