@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from deeplimit.ground import validation
-from deeplimit.limits.base import SDELimit
+from deeplimit.limits.base import SDELimit, check_one_law
 from deeplimit.recursions import Attention
 from deeplimit.recursions.attention import polar, projected
 from deeplimit.weights import Layer, Shape, WeightLaw
@@ -43,12 +43,7 @@ class AttentionSDE(SDELimit):
         validation.plain_numbers(self)
         validation.instance(self.recursion, "recursion", Attention, "an Attention, such as Attention(8)")
         validation.integer(self.width, "width", minimum=2, hint="It is the dimension d of a token.")
-        one_law = isinstance(self.weights, tuple) and len(self.weights) == 1
-        if not one_law or not isinstance(self.weights[0], WeightLaw):
-            raise TypeError(
-                "weights must be a tuple of one weight law, such as (Brownian(),); got"
-                f" {validation.named(self.weights)}."
-            )
+        check_one_law(self.weights, WeightLaw, "(Brownian(),)")
 
     sde_type: ClassVar[str] = "ito"
     noise_type: ClassVar[str] = "general"
@@ -128,6 +123,9 @@ class AttentionSDE(SDELimit):
             -0.875 -0.241
         """
         if self.recursion.tokens != 2:
-            raise ValueError(f"lyapunov_exponents are known for 2 tokens; got {self.recursion.tokens}.")
+            raise ValueError(
+                f"lyapunov_exponents are known for 2 tokens; got {self.recursion.tokens}. Take"
+                " attention(width, tokens=2).limit()."
+            )
         d, slope = self.width, math.tanh(self.recursion.inverse_temperature)
         return -(d - 1) / d, (d - 3 - (d - 1) * slope**2) / d

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from deeplimit.ground import validation
 from deeplimit.ground.final import FinalWhereMarked
 from deeplimit.limits.drive import Drive, Sharing
 from deeplimit.limits.follower import Follower
@@ -133,6 +134,14 @@ class Limit(FinalWhereMarked, ABC):
         `steps` is the number of equal steps for limits that are drawn by a scheme.
         """
         raise NotImplementedError(f"the law of {self.equation} cannot be drawn.")
+
+
+def check_one_law(weights: object, kind: type, example: str) -> None:
+    """Raise TypeError for anything but a tuple of one weight law of this kind, such as the example."""
+    if not isinstance(weights, tuple) or len(weights) != 1 or not isinstance(weights[0], kind):
+        raise TypeError(
+            f"weights must be a tuple of one weight law, such as {example}; got {validation.named(weights)}."
+        )
 
 
 class SDELimit(Limit):

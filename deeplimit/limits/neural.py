@@ -11,7 +11,7 @@ from torch import Tensor
 
 from deeplimit.ground import validation
 from deeplimit.ground.randomness import Purpose, generator
-from deeplimit.limits.base import Limit, ODELimit, SDELimit, VectorField
+from deeplimit.limits.base import Limit, ODELimit, SDELimit, VectorField, check_one_law
 from deeplimit.limits.follower import CompiledStep, Follower, FunctionValue, Motion
 from deeplimit.recursions import Form, PreNorm, Recursion, Res1
 from deeplimit.weights import Brownian, Factors, FunctionLaw, Layer, SampledFunction, Shape, WeightLaw
@@ -22,6 +22,8 @@ from deeplimit.weights import Brownian, Factors, FunctionLaw, Layer, SampledFunc
 class NeuralSDE(SDELimit):
     """The neural SDE dH = (1/√d) dB σ(H) of Marion et al. (2025), Prop. 11, B a d × d Brownian motion, in
     Itô's sense.
+
+    Of a pre-norm recursion it is dH = (1/√d) dB σ(N(H)); below, σ stands for σ∘N then.
 
     A torchsde object as it is: f (P, d), g (P, d, d²), g_prod (P, d). The d² Brownian motions are B's
     entries, row by row.
@@ -42,12 +44,7 @@ class NeuralSDE(SDELimit):
         validation.plain_numbers(self)
         validation.integer(self.width, "width", minimum=1, hint="It is the number of hidden units d.")
         validation.instance(self.recursion, "recursion", (Res1, PreNorm), "Res1(σ) or PreNorm(σ)")
-        one_law = isinstance(self.weights, tuple) and len(self.weights) == 1
-        if not one_law or not isinstance(self.weights[0], WeightLaw):
-            raise TypeError(
-                "weights must be a tuple of one weight law, such as (IID(),); got"
-                f" {validation.named(self.weights)}."
-            )
+        check_one_law(self.weights, WeightLaw, "(IID(),)")
 
     sde_type: ClassVar[str] = "ito"
     noise_type: ClassVar[str] = "general"
@@ -56,7 +53,7 @@ class NeuralSDE(SDELimit):
     @property
     def equation(self) -> str:
         right = self.recursion.formula.field.replace("V_t", "dB")
-        return f"dH = (1/√d) {right}, σ = {self.recursion.activation.name}, d = {self.width}"
+        return f"dH = (1/√d) {right}, {self.recursion.activation_in_words}, d = {self.width}"
 
     @property
     def scale(self) -> float:

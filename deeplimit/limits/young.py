@@ -11,7 +11,7 @@ from torch import Tensor
 
 from deeplimit.ground import validation
 from deeplimit.ground.grid import Chunk
-from deeplimit.limits.base import Limit
+from deeplimit.limits.base import Limit, check_one_law
 from deeplimit.limits.drive import Drive, Sharing
 from deeplimit.limits.solvers import Solver
 from deeplimit.recursions import ModifiedRes1, Res1
@@ -70,12 +70,7 @@ class NeuralYoung(Limit):
             raise TypeError(
                 f"recursion must be that of res1, Res1(activation); got {validation.named(self.recursion)}."
             )
-        one_law = isinstance(self.weights, tuple) and len(self.weights) == 1
-        if not one_law or not isinstance(self.weights[0], FractionalBrownian):
-            raise TypeError(
-                "weights must be (FractionalBrownian(hurst),), a tuple of one law; got"
-                f" {validation.named(self.weights)}."
-            )
+        check_one_law(self.weights, FractionalBrownian, "(FractionalBrownian(0.7),)")
         validation.real(self.noise_scale, "noise_scale", hint="it multiplies the noise.")
         if self.hurst <= 0.5:
             raise ValueError(

@@ -15,7 +15,7 @@ from deeplimit.recursions.base import Formula, Recursion, Weight
 from deeplimit.weights import Layer, Shape
 
 LEAST = 1e-12
-"""Shorter tokens have directions that are shorter than 1, so that a token of norm 0 is no division by 0."""
+"""Tokens are divided by this where their norm is smaller: 0, which has no direction, stays 0."""
 
 
 @final

@@ -36,7 +36,7 @@ class PreNorm(Recursion):
         >>> import deeplimit as dl
         >>> network = dl.ResidualNetwork(dl.PreNorm("relu"), width=8)
         >>> print(network.limit().equation)
-        dH = (1/√d) dB σ(N(H)), σ = relu, d = 8
+        dH = (1/√d) dB σ(N(H)), σ = relu, N = rms norm, d = 8
     """
 
     norm: str = "rms"

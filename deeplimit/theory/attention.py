@@ -7,12 +7,17 @@ from typing import cast, final
 
 from deeplimit.limits import AttentionSDE, Identity, Limit
 from deeplimit.recursions import Attention
-from deeplimit.theory.independent_layers import layers_are_independent
-from deeplimit.theory.matching import is_critical, is_one_of, laws, not_known
+from deeplimit.theory.gradients import first_variation
+from deeplimit.theory.matching import (
+    is_critical,
+    is_one_of,
+    layers_are_functions,
+    layers_are_independent,
+    not_known,
+)
 from deeplimit.theory.regime import Regime
 from deeplimit.theory.smooth_layers import EulerOfODE
 from deeplimit.theory.theorem import Network, Theorem
-from deeplimit.weights import Dependence
 
 PAGE = "order derived on the page Attention"
 FEDOROV, GESHKOVSKI = f"Fedorov et al. (2026), {PAGE}", f"Geshkovski et al. (2023), {PAGE}"
@@ -23,9 +28,7 @@ EULER = "at exponent 1: up to terms of second order the network is an Euler sche
 
 
 def _has_functions(network: Network) -> bool:
-    return is_one_of(network, Attention) and all(
-        facts.dependence == Dependence.SMOOTH and facts.holder is not None for facts in laws(network)
-    )
+    return is_one_of(network, Attention) and layers_are_functions(network)
 
 
 def _has_independent_layers(network: Network) -> bool:
@@ -46,6 +49,9 @@ class ClusteringODE(EulerOfODE):
 
     def regime(self, network: Network) -> Regime:
         return dataclasses.replace(super().regime(network), checked=(SMOOTH,))
+
+    def gradients(self, network: Network) -> Regime | None:
+        return first_variation(self.regime(network), network, for_any_slope=True)  # no σ is read
 
 
 @final
@@ -95,7 +101,7 @@ class StillAttention(Theorem):
         what = (
             "weights that are functions of time with an exponent above 1"
             if functions
-            else ("independent layers with an exponent above 1/2")
+            else "independent layers with an exponent above 1/2"
         )
         return Regime(
             "identity",

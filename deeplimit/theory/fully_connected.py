@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import final
 
 from deeplimit.recursions import FullyConnected
-from deeplimit.theory.matching import COHEN, COHEN_KEY, is_critical, is_one_of, laws
+from deeplimit.theory.matching import COHEN, COHEN_KEY, is_critical, is_one_of, layers_are_functions
 from deeplimit.theory.smooth_layers import EulerOfODE
 from deeplimit.theory.theorem import Network, Theorem
-from deeplimit.weights import Dependence
 
 EULER = "and a branch scaled by 1/L: the network is an Euler scheme of a neural ODE in which δ stays."
 
@@ -25,10 +24,8 @@ class ScaledNeuralODE(EulerOfODE):
     )
 
     def matches(self, network: Network) -> bool:
-        functions = all(
-            facts.dependence == Dependence.SMOOTH and facts.holder is not None for facts in laws(network)
-        )
-        return is_one_of(network, FullyConnected) and functions and is_critical(network.exponent, 1.0)
+        is_ours = is_one_of(network, FullyConnected) and layers_are_functions(network)
+        return is_ours and is_critical(network.exponent, 1.0)
 
 
 ROWS: tuple[Theorem, ...] = (ScaledNeuralODE(),)

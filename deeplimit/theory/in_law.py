@@ -8,8 +8,15 @@ from deeplimit import activations
 from deeplimit.limits import Limit
 from deeplimit.limits.in_law import IsotropicSDE
 from deeplimit.recursions import Res1, Res2, Res3
-from deeplimit.theory.independent_layers import PAIRED, layers_are_independent, neural_sde
-from deeplimit.theory.matching import MARION, MARION_KEY, is_one_of, lipschitz, not_known
+from deeplimit.theory.independent_layers import PAIRED, neural_sde
+from deeplimit.theory.matching import (
+    MARION,
+    MARION_KEY,
+    is_one_of,
+    layers_are_independent,
+    lipschitz,
+    not_known,
+)
 from deeplimit.theory.regime import Regime
 from deeplimit.theory.theorem import Network, Theorem
 

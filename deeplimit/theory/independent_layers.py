@@ -11,9 +11,9 @@ from deeplimit.theory.gradients import first_variation
 from deeplimit.theory.matching import (
     MARION,
     MARION_KEY,
-    are_independent,
     is_one_of,
     laws,
+    layers_are_independent,
     lipschitz,
     not_known,
 )
@@ -26,13 +26,6 @@ PAIRED = (
     " (Proposition 12)."
 )
 A2 = "(A2), ½‖h‖² ≤ E‖g(h)‖² ≤ ‖h‖², which res-3 satisfies and tanh does not."
-
-
-def layers_are_independent(network: Network) -> bool:
-    """Return whether all layers of all weights are independent, with unit variance as Marion et al. (2025),
-    (A1) asks.
-    """
-    return all(are_independent(facts) for facts in laws(network))
 
 
 def _has_corollary(network: Network) -> bool:

@@ -51,6 +51,16 @@ def are_independent(facts: Facts) -> bool:
     return facts.dependence == Dependence.INDEPENDENT and facts.unit_variance and entries and not facts.found
 
 
+def layers_are_independent(network: Network) -> bool:
+    """Return whether `are_independent` holds of every weight."""
+    return all(are_independent(facts) for facts in laws(network))
+
+
+def layers_are_functions(network: Network) -> bool:
+    """Return whether layers are values of functions of time whose Hölder exponent is stated."""
+    return all(facts.dependence == Dependence.SMOOTH and facts.holder is not None for facts in laws(network))
+
+
 def is_critical(exponent: float, critical: float) -> bool:
     """Return whether two exponents are equal, up to the rounding of sums such as 0.1 + 0.6."""
     return abs(exponent - critical) < 1e-9

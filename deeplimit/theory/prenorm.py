@@ -7,33 +7,42 @@ from abc import abstractmethod
 from typing import ClassVar, cast, final
 
 from deeplimit.activations import has_kink
-from deeplimit.limits import Identity, Limit, NeuralODE, NeuralSDE
+from deeplimit.limits import Identity, Limit, NeuralSDE
 from deeplimit.recursions import PreNorm
 from deeplimit.theory.gradients import first_variation
-from deeplimit.theory.matching import are_independent, is_one_of, laws, lipschitz, not_known
+from deeplimit.theory.matching import (
+    is_one_of,
+    layers_are_functions,
+    layers_are_independent,
+    lipschitz,
+    not_known,
+)
 from deeplimit.theory.regime import Regime
+from deeplimit.theory.smooth_layers import EulerOfODE
 from deeplimit.theory.theorem import Network, Theorem
-from deeplimit.weights import Dependence, FunctionLaw, IndependentLaw
+from deeplimit.weights import IndependentLaw
 
 SOURCE = "Pre-norm networks (derived on the page Pre-norm)"
 AWAY_FROM_ZERO = "that states stay away from 0, where N jumps."
+ALIVE = "that updates do not die out, as those of ReLU do once no entry of N(h) is positive."
 
 
 def _is_independent(network: Network) -> bool:
-    return is_one_of(network, PreNorm) and all(map(are_independent, laws(network)))
+    return is_one_of(network, PreNorm) and layers_are_independent(network)
 
 
-class _Statement(Theorem):
-    """What the rows share: σ(N(h)) is bounded, and smooth away from 0 if σ is."""
+class _OfIndependentLayers(Theorem):
+    """What rows on independent layers share: the conditions."""
 
-    away_from_zero: ClassVar[tuple[str, ...]] = (AWAY_FROM_ZERO,)
+    further: ClassVar[tuple[str, ...]] = ()
+    """What only this row does not check."""
 
     def regime(self, network: Network) -> Regime:
         checked, unchecked = lipschitz(network)
         return dataclasses.replace(
             self._regime(network),
             checked=(*checked, *network.facts.tested),
-            not_checked=(*unchecked, *self.away_from_zero, *not_known(network.facts)),
+            not_checked=(*unchecked, *self.further, *not_known(network.facts)),
         )
 
     @abstractmethod
@@ -42,8 +51,10 @@ class _Statement(Theorem):
 
 
 @final
-class PreNormDiffusion(_Statement):
+class PreNormDiffusion(_OfIndependentLayers):
     """Independent Gaussian layers at the exponent 1/2: the Euler-Maruyama scheme of a neural SDE."""
+
+    further = (AWAY_FROM_ZERO,)
 
     def matches(self, network: Network) -> bool:
         facts = network.facts
@@ -70,10 +81,8 @@ class PreNormDiffusion(_Statement):
 
 
 @final
-class PreNormIdentity(_Statement):
+class PreNormIdentity(_OfIndependentLayers):
     """Independent layers at a larger exponent: their sum vanishes."""
-
-    away_from_zero = ()
 
     def matches(self, network: Network) -> bool:
         return _is_independent(network) and network.exponent > 0.5
@@ -96,10 +105,10 @@ class PreNormIdentity(_Statement):
 
 
 @final
-class PreNormClock(_Statement):
+class PreNormClock(_OfIndependentLayers):
     """Independent layers at a smaller exponent: states grow, and directions move with a logarithm."""
 
-    away_from_zero = ()
+    further = (ALIVE,)
 
     def matches(self, network: Network) -> bool:
         return _is_independent(network) and network.exponent < 0.5
@@ -119,29 +128,30 @@ class PreNormClock(_Statement):
 
 
 @final
-class PreNormODE(_Statement):
+class PreNormODE(EulerOfODE):
     """Functions of time at the exponent 1: Euler's scheme of a neural ODE."""
 
+    statement = SOURCE
+
     def matches(self, network: Network) -> bool:
-        smooth = (facts.dependence == Dependence.SMOOTH and facts.holder == 1.0 for facts in laws(network))
-        return is_one_of(network, PreNorm) and all(smooth) and network.exponent == 1.0
+        functions = layers_are_functions(network) and network.facts.holder == 1.0
+        return is_one_of(network, PreNorm) and functions and network.exponent == 1.0
 
-    def _regime(self, network: Network) -> Regime:
-        return Regime(
-            "ode",
-            SOURCE,
-            1.0,
-            "pathwise",
-            "weights that are Lipschitz functions of time at the critical exponent 1: the network is an Euler"
-            " scheme of a neural ODE.",
-        )
-
-    def limit(self, network: Network) -> Limit:
-        functions = cast("tuple[FunctionLaw, ...]", network.weights)
-        return NeuralODE(network.recursion, functions, network.width)
-
-    def gradients(self, network: Network) -> Regime | None:
-        return first_variation(self.regime(network), network)
+    def regime(self, network: Network) -> Regime:
+        said = super().regime(network)
+        return dataclasses.replace(said, not_checked=(*said.not_checked, AWAY_FROM_ZERO))
 
 
 ROWS: tuple[Theorem, ...] = (PreNormDiffusion(), PreNormIdentity(), PreNormClock(), PreNormODE())
+
+
+def why_not(network: Network) -> tuple[str, str] | None:
+    """Return why no row matches a pre-norm network, and the closest one that has a limit."""
+    if not is_one_of(network, PreNorm):
+        return None
+    return (
+        "of pre-norm networks the table has independent layers at any exponent, Gaussian ones alone at 1/2,"
+        " and Lipschitz functions of time at exponent 1.",
+        "the same network with Brownian weights and exponent=0.5, or with SmoothGaussian or Trend weights and"
+        " exponent=1.",
+    )

@@ -31,8 +31,8 @@ class Regime:
         rate_is_bound: Whether `rate` is only a lower bound of the order: every steeper order is in accord
             with the statement.
         scheme_rate: Order of the limit's own scheme on the network's layers.
-        gap: The same for the distance of the network and that scheme; None where the network is the scheme,
-            or nothing is known.
+        gap: Order and further terms of the distance between the network and that scheme, as another regime;
+            None where the network is the scheme, or nothing is known.
     """
 
     name: str

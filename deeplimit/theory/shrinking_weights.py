@@ -3,8 +3,11 @@
 One layer adds L^-α σ(M) with M = L^-β (Ā h + b̄) + ΔW^A h + ΔW^b, and σ(M) = σ'(0) M + ½σ''(0) M² + O(M³).
 Summed over L layers,
 
-    trend L^{1-α-β} its square ½σ''(0) L^{1-α-2β} its cube L^{1-α-3β} noise L^{-α} its square ½σ''(0) L^{-α}
-    ∫Q dt + L^{-α} O(L^{-1/2})
+    trend       L^{1-α-β}
+    its square  ½σ''(0) L^{1-α-2β}
+    its cube    L^{1-α-3β}
+    noise       L^{-α}
+    its square  ½σ''(0) L^{-α} ∫Q dt + L^{-α} O(L^{-1/2})
 
 and Riemann sums of the trend are off by L^{-ν}, ν its Hölder exponent, at most 1. What has exponent 0 makes
 the limit; the smallest other exponents are the order and the correction to it (docs/theorems/theorem-4-4.md

@@ -7,7 +7,15 @@ from typing import ClassVar, cast, final
 from deeplimit.limits import Identity, Limit, NeuralODE
 from deeplimit.recursions import Inner, Res1
 from deeplimit.theory.gradients import first_variation
-from deeplimit.theory.matching import MARION, MARION_KEY, PAPERS, is_one_of, laws, lipschitz
+from deeplimit.theory.matching import (
+    MARION,
+    MARION_KEY,
+    PAPERS,
+    is_one_of,
+    laws,
+    layers_are_functions,
+    lipschitz,
+)
 from deeplimit.theory.regime import Regime
 from deeplimit.theory.theorem import Network, Theorem
 from deeplimit.weights import Dependence, FunctionLaw
@@ -21,14 +29,10 @@ EULER = "at the critical exponent 1: the network is an Euler scheme of a neural 
 SAME_AT_ONE = "the same network with exponent=1, which has a limit."
 
 
-def are_functions(network: Network) -> bool:
+def _has_functions(network: Network) -> bool:
     """Return whether this is one of the papers' recursions whose layers are values of functions of time."""
-    return is_one_of(network, *PAPERS) and all(
-        facts.dependence == Dependence.SMOOTH
-        and facts.holder is not None
-        and (is_one_of(network, Inner) or not facts.biased)
-        for facts in laws(network)
-    )
+    ignores_a_bias = network.facts.biased and not is_one_of(network, Inner)
+    return is_one_of(network, *PAPERS) and layers_are_functions(network) and not ignores_a_bias
 
 
 @final
@@ -36,7 +40,7 @@ class SmoothIdentity(Theorem):
     """Marion et al. (2025), Proposition 13 above the exponent 1: h_L tends to h_0."""
 
     def matches(self, network: Network) -> bool:
-        return are_functions(network) and network.exponent > 1.0
+        return _has_functions(network) and network.exponent > 1.0
 
     def regime(self, network: Network) -> Regime:
         return Regime(
@@ -61,7 +65,7 @@ class SmoothExplosion(Theorem):
     """Marion et al. (2025), Proposition 14 below the exponent 1, for random functions of time."""
 
     def matches(self, network: Network) -> bool:
-        return are_functions(network) and network.exponent < 1.0 and network.facts.gaussian
+        return _has_functions(network) and network.exponent < 1.0 and network.facts.gaussian
 
     def regime(self, network: Network) -> Regime:
         proved = is_one_of(network, Res1) and network.recursion.activation.name == "identity"
@@ -80,9 +84,9 @@ class EulerOfODE(Theorem):
     """Functions of time at the exponent 1; for Hölder functions the same ODE, without the statement."""
 
     statement: ClassVar[str]
-    source: ClassVar[str]
-    """The key of its citation."""
-    lipschitz_words: ClassVar[str]
+    source: ClassVar[str] = ""
+    """The key of its citation, if a work states it."""
+    lipschitz_words: ClassVar[str] = f"weights that are Lipschitz functions of time {EULER}"
     holder_words: ClassVar[str]
 
     def regime(self, network: Network) -> Regime:
@@ -102,7 +106,7 @@ class EulerOfODE(Theorem):
             corrections=(1.0 - holder, 1.0) if rough else (1.0,),
             checked=checked,
             not_checked=unchecked,
-            citations=() if rough else (self.source,),
+            citations=() if rough or not self.source else (self.source,),
             rate_is_bound=rough,
         )
 
@@ -120,13 +124,12 @@ class NeuralODEOfTime(EulerOfODE):
 
     statement = f"Proposition 12 {MARION}"
     source = MARION_KEY
-    lipschitz_words = f"weights that are Lipschitz functions of time {EULER}"
     holder_words = (
         f"weights that are only Hölder functions of time, which Proposition 12 does not cover {EULER}"
     )
 
     def matches(self, network: Network) -> bool:
-        return are_functions(network) and network.exponent == 1.0
+        return _has_functions(network) and network.exponent == 1.0
 
 
 ROWS: tuple[Theorem, ...] = (SmoothIdentity(), SmoothExplosion(), NeuralODEOfTime())
@@ -134,7 +137,7 @@ ROWS: tuple[Theorem, ...] = (SmoothIdentity(), SmoothExplosion(), NeuralODEOfTim
 
 def why_not(network: Network) -> tuple[str, str] | None:
     """Return why no row matches a network with functions of time, or with laws of different kinds."""
-    if are_functions(network):
+    if _has_functions(network):
         return ADD_UP, SAME_AT_ONE
     if is_one_of(network, *PAPERS) and network.facts.dependence == Dependence.MIXED:
         return (

@@ -42,6 +42,7 @@ REASONS = (
     fractional_weights.why_not,
     smooth_layers.why_not,
     fully_connected.why_not,
+    prenorm.why_not,
 )
 """What is said of a network that no row matches: the first function that knows a reason is used."""
 

@@ -10,6 +10,7 @@ import deeplimit as dl
 from deeplimit.cases.attention import WithoutProjection
 from deeplimit.recursions import Recursion
 from deeplimit.recursions.attention import polar, projected
+from deeplimit.theory import gradients_of
 
 DEPTHS = [16, 32, 64, 128, 256]
 UNIT = dl.Trend(lambda t: torch.eye(3))
@@ -29,6 +30,12 @@ def test_the_clustering_ode_is_reached_at_order_one(weights, paths):
     assert low - 0.02 <= 1.0 <= high + 0.02
     assert high - low < 0.2
     assert "Geshkovski" in report.theorem
+
+
+def test_gradients_of_attention_depend_on_no_activation():
+    regime = gradients_of(dl.attention(3, tokens=2, weights=SMOOTH))
+    assert (regime.rate, regime.not_checked) == (1.0, ())
+    assert gradients_of(dl.attention(3, tokens=2)).rate is None
 
 
 @pytest.mark.statistical

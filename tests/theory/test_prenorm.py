@@ -67,6 +67,42 @@ def test_every_exponent_has_its_statement():
         network(exponent=0.0).limit()
 
 
+def test_functions_that_a_user_gives_are_taken_to_be_as_smooth_as_stated():
+    given = network(weights=(dl.Trend(lambda t: torch.eye(8)),)).regime()
+    assert given.rate == 1.0
+    assert any("given functions of time" in sentence for sentence in given.not_checked)
+    drawn = network(weights=(dl.SmoothGaussian(0.5),)).regime()
+    assert not any("given functions of time" in sentence for sentence in drawn.not_checked)
+    assert "that states stay away from 0, where N jumps." in given.not_checked
+    assert "that states stay away from 0, where N jumps." in drawn.not_checked
+
+
+def test_below_one_half_narrow_rectified_states_stop_growing_and_the_row_says_so():
+    """Of width 2 most states have no positive entry after 64 layers, and stay where they are."""
+    h0 = torch.randn(2000, 2, generator=generator(1))
+    end = last_states(network("relu", width=2, exponent=0.0), 64, h0, generator(0))
+    stuck = (network("relu", width=2).recursion.operand(end) == 0).all(dim=1)
+    assert stuck.double().mean() > 0.5
+    assert any("die out" in text for text in network("relu", exponent=0.0).regime().not_checked)
+    assert not any("die out" in text for text in network("relu").regime().not_checked)
+
+
+@pytest.mark.parametrize(
+    ("weights", "exponent"),
+    [(dl.IID("uniform"), 0.5), (dl.SmoothGaussian(0.5), 1.5), (dl.FractionalBrownian(0.7), 0.7)],
+)
+def test_without_a_row_the_closest_setting_is_a_pre_norm_one(weights, exponent):
+    regime = network(weights=(weights,), exponent=exponent).regime()
+    assert regime.name == "no theorem"
+    assert "pre-norm" in regime.explanation
+    assert "the same network with Brownian weights" in regime.closest
+
+
+def test_the_equation_says_which_norm_it_reads():
+    assert "N = rms norm" in network().limit().equation
+    assert "N = layer norm" in network(norm="layer").limit().equation
+
+
 def test_measured_orders_are_the_predicted_ones_and_without_the_norm_errors_stay():
     report = dl.compare(network("softplus"), paths=400)
     assert report.rate_interval[0] < 0.5 < report.rate_interval[1]
