@@ -30,6 +30,8 @@ from deeplimit.weights import (
 ActivationLike = str | Callable[[Tensor], Tensor] | Activation
 WeightsLike = WeightLaw | tuple[WeightLaw, ...]
 
+FACTORIES = (__name__, "deeplimit.architectures")
+"""The modules whose functions make networks."""
 FOR_MODULES = (
     " For torch modules, check_depth(factory) measures what factory(depth) builds at several depths, and"
     " probe(model, batch) measures one model."
@@ -40,7 +42,8 @@ FOR_MODULES = (
 class ResidualNetwork:
     """A residual network of open depth L: h_{k+1} = h_k + L^-exponent · branch(h_k, layer k + 1).
 
-    Made by `res1`, `res2`, `res3` and `inner`, or by hand for a user's recursion.
+    Made by `res1`, `res2`, `res3`, `inner`, `fully_connected`, `convolutional` and `attention`, or by hand
+    for any other recursion, such as `PreNorm`.
 
     Attributes:
         recursion: What a layer adds to the state.
@@ -393,12 +396,13 @@ def checked_network(value: object, name: str = "resnet") -> ResidualNetwork:
     hint = ""
     if issubclass(kind, nn.Module):
         hint = FOR_MODULES
-    elif callable(value) and getattr(value, "__module__", "") == __name__:
-        passed = f"the function {getattr(value, '__name__', '')}, not what it returns"
-        hint = f" Call it first: {getattr(value, '__name__', '')}(width=40)."
+    elif callable(value) and getattr(value, "__module__", "") in FACTORIES:
+        called = getattr(value, "__name__", "")
+        passed = f"the function {called}, not what it returns"
+        hint = f" Call it first: {called}({'width=40' if value.__module__ == __name__ else '...'})."
     elif callable(value):
         hint = (
             " If it builds a torch module of a given depth, check_depth(factory) measures it; if it returns"
             " the blocks of a stack, stability and compare take module_network(factory, width)."
         )
-    raise TypeError(f"{name} must come from res1, res2, res3 or inner; got {passed}.{hint}")
+    raise TypeError(f"{name} must be a ResidualNetwork, such as res1(width=40); got {passed}.{hint}")

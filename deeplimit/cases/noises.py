@@ -36,9 +36,8 @@ def covariances() -> dict[str, Ito]:
     """Return noise with every kind of covariance, by name; reproducible and of similar size."""
     generator = torch.Generator().manual_seed(0)
     spread = torch.randn(WIDTH**2, WIDTH**2, generator=generator)
-    joint = torch.randn(
-        WIDTH**2 + WIDTH, 3, generator=generator
-    )  # of rank 3, so that W^A and W^b covary strongly
+    # Of rank 3, so that W^A and W^b covary strongly.
+    joint = torch.randn(WIDTH**2 + WIDTH, 3, generator=generator)
     joint = 0.015 * joint @ joint.T
     matrix = joint[: WIDTH**2, : WIDTH**2].reshape(WIDTH, WIDTH, WIDTH, WIDTH)
     cross = joint[: WIDTH**2, WIDTH**2 :].reshape(WIDTH, WIDTH, WIDTH)

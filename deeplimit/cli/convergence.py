@@ -8,6 +8,7 @@ import typer
 
 from deeplimit.cli.options import (
     EXIT_CODES,
+    NETWORKS,
     ActivationName,
     Budget,
     Exponent,
@@ -33,7 +34,9 @@ if TYPE_CHECKING:
 
 @command()
 def compare(
-    network: Annotated[str, typer.Option(help="res1, res2, res3, inner, prenorm or attention.")] = "res1",
+    network: Annotated[
+        str, typer.Option(help="res1, res2, res3, inner, prenorm (RMS) or attention.")
+    ] = "res1",
     width: Width = 40,
     activation: ActivationName = None,
     weights: Weights = "brownian",
@@ -128,8 +131,10 @@ def compare(
     Example: deeplimit compare --network res1 --activation relu --depths auto --paths auto --budget 30
     """
     from deeplimit.convergence import compare as run_compare
+    from deeplimit.ground import validation
 
     resnet: ResidualNetwork
+    validation.choice(network, "--network", (*NETWORKS, "attention"))
     if network != "attention" and (tokens is not None or inverse_temperature is not None):
         raise ValueError(f"--tokens and --inverse-temperature are for --network attention, got {network}.")
     if any(value is not None for value in (trend, noise, bias_noise, alpha, beta)):

@@ -16,12 +16,14 @@ EXIT_CODES = {"converges": 0, "does not converge": 1, "cannot tell": 3}
 MOST_DEPTHS = 64
 MOST_NUMBERS = 1000
 
-Network = Annotated[str, typer.Option(help="res1, res2, res3, inner or prenorm.")]
+NETWORKS = ("res1", "res2", "res3", "inner", "prenorm")
+"""What --network may be in every command that has it; `compare` takes attention, too."""
+Network = Annotated[str, typer.Option(help="res1, res2, res3, inner or prenorm (RMS norm).")]
 Width = Annotated[int, typer.Option(help="Width d of the hidden state.")]
 ActivationName = Annotated[
     str | None,
     typer.Option(
-        "--activation", help="σ of res1, res2 and inner: tanh (the default), relu, softplus, sin, gelu, ..."
+        "--activation", help="σ of all but res3 and attention: tanh (the default), relu, softplus, sin, ..."
     ),
 ]
 Weights = Annotated[
@@ -156,7 +158,7 @@ def factory_of(name: str, activation: str | None) -> Callable[..., Any]:
         "inner": dl.inner,
         "prenorm": _prenorm,
     }
-    factory = factories[validation.choice(name, "--network", tuple(factories))]
+    factory = factories[validation.choice(name, "--network", NETWORKS)]
     if name != "res3":
         return partial(factory, activation="tanh" if activation is None else activation)
     if activation not in (None, "relu"):
@@ -177,7 +179,9 @@ def make_attention(
     import deeplimit as dl
 
     if activation is not None:
-        raise ValueError(f"--activation {activation!r} is not for attention, which has a softmax alone.")
+        raise ValueError(
+            f"--activation {activation!r} is not for attention, which has a softmax alone; leave it out."
+        )
     return dl.attention(width, tokens=tokens, inverse_temperature=kappa, weights=law, exponent=exponent)
 
 

@@ -66,7 +66,8 @@ def compare(
             f(t, h), `Independent(limit)`, or a torchsde object. A torchsde object is read in Itô's sense and
             driven by the network's Brownian increments, flattened row by row.
         x: Inputs (n, d), or (n, n_in) with n_in ≠ d to go through an input layer A drawn once, N(0, 1/n_in);
-            None for standard normal h_0, one per path.
+            (n, *state_shape) for states that are no vectors, such as tokens. None for standard normal h_0,
+            one per path.
         depths: Strictly increasing numbers of layers L, at least two; five over a factor of 16 make a useful
             fit. "auto" starts with the default, and goes deeper where the evidence asks for depth.
         paths: Number of paths P; "auto" likewise takes more. All looks share the level, and the last is the

@@ -122,7 +122,7 @@ class Evidence:
         if self.part_of_square >= 1.0:
             return f"{max(least, 100 * share):.0f} % of the deepest squared error"
         whole = max(least, 100 * share * self.part_of_square)
-        return f"{whole:.{0 if whole >= 1 else 1}g} % of the deepest squared error"
+        return f"{whole:{'.0f' if whole >= 1 else '.1g'}} % of the deepest squared error"
 
     @property
     def grown(self) -> bool:

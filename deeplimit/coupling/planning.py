@@ -71,7 +71,7 @@ def make_task(
     wide = _natural_dtype(network, None)
     narrowed = dtype is None and wide == torch.float64 and _natural_dtype(network, given) == torch.float32
     if dtype is None:
-        # Gradients are solved for, with a Jacobian.
+        # A gradient is multiplied by every layer's Jacobian, and rounded each time.
         dtype = torch.float64 if quantity == GRADIENT else _natural_dtype(network, given)
     h0 = None if x is None else initial_layer(x, network.state_shape, seed, dtype)
     probe = torch.zeros(2, *network.state_shape) if h0 is None else h0[:2]
@@ -88,7 +88,7 @@ def make_task(
     if quantity == GRADIENT:
         used = "pathwise"
         block_size = _gradient_block_size(network, equation, shared, device, grid)
-    elif (used := _coupling(coupling, network, equation, shared, independent, inputs)) == "projected":
+    elif (used := _coupling(coupling, network, equation, independent, inputs)) == "projected":
         block_size = _projected_block_size(network, equation, device, grid, inputs)
     else:
         block_size = _block_size(network, equation, shared, device, grid)
@@ -252,14 +252,7 @@ def _natural_dtype(network: ResidualNetwork, limit: object) -> torch.dtype:
     return torch.float64 if smooth and network.regime().name != "sde" else torch.float32
 
 
-def _coupling(
-    asked: str,
-    network: ResidualNetwork,
-    limit: Limit,
-    shared: Sharing,
-    independent: bool,
-    inputs: int,
-) -> str:
+def _coupling(asked: str, network: ResidualNetwork, limit: Limit, independent: bool, inputs: int) -> str:
     """Return the coupling to use; raise ValueError where the one asked for cannot be had."""
     shares = limit.driven_by_brownian_motion and not independent
     why = obstacle(network, limit, shares)

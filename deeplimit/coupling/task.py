@@ -23,9 +23,9 @@ class Task:
     """A network at several depths and a limit, on the same noise: all that a block of paths needs to know.
 
     `h0` (n, *state_shape) holds the initial states that path p takes in turn (row p mod n), or None for
-    standard normal ones. `quantity` is "state", or "gradient" for the gradients by the layers' states. With
-    `same_network`, every path takes all of them. With `splits`, the limit's own
-    scheme runs on the layers of every depth too, and stands between the network and the limit.
+    standard normal ones. With `same_network`, every path takes all of them. With `splits`, the limit's own
+    scheme runs on the layers of every depth too, and stands between the network and the limit. `quantity` is
+    "state", or "gradient" for the gradients by the layers' states.
     """
 
     network: ResidualNetwork

@@ -32,6 +32,7 @@ class MeasuredBranch:
     """One branch at one depth. Sizes are root mean squares over the batch and all coordinates.
 
     Attributes:
+        branch, key: The branch as it was found, and what its layers have in common.
         update: Size of what the branch adds.
         ratio: The update divided by the size of the stream it is added to.
         probed: Size of what the branch adds when it is given the stream's first state, divided by the size of
@@ -41,8 +42,8 @@ class MeasuredBranch:
         renormed: Whether a normalisation follows the sum, so that the stream is normalised at every layer.
         multiplier: Product of the numbers that scale the branch after its projection.
         gain: Product of the sizes of the parameters that scale it there.
-        entry: Number that multiplies the branch's normalised input.
         skip: Number that multiplies the stream between the sum before and this one.
+        entry: Number that multiplies the branch's normalised input.
         opens: Whether no sum comes before, so that `skip` may lack a number.
         counted: Whether it counts among its stream's branches. Experts in one sum count once, a zero adapter
             beside another branch does not count.

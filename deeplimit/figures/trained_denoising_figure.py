@@ -23,8 +23,6 @@ from deeplimit.ground.randomness import Purpose, generator
 
 HARMLESS, HARMFUL = 1.5, 3.0
 """Factors of the loss up to which denoising is harmless, and from which it is not; the paper has 1 and 10."""
-CONVERGED = 1e-2
-"""The paper takes networks with a smaller loss to have converged."""
 ITSELF, PUBLISHED, ALONE = "trained", "trend of several networks (as published)", "trend of each network"
 SIGNS, MOVED = "a trend for each sign of δ", "that, and noise of other layers of the sign"
 MOST = 2

@@ -3,7 +3,8 @@
 `plain` writes; `read` reads by the type of each field and names the field that is damaged, as
 `bounds[0].holds`. Arrays say their shape in named dimensions:
 
-    errors: Annotated[np.ndarray, Shape("depths")] p_values: Annotated[np.ndarray, Shape("tests depths")]
+    errors: Annotated[np.ndarray, Shape("depths")]
+    p_values: Annotated[np.ndarray, Shape("tests depths")]
 
 A dimension is a number, a name, or a name and what is taken off it ("depths-1"). A name is the size that the
 first array with it has, or the value of an integer field of this name.

@@ -414,9 +414,8 @@ def _checked(connection: sqlite3.Connection, path: Path) -> None:
         return int(connection.execute(f"PRAGMA {name}").fetchone()[0])
 
     if pragma("application_id") == 0 and pragma("schema_version") == 0:
-        _patiently(
-            connection, "PRAGMA journal_mode = WAL"
-        )  # reading and one writing process do not wait for each other
+        # Reading and one writing process do not wait for each other.
+        _patiently(connection, "PRAGMA journal_mode = WAL")
         with _writing(connection):
             if pragma("application_id") == 0:  # or another process was faster
                 for statement in (

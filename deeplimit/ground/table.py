@@ -138,9 +138,8 @@ class Table:
     def to_latex(self) -> str:
         """Return a tabular of the package booktabs, with everything escaped."""
         rows = [" & ".join(map(latex, row)) + r" \\" for row in self.cells()]
-        rows = [
-            "{}" + row if row[:1] in ("[", "*") else row for row in rows
-        ]  # else \\ takes it for its option
+        # Without braces \\ takes these for its option.
+        rows = ["{}" + row if row[:1] in ("[", "*") else row for row in rows]
         head = " & ".join(latex(column.heading) for column in self.columns)
         places = "".join("l" if column.left else "r" for column in self.columns)
         lines = [rf"\begin{{tabular}}{{{places}}}", r"\toprule", head + r" \\", r"\midrule", *rows]

@@ -226,9 +226,8 @@ def size_prior(estimates: ErrorEstimates) -> np.ndarray:
     """Return the prior probabilities of the correction's `SIZES`."""
     scale = MIXED_CORRECTION_SCALE if estimates.second_powers else CORRECTION_SCALE
     edges = np.concatenate([[0.0, SIZES[1] / 2], np.sqrt(SIZES[1:-1] * SIZES[2:]), [np.inf]])
-    below = np.arctan(
-        edges / scale * float(estimates.depths[0]) ** min(estimates.powers)
-    )  # a half-Cauchy law
+    # A half-Cauchy law.
+    below = np.arctan(edges / scale * float(estimates.depths[0]) ** min(estimates.powers))
     prior: np.ndarray = np.diff(below) * (2 / math.pi)
     return prior
 

@@ -77,9 +77,8 @@ class IsotropicSDE(LawLimit):
         "the limit is this library's own derivation from the branch's covariance; neither paper states it."
     )
     sde_type: ClassVar[str] = "ito"
-    noise_type: ClassVar[str] = (
-        "general"  # not "diagonal", which in torchsde promises that g_i depends on y_i alone
-    )
+    # Not "diagonal", which in torchsde promises that g_i depends on y_i alone.
+    noise_type: ClassVar[str] = "general"
 
     def __post_init__(self) -> None:
         validation.plain_numbers(self)

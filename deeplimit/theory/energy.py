@@ -21,7 +21,7 @@ class Block:
     """A residual block α V g(h) with independent layers whose g keeps a known share of the energy on average.
 
     Attributes:
-        kept: q; between `kept_least` and `kept_most` if the block reads the state itself and treats its
+        kept_least, kept_most: Bounds of q, which differ if the block reads the state itself and treats its
             signs differently.
         eighth: C in E|g(h)|⁸ ≤ C|h|⁸, for this block and width. Even moments of Gaussian weights dominate
             those of the other named laws.
@@ -38,6 +38,7 @@ class Block:
 
     @property
     def kept(self) -> float | None:
+        """q itself; None where only its bounds are known."""
         return self.kept_least if self.kept_least == self.kept_most else None
 
     @property

@@ -120,9 +120,9 @@ class PreNormClock(_OfIndependentLayers):
             SOURCE,
             None,
             None,
-            f"independent layers with an exponent below 1/2: |h_L|² grows like L^{power:g}, and so nothing"
-            f" explodes. Directions move as far as log(1 + L^{power:g} v²/c), v² and c the mean squares of an"
-            " update and of the first state; see CorrelationClock.",
+            f"independent layers with an exponent below 1/2 make |h_L|² grow like L^{power:g}, which is no"
+            f" explosion. Directions move as far as log(1 + L^{power:g} v²/c), v² and c the mean squares of"
+            " an update and of the first state; CorrelationClock computes how far.",
             "the same network with exponent=0.5, which has a limit.",
         )
 

@@ -239,9 +239,8 @@ def _projected(graph: Graph, side: Summand) -> Edge | None:
         if place is None:
             return None
         if place in graph.trace.projections:
-            return (
-                None if kind(place.node).startswith("Embedding") else place
-            )  # a sum of embeddings is no block
+            # A sum of embeddings is no block.
+            return None if kind(place.node).startswith("Embedding") else place
         data = [edge for edge in edges_with_gradient(place.node) if graph.parameters_only(edge.node) is None]
         place = data[0] if data else None
     return None

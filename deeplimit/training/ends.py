@@ -145,6 +145,11 @@ class LinearEnds(_LinearMaps):
     """
 
     def check(self, inputs: tuple[int, ...], outputs: int, state: tuple[int, ...]) -> None:
+        if len(state) not in (1, 3):
+            raise ValueError(
+                f"ends LinearEnds({self.inputs}, {self.outputs}) are for states that are vectors, got states"
+                f" {state}: give a subclass of deeplimit.Ends that you write."
+            )
         if math.prod(inputs) != self.inputs or outputs != self.outputs or len(state) != 1:
             fitting = "PooledEnds(channels, outputs)" if len(state) == 3 else "LinearEnds"
             numbers = "" if len(state) == 3 else f"({math.prod(inputs)}, {outputs})"

@@ -62,13 +62,9 @@ class NetworkPass:
             if name in self.of.nonnegative:
                 value = self.library.xp.abs(value)  # noqa: PLW2901
             if name in self.of.tied:
-                value = self._repeated(value)  # noqa: PLW2901
+                value = self.library.repeated(value[0], self.depth)  # noqa: PLW2901
             found[name] = value
         return found
-
-    def _repeated(self, value: Array) -> Array:
-        shape = (self.depth, *value.shape[1:])
-        return np.broadcast_to(value, shape) if self.library.on_cpu else value.expand(shape)
 
     def losses_and_gradients(
         self, parameters: Arrays, inputs: Array, targets: torch.Tensor

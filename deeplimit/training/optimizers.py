@@ -133,6 +133,7 @@ class _Moments(Optimizer):
     Attributes:
         first, second: decay of the means of gradients and of their squares.
         epsilon: added to the root of the latter.
+        weight_decay: share of the parameters that is taken off, as Adam or AdamW says.
     """
 
     first: float = 0.9

@@ -30,7 +30,6 @@ class ParameterScaling:
         role: "hidden weight", "hidden bias or gain", or "outside" (embeddings, last normalisation, head).
         depths: depths whose networks have it.
         rates, epsilons, decays: settings at these depths; nan where the optimizer has none.
-        departing: names of layers whose settings are not those of the others, in the deepest such network.
     """
 
     parameter: str

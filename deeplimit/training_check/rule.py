@@ -21,7 +21,7 @@ class TrainingRule:
     amount. The multiplier gives depth**-exponent of this, the weights give the rest.
 
     Attributes:
-        name, formula, source: of the rule.
+        name: that of the rule.
         exponent: exponent of the multiplier.
     """
 

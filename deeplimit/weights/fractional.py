@@ -78,9 +78,8 @@ def fractional_gaussian_noise(
         return torch.empty(count, *shape, dtype=dtype, device=device).normal_(generator=generator)
     half = int(fft.next_fast_len(count, real=True))
     amplitudes = torch.from_numpy(_amplitudes(hurst, half)).to(device, dtype) * math.sqrt(half)
-    amplitudes[[0, -1]] *= math.sqrt(
-        2.0
-    )  # there the coefficients are real, with all the variance in one part
+    # There the coefficients are real, with all the variance in one part.
+    amplitudes[[0, -1]] *= math.sqrt(2.0)
     columns = math.prod(shape)
     noise = torch.empty(count, columns, dtype=dtype, device=device)
     most = max(1, NUMBERS_AT_ONCE // (2 * half))

@@ -164,6 +164,9 @@ def test_pre_norm_and_gradients_are_reached_from_the_command_line():
     refused = CliRunner().invoke(app, ["compare", "--network", "prenorm", "--width", "1"])
     assert refused.exit_code == 2
     assert "width=1 is too small for norm='rms'" in refused.output
+    unknown = CliRunner().invoke(app, ["compare", "--network", "post-norm"])
+    assert unknown.exit_code == 2
+    assert "prenorm, attention; got 'post-norm'" in unknown.output
 
 
 def test_shaped_networks_are_reached_from_the_command_line():

@@ -121,6 +121,7 @@ def test_each_piece_of_evidence_leads_to_the_verdict_it_should(altered, word, ru
         (1.0, Floor(0.0, 0.0, 0.25, 0.0), "at most 25 % of the deepest squared error would remain"),
         (0.2, Floor(0.0, 0.0, 0.25, 0.0), "at most 5 % of the deepest squared error would remain"),
         (0.001, Floor(0.0, 0.0, 0.25, 0.0), "at most 1 % of the deepest squared error would remain"),
+        (0.8, Floor(0.2, 0.1, 0.25, 0.0), "16 % of the deepest squared error looks like a floor"),
         (0.02, Floor(0.2, 0.1, 0.25, 0.0), "0.4 % of the deepest squared error looks like a floor"),
     ],
 )

@@ -141,6 +141,15 @@ def test_gradient_times_state_is_the_same_at_all_layers_if_homogeneous(activatio
     torch.testing.assert_close((limit[0] * start).sum(-1), limit[-1].square().sum(-1))
 
 
+def test_gradients_of_attention_are_its_states_since_every_token_keeps_its_norm():
+    task = task_of(dl.attention(3, tokens=2, weights=dl.SmoothGaussian(0.3)))
+    limit, networks = told(task)
+    for found, (states, _) in zip(networks, propagated(task), strict=True):
+        torch.testing.assert_close(found, states)
+    torch.testing.assert_close(limit[-1].square().sum(-1), task.initial_states(0).square().sum(-1))
+    torch.testing.assert_close(limit[0], task.initial_states(0), rtol=1e-6, atol=1e-6)
+
+
 @pytest.mark.statistical
 def test_the_log_of_a_gradient_is_normal_for_the_identity_of_width_one():
     """p_0/p_1 is the Jacobian, a geometric Brownian motion: ln ~ N(-1/2, 1). Level 1e-5; N(1/2, 1) fails."""

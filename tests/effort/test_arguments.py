@@ -6,7 +6,7 @@ import pytest
 from refusals import assert_refused
 
 import deeplimit as dl
-from deeplimit.effort.looks import Look, Need, duration, facts
+from deeplimit.effort.looks import Look, Need, facts
 
 VERBS = {
     "compare": ("paths", lambda **how: dl.compare(dl.res1(2, "tanh"), **how)),
@@ -39,4 +39,4 @@ def test_looks_and_needs_are_told_in_a_line_each():
     assert re.search(r"8 to 16 × 50: cannot tell; ", found["looks"])
     assert found["needed"] == "depths up to 32 with 200 draws may decide, about 2 min"
     assert facts((), None, "paths") == []
-    assert duration(0.0) == "1 s"
+    assert Need((8, 16), 200, 0.0).told("paths").endswith("about 1 s")

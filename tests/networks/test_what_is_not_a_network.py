@@ -24,6 +24,10 @@ PASSED = {
         dl.res3,
         r"^resnet .*got the function res3.* Call it first: res3\(width=40\)\.$",
     ),
+    "a function of architectures": (
+        dl.attention,
+        r"^resnet .*got the function attention.* Call it first: attention\(\.\.\.\)\.$",
+    ),
     "a number": (3, r"^resnet .*got 3 of type int\.$"),
 }
 

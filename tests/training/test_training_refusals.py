@@ -37,6 +37,7 @@ def _with_weight(name, takes_bias=False):
         (RES1, dict(dtype=torch.float16), ValueError, ("dtype", "float16")),
         (RES1, dict(initial=dl.SmallGaussian), TypeError, ("initial", "SmallGaussian")),
         (RES1, dict(ends=dl.PooledEnds(4, 4)), ValueError, ("ends", "LinearEnds(4, 4)")),
+        (dl.attention(2, tokens=2), dict(), ValueError, ("ends", "(2, 2)", "deeplimit.Ends")),
         (RECORDED, dict(), ValueError, ("depths", "[9]")),
         (_with_weight("W.1"), dict(), ValueError, ("network", "'W.1'")),
         (_with_weight("b", True), dict(), ValueError, ("network", "'b'")),

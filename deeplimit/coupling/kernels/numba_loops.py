@@ -1,7 +1,7 @@
 """The inner loops of `projected`, compiled by numba: all that a step does to a block of paths in cache.
 
 The arithmetic is that of `products.Products` and of the followers, in float32. Paths are innermost, so that
-every loop over them becomes vector instructions. `compiled` prepares the arguments and says for which tasks
+every loop over them becomes vector instructions. `numba_pass` prepares the arguments and says for which tasks
 this is the same computation.
 """
 

@@ -81,9 +81,8 @@ class Products:
 
     def __init__(self, columns: int, like: Tensor) -> None:
         width, paths = like.shape
-        self.held = like.new_zeros(
-            columns, width, paths
-        )  # v_c, and so all below, in units of v_c's largest entry
+        # v_c, and so all below, in units of v_c's largest entry
+        self.held = like.new_zeros(columns, width, paths)
         self.units = like.new_zeros(columns, paths)
         self.known = like.new_zeros(columns, width, paths)  # the part of the product that has been told
         self.overlap = like.new_zeros(paths, columns, columns)  # M
@@ -107,9 +106,8 @@ class Products:
             rest = rest - (rest * direction).sum(dim=0) * direction
         if before:
             length = (rest * rest).sum(dim=0).sqrt()
-            length = torch.where(
-                length > least, length, 0.0
-            )  # what rounding leaves of a multiple is no direction
+            # What rounding leaves of a multiple is no direction.
+            length = torch.where(length > least, length, 0.0)
             rest = torch.where(length > 0.0, rest, 0.0)
         return rest / length.clamp(min=self.tiny), length
 

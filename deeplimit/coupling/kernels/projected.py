@@ -91,9 +91,8 @@ class Block:
             self.bias_normals = Normals(
                 sizes, generator(task.seed, Purpose.STEP_BIASES, block, 0, task.device), task.dtype
             )
-        self.biases: list[Tensor | None] = [None] * len(
-            self.columns
-        )  # Brownian motions of the biases since the layer's start
+        # Brownian motions of the biases since the layer's start.
+        self.biases: list[Tensor | None] = [None] * len(self.columns)
         self.starting = list(range(len(self.columns)))
 
     def trend_for(self, follower: Follower) -> FunctionValue:

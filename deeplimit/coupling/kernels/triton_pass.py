@@ -92,9 +92,8 @@ def run_block(task: Task, block: int, tick: Tick | None = None) -> Moments:
         final=task.norm == "final",
     )
     if not bool(found.finite.all() & found.errors.isfinite().all()):
-        return projected.run_block(
-            task, block, tick
-        )  # which takes states of any size, and loses one network at a time
+        # It takes states of any size, and loses one network at a time.
+        return projected.run_block(task, block, tick)
     errors = torch.cat([found.errors, found.common]).T.double().cpu().numpy()
     if tick is not None:
         tick(1.0)
