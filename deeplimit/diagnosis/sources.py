@@ -9,6 +9,7 @@ import json
 import math
 import os
 import pickle
+import re
 import struct
 import zipfile
 from collections.abc import Callable, Mapping
@@ -96,7 +97,7 @@ def _of_module(model: nn.Module) -> Source:
 
 def _said(module: nn.Module) -> str:
     """Return what a module prints of its settings; whether it has a bias does not tell layers apart."""
-    return module.extra_repr()
+    return re.sub(r",? *bias=\w+", "", module.extra_repr())
 
 
 def _of_mapping(given: Mapping[Any, Any], name: str) -> Source:

@@ -198,3 +198,12 @@ LAYERED = {f"h.{k}.w": torch.full((2,), float(k)) for k in range(5)}
 )
 def test_wrong_arguments_are_refused(how, kind, said):
     assert_refused(lambda: families(source_of(LAYERED), **how), kind, *said)
+
+
+def test_a_bias_does_not_tell_layers_apart_but_a_dilation_does():
+    with seeded(0):
+        biased = nn.Sequential(*(nn.Linear(3, 3, bias=k % 2 == 0) for k in range(8)))
+        dilated = nn.Sequential(*(nn.Conv1d(3, 3, 3, dilation=1 + k % 2) for k in range(8)))
+    weight, bias = families(source_of(biased)).found
+    assert (weight.groups, len(bias.members)) == ((), 4)
+    assert families(source_of(dilated)).found[0].groups == (0, 1) * 4
