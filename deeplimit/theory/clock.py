@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import final
 
 import numpy as np
@@ -16,7 +16,7 @@ from deeplimit.activations import Activation, Slopes, slopes
 from deeplimit.ground import validation
 
 NODES = 160
-"""Nodes of Gauss and Hermite's rule per dimension: exact to rounding for smooth σ, to 1e-4 with a kink."""
+"""Nodes of Gauss and Hermite's rule per dimension: exact to rounding for smooth σ, to 1e-3 with a kink."""
 
 
 @final
@@ -102,13 +102,19 @@ class CorrelationClock:
         found = slopes(self.activation)
         if found is not None:
             return _of_slopes(found, correlation)
-        points, weights = np.polynomial.hermite_e.hermegauss(NODES)
-        weights = weights / weights.sum()
+        points, weights = _rule()
         other = correlation * points[:, None] + math.sqrt(max(0.0, 1.0 - correlation**2)) * points
         with torch.no_grad():
             first = self.activation(torch.from_numpy(points)).numpy()
             second = self.activation(torch.from_numpy(other)).numpy()
         return float((weights * first) @ (second @ weights))
+
+
+@cache  # finding nodes takes twenty times as long as using them
+def _rule() -> tuple[np.ndarray, np.ndarray]:
+    """Return nodes and weights (NODES,) for means over a standard normal number."""
+    points, weights = np.polynomial.hermite_e.hermegauss(NODES)
+    return points, weights / weights.sum()
 
 
 def _of_slopes(found: Slopes, correlation: float) -> float:
