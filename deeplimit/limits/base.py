@@ -140,7 +140,8 @@ def check_one_law(weights: object, kind: type, example: str) -> None:
     """Raise TypeError for anything but a tuple of one weight law of this kind, such as the example."""
     if not isinstance(weights, tuple) or len(weights) != 1 or not isinstance(weights[0], kind):
         raise TypeError(
-            f"weights must be a tuple of one weight law, such as {example}; got {validation.named(weights)}."
+            f"weights must be a tuple of one {kind.__name__}, such as {example}; got"
+            f" {validation.named(weights)}."
         )
 
 

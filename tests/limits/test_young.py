@@ -152,7 +152,7 @@ def test_a_solution_checks_its_shapes():
         young.solve(torch.ones(3, 2), None)
     with pytest.raises(ValueError, match="Hurst index above 1/2"):
         dl.NeuralYoung(young.recursion, (fractional(0.4),), 2)
-    with pytest.raises(TypeError, match="tuple of one law"):
+    with pytest.raises(TypeError, match="tuple of one FractionalBrownian"):
         dl.NeuralYoung(young.recursion, (dl.Brownian(),), 2)
     with pytest.raises(TypeError, match="recursion must be that of res1"):
         dl.NeuralYoung(None, young.weights, 2)
