@@ -1,4 +1,4 @@
-"""Write the gallery, docs/gallery.md, from the pages of reproduced figures: python docs/gallery.py."""
+"""Write the gallery, docs/gallery.md, from the pages of figures and of theorems: python docs/gallery.py."""
 
 from __future__ import annotations
 
@@ -11,9 +11,22 @@ INTRODUCTION = """# Gallery
 
 Every figure of two papers that deeplimit reproduces, with the number of statements about it that hold; bold
 where not all do. The link leads to each statement beside what was measured. The command draws the figure
-again and checks it, with `--quick` at a reduced size. [Every limit with its wrong twin](cases.md) is a page
-of its own, and so are [four experiments on training](trained-experiments.md) that the papers left open.
+again and checks it, with `--quick` at a reduced size. The limits stand first, each with the command that
+measures it beside a wrong one; [every limit with its wrong twin](cases.md) is a page of its own. So are [four
+experiments on training](trained-experiments.md) that the papers left open.
 """
+LIMITS = {
+    "proposition-11": "Prop. 11",
+    "proposition-12": "Prop. 12",
+    "theorem-4-3": "Thm 4.3",
+    "theorem-4-4": "Thm 4.4",
+    "in-law": "in law",
+    "gradients": "gradients",
+    "prenorm": "pre-norm",
+    "attention": "Fedorov",
+    "shaped": "Li et al.",
+}
+"""Pages of limits with a picture, and the rows of the scoreboard that they are about."""
 PAPERS = (
     ("Marion et al. (2025), at initialisation", "reproducing.md", "marion"),
     ("Cohen et al. (2021), trained networks", "reproducing-trained.md", "cohen"),
@@ -50,9 +63,24 @@ def row(page: str, heading: str, section: str) -> str:
     return f"| {' | '.join(cells)} |"
 
 
+def limit_row(name: str, rows: str) -> str:
+    """Return the line of one limit: picture, link to its page, command."""
+    text = (DOCS / "theorems" / f"{name}.md").read_text(encoding="utf-8")
+    heading = re.match(r"# (.*)", text)
+    found = re.search(r"!\[(.*?)\]\(\.\./(images/[\w-]+\.png)\)", text)
+    if heading is None or found is None:
+        raise ValueError(f"theorems/{name}.md must have a heading and a picture.")
+    picture = f"![{found[1]}]({found[2]}){{width=280}}".replace("|", "&#124;")
+    return (
+        f'| {picture} | [{heading[1]}](theorems/{name}.md) | `deeplimit validate --quick --only "{rows}"` |'
+    )
+
+
 def page() -> str:
-    """Return the page, with a table per paper."""
-    parts = [INTRODUCTION]
+    """Return the page, with a table of the limits and one per paper."""
+    limits = [limit_row(name, rows) for name, rows in LIMITS.items()]
+    head = "| picture | limit | command |\n|---|---|---|"
+    parts = [INTRODUCTION, "\n".join(["## Limits\n", head, *limits]) + "\n"]
     for title, source, author in PAPERS:
         text = (DOCS / source).read_text(encoding="utf-8")
         sections = [section.split("\n", 1) for section in re.split(r"^## ", text, flags=re.MULTILINE)[1:]]
