@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, final
 
 import numpy as np
 import torch
-from scipy import optimize, stats
+from scipy import linalg, optimize, stats
 
 from deeplimit.figures.over_repeats import Mean
 from deeplimit.figures.recipe import LEVEL, Check, Found, Numbers, Paper, Picture, Recipe
@@ -28,7 +28,7 @@ from deeplimit.figures.trained_transformers import (
 from deeplimit.ground import axes as drawing
 from deeplimit.ground.axes import COLOURS, PREDICTED
 from deeplimit.ground.measurement import Running
-from deeplimit.inference.regression import independent
+from deeplimit.inference.regression import independent, solution
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -131,20 +131,16 @@ class Bias:
         size = means[0].size
         degrees = sum(len(each) - 1 for each in residuals)
         shape = sum(each.T @ each for each in residuals) / degrees
-        whiten = np.linalg.inv(np.linalg.cholesky(shape)).T
-        values, weights = np.array(means), np.array(roots)[:, None]
-        told_apart = values @ whiten * weights
+        values, weights = np.array(means), np.array(roots)
+        told_apart = linalg.solve_triangular(np.linalg.cholesky(shape), values.T, lower=True).T
         shrink = (degrees - size - 1) / degrees  # the inverse of an estimated covariance is too large
 
         def columns(order: float) -> np.ndarray:
-            found: np.ndarray = weights * np.stack(
-                [np.ones(len(levels)), levels**-order, 1 / (levels * heads)], 1
-            )
-            return found
+            return np.stack([np.ones(len(levels)), levels**-order, 1 / (levels * heads)], axis=1)
 
         def left(design: np.ndarray) -> float:
-            rest = told_apart - design @ (np.linalg.pinv(design) @ told_apart)
-            return float(shrink * (rest**2).sum())
+            rest = told_apart - design @ (solution(design, weights) @ told_apart)
+            return float(shrink * (weights**2 @ rest**2).sum())
 
         low, high = ORDERS
         found = optimize.minimize_scalar(lambda order: left(columns(order)), bounds=ORDERS, method="bounded")
@@ -162,9 +158,9 @@ class Bias:
             )
 
         first = columns(1.0)
-        inverse = np.linalg.pinv(first)
-        limit, *vectors = inverse @ (values * weights)
-        noise = np.diag(inverse @ inverse.T)[1:]
+        solved = solution(first, weights)
+        limit, *vectors = solved @ values
+        noise = ((solved / weights) ** 2).sum(axis=1)[1:]
         by_depth, by_heads = (
             math.sqrt(max(0.0, float((vector**2).mean()) - float(variance)))
             for vector, variance in zip(vectors, noise, strict=True)
