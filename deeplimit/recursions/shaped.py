@@ -90,15 +90,17 @@ class ShapedMLP(Recursion):
         return f"{width} input{'s' if width > 1 else ''}"
 
     def powers_in_law(self, exponent: float) -> tuple[float, float]:
-        """Return the powers of 1/n in n (s₊ - s₋)²/(s₊² + s₋²), the drift of correlations, and in its square.
+        """Return the powers of 1/n in n (s₊ - s₋)²/(s₊² + s₋²), the drift of correlations, and what follows.
 
         At the exponent 1/2 it differs from its limit by the relative size (c₊ + c₋)/√n, and above it is
-        itself the difference, n^(1-2β).
+        itself the difference, n^(1-2β). Its square follows, or the error 1/n of linear networks.
         """
+        above = exponent - 0.5
         if self.difference == 0.0 or exponent >= 1.0:
             return 1.0, 2.0
-        first = 2.0 * exponent - 1.0 if exponent > 0.5 else 0.5 if sum(self.slopes) else 1.0
-        return first, 2.0 * first
+        if above > 1e-9:  # the tolerance of the rows of theorems
+            return 2.0 * above, min(4.0 * above, 1.0)
+        return (0.5, 1.0) if sum(self.slopes) else (1.0, 2.0)
 
     def state_shape(self, width: int) -> Shape:
         return (width, width)
