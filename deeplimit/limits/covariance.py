@@ -29,7 +29,8 @@ class CovarianceSDE(LawLimit):
     ½ρ(1-ρ²)) and the diffusion √T (1-ρ²).
 
     States are the lower Cholesky factors h (P, m, m) of V = h hᵀ, as those of `ShapedMLP`. The scheme moves
-    h and not V, so that no step leaves the covariances: dh = √(T/2) h dB - (m/4) T h dt.
+    h by the noise, dh = √(T/2) h dB - (m/4) T h dt, and V by the drift. So V stays a covariance where
+    T (c₊ - c₋)² dt is well below 4; in longer steps `cholesky` cuts off what is negative.
 
     Attributes:
         width: number of inputs m.
@@ -37,7 +38,7 @@ class CovarianceSDE(LawLimit):
         slope_difference: c₊ - c₋.
 
     Raises:
-        TypeError, ValueError: For a number of inputs below 1, a ratio that is not positive, or a difference
+        TypeError, ValueError: For a number of inputs below 1, a ratio outside [0.001, 1000], or a difference
             that is not finite.
 
     Examples:

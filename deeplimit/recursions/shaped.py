@@ -27,8 +27,9 @@ class ShapedMLP(Recursion):
 
     The state is not z, but what m inputs have in common: h (P, m, m) is the lower Cholesky factor of the
     covariance V = h hᵀ, V^ab = ⟨φ(z^a), φ(z^b)⟩ c/n. Given V, the n rows of W draw z independently, so that
-    the states are a Markov chain with the law of the whole network. Any h may be the first, such as m
-    inputs as rows; `width` is m. `deeplimit.shaped_mlp` makes the network in one call.
+    the states are a Markov chain with the law of the whole network. The formula writes R(V) for the factor
+    of V. Any h may be the first, such as m inputs as rows; `width` is m. `deeplimit.shaped_mlp` makes the
+    network in one call.
 
     Attributes:
         activation: not used; φ is piecewise linear.
@@ -92,8 +93,9 @@ class ShapedMLP(Recursion):
     def powers_in_law(self, exponent: float) -> tuple[float, float]:
         """Return the powers of 1/n in n (s₊ - s₋)²/(s₊² + s₋²), the drift of correlations, and what follows.
 
-        At the exponent 1/2 it differs from its limit by the relative size (c₊ + c₋)/√n, and above it is
-        itself the difference, n^(1-2β). Its square follows, or the error 1/n of linear networks.
+        At the exponent 1/2 it differs from its limit by the relative size (c₊ + c₋)/√n. Above 1/2 its limit
+        is 0, and all of it is the difference, of size n^(1-2β). Its square follows, or the error 1/n of
+        linear networks.
         """
         above = exponent - 0.5
         if self.difference == 0.0 or exponent >= 1.0:
@@ -116,8 +118,8 @@ class ShapedMLP(Recursion):
         above, below = (1.0 + slope * count**-exponent for slope in self.slopes)
         z = (normal @ h.mT).double()
         after = torch.where(z > 0, above * z, below * z)
-        mean = 2.0 / (above**2 + below**2) / count
-        return cholesky(mean * (after.mT @ after)).to(h.dtype)
+        factor = 2.0 / (above**2 + below**2) / count  # c/n
+        return cholesky(factor * (after.mT @ after)).to(h.dtype)
 
     def residual(self, h: Tensor, layers: tuple[Layer, ...], exponent: float) -> Tensor:
         return self.advance(h, layers, exponent) - h

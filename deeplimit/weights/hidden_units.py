@@ -24,10 +24,10 @@ class HiddenUnits(WeightLaw):
     (n, n) matrix at the cost of m of its columns. Depths draw separate layers.
 
     Attributes:
-        depth_to_width: T, positive. Depths must be multiples of T, so that n is a whole number.
+        depth_to_width: T, from 0.001 to 1000. Depths must be multiples of T, so that n is a whole number.
 
     Raises:
-        TypeError, ValueError: For a ratio that is not a positive number.
+        TypeError, ValueError: For a ratio that is not a number from 0.001 to 1000.
 
     Examples:
         >>> import deeplimit as dl
