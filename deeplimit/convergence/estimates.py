@@ -147,7 +147,8 @@ def with_whole_scheme_error(
 
     Given are log errors (2m,) and their covariance: of the network against the reference, e, and its distance
     g to the limit's scheme on its layers. In e² = g² + 2 ⟨g, scheme - reference⟩ + |scheme - reference|² the
-    last two grow by 1/f² where the reference is exact, `bias` being log f (m,). So e² + (1/f² - 1)(e² - g²).
+    last two would be 1/f² times as large if the reference were exact, `bias` being log f (m,). So the square
+    of what is returned is e² + (1/f² - 1)(e² - g²).
     """
     m = len(bias)
     whole, gap = log_errors[:m], log_errors[m:]

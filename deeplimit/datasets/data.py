@@ -162,13 +162,8 @@ def split(rows: int, test: object, seed: int) -> tuple[Tensor, Tensor]:
     """Return the numbers of the rows for training and of those for testing, both in a random order."""
     hint = f"At least one of the {rows} rows must remain for training."
     held = validation.integer(test, "test", minimum=1, maximum=rows - 1, hint=hint)
-    order = torch.randperm(rows, generator=generator(checked_seed(seed), Purpose.DATA_ROWS))
+    order = torch.randperm(rows, generator=generator(validation.seed(seed), Purpose.DATA_ROWS))
     return order[held:], order[:held]
-
-
-def checked_seed(seed: object) -> int:
-    """Return a seed as an int."""
-    return validation.seed(seed)
 
 
 def _numbers(value: Any, name: str) -> Tensor:
@@ -204,7 +199,7 @@ def _frozen(value: object, name: str, classes: int | None) -> Tensor:
     if labels and not 0 <= int(found.min()) <= int(found.max()) < (classes or 0):
         raise ValueError(
             f"{name} must hold labels from 0 to {(classes or 0) - 1}, got {int(found.min())} to"
-            f" {int(found.max())}."
+            f" {int(found.max())}. Number the classes from 0, or raise classes=."
         )
     return found.detach().to("cpu", copy=True, memory_format=torch.contiguous_format)
 

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import conv2d, one_hot
 
-from deeplimit.datasets.data import Data, checked_seed, split
+from deeplimit.datasets.data import Data, split
+from deeplimit.ground import validation
 from deeplimit.ground.randomness import Purpose, generator
 
 MNIST = "LeCun, Bottou, Bengio, Haffner (1998), Gradient-based learning applied to document recognition"
@@ -113,7 +114,7 @@ def embedded_mnist(test: int = 1000, *, seed: int = 0) -> Data:
 
 def untrained_convolutions(seed: int) -> tuple[tuple[Tensor, Tensor], ...]:
     """Return kernels (1, 1, s, s) with biases (1,) for s = 5 and s = 3, in float64, as torch draws them."""
-    drawn = generator(checked_seed(seed), Purpose.DATA_EMBEDDING)
+    drawn = generator(validation.seed(seed), Purpose.DATA_EMBEDDING)
     pairs = []
     for size in (5, 3):
         bound = 1 / math.sqrt(size**2)

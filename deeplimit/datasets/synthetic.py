@@ -6,7 +6,7 @@ import math
 
 import torch
 
-from deeplimit.datasets.data import Data, checked_seed
+from deeplimit.datasets.data import Data
 from deeplimit.ground import validation
 from deeplimit.ground.randomness import Purpose, generator
 
@@ -46,7 +46,7 @@ def synthetic_system(
     rows = train + validation.integer(test, "test", minimum=1)
     validation.choice(normalise, "normalise", ("both", "targets"))
     x = torch.empty(rows, d, dtype=torch.float64)
-    x.uniform_(-1.0, 1.0, generator=generator(checked_seed(seed), Purpose.DATA_INPUTS))
+    x.uniform_(-1.0, 1.0, generator=generator(validation.seed(seed), Purpose.DATA_INPUTS))
     z = x
     for step in range(STEPS):
         time = 5 * math.pi * step / STEPS

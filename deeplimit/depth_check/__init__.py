@@ -1,7 +1,7 @@
 """Whether a module's residual branches scale with depth as they should: measured at a few depths, and judged.
 
-`measurement` asks every branch about the same stream; `exponents` and `scaling` fit over depths; `rules` and
-`findings` judge.
+`one_depth` measures every branch on the same stream; `scaling` combines depths by the fits of `exponents`;
+`judgement` holds them against `rules` or an exponent, and writes `findings`.
 """
 
 from deeplimit.depth_check.check import branch_scalars, check_depth, probe, sweep

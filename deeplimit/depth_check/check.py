@@ -243,7 +243,7 @@ def branch_scalars(
     validation.instance(prefix, "prefix", str, "a string, with which every key begins")
     taken = measure_module(model, as_batch(model, batch), blocks=blocks, backward=False)
     scalars = {}
-    for kind in scalings([0], [taken], 0.99):
+    for kind in scalings([taken], 0.99):
         scalars[f"{prefix}{kind.kind}/update"] = kind.ratios[0]
         if kind.alignment is not None:
             scalars[f"{prefix}{kind.kind}/alignment"] = kind.alignment

@@ -49,7 +49,9 @@ class Exponent:
 def fit(
     depths: Sequence[float], sizes: Sequence[Sequence[float]], confidence: float, epsilon: float = 0.0
 ) -> Exponent | None:
-    """Return the exponent of the root mean square of `sizes` in 1/depth; None if any mean is 0.
+    """Return the exponent of the root mean square of `sizes` in 1/depth.
+
+    None if a mean is 0 or not finite, or if all depths are one.
 
     Branches of one depth are independent draws of one law if the initialisation makes them so. Their scatter,
     pooled over depths, gives the standard error, and Student's law the interval. Depths are independent,
@@ -89,7 +91,10 @@ def fit(
 
 
 def slope(depths: Sequence[float], values: Sequence[float]) -> float | None:
-    """Return the least-squares exponent of positive values in 1/depth; None if any is not positive."""
+    """Return the least-squares exponent of positive values in 1/depth.
+
+    None if a value is not positive or not finite, or if all depths are one.
+    """
     if len(values) < 2 or any(not 0 < value < math.inf for value in values):
         return None
     x, y = np.log(np.asarray(depths, dtype=np.float64)), np.log(np.asarray(values, dtype=np.float64))

@@ -25,8 +25,7 @@ class Finding:
         branch: Kind of residual branch.
         parameter: Name of the parameter, with * for the layer.
         factor: How many times too large it is in the deepest network, or where it is worst if it is right
-            there; None if no factor says it (a parameter
-            that should be zero is not, a branch lacks a part).
+            there; None if no factor says it (a parameter that should be zero is not, a branch lacks a part).
         message: What was measured, what is expected, and by how much they differ.
         layers: Numbers of the layers that depart from it, where not all do.
         fix: Line of code that sets it right in `model`; "" if none does.

@@ -104,7 +104,7 @@ class Fixes:
         stack = self._stack(parameter)
         layers = f"len({stack or 'found'})"
         per_layer = {total / count for total, count in zip(self.totals, self.layers, strict=True)}
-        ratio = per_layer.pop() if len(per_layer) == 1 else 0.5
+        ratio = per_layer.pop() if len(per_layer) == 1 else 0.5  # not whole: code states the total instead
         if ratio == 1:
             branches = layers
         else:

@@ -37,7 +37,7 @@ def report_on(
     started: float,
 ) -> DepthReport:
     """Judge what was measured at each depth, by a rule or by an expected exponent, and report it."""
-    branches = scalings(depths, taken, confidence)
+    branches = scalings(taken, confidence)
     flows = streams(taken, excess(branches))
     level = 1 - (1 - confidence) / len(branches)
     findings: list[Finding] = []
@@ -257,7 +257,7 @@ def _reservations(
     ):
         told.append("all weights depend on depth, so constant factors could not be judged.")
     if any(
-        status == "cannot tell" and scaling.exponent is not None and scaling.power_law
+        status == Verdict.CANNOT_TELL and scaling.exponent is not None and scaling.power_law
         for scaling, status in zip(branches, statuses, strict=True)
     ):
         told.append(

@@ -1,4 +1,4 @@
-"""The tables that a depth check's page has beside that of the branches: their parts, and the streams."""
+"""What a depth check's page has beside its table of branches: parts, streams, findings and terms."""
 
 from __future__ import annotations
 

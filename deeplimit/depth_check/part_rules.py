@@ -116,7 +116,7 @@ class Zero(PartRule):
 @final
 @dataclass(frozen=True)
 class PowerByWeights(PartRule):
-    """constant · N**(-1 / (2m - 2)) in a branch of m weights, as in Fixup; one weight alone is not judged."""
+    """N**(-1 / (2m - 2)) up to a constant, in a branch of m weights (Fixup); one alone is not judged."""
 
     def size(self, place: Place) -> float | None:
         return math.pow(place.branches, -1 / (2 * place.weights - 2)) if place.weights > 1 else None

@@ -77,7 +77,7 @@ class DepthReport(Report):
     @property
     def ok(self) -> bool:
         """Whether nothing speaks against what was expected, and enough was seen to say so."""
-        return self.verdict in ("as expected", "measured")
+        return self.verdict in (Verdict.AS_EXPECTED, Verdict.MEASURED)
 
     @property
     def headline(self) -> str:

@@ -23,14 +23,15 @@ class PartScaling:
     """One part of a kind of branch: its size at each depth and the exponent of that size.
 
     Attributes:
-        name: Name of the weight, gain or bias with * for the layer, or "multiplier" or "skip".
+        name: Name of the weight, gain or bias with * for the layer; or "multiplier", "skip" or "input
+            multiplier", numbers in the forward.
         role: "output", "inner", "gain", "gate" (a weight that makes a gain of a conditioning), "bias" (only
             biases at the branch's end that are not zero), "multiplier", "skip" or "entry" (what multiplies
             the normalised input).
         sizes: Root mean square at each depth that has this kind of branch.
         exponent: Exponent of sizes ~ N**-exponent; None if a size is zero or there is only one depth.
         spread: Largest over smallest size among the layers of the deepest network.
-        weight: Entries and fans of the weight in the deepest network; None for "multiplier" and "skip".
+        weight: Entries and fans of the weight in the deepest network; None for numbers in the forward.
         layers: Sizes of the single layers that have it, at each depth.
         thirds: Sizes of queries, keys and values at each depth, where they are fused in one weight.
     """
@@ -105,10 +106,8 @@ class BranchScaling:
         return f"{self.exponent:.2f} [{low:.2f}, {high:.2f}]"
 
 
-def scalings(
-    depths: Sequence[int], taken: Sequence[AtOneDepth], confidence: float
-) -> tuple[BranchScaling, ...]:
-    """Return one scaling for every kind of branch that the deepest network has."""
+def scalings(taken: Sequence[AtOneDepth], confidence: float) -> tuple[BranchScaling, ...]:
+    """Return one scaling for every kind of branch that the deepest network, the last one, has."""
     deepest = taken[-1]
     kinds = {measured.key: measured.branch for measured in reversed(deepest.branches)}
     order = list(dict.fromkeys(measured.key for measured in deepest.branches))

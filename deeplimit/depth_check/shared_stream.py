@@ -105,7 +105,7 @@ class SharedStream(TorchCalls):
 
 
 def _noise(like: torch.Tensor, seed: int) -> torch.Tensor:
-    """Return standard normals of the size of `like`, positive if it is."""
+    """Return normal numbers of the size of `like`, without signs if `like` has no negative entry."""
     if not like.numel():
         raise ValueError(
             f"a residual stream is empty, of shape {tuple(like.shape)}: pass a batch with at least one entry."

@@ -81,7 +81,8 @@ def influence(stream: StreamStates) -> Influence:
     States that are zero somewhere have no direction there, and are left out.
 
     Raises:
-        ValueError: for states that are not finite, or none that is never zero.
+        ValueError: for states that are not finite, and where each of them is zero before some layer or after
+            the last.
 
     Not checked: whether states are alike enough for one mean. Errors count rows of the batch as independent.
 

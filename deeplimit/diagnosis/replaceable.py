@@ -20,6 +20,7 @@ from deeplimit.ground import validation
 Layers = Mapping[str, torch.Tensor]
 """Layers (L, ...) by the name of their weight."""
 FACTORS = "delta"
+"""Name of residual factors, which are left as they are unless a pattern asks for them."""
 
 
 class Replaceable(ABC):

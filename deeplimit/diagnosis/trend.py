@@ -71,7 +71,6 @@ class TrendEvidence:
         energies, errors, crossed = (each / scale for each in (self.energies, self.errors, self.crossed))
         growth = (self.depths / self.depths.max())[None, :] ** (2 - 2 * EXPONENTS[:, None])
         mean = SIZES[:, None, None] * growth  # (sizes, exponents, networks)
-        posterior = np.zeros(len(EXPONENTS))
         logs = []
         for scatter in SCATTERS:
             variance = errors**2 + crossed * mean + (scatter * mean) ** 2

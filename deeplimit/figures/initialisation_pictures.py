@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-def _named(axes: Axes, title: str, x: str, size: float = 10.0) -> None:
+def name_panel(axes: Axes, title: str, x: str, size: float = 10.0) -> None:
     """Name a panel and its horizontal axis, in the size of its figure."""
     drawing.label(axes, x, "", [])
     width = axes.get_window_extent().width / drawing.figure_of(axes).dpi
@@ -35,7 +35,7 @@ def growth(axes: Axes, numbers: Numbers) -> None:
         panel.fill_between(depths, first, third, color=MEASURED, alpha=0.35, lw=0, label="quartiles")
         panel.plot(depths, middle, "o-", color=MEASURED, ms=4, label="median")
         drawing.power_axis(panel)
-        _named(panel, f"β = {found['exponent']:g}: {found['verdict']}", "depth L")
+        name_panel(panel, f"β = {found['exponent']:g}: {found['verdict']}", "depth L")
     drawing.name_vertical(panels, ratio)
     drawing.legend(panels[0], 8, title=f"{numbers['repeats']} networks")
 
@@ -83,7 +83,7 @@ def paths(axes: Axes, numbers: Numbers) -> None:
         path = np.array(found["path"], dtype=float)
         panel.plot(np.linspace(0, 1, len(path)), path, color=MEASURED, lw=0.8)
         measured = f"measured over {numbers['paths']} paths: {found['measured']:.3f}"
-        _named(panel, f"H = {found['hurst']:g} ({measured})", "t", 9)
+        name_panel(panel, f"H = {found['hurst']:g} ({measured})", "t", 9)
     drawing.name_vertical(panels, "$B^H_t$")
 
 

@@ -125,9 +125,9 @@ def _run(quick: bool, seed: int, device: str, running: Running) -> Found:
     limit = trainer.outputs(reference, deepest).mean(0)
     moved = float((limit - x).square().mean().sqrt())
 
-    def errors(report: TrainingReport, depth: int, target: torch.Tensor) -> np.ndarray:
-        squares: np.ndarray = (trainer.outputs(report, depth) - target).square().mean((1, 2)).numpy()
-        return squares
+    def squared_errors(report: TrainingReport, depth: int, target: torch.Tensor) -> np.ndarray:
+        found: np.ndarray = (trainer.outputs(report, depth) - target).square().mean((1, 2)).numpy()
+        return found
 
     cells, rows = [], []
     for place, hidden in enumerate(widths):
@@ -136,7 +136,7 @@ def _run(quick: bool, seed: int, device: str, running: Running) -> Found:
         report = trainer.train(hidden, chosen, repeats, RATE, 1.0, share)
         for depth in chosen:
             cells.append((depth, hidden))
-            rows.append(errors(report, depth, limit))
+            rows.append(squared_errors(report, depth, limit))
     squares = np.array(rows)
     means, variances = squares.mean(axis=1), squares.var(axis=1, ddof=1) / repeats
     level, hidden_units = np.array(cells, dtype=float).T
@@ -161,10 +161,10 @@ def _run(quick: bool, seed: int, device: str, running: Running) -> Found:
     a, a_error = math.sqrt(a2), float(spread[0]) / (2 * math.sqrt(a2))
 
     drawn = trainer.train(CONTROL, (depths[-1],), repeats, TINY, 1.0, running.share(0.9, 0.92, "as drawn"))
-    before = Mean.of(errors(drawn, depths[-1], x) * depths[-1] * CONTROL)
+    before = Mean.of(squared_errors(drawn, depths[-1], x) * depths[-1] * CONTROL)
     known = known_constant(x)
     lazy = trainer.train(CONTROL, depths, repeats, RATE, 0.5, running.share(0.92, 1.0, "control"))
-    control = np.array([errors(lazy, depth, limit) for depth in depths])
+    control = np.array([squared_errors(lazy, depth, limit) for depth in depths])
     levels = np.array(depths, dtype=float)
     flat = Mean.of(np.array([slope(levels, np.sqrt(each)) for each in control.T]))
 

@@ -51,10 +51,9 @@ class Mean:
 
 
 def slope(depths: np.ndarray, errors: np.ndarray) -> float:
-    """Return the slope of log errors (m,) in log depth."""
+    """Return the slope of log errors (m,) in log depth, by least squares; NaN where all depths are one."""
     found = line(np.log(depths), np.log(errors), np.ones(len(depths)))
-    assert found is not None
-    return found.slope
+    return math.nan if found is None else found.slope
 
 
 def order_against_deepest(depths: np.ndarray, errors: np.ndarray, deepest: int) -> float:

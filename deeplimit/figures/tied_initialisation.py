@@ -44,7 +44,8 @@ class Arm:
     Attributes:
         name: the initialisation, in words.
         tied: whether all layers of all depths begin with the same weights.
-        exponent: residual exponent; gradients of a layer have this power of L, and steps make up for it.
+        exponent: residual exponent β. Gradients of a layer fall like L^-β; steps are in proportion to
+            L^(2β - 1), so that training moves outputs as much at every depth.
     """
 
     name: str

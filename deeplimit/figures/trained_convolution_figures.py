@@ -26,8 +26,8 @@ from deeplimit.diagnosis import DepthDiagnosis, diagnose
 from deeplimit.diagnosis.norms import LayerNorms
 from deeplimit.diagnosis.stacks import Stack
 from deeplimit.figures import trained_pictures as pictures
+from deeplimit.figures.over_repeats import slope
 from deeplimit.figures.recipe import COHEN, Check, Found, Numbers, Picture, Recipe
-from deeplimit.figures.trained_networks import power
 from deeplimit.ground.measurement import Running
 from deeplimit.networks import ResidualNetwork
 from deeplimit.training import AdamW, Initialisation, PooledEnds, TrainingReport, train
@@ -99,7 +99,7 @@ class Convolutions:
         """Return a quantity of all networks, times L^exponent, with its slope."""
         depths = self.diagnoses[kernel].depths
         values = self.diagnoses[kernel].findings[0].norms[quantity].values * depths.astype(float) ** exponent
-        return {"data": self.name, "depths": depths, "values": values, "slope": power(depths, values)}
+        return {"data": self.name, "depths": depths, "values": values, "slope": slope(depths, values)}
 
     def participation(self, kernel: str) -> float:
         """Return the participation ratio of the deepest network's kernels: 1 where all have one norm."""

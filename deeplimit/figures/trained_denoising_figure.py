@@ -49,9 +49,9 @@ def trend_of_each_sign(layers: torch.Tensor, signs: torch.Tensor) -> torch.Tenso
     return found
 
 
-def moved_within_signs(noise: torch.Tensor, signs: torch.Tensor, stream: torch.Generator) -> torch.Tensor:
+def moved_within_signs(signs: torch.Tensor, stream: torch.Generator) -> torch.Tensor:
     """Return the order of layers (L,) that moves each one to a layer of the same sign."""
-    order = torch.arange(len(noise))
+    order = torch.arange(len(signs))
     for sign in (-1.0, 1.0):
         places = (signs == sign).nonzero()[:, 0]
         order[places] = places[torch.randperm(len(places), generator=stream)]
@@ -79,7 +79,7 @@ def losses(trained: Trained, networks: int, seed: int) -> Numbers:
             kept = {ITSELF: layers, PUBLISHED: {n: published[n][depth] for n in layers}, ALONE: alone}
             if not shared:
                 split = {name: trend_of_each_sign(each, signs) for name, each in layers.items()}
-                order = moved_within_signs(layers["A"], signs, stream)
+                order = moved_within_signs(signs, stream)
                 moved = {n: split[n] + (each - split[n])[order] for n, each in layers.items()}
                 kept |= {SIGNS: split, MOVED: moved}
             depths.append(depth)

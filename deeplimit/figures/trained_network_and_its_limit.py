@@ -31,11 +31,14 @@ WIDTH, INPUTS = 10, 8
 LOSS = 1e-3
 """Training ends below this loss."""
 TOLERANCE = 1e-3
-"""Of the ODE solver."""
+"""Tolerance of the ODE solver."""
 FALLS = -0.25
 """Errors with a steeper slope fall."""
 CLOSE, FAR = 0.5, 0.1
-"""A limit is a run's own where errors are below this share of those against another run's; far off above."""
+"""A limit is a run's own where errors are below the share CLOSE of those against another run's.
+
+It is far off where errors are above FAR.
+"""
 OWN, SLOPE, OTHER = "own limit", "slope halved", "another run's"
 Weights = dict[int, dict[str, torch.Tensor]]
 

@@ -1,7 +1,7 @@
 """Networks that several figures share, trained as in Cohen et al. (2021).
 
-Settings are those of the paper's public code: Adam, though the text says stochastic gradient descent; inputs
-divided by their norms, too. MNIST has 5,000 images here instead of 70,000.
+Settings are those of the paper's public code: Adam, where the text says stochastic gradient descent, and
+inputs that are divided by their norms, as targets are. MNIST has 5,000 images here instead of 70,000.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ import torch
 from deeplimit.architectures import fully_connected
 from deeplimit.datasets import Data, embedded_mnist, synthetic_system
 from deeplimit.diagnosis import DepthDiagnosis, diagnose
+from deeplimit.figures.over_repeats import slope
 from deeplimit.ground.measurement import Running
-from deeplimit.inference.regression import line, solution
+from deeplimit.inference.regression import solution
 from deeplimit.training import Adam, SmallGaussian, Stop, TrainingReport, train
 
 Stacks = Mapping[str, torch.Tensor]
@@ -171,11 +172,5 @@ def local_slopes(depths: np.ndarray, values: np.ndarray) -> tuple[float, float]:
     medians = np.array([np.median(values[depths == level]) for level in levels])
     middle = len(levels) // 2
     halves = slice(0, middle + 1), slice(-(middle + 1), None)
-    first, second = (power(levels[half], medians[half]) for half in halves)
+    first, second = (slope(levels[half], medians[half]) for half in halves)
     return first, second
-
-
-def power(depths: np.ndarray, values: np.ndarray) -> float:
-    """Return the slope of log values in log depth, by least squares; NaN where all depths are one."""
-    found = line(np.log(depths), np.log(values), np.ones(len(depths)))
-    return float("nan") if found is None else found.slope

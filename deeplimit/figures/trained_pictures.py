@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from deeplimit.figures.initialisation_pictures import name_panel
 from deeplimit.figures.recipe import Numbers
 from deeplimit.ground import axes as drawing
 from deeplimit.ground.axes import COLOURS, FITTED, MEASURED, PREDICTED
@@ -16,14 +17,6 @@ if TYPE_CHECKING:
 STYLES = {"synthetic data": ("o", ":"), "MNIST": ("s", "-")}
 """Marker and line of each data set, the lines as in the paper."""
 ORANGE, PINK = COLOURS[4], COLOURS[3]
-
-
-def _named(panel: Axes, title: str, x: str, y: str = "") -> None:
-    drawing.label(panel, x, y, [])
-    width = panel.get_window_extent().width / drawing.figure_of(panel).dpi
-    lines = drawing.fitting(panel, title, 10, 2, inches=width)
-    panel.set_title("\n".join(lines), fontsize=drawing.points(panel, 10), pad=3)
-    panel.grid(alpha=0.3)
 
 
 def _curve(panel: Axes, curve: Numbers, colour: str, what: str = "", line: str = "") -> None:
@@ -57,7 +50,7 @@ def entries(axes: Axes, numbers: Numbers) -> None:
         values = np.array(numbers[name], dtype=float)
         dots = {"marker": ".", "ls": "", "ms": 3} if name == "relu" else {"lw": 1.2}
         panel.plot(np.arange(len(values)), values, color=MEASURED, **dots)
-        _named(panel, f"{title}, entry (0, 0)", f"layer k of {depth}")
+        name_panel(panel, f"{title}, entry (0, 0)", f"layer k of {depth}")
 
 
 def scaling(axes: Axes, numbers: Numbers) -> None:
@@ -67,7 +60,7 @@ def scaling(axes: Axes, numbers: Numbers) -> None:
         for curve in found["curves"]:
             _curve(panel, curve, FITTED)
         _log_log(panel)
-        _named(panel, found["of"], "depth L")
+        name_panel(panel, found["of"], "depth L")
         drawing.legend(panel, 9)
 
 
@@ -78,7 +71,7 @@ def hypothesis(axes: Axes, numbers: Numbers) -> None:
         _curve(left, pair["increments"], ORANGE, "increments, ")
         _curve(left, pair["squares"], PINK, "root sum of squares, ")
     _log_log(left)
-    _named(left, "scaled increments and root sum of squares", "depth L")
+    name_panel(left, "scaled increments and root sum of squares", "depth L")
     drawing.legend_above(left)
     layers = np.arange(int(numbers["depth"]))
     for name, colour, label in (
@@ -90,7 +83,7 @@ def hypothesis(axes: Axes, numbers: Numbers) -> None:
         right.plot(layers, np.array(numbers[name], dtype=float), color=colour, lw=1.4, label=label)
     row, column = numbers["entry"]
     beta = float(numbers["beta"])
-    _named(right, f"entry ({row}, {column}), L = {numbers['depth']}, β = {beta:.2f}", "layer k")
+    name_panel(right, f"entry ({row}, {column}), L = {numbers['depth']}, β = {beta:.2f}", "layer k")
     drawing.legend(right, 8)
 
 
@@ -100,13 +93,13 @@ def signs(axes: Axes, numbers: Numbers) -> None:
     for curve in numbers["curves"]:
         _curve(left, curve, FITTED)
     _log_log(left)
-    _named(left, "norm of the sum of $|\\delta_k| A_k$", "depth L")
+    name_panel(left, "norm of the sum of $|\\delta_k| A_k$", "depth L")
     drawing.legend(left, 9)
     delta = np.array(numbers["delta"], dtype=float)
     right.plot(np.arange(len(delta)), delta, "-", color=MEASURED, lw=0.5)
     right.plot(np.arange(len(delta)), delta, ".", color=MEASURED, ms=3)
     right.axhline(0.0, color=PREDICTED, lw=0.8)
-    _named(right, f"$\\delta_k$, synthetic data, L = {numbers['depth']}", "layer k")
+    name_panel(right, f"$\\delta_k$, synthetic data, L = {numbers['depth']}", "layer k")
 
 
 def denoised(axes: Axes, numbers: Numbers) -> None:
@@ -125,7 +118,7 @@ def denoised(axes: Axes, numbers: Numbers) -> None:
         low, high = 4e-4, max(4e-2, panel.get_ylim()[1])
         panel.set_ylim(low, high)
         panel.axhspan(low, 1e-2, color="#fdf6d8", zorder=0)
-        _named(panel, f"{found['activation']}: loss on the training set", "depth L")
+        name_panel(panel, f"{found['activation']}: loss on the training set", "depth L")
         drawing.legend_above(panel)
 
 
@@ -140,7 +133,7 @@ def norms(axes: Axes, numbers: Numbers) -> None:
         _log_log(panel)
         drawing.number_axis(panel)
         drawing.depth_ticks(panel, [*map(int, np.unique(every["depths"]))])
-        _named(panel, f"spectral norms of {found['of']}", "depth L")
+        name_panel(panel, f"spectral norms of {found['of']}", "depth L")
         drawing.legend(panel, 8)
 
 
@@ -154,7 +147,7 @@ def sparsity(axes: Axes, numbers: Numbers) -> None:
         _log_log(panel)
         drawing.number_axis(panel)
         drawing.depth_ticks(panel, [*map(int, np.unique(found["curves"][0]["squares"]["depths"]))])
-        _named(panel, f"kernels {found['of']}", "depth L")
+        name_panel(panel, f"kernels {found['of']}", "depth L")
         drawing.legend_above(panel)
 
 
@@ -165,7 +158,7 @@ def coordinates(axes: Axes, numbers: Numbers) -> None:
         layers = np.arange(int(numbers["depth"]))
         for name, colour, label in (("before", "0.55", "before"), ("weights", MEASURED, "after")):
             panel.plot(layers, np.array(found[name], dtype=float), ".", color=colour, ms=2, label=label)
-        _named(panel, f"β = {float(found['exponent']):g}, {found['start']}", "layer k")
+        name_panel(panel, f"β = {float(found['exponent']):g}, {found['start']}", "layer k")
     drawing.legend(panels[0], 8, title="training", markerscale=3)
 
 

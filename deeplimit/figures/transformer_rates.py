@@ -47,7 +47,7 @@ class Power:
     """A fluctuation F of size L^-γ H^-η over many cells.
 
     Attributes:
-        depth, heads: γ and η; both without value where the cells differ in one of L and H only.
+        depth, heads: γ and η; `heads` repeats γ where all cells have one H.
         misfit: probability that noise alone leaves residuals as large.
         errors: standard errors of log F² (m,).
     """
@@ -62,7 +62,7 @@ class Power:
         """Fit independent estimates (m, R) of F² with log F² = c - 2γ log L - 2η log H + a/L + b/(LH).
 
         All estimates are about equally far from their mean in relation to it, so that their relative variance
-        is one number. With few cells the terms with a and b are left out.
+        is one number. Where all cells have one H, the terms with η, a and b are left out.
         """
         levels, heads = np.array(cells, dtype=float).T
         count, repeats = values.shape

@@ -124,7 +124,7 @@ def _largest_step(values: Tensor) -> float:
     return float((values[1:] - values[:-1]).abs().amax())
 
 
-def natural(law: WeightLaw, shape: Shape, depths: tuple[int, ...], width: int) -> Iterator[str]:
+def natural(law: WeightLaw, shape: Shape, width: int) -> Iterator[str]:
     """The sum of the layers against the natural exponent: it must not grow faster."""
     exponent = law.facts_at(width).natural_exponent
     try:

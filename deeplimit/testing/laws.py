@@ -66,7 +66,7 @@ def check_law(law: WeightLaw, *, width: int = 3, depths: Sequence[int] = (4, 8, 
         (
             partial(draws, law, largest, levels[:2], d),
             partial(continuity, law, largest, d),
-            partial(natural, law, largest, levels, d),
+            partial(natural, law, largest, d),
         ),
     )
 

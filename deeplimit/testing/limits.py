@@ -47,7 +47,8 @@ def check_limit(limit: Any, width: int) -> None:
         width: d of the states that it is tried on.
 
     Raises:
-        TypeError, ValueError: For what is no limit, as `compare` says.
+        TypeError, ValueError: For an argument that is not a limit, as in `compare`, and for a width that is
+            not the limit's.
         AssertionError: Naming what the limit breaks.
 
     Examples:
@@ -58,7 +59,7 @@ def check_limit(limit: Any, width: int) -> None:
     equation = read_limit(limit, normal(4, d), None)
     if equation.width is not None and equation.width != d:
         raise ValueError(f"width must be the limit's own, {equation.width}; got {d}.")
-    checks: list[Callable[[], Iterator[str]]] = [partial(_says, equation, d)]
+    checks: list[Callable[[], Iterator[str]]] = [partial(_says, equation)]
     if equation is limit:
         checks.append(partial(record, equation))
     if isinstance(equation, SDELimit):
@@ -120,7 +121,7 @@ def _along(limit: Limit, h: Tensor, grid: Grid, **settings: Any) -> tuple[Tensor
     return state, solver.coarse
 
 
-def _says(limit: Limit, width: int) -> Iterator[str]:
+def _says(limit: Limit) -> Iterator[str]:
     """Words and settings."""
     yield from words(limit.equation, "equation")
     yield from words(limit.kind, "kind")

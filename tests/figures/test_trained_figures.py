@@ -167,7 +167,7 @@ def test_each_sign_has_a_trend_and_noise_moves_within_it():
     layers = signs[:, None].double() * torch.ones(40, 3)
     torch.testing.assert_close(denoising.trend_of_each_sign(layers, signs), layers)
     assert denoising.own_trend(layers).abs().max() < 0.5  # one trend for all layers loses them
-    order = denoising.moved_within_signs(layers, signs, stream())
+    order = denoising.moved_within_signs(signs, stream())
     assert torch.equal(signs[order], signs)
     assert sorted(order.tolist()) == list(range(40))
     assert order.tolist() != list(range(40))
