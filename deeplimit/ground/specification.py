@@ -20,6 +20,7 @@ import pickle
 import random
 import sys
 import types
+import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -194,7 +195,9 @@ class _Describer:
         except Exception as error:  # whatever an object says that cannot be taken apart
             raise self.refusal(name, f"{kind}, which cannot be taken apart") from error
         if isinstance(parts, str):  # the name of a global
-            module = pickle.whichmodule(value, parts)  # type: ignore[attr-defined]
+            with warnings.catch_warnings():  # it looks into every module, also into deprecated ones
+                warnings.simplefilter("ignore")
+                module = pickle.whichmodule(value, parts)  # type: ignore[attr-defined]
             if getattr(sys.modules.get(module), parts, None) is not value:
                 raise self.refusal(name, f"{kind}, which no module holds")
             return _named_code(module, parts)
