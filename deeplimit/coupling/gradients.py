@@ -5,12 +5,14 @@ A loss ℓ reads the last state. Backpropagation gives p_k = ∂ℓ(h_L)/∂h_k,
     p_t = ∂ℓ(H_1)/∂H_t = (J_1 J_t^-1)ᵀ ∇ℓ(H_1),    J_t = ∂H_t/∂h_0.
 
 No equation is solved backward in time, whose solution would not be adapted to the noise: states are kept with
-the graph of their computation, and p is read off it. An ODE has no noise; its p solves the adjoint equation.
+the graph of their computation, and p is read off it, segment by segment where a path's graph is too large for
+memory. An ODE has no noise; its p solves the adjoint equation.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -22,6 +24,7 @@ from deeplimit.coupling import pathwise
 from deeplimit.coupling.account import Account, moments_of
 from deeplimit.coupling.moments import Moments
 from deeplimit.coupling.task import Task
+from deeplimit.ground.grid import CHUNK
 from deeplimit.limits import Drive, ODELimit
 from deeplimit.limits.base import VectorField
 from deeplimit.limits.solvers import Solver, solve
@@ -76,36 +79,66 @@ class HeldPath(Path):
 
 
 class States:
-    """What a walk leaves: every state of the limit, of its coarser solution, the networks and the schemes."""
+    """What a walk leaves: every state of the limit, of its coarser solution, the networks and the schemes.
+
+    Where no graph is recorded, the last of each is all that is kept: there a segment may begin.
+    """
 
     def __init__(self, task: Task, h0: Tensor) -> None:
         self.limit, self.coarse = [h0], [h0]
         self.networks = [[h0] for _ in task.grid.depths]
         self.schemes = [[h0] for _ in task.grid.depths]
 
+    @property
+    def trajectories(self) -> list[list[Tensor]]:
+        return [self.limit, self.coarse, *self.networks, *self.schemes]
+
+    def begin_graph(self) -> None:
+        """Let graphs begin at the present states."""
+        for trajectory in self.trajectories:
+            trajectory[-1].requires_grad_()
+
     def at(self, limit: Tensor, coarse: Tensor | None, is_common: bool) -> None:
-        self.limit.append(limit)
+        _keep(self.limit, limit)
         if coarse is not None:
-            self.coarse.append(coarse)
+            _keep(self.coarse, coarse)
 
     def between(self, j: int, state: Tensor) -> None:
         """Nothing to keep: states change at layers."""
 
     def layer(self, j: int, state: Tensor, scheme: Tensor | None = None) -> None:
-        self.networks[j].append(state)
+        _keep(self.networks[j], state)
         if scheme is not None:
-            self.schemes[j].append(scheme)
+            _keep(self.schemes[j], scheme)
+
+
+def _keep(trajectory: list[Tensor], state: Tensor) -> None:
+    if not torch.is_grad_enabled():
+        trajectory.clear()
+    trajectory.append(state)
 
 
 Gradients = Sequence[Tensor] | Tensor
 """p at each time of one trajectory, (P, *state_shape) each."""
 
 
-def backward(states: Sequence[Tensor]) -> Gradients:
-    """Return ∂ℓ(last state)/∂state for each state of one trajectory; nothing where none was kept."""
+def backward(states: Sequence[Tensor], later: Sequence[Tensor] = ()) -> Sequence[Tensor]:
+    """Return ∂ℓ/∂state for each state of one trajectory, then what is known of `later` ones.
+
+    These begin with the last of `states`. Nothing is returned where no states were kept.
+    """
     if len(states) == 1:
-        return ()
-    return torch.autograd.grad(loss(states[-1]), [*states], materialize_grads=True)
+        return later
+    if not states[-1].requires_grad:
+        raise RuntimeError(
+            "quantity='gradient' follows states by autograd, but those of the limit or of the network do not"
+            " depend on states before them. Let a solver or recursion go on from the tensor that it returned,"
+            " by torch operations; quantity='state' needs neither."
+        )
+    if not later:
+        return torch.autograd.grad(loss(states[-1]), [*states], materialize_grads=True)
+    here = torch.autograd.grad(states[-1], [*states[:-1]], later[0], materialize_grads=True)
+    return [*here, *later]
 
 
 class _Still(Solver):
@@ -154,23 +187,69 @@ def run_block(
     tick: pathwise.Tick | None = None,
     account: Callable[[Task, Tensor], Account] = Account,
 ) -> Moments:
-    """Return the moments of a block's per-path errors of gradients to the power p."""
+    """Return the moments of a block's per-path errors of gradients to the power p.
+
+    Graphs of whole paths may not fit in memory. They are made segment by segment then, the last one first:
+    the path is rewound, and walked without a graph up to where the segment begins.
+    """
     h0 = task.initial_states(block)
     paths = tuple(HeldPath(path) for path in task.network_paths(block, len(h0)))
-    with torch.enable_grad():
-        start = h0.clone().requires_grad_()
-        states, is_ode = States(task, start), isinstance(task.limit, ODELimit)
-        solver = _Still(start) if is_ode else pathwise.make_solver(task, block, start, paths)
-        pathwise.walk(task, paths, [start], [solver], [states], tick)
-        networks = [backward(each) for each in states.networks]
-        schemes = [backward(each) for each in states.schemes]
-        limit, coarse = backward(states.limit), backward(states.coarse)
+    marks = segment_ends(task)
+
+    def told(steps: int) -> None:
+        if tick is not None:
+            tick(steps / sum(marks))
+
+    found: list[Sequence[Tensor]] = []
+    for first, last in reversed(list(itertools.pairwise(marks))):
+        states = States(task, h0.clone())
+        _walk_segment(task, block, states, paths, first, last, told)
+        found = [
+            backward(each, later)
+            for each, later in itertools.zip_longest(states.trajectories, found, fillvalue=())
+        ]
+    depths = len(task.grid.depths)
+    limit: Gradients = found[0]
     with torch.no_grad():
-        if is_ode:
+        if isinstance(task.limit, ODELimit):
             limit = _adjoint_on_grid(task, pathwise.drive(task, block, h0, paths))
         kept = account(task, h0)
-        _tell(task, kept, limit, coarse, networks, schemes)
+        _tell(task, kept, limit, found[1], found[2 : 2 + depths], found[2 + depths :])
     return moments_of([kept], task)
+
+
+def segment_ends(task: Task) -> list[int]:
+    """Return after how many steps segments of graphs end, 0 first: at times that all depths share."""
+    common = task.grid.common
+    every = -(-common // task.segments)
+    return [task.grid.size * k // common for k in (*range(0, common, every), common)]
+
+
+def _walk_segment(
+    task: Task,
+    block: int,
+    states: States,
+    paths: tuple[HeldPath, ...],
+    first: int,
+    last: int,
+    told: Callable[[int], None],
+) -> None:
+    """Walk to step `last`, and keep in `states` those from step `first` on, with their graph."""
+    for path in paths:
+        path.rewind()
+    start, is_ode = states.limit[0], isinstance(task.limit, ODELimit)
+    if first == 0:
+        states.begin_graph()
+    with torch.set_grad_enabled(first == 0):
+        solver = _Still(start) if is_ode else pathwise.make_solver(task, block, start, paths)
+        for step, _ in enumerate(pathwise.steps(task, paths, [start], [solver], [states]), 1):
+            if step == first:
+                states.begin_graph()
+                torch.set_grad_enabled(True)
+            if step % CHUNK == 0 or step == last:
+                told((step - 1) % CHUNK + 1)
+            if step == last:
+                break
 
 
 def _tell(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -81,6 +81,19 @@ def walk(
     tick: Tick | None = None,
 ) -> None:
     """Advance networks and limit over the whole grid: from each of `starts`, with a solver and an account."""
+    for _ in steps(task, paths, starts, solvers, accounts, tick):
+        pass
+
+
+def steps(
+    task: Task,
+    paths: tuple[Path, ...],
+    starts: Sequence[Tensor],
+    solvers: Sequence[Solver],
+    accounts: Sequence[Observer],
+    tick: Tick | None = None,
+) -> Iterator[None]:
+    """Advance as `walk` does, and pause after every step: a caller may end there, or begin to keep graphs."""
     recursion, exponent = task.network.recursion, task.network.exponent
     states = [[h0] * len(task.grid.depths) for h0 in starts]
     deepest_first = range(len(task.grid.depths) - 1, -1, -1)
@@ -103,6 +116,7 @@ def walk(
                     if layers:
                         each[j] = recursion.advance(each[j], layers, exponent)
                         kept.layer(j, each[j], solver.schemes[j] if task.splits else None)
+            yield
         if tick is not None:
             tick(len(ends) / task.grid.size)
 

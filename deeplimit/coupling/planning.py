@@ -84,10 +84,10 @@ def make_task(
         grid = _uniform_grid(network, equation, shared, depths, reference, dense)
     else:
         grid = _union_grid(equation, depths, reference, dense)
-    inputs = len(h0) if same_network and h0 is not None else 1
+    inputs, segments = len(h0) if same_network and h0 is not None else 1, 1
     if quantity == GRADIENT:
         used = "pathwise"
-        block_size = _gradient_block_size(network, equation, shared, device, grid)
+        block_size, segments = _gradient_blocks(network, equation, shared, device, grid)
     elif (used := _coupling(coupling, network, equation, independent, inputs)) == "projected":
         block_size = _projected_block_size(network, equation, device, grid, inputs)
     else:
@@ -124,6 +124,7 @@ def make_task(
         narrowed=narrowed,
         splits=splits(network, equation, shared),
         quantity=quantity,
+        segments=segments,
     )
 
 
@@ -300,18 +301,24 @@ def _block_size(
     return max(4, min(by_increments, by_functions, 4096 if device.type == "cpu" else 2**17))
 
 
-def _gradient_block_size(
+def _gradient_blocks(
     network: ResidualNetwork, limit: Limit, shared: Sharing, device: torch.device, grid: Grid
-) -> int:
-    """Return how many paths fit at once with the graph of all their layers; ValueError where not one does."""
+) -> tuple[int, int]:
+    """Return how many paths fit at once, and in how many segments their graphs must be kept.
+
+    ValueError where one path's gradients or the shortest segment's graph do not fit.
+    """
     entries = math.prod(network.state_shape)
     per_layer = 16 * entries + sum(map(math.prod, network.weight_shapes))
     layers = sum(grid.depths) if limit.setting == "tolerance" else grid.size + 2 * sum(grid.depths)
-    if layers * per_layer > MOST_WHOLE_PATH_NUMBERS:
+    segments = -(-layers * per_layer // MOST_WHOLE_PATH_NUMBERS)
+    if segments > grid.common or layers * entries > MOST_WHOLE_PATH_NUMBERS:
         raise ValueError(
-            f"quantity='gradient' keeps all {layers} layers and steps with their weights, some"
-            f" {layers * per_layer:.1e} numbers per path, more than {MOST_WHOLE_PATH_NUMBERS:.1e}. Take"
-            " shallower or narrower networks."
+            f"quantity='gradient' keeps graphs of {layers} layers and steps with their weights, some"
+            f" {layers * per_layer:.1e} numbers per path; {MOST_WHOLE_PATH_NUMBERS:.1e} fit at once. Graphs"
+            f" are cut at times that all depths share, into at most {grid.common} equal part"
+            f"{'s' * (grid.common > 1)}. Take shallower or narrower networks, or depths with a larger common"
+            " divisor."
         )
     fits = GRADIENT_NUMBERS_PER_BLOCK[device.type] // (layers * per_layer)
-    return max(1, min(_block_size(network, limit, shared, device, grid), fits))
+    return max(1, min(_block_size(network, limit, shared, device, grid), fits)), segments

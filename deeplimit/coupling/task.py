@@ -25,7 +25,8 @@ class Task:
     `h0` (n, *state_shape) holds the initial states that path p takes in turn (row p mod n), or None for
     standard normal ones. With `same_network`, every path takes all of them. With `splits`, the limit's own
     scheme runs on the layers of every depth too, and stands between the network and the limit. `quantity` is
-    "state", or "gradient" for the gradients by the layers' states.
+    "state", or "gradient" for the gradients by the layers' states; their graphs are kept one at a time, of
+    `segments` or fewer equal parts of the path.
     """
 
     network: ResidualNetwork
@@ -47,6 +48,7 @@ class Task:
     narrowed: bool = False
     splits: bool = False
     quantity: str = STATE
+    segments: int = 1
 
     @property
     def norm(self) -> str:

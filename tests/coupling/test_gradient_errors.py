@@ -9,7 +9,7 @@ from typing import final
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 from pairs import TREND
 from refusals import assert_refused
 from runs import task_of as small_task
@@ -254,9 +254,49 @@ def test_what_gradients_cannot_be_had_with_is_refused(changed, words):
     assert_refused(call, ValueError, *words)
 
 
-def test_graphs_that_would_fill_the_memory_are_refused():
-    call = partial(dl.compare, dl.res1(64, "tanh"), depths=[64, 8192], quantity="gradient")
-    assert_refused(call, ValueError, "quantity", "32896", "shallower")
+def test_graphs_that_would_fill_the_memory_are_cut_or_refused():
+    call = partial(dl.compare, dl.res1(64, "tanh"), depths=[63, 8192], quantity="gradient")
+    assert_refused(call, ValueError, "quantity", "at most 1 equal part", "shallower", "common divisor")
+    task = task_of(dl.res1(64, "tanh"), depths=(64, 8192))
+    assert task.segments == 3
+    assert gradients.segment_ends(task) == [0, 16384 * 22 // 64, 16384 * 44 // 64, 16384]
+
+
+SEGMENTED = {
+    **NETWORKS,
+    "attention": lambda d: dl.attention(d, tokens=2),
+    "pre-norm": lambda d: dl.ResidualNetwork(dl.PreNorm("tanh"), d, dl.IID(), exponent=0.5),
+}
+
+
+@given(name=st.sampled_from([*SEGMENTED]), segments=st.integers(2, 9), seed=st.integers(0, 99),
+       depths=st.sampled_from([(4, 8), (6, 9), (4, 12, 24)]))  # fmt: skip
+@example(name="res-1", segments=3, seed=0, depths=(3, 6, 300))  # on a grid of two chunks
+@settings(max_examples=20)
+def test_gradients_of_segments_are_those_of_the_whole_path(name, segments, seed, depths):
+    whole = task_of(SEGMENTED[name](2), depths=depths, seed=seed)
+    parts = dataclasses.replace(whole, segments=segments)
+    assert len(gradients.segment_ends(parts)) > 2
+    (limit, networks), (limit_of_whole, of_whole) = told(parts), told(whole)
+    for found, expected in zip([limit, *networks], [limit_of_whole, *of_whole], strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+
+
+def test_a_solver_that_goes_on_from_a_copy_is_refused_where_graphs_are_cut(monkeypatch):
+    made = pathwise.make_solver
+
+    def copying(*given):
+        solver = made(*given)
+        step = solver.step
+        solver.step = lambda index: step(index).clone()
+        return solver
+
+    monkeypatch.setattr(pathwise, "make_solver", copying)
+    task = task_of(dl.res1(2, "tanh"), depths=(4, 8))
+    told(task)
+    assert_refused(
+        lambda: told(dataclasses.replace(task, segments=2)), RuntimeError, "quantity='gradient'", "go on from"
+    )
 
 
 def test_every_row_says_what_follows_for_gradients():
