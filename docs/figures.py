@@ -22,6 +22,8 @@ IMAGES = Path(__file__).parent / "images"
 DEPTHS = [16, 32, 64, 128, 256, 512]
 SMALL = (5.4, 4.2)
 """Inches of pictures with more words than fit a column: 8 points are 7 pixels on a telephone."""
+STACKED = (4.2, 5.6)
+"""Inches of pictures with two panels, one below the other."""
 CONTROL_COLOURS = ("#cc79a7", "#009e73")
 
 
@@ -156,8 +158,8 @@ def shaped(path):
         h0, stream = start.expand(draws, 2, 2), torch.Generator().manual_seed(2)
         return correlations(last_states(network, round(time * units), h0, stream))
 
-    figure = Figure(figsize=(7.2, 3.0), layout="constrained")
-    spread, means = figure.subplots(1, 2)
+    figure = Figure(STACKED, layout="constrained")
+    spread, means = figure.subplots(2, 1)
     bins = np.linspace(-1.0, 1.0, 41)
     for values, style in (
         (of_limit(1.0, 4.0), {"color": "#0072b2", "lw": 2.0, "label": "limit"}),
@@ -275,8 +277,8 @@ def growth_of_opposite_pairs(network, depth=100, pairs=4000):
 
 def attention(path):
     """Draw the errors of attention beside wrong limits, and how fast opposite tokens part or meet."""
-    figure = Figure((8.4, 3.4), layout="constrained")
-    errors, rates = figure.subplots(1, 2)
+    figure = Figure(STACKED, layout="constrained")
+    errors, rates = figure.subplots(2, 1)
     shown = (("Geshkovski et al.", "#0072b2", 1.0), ("Fedorov et al.", "#d55e00", 0.5))
     for statement, colour, order in shown:
         found = next(each for each in cases() if each.statement == statement)
@@ -351,7 +353,7 @@ def encoder(path):
 
 
 def main():
-    """Write every picture but those of `deeplimit reproduce --all --out docs/images`."""
+    """Write every picture but those of `deeplimit reproduce --all --compact --out docs/images`."""
     linear, neural = case("[C] Thm 4.3: scaled_silu, α = 0.5, β = 0.5").pairs()
     beside_controls(linear.network, {"neural ODE": neural.limit}, IMAGES / "theorem-4-3.png", paths=400)
     bent = dl.inner(4, "scaled_gelu", noise=dl.Ito(A=0.05, b=0.25))
@@ -387,7 +389,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         for name, report in run_demo(Path(folder)).items():
             report.plot(IMAGES / f"{name}.png", compact=True)
-    dl.validate(quick=True).plot(IMAGES / "scoreboard.png")
+    dl.validate(quick=True).plot(IMAGES / "scoreboard.png", compact=True)
 
 
 if __name__ == "__main__":

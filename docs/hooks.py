@@ -38,6 +38,9 @@ PICTURE = re.compile(r'(?P<link><a [^>]*>)?<img [^>]*src="(?P<source>[^"]*)"[^>]
 LONG = 60
 """Characters of a formula that no column of a table holds."""
 
+WORD = re.compile(r"<td(?P<rest>[^>]*)>(?P<code><code>[^<\s]{1,14}</code>)</td>")
+"""Cells that hold one short piece of code, which is not to be broken."""
+
 TABLE = re.compile(r"<table>\s*<thead>.*?</table>", re.DOTALL)
 CELL = re.compile(r"<td(?P<rest>[^>]*)>(?P<content>.*?)</td>", re.DOTALL)
 WIDE = 60
@@ -83,10 +86,8 @@ def labelled(table: str) -> str:
     rows = len(cells) / max(len(columns), 1)
     if not 3 <= len(columns) <= 7 or sum(len(plain(content)) for _, content in cells) < WIDE * rows:
         return table
-    names = itertools.cycle(columns)
-    named = CELL.sub(
-        lambda cell: f'<td{cell["rest"]} data-column="{next(names)}">{cell["content"]}</td>', table
-    )
+    names = itertools.cycle(f' data-column="{name}"' if name else "" for name in columns)
+    named = CELL.sub(lambda cell: f"<td{cell['rest']}{next(names)}>{cell['content']}</td>", table)
     return named.replace("<table>", '<table class="wide">', 1)
 
 
@@ -109,5 +110,6 @@ def on_page_content(content: str, **_: Any) -> str:
         return " ".join(mathml(part) for part in parts(latex))
 
     content = TABLE.sub(lambda table: labelled(table[0]), FORMULA.sub(written, content))
+    content = WORD.sub(r'<td\g<rest> class="word">\g<code></td>', content)
     content = PICTURE.sub(in_full_size, content)
     return PAPER.sub(lambda paper: f'<abbr title="{PAPERS[paper[1]]}">{paper[0]}</abbr>', content)

@@ -35,7 +35,7 @@ class Run:
         Path | None, typer.Option("--plot", help="Write the figure here (.png, .pdf or .svg).")
     ] = None
     compact: Annotated[
-        bool, typer.Option("--compact", help="With --plot: as wide as a journal's column, 3.3 inches.")
+        bool, typer.Option("--compact", help="Pictures as wide as a journal's column, 3.3 inches.")
     ] = False
     json: Annotated[Path | None, typer.Option("--json", help="Write the report here (.json).")] = None
     html: Annotated[

@@ -81,6 +81,25 @@ def test_cells_of_a_wide_table_know_their_column_and_small_tables_stay():
     assert hook.on_page_content(small) == small
 
 
+def test_a_cell_below_no_name_of_a_column_has_none_on_a_telephone():
+    head = "<thead><tr><th></th><th>b</th><th>c</th></tr></thead>"
+    cells = "".join(f"<td>{word * 30}</td>" for word in ("x", "y", "z"))
+    built = hook.on_page_content(f"<table>{head}<tbody><tr>{cells}</tr></tbody></table>")
+    assert re.findall(r"<td(.*?)>(.)", built) == [
+        ("", "x"),
+        (' data-column="b"', "y"),
+        (' data-column="c"', "z"),
+    ]
+
+
+def test_a_cell_that_holds_one_short_word_of_code_does_not_break_it():
+    cells = "<td><code>distributed</code></td><td><code>a b</code></td><td><code>word</code> and more</td>"
+    table = f"<table><tbody><tr>{cells}</tr></tbody></table>"
+    built = hook.on_page_content(table)
+    assert '<td class="word"><code>distributed<' in built
+    assert built.count('class="word"') == 1
+
+
 def test_primes_and_bars_of_a_formula_keep_their_size():
     assert "<msup>" not in hook.mathml(r"\sigma''(0)")
     assert hook.mathml(r"\lvert h \rvert").count('stretchy="false"') == 2
