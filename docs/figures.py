@@ -22,7 +22,7 @@ IMAGES = Path(__file__).parent / "images"
 DEPTHS = [16, 32, 64, 128, 256, 512]
 SMALL = (5.4, 4.2)
 """Inches of pictures with more words than fit a column: 8 points are 7 pixels on a telephone."""
-STACKED = (4.2, 5.6)
+STACKED = (4.2, 6.6)
 """Inches of pictures with two panels, one below the other."""
 CONTROL_COLOURS = ("#cc79a7", "#009e73")
 

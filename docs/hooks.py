@@ -92,8 +92,11 @@ def labelled(table: str) -> str:
 
 
 def in_full_size(picture: re.Match[str]) -> str:
-    """Return a picture as a link to itself: on a telephone small text is read there."""
-    return picture[0] if picture["link"] else f'<a href="{picture["source"]}">{picture[0]}</a>'
+    """Return a picture as a link to itself; site.css has one of the class "panels" scroll on a telephone."""
+    if picture["link"]:
+        return picture[0]
+    scrolls = ' class="panels"' if 'class="panels"' in picture[0] else ""
+    return f'<a{scrolls} href="{picture["source"]}">{picture[0]}</a>'
 
 
 def on_page_content(content: str, **_: Any) -> str:

@@ -126,3 +126,8 @@ def test_a_picture_leads_to_itself_in_full_size():
     linked = f'<a href="images/a.png">{picture}</a>'
     assert hook.on_page_content(f'<td data-column="picture">{picture}</td>').count(linked) == 1
     assert hook.on_page_content(linked) == linked
+
+
+def test_a_picture_of_panels_scrolls_in_its_link():
+    picture = '<img alt="a" class="panels" src="images/a.png" />'
+    assert hook.on_page_content(picture) == f'<a class="panels" href="images/a.png">{picture}</a>'
