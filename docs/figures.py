@@ -389,7 +389,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         for name, report in run_demo(Path(folder)).items():
             report.plot(IMAGES / f"{name}.png", compact=True)
-    dl.validate(quick=True).plot(IMAGES / "scoreboard.png", compact=True)
+    dl.validate(quick=True).plot(IMAGES / "scoreboard.png")
 
 
 if __name__ == "__main__":
