@@ -22,12 +22,16 @@ WHAT_IS_DONE = "What is done is in the store, if there is one: call again with a
 
 
 class Ticks:
-    """Counts what is done, for the user's progress; raises in every block once all is given up."""
+    """Counts what is done, for the user's progress; raises in every block once all is given up.
+
+    `stopped` is what the progress function raised.
+    """
 
     def __init__(self, progress: Progress | None, blocks: int, done: int) -> None:
         self.progress, self.blocks, self.done = progress, blocks, float(done)
         self.lock = threading.Lock()
         self.given_up = False
+        self.stopped: BaseException | None = None
         self.skipped: set[int] = set()
         if done and progress is not None:
             progress(done / blocks)
@@ -41,7 +45,8 @@ class Ticks:
                 try:
                     self.progress(min(self.done / self.blocks, 1.0))
                 except BaseException as error:
-                    self.given_up = True  # it is the user's way to end a run: no block is tried again
+                    # It is the user's way to end a run: no block is tried again.
+                    self.stopped, self.given_up = error, True
                     error.add_note("deeplimit called progress with the fraction done.")
                     raise
 
@@ -101,6 +106,8 @@ def _result(future: Future[Part], block: int, ticks: Ticks) -> Part:
     try:
         return future.result()
     except CancelledError as error:
+        if ticks.stopped is not None:  # the block that met it may be looked at later than those it ended
+            raise ticks.stopped from None
         if ticks.given_up:
             raise
         raise RuntimeError(

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 
@@ -146,3 +146,19 @@ def test_what_a_users_progress_raises_comes_through_and_is_not_tried_again():
         dl.compare(dl.res1(2, "tanh"), depths=[2, 4, 8], paths=16, workers=1, progress=progress)
     assert len(told) == 1
     assert caught.value.__notes__ == ["deeplimit called progress with the fraction done."]
+
+
+def test_what_progress_raises_comes_through_though_blocks_that_it_ended_come_first():
+    def progress(fraction):
+        raise KeyboardInterrupt
+
+    def submit(block):
+        future = Future()
+        future.set_exception(CancelledError())
+        return future
+
+    ticks = flow.Ticks(progress, 2, 0)
+    with pytest.raises(KeyboardInterrupt):
+        ticks(0.5)
+    with pytest.raises(KeyboardInterrupt):
+        list(flow.flow(submit, [0, 1], ticks, 2, ordered=True))
