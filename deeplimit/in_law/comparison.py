@@ -87,7 +87,7 @@ def compare_laws(
         tolerance: "same law" asks that no difference at infinite depth can exceed this; in standard
             deviations of the limit.
         steps: Number of Euler-Maruyama steps for a limit that cannot be drawn exactly; by default four times
-            the deepest network's depth, at least 256.
+            the deepest network's depth, at least 256, and as many as the limit needs (`fewest_steps`).
         device: "cpu" or "cuda". dtype: Number type of the states, by default float32; statistics are float64.
         workers: Number of threads, by default one per core. executor: Any `concurrent.futures.Executor`, or a
             Dask client, instead. Neither changes a bit of the result.
@@ -189,9 +189,15 @@ def _planner(
         h0 = starting_states(inputs, resnet.state_shape, checked_seed, kind)
     h0 = h0.to("cpu", kind)
     equation = _read(resnet, limit, h0[:2].to(where))
+    needed = equation.fewest_steps()
+    if given is not None and given < needed:
+        raise ValueError(
+            f"steps must be at least {needed} for this limit, whose scheme has another law on fewer; got"
+            f" {given}. Leave steps out, or give {needed}: {equation.equation}."
+        )
 
     def plan(depths: tuple[int, ...], draws: int) -> Plan:
-        fine = max(256, 4 * depths[-1]) if given is None else given
+        fine = max(256, 4 * depths[-1], needed) if given is None else given
         joint = min(draws, JOINT)
         return Plan(
             resnet, equation, depths, fine, h0[:draws], draws, joint, checked_seed, kind, device=where

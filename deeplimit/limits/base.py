@@ -128,6 +128,13 @@ class Limit(FinalWhereMarked, ABC):
         """Return whether another limit is known to have the same law."""
         return self == other
 
+    def fewest_steps(self) -> int:
+        """Return the fewest steps on which `draw_end` follows its own equation; 1 where nothing is known.
+
+        Raises ValueError where these are too many to take.
+        """
+        return 1
+
     def draw_end(self, h0: Tensor, generator: torch.Generator, steps: int) -> Tensor:
         """Return an independent draw of H_1 (P, d) for each row of `h0` (P, d), where `is_drawable`.
 

@@ -86,6 +86,51 @@ def test_inputs_that_agree_stay_together():
     assert end.isfinite().all()
 
 
+def test_sensible_parameters_are_drawn_on_256_steps():
+    for limit in (dl.CovarianceSDE(2), dl.CovarianceSDE(3, 2.0, 4.0), dl.CovarianceSDE(8, 1.0, 8.0)):
+        assert 0 < limit.fewest_steps() <= 256
+    limit, h0 = dl.CovarianceSDE(2, 1.0, 8.0), START.expand(3, 2, 2)
+    first, second = (torch.Generator().manual_seed(0) for _ in range(2))
+    assert torch.equal(limit.draw(h0, first), limit.draw_end(h0, second, 256))
+
+
+@pytest.mark.statistical
+def test_sizes_are_log_normal_where_the_depth_is_many_times_the_width():
+    """Level 1e-5; on 256 steps they are far from it."""
+    limit = dl.CovarianceSDE(1, 36.0)
+    end = limit.draw(torch.ones(400, 1, 1, dtype=torch.float64), torch.Generator().manual_seed(0))
+    assert stats.kstest(end.flatten().square().log().numpy(), stats.norm(-36.0, 72**0.5).cdf).pvalue > 1e-5
+
+
+@pytest.mark.statistical
+def test_correlations_of_very_different_slopes_are_those_of_a_finer_scheme():
+    """Level 1e-5, by the angle of two inputs; T(c₊ - c₋)² is 2304, and 256 steps have quite another law."""
+    limit, start = dl.CovarianceSDE(2, 4.0, 24.0), START.expand(200, 2, 2)
+    ours, finer = (
+        torch.atan2(end[:, 1, 1], end[:, 1, 0]).numpy()
+        for end in (
+            limit.draw(start, torch.Generator().manual_seed(0)),
+            limit.draw_end(start, torch.Generator().manual_seed(1), 2 * limit.fewest_steps()),
+        )
+    )
+    assert stats.ks_2samp(ours, finer).pvalue > 1e-5
+
+
+def test_more_steps_than_can_be_taken_are_refused():
+    h0 = torch.eye(2).expand(3, 2, 2)
+    for limit in (dl.CovarianceSDE(2, 1e3, 1e3), dl.CovarianceSDE(2, 1.0, 1e200)):
+        with pytest.raises(ValueError, match=r"slope_difference=.* steps, more than 16777216"):
+            limit.draw(h0, torch.Generator())
+
+
+def test_laws_are_compared_on_as_many_steps_as_the_limit_needs():
+    network, size = dl.shaped_mlp(2, depth_to_width=4.0), {"depths": [16, 32, 64], "draws": 200}
+    assert dl.CovarianceSDE(2, 4.0).fewest_steps() == 320
+    assert "on 320 steps" in dl.compare_laws(network, x=START[None], **size).sampling
+    with pytest.raises(ValueError, match=r"steps must be at least 320 .* got 256"):
+        dl.compare_laws(network, x=START[None], steps=256, **size)
+
+
 def test_wrong_numbers_are_refused():
     for arguments in ((0,), (2, 0.0), (2, 1.0, math.inf)):
         with pytest.raises(ValueError, match="must be"):
