@@ -6,17 +6,24 @@ from typing import cast, final
 
 from deeplimit.limits import CovarianceSDE, Limit
 from deeplimit.recursions import ShapedMLP
-from deeplimit.theory.matching import is_critical, is_one_of
+from deeplimit.theory.matching import is_critical, is_one_of, laws
 from deeplimit.theory.regime import Regime
 from deeplimit.theory.theorem import Network, Theorem
-from deeplimit.weights import HiddenUnits
+from deeplimit.weights import Dependence
 
 LI = "Li, Nica and Roy (2022), covariance SDE of shaped networks"
 LI_KEY = "li2022"
 
 
+def _depth_to_width(network: Network) -> float | None:
+    """Return T where every layer is L/T rows of independent standard normal numbers; else None."""
+    (facts,) = laws(network)
+    stated = facts.dependence == Dependence.INDEPENDENT and facts.gaussian and facts.independent_entries
+    return facts.depth_to_width if stated else None
+
+
 def _is_shaped(network: Network) -> bool:
-    return is_one_of(network, ShapedMLP) and isinstance(network.weights[0], HiddenUnits)
+    return is_one_of(network, ShapedMLP) and _depth_to_width(network) is not None
 
 
 def _shape_vanishes(network: Network) -> bool:
@@ -26,8 +33,9 @@ def _shape_vanishes(network: Network) -> bool:
 
 
 def _covariance_sde(network: Network, difference: float) -> Limit:
-    law = cast("HiddenUnits", network.weights[0])
-    return CovarianceSDE(network.width, law.depth_to_width, difference)
+    ratio = _depth_to_width(network)
+    assert ratio is not None
+    return CovarianceSDE(network.width, ratio, difference)
 
 
 @final
@@ -81,8 +89,11 @@ def why_not(network: Network) -> tuple[str, str] | None:
     """Return why no row matches a shaped network, and the closest one that has a limit."""
     if not is_one_of(network, ShapedMLP):
         return None
-    if not isinstance(network.weights[0], HiddenUnits):
-        return "its limits are known for layers of HiddenUnits alone.", "shaped_mlp(inputs)."
+    if _depth_to_width(network) is None:
+        return (
+            "limits are known for layers of L/T rows of standard normal numbers alone, as in HiddenUnits.",
+            "shaped_mlp(inputs).",
+        )
     return (
         "below the exponent 1/2 the drift ν of correlations grows without bound, and inputs align at once.",
         "shaped_mlp(inputs, exponent=0.5).",

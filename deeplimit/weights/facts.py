@@ -49,6 +49,8 @@ class Facts:
             none.
         length_scale: Length scale of the covariance of Gaussian functions of time, as a share of the whole
             depth; None for other laws.
+        depth_to_width: T, where a layer of a network of depth L is L/T rows of independent standard normal
+            numbers, which inputs see of so many hidden units; None for other laws.
         natural_exponent: Residual exponent between explosion and identity; None where it is not known.
         weight_exponent: Power of 1/L by which the function of time is multiplied (Cohen et al.'s β); None for
             other laws.
@@ -73,6 +75,7 @@ class Facts:
     hurst: float | None = None
     holder: float | None = None
     length_scale: float | None = None
+    depth_to_width: float | None = None
     natural_exponent: float | None = None
     weight_exponent: float | None = None
     noisy: bool = False
@@ -119,6 +122,7 @@ def together(facts: tuple[Facts, ...]) -> Facts:
         hurst=first.hurst if len({fact.hurst for fact in facts}) == 1 else None,
         holder=min(holders) if len(holders) == len(facts) else None,
         length_scale=first.length_scale if len({fact.length_scale for fact in facts}) == 1 else None,
+        depth_to_width=first.depth_to_width if len({fact.depth_to_width for fact in facts}) == 1 else None,
         natural_exponent=min(known) if len(known) == len(exponents) else None,
         biased=any(fact.biased for fact in facts),
         tested=tuple(dict.fromkeys(text for fact in facts for text in fact.tested)),

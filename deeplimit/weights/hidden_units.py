@@ -64,6 +64,7 @@ class HiddenUnits(WeightLaw):
             gaussian=True,
             independent_entries=True,
             symmetric=True,
+            depth_to_width=float(self.depth_to_width),
             natural_exponent=0.5,
         )
 

@@ -1,5 +1,8 @@
 """Rows on shaped networks: which exponent and slopes lead to which covariance SDE."""
 
+import dataclasses
+from dataclasses import dataclass
+
 import pytest
 import torch
 
@@ -26,8 +29,45 @@ def test_below_the_exponent_one_half_no_theorem_is_claimed():
     with pytest.raises(dl.NoTheoremError, match="inputs align at once"):
         network.limit()
     assert dl.shaped_mlp(2, slopes=(1.0, 1.0), exponent=0.4).regime().name == "sde"  # linear whatever it is
-    with pytest.raises(dl.NoTheoremError, match="HiddenUnits alone"):
+    with pytest.raises(dl.NoTheoremError, match="rows of standard normal numbers alone"):
         dl.ResidualNetwork(dl.ShapedMLP(), 2).limit()
+
+
+@dataclass(frozen=True)
+class Rows(dl.WeightLaw):
+    """A user's law of hidden units, which takes all but its facts from the library's."""
+
+    stated: dl.Facts
+    layer_exponent = 0.0
+    joins_depths = False
+
+    @property
+    def facts(self):
+        return self.stated
+
+    def path(self, shape, grid, paths, generator, dtype):
+        return dl.HiddenUnits(0.5).path(shape, grid, paths, generator, dtype)
+
+    def describe(self):
+        return "rows"
+
+
+@pytest.mark.parametrize(
+    ("stated", "name"),
+    [
+        ({}, "sde"),
+        ({"depth_to_width": None}, "no theorem"),
+        ({"gaussian": False}, "no theorem"),
+        ({"independent_entries": None}, "no theorem"),
+        ({"dependence": dl.Dependence.UNKNOWN}, "no theorem"),
+    ],
+)
+def test_a_users_law_with_the_facts_of_hidden_units_has_their_theorem(stated, name):
+    facts = dataclasses.replace(dl.HiddenUnits(0.5).facts, **stated)
+    network = dl.ResidualNetwork(dl.ShapedMLP(), 2, weights=Rows(facts))
+    assert network.regime().name == name
+    if name == "sde":
+        assert network.limit() == dl.CovarianceSDE(2, 0.5, 1.0)
 
 
 def test_path_by_path_nothing_can_be_compared():
