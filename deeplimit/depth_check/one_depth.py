@@ -7,7 +7,7 @@ all branches, of all layers and all depths, are given the same stream (`shared_s
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,11 +17,11 @@ from torch.autograd.graph import GradientEdge
 
 from deeplimit.depth_check.shared_stream import SharedStream
 from deeplimit.ground.randomness import seeded
-from deeplimit.ground.validation import named
-from deeplimit.trace.batches import Batch, outputs, run
+from deeplimit.trace.batches import Batch, run
 from deeplimit.trace.branches import Branch, Layout, Part, layout
 from deeplimit.trace.forwards import recorded
 from deeplimit.trace.graph import Join
+from deeplimit.trace.losses import Loss, check_loss, first_output, loss_of
 from deeplimit.trace.operations import size
 from deeplimit.trace.recording import Trace
 from deeplimit.trace.side_effects import undisturbed
@@ -152,7 +152,7 @@ def measure_module(
     batch: Batch,
     *,
     blocks: str | Sequence[str] | None = None,
-    loss: Callable[[Any], torch.Tensor] | None = None,
+    loss: Loss | None = None,
     seed: int = 0,
     backward: bool = True,
     trained: bool = False,
@@ -162,8 +162,7 @@ def measure_module(
     Without `backward` the streams have no gradients. A `trained` module normalises with its running
     statistics, and its branches are measured on the stream that they get in the ordinary forward.
     """
-    if loss is not None and not callable(loss):
-        raise TypeError(f"loss must be a function of the module's output, got {named(loss)}.")
+    check_loss(loss)
     with undisturbed(model, trained=trained):
         trace, found, gradients, cut = _two_forwards(model, batch, blocks, loss, seed, backward, trained)
         if not cut.complete:
@@ -179,7 +178,7 @@ def _two_forwards(
     model: nn.Module,
     batch: Batch,
     blocks: str | Sequence[str] | None,
-    loss: Callable[[Any], torch.Tensor] | None,
+    loss: Loss | None,
     seed: int,
     backward: bool,
     trained: bool,
@@ -199,39 +198,16 @@ def _two_forwards(
     return trace, found, gradients, cut
 
 
-def _loss(
-    model: nn.Module, output: Any, loss: Callable[[Any], torch.Tensor] | None, seed: int
-) -> torch.Tensor:
+def _loss(model: nn.Module, output: Any, loss: Loss | None, seed: int) -> torch.Tensor:
     """Return the user's loss, or a random linear functional of the first output, whose gradient there is a
     standard normal.
     """
     if loss is not None:
-        value = loss(output)
-        if not isinstance(value, torch.Tensor) or value.numel() != 1 or not value.requires_grad:
-            raise TypeError(
-                f"loss must return a tensor of one element that requires a gradient, got {named(value)}."
-            )
-        finite_loss(value)
-        return value
-    first = next(outputs(output), None)
-    if first is None:
-        raise ValueError(
-            f"{type(model).__name__} returned {type(output).__name__} without a floating tensor that depends"
-            " on its parameters as autograd sees it: did it run under torch.no_grad? If it returns something"
-            " else, pass loss=, a function of the output that returns a scalar tensor."
-        )
+        return loss_of(output, loss)
+    first = first_output(model, output)
     generator = torch.Generator().manual_seed(seed % 2**64)
     direction = torch.randn(first.shape, generator=generator).to(first)
     return (first * direction).sum()
-
-
-def finite_loss(value: torch.Tensor) -> None:
-    """Raise ValueError for a loss that is NaN or infinite: every gradient and change would be, too."""
-    if not bool(torch.isfinite(value.detach()).all()):
-        raise ValueError(
-            f"loss must be finite, got {float(value.detach())}; look for a logarithm of zero, a division by"
-            " zero, or a batch with nan."
-        )
 
 
 def _gradients(loss: torch.Tensor, found: Layout) -> Gradients:

@@ -17,6 +17,7 @@ from deeplimit.ground.measurement import Running
 from deeplimit.ground.progress import Progress
 from deeplimit.ground.store import Store
 from deeplimit.ground.verdict import Verdict
+from deeplimit.trace.losses import check_loss
 from deeplimit.training_check.best_rate import RateDrift, SweptRates, drift_findings, rate_drift
 from deeplimit.training_check.findings import TrainingFinding, many
 from deeplimit.training_check.judgement import diverged, judged, measured_findings, undecided, verdict_of
@@ -270,8 +271,7 @@ def _check_functions(factory: object, optimizer: object, loss: object) -> None:
             f" {validation.named(optimizer)}; for one learning rate at every depth, lambda model, depth:"
             " torch.optim.AdamW(model.parameters(), lr=1e-3)."
         )
-    if loss is not None and not callable(loss):
-        raise TypeError(f"loss must be a function of the module's output, got {validation.named(loss)}.")
+    check_loss(loss)
 
 
 def _at_start(

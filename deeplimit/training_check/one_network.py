@@ -16,12 +16,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from deeplimit.depth_check.one_depth import finite_loss
 from deeplimit.ground.randomness import seeded
-from deeplimit.ground.validation import named
 from deeplimit.trace.batches import Batch, outputs, run
 from deeplimit.trace.branches import Layout, layout
 from deeplimit.trace.forwards import recorded
+from deeplimit.trace.losses import Loss, first_output, loss_of
 from deeplimit.trace.operations import size
 from deeplimit.trace.side_effects import undisturbed
 from deeplimit.training_check.replay import Places, States, Watched
@@ -96,7 +95,7 @@ def train_and_measure(
     model: nn.Module,
     optimizer: torch.optim.Optimizer,
     batch: Batch,
-    loss: Callable[[Any], torch.Tensor] | None,
+    loss: Loss | None,
     steps: Sequence[int],
     factor: float,
     *,
@@ -151,7 +150,7 @@ def losses_after(
     model: nn.Module,
     optimizers: Callable[[], torch.optim.Optimizer],
     batch: Batch,
-    loss: Callable[[Any], torch.Tensor] | None,
+    loss: Loss | None,
     steps: int,
     factors: Sequence[float],
     *,
@@ -174,25 +173,12 @@ def losses_after(
     return tuple(found)
 
 
-def _objective(
-    model: nn.Module, output: Any, loss: Callable[[Any], torch.Tensor] | None, seed: int
-) -> Callable[[Any], torch.Tensor]:
+def _objective(model: nn.Module, output: Any, loss: Loss | None, seed: int) -> Loss:
     """Return the user's loss, checked; if there is none, the distance of the first output from noise."""
     if loss is not None:
-        value = loss(output)
-        if not isinstance(value, torch.Tensor) or value.numel() != 1 or not value.requires_grad:
-            raise TypeError(
-                "loss must return a tensor of one element that requires a gradient, got"
-                f" {named(value)}; it is called with the module's output."
-            )
-        finite_loss(value)
+        loss_of(output, loss)
         return loss
-    first = next(outputs(output), None)
-    if first is None:
-        raise ValueError(
-            f"{type(model).__name__} returned {type(output).__name__} without a floating tensor that depends"
-            " on its parameters: pass loss=, a function of the output that returns a scalar tensor."
-        )
+    first = first_output(model, output)
     target = torch.randn(first.shape, generator=torch.Generator().manual_seed(seed % 2**64)).to(first)
     return lambda given: 0.5 * (next(outputs(given)) - target).square().mean()
 
