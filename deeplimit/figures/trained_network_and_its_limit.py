@@ -74,7 +74,8 @@ class Arm:
         """
         shared = "delta" if self.activation == "tanh" else ()
         runs: list[Weights] = []
-        for run in range(self.repeats if self.one_path else 1):
+        calls = self.repeats if self.one_path else 1
+        for run in range(calls):
             data = synthetic_system(WIDTH, 128 if self.one_path else 1024, INPUTS, seed=seed + run)
             report = train(
                 fully_connected(WIDTH, self.activation, exponent=0.0),
@@ -90,7 +91,7 @@ class Arm:
                 nonnegative=shared,
                 seed=seed + run,
                 device=device,
-                **running.share(run / self.repeats, (run + 1) / self.repeats, f"run {run + 1}").arguments(),
+                **running.share(run / calls, (run + 1) / calls, f"run {run + 1}").arguments(),
             )
             found = report.weights()
             for repeat in range(report.repeats):

@@ -94,7 +94,8 @@ class Training(Measurement[list[TrainedNetwork], list[TrainedNetwork]]):
         ]
         batch = "full batches" if self.batch is None else f"batches of {self.batch}"
         first = f"at first {self.initial.describe(of.network)}"
-        return "; ".join((first, *roles, self.optimizer.describe(), batch, f"{self.epochs} epochs at most"))
+        epochs = "1 epoch" if self.epochs == 1 else f"{self.epochs} epochs"
+        return "; ".join((first, *roles, self.optimizer.describe(), batch, f"{epochs} at most"))
 
     @property
     def blocks(self) -> int:

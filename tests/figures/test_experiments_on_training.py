@@ -1,5 +1,7 @@
 """The experiments on trained networks pass their checks, and planted contradictions fail them."""
 
+import types
+
 import numpy as np
 import pytest
 import torch
@@ -12,6 +14,7 @@ from deeplimit.figures import (
     trained_network_and_its_limit as followed,
 )
 from deeplimit.figures.over_repeats import Mean, fitted_order, order_against_deepest
+from deeplimit.ground.measurement import Running
 
 EXPERIMENTS = ("trained-limit", "tied-initialisation", "mean-field-training", "trained-transformers")
 DEPTHS = np.array([8.0, 16.0, 32.0, 64.0])
@@ -96,6 +99,21 @@ def test_a_limit_that_is_not_the_runs_own_fails_its_check(own, other, passed):
     found, errors = told({followed.OWN: own, followed.OTHER: other, followed.SLOPE: 0.0}, noise)
     gain = Mean.of(np.log(errors[followed.OWN] / errors[followed.OTHER])[-1] + 0.05 * noise[0])
     assert [check.passed for check in followed._checks(arm, found, gain, (8, 16, 32, 64, 128))] == passed
+
+
+@pytest.mark.parametrize("arm", followed.ARMS[:2])
+def test_training_in_one_call_or_in_many_counts_up_to_the_end(arm, monkeypatch):
+    told = []
+
+    def trained(*given, progress, repeats, **more):
+        progress(0.5)
+        progress(1.0)
+        return types.SimpleNamespace(repeats=repeats, weights=dict)
+
+    monkeypatch.setattr(followed, "train", trained)
+    arm.train((8, 16), 0, "cpu", Running.checked(None, None, None, told.append))
+    assert told == sorted(told)
+    assert told[-1] == 1.0
 
 
 def test_experiments_are_named_by_what_they_measure():

@@ -171,7 +171,7 @@ def test_a_report_says_how_networks_were_trained_and_draws_one_depth_or_many(tmp
     report = dl.train(NETWORK, [8], DATA, fixed="b", **kept)
     assert report.settings == (
         "at first Gaussian weights of size 0.01/(L · fan-in); tied δ; nonnegative δ; fixed b; Adam(0.01);"
-        " batches of 32; 1 epochs at most"
+        " batches of 32; 1 epoch at most"
     )
     assert report.headline == "1 network trained: 1 used all epochs."
     assert "weights" not in report.network  # those of the weight law were not used
@@ -179,7 +179,7 @@ def test_a_report_says_how_networks_were_trained_and_draws_one_depth_or_many(tmp
     (line,) = report.plot(tmp_path / "one.png").get_lines()
     assert line.get_marker() == "."  # one epoch is a point
     law = dl.train(dl.res1(4, "tanh", weights=dl.IID()), [8], DATA, epochs=1, batch=None)
-    assert law.settings == "at first i.i.d. Gaussian weights; Adam(0.01); full batches; 1 epochs at most"
+    assert law.settings == "at first i.i.d. Gaussian weights; Adam(0.01); full batches; 1 epoch at most"
     many = dl.train(NETWORK, [2, 4, 6], DATA, repeats=2, **SETTINGS).plot()
     labels = [text.get_text() for text in many.get_legend().get_texts()]
     assert len(many.get_lines()) == 6
