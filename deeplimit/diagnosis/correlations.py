@@ -89,7 +89,10 @@ def lag_correlations(gram: LayerGram, effective_entries: float, seed: int = 0) -
     np.fill_diagonal(cosine, 0.0)
     first, second = np.nonzero(np.triu(np.equal.outer(groups, groups), 1))
     if len(first) == 0:
-        raise ValueError(f"correlations need two layers of one group, got groups {gram.groups}.")
+        raise ValueError(
+            f"correlations need two layers of one group, got groups {gram.groups}; give layers that are alike"
+            " the same number in groups=."
+        )
     counts = np.bincount(second - first, minlength=depth)
     sums = np.bincount(second - first, weights=cosine[first, second], minlength=depth)
     lags = np.flatnonzero(counts)

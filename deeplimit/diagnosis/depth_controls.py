@@ -182,8 +182,12 @@ def _number(evaluate: Callable[[Any], Any], network: Any, what: str) -> float:
         number = float(value.detach() if isinstance(value, torch.Tensor) else value)
     except (TypeError, ValueError, RuntimeError) as error:
         raise TypeError(
-            f"evaluate must return a number, got {validation.named(value)} for the network with {what}."
+            f"evaluate must return a number, got {validation.named(value)} for the network with {what};"
+            " float(loss), say."
         ) from error
     if math.isnan(number):
-        raise ValueError(f"evaluate must return a number, got NaN for the network with {what}.")
+        raise ValueError(
+            f"evaluate must return a number, got NaN for the network with {what}; return math.inf where a"
+            " network diverges."
+        )
     return number

@@ -107,12 +107,12 @@ def diagnose(
         one = diagnose_network(weights, batch=batch, layers=layers, groups=groups, blocks=blocks, seed=seed)
         return one.called_by("diagnose", given)
     _refuse(SWEEP, NETWORK, batch=batch, groups=groups, blocks=blocks)
-    if not isinstance(homogeneous, bool):
-        raise TypeError(f"homogeneous must be True or False, got {validation.named(homogeneous)}.")
+    homogeneous = validation.flag(homogeneous, "homogeneous")
     if spatial is not None:
         if not isinstance(spatial, tuple) or len(spatial) != 2:
             raise TypeError(
                 f"spatial must be a pair of integers, (height, width); got {validation.named(spatial)}."
+                " (32, 32), say."
             )
         spatial = (
             validation.integer(spatial[0], "spatial[0]", minimum=1),

@@ -97,7 +97,8 @@ def fitted_limit(
     depths = [network.depth for network in networks]
     if len(set(depths)) < len(depths) or len(depths) < 3:
         raise ValueError(
-            f"weights must hold one network at each of at least three depths; got depths {depths}."
+            f"weights must hold one network at each of at least three depths; got depths {depths}. Give one"
+            " seed of each depth, and train further depths where there are fewer."
         )
     width = _width(networks[0])
     recorded = fully_connected(
@@ -113,7 +114,10 @@ def fitted_limit(
 def _width(network: Network) -> int:
     shape = tuple(network.stacks["A"].values.shape[1:]) if "A" in network.stacks else ()
     if len(shape) != 2 or shape[0] != shape[1]:
-        raise ValueError(f"weights must hold square matrices A (L, d, d); layers have shape {shape}.")
+        raise ValueError(
+            f"weights must hold square matrices A (L, d, d); layers have shape {shape}. Give the matrices"
+            " that map the stream to the stream, as stacks called A."
+        )
     return shape[0]
 
 

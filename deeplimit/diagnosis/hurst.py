@@ -253,14 +253,18 @@ def roughness(
     """
     depth = len(gram.products)
     if depth < 4:
-        raise ValueError(f"roughness needs at least 4 layers, got {depth}.")
+        raise ValueError(f"roughness needs at least 4 layers, got {depth}; take a network of more layers.")
     size = float(np.trace(gram.products))
     if not size > 0:
-        raise ValueError(f"roughness needs weights that are not all zero, got a sum of squares of {size}.")
+        raise ValueError(
+            f"roughness needs weights that are not all zero, got a sum of squares of {size}; leave them out,"
+            " or take them after training."
+        )
     blocks = _Blocks.of(gram, about_mean, equal_sizes)
     if not blocks.products:
         raise ValueError(
-            f"roughness about means needs 3 layers more than groups, got {depth} in groups {gram.groups}."
+            f"roughness about means needs 3 layers more than groups, got {depth} in groups {gram.groups};"
+            " give fewer groups, or take a network of more layers."
         )
     grid = np.linspace(SMALLEST, LARGEST, GRID)
     scores = np.array([blocks.score(hurst) for hurst in grid])

@@ -272,6 +272,6 @@ def _grouped(family: Family, groups: Sequence[int], source: Source) -> Family:
     if len(checked) != len(family.numbers):
         raise ValueError(
             f"groups must have one number per layer, got {len(checked)} for the {len(family.numbers)} layers"
-            f" of {family.name!r} in {source.name}."
+            f" of {family.name!r} in {source.name}; give [0, 0, 1, 1] for four layers of two kinds, say."
         )
     return Family(family.name, family.members, family.numbers, checked)

@@ -64,7 +64,8 @@ def networks_of(weights: Mapping[Any, Any], layers: str | None = None) -> list[N
         if _form(network) != _form(first):
             raise ValueError(
                 "weights must have the same names and layers of one shape at all depths; got"
-                f" {_form(first)} at depth {first.depth} and {_form(network)} at depth {network.depth}."
+                f" {_form(first)} at depth {first.depth} and {_form(network)} at depth {network.depth}. Leave"
+                " out what one of them lacks."
             )
     return found
 
@@ -74,7 +75,10 @@ def _seeds(given: Any, name: str) -> Iterator[tuple[Any, str]]:
         yield given, name
         return
     if not given:
-        raise ValueError(f"{name} must hold at least one network, got an empty {type(given).__name__}.")
+        raise ValueError(
+            f"{name} must hold at least one network, got an empty {type(given).__name__}; leave this"
+            " depth out."
+        )
     yield from ((one, f"{name}[{place}]") for place, one in enumerate(given))
 
 
@@ -84,7 +88,7 @@ def _network(given: Any, depth: int, name: str, layers: str | None) -> Network:
         if unknown:
             raise ValueError(
                 f"{name} must hold stacks among {', '.join(sorted(NAMES))}, got also"
-                f" {sorted(map(str, unknown))}."
+                f" {sorted(map(str, unknown))}; leave them out, or give names with the layer's number."
             )
         return _of_stacks({key: value for key, value in given.items() if value is not None}, depth, name)
     try:
@@ -109,11 +113,17 @@ def _of_stacks(values: Mapping[str, Any], depth: int, name: str) -> Network:
     for key in tensors.keys() - {"delta"}:
         shape = tuple(tensors[key].shape)
         if shape[:1] != (depth,) or tensors[key].numel() == 0:
-            raise ValueError(f"{name}[{key!r}] must hold {depth} layers, ({depth}, ...); got shape {shape}.")
+            raise ValueError(
+                f"{name}[{key!r}] must hold {depth} layers, ({depth}, ...); got shape {shape}. Stack the"
+                " layers along the first axis, and give the depth that counts them."
+            )
     factors = tensors.pop("delta", None)
     if factors is not None and tuple(factors.shape) not in ((), (1,), (depth,)):
         shape = tuple(factors.shape)
-        raise ValueError(f"{name}['delta'] must have shape () or ({depth},); got {shape}.")
+        raise ValueError(
+            f"{name}['delta'] must have shape () or ({depth},); got {shape}. Give one number, or one per"
+            " layer."
+        )
     order = sorted(tensors, key=lambda key: (key == "b", key))
     stacks: dict[str, Stack] = {key: Stack(key, tensors[key]) for key in order}
     return Network(depth, stacks, None if factors is None else _flat(factors))
@@ -138,7 +148,10 @@ def _of_names(source: Source, depth: int, name: str, layers: str | None) -> Netw
         else:
             stacks[family.name] = found
     if not stacks:
-        raise ValueError(f"{name} must hold a weight that differs between layers; all layers are copies.")
+        raise ValueError(
+            f"{name} must hold a weight that differs between layers; all layers are copies. Take the weights"
+            " after training."
+        )
     return Network(depth, stacks, factors)
 
 

@@ -163,11 +163,15 @@ def noise_share(gram: LayerGram, level: float = 0.95, equal_sizes: bool = False)
     depth = len(gram.products)
     size = float(np.trace(gram.products)) / depth
     if not size > 0:
-        raise ValueError(f"a noise share needs weights that are not all zero, got a mean square of {size}.")
+        raise ValueError(
+            f"a noise share needs weights that are not all zero, got a mean square of {size}; leave them out,"
+            " or take them after training."
+        )
     rows = difference_rows(gram.groups, depth, 2)
     if rows.shape[0] == 0:
         raise ValueError(
-            f"a noise share needs three layers of one group, got {depth} layers in groups {gram.groups}."
+            f"a noise share needs three layers of one group, got {depth} layers in groups {gram.groups}; give"
+            " fewer groups, or take a network of more layers."
         )
     products = cosines(gram) if equal_sizes else gram.products / size
     statistics = _statistics(gram.groups, depth)

@@ -75,7 +75,8 @@ def order_test(gram: LayerGram, seed: int = 0, permutations: int = 9999) -> Orde
     here, after = slots[:-1][together], slots[1:][together]
     if len(here) == 0:
         raise ValueError(
-            f"the order of layers needs a group of two or more layers, got groups {gram.groups}."
+            f"the order of layers needs a group of two or more layers, got groups {gram.groups}; give layers"
+            " that are alike the same number in groups=."
         )
     observed = cosine[here, after].mean()
     generator = randomness.generator(seed, randomness.Purpose.LAYER_ORDER)

@@ -56,7 +56,7 @@ class Replaceable(ABC):
         }
         if not found:
             known = ", ".join(map(repr, self.stacks))
-            raise ValueError(f"only must match a weight, got {only!r}; weights are {known}.")
+            raise ValueError(f"only must match a weight, got {only!r}; give a pattern of one of {known}.")
         return found
 
     @abstractmethod
@@ -109,7 +109,9 @@ class ModuleLayers(Replaceable):
                 self.families[family.name] = family
         if not self.stacks:
             told = "; ".join(f"{name} {reason}" for name, reason in self.left_out.items())
-            raise ValueError(f"weights must have layers that differ, got {source.name}: {told}.")
+            raise ValueError(
+                f"weights must have layers that differ, got {source.name}: {told}. Take them after training."
+            )
 
     def with_layers(self, replaced: Layers) -> nn.Module:
         model = copy.deepcopy(self.model)
@@ -142,7 +144,8 @@ class MappedLayers(Replaceable):
         depths = {name: each.depth for name, each in self.stacks.items()}
         if len(set(depths.values())) != 1 or min(depths.values()) < LEAST:
             raise ValueError(
-                f"weights must hold stacks (L, ...) of one depth L, at least {LEAST}; got {depths}."
+                f"weights must hold stacks (L, ...) of one depth L, at least {LEAST}; got {depths}. Leave out"
+                " what is no stack of all layers."
             )
 
     def with_layers(self, replaced: Layers) -> dict[str, torch.Tensor]:

@@ -198,18 +198,23 @@ def compare_models(gram: LayerGram, equal_sizes: bool = False) -> ModelCompariso
     labels = gram.groups or (0,) * depth
     if depth > BLOCK and len(set(labels)) > 1:
         raise ValueError(
-            f"models of more than {BLOCK} layers in groups are not compared, got {depth} layers."
+            f"models of more than {BLOCK} layers in groups are not compared, got {depth} layers; leave groups"
+            " out, or take the layers of one group."
         )
     blocks = diagonal_blocks(cosines(gram) if equal_sizes else gram.products, BLOCK)
     labels = labels[: blocks.shape[-1]]
     basis = contrasts(labels)
     if basis.shape[1] < rotations.FEWEST:
         raise ValueError(
-            f"models need 3 layers more than groups, got {depth} layers in groups {gram.groups}."
+            f"models need 3 layers more than groups, got {depth} layers in groups {gram.groups}; give fewer"
+            " groups, or take a network of more layers."
         )
     products = basis.T @ blocks.mean(axis=0) @ basis
     if not np.trace(products) > 0:
-        raise ValueError("models need layers that differ, but all layers of a group are equal.")
+        raise ValueError(
+            "models need layers that differ, but all layers of a group are equal; leave such weights out, or"
+            " take them after training."
+        )
     products = products * (basis.shape[1] / np.trace(products))
     independent = float(_deviance(np.ones(basis.shape[1]), np.diagonal(products)))
     models = [

@@ -74,7 +74,7 @@ def diagnose_sweep(
         findings.append(finding)
         judged[key] = evidence
     if not findings:
-        raise ValueError("weights must not be zero at any depth; all stacks are.")
+        raise ValueError("weights must not be zero at any depth; all stacks are. Take them after training.")
     factors = [network.factors for network in networks if network.factors is not None]
     largest = np.array([np.abs(each).max() for each in factors])
     alpha = -slopes.fit(depths, largest, confidence) if len(largest) and largest.all() else None
