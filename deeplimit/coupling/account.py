@@ -111,6 +111,7 @@ GAP_LAYERS, GAP_COMMON, GAP_HALF = "gap layers", "gap common", "gap half"
 The first creep up, as a maximum over more and more points does, the second do not. Then the same against the
 coarser solution; of the limit's scheme on each depth's layers against the limit; of the network against that
 scheme. A half is the root of the numbers at the common times, whose powers have lighter tails.
+No estimate reads the scheme's errors over its layers. They stay because a store keeps blocks by columns.
 """
 
 
