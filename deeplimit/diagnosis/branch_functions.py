@@ -26,6 +26,7 @@ from deeplimit.trace.recording import Trace
 from deeplimit.trace.side_effects import undisturbed
 
 PROBES = ("noise", "states")
+"""What all layers are given: normal states, or those of an ordinary forward."""
 
 
 def branch_functions(

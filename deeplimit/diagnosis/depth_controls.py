@@ -10,7 +10,15 @@ from typing import Any
 import torch
 from torch import nn
 
-from deeplimit.diagnosis.depth_controls_report import Control, DepthControls
+from deeplimit.diagnosis.depth_controls_report import (
+    HALF,
+    MOVED,
+    NEW,
+    ORDER,
+    TREND,
+    Control,
+    DepthControls,
+)
 from deeplimit.diagnosis.layer_gram import LayerGram
 from deeplimit.diagnosis.replaceable import Layers, replaceable
 from deeplimit.diagnosis.smoother import compare_models, denoised
@@ -85,19 +93,17 @@ def depth_controls(
     split = {name: _split(each) for name, each in chosen.items()}
     stream = generator(seed, Purpose.DEPTH_CONTROLS)
     random: dict[str, Callable[[], Layers]] = {
-        "noise in other layers": lambda: _moved(split, chosen, stream),
-        "new noise": lambda: _drawn_again(split, chosen, stream),
-        "layers in another order": lambda: _reordered(network.stacks, stream),
+        MOVED: lambda: _moved(split, chosen, stream),
+        NEW: lambda: _drawn_again(split, chosen, stream),
+        ORDER: lambda: _reordered(network.stacks, stream),
     }
     original = _number(evaluate, network.with_layers({}), "itself")
-    found = [
-        Control("trend alone", (_number(evaluate, network.with_layers(_trends(split)), "its trend alone"),))
-    ]
+    found = [Control(TREND, (_number(evaluate, network.with_layers(_trends(split)), "its trend alone"),))]
     for name, draw in random.items():
         numbers = tuple(_number(evaluate, network.with_layers(draw()), name) for _ in range(count))
         found.append(Control(name, numbers))
     if halve:
-        found.append(Control("half the layers", (_number(evaluate, network.halved(), "half the layers"),)))
+        found.append(Control(HALF, (_number(evaluate, network.halved(), HALF),)))
     report = DepthControls(
         original=original,
         controls=tuple(found),

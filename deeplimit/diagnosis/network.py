@@ -12,7 +12,7 @@ from deeplimit.diagnosis.branch_functions import branch_functions
 from deeplimit.diagnosis.influence import Influence, influence
 from deeplimit.diagnosis.invariants import invariants
 from deeplimit.diagnosis.layer_families import NoNumberedWeightsError, families
-from deeplimit.diagnosis.network_report import Examined, NetworkDiagnosis
+from deeplimit.diagnosis.network_report import NOISE, STATES, WEIGHTS, Examined, NetworkDiagnosis
 from deeplimit.diagnosis.normalisations import gains_before
 from deeplimit.diagnosis.sources import Source, source_of
 from deeplimit.diagnosis.stacks import Stack
@@ -21,9 +21,6 @@ from deeplimit.trace.batches import Batch, as_batch
 from deeplimit.trace.branches import layout, record
 from deeplimit.trace.recording import Trace
 from deeplimit.version import versions
-
-WEIGHTS, NOISE, STATES = "weights", "function of noise", "function of states"
-"""What an object is: weights themselves, or what a branch adds to a probe."""
 
 
 def diagnose_network(

@@ -33,6 +33,8 @@ WORDS = (
 Word = Annotated[Verdict, OneOf(WORDS)]
 LEVEL = 0.01
 """Probability of calling any order real where there is none, over all objects of a network."""
+WEIGHTS, NOISE, STATES = "weights", "function of noise", "function of states"
+"""What an object is: weights themselves, or what a branch adds to a probe."""
 SHOWN = 6
 """So many things that were left out, or layers that stand out, are named in a text."""
 
@@ -179,7 +181,7 @@ class NetworkDiagnosis(Report):
             more = f", and {len(outside) - SHOWN} more" if len(outside) > SHOWN else ""
             told.append(("", f"unlike an equal layer on the same state: {named or 'none'}{more}"))
         for each in self.objects:
-            if each.what != "weights" and not each.name.endswith(", mean"):
+            if each.what != WEIGHTS and not each.name.endswith(", mean"):
                 pairs = each.merging.pairs
                 cheap = ", ".join(f"{k} and {k + 1} ({pairs[k]:.2f})" for k in each.merging.cheapest(3))
                 told.append(("merge", f"{each.full_name}: {cheap}; 0.50 for independent layers"))

@@ -11,7 +11,7 @@ import torch
 
 from deeplimit.diagnosis.layer_families import SameLayersError, families, stack
 from deeplimit.diagnosis.norms import LEAST_LAYERS
-from deeplimit.diagnosis.sources import Source, source_of
+from deeplimit.diagnosis.sources import Source, finite_numbers, source_of
 from deeplimit.diagnosis.stacks import Stack
 from deeplimit.ground import validation
 
@@ -109,7 +109,7 @@ def _are_stacks(names: Iterable[Any]) -> bool:
 
 
 def _of_stacks(values: Mapping[str, Any], depth: int, name: str) -> Network:
-    tensors = {key: _finite(value, f"{name}[{key!r}]") for key, value in values.items()}
+    tensors = {key: finite_numbers(value, f"{name}[{key!r}]").cpu() for key, value in values.items()}
     for key in tensors.keys() - {"delta"}:
         shape = tuple(tensors[key].shape)
         if shape[:1] != (depth,) or tensors[key].numel() == 0:
@@ -153,13 +153,6 @@ def _of_names(source: Source, depth: int, name: str, layers: str | None) -> Netw
             " after training."
         )
     return Network(depth, stacks, factors)
-
-
-def _finite(value: Any, name: str) -> torch.Tensor:
-    is_plain = isinstance(value, (np.ndarray, float, int)) and not isinstance(value, bool)
-    tensor = torch.as_tensor(value) if is_plain else value
-    checked = validation.real_tensor(tensor, name)
-    return validation.finite_tensor(checked, name, tuple(checked.shape)).detach().cpu()
 
 
 def _flat(factors: torch.Tensor) -> np.ndarray:

@@ -77,9 +77,9 @@ class LayerNorms:
 
         Examples:
             >>> import torch
-            >>> norms = LayerNorms.of(Stack("A", torch.ones(4, 2, 2)))
+            >>> norms = LayerNorms.of(Stack("A", torch.ones(6, 2, 2)))
             >>> norms.partial_sums.tolist(), norms.first
-            ([2.0, 4.0, 6.0, 8.0], 0.0)
+            ([2.0, 4.0, 6.0, 8.0, 10.0, 12.0], 0.0)
         """
         depth = stack.depth
         flat = stack.values.reshape(depth, -1)

@@ -8,12 +8,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, final
 
-import numpy as np
 import torch
 from torch import nn
 
 from deeplimit.diagnosis.layer_families import LEAST, Family, SameLayersError, families, stack
-from deeplimit.diagnosis.sources import source_of
+from deeplimit.diagnosis.sources import finite_numbers, source_of
 from deeplimit.diagnosis.stacks import Stack
 from deeplimit.ground import validation
 
@@ -139,7 +138,7 @@ class MappedLayers(Replaceable):
 
     def __init__(self, weights: Mapping[str, Any]) -> None:
         self.left_out = {}
-        self.given = {name: _tensor(value, f"weights[{name!r}]") for name, value in weights.items()}
+        self.given = {name: finite_numbers(value, f"weights[{name!r}]") for name, value in weights.items()}
         self.stacks = {name: Stack(name, value) for name, value in self.given.items() if value.ndim > 0}
         depths = {name: each.depth for name, each in self.stacks.items()}
         if len(set(depths.values())) != 1 or min(depths.values()) < LEAST:
@@ -159,12 +158,6 @@ class MappedLayers(Replaceable):
         if self.depth % 2:
             doubled[-1] /= 2
         return {**found, FACTORS: doubled}
-
-
-def _tensor(value: Any, name: str) -> torch.Tensor:
-    tensor = torch.as_tensor(value) if isinstance(value, (np.ndarray, float)) else value
-    checked = validation.real_tensor(tensor, name)
-    return validation.finite_tensor(checked, name, tuple(checked.shape)).detach()
 
 
 def _paired(values: torch.Tensor) -> torch.Tensor:

@@ -38,6 +38,7 @@ NEAR = 0.1
 NEGLIGIBLE = 1e-5
 """Posterior probability of components that are left out."""
 LEAST_DEPTHS = 3
+"""Fewest different depths that give a slope."""
 SURE = 0.99
 """Level of the intervals on which verdicts rest."""
 DEGREES = 1000.0

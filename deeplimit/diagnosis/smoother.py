@@ -28,7 +28,9 @@ LEAST_NOISE = 1e-4
 LENGTHS, SHARES = 14, 33
 """How many lengths and noise shares the likelihood is tried at before it is refined."""
 KERNELS = ("smooth", "matern", "rough")
+"""Kernels that are fitted, each with noise; `Model` says which they are."""
 SMOOTH, ROUGH = ("smooth", "matern"), ("rough", "fractional")
+"""Processes with a smooth trend, and those without, between which `smoother_by` decides."""
 
 
 @final
@@ -283,15 +285,3 @@ def denoised(stack: Stack, model: Model) -> Stack:
         part = slice(begin, begin + width)
         trend[:, part] = (matrix @ flat[:, part].to(torch.float64)).to(flat.dtype)
     return Stack(stack.name, trend.reshape(stack.values.shape), stack.groups)
-
-
-def noise(stack: Stack, model: Model) -> Stack:
-    """Return what `denoised` takes away from a stack's layers.
-
-    Examples:
-        >>> import torch
-        >>> stack = Stack("A", torch.ones(4, 2))
-        >>> bool(noise(stack, Model("smooth", 0.5, 2.0, None, 0.0, 2)).values.abs().max() < 1e-6)
-        True
-    """
-    return Stack(stack.name, stack.values - denoised(stack, model).values, stack.groups)

@@ -25,6 +25,7 @@ from torch import nn
 from deeplimit.ground import validation
 
 SAFE, TORCH = (".safetensors",), (".pt", ".pth", ".bin", ".ckpt")
+"""Endings of files of safetensors, and of those that torch writes."""
 COMPILED = "_orig_mod."
 """What torch.compile puts before the names of a module."""
 
@@ -77,6 +78,13 @@ def source_of(given: object) -> Source:
         "weights must be a module, a state_dict, a path of a .safetensors or .pt file, or a dict of layers"
         f" such as dict(A=(L, d, d)); got {validation.named(given)}."
     )
+
+
+def finite_numbers(value: object, name: str) -> torch.Tensor:
+    """Return a tensor, an array or a number as a tensor, detached, on its device; all numbers are finite."""
+    is_plain = isinstance(value, (np.ndarray, float, int)) and not isinstance(value, bool)
+    checked = validation.real_tensor(torch.as_tensor(value) if is_plain else value, name)
+    return validation.finite_tensor(checked, name, tuple(checked.shape)).detach()
 
 
 def _of_module(model: nn.Module) -> Source:

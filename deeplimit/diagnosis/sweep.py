@@ -29,6 +29,7 @@ from deeplimit.version import versions
 ROUNDED = 4.0
 """Differences below this many units of round-off of the layers are no noise."""
 FOUND = (Verdict.SDE, Verdict.LINEAR_ODE, Verdict.NEURAL_ODE)
+"""Verdicts that find a trend."""
 
 
 def _with_factors(network: Network) -> dict[str, Stack]:

@@ -32,11 +32,12 @@ PerNetwork = Annotated[np.ndarray, Shape("networks")]
 Intervals = Annotated[np.ndarray, Shape("networks 2")]
 SIZES = ("maximum", "root mean square", "root sum of squares", "sup of partial sums")
 DIFFERENCES = ("increments", "D", "D2", "D4")
+"""Quantities in the first and in the second panel."""
 MARKERS = ("o", "s", "^", "D")
 TINY = 2.0
 """Narrowest panel, in inches, that has a legend and names on its axes."""
 DEEPEST = 4
-"""Fitted lines pass through the networks that are less than so many times shallower than the deepest."""
+"""Fitted lines pass through the networks that are at most so many times shallower than the deepest."""
 
 
 @final

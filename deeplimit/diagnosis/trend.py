@@ -22,8 +22,11 @@ WIDEST = 0.4
 FLIPS = 4000
 """Sign flips of networks that give the law of their agreement without a trend."""
 EXPONENTS = np.linspace(-1.0, 2.0, 301)
+"""Exponents β that are tried."""
 SCATTERS = np.geomspace(0.003, 1.0, 6)
+"""Scatters of a trend's energy among networks that are tried, relative to it."""
 SIZES = np.geomspace(1e-3, 1e2, 101)
+"""Energies of the trend at the deepest network that are tried, over the largest |T|."""
 
 
 @final
@@ -119,7 +122,7 @@ def _moments(norms: LayerNorms, form: np.ndarray) -> tuple[float, float, float]:
     different blocks say how many entries are effectively independent.
     """
     own = np.diag(form)
-    waves = np.diag(form) / np.maximum(np.diag(norms.block_products), 1e-300)
+    waves = own / np.maximum(np.diag(norms.block_products), 1e-300)
     layers = norms.depth / len(form)
     noise = float(waves.sum()) * layers * norms.second / 6 / (norms.depth - 2)
     flips = max(float(2 * (form**2).sum() - 2 * (own**2).sum()), 0.0)
