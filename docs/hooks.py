@@ -19,7 +19,7 @@ FORMULA = re.compile(
     r'<(?P<tag>span|div) class="arithmatex">\\(?P<open>[(\[])(?P<latex>.*?)\\[)\]]</(?P=tag)>', re.DOTALL
 )
 
-TIGHT = re.compile("<mo>(/|\\||&#x0002F;|&#x0007C;|&#x02016;)</mo>")
+TIGHT = re.compile('<mo(?: stretchy="false")?>(/|\\||&#x0002F;|&#x0007C;|&#x02016;)</mo>')
 """Slashes and bars, around which MathML leaves the space of a relation; bars would also grow at will."""
 
 PRIME = re.compile("<msup>(<mi>[^<]*</mi>)<mi>(&#x0203[234];)</mi></msup>")

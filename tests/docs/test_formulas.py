@@ -57,6 +57,12 @@ def test_no_dollar_of_a_page_is_left_over(page):
     assert "$" not in INLINE.sub("", DISPLAYED.sub("", PAGES[page]))
 
 
+@pytest.mark.parametrize("page", sorted(PAGES))
+def test_an_item_of_a_list_after_a_paragraph_of_another_begins_anew(page):
+    text = (DOCS / page).read_text(encoding="utf-8")
+    assert not re.findall(r"^ {4}\S.*\n\d+\. .*", text, re.MULTILINE)
+
+
 def test_an_unknown_command_stops_the_build():
     with pytest.raises(ValueError, match=r"\\nosuchcommand"):
         hook.mathml(r"x + \nosuchcommand{y}")
@@ -102,7 +108,8 @@ def test_a_cell_that_holds_one_short_word_of_code_does_not_break_it():
 
 def test_primes_and_bars_of_a_formula_keep_their_size():
     assert "<msup>" not in hook.mathml(r"\sigma''(0)")
-    assert hook.mathml(r"\lvert h \rvert").count('stretchy="false"') == 2
+    for bars in (r"\lvert h \rvert", r"|h|"):
+        assert hook.mathml(bars).count('stretchy="false" lspace="0"') == 2
 
 
 def test_prose_says_which_papers_the_letters_are_and_code_does_not():
