@@ -149,6 +149,9 @@ class ResidualNetwork:
         laws = dict.fromkeys(law.describe() for law in self.weights)
         return ", ".join((self.describe(), *laws))
 
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:  # what IPython and notebooks show
+        printer.text(str(self))
+
     def describe(self) -> str:
         """Return the recursion, its sizes and exponents in one line, without the weight laws."""
         first, *_ = self.weights
@@ -402,7 +405,8 @@ def checked_network(value: object, name: str = "resnet") -> ResidualNetwork:
         hint = f" Call it first: {called}({'width=40' if value.__module__ == __name__ else '...'})."
     elif callable(value):
         hint = (
-            " If it builds a torch module of a given depth, check_depth(factory) measures it; if it returns"
-            " the blocks of a stack, stability and compare take module_network(factory, width)."
+            " If it builds a torch module of a given depth, check_depth(factory) measures it. If it returns"
+            " the blocks of a stack, stability(factory, x=x) and compare(factory, limit, x=x) take it, with an"
+            " ODE f(t, h) as the limit."
         )
     raise TypeError(f"{name} must be a ResidualNetwork, such as res1(width=40); got {passed}.{hint}")

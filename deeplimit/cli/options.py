@@ -230,6 +230,8 @@ def imported(option: str, text: str) -> Any:
         from deeplimit.ground.installation import advice
 
         told = f"{option} {text!r} could not be loaded: {str(error).rstrip('.')}."
+        if isinstance(error, ModuleNotFoundError) and error.name == module.partition(".")[0]:
+            told += f" Run the command in the folder that holds {error.name}.py, or install the package."
         raise ValueError(" ".join(filter(None, (told, advice(error))))) from error
     finally:
         sys.path.remove(str(Path.cwd()))

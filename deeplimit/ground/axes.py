@@ -155,10 +155,25 @@ def fitting(axes: Axes, text: str, size: float, lines: int = 3, inches: float | 
 
 
 def _room(axes: Axes) -> float:
-    """Return the inches that a text centred on the axes has within the figure."""
+    """Return the inches that a text centred on the axes has within the figure, beside those of its panels."""
     box, figure = axes.get_window_extent(), figure_of(axes)
     centre = (box.x0 + box.x1) / 2 / figure.dpi
-    return float(2 * min(centre, figure.get_size_inches()[0] - centre))
+    beside = [
+        abs((other.x0 + other.x1) / 2 / figure.dpi - centre)
+        for other in (panel.get_window_extent() for panel in _panels_beside(axes))
+        if other.y0 < box.y1 and box.y0 < other.y1
+    ]
+    return float(min(2 * centre, 2 * (figure.get_size_inches()[0] - centre), *beside))
+
+
+def _panels_beside(axes: Axes) -> list[Axes]:
+    """Return the other panels of the grid that the axes are in; a colour bar is none."""
+    place = axes.get_subplotspec()
+    if place is None:
+        return []
+    grid = place.get_gridspec()
+    others = ((other, other.get_subplotspec()) for other in figure_of(axes).axes if other is not axes)
+    return [other for other, its in others if its is not None and its.get_gridspec() is grid and its != place]
 
 
 def label(axes: Axes, x: str, y: str, title: Sequence[str]) -> None:

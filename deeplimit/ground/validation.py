@@ -351,10 +351,14 @@ LARGEST_TEXT = 2**28
 def text_of(path: object, name: str) -> str:
     """Return what a text file holds; a pipe, a device or an endless file is refused before it is read.
 
-    Raises FileNotFoundError and other OSErrors as they are, ValueError for what is no text.
+    Raises FileNotFoundError that names the argument, other OSErrors as they are, ValueError for what is no
+    text.
     """
     source = as_path(path, name)
-    found = source.stat()
+    try:
+        found = source.stat()
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"{name} must be a file that exists, got {str(source)!r}.") from error
     if not stat.S_ISREG(found.st_mode):
         raise ValueError(f"{name} must be a file, got {str(source)!a}, which is a folder, pipe or device.")
     if found.st_size > LARGEST_TEXT:

@@ -254,7 +254,7 @@ class PhaseDiagram(Report):
         told = f"$\\log_{{10}}$ {ratio}" if small else f"mean $\\log_{{10}}$ of {ratio} (clipped)"
         drawing.colour_bar(axes, mesh, told)
         self._draw_boundaries(axes, hidden, small)
-        self._name_the_zones(axes, values)
+        self._name_the_zones(axes, values, small)
         axes.set_ylim(*_edges(self.exponents, *ends)[[0, -1]])
         what = "Signal" if hidden else "Gradient"
         draws = f"{self.draws} weight draws × {self.inputs} inputs"
@@ -292,7 +292,7 @@ class PhaseDiagram(Report):
                 else f"measured: same change at both depths ({percent})",
             )
 
-    def _name_the_zones(self, axes: Axes, values: np.ndarray) -> None:
+    def _name_the_zones(self, axes: Axes, values: np.ndarray, small: bool) -> None:
         """Write "explosion" and "identity" into cells that are clearly so, where there is room."""
         for word, colour, zone in (
             ("explosion", "black", values > 0.9),
@@ -304,7 +304,8 @@ class PhaseDiagram(Report):
             wide = np.nonzero(2 * columns > columns.max())[0]
             i = int(wide[np.abs(wide - 0.65 * (len(columns) - 1)).argmin()])  # the legend is on the left
             places = self.exponents[zone[i]]
-            share = np.clip((i + 0.5) / len(columns), 0.2, 0.8)
+            least = 0.64 if small and word == "identity" else 0.2  # the legend is wide on small axes
+            share = np.clip((i + 0.5) / len(columns), least, 0.8)
             axes.text(
                 float(self.hurst[0] + (self.hurst[-1] - self.hurst[0]) * share),
                 float(places[len(places) // 2]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,9 @@ class Regime:
         if self.closest:
             lines.append(f"  closest: {self.closest}")
         return "\n".join(lines)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:  # what IPython and notebooks show
+        printer.text(str(self))
 
 
 @dataclass(frozen=True)

@@ -208,6 +208,7 @@ def test_the_weights_of_cohen_et_al_are_reached_from_the_command_line(tmp_path, 
         ([*common[1:], "--noise", "-1"], "must not be negative"),
         ([*common[1:], "--noise", "0.1", "--activation", "relu"], "Assumption 4.2"),
         ([*common[1:], "--trend", "my_trend:none"], "--trend 'my_trend:none' could not be loaded"),
+        ([*common[1:], "--trend", "nowhere:trend"], "in the folder that holds nowhere.py"),
     ):
         refused = CliRunner().invoke(app, ["compare", *wrong])
         assert refused.exit_code == 2

@@ -66,7 +66,7 @@ FILES = [
     ("plot, .jpg", lambda: cheap_report().plot("r.jpg"), ValueError, "path", ".png", "'r.jpg'"),
     ("plot, no folder", lambda: cheap_report().plot("no/r.png"), ValueError, "path", "'no'", "make it first"),
     ("plot, number", lambda: cheap_report().plot(3), TypeError, "ax", "3"),
-    ("load, missing", lambda: dl.load_report("no.json"), FileNotFoundError, "No such file", "'no.json'"),
+    ("load, missing", lambda: dl.load_report("no.json"), FileNotFoundError, "path must", "'no.json'"),
     ("load, number", lambda: dl.load_report(3), TypeError, "path", "3"),
     ("load, not JSON", lambda: load("rate: 0.5"), ValueError, "'r.json'", "JSON"),
     ("load, other JSON", lambda: load("[1, 2]"), ValueError, "'r.json'", "'format'"),

@@ -385,3 +385,14 @@ def test_pictures_on_axes_of_a_column_have_a_title_that_fits(name):
     box = axes.title.get_window_extent()
     assert box.x0 >= -1
     assert box.x1 <= figure.bbox.x1 + 1
+
+
+def test_titles_of_panels_beside_each_other_do_not_touch():
+    figure = matplotlib.figure.Figure(figsize=(6.8, 2.6), layout="constrained")
+    panels = figure.subplots(1, 2)
+    for panel in panels:
+        instance("compare").plot(panel)
+    figure.canvas.draw()
+    left, right = (panel.title.get_window_extent() for panel in panels)
+    assert left.x1 < right.x0
+    assert right.x1 <= figure.bbox.x1 + 1

@@ -175,3 +175,13 @@ def test_the_map_of_one_hurst_index_is_a_curve_that_crosses_at_the_boundary():
         assert apart[made.exponents < boundary[0]].min() > 0 > apart[made.exponents > boundary[0]].max()
         assert axes.get_xlabel() == "residual exponent β"
         assert not axes.collections
+
+
+def test_the_legend_of_a_compact_map_covers_no_name_of_a_zone():
+    grid = {"hurst": [0.5, 0.7, 0.9], "exponents": [0.1 * k for k in range(1, 14)]}
+    axes = dl.phase_diagram(dl.res3, width=16, depth=100, **grid, draws=4).plot(compact=True)
+    axes.figure.canvas.draw()
+    legend = axes.get_legend().get_window_extent()
+    names = {text.get_text(): text.get_window_extent() for text in axes.texts}
+    assert set(names) == {"identity", "explosion"}
+    assert not any(legend.overlaps(box) for box in names.values())
