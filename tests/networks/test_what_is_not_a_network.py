@@ -62,3 +62,18 @@ def test_layers_that_are_functions_of_time_are_not_pointed_to_limits_in_law():
         dl.res1(4, "tanh", weights=dl.SmoothGaussian(), exponent=0.25).limit()
     assert "compare_laws" not in str(refusal.value)
     assert "compare(resnet, limit)" in str(refusal.value)
+
+
+def test_blocks_without_a_limit_are_told_to_come_with_x_and_a_limit():
+    def blocks(depth):
+        return torch.nn.Sequential(*(torch.nn.Linear(2, 2) for _ in range(depth)))
+
+    with pytest.raises(TypeError, match=r"(?s)resnet.*blocks.*compare\(factory, limit, x=x\)"):
+        dl.compare(blocks)
+
+
+def test_a_notebook_shows_networks_and_regimes_in_words():
+    pretty = pytest.importorskip("IPython.lib.pretty").pretty
+    network = dl.res1(4, "tanh")
+    assert pretty(network) == str(network)
+    assert pretty(network.regime()) == str(network.regime())
