@@ -67,6 +67,15 @@ GROUPS = {
         "Every replication draws another network: activation, width, weight law, exponents, norm, size of the"
         " trend, depths and number of paths. A share is an average over these networks."
     ),
+    "Gradients": (
+        '`compare(quantity="gradient")`. The true order is that of the states: 1/2 for SDEs, 1 for smooth'
+        " weights, 1/2 for the trend at $\\alpha = 1/2$ and $\\beta - 1/2$ for the identity."
+    ),
+    "Pre-norm networks": (
+        "The true order is 1/2 for independent layers, $\\beta - 1/2$ above that exponent and 1 for smooth"
+        " weights."
+    ),
+    "Attention": "The true order is 1/2 for independent layers, and 1 for functions of time.",
     "Growth of the signal": (
         "`stability`; the exponent is that of the signal's growth, $1 - 2\\beta$. At $\\beta = 0.48$ and 0.52"
         ' "stable" is tolerated, since it excludes only exponents that are 0.05 away.'

@@ -7,9 +7,11 @@ from functools import cache
 from calibration.cell import Cell
 from calibration.cells import (
     defaults,
+    gradients,
     growth,
     in_law,
     independent,
+    normalised,
     one_network,
     random_networks,
     shrinking,
@@ -27,6 +29,8 @@ def cells() -> tuple[Cell, ...]:
         shrinking,
         smooth,
         random_networks,
+        gradients,
+        normalised,
         growth,
         in_law,
         trained,
