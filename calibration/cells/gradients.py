@@ -36,8 +36,6 @@ def cells() -> Iterator[Cell]:
     for width, noise in ((2, 0.01), (2, 0.05), (8, 1 / 8)):
         network = dl.inner(width, "scaled_silu", noise=dl.Ito(A=noise))
         yield _cell(f"inner, scaled_silu, noise {noise:g}, d = {width}", network, 0.5)
-    identity = dl.ResidualNetwork(dl.PreNorm("tanh"), 8)
-    yield _cell("pre-norm, tanh, d = 8", identity, 0.5, **SMALL)
 
 
 def _cell(name: str, network: Any, truth: float, *, quick: int = 0, **settings: Any) -> Cell:

@@ -17,11 +17,11 @@ PRENORM, ATTENTION = "Pre-norm networks", "Attention"
 def cells() -> Iterator[Cell]:
     """Yield pre-norm networks and attention with their SDE, their ODE and the identity."""
     smooth = dl.SmoothGaussian(0.5)
-    for activation, norm, width in (("tanh", "rms", 2), ("tanh", "rms", 8), ("relu", "layer", 16)):
+    for activation, norm, width in (("tanh", "rms", 11), ("identity", "rms", 11), ("relu", "layer", 16)):
         network = dl.ResidualNetwork(dl.PreNorm(activation, norm), width)
         yield _cell(PRENORM, f"{activation}, {norm}, d = {width}", network, 0.5)
-    network = dl.ResidualNetwork(dl.PreNorm("tanh"), 8)
-    yield _cell(PRENORM, "tanh, rms, d = 8", network, 0.5, quick=60, **SMALL)
+    network = dl.ResidualNetwork(dl.PreNorm("tanh"), 16)
+    yield _cell(PRENORM, "tanh, rms, d = 16", network, 0.5, quick=60, **SMALL)
     network = dl.ResidualNetwork(dl.PreNorm("tanh"), 8, exponent=0.8)
     yield _cell(PRENORM, "tanh, rms, d = 8, β = 0.8", network, 0.3)
     network = dl.ResidualNetwork(dl.PreNorm("tanh", "layer"), 6, smooth, exponent=1.0)

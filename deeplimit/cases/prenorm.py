@@ -20,12 +20,12 @@ LEFT_OUT = "A layer reads the state at norm √d, and the state's own norm is an
 
 def cases() -> Iterator[Case]:
     """Yield pre-norm networks with limits that leave the norm out, or read another path."""
-    network = ResidualNetwork(PreNorm(TANH), width=8)
+    network = ResidualNetwork(PreNorm(TANH), width=16)
     wrong: tuple[WrongTwin, ...] = (
-        WrongTwin("N left out", res1(8, "tanh").limit(), r"dH = d^{-1/2}\,dB\,\sigma(H)", LEFT_OUT),
+        WrongTwin("N left out", res1(16, "tanh").limit(), r"dH = d^{-1/2}\,dB\,\sigma(H)", LEFT_OUT),
         other_path(network.limit(), SDE),
     )
-    yield Case(STATEMENT, "tanh, RMS norm, d = 8", network, SDE, 0.5, _SOURCE, wrong, paths=1000)
+    yield Case(STATEMENT, "tanh, RMS norm, d = 16", network, SDE, 0.5, _SOURCE, wrong, paths=1000)
     smooth = (SmoothGaussian(0.5),)
     network = ResidualNetwork(PreNorm(TANH, "layer"), 6, smooth)
     wrong = (WrongTwin("N left out", NeuralODE(Res1(TANH), smooth, 6), r"dH = V_t\,\sigma(H)\,dt", LEFT_OUT),)

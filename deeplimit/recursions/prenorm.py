@@ -62,6 +62,10 @@ class PreNorm(Recursion):
             )
         super().check(width)
 
+    def dimensions(self, width: int) -> int:
+        """Return in how many dimensions the vector moves that N scales to norm √d."""
+        return width - 1 if self.norm == "layer" else width
+
     @property
     def activation_in_words(self) -> str:
         return f"{super().activation_in_words}, N = {self.norm} norm"

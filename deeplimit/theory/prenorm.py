@@ -9,7 +9,6 @@ from typing import ClassVar, cast, final
 from deeplimit.activations import has_kink
 from deeplimit.limits import Identity, Limit, NeuralSDE
 from deeplimit.recursions import PreNorm
-from deeplimit.theory.gradients import first_variation
 from deeplimit.theory.matching import (
     is_one_of,
     layers_are_functions,
@@ -24,6 +23,9 @@ from deeplimit.weights import IndependentLaw
 
 SOURCE = "Pre-norm networks (derived on the page Pre-norm)"
 AWAY_FROM_ZERO = "that states stay away from 0, where N jumps."
+MAGNIFIED = "that errors which N magnifies near 0 have a mean square, as they have for σ(x) = x."
+DIMENSIONS = 11
+"""From this number of dimensions on they have one: n - 1 ≤ (n - 2)²/8, step 3 of the page."""
 ALIVE = "that updates do not die out, as those of ReLU do once no entry of N(h) is positive."
 
 
@@ -52,9 +54,12 @@ class _OfIndependentLayers(Theorem):
 
 @final
 class PreNormDiffusion(_OfIndependentLayers):
-    """Independent Gaussian layers at the exponent 1/2: the Euler-Maruyama scheme of a neural SDE."""
+    """Independent Gaussian layers at the exponent 1/2: the Euler-Maruyama scheme of a neural SDE.
 
-    further = (AWAY_FROM_ZERO,)
+    Its order is known where states have so many dimensions that they rarely come near 0.
+    """
+
+    further = (AWAY_FROM_ZERO, MAGNIFIED)
 
     def matches(self, network: Network) -> bool:
         facts = network.facts
@@ -62,22 +67,27 @@ class PreNormDiffusion(_OfIndependentLayers):
         return _is_independent(network) and gaussian and network.exponent == 0.5
 
     def _regime(self, network: Network) -> Regime:
+        dimensions = cast("PreNorm", network.recursion).dimensions(network.width)
+        few = dimensions < DIMENSIONS
+        often_near = (
+            f" No order in mean square is known in {dimensions} dimensions, below {DIMENSIONS}: near 0 N"
+            " magnifies errors, and states come there so often that it may be less than 1/2."
+        )
         return Regime(
             "sde",
             SOURCE,
-            0.5,
+            None if few else 0.5,
             "pathwise",
             "independent Gaussian layers at the critical exponent 1/2: the network is the Euler-Maruyama"
-            " scheme of a neural SDE, whose direction is a diffusion on the sphere.",
+            " scheme of a neural SDE, whose direction is a diffusion on the sphere."
+            + often_near
+            * (dimensions < DIMENSIONS),
             corrections=(0.5, 1.0) if has_kink(network.recursion.activation) else (1.0,),
         )
 
     def limit(self, network: Network) -> Limit:
         weights = cast("tuple[IndependentLaw, ...]", network.weights)
         return NeuralSDE(cast("PreNorm", network.recursion), weights, network.width)
-
-    def gradients(self, network: Network) -> Regime | None:
-        return first_variation(self.regime(network), network)
 
 
 @final
