@@ -177,7 +177,10 @@ def compare_laws(
     weights: Annotated[
         str, typer.Option(help="brownian (i.i.d. Gaussian), uniform or rademacher.")
     ] = "brownian",
-    exponent: Exponent = None,
+    exponent: Annotated[
+        float | None,
+        typer.Option(help="The branch is multiplied by L^-exponent; left out: the critical one."),
+    ] = None,
     depths: Annotated[
         str, typer.Option(help="8:128:x2, 10:50:+10, 8,16,32 (three or more), or auto: deeper as needed.")
     ] = "8:128:x2",

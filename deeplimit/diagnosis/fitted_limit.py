@@ -112,7 +112,13 @@ def fitted_limit(
 
 
 def _width(network: Network) -> int:
-    shape = tuple(network.stacks["A"].values.shape[1:]) if "A" in network.stacks else ()
+    if "A" not in network.stacks:
+        raise ValueError(
+            "weights must hold stacks of square matrices called A, shaped (L, d, d); got"
+            f" {sorted(network.stacks)}. Give the matrices that map the stream to the stream as"
+            " {L: {'A': stack}}."
+        )
+    shape = tuple(network.stacks["A"].values.shape[1:])
     if len(shape) != 2 or shape[0] != shape[1]:
         raise ValueError(
             f"weights must hold square matrices A (L, d, d); layers have shape {shape}. Give the matrices"

@@ -195,7 +195,7 @@ class _Block:
         scale = self._gain(AFTER[branch])
         if norm is None:
             self.left_out[f"{title}, normalisation"] = (
-                "is not known by its name, so its gains are not multiplied into the weights"
+                "has no name that is known, if there is one: no gains are multiplied into the weights"
             )
         centred = norm is not None and self._centres(norm)
         layers: dict[str, list[Tensor]] = {}

@@ -258,11 +258,12 @@ class NetworkDiagnosis(Report):
                 textcoords="offset points",
                 fontsize=drawing.points(left, 7),
             )
+        named = "measured" if len(self.streams) == 1 else "stream {}"
         for panel in rest:
             for number, stream in enumerate(self.streams):
                 colour = drawing.COLOURS[number % len(drawing.COLOURS)]
                 layers = np.arange(1, len(stream.names) + 1)
-                panel.plot(layers, stream.influence, "o", ms=4, color=colour, label=f"stream {number}")
+                panel.plot(layers, stream.influence, "o", ms=4, color=colour, label=named.format(number))
                 panel.plot(layers, stream.expected, "--", lw=1, color=colour, label="equal layers")
             panel.set_yscale("log")
             drawing.label(panel, "layer", "influence 1 − cos", [""])

@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 import torch
+from refusals import assert_refused
 
 from deeplimit.diagnosis.fitted_limit import Interpolated, fitted_limit
 from deeplimit.weights import Trend
@@ -70,6 +71,12 @@ def test_factors_keep_their_signs_and_may_differ_between_layers():
     first, second = (fitted_limit(each, "identity").compare(paths=8) for each in (own, other))
     assert first.errors == pytest.approx(second.errors, rel=1e-6)
     assert first.errors[-1] < 0.2
+
+
+def test_modules_are_told_to_come_as_stacks():
+    with torch.random.fork_rng():
+        modules = {L: torch.nn.Sequential(*[torch.nn.Linear(3, 3) for _ in range(L)]) for L in (8, 16, 32)}
+    assert_refused(lambda: fitted_limit(modules), ValueError, "weights", "called A", "{L: {'A': stack}}")
 
 
 def test_interpolation_has_the_layers_values_at_their_times():
