@@ -19,7 +19,7 @@ def check(
         str | None,
         typer.Option(
             help=(
-                "An exponent (0.5, 1), a rule (gpt-2, completep, mitchell; all: docs/depth-scaling.md), or"
+                "An exponent (0.5, 1), a rule (gpt-2, completep, mitchell; a wrong name lists all), or"
                 " auto: the rule that fits best; with --train completep or depth-mup; left out: measure only."
             )
         ),
