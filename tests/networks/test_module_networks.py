@@ -176,7 +176,7 @@ def test_bad_factories_are_refused(name):
 
 
 def test_bad_calls_with_factories_are_refused():
-    assert_refused(lambda: dl.stability(random_blocks), TypeError, "resnet", "module_network")
+    assert_refused(lambda: dl.stability(random_blocks), TypeError, "resnet", "stability(factory, x=x)")
     assert_refused(lambda: dl.stability(random_blocks, x=torch.ones(3)), ValueError, "x")
     assert_refused(lambda: dl.module_network(random_blocks, 0), ValueError, "width", "0")
     assert_refused(lambda: dl.module_network(random_blocks, (3, "4")), TypeError, "width", "'4'")
