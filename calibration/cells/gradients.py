@@ -33,6 +33,7 @@ def cells() -> Iterator[Cell]:
     yield _cell("res1, tanh, smooth, d = 3", dl.res1(3, "tanh", weights=smooth), 1.0, **SMALL)
     linear = dl.inner(2, "scaled_silu", trend=TREND, alpha=0.5, beta=0.5)
     yield _cell("inner, scaled_silu, trend, α = 0.5", linear, 0.5)
+    yield _cell("inner, scaled_silu, trend, α = 0.5", linear, 0.5, **SMALL)
     for width, noise in ((2, 0.01), (2, 0.05), (8, 1 / 8)):
         network = dl.inner(width, "scaled_silu", noise=dl.Ito(A=noise))
         yield _cell(f"inner, scaled_silu, noise {noise:g}, d = {width}", network, 0.5)

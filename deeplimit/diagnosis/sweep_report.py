@@ -37,7 +37,7 @@ MARKERS = ("o", "s", "^", "D")
 TINY = 2.0
 """Narrowest panel, in inches, that has a legend and names on its axes."""
 DEEPEST = 4
-"""Fitted lines pass through the networks that are at most so many times shallower than the deepest."""
+"""Lines are fitted to the deepest network, and to those at most this many times shallower."""
 
 
 @final

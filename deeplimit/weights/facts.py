@@ -49,8 +49,8 @@ class Facts:
             none.
         length_scale: Length scale of the covariance of Gaussian functions of time, as a share of the whole
             depth; None for other laws.
-        depth_to_width: T, where a layer of a network of depth L is L/T rows of independent standard normal
-            numbers, which inputs see of so many hidden units; None for other laws.
+        depth_to_width: T, where a layer has L/T hidden units at depth L, and every unit is a row of
+            independent standard normal numbers; None for other laws.
         natural_exponent: Residual exponent between explosion and identity; None where it is not known.
         weight_exponent: Power of 1/L by which the function of time is multiplied (Cohen et al.'s β); None for
             other laws.
