@@ -44,11 +44,11 @@ def diagnose_network(
     else:
         run.read_weights(layers, groups, {})
     if not run.objects:
-        reasons = "; ".join(f"{name} {reason}" for name, reason in [*run.left_out.items()][:3])
-        raise ValueError(
-            f"{source.name} must have layers that can be compared over depth, got none: {reasons}."
-            + ("" if isinstance(weights, nn.Module) else " Pass the module: its branches are functions.")
-        )
+        reasons = [f"{name}: {reason.rstrip('.')}." for name, reason in [*run.left_out.items()][:3]]
+        if not isinstance(weights, nn.Module):
+            reasons.append("Pass the module: its branches are functions.")
+        told = f"{source.name} must have layers that can be compared over depth, got none:"
+        raise ValueError("\n- ".join([told, *reasons]))
     return NetworkDiagnosis(
         model=source.name,
         objects=tuple(run.objects),

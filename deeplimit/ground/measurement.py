@@ -204,7 +204,8 @@ class Running:
     def shown(self, name: str) -> Iterator[Running]:
         """Yield the same with its bar drawn, for several measurements under one bar."""
         with shown(self.progress, name) as progress:
-            yield dataclasses.replace(self, progress=progress)
+            # None would have each of them say in the log how long it takes, where the caller wants silence.
+            yield dataclasses.replace(self, progress=False if progress is None else progress)
 
     def share(self, first: float, last: float, label: str = "") -> Running:
         """Return the same for one of several measurements, which is this part of the whole.
