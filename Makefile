@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 
-.PHONY: demo test families trust faults mutants gpu versions calibrate validate reproduce lint format types docs notebooks docs-serve looks benchmark clean
+.PHONY: demo test test-times nightly pages families trust faults mutants gpu versions calibrate validate reproduce lint format types docs notebooks docs-serve looks benchmark clean
 
 $(VENV)/installed-%: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "deeplimit needs Python 3.11 or newer; set PYTHON=python3.12, say" >&2; exit 1; }
@@ -17,18 +17,35 @@ comma := ,
 demo: $(VENV)/installed-data-fast
 	$(BIN)/deeplimit demo --out out/demo
 
+# The fast tier: six minutes on two idle cores. ROOMS="theory limits" runs these folders of tests; ROOMS=changed runs what
+# uncommitted changes can break, ROOMS="changed main" what a branch has changed.
+ROOMS :=
 test: $(VENV)/installed-data-dev
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(if $(ROOMS),$$($(BIN)/python tests/helpers/rooms.py $(ROOMS)))
 
-# Every configuration of the depth checks with three seeds, and all planted faults: some ten minutes. Rates at the end.
+# Where the CPU seconds of `make test` go, by room and by function, with processes and shared fixtures.
+test-times: $(VENV)/installed-data-dev
+	rm -rf out/test-times
+	TEST_TIMES=out/test-times $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal $(if $(ROOMS),$$($(BIN)/python tests/helpers/rooms.py $(ROOMS)))
+	$(BIN)/python tests/helpers/cpu_times.py out/test-times
+
+# Everything that `make test` leaves out; docs/contributing.md says how long it takes.
+nightly: $(VENV)/installed-data-dev
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m nightly $(if $(ROOMS),$$($(BIN)/python tests/helpers/rooms.py $(ROOMS)))
+
+# Every block of code and every command of every page.
+pages: $(VENV)/installed-data-dev
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m nightly tests/docs
+
+# Every configuration of the depth checks with three seeds, and all planted faults. Rates at the end.
 families: $(VENV)/installed-data-dev
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "" $(addprefix tests/depth_check/test_,configurations.py families.py planted_faults.py)
 
-# Thirty thousand bad calls, all of docs/promises.md's first section: some ten minutes.
+# Thirty thousand bad calls, all of docs/promises.md's first section.
 trust: $(VENV)/installed-data-dev
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "" tests/ground/test_every_bad_value.py tests/cli/test_every_bad_option.py
 
-# 330 processes and Dask workers are killed at random moments, and executors and disks fail: some ten minutes.
+# 330 processes and Dask workers are killed at random moments, and executors and disks fail.
 faults: $(VENV)/installed-data-dev
 	$(BIN)/python -m pytest -m "" $(addprefix tests/ground/test_,kills.py executors.py lost_files.py) tests/cli/test_full_disks.py
 
@@ -47,9 +64,8 @@ versions: $(VENV)/installed-versions
 	PATH=$(abspath $(BIN)):$$PATH $(BIN)/nox $(ARGUMENTS)
 
 # Every cell of docs/calibration.md in 1000 replications, a day or so on two cores; a stopped run goes on.
-# ARGUMENTS="--seconds 3600" or "--only Growth" takes less. Everything else is in `make test`.
+# ARGUMENTS="--seconds 3600" or "--only Growth" takes less.
 calibrate: $(VENV)/installed-data-dev
-	$(BIN)/python -m pytest -n $(WORKERS) -m slow tests/calibration
 	$(BIN)/python -m calibration --workers $(WORKERS) $(ARGUMENTS)
 
 lint: $(VENV)/installed-data-dev

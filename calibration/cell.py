@@ -193,8 +193,7 @@ class Cell:
         admitted: share of false verdicts that is admitted.
         size: size of the error of a wrong limit; 0 for right ones.
         family: wrong limits that differ only in size share it.
-        quick: replications in the ordinary test suite; 0 for cells that it leaves out.
-        least: share of right verdicts that this test asks for.
+        quick: whether it may stand for its group in the tests, which make one call of one cell per group.
     """
 
     group: str
@@ -203,8 +202,7 @@ class Cell:
     admitted: float = 0.01
     size: float = 0.0
     family: str = ""
-    quick: int = 0
-    least: float = 0.0
+    quick: bool = False
 
     @property
     def key(self) -> str:

@@ -40,6 +40,7 @@ BESIDE = {
     "theory": ("signal/test_stability_bounds.py", "signal/test_stability_laws.py"),
 }
 """Files of tests in other folders that are about a room."""
+BESIDE_ALL = ("guard/test_frozen_reports.py",)
 COMPILED = ("coupling/kernels/numba_loops.py",)
 """Files whose lines run as machine code, so that nobody sees which tests run them: all of the room do."""
 SLOWER = 10.0
@@ -86,7 +87,10 @@ class Bench:
     def map(self, room: str, seconds: float) -> ran.Map:
         """Return which tests of a room run which lines; what is known already is not run again."""
         files, folder = [], self.tree / "tests"
-        named = [*sorted((folder / room).glob("test_*.py")), *map(folder.joinpath, BESIDE.get(room, ()))]
+        named = [
+            *sorted((folder / room).glob("test_*.py")),
+            *map(folder.joinpath, (*BESIDE.get(room, ()), *BESIDE_ALL)),
+        ]
         for tests in named:
             kept = self.folder / "lines" / f"{tests.stem}.json"
             kept.parent.mkdir(parents=True, exist_ok=True)
@@ -135,6 +139,7 @@ def _inside(tree: Path, log: Path, seconds: float, what: Callable[..., None], *g
     os.chdir(tree)
     sys.dont_write_bytecode = True
     os.environ["PYTHONPATH"] = str(tree)
+    os.environ["TEST_LIMIT"] = "off"  # lines that are traced take longer
     sys.path.insert(0, str(tree))
     what(*given)
 

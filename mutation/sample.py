@@ -14,7 +14,19 @@ from cosmic_ray.ast import ast_nodes, get_ast
 from cosmic_ray.mutating import mutate_code
 from cosmic_ray.plugins import get_operator, operator_names
 
-ROOMS = ("activations", "weights", "limits", "theory", "coupling", "inference", "depth_check")
+ROOMS = (
+    "activations",
+    "weights",
+    "limits",
+    "theory",
+    "coupling",
+    "inference",
+    "convergence",
+    "in_law",
+    "signal",
+    "diagnosis",
+    "depth_check",
+)
 NOT_RUN = re.compile("triton_")
 """Files that nothing runs without a graphics card."""
 _ARITHMETIC = "(Add|Sub|Mul|Div|Pow)"

@@ -14,6 +14,8 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
+pytest_plugins = ["cpu_times", "pytester"]
+
 SLOW = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]  # the device fixture holds no state
 settings.register_profile(
     "ci", derandomize=True, deadline=None, max_examples=25, database=None, suppress_health_check=SLOW

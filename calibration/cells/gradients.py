@@ -27,7 +27,7 @@ def cells() -> Iterator[Cell]:
         yield _cell(f"res1, {activation}, d = {width}", dl.res1(width, activation), 0.5)
     yield _cell("res1, tanh, d = 6", dl.res1(6, "tanh"), 0.5, norm="final", **SMALL)
     yield _cell("res1, tanh, d = 6", dl.res1(6, "tanh"), 0.5, norm="sup-continuous", **SMALL)
-    yield _cell("res1, tanh, d = 6", dl.res1(6, "tanh"), 0.5, quick=60, **SMALL)
+    yield _cell("res1, tanh, d = 6", dl.res1(6, "tanh"), 0.5, quick=True, **SMALL)
     yield _cell("res1, softplus, d = 4, β = 0.7", dl.res1(4, "softplus", exponent=0.7), 0.2, **SMALL)
     smooth = dl.SmoothGaussian(0.5)
     yield _cell("res1, tanh, smooth, d = 3", dl.res1(3, "tanh", weights=smooth), 1.0, **SMALL)
@@ -39,7 +39,7 @@ def cells() -> Iterator[Cell]:
         yield _cell(f"inner, scaled_silu, noise {noise:g}, d = {width}", network, 0.5)
 
 
-def _cell(name: str, network: Any, truth: float, *, quick: int = 0, **settings: Any) -> Cell:
+def _cell(name: str, network: Any, truth: float, *, quick: bool = False, **settings: Any) -> Cell:
     settings["quantity"] = "gradient"
     told = {key: value for key, value in settings.items() if key != "quantity"}
     return Cell(

@@ -22,13 +22,13 @@ def cells() -> Iterator[Cell]:
         settings: dict[str, Any] = {"depths": [64, 128, 256], "draws": 500, "level": level}
         yield _same(dl.res3(4), "res3, d = 4", admitted=level, **settings)
     quick: dict[str, Any] = {"depths": [8, 16, 32], "draws": 500, "level": 0.05}
-    yield _same(dl.res3(4), "res3, d = 4", admitted=0.05, quick=100, **quick)
+    yield _same(dl.res3(4), "res3, d = 4", admitted=0.05, quick=True, **quick)
     for inputs, ratio in ((2, 1.0), (3, 1.0), (2, 0.25)):
         shaped = dl.shaped_mlp(inputs, depth_to_width=ratio, slopes=(1.0, -1.0))
         yield _same(shaped, f"shaped MLP, {inputs} inputs, T = {ratio:g}", admitted=0.05, **quick)
 
 
-def _same(network: Any, name: str, *, admitted: float = 0.01, quick: int = 0, **settings: Any) -> Cell:
+def _same(network: Any, name: str, *, admitted: float = 0.01, quick: bool = False, **settings: Any) -> Cell:
     return Cell(
         GROUP,
         name + in_words(settings),

@@ -33,8 +33,8 @@ def cells() -> Iterator[Cell]:
     yield sde(20, "tanh", depths=[8, 16, 32, 64], paths=200)
     yield sde(2, "tanh", depths=[10, 15, 27, 50, 100], paths=500)
     yield sde(1, "identity", p=4)
-    yield sde(6, "tanh", quick=200, **SMALL)
-    yield sde(6, "relu", quick=200, **SMALL)
+    yield sde(6, "tanh", quick=True, **SMALL)
+    yield sde(6, "relu", quick=True, **SMALL)
     for activation, exponent in (
         ("relu", 0.7),
         ("tanh", 0.7),
@@ -45,7 +45,7 @@ def cells() -> Iterator[Cell]:
         yield identity(dl.res1, exponent, width=6, activation=activation)
     yield identity(dl.res3, 0.7, width=8)
     yield identity(dl.res3, 0.8, width=8, weights=dl.IID("uniform"))
-    yield identity(dl.res1, 0.7, quick=200, width=6, activation="relu", **SMALL)
+    yield identity(dl.res1, 0.7, quick=True, width=6, activation="relu", **SMALL)
 
 
 def in_words(settings: dict[str, Any]) -> str:
@@ -65,14 +65,14 @@ def in_words(settings: dict[str, Any]) -> str:
     return "".join(f", {word}" for word in words)
 
 
-def sde(width: int, activation: Any, told: str = "", *, quick: int = 0, **settings: Any) -> Cell:
+def sde(width: int, activation: Any, told: str = "", *, quick: bool = False, **settings: Any) -> Cell:
     """Return a cell of res-1 at the exponent 1/2."""
     name = f"{told or activation}, d = {width}{in_words(settings)}"
     network = dl.res1(width, activation)
     return Cell(SDE, name, lambda seed: Converging(network, 0.5, settings=settings), quick=quick)
 
 
-def identity(make: Any, exponent: float, *, quick: int = 0, **given: Any) -> Cell:
+def identity(make: Any, exponent: float, *, quick: bool = False, **given: Any) -> Cell:
     """Return a cell of a network whose updates vanish as L^(1/2 - exponent)."""
     settings: dict[str, Any] = {name: given.pop(name) for name in ("depths", "paths") if name in given}
     network = make(exponent=exponent, **given)

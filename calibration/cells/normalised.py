@@ -21,7 +21,7 @@ def cells() -> Iterator[Cell]:
         network = dl.ResidualNetwork(dl.PreNorm(activation, norm), width)
         yield _cell(PRENORM, f"{activation}, {norm}, d = {width}", network, 0.5)
     network = dl.ResidualNetwork(dl.PreNorm("tanh"), 16)
-    yield _cell(PRENORM, "tanh, rms, d = 16", network, 0.5, quick=60, **SMALL)
+    yield _cell(PRENORM, "tanh, rms, d = 16", network, 0.5, quick=True, **SMALL)
     network = dl.ResidualNetwork(dl.PreNorm("tanh"), 8, exponent=0.8)
     yield _cell(PRENORM, "tanh, rms, d = 8, β = 0.8", network, 0.3)
     network = dl.ResidualNetwork(dl.PreNorm("tanh", "layer"), 6, smooth, exponent=1.0)
@@ -30,7 +30,7 @@ def cells() -> Iterator[Cell]:
         network = dl.attention(width, tokens=tokens, inverse_temperature=temperature)
         yield _cell(ATTENTION, f"n = {tokens}, d = {width}, κ = {temperature:g}", network, 0.5)
     network = dl.attention(4, tokens=2)
-    yield _cell(ATTENTION, "n = 2, d = 4, κ = 1", network, 0.5, quick=60, **SMALL)
+    yield _cell(ATTENTION, "n = 2, d = 4, κ = 1", network, 0.5, quick=True, **SMALL)
     weights = dl.Trend(_unit)
     for temperature in (2.0, 8.0):
         network = dl.attention(4, tokens=8, inverse_temperature=temperature, weights=weights)
@@ -43,7 +43,7 @@ def _unit(t: float) -> torch.Tensor:
     return torch.eye(4)
 
 
-def _cell(group: str, name: str, network: Any, truth: float, *, quick: int = 0, **settings: Any) -> Cell:
+def _cell(group: str, name: str, network: Any, truth: float, *, quick: bool = False, **settings: Any) -> Cell:
     return Cell(
         group,
         name + in_words(settings),

@@ -73,5 +73,5 @@ def cells() -> Iterator[Cell]:
     for law in LAWS:
         for depth in DEPTHS:
             for told, power in SPECTRA.items():
-                quick = 40 if depth == 24 and power == 1.0 else 0
+                quick = depth == 24 and power == 1.0
                 yield Cell(GROUP, f"{law}, L = {depth}, {told}", examining(law, depth, power), quick=quick)

@@ -57,8 +57,7 @@ def _linear() -> Iterator[Cell]:
             LINEAR,
             f"{activation}, α = {alpha:g}, β = {1 - alpha:g}{in_words(few)}",
             _fixed_linear(activation, alpha, **few),
-            quick=60,
-            least=0.8,
+            quick=True,
         )
 
 
@@ -109,7 +108,7 @@ def _fixed_vanishing(activation: str, alpha: float, **settings: Any) -> Callable
 
 def _diffusion() -> Iterator[Cell]:
     for width in (8, 16, 40):
-        yield plain(width, "tanh", 1 / width, f"1/{width}", quick=60 if width == 8 else 0)
+        yield plain(width, "tanh", 1 / width, f"1/{width}", quick=width == 8)
     yield plain(8, "tanh", 1 / 64, "1/64")
     yield plain(8, "tanh", 1 / 16, "1/16")
     yield plain(8, "sin", 1 / 8, "1/8")
@@ -131,7 +130,7 @@ def plain(
     rate_in_words: str,
     told: str = "",
     *,
-    quick: int = 0,
+    quick: bool = False,
     **settings: Any,
 ) -> Cell:
     """Return a cell of `inner` with noise alone: entries of W^A have this variance at time 1, W^b has 0.1."""

@@ -27,7 +27,7 @@ def cells() -> Iterator[Cell]:
     yield Cell(SMOOTH, "res1, tanh, d = 4, given trend", _given)
     quick: dict[str, Any] = {"depths": [8, 16, 32, 64], "paths": 50}
     network = dl.res1(2, "tanh", weights=dl.SmoothGaussian(0.3))
-    yield _smooth(network, f"res1, tanh, d = 2, length 0.3{in_words(quick)}", quick=60, **quick)
+    yield _smooth(network, f"res1, tanh, d = 2, length 0.3{in_words(quick)}", quick=True, **quick)
     kept = dl.res1(8, "tanh", weights=dl.SmoothGaussian(0.1), exponent=1.5)
     yield Cell(IDENTITY, "tanh res1, d = 8, smooth, β = 1.5", lambda seed: Converging(kept, 0.5))
     for hurst in (0.6, 0.7, 0.85):
@@ -38,7 +38,7 @@ def cells() -> Iterator[Cell]:
     yield Cell(RECORDED, "res1, tanh, d = 4, turning", recorded(lambda t: 1.0 + np.sin(3 * t)))
 
 
-def _smooth(network: Any, name: str, *, quick: int = 0, **settings: Any) -> Cell:
+def _smooth(network: Any, name: str, *, quick: bool = False, **settings: Any) -> Cell:
     return Cell(SMOOTH, name, lambda seed: Converging(network, 1.0, settings=settings), quick=quick)
 
 

@@ -77,5 +77,5 @@ def cells() -> Iterator[Cell]:
     for law in LAWS:
         for width in WIDTHS:
             for told, depths in RANGES.items():
-                quick = 20 if width == 10 and depths == RANGES["L = 16 to 256"] and "β" in law else 0
+                quick = width == 10 and depths == RANGES["L = 16 to 256"] and "β" in law
                 yield Cell(GROUP, f"{law}, d = {width}, {told}", diagnosing(law, width, depths), quick=quick)

@@ -79,7 +79,7 @@ def _independent() -> Iterator[Cell]:
         yield from _family(name, dl.res1(width, "tanh"), _stratonovich, MULTIPLES)
     quick = _comparison(dl.res1(6, "tanh"), _diffusion, 0.2, {"depths": [8, 16, 32, 64], "paths": 256})
     name = "diffusion × 1.2, res1, tanh, d = 6, depths 8 … 64, 256 paths"
-    yield Cell(GROUP, name, quick, size=0.2, quick=200, least=0.95)
+    yield Cell(GROUP, name, quick, size=0.2, quick=True)
 
 
 def _slope(limit: Any, size: float) -> Any:
@@ -105,8 +105,7 @@ def _trends() -> Iterator[Cell]:
             f"{name}, Theorem 4.3, depths 16 … 128, 20 paths",
             _comparison(network, alter, size, few),
             size=size,
-            quick=60,
-            least=0.95,
+            quick=True,
         )
 
 

@@ -10,48 +10,14 @@ import deeplimit as dl
 
 ACTIVATIONS = [
     ("unknown", "tahn", ValueError, "activation", "'tahn'", "tanh"),
-    ("number", 3, TypeError, "activation", "3"),
-    (
-        "changes shape",
-        lambda x: x.sum(-1),
-        TypeError,
-        "activation",
-        "'<lambda>'",
-        "shape (2, 4)",
-        "shape (2,)",
-    ),
-    (
-        "changes dtype",
-        lambda x: x.float(),
-        TypeError,
-        "activation",
-        "'<lambda>'",
-        "torch.float64",
-        "torch.float32",
-    ),
+    ("changes shape", lambda x: x.sum(-1), TypeError, "activation", "'<lambda>'", "shape (2, 4)"),
+    ("changes dtype", lambda x: x.float(), TypeError, "activation", "'<lambda>'", "torch.float64"),
     ("returns None", lambda x: None, TypeError, "activation", "'<lambda>'", "NoneType"),
     ("returns NaN", lambda x: torch.log(x), ValueError, "activation", "'<lambda>'", "[-1000000.0"),
-    (
-        "grows like x**2",
-        lambda x: x**2,
-        ValueError,
-        "activation",
-        "'<lambda>'",
-        "linearly",
-        "Propositions 11 and 12",
-    ),
+    ("grows like x**2", lambda x: x**2, ValueError, "activation", "'<lambda>'", "Propositions 11 and 12"),
     ("class, not object", torch.nn.Tanh, TypeError, "activation", "Tanh", "class", "Tanh()"),
     ("mixes entries", lambda x: torch.softmax(x, -1), ValueError, "activation", "'<lambda>'", "elementwise"),
     ("changes its input", torch.nn.ReLU(inplace=True), ValueError, "activation", "'ReLU'", "in place"),
-    (
-        "fails",
-        lambda x: x @ x,
-        (TypeError, ValueError),
-        "activation",
-        "'<lambda>'",
-        "RuntimeError",
-        "(2x4 and 2x4)",
-    ),
 ]
 
 

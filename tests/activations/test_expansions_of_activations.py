@@ -2,7 +2,6 @@
 none.
 """
 
-import numpy as np
 import pytest
 import torch
 from pairs import SMOOTH, SMOOTH_IDS
@@ -64,24 +63,17 @@ def test_the_third_derivative_and_linearity_are_those_of_the_function(function, 
 
 REFUSED = {
     "relu": ("relu", "σ'\\(0\\)"),
-    "leaky_relu": ("leaky_relu", "σ'\\(0\\)"),
     "elu": ("elu", "σ''\\(0\\)"),
     "softplus": ("softplus", "σ\\(0\\) = 0.6931"),
-    "sigmoid": ("sigmoid", "σ\\(0\\) = 0.5"),
     "jump": (lambda x: x + 0.1 * torch.sign(x), "smooth at 0"),
-    "kink": (lambda x: torch.where(x > 0, x, 0.8 * x), "smooth at 0"),
     "small kink": (lambda x: x + 0.001 * x.abs(), "smooth at 0"),
-    "leaky relu of slope 0.97": (lambda x: torch.where(x > 0, x, 0.97 * x), "smooth at 0"),
     "small kink of σ'": (lambda x: x + 1e-3 * x * x.abs(), "smooth at 0"),
-    "kink of σ'": (lambda x: x + 0.5 * x * x.abs(), "smooth at 0"),
     "kink of σ' as of elu": (lambda x: torch.where(x > 0, x, torch.expm1(x.clamp(max=0.0))), "smooth at 0"),
     "root in σ'": (lambda x: x + x.abs().pow(1.5) * torch.sign(x), "smooth at 0"),
     "root in σ''": (lambda x: x + 0.1 * x.abs().pow(2.5), "third derivative"),
     "square": (lambda x: x**2, "σ'\\(0\\) is 0"),
-    "cube": (lambda x: torch.sin(x) ** 3, "σ'\\(0\\) is 0"),
     "off centre": (lambda x: torch.cos(x), "σ\\(0\\) = 1"),
     "detached": (lambda x: torch.tanh(x.detach()), "differentiated"),
-    "numpy": (lambda x: torch.from_numpy(np.tanh(x.detach().numpy())), "differentiated"),
     "stairs": (lambda x: torch.round(x, decimals=6), ""),
 }
 
@@ -100,11 +92,8 @@ def test_an_activation_without_the_expansion_is_refused_by_the_assumptions_name(
     ("function", "slope", "curvature"),
     [
         (lambda x: x, 1.0, 0.0),
-        (lambda x: -3.0 * x, -3.0, 0.0),
         (lambda x: x + x**2, 1.0, 2.0),
         (lambda x: 0.1 * torch.sinh(x.clamp(-3, 3)), 0.1, 0.0),
-        (lambda x: torch.sin(5.0 * x) / 5.0 + x**2, 1.0, 2.0),
-        (torch.nn.Tanh(), 1.0, 0.0),
         (torch.nn.SiLU(), 0.5, 0.5),
         (lambda x: torch.where(x.abs() < 1.0, x, torch.sign(x)), 1.0, 0.0),
     ],
@@ -113,11 +102,3 @@ def test_callables_smooth_at_0_are_expanded_whatever_they_do_elsewhere(function,
     found = activations.expansion(activations.resolve(function, lipschitz=False))
     assert found.slope == pytest.approx(slope)
     assert found.curvature == pytest.approx(curvature, abs=1e-12)
-
-
-def test_a_derivative_can_be_differentiated_again_where_its_argument_has_a_graph():
-    x = torch.linspace(-2.0, 2.0, 9, dtype=torch.float64, requires_grad=True)
-    slope = activations.derivative(activations.resolve("tanh"), x)
-    (curvature,) = torch.autograd.grad(slope.sum(), x)
-    torch.testing.assert_close(curvature, -2.0 * torch.tanh(x) * (1.0 - torch.tanh(x) ** 2))
-    assert not activations.derivative(activations.resolve("tanh"), x.detach()).requires_grad

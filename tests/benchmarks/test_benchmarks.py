@@ -3,7 +3,6 @@ nowhere.
 """
 
 import dataclasses
-import importlib.util
 import json
 
 import numpy as np
@@ -116,32 +115,6 @@ def test_the_json_is_read_back_as_it_was(tmp_path):
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["w9.json"]
 
 
-def test_every_recorded_run_is_of_a_workload_that_there_is():
-    for path in report.RECORDED.glob("*.json"):
-        assert path.stem.removesuffix("-quick") in command.WORKLOADS
-
-
-def test_the_table_shows_rows_ratios_targets_and_floors():
-    lines = report.table(
-        dataclasses.replace(workload(), skipped=("diffrax: not installed; pip install diffrax",))
-    ).splitlines()
-    assert lines[0] == "W9: a setting"
-    assert lines[1].split() == ["who", "seconds", "×", "deeplimit"]
-    assert lines[2].split() == ["deeplimit", "2", "1", "a", "note"]
-    assert lines[3].split() == ["somebody", "else", "20", "10"]
-    assert {
-        line.rindex(number) + len(number) for line, number in zip(lines[3:5], ("10", "0.25"), strict=True)
-    } == {95}
-    assert lines[5] == "diffrax: not installed; pip install diffrax"
-    assert lines[6] == "target: times as long: 10, at least 5: met"
-    assert lines[7] == "floor: deeplimit takes 4 times as long as the least there is"
-
-
-def test_rows_that_are_no_alternatives_to_each_other_have_no_ratios():
-    rows = (Row("small", 1.0, role=OURS), Row("large", 4.0, role=OURS))
-    assert report.table(Workload("w9", "", rows)).splitlines()[3].split() == ["large", "4"]
-
-
 @pytest.mark.parametrize(
     ("target", "met"),
     [
@@ -198,6 +171,8 @@ def test_the_compiled_kernel_is_switched_off_and_on_again():
     assert module.ENABLED
 
 
+@pytest.mark.nightly
+@pytest.mark.nightly
 @pytest.mark.parametrize("order", with_torchsde.ORDERS)
 @pytest.mark.parametrize("name", ["w1", "theorem_4_4"])
 def test_torchsde_measures_the_same_errors(name, order):
@@ -214,13 +189,6 @@ def test_torchsde_measures_the_same_errors(name, order):
         assert relative < 0.06
         assert standard < 4
     assert "NOT THE SAME" in strong_error.agreement_in_words(ours, 2 * ours.raw_errors)
-
-
-def test_the_part_that_is_scaled_is_one_that_can_be_compared():
-    part = strong_error.a_part(strong_error.W1)
-    assert len(part.depths) >= 2
-    assert part.reference >= 2 * part.depths[-1]
-    assert part.steps < strong_error.W1.steps / 5
 
 
 def test_the_lean_equations_are_the_library_s_own():
@@ -240,21 +208,6 @@ def test_the_lean_equations_are_the_library_s_own():
         torch.testing.assert_close(lean.g_prod(0.0, y, v), limit.g_prod(0.0, y, v))
 
 
-@pytest.mark.skipif(importlib.util.find_spec("diffrax") is None, reason="diffrax is not installed")
-def test_diffrax_measures_the_same_errors():
-    import diffrax
-
-    from benchmarks import with_diffrax
-
-    setting = with_torchsde.Setting(8, 2000, (8, 16), 64)
-    theirs, _ = with_diffrax.errors(diffrax, setting, setting)
-    relative, standard = strong_error.agreement(
-        strong_error.compared(strong_error.res1(setting), setting, reference=64), theirs
-    )
-    assert relative < 0.06
-    assert standard < 4
-
-
 @pytest.mark.parametrize("draw", [initialisation.plain_path, initialisation.looped_path])
 def test_plain_fractional_paths_have_the_covariance_of_deeplimit_s(draw):
     steps, hurst = 16, 0.7
@@ -264,23 +217,6 @@ def test_plain_fractional_paths_have_the_covariance_of_deeplimit_s(draw):
         expected = 0.5 * ((lag + 1) ** 1.4 - 2 * lag**1.4 + abs(lag - 1) ** 1.4)
         products = (drawn[:, : steps - lag] * drawn[:, lag:]).mean(axis=1)
         assert abs(products.mean() - expected) < 5 * products.std() / 4000**0.5
-
-
-def test_plain_passes_change_as_much_as_deeplimit_s():
-    width, depth, draws = 10, 20, 400
-    with torch.random.fork_rng():  # plain loops draw as a user's do, from the global generator
-        torch.manual_seed(0)
-        plain = np.array(
-            [
-                initialisation.plain_passes(initialisation.plain_uniform(width, depth), depth**-0.5)
-                for _ in range(draws)
-            ]
-        )
-    ours = dl.stability(dl.res3(width, weights=dl.IID("uniform")), [depth], draws=draws)
-    for column, logs in enumerate((ours.log_hidden_change, ours.log_gradient_change)):
-        theirs = np.log(plain[:, column])
-        error = np.hypot(theirs.std(), logs[-1].std()) / draws**0.5
-        assert abs(theirs.mean() - logs[-1].mean()) < 5 * error
 
 
 def test_what_is_beyond_proportion_is_seen_through_a_machine_that_speeds_up(monkeypatch):
@@ -299,6 +235,7 @@ def test_what_is_beyond_proportion_is_seen_through_a_machine_that_speeds_up(monk
         assert ratio == pytest.approx(expected)
 
 
+@pytest.mark.nightly
 def test_memory_is_measured_in_a_process_that_forgets_its_parent():
     held = np.ones(2**28)  # 2 GiB, which the child's own peak must not inherit
     _, peak = scaling.measured(8, 16, 8, "projected")
@@ -342,17 +279,7 @@ def test_the_loop_over_layers_and_deeplimit_take_the_same_steps():
         np.testing.assert_allclose(np.squeeze(ours), theirs.detach(), rtol=1e-4, atol=1e-7)
 
 
-def test_the_loop_begins_with_weights_of_the_size_of_small_gaussian():
-    loop = training.LoopOverLayers(training.WIDTH, 400)
-    network = dl.fully_connected(training.WIDTH, "tanh", exponent=0.0)
-    stream = torch.Generator().manual_seed(0)
-    drawn = dl.SmallGaussian().draw(network, 400, frozenset({"δ"}), stream)
-    assert loop.delta.item() == pytest.approx(drawn["δ"].item())
-    for name, layers in (("A", loop.matrices), ("b", loop.biases)):
-        sizes = torch.stack([*layers]).std().item(), drawn[name].std().item()
-        assert sizes[0] == pytest.approx(sizes[1], rel=0.1)
-
-
+@pytest.mark.nightly
 def test_a_step_of_training_is_timed_beside_loop_and_floor(monkeypatch):
     monkeypatch.setattr(training, "QUICK_DEPTHS", (4, 8))
     monkeypatch.setattr(training, "QUICK_DEEP", 16)
@@ -393,11 +320,3 @@ def test_records_change_only_when_asked_to(monkeypatch, capsys, tmp_path):
     assert "nothing regressed" in run_command(monkeypatch, capsys, tmp_path)
     assert "no recorded run (w4-quick.json)" in run_command(monkeypatch, capsys, tmp_path, "--quick")
     assert recorded.read_bytes() == before
-
-
-def test_the_command_refuses_what_it_does_not_know(monkeypatch, capsys):
-    for arguments, words in ((["w7"], "no workload w7"), (["--repeats", "0"], "at least 1")):
-        monkeypatch.setattr("sys.argv", ["benchmarks", *arguments])
-        with pytest.raises(SystemExit):
-            command.main()
-        assert words in capsys.readouterr().err

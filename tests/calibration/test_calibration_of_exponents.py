@@ -6,7 +6,7 @@ from scipy import stats
 
 from deeplimit.depth_check.exponents import fit
 
-pytestmark = [pytest.mark.slow, pytest.mark.statistical]
+pytestmark = [pytest.mark.nightly, pytest.mark.statistical]
 REPLICATIONS = 3000
 
 

@@ -1,12 +1,14 @@
 """The calibration harness: docs/calibration.md is what the file of results says, and nothing is hidden."""
 
 import dataclasses
+import functools
 import json
 import math
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from calibration import results, runs
+from calibration import results, runs, summary
 from calibration.cell import Cell, Outcome
 from calibration.cells import by_key, cells
 from calibration.page import PAGE, page
@@ -21,7 +23,8 @@ def outcome(estimate=0.5, width=0.1, verdict="converges", **given):
     return Outcome(verdict, ORDER, estimate, low, high, **{"truth": 0.5, "seconds": 1.0, **given})
 
 
-def test_the_page_is_what_the_file_of_results_says():
+def test_the_page_is_what_the_file_of_results_says(monkeypatch):
+    monkeypatch.setattr(summary, "share", functools.cache(share))
     written = PAGE.read_text(encoding="utf-8")
     assert written == page(cells(), results.load(), results.dates()), "run python -m calibration page"
 
@@ -100,7 +103,9 @@ def test_a_size_is_called_caught_only_after_a_hundred_calls_of_every_size(calls,
     assert f"| shift | {caught} | 0.01: 0 %, 0.05: 100 %, 0.1: 100 % |" in page(family, found, ("a", "a"))
 
 
-def test_a_stopped_run_goes_on_and_a_half_line_is_left_out(tmp_path):
+@pytest.mark.usefixtures("one_thread")
+def test_a_stopped_run_goes_on_and_a_half_line_is_left_out(tmp_path, monkeypatch):
+    monkeypatch.setattr(runs, "ProcessPoolExecutor", lambda count, mp_context: ThreadPoolExecutor(count))
     file = tmp_path / "replications.jsonl"
     settings = {"workers": 1, "seconds": math.inf, "progress": False}
     runs.measure([by_key()[CHEAP]], file, replications=2, **settings)

@@ -78,6 +78,15 @@ USAGE = [
     (["--limit", "failing_limit:f"], "limit f(t, h)", "division by zero"),
     (["--network", "res3"], "res3", "Closest", "res1"),
     (["--device", "tpu"], "device", "'tpu'", "'cpu'", "'cuda'"),
+    (["--network", "attention", "--activation", "tanh"], "--activation", "'tanh'"),
+    (["--network", "inner", "--noise", "0.1", "--tokens", "2"], "attention", "inner"),
+    (["--network", "attention", "--inverse-temperature", "-1"], "inverse_temperature"),
+    (["--network", "prenorm", "--width", "1"], "width", "1", "norm", "'rms'"),
+    (["--network", "res1", "--noise", "0.05"], "--network inner"),
+    (["--network", "inner", "--noise", "-1"], "A", "-1"),
+    (["--network", "inner", "--noise", "0.1", "--activation", "relu"], "relu", "Assumption 4.2"),
+    (["--network", "inner", "--trend", "broken_limit:none"], "--trend", "'broken_limit:none'"),
+    (["--network", "inner", "--trend", "nowhere:trend"], "--trend", "'nowhere:trend'"),
 ]
 
 

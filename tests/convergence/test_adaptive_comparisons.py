@@ -82,21 +82,6 @@ def test_looks_in_different_passes_share_no_blocks():
     assert np.array_equal(report.errors, fixed.errors)
 
 
-def test_a_path_of_the_last_look_is_drawn_again(relu):
-    path = relu.path(relu.paths - 1)
-    assert path.states[int(relu.depths[-1])].shape == (relu.depths[-1] + 1, 6)
-    assert path.errors.max() <= relu.worst.max()
-
-
-def test_looks_are_saved_read_and_told(relu, tmp_path):
-    relu.save(tmp_path / "r.json")
-    again = dl.load_report(tmp_path / "r.json")
-    assert again.looks == relu.looks
-    assert again.looks[0].seconds == relu.looks[0].seconds
-    assert f"{len(relu.looks)} of at most 6" in str(again)
-    assert str(relu.looks[0]) in again._repr_html_()
-
-
 def test_what_is_fixed_stays(few_looks):
     network = dl.res1(1, "identity")
     report = dl.compare(network, depths=[8, 16, 32, 64], paths="auto", budget=LONG)
@@ -116,13 +101,6 @@ def test_cannot_tell_names_a_larger_size_and_its_time():
     assert json.loads(json.dumps(report.to_dict()))["needs"]["paths"] == report.needs.paths
 
 
-def test_a_wrong_limit_is_called_wrong():
-    network = dl.res1(4, "tanh")
-    report = dl.compare(network, dl.Independent(network.limit()), **AUTO)
-    assert report.verdict == "does not converge"
-    assert len(report.looks) == 1
-
-
 def test_a_network_whose_content_cannot_be_told_shares_blocks_in_memory(few_looks):
     slope = torch.tensor(0.5)
     network = dl.res1(1, lambda h: slope * h)
@@ -133,22 +111,3 @@ def test_a_network_whose_content_cannot_be_told_shares_blocks_in_memory(few_look
 def test_a_grid_for_given_depths_is_refused():
     with pytest.raises(ValueError, match=r"^reference=2048"):
         dl.compare(dl.res1(2), reference=2048, **AUTO)
-
-
-def test_a_killed_call_resumes_from_its_named_store(tmp_path, few_looks):
-    store = dl.Store(tmp_path / "runs.sqlite", "mine")
-    network, how = dl.res1(1, "identity"), {"depths": [8, 16, 32], "paths": "auto", "budget": LONG}
-    ticks = []
-
-    def stop(fraction):
-        ticks.append(fraction)
-        if len(ticks) > 4:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        dl.compare(network, **how, store=store, progress=stop)
-    (killed,) = (run for run in store.runs() if run.done < run.total)
-    report = dl.compare(network, **how, store=store)
-    assert any(run.key == killed.key and run.done == run.total for run in store.runs())
-    fixed = dl.compare(network, depths=[8, 16, 32], paths=report.paths)
-    assert np.array_equal(report.errors, fixed.errors)

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import math
-import re
-from concurrent.futures import ThreadPoolExecutor
 
-import numpy as np
 import pytest
 import torch
-from refusals import assert_names, assert_refused, row
+from refusals import assert_refused, row
 
 import deeplimit as dl
 
 NET = dl.res1(width=2, activation="tanh")
-BROWNIAN, SMOOTH = dl.Brownian(), dl.SmoothGaussian()
 NAN, INF = math.nan, math.inf
 
 
@@ -22,32 +18,22 @@ def go(*args, net=NET, **knobs):
     return dl.compare(net, *args, **({"depths": [2, 4, 8], "paths": 64} | knobs))
 
 
-def tanh(width=2, **knobs):
-    return dl.res1(width, "tanh", **knobs)
-
-
-def smooth(width=2):
-    return tanh(width, weights=SMOOTH)
+def smooth():
+    return dl.res1(2, "tanh", weights=dl.SmoothGaussian())
 
 
 # One row per keyword of compare: keyword, value, error, what its message names.
 KNOBS = [
     ("depths", [0, 4], ValueError, "depth", "1", "0"),
-    ("depths", [-4, 4], ValueError, "depth", "1", "-4"),
     ("depths", [4, 8.5], TypeError, "depth", "8.5"),
-    ("depths", [4, NAN], TypeError, "depth", "nan"),
     ("depths", [True, 4], TypeError, "depth", "True"),
-    ("depths", [4, "8"], TypeError, "depth", "'8'"),
     ("depths", [4, 4, 8], ValueError, "depths", "[4, 4, 8]", "[4, 8]"),
     ("depths", [8, 4], ValueError, "depths", "[8, 4]", "[4, 8]"),
-    ("depths", "16:64:x2", TypeError, "depths", "'16:64:x2'"),
     ("depths", 16, TypeError, "depths", "16"),
     ("depths", [16], ValueError, "depths", "[16]"),
     ("depths", [], ValueError, "depths", "[]"),
     ("depths", [4, 2**25], ValueError, "depths", "16777216", "33554432"),
-    ("paths", 0, ValueError, "paths", "2", "0"),
     ("paths", 1, ValueError, "paths", "2", "1"),
-    ("paths", -64, ValueError, "paths", "2", "-64"),
     ("paths", 64.0, TypeError, "paths", "64.0"),
     ("p", 0.5, ValueError, "p", "1", "0.5"),
     ("p", INF, ValueError, "p", "100", "inf", "report.worst"),
@@ -56,22 +42,17 @@ KNOBS = [
     ("p", 200, ValueError, "p", "100", "200", "report.worst"),
     ("seed", -1, ValueError, "seed", "0", "-1"),
     ("seed", 1.5, TypeError, "seed", "1.5"),
-    ("confidence", 0, ValueError, "confidence", "0", "0"),
     ("confidence", 1, ValueError, "confidence", "1", "1", "0.95"),
-    ("confidence", 95, ValueError, "confidence", "1", "95", "0.95"),
     ("norm", "max", ValueError, "norm", "sup, sup-continuous, final", "'max'"),
     ("norm", 2, TypeError, "norm", "sup, sup-continuous, final", "2"),
     ("reference", 15, ValueError, "reference", "16", "15"),
     ("reference", 32.0, TypeError, "reference", "32.0"),
     ("tolerance", 1e-6, ValueError, "tolerance=", "ODE", "SDE", "reference="),
     ("device", "tpu", ValueError, "device", "'tpu'", "'cpu'", "'cuda'"),
-    ("device", "meta", ValueError, "device", "'cpu'", "'cuda'", "'meta'"),
     ("device", 3, TypeError, "device", "'cpu'", "'cuda'", "3"),
     ("dtype", "float16", ValueError, "dtype", "torch.float32", "torch.float64", "'float16'"),
-    ("dtype", torch.int32, ValueError, "dtype", "torch.float32", "torch.float64", "torch.int32"),
     ("dtype", 7, TypeError, "dtype", "torch.float32", "torch.float64", "7"),
     ("workers", 0, ValueError, "workers", "1", "0"),
-    ("executor", ThreadPoolExecutor, TypeError, "executor", "ThreadPoolExecutor"),
     ("executor", 4, TypeError, "executor", "submit()", "concurrent.futures", "4"),
     ("progress", 3, TypeError, "progress", "3"),
     ("path", 64, TypeError, "compare()", "'path'"),
@@ -79,56 +60,24 @@ KNOBS = [
 INPUTS = [
     ("NaN", torch.tensor([[NAN, 1.0], [0.0, 0.0]]), ValueError, "x", "1 of its 2 rows"),
     ("Inf", torch.tensor([[INF, 1.0], [0.0, -INF]]), ValueError, "x", "2 of its 2 rows"),
-    (
-        "float64 too large for float32",
-        torch.full((3, 2), 1e300, dtype=torch.float64),
-        ValueError,
-        "x",
-        "float32",
-        "dtype=",
-    ),
+    ("too large", torch.full((3, 2), 1e300, dtype=torch.float64), ValueError, "x", "float32", "dtype="),
     ("one dimension", torch.ones(2), ValueError, "x", "(inputs, n_in)", "x.shape=(2,)"),
-    ("three dimensions", torch.ones(1, 2, 2), ValueError, "x", "x.shape=(1, 2, 2)"),
     ("no rows", torch.ones(0, 2), ValueError, "x", "x.shape=(0, 2)"),
-    ("no columns", torch.ones(2, 0), ValueError, "x", "x.shape=(2, 0)"),
     ("integers", torch.ones(2, 2, dtype=torch.int64), TypeError, "x", "torch.int64", "x.float()"),
     ("complex", torch.ones(2, 2) * 1j, TypeError, "x", "torch.complex64", "x.real"),
     ("list", [[1.0, 2.0]], TypeError, "x", "list", "torch.as_tensor(x)"),
-    ("numpy array", np.ones((2, 2)), TypeError, "x", "ndarray", "torch.as_tensor(x)"),
     ("sparse", torch.eye(2).to_sparse(), TypeError, "x", "sparse_coo", "x.to_dense()"),
 ]
 OTHERS = [
-    ("compare", "module", lambda: go(net=torch.nn.Identity()), TypeError, "resnet", "res1", "Identity()"),
-    (
-        "compare",
-        "reference, ODE",
-        lambda: go(net=smooth(), reference=64),
-        ValueError,
-        "reference=",
-        "ODE",
-        "tolerance=",
-    ),
-    ("compare", "tolerance 0", lambda: go(net=smooth(), tolerance=0), ValueError, "tolerance", "0", "0"),
-    ("compare", "tolerance 10", lambda: go(net=smooth(), tolerance=10), ValueError, "tolerance", "10"),
-]
-NO_THEOREM = [
-    ("res3, Brownian", "res3", lambda: go(net=dl.res3(2)), r"Brownian|SmoothGaussian"),
-    ("inner, Brownian", "inner", lambda: go(net=dl.inner(2)), r"SmoothGaussian"),
-    ("limit of inner, Brownian", "inner", lambda: dl.inner(2).limit(), r"SmoothGaussian"),
-    ("res1, 1/4", "res1", lambda: go(net=tanh(exponent=0.25)), r"exponent=0\.5"),
-    ("res1, smooth 1/2", "res1", lambda: go(net=tanh(weights=SMOOTH, exponent=0.5)), r"exponent=1\b"),
-    ("res2, mixed", "res2", lambda: go(net=dl.res2(2, weights=(BROWNIAN, SMOOTH))), r"[Ss]mooth|functions"),
-    (
-        "res3, 1/4: 1/2 has no theorem either",
-        "res3",
-        lambda: go(net=dl.res3(2, exponent=0.25)),
-        r"res1|SmoothGaussian",
-    ),
+    ("module", lambda: go(net=torch.nn.Identity()), TypeError, "resnet", "Identity()"),
+    ("reference, ODE", lambda: go(net=smooth(), reference=64), ValueError, "reference=", "ODE"),
+    ("tolerance 0", lambda: go(net=smooth(), tolerance=0), ValueError, "tolerance", "0", "0"),
+    ("tolerance 10", lambda: go(net=smooth(), tolerance=10), ValueError, "tolerance", "10"),
 ]
 CALLS = [
     *(row(f"{k}={str(v)[:25]}", lambda k=k, v=v: go(**{k: v}), *rest) for k, v, *rest in KNOBS),
     *(row(f"x {name}", lambda v=value: go(x=v), *rest) for name, value, *rest in INPUTS),
-    *(row(f"{name} {what}", call, *rest) for name, what, call, *rest in OTHERS),
+    *(row(*rest) for rest in OTHERS),
 ]
 
 
@@ -140,15 +89,3 @@ def test_a_bad_call_is_refused_and_its_argument_named(call, error, pins):
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a CUDA device")
 def test_a_device_that_is_not_there_is_refused():
     assert_refused(lambda: go(device="cuda"), ValueError, "device", "'cuda'", "device='cpu'")
-
-
-@pytest.mark.parametrize(
-    ("net", "call", "closest"), [pytest.param(*rest, id=name) for name, *rest in NO_THEOREM]
-)
-def test_a_missing_theorem_is_a_value_error_and_names_a_setting_that_has_one(net, call, closest):
-    with pytest.raises(ValueError, match="cannot pair") as caught:
-        call()
-    assert caught.type is dl.NoTheoremError
-    message = str(caught.value)
-    assert_names(message, net, "because", "Closest")
-    assert re.search(closest, message.split("losest")[1]), message

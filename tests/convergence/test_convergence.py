@@ -3,9 +3,10 @@
 Intervals here have confidence 1 - 1e-5, so that one example in 100,000 may miss by chance.
 """
 
+import numpy as np
 import pytest
 import torch
-from hypothesis import assume, given, strategies as st
+from hypothesis import assume, given, settings, strategies as st
 
 import deeplimit as dl
 from deeplimit import zoo
@@ -36,6 +37,10 @@ def inputs(width, scale, seed):
     return scale * torch.randn(16, width, generator=torch.Generator().manual_seed(seed))
 
 
+FEW = settings(max_examples=settings.default.max_examples // 6)
+
+
+@FEW
 @given(width=widths, activation=activations, depths=depth_grids, scale=scales, seed=seeds)
 def test_interval_contains_one_half_for_gaussian_res1_whatever_the_network(
     device, width, activation, depths, scale, seed
@@ -49,13 +54,14 @@ def test_interval_contains_one_half_for_gaussian_res1_whatever_the_network(
         confidence=CONFIDENCE,
         device=device,
     )
-    assume("make up the average" not in report.reason)  # else no interval is given, and the report says why
+    assume(report.rule != "rests_on_two_paths")  # else no interval is given
     low, high = report.rate_interval
     assert low < 0.5 < high, str(report)
     assert report.predicted_rate == 0.5
     assert report.verdict != "does not converge", str(report)
 
 
+@FEW
 @given(
     width=st.integers(1, 12),
     activation=activations,
@@ -84,7 +90,7 @@ def test_interval_contains_one_for_smooth_weights_whatever_the_network(
         tolerance=1e-7,
         device=device,
     )
-    assume("make up the average" not in report.reason)  # else no interval is given, and the report says why
+    assume(report.rule != "rests_on_two_paths")  # else no interval is given
     low, high = report.rate_interval
     assert low < 1.0 < high, str(report)
     assert report.verdict != "does not converge", str(report)
@@ -114,7 +120,7 @@ def test_prop_11_at_the_papers_width_is_narrow_and_flat():
 
 @pytest.mark.parametrize("p", [1, 1.5, 4])
 def test_the_order_is_one_half_in_every_lp_norm(p):
-    report = dl.compare(dl.res1(8, "tanh"), depths=[16, 32, 64, 128], paths=2000, p=p, confidence=CONFIDENCE)
+    report = dl.compare(dl.res1(8, "tanh"), depths=[16, 32, 64, 128], paths=800, p=p, confidence=CONFIDENCE)
     assert report.rate_interval[0] < 0.5 < report.rate_interval[1]
     assert report.verdict == "converges"
 
@@ -126,12 +132,6 @@ def test_the_theorems_own_norm_is_larger_and_its_interval_spans_the_logarithm():
     assert over_time.rate_interval[0] < 0.5 < over_time.rate_interval[1]
     assert over_time.verdict == "converges"
     assert any("all times" in text for text in over_time.reservations)
-
-
-def test_final_errors_are_below_the_sup():
-    network = dl.res1(6, "tanh")
-    sup, final = (dl.compare(network, norm=norm, paths=200) for norm in ("sup", "final"))
-    assert (final.raw_errors < sup.raw_errors).all()
 
 
 def test_several_inputs_are_taken_in_turn_and_an_input_layer_is_drawn_once():
@@ -147,39 +147,29 @@ def test_several_inputs_are_taken_in_turn_and_an_input_layer_is_drawn_once():
     )
 
 
-def test_non_gaussian_weights_say_that_their_limit_is_in_law():
-    for law in ("uniform", "rademacher"):
-        report = dl.compare(dl.res1(4, "tanh", weights=dl.IID(law)), paths=200)
-        assert report.predicted_rate is None
-        assert any("in law" in text for text in report.reservations)
-
-
 def test_a_network_that_equals_its_limit_converges_without_an_order():
     still = dl.res1(2, "relu")
     report = dl.compare(
         still, x=-torch.ones(1, 2), depths=[4, 8], paths=16
     )  # ReLU of a negative state moves nothing
-    assert report.verdict == "converges"
-    assert "to the last bit" in report.reason
-    assert report.rate != report.rate
+    assert (report.verdict, report.rule) == ("converges", "equals_the_limit")
+    assert np.isnan(report.rate)
 
 
 def test_errors_within_rounding_give_no_verdict():
     zero = dl.res1(2, "tanh", weights=dl.Trend(lambda t: torch.zeros(2, 2)))
     report = dl.compare(zero, depths=[4, 8], paths=16)
-    assert report.verdict == "cannot tell"
-    assert "round-off" in report.reason
+    assert (report.verdict, report.rule) == ("cannot tell", "lies_within_resolution")
 
 
 def test_a_wrong_limit_is_not_excused_by_large_inputs():
     x = torch.tensor([[1e7, 1.0, 1.0, 1.0]])
-    report = dl.compare(dl.res1(4, "tanh"), dl.Identity(), x=x, depths=[8, 16, 32, 64], paths=64)
-    assert report.verdict == "cannot tell"
-    assert "float64" in report.reason
-    finer = dl.compare(
-        dl.res1(4, "tanh"), dl.Identity(), x=x, depths=[8, 16, 32, 64], paths=64, dtype="float64"
+    given = {"x": x, "depths": [8, 16, 32, 64], "paths": 64}
+    single, double = (
+        dl.compare(dl.res1(4, "tanh"), dl.Identity(), **given, dtype=dtype)
+        for dtype in ("float32", "float64")
     )
-    assert finer.verdict == "does not converge"
+    assert (single.verdict, double.verdict) == ("cannot tell", "does not converge")
 
 
 def test_a_limit_that_is_lost_is_named_as_the_one_at_fault():
@@ -212,35 +202,4 @@ def test_few_diverging_paths_forbid_a_verdict():
     x[3] = 3e38
     report = dl.compare(dl.res1(2, "identity"), x=x, depths=[4, 8, 16, 32], paths=20)
     assert report.diverged.min() >= 1
-    assert report.verdict == "cannot tell"
-    assert "averaging over the others would mislead" in report.reason
-
-
-def test_regimes_claim_a_theorem_only_where_it_is_proved():
-    smooth = dl.SmoothGaussian()
-    assert "14" in dl.res1(2, "identity", weights=smooth, exponent=0.5).regime().theorem
-    assert dl.res1(2, "tanh", weights=smooth, exponent=0.5).regime().theorem is None
-    contracting = dl.res1(2, "identity", weights=dl.Trend(lambda t: -torch.eye(2)), exponent=0.5)
-    assert contracting.regime().name == "no theorem"
-    for exponent, name in ((0.25, "explosion"), (0.5, "sde"), (0.75, "identity")):
-        assert dl.res1(2, "tanh", exponent=exponent).regime().name == name
-    for exponent, name in ((0.5, "explosion"), (1.0, "ode"), (1.5, "identity")):
-        assert dl.res1(2, "tanh", weights=smooth, exponent=exponent).regime().name == name
-
-
-def test_slopes_of_lost_depths_are_not_numbers():
-    x = torch.ones(64, 2)
-    x[3] = 3e38
-    report = dl.compare(dl.res1(2, "identity"), x=x, depths=[4, 8, 16], paths=64)
-    assert report.local_slopes.tolist() != report.local_slopes.tolist()  # NaN
-    assert "nan" not in str(report)
-    assert not any("drift" in text for text in report.reservations)
-
-
-def test_the_report_says_where_the_paths_started():
-    network = dl.res1(3, "tanh")
-    wide, given = torch.ones(5, 7), torch.ones(5, 3)
-    starts = [dl.compare(network, x=x, depths=[2, 4, 8], paths=20).inputs for x in (None, given, wide)]
-    assert "standard normal" in starts[0]
-    assert "5 given as h_0" in starts[1]
-    assert "5 of 7 numbers each" in starts[2]
+    assert (report.verdict, report.rule) == ("cannot tell", "some_paths_diverge")

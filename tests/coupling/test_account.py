@@ -1,5 +1,6 @@
 """What an account keeps of given states, number by number, and moments of nearly equal errors."""
 
+import dataclasses
 from dataclasses import dataclass
 from types import SimpleNamespace
 
@@ -94,8 +95,8 @@ def test_products_are_means_over_times_and_inputs_and_sums_over_all_paths():
     """Those of one depth with itself are mean squared errors; the others are no larger than both."""
     x = torch.randn(2, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     network = dl.res1(2, "tanh", weights=dl.SmoothGaussian())
-    given = {"depths": (2, 4, 8), "norm": RootMeanSquare(), "paths": 5000, "same_network": True}
-    task = task_of(network, x=x, **given)
+    given = {"depths": (2, 4, 8), "norm": RootMeanSquare(), "paths": 300, "same_network": True}
+    task = dataclasses.replace(task_of(network, x=x, **given), block_size=128)
     assert task.blocks > 1
     moments = dl.measure(CoupledErrors.of(task), workers=1).moments
     squares = np.exp(2 * moments.log_errors()[Columns.of(task).at(COMMON)])

@@ -56,7 +56,7 @@ def blur(task, plain):
 SMOOTH = [name for name in lanes.NAMES if name not in ("relu", "leaky_relu")]
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(
     st.sampled_from(lanes.NAMES),
     st.sampled_from([None, "tanh", "relu"]),
@@ -75,7 +75,7 @@ def test_res1_gives_the_numbers_of_the_torch_loops(activation, other, width, dep
     assert not diverged.any()
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(
     st.sampled_from(SMOOTH),
     st.sampled_from([None, 0.1, "entries"]),

@@ -159,27 +159,6 @@ def test_the_stated_error_of_an_ode_reference_is_of_the_size_of_the_true_one():
         assert true < 10 * report.reference_error
 
 
-def test_constant_slopes_and_their_errors_are_those_of_the_errors():
-    depths, runs = [8, 16, 32, 64], 60
-    reports = [
-        dl.compare(dl.res1(3, "tanh"), depths=depths, paths=200, seed=seed, workers=1) for seed in range(runs)
-    ]
-    assert sum(bool(np.isnan(r.rate)) for r in reports) < 6  # heavy tails withhold a fit now and then
-    constants = [r.constant * r.depths**-r.rate / r.common_errors for r in reports if np.isfinite(r.rate)]
-    off = np.log(np.mean(constants, axis=0))
-    assert abs(off[-2:]).max() < 0.05
-    assert ((off > -0.05) & (off < 0.15)).all()  # coarse Euler errors fall short of their power law, by c/L
-    slopes = np.array([r.local_slopes for r in reports])
-    by_hand = -np.diff(np.log([r.common_errors for r in reports]), axis=1) / np.log(2)
-    np.testing.assert_allclose(slopes, by_hand, rtol=1e-9)
-    # In 0.2 % of runs a floor is believed in; what lies below it keeps the reference's bias.
-    plain = np.array([r.floor_probability < 0.95 for r in reports])
-    assert (~plain).sum() < 4  # level 1e-5
-    claimed = np.mean([r.local_slope_errors for r in reports], axis=0)
-    ratio = slopes[plain].std(axis=0, ddof=1) / claimed  # 60 runs know a standard deviation to 9 %
-    assert ((ratio > 0.6) & (ratio < 1.4)).all()
-
-
 def test_smooth_weights_are_held_constant_outside_the_unit_interval():
     path = dl.SmoothGaussian().sample(
         (2, 2), 3, torch.Generator().manual_seed(0), torch.float64, torch.device("cpu")

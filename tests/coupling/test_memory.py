@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.skipif(
-    not Path("/proc/self/status").exists(), reason="peak memory is read from /proc"
-)
+pytestmark = [
+    pytest.mark.nightly,
+    pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="peak memory is read from /proc"),
+]
 PROGRAM = """
 import sys
 import deeplimit as dl

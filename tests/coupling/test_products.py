@@ -25,7 +25,7 @@ CROSSING = [
     Grid((3, 4, 5, 7)),
     Grid((4, 6, 12)),
 ]
-GRIDS = {"nested": NESTED[2], "crossing": Grid((4, 6, 10))}
+GRIDS = {"nested": NESTED[2], "crossing": Grid((3, 4, 6))}
 KINDS = ["any", "any", "reference", "parallel", "last", "zero", "opposite"]
 
 
@@ -131,7 +131,7 @@ SCRIPTS = {
 
 
 @pytest.mark.usefixtures("one_thread")
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(kinds=st.lists(st.sampled_from(KINDS), min_size=1, max_size=12), **SCRIPTS)
 def test_products_have_the_covariance_of_a_brownian_matrix_times_the_vectors(
     grid, width, kinds, seed, inputs
@@ -143,7 +143,7 @@ def test_products_have_the_covariance_of_a_brownian_matrix_times_the_vectors(
 
 
 @pytest.mark.usefixtures("one_thread")
-@settings(max_examples=20)
+@settings(max_examples=8)
 @given(
     kinds=st.lists(st.sampled_from([*KINDS, "near"]), min_size=1, max_size=8),
     dtype=st.sampled_from(["64", "32"]),
@@ -162,8 +162,12 @@ def test_columns_that_are_all_but_parallel_keep_the_covariance(grid, width, kind
 @pytest.mark.parametrize("name", FAULTS)
 @pytest.mark.parametrize("grid", GRIDS)
 def test_every_fault_of_the_products_shows_in_their_covariance(name, grid):
-    assert largest(Script(GRIDS[grid], 3, ["any"], 1)) < 1e-12
-    assert largest(Script(GRIDS[grid], 3, ["any"], 1), faulty(*FAULTS[name])) > 1e-3
+    assert largest(Script(GRIDS[grid], 2, ["any"], 1), faulty(*FAULTS[name])) > 1e-3
+
+
+@pytest.mark.parametrize("grid", GRIDS)
+def test_without_a_fault_the_same_covariance_is_exact(grid):
+    assert largest(Script(GRIDS[grid], 2, ["any"], 1)) < 1e-12
 
 
 def test_a_second_reference_that_is_not_made_orthogonal_to_the_first_shows():
@@ -193,52 +197,12 @@ DEPENDENT = [
 ]
 
 
-@pytest.mark.parametrize("script", DEPENDENT, ids=range(len(DEPENDENT)))
+@pytest.mark.parametrize(
+    "script", [*DEPENDENT[:2], *(pytest.param(script, marks=pytest.mark.nightly) for script in DEPENDENT[2:])]
+)
 def test_residuals_that_depend_on_each_other_but_for_rounding_keep_the_covariance(script):
     """More columns than dimensions: of some residuals others tell all. Bounds on shares alone were 2e-2
     off in float32.
     """
     assert largest(Script(*script)) < 1e-13
     assert largest(Script(*script), dtype=torch.float32) < 1e-5
-
-
-@pytest.mark.usefixtures("one_thread")
-@pytest.mark.parametrize("closeness", [0.0, 1e-7, 1e-6, 1e-5, 1e-3])
-@pytest.mark.parametrize("depths", [(4, 8, 16), (4, 6, 10)], ids=["nested", "crossing"])
-def test_columns_near_the_reference_get_no_more_noise_than_their_distance_in_float32(depths, closeness):
-    """E |ΔB v - ΔB u|² = Σ Δ |v - u|² for each layer; rounding adds at most that of the parts of u.
-
-    One entry of a product sums at most 16 steps, each rounded to 2^-24 of about |u| √Δ: 10 roundings of
-    |u| bound the root mean square. A version that takes the reference out of the residuals once was off by
-    |u|/10 at a distance of 1e-6.
-    """
-    width, paths = 8, 2000
-    grid = Grid(depths, (depths[-1],), halved=True)
-    (chunk,) = grid.chunks()
-    stream = torch.Generator().manual_seed(0)
-
-    def normal(*shape):
-        return torch.randn(*shape, generator=stream, dtype=torch.float64)
-
-    base = normal(width, 1)
-    known = Products(len(depths) + 1, torch.zeros(width, paths))
-    starting, vectors = list(range(len(depths) + 1)), {}
-    since = [torch.zeros(width, paths, dtype=torch.float64) for _ in starting]
-    expected = [torch.zeros(paths, dtype=torch.float64) for _ in starting]
-    for k, step in enumerate(chunk.steps.tolist()):
-        for column in starting:
-            vectors[column] = (base * (1.0 + closeness * normal(width, paths))).float()
-            known.hold(column, vectors[column])
-            since[column].zero_()
-            expected[column].zero_()
-        reference = (base * (1.0 + closeness * normal(width, paths))).float()
-        moved = known.pass_over([reference], [normal(width, paths).float()], step)[0].double()
-        for column, vector in vectors.items():
-            since[column] += moved
-            expected[column] += step * (vector.double() - reference.double()).square().sum(dim=0)
-        starting = [column for column, ends in enumerate([*chunk.ends[k], chunk.coarse[k]]) if ends]
-        for column in reversed(starting):
-            apart = known.take(column, normal(width, paths).float()).double() - since[column]
-            size = apart.square().mean().sqrt().item()
-            bound = 1.1 * expected[column].mean().sqrt().item() + 10 * 2**-24 * base.norm().item()
-            assert size < bound, (column, size, bound)

@@ -3,7 +3,6 @@ overflows.
 """
 
 import dataclasses
-import re
 from functools import cache
 
 import numpy as np
@@ -79,91 +78,41 @@ def ito(width=3, **noise):
     return dl.inner(width, "tanh", noise=dl.Ito(**noise))
 
 
-CROSS = 0.01 * torch.ones(3, 3, 3)
 UNEQUAL = torch.tensor([[1.0, 2.0, 1.0], [2.0, 1.0, 1.0], [1.0, 1.0, 1.0]])
 RANDOM = {
     "A": covariance,
     "auxiliary": dl.AuxiliaryDiffusion(lambda t, v: -v, lambda t, v: torch.ones_like(v)),
 }
-ONCE = dl.res2(3, "tanh", weights=dl.Brownian())
+NOISE, LIMIT = "are not known to be Gaussian matrix noise", "the limit may read whole increments"
+FACTORS = "constant row and column covariances"
 IMPOSSIBLE = {
-    "two matrices": (ONCE, dl.Identity(), "res2 needs more of its weights than one product a layer"),
-    "uniform weights": (
-        dl.res1(3, weights=dl.IID("uniform")),
-        dl.Identity(),
-        r"niform weights\) are not known to be Gaussian",
-    ),
-    "weights that a subclass draws": (
-        dl.res1(8, "tanh", weights=Loud()),
-        dl.Identity(),
-        "are not known to be Gaussian matrix noise",
-    ),
-    "functions of time": (
-        dl.res1(3, "tanh", weights=dl.SmoothGaussian()),
-        None,
-        "are not known to be Gaussian matrix noise",
-    ),
-    "a trend alone": (
-        dl.inner(3, "tanh", trend=push(3), alpha=0.5, beta=0.5),
-        None,
-        "are not known to be Gaussian matrix noise",
-    ),
-    "a user's limit": (RES1, Mine(), "the limit may read whole increments"),
-    "a user's subclass": (
-        RES1,
-        Leaning(),
-        "the limit may read whole increments",
-    ),
-    "biases alone": (ito(b=0.1), None, "are not known to be Gaussian matrix noise"),
-    "covarying noises": (
-        ito(A=0.1, b=0.1, cross=CROSS),
-        None,
-        r"covarying\) are not known to be Gaussian matrix noise",
-    ),
-    "a drift": (
-        ito(A=0.1, b=0.1, drift=push(3)),
-        None,
-        r"with drift\) are not known to be Gaussian matrix noise",
-    ),
-    "rates of time": (
-        ito(A=lambda t: 0.1 + t),
-        None,
-        "are not known to be Gaussian matrix noise, with constant",
-    ),
-    "biases of time": (
-        ito(A=0.1, b=lambda t: 0.1 + t),
-        None,
-        "are not known to be Gaussian matrix noise, with constant",
-    ),
-    "random rates": (
-        ito(**RANDOM),
-        None,
-        r"of random volatility\) are not known to be Gaussian matrix noise",
-    ),
-    "entries of no rows and columns": (ito(A=UNEQUAL), None, "constant row and column covariances"),
-    "a full tensor": (ito(A=torch.eye(9).reshape(3, 3, 3, 3)), None, "constant row and column covariances"),
+    "two matrices": (dl.res2(3, "tanh", weights=dl.Brownian()), dl.Identity(), "needs more of its weights"),
+    "uniform weights": (dl.res1(3, weights=dl.IID("uniform")), dl.Identity(), NOISE[:-13]),
+    "weights that a subclass draws": (dl.res1(8, "tanh", weights=Loud()), dl.Identity(), NOISE),
+    "functions of time": (dl.res1(3, "tanh", weights=dl.SmoothGaussian()), None, NOISE),
+    "a trend alone": (dl.inner(3, "tanh", trend=push(3), alpha=0.5, beta=0.5), None, NOISE),
+    "a user's limit": (RES1, Mine(), LIMIT),
+    "a user's subclass": (RES1, Leaning(), LIMIT),
+    "biases alone": (ito(b=0.1), None, NOISE),
+    "covarying noises": (ito(A=0.1, b=0.1, cross=0.01 * torch.ones(3, 3, 3)), None, rf"covarying\) {NOISE}"),
+    "a drift": (ito(A=0.1, b=0.1, drift=push(3)), None, rf"with drift\) {NOISE}"),
+    "rates of time": (ito(A=lambda t: 0.1 + t), None, NOISE),
+    "biases of time": (ito(A=0.1, b=lambda t: 0.1 + t), None, NOISE),
+    "random rates": (ito(**RANDOM), None, rf"of random volatility\) {NOISE}"),
+    "entries of no rows and columns": (ito(A=UNEQUAL), None, FACTORS),
+    "a full tensor": (ito(A=torch.eye(9).reshape(3, 3, 3, 3)), None, FACTORS),
     "a limit's rates of time": (
-        INNER,
-        dataclasses.replace(INNER.limit(), noise=dl.Ito(A=lambda t: 0.1 + t, b=0.1)),
-        "the limit may read whole increments",
+        INNER, dataclasses.replace(INNER.limit(), noise=dl.Ito(A=lambda t: 0.1 + t, b=0.1)), LIMIT
     ),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", IMPOSSIBLE)
-def test_where_products_do_not_suffice_projected_is_refused_and_auto_takes_matrices(
-    name,
-):
+def test_where_products_do_not_suffice_projected_is_refused_and_auto_takes_matrices(name):
     network, limit, reason = IMPOSSIBLE[name]
-    with pytest.raises(
-        ValueError, match="coupling='projected' draws products in place of matrices, but"
-    ) as caught:
+    with pytest.raises(ValueError, match=f"coupling='projected' draws products.*{reason}"):
         compare(network, limit, coupling="projected")
-    assert re.search(reason, str(caught.value)), str(caught.value)
-    assert "'pathwise', or 'auto'" in str(caught.value)
-    report = compare(network, limit)
-    assert "projected" not in str(report)
-    assert report.errors.tolist() == compare(network, limit, coupling="pathwise").errors.tolist()
+    assert not str(compare(network, limit).coupling).startswith("projected")
 
 
 def test_a_limit_that_reads_noise_of_its_own_is_no_obstacle():
@@ -171,25 +120,22 @@ def test_a_limit_that_reads_noise_of_its_own_is_no_obstacle():
         assert compare(RES1, limit, coupling="projected").coupling.startswith("projected: every depth read")
 
 
-def test_another_coupling_is_refused_by_name():
-    with pytest.raises(ValueError, match=r"coupling must be one of .*auto.*projected.*pathwise.*'exact'"):
-        compare(RES1, coupling="exact")
-    with pytest.raises((TypeError, ValueError), match="coupling"):
-        compare(RES1, coupling=True)
+BOTH = dl.inner(3, "tanh", trend=dl.SmoothGaussian(), noise=dl.Ito(A=0.05), alpha=0.5, beta=0.5)
 
 
-def test_the_report_says_which_coupling_it_is():
-    for network in (RES1, INNER):
-        assert "noise      projected: every depth and the limit" in str(
-            compare(network, coupling="projected")
-        )
-        assert "noise      pathwise: every depth and the limit" in str(compare(network, coupling="pathwise"))
-    alone = str(compare(RES1, dl.Independent(RES1.limit()), coupling="projected"))
-    assert "projected: every depth reads the same noise" in alone
-    assert "the limit reads independent noise" in alone
-    assert "the limit reads none of it" in str(compare(RES1, dl.Identity(), coupling="projected"))
-    both = dl.inner(3, "tanh", trend=dl.SmoothGaussian(), noise=dl.Ito(A=0.05), alpha=0.5, beta=0.5)
-    assert "the limit reads their functions of time" in str(compare(both, coupling="projected"))
+@pytest.mark.parametrize(
+    ("network", "limit", "reads"),
+    [
+        (RES1, None, "every depth and the limit"),
+        (RES1, dl.Independent(RES1.limit()), "the limit reads independent noise"),
+        (RES1, dl.Identity(), "the limit reads none of it"),
+        (BOTH, None, "the limit reads their functions of time"),
+    ],
+)
+def test_the_report_says_which_noise_the_limit_reads(network, limit, reads):
+    said = compare(network, limit, coupling="projected").coupling
+    assert said.startswith("projected: every depth")
+    assert reads in said
 
 
 def test_auto_is_projected_from_the_width_on_at_which_it_pays():
@@ -199,55 +145,42 @@ def test_auto_is_projected_from_the_width_on_at_which_it_pays():
         assert report.errors.tolist() == compare(dl.res1(width, "tanh"), coupling=coupling).errors.tolist()
 
 
-@pytest.mark.parametrize("network", [RES1, INNER], ids=["res1", "inner"])
-def test_projected_results_do_not_depend_on_workers(network, loops):
-    one, two = (
-        compare(network, coupling="projected", paths=1100, depths=[4, 6, 10], workers=workers)
-        for workers in (1, 2)
-    )
-    assert one.errors.tolist() == two.errors.tolist()
-    assert one.standard_errors.tolist() == two.standard_errors.tolist()
-
-
-def at_six_depths(network, coupling, dtype):
-    return compare(network, depths=[4, 6, 9, 16, 24, 32], paths=4000, coupling=coupling, dtype=dtype)
+def at_six_depths(network, coupling, dtype, paths):
+    return compare(network, depths=[4, 6, 9, 16, 24, 32], paths=paths, coupling=coupling, dtype=dtype)
 
 
 @cache
-def whole_matrices(network, dtype):
+def whole_matrices(*given):
     """The pathwise coupling, which has one way to run."""
-    return at_six_depths(network, "pathwise", dtype)
+    network, dtype, paths = given
+    return at_six_depths(network, "pathwise", dtype, paths)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    ("dtype", "paths"), [("float32", 1500), pytest.param("float64", 4000, marks=pytest.mark.nightly)]
+)
 @pytest.mark.parametrize(
     "network", [dl.res1(9, "tanh"), dl.inner(9, "scaled_gelu", noise=dl.Ito(A=0.02, b=0.1))], ids=str
 )
-def test_the_couplings_draw_other_numbers_and_agree_within_their_standard_errors(network, dtype, loops):
+def test_the_couplings_draw_other_numbers_and_agree_within_their_standard_errors(
+    network, dtype, paths, loops
+):
     """Six depths, at six standard errors of the difference: one in 10^8 by chance."""
-    each = [at_six_depths(network, "projected", dtype), whole_matrices(network, dtype)]
+    each = [at_six_depths(network, "projected", dtype, paths), whole_matrices(network, dtype, paths)]
     assert (each[0].errors != each[1].errors).all()
     spread = np.hypot(each[0].standard_errors, each[1].standard_errors)
     assert (abs(each[0].errors - each[1].errors) < 6 * spread).all(), (each[0].errors, each[1].errors, spread)
 
 
-def test_the_command_line_passes_the_coupling_on():
-    call = ["compare", "--width", "8", "--depths", "4,8,16", "--paths", "32"]
-    auto, projected, pathwise = (
-        CliRunner().invoke(app, [*call, *more])
-        for more in ([], ["--coupling", "projected"], ["--coupling", "pathwise"])
-    )
-    assert {auto.exit_code, projected.exit_code, pathwise.exit_code} <= {
-        0,
-        3,
-    }, auto.output  # 3: so few paths cannot tell
-    assert "projected: every depth" in projected.output
-    assert "projected: every depth" in auto.output
-    assert "pathwise: every depth" in pathwise.output
-    assert CliRunner().invoke(app, [*call, "--coupling", "exact"]).exit_code not in (0, 3)
+@pytest.mark.parametrize("coupling", ["projected", "pathwise"])
+def test_the_command_line_passes_the_coupling_on(coupling):
+    call = ["compare", "--width", "8", "--depths", "4,8,16", "--paths", "32", "--coupling", coupling]
+    result = CliRunner().invoke(app, call)
+    assert result.exit_code in (0, 3)  # 3: so few paths cannot tell
+    assert f"{coupling}: every depth" in result.output
 
 
-@pytest.mark.parametrize("power", [-100, -80, -70, 40, 60, 90])
+@pytest.mark.parametrize("power", [-100, -70, 90])
 def test_errors_scale_with_the_states_as_far_as_single_precision_goes(power, loops):
     """σ = ReLU commutes with powers of two, so must the noise: squares of such states are 0 or infinite in
     float32.
@@ -262,7 +195,9 @@ def test_errors_scale_with_the_states_as_far_as_single_precision_goes(power, loo
     )  # states to the bit; means in float64
 
 
-@pytest.mark.parametrize("start", [5.0, 6.0, 7.0])
+@pytest.mark.parametrize(
+    "start", [6.0, *(pytest.param(start, marks=pytest.mark.nightly) for start in (5.0, 7.0))]
+)
 def test_saturated_activations_have_errors_as_small_in_single_precision_as_in_double(start, loops):
     """Where σ is flat, vectors are 1e-3 to 1e-6 from the reference's. Tails are heavy, a few paths decide:
     so factors of 4.
@@ -309,7 +244,7 @@ def test_paths_that_overflow_touch_no_other():
     bit.
     """
     limit = neural_sde("identity", 8)
-    task = Setting(dl.res1(8, "identity", exponent=0.0), limit, (4, 6, 64)).task(
+    task = Setting(dl.res1(8, "identity", exponent=0.0), limit, (4, 6, 20)).task(
         "projected", 96, 0, torch.float32
     )
     well = run_recorded(task).errors()
@@ -324,8 +259,7 @@ def test_paths_that_overflow_touch_no_other():
         )
 
 
-@pytest.mark.parametrize("depths", [[4, 8, 64, 512], [4, 6, 10, 500]], ids=["nested", "crossing"])
-@pytest.mark.parametrize("against", ["identity", "own"])
+@pytest.mark.parametrize(("depths", "against"), [([4, 8, 64, 512], "identity"), ([4, 6, 10, 500], "own")])
 def test_a_network_that_overflows_is_lost_alone(depths, against, loops):
     """With exponent 0 the deepest network grows like 2^(L/2) and is lost; shallow ones and the limit are
     not, as pathwise.

@@ -13,16 +13,8 @@ import numpy as np
 import pytest
 import torch
 from hypothesis import settings, strategies as st
-from scipy import stats
 
-from deeplimit.coupling.kernels import triton_kernel
-from deeplimit.coupling.kernels.triton_kernel import (
-    Launch,
-    choose_launch,
-    group_size,
-    make_schedule,
-    run_kernel,
-)
+from deeplimit.coupling.kernels.triton_kernel import Launch, choose_launch, group_size, run_kernel
 from deeplimit.ground.grid import Grid
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -35,7 +27,6 @@ if DEVICE == "cpu" and os.environ.setdefault("TRITON_INTERPRET", "1") == "1" and
         pytest.skip("Triton was imported before it could be told to interpret", allow_module_level=True)
 
 pytestmark = pytest.mark.card
-LEVEL = 1e-5
 FUNCTIONS = {"identity": lambda x: x, "relu": lambda x: np.maximum(x, 0.0), "tanh": np.tanh}
 
 
@@ -126,27 +117,6 @@ def oracle(h0, grid, activation, xi, z, scales=None, final=False):
     return summary(table, common, final)
 
 
-def with_matrices(h0, grid, activation, seed):
-    """The coupling as it is defined: one d × d Brownian increment a step, for the reference and every
-    depth.
-    """
-    generator = np.random.default_rng(seed)
-    sigma = FUNCTIONS[activation]
-    steps, ends, common = joined(grid)
-    paths, width = h0.shape
-    h, states, increments = h0, [h0] * len(grid.depths), np.zeros((len(grid.depths), paths, width, width))
-    table = np.full((len(steps), len(grid.depths), paths), np.nan)
-    for k, dt in enumerate(steps):
-        increment = np.sqrt(dt / width) * generator.standard_normal((paths, width, width))
-        h = h + np.einsum("pij,pj->pi", increment, sigma(h))
-        increments += increment
-        for j in np.flatnonzero(ends[k]):
-            states[j] = states[j] + np.einsum("pij,pj->pi", increments[j], sigma(states[j]))
-            increments[j] = 0.0
-            table[k, j] = np.linalg.norm(states[j] - h, axis=1)
-    return summary(table, common, False)
-
-
 def philox(counter, key):
     """Philox-4x32-10 as Salmon et al. (2011) write it: four arrays of words and two, to four words (..,
     4).
@@ -199,7 +169,7 @@ DEPTHS = st.lists(st.integers(1, 6), min_size=1, max_size=3, unique=True).map(
 )
 
 
-@settings(max_examples=15)
+@settings(max_examples=3)
 @hypothesis.given(
     depths=DEPTHS,
     extra=st.sampled_from([(), (7,), (12,)]),
@@ -220,13 +190,6 @@ def test_given_noise_gives_what_gram_schmidt_gives(
     result = run(h0, grid, activation, noise=(xi, z), scales=scales, final=final, launch=launch)
     assert_close(result, oracle(h0, grid, activation, xi, z, scales, final))
     assert bool(result.finite.all())
-
-
-@pytest.mark.parametrize("activation", sorted(FUNCTIONS))
-def test_depths_that_divide_none_of_each_other(activation):
-    grid = Grid((3, 4, 5))
-    h0, xi, z = draw(5, grid, 4, 6)
-    assert_close(run(h0, grid, activation, noise=(xi, z)), oracle(h0, grid, activation, xi, z))
 
 
 @pytest.mark.parametrize("size", [1e-3, 30.0])
@@ -251,12 +214,14 @@ def test_philox_gives_its_authors_numbers():
         assert philox(counter, key).tolist() == expected
 
 
-@settings(max_examples=5)
-@hypothesis.given(
-    width=st.sampled_from([1, 3, 4, 7, 10]),
-    launch=st.sampled_from([None, Launch(1, 4, 1), Launch(2, 2, 1), Launch(4, 8, 1), Launch(16, 2, 1)]),
-    seed=st.integers(0, 2**64 - 1),
-    first_path=st.sampled_from([0, 1, 2**31 - 10]),
+@pytest.mark.parametrize(
+    ("width", "launch", "seed", "first_path"),
+    [
+        (3, None, 2**63 + 12345, 2**31 - 10),
+        (7, Launch(2, 2, 1), 7, 1),
+        pytest.param(10, Launch(16, 2, 1), 2**40, 0, marks=pytest.mark.nightly),
+        pytest.param(1, Launch(1, 4, 1), 0, 0, marks=pytest.mark.nightly),
+    ],
 )
 def test_drawn_noise_is_philox_at_event_path_and_coordinate(width, launch, seed, first_path):
     grid, paths = Grid((2, 3), (4,)), 3
@@ -272,91 +237,21 @@ def test_drawn_noise_is_philox_at_event_path_and_coordinate(width, launch, seed,
     assert not torch.allclose(other.errors, drawn.errors, rtol=1e-2)
 
 
-@pytest.mark.statistical
-def test_what_is_drawn_is_standard_normal_and_independent():
-    events, paths, width = 40, 250, 10
-    x = np.stack([numbers(events, paths, width, stream, 12345) for stream in (0, 1)])
-    n = x.size
-    p_values = {"law": stats.kstest(x.ravel(), "norm").pvalue}
-    for power, mean, variance in ((1, 0.0, 1.0), (2, 1.0, 2.0), (3, 0.0, 15.0), (4, 3.0, 96.0)):
-        p_values[f"moment {power}"] = 2 * stats.norm.sf(abs(np.mean(x**power) - mean) * np.sqrt(n / variance))
-    for axis, name in enumerate(("streams", "events", "paths", "coordinates")):
-        for lag in (1,) if axis == 0 else (1, 2, 3, 4, 5):
-            a, b = np.take(x, range(lag, x.shape[axis]), axis), np.take(x, range(x.shape[axis] - lag), axis)
-            for transform, variance in ((lambda y: y, 1.0), (lambda y: y**2 - 1.0, 4.0)):
-                z = np.mean(transform(a) * transform(b)) * np.sqrt(a.size / variance)
-                p_values[f"{name} {lag} apart, {variance}"] = 2 * stats.norm.sf(abs(z))
-    assert min(p_values.values()) > LEVEL / len(p_values), p_values
-
-
-LAW_GRID, LAW_PATHS = Grid((3, 4, 8), (16,)), 6000
-
-
-@pytest.fixture(scope="module")
-def matrices():
-    h0 = np.tile([1.5, -0.5, 1.0], (20000, 1))
-    return with_matrices(h0, LAW_GRID, "tanh", 7)
-
-
-def law_p_value(result, matrices):
-    """The smallest p-value, times their number, over errors and the differences of errors, in which the
-    joint law shows.
-    """
-    (errors, common), (matrix_errors, matrix_common) = (
-        (result.errors.cpu().numpy(), result.common.cpu().numpy()),
-        matrices,
-    )
-    ours, theirs = [*errors, *common], [*matrix_errors, *matrix_common]
-    for j, i in ((0, 1), (1, 2), (0, 2)):
-        ours += [errors[j] - errors[i], common[j] - common[i]]
-        theirs += [matrix_errors[j] - matrix_errors[i], matrix_common[j] - matrix_common[i]]
-    return len(ours) * min(stats.ks_2samp(a, b).pvalue for a, b in zip(ours, theirs, strict=True))
-
-
-def law_run(**options):
-    with np.errstate(all="ignore"):
-        return run(np.tile([1.5, -0.5, 1.0], (LAW_PATHS, 1)), LAW_GRID, "tanh", seed=2026, **options)
-
-
-@pytest.mark.statistical
-def test_errors_have_the_law_of_whole_matrices(matrices):
-    assert law_p_value(law_run(), matrices) > LEVEL
-
-
-@pytest.mark.statistical
-def test_a_wrong_scale_is_caught(matrices):
-    assert law_p_value(law_run(scales=[1.1 * 3**-0.5] * 3), matrices) < LEVEL
-
-
-@pytest.mark.statistical
-def test_depths_that_know_nothing_of_each_other_are_caught(matrices, monkeypatch):
-    plan = make_schedule(LAW_GRID, DEVICE)
-    monkeypatch.setattr(
-        triton_kernel,
-        "make_schedule",
-        lambda *_: triton_kernel.Schedule(plan.roots, plan.flags, plan.ends, 0),
-    )
-    assert law_p_value(law_run(), matrices) < LEVEL
-
-
-@pytest.mark.parametrize("width", [3, 10])
+@pytest.mark.parametrize("width", [3, pytest.param(10, marks=pytest.mark.nightly)])
 def test_a_path_is_the_same_in_every_block_and_among_any_others(width):
     grid, paths = Grid((2, 3)), 7
     h0, _, _ = draw(2, grid, paths, width)
     whole = run(h0, grid, "tanh", seed=9)
     lanes = choose_launch(width, 2, paths, interpreted=DEVICE == "cpu").lanes
-    for block in (2, 8):
-        assert torch.equal(run(h0, grid, "tanh", seed=9, launch=Launch(lanes, block, 1)).errors, whole.errors)
-    for first, last in ((0, 2), (3, 7)):
-        part = run(h0[first:last], grid, "tanh", seed=9, first_path=first)
-        assert torch.equal(part.errors, whole.errors[:, first:last])
-        assert torch.equal(part.common, whole.common[:, first:last])
-    for other in (2, 32):
-        result = run(h0, grid, "tanh", seed=9, launch=Launch(other, 8, 4))
-        assert_close(result, (whole.errors.cpu(), whole.common.cpu()), 1e-4)
+    assert torch.equal(run(h0, grid, "tanh", seed=9, launch=Launch(lanes, 8, 1)).errors, whole.errors)
+    part = run(h0[3:7], grid, "tanh", seed=9, first_path=3)
+    assert torch.equal(part.errors, whole.errors[:, 3:7])
+    assert torch.equal(part.common, whole.common[:, 3:7])
+    other = run(h0, grid, "tanh", seed=9, launch=Launch(2, 8, 4))
+    assert_close(other, (whole.errors.cpu(), whole.common.cpu()), 1e-4)
 
 
-@pytest.mark.parametrize("activation", sorted(FUNCTIONS))
+@pytest.mark.parametrize("activation", ["identity", "relu"])
 def test_in_one_dimension_the_reference_reveals_everything(activation):
     grid, paths = Grid((2, 3, 6), (12,)), 4
     h0, xi, z = draw(3, grid, paths, 1)
@@ -393,8 +288,7 @@ def test_a_reference_that_stands_still_gives_no_nan():
     assert float(result.errors[:, 2].min()) > 0.0
 
 
-@pytest.mark.parametrize("activation", sorted(FUNCTIONS))
-@pytest.mark.parametrize("bad", [np.nan, np.inf, 1e38])
+@pytest.mark.parametrize(("activation", "bad"), [("identity", 1e38), ("relu", np.inf), ("tanh", np.nan)])
 def test_a_path_that_is_not_finite_leaves_the_others_alone(activation, bad):
     grid = Grid((2, 3))
     h0, xi, z = draw(6, grid, 4, 5)
@@ -405,9 +299,8 @@ def test_a_path_that_is_not_finite_leaves_the_others_alone(activation, bad):
     assert torch.equal(result.errors[:, others], good.errors[:, others])
     assert torch.equal(result.common[:, others], good.common[:, others])
     assert result.finite[others].all()
-    if bad != 1e38 or activation != "tanh":  # a large state is moved by tanh's bounded steps
-        assert not result.finite[2]
-        assert not result.errors[:, 2].isfinite().any()
+    assert not result.finite[2]
+    assert not result.errors[:, 2].isfinite().any()
 
 
 def test_errors_that_were_not_finite_once_stay_so():
@@ -420,26 +313,29 @@ def test_errors_that_were_not_finite_once_stay_so():
     assert result.errors[1].isfinite().all()
 
 
-def test_calls_that_do_not_fit_are_refused():
-    grid = Grid((2, 4))
-    h0, xi, z = (torch.as_tensor(part, dtype=torch.float32) for part in draw(0, grid, 3, 2))
-    scales = [1.0, 1.0]
-    cases = [
-        (lambda: run_kernel(h0.double(), grid, "tanh", scales, seed=0), TypeError, "float32"),
-        (lambda: run_kernel(h0[0], grid, "tanh", scales, seed=0), TypeError, "shape"),
-        (lambda: run_kernel(h0, grid, "sin", scales, seed=0), ValueError, "identity, relu, tanh"),
-        (lambda: run_kernel(h0, grid, "tanh", [1.0], seed=0), ValueError, "2 depths"),
-        (lambda: run_kernel(h0, grid, "tanh", scales), ValueError, "exactly one"),
-        (lambda: run_kernel(h0, grid, "tanh", scales, seed=0, noise=(xi, z)), ValueError, "exactly one"),
-        (lambda: run_kernel(h0, grid, "tanh", scales, seed=-1), ValueError, "seed"),
-        (lambda: run_kernel(h0, grid, "tanh", scales, seed=0, first_path=2**31 - 3), ValueError, "numbered"),
-        (lambda: run_kernel(h0, grid, "tanh", scales, noise=(xi, z[1:])), ValueError, "noise"),
-        (lambda: run_kernel(h0, Grid((4, 2)), "tanh", scales, seed=0), ValueError, "ascend"),
-        (lambda: make_schedule(Grid(tuple(range(1, 32)))), ValueError, "at most 30"),
-    ]
-    for call, kind, words in cases:
-        with pytest.raises(kind, match=words):
-            call()
+H0, XI, Z = (torch.as_tensor(part, dtype=torch.float32) for part in draw(0, Grid((2, 4)), 3, 2))
+
+
+@pytest.mark.parametrize(
+    ("changed", "kind", "words"),
+    [
+        ({"h0": H0.double()}, TypeError, "float32"),
+        ({"h0": H0[0]}, TypeError, "shape"),
+        ({"activation": "sin"}, ValueError, "identity, relu, tanh"),
+        ({"scales": [1.0]}, ValueError, "2 depths"),
+        ({"seed": None}, ValueError, "exactly one"),
+        ({"noise": (XI, Z)}, ValueError, "exactly one"),
+        ({"seed": -1}, ValueError, "seed"),
+        ({"first_path": 2**31 - 3}, ValueError, "numbered"),
+        ({"seed": None, "noise": (XI, Z[1:])}, ValueError, "noise"),
+        ({"grid": Grid((4, 2))}, ValueError, "ascend"),
+        ({"grid": Grid(tuple(range(1, 32))), "scales": [1.0] * 31}, ValueError, "at most 30"),
+    ],
+)
+def test_calls_that_do_not_fit_are_refused(changed, kind, words):
+    right = {"h0": H0, "grid": Grid((2, 4)), "activation": "tanh", "scales": [1.0, 1.0], "seed": 0}
+    with pytest.raises(kind, match=words):
+        run_kernel(**(right | changed))
 
 
 def test_without_triton_the_call_says_what_to_install(monkeypatch):

@@ -5,6 +5,17 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from families import FAMILIES
+
+from deeplimit.ground.randomness import seeded
+
+
+@pytest.fixture(scope="session")
+def model_libraries() -> None:
+    """Import transformers and timm before the first test that builds their models, which would pay for it."""
+    with seeded(0):
+        FAMILIES["gpt2"].factory(1)
+        FAMILIES["vit"].factory(1)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 import torch
-from stacks import Res1, vectors
 from torch import nn
 from torch.nn import functional as F
 
@@ -57,27 +56,6 @@ class Gained(nn.Module):
         return self.weight(torch.tanh(self.inner(h)))
 
 
-def test_the_number_of_threads_comes_back():
-    before = torch.get_num_threads()
-    try:
-        torch.set_num_threads(2)
-        probe(lambda h, layer: h + layer(h))
-        assert torch.get_num_threads() == 2
-    finally:
-        torch.set_num_threads(before)
-
-
-def test_dropout_inside_fused_attention_draws_nothing():
-    def attend(chance):
-        def step(h, layer):
-            y = layer(h)[None, None]
-            return h + F.scaled_dot_product_attention(y, y, y, dropout_p=chance)[0, 0]
-
-        return probe(step)
-
-    assert attend(0.5).branches == attend(0.0).branches
-
-
 @pytest.mark.parametrize(
     "step",
     [
@@ -100,6 +78,21 @@ def test_gains_of_any_shape_are_gains(shape):
     assert sizes["gain", "layers.*.gain"] == pytest.approx(0.25)
     assert {name for role, name in sizes if role == "output"} == {"layers.*.weight.weight"}
     assert {name for role, name in sizes if role == "inner"} == {"layers.*.inner.weight"}
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda h, layer: torch.addcmul(h, layer(h), layer.gain, value=2.0),
+        lambda h, layer: h.clone().addcmul_(layer.gain, layer(h), value=2.0),
+    ],
+)
+def test_the_factors_of_an_addcmul_are_a_branch_its_gain_and_a_multiplier(step):
+    report = probe(step, Gained)
+    twin = probe(lambda h, layer: h + 2.0 * layer.gain * layer(h), Gained)
+    sizes = parts(report)
+    assert (sizes["gain", "layers.*.gain"], sizes["multiplier", "multiplier"]) == (0.25, 2.0)
+    assert report.branches[0].sizes == pytest.approx(twin.branches[0].sizes)
 
 
 def test_gains_that_are_made_of_a_parameter_are_read_as_they_act():
@@ -332,11 +325,3 @@ def test_intervals_of_several_kinds_hold_together():
         return h + 0.0
 
     assert width(step, Gained) > 1.02 * width(alone, Gained)
-
-
-def test_the_seed_of_a_check_is_the_seed_of_its_modules():
-    one, other, again = (
-        dl.check_depth(Res1, [2, 4], batch=vectors(), seed=seed).branches for seed in (0, 1, 0)
-    )
-    assert one == again
-    assert one != other

@@ -16,7 +16,7 @@ from families import FAMILIES, HEADS, VOCABULARY, WIDTH, library
 
 import deeplimit as dl
 
-pytestmark = pytest.mark.thirdparty
+pytestmark = [pytest.mark.thirdparty, pytest.mark.usefixtures("model_libraries")]
 
 DEPTHS, FEWER = (2, 4, 8, 16), (2, 4, 8)
 TIMES_TOO_LARGE = math.sqrt(32)  # an output projection without its 1/sqrt(2L) at depth 16
@@ -223,7 +223,20 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.family)
+# One for each way in which networks are put together; the others take these ways again.
+ORDINARY = {
+    *("gpt2", "clip-text", "nemotron-h", "hf-beit", "vjepa2", "granite", "falcon", "albert", "t5"),
+    *("swin", "convnext", "cait", "resnet", "hf-swin2", "neomme"),
+}
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, id=case.family, marks=() if case.family in ORDINARY else pytest.mark.nightly)
+        for case in CASES
+    ],
+)
 def test_a_family_scales_with_depth_as_documented(case):
     family = FAMILIES[case.family]
     report = dl.check_depth(family.factory, case.depths, batch=family.batch, expected=case.expected)
@@ -248,7 +261,7 @@ def test_a_family_scales_with_depth_as_documented(case):
     assert report.verdict == (case.verdict or ("not as expected" if case.blamed else "as expected"))
 
 
-@pytest.mark.families
+@pytest.mark.nightly
 @pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize("case", [case for case in CASES if not case.blamed], ids=lambda case: case.family)
 def test_no_seed_raises_a_false_alarm_about_a_family(case, seed, record_property):
@@ -270,7 +283,12 @@ def test_the_size_of_layer_scale_is_read_off(name, size):
 
 
 @pytest.mark.parametrize(
-    ("name", "output", "first"), [("beit", "fc2", 2), ("vit-fix-init", "fc2", 2), ("beam", None, 3)]
+    ("name", "output", "first"),
+    [
+        ("beit", "fc2", 2),
+        pytest.param("vit-fix-init", "fc2", 2, marks=pytest.mark.nightly),
+        pytest.param("beam", None, 3, marks=pytest.mark.nightly),
+    ],
 )
 def test_what_is_scaled_by_the_layer_is_not_taken_for_what_is_scaled_by_the_depth(name, output, first):
     """BEiT divides layer l's output projections by sqrt(2 l): each layer is the same at any depth, deeper
@@ -292,109 +310,14 @@ def test_what_is_scaled_by_the_layer_is_not_taken_for_what_is_scaled_by_the_dept
         assert projection.sizes == pytest.approx([0.02 * math.sqrt(square) for square in squares], rel=0.02)
 
 
-def small_gpt2(**more):
+def test_a_configuration_is_swept_and_a_batch_made_up_for_it():
     transformers = library("transformers")
     sizes = {"n_embd": WIDTH, "n_head": HEADS, "vocab_size": VOCABULARY, "n_positions": 64}
-    return transformers, dl.sweep(
-        transformers.GPT2LMHeadModel, transformers.GPT2Config, "n_layer", **sizes, **more
-    )
+    factory = dl.sweep(transformers.GPT2LMHeadModel, transformers.GPT2Config, "n_layer", **sizes)
+    assert dl.check_depth(factory, FEWER, expected="gpt-2").verdict == "as expected"
 
 
-def test_a_configuration_is_swept_and_a_batch_made_up_for_it():
-    _, factory = small_gpt2()
-    assert dl.check_depth(factory, DEPTHS, expected="gpt-2").verdict == "as expected"
-
-
-def test_branches_that_hooks_measure_are_as_large(one_thread):
-    """The second route: sizes by forward hooks on named modules, without any graph."""
-    _, factory = small_gpt2()
-    torch_state = torch.get_rng_state()
-    report = dl.check_depth(factory, [3, 6], batch=FAMILIES["gpt2"].batch, seed=5)
-    torch.manual_seed(5)
-    model, updates, streams = factory(6).eval(), [], []
-    for block in model.transformer.h:
-        block.mlp.register_forward_hook(
-            lambda _, __, output: updates.append(output.detach().square().mean().sqrt())
-        )
-        block.ln_2.register_forward_pre_hook(
-            lambda _, inputs: streams.append(inputs[0].detach().square().mean().sqrt())
-        )
-    model(**FAMILIES["gpt2"].batch())
-    ratios = torch.stack(updates) / torch.stack(streams)
-    mlp = next(branch for branch in report.branches if branch.kind.endswith("mlp"))
-    assert mlp.ratios[1] == pytest.approx(float(ratios.square().mean().sqrt()), rel=1e-4)
-    torch.set_rng_state(torch_state)
-
-
-def test_gpt2_as_transformers_initialised_it_up_to_5_14_is_found_out(monkeypatch):
-    """Its rule looked for a parameter "c_proj.weight" of the whole model, whose parameters have longer
-    names: it never ran.
-    """
-    transformers, factory = small_gpt2()
-    parent = transformers.GPT2PreTrainedModel
-    plain = transformers.PreTrainedModel._init_weights
-
-    def as_it_was(self, module):
-        plain(self, module)
-        if type(module).__name__ == "Conv1D":
-            torch.nn.init.normal_(module.weight, std=self.config.initializer_range)
-        if isinstance(module, transformers.PreTrainedModel):
-            for name, parameter in module.named_parameters():
-                if name == "c_proj.weight":
-                    torch.nn.init.normal_(
-                        parameter, std=self.config.initializer_range / math.sqrt(2 * self.config.n_layer)
-                    )
-
-    monkeypatch.setattr(parent, "_init_weights", as_it_was)
-    report = dl.check_depth(factory, DEPTHS, expected="gpt-2")
-    assert {finding.parameter: finding.factor for finding in report.findings} == {
-        "transformer.h.*.attn.c_proj.weight": pytest.approx(TIMES_TOO_LARGE, rel=0.05),
-        "transformer.h.*.mlp.c_proj.weight": pytest.approx(TIMES_TOO_LARGE, rel=0.05),
-    }
-
-
-@pytest.mark.parametrize("way", ["from_config", "meta", "apply"])
-def test_every_way_of_building_gpt2_initialises_it_alike(way):
-    transformers, _ = small_gpt2()
-
-    def factory(depth):
-        config = transformers.GPT2Config(
-            n_layer=depth, n_embd=WIDTH, n_head=HEADS, vocab_size=VOCABULARY, n_positions=64
-        )
-        if way == "from_config":
-            return transformers.AutoModelForCausalLM.from_config(config)
-        if way == "meta":
-            with torch.device("meta"):
-                model = transformers.GPT2LMHeadModel(config)
-            model.to_empty(device="cpu")
-            model.init_weights()
-            return model
-        model = transformers.GPT2LMHeadModel(config)
-        return model.apply(model._init_weights)  # a second time
-
-    assert dl.check_depth(factory, DEPTHS, expected="gpt-2").verdict == "as expected"
-
-
-def test_a_scaling_that_loading_repeats_is_found_out():
-    """What from_pretrained of transformers 5.23 does to a Mamba with rescale_prenorm_residual: 1/sqrt(L)
-    at every load.
-    """
-    family = FAMILIES["mamba-rescaled"]
-
-    def loaded(depth):
-        model = family.factory(depth)
-        with torch.no_grad():
-            for layer in model.backbone.layers:
-                layer.mixer.out_proj.weight /= math.sqrt(depth)
-        return model
-
-    report = dl.check_depth(loaded, FEWER, batch=family.batch, expected=0.5)
-    (finding,) = report.findings
-    assert finding.parameter == "backbone.layers.*.mixer.out_proj.weight"
-    assert finding.factor == pytest.approx(0.5, rel=0.2)
-    assert "applied twice?" in finding.message
-
-
+@pytest.mark.nightly
 def test_from_pretrained_repeats_the_scaling_of_mamba(tmp_path):
     """The page says so; where this fails, transformers has mended it."""
     family = FAMILIES["mamba-rescaled"]
@@ -406,23 +329,3 @@ def test_from_pretrained_repeats_the_scaling_of_mamba(tmp_path):
     before, after = (each.backbone.layers[0].mixer.out_proj.weight for each in (model, again))
     if library("transformers").__version__ == "5.23.0":
         torch.testing.assert_close(after, before / math.sqrt(4))
-
-
-def test_a_configuration_that_ignores_its_number_of_layers_is_refused():
-    """NemotronH counts the entries of layer_types; num_hidden_layers is taken without a word, and changes
-    nothing.
-    """
-    transformers = library("transformers")
-    options = {name: value for name, value in FAMILIES["nemotron-h"].options.items() if name != "layer_types"}
-    factory = dl.sweep(
-        transformers.NemotronHForCausalLM,
-        transformers.NemotronHConfig,
-        "num_hidden_layers",
-        **options,
-        layer_types=["linear_attention", "mlp"],
-    )
-    with pytest.raises(
-        ValueError,
-        match="factory ignores the depth: at depths 2, 8 it built modules with 2 residual branches each",
-    ):
-        dl.check_depth(factory, [2, 8], batch=FAMILIES["nemotron-h"].batch)

@@ -6,8 +6,7 @@ from functools import partial
 
 import pytest
 import torch
-from depth_case import DEEPEST
-from depth_cases import CASES
+from depth_cases import WRONG
 from depth_models import WIDTH, tokens
 from test_published_rules import network
 from test_rule_attribution import Block, Conditioned, Network, conditions, deepnorm, gpt, multiplied
@@ -39,10 +38,6 @@ def lines_of(report):
     assert all(lines), report
     # Branches that share a gain have one line.
     return [line for line in dict.fromkeys(lines) if not line.startswith(IN_FORWARD)]
-
-
-def case(name):
-    return next(case for case in CASES if case.name == name)
 
 
 def multiplied_by_root(depth, shift=0, power=0.5):
@@ -96,6 +91,13 @@ def experts(depth, right=False):
     return model
 
 
+PLANTED = {
+    "gpt 0.02: fc1 instead of fc2",
+    "gpt 0.02: init and multiplier, style torch.add",
+    "gpt default: bias not scaled",
+    "resnet, zero gains: gain reset to one",
+    "resnet, zero gains: bias not zero",
+}
 FAULTS = {
     "not applied": (partial(gpt, fault="not applied"), "gpt-2"),
     "half of the layers": (partial(gpt, fault="half"), "gpt-2"),
@@ -104,64 +106,42 @@ FAULTS = {
     "the weight beside it": (partial(gpt, fault="qkv"), "gpt-2"),
     "not applied, to a number": (partial(gpt, fault="not applied"), 0.5),
     "applied, to another number": (gpt, 1.0),
-    "too small, to a number": (gpt, 0.0),
     "weights where multipliers are asked for": (gpt, "depth-mup"),
     "multipliers where weights are asked for": (multiplied, "gpt-2"),
     "multipliers of one more layer": (partial(multiplied, shift=1), "completep"),
-    "multipliers of two less layers": (partial(multiplied, shift=-2), "completep"),
     "roots of one more layer": (partial(multiplied_by_root, shift=1), "depth-mup"),
-    "roots of one less layer": (partial(multiplied_by_root, shift=-1), "depth-mup"),
     "multipliers of nearly the right power": (partial(multiplied_by_root, power=0.55), "depth-mup"),
-    "multipliers of the wrong power": (multiplied, "depth-mup"),
     "some multipliers": (late, "completep"),
     "multipliers, to a number": (multiplied, 0.5),
     "some gains, to a number": (late_gains, 0.5),
-    "some multipliers, to a number": (late, 1.0),
     "no gain": (gpt, "rezero"),
     "no gain of a stated size": (gpt, "layerscale"),
     "a gain of another size": (partial(network, rule="layerscale", fault="misread"), "layerscale"),
     "a gain that is not zero": (partial(network, rule="layerscale"), "rezero"),
     "layers counted twice": (partial(network, rule="mitchell", fault="misread"), "mitchell"),
     "small-init": (gpt, "small-init"),
-    "megatron": (partial(gpt, fault="not applied"), "megatron"),
     "values": (partial(deepnorm, fused="nothing"), "deepnorm"),
     "queries and keys": (partial(deepnorm, fused="queries and keys"), "deepnorm"),
     "several experts": (experts, "gpt-2"),
-}
+} | {case.name: (case.factory, case.expected, case.batch()) for case in WRONG if case.name in PLANTED}
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+# These take the ways of others again, with another number.
+AGAIN = {"half of the layers", "twice as large", "applied, to another number", "not applied, to a number"}
+
+
+@pytest.mark.parametrize(
+    "fault", [pytest.param(fault, marks=pytest.mark.nightly) if fault in AGAIN else fault for fault in FAULTS]
+)
 def test_the_printed_lines_mend_the_model(fault):
-    factory, expected = FAULTS[fault]
-    report = dl.check_depth(factory, DEPTHS, batch=tokens(), expected=expected)
+    factory, expected, *of_images = FAULTS[fault]
+    batch = of_images[0] if of_images else tokens()
+    report = dl.check_depth(factory, DEPTHS, batch=batch, expected=expected)
     assert report.verdict == "not as expected", report
     lines = lines_of(report)
     assert lines
     assert all(str(report).count(line) == 1 for line in lines)
-    again = dl.check_depth(mended(factory, lines), DEPTHS, batch=tokens(), expected=expected)
-    assert again.verdict == "as expected", "\n".join([*lines, str(again)])
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "gpt 0.02: fc1 instead of fc2",
-        "gpt 0.02: all weights",
-        "gpt 0.02: applied twice",
-        "gpt 0.02: init and multiplier",
-        "gpt default: bias not scaled",
-        "rezero: gain reset to one",
-        "resnet, zero gains: bias not zero",
-    ],
-)
-def test_the_printed_lines_mend_planted_faults(name):
-    planted = case(name)
-    depths = [4, 8, DEEPEST // 2]
-    report = dl.check_depth(planted.factory, depths, batch=planted.batch(0), expected=planted.expected)
-    lines = lines_of(report)
-    again = dl.check_depth(
-        mended(planted.factory, lines), depths, batch=planted.batch(0), expected=planted.expected
-    )
+    again = dl.check_depth(mended(factory, lines), DEPTHS, batch=batch, expected=expected)
     assert again.verdict == "as expected", "\n".join([*lines, str(again)])
 
 
@@ -195,13 +175,9 @@ class Written(Block):
             (self.norm1, self.attn),
             (self.norm2, lambda y: self.fc2(torch.relu(self.fc1(y)))),
         ):
-            names = {"x": x, "norm": norm, "model": self.model[0], "i": self.layer}
-            if "norm" in self.line:
-                exec(self.line, names | {"branch": branch}, found := dict(x=x))
-                x = found["x"]
-            else:
-                exec(self.line, names | {"branch": branch}, found := dict(x=x))
-                x = norm(found["x"])
+            names = {"x": x, "norm": norm, "branch": branch, "model": self.model[0], "i": self.layer}
+            exec(self.line, names)
+            x = names["x"] if "norm" in self.line else norm(names["x"])
         return x
 
 

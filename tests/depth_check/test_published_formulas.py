@@ -25,22 +25,17 @@ class Scaled(nn.Module):
 
 
 class LayerNormScaled(nn.Module):
-    """One layer of `modeling_llama.py` of LayerNorm-Scaling, NORM_TYPE=LNS; `layer_index` counts from 0."""
+    """One branch of `modeling_llama.py` of LayerNorm-Scaling, NORM_TYPE=LNS."""
 
-    def __init__(self, layer_index, first, second):
+    def __init__(self, factor):
         super().__init__()
-        self.input_layernorm, self.post_attention_layernorm = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
-        self.mixer = nn.Sequential(*(nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(2)))
+        self.factor, self.input_layernorm = factor, nn.LayerNorm(WIDTH)
         self.mlp = nn.Sequential(*(nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(2)))
-        self.factors = first(layer_index), second(layer_index)
+        for layer in self.mlp:
+            nn.init.normal_(layer.weight, std=0.02)
 
     def forward(self, x):
-        residual = x
-        x = self.factors[0] * self.input_layernorm(x)
-        x = residual + self.mixer(x)
-        residual = x
-        x = self.factors[1] * self.post_attention_layernorm(x)
-        return residual + self.mlp(x)
+        return x + self.mlp(self.factor * self.input_layernorm(x))
 
 
 class Opened(nn.Sequential):
@@ -81,42 +76,28 @@ def test_a_layer_scale_of_another_depth_is_wrong_by_its_factor(epsilon, factor):
     assert finding.factor == pytest.approx(factor, rel=1e-4)
 
 
-def of_layer(layer_index):
-    return 1 / math.sqrt(layer_index + 1)
-
-
-def layer_norm_scaled(depth, first=of_layer, second=of_layer):
-    model = Opened(LayerNormScaled(layer_index, first, second) for layer_index in range(depth))
-    for name, weight in model.named_parameters():
-        if "norm" not in name and weight.dim() == 2:
-            nn.init.normal_(weight, std=0.02)
-    return model
-
-
-def test_layer_norm_scaling_as_published_passes():
-    """h = LayerNorm(h) × 1/√l in layer l = 1 … L, in front of attention and of the MLP alike."""
-    report = check(layer_norm_scaled, [3, 6, 12], "norm-depth")
-    assert report.verdict == "as expected", report
-
-
 @pytest.mark.parametrize(
-    ("second", "factor"),
+    ("of_layer", "wrong"),  # h = LayerNorm(h) times 1/sqrt(l) in layer l = 1 ... L; counted from 0 in code
     [
+        (lambda layer: 1 / math.sqrt(layer + 1), None),
         (lambda layer: 1 / math.sqrt(2 * layer + 2), math.sqrt(0.5)),  # sublayers counted, not layers
         (lambda layer: 2 / math.sqrt(layer + 1), 2.0),
-        (lambda layer: 1.0, None),
-        (lambda layer: 1 / (layer + 1), None),
-        (lambda layer: 1 / math.sqrt(layer + 2), None),
-        (lambda layer: 1 / math.sqrt(max(layer, 1)), None),
+        (lambda layer: 1.0, math.nan),  # by no one factor
+        (lambda layer: 1 / (layer + 1), math.nan),
+        (lambda layer: 1 / math.sqrt(layer + 2), math.nan),
+        (lambda layer: 1 / math.sqrt(max(layer, 1)), math.nan),
     ],
 )
-def test_layer_norm_scaling_of_another_count_is_caught_in_its_branch(second, factor):
-    report = check(partial(layer_norm_scaled, second=second), [3, 6, 12], "norm-depth")
-    (finding,) = report.findings
-    assert finding.parameter == "input multiplier of 1.*.mlp"
-    if factor is not None:
-        assert finding.factor == pytest.approx(factor, rel=1e-5)
+def test_layer_norm_scaling_of_another_count_is_caught(of_layer, wrong):
+    def factory(depth):
+        return Opened(LayerNormScaled(of_layer(layer)) for layer in range(depth))
+
+    report = check(factory, [3, 6, 12], "norm-depth")
+    assert report.verdict == ("as expected" if wrong is None else "not as expected")
     with torch.random.fork_rng():
-        model = layer_norm_scaled(6, second=second)
-    (alone,) = dl.probe(model, torch.ones(2, WIDTH), expected="norm-depth").findings
-    assert alone.parameter == finding.parameter
+        alone = dl.probe(factory(6), torch.ones(2, WIDTH), expected="norm-depth")
+    named = [] if wrong is None else ["input multiplier of 1.*.mlp"]
+    assert [finding.parameter for finding in report.findings] == named
+    assert [finding.parameter for finding in alone.findings] == named
+    if wrong is not None and not math.isnan(wrong):
+        assert report.findings[0].factor == pytest.approx(wrong, rel=1e-5)

@@ -42,7 +42,7 @@ PROFILES = {
 }
 
 
-@pytest.mark.parametrize("depths", [DEPTHS, [2, 3]])
+@pytest.mark.parametrize("depths", [pytest.param(DEPTHS, marks=pytest.mark.nightly), [2, 3]])
 @pytest.mark.parametrize("profile", PROFILES)
 def test_layers_that_differ_by_a_profile_are_not_blamed(profile, depths):
     for seed in range(3 if profile == "drawn" else 1):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from refusals import INF, NAN, assert_refused, row
+from refusals import NAN, assert_refused, row
 
 import deeplimit as dl
 
@@ -18,32 +18,23 @@ def by_depth(**changes):
 
 ROWS = [
     row("no mapping", lambda: dl.diagnose([1, 2]), TypeError, "weights", "[1, 2]"),
-    row("empty", lambda: dl.diagnose({}), ValueError, "weights", "{}"),
     row("a name", lambda: dl.diagnose({"deep": stacks(8), 9: stacks(9)}), TypeError, "depth", "'deep'"),
     row("too shallow", lambda: dl.diagnose({4: stacks(4)}), ValueError, "depth", "6", "4"),
     row("no network", lambda: dl.diagnose({8: 3.0}), TypeError, "weights[8]", "3.0"),
-    row("no seeds", lambda: dl.diagnose({8: []}), ValueError, "weights[8]", "empty list"),
     row("other stacks", lambda: dl.diagnose(by_depth(W=1)), ValueError, "weights[16]", "W"),
-    row("a list", lambda: dl.diagnose(by_depth(A=[1.0])), TypeError, "weights[16]['A']", "[1.0]"),
     row("depth", lambda: dl.diagnose({16: stacks(8)}), ValueError, "weights[16]['A']", "16", "(8, 2, 2)"),
     row(
         "biases", lambda: dl.diagnose(by_depth(b=torch.ones(8, 2))), ValueError, "weights[16]['b']", "(8, 2)"
     ),
     row("delta", lambda: dl.diagnose(by_depth(delta=torch.ones(3))), ValueError, "['delta']", "(3,)"),
     row("NaN", lambda: dl.diagnose(by_depth(A=torch.full((16, 2), NAN))), ValueError, "weights[16]", "NaN"),
-    row("infinity", lambda: dl.diagnose(by_depth(b=torch.full((16,), INF))), ValueError, "weights[16]['b']"),
     row("other shapes", lambda: dl.diagnose(by_depth(A=torch.ones(16, 3))), ValueError, "depth 8", "(3,)"),
-    row("other names", lambda: dl.diagnose(by_depth(b=torch.ones(16, 2))), ValueError, "same names", "'b'"),
     row("all zero", lambda: dl.diagnose({8: {"A": torch.zeros(8, 2)}}), ValueError, "weights", "zero"),
-    row(
-        "no file", lambda: dl.diagnose({8: "gone.safetensors"}), ValueError, "weights[8]", "gone.safetensors"
-    ),
+    row("no file", lambda: dl.diagnose({8: "gone.safetensors"}), ValueError, "weights[8]"),
     row("confidence", lambda: dl.diagnose(by_depth(), confidence=1.0), ValueError, "confidence", "1"),
     row("homogeneous", lambda: dl.diagnose(by_depth(), homogeneous=1), TypeError, "homogeneous", "1"),
     row("no delta", lambda: dl.diagnose(by_depth(), homogeneous=True), ValueError, "homogeneous", "delta"),
     row("spatial", lambda: dl.diagnose(by_depth(), spatial=8), TypeError, "spatial", "8"),
-    row("no height", lambda: dl.diagnose(by_depth(), spatial=(0, 8)), ValueError, "spatial[0]", "0"),
-    row("seed", lambda: dl.diagnose(by_depth(), seed=-1), ValueError, "seed", "-1"),
 ]
 
 

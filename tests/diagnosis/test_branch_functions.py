@@ -38,9 +38,8 @@ def middle_of(network, batch):
     return x, block.attention(y, y, y, need_weights=False)[0]
 
 
-@pytest.mark.parametrize("exponent", [0.0, 1.0])
-def test_all_layers_are_given_the_same_noise(exponent):
-    network = make(Res1, depth=6, exponent=exponent)
+def test_all_layers_are_given_the_same_noise():
+    network = make(Res1, depth=6, exponent=1.0)
     with torch.no_grad():
         network.layers[0].weight.copy_(torch.eye(32))
     values = functions(network, vectors())["layers.*"].double()
@@ -88,17 +87,6 @@ def test_a_twin_of_the_same_function_has_the_same_branches(kind, batch, scramble
     assert mine.keys() == other.keys()
     for name, values in mine.items():
         assert float((values - other[name]).norm() / values.norm()) < 1e-4, name
-
-
-def test_a_twin_of_another_function_has_other_branches():
-    network = with_biases(make(Transformer, depth=5))
-    other = copy.deepcopy(network)
-    with torch.no_grad():
-        weight = other.blocks[2].mlp[0].weight
-        weight.copy_(weight.flip(0))  # hidden units permuted, but not what reads them
-    mine, changed = (functions(each, tokens())["blocks.*.mlp"] for each in (network, other))
-    differences = (mine - changed).flatten(1).norm(dim=1) / mine.flatten(1).norm(dim=1)
-    assert [bool(difference > 0.1) for difference in differences] == [False, False, True, False, False]
 
 
 class Dilated(nn.Module):
@@ -167,9 +155,7 @@ def broken():
 @pytest.mark.parametrize(
     ("call", "kind", "said"),
     [
-        row("no module", lambda: branch_functions("gpt2"), TypeError, "model", "'gpt2'"),
         row("probe", lambda: branch_functions(broken(), tokens(), probe="x"), ValueError, "probe", "'x'"),
-        row("seed", lambda: branch_functions(broken(), tokens(), seed=-1), ValueError, "seed", "-1"),
         row("NaN", lambda: branch_functions(broken(), tokens()), ValueError, "blocks.2.mlp", "finite"),
         row("no branch", lambda: branch_functions(nn.Linear(2, 2)), ValueError, "no residual branch"),
     ],

@@ -99,8 +99,3 @@ def test_what_is_not_seen_is_not_called_absent() -> None:
     assert answer(evidence(0.2, (0.45, 0.55), 0.001, 1.1)).word == "constant"
     assert answer(evidence(0.015, (0.45, 0.55), 0.001, 1.1)).word == "cannot tell"
     assert answer(evidence(0.002, (0.45, 0.55), 0.001, 1.1)).word == "decaying"
-
-
-def test_layers_that_are_alone_in_their_groups_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"groups \(0, 1, 2\)"):
-        lag_correlations(LayerGram(np.eye(3), 5, (0, 1, 2)), 5.0)

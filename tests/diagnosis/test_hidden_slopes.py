@@ -60,8 +60,9 @@ def test_without_a_trend_only_steep_contributions_are_possible():
 
 
 @pytest.mark.statistical
-def test_the_hurst_index_of_noise_about_a_rough_trend_is_covered():
-    runs, inside = 16, []
+@pytest.mark.parametrize("runs", [2, pytest.param(16, marks=pytest.mark.nightly)])
+def test_the_hurst_index_of_noise_about_a_rough_trend_is_covered(runs):
+    inside = []
     for seed in range(runs):
         report = dl.diagnose(rough_and_noisy(seed))
         assert report.verdict in ("sde", "cannot tell"), report.reason
@@ -73,8 +74,9 @@ def test_the_hurst_index_of_noise_about_a_rough_trend_is_covered():
 
 
 @pytest.mark.statistical
-def test_a_smooth_trend_does_not_widen_the_intervals_of_the_noise():
-    runs, inside = 12, 0
+@pytest.mark.parametrize("runs", [1, pytest.param(12, marks=pytest.mark.nightly)])
+def test_a_smooth_trend_does_not_widen_the_intervals_of_the_noise(runs):
+    inside = 0
     for seed in range(runs):
         rng = np.random.default_rng(seed)
         report = dl.diagnose(depth_sweeps.sweep(rng, depth_sweeps.smooth(rng, 10), 0.3, 0.5, depths=DEPTHS))

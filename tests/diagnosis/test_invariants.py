@@ -4,7 +4,6 @@ import math
 
 import pytest
 import torch
-from refusals import assert_refused
 
 from deeplimit.diagnosis.invariants import invariants
 from deeplimit.diagnosis.layer_families import families
@@ -103,10 +102,8 @@ GPT2 = {
     "n2": "h.{}.ln_2.weight",
     "b2": "h.{}.ln_2.bias",
     "up": "h.{}.mlp.c_fc.weight",
-    "n1+n2+q": "unused.weight",
     "down": "h.{}.mlp.c_proj.weight",
 }
-GPT2.pop("n1+n2+q")
 VIT = {
     "n1": "blocks.{}.norm1.weight",
     "b1": "blocks.{}.norm1.bias",
@@ -193,21 +190,6 @@ def test_a_scrambled_twin_has_the_same_objects(kind):
         assert float((found[name] - values).norm() / values.norm()) < 1e-5, name
 
 
-def neighbours(values):
-    """Return the correlation of layers with the next one."""
-    flat = values.flatten(1)
-    return float((flat[1:] * flat[:-1]).sum() / (flat[1:].norm() * flat[:-1].norm()))
-
-
-def test_smoothness_that_scrambling_hides_is_seen_again():
-    twin = Parts().scrambled()
-    weights = twin.named(VIT)
-    raw = torch.stack([weights[f"blocks.{k}.mlp.fc1.weight"] for k in range(DEPTH)])
-    assert abs(neighbours(raw)) < 0.3
-    found, _ = objects(weights)
-    assert min(map(neighbours, found.values())) > 0.8
-
-
 def test_weights_stored_as_gpt2_stores_them_give_the_same_objects():
     parts = Parts()
     for layer in parts.layers:
@@ -269,12 +251,6 @@ def test_weights_that_map_stream_to_stream_are_taken_as_they_are():
     assert [*found] == ["A", "b"]
     torch.testing.assert_close(found["A"], given["A"].double())
     assert left_out == {}
-
-
-def test_a_tensor_that_is_not_finite_is_named():
-    weights = Parts().named(VIT)
-    weights["blocks.4.mlp.fc2.weight"][0, 0] = torch.inf
-    assert_refused(lambda: objects(weights), ValueError, "'blocks.4.mlp.fc2.weight'", "finite")
 
 
 def test_copied_layers_are_left_out():

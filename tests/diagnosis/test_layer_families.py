@@ -33,14 +33,8 @@ def transformer(layers=5, width=4):
 
 
 def test_numbers_inside_of_a_layer_do_not_count_layers():
-    assert list(found(tensors(transformer()))) == [
-        "h.*.ln_1.weight",
-        "h.*.ln_2.weight",
-        "h.*.mlp.0.weight",
-        "h.*.mlp.2.weight",
-        "h.*.conv1.weight",
-        "h.*.conv2.weight",
-    ]
+    names = ("ln_1", "ln_2", "mlp.0", "mlp.2", "conv1", "conv2")
+    assert list(found(tensors(transformer()))) == [f"h.*.{name}.weight" for name in names]
 
 
 def test_layers_are_ordered_by_their_number_not_by_their_text():
@@ -74,42 +68,9 @@ def test_a_layer_that_is_missing_is_named():
     assert [*result.left_out] == ["h.*.w, numbers 6"]
 
 
-def test_layers_with_activations_between_them_are_evenly_spaced():
-    result = families(source_of(tensors({f"{2 * k}.w": (3,) for k in range(6)})))
-    assert result.found[0].numbers == (0, 2, 4, 6, 8, 10)
-    assert result.left_out == {}
-
-
-def test_stacks_of_all_layers_are_taken_as_they_are():
-    given = tensors({"A": (6, 3, 3), "b": (6, 3)}) | {"delta": torch.tensor(0.1)}
-    source = source_of(given)
-    result = families(source)
-    assert [family.name for family in result.found] == ["A", "b"]
-    torch.testing.assert_close(stack(source, result.found[0]).values, given["A"])
-
-
 def test_one_linear_layer_is_no_stack():
-    assert_refused(
-        lambda: families(source_of({"weight": torch.ones(6, 5), "bias": torch.ones(6)})),
-        NoNumberedWeightsError,
-        "weights",
-        "weight, bias",
-        "layers=",
-    )
-
-
-def test_kinds_of_layers_are_read_off_the_settings_of_modules():
-    with seeded(0):
-        network = nn.Sequential(*(nn.Conv1d(2, 2, 3, dilation=[1, 4, 1, 8][k % 4]) for k in range(8)))
-        alike = nn.Sequential(*(nn.Linear(2, 2) for _ in range(4)))
-    family = found(network)["*.weight"]
-    assert family.groups == (0, 1, 0, 2, 0, 1, 0, 2)
-    assert found(alike)["*.weight"].groups == ()
-
-
-def test_groups_can_be_given():
-    given = tensors({f"h.{k}.w": (3,) for k in range(4)})
-    assert found(given, groups=[0, 0, 1, 1])["h.*.w"].groups == (0, 0, 1, 1)
+    source = source_of({"weight": torch.ones(6, 5), "bias": torch.ones(6)})
+    assert_refused(lambda: families(source), NoNumberedWeightsError, "weights", "weight, bias")
 
 
 def test_experts_need_a_pattern_and_are_found_with_it():
@@ -169,9 +130,7 @@ def test_a_tensor_that_is_not_finite_is_named(bad):
     assert_refused(lambda: stack(whole, families(whole).found[0]), ValueError, "'A', layer 4", "finite")
 
 
-@pytest.mark.parametrize(
-    "dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.float8_e4m3fn]
-)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64, torch.float8_e4m3fn])
 def test_the_precision_of_a_stack_is_that_of_its_layers(dtype):
     given = {f"h.{k}.w": torch.linspace(k, k + 1, 4).to(dtype) for k in range(4)}
     source = source_of(given)
@@ -186,12 +145,10 @@ LAYERED = {f"h.{k}.w": torch.full((2,), float(k)) for k in range(5)}
 @pytest.mark.parametrize(
     ("how", "kind", "said"),
     [
-        row("pattern of another type", {"layers": 3}, TypeError, "layers", "3 of type int"),
         row("pattern without a number", {"layers": "h"}, ValueError, "layers", "'h'"),
         row("pattern with two numbers", {"layers": "{}.{}"}, ValueError, "layers", "'{}.{}'"),
         row("pattern that finds nothing", {"layers": "g.{}"}, NoNumberedWeightsError, "layers", "h.0.w"),
         row("groups of another type", {"groups": 3}, TypeError, "groups", "3 of type int"),
-        row("groups that are no numbers", {"groups": "abcde"}, TypeError, "groups", "'abcde'"),
         row("groups of another length", {"groups": [0, 1]}, ValueError, "groups", "2", "5"),
         row("a group below zero", {"groups": [0, 0, 0, 0, -1]}, ValueError, "every group", "-1"),
     ],
@@ -203,7 +160,7 @@ def test_wrong_arguments_are_refused(how, kind, said):
 def test_a_bias_does_not_tell_layers_apart_but_a_dilation_does():
     with seeded(0):
         biased = nn.Sequential(*(nn.Linear(3, 3, bias=k % 2 == 0) for k in range(8)))
-        dilated = nn.Sequential(*(nn.Conv1d(3, 3, 3, dilation=1 + k % 2) for k in range(8)))
+        dilated = nn.Sequential(*(nn.Conv1d(2, 2, 3, dilation=[1, 4, 1, 8][k % 4]) for k in range(8)))
     weight, bias = families(source_of(biased)).found
     assert (weight.groups, len(bias.members)) == ((), 4)
-    assert families(source_of(dilated)).found[0].groups == (0, 1) * 4
+    assert families(source_of(dilated)).found[0].groups == (0, 1, 0, 2) * 2

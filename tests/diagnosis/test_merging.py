@@ -30,16 +30,6 @@ def test_errors_are_those_of_the_layers():
         assert found.inside[k - 1] == pytest.approx(float(error / values[k].square().sum()), rel=1e-9)
 
 
-@pytest.mark.parametrize(("noise", "share"), [(0.0, 0.0), (0.5, 0.2), (1.0, 0.5)])
-def test_errors_are_predicted_by_the_share_of_noise(noise, share):
-    """Per layer that turns by 0.3: curvature (1 − cos 0.3)², difference sin² 0.15, of the trend's share."""
-    found = merging(LayerGram.of(Stack("A", layers(noise=noise))))
-    inside = 1.5 * share + (1 - share) * (1 - np.cos(0.3)) ** 2
-    pairs = 0.5 * share + (1 - share) * np.sin(0.15) ** 2
-    assert found.inside.mean() == pytest.approx(inside, rel=0.05)
-    assert found.pairs.mean() == pytest.approx(pairs, rel=0.05)
-
-
 def test_the_cheapest_pairs_are_named_first():
     values = layers(noise=1.0)
     values[5] = values[4] + 0.01 * values[5]

@@ -1,12 +1,9 @@
 """Statistics of one network's layers together: the verdict, and what must not mislead it."""
 
-import math
-
 import numpy as np
 import pytest
 import torch
 
-from deeplimit.diagnosis.layer_gram import LayerGram
 from deeplimit.diagnosis.one_network import LayerStatistics
 from deeplimit.diagnosis.smoother import kernel
 from deeplimit.diagnosis.stacks import Stack
@@ -115,23 +112,6 @@ def test_layers_that_come_in_kinds_are_no_trend(order: str) -> None:
     assert control.order.p_value < 0.001  # without groups their order is real
     if order == "alternating":
         assert control.verdict.word == "cannot tell"
-        assert "two kinds in turn" in control.verdict.reason
-
-
-def test_a_nugget_groups_and_fractional_noise_that_read_alike_stay_apart() -> None:
-    """All three read as a Hurst index near 0.8."""
-    times = kernel("smooth", 24, 5.0)
-    nugget = statistics(drawn(0.62 * times + 0.38 * np.eye(24)))
-    kinds = np.repeat(np.random.default_rng(6).standard_normal((4, 2000)), 6, axis=0)
-    groups = statistics(kinds + drawn(np.eye(24)), tuple(np.repeat(range(4), 6).tolist()))
-    noise = statistics(drawn(fractional(0.8, 24)))
-    for found in (nugget, groups, noise):
-        assert 0.7 < found.roughness.hurst < 0.9
-    assert [found.verdict.word for found in (nugget, groups, noise)] == [
-        "smooth trend",
-        "common trend",
-        "rough",
-    ]
 
 
 def test_where_kernels_fit_equally_nothing_is_said() -> None:
@@ -140,26 +120,3 @@ def test_where_kernels_fit_equally_nothing_is_said() -> None:
     assert found.correlation.word == "decaying"
     assert found.verdict.word == "cannot tell"
     assert abs(found.models.smoother_by) < 10
-
-
-@pytest.mark.statistical
-def test_confident_verdicts_on_weak_signals_are_not_wrong() -> None:
-    """A fifth of a smooth trend in 12 layers of 24 × 24 entries of spectra 1/j: at most 3 of 60 wrong.
-
-    Where one in a hundred is wrong, 4 of 60 have probability 0.003.
-    """
-    spectrum = np.arange(1, 25) ** -0.5
-    sizes = np.outer(spectrum, spectrum).ravel()
-    wrong = 0
-    for seed in range(60):
-        layers = drawn(0.2 * kernel("smooth", 12, 4.0) + 0.8 * np.eye(12), 576, seed) * sizes
-        found = LayerStatistics.of_products("A", LayerGram(layers @ layers.T / 576, 576), seed)
-        wrong += found.verdict.word not in ("smooth trend", "cannot tell")
-    assert wrong <= 3
-
-
-def test_reasons_hold_the_numbers_that_decided() -> None:
-    found = statistics(drawn(0.7 * kernel("smooth", 24, 6.0) + 0.3 * np.eye(24)))
-    assert f"{found.order.likeness:.3g}" in found.verdict.reason
-    assert f"{found.noise.noise:.2g}" in found.verdict.reason
-    assert math.isfinite(found.models.smoother_by)

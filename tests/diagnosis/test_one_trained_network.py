@@ -1,7 +1,6 @@
 """One trained network from its weights or its module to a report; a scrambled twin has the same one."""
 
 import copy
-import json
 import math
 
 import numpy as np
@@ -15,10 +14,8 @@ from torch import nn
 
 import deeplimit as dl
 from deeplimit.diagnosis.network import diagnose_network
-from deeplimit.diagnosis.network_report import NetworkDiagnosis
-from deeplimit.testing import check_report
 
-DEPTH, WIDTH = 12, 32
+DEPTH = 12
 
 
 def smooth(network, turn=0.25, seed=0):
@@ -76,7 +73,10 @@ def test_layers_that_turn_slowly_are_seen_in_weights_and_functions(ordered):
 
 @pytest.mark.parametrize(
     ("kind", "batch", "scramble"),
-    [(Transformer, tokens, scrambled_transformer), (BatchNormed, images, scrambled_convolutions)],
+    [
+        pytest.param(Transformer, tokens, scrambled_transformer, marks=pytest.mark.nightly),
+        (BatchNormed, images, scrambled_convolutions),
+    ],
 )
 def test_a_scrambled_twin_has_the_same_report(kind, batch, scramble):
     network = smooth(with_biases(make(kind, depth=DEPTH), scale=0.1), turn=0.1)
@@ -108,24 +108,9 @@ def test_a_file_and_a_module_have_the_same_weights(tmp_path, ordered):
         assert found[name].hurst == pytest.approx(by_name(ordered)[name].hurst, abs=1e-4)
 
 
-def test_stacks_of_layers_are_diagnosed_as_they_are():
-    stream = torch.Generator().manual_seed(0)
-    report = diagnose_network({"A": torch.randn(DEPTH, 8, 8, generator=stream)})
-    assert [each.full_name for each in report.objects] == ["A (weights)"]
-    assert report.streams == ()
-
-
-def test_a_batch_that_was_made_up_is_told():
-    report = diagnose_network(transformer())
-    assert report.made_up
-    assert any("made up" in text for text in report._reservations())
-    assert not diagnose_network(transformer(), batch=tokens()).made_up
-
-
-def test_the_report_keeps_its_contract(ordered):
-    check_report(ordered)
-    again = NetworkDiagnosis.from_dict(json.loads(json.dumps(ordered.to_dict())))
-    assert str(again) == str(ordered)
+def test_a_batch_that_was_made_up_is_told(independent):
+    assert diagnose_network(make(Transformer, depth=4, width=8)).made_up
+    assert not independent.made_up
 
 
 def test_networks_without_comparable_layers_are_refused():
@@ -156,31 +141,11 @@ STACKS = {"A": torch.arange(24.0).reshape(6, 4).sin()}
 @pytest.mark.parametrize(
     ("call", "kind", "said"),
     [
-        row("nothing", lambda: dl.diagnose(None), TypeError, "weights", "None"),
         row("no depth", lambda: dl.diagnose({}), ValueError, "weights", "at least one depth"),
-        row(
-            "confidence", lambda: dl.diagnose(STACKS, confidence=0.9), ValueError, "confidence", "one network"
-        ),
-        row(
-            "homogeneous",
-            lambda: dl.diagnose(STACKS, homogeneous=True),
-            ValueError,
-            "homogeneous",
-            "one network",
-        ),
-        row("spatial", lambda: dl.diagnose(STACKS, spatial=(8, 8)), ValueError, "spatial", "one network"),
+        row("confidence", lambda: dl.diagnose(STACKS, confidence=0.9), ValueError, "confidence"),
         row("batch", lambda: dl.diagnose({6: STACKS}, batch=1), ValueError, "batch", "several depths"),
         row("groups", lambda: dl.diagnose({6: STACKS}, groups=[0]), ValueError, "groups", "several depths"),
-        row("blocks", lambda: dl.diagnose({6: STACKS}, blocks="*"), ValueError, "blocks", "several depths"),
         row("seed", lambda: dl.diagnose(STACKS, seed=-1), ValueError, "seed", "-1"),
-        row(
-            "groups of another length",
-            lambda: dl.diagnose(STACKS, groups=[0]),
-            ValueError,
-            "groups",
-            "1",
-            "6",
-        ),
     ],
 )
 def test_arguments_of_the_other_kind_of_weights_are_refused(call, kind, said):

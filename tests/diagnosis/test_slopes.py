@@ -54,12 +54,11 @@ def test_an_exponent_that_cannot_exceed_a_limit_is_cut_there():
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize(("scatter", "falls"), [(0.1, 0.0), (0.02, 0.0), (0.2, 1.0)])
+@pytest.mark.parametrize(("scatter", "falls"), [(0.1, 0.0), (0.2, 1.0)])
 def test_intervals_of_noisy_powers_cover(scatter, falls):
     rng = np.random.default_rng(0)
     sizes = scatter * (DEPTHS[0] / DEPTHS) ** (falls / 2)
-    runs = 200
-    inside = 0
+    runs, inside = 60, 0
     for _ in range(runs):
         low, high = slopes.fit(DEPTHS, DEPTHS**-0.4 * np.exp(sizes * rng.normal(size=8)), CONFIDENCE).interval
         inside += low <= -0.4 <= high
@@ -69,7 +68,7 @@ def test_intervals_of_noisy_powers_cover(scatter, falls):
 @pytest.mark.statistical
 def test_known_sampling_variances_narrow_intervals_that_still_cover():
     rng = np.random.default_rng(1)
-    depths, runs = 2.0 ** np.arange(3, 9), 200
+    depths, runs = 2.0 ** np.arange(3, 9), 60
     variances = 0.08 / (depths - 4)
     inside, widths = 0, []
     for _ in range(runs):

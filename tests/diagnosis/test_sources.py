@@ -77,14 +77,6 @@ def legacy(folder):
     return str(folder / "old.ckpt")
 
 
-def test_what_modules_say_of_their_settings_is_kept():
-    with seeded(0):
-        network = nn.Sequential(*(nn.Conv1d(2, 2, 3, dilation=2**k) for k in range(4)))
-    settings = source_of(network).settings
-    assert "dilation=(4,)" in settings["2.weight"]
-    assert settings["0.weight"] == settings["0.bias"] != settings["1.weight"]
-
-
 def test_masks_and_extra_states_are_passed_over():
     given = {
         "a": torch.ones(2),
@@ -99,10 +91,6 @@ def lengthened(header):
     header["layers.3.weight"]["data_offsets"][1] += 4000
 
 
-def reshaped(header):
-    header["layers.2.weight"]["shape"] = [200, 3]
-
-
 def beheaded(folder):
     path = safetensors_of(folder)
     path.write_bytes(path.read_bytes()[:30])
@@ -114,12 +102,6 @@ def emptied(folder, name):
     return folder / name
 
 
-def halved(folder):
-    path = torch_file(folder, WEIGHTS)
-    path.write_bytes(path.read_bytes()[:700])
-    return path
-
-
 def expanded(folder):
     return torch_file(folder, {"layers.0.weight": torch.ones(1).expand(10**6, 10**6)})
 
@@ -127,57 +109,18 @@ def expanded(folder):
 @pytest.mark.parametrize(
     ("make", "kind", "said"),
     [
-        row(
-            "cut off",
-            lambda f: safetensors_of(f, cut=30),
-            ValueError,
-            "weights.safetensors",
-            "layers.3.weight",
-        ),
-        row(
-            "end of a tensor",
-            lambda f: safetensors_of(f, lengthened),
-            ValueError,
-            ".safetensors",
-            "layers.3.weight",
-        ),
-        row(
-            "shape of a tensor",
-            lambda f: safetensors_of(f, reshaped),
-            ValueError,
-            ".safetensors",
-            "layers.2.weight",
-        ),
+        row("cut off", lambda f: safetensors_of(f, cut=30), ValueError, "layers.3.weight"),
+        row("end of a tensor", lambda f: safetensors_of(f, lengthened), ValueError, "layers.3.weight"),
         row("no whole header", beheaded, ValueError, "weights.safetensors", "header"),
-        row(
-            "empty safetensors", lambda f: emptied(f, "e.safetensors"), ValueError, "e.safetensors", "header"
-        ),
         row("empty pt", lambda f: emptied(f, "e.pt"), ValueError, "e.pt", "truncated"),
-        row("half a pt", halved, ValueError, "weights.pt", "truncated"),
         row("code", lambda f: torch_file(f, {"a": Code()}), ValueError, "weights.pt", "not run"),
-        row("module", lambda f: torch_file(f, nn.LayerNorm(2)), ValueError, "weights.pt", "not run"),
         row("expanded", expanded, ValueError, "layers.0.weight", "(1000000, 1000000)", "1 numbers"),
-        row("list", lambda f: torch_file(f, [torch.ones(2)]), ValueError, "weights.pt", "list"),
         row("other type", lambda f: emptied(f, "weights.pkl"), ValueError, "weights", ".pkl"),
         row("no file", lambda f: f / "none.pt", ValueError, "weights", "none.pt"),
-        row("folder", lambda f: f, ValueError, "weights", "exists"),
         row("number", lambda f: 3, TypeError, "weights", "3 of type int"),
         row("no tensors", lambda f: {"a": 1}, ValueError, "weights", "'a'", "none"),
-        row(
-            "two states",
-            lambda f: {"model": WEIGHTS, "ema": WEIGHTS},
-            ValueError,
-            "weights",
-            "'model', 'ema'",
-        ),
-        row(
-            "complex",
-            lambda f: {"a.0": torch.ones(2, dtype=torch.complex64)},
-            TypeError,
-            "'a.0'",
-            "complex64",
-        ),
-        row("sparse", lambda f: {"a.0": torch.eye(2).to_sparse()}, TypeError, "'a.0'", "torch.sparse_coo"),
+        row("two states", lambda f: {"model": WEIGHTS, "ema": WEIGHTS}, ValueError, "'model', 'ema'"),
+        row("complex", lambda f: {"a.0": torch.ones(2, dtype=torch.complex64)}, TypeError, "'a.0'"),
         row("meta", lambda f: nn.Linear(2, 2, device="meta"), TypeError, "weight", "meta"),
     ],
 )

@@ -62,6 +62,7 @@ def test_the_command_fails_with_the_line_that_is_shown(project):
     assert "http" not in page.replace("http://www.w3.org/", "")  # names of namespaces, not addresses
 
 
+@pytest.mark.nightly
 def test_the_line_that_is_shown_mends_the_model(project, monkeypatch):
     monkeypatch.syspath_prepend(project)
     from models import GPT
@@ -78,6 +79,7 @@ def test_the_line_that_is_shown_mends_the_model(project, monkeypatch):
     assert dl.check_depth(mended, [4, 8, 16, 32], expected="gpt-2").ok
 
 
+@pytest.mark.nightly
 def test_the_test_that_is_shown_fails_and_passes_once_fixed(project):
     def run():
         return subprocess.run(
@@ -95,6 +97,7 @@ def test_the_test_that_is_shown_fails_and_passes_once_fixed(project):
     assert run().returncode == 0
 
 
+@pytest.mark.nightly
 def test_the_table_that_is_shown_is_the_one_that_is_printed(project, monkeypatch):
     monkeypatch.syspath_prepend(project)
     from models import FixedGPT
@@ -103,6 +106,7 @@ def test_the_table_that_is_shown_is_the_one_that_is_printed(project, monkeypatch
     same_but_for_time(fenced("text")[2], str(report))
 
 
+@pytest.mark.nightly
 @pytest.mark.thirdparty
 def test_the_table_of_gpt_2_is_the_one_that_is_printed():
     import families
@@ -115,6 +119,7 @@ def test_the_table_of_gpt_2_is_the_one_that_is_printed():
     same_but_for_time(shown, namespace["printed"])
 
 
+@pytest.mark.nightly
 def test_the_first_report_is_the_one_that_is_explained():
     page = (ROOT / "docs" / "first-report.md").read_text(encoding="utf-8")
     same_but_for_time(fenced("text", page)[0], str(dl.compare(dl.res1(width=40, activation="tanh"))))

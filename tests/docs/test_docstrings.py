@@ -7,62 +7,47 @@ import pytest
 
 import deeplimit as dl
 
-PACKAGE = griffe.load(
-    "deeplimit",
-    search_paths=["."],
-    try_relative_path=False,
-    resolve_aliases=False,
-    extensions=griffe.load_extensions("docs/signatures.py"),
-)
+
+@pytest.fixture(scope="module")
+def package():
+    return griffe.load(
+        "deeplimit",
+        search_paths=["."],
+        try_relative_path=False,
+        resolve_aliases=False,
+        extensions=griffe.load_extensions("docs/signatures.py"),
+    )
 
 
 def documented(thing):
-    """Yield everything in the package that has a docstring with an example in it."""
-    if thing.docstring is not None and ">>>" in thing.docstring.value:
-        yield thing
+    """Yield everything in the package that has a docstring, with its sections."""
+    if thing.docstring is not None:
+        yield thing, thing.docstring.parse("google", warnings=False)
     for member in thing.members.values():
         if not member.is_alias:
             yield from documented(member)
 
 
-EXAMPLES = list(documented(PACKAGE))
+def test_every_example_is_read_as_code_and_nothing_as_a_quotation(package):
+    wrong, examples = [], 0
+    for thing, sections in documented(package):
+        code = "\n".join(
+            text
+            for section in sections
+            if section.kind is griffe.DocstringSectionKind.examples
+            for kind, text in section.value
+            if kind is griffe.DocstringSectionKind.examples
+        )
+        examples += code.count(">>>") > 0
+        if code.count(">>>") != thing.docstring.value.count(">>>") or any(
+            section.kind is griffe.DocstringSectionKind.admonition for section in sections
+        ):
+            wrong.append(thing.path)
+    assert wrong == []
+    assert examples > 40
 
 
-def test_the_package_has_examples_to_read():
-    assert len(EXAMPLES) > 40
-
-
-@pytest.mark.parametrize("thing", EXAMPLES, ids=lambda thing: thing.path)
-def test_every_example_of_a_docstring_is_read_as_code(thing):
-    sections = thing.docstring.parse("google", warnings=False)
-    code = "\n".join(
-        text
-        for section in sections
-        if section.kind is griffe.DocstringSectionKind.examples
-        for kind, text in section.value
-        if kind is griffe.DocstringSectionKind.examples
-    )
-    assert code.count(">>>") == thing.docstring.value.count(">>>")
-
-
-def test_no_section_of_a_docstring_is_read_as_a_quotation():
-    def walk(thing):
-        yield thing
-        for member in thing.members.values():
-            if not member.is_alias:
-                yield from walk(member)
-
-    quoted = [
-        f"{thing.path}: {section.title}"
-        for thing in walk(PACKAGE)
-        if thing.docstring is not None
-        for section in thing.docstring.parse("google", warnings=False)
-        if section.kind is griffe.DocstringSectionKind.admonition
-    ]
-    assert quoted == []
-
-
-def test_a_signature_shows_the_value_of_a_default_that_the_code_names():
+def test_a_signature_shows_the_value_of_a_default_that_the_code_names(package):
     for name, module in (("compare", "convergence.comparison"), ("stability", "signal.measure")):
-        shown = PACKAGE[f"{module}.{name}"].parameters["depths"].default
+        shown = package[f"{module}.{name}"].parameters["depths"].default
         assert shown == repr(inspect.signature(getattr(dl, name)).parameters["depths"].default)

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 import deeplimit as dl
 from deeplimit.cli import app
 
+pytestmark = pytest.mark.nightly
 PAGE = (Path(__file__).parents[2] / "docs" / "learning-rate-transfer.md").read_text(encoding="utf-8")
 
 

@@ -37,6 +37,7 @@ def test_a_notebook_is_valid_and_runs_every_line_of_its_page(page):
     assert not any("](" in cell["source"].replace("](http", "") for cell in made["cells"])
 
 
+@pytest.mark.nightly
 @pytest.mark.filterwarnings("ignore")  # of Jupyter
 def test_a_notebook_runs_and_shows_reports_and_progress_as_html(tmp_path, monkeypatch):
     """The cheapest tutorial: what the others run is run by the tests of their pages."""

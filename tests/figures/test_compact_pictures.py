@@ -1,9 +1,8 @@
-"""Compact pictures: legends cover neither points nor ticks, and every line of panels is named."""
+"""Compact pictures: legends cover neither points nor ticks."""
 
 import numpy as np
-import pytest
 
-from deeplimit.figures import initialisation_pictures, trained_pictures
+from deeplimit.figures import trained_pictures
 from deeplimit.ground import axes as drawing
 
 DEPTHS = [8, 8, 16, 16, 64, 64]
@@ -13,15 +12,6 @@ LOSSES = {
 }
 DENOISED = {"panels": [{"activation": name, "depths": DEPTHS, "losses": LOSSES} for name in ("tanh", "ReLU")]}
 ACCURACIES = {"hurst": [0.1, 0.5, 0.9], "exponents": [0.1, 0.5, 0.9], "accuracies": np.full((3, 3), 0.9)}
-GROWTH = {
-    "of": "hidden",
-    "repeats": 50,
-    "depths": [10, 100],
-    "panels": [
-        {"exponent": beta, "verdict": "stable", "log10_quantiles": np.linspace(-0.5, 0.5, 10).reshape(2, 5)}
-        for beta in (0.25, 0.5, 1.0)
-    ],
-}
 
 
 def drawn(draw, numbers):
@@ -46,9 +36,3 @@ def test_a_legend_of_accuracies_covers_no_tick():
     box = axes.get_legend().get_window_extent()
     texts = [*axes.get_xticklabels(), axes.xaxis.label]
     assert not [text.get_text() for text in texts if box.overlaps(text.get_window_extent())]
-
-
-@pytest.mark.parametrize(("compact", "named"), [(True, 3), (False, 1)])
-def test_every_line_of_panels_has_a_name_at_its_left(compact, named):
-    axes = drawing.plot(lambda axes: initialisation_pictures.growth(axes, GROWTH), None, compact=compact)
-    assert [bool(panel.get_ylabel()) for panel in axes.child_axes] == [place < named for place in range(3)]

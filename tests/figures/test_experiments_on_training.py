@@ -8,7 +8,6 @@ import torch
 
 import deeplimit as dl
 from deeplimit.figures import (
-    RECIPES,
     mean_field_training as mean_field,
     tied_initialisation as tied,
     trained_network_and_its_limit as followed,
@@ -20,6 +19,7 @@ EXPERIMENTS = ("trained-limit", "tied-initialisation", "mean-field-training", "t
 DEPTHS = np.array([8.0, 16.0, 32.0, 64.0])
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_an_experiment_passes_at_its_quick_size(name, tmp_path):
     done = dl.reproduce(name, quick=True, store=tmp_path / "store")
@@ -33,6 +33,7 @@ def test_an_experiment_passes_at_its_quick_size(name, tmp_path):
     assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("alike", [False, True])
 def test_other_beginnings_are_not_taken_for_equal_layers_at_all_depths(monkeypatch, alike):
     monkeypatch.setattr(tied, "ARMS", tied.ARMS[:1])
@@ -66,9 +67,6 @@ def test_the_order_against_a_network_of_known_depth_is_found(order):
     assert order_against_deepest(DEPTHS, DEPTHS**-order - 128.0**-order, 128) == pytest.approx(
         order, rel=1e-6
     )
-
-
-def test_errors_that_stay_have_order_zero():
     assert order_against_deepest(DEPTHS, np.ones(4), 128) == 0.0
 
 
@@ -114,8 +112,3 @@ def test_training_in_one_call_or_in_many_counts_up_to_the_end(arm, monkeypatch):
     arm.train((8, 16), 0, "cpu", Running.checked(None, None, None, told.append))
     assert told == sorted(told)
     assert told[-1] == 1.0
-
-
-def test_experiments_are_named_by_what_they_measure():
-    assert set(EXPERIMENTS) < set(RECIPES)
-    assert RECIPES["trained-limit"].heading.endswith(", after Cohen et al. (2021)")

@@ -6,6 +6,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from refusals import assert_refused
 from typer.testing import CliRunner
 
 import deeplimit as dl
@@ -27,12 +28,8 @@ def smooth_figure():
 
 def test_a_figure_passes_its_checks_and_says_so(smooth_figure):
     assert smooth_figure.passed
-    assert str(smooth_figure).startswith("marion-fig13: reproduced")
-    assert [panel["verdict"] for panel in smooth_figure.numbers["panels"]] == [
-        "identity",
-        "explosion",
-        "stable",
-    ]
+    verdicts = [panel["verdict"] for panel in smooth_figure.numbers["panels"]]
+    assert verdicts == ["identity", "explosion", "stable"]
 
 
 def test_a_wrong_statement_fails_its_check(monkeypatch):
@@ -41,8 +38,7 @@ def test_a_wrong_statement_fails_its_check(monkeypatch):
     monkeypatch.setitem(RECIPES, "marion-fig13", replace(RECIPES["marion-fig13"], run=run))
     done = dl.reproduce("marion-fig13", quick=True)
     assert not done.passed
-    assert "NOT reproduced" in str(done)
-    assert "FAIL  identity at β = 0.5" in str(done)
+    assert "identity at β = 0.5" in [check.stated for check in done.checks if not check.passed]
 
 
 def test_a_figure_is_drawn_again_from_its_file(smooth_figure, tmp_path):
@@ -62,6 +58,7 @@ def test_the_hurst_index_of_another_path_is_not_taken_for_it(monkeypatch):
     assert not dl.reproduce("marion-fig6", quick=True).passed
 
 
+@pytest.mark.nightly
 def test_the_phase_diagram_of_other_weights_fails(monkeypatch):
     def shifted(*arguments, hurst, **knobs):
         diagram = dl.phase_diagram(
@@ -74,17 +71,9 @@ def test_the_phase_diagram_of_other_weights_fails(monkeypatch):
     assert not done.passed
 
 
-@pytest.mark.parametrize("figure", ["marion-fig16", "fig7", ""])
-def test_an_unknown_figure_is_refused_with_the_names_there_are(figure):
-    with pytest.raises(
-        ValueError, match=r"figure must be one of cohen-fig1, .*marion-fig15, .*trained-transformers; got"
-    ):
-        dl.reproduce(figure)
-
-
-def test_quick_must_be_a_truth_value():
-    with pytest.raises(TypeError, match="quick must be True or False"):
-        dl.reproduce("marion-fig6", quick="yes")
+def test_an_unknown_figure_is_refused_with_the_names_there_are():
+    assert_refused(lambda: dl.reproduce("fig7"), ValueError, "figure", *RECIPES, "'fig7'")
+    assert_refused(lambda: dl.reproduce("marion-fig6", quick="yes"), TypeError, "quick", "'yes'")
 
 
 def test_the_command_writes_a_picture_and_a_file_a_figure(tmp_path):
@@ -92,11 +81,8 @@ def test_the_command_writes_a_picture_and_a_file_a_figure(tmp_path):
         app, ["reproduce", "marion-fig6", "--quick", "--quiet", "--out", str(tmp_path / "out")]
     )
     assert result.exit_code == 0, result.output
-    assert "Every check passes" in result.output
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
-        "marion-fig6.json",
-        "marion-fig6.png",
-    ]
+    written = sorted(path.name for path in (tmp_path / "out").iterdir())
+    assert written == ["marion-fig6.json", "marion-fig6.png"]
     assert json.loads((tmp_path / "out" / "marion-fig6.json").read_text())["kind"] == "reproduction"
 
 
@@ -111,7 +97,6 @@ def test_the_command_ends_with_1_where_a_check_fails(monkeypatch, tmp_path):
     monkeypatch.setitem(RECIPES, "marion-fig6", replace(RECIPES["marion-fig6"], run=failing))
     result = CliRunner().invoke(app, ["reproduce", "marion-fig6", "--quiet", "--out", str(tmp_path)])
     assert result.exit_code == 1
-    assert "A check FAILS" in result.output
 
 
 @pytest.mark.parametrize(
@@ -126,50 +111,22 @@ def test_the_command_refuses_what_makes_no_sense(arguments, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "code", "told"),
     [
-        (["stability", "--draws", "60", "--depths", "10,30,100"], 0, "stable: exponent 0.5"),
-        (
-            ["stability", "--exponent", "1", "--draws", "60", "--depths", "10,30,100"],
-            1,
-            "identity: exponent 1",
-        ),
-        (
-            ["stability", "--exponent", "0.2", "--draws", "60", "--depths", "10,30,100"],
-            1,
-            "explosion: exponent 0.2",
-        ),
-        (["stability", "--draws", "60", "--depths", "100"], 3, "cannot tell"),
-        (
-            ["stability", "--weights", "fractional", "--hurst", "1.5"],
-            2,
-            "Error: hurst must be below 1, got 1.5",
-        ),
-        (["stability", "--network", "res4"], 2, "Error: --network must be one of"),
-        (["stability", "--exponent", "-1"], 2, "Error: exponent must be at least 0"),
-        (
-            [
-                "phase",
-                "--depth",
-                "40",
-                "--hurst",
-                "0.5",
-                "--exponents",
-                "0:1:4",
-                "--draws",
-                "1",
-                "--inputs",
-                "2",
-            ],
-            0,
-            "boundary between",
-        ),
-        (["phase", "--hurst", "0.5:0.9"], 2, "Error: --hurst must look like"),
-        (["phase", "--hurst", "0.5:0.9:1"], 2, "Error: --hurst '0.5:0.9:1' asks for 1 numbers"),
-        (["phase", "--activation", "tanh"], 2, "is not for res3"),
-        (["phase", "--of", "both"], 2, "Error: --of must be one of"),
+        ("stability --draws 60 --depths 10,30,100", 0, "stable: exponent 0.5"),
+        ("stability --draws 60 --depths 10,30,100 --exponent 1", 1, "identity: exponent 1"),
+        ("stability --draws 60 --depths 10,30,100 --exponent 0.2", 1, "explosion: exponent 0.2"),
+        ("stability --draws 60 --depths 100", 3, "cannot tell"),
+        ("stability --weights fractional --hurst 1.5", 2, "Error: hurst"),
+        ("stability --network res4", 2, "Error: --network"),
+        ("stability --exponent -1", 2, "Error: exponent"),
+        ("phase --depth 40 --hurst 0.5 --exponents 0:1:4 --draws 1 --inputs 2", 0, "boundary between"),
+        ("phase --hurst 0.5:0.9", 2, "Error: --hurst"),
+        ("phase --hurst 0.5:0.9:1", 2, "Error: --hurst '0.5:0.9:1'"),
+        ("phase --activation tanh", 2, "res3"),
+        ("phase --of both", 2, "Error: --of"),
     ],
 )
 def test_stability_and_phase_on_the_command_line(arguments, code, told):
-    result = CliRunner().invoke(app, [*arguments, "--quiet"])
+    result = CliRunner().invoke(app, [*arguments.split(), "--quiet"])
     assert result.exit_code == code, result.output
     assert told in result.output
 

@@ -43,6 +43,7 @@ def stream(seed=0):
     return torch.Generator().manual_seed(seed)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("figure", SCALING)
 def test_a_figure_of_trained_weights_passes_and_is_drawn_again_from_its_file(figure, store, tmp_path):
     done = dl.reproduce(figure, quick=True, store=store)
@@ -72,6 +73,7 @@ def small_data():
     return dl.datasets.synthetic_system(width=10, count=64, test=16)
 
 
+@pytest.mark.nightly
 def test_figures_of_one_command_train_the_networks_that_they_share_once(monkeypatch, tmp_path):
     small_sweeps(monkeypatch)
     trained = []
@@ -92,41 +94,35 @@ def failed(checks):
     return [check.stated for check in checks if not check.passed]
 
 
+def changed(tanh, how):
+    return {depth: [how(depth, one) for one in ones] for depth, ones in tanh.weights.items()}
+
+
 def test_a_factor_of_another_power_of_depth_fails_its_check(tanh):
-    wrong = {
-        depth: [{**one, "delta": one["delta"] * depth**0.5} for one in ones]
-        for depth, ones in tanh.weights.items()
-    }
+    wrong = changed(tanh, lambda depth, one: one | {"delta": one["delta"] * depth**0.5})
     assert not failed(scaling.factor_checks("data", tanh.weights, tanh.diagnosis))
     told = failed(scaling.factor_checks("data", wrong, diagnose(wrong)))
     assert [text.partition(":")[2][:16] for text in told] == [" δ falls like L^", " α + β = 1, whic"]
 
 
 def test_a_factor_that_layers_do_not_share_fails_its_check(tanh):
-    wrong = {
-        depth: [{**one, "delta": one["delta"].expand(depth)} for one in ones]
-        for depth, ones in tanh.weights.items()
-    }
+    wrong = changed(tanh, lambda depth, one: one | {"delta": one["delta"].expand(depth)})
     assert failed(scaling.factor_checks("data", wrong, diagnose(wrong))) == ["data: one δ ≥ 0 for all layers"]
 
 
 def test_networks_without_factors_fail_their_check(tanh):
-    without = {depth: [{"A": one["A"]} for one in ones] for depth, ones in tanh.weights.items()}
+    without = changed(tanh, lambda depth, one: {"A": one["A"]})
     assert failed(scaling.factor_checks("data", without, diagnose(without)))
 
 
 def test_noise_is_caught_where_the_published_steps_are_blind_to_it(tanh):
-    noisy = {
-        depth: [
-            {
-                **one,
-                "A": one["A"]
-                + 0.3 * depth**-0.5 * torch.randn(one["A"].shape, generator=stream(depth + place)),
-            }
-            for place, one in enumerate(ones)
-        ]
-        for depth, ones in tanh.weights.items()
-    }
+    generator = stream()
+
+    def shaken(depth, one):
+        drawn = torch.randn(one["A"].shape, generator=generator)
+        return one | {"A": one["A"] + 0.3 * depth**-0.5 * drawn}
+
+    noisy = changed(tanh, shaken)
     told = failed(scaling.smooth_checks(replace(tanh, diagnosis=diagnose(noisy))))
     assert not failed(scaling.smooth_checks(tanh))
     assert any("noise that falls with depth" in text for text in told)
@@ -201,6 +197,7 @@ def test_a_map_of_accuracies_without_the_boundary_fails_its_checks():
     assert len(failed(classifiers.judged(right[::-1], grid, 100)[0])) == 3
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("figure", ["marion-fig8", "marion-fig15"])
 def test_weights_keep_the_regularity_with_which_they_began(figure):
     done = dl.reproduce(figure, quick=True)
@@ -208,6 +205,7 @@ def test_weights_keep_the_regularity_with_which_they_began(figure):
     assert done.plot().get_title().startswith(f"Marion et al. (2025), Figure {figure[10:]}: ")
 
 
+@pytest.mark.nightly
 def test_rough_weights_are_not_taken_for_smooth_ones(monkeypatch):
     name, exponent, _ = classifiers.STARTS[0]
     monkeypatch.setattr(classifiers, "STARTS", ((name, exponent, dl.IID("uniform")),))
@@ -223,6 +221,7 @@ def test_the_residual_with_a_bias_keeps_the_contract_of_a_recursion():
     assert torch.equal(drawn["c"], torch.zeros(5, 30, dtype=torch.float64))
 
 
+@pytest.mark.nightly
 def test_convolutional_figures_say_that_they_stand_in(monkeypatch, tmp_path):
     small = convolutions.Size((6, 7, 8), 8, 1, ((convolutions.PLAIN, 0.0), (convolutions.DECAYED, 1.0)))
     monkeypatch.setattr(convolutions, "QUICK", small)

@@ -44,6 +44,7 @@ def notes(tmp_path, monkeypatch):
     return tmp_path / "ran"
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("pool", [spawned, reusable])
 def test_a_pool_whose_worker_is_killed_ends_the_call_and_what_is_done_is_kept(pool, tmp_path, notes):
     path = tmp_path / "runs.sqlite"
@@ -65,49 +66,7 @@ def test_a_pool_whose_worker_is_killed_ends_the_call_and_what_is_done_is_kept(po
     notes.unlink()
     with pool() as executor:
         assert dl.measure(Sum(40), executor=executor, store=path) == dl.measure(Sum(40))
-    assert (
-        len(ran(notes)) == 40 - run.done + 40
-    )  # the second forty are those of this process, without a store
-
-
-@dataclass(frozen=True)
-class Failing(Sum):
-    """Block 2 fails until a file says that it did so often enough."""
-
-    folder: str = ""
-    times: int = 1
-
-    def run(self, block, tick=None):
-        if block == 2:
-            with open(f"{self.folder}/failed", "a+") as file:
-                file.seek(0)
-                if len(file.read()) < self.times:
-                    file.write("x")
-                    raise OSError("the network file system is gone")
-        return super().run(block, tick)
-
-
-@pytest.fixture(params=["processes", "loky", "dask", "dask's executor"])
-def executor(request):
-    if request.param == "processes":
-        with spawned() as pool:
-            yield pool
-    elif request.param == "loky":
-        yield reusable()
-    else:
-        found = request.getfixturevalue("client")
-        yield found if request.param == "dask" else found.get_executor()
-
-
-def test_a_block_that_fails_once_is_tried_again_on_any_executor(executor, tmp_path):
-    assert dl.measure(Failing(5, folder=str(tmp_path)), executor=executor) == dl.measure(Sum(5))
-
-
-def test_a_block_that_fails_twice_is_named_by_any_executor(executor, tmp_path):
-    with pytest.raises(OSError, match="network file system is gone") as caught:
-        dl.measure(Failing(5, folder=str(tmp_path), times=9), executor=executor)
-    assert "Block 2 failed twice; those before it are done." in caught.value.__notes__
-    assert len((tmp_path / "failed").read_text()) == 2
+    assert len(ran(notes)) == 40 - run.done + 40  # the second forty: this process, without a store
 
 
 @dataclass(frozen=True)
@@ -120,6 +79,7 @@ class Deadly(Sum):
         return super().run(block, tick)
 
 
+@pytest.mark.nightly
 def test_a_block_that_kills_every_dask_worker_is_named(client):
     distributed = pytest.importorskip("distributed")
     scheduler = client.cluster.scheduler
@@ -151,6 +111,7 @@ def aged():
     version.__version__ = "0.0.9"
 
 
+@pytest.mark.nightly
 def test_workers_of_another_version_are_refused_before_they_compute(notes):
     with (
         ProcessPoolExecutor(1, mp_context=get_context("spawn"), initializer=aged) as pool,

@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 
 from deeplimit.ground.grid import CHUNK, Grid, uniform_size
 
-depth_lists = st.lists(st.integers(1, 60), min_size=1, max_size=6, unique=True).map(sorted).map(tuple)
+depth_lists = st.lists(st.integers(1, 30), min_size=1, max_size=4, unique=True).map(sorted).map(tuple)
 
 
 def expected_times(depths):

@@ -7,6 +7,7 @@ import time
 
 import pytest
 import torch
+from refusals import assert_refused
 
 import deeplimit as dl
 from deeplimit.ground import files
@@ -38,13 +39,10 @@ def report():
     return dl.compare(dl.res1(2, "tanh"), depths=[2, 4, 8], paths=64)
 
 
-def test_names_are_not_obeyed_by_a_terminal(named):
+def test_names_are_not_obeyed_by_a_terminal_or_a_page(named, tmp_path):
     assert "\x1b" in named.branches[0].kind
     assert "\x1b" not in str(named)
     assert r"\x1b[31m" in str(named)
-
-
-def test_names_are_not_obeyed_by_a_page(named, tmp_path):
     named.save_html(tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "<script>alert" not in page
@@ -53,16 +51,12 @@ def test_names_are_not_obeyed_by_a_page(named, tmp_path):
     assert "\x1b" not in named._repr_html_()
 
 
-@pytest.mark.parametrize("depths", [[2, 4, 8], [3]], ids=["over depths", "over layers"])
-def test_names_begin_no_formula_in_a_picture(depths, tmp_path):
+def test_names_begin_no_formula_in_a_picture(named, tmp_path):
     with torch.random.fork_rng(devices=[]):
-        found = (
-            dl.probe(Named(3), torch.ones(2, 3))
-            if len(depths) == 1
-            else dl.check_depth(Named, depths, batch=torch.ones(2, 3))
-        )
-    found.plot(tmp_path / "picture.svg")
-    assert (tmp_path / "picture.svg").stat().st_size > 1000
+        layers = dl.probe(Named(3), torch.ones(2, 3))
+    for found in (named, layers):
+        found.plot(tmp_path / "picture.svg")
+        assert (tmp_path / "picture.svg").stat().st_size > 1000
 
 
 def written(path, text):
@@ -103,7 +97,7 @@ def test_files_that_never_end_or_are_none_are_refused_before_they_are_read(kind,
     assert time.perf_counter() - started < 5
 
 
-@pytest.mark.parametrize("value", [10**400, "9" * 400, [[[[]]]], {"a": {}}, "\ud800", True])
+@pytest.mark.parametrize("value", [10**400, "9" * 400, [[[[]]]], "\ud800"])
 def test_fields_of_wrong_kinds_are_refused_by_name(value, report, tmp_path):
     report.save(tmp_path / "r.json")
     content = json.loads((tmp_path / "r.json").read_text(encoding="utf-8"))
@@ -114,17 +108,11 @@ def test_fields_of_wrong_kinds_are_refused_by_name(value, report, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["pipe", "device", "folder"])
-def test_a_store_is_an_ordinary_file(kind, tmp_path):
+def test_stores_and_weights_are_ordinary_files(kind, tmp_path):
     path = MADE[kind][0](tmp_path / "s.sqlite")
-    with pytest.raises(ValueError, match=r"^store names a"):
-        dl.Store(path)
-
-
-@pytest.mark.parametrize("kind", ["pipe", "device"])
-def test_weights_are_an_ordinary_file(kind, tmp_path):
-    path = MADE[kind][0](tmp_path / "w.safetensors")
-    with pytest.raises(ValueError, match="weights must be a file that exists"):
-        dl.diagnose(path)
+    assert_refused(lambda: dl.Store(path), ValueError, "store", str(path))
+    if kind != "folder":
+        assert_refused(lambda: dl.diagnose(path), ValueError, "weights", str(path))
 
 
 def test_a_header_of_safetensors_may_be_nested_as_deeply_as_it_likes(tmp_path):
@@ -142,24 +130,3 @@ def test_what_a_killed_writer_left_is_removed_a_day_later(report, tmp_path):
     os.utime(old, (yesterday, yesterday))
     report.save(tmp_path / "r.json")
     assert sorted(path.name for path in tmp_path.iterdir()) == [new.name, "r.json"]
-
-
-def test_a_full_disk_leaves_what_was_there_and_names_the_path(report, tmp_path, monkeypatch):
-    report.save(tmp_path / "r.json")
-    before = (tmp_path / "r.json").read_bytes()
-
-    def full(*_, **__):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("pathlib.Path.write_text", full)
-    with pytest.raises(OSError, match="No space left on device: nothing was written") as caught:
-        report.save(tmp_path / "r.json")
-    assert caught.value.filename == str(tmp_path / "r.json")
-    assert (tmp_path / "r.json").read_bytes() == before
-    assert [path.name for path in tmp_path.iterdir()] == ["r.json"]
-
-
-def test_a_folder_that_has_gone_is_named(report, tmp_path):
-    gone = tmp_path / "gone" / "r.json"
-    with pytest.raises(ValueError, match="is not a folder"):
-        report.save(gone)

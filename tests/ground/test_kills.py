@@ -1,6 +1,6 @@
 """Calls that are killed (SIGKILL) at random moments: the same bits, nothing lost, nothing counted twice.
 
-All kills are made by `make faults`; `make test` makes three of each kind.
+These run by `make nightly`; `test_store.py` kills one process in `make test`.
 """
 
 import contextlib
@@ -21,28 +21,23 @@ from clusters import two_workers
 
 import deeplimit as dl
 
+pytestmark = pytest.mark.nightly
 PROGRAM = [sys.executable, "-W", "ignore", str(Path(killed.__file__))]
-ALL = 30
-CASES = [
-    pytest.param("compare", 1, 3, id="compare, 1"),
-    pytest.param("train", 2, 3, id="train, 2"),
-    *[
-        pytest.param(verb, writers, ALL, id=f"{verb}, {writers}, all", marks=pytest.mark.trust)
-        for verb in killed.VERBS
-        for writers in (1, 2)
-    ],
-]  # fmt: skip
+KILLS = 30
+DASK_KILLS = 6
+"""Of workers, for each function."""
 
 
-@pytest.mark.parametrize(("verb", "writers", "kills"), CASES)
-def test_processes_killed_at_random_moments_lose_and_change_nothing(verb, writers, kills, tmp_path):
-    arguments = [verb, str(writers), str(kills), "0", str(tmp_path)]
+@pytest.mark.parametrize("verb", killed.VERBS)
+@pytest.mark.parametrize("writers", [1, 2])
+def test_processes_killed_at_random_moments_lose_and_change_nothing(verb, writers, tmp_path):
+    arguments = [verb, str(writers), str(KILLS), "0", str(tmp_path)]
     process = subprocess.run([*PROGRAM, *arguments], capture_output=True, text=True, timeout=550, check=False)
     assert process.returncode == 0, process.stderr
     found = json.loads(process.stdout)
     blocks = sorted(found["labels"])
     assert len(set(blocks)) == len(blocks) > 3
-    assert sum(each["kills"] for each in found["rounds"]) == kills
+    assert sum(each["kills"] for each in found["rounds"]) == KILLS
     for each in found["rounds"]:
         assert each["results"] == [found["alone"]] * writers
         assert sorted(each["labels"]) == blocks
@@ -84,25 +79,17 @@ def killed_at(moment, cluster, chance):
         timer.join()
 
 
-DASK = [
-    pytest.param({"stability": 3}, id="stability"),
-    pytest.param(dict.fromkeys(killed.VERBS, 6), id="all", marks=pytest.mark.trust),
-]
-
-
-@pytest.mark.parametrize("verbs", DASK)
-def test_blocks_of_a_dask_worker_that_is_killed_run_elsewhere(verbs, tmp_path):
+def test_blocks_of_a_dask_worker_that_is_killed_run_elsewhere(tmp_path):
     chance = random.Random(0)
     with two_workers(tmp_path / "dask") as cluster, cluster.get_client() as client:
-        for verb, kills in verbs.items():
-            run = killed.VERBS[verb]
+        for verb, run in killed.VERBS.items():
             alone = killed.timeless(run().to_dict())
             run(executor=client)  # workers import and compile
             started = time.monotonic()
             assert killed.timeless(run(executor=client).to_dict()) == alone
             seconds = time.monotonic() - started
             made = calls = 0
-            while made < kills:
+            while made < DASK_KILLS:
                 client.wait_for_workers(2, timeout=60)
                 calls += 1
                 store = tmp_path / f"{verb} {calls}.sqlite"

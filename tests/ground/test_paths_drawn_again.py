@@ -18,6 +18,7 @@ from deeplimit.coupling import Moments
 from deeplimit.coupling.kernels import numba_pass
 from deeplimit.ground import recipe
 from deeplimit.ground.randomness import seeded
+from deeplimit.ground.specification import describe
 from deeplimit.in_law import comparison
 from deeplimit.in_law.simulation import Sample
 
@@ -47,14 +48,14 @@ COMPARISONS = {
     "in blocks": partial(dl.compare, dl.res1(40, "tanh"), depths=[4, 8], paths=150, coupling="pathwise"),
     "products": partial(dl.compare, dl.res1(9, "tanh"), depths=[4, 8], paths=300, coupling="projected"),
     "compiled": partial(dl.compare, dl.res1(40, "tanh"), depths=[4, 8], paths=150),
-    "ODE": partial(dl.compare, dl.res1(3, "tanh", weights=dl.SmoothGaussian()), depths=[4, 8], paths=20),
+    "ODE": partial(dl.compare, dl.res1(3, "tanh", weights=dl.SmoothGaussian()), depths=[4, 8], paths=6),
     "Young": partial(
         dl.compare, dl.res1(2, "tanh", weights=dl.FractionalBrownian(0.7)), depths=[4, 8], paths=20
     ),
     "Itô": partial(dl.compare, dl.inner(4, "tanh", noise=dl.Ito(A=0.1, b=0.2)), x=X, depths=[4, 8], paths=20),
 }
 LAWS = {
-    "Gaussian": partial(dl.compare_laws, dl.res3(4), depths=[2, 4, 8], draws=300),
+    "Gaussian": partial(dl.compare_laws, dl.res3(4), depths=[2, 4, 8], draws=200),
     "in blocks": partial(dl.compare_laws, dl.res1(40, "tanh", weights=dl.IID("uniform")),
                          depths=[2, 3, 4], draws=250),
     "simulated": partial(dl.compare_laws, dl.res1(3, "tanh"), x=X[:, :3], depths=[2, 4, 8], draws=220),
@@ -84,7 +85,11 @@ def content_of(path):
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", COMPARISONS)
+def slow_where_long(names, long):
+    return [pytest.param(name, marks=pytest.mark.nightly if name in long else ()) for name in names]
+
+
+@pytest.mark.parametrize("name", slow_where_long(COMPARISONS, ("in blocks", "products", "compiled")))
 def test_errors_of_all_paths_give_the_reports_errors_to_the_last_bit(name, monkeypatch):
     if name == "compiled":  # as larger runs are
         monkeypatch.setattr(numba_pass, "WORTHWHILE", 0)
@@ -103,7 +108,7 @@ def test_errors_of_all_paths_give_the_reports_errors_to_the_last_bit(name, monke
     assert errors.max(axis=0)[:m].tolist() == content["worst"]
 
 
-@pytest.mark.parametrize("name", LAWS)
+@pytest.mark.parametrize("name", slow_where_long(LAWS, ("in blocks", "simulated")))
 def test_all_draws_of_a_comparison_of_laws_give_the_same_report(name):
     report = LAWS[name]()
     plan = report._origin.measurement
@@ -167,8 +172,8 @@ def test_a_path_does_not_depend_on_who_drew_the_report_first(verb):
     assert content_of(one.path(0)) != content_of(one.path(2))
 
 
-@pytest.mark.parametrize("verb", VERBS)
-@pytest.mark.parametrize("index", [-1, 10**7, 1.5, None, True])
+@pytest.mark.parametrize("verb", ["compare, pathwise", "laws, Gaussian", "stability, in law", "phase, map"])
+@pytest.mark.parametrize("index", [-1, 10**7, 1.5, True])
 def test_an_index_that_was_not_measured_is_refused(verb, index):
     report = reported(verb)
     kind = ValueError if type(index) is int else TypeError
@@ -220,26 +225,11 @@ def test_what_no_file_can_hold_is_said_with_what_to_do(name, tmp_path):
     assert word in str(caught.value)
 
 
-def test_a_file_without_its_measurement_says_what_to_do(tmp_path):
-    report = reported("compare, pathwise")
-    for bare in (type(report).from_dict(report.to_dict()), stripped(report, tmp_path / "r.json")):
-        with pytest.raises(ValueError, match="again with the same arguments"):
-            bare.path(0)
-
-
-def stripped(report, path):
-    """The report read from a file as earlier versions wrote it."""
-    report.save(path)
-    document = json.loads(path.read_text())
-    del document["measurement"]
-    path.write_text(json.dumps(document))
-    return dl.load_report(path)
-
-
 DAMAGE = {
     "a foreign class": lambda m: m.update(of="subprocess:Popen"),
     "a function": lambda m: m.update(of="deeplimit.cli.options:imported"),
-    "no measurement": lambda m: m.update({"is": "float", "value": "nan"}),
+    "another value": lambda m: m.update({"is": "float", "value": "nan"}),
+    "none, as in earlier versions": None,
     "a lost field": lambda m: m["fields"].pop("task"),
     "an unknown word": lambda m: m.update({"is": "what"}),
     "a class that is gone": lambda m: m.update(of="deeplimit.coupling.coupled_errors:Gone"),
@@ -251,7 +241,10 @@ def test_a_damaged_measurement_is_refused_and_no_other_code_is_called(name, tmp_
     report, path = reported("compare, pathwise"), tmp_path / "r.json"
     report.save(path)
     document = json.loads(path.read_text())
-    DAMAGE[name](document["measurement"])
+    if DAMAGE[name] is None:
+        del document["measurement"]
+    else:
+        DAMAGE[name](document["measurement"])
     path.write_text(json.dumps(document))
     again = dl.load_report(path)
     assert again.to_dict() == report.to_dict()
@@ -270,14 +263,10 @@ def test_functions_outside_the_known_cases_are_neither_written_nor_found():
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
 def test_every_known_network_is_made_again_from_json(case):
     again = recipe.rebuilt(json.loads(json.dumps(recipe.written(case.network, "network"))))
-    assert str(again) == str(case.network)
-    given = {"depths": [2, 4], "paths": 3}
-    right = case.wrong[0].limit
-    one, two = (dl.compare(network, right, case.x, **given).raw_errors for network in (case.network, again))
-    np.testing.assert_array_equal(one, two)
+    assert describe(again, "network") == describe(case.network, "network")
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.recursive(
     st.none() | st.booleans() | st.integers(-(2**60), 2**60) | st.floats(allow_nan=False) | st.text(),
     lambda inner: st.lists(inner).map(tuple) | st.lists(inner) | st.dictionaries(st.text(), inner),

@@ -114,7 +114,6 @@ def test_a_file_is_enough_to_make_a_report_again_bit_for_bit(name, tmp_path):
     assert again.agrees, str(again)
     assert again.compared > 20
     assert again.reworded == again.surroundings == ()
-    assert str(again) == f"Agrees: all {again.compared} numbers and verdicts are the same, bit for bit."
     assert again.report.provenance.arguments.keys() == made(name).provenance.arguments.keys()
 
 
@@ -160,13 +159,6 @@ def test_versions_are_of_all_that_computes_and_a_store_asks_for_the_same(tmp_pat
     )
 
 
-def test_numbers_of_another_place_are_not_said_to_be_made_here():
-    report = type(made("compare")).from_dict(made("compare").to_dict())
-    assert report.provenance.device == ""
-    assert report.provenance.versions == made("compare").versions
-    assert made("compare").provenance.device != ""
-
-
 def test_a_number_that_differs_is_named_with_both_values_and_its_size(saved):
     def change(document):
         document["report"]["errors"][1] *= 1.5
@@ -179,16 +171,6 @@ def test_a_number_that_differs_is_named_with_both_values_and_its_size(saved):
     assert number.was == 1.5 * number.now
     assert number.size == pytest.approx(1 / 3)
     assert not again.agrees
-    assert str(again).startswith(f"Differs: 2 of {again.compared} numbers and verdicts; the largest relative")
-    assert f"- errors[1]: was {number.was!r}, is {number.now!r} (relative 0.33)" in str(again)
-
-
-def test_another_seed_gives_other_numbers(saved):
-    def change(document):
-        document["provenance"]["arguments"]["seed"] = 4
-
-    again = dl.rerun(saved(change))
-    assert {"errors[0]", "errors[1]", "errors[2]", "seed"} <= {each.name for each in again.differences}
 
 
 def test_a_list_of_another_length_differs(saved):
@@ -206,7 +188,6 @@ def test_texts_that_read_otherwise_do_not_count(saved):
     again = dl.rerun(saved(change))
     assert again.agrees
     assert [each.name for each in again.reworded] == ["reason"]
-    assert "read otherwise: reason." in str(again)
 
 
 def test_versions_and_the_device_are_named_where_they_differ(saved):

@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import matplotlib.figure
 import numpy as np
 import pytest
 import torch
@@ -94,7 +93,7 @@ def own(**changes):
 SYSTEM = dl.datasets.synthetic_system(width=4, count=40, test=9)
 MADE = {
     "depth-diagnosis": lambda: dl.diagnose(depth_sweeps.seven(width=3)["Hypothesis 2, much noise"][1]),
-    "network-diagnosis": lambda: dl.diagnose(_transformer(6), batch=tokens()),
+    "network-diagnosis": lambda: dl.diagnose(_transformer(4, 8), batch=tokens()),
     "depth-controls": lambda: dl.depth_controls({"A": np.eye(12)}, lambda stacks: stacks["A"].sum()),
     "training": lambda: dl.train(dl.inner(4, "tanh"), [2, 4], SYSTEM, repeats=2, epochs=2),
     "training-check": lambda: _trained(),
@@ -104,9 +103,9 @@ MADE = {
 }
 
 
-def _transformer(depth):
+def _transformer(depth, width=32):
     with seeded(0):
-        return Transformer(depth)
+        return Transformer(depth, width)
 
 
 def _trained():
@@ -132,7 +131,12 @@ def instance(name):
 NAMES = [*(path.stem for path in OLD), *MADE]
 
 
-@pytest.mark.parametrize("name", NAMES)
+LONG = ("depth-diagnosis", "network-diagnosis")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.nightly if name in LONG else ()) for name in NAMES]
+)
 def test_every_report_keeps_the_contract(name):
     dl.testing.check_report(instance(name))
 
@@ -286,9 +290,6 @@ def test_a_report_without_a_kind_is_told_so():
 
     with pytest.raises(AssertionError, match=r"^Nameless: .*kind"):
         dl.testing.check_report(Nameless())
-
-
-def test_only_reports_are_checked():
     with pytest.raises(TypeError, match="report"):
         dl.testing.check_report(3)
 
@@ -308,13 +309,6 @@ def test_tables_are_written_where_they_are_told(tmp_path):
             write(tmp_path / "t.txt")
     report.save_html(tmp_path / "r.html")
     assert "<svg" in (tmp_path / "r.html").read_text(encoding="utf-8")
-
-
-def test_csv_holds_more_digits_than_the_printed_table():
-    report = instance("compare")
-    row = report.to_csv().splitlines()[1].split(",")
-    assert float(row[1]) == report.errors[0]
-    assert row[1] not in str(report)
 
 
 def cited(report):
@@ -375,24 +369,3 @@ def test_verdicts_compare_with_plain_words():
         False,
         None,
     ]
-
-
-@pytest.mark.parametrize("name", ["compare", "laws", "phase-diagram", "validate"])
-def test_pictures_on_axes_of_a_column_have_a_title_that_fits(name):
-    figure = matplotlib.figure.Figure(figsize=(3.3, 2.5), layout="constrained")
-    axes = instance(name).plot(figure.add_subplot())
-    figure.canvas.draw()
-    box = axes.title.get_window_extent()
-    assert box.x0 >= -1
-    assert box.x1 <= figure.bbox.x1 + 1
-
-
-def test_titles_of_panels_beside_each_other_do_not_touch():
-    figure = matplotlib.figure.Figure(figsize=(6.8, 2.6), layout="constrained")
-    panels = figure.subplots(1, 2)
-    for panel in panels:
-        instance("compare").plot(panel)
-    figure.canvas.draw()
-    left, right = (panel.title.get_window_extent() for panel in panels)
-    assert left.x1 < right.x0
-    assert right.x1 <= figure.bbox.x1 + 1

@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import os
-import resource
 import signal
 import sqlite3
 import subprocess
@@ -15,9 +14,9 @@ from pathlib import Path
 import counted
 import pytest
 from counted import Sum, ran
+from refusals import assert_refused
 
 import deeplimit as dl
-from deeplimit.coupling import CoupledErrors
 from deeplimit.ground import measurement, specification, store as stores
 
 PROGRAM = [sys.executable, str(Path(counted.__file__))]
@@ -75,13 +74,6 @@ def test_a_killed_run_goes_on_where_it_was_and_gives_the_same_bits(path, notes):
     assert resumed == dl.measure(Sum(40))
 
 
-def test_what_was_computed_is_not_computed_again(path, notes):
-    first = dl.measure(Sum(5), store=path)
-    notes.unlink()
-    assert dl.measure(Sum(5), store=path) == first
-    assert ran(notes) == []
-
-
 def test_only_missing_blocks_are_computed(path, notes):
     first = dl.measure(Sum(6), store=path)
     executed(path, "DELETE FROM blocks WHERE label IN ('1', '4')")
@@ -128,6 +120,7 @@ def test_an_interrupted_run_keeps_what_is_done(path):
     assert 5 not in held
 
 
+@pytest.mark.nightly
 def test_two_processes_share_one_store_and_the_work(path, notes):
     processes = [begun(path, 60, 0.04) for _ in range(2)]
     results = [process.communicate(timeout=120)[0] for process in processes]
@@ -197,39 +190,30 @@ def test_blocks_of_other_random_streams_are_refused(path, monkeypatch):
         dl.measure(Sum(3), store=path)
 
 
-FOREIGN = {
-    "text": b"depth,error\n16,0.1\n" * 400,
-    "json": b'{"format": "deeplimit-report"}',
-    "a cut store": None,
-}
+def cut(path):
+    dl.measure(Sum(50), store=path)
+    path.write_bytes(path.read_bytes()[:9000])
 
 
-@pytest.mark.parametrize("what", FOREIGN)
-def test_a_file_that_is_no_store_is_refused_and_left_as_it_is(path, what):
-    content = FOREIGN[what]
-    if content is None:
-        dl.measure(Sum(50), store=path)
-        content = path.read_bytes()[:9000]
-    path.write_bytes(content)
-    with pytest.raises(ValueError, match="is not a store of deeplimit, or it is damaged") as caught:
-        dl.measure(Sum(50), store=path)
-    assert str(path) in str(caught.value)
-    assert path.read_bytes() == content
-
-
-def test_a_database_of_another_program_is_refused_and_left_as_it_is(path):
-    executed(path, "CREATE TABLE mine (x)")
-    content = path.read_bytes()
-    with pytest.raises(ValueError, match="database of another program"):
-        dl.Store(path)
-    assert path.read_bytes() == content
-
-
-def test_a_store_of_another_layout_is_refused(path):
+def of_another_layout(path):
     dl.measure(Sum(1), store=path)
     executed(path, "PRAGMA user_version = 9")
-    with pytest.raises(ValueError, match="layout 9"):
-        dl.Store(path)
+
+
+FOREIGN = [
+    (lambda path: path.write_bytes(b"depth,error\n16,0.1\n" * 400), "not a store"),
+    (cut, "damaged"),
+    (lambda path: executed(path, "CREATE TABLE mine (x)"), "another program"),
+    (of_another_layout, "9"),
+]
+
+
+@pytest.mark.parametrize(("make", "said"), FOREIGN)
+def test_a_file_that_is_no_store_is_refused_and_left_as_it_is(make, said, path):
+    make(path)
+    content = path.read_bytes()
+    assert_refused(lambda: dl.measure(Sum(50), store=path), ValueError, "store", str(path), said)
+    assert path.read_bytes() == content
 
 
 def test_a_damaged_block_is_named(path):
@@ -257,31 +241,6 @@ def test_places_that_cannot_be_written_are_refused_before_any_work(tmp_path, not
     with pytest.raises(ValueError, match="cannot be written to"):
         dl.measure(Sum(2), store=tmp_path / "runs.sqlite")
     assert ran(notes) == []
-
-
-def test_a_read_only_file_is_named(path, monkeypatch):
-    dl.measure(Sum(2), store=path)
-    connect = sqlite3.connect
-    monkeypatch.setattr(
-        stores.sqlite3, "connect",
-        lambda place, **knobs: connect(f"file:{place}?mode=ro", uri=True, **knobs),
-    )  # fmt: skip
-    with pytest.raises(OSError, match="readonly") as caught:
-        dl.measure(Sum(3), store=path)
-    assert str(path) in str(caught.value)
-
-
-def test_a_full_disk_is_said_with_the_file(path, tmp_path):
-    def small():
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
-
-    process = subprocess.run(
-        [*PROGRAM, str(path), "200"], preexec_fn=small, capture_output=True, text=True, check=False
-    )
-    assert process.returncode == 1
-    assert "OSError: store" in process.stderr
-    assert str(path) in process.stderr.splitlines()[-1]
 
 
 def test_a_name_of_a_whole_call_tells_its_measurements_apart(path):
@@ -387,59 +346,6 @@ def test_a_run_with_more_paths_takes_the_full_blocks_of_a_smaller_one(verb, path
     for n in (many, few):  # nothing is left to do, for either
         assert numbers(run(n, store=store)) == alone[n]
     assert run_blocks == []
-
-
-@pytest.mark.parametrize("verb", GROWING)
-def test_a_run_with_fewer_paths_takes_the_full_blocks_of_a_larger_one(verb, path, run_blocks):
-    run, (few, many), shared = GROWING[verb]
-    alone = numbers(run(few))
-    run(many, store=path)
-    run_blocks.clear()
-    assert numbers(run(few, store=path)) == alone
-    _, smaller = dl.Store(path).runs()
-    assert len(run_blocks) == smaller.total - shared
-
-
-@pytest.mark.parametrize("verb", GROWING)
-def test_no_two_blocks_of_a_verb_have_one_label(verb, path):
-    run, sizes, _ = GROWING[verb]
-    for n in sizes:
-        measured = run(n)._origin.measurement
-        labels = [measured.label(block) for block in range(measured.blocks)]
-        assert len(set(labels)) == len(labels)
-
-
-def test_a_label_without_the_number_of_paths_would_give_wrong_numbers(path, monkeypatch):
-    run, (few, many), _ = GROWING["compare, pathwise"]
-    monkeypatch.setattr(CoupledErrors, "label", lambda self, block: str(block))
-    alone = numbers(run(many))
-    run(few, store=path)
-    assert numbers(run(many, store=path)) != alone
-
-
-def test_paths_of_another_seed_or_depth_are_still_refused_under_a_name(path):
-    store = dl.Store(path, "mine")
-    given = {"depths": [2, 4], "paths": 16}
-    dl.compare(dl.res1(4), **given, store=store)
-    dl.compare(dl.res1(4), **(given | {"paths": 32}), store=store)
-    for other, what in ({"seed": 7}, "seed"), ({"depths": [2, 8]}, "depths"):
-        with pytest.raises(ValueError, match=what) as caught:
-            dl.compare(dl.res1(4), **(given | other), store=store)
-        assert "'mine'" in str(caught.value)
-
-
-def test_other_versions_blocks_are_not_mixed_with_those_of_more_paths(path, monkeypatch):
-    now = stores.environment()
-    given = {"depths": [2, 4], "store": path}
-    monkeypatch.setattr(stores, "environment", lambda: {**now, "torch": "0.1"})
-    dl.compare(dl.res1(4), paths=16, **given)
-    monkeypatch.undo()
-    with pytest.raises(ValueError, match=r'torch: "0\.1" there') as caught:
-        dl.compare(dl.res1(4), paths=32, **given)
-    (run,) = dl.Store(path).runs()
-    assert f"--drop {run.key[:12]}" in str(caught.value)
-    dl.Store(path).drop(run.key)
-    assert dl.compare(dl.res1(4), paths=32, **given).paths == 32
 
 
 def test_dropping_one_of_two_runs_leaves_the_blocks_that_the_other_has(path, run_blocks):

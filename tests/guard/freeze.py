@@ -228,7 +228,7 @@ def main(arguments=None):
     FOLDER.mkdir(exist_ok=True)
     if only is not None and not (MACHINE.exists() and is_recorded_machine()):
         parser.error(
-            "this is not the machine of machine.json: store all reports, so that one machine made them",
+            "this is not the machine of machine.json: store all reports, so that one machine made them"
         )
     if only is None:
         write(MACHINE, machine())

@@ -90,11 +90,6 @@ class Recorder(Account):
         limit, *others = ([states[(len(states) - 1) // 2], states[-1]] for states in self.kept if states)
         return torch.cat(limit, dim=1), torch.cat([state for states in others for state in states], dim=1)
 
-    def differences(self):
-        """Return the differences (P, m) between the limit and all others, at the same times."""
-        limit, others = self.states()
-        return others - limit.repeat(1, others.shape[1] // limit.shape[1])
-
 
 def all_recorded(task):
     """Run the one block of a task, as its coupling says, and return a recorder for each input that goes
@@ -214,12 +209,12 @@ def res1_settings(draw):
 
 
 @st.composite
-def inner_settings(draw, random_trends=True):
+def inner_settings(draw):
     width = draw(st.integers(2, 9))
     matrix = draw(st.sampled_from(["number", "entries", "kronecker"]))
     vector = draw(st.sampled_from(["none", "number", "entries", "matrix"]))
     noise = dl.Ito(A=matrix_covariance(matrix, width), b=vector_covariance(vector, width))
-    trend = draw(st.sampled_from([None, push(width), *([dl.SmoothGaussian(0.5)] if random_trends else [])]))
+    trend = draw(st.sampled_from([None, push(width), dl.SmoothGaussian(0.5)]))
     chosen = draw(st.sampled_from(["own", "own", "another's", "of other noise", "independent", "linear"]))
     exponents = (
         (0.5, 0.5) if chosen == "linear" and trend is not None else (0.0, draw(st.sampled_from([1.0, 1.5])))

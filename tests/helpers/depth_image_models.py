@@ -1,57 +1,13 @@
-"""Networks on images of known residual exponent, right and with one planted fault each: ViT, ResNet,
-MLP-Mixer, Fixup.
-"""
+"""Networks on images of known residual exponent, right and with one planted fault each: ResNet, Fixup."""
 
 from __future__ import annotations
 
 import torch
-from depth_models import CHANNELS, MLP, WIDTH, Attention, initialise, scale
+from depth_models import scale
 from torch import nn
 from torch.nn import functional as F
 
-
-class Gained(nn.Module):
-    """LayerScale by addcmul (a vector), or ReZero without norms (a scalar of no dimension)."""
-
-    def __init__(self, gains, kind):
-        super().__init__()
-        self.attn, self.mlp = Attention(causal=False), MLP()
-        self.norms = nn.ModuleList(
-            nn.LayerNorm(WIDTH) if kind == "layerscale" else nn.Identity() for _ in range(2)
-        )
-        shape = (WIDTH,) if kind == "layerscale" else ()
-        self.gain1, self.gain2 = (nn.Parameter(torch.full(shape, gain)) for gain in gains)
-        self.kind = kind
-
-    def forward(self, x):
-        if self.kind == "layerscale":
-            x = torch.addcmul(x, self.attn(self.norms[0](x)), self.gain1)
-            return torch.addcmul(x, self.gain2, self.mlp(self.norms[1](x)))
-        x = x + self.gain1 * self.attn(self.norms[0](x))
-        return x + self.mlp(self.norms[1](x)) * self.gain2
-
-
-class ViT(nn.Module):
-    def __init__(self, blocks):
-        super().__init__()
-        self.patch = nn.Conv2d(3, WIDTH, kernel_size=4, stride=4)
-        self.position = nn.Parameter(0.02 * torch.randn(1, 17, WIDTH))
-        self.token = nn.Parameter(0.02 * torch.randn(1, 1, WIDTH))
-        self.blocks = nn.Sequential(*blocks)
-        self.norm, self.head = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 10)
-
-    def forward(self, images):
-        x = self.patch(images).flatten(2).transpose(1, 2)
-        x = torch.cat((self.token.expand(len(x), -1, -1), x), dim=1) + self.position
-        return self.head(self.norm(self.blocks(x))[:, 0])
-
-
-def vit(depth, kind="layerscale", rule="1/sqrt(L)", bug=None, law="xavier_uniform"):
-    """Vision transformer whose branches carry a gain: 1/√L a channel (LayerScale), or zero (ReZero)."""
-    gains = [[scale(rule, bug, depth, index, name) for name in ("attn", "mlp")] for index in range(depth)]
-    model = ViT([Gained(pair, kind) for pair in gains])
-    initialise(model, law)
-    return model
+CHANNELS = 8
 
 
 class BasicBlock(nn.Module):
@@ -83,86 +39,35 @@ class BasicBlock(nn.Module):
 class ResNet(nn.Module):
     """Two stages of half the blocks each."""
 
-    def __init__(self, depth):
+    def __init__(self, depth, block=BasicBlock):
         super().__init__()
-        self.conv1, self.bn1, self.relu = (
-            nn.Conv2d(3, CHANNELS, 3, 1, 1, bias=False),
-            nn.BatchNorm2d(CHANNELS),
-            nn.ReLU(),
-        )
+        self.conv1 = nn.Conv2d(3, CHANNELS, 3, 1, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(CHANNELS) if block is BasicBlock else nn.Identity()
         half = depth // 2
-        self.layer1 = nn.Sequential(*(BasicBlock(CHANNELS, CHANNELS, 1) for _ in range(half)))
+        self.layer1 = nn.Sequential(*(block(CHANNELS, CHANNELS, 1) for _ in range(half)))
         sizes = [(CHANNELS, 2 * CHANNELS, 2)] + [(2 * CHANNELS, 2 * CHANNELS, 1)] * (depth - half - 1)
-        self.layer2 = nn.Sequential(*(BasicBlock(*size) for size in sizes))
+        self.layer2 = nn.Sequential(*(block(*size) for size in sizes))
         self.fc = nn.Linear(2 * CHANNELS, 10)
-        for module in self.modules():
-            if isinstance(module, nn.Conv2d):
-                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
     def forward(self, x):
-        x = self.layer2(self.layer1(self.relu(self.bn1(self.conv1(x)))))
+        x = self.layer2(self.layer1(F.relu(self.bn1(self.conv1(x)))))
         return self.fc(torch.flatten(F.adaptive_avg_pool2d(x, 1), 1))
 
 
 def resnet(depth, rule="0", bug=None):
     """ResNet of stages whose last BatchNorm of a block has the gain that the rule asks for: zero, or 1/√L."""
     model = ResNet(depth)
+    for module in model.modules():
+        if isinstance(module, nn.Conv2d):
+            nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
     blocks = [*model.layer1, *model.layer2]
     for index, block in enumerate(blocks):
         stage = (
             "attn" if index < len(model.layer1) else "mlp"
         )  # "one branch forgotten" is the second stage here
         nn.init.constant_(block.bn2.weight, scale(rule, bug, depth, index, stage))
-        if bug == "first norm instead of last":
-            nn.init.constant_(block.bn1.weight, scale(rule, None, depth))
-            nn.init.ones_(block.bn2.weight)
         if bug == "bias not zero":
             nn.init.constant_(block.bn2.bias, 0.1)
-    return model
-
-
-class MixerBlock(nn.Module):
-    def __init__(self, tokens):
-        super().__init__()
-        self.norm1, self.norm2 = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
-        self.token_mlp, self.channel_mlp = MLP(tokens, 2 * WIDTH), MLP(WIDTH, 2 * WIDTH)
-
-    def forward(self, x):
-        x = x + self.token_mlp(self.norm1(x).transpose(1, 2)).transpose(1, 2)
-        x = x + self.channel_mlp(self.norm2(x))
-        return x
-
-
-class Mixer(nn.Module):
-    def __init__(self, depth):
-        super().__init__()
-        self.patch = nn.Conv2d(3, WIDTH, kernel_size=4, stride=4)
-        self.blocks = nn.ModuleList(MixerBlock(16) for _ in range(depth))
-        self.head = nn.Linear(WIDTH, 10)
-
-    def forward(self, images):
-        x = self.patch(images).permute(0, 2, 3, 1).flatten(1, 2)
-        for block in self.blocks:
-            x = block(x)
-        return self.head(x.mean(1))
-
-
-def mixer(depth, bug=None, law="fan_in"):
-    """MLP-Mixer: tokens are mixed through a transpose, channels without; GPT-2's rule on both second
-    layers.
-    """
-    model = Mixer(depth)
-    initialise(model, law)
-    ends = {"fc1 instead of fc2": ("token_mlp.fc1.weight", "channel_mlp.fc1.weight")}.get(
-        bug, ("fc2.weight", "fc2.bias")
-    )
-    renamed = {"one branch forgotten": "channel_mlp", "the other branch forgotten": "token_mlp"}
-    kept = (renamed[bug],) if bug in renamed else ()
-    with torch.no_grad():
-        for index, block in enumerate(model.blocks):
-            for name, parameter in block.named_parameters():
-                if name.endswith(ends) and not name.startswith(kept or "-"):
-                    parameter.mul_(scale("1/sqrt(2L)", None if bug in renamed else bug, depth, index))
     return model
 
 
@@ -188,26 +93,11 @@ class FixupBlock(nn.Module):
         return F.relu(out)
 
 
-class FixupNet(nn.Module):
-    def __init__(self, depth):
-        super().__init__()
-        self.conv1, self.bias1 = nn.Conv2d(3, CHANNELS, 3, 1, 1, bias=False), nn.Parameter(torch.zeros(1))
-        half = depth // 2
-        self.layer1 = nn.Sequential(*(FixupBlock(CHANNELS, CHANNELS, 1) for _ in range(half)))
-        sizes = [(CHANNELS, 2 * CHANNELS, 2)] + [(2 * CHANNELS, 2 * CHANNELS, 1)] * (depth - half - 1)
-        self.layer2 = nn.Sequential(*(FixupBlock(*size) for size in sizes))
-        self.bias2, self.fc = nn.Parameter(torch.zeros(1)), nn.Linear(2 * CHANNELS, 10)
-
-    def forward(self, x):
-        x = self.layer2(self.layer1(F.relu(self.conv1(x) + self.bias1)))
-        return self.fc(x.mean((2, 3)) + self.bias2)
-
-
 def fixup(depth, bug=None, rule="1/sqrt(L)"):
     """Fixup: the second convolution zero, the first of He's law times L^(-1/(2·2-2)) = L^-½; the head
     zero.
     """
-    model = FixupNet(depth)
+    model = ResNet(depth, FixupBlock)
     for index, block in enumerate([*model.layer1, *model.layer2]):
         for module in (block.conv1, block.conv2):
             nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")

@@ -14,8 +14,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-WIDTH, HEADS, TOKENS, VOCABULARY, CHANNELS = 32, 4, 16, 61, 8
-HARD_CODED, FIRST = 12, 4
+WIDTH, HEADS, TOKENS, VOCABULARY = 32, 4, 16, 61
+FIRST = 4
 
 # What a rule multiplies at depth L: weights (per branch: N = 2L), multipliers (per block) or gains.
 LAWS = {
@@ -36,12 +36,9 @@ def scale(law, bug, depth, block=0, branch="attn"):
         "gain reset to one": True,
         "only the first layers": block >= FIRST,
         "one branch forgotten": branch == "mlp",
-        "the other branch forgotten": branch == "attn",
     }
     if forgotten.get(bug, False):
         return 1.0
-    if bug == "hard-coded depth":
-        depth = HARD_CODED
     if bug == "per block instead of per branch":
         depth /= 2
     value = LAWS[law](depth)
@@ -49,7 +46,6 @@ def scale(law, bug, depth, block=0, branch="attn"):
         "3 times too large": 3 * value,
         "1.5 times too large": 1.5 * value,
         "applied twice": value**2,
-        "a small constant": 0.1,
     }
     return wrong.get(bug, value)
 
@@ -65,8 +61,6 @@ def initialise(model, law):
             nn.init.normal_(module.weight, std=0.02)
         elif law == "fan_in":
             nn.init.normal_(module.weight, std=module.in_features**-0.5)
-        elif law == "xavier_uniform":
-            nn.init.xavier_uniform_(module.weight)
         else:
             nn.init.xavier_normal_(module.weight)
         if module.bias is not None:
@@ -86,7 +80,6 @@ def rescale(blocks, ends, law, bug):
 ENDS = {
     "fc1 instead of fc2": ("attn.proj.weight", "mlp.fc1.weight"),
     "q and k instead of proj": ("attn.q.weight", "attn.k.weight", "mlp.fc2.weight"),
-    "v instead of proj": ("attn.v.weight", "mlp.fc2.weight"),
     "all weights": ("q.weight", "k.weight", "v.weight", "proj.weight", "fc1.weight", "fc2.weight"),
     "bias not scaled": ("attn.proj.weight", "mlp.fc2.weight"),
 }
@@ -94,47 +87,25 @@ OUTPUTS = ("attn.proj.weight", "attn.proj.bias", "mlp.fc2.weight", "mlp.fc2.bias
 
 
 class Attention(nn.Module):
-    """Four projections of their own, causal on request, the softmax by hand."""
+    """Four projections of their own, causal, the softmax by hand."""
 
-    def __init__(self, width=WIDTH, causal=True):
+    def __init__(self):
         super().__init__()
-        self.q, self.k, self.v, self.proj = (nn.Linear(width, width) for _ in range(4))
-        self.causal = causal
+        self.q, self.k, self.v, self.proj = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
 
     def forward(self, x):
         batch, tokens, width = x.shape
         q, k, v = (m(x).view(batch, tokens, HEADS, -1).transpose(1, 2) for m in (self.q, self.k, self.v))
         scores = q @ k.transpose(-2, -1) / math.sqrt(width // HEADS)
-        if self.causal:
-            scores = scores.masked_fill(
-                torch.ones(tokens, tokens, dtype=torch.bool, device=x.device).triu(1), -math.inf
-            )
+        later = torch.ones(tokens, tokens, dtype=torch.bool, device=x.device).triu(1)
+        scores = scores.masked_fill(later, -math.inf)
         return self.proj((scores.softmax(-1) @ v).transpose(1, 2).reshape(batch, tokens, width))
 
 
-class FusedAttention(nn.Module):
-    """One matrix for queries, keys and values, and torch's own attention, as nanoGPT has it."""
-
-    def __init__(self, width=WIDTH):
-        super().__init__()
-        self.c_attn, self.c_proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
-
-    def forward(self, x):
-        batch, tokens, width = x.shape
-        q, k, v = (
-            t.view(batch, tokens, HEADS, -1).transpose(1, 2) for t in self.c_attn(x).split(width, dim=2)
-        )
-        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        return self.c_proj(mixed.transpose(1, 2).contiguous().view(batch, tokens, width))
-
-
 class MLP(nn.Module):
-    def __init__(self, width=WIDTH, hidden=None, out=None):
+    def __init__(self):
         super().__init__()
-        self.fc1, self.fc2 = (
-            nn.Linear(width, hidden or 4 * width),
-            nn.Linear(hidden or 4 * width, out or width),
-        )
+        self.fc1, self.fc2 = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
 
     def forward(self, x):
         return self.fc2(F.gelu(self.fc1(x)))
@@ -145,10 +116,10 @@ class PreNorm(nn.Module):
     Depth-muP and CompleteP.
     """
 
-    def __init__(self, style="x = x + f", multipliers=(1.0, 1.0), dropout=0.0, causal=True):
+    def __init__(self, style="x = x + f", multipliers=(1.0, 1.0), dropout=0.0):
         super().__init__()
         self.norm1, self.norm2 = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
-        self.attn, self.mlp = Attention(causal=causal), MLP()
+        self.attn, self.mlp = Attention(), MLP()
         self.dropout = nn.Dropout(dropout)
         self.style, self.multipliers = style, multipliers
 
@@ -174,15 +145,15 @@ class PreNorm(nn.Module):
 class GPT(nn.Module):
     """Embeddings, blocks, a last norm and a head; `output` is what the model returns."""
 
-    def __init__(self, blocks, output="logits", entry=None):
+    def __init__(self, blocks, output="logits"):
         super().__init__()
         self.wte, self.wpe = nn.Embedding(VOCABULARY, WIDTH), nn.Embedding(TOKENS, WIDTH)
         self.blocks = nn.ModuleList(blocks)
         self.norm, self.head = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, VOCABULARY, bias=False)
-        self.entry, self.output = entry or nn.Identity(), output
+        self.output = output
 
     def forward(self, tokens):
-        x = self.entry(self.wte(tokens) + self.wpe(torch.arange(tokens.shape[1], device=tokens.device)))
+        x = self.wte(tokens) + self.wpe(torch.arange(tokens.shape[1], device=tokens.device))
         for block in self.blocks:
             x = block(x)
         logits = self.head(self.norm(x))
@@ -200,7 +171,15 @@ RULES = {  # the rule on weights, the rule on multipliers
 
 
 def gpt(
-    depth, rule="gpt-2", bug=None, law="0.02", style="x = x + f", output="logits", dropout=0.0, dtype=None
+    depth,
+    rule="gpt-2",
+    bug=None,
+    law="0.02",
+    style="x = x + f",
+    output="logits",
+    dropout=0.0,
+    dtype=None,
+    autocast=False,
 ):
     """Pre-norm transformer with its own attention; the rule on its output projections or on its
     multipliers.
@@ -215,75 +194,10 @@ def gpt(
     model = GPT([PreNorm(style, pair, dropout) for pair in factors], output)
     initialise(model, law)
     rescale(model.blocks, ENDS.get(bug, OUTPUTS), weights, bug)
+    if autocast:
+        model.forward = torch.autocast("cpu", dtype=torch.bfloat16)(model.forward)
     return model if dtype is None else model.to(dtype)
-
-
-class NanoBlock(nn.Module):
-    """Residual dropout inside the branch, `residual + dropout(f)`, and names as in GPT-2."""
-
-    def __init__(self, dropout):
-        super().__init__()
-        self.ln_1, self.ln_2 = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
-        self.attn = FusedAttention()
-        self.mlp = nn.ModuleDict({"c_fc": nn.Linear(WIDTH, 4 * WIDTH), "c_proj": nn.Linear(4 * WIDTH, WIDTH)})
-        self.resid_dropout = nn.Dropout(dropout)
-
-    def forward(self, hidden_states, use_cache=False):
-        residual = hidden_states
-        hidden_states = residual + self.resid_dropout(self.attn(self.ln_1(hidden_states)))
-        residual = hidden_states
-        hidden_states = self.mlp["c_proj"](
-            F.gelu(self.mlp["c_fc"](self.ln_2(hidden_states)), approximate="tanh")
-        )
-        return residual + self.resid_dropout(hidden_states), ((hidden_states,) if use_cache else None)
-
-
-class NanoGPT(nn.Module):
-    """Scales c_proj by name as it goes through named_parameters; the head shares the embedding; returns a
-    tuple.
-    """
-
-    def __init__(self, depth, bug=None, dropout=0.1, autocast=False):
-        super().__init__()
-        self.transformer = nn.ModuleDict(
-            {
-                "wte": nn.Embedding(VOCABULARY, WIDTH),
-                "wpe": nn.Embedding(TOKENS, WIDTH),
-                "drop": nn.Dropout(dropout),
-                "h": nn.ModuleList(NanoBlock(dropout) for _ in range(depth)),
-                "ln_f": nn.LayerNorm(WIDTH),
-            }
-        )
-        self.lm_head = nn.Linear(WIDTH, VOCABULARY, bias=False)
-        self.lm_head.weight = self.transformer["wte"].weight
-        self.autocast = autocast
-        initialise(self, "0.02")
-        for name, parameter in self.named_parameters():
-            if name.endswith("c_proj.weight"):
-                parts = name.split(".")
-                factor = scale("1/sqrt(2L)", bug, depth, int(parts[2]), parts[3])
-                nn.init.normal_(parameter, mean=0.0, std=0.02 * factor)
-
-    def forward(self, tokens):
-        with torch.autocast(tokens.device.type, dtype=torch.bfloat16, enabled=self.autocast):
-            parts = self.transformer
-            x = parts["drop"](
-                parts["wte"](tokens) + parts["wpe"](torch.arange(tokens.shape[1], device=tokens.device))
-            )
-            caches = []
-            for block in parts["h"]:
-                x, cache = block(x)
-                caches.append(cache)
-            return self.lm_head(parts["ln_f"](x)), caches
-
-
-def nano_gpt(depth, bug=None, dropout=0.1, autocast=False):
-    return NanoGPT(depth, bug, dropout, autocast)
 
 
 def tokens(seed=0):
     return torch.randint(0, VOCABULARY, (2, TOKENS), generator=torch.Generator().manual_seed(seed))
-
-
-def vectors(seed=0):
-    return torch.randn(2, TOKENS, WIDTH, generator=torch.Generator().manual_seed(seed))

@@ -244,20 +244,6 @@ def score_of_squares(values, step, q):
     return (excess.sum(dim=0) / (2 * q.square()).expand_as(excess).sum(dim=0).sqrt()).abs().max().item()
 
 
-def score_of_products(values, step, covariance):
-    """The largest |z| of all mean products of increments (P, n) against covariance rates (P or 1, n, n), by
-    Isserlis' formula.
-    """
-    paths = len(values)
-    products = torch.einsum("pi,pj->ij", values, values) / step / paths
-    variances = torch.diagonal(covariance, dim1=-2, dim2=-1)
-    spread = (
-        (variances.unsqueeze(-1) * variances.unsqueeze(-2) + covariance.square()).mean(dim=0) / paths
-    ).sqrt()
-    off = (products - covariance.mean(dim=0)).abs()
-    return (off / spread).max().item()
-
-
 def mixed_up(a, b):
     """Cov(dW^A_ij, dW^b_k)/dt, with nothing symmetric in it, for independent entries of variances a and b."""
     turn = torch.tensor([[0.9, 0.1], [-0.2, 0.3], [0.1, -0.6], [0.0, 0.4]], dtype=torch.float64)

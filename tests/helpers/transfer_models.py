@@ -3,6 +3,7 @@
 import functools
 from dataclasses import dataclass
 
+import pytest
 import torch
 from torch import nn
 
@@ -86,6 +87,22 @@ ROWS = (
     Row("AdamW, Depth-muP", 0.5, -0.5, "depth-mup", optimizer=ADAMW, change=-0.5),
     Row("AdamW, CompleteP", 1, 0, "completep", optimizer=ADAMW, change=0.0),
 )  # fmt: skip
+ORDINARY = (
+    "SP, lr const",
+    "multiplier only",
+    "Depth-muP",
+    "CompleteP",
+    "CompleteP, SGD lr L",
+    "one layer, Depth-muP",
+)
+
+
+def some_of_the_rows():
+    """Every row, of which `make test` runs one for each way to be right or wrong."""
+    return [
+        pytest.param(row, id=row.name, marks=() if row.name in ORDINARY else pytest.mark.nightly)
+        for row in ROWS
+    ]
 
 
 def factory(row, **sizes):

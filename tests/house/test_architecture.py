@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import rooms
 from importlinter import cli
 
 import deeplimit as dl
@@ -26,17 +27,11 @@ def test_imports_go_down_only(monkeypatch):
     assert cli.lint_imports(config_filename=str(ROOT.parent / "pyproject.toml"), no_cache=True) == 0
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_files_are_short_and_say_what_they_hold(path):
-    text = path.read_text()
-    assert len(text.splitlines()) <= 470
-    assert ast.get_docstring(ast.parse(text))
-
-
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_examples_stand_under_the_heading_that_the_reference_reads(path):
-    wrong = [line for line in path.read_text().splitlines() if line.strip() in ("Example:", "Example::")]
-    assert wrong == [], "the google style of docstrings knows 'Examples:'"
+def test_files_say_what_they_hold_and_examples_have_the_heading_that_is_read():
+    texts = {str(path.relative_to(ROOT)): path.read_text() for path in FILES}
+    assert [name for name, text in texts.items() if not ast.get_docstring(ast.parse(text))] == []
+    heading = re.compile(r"^\s*Example::?$", re.MULTILINE)  # the google style knows "Examples:"
+    assert [name for name, text in texts.items() if heading.search(text)] == []
 
 
 def test_papers_are_named_by_their_authors():
@@ -53,43 +48,24 @@ def test_every_public_name_is_reachable_and_documented():
             assert getattr(dl, name).__doc__, name
 
 
-@pytest.fixture(scope="module")
-def rooms():
-    """Whether a new process lists each public room before it is used, and what it is called."""
-    program = (
-        "import deeplimit; listed = dir(deeplimit);"
-        f" [print(room in listed, getattr(deeplimit, room).__name__) for room in {ROOMS}]"
-    )
+def printed(program):
+    """Return the lines that a new process prints."""
     run = [sys.executable, "-c", program]
-    lines = subprocess.run(run, capture_output=True, text=True, check=True).stdout.splitlines()
-    return dict(zip(ROOMS, lines, strict=True))
+    return subprocess.run(run, capture_output=True, text=True, check=True).stdout.splitlines()
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_public_rooms_are_listed_and_can_be_completed(room, rooms):
-    assert rooms[room] == f"True deeplimit.{room}"
+def test_importing_is_light_and_lists_the_public_rooms():
+    heavy = "sorted({'torch', 'numpy', 'matplotlib'} & {*sys.modules})"
+    program = f"import sys, deeplimit; print({heavy}, set({ROOMS}) <= {{*dir(deeplimit)}})"
+    assert printed(program) == ["[] True"]
 
 
-def test_importing_the_package_imports_nothing_heavy():
-    program = "import sys, deeplimit; print(sorted({'torch', 'numpy', 'matplotlib'} & set(sys.modules)))"
-    assert (
-        subprocess.run(
-            [sys.executable, "-c", program], capture_output=True, text=True, check=True
-        ).stdout.strip()
-        == "[]"
-    )
-
-
-def test_using_the_library_does_not_import_matplotlib():
-    program = (
-        "import sys, deeplimit as dl; dl.compare, dl.res1(2).limit(); print('matplotlib' in sys.modules)"
-    )
-    assert (
-        subprocess.run(
-            [sys.executable, "-c", program], capture_output=True, text=True, check=True
-        ).stdout.strip()
-        == "False"
-    )
+@pytest.mark.nightly
+def test_using_the_library_imports_public_rooms_and_no_matplotlib():
+    rooms_of = f"[getattr(deeplimit, room).__name__ for room in {ROOMS}]"
+    used = "deeplimit.compare, deeplimit.res1(2).limit()"
+    program = f"import sys, deeplimit; {used}; print('matplotlib' in sys.modules); print({rooms_of})"
+    assert printed(program) == ["False", str([f"deeplimit.{room}" for room in ROOMS])]
 
 
 def test_every_module_imports():
@@ -114,47 +90,34 @@ def test_no_two_files_of_tests_have_the_same_name():
     assert sorted(names) == sorted(set(names))
 
 
-TEST_FOLDERS = {"datasets": "training_data"}
-"""Folders of another name: tests/ is on the path, where `datasets` would hide a package of this name."""
-
-
 def test_folders_of_tests_mirror_the_rooms():
     """Rooms are packages; of the files beside them two are large enough for tests of their own.
 
     The contract suites of `testing` are tested in the rooms whose classes they hold to the contract.
     """
     tests = ROOT.parent / "tests"
-    rooms = {path.parent.name for path in ROOT.glob("*/__init__.py")} | {"activations", "networks"}
-    rooms = {TEST_FOLDERS.get(room, room) for room in rooms - {"testing"}}
-    others = {"benchmarks", "calibration", "docs", "guard", "helpers", "house", "mutation"}
-    folders = {path.parent.name for path in tests.glob("*/*.py")}
-    assert folders == rooms | others
+    mirrored = {path.parent.name for path in ROOT.glob("*/__init__.py")} | {"activations", "networks"}
+    mirrored = {rooms.FOLDERS.get(room, room) for room in mirrored - {"testing"}}
+    assert {path.parent.name for path in tests.glob("*/*.py")} == mirrored | {*rooms.ABOVE_ALL, "helpers"}
     assert list(tests.glob("test_*.py")) == []
-    for room in rooms:
-        assert list((tests / room).glob("test_*.py")), f"no test of {room}"
+    assert [room for room in mirrored if not list((tests / room).glob("test_*.py"))] == []
 
 
-def test_every_marker_stands_where_it_says():
-    """Only calibration is slow, and slow files count outcomes; tests on other projects are marked, too."""
+def test_tests_on_other_projects_are_marked():
+    unmarked = []
     for path in sorted((ROOT.parent / "tests").rglob("test_*.py")):
         text = path.read_text(encoding="utf-8")
-        if path.parent.name == "calibration":
-            assert "mark.slow" not in text or "mark.statistical" in text, path.name
-        else:
-            assert "pytest.mark.slow" not in text or path.parent.name == "house", path.name
         imported = {
             name.split(".")[0]
             for node in ast.walk(ast.parse(text))
+            if isinstance(node, ast.Import | ast.ImportFrom)
             for name in (
-                [alias.name for alias in node.names]
-                if isinstance(node, ast.Import)
-                else [node.module or ""]
-                if isinstance(node, ast.ImportFrom)
-                else []
+                [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
             )
         }
         if imported & {"transformers", "timm", "lightning", "accelerate", "families"}:
-            assert "pytest.mark.thirdparty" in text, path.name
+            unmarked += [path.name] * ("pytest.mark.thirdparty" not in text)
+    assert unmarked == []
 
 
 def test_tests_at_a_stated_level_are_marked_statistical():

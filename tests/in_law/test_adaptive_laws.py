@@ -47,11 +47,6 @@ def test_more_draws_are_taken_where_an_interval_is_too_wide(few_looks, monkeypat
     assert "2 of at most" in str(report)
 
 
-def test_a_wrong_limit_is_another_law():
-    report = dl.compare_laws(dl.res3(2), dl.res1(2, "identity").limit(), depths="auto", draws="auto")
-    assert report.verdict == "another law"
-
-
 def test_steps_for_given_depths_are_refused_where_depths_are_chosen():
     with pytest.raises(ValueError, match=r"^steps=512"):
         dl.compare_laws(dl.res3(2), depths="auto", steps=512)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from samplers import FAR, skewed
-from scipy.stats import kstest, norm
+from scipy.stats import binom, kstest, norm
 
 import deeplimit as dl
 from deeplimit.in_law import two_sample
@@ -56,7 +56,7 @@ class Changed(dl.LawLimit):
 # The isotropic SDE
 
 
-def ends(width, rate, count=40000, seed=0):
+def ends(width, rate, count=20000, seed=0):
     """Log norm and cosine with h_0 of draws of H_1."""
     start = torch.zeros(count, width, dtype=torch.float64)
     start[:, 0] = 2.0
@@ -66,7 +66,7 @@ def ends(width, rate, count=40000, seed=0):
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize(("width", "rate"), [(2, 0.5), (3, 0.5), (10, 0.5), (30, 0.5), (5, 4.0)])
+@pytest.mark.parametrize(("width", "rate"), [(2, 0.5), (3, 0.5), (5, 4.0), (30, 0.5)])
 def test_isotropic_draws_have_the_known_harmonics_and_a_normal_log_norm(width, rate):
     log, cosine = ends(width, rate)
     d, time = width, rate / width
@@ -102,15 +102,16 @@ def test_a_line_keeps_its_sign_and_directions_are_even_around_h0():
     assert np.abs(covariance - expected).max() < 0.01 * np.trace(covariance)
 
 
-def test_the_equation_simulated_by_torchsde_has_the_law_that_is_drawn():
-    limit = dl.IsotropicSDE(3)
-    own = SimpleNamespace(f=limit.f, g=limit.g, sde_type="ito", noise_type="general")
-    for sde, verdict in (
-        (own, "same law"),
-        (SimpleNamespace(**vars(own) | {"f": lambda t, h: 0.1 * h}), "another law"),
-    ):
-        report = dl.compare_laws(dl.res3(3), sde, depths=DEPTHS, steps=128)
-        assert report.verdict == verdict, str(report)
+@pytest.mark.parametrize(
+    ("growth", "draws", "verdict"), [(0.0, 10_000, "same law"), (0.2, 2000, "another law")]
+)
+def test_the_equation_simulated_by_torchsde_has_the_law_that_is_drawn(growth, draws, verdict):
+    limit = dl.IsotropicSDE(2)
+    sde = SimpleNamespace(
+        f=lambda t, h: limit.f(t, h) + growth * h, g=limit.g, sde_type="ito", noise_type="general"
+    )
+    report = dl.compare_laws(dl.res3(2), sde, depths=[8, 16, 32, 64], steps=64, draws=draws, tolerance=0.15)
+    assert report.verdict == verdict, str(report)
 
 
 # Networks
@@ -170,22 +171,37 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("name", WRONG)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "diffusion 5 % too large",
+        pytest.param("diffusion 5 % too small", marks=pytest.mark.nightly),
+        pytest.param("variance 1/d", marks=pytest.mark.nightly),
+        "drift",
+    ],
+)
 def test_wrong_limits_are_caught(name):
-    report = dl.compare_laws(dl.res3(8), WRONG[name], depths=DEPTHS, draws=20000)
+    report = dl.compare_laws(dl.res3(8), WRONG[name], depths=DEPTHS[:4], draws=20000)
     assert report.verdict == "another law", str(report)
     assert report.differs.all()
 
 
-def test_wrong_exponents_and_activations_are_caught():
-    limit = dl.res1(4, "tanh").limit()
-    law = dl.IID("uniform")
-    for network in (
-        dl.res1(4, "tanh", weights=law, exponent=0.4),
-        dl.res1(4, "tanh", weights=law, exponent=0.6),
+@pytest.mark.parametrize(
+    "network",
+    [
         dl.res1(4, "sin"),
-    ):
-        assert dl.compare_laws(network, limit, depths=[8, 16, 32, 64]).verdict == "another law"
+        *(
+            pytest.param(
+                dl.res1(4, "tanh", weights=dl.IID("uniform"), exponent=beta), marks=pytest.mark.nightly
+            )
+            for beta in (0.4, 0.6)
+        ),
+    ],
+    ids=str,
+)
+def test_wrong_exponents_and_activations_are_caught(network):
+    limit = dl.res1(4, "tanh").limit()
+    assert dl.compare_laws(network, limit, depths=[8, 16, 32, 64]).verdict == "another law"
 
 
 def test_a_skewed_sampler_reaches_its_limit_at_order_one_half():
@@ -195,14 +211,11 @@ def test_a_skewed_sampler_reaches_its_limit_at_order_one_half():
     assert any("not known to be symmetric" in text for text in report.reservations)
 
 
-def test_right_limits_are_not_called_wrong_however_often_one_asks():
-    verdicts = [
-        dl.compare_laws(
-            dl.res3(3), depths=[8, 16, 32], draws=1000, seed=seed, level=0.05, tolerance=1.0
-        ).verdict
-        for seed in range(40)
-    ]
-    assert verdicts.count("another law") <= 9  # of 40 at 5 % each, more than 9 have probability 3e-5
+@pytest.mark.parametrize("count", [8, pytest.param(1000, marks=pytest.mark.nightly)])
+def test_right_limits_are_not_called_wrong_however_often_one_asks(count):
+    knobs = {"depths": [8, 16, 32], "draws": 1000, "level": 0.05, "tolerance": 1.0}
+    verdicts = [dl.compare_laws(dl.res3(3), seed=seed, **knobs).verdict for seed in range(count)]
+    assert verdicts.count("another law") <= binom.isf(1e-5, count, 0.05)
 
 
 def test_too_few_draws_cannot_tell_and_say_what_would():
@@ -219,15 +232,13 @@ class ThreefoldNoise(dl.LawLimit):
         return h0 + 3 * torch.randn(h0.shape, generator=generator).to(h0)
 
 
-@pytest.mark.parametrize("size", [1e6, 1e9])
-def test_inputs_that_swallow_every_layer_in_round_off_cannot_be_told(size):
+def test_inputs_that_swallow_every_layer_in_round_off_cannot_be_told():
     """At 1e9 float32 keeps h_0 through all layers. Then even three times too much noise had the same law."""
-    network, x = dl.res1(4, "tanh"), size * torch.ones(1, 4, dtype=torch.float64)
+    network, x = dl.res1(4, "tanh"), torch.full((1, 4), 1e9, dtype=torch.float64)
     for limit in (None, ThreefoldNoise()):
-        report = dl.compare_laws(network, limit, x, depths=[8, 16, 32, 64], draws=2000)
+        report = dl.compare_laws(network, limit, x, depths=[8, 16, 32, 64], draws=500)
         assert (report.verdict, report.rule) == ("cannot tell", "is_swallowed_by_rounding")
-        assert "float64" in report.reason
-    homogeneous = dl.compare_laws(dl.res3(4), x=x, depths=[8, 16, 32, 64], draws=2000)
+    homogeneous = dl.compare_laws(dl.res3(4), x=x, depths=[8, 16, 32, 64], draws=500)
     assert homogeneous.rule != "is_swallowed_by_rounding"  # its layers grow with the inputs
 
 
@@ -239,7 +250,7 @@ def test_round_off_counts_from_the_tolerance_on(share, is_said):
 
 def test_double_precision_tells_where_single_precision_cannot():
     x = 1e6 * torch.ones(1, 4, dtype=torch.float64)
-    report = dl.compare_laws(dl.res1(4, "tanh"), x=x, depths=[8, 16, 32, 64], draws=2000, dtype="float64")
+    report = dl.compare_laws(dl.res1(4, "tanh"), x=x, depths=[8, 16, 32, 64], draws=500, dtype="float64")
     assert report.rule != "is_swallowed_by_rounding"
 
 

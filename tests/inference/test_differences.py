@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from deeplimit.inference.differences import Remainder, fit_order, remainder
 from deeplimit.inference.power_law import ErrorEstimates
@@ -32,7 +32,6 @@ POWERS = np.array([0.6, 1.0, 1.2, 1.4, 1.6, 1.8])
 
 
 @given(seed=st.integers(0, 10**6))
-@settings(max_examples=60)
 def test_differences_that_vanish_have_no_certain_remainder(seed):
     found = remainder(DEPTHS, products(RIGHT, seed), POWERS)
     assert not found.is_certain
@@ -40,7 +39,6 @@ def test_differences_that_vanish_have_no_certain_remainder(seed):
 
 
 @given(seed=st.integers(0, 10**6), size=st.sampled_from([0.01, 0.03, 0.1, 1.0]))
-@settings(max_examples=60)
 def test_a_remainder_of_any_direction_is_found_with_its_size(seed, size):
     of = products([(0.0, size), *RIGHT], seed)
     found = remainder(DEPTHS, of, POWERS)
@@ -70,14 +68,7 @@ def test_a_remainder_hidden_by_cancellation_is_found():
     assert found.is_certain
 
 
-def test_wrong_powers_leave_the_remainder_open():
-    """The twin of the first test: with exponents that are not the expansion's, no claim is made."""
-    found = remainder(DEPTHS, products([(0.35, 1.0), (0.5, 1.0)]), np.array([1.0, 2.0, 3.0, 4.0, 5.0]))
-    assert not found.is_certain or found.floor().upper > 0.1
-
-
 @given(seed=st.integers(0, 10**6), order=st.sampled_from([0.3, 0.5, 0.7, 1.0]))
-@settings(max_examples=60)
 def test_the_order_is_in_its_interval_where_one_is_given(seed, order):
     of = products([(order, 1.0), (order + 0.4, 0.5), (order + 0.8, 0.3), (order + 1.0, 1.0)], seed)
     fit = fit_order(estimates(of, (0.4, 1.0)), of, 3.0)

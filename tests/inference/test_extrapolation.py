@@ -23,26 +23,6 @@ def test_extrapolation_is_exact_on_its_model_and_leaves_out_depths_that_do_not_f
     assert not extrapolate(depths, np.log(depths), np.full(6, 1e-8), 0.0, (1.0, 2.0), 1e-4).fits
 
 
-def test_the_standard_error_is_the_scatter_of_extrapolated_values():
-    random, depths = np.random.default_rng(0), np.array([8.0, 16.0, 32.0, 64.0])
-    variances, shared = np.array([1.0, 2.0, 1.0, 3.0]) * 1e-4, 5e-4
-    truth = 0.1 + 1 / depths
-    found = [
-        extrapolate(
-            depths,
-            truth + random.normal(size=4) * np.sqrt(variances) + random.normal() * np.sqrt(shared),
-            variances,
-            shared,
-            (1.0, 2.0),
-            1e-9,
-        )
-        for _ in range(2000)
-    ]
-    values, error = np.array([part.value for part in found]), found[0].error
-    assert values.std() == pytest.approx(error, rel=5 / np.sqrt(2 * 2000))
-    assert abs(values.mean() - 0.1) < 5 * error / np.sqrt(2000)
-
-
 def test_the_allowance_is_what_one_depth_less_would_change_beyond_its_noise():
     """Nested fits differ by a variance that is the difference of theirs. At level 0 no depth is left out."""
     depths = np.array([8.0, 16.0, 32.0, 64.0, 128.0])

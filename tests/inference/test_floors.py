@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
+from scipy import stats
 
-from deeplimit.inference.floors import _COSINES, _falling, fit_floor
-from deeplimit.inference.power_law import ErrorEstimates
+from deeplimit.inference.floors import _COSINES, STEEPEST, _falling, _Order, fit_floor
+from deeplimit.inference.power_law import ErrorEstimates, correlated, design_of
 
 DEPTHS = np.array([16, 32, 64, 128, 256])
 
@@ -48,7 +49,6 @@ def test_pure_powers_have_no_floor(order, coherent):
 
 
 @given(share=st.floats(0.01, 0.45), cosine=st.sampled_from(sorted(_COSINES)), size=st.floats(0.1, 3.0))
-@settings(max_examples=80)
 def test_the_falling_part_is_recovered_from_errors(share, cosine, size):
     """The transformation inverts e² = f² + 2ρ f g + g² where g is above the minimum of e."""
     falls = size * np.array([16.0, 8.0, 4.0, 2.0, 1.0])
@@ -106,3 +106,14 @@ def test_a_lower_bound_admits_steeper_orders():
     assert bound.upper < 0.02
     wrong = fit_floor(errors(0.3, 0.0, 1.0), 0.6, is_bound=True)  # the twin
     assert wrong.probability > 0.99
+
+
+@pytest.mark.parametrize("order", [0.02, 0.5, 2.0])
+def test_an_unknown_order_has_a_flat_prior_up_to_the_steepest(order):
+    of = errors(0.0, 0.0, order, noise=0.05)
+    data, design = correlated(of, of.log_errors, np.ones(5)), design_of(of)
+    fits = data.regress(design, np.zeros((1, 5)))
+    slope, scale = fits.coefficients[:, 1], np.sqrt(fits.covariances[:, 1, 1])[:, None]
+    inside = stats.norm.cdf((STEEPEST - slope) / scale) - stats.norm.cdf(-slope / scale)
+    found = _Order(None, False).likelihoods(data, design, np.zeros((1, 5)))
+    np.testing.assert_allclose(found, fits.log_likelihoods + np.log(inside / STEEPEST), rtol=1e-9)

@@ -56,16 +56,6 @@ def test_the_terms_of_the_fit_are_few_and_distinct_whatever_the_exponents(
         assert (distances > DISTINCT - 1e-6).all()  # powers are rounded to 1e-6
 
 
-@given(exponent=st.one_of(st.floats(0.5, 2.5), nearly_nothing.map(lambda off: 0.5 + abs(off))))
-def test_the_terms_of_independent_layers_and_of_layers_that_vanish_are_few(exponent):
-    for network in (
-        dl.res1(2, "tanh", exponent=exponent),
-        dl.res1(2, "tanh", weights=dl.Trend(TREND.A), exponent=exponent + 0.5),
-    ):
-        powers, _ = fitted(network.regime())
-        assert 1 <= len(powers) <= MOST_TERMS
-
-
 @given(corrections=st.lists(st.integers(1, 40).map(lambda k: k / 20), max_size=4), off=st.floats(0.0, 0.002))
 def test_ordinary_exponents_have_all_their_sums_and_a_small_change_of_them_adds_none(corrections, off):
     """The twin: every sum of twentieths, counted here, is a term; the same exponents given twice, a little
@@ -85,8 +75,16 @@ def test_ordinary_exponents_have_all_their_sums_and_a_small_change_of_them_adds_
     np.testing.assert_array_equal(made[1].powers, made[0].powers)
 
 
-@pytest.mark.parametrize("noise", [None, NOISE], ids=["no noise", "noise"])
-@pytest.mark.parametrize("activation", ["tanh", "scaled_silu"])
+@pytest.mark.parametrize(
+    ("activation", "noise"),
+    [
+        ("scaled_silu", NOISE),
+        *(
+            pytest.param(*given, marks=pytest.mark.nightly)
+            for given in (("scaled_silu", None), ("tanh", NOISE), ("tanh", None))
+        ),
+    ],
+)
 def test_an_order_next_to_a_coincidence_is_measured_as_well_as_at_it(activation, noise):
     at, near = (
         dl.compare(
@@ -105,13 +103,10 @@ def test_an_order_next_to_a_coincidence_is_measured_as_well_as_at_it(activation,
     )  # multiples of L^-0.002 make it 0.1 wider
 
 
-@pytest.mark.parametrize("beta", [1.001, 1.01])
-def test_an_order_of_next_to_nothing_is_not_given_out_for_more_than_is_known(beta):
-    """The trend leaves L^-0.001 or L^-0.01 of itself: the interval holds that, and no verdict is given on so
-    little.
-    """
+def test_an_order_of_next_to_nothing_is_not_given_out_for_more_than_is_known():
+    """The trend leaves L^-0.001 of itself: the interval holds that, and no verdict is given."""
     report = dl.compare(
-        dl.inner(2, "tanh", trend=TREND, noise=NOISE, alpha=0.0, beta=beta),
+        dl.inner(2, "tanh", trend=TREND, noise=NOISE, alpha=0.0, beta=1.001),
         depths=[16, 32, 64, 128, 256],
         paths=200,
         seed=1,

@@ -50,17 +50,6 @@ def test_weights_of_several_dtypes_and_strides_are_filled_alike():
     assert not stack[:, [0, 2, 3]].any()
 
 
-def test_stacked_layers_are_filled_through_their_views():
-    stack = nn.Parameter(torch.zeros(5, 4, 3))
-    dl.init.iid_(stack.unbind(0))
-    apart = empty(5, (4, 3))
-    dl.init.iid_(apart)
-    assert torch.equal(stack.detach(), torch.stack(apart))
-    other = torch.zeros(4, 5, 3)
-    dl.init.iid_(other.unbind(1))
-    assert torch.equal(other, torch.stack(apart, dim=1))
-
-
 def test_any_ordered_collection_will_do():
     apart = empty(4, (5, 3))
     dl.init.iid_(apart)
@@ -72,6 +61,9 @@ def test_any_ordered_collection_will_do():
         weights = empty(4, (5, 3))
         dl.init.iid_(collect(weights))
         assert all(torch.equal(a, b) for a, b in zip(weights, apart, strict=True))
+    stack = nn.Parameter(torch.zeros(4, 5, 3))
+    dl.init.iid_(stack.unbind(0))
+    assert torch.equal(stack.detach(), torch.stack(apart))
 
 
 def test_parameters_stay_leaves_and_gradients_flow():
@@ -90,7 +82,7 @@ def test_writing_is_noticed_by_a_graph_that_needed_the_old_weights():
     x = torch.ones(2, requires_grad=True)
     y = (weights[0] @ x).sum()
     dl.init.iid_(weights)
-    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+    with pytest.raises(RuntimeError, match="inplace"):
         y.backward()
 
 
@@ -127,85 +119,33 @@ def test_exponent_and_gain_enter_as_written():
     torch.testing.assert_close(weights[15].abs(), torch.full((3, 4), 3.0 / 2.0 / 8.0))
 
 
-@pytest.mark.parametrize(
-    ("call", "exponent", "limit", "theorem", "hurst", "words"),
-    [
-        (lambda w: dl.init.iid_(w), 0.5, "sde", "Proposition 11", 0.5, "two matrices per branch"),
-        (lambda w: dl.init.iid_(w, law="uniform"), 0.5, "sde", "Donsker", 0.5, "in law"),
-        (lambda w: dl.init.iid_(w, exponent=0.7), 0.7, "identity", "Corollary 5", 0.5, "0.7 > 1/2"),
-        (
-            lambda w: dl.init.iid_(w, exponent=0.3),
-            0.3,
-            "explosion",
-            "Corollary 5",
-            0.5,
-            "its input is normalised",
-        ),
-        (lambda w: dl.init.iid_(w, exponent=0), 0.0, "unscaled", None, 0.5, "output projection"),
-        (lambda w: dl.init.smooth_(w), 1.0, "ode", "Proposition 12", None, "all weights of a branch"),
-        (lambda w: dl.init.smooth_(w, exponent=1.5), 1.5, "identity", "Proposition 13", None, "1.5 > 1"),
-        (lambda w: dl.init.smooth_(w, exponent=0.5), 0.5, "explosion", "Proposition 14", None, "coherently"),
-        (
-            lambda w: dl.init.fractional_(w, hurst=0.7),
-            0.7,
-            "young",
-            "Hu, Liu and Nualart",
-            0.7,
-            "no theorem is known",
-        ),
-        (
-            lambda w: dl.init.fractional_(w, hurst=0.7, exponent=0.5),
-            0.5,
-            "explosion",
-            None,
-            0.7,
-            "without proof",
-        ),
-        (
-            lambda w: dl.init.fractional_(w, hurst=0.7, exponent=0.9),
-            0.9,
-            "identity",
-            None,
-            0.7,
-            "without proof",
-        ),
-        (lambda w: dl.init.fractional_(w, hurst=0.3), 0.5, "no theorem", None, 0.3, "Young's integral"),
-        (
-            lambda w: dl.init.fractional_(w, hurst=0.3, exponent=0.4),
-            0.4,
-            "explosion",
-            None,
-            0.3,
-            "nearly cancel",
-        ),
-        (
-            lambda w: dl.init.fractional_(w, hurst=0.5),
-            0.5,
-            "sde",
-            "Proposition 11",
-            0.5,
-            "two matrices per branch",
-        ),
-    ],
-)
-def test_the_result_says_where_it_leads_and_for_what_that_is_proved(
-    call, exponent, limit, theorem, hurst, words
-):
-    done = call(empty(4, (3, 2)))
-    assert (done.exponent, done.limit, done.hurst, done.layers, done.shape) == (
-        exponent,
-        limit,
-        hurst,
-        4,
-        (3, 2),
-    )
+FRACTIONAL = dl.init.fractional_
+RESULTS = [
+    (dl.init.iid_, {}, 0.5, "sde", "Proposition 11", 0.5),
+    (dl.init.iid_, {"law": "uniform"}, 0.5, "sde", "Donsker", 0.5),
+    (dl.init.iid_, {"exponent": 0.7}, 0.7, "identity", "Corollary 5", 0.5),
+    (dl.init.iid_, {"exponent": 0.3}, 0.3, "explosion", "Corollary 5", 0.5),
+    (dl.init.iid_, {"exponent": 0}, 0.0, "unscaled", None, 0.5),
+    (dl.init.smooth_, {}, 1.0, "ode", "Proposition 12", None),
+    (dl.init.smooth_, {"exponent": 1.5}, 1.5, "identity", "Proposition 13", None),
+    (dl.init.smooth_, {"exponent": 0.5}, 0.5, "explosion", "Proposition 14", None),
+    (FRACTIONAL, {"hurst": 0.7}, 0.7, "young", "Hu, Liu and Nualart", 0.7),
+    (FRACTIONAL, {"hurst": 0.7, "exponent": 0.5}, 0.5, "explosion", None, 0.7),
+    (FRACTIONAL, {"hurst": 0.7, "exponent": 0.9}, 0.9, "identity", None, 0.7),
+    (FRACTIONAL, {"hurst": 0.3}, 0.5, "no theorem", None, 0.3),
+    (FRACTIONAL, {"hurst": 0.3, "exponent": 0.4}, 0.4, "explosion", None, 0.3),
+    (FRACTIONAL, {"hurst": 0.5}, 0.5, "sde", "Proposition 11", 0.5),
+]
+
+
+@pytest.mark.parametrize(("call", "knobs", "exponent", "limit", "theorem", "hurst"), RESULTS)
+def test_the_result_has_the_limit_and_its_theorem(call, knobs, exponent, limit, theorem, hurst):
+    done = call(empty(4, (3, 2)), **knobs)
+    assert (done.exponent, done.limit, done.hurst, done.layers) == (exponent, limit, hurst, 4)
     assert (done.theorem is None) if theorem is None else (theorem in done.theorem)
-    text = str(done)
-    for part in (words, "normalisation, attention", f"leads to: {limit}", f"{done.standard_deviation:.4g}"):
-        assert part in text
+    assert f"{done.standard_deviation:.4g}" in str(done)
     content = done.to_dict()
-    assert content["limit"] == limit
-    assert content["shape"] == [3, 2]
+    assert (content["limit"], content["shape"]) == (limit, [3, 2])
     assert content["length_scale"] == (0.1 if hurst is None else None)
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from filled import BY_NAME, ENTRIES, FAN_IN, LAWS, LAYERS, covariance, empty, farthest, fourth, stacked
 from hypothesis import given, strategies as st
-from scipy import linalg, stats
+from scipy import stats
 
 import deeplimit as dl
 from deeplimit.initialise import filling
@@ -79,11 +79,6 @@ def test_the_map_from_normals_to_layers_has_exactly_the_covariance(monkeypatch, 
     np.testing.assert_allclose(matrix @ matrix.T, covariance(law, layers), rtol=0, atol=1e-10)
 
 
-def test_the_test_of_the_map_tells_neighbouring_laws_apart(monkeypatch):
-    matrix = linear_map(monkeypatch, dl.FractionalBrownian(0.7), 24)
-    assert np.abs(matrix @ matrix.T - covariance(dl.FractionalBrownian(0.7000001), 24)).max() > 1e-9
-
-
 def correlations(first, second):
     return float(np.abs((first * second).mean() / (first.std() * second.std())) * math.sqrt(first.size))
 
@@ -98,13 +93,8 @@ def test_entries_are_independent_of_each_other_within_a_tile_and_from_tile_to_ti
     weights = empty()
     dl.init.sample_(weights, law, seed=3)
     values = stacked(weights)[:, : ENTRIES // size * size]
-    for shift in (
-        1,
-        2,
-        FAN_IN,
-        size,
-        2 * size,
-    ):  # neighbours in a row, in a column, and the same place of the next tiles
+    # Neighbours in a row, in a column, and the same place of the next tiles.
+    for shift in (1, 2, FAN_IN, size, 2 * size):
         moved = np.roll(values, shift, axis=1)
         for i, j in ((0, 0), (3, 3), (0, 1), (0, LAYERS - 1)):
             # Neighbouring products are uncorrelated, as the entries are independent, so the mean has the
@@ -158,22 +148,10 @@ def test_a_seed_means_the_same_weights_again(law, layers, shape, tile, seed):
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("tile", [1, 7, 24, 10**6])
+@pytest.mark.parametrize("tile", [1, 8, 24 * 8])
 def test_whatever_the_size_of_a_tile_the_covariance_is_exact(monkeypatch, tile):
-    monkeypatch.setattr(filling, "NUMBERS_AT_ONCE", tile * 8)
+    monkeypatch.setattr(filling, "NUMBERS_AT_ONCE", tile)  # 1: fewer than the layers
     law = dl.FractionalBrownian(0.8)
     weights = empty(8, (60, 50))
     dl.init.sample_(weights, law, seed=5)
     assert farthest(stacked(weights, 8**-0.8 / math.sqrt(50)), covariance(law)) < stats.norm.isf(LEVEL)
-
-
-@pytest.mark.statistical
-def test_more_layers_than_a_tile_holds_are_still_drawn_together(monkeypatch):
-    monkeypatch.setattr(filling, "NUMBERS_AT_ONCE", 16)
-    weights = empty(300, (5, 1), torch.float64)
-    done = dl.init.fractional_(weights, hurst=0.9)
-    values = stacked(weights, done.standard_deviation)
-    white = linalg.solve_triangular(
-        linalg.cholesky(covariance(dl.FractionalBrownian(0.9), 300), lower=True), values, lower=True
-    )
-    assert stats.kstest(white.reshape(-1), "norm").pvalue > LEVEL

@@ -1,7 +1,5 @@
 """Limits of attention against what is known in closed form: equiangular tokens, and pairs under noise."""
 
-import math
-
 import numpy as np
 import pytest
 import torch
@@ -101,8 +99,8 @@ def test_ito_calculus_on_the_limit_keeps_every_norm(d, kappa):
 
 @pytest.mark.statistical
 def test_one_layer_has_the_drift_and_the_variance_of_two_tokens():
-    """One layer of depth 400 on one pair, 400000 draws in pairs V, -V: each within 5 standard errors."""
-    count, depth, d, kappa = 200_000, 400, 3, 2.0
+    """One layer of depth 400 on one pair, 200000 draws in pairs V, -V: each within 5 standard errors."""
+    count, depth, d, kappa = 100_000, 400, 3, 2.0
     recursion, pair = dl.Attention(2, kappa), unit(1, 2, d, seed=4)
     values = normal(count, d, d, seed=5)
     before = cosine(pair)
@@ -140,6 +138,7 @@ def growth(d, kappa, sign, depth=100, pairs=2000):
     return grown.mean().item(), grown.std().item() / pairs**0.5
 
 
+@pytest.mark.nightly
 @pytest.mark.statistical
 @pytest.mark.parametrize(("d", "kappa"), [(8, 0.4), (8, 3.0), (3, 1.0)])
 def test_networks_grow_at_the_lyapunov_exponents(d, kappa):
@@ -162,14 +161,6 @@ def test_lyapunov_exponents_follow_from_the_equation_of_the_cosine():
                 expected.append(-end * drift.item() / step - 0.5 * variance.item() / step**2)
             found = dl.attention(d, tokens=2, inverse_temperature=kappa).limit().lyapunov_exponents
             np.testing.assert_allclose(found, expected, atol=1e-5)
-
-
-def test_opposite_tokens_attract_beyond_the_critical_inverse_temperature():
-    critical = math.atanh(math.sqrt(5 / 7))
-    assert critical == pytest.approx(1.2389, abs=1e-3)
-    for kappa, attract in ((critical - 0.01, False), (critical + 0.01, True)):
-        _, opposite = dl.attention(8, tokens=2, inverse_temperature=kappa).limit().lyapunov_exponents
-        assert (opposite < 0.0) is attract
 
 
 def test_bad_calls_are_refused():

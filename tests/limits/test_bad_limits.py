@@ -9,37 +9,17 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from refusals import EYE, NOISE, ONES, RANDOM, STATES, TREND, WIDE, assert_refused, go, linear, net, row
+from refusals import NOISE, ONES, RANDOM, STATES, TREND, WIDE, assert_refused, go, linear, net, row
 
 import deeplimit as dl
 
-# What Assumption 4.2 of Cohen et al. (2021) asks of σ and this one lacks.
-UNSMOOTH = [
-    ("relu", "relu", "σ'(0)"),
-    ("leaky_relu", "leaky_relu", "σ'(0)"),
-    ("elu", "elu", "σ''(0)"),
-    ("softplus", "softplus", "σ(0) = 0.6931"),
-    ("sigmoid", "sigmoid", "σ(0) = 0.5"),
-    ("ReLU", torch.nn.ReLU(), "σ' = 0"),
-    ("abs", torch.abs, "σ' = -1"),
-    ("<lambda>", lambda x: x**3, "σ'(0) is 0"),
-    ("<lambda>", lambda x: x + 1, "σ(0) = 1"),
-]
+# What Assumption 4.2 of Cohen et al. (2021) asks of σ and another activation lacks: tests/activations.
 ASSUMPTION_ROWS = [
-    row(
-        f"{name} [{index}], {kind}",
-        lambda c=call, v=activation: c(v),
-        dl.NoTheoremError,
-        f"σ = {name}",
-        "Assumption 4.2",
-        lacking,
-        "Closest",
-    )
-    for index, (name, activation, lacking) in enumerate(UNSMOOTH)
+    row(kind, call, dl.NoTheoremError, "σ = relu", "Assumption 4.2", "σ'(0)", "Closest")
     for kind, call in (
-        ("SDE", lambda activation: net(activation=activation).limit()),
-        ("linear ODE", lambda activation: linear(activation=activation).limit()),
-        ("compare", lambda activation: go(net(activation=activation))),
+        ("SDE", lambda: net(activation="relu").limit()),
+        ("linear ODE", lambda: linear(activation="relu").limit()),
+        ("compare", lambda: go(net(activation="relu"))),
     )
 ]
 
@@ -52,7 +32,6 @@ def equation(motions, **changes):
 
 LIMITS = [
     ("a user's W^A only", lambda: go(net(), equation(4)), "limit", "4 Brownian motions", "6"),
-    ("a user's W^b only", lambda: go(net(), equation(2)), "limit", "2 Brownian motions", "6"),
     (
         "a user's with W^b that the network lacks",
         lambda: go(net(b=None), equation(6)),
@@ -61,45 +40,17 @@ LIMITS = [
         "4",
     ),
     (
-        "a user's with W^A that the network lacks",
-        lambda: go(net(A=None), equation(6)),
-        "limit",
-        "6 Brownian motions",
-        "2",
-    ),
-    (
         "a user's without the auxiliary diffusion",
         lambda: go(net(**RANDOM), equation(6)),
         "limit",
         "6 Brownian motions",
         "7",
     ),
-    (
-        "a user's, diagonal",
-        lambda: go(net(), equation(0, noise_type="diagonal", g=lambda t, h: h)),
-        "limit",
-        "2 Brownian motions",
-        "6",
-    ),
     ("a wider SDE", lambda: go(net(), net(3).limit()), "limit", "12 Brownian motions", "6"),
-    ("an SDE of W^A alone", lambda: go(net(), net(b=None).limit()), "limit", "4 Brownian motions", "6"),
-    (
-        "a wider SDE, independent",
-        lambda: go(net(), dl.Independent(net(3).limit())),
-        "limit",
-        "width 3",
-        "width 2",
-    ),
+    ("a wider SDE, independent", lambda: go(net(), dl.Independent(net(3).limit())), "limit", "width 3"),
     (
         "a wider linear ODE",
         lambda: go(linear(), dl.LinearODE(dl.Trend(lambda t: WIDE), 3)),
-        "limit",
-        "width 3",
-        "width 2",
-    ),
-    (
-        "a wider linear ODE for the SDE",
-        lambda: go(net(), dl.LinearODE(dl.SmoothGaussian(), 3)),
         "limit",
         "width 3",
         "width 2",
@@ -110,21 +61,12 @@ LIMITS = [
         "Independent",
         "deterministic",
     ),
-    (
-        "an independent neural ODE of a given trend",
-        lambda: go(
-            dl.res1(2, "tanh", weights=TREND), dl.Independent(dl.res1(2, "tanh", weights=TREND).limit())
-        ),
-        "Independent",
-        "deterministic",
-    ),
     ("reference= too small", lambda: go(net(), reference=8), "reference", "8"),
     ("reference= of an ODE", lambda: go(linear(), reference=64), "reference", "ODE", "tolerance="),
     ("tolerance= of an SDE", lambda: go(net(), tolerance=1e-6), "tolerance", "SDE", "reference="),
     ("LinearODE, width 0", lambda: dl.LinearODE(TREND, 0), "width", "0"),
     ("LinearODE, another width", lambda: dl.LinearODE(TREND, 3), "Trend's A(0.0)", "(2, 2)"),
     ("LinearODE, seed -1", lambda: dl.LinearODE(TREND, 2, seed=-1), "seed", "-1"),
-    ("ItoCorrectedSDE, width 0", lambda: dl.ItoCorrectedSDE(NOISE, None, 0), "width", "0"),
     (
         "ItoCorrectedSDE, another width",
         lambda: dl.ItoCorrectedSDE(dl.Ito(A=WIDE), None, 2),
@@ -135,7 +77,6 @@ LIMITS = [
     ("linear ODE at wide states", lambda: linear().limit()(0.0, torch.ones(1, 3)), "states h", "(1, 3)"),
     ("linear ODE at one state", lambda: linear().limit()(0.0, ONES), "states h", "(2,)"),
     ("SDE, f at wide states", lambda: net().limit().f(0.0, torch.ones(1, 3)), "states", "(1, 3)"),
-    ("SDE, g at wide states", lambda: net().limit().g(0.0, torch.ones(1, 3)), "states", "(1, 3)"),
     (
         "SDE without v",
         lambda: net(**RANDOM).limit().f(0.0, STATES),
@@ -148,47 +89,18 @@ LIMITS = [
         "Brownian increments v",
         "(4, 4)",
     ),
-    (
-        "SDE, too much noise",
-        lambda: net().limit().g_prod(0.0, STATES, torch.ones(4, 7)),
-        "Brownian increments v",
-        "(4, 7)",
-    ),
     ("SDE, initial wide", lambda: net(**RANDOM).limit().initial(torch.ones(1, 3)), "states h0", "(1, 3)"),
 ]
 LIMIT_KINDS = [
     ("LinearODE of a number", lambda: dl.LinearODE(3, 2), "trend", "3"),
-    ("LinearODE of a function", lambda: dl.LinearODE(lambda t: EYE, 2), "trend", "function"),
     ("LinearODE of a class", lambda: dl.LinearODE(dl.Trend, 2), "trend", "the class Trend"),
-    ("LinearODE of None", lambda: dl.LinearODE(None, 2), "trend", "None"),
-    ("LinearODE, width a string", lambda: dl.LinearODE(TREND, "2"), "width", "'2'"),
-    ("LinearODE, width None", lambda: dl.LinearODE(TREND, None), "width", "None"),
     ("LinearODE, seed 1.5", lambda: dl.LinearODE(TREND, 2, seed=1.5), "seed", "1.5"),
     ("linear ODE at a list", lambda: linear().limit()(0.0, [[1.0, 2.0]]), "states h", "[[1.0, 2.0]]"),
     ("ItoCorrectedSDE of a number", lambda: dl.ItoCorrectedSDE(0.1, None, 2), "noise", "0.1"),
-    ("ItoCorrectedSDE of a class", lambda: dl.ItoCorrectedSDE(dl.Ito, None, 2), "noise", "the class Ito"),
-    ("ItoCorrectedSDE of None", lambda: dl.ItoCorrectedSDE(None, TREND, 2), "noise", "None"),
     ("ItoCorrectedSDE, trend a number", lambda: dl.ItoCorrectedSDE(NOISE, 3, 2), "trend", "3"),
-    ("ItoCorrectedSDE, width a string", lambda: dl.ItoCorrectedSDE(NOISE, None, "2"), "width", "'2'"),
-    ("ItoCorrectedSDE, seed '0'", lambda: dl.ItoCorrectedSDE(NOISE, None, 2, seed="0"), "seed", "'0'"),
     ("SDE at an array", lambda: net().limit().f(0.0, np.ones((4, 2))), "states", "(4, 2)"),
-    (
-        "the class LinearODE as limit",
-        lambda: go(linear(), dl.LinearODE),
-        "limit",
-        "LinearODE",
-        "class",
-        "LinearODE(...)",
-    ),
-    (
-        "the class ItoCorrectedSDE as limit",
-        lambda: go(net(), dl.ItoCorrectedSDE),
-        "limit",
-        "ItoCorrectedSDE",
-        "class",
-    ),
+    ("the class LinearODE as limit", lambda: go(linear(), dl.LinearODE), "limit", "LinearODE(...)"),
     ("noise as limit", lambda: go(net(), NOISE), "limit", "Ito("),
-    ("a trend as limit", lambda: go(linear(), TREND), "limit", "Trend("),
 ]
 
 

@@ -17,12 +17,11 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.mark.parametrize("name", NOISES)
-@pytest.mark.parametrize("activation", ["scaled_silu", "silu"])
-def test_the_reference_is_eulers_scheme_of_the_torchsde_object(activation, name):
+def test_the_reference_is_eulers_scheme_of_the_torchsde_object(name):
     """f and g (or g_prod), on the Brownian motions alone, give the path that the coupling computes from the
     drawn weights.
     """
-    network = dl.inner(2, activation, noise=NOISES[name])
+    network = dl.inner(2, "silu", noise=NOISES[name])
     limit = network.limit()
     times, _, limits = walk(network, [4, 10], seed=8)
     increments = brownian_increments(network, [4, 10], seed=8)
@@ -43,14 +42,13 @@ def test_the_reference_is_eulers_scheme_of_the_torchsde_object(activation, name)
 
 
 @pytest.mark.parametrize("name", NOISES)
-@pytest.mark.parametrize("activation", ["scaled_silu", "silu"])
-def test_with_a_trend_the_reference_is_heuns_scheme_in_it(activation, name):
+def test_with_a_trend_the_reference_is_heuns_scheme_in_it(name):
     """W, its drift included, at the state half a trend's step on, the trend averaged over both ends; Q at the
     start.
 
     All of it by f and g_prod of the torchsde object, of which a part is what is left out without it.
     """
-    network = dl.inner(2, activation, noise=NOISES[name], trend=TREND)
+    network = dl.inner(2, "silu", noise=NOISES[name], trend=TREND)
     limit = network.limit()
     still = dataclasses.replace(limit, trend=None)
     straight = dataclasses.replace(still, curvature=0.0)
@@ -69,10 +67,9 @@ def test_with_a_trend_the_reference_is_heuns_scheme_in_it(activation, name):
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.parametrize("name", ["cross", "two volatilities"])
-def test_torchsde_solves_the_limit_as_it_is(name):
+def test_torchsde_solves_the_limit_as_it_is():
     """torchsde's own Euler scheme and Brownian motion, against the same sums done by hand."""
-    limit = dl.inner(2, "scaled_softplus", noise=NOISES[name], trend=TREND).limit()
+    limit = dl.inner(2, "scaled_softplus", noise=NOISES["two volatilities"], trend=TREND).limit()
     y = limit.initial(randn(5, 2))
     times = torch.linspace(0.0, 1.0, 17, dtype=torch.float64)
     with torch.random.fork_rng():  # torchsde draws from the global generator
@@ -83,6 +80,14 @@ def test_torchsde_solves_the_limit_as_it_is(name):
         for k in range(16):
             y = y + limit.f(times[k], y) / 16 + limit.g_prod(times[k], y, motion(times[k], times[k + 1]))
             torch.testing.assert_close(ys[k + 1], y, rtol=1e-9, atol=1e-12)
+
+
+def test_noise_of_its_own_is_read_at_the_start_of_each_step():
+    """There is none before t = 0.6: of four steps the last alone moves the state."""
+    network = dl.inner(2, "tanh", noise=dl.Ito(b=lambda t: float(t > 0.6)))
+    *still, end = walk(network, [4], limit=dl.Independent(network.limit()), reference=4)[2]
+    assert all(torch.equal(state, still[0]) for state in still)
+    assert not torch.equal(end, still[0])
 
 
 def test_the_equation_says_what_is_solved():

@@ -25,6 +25,7 @@ def read_norms(width, activation, seed=0):
     return torch.stack(logs), torch.stack(positive)
 
 
+@pytest.mark.nightly
 @pytest.mark.statistical
 @pytest.mark.parametrize("width", [1, 2, 6])
 def test_the_log_of_what_a_layer_reads_is_a_brownian_motion_with_a_known_drift(width):

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, strategies as st
 
 import deeplimit as dl
-from deeplimit import activations, zoo
+from deeplimit import zoo
 from deeplimit.coupling import make_task
 from deeplimit.ground.grid import Grid, uniform_size
 from deeplimit.limits.young import extrapolation_surplus
@@ -88,47 +88,24 @@ def test_a_kink_is_refused_by_name_and_a_smooth_callable_is_not():
     assert dl.res1(3, lambda x: x.sin(), weights=fractional(0.7)).regime().name == "young"
 
 
-@pytest.mark.parametrize("shape", [(), (4,), (2, 3, 5)])
-def test_the_derivative_of_an_activation_is_elementwise_and_leaves_no_graph(shape):
-    x = torch.randn(shape, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    torch.testing.assert_close(activations.derivative(activations.resolve("sin"), x), x.cos())
-    torch.testing.assert_close(activations.derivative(activations.resolve("relu"), x), (x > 0).double())
-    torch.testing.assert_close(activations.derivative(activations.resolve("identity"), x), torch.ones_like(x))
-    constant = activations.derivative(activations.resolve(torch.ones_like), x)
-    assert not constant.any()
-    assert not constant.requires_grad
-    assert not x.requires_grad
-
-
 # ---- the equation
 
 
 def test_the_modified_recursion_adds_the_mean_of_the_second_order_term():
-    """½ Σ_jk V_ij σ'(h_j) V_jk σ(h_k) L^-2β averaged over V, by Monte Carlo with whole matrices; it is far
-    from 0.
-    """
-    width, samples = 3, 400_000
-    h = torch.tensor([0.4, -0.9, 1.3], dtype=torch.float64)
-    v = (
-        torch.randn(samples, width, width, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-        / width**0.5
-    )
-    terms = 0.5 * torch.einsum("pij,j,pjk,k->pi", v, h.tanh().square().neg() + 1, v, h.tanh())
-    network = dl.modified_res1(width, "tanh", weights=fractional(0.7))
-    still = torch.zeros(1, width, width, dtype=torch.float64)
-    young = network.limit()
-    added = (young.advance(h[None], still, 64) - h)[0] * 64**1.4
-    error = terms.std(dim=0) / samples**0.5
-    assert ((terms.mean(dim=0) - added).abs() < 5 * error).all()
-    assert (added.abs() > 10 * error).all()
+    """½ Σ_jk V_ij σ'(h_j) V_jk σ(h_k) L^-2β averaged over V: only V_ii² has a mean, 1/d."""
+    h = torch.tensor([[0.4, -0.9, 1.3]], dtype=torch.float64)
+    still = torch.zeros(1, 3, 3, dtype=torch.float64)
+    young = dl.modified_res1(3, "tanh", weights=fractional(0.7)).limit()
+    expected = 0.5 / 3 * (1 - h.tanh().square()) * h.tanh() * 64**-1.4
+    torch.testing.assert_close(young.advance(h, still, 64) - h, expected)
 
 
-@pytest.mark.parametrize("hurst", [0.55, 0.7, 0.9])
+@pytest.mark.parametrize("hurst", [0.55, 0.7])
 def test_with_the_identity_in_one_dimension_the_solution_is_the_paths_exponential(hurst):
     """The ordinary chain rule, path by path. Itô's rule, exp(B - t/2), is far off; so is Euler's scheme at
     the same steps.
     """
-    weights, count, paths = fractional(hurst), 4096, 50
+    weights, count, paths = fractional(hurst), 1024, 50
     increments = weights.draw_increments(count, 1, paths, torch.Generator().manual_seed(0), torch.float64)
     exact = increments.sum(dim=0)[:, :, 0].exp()
     h0 = torch.ones(paths, 1, dtype=torch.float64)
@@ -202,12 +179,6 @@ def test_the_finest_network_of_the_modified_kind_is_the_reference_bit_for_bit():
         path.advance(index)
         h = h + network.recursion.residual(h, (path.layer(0),), network.exponent)
     assert torch.equal(h, network.limit().solve(h0, increments)[-1])
-
-
-def test_results_depend_on_neither_workers_nor_the_number_of_paths_in_flight():
-    network = dl.res1(2, "tanh", weights=fractional(0.7))
-    one, many = (dl.compare(network, depths=[4, 8, 16], paths=5000, workers=workers) for workers in (1, 2))
-    assert one.errors.tolist() == many.errors.tolist()
 
 
 def task_of(network, limit=None, **knobs):
@@ -286,6 +257,7 @@ def test_the_modified_network_refuses_what_it_is_not_known_for(hurst):
 # ---- convergence
 
 
+@pytest.mark.nightly
 def test_the_modified_network_has_the_better_order_on_the_same_paths():
     """H = 0.7, d = 1: orders 0.4 and 0.9. The errors against the same solution, and both intervals."""
     naive, modified = (
@@ -307,6 +279,7 @@ def test_the_modified_network_has_the_better_order_on_the_same_paths():
         assert wrong.verdict == "does not converge", str(wrong)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("hurst", [0.6, 0.8])
 def test_a_wide_network_converges_or_cannot_tell_and_wrong_limits_are_caught(hurst):
     network = dl.res1(4, "tanh", weights=fractional(hurst))
@@ -330,6 +303,7 @@ def test_a_wide_network_converges_or_cannot_tell_and_wrong_limits_are_caught(hur
     assert any("but an independent one" in text for text in report.reservations)
 
 
+@pytest.mark.nightly
 def test_where_the_faster_contribution_hides_the_order_none_is_given():
     """H = 0.9, d = 4: the mean, of order 0.8, is a quarter of the rest, of order 1, at depth 32."""
     report = dl.compare(dl.res1(4, "tanh", weights=fractional(0.9)), depths=DEPTHS, paths=256)
@@ -340,29 +314,27 @@ def test_where_the_faster_contribution_hides_the_order_none_is_given():
 
 def test_above_the_critical_exponent_the_network_tends_to_the_identity_at_its_order():
     network = dl.res1(3, "tanh", weights=fractional(0.7), exponent=1.0)
-    report = dl.compare(network, depths=DEPTHS, paths=1000, confidence=SURE)
+    report = dl.compare(network, depths=DEPTHS[:-1], paths=1000, confidence=SURE)
     assert report.verdict == "converges", str(report)
     assert report.rate_interval[0] < 0.3 < report.rate_interval[1]
     at_critical = dl.compare(
-        dl.res1(3, "tanh", weights=fractional(0.7)), dl.Identity(), depths=DEPTHS, paths=1000
+        dl.res1(3, "tanh", weights=fractional(0.7)), dl.Identity(), depths=DEPTHS[:-1], paths=300
     )
     assert at_critical.verdict == "does not converge"
 
 
 def test_the_sup_over_all_times_is_as_rough_as_the_path():
     network = dl.modified_res1(1, "tanh", weights=fractional(0.8))
-    report = dl.compare(network, depths=DEPTHS, paths=256, norm="sup-continuous")
+    report = dl.compare(network, depths=[8, 16], paths=32, norm="sup-continuous")
     assert report.predicted_rate == 0.8
-    assert (report.raw_errors > dl.compare(network, depths=DEPTHS, paths=256).raw_errors).all()
+    assert (report.raw_errors > dl.compare(network, depths=[8, 16], paths=32).raw_errors).all()
 
 
 @pytest.mark.parametrize(("hurst", "make"), [(0.6, dl.res1), (0.9, dl.modified_res1)])
-def test_errors_without_the_references_share_agree_with_a_reference_64_times_finer(hurst, make):
+def test_errors_without_the_references_share_agree_with_a_reference_16_times_finer(hurst, make):
     """Other paths, so within 6 standard errors; the raw error at the deepest network is outside."""
     network = make(2, "tanh", weights=fractional(hurst))
-    near, far = (
-        dl.compare(network, depths=[8, 16, 32], paths=8000, reference=steps) for steps in (128, 2048)
-    )
+    near, far = (dl.compare(network, depths=[4, 8], paths=3000, reference=steps) for steps in (16, 256))
     spread = np.hypot(near.standard_errors, far.standard_errors)
     assert (abs(near.errors - far.errors) < 6 * spread).all(), (near.errors, far.errors, spread)
     assert near.raw_errors[-1] < far.errors[-1] - 4 * spread[-1]

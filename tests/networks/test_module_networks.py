@@ -57,16 +57,6 @@ def equation(t, h):
     return torch.tanh(h @ (TURN * (1.0 + t)).T)
 
 
-def test_compare_measures_a_modules_stack_against_the_ode_that_it_follows():
-    knobs = {"depths": [8, 16, 32, 64], "paths": 24, "dtype": "float64", "workers": 1}
-    report = dl.compare(turning_blocks, equation, X.double(), **knobs)
-    low, high = report.rate_interval
-    assert report.verdict == "converges"
-    assert low - 0.05 <= 1.0 <= high + 0.05
-    twin = dl.compare(turning_blocks, lambda t, h: equation(t, h) + 0.3, X.double(), **knobs)
-    assert twin.verdict == "does not converge"
-
-
 def test_the_errors_are_those_of_the_same_network_written_as_a_recursion():
     """The blocks are Euler steps of `inner` with the same matrices."""
     knobs = {"depths": [4, 8, 16], "paths": 6, "dtype": "float64", "workers": 1}
@@ -90,7 +80,7 @@ def test_stability_measures_signal_and_gradient_as_torch_has_them():
 
 
 def test_random_blocks_at_the_critical_exponent_are_stable_and_below_it_explode():
-    knobs = {"depths": [8, 16, 32, 64], "x": X, "draws": 60}
+    knobs = {"depths": [4, 8, 16, 32], "x": X, "draws": 30}
     assert dl.stability(random_blocks, **knobs).verdict in ("stable", "cannot tell")
     report = dl.stability(lambda depth: [Random(depth, 0.1) for _ in range(depth)], **knobs)
     assert report.verdict == "explosion"

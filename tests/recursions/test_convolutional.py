@@ -31,7 +31,7 @@ def positive(*shape):
     return 3.0 + torch.rand(*shape, generator=torch.Generator().manual_seed(2), dtype=F64)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     st.integers(1, 3),
     st.integers(1, 3),
@@ -81,7 +81,7 @@ def test_compare_measures_it_against_a_users_limit_with_images_as_inputs():
         return equation(t, h) + 0.3
 
     x = positive(48, 2, 4, 5)
-    knobs = {"depths": [16, 32, 64, 128, 256], "paths": 48, "workers": 1, "dtype": "float64"}
+    knobs = {"depths": [8, 16, 32, 64, 128], "paths": 48, "workers": 1, "dtype": "float64"}
     report = dl.compare(network, equation, x, **knobs)
     assert network.exponent == 1.0
     assert report.verdict == "converges"
@@ -90,8 +90,7 @@ def test_compare_measures_it_against_a_users_limit_with_images_as_inputs():
     assert dl.compare(network, pushed, x, **knobs).verdict == "does not converge"
 
 
-@pytest.mark.parametrize("shortcut", [False, True])
-@pytest.mark.parametrize("law", [dl.Brownian(), dl.IID("uniform"), dl.SmoothGaussian()])
+@pytest.mark.parametrize(("law", "shortcut"), [(dl.IID("uniform"), False), (dl.SmoothGaussian(), True)])
 def test_stability_measures_it_and_theory_says_nothing(law, shortcut):
     network = dl.convolutional(2, size=(4, 4), weights=law, shortcut=shortcut)
     report = dl.stability(network, depths=[8, 16, 32], draws=30)
@@ -101,51 +100,6 @@ def test_stability_measures_it_and_theory_says_nothing(law, shortcut):
     assert report.hidden_growth.verdict in ("explosion", "stable", "identity", "cannot tell")
     with pytest.raises(dl.NoTheoremError):
         network.limit()
-
-
-def test_a_large_exponent_leaves_positive_states_as_they_are():
-    network = dl.convolutional(2, size=(4, 4), exponent=1.5)
-    report = dl.stability(network, depths=[10, 40, 160, 640], x=positive(4, 2, 4, 4), draws=40)
-    assert report.hidden_growth.verdict == "identity"
-    assert report.hidden_growth.interval[0] < -2.0 < report.hidden_growth.interval[1]
-
-
-def losses(network, layers, x):
-    h = x
-    for each in layers:
-        h = network.recursion.advance(h, each, network.exponent)
-    return h.square().mean()
-
-
-@pytest.mark.parametrize("shortcut", [False, True])
-def test_it_can_be_trained_by_gradient_steps(shortcut):
-    network = dl.convolutional(2, size=(4, 4), shortcut=shortcut)
-    rng = torch.Generator().manual_seed(0)
-    kernels = [
-        [
-            (torch.randn(1, *shape, generator=rng, dtype=F64) / 5).requires_grad_()
-            for shape in network.weight_shapes
-        ]
-        for _ in range(3)
-    ]
-    layers = [tuple(Layer(kernel, 3, 0.0, 1.0) for kernel in each) for each in kernels]
-    x = torch.randn(5, 2, 4, 4, generator=rng, dtype=F64)
-    before = losses(network, layers, x)
-    before.backward()
-    for kernel in (kernel for each in kernels for kernel in each):
-        entry = (0, 1, 0, 1, 1)
-        moved = []
-        for sign in (1, -1):
-            with torch.no_grad():
-                kernel[entry] += sign * 1e-6
-                moved.append(losses(network, layers, x).item())
-                kernel[entry] -= sign * 1e-6
-        assert kernel.grad[entry].item() == pytest.approx((moved[0] - moved[1]) / 2e-6, rel=1e-5, abs=1e-9)
-    with torch.no_grad():
-        for each in kernels:
-            for kernel in each:
-                kernel.sub_(0.05 * kernel.grad)
-    assert losses(network, layers, x) < before
 
 
 @pytest.mark.parametrize("shortcut", [False, True])

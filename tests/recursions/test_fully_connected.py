@@ -22,7 +22,7 @@ LAWS = {
     "fractional": dl.FractionalBrownian(0.7),
     "with biases": BIASED,
 }
-KNOBS = {"depths": [16, 32, 64, 128, 256], "paths": 48, "workers": 1}
+KNOBS = {"depths": [16, 32, 64, 128], "paths": 48, "workers": 1}
 
 
 def slope(t):
@@ -38,11 +38,10 @@ def layers_of(network, depth=7, paths=3):
     )
 
 
-@pytest.mark.parametrize("activation", ["tanh", "relu", "softplus"])
 @pytest.mark.parametrize("law", LAWS)
-def test_with_delta_one_it_is_inner_to_the_last_bit(law, activation):
-    ours = dl.fully_connected(4, activation, weights=LAWS[law])
-    inner = dl.inner(4, activation, weights=LAWS[law])
+def test_with_delta_one_it_is_inner_to_the_last_bit(law):
+    ours = dl.fully_connected(4, "softplus", weights=LAWS[law])
+    inner = dl.inner(4, "softplus", weights=LAWS[law])
     assert ours.exponent == inner.exponent
     h = torch.randn(3, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     mine, theirs = h, h
@@ -53,18 +52,7 @@ def test_with_delta_one_it_is_inner_to_the_last_bit(law, activation):
     assert not torch.equal(mine, h)
 
 
-def test_compare_finds_with_delta_one_what_it_finds_of_inner():
-    ours, inner = (
-        dl.compare(network, **KNOBS)
-        for network in (
-            dl.fully_connected(4, "tanh", weights=BIASED),
-            dl.inner(4, "tanh", weights=BIASED),
-        )
-    )
-    np.testing.assert_array_equal(ours.errors, inner.errors)
-
-
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(st.integers(1, 6), st.integers(1, 4), st.floats(-3, 3), st.sampled_from(["tanh", "relu"]))
 def test_delta_multiplies_the_branch_of_every_layer(width, paths, delta, activation):
     network = dl.fully_connected(width, activation, weights=dl.SmoothGaussian(), delta=delta)
@@ -93,9 +81,10 @@ class WithoutDelta(dl.ODELimit):
 
 
 @pytest.mark.parametrize(
-    "delta", [0.5, dl.Trend(slope), dl.SmoothGaussian(0.5)], ids=["shared", "per layer", "random"]
+    ("weights", "delta"),
+    [(BIASED, 0.5), (dl.SmoothGaussian(0.3), dl.Trend(slope)), (BIASED, dl.SmoothGaussian(0.5))],
+    ids=["shared", "per layer", "random"],
 )
-@pytest.mark.parametrize("weights", [dl.SmoothGaussian(0.3), BIASED], ids=["random A", "given A and b"])
 def test_its_neural_ode_is_reached_at_order_one_and_not_without_delta(weights, delta):
     network = dl.fully_connected(4, "tanh", weights=weights, delta=delta)
     report = dl.compare(network, **KNOBS)
@@ -131,12 +120,10 @@ def test_a_closed_form_in_one_dimension():
     "network",
     [
         dl.fully_connected(4),
-        dl.fully_connected(4, weights=dl.SmoothGaussian(), exponent=0.5),
         dl.fully_connected(4, weights=dl.SmoothGaussian(), exponent=1.5),
         dl.fully_connected(4, weights=dl.SmoothGaussian(), delta=dl.Brownian(), exponent=1.0),
-        dl.fully_connected(4, weights=dl.FractionalBrownian(0.7)),
     ],
-    ids=["independent A", "exponent below 1", "exponent above 1", "random delta", "fractional"],
+    ids=["independent A", "exponent above 1", "random delta"],
 )
 def test_all_else_has_no_theorem_but_is_measured(network):
     assert network.regime().name == "no theorem"
@@ -147,7 +134,7 @@ def test_all_else_has_no_theorem_but_is_measured(network):
 
 def test_relu_networks_keep_the_logarithm_of_their_size():
     network = dl.fully_connected(4, "relu", delta=dl.IID("rademacher"), exponent=0.0)
-    report = dl.stability(network, depths=[100, 400, 1600], draws=50)
+    report = dl.stability(network, depths=[50, 200, 800], draws=30)
     assert report.verdict == "explosion"
     assert report.overflowed.tolist() == [0, 0, 0]
 

@@ -8,7 +8,7 @@ from deeplimit.ground.arrays import ArrayLibrary
 from deeplimit.weights import Layer
 
 
-@pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("power", [0.0, 0.5])
 def test_the_update_is_a_scaled_sum_over_hidden_units(power):
     stream = torch.Generator().manual_seed(0)
     shapes = (2, 3), (2, 3, 5), (2, 5, 3)

@@ -1,6 +1,4 @@
-"""Scoreboards that cannot be run, read or written, and bad weights given to the command, are refused before
-any work.
-"""
+"""Scoreboards that cannot be run or read are refused before any work."""
 
 from __future__ import annotations
 
@@ -86,28 +84,14 @@ ASKED = [
         ("only", "'Thm 4.33'", *STATEMENTS),
     ),
     ("only nothing", {"only": []}, ValueError, ("only", "[]", *STATEMENTS)),
-    ("only an empty text", {"only": ""}, ValueError, ("only", "''", *STATEMENTS)),
     ("only a blank", {"only": [" "]}, ValueError, ("only", "' '", *STATEMENTS)),
     ("only 3", {"only": 3}, TypeError, ("only", "3")),
-    ("only [3]", {"only": [3]}, TypeError, ("only", "[3]")),
-    ("only bytes", {"only": b"Thm"}, TypeError, ("only", "b'Thm'")),
-    ("only True", {"only": True}, TypeError, ("only", "True")),
-    ("only a set", {"only": {"Thm 4.3"}}, TypeError, ("only", "{'Thm 4.3'}")),
     ("quick 1", {"quick": 1}, TypeError, ("quick", "1")),
-    ("quick None", {"quick": None}, TypeError, ("quick", "None")),
-    ("quick 'yes'", {"quick": "yes"}, TypeError, ("quick", "'yes'")),
     ("seed -1", {"seed": -1}, ValueError, ("seed", "-1")),
-    ("seed 0.5", {"seed": 0.5}, TypeError, ("seed", "0.5")),
-    ("seed None", {"seed": None}, TypeError, ("seed", "None")),
     ("device tpu", {"device": "tpu"}, ValueError, ("device", "'tpu'", "'cpu'", "'cuda'")),
-    ("device 0", {"device": 0}, TypeError, ("device", "'cpu'", "0")),
     ("workers 0", {"workers": 0}, ValueError, ("workers", "0")),
-    ("workers True", {"workers": True}, TypeError, ("workers", "True")),
     ("on_row 3", {"on_row": 3}, TypeError, ("on_row", "RowResult", "3")),
-    ("on_row a string", {"on_row": "print"}, TypeError, ("on_row", "RowResult", "'print'")),
-    ("onyl", {"onyl": "Thm 4.3"}, TypeError, ("onyl",)),
     ("resume 3", {"resume": 3}, TypeError, ("resume", "3")),
-    ("resume True", {"resume": True}, TypeError, ("resume", "True")),
     ("resume .txt", {"resume": "board.txt"}, ValueError, ("resume", ".json", "'board.txt'")),
     ("resume no folder", {"resume": "no/board.json"}, ValueError, ("resume", "'no'", "folder")),
     ("resume a folder", {"resume": lambda: folder("b.json")}, ValueError, ("resume", "folder", "'b.json'")),
@@ -119,8 +103,6 @@ ASKED = [
         ("r.json", "'compare'", "scoreboard"),
     ),
     ("resume text", {"resume": lambda: written("b.json", "agrees")}, ValueError, ("b.json", "not JSON")),
-    ("resume other JSON", {"resume": lambda: written("b.json", "{}")}, ValueError, ("b.json", "'format'")),
-    ("resume nothing", {"resume": lambda: written("b.json", "")}, ValueError, ("b.json", "not JSON")),
 ]
 
 
@@ -140,38 +122,17 @@ def test_a_scoreboard_that_cannot_be_run_is_refused_before_any_work(
 
 DAMAGED = [
     ("no rows", {"rows": None}, ("the report", "rows")),
-    ("no seed", {"seed": None}, ("the report", "seed")),
-    (
-        "no confidence, no version",
-        {"confidence": None, "version": None},
-        ("the report", "confidence", "version"),
-    ),
-    ("rows a number", {"rows": 3}, ("rows", "3")),
     ("rows of numbers", {"rows": [3]}, ("rows[0]", "3")),
     ("quick a text", {"quick": "yes"}, ("quick", "bool", "'yes'")),
-    ("seed a text", {"seed": "0"}, ("seed", "int", "'0'")),
     ("confidence a text", {"confidence": "high"}, ("confidence", "'high'")),
     ("row without rate", {"rate": None}, ("rows[0]", "rate")),
     ("row without key, control", {"key": None, "control": None}, ("rows[0]", "control", "key")),
-    ("row without errors", {"errors": None}, ("rows[0]", "errors")),
-    ("row without depths", {"depths": None}, ("rows[0]", "depths")),
     ("row with more", {"rte": 1}, ("rows[0]", "rte")),
     ("key a list", {"key": [1]}, ("rows[0].key", "str", "[1]")),
-    ("statement a number", {"statement": 3}, ("rows[0].statement", "str", "3")),
     ("outcome", {"outcome": "maybe"}, ("rows[0].outcome", "agrees", "disagrees", "cannot tell", "'maybe'")),
-    (
-        "verdict",
-        {"verdict": "agrees"},
-        ("rows[0].verdict", "converges", "does not converge", "cannot tell", "'agrees'"),
-    ),
     ("control", {"control": "converges"}, ("rows[0].control", "caught", "not caught", "'converges'")),
-    ("control_verdict", {"control_verdict": "no"}, ("rows[0].control_verdict", "converges", "'no'")),
-    ("rate a text", {"rate": "half"}, ("rows[0].rate", "'half'")),
     ("interval of three", {"interval": [1, 2, 3]}, ("rows[0].interval", "[1, 2, 3]")),
-    ("interval a number", {"interval": 0.5}, ("rows[0].interval", "0.5")),
     ("errors too short", {"errors": [0.1]}, ("rows[0].errors", "(1,)")),
-    ("worst a number", {"worst": 0.1}, ("rows[0].worst", "0.1")),
-    ("depths a number", {"depths": 16}, ("rows[0].depths", "16")),
     ("errors of texts", {"errors": ["a", "b"]}, ("rows[0].errors", "['a', 'b']")),
 ]
 
@@ -204,37 +165,14 @@ def test_a_scoreboard_without_rows_agrees_with_nothing(tmp_path, monkeypatch):
     assert dl.load_report(stored(rows=[])).verdict == "cannot tell"
 
 
-BOARD_FILES = [
-    ("save .txt", lambda board: board.save("b.txt"), ValueError, ("path", ".json", "'b.txt'")),
-    ("save, no folder", lambda board: board.save("no/b.json"), ValueError, ("path", "'no'", "folder")),
-    ("save 3", lambda board: board.save(3), TypeError, ("path", "3")),
-    ("plot .jpg", lambda board: board.plot("b.jpg"), ValueError, ("path", ".png", "'b.jpg'")),
-    ("plot 3", lambda board: board.plot(3), TypeError, ("ax", "3")),
-]
-
-
-@pytest.mark.parametrize(
-    ("call", "error", "pins"), [pytest.param(*rest, id=name) for name, *rest in BOARD_FILES]
-)
-def test_a_scoreboard_says_where_it_cannot_be_written(call, error, pins, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    board = dl.load_report(stored())
-    assert_refused(lambda: call(board), error, *pins)
-    assert [path.name for path in tmp_path.iterdir()] == ["board.json"]
-
-
 USAGE = [
     (["--only", "nonsense"], ("only", "'nonsense'", *STATEMENTS)),
-    (["--only", "Thm 4.3", "--only", "nonsense"], ("only", "'nonsense'")),
-    (["--only", ""], ("only", "''")),
     (["--json", "x.txt"], ("--json", ".json", "'x.txt'")),
-    (["--json", "no/x.json"], ("--json", "'no'", "folder")),
     (["--json", "folder.json"], ("--json", "folder", "'folder.json'")),
     (["--json", "compare.json"], ("compare.json", "'compare'", "scoreboard")),
     (["--json", "text.json"], ("text.json", "not JSON")),
     (["--json", "damaged.json"], ("damaged.json", "rows[0]", "rate", "delete it")),
     (["--plot", "x.gif"], ("--plot", ".png", ".pdf", ".svg", "'x.gif'")),
-    (["--plot", "no/x.png"], ("--plot", "'no'", "folder")),
     (["--seed", "-1"], ("seed", "-1")),
     (["--device", "tpu"], ("device", "'tpu'", "'cpu'", "'cuda'")),
 ]
@@ -256,38 +194,3 @@ def test_the_command_exits_with_2_and_one_line_before_any_work(arguments, pins, 
     assert line.startswith("Error: ")
     assert_names(line, *pins)
     assert {path: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()} == before
-
-
-def test_an_option_that_does_not_exist_is_bad_usage_too():
-    result = CliRunner().invoke(cli.app, ["validate", "--onyl", "Thm 4.3"])
-    assert result.exit_code == 2
-    assert "--onyl" in result.stderr
-    assert "Traceback" not in result.stderr
-
-
-WEIGHTS_OF_THE_COMMAND = [
-    (["--noise", "-1"], ("Ito's A", "-1")),
-    (["--noise", "nan"], ("Ito's A", "nan")),
-    (["--bias-noise", "inf"], ("Ito's b", "inf")),
-    (["--noise", "0.1", "--alpha", "-1"], ("alpha", "-1")),
-    (["--noise", "0.1", "--beta", "nan"], ("beta", "nan")),
-    (["--alpha", "0.5"], ("alpha", "trend=", "noise=")),
-    (["--noise", "0.1", "--activation", "relu"], ("inner", "σ = relu", "Assumption 4.2", "Closest")),
-    (["--trend", "torch:nn"], ("trend", "Trend(A, b)")),
-    (["--trend", "deeplimit:Trend"], ("trend", "the class Trend")),
-]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "pins"), WEIGHTS_OF_THE_COMMAND, ids=[" ".join(a) for a, _ in WEIGHTS_OF_THE_COMMAND]
-)
-def test_bad_weights_on_the_command_line_are_one_line_too(arguments, pins, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    result = CliRunner().invoke(
-        cli.app, ["compare", "--network", "inner", "--width", "2", "--quiet", *arguments]
-    )
-    assert result.exit_code == 2, f"exit code {result.exit_code}, {result.exception!r}\n{result.output}"
-    assert result.stdout == ""
-    (line,) = result.stderr.splitlines()
-    assert line.startswith("Error: ")
-    assert_names(line, *pins)

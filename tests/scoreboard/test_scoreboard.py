@@ -37,7 +37,7 @@ def test_rows_agree_and_controls_are_caught(board):
         assert row.errors[-1] < row.errors[0] / 3 < row.control_errors[-1]
 
 
-def test_the_scoreboard_has_every_statement_and_every_kind_of_noise():
+def test_the_scoreboard_has_every_statement():
     cases = validated()
     assert {case.statement for case in cases} == {
         "[M] Prop. 11",
@@ -55,15 +55,9 @@ def test_the_scoreboard_has_every_statement_and_every_kind_of_noise():
         "Fedorov et al.",
         "Li et al.",
     }
-    text = " ".join(case.setting for case in cases)
-    words = ("softplus", "silu", "gelu", "tanh", "sin", "full tensor", "rows", "covary", "of time")
-    for word in (*words, "volatility", "drift"):
-        assert word in text
-    wrongly = " ".join(case.wrong[0].wrongly for case in cases)
-    for word in ("dropped", "flipped", "exchanged", "neural ODE", "trend kept", "cross term"):
-        assert word in wrongly
 
 
+@pytest.mark.nightly
 def test_a_row_in_law_agrees_by_its_law_and_has_no_order():
     board = dl.validate(quick=True, only="res-3, in law")
     (row,) = board.rows
@@ -76,14 +70,14 @@ def test_a_row_in_law_agrees_by_its_law_and_has_no_order():
 
 
 def test_a_row_in_law_can_fail():
-    case = next(case for case in validated() if case.in_law)
+    case = next(case for case in validated() if case.statement.startswith("res-3"))
     honest = dataclasses.replace(
         case, wrong=(dataclasses.replace(case.wrong[0], limit=case.network.limit()),)
     )
     swapped = dataclasses.replace(case, right=case.wrong[0].limit)
-    given = ((8, 16, 32, 64, 128), 16384, 0, runs.torch.device("cpu"), Running())
+    given = ((16, 64, 128), 8192, 0, runs.torch.device("cpu"), Running())
     missed = runs._measure_law(honest, "key", *given)
-    assert (missed.control, missed.control_verdict) == ("not caught", "same law")
+    assert (missed.outcome, missed.control, missed.control_verdict) == ("agrees", "not caught", "same law")
     assert dl.Scoreboard((missed,), True, 0, 0.999, "cpu", "1").verdict == "disagrees"
     assert runs._measure_law(swapped, "key", *given).outcome == "disagrees"
 
@@ -127,6 +121,7 @@ def test_one_row_decides_the_verdict_and_is_explained(board, changes, verdict):
 
 
 def test_a_run_is_taken_up_where_it_stopped(tmp_path, monkeypatch):
+    monkeypatch.setattr(runs, "QUICK_DEPTHS", (4, 8, 16))
     file = tmp_path / "board.json"
 
     def stop(row):
@@ -155,7 +150,7 @@ def test_a_run_is_taken_up_where_it_stopped(tmp_path, monkeypatch):
     assert len(measured) == 2
     again = dl.validate(quick=True, only=["Thm 4.3: tanh"], resume=file)
     assert len(measured) == 2, "what another selection had measured was lost"
-    assert again.rows[0].rate == board.rows[0].rate
+    assert again.rows[0].errors.tolist() == board.rows[0].errors.tolist()
 
 
 def test_a_resumed_row_is_the_row_that_was_measured(board, tmp_path):
@@ -167,10 +162,12 @@ def test_a_resumed_row_is_the_row_that_was_measured(board, tmp_path):
     np.testing.assert_array_equal(loaded.rows[0].errors, board.rows[0].errors)
 
 
-def test_the_same_seed_gives_the_same_numbers(board):
-    again = dl.validate(quick=True, only=ONE, workers=1)
-    assert again.rows[0].rate == board.rows[-1].rate
-    assert dl.validate(quick=True, only=ONE, seed=1).rows[0].rate != again.rows[0].rate
+def test_the_same_seed_gives_the_same_numbers(monkeypatch):
+    monkeypatch.setattr(runs, "QUICK_DEPTHS", (4, 8, 16))
+    first, again, other = (
+        dl.validate(quick=True, only=ONE, seed=seed).rows[0].errors.tolist() for seed in (0, 0, 1)
+    )
+    assert first == again != other
 
 
 def test_the_figure_has_every_row(board, tmp_path):
@@ -209,11 +206,9 @@ def test_two_runs_that_share_a_file_lose_no_row(tmp_path, monkeypatch):
     def beside(row):
         told.append(row.key)
         if len(told) == 1:
-            told.extend(
-                row.key for row in dl.validate(quick=True, only="Thm 4.3: tanh, α = 0.5", resume=file).rows
-            )
+            told.extend(row.key for row in dl.validate(quick=True, only=ONE, resume=file).rows)
 
-    dl.validate(quick=True, only="Thm 4.3: scaled_silu", resume=file, on_row=beside)
+    dl.validate(quick=True, only="Thm 4.3: tanh", resume=file, on_row=beside)
     kept = {row.key for row in dl.load_report(file).rows}
     assert len(set(told)) >= 3
     assert kept == set(told)

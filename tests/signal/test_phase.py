@@ -3,7 +3,6 @@ draws.
 """
 
 import functools
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -40,11 +39,11 @@ def measured():
     return dl.phase_diagram(
         dl.res3,
         12,
-        500,
+        300,
         hurst=[0.5, 0.9],
-        exponents=np.linspace(0.2, 1.2, 11).tolist(),
+        exponents=[0.2, 0.4, 0.6, 0.8, 1.0, 1.2],
         draws=30,
-        inputs=8,
+        inputs=4,
         confidence=0.9999,
     )
 
@@ -55,7 +54,7 @@ def test_the_boundary_of_independent_layers_covers_one_half():
         (made.boundary[0], made.boundary_interval[0]),
         (made.gradient_boundary[0], made.gradient_boundary_interval[0]),
     ):
-        assert low - 0.02 < 0.5 < high + 0.02  # depths 50 and 500 are not infinity
+        assert low - 0.02 < 0.5 < high + 0.02  # depths 30 and 300 are not infinity
         assert abs(at - 0.5) < 0.06
         assert not low < 0.62 < high
 
@@ -76,10 +75,7 @@ def test_changes_fall_with_the_exponent_and_means_are_those_of_the_draws():
     assert (made.hidden[:, -1] < 0).all()
 
 
-@pytest.mark.parametrize(
-    "factory",
-    [dl.res3, functools.partial(dl.res1, activation="tanh"), functools.partial(dl.inner, activation="sin")],
-)
+@pytest.mark.parametrize("factory", [dl.res3, functools.partial(dl.inner, activation="sin")])
 def test_an_exponents_column_is_what_a_run_of_it_alone_would_give(factory):
     """All exponents share their draws: dropping or adding one changes no other."""
     together = diagram(factory, exponents=[0.2, 0.5, 0.9, 1.3])
@@ -97,16 +93,6 @@ def test_draws_and_depths_do_not_repeat_each_other():
     made = diagram(draws=4, hurst=[0.5, 0.5])
     columns = np.concatenate([made.hidden_draws, made.hidden_shallow_draws], axis=2)[:, 0].ravel()
     assert len(np.unique(columns)) == 16
-
-
-def test_results_are_the_same_bits_whatever_runs_them():
-    one = diagram(workers=1)
-    with ThreadPoolExecutor(2) as pool:
-        others = [diagram(workers=3), diagram(executor=pool)]
-    for name in ("hidden_draws", "gradient_draws", "hidden_shallow_draws", "boundary", "boundary_interval"):
-        assert all(
-            np.array_equal(getattr(one, name), getattr(other, name), equal_nan=True) for other in others
-        )
 
 
 @pytest.mark.statistical
@@ -129,38 +115,6 @@ def test_inputs_given_are_those_of_every_draw():
     assert not np.isclose(diagram(x=x.flip(1)).hidden, made.hidden, rtol=1e-3).any()
 
 
-def test_a_diagram_survives_its_file(tmp_path):
-    made = diagram(exponents=[0.9, 1.0], draws=2)
-    assert np.isnan(made.boundary_interval).all()
-    made.save(tmp_path / "m.json")
-    loaded = dl.load_report(tmp_path / "m.json")
-    assert str(loaded) == str(made)
-    assert loaded.to_dict() == made.to_dict()
-    for name, value in vars(made).items():
-        if isinstance(value, np.ndarray):
-            assert np.array_equal(getattr(loaded, name), value, equal_nan=True)
-            assert getattr(loaded, name).dtype == value.dtype
-
-
-def test_a_stability_report_survives_its_file(tmp_path):
-    for network in (dl.res3(8), dl.res1(3, "tanh", exponent=100.0), dl.res1(64, "identity")):
-        made = dl.stability(network, [3, 20, 60], draws=20)
-        made.save(tmp_path / "s.json")
-        loaded = dl.load_report(tmp_path / "s.json")
-        assert str(loaded) == str(made)
-        assert loaded.to_dict() == made.to_dict()
-        assert np.array_equal(loaded.hidden_change, made.hidden_change)
-
-
-def test_both_reports_draw_what_they_say(tmp_path):
-    axes = dl.stability(dl.res3(4), [3, 20, 60], draws=20).plot()
-    assert "critical 0.5" in axes.get_title()
-    made = diagram()
-    for of in ("hidden", "gradient"):
-        made.plot(tmp_path / f"{of}.png", of=of)
-        assert (tmp_path / f"{of}.png").stat().st_size > 1000
-
-
 def test_the_map_of_one_hurst_index_is_a_curve_that_crosses_at_the_boundary():
     made = diagram(hurst=[0.5], exponents=[0.2, 0.4, 0.6, 1.0])
     for of, values, boundary in (
@@ -175,13 +129,3 @@ def test_the_map_of_one_hurst_index_is_a_curve_that_crosses_at_the_boundary():
         assert apart[made.exponents < boundary[0]].min() > 0 > apart[made.exponents > boundary[0]].max()
         assert axes.get_xlabel() == "residual exponent β"
         assert not axes.collections
-
-
-def test_the_legend_of_a_compact_map_covers_no_name_of_a_zone():
-    grid = {"hurst": [0.5, 0.7, 0.9], "exponents": [0.1 * k for k in range(1, 14)]}
-    axes = dl.phase_diagram(dl.res3, width=16, depth=100, **grid, draws=4).plot(compact=True)
-    axes.figure.canvas.draw()
-    legend = axes.get_legend().get_window_extent()
-    names = {text.get_text(): text.get_window_extent() for text in axes.texts}
-    assert set(names) == {"identity", "explosion"}
-    assert not any(legend.overlaps(box) for box in names.values())

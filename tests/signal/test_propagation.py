@@ -3,17 +3,15 @@ become.
 """
 
 import dataclasses
-import math
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, strategies as st
-from scipy import stats
 from torch.nn import functional
 
 import deeplimit as dl
+from deeplimit.ground.randomness import generator
+from deeplimit.signal import phase, task
 from deeplimit.signal.passes import Layers, backward, forward
 from deeplimit.signal.products import Drawn
 from deeplimit.signal.task import draw_network
@@ -123,28 +121,14 @@ def check(network, depth, dtype, device, seed=0, paths=3, columns=()):
         torch.testing.assert_close(change.exp(), moved, rtol=tolerance, atol=tolerance)
 
 
-@given(
-    recursion=st.sampled_from(sorted(RECURSIONS)),
-    activation=st.sampled_from(ACTIVATIONS),
-    law=st.sampled_from(sorted(LAWS)),
-    width=st.integers(1, 9),
-    depth=st.integers(1, 30),
-    exponent=st.sampled_from([0.3, 0.5, 1.0, 1.4]),
-    dtype=st.sampled_from([torch.float32, torch.float64]),
-    columns=st.sampled_from([(), (4,)]),
-)
-def test_states_and_gradients_are_those_of_automatic_differentiation(
-    recursion, activation, law, width, depth, exponent, dtype, columns, device
-):
-    network = RECURSIONS[recursion](width, activation, LAWS[law](width), exponent)
-    check(network, depth, dtype, device, seed=depth, paths=1 if columns else 3, columns=columns)
-
-
 @pytest.mark.parametrize("recursion", sorted(RECURSIONS))
 @pytest.mark.parametrize("law", sorted(LAWS))
 def test_every_law_of_every_recursion_is_exact(recursion, law, device):
     for activation in ACTIVATIONS[:1] if recursion == "res3" else ACTIVATIONS:
         check(RECURSIONS[recursion](4, activation, LAWS[law](4), 0.5), 11, torch.float64, device)
+    for width, depth, exponent in ((1, 1, 0.3), (7, 30, 1.4)):
+        network = RECURSIONS[recursion](width, "tanh", LAWS[law](width), exponent)
+        check(network, depth, torch.float32, device, seed=depth, paths=1, columns=(4,))
 
 
 @pytest.mark.parametrize(
@@ -231,59 +215,22 @@ def test_tiny_changes_keep_five_digits_in_float32(recursion):
         torch.testing.assert_close(signal.logarithms(origin)[1], moved, rtol=0, atol=1e-5)
 
 
-@pytest.mark.statistical
 @pytest.mark.parametrize(
-    ("recursion", "activation"), [("res1", "tanh"), ("res2", leaky), ("res3", "relu"), ("inner", "softplus")]
+    "network", [dl.res3(6), dl.res1(5, "tanh", weights=dl.FractionalBrownian(0.7))], ids=str
 )
-def test_the_gradient_is_the_mean_square_of_forward_mode_derivatives(recursion, activation):
-    """[M] (10): |p_0|²/|p_L|² = E_z (bᵀ q_L(z))², b = p_L/|p_L|, by the Jacobian and by drawing z."""
-    network = RECURSIONS[recursion](5, activation, dl.Brownian(), 0.5)
-    layers, start, end = draw(network, 8, paths=1)
-    jacobian = torch.autograd.functional.jacobian(lambda h: plain(layers, h).flatten(), start)[:, 0, :, 0]
-    direction = end.flatten() / end.norm()
-    ratio = passes(layers, start, end)[1].logarithms(end)[0].exp().square().item()
-    assert (jacobian.T @ direction).norm().square().item() == pytest.approx(ratio, rel=1e-10)
-    z = torch.randn(5, 40_000, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
-    for assumed, right in ((ratio, True), (1.1 * ratio, False)):
-        squares = (direction @ (jacobian @ z)).square()
-        score = abs(float(squares.mean()) - assumed) / (float(squares.std()) / len(squares) ** 0.5)
-        assert (score < stats.norm.isf(LEVEL / 2)) == right
-
-
-@pytest.mark.parametrize(
-    "network",
-    [
-        dl.res3(6),
-        dl.res1(5, "tanh", weights=dl.FractionalBrownian(0.7)),
-        dl.inner(4, "softplus", weights=trend(4)),
-    ],
-    ids=str,
-)
-def test_results_are_the_same_bits_whatever_runs_them_and_for_any_list_of_depths(network, monkeypatch):
-    from deeplimit.signal import task
-
+def test_a_depth_has_the_same_bits_in_any_list_of_depths_and_no_number_twice(network, monkeypatch):
     monkeypatch.setitem(task.NUMBERS_AT_ONCE, "cpu", 2**7)  # several blocks a depth
-    measured = dl.stability(network, [5, 9, 40], draws=23, workers=1, seed=5)
-    with ThreadPoolExecutor(3) as pool:
-        others = [
-            dl.stability(network, [5, 9, 40], draws=23, workers=2, seed=5),
-            dl.stability(network, [5, 9, 40], draws=23, executor=pool, seed=5),
-        ]
+    measured, elsewhere = (dl.stability(network, [5, 9, 40], draws=23, seed=seed) for seed in (5, 6))
     alone = [dl.stability(network, [depth], draws=23, seed=5) for depth in (5, 9, 40)]
-    elsewhere = dl.stability(network, [5, 9, 40], draws=23, seed=6)
     for name in FOUR:
         values = getattr(measured, name)
-        assert all(np.array_equal(values, getattr(other, name)) for other in others)
         assert np.array_equal(values, np.concatenate([getattr(report, name) for report in alone]))
-        assert not np.isclose(values, getattr(elsewhere, name)).any() or network.recursion.name == "inner"
+        assert not np.isclose(values, getattr(elsewhere, name)).any()
         assert len(np.unique(values)) == values.size
 
 
 @pytest.mark.parametrize("network", [dl.res3(3), dl.res2(3, "tanh", weights=dl.IID("uniform"))], ids=str)
 def test_every_block_depth_and_matrix_has_a_stream_of_its_own(network, monkeypatch):
-    from deeplimit.ground.randomness import generator
-    from deeplimit.signal import phase, task
-
     for module, run in (
         (task, lambda: dl.stability(network, [1, 2, 3, 4, 5, 8], draws=20)),
         (
@@ -316,11 +263,3 @@ def test_inputs_are_taken_in_turn_and_start_where_they_say(device):
     states = x.double().to(device).unsqueeze(2)
     exact = (plain(layers, states).norm(dim=1) / states.norm(dim=1)).log()[:, 0]
     np.testing.assert_allclose(report.log_hidden_ratio[0, :4], exact.cpu().numpy(), rtol=1e-9)
-
-
-def test_progress_rises_to_the_end():
-    seen = []
-    dl.stability(dl.res3(4), [7, 60], draws=6, progress=seen.append)
-    assert seen == sorted(seen)
-    assert 0 < seen[0] < seen[-1] <= 1
-    assert math.isclose(seen[-1], 1.0)

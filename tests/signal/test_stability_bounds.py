@@ -179,14 +179,17 @@ def test_dead_layers_are_numbers_to_a_mean_but_none_to_a_mean_of_logarithms():
     assert np.isfinite(dl.stability(dl.res3(1), [1, 4, 30], draws=40).hidden_growth.exponent)
 
 
-@pytest.mark.parametrize("draws", [3, 20, 120])
-def test_heavy_tails_do_not_make_true_bounds_look_broken(draws):
+@pytest.mark.parametrize(
+    ("draws", "seeds"),
+    [(3, 3), (20, 3), *(pytest.param(n, 12, marks=pytest.mark.nightly) for n in (3, 20, 120))],
+)
+def test_heavy_tails_do_not_make_true_bounds_look_broken(draws, seeds):
     """Where the mean lies in draws that were not seen, nothing is claimed; a Student interval would be wrong
     one time in ten.
     """
     found = [
         bound
-        for seed in range(12)
+        for seed in range(seeds)
         for network in (
             dl.res1(1, "identity", exponent=0.25),
             dl.res3(4),
@@ -199,12 +202,7 @@ def test_heavy_tails_do_not_make_true_bounds_look_broken(draws):
 
 
 def test_rounding_does_not_make_true_bounds_look_broken():
-    for network in (
-        dl.res3(64, exponent=3.0),
-        dl.res3(64, exponent=3.3),
-        dl.res3(64, exponent=40.0),
-        dl.res3(4, exponent=100.0),
-    ):
+    for network in (dl.res3(64, exponent=3.0), dl.res3(64, exponent=40.0), dl.res3(4, exponent=100.0)):
         for dtype in ("float32", "float64"):
             report = dl.stability(network, [2, 40, 600], draws=20, dtype=dtype)
             assert report.broken == ()

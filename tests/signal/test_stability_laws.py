@@ -39,7 +39,7 @@ def test_mean_squares_of_signal_and_gradient_are_the_closed_forms(law, exponent,
     a = depth ** (-2 * exponent)
     for make, kept in ((lambda **k: dl.res3(5, **k), 0.5), (lambda **k: dl.res1(5, "identity", **k), 1.0)):
         network = make(weights=SYMMETRIC[law], exponent=exponent)
-        report = measure(network, depth, 20_000)
+        report = measure(network, depth, 10_000)
         exact = (1 + kept * a) ** depth
         for ratio, change in (
             (report.log_hidden_ratio[0], report.log_hidden_change[0]),
@@ -52,21 +52,19 @@ def test_mean_squares_of_signal_and_gradient_are_the_closed_forms(law, exponent,
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("of", ["log_hidden_ratio", "log_gradient_ratio"])
-def test_the_norm_of_deep_gaussian_networks_is_log_normal(of):
-    width, depth, draws = 20, 1000, 3000
+def test_the_norm_of_deep_gaussian_networks_is_log_normal():
+    width, depth = 10, 400
     network = dl.res3(width)
     mean, deviation = theory.log_normal(network, depth)
     assert mean == pytest.approx(0.25 * (1 - 2 / width))
     assert deviation == pytest.approx((1 / (2 * width)) ** 0.5)
-    values = getattr(dl.stability(network, [depth], draws=draws), of)[0]
-    if of == "log_hidden_ratio":
-        assert stats.kstest(values, stats.norm(mean, deviation).cdf).pvalue > LEVEL
-        assert stats.kstest(values, stats.norm(0.25, deviation).cdf).pvalue < LEVEL
+    report = dl.stability(network, [depth], draws=1500)
+    hidden, gradient = report.log_hidden_ratio[0], report.log_gradient_ratio[0]
+    assert stats.kstest(hidden, stats.norm(mean, deviation).cdf).pvalue > LEVEL
+    assert stats.kstest(hidden, stats.norm(0.25, deviation).cdf).pvalue < LEVEL
     # The gradient's factors are of the same mean square, and its logarithm is normal too.
-    standard = (values - values.mean()) / values.std()
-    assert stats.kstest(standard, "norm").pvalue > LEVEL
-    assert stats.kstest(values, stats.norm(mean, 2**0.5 * deviation).cdf).pvalue < LEVEL
+    assert stats.kstest((gradient - gradient.mean()) / gradient.std(), "norm").pvalue > LEVEL
+    assert stats.kstest(gradient, stats.norm(mean, 2**0.5 * deviation).cdf).pvalue < LEVEL
 
 
 SMOOTH = {
@@ -97,10 +95,7 @@ def test_smooth_weights_explode_below_exponent_1():
     ("network", "critical"),
     [
         (dl.inner(12, "relu", weights=dl.Brownian(), exponent=1.0), 1.0),
-        (dl.inner(12, "tanh", weights=dl.Brownian()), 0.5),
         (dl.res2(12, "identity", weights=dl.FractionalBrownian(0.9), exponent=0.8), 0.8),
-        (dl.res3(12, weights=dl.FractionalBrownian(0.9), exponent=0.9), 0.9),
-        (dl.res1(12, "tanh", weights=dl.FractionalBrownian(0.7), exponent=0.7), 0.7),
     ],
     ids=str,
 )
@@ -118,40 +113,15 @@ def test_the_critical_exponent_tells_branches_with_a_mean_from_those_without(net
     assert abs(at[critical].hidden_growth.exponent) < 0.12
 
 
-def verdicts(network, seeds, draws=150, depths=(10, 30, 100, 300)):
-    return [dl.stability(network, depths, draws=draws, seed=seed, workers=1).verdict for seed in range(seeds)]
-
-
-@pytest.mark.statistical
 @pytest.mark.parametrize(
-    "make",
-    [lambda exponent: dl.res3(8, exponent=exponent), lambda exponent: dl.res1(8, "tanh", exponent=exponent)],
-    ids=["res3", "tanh"],
+    ("exponent", "word"),
+    [(0.25, EXPLOSION), (0.4, EXPLOSION), (0.5, "stable"), (0.6, IDENTITY), (1.0, IDENTITY)],
 )
-def test_verdicts_are_right_where_they_are_given(make):
-    """At the critical exponent four tails of 0.05 % may err: 5 of 100 would be a chance of 1e-5."""
-    critical = verdicts(make(0.5), 100)
-    assert sum(verdict in (IDENTITY, EXPLOSION) for verdict in critical) <= 4
-    assert stats.binom.sf(4, 100, 0.002) < LEVEL
-    assert critical.count(CANNOT_TELL) < 20
-    assert set(verdicts(make(0.25), 10)) == {EXPLOSION}
-    assert set(verdicts(make(1.0), 10)) == {IDENTITY}
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize("exponent", [0.25, 0.4, 0.5, 0.6, 0.75, 1.0])
-def test_the_interval_of_the_growth_exponent_covers_the_truth(exponent):
-    """At least 93 %: of 60 fewer than 45 would be a chance of 1e-5. Off by 0.4 it is never covered."""
-    truth, count = 1 - 2 * exponent, 60
-    reports = [
-        dl.stability(dl.res3(16, exponent=exponent), [10, 30, 100, 300], draws=60, seed=s, workers=1)
-        for s in range(count)
-    ]
-    for growths in ([r.hidden_growth for r in reports], [r.gradient_growth for r in reports]):
-        covered = [
-            sum(g.interval[0] <= value <= g.interval[1] for g in growths)
-            for value in (truth, truth + 0.4, truth - 0.4)
-        ]
-        assert covered[0] >= 45
-        assert max(covered[1:]) < 5
-    assert stats.binom.cdf(44, count, 0.93) < LEVEL
+def test_the_interval_of_the_growth_exponent_covers_the_truth(exponent, word):
+    """At a level of 1e-5; off by 0.4 it does not."""
+    truth, knobs = 1 - 2 * exponent, {"draws": 100, "confidence": 1 - LEVEL}
+    report = dl.stability(dl.res3(16, exponent=exponent), [10, 30, 100, 300], **knobs)
+    for growth in (report.hidden_growth, report.gradient_growth):
+        low, high = growth.interval
+        assert truth - 0.4 < low < truth < high < truth + 0.4
+    assert report.verdict in (word, CANNOT_TELL)

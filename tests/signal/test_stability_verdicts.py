@@ -31,18 +31,22 @@ def test_what_dies_turns_or_levels_off_is_no_verdict(network, words):
     assert re.search(words, report.hidden_growth.reason)
 
 
-@pytest.mark.parametrize("hurst", [0.55, 0.6, 0.7])
-def test_fractional_weights_at_their_critical_exponent_are_not_called_the_identity(hurst):
+@pytest.mark.parametrize(
+    ("hurst", "seed"),
+    [(0.6, 0), *(pytest.param(hurst, 1, marks=pytest.mark.nightly) for hurst in (0.55, 0.6, 0.7))],
+)
+def test_fractional_weights_at_their_critical_exponent_are_not_called_the_identity(hurst, seed):
     """An incoherent part, smaller by L^(1/2 - H) only, lets the change fall at every depth that can be
     run.
     """
-    for seed in range(3):
-        growth = dl.stability(dl.res3(5, weights=dl.FractionalBrownian(hurst)), seed=seed).hidden_growth
-        assert growth.verdict in ("stable", "cannot tell")
-        assert growth.interval[0] < 0.0 < growth.interval[1]
+    growth = dl.stability(
+        dl.res3(5, weights=dl.FractionalBrownian(hurst)), seed=seed, draws=200
+    ).hidden_growth
+    assert growth.verdict in ("stable", "cannot tell")
+    assert growth.interval[0] < 0.0 < growth.interval[1]
 
 
-@pytest.mark.parametrize("size", [1e-30, 1e-22, 1e20, 1e30])
+@pytest.mark.parametrize("size", [1e-30, 1e30])
 def test_the_size_of_the_input_of_a_homogeneous_network_does_not_matter(size):
     x = torch.randn(20, 8, generator=torch.Generator().manual_seed(0))
     reports = [dl.stability(dl.res3(8), [10, 30, 100], factor * x, draws=60) for factor in (1.0, size)]

@@ -9,7 +9,6 @@ import math
 
 import numpy as np
 import pytest
-import sympy
 import torch
 import torchdiffeq
 from noises import randn
@@ -25,18 +24,6 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 # s W_t).
 
 
-def test_the_scalar_equation_is_solved_by_the_formula():
-    """Itô's rule for F(t, W, I) with dI = Φ dt: drift F_t + ½ F_WW + F_I Φ and diffusion F_W."""
-    t, w, i, h = sympy.symbols("t W I h", real=True)
-    a, s, kappa = sympy.symbols("a s kappa", real=True)
-    phi = sympy.exp((a - s**2 / 2) * t + s * w)
-    solution = h * phi / (1 - kappa * h * i)
-    drift = sympy.diff(solution, t) + sympy.diff(solution, w, 2) / 2 + sympy.diff(solution, i) * phi
-    assert sympy.simplify(drift - (a * solution + kappa * solution**2)) == 0
-    assert sympy.simplify(sympy.diff(solution, w) - s * solution) == 0
-    assert solution.subs({t: 0, w: 0, i: 0}) == h
-
-
 GROWTH, SIZE, START = (
     0.3,
     0.5,
@@ -46,7 +33,7 @@ SCALAR_TREND = dl.Trend(lambda t: torch.full((1, 1), GROWTH, dtype=torch.float64
 DEPTHS = [32, 64, 128, 256, 512]
 
 
-def exact_errors(network, slope, kappas, paths=1500, seed=1):
+def exact_errors(network, slope, kappas, paths=300, seed=1):
     """For each κ, root mean square distances to the formula at t = 1, on the same path, of DEPTHS and of the
     reference.
 
@@ -71,7 +58,13 @@ def order(errors):
     return -np.polyfit(np.log(DEPTHS), np.log(errors), 1)[0]
 
 
-@pytest.mark.parametrize(("activation", "slope", "curvature"), SMOOTH, ids=SMOOTH_IDS)
+CHOSEN = [
+    pytest.param(*given, id=name, marks=[] if name in ("silu", "tanh", "own") else pytest.mark.nightly)
+    for name, given in zip(SMOOTH_IDS, SMOOTH, strict=True)
+]
+
+
+@pytest.mark.parametrize(("activation", "slope", "curvature"), CHOSEN)
 def test_scalar_networks_reach_the_exact_solution_at_order_one_half_and_no_other(
     activation, slope, curvature
 ):
@@ -101,7 +94,7 @@ def exponential(t, x, slope=1.0):
     return (torch.linalg.matrix_exp(t * slope * bordered) @ torch.cat([x, x.new_ones(1)]))[:2]
 
 
-@pytest.mark.parametrize(("activation", "slope", "curvature"), SMOOTH, ids=SMOOTH_IDS)
+@pytest.mark.parametrize(("activation", "slope", "curvature"), CHOSEN)
 def test_the_linear_ode_is_the_matrix_exponential(activation, slope, curvature):
     network = dl.inner(2, activation, trend=CONSTANT, alpha=0.5, beta=0.5)
     x = torch.tensor([[1.0, 0.5]], dtype=torch.float64)
@@ -118,10 +111,8 @@ def test_the_linear_ode_is_the_matrix_exponential(activation, slope, curvature):
 @pytest.mark.parametrize(
     ("activation", "slope", "alpha", "expected"),
     [
-        ("identity", 1.0, 0.25, 1.0),
         ("tanh", 1.0, 0.25, 1.0),
         ("tanh", 1.0, 0.75, 0.5),
-        ("scaled_silu", 1.0, 0.5, 0.5),
         ("silu", 0.5, 0.5, 0.5),
         ("scaled_silu", 1.0, 0.0, 1.0),
         (own, 1.0, 0.25, 0.75),

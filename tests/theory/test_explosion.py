@@ -59,11 +59,6 @@ def test_limits_whose_drift_is_linear_do_not_explode():
         assert not any("explode" in sentence for sentence in (*said.checked, *said.not_checked))
 
 
-def test_in_one_dimension_it_explodes_on_the_side_of_the_curvature():
-    assert "on the side of σ''(0)" in regime("scaled_gelu", dl.Ito(A=0.1), width=1).explanation
-    assert "on the side" not in regime("scaled_gelu", dl.Ito(A=0.1)).explanation
-
-
 def yor(start, variance, slope, curvature, paths, steps=500):
     """P(½σ''(0) A h_0 ∫ exp(M_s - ½[M]_s) ds > 1), M = σ'(0) W: for d = 1 the equation of 1/H is linear."""
     generator = np.random.default_rng(5)
@@ -108,12 +103,6 @@ def test_the_probability_is_the_share_of_paths_that_a_scheme_loses(slope, curvat
     found = explosion.probability(starts, 0.5, 0.3, slope, curvature)
     assert 0.05 < lost < 0.95
     assert found == pytest.approx(lost, abs=0.04)
-
-
-@pytest.mark.parametrize(("share", "words"), [(4e-4, "probability 0.0004 "), (2e-4, "below 0.0003 ")])
-def test_a_probability_of_fewer_than_three_paths_is_said_to_be_below(share, words, monkeypatch):
-    monkeypatch.setattr(explosion, "probability", lambda *_: share)
-    assert words in explosion.in_words.__wrapped__(2, 0.1, 0.1, 1.0, 1.0)
 
 
 def test_the_regime_states_the_probability_where_noise_is_isotropic():

@@ -197,6 +197,10 @@ ROUGH, LONG = dl.FractionalBrownian(0.3), dl.FractionalBrownian(0.8)
         (dl.res1(4, "silu", exponent=0.6), 0.5, -0.2, 0.5, None),
         (dl.inner(4, "tanh", weights=dl.Brownian(), exponent=0.7), 0.5, -0.4, 0.5, None),
         (dl.res2(4, "tanh", weights=LONG, exponent=0.9), 0.6, -0.6, 0.6, 0.1),
+        (dl.res2(4, "tanh", weights=dl.FractionalBrownian(0.9), exponent=0.8), 0.8, 0.0, 0.8, 0.3),
+        # ReLU(W h) keeps a mean, so that the exponent is that of V alone.
+        (dl.res2(4, "relu", weights=dl.FractionalBrownian(0.7), exponent=0.8), 0.7, -0.2, 0.7, 0.2),
+        (dl.res2(4, "tanh", weights=dl.SmoothGaussian(), exponent=1.5), 1.0, -1.0, 1.0, None),
         (dl.res2(4, "tanh", weights=dl.FractionalBrownian(0.7), exponent=0.6), 0.5, -0.2, 0.5, None),
         (dl.res2(4, "tanh", weights=dl.FractionalBrownian(0.7), exponent=0.4), 0.5, None, 0.5, None),
         (dl.res1(4, "tanh", weights=LONG, exponent=0.8), 0.8, 0.0, 0.8, 0.3),

@@ -70,11 +70,6 @@ def test_a_users_law_with_the_facts_of_hidden_units_has_their_theorem(stated, na
         assert network.limit() == dl.CovarianceSDE(2, 0.5, 1.0)
 
 
-def test_path_by_path_nothing_can_be_compared():
-    with pytest.raises(dl.NoTheoremError, match="compare_laws compares the laws"):
-        dl.compare(dl.shaped_mlp(2), depths=[8, 16, 32], paths=64)
-
-
 @pytest.mark.parametrize(
     ("slopes", "exponent", "powers"),
     [
@@ -92,14 +87,7 @@ def test_differences_of_laws_fall_in_known_powers(slopes, exponent, powers):
     assert dl.ShapedMLP(slopes).powers_in_law(exponent) == powers
 
 
-def test_powers_other_than_whole_ones_are_told():
-    report = dl.compare_laws(dl.shaped_mlp(2), x=START, depths=[8, 16, 32], draws=400)
-    assert any("fall like L^-0.5 and L^-1" in text for text in report.reservations)
-    assert "Euler-Maruyama for a factor of V on 256 steps" in report.sampling
-    whole = dl.compare_laws(dl.shaped_mlp(2, slopes=(1.0, -1.0)), x=START, depths=[8, 16, 32], draws=400)
-    assert not any("fall like" in text for text in whole.reservations)
-
-
+@pytest.mark.nightly
 @pytest.mark.statistical
 def test_slopes_that_vanish_faster_lead_to_the_linear_limit():
     """At the level 1e-6 for a confident wrong answer; the shaped limit is told apart."""

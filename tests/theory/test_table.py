@@ -8,6 +8,7 @@ import re
 import pytest
 import torch
 from hypothesis import assume, given, settings, strategies as st
+from refusals import assert_refused
 from users import INDEPENDENT, Gated, Louder, OneMatrix, orthogonal
 
 import deeplimit as dl
@@ -79,7 +80,7 @@ def networks(draw):
 
 
 @given(networks())
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=150)
 def test_at_most_one_row_of_the_library_matches_any_network(network):
     matching = [row for row in ROWS if row.matches(network)]
     assert len(matching) <= 1, matching
@@ -91,7 +92,7 @@ def test_at_most_one_row_of_the_library_matches_any_network(network):
 
 
 @given(networks())
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=150)
 def test_what_a_regime_says_is_what_the_limit_delivers(network):
     """A pathwise limit exists where one is promised; where none is, the refusal says why and what has one."""
     regime = network.regime()
@@ -116,7 +117,7 @@ def test_what_a_regime_says_is_what_the_limit_delivers(network):
 
 
 @given(networks())
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=150)
 def test_growth_and_regime_of_one_network_agree(network):
     """What is said of the signal's growth, and what is said of the limit, are two readings of one network."""
     known, regime = theory.growth_of(network), network.regime()
@@ -137,20 +138,14 @@ def test_growth_and_regime_of_one_network_agree(network):
 def test_every_row_of_the_library_is_about_some_network():
     """Every combination of the library's recursions, activations, exponents and some laws is looked up."""
     rough = dl.Trend(lambda t: t * TURN, holder=0.5)
-    some = [
-        dl.Brownian(),
-        dl.IID("uniform"),
-        dl.SmoothGaussian(),
-        rough,
-        dl.FractionalBrownian(0.7),
-    ]
+    some = [dl.Brownian(), dl.IID("uniform"), dl.SmoothGaussian(), rough, dl.FractionalBrownian(0.7)]
     some += [TrendAndNoise(rough, noise, beta) for noise in (None, dl.Ito(A=0.1)) for beta in (0.0, 0.5, 1.0)]
     spoken = {
         type(row).__name__
         for kind in OURS
         for name in ("tanh", "silu", "relu")
         for law in some
-        for exponent in EXPONENTS
+        for exponent in (0.0, 0.25, 0.5, 0.7, 1.0, 1.25)
         if (row := theory.find(_network(kind, name, law, exponent))) is not None
     }
     assert spoken == {type(row).__name__ for row in ROWS}
@@ -227,63 +222,35 @@ def test_a_row_states_the_growth_of_a_users_network():
     assert theory.growth_of(network).critical is None
 
 
+ROW = {"matches": about_inner, "name": "ode"}
+
+
 @pytest.mark.parametrize(
-    ("knobs", "error", "words"),
+    ("given", "error", "pins"),
     [
-        ({}, ValueError, r"either a row .*got neither"),
-        ({"matches": 3, "name": "ode"}, TypeError, r"^matches must be a function.*3 of type int"),
-        ({"matches": about_inner}, ValueError, r"^name must say .*got ''"),
-        ({"matches": about_inner, "name": "ode", "rate": -1.0}, ValueError, r"^rate must be at least 0.*-1"),
-        ({"matches": about_inner, "name": "ode", "rate": "1"}, TypeError, r"^rate must be a number.*'1'"),
-        (
-            {"matches": about_inner, "name": "ode", "convergence": "weak"},
-            ValueError,
-            r"^convergence must be .*'weak'",
-        ),
-        (
-            {"matches": about_inner, "name": "ode", "convergence": None, "limit": zero},
-            ValueError,
-            r"^convergence must be .*None",
-        ),
-        ({"row": "a theorem"}, TypeError, r"^row must be a Theorem.*'a theorem'"),
-        ({"matches": lambda: True, "name": "ode"}, TypeError, r"^matches must take one argument.*lambda"),
-        (
-            {"matches": about_inner, "name": "ode", "limit": lambda network, depth: None},
-            TypeError,
-            r"^limit must take one argument.*lambda",
-        ),
-        ({"matches": about_inner, "name": 3}, TypeError, r"^name must be .*3 of type int"),
-        ({"matches": about_inner, "name": "ode", "citation": 3}, TypeError, r"^citation must be .*3 of type"),
-        (
-            {"matches": about_inner, "name": "ode", "limit": dl.Identity()},
-            TypeError,
-            r"^limit must be a function.*Identity",
-        ),
-        (
-            {"matches": about_inner, "name": "ode", "limit": dl.NeuralODE},
-            TypeError,
-            r"^limit must be a function.*class NeuralODE",
-        ),
-        (
-            {"matches": about_inner, "name": "ode", "not_checked": "that"},
-            TypeError,
-            r"^not_checked must be a tuple.*'that'",
-        ),
-        (
-            {"matches": about_inner, "name": "ode", "corrections": 1.0},
-            TypeError,
-            r"^corrections must be a tuple.*1\.0",
-        ),
-        (
-            {"matches": about_inner, "name": "ode", "corrections": (0.0,)},
-            ValueError,
-            r"corrections must be more than 0, got 0",
-        ),
+        ({}, ValueError, ("row", "neither")),
+        (ROW | {"matches": 3}, TypeError, ("matches", "3")),
+        (ROW | {"matches": lambda: True}, TypeError, ("matches", "lambda")),
+        (ROW | {"name": ""}, ValueError, ("name", "''")),
+        (ROW | {"name": 3}, TypeError, ("name", "3")),
+        (ROW | {"rate": -1.0}, ValueError, ("rate", "0", "-1")),
+        (ROW | {"rate": "1"}, TypeError, ("rate", "'1'")),
+        (ROW | {"convergence": "weak"}, ValueError, ("convergence", "'weak'")),
+        (ROW | {"convergence": None, "limit": zero}, ValueError, ("convergence", "None")),
+        ({"row": "a theorem"}, TypeError, ("row", "'a theorem'")),
+        (ROW | {"limit": lambda network, depth: None}, TypeError, ("limit", "lambda")),
+        (ROW | {"limit": dl.Identity()}, TypeError, ("limit", "Identity")),
+        (ROW | {"limit": dl.NeuralODE}, TypeError, ("limit", "NeuralODE")),
+        (ROW | {"citation": 3}, TypeError, ("citation", "3")),
+        (ROW | {"not_checked": "that"}, TypeError, ("not_checked", "'that'")),
+        (ROW | {"corrections": 1.0}, TypeError, ("corrections", "1.0")),
+        (ROW | {"corrections": (0.0,)}, ValueError, ("corrections", "0", "0")),
+        (ROW | {"rate": 0.5, "rate_is_bound": "yes"}, TypeError, ("rate_is_bound", "'yes'")),
+        (ROW | {"rate_is_bound": True}, ValueError, ("rate_is_bound",)),
     ],
 )
-def test_a_row_that_says_nothing_usable_is_refused(knobs, error, words):
-    with pytest.raises(error, match=words):
-        dl.Theorem.register(**knobs)
+def test_a_row_that_says_nothing_usable_is_refused(given, error, pins):
+    assert_refused(lambda: dl.Theorem.register(**given), error, *pins)
     assert registered() == ()
 
 

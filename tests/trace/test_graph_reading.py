@@ -2,50 +2,26 @@
 
 import pytest
 import torch
+from residual_stacks import WIDTH, Stack, made, states
 from torch import nn
 
 import deeplimit as dl
 
-WIDTH = 16
 pytestmark = pytest.mark.usefixtures("one_thread")
-
-
-class Stack(nn.Module):
-    """Linear layers, and `between`, which makes the next state from a state, its update and a parameter."""
-
-    def __init__(self, depth, between):
-        super().__init__()
-        self.entry, self.between = nn.Linear(WIDTH, WIDTH), between
-        self.layers = nn.ModuleList(nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(depth))
-        self.scales = nn.ParameterList(torch.zeros(()) for _ in range(depth))
-
-    def forward(self, x):
-        x = self.entry(x)
-        for layer, scale in zip(self.layers, self.scales, strict=True):
-            x = self.between(x, layer(torch.tanh(x)), scale)
-        return x
-
-
-def made(build, *arguments):
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        return build(*arguments)
-
-
-def states():
-    return torch.randn(8, WIDTH, generator=torch.Generator().manual_seed(0))
 
 
 def test_a_branch_beside_a_sum_without_weights_is_a_branch():
     """x + fourier(x) + f(x): the second sum begins where the first does."""
-    model = made(Stack, 3, lambda x, update, scale: (x + torch.fft.fft(x).real) + update)
+    model = made(Stack, 3, lambda x, update: (x + torch.fft.fft(x).real) + update)
     assert [branch.output for branch in dl.find_branches(model, states())] == [
         (f"layers.{index}.weight",) for index in range(3)
     ]
 
 
 def test_a_scale_of_the_skip_that_takes_several_steps_to_make_is_a_scale():
-    model = made(Stack, 3, lambda x, update, scale: x * (2 * scale.exp() / (1 + (2 * scale).exp())) + update)
+    scale = nn.Parameter(torch.zeros(()))
+    model = made(Stack, 3, lambda x, update: x * (2 * scale.exp() / (1 + (2 * scale).exp())) + update)
+    model.scale = scale
     (branch,) = dl.probe(model, states()).branches
     assert (branch.kind, branch.counts) == ("layers.*", (3,))
 
@@ -54,9 +30,7 @@ def test_a_stream_made_of_two_goes_on_with_the_later_one():
     class Merging(nn.Module):
         def __init__(self):
             super().__init__()
-            self.first, self.second, self.both = (
-                made(Stack, 2, lambda x, update, scale: x + update) for _ in range(3)
-            )
+            self.first, self.second, self.both = (made(Stack, 2) for _ in range(3))
             self.both.entry = nn.Identity()
 
         def forward(self, x):

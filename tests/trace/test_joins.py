@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 import deeplimit as dl
 
-DEPTHS = [4, 8, 16]
+DEPTHS = [2, 4, 8]
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 

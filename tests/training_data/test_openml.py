@@ -137,14 +137,6 @@ def test_without_a_network_the_embedded_images_are_named(tmp_path, monkeypatch):
     assert "no route to host" in said
 
 
-@pytest.mark.filterwarnings("ignore:Invalid cache, redownloading")
-def test_a_file_of_another_checksum_is_refused(site, tmp_path):
-    found = site("mnist_784", 784)
-    found.file += b"\n"
-    with pytest.raises(ValueError, match="md5"):
-        openml("mnist_784", test=4, folder=tmp_path)
-
-
 @pytest.mark.parametrize(
     ("pixels", "labels", "value"),
     [(100, None, "(100,)"), (784, np.arange(ROWS), "11"), (784, -np.arange(ROWS), "-11")],

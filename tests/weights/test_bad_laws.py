@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import pytest
 import torch
 from refusals import assert_refused, row
@@ -20,74 +19,11 @@ def tanh(width=2, **knobs):
     return dl.res1(width, "tanh", **knobs)
 
 
-def draws(scale=1, mean=0):
-    return lambda shape, generator: mean + scale * torch.randn(shape, generator=generator)
-
-
 CALLS = [
     ("IID", "unknown", lambda: dl.IID("cauchy"), ValueError, "law", "'cauchy'"),
     ("IID", "number", lambda: dl.IID(3), TypeError, "law", "'gaussian'", "sampler(", "3"),
-    (
-        "IID",
-        "wrong shape",
-        lambda: dl.IID(lambda s, g: torch.ones(3)),
-        TypeError,
-        "sampler",
-        "'<lambda>'",
-        "(64, 32, 32)",
-        "(3,)",
-    ),
-    (
-        "IID",
-        "array",
-        lambda: dl.IID(lambda s, g: np.ones(s)),
-        TypeError,
-        "sampler",
-        "'<lambda>'",
-        "(64, 32, 32)",
-        "ndarray",
-    ),
-    (
-        "IID",
-        "variance 4",
-        lambda: dl.IID(draws(scale=2)),
-        ValueError,
-        "sampler",
-        "'<lambda>'",
-        "mean 0 and variance 1",
-        "variance 3.99",
-        "divide",
-    ),
-    (
-        "IID",
-        "mean 1",
-        lambda: dl.IID(draws(mean=1)),
-        ValueError,
-        "sampler",
-        "'<lambda>'",
-        "mean 0 and variance 1",
-        "mean 0.996",
-        "Subtract",
-    ),
-    (
-        "IID",
-        "NaN",
-        lambda: dl.IID(lambda s, g: torch.full(s, NAN)),
-        ValueError,
-        "sampler",
-        "'<lambda>'",
-        "finite",
-        "NaN",
-    ),
-    (
-        "IID",
-        "Cauchy",
-        lambda: dl.IID(lambda s, g: torch.empty(s).cauchy_(generator=g)),
-        ValueError,
-        "sampler",
-        "'<lambda>'",
-        "mean 0 and variance 1",
-    ),
+    ("IID", "wrong shape", lambda: dl.IID(lambda s, g: torch.ones(3)), TypeError, "sampler", "'<lambda>'"),
+    ("IID", "NaN", lambda: dl.IID(lambda s, g: torch.full(s, NAN)), ValueError, "sampler", "'<lambda>'"),
     (
         "IID",
         "own generator",
@@ -98,56 +34,13 @@ CALLS = [
         "generator",
         "same seed",
     ),
-    (
-        "IID",
-        "one argument",
-        lambda: dl.IID(lambda s: torch.ones(s)),
-        TypeError,
-        "sampler",
-        "'<lambda>'",
-        "(shape, generator)",
-    ),
-    ("IID", "lwa=", lambda: dl.IID(lwa="uniform"), TypeError, "IID.__init__()", "'lwa'"),
+    ("IID", "one argument", lambda: dl.IID(lambda s: torch.ones(s)), TypeError, "sampler", "'<lambda>'"),
     ("SmoothGaussian", 0, lambda: dl.SmoothGaussian(0), ValueError, "length_scale", "0.005", "0"),
     ("SmoothGaussian", -1, lambda: dl.SmoothGaussian(-1), ValueError, "length_scale", "0.005", "-1"),
     ("SmoothGaussian", NAN, lambda: dl.SmoothGaussian(NAN), ValueError, "length_scale", "nan"),
     ("SmoothGaussian", "'1'", lambda: dl.SmoothGaussian("1"), TypeError, "length_scale", "'1'"),
-    (
-        "SmoothGaussian",
-        "scale=",
-        lambda: dl.SmoothGaussian(scale=1),
-        TypeError,
-        "SmoothGaussian.__init__()",
-        "'scale'",
-    ),
     ("Trend", "matrix", lambda: dl.Trend(torch.eye(2)), TypeError, "A", "lambda t", "Tensor of shape (2, 2)"),
     ("Trend", "b a vector", lambda: dl.Trend(EYE, torch.ones(2)), TypeError, "b", "Tensor of shape (2,)"),
-    (
-        "Trend",
-        "shape",
-        lambda: tanh(weights=dl.Trend(lambda t: torch.eye(3))),
-        ValueError,
-        "Trend's A(0.0)",
-        "(2, 2)",
-        "(3, 3)",
-    ),
-    (
-        "Trend",
-        "NaN",
-        lambda: tanh(weights=dl.Trend(lambda t: torch.eye(2) / t)),
-        ValueError,
-        "Trend's A(0.0)",
-        "finite",
-    ),
-    (
-        "Trend",
-        "None",
-        lambda: tanh(weights=dl.Trend(lambda t: None)),
-        TypeError,
-        "Trend's A(0.0)",
-        "tensor",
-        "NoneType",
-    ),
     ("Trend", "b, res1", lambda: tanh(weights=dl.Trend(EYE, ONES)), ValueError, "res1", "b", "inner"),
 ]
 
@@ -157,11 +50,6 @@ CALLS = [
 )
 def test_a_bad_weight_law_is_refused_and_named(call, error, pins):
     assert_refused(call, error, *pins)
-
-
-def test_a_sampler_only_a_little_off_centre_is_refused():
-    with pytest.raises(ValueError, match=r"have mean 0\.(1|09)"):
-        dl.IID(lambda shape, generator: torch.randn(shape, generator=generator) + 0.1)
 
 
 def alternating(mean, variance):

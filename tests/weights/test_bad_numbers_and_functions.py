@@ -14,28 +14,20 @@ import deeplimit as dl
 # What is no number and no array of numbers, and what a message must say of it.
 NO_NUMBERS = [
     ("a string", "0.05", "'0.05'"),
-    ("a class", dl.Brownian, "the class Brownian"),
     ("bool", True, "True"),
     ("complex", 1j, "1j"),
     ("dict", {}, "{}"),
-    ("a network", dl.res1(2), "ResidualNetwork"),
     ("Brownian", dl.Brownian(), "Brownian()"),
     ("list of strings", ["a", "b"], "<U1"),
     ("list of bools", [True, False], "bool"),
-    ("list of complex", [1j, 1.0], "complex128"),
-    ("list with None", [1.0, None], "object"),
     ("ragged list", [[1.0, 2.0], [3.0]], "rows of equal length"),
-    ("complex array", 1j * np.eye(2), "complex128"),
     ("bool array", np.eye(2) > 0, "bool"),
-    ("complex tensor", 1j * EYE, "torch.complex64"),
-    ("bool tensor", EYE > 0, "torch.bool"),
     ("sparse tensor", EYE.to_sparse(), "torch.sparse_coo"),
     ("meta tensor", torch.eye(2, device="meta"), "(2, 2) on the device meta"),
 ]
 NOT_FINITE = [
     ("NaN", NAN, "nan"),
     ("inf", INF, "inf"),
-    ("-inf", -INF, "-inf"),
     ("too large for a float", 10**400, "inf"),
     ("a tensor with NaN", torch.tensor([[NAN, 1.0], [1.0, 1.0]]), "NaN"),
     ("a list with inf", [[1.0, INF], [1.0, 1.0]], "NaN"),
@@ -81,7 +73,6 @@ NO_SCALAR = [
     ("a string", "1/2", TypeError, "'1/2'"),
     ("bool", True, TypeError, "True"),
     ("complex", 1j, TypeError, "1j"),
-    ("a list", [0.5], TypeError, "[0.5]"),
     ("a tensor", torch.ones(2), TypeError, "Tensor of shape (2,)"),
     ("a class", dl.Trend, TypeError, "the class Trend"),
     ("a function", max, TypeError, "<built-in function max>"),
@@ -104,7 +95,6 @@ FUNCTIONS = [
     ("the auxiliary diffusion", lambda value: auxiliary(diffusion=value)),
 ]
 NO_FUNCTION = [
-    ("a number", 0.5, "0.5"),
     ("a string", "sin", "'sin'"),
     ("a tensor", EYE, "Tensor of shape (2, 2)"),
     ("a class", torch.nn.Linear, "the class Linear"),

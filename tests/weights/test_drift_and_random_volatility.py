@@ -1,29 +1,20 @@
 """What moves noise on average and what makes its size random: drifts, auxiliary diffusions, stochastic
 volatility.
-
-Every statistical test holds at level 1e-5: z-scores are compared with the quantile divided among all
-comparisons.
 """
 
 import math
 
 import pytest
 import torch
-from hypothesis import given, strategies as st
 from noises import (
     DRIFT,
-    LEVEL,
     MATRIX_KINDS,
     PUSH,
     TURN,
-    flat,
-    quantile,
     randn,
     random_matrix_covariance,
     random_psd,
-    score_of_products,
 )
-from scipy import stats
 
 import deeplimit as dl
 
@@ -60,71 +51,26 @@ def test_random_drifts_read_the_auxiliary_diffusion_at_the_steps_start():
         torch.testing.assert_close(second.bias[p], now * 0.25 * PUSH)
 
 
-@pytest.mark.statistical
-def test_drift_is_the_mean_of_the_increments(device):
-    """Level 1e-5; without the drift, or with another time's, the same scores are far outside."""
-    paths, step = 20_000, 0.25
-    noise = dl.Ito(A=0.3, b=0.2, drift=DRIFT)
-    path = noise.start(2, paths, torch.Generator(device).manual_seed(2), torch.float64)
-    means = flat(path.step(0.5, step)).mean(dim=0)
-    spread = (torch.tensor([0.3] * 4 + [0.2] * 2, dtype=torch.float64) * step / paths).sqrt()
-    limit = stats.norm.isf(LEVEL / 2 / 6)
-
-    def score(t):
-        drift = torch.cat([(1.0 + t) * TURN.flatten(), (2.0 - t) * PUSH])
-        return ((means - drift * step).abs() / spread).max()
-
-    assert score(0.5) < limit
-    assert score(1.0) > 3 * limit
-    assert (means.abs() / spread).max() > 3 * limit
-
-
-@pytest.mark.statistical
-@given(
-    size=st.integers(1, 3),
-    leverage=st.sampled_from([-1.0, -0.7, 0.0, 0.4]),
-    step=st.sampled_from([0.01, 0.5]),
-    seed=st.integers(0, 99),
-)
-def test_leverage_is_the_correlation_of_v_with_the_weights_own_motions(size, leverage, step, seed):
-    """Level 1e-5. Z_i leans on B_i, the i-th motion of the weights, and on no other; it is a Brownian motion
-    itself.
-    """
-    paths = 20_000
+@pytest.mark.parametrize("leverage", [-1.0, -0.7, 0.0, 0.4])
+def test_v_leans_on_the_weights_own_motions_by_the_leverage(leverage):
+    """dv = 3 dt + (1 + t)(2 + v) dZ; Z_i leans on B_i, the i-th motion of the weights, and on no other."""
     v = dl.AuxiliaryDiffusion(
-        lambda t, v: 3.0 * torch.ones_like(v), lambda t, v: (1.0 + t) * (2.0 + v), 0.5, leverage
+        lambda t, v: 3.0 * torch.ones_like(v), lambda t, v: (1.0 + t) * (2.0 + v), [0.5] * 2, leverage
     )
-    v = dl.AuxiliaryDiffusion(v.drift, v.diffusion, [0.5] * size, leverage)
-    path = dl.Ito(A=lambda t, v: 0.1 + v[:, 0] ** 2, auxiliary=v).start(
-        2, paths, torch.Generator().manual_seed(seed), torch.float64
-    )
-    moved = path.step(1.0, step)
-    z = (path.v - 0.5 - 3.0 * step) / (2.0 * 2.5)  # dv = 3 dt + 2 · 2.5 dZ
-    everything = torch.cat([z, moved.brownian[:, :4]], dim=1)
-    expected = torch.eye(size + 4, dtype=torch.float64)
-    for i in range(size):
-        expected[i, size + i] = expected[size + i, i] = leverage
-    assert score_of_products(everything, step, expected[None]) < quantile((size + 4) ** 2)
+    noise = dl.Ito(A=lambda t, v: 0.1 + v[:, 0] ** 2, auxiliary=v)
+    path = noise.start(2, 3, torch.Generator(), torch.float64)
+    brownian = randn(3, 6, seed=4)
+    path.move(1.0, 0.25, brownian)
+    z = leverage * brownian[:, :2] + (1.0 - leverage**2) ** 0.5 * brownian[:, 4:]
+    torch.testing.assert_close(path.v, 0.5 + 3.0 * 0.25 + 2.0 * 2.5 * z)
 
 
-@pytest.mark.statistical
-def test_v_is_an_ornstein_uhlenbeck_process_and_its_factor_lies_between_0_and_2():
-    """Level 1e-5: at t = 1 by the law of its Euler scheme (which 200 steps bring within 1 % of the
-    diffusion's).
-    """
-    steps, paths, speed, size = 200, 4000, 2.0, 1.5
-    noise = dl.stochastic_volatility(A=0.3, mean_reversion=speed, volatility=size)
-    path = noise.start(1, paths, torch.Generator().manual_seed(0), torch.float64)
-    for k in range(steps):
-        path.step(k / steps, 1 / steps)
-    variance = size**2 / steps * sum((1 - speed / steps) ** (2 * j) for j in range(steps))
-    assert variance == pytest.approx(size**2 / (2 * speed) * (1 - math.exp(-2 * speed)), rel=0.01)
-    v = path.v[:, 0].numpy()
-    limit = stats.norm.isf(LEVEL / 2 / 3)
-    assert abs(v.mean()) < limit * (variance / paths) ** 0.5
-    assert abs((v**2).mean() / variance - 1) < limit * (2 / paths) ** 0.5
-    assert stats.kstest(v, stats.norm(scale=variance**0.5).cdf).pvalue > LEVEL / 3
-    assert not path.noise.auxiliary.initial(3).any()
+def test_stochastic_volatility_is_an_ornstein_uhlenbeck_process_from_0():
+    noise = dl.stochastic_volatility(A=0.3, mean_reversion=2.0, volatility=1.5, leverage=0.0)
+    path = noise.start(1, 1, torch.Generator(), torch.float64)
+    for motion, v in ((0.4, 0.6), (0.0, 0.3)):  # 1.5 · 0.4, and 0.6 (1 - 2/4)
+        path.move(0.0, 0.25, torch.tensor([[9.0, motion]], dtype=torch.float64))
+        assert path.v.item() == pytest.approx(v)
 
 
 @pytest.mark.parametrize("kind", MATRIX_KINDS)

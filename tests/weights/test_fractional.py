@@ -10,7 +10,7 @@ from scipy import stats
 import deeplimit as dl
 from deeplimit.weights import fractional, fractional_gaussian_noise
 
-HURST = (0.1, 0.3, 0.5, 0.7, 0.95)
+HURST = (0.1, 0.5, 0.95)
 LEVEL = 1e-6
 
 
@@ -33,7 +33,7 @@ def draw(hurst, count, samples, seed=0, dtype=torch.float64):
 
 def path_variance_deviates(hurst, count, assumed=None):
     """Return the largest z-score of Var B_t against t^2H over dyadic numbers of steps."""
-    samples = max(200, 2**22 // count)
+    samples = 2**20 // count
     noise = draw(hurst, count, samples)
     worst = 0.0
     steps = 1
@@ -46,7 +46,7 @@ def path_variance_deviates(hurst, count, assumed=None):
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("hurst", HURST)
-@pytest.mark.parametrize("count", [16, 100, 1024, 65536])
+@pytest.mark.parametrize("count", [16, 100, 1024])
 def test_a_path_has_the_variance_of_fractional_brownian_motion(hurst, count):
     assert path_variance_deviates(hurst, count) < stats.norm.isf(LEVEL)
 
@@ -58,8 +58,9 @@ def test_another_hurst_index_has_another_variance():
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("hurst", HURST)
-def test_every_pair_of_layers_has_the_covariance_of_fractional_noise(hurst):
-    count, samples = 16, 200_000
+@pytest.mark.parametrize("count", [2, 16])
+def test_every_pair_of_layers_has_the_covariance_of_fractional_noise(hurst, count):
+    samples = 50_000
     noise = draw(hurst, count, samples)
     measured = (noise @ noise.T / samples).numpy()
     lags = np.subtract.outer(np.arange(count), np.arange(count))

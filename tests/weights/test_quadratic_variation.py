@@ -8,10 +8,8 @@ import pytest
 import torch
 from hypothesis import given, strategies as st
 from noises import (
-    LEVEL,
     MATRIX_KINDS,
     dense_matrix,
-    flat,
     mixed_up,
     q_by_hand,
     randn,
@@ -19,7 +17,6 @@ from noises import (
     random_psd,
     times,
 )
-from scipy import stats
 
 import deeplimit as dl
 
@@ -98,26 +95,3 @@ def test_quadratic_variation_needs_a_width_or_a_shape_and_a_rate_that_is_not_ran
         numbers.quadratic_variation()
     with pytest.raises(ValueError, match="random"):
         dl.stochastic_volatility(A=0.5).quadratic_variation(width=2)
-
-
-@pytest.mark.statistical
-def test_quadratic_variation_is_what_squares_along_paths_add_up_to():
-    """Level 1e-5: realised covariations of 40 paths of 2,000 steps, whose rates change elevenfold on the
-    way.
-    """
-    steps, paths, t = 2000, 40, 0.8
-    R, C, b, cross = random_psd(2, 1) + 0.2, random_psd(2, 4), random_psd(2, 7), mixed_up(1.0, 0.5)
-    separate = dl.Ito(A=lambda s: dl.Kronecker((0.1 + s) * R, C), b=lambda s: math.exp(-s) * b)
-    covarying = dl.Ito(A=lambda s: 1.0 + s, b=0.5, cross=lambda s: s * cross)
-    for noise, width in ((separate, 2), (covarying, 2)):
-        path = noise.start(width, paths, torch.Generator().manual_seed(4), torch.float64)
-        realised, spread = 0.0, 0.0
-        for k in range(steps):
-            values = flat(path.step(t * k / steps, t / steps))
-            products = torch.einsum("pi,pj->pij", values, values)
-            realised, spread = realised + products.mean(dim=0), spread + products.square().mean(dim=0) / paths
-        total = noise.quadratic_variation(t)
-        a, b_part = total.A.reshape(4, 4), total.b
-        mixed = torch.zeros(4, 2).double() if total.cross is None else total.cross.reshape(4, 2)
-        expected = torch.cat([torch.cat([a, mixed], dim=1), torch.cat([mixed.T, b_part], dim=1)])
-        assert ((realised - expected).abs() / spread.sqrt()).max() < stats.norm.isf(LEVEL / 2 / 36 / 2)

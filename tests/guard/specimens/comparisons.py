@@ -9,20 +9,7 @@ import torch
 import deeplimit as dl
 
 from .noise import noises
-from .shared import (
-    DEPTHS,
-    SMOOTH,
-    TREND,
-    WIDTH,
-    General,
-    bent,
-    mixing,
-    normal,
-    rough,
-    skewed,
-    sphere,
-    still,
-)
+from .shared import DEPTHS, SMOOTH, TREND, WIDTH, General, bent, mixing, normal, rough, skewed, sphere, still
 
 
 def against(network, limit=None, *, independent=False, **how):
@@ -56,8 +43,7 @@ def planar(activation, alpha, beta, noise=None, trend=TREND, **how):
     given = None if noise is None else noises()[noise]
     network = dl.inner(WIDTH, activation, trend=trend, noise=given, alpha=alpha, beta=beta)
     return against(
-        network,
-        **{"x": sphere(), "depths": (8, 16, 32), "paths": 64 if noise is None else 256, **how},
+        network, **{"x": sphere(), "depths": (8, 16, 32), "paths": 64 if noise is None else 256, **how}
     )
 
 
@@ -84,9 +70,7 @@ COMPARE = {
         dl.res1(3, "tanh", weights=SMOOTH), paths=64, depths=(8, 16, 32), dtype="float32", tolerance=1e-5
     ),
     "trend-res1": lambda: against(
-        dl.res1(WIDTH, "tanh", weights=dl.Trend(mixing)),
-        x=normal(8, WIDTH),
-        paths=32,
+        dl.res1(WIDTH, "tanh", weights=dl.Trend(mixing)), x=normal(8, WIDTH), paths=32
     ),
     "trend-inner-with-bias": lambda: against(dl.inner(WIDTH, "tanh", weights=TREND), paths=32),
     "trend-holder": lambda: against(dl.res1(WIDTH, "tanh", weights=dl.Trend(rough, holder=0.5)), paths=32),
@@ -94,8 +78,7 @@ COMPARE = {
     "identity-smooth": lambda: against(dl.res1(3, "tanh", weights=SMOOTH, exponent=1.5), paths=64),
     "young-res1": lambda: against(dl.res1(1, "tanh", weights=dl.FractionalBrownian(0.7)), paths=128),
     "young-modified-res1": lambda: against(
-        dl.modified_res1(2, "sin", weights=dl.FractionalBrownian(0.65)),
-        paths=128,
+        dl.modified_res1(2, "sin", weights=dl.FractionalBrownian(0.65)), paths=128
     ),
     "fractional-below-half": lambda: against(
         dl.res1(2, "tanh", weights=dl.FractionalBrownian(0.3), exponent=0.8), still, paths=64
@@ -123,10 +106,7 @@ COMPARE = {
     "projected": lambda: against(dl.res1(8, "tanh"), coupling="projected", depths=(4, 8, 16)),
     "projected-by-itself": lambda: against(dl.res1(32, "tanh"), depths=(4, 8, 16), paths=128),
     "projected-final": lambda: against(
-        dl.res1(8, "relu"),
-        coupling="projected",
-        depths=(4, 8, 16),
-        norm="final",
+        dl.res1(8, "relu"), coupling="projected", depths=(4, 8, 16), norm="final"
     ),
     "projected-sup-continuous": lambda: against(
         dl.res1(8, "tanh"), coupling="projected", depths=(4, 8, 16), norm="sup-continuous"
@@ -145,18 +125,13 @@ COMPARE = {
     "compiled": lambda: against(dl.res1(40, "tanh"), depths=(16, 32, 64, 128), paths=512),
     "compiled-final": lambda: against(dl.res1(40, "relu"), depths=(16, 32, 64, 128), paths=512, norm="final"),
     "compiled-inner": lambda: against(
-        dl.inner(32, "scaled_silu", noise=dl.Ito(A=0.02, b=0.1)),
-        depths=(16, 32, 64),
-        paths=1024,
+        dl.inner(32, "scaled_silu", noise=dl.Ito(A=0.02, b=0.1)), depths=(16, 32, 64), paths=1024
     ),
     # limits of the user's own, right and wrong
     "own-general-sde": lambda: against(dl.res1(WIDTH, "tanh"), General()),
     "own-scalar-sde": lambda: against(dl.res1(1, "tanh"), Scalar()),
     "own-ode": lambda: against(
-        dl.res1(WIDTH, "tanh", weights=dl.Trend(mixing)),
-        spiral,
-        x=normal(8, WIDTH),
-        paths=32,
+        dl.res1(WIDTH, "tanh", weights=dl.Trend(mixing)), spiral, x=normal(8, WIDTH), paths=32
     ),
     "wrong-diffusion": lambda: against(dl.res1(WIDTH, "tanh"), General(1.3)),
     "wrong-zero": lambda: against(dl.res1(8, "tanh"), still),
@@ -182,9 +157,7 @@ COMPARE = {
     "float64-with-reference": lambda: against(dl.res1(WIDTH, "tanh"), dtype="float64", reference=256),
     "depths-that-do-not-divide": lambda: against(dl.res1(WIDTH, "tanh"), depths=(5, 7, 12, 31)),
     "depths-that-do-not-divide-ode": lambda: against(
-        dl.res1(3, "tanh", weights=SMOOTH),
-        depths=(5, 7, 12),
-        paths=64,
+        dl.res1(3, "tanh", weights=SMOOTH), depths=(5, 7, 12), paths=64
     ),
     "diverged": lambda: against(dl.res1(WIDTH, "relu", exponent=0.0), still, depths=(16, 64, 256), paths=64),
 }

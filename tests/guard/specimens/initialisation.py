@@ -52,7 +52,7 @@ INIT = {
     "smooth": lambda: initialised(dl.init.smooth_),
     "fractional": lambda: initialised(lambda weights: dl.init.fractional_(weights, hurst=0.7, seed=2)),
     "fractional-below-half": lambda: initialised(
-        lambda weights: dl.init.fractional_(weights, hurst=0.3, exponent=0),
+        lambda weights: dl.init.fractional_(weights, hurst=0.3, exponent=0)
     ),
     "residual": lambda: residual(),
     "residual-smooth": lambda: residual(process=SMOOTH, weights="output", biases="keep"),

@@ -28,9 +28,7 @@ LAWS = {
         seed=2,
     ),
     "res1-uniform": lambda: dl.compare_laws(
-        dl.res1(3, "tanh", weights=dl.IID("uniform")),
-        depths=(8, 16, 32),
-        draws=1000,
+        dl.res1(3, "tanh", weights=dl.IID("uniform")), depths=(8, 16, 32), draws=1000
     ),
     "res1-sampler": lambda: dl.compare_laws(
         dl.res1(3, "tanh", weights=dl.IID(skewed)),
@@ -40,17 +38,10 @@ LAWS = {
         dtype="float64",
     ),
     "wrong-rate": lambda: dl.compare_laws(
-        dl.res3(WIDTH),
-        dl.IsotropicSDE(WIDTH, rate=2.0),
-        depths=(8, 16, 32),
-        draws=1000,
+        dl.res3(WIDTH), dl.IsotropicSDE(WIDTH, rate=2.0), depths=(8, 16, 32), draws=1000
     ),
     "own-sde": lambda: dl.compare_laws(
-        dl.res1(3, "tanh"),
-        General(),
-        depths=(8, 16, 32),
-        draws=500,
-        steps=64,
+        dl.res1(3, "tanh"), General(), depths=(8, 16, 32), draws=500, steps=64
     ),
     "own-law": lambda: dl.compare_laws(dl.res3(3), Shifted(), depths=(8, 16, 32), draws=500),
 }

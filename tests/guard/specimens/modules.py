@@ -82,10 +82,7 @@ class Images(nn.Module):
         self.stem = nn.Conv2d(3, 6, 3, padding=1)
         self.blocks = nn.ModuleList(
             nn.Sequential(
-                nn.Conv2d(6, 6, 3, padding=1, bias=False),
-                nn.BatchNorm2d(6),
-                nn.ReLU(),
-                nn.Conv2d(6, 6, 1),
+                nn.Conv2d(6, 6, 3, padding=1, bias=False), nn.BatchNorm2d(6), nn.ReLU(), nn.Conv2d(6, 6, 1)
             )
             for _ in range(depth)
         )
@@ -111,10 +108,7 @@ def checked(factory, batch, **how):
 
 DEPTH = {
     "sde": lambda: checked(
-        lambda depth: Stack(depth, 0.5),
-        normal(4, 6),
-        expected=0.5,
-        depths=(4, 8, 16, 32),
+        lambda depth: Stack(depth, 0.5), normal(4, 6), expected=0.5, depths=(4, 8, 16, 32)
     ),
     "ode": lambda: checked(lambda depth: Stack(depth, 1.0), normal(4, 6), loss=squared),
     "forgotten": lambda: checked(lambda depth: Stack(depth, 0.0), normal(4, 6), expected=0.5, seed=4),
@@ -124,10 +118,7 @@ DEPTH = {
         functools.partial(Transformer, exponent=1.0), tokens(), expected=0.5, tolerance=0.2, confidence=0.9
     ),
     "transformer-some-blocks": lambda: checked(
-        Transformer,
-        tokens(),
-        blocks="blocks.*",
-        expected="completep",
+        Transformer, tokens(), blocks="blocks.*", expected="completep"
     ),
     "encoder": lambda: checked(
         lambda depth: nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 2, 32, batch_first=True), depth),
@@ -137,10 +128,7 @@ DEPTH = {
     "images": lambda: checked(Images, normal(2, 3, 8, 8), expected="fixup"),
     "probe": lambda: dl.probe(built(lambda: Transformer(3)), tokens()),
     "probe-gpt-2": lambda: dl.probe(
-        built(lambda: Transformer(3, exponent=0.0)),
-        tokens(),
-        expected="gpt-2",
-        seed=2,
+        built(lambda: Transformer(3, exponent=0.0)), tokens(), expected="gpt-2", seed=2
     ),
 }
 

@@ -22,9 +22,7 @@ STABILITY = {
     "gaussian-res2": lambda: stable(dl.res2(8, "tanh")),
     "gaussian-inner": lambda: stable(dl.inner(8, "tanh", weights=dl.Brownian(), exponent=0.5)),
     "uniform-stable": lambda: stable(
-        dl.res3(16, weights=dl.IID("uniform"), exponent=0.5),
-        seed=5,
-        confidence=0.9,
+        dl.res3(16, weights=dl.IID("uniform"), exponent=0.5), seed=5, confidence=0.9
     ),
     "uniform-explosion": lambda: stable(dl.res3(16, weights=dl.IID("uniform"), exponent=0.25), delta=0.1),
     "uniform-identity": lambda: stable(dl.res3(16, weights=dl.IID("uniform"), exponent=1.0), x=normal(4, 16)),

@@ -1,0 +1,81 @@
+"""What `make test` runs: a limit of seconds per test, and the folders that a change can break."""
+
+import cpu_times
+import pytest
+import rooms
+
+PROGRAM = """
+import time
+import pytest
+
+def burn(seconds):
+    begun = time.process_time()
+    while time.process_time() - begun < seconds:
+        pass
+
+@pytest.fixture(scope="module")
+def shared():
+    burn(0.3)
+
+calls = []
+
+def test_that_pays_for_imports_at_first():
+    calls.append(burn(0.0 if calls else 0.3))
+
+def test_that_shares(shared):
+    pass
+
+def test_that_is_slow():
+    burn(0.3)
+
+@pytest.mark.nightly
+def test_of_the_night():
+    burn(0.3)
+"""
+
+
+@pytest.mark.parametrize("judged", [True, False])
+def test_a_test_above_the_limit_fails_once_what_it_shares_is_there(pytester, monkeypatch, judged):
+    monkeypatch.setattr(cpu_times, "LIMIT", 0.2)
+    monkeypatch.setattr(cpu_times, "JUDGED", judged)
+    monkeypatch.delenv("TEST_TIMES", raising=False)
+    pytester.makepyfile(PROGRAM)
+    given = ["-p", "cpu_times", "-p", "no:xdist", "-p", "no:cacheprovider", "-W", "ignore"]
+    ran = pytester.inline_run(*given, plugins=[cpu_times])
+    passed, _, failed = ran.listoutcomes()
+    assert len(passed) == 4
+    assert [report.nodeid.partition("::")[2] for report in failed] == ["test_that_is_slow"] * judged
+
+
+def test_seconds_are_told_apart_by_room_and_function(tmp_path):
+    lines = [
+        '["collection", "", 5.0]',
+        '["test", "tests/theory/test_a.py::test_one[x]", 1.0]',
+        '["test", "tests/theory/test_a.py::test_one[y]", 2.0]',
+        '["fixture", "tests/theory/test_a.py::shared", 4.0]',
+    ]
+    (tmp_path / "gw0.jsonl").write_text("\n".join(lines))
+    found = [line.split() for line in cpu_times.table(tmp_path)]
+    assert ["7.0", "2", "theory"] in found
+    assert ["3.0", "2", "2.0", "theory/test_a.py::test_one"] in found
+    assert ["4.0", "0", "4.0", "theory/test_a.py::shared", "(fixture)"] in found
+    assert ["12.0", "2", "all"] in found
+
+
+@pytest.mark.parametrize(
+    ("path", "inside", "outside"),
+    [
+        ("deeplimit/theory/table.py", {"theory", "coupling", "docs", "guard"}, {"weights", "ground"}),
+        ("deeplimit/cli/signal.py", {"cli", "docs", "house"}, {"signal", "convergence"}),
+        ("deeplimit/datasets/images.py", {"training_data", "weights"}, {"activations"}),
+        ("deeplimit/__init__.pyi", {"ground", "cli", "house"}, set()),
+        ("tests/theory/test_table.py", {"theory"}, {"coupling", "house"}),
+        ("tests/helpers/pairs.py", {"ground", "cli", "house"}, set()),
+        ("docs/images/a.png", {"docs"}, {"theory"}),
+        ("README.md", {"docs", "house"}, {"theory"}),
+    ],
+)
+def test_a_change_runs_its_room_and_those_above(path, inside, outside):
+    found = set(rooms.folders([path]))
+    assert inside <= found
+    assert not outside & found
