@@ -18,7 +18,6 @@ from benchmarks import (
     report,
     scaling,
     strong_error,
-    timing,
     training,
     with_torchsde,
 )
@@ -62,14 +61,6 @@ def test_only_ratios_count_not_seconds(tmp_path):
     assert held_against(slow, new, tmp_path) == []
 
 
-def test_coming_less_near_to_the_floor_is_reported_too(tmp_path):
-    new = workload()
-    rows = (*new.rows[:2], dataclasses.replace(new.rows[2], seconds=0.3))
-    (line,) = held_against(dataclasses.replace(new, rows=rows), new, tmp_path)
-    assert line.startswith("REGRESSED")
-    assert "floor" in line
-
-
 def test_runs_of_other_settings_are_not_compared(tmp_path):
     (line,) = held_against(workload(1.0, paths=512), workload(10.0), tmp_path)
     assert not line.startswith("REGRESSED")
@@ -90,16 +81,6 @@ def test_a_missing_record_an_unreadable_one_and_other_rows_are_said(tmp_path):
         "in the recorded run, but not in this one: somebody else",
     ]
     assert report.against_record(Workload("gpu", "skipped", ()), tmp_path / "gpu.json") == []
-
-
-def test_a_ratio_is_to_the_row_that_it_stands_beside():
-    rows = (
-        Row("one core", 4.0, role=OURS),
-        Row("two cores", 2.0, role=OURS),
-        Row("torch", 1.0, beside="two cores"),
-    )
-    work = Workload("w9", "", rows)
-    assert [work.ratio(row) for row in rows] == [1.0, 0.5, 0.5]
 
 
 def test_the_json_is_read_back_as_it_was(tmp_path):
@@ -128,28 +109,6 @@ def test_the_json_is_read_back_as_it_was(tmp_path):
 )
 def test_targets_are_met_or_not(target, met):
     assert target.met is met
-
-
-def test_what_is_not_installed_is_a_line_that_says_how_to_install_it():
-    module, line = optional.optional("no_such_package", "pip install no-such-package")
-    assert module is None
-    assert line == "no_such_package: not installed; pip install no-such-package"
-    assert optional.optional("json", "") == (json, "")
-
-
-def test_without_torchsde_and_diffrax_the_other_rows_stand(monkeypatch):
-    tiny = with_torchsde.Setting(8, 16, (4, 8), 16)
-    monkeypatch.setattr(strong_error, "W1_QUICK", tiny)
-    monkeypatch.setattr(
-        strong_error, "optional", lambda name, install: (None, f"{name}: not installed; {install}")
-    )
-    done = strong_error.w1(quick=True, repeats=1)
-    assert {row.role for row in done.rows} == {OURS, FLOOR}
-    assert done.skipped[:2] == (
-        "torchsde: not installed; pip install torchsde",
-        "diffrax: not installed; pip install diffrax",
-    )
-    assert len(done.targets) == 1
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="has a device")
@@ -291,13 +250,6 @@ def test_a_step_of_training_is_timed_beside_loop_and_floor(monkeypatch):
     assert all(row.seconds > 0 for row in done.rows)
     assert len(done.targets) == 4
     assert "8 networks one after the other" in report.table(done)
-
-
-def test_works_are_timed_in_turn():
-    order = []
-    timings = timing.timed_in_turn([lambda: order.append("a"), lambda: order.append("b") or 7], 2)
-    assert order == ["a", "b", "a", "b"]
-    assert [result for _, result in timings] == [None, 7]
 
 
 def run_command(monkeypatch, capsys, tmp_path, *arguments):

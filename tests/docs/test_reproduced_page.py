@@ -53,15 +53,6 @@ def test_only_the_section_of_the_figure_is_written(pages, report):
     assert pages.written(pages.written(PAGE, report), report) == pages.written(PAGE, report)
 
 
-def test_the_last_section_of_a_page_ends_it(pages, report):
-    page = PAGE.split("## Figure 7", maxsplit=1)[0]
-    assert pages.written(page, report).endswith(f"{report.checks[-1].measured} |\n")
-
-
-def test_a_page_without_the_figure_stays_as_it_is(pages, report):
-    assert pages.written("# Another page\n", report) == "# Another page\n"
-
-
 def test_a_statement_that_fails_says_no(pages, report):
     failed = dataclasses.replace(report.checks[0], passed=False, measured="|x| = 2, 99.9 % [1, 3]; it grows")
     changed = dataclasses.replace(report, checks=(failed,), findings=("one thing", "another " * 30))

@@ -93,7 +93,7 @@ class Times:
         if took > LIMIT:
             said = (
                 f"{item.nodeid} took {took:.1f} CPU seconds; a test of the fast tier may take {LIMIT:g}. "
-                "Use fewer paths or depths, share what it measures (tests/helpers/measured.py), or mark it "
+                "Use fewer paths or depths, share what it measures in a fixture of the module, or mark it "
                 "`nightly`."
             )
             failed = pytest.TestReport(item.nodeid, item.location, {}, "failed", said, "teardown")
