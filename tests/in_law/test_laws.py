@@ -211,6 +211,7 @@ def test_a_skewed_sampler_reaches_its_limit_at_order_one_half():
     assert any("not known to be symmetric" in text for text in report.reservations)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("count", [8, pytest.param(1000, marks=pytest.mark.nightly)])
 def test_right_limits_are_not_called_wrong_however_often_one_asks(count):
     knobs = {"depths": [8, 16, 32], "draws": 1000, "level": 0.05, "tolerance": 1.0}

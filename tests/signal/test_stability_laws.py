@@ -113,6 +113,7 @@ def test_the_critical_exponent_tells_branches_with_a_mean_from_those_without(net
     assert abs(at[critical].hidden_growth.exponent) < 0.12
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     ("exponent", "word"),
     [(0.25, EXPLOSION), (0.4, EXPLOSION), (0.5, "stable"), (0.6, IDENTITY), (1.0, IDENTITY)],
