@@ -116,6 +116,7 @@ SHALLOW = np.array([2, 4, 8])
         ),
         (evidence([0.4, 0.3, 0.3], 0.4, fits=False), "cannot tell", "follows_no_expansion", "function 0"),
         (evidence([-0.3, 0.3, 0.9], 0.4, fits=False), "cannot tell", "follows_no_expansion", "function 0"),
+        (evidence([0.1, -0.3, 0.9], 0.4, fits=False), "cannot tell", "follows_no_expansion", "function 0"),
         (evidence([0.4, 0.2, 0.1], 0.0, lost=3), "cannot tell", "draws_were_lost", "3"),
         (evidence([0.4, 0.2, 0.1], 0.0, rejected=REJECTED), "same law", "agrees", "0.05"),
         (

@@ -1,13 +1,12 @@
 """The sample of broken lines: what may be broken, that it stays the same, and what is counted of it."""
 
 import ast
-import json
 
 import pytest
 
 pytest.importorskip("cosmic_ray", reason="the extra dev brings it")
 from mutation.sample import sample
-from mutation.summary import interval, table
+from mutation.summary import interval
 
 SOURCE = '''
 """Words, 1 + 1."""
@@ -56,12 +55,3 @@ def test_a_share_has_its_exact_interval():
     low, high = interval(5, 10)
     assert low + high == pytest.approx(1.0)
     assert low == pytest.approx(0.187, abs=5e-4)
-
-
-def test_what_was_killed_later_counts_as_alive_at_first(tmp_path):
-    rows = [("a", False), ("b", True), ("c", False), ("a", True)]
-    file = tmp_path / "results.jsonl"
-    file.write_text("".join(json.dumps({"key": key, "killed": killed}) + "\n" for key, killed in rows))
-    found = table(file, {"room": ["a", "b", "c", "not yet run"]})
-    assert "| room | 3 | 1 | 2 | 0 | 67% (9% to 99%) |" in found
-    assert found.endswith("Alive:\nc")
