@@ -93,8 +93,3 @@ def test_decimals_in_words_may_not_change():
     frozen = {"says": "0.6018 ≤ E |h|² ≤ 1.441"}
     assert not differences("bound", frozen, {"says": "between 0.6018 and 1.441"}, exact=True)
     assert differences("bound", frozen, {"says": "0.6018 ≤ E |h|² ≤ 1.442"}, exact=True)
-
-
-def test_a_negative_zero_is_another_number():
-    assert differences("zero", {"a": 0.0}, {"a": -0.0}, exact=True)
-    assert not differences("zero", {"a": 0.0}, {"a": -0.0}, exact=False)
