@@ -28,6 +28,7 @@ def files(tmp_path):
     return paths
 
 
+@pytest.mark.nightly
 def test_depths_are_read_from_metadata_and_every_file_is_written(files, tmp_path):
     outputs = [tmp_path / f"report{suffix}" for suffix in (".png", ".json", ".html")]
     options = [text for pair in zip(("--plot", "--json", "--html"), outputs, strict=True) for text in pair]

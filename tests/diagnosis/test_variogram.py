@@ -37,7 +37,7 @@ def test_a_line_without_noise_has_power_two():
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("runs", [3, pytest.param(40, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("runs", [2, pytest.param(40, marks=pytest.mark.nightly)])
 def test_intervals_of_shares_hold_the_shares_of_the_law(runs):
     inside, total = 0, 2 * runs
     for seed in range(runs):

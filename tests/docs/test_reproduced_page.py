@@ -1,4 +1,4 @@
-"""Pages of figures are written from reports: what fails is marked, and only the figure's section changes."""
+"""Pages of figures are written from reports: what fails is marked."""
 
 import dataclasses
 import importlib.util
@@ -9,24 +9,6 @@ import pytest
 import deeplimit as dl
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGE = """# Figures
-
-![one](images/marion-fig5.png){width=495}
-
-| old | table |
-
-## Figure 6
-
-![two](images/marion-fig6.png){width=495}
-
-| old | table |
-
-## Figure 7
-
-![three](images/marion-fig7.png){width=495}
-
-| old | table |
-"""
 
 
 @pytest.fixture(scope="module")
@@ -40,17 +22,6 @@ def pages():
 @pytest.fixture(scope="module")
 def report():
     return dl.reproduce("marion-fig6", quick=True, progress=False)
-
-
-def test_only_the_section_of_the_figure_is_written(pages, report):
-    before, after = PAGE.split("## Figure 7"), pages.written(PAGE, report).split("## Figure 7")
-    assert after[1] == before[1]
-    head, section = after[0].split("## Figure 6")
-    assert head == before[0].split("## Figure 6")[0]
-    assert "old" not in section
-    for check in report.checks:
-        assert f"| {check.stated} | {check.measured} |" in section
-    assert pages.written(pages.written(PAGE, report), report) == pages.written(PAGE, report)
 
 
 def test_a_statement_that_fails_says_no(pages, report):

@@ -106,7 +106,10 @@ def test_every_public_function_that_returns_a_report_can_be_made_again():
     assert {name.partition(",")[0] for name in CALLS} | set(USERS) == verbs
 
 
-@pytest.mark.parametrize("name", CALLS)
+SLOW = ("stability, auto",)
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.nightly] * (n in SLOW)) for n in CALLS])
 def test_a_file_is_enough_to_make_a_report_again_bit_for_bit(name, tmp_path):
     made(name).save(tmp_path / "r.json")
     assert dl.load_report(tmp_path / "r.json").provenance == made(name).provenance

@@ -15,7 +15,12 @@ DRAWS_ARE_THE_SAME = SIGNS == [1, 1, 0, 1, 0, 0, 1, 1]
 SAMPLE = "compare-brownian"
 
 
-@pytest.mark.parametrize("name", SPECIMENS)
+SLOW = ("compare-smooth-res3", "reproduce-figure-1")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.nightly] * (n in SLOW)) for n in SPECIMENS]
+)
 def test_a_report_is_what_it_was(name):
     changed = differences(name, stored(name), computed(name), exact=EXACT)
     if changed and not DRAWS_ARE_THE_SAME:

@@ -88,9 +88,7 @@ ROWS = (
     Row("AdamW, CompleteP", 1, 0, "completep", optimizer=ADAMW, change=0.0),
 )  # fmt: skip
 ORDINARY = (
-    "SP, lr const",
     "multiplier only",
-    "Depth-muP",
     "CompleteP",
     "CompleteP, SGD lr L",
     "one layer, Depth-muP",

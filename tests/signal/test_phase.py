@@ -48,6 +48,7 @@ def measured():
     )
 
 
+@pytest.mark.nightly
 def test_the_boundary_of_independent_layers_covers_one_half():
     made = measured()
     for at, (low, high) in (

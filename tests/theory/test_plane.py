@@ -227,7 +227,12 @@ EXPONENTS = {  # (α, β), trend?, noise?
 }
 
 
-@pytest.mark.parametrize("place", EXPONENTS)
+SLOW = ("neural ODE",)
+
+
+@pytest.mark.parametrize(
+    "place", [pytest.param(p, marks=[pytest.mark.nightly] * (p in SLOW)) for p in EXPONENTS]
+)
 @settings(max_examples=settings.default.max_examples // 12)  # of each of the five places
 @given(
     data=st.data(),

