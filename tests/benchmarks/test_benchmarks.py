@@ -59,22 +59,6 @@ def test_runs_of_other_settings_are_not_compared(tmp_path):
     assert "paths 512 here, 256 there" in line
 
 
-def test_a_missing_record_an_unreadable_one_and_other_rows_are_said(tmp_path):
-    new = workload()
-    assert "no recorded run" in report.against_record(new, tmp_path / "w9.json")[0]
-    (tmp_path / "w9.json").write_text('{"results": []}', encoding="utf-8")
-    assert "not compared" in report.against_record(new, tmp_path / "w9.json")[0]
-    renamed = dataclasses.replace(
-        new, rows=(new.rows[0], dataclasses.replace(new.rows[1], who="a third"), new.rows[2])
-    )
-    lines = held_against(renamed, new, tmp_path)
-    assert lines == [
-        "not in the recorded run: a third",
-        "in the recorded run, but not in this one: somebody else",
-    ]
-    assert report.against_record(Workload("gpu", "skipped", ()), tmp_path / "gpu.json") == []
-
-
 def test_the_json_is_read_back_as_it_was(tmp_path):
     report.save(workload(), tmp_path / "new" / "w9.json")
     kept, machine = report.load(tmp_path / "new" / "w9.json")
