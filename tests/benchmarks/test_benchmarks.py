@@ -2,7 +2,6 @@
 nowhere.
 """
 
-import dataclasses
 import json
 
 import numpy as np
