@@ -17,7 +17,7 @@ comma := ,
 demo: $(VENV)/installed-data-fast
 	$(BIN)/deeplimit demo --out out/demo
 
-# The fast tier: six to seven minutes on two cores. ROOMS="theory limits" runs these folders of tests; ROOMS=changed runs what
+# The fast tier: six to seven minutes on two cores. ROOMS="theory equations" runs these folders of tests; ROOMS=changed runs what
 # uncommitted changes can break, ROOMS="changed main" what a branch has changed.
 ROOMS :=
 test: $(VENV)/installed-data-dev
@@ -39,15 +39,15 @@ pages: $(VENV)/installed-data-dev
 
 # Every configuration of the depth checks with three seeds, and all planted faults. Rates at the end.
 families: $(VENV)/installed-data-dev
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "" $(addprefix tests/depth_check/test_,configurations.py families.py planted_faults.py)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "" $(addprefix tests/modules/test_,configurations.py families.py planted_faults.py)
 
 # Thirty thousand bad calls, all of docs/promises.md's first section.
 trust: $(VENV)/installed-data-dev
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "" tests/ground/test_every_bad_value.py tests/cli/test_every_bad_option.py
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "" tests/common/test_every_bad_value.py tests/cli/test_every_bad_option.py
 
 # 330 processes and Dask workers are killed at random moments, and executors and disks fail.
 faults: $(VENV)/installed-data-dev
-	$(BIN)/python -m pytest -m "" $(addprefix tests/ground/test_,kills.py executors.py lost_files.py) tests/cli/test_full_disks.py
+	$(BIN)/python -m pytest -m "" $(addprefix tests/common/test_,kills.py executors.py lost_files.py) tests/cli/test_full_disks.py
 
 # A sample of broken lines, each against the tests near it: an hour or so; a stopped run goes on. ARGUMENTS="theory
 # inference --size 50 --seed 3" chooses. --again runs what survived once more, after a test was added.

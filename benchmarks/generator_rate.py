@@ -12,7 +12,7 @@ import torch
 import deeplimit as dl
 from benchmarks.strong_error import W1, W1_QUICK, in_short, res1, settings_of
 from benchmarks.timing import FLOOR, OURS, Row, Target, Workload, timed_in_turn
-from deeplimit.convergence import CompareReport
+from deeplimit.judge.convergence import CompareReport
 
 BLOCK = 64
 """Paths of normals drawn at once by the floor: its buffer stays in cache, where the generator is fastest."""

@@ -16,7 +16,7 @@ import torch
 
 import deeplimit as dl
 from benchmarks.timing import FLOOR, OURS, Row, Workload, timed, timed_in_turn
-from deeplimit.weights import fractional_gaussian_noise
+from deeplimit.driving import fractional_gaussian_noise
 
 WIDTH, DEPTH = 40, 1000
 HURST, EXPONENTS, DRAWS, INPUTS = 51, 70, 5, 10

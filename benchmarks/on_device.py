@@ -8,12 +8,12 @@ import deeplimit as dl
 from benchmarks.optional import optional
 from benchmarks.strong_error import in_short
 from benchmarks.timing import FLOOR, OURS, Row, Target, Workload, timed_in_turn
-from deeplimit.convergence import CompareReport
-from deeplimit.ground.grid import Grid
+from deeplimit.common.grid import Grid
+from deeplimit.judge.convergence import CompareReport
 
 WIDTH, PATHS = 64, 10**5
 DEPTHS = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192)
-KERNEL = "deeplimit.coupling.kernels.triton_kernel"
+KERNEL = "deeplimit.simulation.kernels.triton_kernel"
 
 
 def gpu(*, quick: bool, repeats: int) -> Workload:

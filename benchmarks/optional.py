@@ -28,7 +28,7 @@ def compiled_kernel() -> tuple[ModuleType | None, str]:
     """Return the module of deeplimit's compiled CPU kernel where it is used by default, else None and why
     not.
     """
-    name = "deeplimit.coupling.kernels.numba_pass"
+    name = "deeplimit.simulation.kernels.numba_pass"
     if importlib.util.find_spec(name) is None:
         return None, "deeplimit's compiled kernel: not in this version, so there is no row with it"
     module, why = optional(name, "pip install 'deeplimit[fast]'")

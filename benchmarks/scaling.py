@@ -25,7 +25,7 @@ from pathlib import Path
 import deeplimit as dl
 depth, paths, width, coupling = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
 try:
-    from deeplimit.coupling import compiled
+    from deeplimit.simulation import compiled
     compiled.WORTHWHILE = 0  # else a large comparison loads numba and a small one does not
 except ImportError:
     pass

@@ -17,7 +17,7 @@ from benchmarks import with_diffrax, with_torchsde
 from benchmarks.optional import compiled_kernel, optional, without_compiled_kernel
 from benchmarks.timing import FLOOR, OURS, Row, Target, Workload, timed, timed_in_turn
 from benchmarks.with_torchsde import NOTHING_TOLD, ORDERS, Setting
-from deeplimit.convergence import CompareReport
+from deeplimit.judge.convergence import CompareReport
 
 DEPTHS = (16, 32, 64, 128, 256, 512, 1024)
 W1 = Setting(40, 256, DEPTHS, 4096)

@@ -17,7 +17,7 @@ PROGRAM = """
 import resource, sys, time
 import torch
 import deeplimit as dl
-from deeplimit.diagnosis.sources import source_of
+from deeplimit.trained.diagnosis.sources import source_of
 path, what = sys.argv[1:]
 dl.diagnose
 source = source_of(path)

@@ -19,7 +19,7 @@ from torch import nn
 
 import deeplimit as dl
 from benchmarks.timing import FLOOR, OURS, Row, Target, Workload
-from deeplimit.ground.measurement import one_thread_per_operation
+from deeplimit.common.measurement import one_thread_per_operation
 
 WIDTH, BATCH, SEEDS = 10, 32, 8
 DEPTHS, DEEP = (1000, 5000), 10_000

@@ -7,119 +7,13 @@ from . import (
     testing as testing,
     zoo as zoo,
 )
-from .architectures import (
-    attention as attention,
-    convolutional as convolutional,
-    fully_connected as fully_connected,
-    shaped_mlp as shaped_mlp,
-)
-from .convergence import CompareReport as CompareReport, compare as compare
-from .coupling import Statistic as Statistic
-from .coupling.one_path import OnePath as OnePath
-from .depth_check import (
-    DepthReport as DepthReport,
-    Rule as Rule,
-    branch_scalars as branch_scalars,
-    check_depth as check_depth,
-    probe as probe,
-    sweep as sweep,
-)
-from .diagnosis import (
-    DepthControls as DepthControls,
-    DepthDiagnosis as DepthDiagnosis,
-    FittedLimit as FittedLimit,
-    NetworkDiagnosis as NetworkDiagnosis,
-    depth_controls as depth_controls,
-    diagnose as diagnose,
-    fitted_limit as fitted_limit,
-)
-from .figures import Reproduction as Reproduction, reproduce as reproduce
-from .ground.measurement import Measurement as Measurement, measure as measure
-from .ground.report import Report as Report
-from .ground.store import Store as Store
-from .ground.validation import NoTheoremError as NoTheoremError
-from .ground.verdict import Verdict as Verdict
-from .in_law import LawReport as LawReport, OneDraw as OneDraw, compare_laws as compare_laws
-from .limits import (
-    AttentionSDE as AttentionSDE,
-    CovarianceSDE as CovarianceSDE,
-    Drive as Drive,
-    Identity as Identity,
-    Independent as Independent,
-    IsotropicSDE as IsotropicSDE,
-    ItoCorrectedSDE as ItoCorrectedSDE,
-    LawLimit as LawLimit,
-    Limit as Limit,
-    LinearODE as LinearODE,
-    NeuralODE as NeuralODE,
-    NeuralSDE as NeuralSDE,
-    NeuralYoung as NeuralYoung,
-    ODELimit as ODELimit,
-    SDELimit as SDELimit,
-    Sharing as Sharing,
-    Solver as Solver,
-)
-from .modules import module_network as module_network
-from .networks import (
-    ResidualNetwork as ResidualNetwork,
-    inner as inner,
-    modified_res1 as modified_res1,
-    res1 as res1,
-    res2 as res2,
-    res3 as res3,
-)
-from .recursions import (
-    Attention as Attention,
-    Convolutional as Convolutional,
-    ConvolutionalWithShortcut as ConvolutionalWithShortcut,
-    Formula as Formula,
-    FullyConnected as FullyConnected,
-    Inner as Inner,
-    ModifiedRes1 as ModifiedRes1,
-    PreNorm as PreNorm,
-    Recursion as Recursion,
-    Res1 as Res1,
-    Res2 as Res2,
-    Res3 as Res3,
-    ShapedMLP as ShapedMLP,
-    Side as Side,
-    TwoLayer as TwoLayer,
-    Weight as Weight,
-)
-from .repetition import Repetition as Repetition, rerun as rerun
-from .reports import load_report as load_report
-from .scoreboard import Scoreboard as Scoreboard, validate as validate
-from .signal import (
-    OneSignal as OneSignal,
-    PhaseDiagram as PhaseDiagram,
-    StabilityReport as StabilityReport,
-    phase_diagram as phase_diagram,
-    stability as stability,
-)
-from .theory import CorrelationClock as CorrelationClock, Regime as Regime, Theorem as Theorem
-from .trace import Branch as Branch, find_branches as find_branches
-from .training import (
-    SGD as SGD,
-    Adam as Adam,
-    AdamW as AdamW,
-    DirectEnds as DirectEnds,
-    Ends as Ends,
-    FromWeightLaws as FromWeightLaws,
-    Initialisation as Initialisation,
-    LinearEnds as LinearEnds,
-    Optimizer as Optimizer,
-    PooledEnds as PooledEnds,
-    SmallGaussian as SmallGaussian,
-    Stop as Stop,
-    TrainingReport as TrainingReport,
-    train as train,
-)
-from .training_check import (
-    TrainingCheckReport as TrainingCheckReport,
-    check_training as check_training,
-)
-from .version import __version__ as __version__
-from .weights import (
+from .common.load_report import load_report as load_report
+from .common.measurement import Measurement as Measurement, measure as measure
+from .common.report import Report as Report
+from .common.store import Store as Store
+from .common.validation import NoTheoremError as NoTheoremError
+from .common.verdict import Verdict as Verdict
+from .driving import (
     AR1 as AR1,
     IID as IID,
     AuxiliaryDiffusion as AuxiliaryDiffusion,
@@ -142,3 +36,109 @@ from .weights import (
     WeightLaw as WeightLaw,
     stochastic_volatility as stochastic_volatility,
 )
+from .equations import (
+    AttentionSDE as AttentionSDE,
+    CovarianceSDE as CovarianceSDE,
+    Drive as Drive,
+    Identity as Identity,
+    Independent as Independent,
+    IsotropicSDE as IsotropicSDE,
+    ItoCorrectedSDE as ItoCorrectedSDE,
+    LawLimit as LawLimit,
+    Limit as Limit,
+    LinearODE as LinearODE,
+    NeuralODE as NeuralODE,
+    NeuralSDE as NeuralSDE,
+    NeuralYoung as NeuralYoung,
+    ODELimit as ODELimit,
+    SDELimit as SDELimit,
+    Sharing as Sharing,
+    Solver as Solver,
+)
+from .judge.convergence import CompareReport as CompareReport, compare as compare
+from .judge.in_law import LawReport as LawReport, OneDraw as OneDraw, compare_laws as compare_laws
+from .layers import (
+    Attention as Attention,
+    Convolutional as Convolutional,
+    ConvolutionalWithShortcut as ConvolutionalWithShortcut,
+    Formula as Formula,
+    FullyConnected as FullyConnected,
+    Inner as Inner,
+    ModifiedRes1 as ModifiedRes1,
+    PreNorm as PreNorm,
+    Recursion as Recursion,
+    Res1 as Res1,
+    Res2 as Res2,
+    Res3 as Res3,
+    ShapedMLP as ShapedMLP,
+    Side as Side,
+    TwoLayer as TwoLayer,
+    Weight as Weight,
+)
+from .modules.depth_check import (
+    DepthReport as DepthReport,
+    Rule as Rule,
+    branch_scalars as branch_scalars,
+    check_depth as check_depth,
+    probe as probe,
+    sweep as sweep,
+)
+from .modules.trace import Branch as Branch, find_branches as find_branches
+from .modules.training_check import (
+    TrainingCheckReport as TrainingCheckReport,
+    check_training as check_training,
+)
+from .networks.architectures import (
+    attention as attention,
+    convolutional as convolutional,
+    fully_connected as fully_connected,
+    shaped_mlp as shaped_mlp,
+)
+from .networks.module_network import module_network as module_network
+from .networks.residual_network import (
+    ResidualNetwork as ResidualNetwork,
+    inner as inner,
+    modified_res1 as modified_res1,
+    res1 as res1,
+    res2 as res2,
+    res3 as res3,
+)
+from .papers.figures import Reproduction as Reproduction, reproduce as reproduce
+from .papers.scoreboard import Scoreboard as Scoreboard, validate as validate
+from .signal import (
+    OneSignal as OneSignal,
+    PhaseDiagram as PhaseDiagram,
+    StabilityReport as StabilityReport,
+    phase_diagram as phase_diagram,
+    stability as stability,
+)
+from .simulation import Statistic as Statistic
+from .simulation.one_path import OnePath as OnePath
+from .statistics.repetition import Repetition as Repetition, rerun as rerun
+from .theory import CorrelationClock as CorrelationClock, Regime as Regime, Theorem as Theorem
+from .trained.diagnosis import (
+    DepthControls as DepthControls,
+    DepthDiagnosis as DepthDiagnosis,
+    FittedLimit as FittedLimit,
+    NetworkDiagnosis as NetworkDiagnosis,
+    depth_controls as depth_controls,
+    diagnose as diagnose,
+    fitted_limit as fitted_limit,
+)
+from .trained.training import (
+    SGD as SGD,
+    Adam as Adam,
+    AdamW as AdamW,
+    DirectEnds as DirectEnds,
+    Ends as Ends,
+    FromWeightLaws as FromWeightLaws,
+    Initialisation as Initialisation,
+    LinearEnds as LinearEnds,
+    Optimizer as Optimizer,
+    PooledEnds as PooledEnds,
+    SmallGaussian as SmallGaussian,
+    Stop as Stop,
+    TrainingReport as TrainingReport,
+    train as train,
+)
+from .version import __version__ as __version__

@@ -22,9 +22,9 @@ Examples:
     ('young', 0.7, '0.00956')
 """
 
-from deeplimit.initialise.one_role import fractional_, iid_, sample_, smooth_
-from deeplimit.initialise.residual import residual_
-from deeplimit.initialise.result import Initialisation, ResidualInitialisation, RoleInitialisation
+from deeplimit.networks.initialise.one_role import fractional_, iid_, sample_, smooth_
+from deeplimit.networks.initialise.residual import residual_
+from deeplimit.networks.initialise.result import Initialisation, ResidualInitialisation, RoleInitialisation
 
 __all__ = [
     "Initialisation",

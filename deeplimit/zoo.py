@@ -5,8 +5,8 @@ otherwise cannot be trusted. Every wrong limit is wrong in one way only. The ful
 cases is on the page [Known cases](cases.md).
 """
 
-from deeplimit.cases import Case, LawCase, Pair, WrongTwin, cases, law_cases, pairs
-from deeplimit.cases.wrong_limits import (
+from deeplimit.papers.cases import Case, LawCase, Pair, WrongTwin, cases, law_cases, pairs
+from deeplimit.papers.cases.wrong_limits import (
     AlteredSDE,
     exchanged_quadratic,
     neural_ode_of,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 from pathlib import Path
 
-from deeplimit.cases import Case, LawCase, cases, law_cases
+from deeplimit.papers.cases import Case, LawCase, cases, law_cases
 
 PAGE = Path(__file__).parent / "cases.md"
 INTRODUCTION = """# Known cases

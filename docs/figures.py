@@ -12,11 +12,11 @@ import torch
 from matplotlib.figure import Figure
 
 import deeplimit as dl
-from deeplimit.cases import case, cases
-from deeplimit.cases.trends import sphere
-from deeplimit.figures import run_demo
-from deeplimit.ground import axes as drawing
-from deeplimit.in_law.simulation import last_states
+from deeplimit.common import axes as drawing
+from deeplimit.judge.in_law.simulation import last_states
+from deeplimit.papers.cases import case, cases
+from deeplimit.papers.cases.trends import sphere
+from deeplimit.papers.figures import run_demo
 
 IMAGES = Path(__file__).parent / "images"
 DEPTHS = [16, 32, 64, 128, 256, 512]

@@ -34,14 +34,14 @@ LOADED = [
 ]
 """Loaded once; each process of tests is a fork of the one that has."""
 BESIDE = {
-    "activations": ("theory/test_corrections.py",),
-    "limits": ("in_law/test_laws.py",),
-    "weights": ("theory/test_no_false_theorem.py",),
+    "layers": ("theory/test_corrections.py",),
+    "equations": ("judge/test_laws.py",),
+    "driving": ("theory/test_no_false_theorem.py",),
     "theory": ("signal/test_stability_bounds.py", "signal/test_stability_laws.py"),
 }
 """Files of tests in other folders that are about a room."""
 BESIDE_ALL = ("guard/test_frozen_reports.py",)
-COMPILED = ("coupling/kernels/numba_loops.py",)
+COMPILED = ("simulation/kernels/numba_loops.py",)
 """Files whose lines run as machine code, so that nobody sees which tests run them: all of the room do."""
 SLOWER = 10.0
 """A mutant that takes as many times as long as its tests, and LEAST seconds, is noticed: it does not end."""

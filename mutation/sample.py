@@ -15,17 +15,17 @@ from cosmic_ray.mutating import mutate_code
 from cosmic_ray.plugins import get_operator, operator_names
 
 ROOMS = (
-    "activations",
-    "weights",
-    "limits",
+    "statistics",
+    "driving",
+    "layers",
+    "equations",
     "theory",
-    "coupling",
-    "inference",
-    "convergence",
-    "in_law",
+    "networks",
+    "simulation",
     "signal",
-    "diagnosis",
-    "depth_check",
+    "judge",
+    "trained",
+    "modules",
 )
 NOT_RUN = re.compile("triton_")
 """Files that nothing runs without a graphics card."""
@@ -73,7 +73,7 @@ class Mutant:
 
     @property
     def room(self) -> str:
-        return self.file.removesuffix(".py").split("/")[0]
+        return self.file.split("/")[0]
 
     @property
     def key(self) -> str:
@@ -86,9 +86,8 @@ def sample(package: Path, room: str, size: int, seed: int) -> list[Mutant]:
 
     Places are in the order of a digest of text and seed, so that a larger sample continues a smaller one.
     """
-    one = package / f"{room}.py"
     places: list[tuple[str, str, Span, list[tuple[str, int]], int]] = []
-    for path in [one] if one.exists() else sorted((package / room).rglob("*.py")):
+    for path in sorted((package / room).rglob("*.py")):
         if not NOT_RUN.search(path.name):
             places += _places(path.relative_to(package).as_posix(), path.read_text(encoding="utf-8"), seed)
     found: list[Mutant] = []

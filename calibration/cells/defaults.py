@@ -9,7 +9,7 @@ from typing import Any
 import deeplimit as dl
 from calibration.cell import Cell, Converging, Growing, InLaw, Trial
 from calibration.cells.growth import word_at
-from deeplimit.cases.trends import mixing, push, rotation, weak, weak_push
+from deeplimit.papers.cases.trends import mixing, push, rotation, weak, weak_push
 
 GROUP, ADAPTIVE = "Default calls", "Default calls of any size"
 COMPARED, LAST, GROWN, LAWS = "compare", "compare, final", "stability", "compare_laws"

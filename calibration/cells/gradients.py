@@ -8,7 +8,7 @@ from typing import Any
 import deeplimit as dl
 from calibration.cell import Cell, Converging
 from calibration.cells.independent import SMALL, in_words
-from deeplimit.cases.trends import shear, shear_push
+from deeplimit.papers.cases.trends import shear, shear_push
 
 GROUP = "Gradients"
 TREND = dl.Trend(shear, shear_push)

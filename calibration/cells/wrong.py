@@ -12,9 +12,14 @@ import torch
 import deeplimit as dl
 from calibration.cell import DIVERGES, Cell, Converging, InLaw, Trial
 from calibration.cells.smooth import recorded
-from deeplimit.cases.trends import mixing, push, weak, weak_push
-from deeplimit.cases.wrong_limits import AlteredSDE, stratonovich_drift, tanh_derivative, with_noise_scaled
-from deeplimit.limits import IsotropicSDE
+from deeplimit.equations import IsotropicSDE
+from deeplimit.papers.cases.trends import mixing, push, weak, weak_push
+from deeplimit.papers.cases.wrong_limits import (
+    AlteredSDE,
+    stratonovich_drift,
+    tanh_derivative,
+    with_noise_scaled,
+)
 
 GROUP = "Wrong limits"
 SMALL_SIZES = (0.003, 0.01, 0.03, 0.05, 0.1)

@@ -28,8 +28,8 @@ from deeplimit.cli.options import (
 from deeplimit.cli.shared import Run, command
 
 if TYPE_CHECKING:
-    from deeplimit.networks import ResidualNetwork
-    from deeplimit.scoreboard import RowResult
+    from deeplimit.networks.residual_network import ResidualNetwork
+    from deeplimit.papers.scoreboard import RowResult
 
 
 @command()
@@ -130,8 +130,8 @@ def compare(
 
     Example: deeplimit compare --network res1 --activation relu --depths auto --paths auto --budget 30
     """
-    from deeplimit.convergence import compare as run_compare
-    from deeplimit.ground import validation
+    from deeplimit.common import validation
+    from deeplimit.judge.convergence import compare as run_compare
 
     resnet: ResidualNetwork
     validation.choice(network, "--network", (*NETWORKS, "attention"))
@@ -229,7 +229,7 @@ def compare_laws(
 
     Example: deeplimit compare-laws --network res3 --width 8 --plot laws.png --html laws.html
     """
-    from deeplimit.in_law import compare_laws as run_compare_laws
+    from deeplimit.judge.in_law import compare_laws as run_compare_laws
 
     if network == "shaped":
         if activation is not None or weights != "brownian":
@@ -274,8 +274,8 @@ def validate(
 
     Example: deeplimit validate --quick --json board.json --plot board.png
     """
-    from deeplimit.scoreboard import validate as run_validate
-    from deeplimit.scoreboard.report import table_of
+    from deeplimit.papers.scoreboard import validate as run_validate
+    from deeplimit.papers.scoreboard.report import table_of
 
     header = table_of(()).lines()
 

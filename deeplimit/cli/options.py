@@ -130,7 +130,7 @@ def make_network(
 def weight_law(weights: str, length_scale: float | None, hurst: float | None) -> Any:
     """Return the weight law that the common options describe."""
     import deeplimit as dl
-    from deeplimit.ground import validation
+    from deeplimit.common import validation
 
     laws: dict[str, Callable[[], Any]] = {
         "brownian": dl.Brownian,
@@ -149,7 +149,7 @@ def weight_law(weights: str, length_scale: float | None, hurst: float | None) ->
 def factory_of(name: str, activation: str | None) -> Callable[..., Any]:
     """Return the function that makes the network of --network and --activation, but not attention."""
     import deeplimit as dl
-    from deeplimit.ground import validation
+    from deeplimit.common import validation
 
     factories: dict[str, Callable[..., Any]] = {
         "res1": dl.res1,
@@ -227,7 +227,7 @@ def imported(option: str, text: str) -> Any:
     try:
         return getattr(importlib.import_module(module), attribute)
     except Exception as error:  # whatever the user's module does when imported
-        from deeplimit.ground.installation import advice
+        from deeplimit.common.installation import advice
 
         told = f"{option} {text!r} could not be loaded: {str(error).rstrip('.')}."
         if isinstance(error, ModuleNotFoundError) and error.name == module.partition(".")[0]:

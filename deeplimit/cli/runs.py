@@ -43,9 +43,9 @@ def runs(
     import dataclasses
     from json import dumps
 
-    from deeplimit.ground import export as exporting
-    from deeplimit.ground.store import Store
-    from deeplimit.ground.table import printable
+    from deeplimit.common import export as exporting
+    from deeplimit.common.store import Store
+    from deeplimit.common.table import printable
 
     try:
         if drop is not None and (show is not None or export is not None):

@@ -121,7 +121,7 @@ def command(
 
 def _check_files(run: Run) -> None:
     """Refuse files that cannot be written before any work is done for them."""
-    from deeplimit.ground import axes, validation
+    from deeplimit.common import axes, validation
 
     if run.plot is not None:
         validation.writable_file(run.plot, "--plot", axes.SUFFIXES)
@@ -152,7 +152,7 @@ def _executor_at(address: str | None) -> Iterator[Any]:
 def stop(error: Exception, expected: bool = True) -> NoReturn:
     """Print what went wrong in a line, and leave with the code for bad usage."""
     told = " ".join([str(error), *getattr(error, "__notes__", ())])
-    from deeplimit.ground.table import printable
+    from deeplimit.common.table import printable
 
     if not expected:
         told = f"{type(error).__name__}: {told} (--traceback shows where it comes from)"

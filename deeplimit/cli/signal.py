@@ -99,7 +99,7 @@ def phase(
 
     Example: deeplimit phase --network res3 --depth 1000 --hurst 0.05:0.97:12 --plot map.png --json map.json
     """
-    from deeplimit.ground import validation
+    from deeplimit.common import validation
     from deeplimit.signal import phase_diagram
 
     validation.choice(of, "--of", ("hidden", "gradient"))

@@ -8,12 +8,12 @@ from typing import final
 
 import numpy as np
 
-from deeplimit.effort import Asks, Look, Size, Study, Wish
-from deeplimit.ground.verdict import Verdict
-from deeplimit.inference.power_law import least_paths
+from deeplimit.common.verdict import Verdict
 from deeplimit.signal.growth import Growth
 from deeplimit.signal.report import StabilityReport
 from deeplimit.signal.task import StabilityTask
+from deeplimit.statistics.interim import Asks, Look, Size, Study, Wish
+from deeplimit.statistics.power_law import least_paths
 
 DEFAULT = Size((10, 30, 100, 300, 1000), 400)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from deeplimit.networks import ResidualNetwork
+from deeplimit.networks.residual_network import ResidualNetwork
 from deeplimit.theory import Block, block, expected_square
 
 LEVEL = 1e-4

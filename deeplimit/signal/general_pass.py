@@ -5,11 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from deeplimit.networks import ResidualNetwork
+from deeplimit.driving import Layer
+from deeplimit.networks.residual_network import ResidualNetwork
 from deeplimit.signal.one_signal import Watch
 from deeplimit.signal.passes import Tick, after_layer
 from deeplimit.signal.scaled_state import Signal
-from deeplimit.weights import Layer
 
 
 def as_columns(states: Tensor) -> Tensor:

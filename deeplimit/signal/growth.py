@@ -15,10 +15,8 @@ from typing import Annotated
 import numpy as np
 
 from deeplimit import theory
-from deeplimit.ground.fields import OneOf
-from deeplimit.ground.verdict import Verdict
-from deeplimit.inference import verdict
-from deeplimit.inference.power_law import NO_SAMPLING_NOISE, slopes_between
+from deeplimit.common.fields import OneOf
+from deeplimit.common.verdict import Verdict
 from deeplimit.signal.growth_fit import GRID_SCALE, Averages, of_power, of_time
 from deeplimit.signal.growth_verdict import (
     CANNOT_TELL,
@@ -33,6 +31,8 @@ from deeplimit.signal.growth_verdict import (
     Evidence,
 )
 from deeplimit.signal.layer_time import Curve
+from deeplimit.statistics import verdict
+from deeplimit.statistics.power_law import NO_SAMPLING_NOISE, slopes_between
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ from typing import Protocol, final
 
 import numpy as np
 
-from deeplimit.inference.power_law import MODEL_ERROR, NO_SAMPLING_NOISE, ErrorEstimates, Fit, fit_rate
-from deeplimit.inference.regression import CorrelatedData, StudentMixture
 from deeplimit.signal.layer_time import Curve
+from deeplimit.statistics.power_law import MODEL_ERROR, NO_SAMPLING_NOISE, ErrorEstimates, Fit, fit_rate
+from deeplimit.statistics.regression import CorrelatedData, StudentMixture
 from deeplimit.theory import Growth
 
 STEP_SCALE = 0.15

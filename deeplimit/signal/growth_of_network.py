@@ -9,9 +9,10 @@ from typing import final
 import numpy as np
 from torch import Tensor
 
-from deeplimit.ground.verdict import Verdict
-from deeplimit.networks import ResidualNetwork
-from deeplimit.recursions import Res1
+from deeplimit.common.verdict import Verdict
+from deeplimit.driving import Dependence
+from deeplimit.layers import Res1
+from deeplimit.networks.residual_network import ResidualNetwork
 from deeplimit.signal.growth import Growth, measure_growth, together
 from deeplimit.signal.growth_fit import GRID_SCALE, MEMORY_SCALE
 from deeplimit.signal.layer_time import Curves, curves_of
@@ -19,7 +20,6 @@ from deeplimit.signal.undefined import OVERFLOW, Undefined
 from deeplimit.theory import Growth as Known, growth_of
 from deeplimit.theory.growth import NOTHING
 from deeplimit.theory.matching import is_one_of
-from deeplimit.weights import Dependence
 
 
 @final

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from deeplimit.ground.verdict import Verdict
-from deeplimit.inference import verdict
-from deeplimit.inference.power_law import least_paths
+from deeplimit.common.verdict import Verdict
+from deeplimit.statistics import verdict
+from deeplimit.statistics.power_law import least_paths
 from deeplimit.theory import Growth
 
 VERDICTS = (Verdict.IDENTITY, Verdict.STABLE, Verdict.EXPLOSION, Verdict.CANNOT_TELL)

@@ -17,8 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from deeplimit.activations import Activation, derivative, is_odd
-from deeplimit.networks import ResidualNetwork
+from deeplimit.layers.activations import Activation, derivative, is_odd
+from deeplimit.networks.residual_network import ResidualNetwork
 from deeplimit.signal.monotone import Monotone
 from deeplimit.signal.radial_law import log_change_by_energy
 from deeplimit.theory import block

@@ -12,15 +12,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from deeplimit.effort import Effort, carry_out
-from deeplimit.ground import validation
-from deeplimit.ground.initial_layer import starting_states
-from deeplimit.ground.measurement import Running
-from deeplimit.ground.progress import Progress
-from deeplimit.ground.store import Store
-from deeplimit.inference.power_law import least_paths
-from deeplimit.modules import network_of
-from deeplimit.networks import ResidualNetwork
+from deeplimit.common import validation
+from deeplimit.common.initial_layer import starting_states
+from deeplimit.common.measurement import Running
+from deeplimit.common.progress import Progress
+from deeplimit.common.store import Store
+from deeplimit.networks.module_network import network_of
+from deeplimit.networks.residual_network import ResidualNetwork
 from deeplimit.signal.adaptive import DEFAULT, MeasuringStability
 from deeplimit.signal.bounds import Bound, evaluate
 from deeplimit.signal.growth_of_network import growths_of
@@ -33,6 +31,8 @@ from deeplimit.signal.task import (
     numbers_per_network,
 )
 from deeplimit.signal.undefined import undefined
+from deeplimit.statistics.interim import Effort, carry_out
+from deeplimit.statistics.power_law import least_paths
 from deeplimit.theory import block, log_normal, reservations
 from deeplimit.version import versions
 

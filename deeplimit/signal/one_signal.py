@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, final
 import numpy as np
 from torch import Tensor
 
-from deeplimit.ground import axes as drawing
-from deeplimit.ground.axes import FITTED, MEASURED
-from deeplimit.ground.table import Column, Table
+from deeplimit.common import axes as drawing
+from deeplimit.common.axes import FITTED, MEASURED
+from deeplimit.common.table import Column, Table
 from deeplimit.signal.scaled_state import Signal
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from deeplimit.activations import Activation, Slopes, derivative, slopes
+from deeplimit.layers.activations import Activation, Slopes, derivative, slopes
 from deeplimit.signal.products import Product
 from deeplimit.signal.scaled_state import Signal
 

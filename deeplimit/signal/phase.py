@@ -16,21 +16,21 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from deeplimit.ground import validation
-from deeplimit.ground.initial_layer import starting_states
-from deeplimit.ground.measurement import Measurement, Running, Tick
-from deeplimit.ground.progress import Progress
-from deeplimit.ground.randomness import Purpose, generator
-from deeplimit.ground.store import Store
-from deeplimit.inference.crossing import crossing, crossing_of_mean
-from deeplimit.networks import FOR_MODULES, ResidualNetwork
+from deeplimit.common import validation
+from deeplimit.common.initial_layer import starting_states
+from deeplimit.common.measurement import Measurement, Running, Tick
+from deeplimit.common.progress import Progress
+from deeplimit.common.randomness import Purpose, generator
+from deeplimit.common.store import Store
+from deeplimit.driving import FractionalBrownian
+from deeplimit.networks.residual_network import FOR_MODULES, ResidualNetwork
 from deeplimit.signal.one_signal import OneSignal, Watch, one_signal
 from deeplimit.signal.passes import backward, forward
 from deeplimit.signal.phase_report import PhaseDiagram
 from deeplimit.signal.task import MOST_DRAWS, MOST_NUMBERS, draw_network, numbers_per_network
+from deeplimit.statistics.crossing import crossing, crossing_of_mean
 from deeplimit.theory import growth_of
 from deeplimit.version import versions
-from deeplimit.weights import FractionalBrownian
 
 MATRICES_AT_MOST = 4
 HURST = tuple(round(float(value), 3) for value in np.linspace(0.05, 0.97, 12))

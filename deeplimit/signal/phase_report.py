@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, final
 
 import numpy as np
 
-from deeplimit.ground import axes as drawing, validation
-from deeplimit.ground.axes import FITTED, MEASURED, PREDICTED
-from deeplimit.ground.fields import Shape
-from deeplimit.ground.report import REPEAT, Report
-from deeplimit.ground.table import Column, Table
+from deeplimit.common import axes as drawing, validation
+from deeplimit.common.axes import FITTED, MEASURED, PREDICTED
+from deeplimit.common.fields import Shape
+from deeplimit.common.report import REPEAT, Report
+from deeplimit.common.table import Column, Table
 from deeplimit.signal.one_signal import OneSignal
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor
 
-from deeplimit.weights import DrawnLayers
+from deeplimit.driving import DrawnLayers
 
 
 class Product(ABC):

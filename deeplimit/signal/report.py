@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Annotated, final
 
 import numpy as np
 
-from deeplimit.effort import Look, Need
-from deeplimit.effort.looks import facts
-from deeplimit.ground import axes as drawing
-from deeplimit.ground.axes import FITTED, MEASURED
-from deeplimit.ground.fields import CountPerDepth, Depths, OneOf, Shape
-from deeplimit.ground.report import REPEAT, Report
-from deeplimit.ground.table import Column, Table
-from deeplimit.ground.verdict import Verdict
+from deeplimit.common import axes as drawing
+from deeplimit.common.axes import FITTED, MEASURED
+from deeplimit.common.fields import CountPerDepth, Depths, OneOf, Shape
+from deeplimit.common.report import REPEAT, Report
+from deeplimit.common.table import Column, Table
+from deeplimit.common.verdict import Verdict
 from deeplimit.signal.bounds import Bound, power_of_ten
 from deeplimit.signal.growth import Growth
 from deeplimit.signal.growth_verdict import VERDICTS
 from deeplimit.signal.one_signal import OneSignal
+from deeplimit.statistics.interim import Look, Need
+from deeplimit.statistics.interim.looks import facts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -12,16 +12,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from deeplimit.ground import validation
-from deeplimit.ground.measurement import Measurement, Tick
-from deeplimit.ground.randomness import Purpose, generator
-from deeplimit.networks import ResidualNetwork
+from deeplimit.common import validation
+from deeplimit.common.measurement import Measurement, Tick
+from deeplimit.common.randomness import Purpose, generator
+from deeplimit.driving import Dependence
+from deeplimit.networks.residual_network import ResidualNetwork
 from deeplimit.signal.general_pass import as_columns, propagate
 from deeplimit.signal.one_signal import OneSignal, Watch, one_signal
 from deeplimit.signal.passes import Layers, backward, forward
 from deeplimit.signal.products import GaussianInLaw, Product, drawn_product
 from deeplimit.signal.scaled_state import Signal
-from deeplimit.weights import Dependence
 
 NUMBERS_PER_BLOCK = {"cpu": 2**27, "cuda": 2**29}
 """How many numbers the layers of one block may hold: half a gigabyte per core on a CPU."""

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from deeplimit.activations import Activation, derivative
-from deeplimit.networks import ResidualNetwork
+from deeplimit.layers.activations import Activation, derivative
+from deeplimit.networks.residual_network import ResidualNetwork
 
 ARGUMENTS = np.concatenate([-np.geomspace(1e3, 1e-3, 601), [0.0], np.geomspace(1e-3, 1e3, 601)])
 """Where an activation is asked: states within them have not overflowed."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from deeplimit.depth_check import DepthReport, Rule, check_depth
-from deeplimit.depth_check.runs import Factory
+from deeplimit.modules.depth_check import DepthReport, Rule, check_depth
+from deeplimit.modules.depth_check.runs import Factory
 
 
 def assert_depth_scaling(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from deeplimit.depth_check import Rule
-from deeplimit.training_check import TrainingCheckReport, check_training
-from deeplimit.training_check.runs import Factory, Optimizers
+from deeplimit.modules.depth_check import Rule
+from deeplimit.modules.training_check import TrainingCheckReport, check_training
+from deeplimit.modules.training_check.runs import Factory, Optimizers
 
 
 def assert_depth_transfer(

@@ -10,9 +10,9 @@ import torch
 from scipy import stats
 from torch import Tensor
 
+from deeplimit.driving import Dependence, Shape, WeightLaw
 from deeplimit.testing.contract import normal
 from deeplimit.testing.walks import walk
-from deeplimit.weights import Dependence, Shape, WeightLaw
 
 LEVEL = 1e-6
 """Probability with which a law that keeps a fact is told that it does not, by each of the tests."""

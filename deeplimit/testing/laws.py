@@ -9,11 +9,11 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from deeplimit.ground import validation
+from deeplimit.common import validation
+from deeplimit.driving import Dependence, Facts, Shape, WeightLaw
 from deeplimit.testing.contract import SEED, hold, near, record, same, stream, watched, words
 from deeplimit.testing.draws import continuity, draws, natural
 from deeplimit.testing.walks import Walk, walk, walked_twice
-from deeplimit.weights import Dependence, Facts, Shape, WeightLaw
 
 
 def check_law(law: WeightLaw, *, width: int = 3, depths: Sequence[int] = (4, 8, 16)) -> None:

@@ -15,11 +15,11 @@ import torchsde
 from scipy import stats
 from torch import Tensor
 
-from deeplimit.ground import validation
-from deeplimit.ground.grid import Grid
-from deeplimit.limits import Drive, LawLimit, Limit, SDELimit, Sharing, read_limit
+from deeplimit.common import validation
+from deeplimit.common.grid import Grid
+from deeplimit.driving import Layer, Path
+from deeplimit.equations import Drive, LawLimit, Limit, SDELimit, Sharing, read_limit
 from deeplimit.testing.contract import hold, near, normal, record, same, stream, watched, words
-from deeplimit.weights import Layer, Path
 
 LEVEL = 1e-6
 STEPS = (16, 32, 64, 128)

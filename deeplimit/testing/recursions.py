@@ -8,11 +8,11 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from deeplimit.activations import Activation
-from deeplimit.ground import validation
-from deeplimit.recursions import Formula, Recursion, Weight
+from deeplimit.common import validation
+from deeplimit.driving import Layer
+from deeplimit.layers import Formula, Recursion, Weight
+from deeplimit.layers.activations import Activation
 from deeplimit.testing.contract import hold, near, normal, record, same, watched, words
-from deeplimit.weights import Layer
 
 PATHS, DEPTH, DEEP = 5, 7, 1000
 

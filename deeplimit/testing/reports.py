@@ -15,8 +15,8 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from deeplimit.ground import axes as drawing, fields, files, validation
-from deeplimit.ground.report import KINDS, Report
+from deeplimit.common import axes as drawing, fields, files, validation
+from deeplimit.common.report import KINDS, Report
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

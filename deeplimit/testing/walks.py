@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from deeplimit.ground.grid import Grid
+from deeplimit.common.grid import Grid
+from deeplimit.driving import Layer, Path, Shape, WeightLaw
 from deeplimit.testing.contract import SEED, stream
-from deeplimit.weights import Layer, Path, Shape, WeightLaw
 
 
 @dataclass(frozen=True)

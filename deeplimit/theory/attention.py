@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import cast, final
 
-from deeplimit.limits import AttentionSDE, Identity, Limit
-from deeplimit.recursions import Attention
+from deeplimit.equations import AttentionSDE, Identity, Limit
+from deeplimit.layers import Attention
 from deeplimit.theory.gradients import first_variation
 from deeplimit.theory.matching import (
     is_critical,

@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from scipy.integrate import solve_ivp
 
-from deeplimit import activations
-from deeplimit.activations import Activation, Slopes, slopes
-from deeplimit.ground import validation
+from deeplimit.common import validation
+from deeplimit.layers import activations
+from deeplimit.layers.activations import Activation, Slopes, slopes
 
 NODES = 160
 """Nodes of Gauss and Hermite's rule per dimension: exact to rounding for smooth σ, to 1e-3 with a kink."""

@@ -10,10 +10,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from deeplimit.activations import Slopes, slopes
+from deeplimit.driving import Dependence
+from deeplimit.layers.activations import Slopes, slopes
 from deeplimit.theory.matching import PAPERS, are_independent, is_one_of, laws, sides
 from deeplimit.theory.theorem import Network
-from deeplimit.weights import Dependence
 
 
 @dataclass(frozen=True)

@@ -8,14 +8,14 @@ from typing import cast, final
 
 import torch
 
-from deeplimit.activations import derivative, is_odd
-from deeplimit.limits import Identity, Limit
-from deeplimit.limits.young import NeuralYoung, modified_order
-from deeplimit.recursions import Inner, ModifiedRes1, Res1, Res3
+from deeplimit.driving import Dependence, FractionalBrownian
+from deeplimit.equations import Identity, Limit
+from deeplimit.equations.young import NeuralYoung, modified_order
+from deeplimit.layers import Inner, ModifiedRes1, Res1, Res3
+from deeplimit.layers.activations import derivative, is_odd
 from deeplimit.theory.matching import HU_KEY, PAPERS, is_critical, is_one_of, laws
 from deeplimit.theory.regime import Regime
 from deeplimit.theory.theorem import Network, Theorem
-from deeplimit.weights import Dependence, FractionalBrownian
 
 HU_LIU_NUALART = "Hu, Liu and Nualart (2016)"
 EULER_SCHEME = f"{HU_LIU_NUALART} for the Euler scheme"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import final
 
-from deeplimit.recursions import FullyConnected
+from deeplimit.layers import FullyConnected
 from deeplimit.theory.matching import COHEN, COHEN_KEY, is_critical, is_one_of, layers_are_functions
 from deeplimit.theory.smooth_layers import EulerOfODE
 from deeplimit.theory.theorem import Network, Theorem

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from deeplimit.activations import has_kink
+from deeplimit.layers.activations import has_kink
 from deeplimit.theory.regime import Regime
 from deeplimit.theory.theorem import Network
 

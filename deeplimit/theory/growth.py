@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from deeplimit.activations import expansion, is_bounded, is_odd, slopes
-from deeplimit.ground.validation import NoTheoremError
+from deeplimit.common.validation import NoTheoremError
+from deeplimit.driving import Dependence, Facts
+from deeplimit.layers.activations import expansion, is_bounded, is_odd, slopes
 from deeplimit.theory.matching import PAPERS, are_independent, is_one_of, laws, sides
 from deeplimit.theory.regime import Growth
 from deeplimit.theory.theorem import Network
-from deeplimit.weights import Dependence, Facts
 
 NOTHING = Growth()
 

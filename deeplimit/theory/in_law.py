@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar, final
 
-from deeplimit import activations
-from deeplimit.limits import Limit
-from deeplimit.limits.in_law import IsotropicSDE
-from deeplimit.recursions import Res1, Res2, Res3
+from deeplimit.equations import Limit
+from deeplimit.equations.in_law import IsotropicSDE
+from deeplimit.layers import Res1, Res2, Res3, activations
 from deeplimit.theory.independent_layers import PAIRED, neural_sde
 from deeplimit.theory.matching import (
     MARION,

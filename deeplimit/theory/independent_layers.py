@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import cast, final
 
-from deeplimit.activations import has_kink
-from deeplimit.limits import Identity, Limit, NeuralSDE
-from deeplimit.recursions import Inner, Res1, Res2, Res3
+from deeplimit.driving import Dependence, IndependentLaw
+from deeplimit.equations import Identity, Limit, NeuralSDE
+from deeplimit.layers import Inner, Res1, Res2, Res3
+from deeplimit.layers.activations import has_kink
 from deeplimit.theory.gradients import first_variation
 from deeplimit.theory.matching import (
     MARION,
@@ -19,7 +20,6 @@ from deeplimit.theory.matching import (
 )
 from deeplimit.theory.regime import Regime
 from deeplimit.theory.theorem import Network, Theorem
-from deeplimit.weights import Dependence, IndependentLaw
 
 PAIRED = (
     "res1 with the same weights and exponent=0.5 (Proposition 11), or SmoothGaussian weights with exponent=1"

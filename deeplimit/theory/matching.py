@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from deeplimit.ground.validation import NoTheoremError
-from deeplimit.recursions import Inner, Recursion, Res1, Res2, Res3
+from deeplimit.common.validation import NoTheoremError
+from deeplimit.driving import Dependence, Facts
+from deeplimit.layers import Inner, Recursion, Res1, Res2, Res3
 from deeplimit.theory.theorem import Network
-from deeplimit.weights import Dependence, Facts
 
 MARION = "of Marion et al. (2025)"
 COHEN = "of Cohen et al. (2021)"

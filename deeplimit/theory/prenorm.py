@@ -6,9 +6,10 @@ import dataclasses
 from abc import abstractmethod
 from typing import ClassVar, cast, final
 
-from deeplimit.activations import has_kink
-from deeplimit.limits import Identity, Limit, NeuralSDE
-from deeplimit.recursions import PreNorm
+from deeplimit.driving import IndependentLaw
+from deeplimit.equations import Identity, Limit, NeuralSDE
+from deeplimit.layers import PreNorm
+from deeplimit.layers.activations import has_kink
 from deeplimit.theory.matching import (
     is_one_of,
     layers_are_functions,
@@ -19,7 +20,6 @@ from deeplimit.theory.matching import (
 from deeplimit.theory.regime import Regime
 from deeplimit.theory.smooth_layers import EulerOfODE
 from deeplimit.theory.theorem import Network, Theorem
-from deeplimit.weights import IndependentLaw
 
 SOURCE = "Pre-norm networks (derived on the page Pre-norm)"
 AWAY_FROM_ZERO = "that states stay away from 0, where N jumps."

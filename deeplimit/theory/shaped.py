@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import cast, final
 
-from deeplimit.limits import CovarianceSDE, Limit
-from deeplimit.recursions import ShapedMLP
+from deeplimit.driving import Dependence
+from deeplimit.equations import CovarianceSDE, Limit
+from deeplimit.layers import ShapedMLP
 from deeplimit.theory.matching import is_critical, is_one_of, laws
 from deeplimit.theory.regime import Regime
 from deeplimit.theory.theorem import Network, Theorem
-from deeplimit.weights import Dependence
 
 LI = "Li, Nica and Roy (2022), covariance SDE of shaped networks"
 LI_KEY = "li2022"

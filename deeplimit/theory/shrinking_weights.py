@@ -23,18 +23,18 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import ClassVar, cast, final
 
-from deeplimit.activations import ASSUMPTION, Expansion, expansion
-from deeplimit.ground.validation import NoTheoremError
-from deeplimit.limits import Identity, Limit, NeuralODE
-from deeplimit.limits.linearised import ItoCorrectedSDE, LinearODE
-from deeplimit.recursions import Inner
+from deeplimit.common.validation import NoTheoremError
+from deeplimit.driving import Dependence, FunctionLaw, TrendAndNoise
+from deeplimit.equations import Identity, Limit, NeuralODE
+from deeplimit.equations.linearised import ItoCorrectedSDE, LinearODE
+from deeplimit.layers import Inner
+from deeplimit.layers.activations import ASSUMPTION, Expansion, expansion
 from deeplimit.theory import explosion
 from deeplimit.theory.gradients import first_variation
 from deeplimit.theory.matching import COHEN, COHEN_KEY, is_one_of
 from deeplimit.theory.orders import COINCIDING, SAME, Contributions
 from deeplimit.theory.regime import Regime
 from deeplimit.theory.theorem import Network, Theorem
-from deeplimit.weights import Dependence, FunctionLaw, TrendAndNoise
 
 EXPANSION = f"The expansion (13) {COHEN}"
 UNCHECKED = (

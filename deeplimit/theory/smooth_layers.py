@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar, cast, final
 
-from deeplimit.limits import Identity, Limit, NeuralODE
-from deeplimit.recursions import Inner, Res1
+from deeplimit.driving import Dependence, FunctionLaw
+from deeplimit.equations import Identity, Limit, NeuralODE
+from deeplimit.layers import Inner, Res1
 from deeplimit.theory.gradients import first_variation
 from deeplimit.theory.matching import (
     MARION,
@@ -18,7 +19,6 @@ from deeplimit.theory.matching import (
 )
 from deeplimit.theory.regime import Regime
 from deeplimit.theory.theorem import Network, Theorem
-from deeplimit.weights import Dependence, FunctionLaw
 
 ADD_UP = (
     "weights that are functions of time add up coherently, and below exponent 1 they add up to too much."

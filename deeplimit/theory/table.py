@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from deeplimit.ground.validation import NoTheoremError
-from deeplimit.limits import Limit
+from deeplimit.common.validation import NoTheoremError
+from deeplimit.equations import Limit
 from deeplimit.theory import (
     attention,
     fractional_weights,

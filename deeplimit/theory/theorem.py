@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol
 
-from deeplimit.ground import validation
-from deeplimit.ground.validation import NoTheoremError
-from deeplimit.limits import Limit
-from deeplimit.recursions import Recursion
+from deeplimit.common import validation
+from deeplimit.common.validation import NoTheoremError
+from deeplimit.driving import Facts, WeightLaw
+from deeplimit.equations import Limit
+from deeplimit.layers import Recursion
 from deeplimit.theory.regime import Growth, Regime
-from deeplimit.weights import Facts, WeightLaw
 
 
 class Network(Protocol):
@@ -125,7 +125,7 @@ class Theorem(ABC):
 
         Examples:
             >>> import deeplimit as dl
-            >>> from deeplimit.recursions import Inner
+            >>> from deeplimit.layers import Inner
             >>> row = dl.Theorem.register(
             ...     matches=lambda network: type(network.recursion) is Inner and network.exponent == 0.75,
             ...     name="identity", limit=lambda network: dl.Identity(), rate=0.25, citation="Doe (2026)")

@@ -35,7 +35,7 @@ def test_failures_errors_and_skips_are_counted_apart(tmp_path):
 
 @pytest.mark.nightly
 def test_the_tests_are_run_in_a_process_of_their_own():
-    ran = card.tests("tests/coupling/test_identities.py", "-k", "device or reference")
+    ran = card.tests("tests/simulation/test_identities.py", "-k", "device or reference")
     assert ran["passed"] >= 1
     assert ran["failed"] == []
 

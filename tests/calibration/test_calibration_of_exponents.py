@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from deeplimit.depth_check.exponents import fit
+from deeplimit.modules.depth_check.exponents import fit
 
 pytestmark = [pytest.mark.nightly, pytest.mark.statistical]
 REPLICATIONS = 3000

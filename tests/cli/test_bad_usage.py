@@ -46,7 +46,7 @@ def test_an_unwritable_file_stops_the_command_before_any_computation(
         os, "access", lambda path, mode, **more: Path(path).name != "locked" and access(path, mode, **more)
     )
     monkeypatch.setattr(
-        "deeplimit.convergence.compare", lambda *args, **knobs: pytest.fail("computed before it checked")
+        "deeplimit.judge.convergence.compare", lambda *args, **knobs: pytest.fail("computed too early")
     )
     other = (
         ("--plot", str(tmp_path / "good.png"))

@@ -18,8 +18,8 @@ from typer.testing import CliRunner
 
 import deeplimit as dl
 from deeplimit.cli import app
-from deeplimit.figures import demo
-from deeplimit.scoreboard import runs
+from deeplimit.papers.figures import demo
+from deeplimit.papers.scoreboard import runs
 
 ORDINARY = 10
 SECONDS = 120

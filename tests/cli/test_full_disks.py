@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 from calibration import depth_sweeps
 from deeplimit.cli import app
-from deeplimit.figures import demo
-from deeplimit.scoreboard import runs
+from deeplimit.papers.figures import demo
+from deeplimit.papers.scoreboard import runs
 
 _, SWEEP = depth_sweeps.seven(width=4)["Hypothesis 2, much noise"]
 LAYERS = "import torch\ndef stack(depth):\n    return torch.nn.TransformerEncoder(\n" + (
@@ -71,7 +71,7 @@ def test_a_command_prints_its_result_before_it_writes(command, short, tmp_path, 
     def lost(*_, **__):
         raise OSError(errno.ESTALE, "Stale file handle")
 
-    monkeypatch.setattr("deeplimit.ground.files.tempfile.mkstemp", lost)
+    monkeypatch.setattr("deeplimit.common.files.tempfile.mkstemp", lost)
     found = CliRunner().invoke(app, [*arguments, str(given)])
     assert found.exit_code == 2
     assert result in found.stdout

@@ -22,7 +22,7 @@ def test_an_interrupt_gives_the_exit_code_of_shells(monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("deeplimit.convergence.compare", interrupted)
+    monkeypatch.setattr("deeplimit.judge.convergence.compare", interrupted)
     assert CliRunner().invoke(cli.app, ["compare", "--quiet"]).exit_code == cli.INTERRUPTED == 130
 
 
@@ -53,7 +53,7 @@ def test_an_error_that_nobody_expected_is_one_line(monkeypatch):
     def broken(*_, **__):
         raise KeyError("inside")
 
-    monkeypatch.setattr("deeplimit.convergence.compare", broken)
+    monkeypatch.setattr("deeplimit.judge.convergence.compare", broken)
     found = CliRunner().invoke(cli.app, ["compare", "--quiet"])
     assert found.exit_code == 2
     assert found.output.strip() == "Error: KeyError: 'inside' (--traceback shows where it comes from)"

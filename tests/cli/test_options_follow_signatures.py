@@ -10,7 +10,7 @@ import deeplimit as dl
 from deeplimit import cli
 from deeplimit.cli import convergence, diagnosis, figures, modules, options, signal
 from deeplimit.cli.shared import NAMES, Run
-from deeplimit.figures import run_demo
+from deeplimit.papers.figures import run_demo
 
 COMMANDS = {
     "compare": (convergence.compare, dl.compare),

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import deeplimit as dl
 from deeplimit.cli import app
-from deeplimit.ground import measurement
+from deeplimit.common import measurement
 from deeplimit.version import versions
 
 SMALL = ["compare", "--width", "4", "--depths", "4,8,16", "--paths", "300", "--quiet"]

@@ -3,7 +3,7 @@
 import importlib.util
 from pathlib import Path
 
-from deeplimit.cases import cases, law_cases
+from deeplimit.papers.cases import cases, law_cases
 
 DOCS = Path(__file__).parents[2] / "docs"
 

@@ -16,9 +16,9 @@ import torch
 from typer.testing import CliRunner
 
 import deeplimit
-from deeplimit import figures as experiments
-from deeplimit.cases import validated
 from deeplimit.cli import app
+from deeplimit.papers import figures as experiments
+from deeplimit.papers.cases import validated
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -83,7 +83,7 @@ def test_every_command_of_a_page_works(arguments, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     # All figures and all cases are steps of CI by themselves (see below); here one stands for them.
     monkeypatch.setattr(experiments, "RECIPES", {"marion-fig6": experiments.RECIPES["marion-fig6"]})
-    monkeypatch.setattr("deeplimit.scoreboard.runs.validated", lambda: validated()[:1])
+    monkeypatch.setattr("deeplimit.papers.scoreboard.runs.validated", lambda: validated()[:1])
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output
 
@@ -131,7 +131,7 @@ def test_links_and_pictures_lead_to_files(page):
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
-TRAINING = ("deeplimit.testing.depth_transfer", "deeplimit.training_check.check")
+TRAINING = ("deeplimit.testing.depth_transfer", "deeplimit.modules.training_check.check")
 """Their examples train networks for more than two CPU seconds."""
 
 

@@ -8,7 +8,7 @@ from typing import final
 import torch
 
 import deeplimit as dl
-from deeplimit.activations import Activation, derivative, resolve
+from deeplimit.layers.activations import Activation, derivative, resolve
 
 
 @final

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from noises import randn, random_psd
 
 import deeplimit as dl
-from deeplimit.coupling import make_task, pathwise
-from deeplimit.coupling.account import Account
-from deeplimit.coupling.kernels import products, projected
-from deeplimit.recursions import Res1
+from deeplimit.layers import Res1
+from deeplimit.simulation import make_task, pathwise
+from deeplimit.simulation.account import Account
+from deeplimit.simulation.kernels import products, projected
 
 CPU = torch.device("cpu")
 

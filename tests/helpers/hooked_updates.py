@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 import deeplimit as dl
-from deeplimit.depth_check.one_depth import measure_module
-from deeplimit.trace.batches import as_batch
+from deeplimit.modules.depth_check.one_depth import measure_module
+from deeplimit.modules.trace.batches import as_batch
 
 
 def hooked(model: nn.Module, batch: Any, branches: Sequence[nn.Module]) -> list[float]:

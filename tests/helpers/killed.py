@@ -25,8 +25,8 @@ if __name__ == "__main__":
 import torch
 
 import deeplimit as dl
-from deeplimit.ground import measurement, store as stores
-from deeplimit.training import checkpoint
+from deeplimit.common import measurement, store as stores
+from deeplimit.trained.training import checkpoint
 
 UNIFORM = dl.IID("uniform")
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from deeplimit.effort import Effort, Look, Size, Study, carry_out
-from deeplimit.ground.measurement import Measurement, Running
+from deeplimit.common.measurement import Measurement, Running
+from deeplimit.statistics.interim import Effort, Look, Size, Study, carry_out
 
 BLOCK = 64
 START = Size((16, 32, 64, 128, 256), 512)

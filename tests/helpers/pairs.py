@@ -8,7 +8,7 @@ import torch
 from noises import random_psd
 
 import deeplimit as dl
-from deeplimit.coupling import make_task
+from deeplimit.simulation import make_task
 
 
 def own(x):

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from deeplimit.ground.randomness import seeded
+from deeplimit.common.randomness import seeded
 
 WIDTH = 16
 DEPTHS = [2, 4, 8]

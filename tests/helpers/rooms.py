@@ -10,8 +10,6 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = {"datasets": "training_data"}
-"""Folders of another name: tests/ is on the path, where `datasets` would hide a package of this name."""
 ABOVE_ALL = ("benchmarks", "calibration", "docs", "guard", "house", "mutation")
 """Folders of tests that read the whole library."""
 
@@ -21,7 +19,7 @@ def layers():
     with (ROOT / "pyproject.toml").open("rb") as file:
         contracts = tomllib.load(file)["tool"]["importlinter"]["contracts"]
     (order,) = (contract["layers"] for contract in contracts if contract["type"] == "layers")
-    return order
+    return [name for layer in order for name in layer.split(" | ")]
 
 
 def changed(base="HEAD"):
@@ -42,7 +40,7 @@ def folders(paths):
         if first == "deeplimit":
             room = rest[0].removesuffix(".py").removesuffix(".pyi")
             above = order[: order.index(room) + 1] if room in order else order
-            wanted |= {FOLDERS.get(name, name) for name in above} | set(ABOVE_ALL)
+            wanted |= {*above, *ABOVE_ALL}
         elif first == "tests" and rest[0] in tests:
             wanted.add(rest[0])
         elif first in ("docs", *ABOVE_ALL):

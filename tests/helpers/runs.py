@@ -3,8 +3,8 @@
 import numpy as np
 import torch
 
-from deeplimit.coupling import make_task
-from deeplimit.coupling.pathwise import make_solver
+from deeplimit.simulation import make_task
+from deeplimit.simulation.pathwise import make_solver
 
 
 def walk(network, depths, *, x=None, paths=3, seed=0, limit=None, reference=None, norm="sup", device="cpu"):

@@ -8,8 +8,8 @@ from typing import ClassVar
 import torch
 
 import deeplimit as dl
-from deeplimit.recursions import OneProduct, Recursion, Res1
-from deeplimit.weights import IndependentLaw
+from deeplimit.driving import IndependentLaw
+from deeplimit.layers import OneProduct, Recursion, Res1
 
 
 @dataclass(frozen=True)

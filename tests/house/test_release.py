@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 import deeplimit as dl
-from deeplimit.datasets.images import raw_mnist
-from deeplimit.figures import demo
-from deeplimit.ground import citations
+from deeplimit.common import citations
+from deeplimit.papers.figures import demo
+from deeplimit.trained.datasets.images import raw_mnist
 
 yaml = pytest.importorskip("yaml", reason="the citation is YAML, which Dask brings")
 ROOT = Path(dl.__file__).parents[1]

@@ -65,12 +65,12 @@ def test_seconds_are_told_apart_by_room_and_function(tmp_path):
 @pytest.mark.parametrize(
     ("path", "inside", "outside"),
     [
-        ("deeplimit/theory/table.py", {"theory", "coupling", "docs", "guard"}, {"weights", "ground"}),
-        ("deeplimit/cli/signal.py", {"cli", "docs", "house"}, {"signal", "convergence"}),
-        ("deeplimit/datasets/images.py", {"training_data", "weights"}, {"activations"}),
-        ("deeplimit/__init__.pyi", {"ground", "cli", "house"}, set()),
-        ("tests/theory/test_table.py", {"theory"}, {"coupling", "house"}),
-        ("tests/helpers/pairs.py", {"ground", "cli", "house"}, set()),
+        ("deeplimit/theory/table.py", {"theory", "simulation", "docs", "guard"}, {"driving", "common"}),
+        ("deeplimit/cli/signal.py", {"cli", "docs", "house"}, {"signal", "judge"}),
+        ("deeplimit/modules/trace/graph.py", {"modules", "networks", "trained"}, {"common", "statistics"}),
+        ("deeplimit/__init__.pyi", {"common", "cli", "house"}, set()),
+        ("tests/theory/test_table.py", {"theory"}, {"simulation", "house"}),
+        ("tests/helpers/pairs.py", {"common", "cli", "house"}, set()),
         ("docs/images/a.png", {"docs"}, {"theory"}),
         ("README.md", {"docs", "house"}, {"theory"}),
     ],

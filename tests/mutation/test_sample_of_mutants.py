@@ -25,7 +25,8 @@ def half(x: int | None, *, strict=True) -> "int | float":
 
 @pytest.fixture
 def package(tmp_path):
-    (tmp_path / "room.py").write_text(SOURCE, encoding="utf-8")
+    (tmp_path / "room").mkdir()
+    (tmp_path / "room" / "file.py").write_text(SOURCE, encoding="utf-8")
     return tmp_path
 
 
@@ -45,7 +46,7 @@ def test_a_larger_sample_continues_a_smaller_one_and_lines_may_be_added(package)
     few, many = (sample(package, "room", size, seed=1) for size in (3, 5))
     assert many[:3] == few
     assert sample(package, "room", 3, seed=2) != few
-    (package / "room.py").write_text(SOURCE.replace("import math", "import math\n    import cmath"))
+    (package / "room" / "file.py").write_text(SOURCE.replace("import math", "import math\n    import cmath"))
     assert [mutant.key for mutant in sample(package, "room", 3, seed=1)] == [mutant.key for mutant in few]
 
 

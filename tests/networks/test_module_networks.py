@@ -12,8 +12,8 @@ from refusals import assert_refused
 from torch import nn
 
 import deeplimit as dl
-from deeplimit.ground.randomness import seeded
-from deeplimit.weights import FreshBlocks
+from deeplimit.common.randomness import seeded
+from deeplimit.driving import FreshBlocks
 
 WIDTH = 3
 X = torch.randn(6, WIDTH, generator=torch.Generator().manual_seed(0))

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import deeplimit as dl
-from deeplimit.effort import sequence
-from deeplimit.effort.looks import share
 from deeplimit.signal.adaptive import MeasuringStability
+from deeplimit.statistics.interim import sequence
+from deeplimit.statistics.interim.looks import share
 
 LONG = 3600.0
 SMALL = sequence.Size((10, 20, 40, 80), 30)

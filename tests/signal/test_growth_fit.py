@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from deeplimit.inference.power_law import MODEL_ERROR
 from deeplimit.signal.growth_fit import STEP_SCALE, Averages, of_power, of_time
+from deeplimit.statistics.power_law import MODEL_ERROR
 from deeplimit.theory import Growth
 
 DEPTHS = np.array([10, 30, 100, 300, 1000])

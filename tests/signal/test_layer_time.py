@@ -6,7 +6,7 @@ import torch
 from scipy import integrate, stats
 
 import deeplimit as dl
-from deeplimit.activations import resolve
+from deeplimit.layers.activations import resolve
 from deeplimit.signal.layer_time import ByEnergy, Start, _curve, curves_of
 from deeplimit.signal.radial_law import log_change_by_energy
 

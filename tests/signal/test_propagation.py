@@ -10,7 +10,7 @@ import torch
 from torch.nn import functional
 
 import deeplimit as dl
-from deeplimit.ground.randomness import generator
+from deeplimit.common.randomness import generator
 from deeplimit.signal import phase, task
 from deeplimit.signal.passes import Layers, backward, forward
 from deeplimit.signal.products import Drawn

@@ -10,9 +10,9 @@ from torch.nn import functional
 
 import deeplimit as dl
 from deeplimit import theory
+from deeplimit.driving import IndependentLaw
 from deeplimit.signal import bounds
 from deeplimit.signal.growth_verdict import IDENTITY
-from deeplimit.weights import IndependentLaw
 
 LEVEL = 1e-5
 Z = stats.norm.isf(LEVEL / 2)

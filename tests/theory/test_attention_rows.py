@@ -7,9 +7,9 @@ import pytest
 import torch
 
 import deeplimit as dl
-from deeplimit.cases.attention import WithoutProjection
-from deeplimit.recursions import Recursion
-from deeplimit.recursions.attention import polar, projected
+from deeplimit.layers import Recursion
+from deeplimit.layers.attention import polar, projected
+from deeplimit.papers.cases.attention import WithoutProjection
 from deeplimit.theory import gradients_of
 
 DEPTHS = [16, 32, 64, 128, 256]

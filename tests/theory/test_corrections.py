@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import deeplimit as dl
-from deeplimit import activations
+from deeplimit.layers import activations
 
 
 def turning(t):

@@ -16,7 +16,7 @@ from pairs import SMOOTH, SMOOTH_IDS, brownian_increments, own
 from runs import walk
 
 import deeplimit as dl
-from deeplimit.ground.randomness import Purpose, generator
+from deeplimit.common.randomness import Purpose, generator
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -10,9 +10,8 @@ import torch
 from users import DEPENDENT, INDEPENDENT, Gated, Louder, OneMatrix, orthogonal, the_same_in_every_call
 
 import deeplimit as dl
-from deeplimit import activations
-from deeplimit.recursions import Inner, Res1, Res2
-from deeplimit.weights import TrendAndNoise
+from deeplimit.driving import TrendAndNoise
+from deeplimit.layers import Inner, Res1, Res2, activations
 
 DEPTHS = [8, 16, 32, 64]
 TURN = dl.Trend(lambda t: torch.tensor([[0.0, 1.0, 0.0], [-1.0, 0.0, 0.0], [0.0, 0.0, 0.1]]))

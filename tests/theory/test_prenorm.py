@@ -11,8 +11,8 @@ from scipy import stats
 from torch.nn import functional
 
 import deeplimit as dl
-from deeplimit.ground.grid import Grid
-from deeplimit.in_law.simulation import last_states
+from deeplimit.common.grid import Grid
+from deeplimit.judge.in_law.simulation import last_states
 from deeplimit.theory import gradients_of
 
 

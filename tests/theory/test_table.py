@@ -13,7 +13,8 @@ from users import INDEPENDENT, Gated, Louder, OneMatrix, orthogonal
 
 import deeplimit as dl
 from deeplimit import activations, theory
-from deeplimit.recursions import (
+from deeplimit.driving import TrendAndNoise
+from deeplimit.layers import (
     Attention,
     FullyConnected,
     Inner,
@@ -26,7 +27,6 @@ from deeplimit.recursions import (
 )
 from deeplimit.theory.table import ROWS
 from deeplimit.theory.theorem import registered
-from deeplimit.weights import TrendAndNoise
 
 WIDTH = 3
 TURN = torch.tensor([[0.0, 1.0, 0.0], [-1.0, 0.0, 0.0], [0.0, 0.0, 0.1]])

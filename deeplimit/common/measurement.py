@@ -1,0 +1,391 @@
+"""Everything that takes time is a `Measurement`: blocks of work, merged in their order; `measure` runs one.
+
+What runs the blocks (threads, an executor of processes or machines) changes no bit of the result. If they are
+kept in a store, neither does an interruption.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+import os
+import pickle
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Generic, TypeVar
+
+import numpy as np
+import torch
+
+from deeplimit.common import validation
+from deeplimit.common.contents import DAMAGED, packed, unpacked
+from deeplimit.common.flow import SENT, WAITING, Ticks, flow
+from deeplimit.common.kept import Kept
+from deeplimit.common.progress import Progress, shown
+from deeplimit.common.specification import describe, differences, environment
+from deeplimit.common.store import Journal, Store, as_store
+
+Part = TypeVar("Part")
+Result = TypeVar("Result")
+Tick = Callable[[float], None]
+Arrays = dict[str, np.ndarray]
+
+SECONDS_BETWEEN_WRITES = 0.2
+"""Finished blocks wait at most this long before they are kept; a killed run loses no more than these."""
+
+
+@dataclass(frozen=True)
+class Measurement(ABC, Generic[Part, Result]):
+    """A frozen specification of work that is done in blocks, from which the same numbers come every time.
+
+    Subclass it as a frozen dataclass, with the specification as its fields, and hand it to `measure`. A block
+    must depend on the fields and on its number alone. It takes its random numbers from a generator seeded by
+    both, never from a global one.
+
+    Attributes:
+        device: Where the blocks compute; one block at a time on a GPU, one per core on a CPU.
+        what: Name of the measurement in progress bars and in a store's list.
+        carries: What a block is sent to other processes with, as messages call it.
+        side_by_side: Whether blocks may run in several threads at once. Those that use global state, such as
+            torch's own generator, run one after the other in the calling thread.
+
+    Examples:
+        >>> import numpy as np, deeplimit as dl
+        >>> from dataclasses import dataclass
+        >>> @dataclass(frozen=True)
+        ... class Pi(dl.Measurement):
+        ...     points: int
+        ...     seed: int
+        ...     what = "pi"
+        ...     @property
+        ...     def blocks(self):
+        ...         return 4
+        ...     def run(self, block, tick=None):
+        ...         x, y = np.random.default_rng([self.seed, block]).random((2, self.points))
+        ...         return np.array(np.hypot(x, y) < 1).mean(keepdims=True)
+        ...     def merge(self, parts):
+        ...         return 4 * float(np.mean(list(parts)))
+        >>> abs(dl.measure(Pi(10_000, seed=0)) - np.pi) < 0.05
+        True
+    """
+
+    device: torch.device = field(default=torch.device("cpu"), kw_only=True)
+
+    what: ClassVar[str] = "measurement"
+    carries: ClassVar[str] = "the activation, the weights and the limit"
+    side_by_side: ClassVar[bool] = True
+
+    @property
+    @abstractmethod
+    def blocks(self) -> int:
+        """The number of blocks, at least 1."""
+
+    @abstractmethod
+    def run(self, block: int, tick: Tick | None = None) -> Part:
+        """Return the partial result of one block; `tick` is called with each fraction of it just done.
+
+        In other processes `tick` is left out. It raises CancelledError where the measurement is given up.
+        """
+
+    @abstractmethod
+    def merge(self, parts: Iterator[Part]) -> Result:
+        """Return the result of all partial ones, which come in the order of the blocks and are not kept."""
+
+    def key(self) -> dict[str, Any]:
+        """Return all that decides the numbers, as plain data; by default all fields.
+
+        Raises ValueError where a field holds something whose content cannot be told.
+        """
+        return {name: describe(value, name) for name, value in self._fields().items()}
+
+    def label(self, block: int) -> str:
+        """Return what a store tells a block by from the others with the same `key`; by default its number.
+
+        A `key` may leave out how many paths there are, so that a run with more paths takes the blocks of a
+        smaller one from a store. The label must then hold all else that decides the block: a last block with
+        fewer paths must never pass for a full one.
+        """
+        return str(block)
+
+    def path(self, index: int, *which: int) -> Any:
+        """Draw path `index` again by running its block, and return what was seen on the way.
+
+        By default there are no paths. `which` chooses where a path holds several signals, such as inputs.
+        """
+        raise ValueError(f"index {index!r} names no path: a measurement of the kind {self.what!r} has none.")
+
+    def name(self) -> str:
+        """Return a few words for a store's list."""
+        return self.what
+
+    def write(self, part: Part) -> Arrays:
+        """Return a partial result as arrays of numbers and texts; by default it is one array."""
+        return {"part": np.asarray(part)}
+
+    def read(self, arrays: Arrays) -> Part:
+        """Return the partial result that `write` gave these arrays for, bit for bit."""
+        part: Any = arrays["part"]
+        return part  # type: ignore[no-any-return]
+
+    def _fields(self) -> dict[str, Any]:
+        return {entry.name: getattr(self, entry.name) for entry in dataclasses.fields(self)}
+
+
+def measure(
+    measurement: Measurement[Part, Result],
+    *,
+    workers: int | None = None,
+    executor: Executor | None = None,
+    store: Store | str | os.PathLike[str] | None = None,
+    progress: Progress | bool | None = None,
+) -> Result:
+    """Run every block of a measurement that is not in the store yet, and return the merged result.
+
+    Args:
+        measurement: What is measured. Its `device` says where.
+        workers: Number of threads, by default one per core (one on a GPU). No bit of the result depends on
+            it.
+        executor: Any `concurrent.futures.Executor`, or a Dask client, that runs the blocks instead of the
+            library's threads. No bit of the result depends on it.
+        store: File (SQLite), or a `Store`, that keeps every finished block. A call that was killed and is
+            made again computes only the missing blocks; several processes may share one file.
+        progress: Function of the fraction done, between 0 and 1; True shows a bar, False nothing. Left out, a
+            call of more than ten seconds says in the log how long it will take.
+
+    Raises:
+        TypeError: For an argument of the wrong kind, or a measurement that cannot be sent to the executor's
+            processes.
+        ValueError: For a wrong value; a store that is damaged, no store of deeplimit, made by another
+            version or, under the same name, for another specification; a specification that cannot be told
+            from others; an executor whose workers have other versions.
+        RuntimeError: Where the executor's workers died, or it was shut down. What is done is in the store.
+        OSError: Where the store cannot be read or written.
+    """
+    return Running.checked(workers, executor, store, progress).measure(measurement)
+
+
+@dataclass(frozen=True)
+class Running:
+    """How measurements are run: the arguments that all verbs share, checked once.
+
+    `kept` holds the blocks that several measurements of one call share, where there is no store.
+    """
+
+    workers: int | None = None
+    executor: Executor | None = None
+    store: Store | None = None
+    progress: Progress | bool | None = None
+    kept: Kept | None = None
+
+    @staticmethod
+    def checked(workers: object, executor: object, store: object, progress: object) -> Running:
+        """Return the arguments as a `Running`; raise TypeError or ValueError as `measure` says."""
+        if workers is not None:
+            workers = validation.integer(workers, "workers", minimum=1)
+        if executor is not None and (isinstance(executor, type) or not hasattr(executor, "submit")):
+            raise TypeError(
+                f"executor must have submit(), as in concurrent.futures; got {validation.named(executor)}."
+            )
+        if executor is not None and hasattr(executor, "get_executor"):  # Dask's client
+            executor = executor.get_executor()
+        drawn = progress is None or isinstance(progress, bool)
+        if not drawn and (isinstance(progress, type) or not validation.takes(progress, 1)):
+            raise TypeError(
+                "progress must be a function of the fraction done, or True for a bar; got"
+                f" {validation.named(progress)}."
+            )
+        return Running(workers, executor, as_store(store), progress)  # type: ignore[arg-type]
+
+    @contextlib.contextmanager
+    def shown(self, name: str) -> Iterator[Running]:
+        """Yield the same with its bar drawn, for several measurements under one bar."""
+        with shown(self.progress, name) as progress:
+            # None would have each of them say in the log how long it takes, where the caller wants silence.
+            yield dataclasses.replace(self, progress=False if progress is None else progress)
+
+    def share(self, first: float, last: float, label: str = "") -> Running:
+        """Return the same for one of several measurements, which is this part of the whole.
+
+        `label` tells it from the others in a store with a name.
+        """
+        progress, store = self.progress, self.store
+        if callable(progress):
+            whole = progress
+
+            def part(fraction: float) -> None:
+                whole(first + fraction * (last - first))
+
+            progress = part
+        if store is not None and label:
+            store = store.part(label)
+        return dataclasses.replace(self, progress=progress, store=store)
+
+    def arguments(self) -> dict[str, Any]:
+        """Return what a verb takes."""
+        names = [entry.name for entry in dataclasses.fields(self) if entry.name != "kept"]
+        return {name: getattr(self, name) for name in names}
+
+    def measure(self, measurement: Measurement[Part, Result]) -> Result:
+        """Run a measurement, as `deeplimit.measure` does."""
+        with contextlib.ExitStack() as stack:
+            progress = stack.enter_context(shown(self.progress, measurement.what))
+            if measurement.side_by_side:
+                stack.enter_context(one_thread_per_operation(measurement.device))
+            if self.store is None:
+                return self._in_memory(measurement, progress)
+            specification, labels = _specified(measurement)
+            journal = stack.enter_context(self.store.opened(measurement.name(), specification, labels))
+            self._fill(measurement, journal, progress)
+            return measurement.merge(
+                _unpacked(measurement, journal, block) for block in range(measurement.blocks)
+            )
+
+    def missing(self, measurement: Measurement[Part, Result]) -> tuple[int, ...]:
+        """Return the blocks that `measure` would run: those that neither `kept` nor the store holds."""
+        if self.store is not None:
+            held = self.store.holds(*_specified(measurement))
+            return tuple(block for block in range(measurement.blocks) if block not in held)
+        blocks = range(measurement.blocks)
+        return tuple(blocks) if self.kept is None else self.kept.missing([*map(measurement.label, blocks)])
+
+    def _in_memory(self, measurement: Measurement[Part, Result], progress: Progress | None) -> Result:
+        """Run the blocks that are not kept; without `kept` a block is forgotten once it is merged."""
+        kept, blocks = self.kept, range(measurement.blocks)
+        labels = [] if kept is None else [*map(measurement.label, blocks)]
+        missing = blocks if kept is None else kept.begin(labels)
+        ticks = Ticks(progress, len(blocks), len(blocks) - len(missing))
+        with contextlib.closing(self._parts(measurement, missing, ticks, True)) as parts:
+            fresh = (part for _, part in parts)
+            return measurement.merge(fresh if kept is None else kept.in_order(labels, fresh))
+
+    def _fill(
+        self, measurement: Measurement[Part, Result], journal: Journal, progress: Progress | None
+    ) -> None:
+        """Run the blocks that the store lacks, and keep each as soon as it is done, in whatever order."""
+        done = journal.news()
+        missing = [block for block in range(measurement.blocks) if block not in done]
+        if self.kept is not None:
+            self.kept.ran = tuple(missing)
+        if not journal.is_first:  # a process that is already at work began at the start
+            missing = journal.shuffled(missing)
+        ticks = Ticks(progress, measurement.blocks, len(done))
+        waiting: list[tuple[int, bytes]] = []
+        last = time.monotonic()
+        parts = self._parts(measurement, missing, ticks, False)
+        with contextlib.closing(parts):
+            try:
+                for block, part in parts:
+                    waiting.append((block, packed(measurement.write(part))))
+                    if time.monotonic() - last > SECONDS_BETWEEN_WRITES:
+                        journal.keep(waiting)
+                        waiting, last = [], time.monotonic()
+                        ticks.skip(journal.news())
+            finally:
+                journal.keep(waiting)
+        if progress is not None and missing:  # also where another process did the rest
+            progress(1.0)
+
+    def _parts(
+        self, measurement: Measurement[Part, Any], blocks: Sequence[int], ticks: Ticks, ordered: bool
+    ) -> Generator[tuple[int, Part], None, None]:
+        """Yield (block, partial result) as they are done, or in the order of `blocks`."""
+        if self.executor is not None:
+            executor, attempts = self.executor, itertools.count()
+
+            def sent(block: int) -> Future[Part]:
+                return executor.submit(_run, measurement, block, next(attempts), environment())
+
+            try:
+                with contextlib.closing(flow(sent, blocks, ticks, SENT, ordered)) as parts:
+                    for block, part in parts:
+                        ticks(1.0)  # in the calling thread, where what it raises ends the run
+                        yield block, part
+            except (pickle.PicklingError, AttributeError, TypeError) as error:
+                if "pickle" not in str(error) and "local object" not in str(error):
+                    raise
+                raise TypeError(
+                    f"the executor runs in other processes, so {measurement.carries} must be importable"
+                    f" there: functions of a module, not lambdas or local ones ({error})."
+                ) from error
+        elif not measurement.side_by_side:
+            for block in blocks:
+                if block not in ticks.skipped:
+                    yield block, measurement.run(block, ticks)
+        elif blocks:
+            cpu = measurement.device.type == "cpu"
+            most = self.workers if self.workers is not None else (os.cpu_count() or 1) if cpu else 1
+            # OpenMP counts threads per thread: `one_thread_per_operation` does not reach those of the pool.
+            threads = min(most, len(blocks))
+            pool = ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,))
+
+            def started(block: int) -> Future[Part]:
+                return pool.submit(measurement.run, block, ticks)
+
+            at_once = False
+            try:
+                yield from flow(started, blocks, ticks, WAITING * threads, ordered)
+            except (KeyboardInterrupt, GeneratorExit):
+                at_once = True  # blocks end by themselves, at their next tick, and nobody reads them
+                raise
+            finally:
+                pool.shutdown(wait=not at_once, cancel_futures=True)
+
+
+@contextlib.contextmanager
+def one_thread_per_operation(device: torch.device) -> Iterator[None]:
+    """Give each block one core: blocks side by side use cores better than threads in small operations."""
+    if device.type != "cpu":
+        yield
+        return
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _specified(measurement: Measurement[Any, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Return what a store tells a measurement from others by, and its blocks from each other."""
+    specification = {"what": measurement.what, **measurement.key()}
+    return specification, [*map(measurement.label, range(measurement.blocks))]
+
+
+def _run(measurement: Measurement[Part, Any], block: int, _attempt: int, versions: dict[str, str]) -> Part:
+    """Run a block on an executor; Dask would take a second attempt with equal arguments for the first.
+
+    Raises ValueError on a machine with other versions than the caller's, whose last bits may differ.
+    """
+    if different := [*differences(environment(), versions)]:
+        raise ValueError(
+            f"executor has workers with other versions ({'; '.join(different)}). Their numbers are not mixed:"
+            " install the same versions on all machines."
+        )
+    if not measurement.side_by_side:
+        return measurement.run(block)
+    with one_thread_per_operation(measurement.device):  # in this process, too
+        return measurement.run(block)
+
+
+def _unpacked(measurement: Measurement[Part, Any], journal: Journal, block: int) -> Part:
+    try:
+        return measurement.read(unpacked(journal.load(block)))
+    except DAMAGED as error:
+        raise ValueError(
+            f"store {str(journal.path)!r} is damaged: block {block} of {measurement.name()} cannot be read"
+            f" ({str(error).rstrip('.')}). Drop this measurement (deeplimit runs {str(journal.path)!r} --drop"
+            f" {journal.digest[:12]}) and those that share its blocks, or give another file."
+        ) from error
+
+
+def fold(parts: Iterable[Part], merge: Callable[[Part, Part], Part]) -> Part:
+    """Return all partial results merged two by two, from the first on."""
+    found = iter(parts)
+    whole = next(found)
+    for part in found:
+        whole = merge(whole, part)
+    return whole

@@ -1,0 +1,62 @@
+"""Weight laws, and the paths that they give: what a layer's weights are before any recursion reads them.
+
+A `WeightLaw` states its facts, which are all that theory may use. It gives a `Path`: one block of sampled
+weights, read as the layers of every depth at once. `Brownian` and `IID` draw increments, so that a coarse
+layer is exactly the sum of the fine ones. `SmoothGaussian` and `Trend` are functions of time, the same at
+every depth. `TrendAndNoise` is a function that shrinks with the depth plus the increments of an Itô process
+(`Ito`) of any covariance. `FractionalBrownian` draws a whole path at once, since increments depend on each
+other. `AR1` is an autoregressive chain of layers. `Recorded` holds given weights at given depths.
+"""
+
+from deeplimit.driving.autoregressive import AR1
+from deeplimit.driving.auxiliary import AuxiliaryDiffusion
+from deeplimit.driving.blocks import FreshBlocks
+from deeplimit.driving.covariance import Kronecker
+from deeplimit.driving.factors import Factors
+from deeplimit.driving.facts import Dependence, Facts, together
+from deeplimit.driving.fractional import FractionalBrownian, fractional_gaussian_noise
+from deeplimit.driving.hidden_units import HiddenUnits
+from deeplimit.driving.independent import IID, Brownian, IndependentLaw
+from deeplimit.driving.ito import Ito, ItoPath, ItoStep, QuadraticVariation
+from deeplimit.driving.law import DrawnLayers, FunctionLaw, Shape, WeightLaw
+from deeplimit.driving.path import CoarseSums, Layer, Path, SampledFunction, matvec
+from deeplimit.driving.recorded import Recorded
+from deeplimit.driving.smooth import SmoothGaussian
+from deeplimit.driving.trend import Trend
+from deeplimit.driving.trend_and_noise import TrendAndNoise
+from deeplimit.driving.volatility import stochastic_volatility
+
+__all__ = [
+    "AR1",
+    "IID",
+    "AuxiliaryDiffusion",
+    "Brownian",
+    "CoarseSums",
+    "Dependence",
+    "DrawnLayers",
+    "Factors",
+    "Facts",
+    "FractionalBrownian",
+    "FreshBlocks",
+    "FunctionLaw",
+    "HiddenUnits",
+    "IndependentLaw",
+    "Ito",
+    "ItoPath",
+    "ItoStep",
+    "Kronecker",
+    "Layer",
+    "Path",
+    "QuadraticVariation",
+    "Recorded",
+    "SampledFunction",
+    "Shape",
+    "SmoothGaussian",
+    "Trend",
+    "TrendAndNoise",
+    "WeightLaw",
+    "fractional_gaussian_noise",
+    "matvec",
+    "stochastic_volatility",
+    "together",
+]

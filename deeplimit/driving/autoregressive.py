@@ -1,0 +1,97 @@
+"""Layers that are an autoregressive chain: each remembers a share ρ of the one before."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import final
+
+import torch
+from torch import Tensor
+
+from deeplimit.common import validation
+from deeplimit.common.grid import Grid
+from deeplimit.driving.facts import Dependence, Facts
+from deeplimit.driving.independent import Brownian, IncrementPath
+from deeplimit.driving.law import Shape, WeightLaw
+from deeplimit.driving.path import Layer, Path
+
+
+@final
+@dataclass(frozen=True)
+class AR1(WeightLaw):
+    """Gaussian layers A_{k+1} = ρ A_k + √(1 - ρ²) ε_{k+1}, N(0, 1/d) per entry, with independent entries.
+
+    The innovation ε_k of depth L is √L times the increment of one Brownian motion B over layer k. So all
+    depths share their noise. The chain starts at A_1 = ε_1 and is stationary. The sum of the layers over √L
+    tends to √((1 + ρ)/(1 - ρ)) B. `rho` = 0 is `Brownian()`. No theorem of the library covers other chains;
+    `compare` and `stability` measure them.
+
+    Raises TypeError for a rho that is no number, ValueError for one that is not between -1 and 1.
+
+    Examples:
+        >>> import deeplimit as dl
+        >>> network = dl.res1(width=4, activation="tanh", weights=dl.AR1(0.5))
+        >>> network.exponent, network.regime().name
+        (0.5, 'no theorem')
+    """
+
+    rho: float
+
+    def __post_init__(self) -> None:
+        validation.plain_numbers(self)
+        hint = "It is the correlation of neighbouring layers: above -1 and below 1."
+        if validation.real(self.rho, "rho", above=-1.0, hint=hint) >= 1.0:
+            raise ValueError(f"rho must be below 1, got {self.rho:g}. {hint}")
+
+    @property
+    def facts(self) -> Facts:
+        return Facts.of_normal_entries(Dependence.STATIONARY, natural_exponent=0.5)
+
+    @property
+    def layer_exponent(self) -> float:
+        return 0.5
+
+    def motions(self, shape: Shape) -> int:
+        return math.prod(shape)
+
+    def path(
+        self, shape: Shape, grid: Grid, paths: int, generator: torch.Generator, dtype: torch.dtype
+    ) -> Path:
+        return ChainPath(self, grid.depths, shape, paths, generator, dtype)
+
+    def describe(self) -> str:
+        return f"autoregressive weights (ρ = {self.rho:g})"
+
+
+class ChainPath(IncrementPath):
+    """Sums increments of the driving motion over layers; the sums feed one chain per depth."""
+
+    def __init__(
+        self,
+        law: AR1,
+        depths: tuple[int, ...],
+        shape: Shape,
+        paths: int,
+        generator: torch.Generator,
+        dtype: torch.dtype,
+    ) -> None:
+        super().__init__(Brownian(), depths, shape, paths, generator, dtype)
+        self.rho, self.innovation = law.rho, math.sqrt(1.0 - law.rho**2)
+        self.chains: list[Tensor | None] = [None] * len(depths)
+
+    @property
+    def increment(self) -> None:
+        """None: what drives the chain is no increment of it."""
+
+    def layer(self, j: int) -> Layer:
+        increment, chain = self.sums.take(j), self.chains[j]
+        if chain is None:
+            chain = self.chains[j] = increment.clone()
+        else:
+            chain.mul_(self.rho).add_(increment, alpha=self.innovation)
+        return Layer(chain, self.depths[j], self.law.layer_exponent, self.scale)
+
+    def rewind(self) -> None:
+        super().rewind()
+        self.chains = [None] * len(self.depths)

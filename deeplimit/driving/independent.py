@@ -1,0 +1,304 @@
+"""Independent layers: Brownian motion, and sums of i.i.d. draws of any centred law of unit variance."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import final
+
+import torch
+from torch import Tensor
+
+from deeplimit.common import validation
+from deeplimit.common.grid import Chunk, Grid
+from deeplimit.driving.factors import Factors
+from deeplimit.driving.facts import Dependence, Facts
+from deeplimit.driving.law import DrawnLayers, Shape, WeightLaw
+from deeplimit.driving.path import CoarseSums, Layer, Path, matvec
+from deeplimit.driving.sampler_test import Sampler, Tested, test_sampler
+
+_ONE = torch.ones((), dtype=torch.float64)
+
+TESTED_WIDTH = 32
+"""Width at which a sampler is tested where no network says which."""
+
+
+@dataclass(frozen=True)
+class IndependentLaw(WeightLaw):
+    """A law with independent increments, one unit of variance per entry and unit of time."""
+
+    @property
+    def layer_exponent(self) -> float:
+        return 0.5
+
+    @property
+    def critical_exponent(self) -> float:
+        """1/2, which factories take if none is given, whatever is found out about a sampler."""
+        return 0.5
+
+    def motions(self, shape: Shape) -> int:
+        return math.prod(shape)
+
+    def motions_in_words(self, shape: Shape) -> str:
+        return (
+            f"1 matrix of {shape[0]} x {shape[1]}, row by row"
+            if len(shape) == 2
+            else super().motions_in_words(shape)
+        )
+
+    @abstractmethod
+    def draw(self, step: float, out: Tensor, generator: torch.Generator) -> None:
+        """Fill `out` (..., *shape) with independent increments over times of length `step`."""
+
+    def path(
+        self, shape: Shape, grid: Grid, paths: int, generator: torch.Generator, dtype: torch.dtype
+    ) -> Path:
+        return IncrementPath(self, grid.depths, shape, paths, generator, dtype)
+
+    def layers_in_law(
+        self, depth: int, shape: Shape, paths: int, generator: torch.Generator, dtype: torch.dtype
+    ) -> Iterator[Layer]:
+        """Yield independent layers; Gaussian matrices draw their product with a state, d normals each."""
+        scale = self.entry_scale(shape)
+        facts = self.facts
+        if facts.gaussian and facts.unit_variance and facts.independent_entries and len(shape) == 2:
+            product = partial(_gaussian_product, depth, generator, shape[0])
+            for _ in range(depth):
+                yield Layer(None, depth, self.layer_exponent, scale, product_of=product)
+            return
+        values = torch.empty(paths, *shape, dtype=dtype, device=generator.device)
+        for _ in range(depth):
+            self.draw(1.0 / depth, values, generator)
+            yield Layer(values, depth, self.layer_exponent, scale)
+
+    def draw_layers(
+        self, depth: int, shape: Shape, paths: int, generator: torch.Generator, dtype: torch.dtype
+    ) -> DrawnLayers:
+        layers = torch.empty(depth, paths, *shape, dtype=dtype, device=generator.device)
+        self.draw(1.0, layers, generator)
+        return DrawnLayers(layers, None, self.entry_scale(shape))
+
+
+def _gaussian_product(depth: int, generator: torch.Generator, rows: int, vector: Tensor) -> Tensor:
+    """Return V v (P, rows) for a new Gaussian increment V over 1/depth: given v, i.i.d. N(0, |v|²/depth).
+
+    Several vectors (P, n, d) share V, so that it is drawn whole.
+    """
+    shape = (len(vector), rows, vector.shape[-1]) if vector.ndim > 2 else (len(vector), rows)
+    normal = vector.new_empty(shape).normal_(0.0, depth**-0.5, generator=generator)
+    if vector.ndim > 2:
+        return matvec(normal, vector)
+    # Squares of numbers that float32 holds need not be such numbers.
+    size = torch.linalg.vector_norm(vector, dim=1, keepdim=True, dtype=torch.float64).to(vector.dtype)
+    product: Tensor = normal * size
+    return product
+
+
+class IncrementPath(Path):
+    """Draws fine increments and sums them into coarse layers."""
+
+    def __init__(
+        self,
+        law: IndependentLaw,
+        depths: tuple[int, ...],
+        shape: Shape,
+        paths: int,
+        generator: torch.Generator,
+        dtype: torch.dtype,
+    ) -> None:
+        self.law = law
+        self.depths = depths
+        self.scale = law.entry_scale(shape)
+        self.generator = generator
+        self.beginning = generator.get_state()
+        self.drawn = torch.empty(paths, *shape, dtype=dtype, device=generator.device)
+        self.sums = CoarseSums(depths, self.drawn)
+
+    @property
+    def brownian(self) -> Tensor:
+        return self.drawn.reshape(len(self.drawn), -1)
+
+    @property
+    def increment(self) -> Tensor | None:
+        return self.drawn
+
+    def begin(self, chunk: Chunk) -> None:
+        self.steps = chunk.steps
+
+    def advance(self, index: int) -> None:
+        self.law.draw(float(self.steps[index]), self.drawn, self.generator)
+        self.sums.add(self.drawn)
+
+    def layer(self, j: int) -> Layer:
+        return Layer(self.sums.take(j), self.depths[j], self.law.layer_exponent, self.scale)
+
+    def rewind(self) -> None:
+        self.generator.set_state(self.beginning)
+        self.sums.forget()
+
+
+@final
+@dataclass(frozen=True)
+class Brownian(IndependentLaw):
+    """I.i.d. Gaussian layers, N(0, 1/d) per entry: increments of a d × d Brownian motion (Marion et al. 2025,
+    Prop. 11).
+
+    Examples:
+        >>> import deeplimit as dl
+        >>> dl.res1(width=4, activation="tanh", weights=dl.Brownian()).regime().name
+        'sde'
+    """
+
+    @property
+    def facts(self) -> Facts:
+        return Facts.of_normal_entries(Dependence.INDEPENDENT, natural_exponent=0.5)
+
+    def factors(self, width: int) -> Factors | None:
+        return Factors(_ONE, _ONE)
+
+    def draw(self, step: float, out: Tensor, generator: torch.Generator) -> None:
+        out.normal_(0.0, math.sqrt(step), generator=generator)
+
+    def describe(self) -> str:
+        return "i.i.d. Gaussian weights"
+
+
+@final
+@dataclass(frozen=True)
+class IID(IndependentLaw):
+    """I.i.d. layers of a given law: "gaussian", "uniform", "rademacher", or a callable sampler.
+
+    A sampler is called as `sampler(shape, generator)`. It returns a tensor of that shape of independent
+    draws with mean 0 and variance 1; the network applies the factor 1/√d. Its first 65,536 draws are
+    checked when it is given: finite, repeatable from the generator, mean and variance within six standard
+    errors plus 1 %. At the network's width (`facts_at`), entries, layers and their sizes are tested for
+    correlation. If some is found, no theorem applies; the network can still be measured. NOT checked:
+    independence beyond that, and tails (Marion et al. 2025, (A1) asks for sub-Gaussian ones).
+
+    Sums of Gaussian layers are Gaussian. For any other law, a coarse layer is the normalised SUM of the
+    finest network's draws, and so is not of the named law. The SDE is then a limit in law only (Marion et al.
+    2025 after Prop. 11).
+
+    Raises:
+        TypeError: For a law that is neither a string nor a callable.
+        ValueError: For an unknown name, or a sampler whose mean is not 0 or whose variance is not 1.
+
+    Examples:
+        >>> import torch, deeplimit as dl
+        >>> dl.res1(width=4, activation="tanh", weights=dl.IID("uniform")).regime().convergence
+        'in law'
+        >>> def laplace(shape, generator):
+        ...     signs = torch.randint(0, 2, shape, generator=generator) * 2.0 - 1.0
+        ...     return signs * torch.empty(shape).exponential_(generator=generator) / 2**0.5
+        >>> dl.IID(laplace).facts.gaussian
+        False
+    """
+
+    law: str | Sampler = "gaussian"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.law, str):
+            validation.choice(self.law, "law", ("gaussian", "uniform", "rademacher"))
+        elif callable(self.law):
+            _check_sampler(self.law)
+        else:
+            raise TypeError(
+                "law must be 'gaussian', 'uniform', 'rademacher' or a callable sampler(shape, generator);"
+                f" got {validation.named(self.law)}."
+            )
+
+    @property
+    def facts(self) -> Facts:
+        return self.facts_at(TESTED_WIDTH)
+
+    def facts_at(self, width: int) -> Facts:
+        """Return what theory may use; a sampler's draws are tested once at this width (some milliseconds)."""
+        if callable(self.law):
+            return _facts_of_sampler(test_sampler(self.law, width))
+        gaussian, atoms = self.law == "gaussian", self.law == "rademacher"
+        return dataclasses.replace(Brownian().facts, gaussian=gaussian, atoms=atoms)
+
+    def factors(self, width: int) -> Factors | None:
+        return Factors(_ONE, _ONE) if self.law == "gaussian" else None
+
+    def draw(self, step: float, out: Tensor, generator: torch.Generator) -> None:
+        scale = math.sqrt(step)
+        if self.law == "gaussian":
+            out.normal_(0.0, scale, generator=generator)
+        elif self.law == "uniform":
+            out.uniform_(-math.sqrt(3.0) * scale, math.sqrt(3.0) * scale, generator=generator)
+        elif self.law == "rademacher":
+            out.bernoulli_(0.5, generator=generator).mul_(2.0 * scale).sub_(scale)
+        else:
+            assert callable(self.law)
+            out.copy_(self.law(tuple(out.shape), generator)).mul_(scale)
+
+    def describe(self) -> str:
+        name = {"gaussian": "Gaussian", "rademacher": "Rademacher"}.get(str(self.law), self.law)
+        return f"i.i.d. {name if isinstance(name, str) else getattr(name, '__name__', 'user-drawn')} weights"
+
+
+def _facts_of_sampler(tested: Tested) -> Facts:
+    """Return what is known of a sampler: its mean and variance, and what a test of its draws found."""
+    draws = f"{tested.count} draws at width {tested.width}"
+    if tested.found:
+        return Facts(
+            Dependence.STATIONARY if tested.layers_depend else Dependence.INDEPENDENT,
+            independent_entries=False,
+            unit_variance=True,
+            found=tuple(f"{sentence} in {draws}" for sentence in tested.found),
+        )
+    return Facts(
+        Dependence.INDEPENDENT,
+        unit_variance=True,
+        natural_exponent=0.5,
+        tested=(
+            f"{draws} show no correlation of entries, of their sizes, or of layers, beyond chance (at the"
+            " level 1e-6).",
+        ),
+        not_known=(
+            "whether the sampler's entries are independent beyond what was tested",
+            "whether its layers are independent beyond what was tested",
+            f"its tails (the draws have kurtosis {tested.kurtosis:.3g}; a normal law has 3)",
+            "whether its law is symmetric",
+        ),
+    )
+
+
+def _check_sampler(sampler: Sampler) -> None:
+    name = getattr(sampler, "__name__", type(sampler).__name__)
+    shape = (64, 32, 32)
+    try:
+        draws, again = (sampler(shape, torch.Generator().manual_seed(0)) for _ in range(2))
+    except Exception as error:
+        raise TypeError(
+            f"sampler {name!r} of a law must take (shape, generator); calling it so raised"
+            f" {type(error).__name__}: {error}."
+        ) from error
+    if not isinstance(draws, Tensor) or tuple(draws.shape) != shape:
+        got = f"shape {tuple(draws.shape)}" if isinstance(draws, Tensor) else type(draws).__name__
+        raise TypeError(
+            f"sampler {name!r} of a law must return a tensor of the shape asked for, {shape}; got {got}."
+        )
+    values = validation.real_tensor(draws, f"what sampler {name!r} of a law draws").double()
+    if not bool(torch.isfinite(values).all()):
+        raise ValueError(f"sampler {name!r} must draw finite numbers, but drew NaN or infinity.")
+    if not torch.equal(draws, again):
+        raise ValueError(
+            f"sampler {name!r} must draw from the generator it is given, as in torch.randn(shape,"
+            " generator=generator); two calls with the same seed differ."
+        )
+    count = values.numel()
+    mean, variance = values.mean().item(), values.var().item()
+    spread = 6.0 * (values.square().var().item() / count) ** 0.5 + 0.01
+    spread = min(spread, 0.25)  # heavy tails must not excuse themselves
+    if abs(mean) > 6.0 * (variance / count) ** 0.5 + 0.01 or abs(variance - 1.0) > spread:
+        raise ValueError(
+            f"sampler {name!r} must draw with mean 0 and variance 1; {count} draws have mean {mean:.3g} and"
+            f" variance {variance:.3g}. Subtract the mean and divide by the standard deviation; the network"
+            " applies 1/√d itself."
+        )

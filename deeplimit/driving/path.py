@@ -1,0 +1,233 @@
+"""One block of sampled weights, read along a grid as the layers of every depth at once."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import conv2d
+
+from deeplimit.common.grid import Chunk
+
+VALUES_AT_ONCE = 2**21
+"""How many function values are held at once; the times of a chunk are evaluated in pieces of this size."""
+
+
+def matvec(matrix: Tensor, vector: Tensor) -> Tensor:
+    """Return a matrix, (1, d, d) for all paths or (P, d, d), times `vector` (P, d) or vectors (P, n, d)."""
+    if matrix.shape[0] == 1:
+        return vector @ matrix[0].T
+    if vector.ndim > 2:
+        return torch.bmm(vector.flatten(1, -2), matrix.mT).reshape(*vector.shape[:-1], -1)
+    # On a CPU rows times matrices are several times faster than matrices times columns, and never slower.
+    return torch.bmm(vector.unsqueeze(1), matrix.mT).squeeze(1)
+
+
+def _entrywise(weight: Tensor, state: Tensor) -> Tensor:
+    return weight.reshape(*weight.shape, *[1] * (state.ndim - weight.ndim)) * state
+
+
+def convolve(kernel: Tensor, state: Tensor) -> Tensor:
+    """Return a kernel (1 or P, c', c, k, k) convolved with `state` (P, c, height, width), size kept."""
+    size = kernel.shape[-1]
+    if kernel.shape[0] == 1:
+        return conv2d(state, kernel[0], padding=size // 2)
+    paths, channels, *plane = state.shape
+    one = state.reshape(1, paths * channels, *plane)
+    each = conv2d(one, kernel.flatten(0, 1), padding=size // 2, groups=paths)
+    return each.reshape(paths, -1, *plane)
+
+
+_PRODUCTS = {0: _entrywise, 1: _entrywise, 2: matvec, 4: convolve}
+"""What a weight does to a state, by the number of the weight's dimensions: numbers and vectors multiply
+entry by entry, matrices and kernels as a linear map; matrices of a state's last dimension.
+"""
+
+
+@final
+@dataclass(frozen=True)
+class Layer:
+    """One weight of one layer, unscaled: scaling products is cheaper than scaling weights.
+
+    A path that does not know `values` gives `product_of`, a function that returns the product with a state.
+    It knows that of the vector announced when the layer began, for example, or draws it from its law.
+    """
+
+    values: Tensor | None  # (P, *shape), or (1, *shape) for all paths; None for 0
+    depth: int
+    layer_exponent: float
+    entry_scale: float
+    bias: Tensor | None = None  # (P, d) or (1, d)
+    product_of: Callable[[Tensor], Tensor] | None = None
+
+    def apply(self, state: Tensor, residual_exponent: float = 0.0) -> Tensor:
+        """Return depth**-residual_exponent times this weight times `state`.
+
+        The exponents of both powers of the depth are added first. At the critical exponent the factor is
+        then exactly 1, and the network is the Euler-Maruyama scheme bit for bit.
+        """
+        return self.product(state) * self.scale(residual_exponent)
+
+    def product(self, state: Tensor) -> Tensor:
+        """Return this weight, unscaled, times `state`."""
+        if self.product_of is not None:
+            return self.product_of(state)
+        if self.values is None:
+            return torch.zeros_like(state)
+        return _PRODUCTS[self.values.ndim - 1](self.values, state)
+
+    def scale(self, residual_exponent: float = 0.0) -> float:
+        """Return what `apply` multiplies the unscaled product by."""
+        return math.pow(self.depth, self.layer_exponent - residual_exponent) * self.entry_scale
+
+
+class SampledFunction(ABC):
+    """One block of sampled functions of time; deterministic ones have P = 1 and broadcast."""
+
+    @abstractmethod
+    def at(self, times: Tensor) -> Tensor:
+        """Return the values at `times` (K,) as (K, P, *shape)."""
+
+    def bias_at(self, times: Tensor) -> Tensor | None:
+        """Return the biases at `times` (K,) as (K, P, d), or None where there is none."""
+        return None
+
+
+class Path(ABC):
+    """One block of sampled weights along a grid: the same path for every depth and for the limit.
+
+    The caller calls `begin` for each chunk of the grid, then `advance` for each step. It calls `layer` for
+    each depth that has a layer ending there, deeper depths first.
+    """
+
+    functions: tuple[SampledFunction, ...] = ()
+    """The sampled functions of time that layers read, for a limit that reads them too."""
+
+    @property
+    def brownian(self) -> Tensor | None:
+        """The Brownian increments (P, motions) of the current step; None where there are none."""
+        return None
+
+    @property
+    def ito(self) -> object | None:
+        """What an Itô process did over the current step, an `ItoStep`; None where there is none."""
+        return None
+
+    @property
+    def increment(self) -> Tensor | None:
+        """The path's increment (P, *shape) over the current step; None where it has none."""
+        return None
+
+    def begin(self, chunk: Chunk) -> None:
+        """Prepare for the steps of `chunk`."""
+
+    @abstractmethod
+    def advance(self, index: int) -> None:
+        """Move over step `index` of the current chunk."""
+
+    @abstractmethod
+    def layer(self, j: int) -> Layer:
+        """Return the layer of depth j that ends now; call once for each layer, deeper depths first.
+
+        What it returns may be overwritten by the next call.
+        """
+
+    @abstractmethod
+    def rewind(self) -> None:
+        """Go back to time 0; what follows is the same again, to the last bit."""
+
+
+class CoarseSums:
+    """Sums fine increments into coarse ones, each from the next finer depth that it divides."""
+
+    def __init__(self, depths: tuple[int, ...], like: Tensor) -> None:
+        self.sums = [torch.empty_like(like) for _ in depths]
+        self.started = [False] * len(depths)
+        parents = [min((d for d in depths if d > depth and d % depth == 0), default=None) for depth in depths]
+        self.fed_by_steps = [j for j, parent in enumerate(parents) if parent is None]
+        self.fed_by = [[j for j, parent in enumerate(parents) if parent == depth] for depth in depths]
+
+    def _add(self, j: int, increment: Tensor) -> None:
+        if self.started[j]:
+            self.sums[j].add_(increment)
+        else:
+            self.sums[j].copy_(increment)
+            self.started[j] = True
+
+    def add(self, increment: Tensor) -> None:
+        """Take in the increment of one fine step."""
+        for j in self.fed_by_steps:
+            self._add(j, increment)
+
+    def take(self, j: int) -> Tensor:
+        """Return the sum over depth j's last layer; start the next. Once per layer, deeper depths first."""
+        for coarser in self.fed_by[j]:
+            self._add(coarser, self.sums[j])
+        self.started[j] = False
+        # A graph keeps what it is given, and the next layer overwrites it.
+        return self.sums[j].clone() if torch.is_grad_enabled() else self.sums[j]
+
+    def forget(self) -> None:
+        """Begin again with empty sums."""
+        self.started = [False] * len(self.started)
+
+
+class Values:
+    """A function's values along given times, evaluated in pieces that fit in memory."""
+
+    def __init__(
+        self, function: SampledFunction, shape: tuple[int, ...], paths: int, device: torch.device
+    ) -> None:
+        self.function = function
+        self.device = device
+        self.piece = max(1, VALUES_AT_ONCE // (paths * math.prod(shape)))
+
+    def begin(self, times: np.ndarray) -> None:
+        self.times = torch.from_numpy(times).to(self.device)
+        self.held = range(0)
+
+    def at(self, index: int) -> tuple[Tensor, Tensor | None]:
+        """Return value (1 or P, *shape) and bias (1 or P, d) at this index; indices must not decrease."""
+        if index not in self.held:
+            self.held = range(index, min(index + self.piece, len(self.times)))
+            times = self.times[self.held.start : self.held.stop]
+            self.values, self.biases = self.function.at(times), self.function.bias_at(times)
+        now = index - self.held.start
+        return self.values[now], None if self.biases is None else self.biases[now]
+
+
+class FunctionPath(Path):
+    """Evaluates the block's functions at the layers' ends: one value per time, for all depths."""
+
+    def __init__(
+        self,
+        depths: tuple[int, ...],
+        function: SampledFunction,
+        shape: tuple[int, ...],
+        scale: float,
+        paths: int,
+        device: torch.device,
+    ) -> None:
+        self.depths = depths
+        self.functions = (function,)
+        self.values = Values(function, shape, paths, device)
+        self.scale = scale
+
+    def begin(self, chunk: Chunk) -> None:
+        self.values.begin(chunk.times)
+
+    def advance(self, index: int) -> None:
+        self.now = self.values.at(index)
+
+    def layer(self, j: int) -> Layer:
+        value, bias = self.now
+        return Layer(value, self.depths[j], 0.0, self.scale, bias)
+
+    def rewind(self) -> None:
+        """Nothing to do: a function of time has no state."""

@@ -1,0 +1,44 @@
+"""What a network becomes at infinite depth: the limit equations.
+
+The library's limits are plain torchsde objects (`f`, `g`, `g_prod`, `sde_type`, `noise_type`) and
+torchdiffeq functions `f(t, h)`. `users_own` reads a user's objects of either kind.
+"""
+
+from deeplimit.equations.attention import AttentionSDE
+from deeplimit.equations.base import Independent, Limit, ODELimit, SDELimit
+from deeplimit.equations.covariance import CovarianceSDE
+from deeplimit.equations.drive import Drive, Sharing
+from deeplimit.equations.follower import CompiledStep, Follower, FunctionValue, Motion
+from deeplimit.equations.in_law import IsotropicSDE, LawLimit
+from deeplimit.equations.linearised import ItoCorrectedSDE, LinearODE
+from deeplimit.equations.neural import Identity, NeuralODE, NeuralSDE
+from deeplimit.equations.solvers import Solver
+from deeplimit.equations.users_own import UserODE, UserSDE, read_limit
+from deeplimit.equations.young import NeuralYoung
+
+__all__ = [
+    "AttentionSDE",
+    "CompiledStep",
+    "CovarianceSDE",
+    "Follower",
+    "FunctionValue",
+    "Motion",
+    "Solver",
+    "Drive",
+    "Identity",
+    "Independent",
+    "IsotropicSDE",
+    "ItoCorrectedSDE",
+    "LawLimit",
+    "Limit",
+    "LinearODE",
+    "NeuralODE",
+    "NeuralSDE",
+    "NeuralYoung",
+    "ODELimit",
+    "SDELimit",
+    "Sharing",
+    "UserODE",
+    "UserSDE",
+    "read_limit",
+]

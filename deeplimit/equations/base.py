@@ -1,0 +1,236 @@
+"""What a limit is: an equation, what it reads of a network's path, how it is solved, and its wording."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from deeplimit.common import validation
+from deeplimit.common.final import FinalWhereMarked
+from deeplimit.driving import Factors, FunctionLaw, SampledFunction, Shape, WeightLaw
+from deeplimit.equations.drive import Drive, Sharing
+from deeplimit.equations.follower import Follower
+from deeplimit.equations.solvers import AdaptiveODE, EulerMaruyama, Solver, solve
+
+VectorField = Callable[[Any, Tensor], Tensor]
+
+
+class Limit(FinalWhereMarked, ABC):
+    """The limit of a network as its depth goes to infinity.
+
+    A user's limit is a subclass of `SDELimit`, `ODELimit` or `LawLimit`, or simply a torchsde object or a
+    function f(t, h). `deeplimit.testing.check_limit` checks it against the contract.
+    """
+
+    kind: ClassVar[str] = "an equation"
+    """What it is, in two words."""
+    setting: ClassVar[str] = "reference"
+    """The argument of `compare` that says how finely it is solved: "reference" for a grid, "tolerance" for
+    an ODE.
+    """
+    scheme: ClassVar[str] = "Euler-Maruyama"
+    """What it is solved with, in words."""
+    is_drawable: ClassVar[bool] = False
+    """Whether its law at time 1 can be drawn, with noise independent of the network's."""
+    is_drawn_by_steps: ClassVar[bool] = True
+    """Whether such a draw is a scheme's, with a bias of order 1/steps; else it has the law exactly."""
+    in_law_only: ClassVar[bool] = False
+    """Whether no scheme follows a network's noise, so that only laws can be compared."""
+    needs_equal_steps: ClassVar[bool] = False
+    """Whether it can be solved on a grid of equal steps only."""
+    driven_by_brownian_motion: ClassVar[bool] = False
+    has_schemes: ClassVar[bool] = False
+    """Whether its solver also gives its scheme on each depth's own layers (`Drive.schemes`)."""
+    is_rough: ClassVar[bool] = False
+    """Whether the sup over all times is ruled by its own modulus of continuity, √(log L / L)."""
+    remark: ClassVar[str] = ""
+    """What a report must say of where the equation comes from."""
+    citations: ClassVar[tuple[str, ...]] = ()
+    """Keys or BibTeX entries of the works that its scheme or its law rests on, for `citation()`."""
+    width: int | None = None
+    """The width of its states; None where it takes any."""
+
+    @property
+    @abstractmethod
+    def equation(self) -> str:
+        """The equation in a line of text."""
+
+    def state_shape(self, width: int) -> Shape:
+        """Return the shape of its states at this width."""
+        return (width,)
+
+    @property
+    def functions(self) -> tuple[FunctionLaw, ...]:
+        """The laws of the functions of time that it reads; empty where it reads none."""
+        return ()
+
+    @property
+    def is_random(self) -> bool:
+        """Whether it has noise, which another draw would change."""
+        return not all(law.facts.deterministic for law in self.functions)
+
+    def sharing(self, laws: tuple[WeightLaw, ...], shapes: tuple[Shape, ...]) -> Sharing:
+        """Return what this limit can read of the path that drives a network with these weight laws."""
+        return Sharing()
+
+    @abstractmethod
+    def solver(self, drive: Drive) -> Solver:
+        """Return this limit's state along the grid."""
+
+    def sensitivity(self, drive: Drive, times: Tensor) -> Tensor:
+        """Return the change of the solution at `times` (K,) at a tolerance ten times looser (K, P, …).
+
+        Only where `setting` is "tolerance".
+        """
+        raise NotImplementedError(f"{self.equation} is solved on a grid, not to a tolerance.")
+
+    def noise_size(self, h: Tensor) -> int | None:
+        """Return the number of Brownian motions; None where any number will do."""
+        return None
+
+    def held_per_step(self, sharing: Sharing) -> int:
+        """Return the numbers in memory per path and step of the grid, where the limit draws its path."""
+        return 0
+
+    @property
+    def extrapolation_surplus(self) -> float:
+        """The multiple of two solutions' squared distance that extrapolation adds; Euler-Maruyama: 0."""
+        return 0.0
+
+    def factors(self) -> Factors | None:
+        """Return the factors of its noise; None where it needs more than products of noise and state."""
+        return None
+
+    def follower(self, state: Tensor) -> Follower:
+        """Return the trajectory that needs products alone; only for limits that have `factors`."""
+        raise NotImplementedError(f"{type(self).__name__} has no factors, and so no follower.")
+
+    def order_over_all_times(self, rate: float | None) -> float | None:
+        """Return the order in the sup over all times, for a network that has order `rate` at the layers."""
+        return rate
+
+    def reference_in_words(
+        self, steps: int, tolerance: float, error: float, measured: float | None, corrected: bool
+    ) -> str:
+        """Return, for a report, how it was solved and how large the error is; `measured` if solved twice."""
+        scheme = f"{self.scheme} on {steps} steps, own error"
+        if measured is None:
+            return f"{scheme} {'' if corrected else 'not '}corrected for"
+        taken = "taken out" if corrected else "not taken out"
+        return f"{scheme} about {measured:.1e}, measured against {steps // 2} steps, and {taken}"
+
+    def has_the_law_of(self, other: Limit) -> bool:
+        """Return whether another limit is known to have the same law."""
+        return self == other
+
+    def fewest_steps(self) -> int:
+        """Return the fewest steps on which `draw_end` follows its own equation; 1 where nothing is known.
+
+        Raises ValueError where these are too many to take.
+        """
+        return 1
+
+    def draw_end(self, h0: Tensor, generator: torch.Generator, steps: int) -> Tensor:
+        """Return an independent draw of H_1 (P, d) for each row of `h0` (P, d), where `is_drawable`.
+
+        `steps` is the number of equal steps for limits that are drawn by a scheme.
+        """
+        raise NotImplementedError(f"the law of {self.equation} cannot be drawn.")
+
+
+def check_one_law(weights: object, kind: type, example: str) -> None:
+    """Raise TypeError for anything but a tuple of one weight law of this kind, such as the example."""
+    if not isinstance(weights, tuple) or len(weights) != 1 or not isinstance(weights[0], kind):
+        raise TypeError(
+            f"weights must be a tuple of one {kind.__name__}, such as {example}; got"
+            f" {validation.named(weights)}."
+        )
+
+
+class SDELimit(Limit):
+    """An Itô equation advanced by Euler-Maruyama on given Brownian increments."""
+
+    kind: ClassVar[str] = "an SDE"
+    citations: ClassVar[tuple[str, ...]] = ("kloeden1992",)
+    driven_by_brownian_motion: ClassVar[bool] = True
+    has_schemes: ClassVar[bool] = True
+    is_rough: ClassVar[bool] = True
+
+    @abstractmethod
+    def noise_size(self, h: Tensor) -> int | None:
+        """Return the number of Brownian motions; None where any number will do (only a product is known)."""
+
+    @abstractmethod
+    def increment(self, time: float, step: float, h: Tensor, noise: Tensor) -> Tensor:
+        """Return what one step adds to the state h (P, d), for increments `noise` (P, Brownian motions)."""
+
+    @property
+    def is_random(self) -> bool:
+        return True
+
+    def sharing(self, laws: tuple[WeightLaw, ...], shapes: tuple[Shape, ...]) -> Sharing:
+        motions = [law.motions(shape) for law, shape in zip(laws, shapes, strict=True)]
+        return Sharing(increments=all(motions))
+
+    def solver(self, drive: Drive) -> Solver:
+        own = None if drive.sharing.increments else drive.stream(0)
+        return EulerMaruyama(self, drive, own)
+
+
+class ODELimit(Limit):
+    """An equation dH = f(t, H) dt, solved by torchdiffeq."""
+
+    kind: ClassVar[str] = "an ODE"
+    setting: ClassVar[str] = "tolerance"
+    scheme: ClassVar[str] = "torchdiffeq dopri5"
+    citations: ClassVar[tuple[str, ...]] = ("torchdiffeq",)
+
+    @abstractmethod
+    def bind(self, functions: tuple[SampledFunction, ...]) -> VectorField:
+        """Return f(t, h) for one block of sampled functions, one for each of `functions`."""
+
+    def sharing(self, laws: tuple[WeightLaw, ...], shapes: tuple[Shape, ...]) -> Sharing:
+        return Sharing(
+            functions=self.functions == tuple(function for law in laws for function in law.functions)
+        )
+
+    def field(self, drive: Drive) -> VectorField:
+        """Return f(t, h) on one block of paths."""
+        shapes = self.function_shapes(self.width or drive.state.shape[1])
+        return self.bind(drive.functions_for(self.functions, shapes))
+
+    def function_shapes(self, width: int) -> tuple[Shape, ...]:
+        """Return the shape of each of the functions that it reads, at this width."""
+        return ((width, width),) * len(self.functions)
+
+    def solver(self, drive: Drive) -> Solver:
+        return AdaptiveODE(self.field(drive), drive.state, drive.tolerance)
+
+    def reference_in_words(
+        self, steps: int, tolerance: float, error: float, measured: float | None, corrected: bool
+    ) -> str:
+        return f"{self.scheme}, tolerance {tolerance:g}, own error about {error:.1e}"
+
+    def sensitivity(self, drive: Drive, times: Tensor) -> Tensor:
+        field = self.field(drive)
+        fine, coarse = (solve(field, drive.state, times, drive.tolerance * factor) for factor in (1.0, 10.0))
+        return fine - coarse
+
+
+@dataclass(frozen=True)
+class Independent:
+    """A limit driven by independent noise instead of the network's: equal in law, not the same path.
+
+    The control that must come out "does not converge": `compare(resnet, Independent(resnet.limit()))`
+    measures the distance between two independent draws, whatever the depth. For an ODE limit the random
+    weights are drawn again.
+
+    What `limit` is, is checked where it is compared.
+    """
+
+    limit: Any

@@ -1,0 +1,211 @@
+"""`compare`: a residual network at several depths against a limit, on the same noise."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from deeplimit.common import validation
+from deeplimit.common.measurement import Running
+from deeplimit.common.progress import Progress
+from deeplimit.common.store import Store
+from deeplimit.judge.convergence.adaptive import DEFAULT, Comparing
+from deeplimit.judge.convergence.report import CompareReport
+from deeplimit.networks.module_network import network_of
+from deeplimit.networks.residual_network import ResidualNetwork
+from deeplimit.simulation import Task, make_task
+from deeplimit.simulation.planning import COUPLINGS
+from deeplimit.simulation.statistics import Statistic, read_statistic
+from deeplimit.simulation.task import GRADIENT, QUANTITIES
+from deeplimit.statistics.interim import Effort, carry_out
+
+
+def compare(
+    resnet: ResidualNetwork | Callable[[int], Any],
+    limit: object = None,
+    x: Tensor | None = None,
+    *,
+    depths: Sequence[int] | str = DEFAULT.depths,
+    paths: int | str = DEFAULT.count,
+    budget: float | None = None,
+    norm: str | Statistic = "sup",
+    p: float = 2,
+    seed: int = 0,
+    confidence: float = 0.95,
+    reference: int | None = None,
+    tolerance: float | None = None,
+    coupling: str = "auto",
+    same_network: bool = False,
+    quantity: str = "state",
+    device: str | torch.device = "cpu",
+    dtype: torch.dtype | str | None = None,
+    workers: int | None = None,
+    executor: Executor | None = None,
+    store: Store | str | os.PathLike[str] | None = None,
+    progress: Progress | bool | None = None,
+) -> CompareReport:
+    """Measure how fast a residual network approaches a limit with depth, on the same noise at every depth.
+
+    Path i draws new weights and starts at input i mod n; with `same_network` it takes all n inputs. The error
+    at depth L is e_L = (E sup_k |h_k - H_{k/L}|^p)^{1/p} over the layer grid (norm "sup"). With
+    "sup-continuous" the supremum is over all times, sup_t |H_t - h_floor(tL)|, as Cohen et al. state theirs;
+    with "final" only the last layer counts. Depths need not divide each other: all advance on the union of
+    their grids.
+
+    Args:
+        resnet: The network, depth left open, of any recursion and with any weights. Or a function of the
+            depth that returns a torch module's blocks in order, for states shaped as x (`module_network`).
+        limit: Its limit. None for `resnet.limit()`; else one of the library's limits, a torchdiffeq function
+            f(t, h), `Independent(limit)`, or a torchsde object. A torchsde object is read in Itô's sense and
+            driven by the network's Brownian increments, flattened row by row.
+        x: Inputs (n, d), or (n, n_in) with n_in ≠ d to go through an input layer A drawn once, N(0, 1/n_in);
+            (n, *state_shape) for states that are no vectors, such as tokens. None for standard normal h_0,
+            one per path.
+        depths: Strictly increasing numbers of layers L, at least two; five over a factor of 16 make a useful
+            fit. "auto" starts with the default, and goes deeper where the evidence asks for depth.
+        paths: Number of paths P; "auto" likewise takes more. All looks share the level, and the last is the
+            report, with `confidence` its level.
+        budget: Seconds that a call with "auto" may take, by default 30. It ends the looks, so that their
+            number depends on the machine; `depths` and `paths` of the report reproduce its numbers.
+        norm: "sup", "sup-continuous" or "final", as above, or a
+            `Statistic` that you wrote. p: The L^p norm over paths, between 1 and 100.
+        seed: Everything random derives from it. confidence: Level of the order's interval.
+        reference: Depth of an SDE limit's grid, at least twice the deepest network. By default twice; four
+            times for "sup-continuous", and under Theorem 4.4, whose network is not an Euler scheme. For a
+            Young equation it is eight times, rounded up to a multiple of all depths. Its error is corrected
+            for.
+        tolerance: Tolerance of an ODE limit's solver; by default 1e-9 in float64 and 1e-6 in float32.
+        coupling: How the noise is drawn. "projected": only its products with the states, ~2d normals per
+            step instead of d², with the same joint law of everything. It takes res-1 and inner with Gaussian
+            noise of constant row and column covariances, against limits of the library. "pathwise": all d²
+            increments. "auto": whichever is faster at this width.
+        quantity: "state", or "gradient": the errors are those of p_k = ∂ℓ(h_L)/∂h_k, k = 0 … L, for the loss
+            ℓ(h) = ½|h|², against (J_1 J_t^-1)ᵀ ∇ℓ(H_1) of the limit, J_t = ∂H_t/∂h_0. Norm "final" then is
+            p_0, the end of the backward pass. It is float64 if dtype is left out, and takes two to three
+            times as long.
+        same_network: Whether all n inputs go through each path's network, and its limit, together. Their
+            errors to the power p are averaged over inputs within a path before they are over paths.
+        device: "cpu" or "cuda". dtype: dtype of the states; by default float64 for weights that are functions
+            of time (errors fall like 1/L), float32 for independent layers. Statistics are always float64.
+        workers: Number of threads, by default one per core. executor: Any `concurrent.futures.Executor`, or a
+            Dask client, instead. Neither changes a bit of the result.
+        store: File, or `Store`, that keeps finished blocks: a call made again computes only what is missing.
+        progress: Function of the fraction done, between 0 and 1; True shows a bar, False nothing. Left out, a
+            call of more than ten seconds says in the log how long it will take.
+
+    Returns:
+        A report: verdict, errors, order with interval, reservations; `print` it, `plot` it, `save` it.
+
+    Raises:
+        TypeError: For an argument of the wrong kind.
+        ValueError: For a wrong value; NoTheoremError (a ValueError) where `limit` is left out and no theorem
+            applies.
+        RuntimeError: Where an ODE limit cannot be solved to the tolerance.
+
+    NOT checked: that a user's σ is Lipschitz (only its growth is), that Trend weights are Lipschitz in time,
+    and that a user's limit is measurable with respect to the network's noise.
+
+    With fractional Brownian weights a whole path is drawn at once, on equal steps that contain all depths.
+    Depths with a huge least common multiple are refused; depths that double go furthest.
+
+    Examples:
+        >>> import deeplimit as dl
+        >>> report = dl.compare(dl.res1(width=8, activation="tanh"), depths=[16, 32, 64, 128], paths=512)
+        >>> report.verdict, report.rate_interval[0] < 0.5 < report.rate_interval[1]
+        ('converges', True)
+    """
+    started, given = time.perf_counter(), {**locals()}
+    resnet = network_of(resnet, x)
+    effort = Effort.checked(depths, paths, budget, "paths", validation.depths, _read_paths)
+    if reference is not None:
+        reference = _read_reference(reference, effort.depths)
+    level = validation.probability(confidence, "confidence", "0.95 is usual.")
+    validation.real(p, "p", maximum=100.0, hint="the worst path's error is in report.worst")
+    power = validation.real(p, "p", minimum=1.0)
+    if tolerance is not None:
+        tolerance = validation.real(tolerance, "tolerance", above=0.0, maximum=0.1)
+    running = Running.checked(workers, executor, store, progress)
+    inputs = validation.inputs(x, resnet.state_shape)
+    _check_same_network(same_network, inputs, resnet)
+    measured = validation.choice(quantity, "quantity", QUANTITIES)
+    chosen = validation.choice(coupling, "coupling", COUPLINGS)
+    _check_gradients(measured, chosen, same_network)
+    checked_seed = validation.seed(seed)
+    of_size = partial(
+        make_task,
+        resnet,
+        resnet.limit() if limit is None else limit,
+        inputs,
+        reference=reference,
+        norm=read_statistic(norm),
+        p=power,
+        seed=checked_seed,
+        device=validation.device(device),
+        dtype=validation.dtype(dtype),
+        tolerance=tolerance,
+        coupling=chosen,
+        same_network=same_network,
+        quantity=measured,
+    )
+
+    def task(depths: tuple[int, ...], paths: int) -> Task:
+        return of_size(depths=depths, paths=paths)
+
+    report = carry_out(Comparing(task, level), effort, running, "compare", started)
+    return report.called_by("compare", given)
+
+
+def _read_paths(paths: object) -> int:
+    return validation.integer(paths, "paths", minimum=2, hint="An uncertainty needs at least two.")
+
+
+def _read_reference(reference: object, depths: tuple[int, ...] | None) -> int:
+    if depths is None:
+        raise ValueError(
+            f"reference={reference!r} is a grid for given depths, but depths='auto' chooses them; leave the"
+            " reference out, or give depths."
+        )
+    return validation.integer(
+        reference,
+        "reference",
+        minimum=2 * depths[-1],
+        maximum=2**26,
+        hint="The reference needs twice the deepest network.",
+    )
+
+
+def _check_same_network(same_network: object, inputs: Tensor | None, resnet: ResidualNetwork) -> None:
+    if not isinstance(same_network, bool):
+        raise TypeError(f"same_network must be True or False; got {validation.named(same_network)}.")
+    if same_network and inputs is None:
+        raise ValueError(
+            "same_network=True sends all inputs through one network per path; give them: x=torch.randn(n, d),"
+            " say."
+        )
+    if same_network and not resnet.is_random:
+        raise ValueError(
+            "same_network=True takes networks as the sample, but these weights are given functions of time:"
+            " all networks are the same. Leave it out, and inputs are the sample."
+        )
+
+
+def _check_gradients(quantity: str, coupling: str, same_network: bool) -> None:
+    if quantity != GRADIENT:
+        return
+    if coupling == "projected":
+        raise ValueError(
+            "coupling='projected' draws the noise's products with the states alone, and quantity='gradient'"
+            " needs those with their derivatives, too; use 'pathwise', or 'auto'."
+        )
+    if same_network:
+        raise ValueError(
+            "same_network=True is for states; got quantity='gradient'. Leave it out: each path then takes one"
+            " of the inputs in turn."
+        )

@@ -1,0 +1,67 @@
+"""What `compare_laws` tells the sequence of looks: its first size, and what each rule asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from deeplimit.common.verdict import Verdict
+from deeplimit.judge.in_law.report import LawReport
+from deeplimit.judge.in_law.simulation import Plan, Sample
+from deeplimit.statistics.interim import Asks, Look, Size, Study, Wish
+
+DEFAULT = Size((8, 16, 32, 64, 128), 16384)
+ASKS = {
+    "draws_were_lost": Asks.NOTHING,
+    "is_swallowed_by_rounding": Asks.NOTHING,
+    "follows_no_expansion": Asks.DEPTH,
+    "differs_at_small_depth": Asks.DEPTH,
+    "still_changes": Asks.DEPTH,
+    "is_not_shown_clearly": Asks.EITHER,
+    "is_too_uncertain": Asks.COUNT,
+    "differs_in_another_way": Asks.DEPTH,
+}
+"""What each rule that says "cannot tell" asks for."""
+Drawn = tuple[list[Sample], Sample]
+
+
+@final
+@dataclass(frozen=True)
+class ComparingLaws(Study[LawReport]):
+    """An adaptive comparison of laws: `plan` by depths and draws, `judge` by a plan and what was drawn."""
+
+    plan: Callable[[tuple[int, ...], int], Plan]
+    judge: Callable[[Plan, Drawn, float, float], LawReport]
+
+    start = DEFAULT
+
+    def measurement(self, size: Size) -> Plan:
+        return self.plan(size.depths, size.count)
+
+    def work(self, measurement: Plan, block: int) -> tuple[int, int]:
+        depth, number = measurement.place(block)
+        return measurement.steps if depth is None else depth, len(measurement.rows(number))
+
+    def family(self, measurement: Plan) -> Hashable:
+        return None  # a block's label says its depth, or the limit's steps
+
+    def report(self, measurement: Plan, result: Drawn, spent: float, seconds: float) -> LawReport:
+        return self.judge(measurement, result, spent, seconds)
+
+    def look(self, report: LawReport, size: Size, seconds: float) -> Look:
+        worst = int(np.argmax(np.abs(report.floors) + report.floor_margins))
+        floor, margin = float(report.floors[worst]), float(report.floor_margins[worst])
+        interval = (floor - margin, floor + margin)
+        return Look(
+            size.depths, size.count, report.verdict, report.rule, interval, 1.0 - report.level, seconds
+        )
+
+    def wish(self, report: LawReport) -> Wish | None:
+        if report.verdict != Verdict.CANNOT_TELL:
+            return None
+        reach = float((np.abs(report.floors) + report.floor_margins).max())
+        # Margins are sampling error for the most part, which four times as many draws halve.
+        return Wish.of(ASKS[report.rule], noise=1.0, times=max(4.0, (reach / report.tolerance) ** 2))

@@ -1,0 +1,261 @@
+"""From differences at each depth to one of three verdicts: a list of rules, the first that holds decides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from deeplimit.common.verdict import Verdict
+from deeplimit.statistics import verdict
+from deeplimit.statistics.verdict import Judgement
+
+SAME, ANOTHER, CANNOT_TELL = Verdict.SAME_LAW, Verdict.ANOTHER_LAW, Verdict.CANNOT_TELL
+KEPT = 0.5
+"""The law is another one only if at least this share of the deepest network's difference remains at infinite
+depth.
+"""
+FLAT = 0.25
+"""A difference that remains may change by at most this share of itself, beyond noise, over the last factor of
+4
+in depth: at small depths a right limit's differences may rise before they fall, or change their sign.
+"""
+SHALLOW = 64
+"""Below this depth no expansion can be relied on: only a clear difference is another law's."""
+CLEAR = 0.3
+"""A difference above this is clear. Differences that no expansion fits are another law's if they only grow,
+to at least this.
+"""
+FALLEN = 0.5
+"""A test may reject the deepest network where its distance is at most this share of the coarsest network's.
+"""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a verdict rests on: K test functions, m depths, T statistics.
+
+    Attributes:
+        names: names of the test functions.
+        depths: numbers of layers (m,).
+        differences, errors: network minus limit and its standard error (K, m).
+        floors, margins: differences at infinite depth, and half the simultaneous intervals' widths (K,).
+        fits: whether the expansion in powers of 1/depth describes each test function (K,).
+        multiple: standard errors to either side in simultaneous intervals.
+        distances, rejected: how far apart each test finds the laws, and whether that is beyond chance (T, m).
+        statistics: names of the tests.
+        tolerance: what is negligible.
+        lost: draws of networks and limit that were not finite.
+        rounding: round-off over the spread of the networks' draws; 0 where neither matters.
+    """
+
+    names: tuple[str, ...]
+    depths: np.ndarray
+    differences: np.ndarray
+    errors: np.ndarray
+    floors: np.ndarray
+    margins: np.ndarray
+    fits: np.ndarray
+    multiple: float
+    distances: np.ndarray
+    rejected: np.ndarray
+    statistics: tuple[str, ...]
+    tolerance: float
+    lost: int
+    rounding: float = 0.0
+
+    @cached_property
+    def deepest(self) -> np.ndarray:
+        """Differences of the deepest network (K,)."""
+        return self.differences[:, -1]
+
+    @cached_property
+    def deepest_error(self) -> np.ndarray:
+        """Half the simultaneous interval's width of `deepest` (K,)."""
+        return np.asarray(self.multiple * self.errors[:, -1])
+
+    @cached_property
+    def apart(self) -> np.ndarray:
+        """Whether the difference at infinite depth is not 0 (K,)."""
+        return np.asarray(np.abs(self.floors) > self.margins)
+
+    @cached_property
+    def deep(self) -> np.ndarray:
+        """Whether the expansion may be relied on: networks are deep, or the difference is clear (K,)."""
+        clear = np.abs(self.floors) - self.margins > CLEAR
+        return np.asarray((self.depths[-1] >= SHALLOW) | clear)
+
+    @cached_property
+    def flat(self) -> np.ndarray:
+        """Whether differences have ceased to change over the last factor of 4 in depth (K,).
+
+        Over all depths, if they span less.
+        """
+        late = self.depths >= max(self.depths[0], self.depths[-1] / 4)
+        change = np.abs(self.differences[:, late] - self.differences[:, -1:])
+        noise = np.sqrt(np.maximum(self.errors[:, late] ** 2 + self.errors[:, -1:] ** 2, 0.0))
+        return np.asarray((change <= FLAT * np.abs(self.differences[:, -1:]) + noise).all(axis=1))
+
+    @cached_property
+    def remains(self) -> np.ndarray:
+        """Whether a difference surely remains at infinite depth, and the deepest network shows it (K,)."""
+        seen = (np.abs(self.deepest) > self.deepest_error) & (np.sign(self.deepest) == np.sign(self.floors))
+        kept = np.abs(self.floors) >= KEPT * np.abs(self.deepest)
+        return np.asarray(self.apart & seen & kept & self.flat & self.deep & self.fits)
+
+    @cached_property
+    def grown(self) -> np.ndarray:
+        """Whether the deepest difference is clear, the largest, and of the same sign as those before (K,)."""
+        before = self.differences[:, :-1] * np.sign(self.deepest)[:, None]
+        noise = self.multiple * self.errors[:, :-1]
+        largest = np.abs(self.deepest) - self.deepest_error > (np.abs(before) + noise).max(axis=1)
+        return np.asarray(largest & (np.abs(self.deepest) > CLEAR) & (before > -noise).all(axis=1))
+
+    @cached_property
+    def reach(self) -> np.ndarray:
+        """How large the difference at infinite depth may be (K,)."""
+        return np.asarray(np.abs(self.floors) + self.margins)
+
+    def farthest(self, among: np.ndarray) -> int:
+        """Return which of the test functions marked in `among` (K,) is the most significant."""
+        return int(np.argmax(np.where(among, np.abs(self.floors) / self.margins, 0.0)))
+
+    def floor(self, which: int) -> str:
+        """Return a difference at infinite depth with its margin, in words."""
+        return f"{self.floors[which]:.3g} ± {self.margins[which]:.2g}"
+
+
+def draws_were_lost(e: Evidence) -> str | None:
+    """Means over the others would mislead."""
+    if not e.lost:
+        return None
+    return f"{e.lost} draws were not finite; dtype='float64' or shallower networks would help"
+
+
+def is_swallowed_by_rounding(e: Evidence) -> str | None:
+    """Inputs are so large that layers change them by little more than round-off, or by nothing."""
+    if not e.rounding > e.tolerance:
+        return None
+    much = "all" if np.isinf(e.rounding) else f"about {e.rounding:.2g} times"
+    return (
+        f"the inputs are so large that round-off is {much} of what the layers change (tolerance"
+        f" {e.tolerance:g}); use smaller inputs, or dtype='float64'"
+    )
+
+
+def differs_at_infinite_depth(e: Evidence) -> str | None:
+    """A difference surely remains."""
+    if not e.remains.any():
+        return None
+    worst = e.farthest(e.remains)
+    return f"at infinite depth the {e.names[worst]} would still be off the limit's by {e.floor(worst)}"
+
+
+def grows_with_depth(e: Evidence) -> str | None:
+    """A difference that no expansion fits only grows."""
+    growing = e.grown & ~e.fits
+    if not growing.any():
+        return None
+    worst = int(np.argmax(np.where(growing, np.abs(e.deepest), 0.0)))
+    return f"the difference of the {e.names[worst]} grows with depth, to {e.deepest[worst]:.3g}"
+
+
+def follows_no_expansion(e: Evidence) -> str | None:
+    """Extrapolation means nothing."""
+    if e.fits.all():
+        return None
+    worst = int(np.argmin(e.fits))
+    return (
+        f"the difference of the {e.names[worst]} does not fall like a power of 1/depth: deeper networks would"
+        " tell"
+    )
+
+
+def differs_at_small_depth(e: Evidence) -> str | None:
+    """Extrapolation from small depths is a guess."""
+    if not e.apart.any():
+        return None
+    worst = e.farthest(e.apart)
+    if e.deep[worst]:
+        return None
+    return (
+        f"the {e.names[worst]} seems to differ by {e.floor(worst)} at infinite depth, but from depths below"
+        f" {SHALLOW} that is a guess: deeper networks would tell"
+    )
+
+
+def still_changes(e: Evidence) -> str | None:
+    """The difference may yet come down."""
+    if not e.apart.any():
+        return None
+    worst = e.farthest(e.apart)
+    if e.flat[worst]:
+        return None
+    return (
+        f"the difference of the {e.names[worst]} still changes with depth, to {e.deepest[worst]:.3g} at the"
+        " deepest: deeper networks would tell"
+    )
+
+
+def is_not_shown_clearly(e: Evidence) -> str | None:
+    """Extrapolation has a difference that the deepest network does not."""
+    if not e.apart.any():
+        return None
+    worst = e.farthest(e.apart)
+    return (
+        f"the {e.names[worst]} seems to differ by {e.floor(worst)} at infinite depth, which the deepest"
+        " network does not show clearly: more draws or deeper networks would decide"
+    )
+
+
+def is_too_uncertain(e: Evidence) -> str | None:
+    """A difference larger than the tolerance is not excluded."""
+    if not (e.reach > e.tolerance).any():
+        return None
+    worst = int(np.argmax(e.reach))
+    times = max(2.0, np.ceil((e.reach[worst] / e.tolerance) ** 2))
+    return (
+        f"no difference is found, but the {e.names[worst]} is only known to ± {e.reach[worst]:.2g} (tolerance"
+        f" {e.tolerance:g}): about {times:g} times as many draws would do"
+    )
+
+
+def differs_in_another_way(e: Evidence) -> str | None:
+    """A test still rejects the deepest network, and its distance has not fallen."""
+    unfallen = e.rejected[:, -1] & (e.distances[:, -1] > FALLEN * e.distances[:, 0])
+    if not unfallen.any():
+        return None
+    which = e.statistics[int(np.argmax(unfallen))]
+    return (
+        f"mean, spread and shape agree, but the laws of {which} differ at every depth in a way these do not"
+        " see; plot the distribution functions"
+    )
+
+
+def agrees(e: Evidence) -> str:
+    """What remains: no difference, and none that the draws could have missed."""
+    return (
+        f"at infinite depth no difference is found, and none can be more than {e.reach.max():.2g} of the"
+        " limit's standard deviation in location, or the like in spread and shape"
+    )
+
+
+RULES: verdict.Rules[Verdict, Evidence] = (
+    (CANNOT_TELL, draws_were_lost),
+    (CANNOT_TELL, is_swallowed_by_rounding),
+    (ANOTHER, differs_at_infinite_depth),
+    (ANOTHER, grows_with_depth),
+    (CANNOT_TELL, follows_no_expansion),
+    (CANNOT_TELL, differs_at_small_depth),
+    (CANNOT_TELL, still_changes),
+    (CANNOT_TELL, is_not_shown_clearly),
+    (CANNOT_TELL, is_too_uncertain),
+    (CANNOT_TELL, differs_in_another_way),
+    (SAME, agrees),
+)
+
+
+def judge(evidence: Evidence) -> Judgement[Verdict]:
+    """Return the judgement of the first rule that holds."""
+    return verdict.judge(RULES, evidence)

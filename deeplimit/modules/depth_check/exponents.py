@@ -1,0 +1,102 @@
+"""The effective residual exponent: how fast the size of a branch's update falls as the network deepens."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from deeplimit.modules.depth_check.shared_stream import SIZE_ERROR
+from deeplimit.statistics.power_law import slopes_between
+from deeplimit.statistics.regression import line, student_quantile
+
+LACK = 1e-3
+"""Below this probability that noise alone leaves such residuals, sizes follow no power law."""
+
+
+@dataclass(frozen=True)
+class Exponent:
+    """size ~ depth**-value, with standard error and interval, and whether a power law fits at all."""
+
+    value: float
+    error: float
+    low: float
+    high: float
+    power_law: bool
+
+    def shifted(self, by: float) -> Exponent:
+        """Return the exponent of sizes times depth**-by."""
+        return replace(self, value=self.value + by, low=self.low + by, high=self.high + by)
+
+    def within(self, target: float, tolerance: float) -> bool | None:
+        """Return whether the exponent is `target` up to `tolerance`; None if the interval is too wide to
+        tell.
+
+        The interval is too wide if it reaches the target, and also what lies further away than half of the
+        distance 1/2 between the classical exponents 0, 1/2 and 1.
+        """
+        if self.low > target + tolerance or self.high < target - tolerance:
+            return False
+        return (
+            True
+            if self.high - target <= max(tolerance, 0.25) and target - self.low <= max(tolerance, 0.25)
+            else None
+        )
+
+
+def fit(
+    depths: Sequence[float], sizes: Sequence[Sequence[float]], confidence: float, epsilon: float = 0.0
+) -> Exponent | None:
+    """Return the exponent of the root mean square of `sizes` in 1/depth.
+
+    None if a mean is 0 or not finite, or if all depths are one.
+
+    Branches of one depth are independent draws of one law if the initialisation makes them so. Their scatter,
+    pooled over depths, gives the standard error, and Student's law the interval. Depths are independent,
+    unlike those of `inference.power_law`, and no correction term is integrated over. Instead, where the
+    depths' means lie off every power law by more than the scatter explains, the interval is widened to hold
+    the slopes between neighbouring depths.
+
+    Args:
+        depths: numbers of layers (m,). sizes: one sequence of branches per depth.
+        confidence: confidence level of the interval.
+        epsilon: machine epsilon of the numbers in which the module computes.
+    """
+    groups = [np.asarray(group, dtype=np.float64) for group in sizes]
+    means = np.array([float(np.mean(group**2)) for group in groups])
+    if np.any(means <= 0) or not np.all(np.isfinite(means)):
+        return None
+    x, y = np.log(np.asarray(depths, dtype=np.float64)), 0.5 * np.log(means)
+    counts = np.array([group.size for group in groups], dtype=np.float64)
+    freedom = int(counts.sum()) - len(groups)
+    # The relative scatter of squares, halved: the standard deviation of a log size.
+    scatter = (
+        sum(float(np.sum((group**2 / mean - 1) ** 2)) for group, mean in zip(groups, means, strict=True))
+        / 4
+        / max(freedom, 1)
+    )
+    variances = scatter / counts + max(SIZE_ERROR, epsilon) ** 2
+    fitted = line(x, y, 1 / variances)
+    if fitted is None:
+        return None
+    power_law = fitted.misfit > LACK
+    half = student_quantile(confidence, max(freedom, 1)) * fitted.error
+    low, high = -fitted.slope - half, -fitted.slope + half
+    if not power_law:
+        steps, _ = slopes_between(x, y, np.diag(variances))
+        low, high = min(low, float(steps.min())), max(high, float(steps.max()))
+    return Exponent(-fitted.slope, fitted.error, low, high, power_law)
+
+
+def slope(depths: Sequence[float], values: Sequence[float]) -> float | None:
+    """Return the least-squares exponent of positive values in 1/depth.
+
+    None if a value is not positive or not finite, or if all depths are one.
+    """
+    if len(values) < 2 or any(not 0 < value < math.inf for value in values):
+        return None
+    x, y = np.log(np.asarray(depths, dtype=np.float64)), np.log(np.asarray(values, dtype=np.float64))
+    fitted = line(x, y, np.ones(len(x)))
+    return None if fitted is None else -fitted.slope

@@ -1,0 +1,267 @@
+"""What was measured at each depth, judged by what was expected, and put into a report."""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from collections.abc import Iterator, Sequence
+
+from deeplimit.common.verdict import Verdict
+from deeplimit.modules.depth_check.base_scale import bases_of
+from deeplimit.modules.depth_check.departures import EXACT
+from deeplimit.modules.depth_check.exponent_findings import against_exponent, has_exponent
+from deeplimit.modules.depth_check.findings import Finding, biases_of
+from deeplimit.modules.depth_check.fixes import Fixes
+from deeplimit.modules.depth_check.meaning import ADAPTER
+from deeplimit.modules.depth_check.one_depth import AtOneDepth
+from deeplimit.modules.depth_check.report import DepthReport, Status
+from deeplimit.modules.depth_check.rule_findings import against_rule
+from deeplimit.modules.depth_check.rules import Rule
+from deeplimit.modules.depth_check.scaling import BranchScaling, excess, scalings
+from deeplimit.modules.depth_check.stream_findings import about_skip, about_streams
+from deeplimit.modules.depth_check.stream_scaling import streams
+from deeplimit.modules.depth_check.uneven_layers import against_layers
+from deeplimit.version import versions
+
+
+def report_on(
+    name: str,
+    depths: Sequence[int],
+    taken: Sequence[AtOneDepth],
+    rule: Rule | None,
+    number: float | None,
+    tolerance: float,
+    confidence: float,
+    seed: int,
+    started: float,
+) -> DepthReport:
+    """Judge what was measured at each depth, by a rule or by an expected exponent, and report it."""
+    branches = scalings(taken, confidence)
+    flows = streams(taken, excess(branches))
+    level = 1 - (1 - confidence) / len(branches)
+    findings: list[Finding] = []
+    statuses: list[Status] = []
+    withheld: list[str] = []  # findings that branches which were not found would explain
+    for scaling in branches:
+        found: list[Finding] = []
+        agreed: bool | None = True
+        # A hybrid may have no such branch at a small depth.
+        present = [index for index, count in enumerate(scaling.counts) if count]
+        present_depths = [depths[index] for index in present]
+        carrying = [taken[index].streams[scaling.stream] for index in present]
+        totals = [stream.branches + stream.heads for stream in carrying]
+        deepens = len(depths) == 1 or (len(set(scaling.counts)) > 1 and len(set(totals)) > 1)
+        if scaling.meaning == ADAPTER or not deepens:
+            # A predictor, class attention: a rule about depth does not bind it.
+            agreed = True if all(scaling.counts) else None
+        elif rule is not None:
+            everything = [_everywhere(taken[index]) for index in present]
+            exact = max(EXACT, *(one.epsilon for one in taken))
+            found = list(against_rule(scaling, branches, rule, present_depths, totals, everything, exact))
+            for possible in _with_hidden(totals, scaling.counts[-1], [taken[index] for index in present]):
+                others = {
+                    item.parameter for item in against_rule(scaling, branches, rule, present_depths, possible)
+                }
+                withheld += [item.parameter for item in found if item.parameter not in others]
+                found = [item for item in found if item.parameter in others]
+            if any(part.name in withheld for part in scaling.parts) and not found:
+                agreed = None
+            elif len(depths) > 1 and not found and (rule.exponent is not None or rule.starts_at_zero):
+                found, agreed = _effective(
+                    scaling, rule.exponent, rule, present_depths, totals, tolerance, level
+                )
+        elif number is not None:
+            found, agreed = _effective(scaling, number, None, present_depths, totals, tolerance, level)
+        if deepens and scaling.stream < len(flows):
+            fixes = Fixes.of(scaling, present_depths, totals)
+            found += about_skip(scaling, flows[scaling.stream], rule, number, depths[-1], fixes)
+        findings += found
+        statuses.append(
+            Verdict.NOT_AS_EXPECTED if found else Verdict.AS_EXPECTED if agreed else Verdict.CANNOT_TELL
+        )
+    if rule is None and number is None:
+        statuses = [Verdict.MEASURED] * len(branches)
+        stream_statuses = [Verdict.MEASURED] * len(flows)
+    else:
+        more, stream_statuses = about_streams(flows, branches, findings)
+        findings += more
+    verdict: Status = next(
+        (
+            status
+            for status in (Verdict.NOT_AS_EXPECTED, Verdict.CANNOT_TELL)
+            if status in (*statuses, *stream_statuses)
+        ),
+        statuses[0],
+    )
+    if verdict == Verdict.AS_EXPECTED and _overlooked(taken):
+        verdict = Verdict.CANNOT_TELL  # about what was not seen
+    return DepthReport(
+        verdict=verdict,
+        model=name,
+        depths=tuple(depths),
+        parameters=tuple(one.parameters for one in taken),
+        expected=rule.name if rule is not None else number,
+        branches=branches,
+        statuses=tuple(statuses),
+        streams=flows,
+        stream_statuses=tuple(stream_statuses),
+        findings=tuple(findings),
+        tolerance=tolerance,
+        confidence=confidence,
+        seed=seed,
+        seconds=time.perf_counter() - started,
+        versions=versions(),
+        reservations=tuple(_reservations(branches, statuses, rule, taken, withheld)),
+        citations=(rule.citation,) if rule is not None and rule.citation else (),
+    )
+
+
+def _effective(
+    scaling: BranchScaling,
+    target: float | None,
+    rule: Rule | None,
+    depths: Sequence[int],
+    totals: Sequence[int],
+    tolerance: float,
+    level: float,
+) -> tuple[list[Finding], bool | None]:
+    """Return what the effective exponent of a kind of branch says against `target`, and whether it agrees.
+
+    A target of None expects updates of zero.
+    """
+    if target is None:
+        if any(size > 0 for size in scaling.sizes):
+            wanted = (
+                f"where {rule.name if rule else ''} has updates of zero (they are of size"
+                f" {scaling.sizes[-1]:.3g})"
+            )
+            fixes = Fixes.of(scaling, depths, totals)
+            left = [
+                Finding(
+                    scaling.kind,
+                    part.name,
+                    None,
+                    f"is zero, but the gate that it makes is not, {wanted}. Is its layer's bias zero?",
+                    fix=fixes.zero_module(part.name),
+                )
+                for part in scaling.parts
+                if part.role == "gate"
+            ] or [
+                Finding(
+                    scaling.kind,
+                    part.name,
+                    None,
+                    f"is {part.sizes[-1]:.4g} at the start {wanted}.",
+                    fix=fixes.fill(part.name, "0"),
+                )
+                for part in biases_of(scaling)
+            ]
+            whole = Finding(scaling.kind, scaling.kind, None, f"does not start at zero {wanted}.")
+            return left or [whole], False
+        return [], True
+    if uneven := list(against_layers(scaling, target, tolerance, level, depths, totals)):
+        return uneven, False
+    agreed = has_exponent(scaling, target, tolerance)
+    if agreed is False:
+        return list(against_exponent(scaling, target, depths, totals)), False
+    return [], agreed
+
+
+def _everywhere(one: AtOneDepth) -> int:
+    """Return the number of branches on all streams."""
+    return sum(stream.branches + stream.heads for stream in one.streams)
+
+
+def _overlooked(taken: Sequence[AtOneDepth]) -> list[str]:
+    """Return the names, starred, of weights outside of residual branches that become more with depth."""
+    first, last = ([re.sub(r"\d+", "*", name) for name in one.outside] for one in (taken[0], taken[-1]))
+    return [name for name in dict.fromkeys(last) if last.count(name) > first.count(name)]
+
+
+def _with_hidden(totals: Sequence[int], likes: int, taken: Sequence[AtOneDepth]) -> Iterator[list[int]]:
+    """Yield how many branches there may be if overlooked weights make up branches that were not found.
+
+    `likes` is the number of branches of one kind in the deepest network: there may be as many hidden ones,
+    each of one or more weights.
+    """
+    overlooked = _overlooked(taken)
+    hidden = [sum(re.sub(r"\d+", "*", name) in overlooked for name in one.outside) for one in taken]
+    most = round(hidden[-1] / likes)
+    for kinds in range(1, most + 1):
+        yield [total + round(count * kinds / most) for total, count in zip(totals, hidden, strict=True)]
+
+
+def _scattered(taken: Sequence[AtOneDepth]) -> bool:
+    """Whether a deeper network has more streams rather than longer ones."""
+    return len(taken[-1].streams) > len(taken[0].streams)
+
+
+def _reservations(
+    branches: Sequence[BranchScaling],
+    statuses: Sequence[str],
+    rule: Rule | None,
+    taken: Sequence[AtOneDepth],
+    withheld: Sequence[str] = (),
+) -> list[str]:
+    """Return what to keep in mind when reading the verdict, as sentences."""
+    told = []
+    fixed = [
+        scaling.kind for scaling in branches if len(set(scaling.counts)) == 1 and len(scaling.counts) > 1
+    ]
+    if fixed:
+        told.append(f"{', '.join(fixed)}: as many at every depth, so not judged.")
+    adapters = [scaling.kind for scaling in branches if scaling.meaning == ADAPTER]
+    if adapters:
+        told.append(
+            f"{', '.join(adapters)}: adapters (of low rank and zero beside another branch), so not judged."
+        )
+    overlooked = _overlooked(taken)
+    if overlooked:
+        told.append(
+            f"{', '.join(overlooked)}: these weights multiply with depth but belong to no residual branch"
+            " that was found. If they are part of one, its output is not added with +, torch.add or"
+            " addcmul, so it was not checked."
+        )
+    if withheld:
+        told.append(
+            f"{', '.join(dict.fromkeys(withheld))}: not judged by {rule.name if rule else 'the rule'}, which"
+            " counts the branches. If those weights are branches, there are more than were found."
+        )
+    if _scattered(taken):
+        told.append(
+            f"{len(taken[-1].streams)} residual streams at the largest depth but {len(taken[0].streams)} at"
+            " the smallest. An operation between residual sums (a concatenation, a choice between tensors,"
+            " one that is not known) hides that they continue one stream, so its depth cannot be counted."
+        )
+    bent = [scaling.kind for scaling in branches if not scaling.power_law]
+    if bent:
+        told.append(
+            f"{', '.join(bent)}: sizes do not follow one power of the depth; the exponent is the slope of the"
+            " best line."
+        )
+    uneven = [scaling.kind for scaling in branches if 3 < scaling.layered < math.inf]
+    if uneven:
+        told.append(f"layers of one network differ by more than three times: {', '.join(uneven)}.")
+    known = [scaling for scaling in branches if scaling.exponent is not None]
+    exponents = [scaling.exponent or 0.0 for scaling in known]
+    if rule is None and known and max(exponents) - min(exponents) > 0.25:
+        told.append(
+            "kinds of branches scale differently with depth: was a rule applied to only some of them?"
+        )
+    if (
+        rule is not None
+        and rule.output.absolute
+        and not rule.output.zero
+        and bases_of(branches[0], branches, rule)[0].constant is None
+    ):
+        told.append("all weights depend on depth, so constant factors could not be judged.")
+    if any(
+        status == Verdict.CANNOT_TELL and scaling.exponent is not None and scaling.power_law
+        for scaling, status in zip(branches, statuses, strict=True)
+    ):
+        told.append(
+            "an interval is too wide to tell exponents apart that differ by 1/2: add depths that are further"
+            " apart, or pass a larger batch."
+        )
+    return told

@@ -1,0 +1,157 @@
+"""What an effective exponent means for depth going to infinity: a list of rules, the first that holds
+decides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from deeplimit.modules.depth_check.exponents import Exponent
+from deeplimit.statistics import verdict
+
+ADAPTER = "identity (an adapter that is zero at the start)"
+"""Meaning of a branch of low rank and zero that is added beside another: not a residual branch of the
+network.
+"""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What the meaning of an exponent rests on.
+
+    The sum of the updates of N layers is of size N**(alignment - exponent), bounded at the critical exponent.
+    That is 1/2 for independent layers (an SDE), 1 for aligned ones (an ODE), and in between for fractional
+    ones.
+
+    Attributes:
+        exponent: the fitted one; None where updates are zero at some depth.
+        critical: the critical exponent of the alignment.
+        swept: whether depths have different numbers of branches.
+        moving: whether any update is not zero. adapter: whether the branch is an addition of low rank.
+        renormed: whether the stream is normalised after the branch. normalised: whether the branch's input
+            is.
+        growth: size of the stream at its end over that at its start, one per depth.
+    """
+
+    exponent: Exponent | None
+    critical: float
+    swept: bool
+    moving: bool
+    adapter: bool
+    renormed: bool
+    normalised: bool
+    growth: tuple[float, ...]
+
+    @property
+    def smaller(self) -> bool:
+        """Whether updates are clearly smaller than at the critical exponent."""
+        return self.exponent is not None and self.exponent.value > self.critical + MARGIN
+
+    @property
+    def larger(self) -> bool:
+        """Whether updates are clearly larger than at the critical exponent."""
+        return self.exponent is not None and self.exponent.value < self.critical - MARGIN
+
+    @property
+    def bounded(self) -> bool:
+        """Whether the stream keeps its size however large updates are: it is normalised, or gated."""
+        return self.renormed or self.growth[-1] < 1.2 * max(self.growth[0], 1.0)
+
+
+MARGIN = 0.2
+"""Exponents closer than this to the critical one are taken for it."""
+
+
+def is_a_silent_adapter(e: Evidence) -> str | None:
+    """Nothing moves, and the branch is an addition of low rank."""
+    return "updates of low rank are zero at the start" if not e.moving and e.adapter else None
+
+
+def starts_at_zero(e: Evidence) -> str | None:
+    """Nothing moves."""
+    return None if e.moving else "updates are zero at the start"
+
+
+def is_not_deepened(e: Evidence) -> str | None:
+    """There are as many branches at every depth."""
+    return None if e.swept else "the number of branches does not change with depth"
+
+
+def vanishes_at_some_depths(e: Evidence) -> str | None:
+    """A logarithm is infinite."""
+    return "updates are zero at some depths" if e.exponent is None else None
+
+
+def is_too_uncertain(e: Evidence) -> str | None:
+    """The interval spans two classical exponents."""
+    if e.exponent is None or e.exponent.high - e.exponent.low <= 0.5:
+        return None
+    return "the interval is wider than the distance 1/2 of classical exponents"
+
+
+def would_be_an_ode(e: Evidence) -> str | None:
+    """Updates are of the size of an ODE's, but independent, so that their sum vanishes."""
+    if e.exponent is None or not (e.smaller and 0.8 < e.exponent.value < 1.2):
+        return None
+    return "updates are as small as an ODE's; independent layers add up to nothing"
+
+
+def vanishes(e: Evidence) -> str | None:
+    """The sum of all updates vanishes."""
+    return "the sum of all updates vanishes as depth grows" if e.smaller else None
+
+
+def turns_as_far_at_any_depth(e: Evidence) -> str | None:
+    """Updates are too large for a limit, but the stream keeps its size."""
+    return "the stream keeps its size, and forgets its input" if e.larger and e.bounded else None
+
+
+def grows_like_a_power(e: Evidence) -> str | None:
+    """Updates are too large, and do not depend on the stream's size."""
+    return "updates do not grow with the stream" if e.larger and e.normalised else None
+
+
+def explodes(e: Evidence) -> str | None:
+    """Updates are too large, and grow with the stream."""
+    return "updates grow with the stream" if e.larger else None
+
+
+def is_critical_for_independent_layers(e: Evidence) -> str | None:
+    """The critical exponent is 1/2."""
+    return "independent updates add up to a diffusion" if e.critical == 0.5 else None
+
+
+def is_critical_for_aligned_layers(e: Evidence) -> str | None:
+    """The critical exponent is 1."""
+    return "aligned updates add up to an integral" if e.critical == 1.0 else None
+
+
+def is_critical_in_between(e: Evidence) -> str:
+    """What remains: layers are correlated, as fractional noise is."""
+    return f"correlated updates add up at the exponent {e.critical:.2f}"
+
+
+MEANINGS: verdict.Rules[str, Evidence] = (
+    (ADAPTER, is_a_silent_adapter),
+    ("identity (branches are zero at the start)", starts_at_zero),
+    ("as many at every depth", is_not_deepened),
+    ("no exponent (zero at some depths)", vanishes_at_some_depths),
+    ("cannot tell", is_too_uncertain),
+    ("neural-ODE-like (the identity while layers are independent)", would_be_an_ode),
+    ("identity", vanishes),
+    ("no limit (each layer turns the state as far at any depth)", turns_as_far_at_any_depth),
+    ("grows with depth", grows_like_a_power),
+    ("explosion", explodes),
+    ("neural-SDE-like", is_critical_for_independent_layers),
+    ("neural-ODE-like", is_critical_for_aligned_layers),
+    ("between SDE and ODE", is_critical_in_between),
+)
+"""What an exponent means for depth going to infinity."""
+
+
+def critical_exponent(aligned: tuple[float, float, float] | None) -> float:
+    """Return the critical exponent of an alignment: 1/2 and 1 where the interval allows."""
+    if aligned is None or aligned[1] <= 0.5:
+        return 0.5
+    value, low, high = aligned
+    return 1.0 if low > 0.75 and high >= 0.95 else min(max(value, 0.5), 1.0)

@@ -1,0 +1,407 @@
+"""A module at one depth, measured: updates of its residual branches, growth of streams, sizes of parameters.
+
+Two forwards. The first is the module's own, followed by a backward to where its streams begin. In the second
+all branches, of all layers and all depths, are given the same stream (`shared_stream`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from torch.autograd.graph import GradientEdge
+
+from deeplimit.common.randomness import seeded
+from deeplimit.modules.depth_check.shared_stream import SharedStream
+from deeplimit.modules.trace.batches import Batch, run
+from deeplimit.modules.trace.branches import Branch, Layout, Part, layout
+from deeplimit.modules.trace.forwards import recorded
+from deeplimit.modules.trace.graph import Join
+from deeplimit.modules.trace.losses import Loss, check_loss, first_output, loss_of
+from deeplimit.modules.trace.operations import size
+from deeplimit.modules.trace.recording import Trace
+from deeplimit.modules.trace.side_effects import undisturbed
+
+
+@dataclass(frozen=True)
+class MeasuredBranch:
+    """One branch at one depth. Sizes are root mean squares over the batch and all coordinates.
+
+    Attributes:
+        branch, key: The branch as it was found, and what its layers have in common.
+        update: Size of what the branch adds.
+        ratio: The update divided by the size of the stream it is added to.
+        probed: Size of what the branch adds when it is given the stream's first state, divided by the size of
+            that state unless the branch normalises its input.
+        normalised: Whether the branch normalises its input.
+        normed: Whether a normalisation follows the output projection.
+        renormed: Whether a normalisation follows the sum, so that the stream is normalised at every layer.
+        multiplier: Product of the numbers that scale the branch after its projection.
+        gain: Product of the sizes of the parameters that scale it there.
+        skip: Number that multiplies the stream between the sum before and this one.
+        entry: Number that multiplies the branch's normalised input.
+        opens: Whether no sum comes before, so that `skip` may lack a number.
+        counted: Whether it counts among its stream's branches. Experts in one sum count once, a zero adapter
+            beside another branch does not count.
+    """
+
+    branch: Branch
+    key: str
+    update: float
+    ratio: float
+    probed: float
+    normalised: bool
+    normed: bool
+    renormed: bool
+    multiplier: float
+    gain: float
+    skip: float
+    entry: float
+    opens: bool
+    counted: bool
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """How much the updates of one kind of branch point the same way when all are given the same stream.
+
+    Attributes:
+        value: Size of their sum divided by the size that as many orthogonal updates would sum to: 1 if they
+            are independent, the root of their number if they are equal.
+        error: Relative standard error of the value, from the coordinates of the stream.
+    """
+
+    value: float
+    error: float
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A residual stream at one depth: sizes of the state and of the loss's gradient where it begins and ends.
+
+    Attributes:
+        start, end: Size of the state.
+        gradient_start, gradient_end: Size of the gradient; None where the loss does not depend on it.
+        branches: Number of residual branches that are counted.
+        heads: 1 if a block with a projected shortcut opens the stream, else 0.
+        sums: Number of residual sums; branches in parallel share one.
+        skip: Number that multiplies the stream from sum to sum (geometric mean over sums).
+        kept: Share of the final state that came through skips alone: the product over sums of the skip's size
+            divided by the sum's.
+        normalised: Whether every branch normalises its input.
+        renormed: Whether the stream itself is normalised between sums (post-norm).
+    """
+
+    start: float
+    end: float
+    gradient_start: float | None
+    gradient_end: float | None
+    branches: int
+    heads: int
+    sums: int
+    skip: float
+    kept: float
+    normalised: bool
+    renormed: bool
+
+
+@dataclass(frozen=True)
+class WeightSize:
+    """A parameter: the root mean square of its entries and what its fan-in and fan-out are.
+
+    `thirds` are the sizes of its first, second and third outputs if there are three times as many outputs as
+    inputs: queries, keys and values, where they are fused.
+    """
+
+    size: float
+    entries: int
+    fan_in: int
+    fan_out: int
+    thirds: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class AtOneDepth:
+    """Everything measured of a module at one depth.
+
+    Attributes:
+        branches: Residual branches in order of execution.
+        streams: Residual streams by their number.
+        aligned: Alignment by the key of a kind of branch.
+        weights: Parameters of the branches by name.
+        parameters: Number of entries of all parameters.
+        epsilon: Machine epsilon of the streams' dtype.
+        outside: Names of the weights that were applied in no residual branch.
+    """
+
+    branches: tuple[MeasuredBranch, ...]
+    streams: tuple[Stream, ...]
+    aligned: dict[str, Alignment]
+    weights: dict[str, WeightSize]
+    parameters: int
+    epsilon: float
+    outside: tuple[str, ...] = ()
+
+
+def measure_module(
+    model: nn.Module,
+    batch: Batch,
+    *,
+    blocks: str | Sequence[str] | None = None,
+    loss: Loss | None = None,
+    seed: int = 0,
+    backward: bool = True,
+    trained: bool = False,
+) -> AtOneDepth:
+    """Return what a module does on a batch; the module is left as it was.
+
+    Without `backward` the streams have no gradients. A `trained` module normalises with its running
+    statistics, and its branches are measured on the stream that they get in the ordinary forward.
+    """
+    check_loss(loss)
+    with undisturbed(model, trained=trained):
+        trace, found, gradients, cut = _two_forwards(model, batch, blocks, loss, seed, backward, trained)
+        if not cut.complete:
+            # The first forward may have computed a constant that later ones find in a cache.
+            trace, found, gradients, cut = _two_forwards(model, batch, blocks, loss, seed, backward, trained)
+    return _summary(model, trace, found, cut, gradients)
+
+
+Gradients = list[tuple[float | None, float | None]]
+
+
+def _two_forwards(
+    model: nn.Module,
+    batch: Batch,
+    blocks: str | Sequence[str] | None,
+    loss: Loss | None,
+    seed: int,
+    backward: bool,
+    trained: bool,
+) -> tuple[Trace, Layout, Gradients, SharedStream]:
+    """Return what a forward did, its branches, its streams' gradients, and what a shared stream shows."""
+    with seeded(seed):
+        output, trace = recorded(model, batch)
+        scalar = _loss(model, output, loss, seed) if backward else None
+    found = layout(trace, blocks)
+    nothing: Gradients = [(None, None)] * len(found.heads)
+    gradients = nothing if scalar is None else _gradients(scalar, found)
+    del output, scalar
+    # With gradients on as before, though none is wanted: without them some modules take another way
+    # (torch's encoder does).
+    with seeded(seed), SharedStream(trace, found, cut=not trained) as cut:
+        run(model, batch)
+    return trace, found, gradients, cut
+
+
+def _loss(model: nn.Module, output: Any, loss: Loss | None, seed: int) -> torch.Tensor:
+    """Return the user's loss, or a random linear functional of the first output, whose gradient there is a
+    standard normal.
+    """
+    if loss is not None:
+        return loss_of(output, loss)
+    first = first_output(model, output)
+    generator = torch.Generator().manual_seed(seed % 2**64)
+    direction = torch.randn(first.shape, generator=generator).to(first)
+    return (first * direction).sum()
+
+
+def _gradients(loss: torch.Tensor, found: Layout) -> Gradients:
+    """Return the sizes of the gradient where each stream begins and ends; parameters get none."""
+    ends: dict[int, float] = {}
+    starts, handles = [], []
+    for number in range(len(found.heads)):
+        joins = [part.join for part in found.parts if part.branch.stream == number]
+        starts.append(GradientEdge(joins[0].root.node, joins[0].root.output))
+        last = joins[-1].addition.place
+
+        def note(
+            given: Sequence[torch.Tensor | None], number: int = number, output: int = last.output
+        ) -> None:
+            gradient = given[output]
+            if gradient is not None:
+                ends[number] = size(gradient)
+
+        handles.append(last.node.register_prehook(note))
+    try:
+        found_gradients = torch.autograd.grad(loss, starts, allow_unused=True)
+    except RuntimeError as error:
+        if "modified by an inplace operation" not in str(error):
+            raise
+        raise ValueError(
+            "a state that the gradient needs was changed in place in the forward, in evaluation mode, as a"
+            " cache may be. Switch the cache off, with use_cache=False in batch= or in the configuration."
+            f" torch says: {error}"
+        ) from error
+    finally:
+        for handle in handles:
+            handle.remove()
+    return [
+        (None if gradient is None else size(gradient), ends.get(number))
+        for number, gradient in enumerate(found_gradients)
+    ]
+
+
+def _summary(
+    model: nn.Module,
+    trace: Trace,
+    found: Layout,
+    cut: SharedStream,
+    gradients: Sequence[tuple[float | None, float | None]],
+) -> AtOneDepth:
+    if cut.count != cut.expected:
+        raise ValueError(
+            f"{type(model).__name__} added two activations {cut.expected} times in one forward and"
+            f" {cut.count} times in another on the same batch: its path depends on the values of its states,"
+            " so that branches cannot be told apart. Pass blocks= to point at blocks that always run, or a"
+            " batch for which the path is fixed."
+        )
+    for part in found.parts:
+        sizes = cut.updates[part.ordinal]
+        if not all(map(math.isfinite, sizes)):
+            raise ValueError(
+                f"{part.branch.name} of {type(model).__name__} adds numbers that are not finite (root mean"
+                f" square {sizes[part.side]:g}, to a stream of {sizes[1 - part.side]:g}), whatever the layers"
+                " before it do: look for weights or a batch with nan or infinity, or for numbers too large"
+                " for the dtype."
+            )
+    if not any(side.size for part in found.parts for side in trace.additions[part.ordinal].sides):
+        raise ValueError(
+            f"batch must not be zero: every state and every update of {type(model).__name__} is zero on it,"
+            " so that nothing can be measured. Pass one whose entries are not all zero."
+        )
+    measured = []
+    for part in found.parts:
+        addition, join = trace.additions[part.ordinal], part.join.addition
+        # What scales a sum of branches as a whole scales each of them.
+        share = 1.0 if part.ordinal == join.ordinal else _share(trace, part)
+        update = addition.sides[part.side].size * share
+        stream = join.sides[part.join.skip].size
+        probed = cut.updates[part.ordinal][part.side] * share
+        start = cut.updates[join.ordinal][part.join.skip]
+        if not part.join.normalised:
+            probed = probed / start if start > 0 else math.inf
+        ratio = update / stream if stream > 0 else math.inf
+        measured.append(
+            MeasuredBranch(
+                part.branch,
+                part.key,
+                update,
+                ratio,
+                probed,
+                part.join.normalised,
+                part.normed,
+                part.renormed,
+                part.multiplier,
+                part.gain,
+                part.skip,
+                part.entry,
+                part.opens,
+                part.counted,
+            )
+        )
+    streams = []
+    for number, (gradient_start, gradient_end) in enumerate(gradients):
+        own = [part for part in found.parts if part.branch.stream == number]
+        first, last = own[0].join, own[-1].join
+        sums = {part.join.addition.ordinal: part for part in own}
+        streams.append(
+            Stream(
+                first.addition.sides[first.skip].size,
+                last.addition.size,
+                gradient_start,
+                gradient_end,
+                sum(part.counted for part in own),
+                found.heads[number],
+                len(sums),
+                _skip([*sums.values()]),
+                math.prod(_kept(part.join) for part in sums.values()),
+                all(part.join.normalised for part in own),
+                own[-1].renormed,
+            )
+        )
+    used = {
+        name
+        for part in found.parts
+        for names in (part.branch.output, part.branch.inner, part.branch.gains, part.branch.biases)
+        for name in (*names, *part.branch.gates)
+    }
+    inside = {name for join in found.joins for name in join.parameters}
+    applied = {name for made in trace.projections.values() for name in made.weights}
+    weights = {name.removeprefix("_orig_mod."): value for name, value in model.named_parameters()}
+    return AtOneDepth(
+        branches=tuple(measured),
+        streams=tuple(streams),
+        aligned={key: _aligned(total, cut.squares[key]) for key, total in cut.sums.items()},
+        weights={name: weigh(model, name, weights[name]) for name in weights if name in used},
+        parameters=sum(parameter.numel() for parameter in model.parameters()),
+        epsilon=max(join.addition.epsilon for join in found.joins),
+        outside=tuple(name for name in trace.shapes if name in applied - inside),
+    )
+
+
+def _kept(join: Join) -> float:
+    """Return the size of the skip divided by the size of the sum."""
+    return join.addition.sides[join.skip].size / join.addition.size if join.addition.size > 0 else 0.0
+
+
+def _skip(parts: Sequence[Part]) -> float:
+    """Return the geometric mean of the skips of sums."""
+    skips = [
+        whole_skip(part, [like for like in parts if like.key == part.key and not like.opens])
+        for part in parts
+    ]
+    return math.exp(sum(map(math.log, skips)) / len(skips)) if min(skips) > 0 else 0.0
+
+
+def whole_skip(part: Part | MeasuredBranch, likes: Sequence[Part | MeasuredBranch]) -> float:
+    """Return a branch's skip; at the first sum it may lack a number, so equal likes stand for it."""
+    known = [like.skip for like in likes]
+    return known[0] if part.opens and known and max(known) <= (1 + 1e-6) * min(known) else part.skip
+
+
+def _share(trace: Trace, part: Part) -> float:
+    """Return by how much a sum of branches is scaled before it joins the stream."""
+    inner, whole = trace.additions[part.ordinal].size, part.join.addition.sides[part.join.branch].size
+    return whole / inner if inner > 0 else 1.0
+
+
+def _aligned(total: torch.Tensor, squares: float) -> Alignment:
+    if squares == 0:
+        return Alignment(math.nan, math.inf)
+    energies = total.detach().double().square()
+    channels = (
+        energies.mean(dim=tuple(range(energies.dim() - 1)))
+        if energies.dim() != 4 or energies.shape[1] == 1  # no image: windows of tokens, of which there is one
+        else energies.mean(dim=(0, 2, 3))
+    )
+    mean = float(channels.mean())
+    error = (
+        float(channels.std()) / mean / math.sqrt(channels.numel()) / 2
+        if mean > 0 and channels.numel() > 1
+        else math.inf
+    )
+    return Alignment(math.sqrt(mean / squares), error)
+
+
+def weigh(model: nn.Module, name: str, parameter: nn.Parameter) -> WeightSize:
+    """Return a parameter's size and fans, after the way in which its module uses it: (out, in, ...), or (in,
+    out) in Conv1D.
+    """
+    owner = model.get_submodule(name.rpartition(".")[0]) if "." in name else model
+    shape, split = tuple(parameter.shape), 0
+    if len(shape) < 2:
+        fan_in = fan_out = 1
+    elif type(owner).__name__ == "Conv1D" and not isinstance(owner, nn.Conv1d):
+        fan_in, fan_out = shape
+        split = 1
+    else:
+        around = math.prod(shape[2:])
+        fan_in, fan_out = shape[1] * around, shape[0] * around
+    fused = len(shape) == 2 and fan_out == 3 * fan_in
+    thirds = tuple(size(third) for third in parameter.chunk(3, split)) if fused else ()
+    return WeightSize(size(parameter), parameter.numel(), fan_in, fan_out, thirds)

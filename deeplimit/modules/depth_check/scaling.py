@@ -1,0 +1,312 @@
+"""Measurements at several depths, combined by kind: exponents, their meaning, the parts that cause them."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from deeplimit.modules.depth_check.exponents import fit, slope
+from deeplimit.modules.depth_check.meaning import MEANINGS, Evidence, critical_exponent
+from deeplimit.modules.depth_check.one_depth import (
+    Alignment,
+    AtOneDepth,
+    MeasuredBranch,
+    WeightSize,
+    whole_skip,
+)
+from deeplimit.modules.depth_check.stream_scaling import RUNAWAY, over, streams
+from deeplimit.modules.trace.naming import wildcard
+from deeplimit.statistics import verdict
+from deeplimit.statistics.regression import line, student_quantile
+
+
+@dataclass(frozen=True)
+class PartScaling:
+    """One part of a kind of branch: its size at each depth and the exponent of that size.
+
+    Attributes:
+        name: Name of the weight, gain or bias with * for the layer; or "multiplier", "skip" or "input
+            multiplier", numbers in the forward.
+        role: "output", "inner", "gain", "gate" (a weight that makes a gain of a conditioning), "bias" (only
+            biases at the branch's end that are not zero), "multiplier", "skip" or "entry" (what multiplies
+            the normalised input).
+        sizes: Root mean square at each depth that has this kind of branch.
+        exponent: Exponent of sizes ~ N**-exponent; None if a size is zero or there is only one depth.
+        spread: Largest over smallest size among the layers of the deepest network.
+        weight: Entries and fans of the weight in the deepest network; None for numbers in the forward.
+        layers: Sizes of the single layers that have it, at each depth.
+        thirds: Sizes of queries, keys and values at each depth, where they are fused in one weight.
+    """
+
+    name: str
+    role: str
+    sizes: tuple[float, ...]
+    exponent: float | None
+    spread: float
+    weight: WeightSize | None
+    layers: tuple[tuple[float, ...], ...] = ()
+    thirds: tuple[tuple[float, ...], ...] = ()
+
+
+@dataclass(frozen=True)
+class BranchScaling:
+    """One kind of residual branch over depths.
+
+    Attributes:
+        kind: Name of the kind ("h.*.attn").
+        stream: Number of the residual stream, from 0.
+        counts: Number of such branches at each depth, the opening block of a stage included; 0 if none.
+        ratios: Size of the update divided by the size of the stream it joins, at each depth (root mean
+            square over layers).
+        sizes: Size of the update at each depth when every branch is given the same stream. It is divided by
+            the size of that stream unless the branch normalises its input.
+        layers: The ratios of the deepest network, one per layer.
+        exponent: Exponent of sizes ~ N**-exponent, N the number of branches of all kinds on the stream; None
+            if updates are zero or there is only one depth.
+        exponent_interval: Interval of the exponent; the intervals of all kinds hold together at the report's
+            confidence level.
+        power_law: Whether one power law fits the sizes.
+        alignment: Exponent with which the sum of all updates grows with the number of layers: 1/2 for
+            independent layers, 1 for layers that all push the same way.
+        alignment_interval: Interval of the alignment.
+        normalised: Whether the branch normalises its input.
+        normed: Whether a normalisation follows the output projection.
+        renormed: Whether the stream is normalised after every sum (post-norm).
+        layered: Largest over smallest size of the update among the layers of the deepest network.
+        meaning: What exponent and alignment say about the limit, in words.
+        parts: The branch's weights, gains, biases and multipliers.
+        numbers: The layers' numbers in the deepest network, as in the names of their weights.
+        probed: As `sizes`, of every layer, at each depth that has this kind of branch.
+    """
+
+    kind: str
+    stream: int
+    counts: tuple[int, ...]
+    ratios: tuple[float, ...]
+    sizes: tuple[float, ...]
+    layers: tuple[float, ...]
+    exponent: float | None
+    exponent_interval: tuple[float, float] | None
+    power_law: bool
+    alignment: float | None
+    alignment_interval: tuple[float, float] | None
+    normalised: bool
+    normed: bool
+    renormed: bool
+    layered: float
+    meaning: str
+    parts: tuple[PartScaling, ...]
+    numbers: tuple[int, ...] = ()
+    probed: tuple[tuple[float, ...], ...] = ()
+
+    @property
+    def exponent_in_words(self) -> str:
+        """The exponent with its interval; "-" where there is none."""
+        if self.exponent is None or self.exponent_interval is None:
+            return "-"
+        low, high = self.exponent_interval
+        return f"{self.exponent:.2f} [{low:.2f}, {high:.2f}]"
+
+
+def scalings(taken: Sequence[AtOneDepth], confidence: float) -> tuple[BranchScaling, ...]:
+    """Return one scaling for every kind of branch that the deepest network, the last one, has."""
+    deepest = taken[-1]
+    kinds = {measured.key: measured.branch for measured in reversed(deepest.branches)}
+    order = list(dict.fromkeys(measured.key for measured in deepest.branches))
+    level = 1 - (1 - confidence) / len(order)  # all intervals together hold at `confidence`
+    runaway = {flow.stream: flow.meaning for flow in streams(taken) if flow.meaning in RUNAWAY}
+    return tuple(_scaling(key, kinds[key].kind, kinds[key].stream, taken, level, runaway) for key in order)
+
+
+def excess(branches: Sequence[BranchScaling]) -> dict[int, float]:
+    """Return, by stream, the smallest distance of a branch's exponent above its critical exponent."""
+    found: dict[int, float] = {}
+    for branch in branches:
+        if branch.exponent is None:
+            continue
+        interval = branch.alignment_interval
+        aligned = None if branch.alignment is None or interval is None else (branch.alignment, *interval)
+        distance = branch.exponent - critical_exponent(aligned)
+        found[branch.stream] = min(found.get(branch.stream, distance), distance)
+    return found
+
+
+def _scaling(
+    key: str,
+    kind: str,
+    stream: int,
+    taken: Sequence[AtOneDepth],
+    level: float,
+    runaway: Mapping[int, str],
+) -> BranchScaling:
+    groups = [[measured for measured in one.branches if measured.key == key] for one in taken]
+    present = [(one, group) for one, group in zip(taken, groups, strict=True) if group]
+    counts = tuple(
+        len(group) + one.streams[stream].heads if group else 0
+        for one, group in zip(taken, groups, strict=True)
+    )
+    known = [one.streams[stream].branches + one.streams[stream].heads for one, _ in present]
+    sizes = [[measured.probed for measured in group] for _, group in present]
+    epsilon = max(one.epsilon for one in taken)
+    swept = len({count for count in counts if count}) > 1 and len(set(known)) > 1
+    exponent = fit(known, sizes, level, epsilon) if swept else None
+    aligned = _alignment(
+        [one.aligned.get(key) for one, _ in present], [len(group) for _, group in present], level
+    )
+    deepest = present[-1][1]
+    evidence = Evidence(
+        exponent=exponent,
+        critical=critical_exponent(aligned),
+        swept=swept,
+        moving=any(size > 0 for group in sizes for size in group),
+        adapter=not any(measured.counted for measured in deepest),
+        renormed=deepest[-1].renormed,
+        normalised=deepest[-1].normalised,
+        growth=tuple(over(one.streams[stream].end, one.streams[stream].start) for one, _ in present),
+    )
+    meaning = verdict.judge(MEANINGS, evidence).word
+    return BranchScaling(
+        kind=kind,
+        stream=stream,
+        counts=counts,
+        ratios=tuple(_mean([measured.ratio for measured in group]) for group in groups),
+        sizes=tuple(_mean([measured.probed for measured in group]) for group in groups),
+        layers=tuple(measured.ratio for measured in deepest),
+        exponent=None if exponent is None else exponent.value,
+        exponent_interval=None if exponent is None else (exponent.low, exponent.high),
+        power_law=exponent is None or exponent.power_law,
+        alignment=None if aligned is None else aligned[0],
+        alignment_interval=None if aligned is None else (aligned[1], aligned[2]),
+        normalised=all(measured.normalised for measured in deepest),
+        normed=all(measured.normed for measured in deepest),
+        renormed=deepest[-1].renormed,
+        layered=_largest([measured.probed for measured in deepest]),
+        # Where the stream itself runs away, no exponent of its branches leads to a limit.
+        meaning=runaway.get(stream, meaning) if exponent is not None else meaning,
+        parts=_parts([group for _, group in present], [one for one, _ in present], known),
+        numbers=layer_numbers([measured.branch.output[0] for measured in deepest]),
+        probed=tuple(map(tuple, sizes)),
+    )
+
+
+def _mean(values: Sequence[float]) -> float:
+    """Return the root mean square."""
+    return math.sqrt(float(np.mean(np.square(values)))) if len(values) else math.nan
+
+
+def _largest(values: Sequence[float]) -> float:
+    """Return the largest over the smallest."""
+    return max(values) / min(values) if min(values) > 0 else (1.0 if max(values) == 0 else math.inf)
+
+
+def _alignment(
+    aligned: Sequence[Alignment | None], counts: Sequence[int], level: float
+) -> tuple[float, float, float] | None:
+    """Return the exponent of the size of a sum of updates in their number, for updates of size one."""
+    known = [
+        (count, one)
+        for count, one in zip(counts, aligned, strict=True)
+        if one is not None and 0 < one.value < math.inf
+    ]
+    if max((count for count, _ in known), default=1) < 2:
+        return None
+    x = np.log([count for count, _ in known])
+    y = np.array([math.log(one.value) for _, one in known])
+    weights = 1 / np.array([max(one.error, 1e-3) ** 2 for _, one in known])
+    # With one depth only, the line passes through the origin: the sum of one update is of size one.
+    fitted = line(x, y, weights, through_origin=bool(np.ptp(x) == 0))
+    assert fitted is not None  # some count exceeds 1
+    value, half = 0.5 + fitted.slope, student_quantile(level, 1000) / math.sqrt(fitted.spread)
+    return value, value - half, value + half
+
+
+def _parts(
+    groups: Sequence[Sequence[MeasuredBranch]], taken: Sequence[AtOneDepth], counts: Sequence[int]
+) -> tuple[PartScaling, ...]:
+    """Return the parts of a kind of branch, output projections first."""
+    parts = []
+    first = groups[-1][0].branch
+    roles = {"output": "output", "inner": "inner", "gain": "gains", "gate": "gates", "bias": "biases"}
+    for role, field in roles.items():
+        listed = [[_numbered(getattr(measured.branch, field)) for measured in group] for group in groups]
+        # Layers of one kind may differ within (linear attention and full attention, a bias in the first layer
+        # only).
+        for key in dict.fromkeys(key for items in listed[-1] for key in items):
+            likes = [items[key] for items in listed[-1] if key in items]
+            name = likes[0]
+            weights = [
+                [one.weights[items[key]] for items in found if key in items]
+                for found, one in zip(listed, taken, strict=True)
+            ]
+            if not all(weights):
+                continue
+            layers = tuple(tuple(weight.size for weight in items) for items in weights)
+            if role == "gain" and len(first.gains) == 1:
+                # A gain as it acts, exp(gain) or 1 + gain say, rather than as it is stored.
+                layers = tuple(tuple(measured.gain for measured in group) for group in groups)
+            sizes = tuple(_mean(items) for items in layers)
+            if role == "bias" and not any(size > 0 for size in sizes):
+                continue
+            parts.append(
+                PartScaling(
+                    wildcard(name, likes),
+                    role,
+                    sizes,
+                    slope(counts, sizes),
+                    _largest([weight.size for weight in weights[-1]]),
+                    weights[-1][0],
+                    layers,
+                    tuple(
+                        tuple(map(_mean, zip(*(weight.thirds for weight in items), strict=True)))
+                        for items in weights
+                    ),
+                )
+            )
+    for name, role in (("multiplier", "multiplier"), ("skip", "skip"), ("input multiplier", "entry")):
+        layers = tuple(_numbers(role, group) for group in groups)
+        sizes = tuple(_mean(items) for items in layers)
+        if role == "entry" and all(size == 1.0 for size in sizes):
+            continue
+        parts.append(PartScaling(name, role, sizes, slope(counts, sizes), 1.0, None, layers))
+    return tuple(parts)
+
+
+def layer_numbers(names: Sequence[str]) -> tuple[int, ...]:
+    """Return the numbers of layers from the names of a weight in each; from 0 on if names do not tell.
+
+    Examples:
+        >>> layer_numbers(["h.3.mlp.0.weight", "h.5.mlp.0.weight"])
+        (3, 5)
+    """
+    numbers = [re.findall(r"\d+", name) for name in names]
+    if len({len(found) for found in numbers}) == 1:
+        varied = [column for column in zip(*numbers, strict=True) if len(set(column)) > 1]
+        if len(varied) == 1 and len(set(varied[0])) == len(names):
+            return tuple(map(int, varied[0]))
+    return tuple(range(len(names)))
+
+
+def _numbers(role: str, group: Sequence[MeasuredBranch]) -> tuple[float, ...]:
+    """Return a number of every branch."""
+    likes = [measured for measured in group if not measured.opens]
+    return tuple(
+        whole_skip(measured, likes) if role == "skip" else getattr(measured, role) for measured in group
+    )
+
+
+def _numbered(names: Sequence[str]) -> dict[tuple[str, int], str]:
+    """Return names by what they are called but for numbers, and their place among those of the same name.
+
+    Examples:
+        >>> _numbered(["h.3.mlp.0.weight", "h.3.mlp.2.weight"])
+        {('h.*.mlp.*.weight', 0): 'h.3.mlp.0.weight', ('h.*.mlp.*.weight', 1): 'h.3.mlp.2.weight'}
+    """
+    starred = [re.sub(r"\d+", "*", name) for name in names]
+    return {
+        (like, starred[:place].count(like)): name
+        for place, (like, name) in enumerate(zip(starred, names, strict=True))
+    }

@@ -1,0 +1,116 @@
+"""The second forward of a measurement: every residual branch is given the same stream.
+
+Each stream begins with the same noise at all depths, and every residual join returns its skip alone. So what
+a branch adds depends on its own parameters only, not on where the other branches have driven the stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from deeplimit.modules.trace.branches import Layout, Part
+from deeplimit.modules.trace.operations import Call, Operands, TorchCalls, size
+from deeplimit.modules.trace.recording import Trace
+
+IN_PLACE = {"add_", "sub_", "addcmul_", "__iadd__", "__isub__"}
+
+SIZE_ERROR = 1e-3
+"""Relative uncertainty of every size: round-off, and states that are the same only up to it."""
+
+
+class SharedStream(TorchCalls):
+    """Runs a module with every residual join returning its skip, and notes what the branches would add.
+
+    Every stream begins with noise of its usual size, the same at all depths. The network's embeddings would
+    not do: they differ from depth to depth and move all branches of one depth together. The scatter among the
+    layers of that depth cannot show this.
+    """
+
+    def __init__(self, trace: Trace, found: Layout, *, cut: bool = True) -> None:
+        """Without `cut` the stream is left as it is: branches are noted in an ordinary forward."""
+        super().__init__()
+        self.cutting = cut
+        self.expected = len(trace.additions)
+        self.cuts = {**trace.injected, **{join.addition.ordinal: join.skip for join in found.joins}}
+        self.streams = {part.join.addition.ordinal: part.branch.stream for part in found.parts}
+        self.levels: dict[int, float] = {}  # the size of each stream at its first join
+        self.wanted: dict[int, list[Part]] = {}
+        for part in found.parts:
+            self.wanted.setdefault(part.ordinal, []).append(part)
+        self.begins: dict[Call, int] = {}
+        for number in range(len(found.heads)):
+            root = next(part.join.root for part in found.parts if part.branch.stream == number)
+            if cut and root in trace.calls:
+                self.begins[trace.calls[root]] = number
+        self.count = 0
+        self.begun: set[int] = set()
+        self.updates: dict[int, tuple[float, float]] = {}
+        self.sums: dict[str, torch.Tensor] = {}
+        self.squares: dict[str, float] = {}
+
+    @property
+    def complete(self) -> bool:
+        """Whether this forward made the recorded one's additions, and every stream began where it did."""
+        return self.count == self.expected and self.begun == set(self.begins.values())
+
+    def call(
+        self, name: str, func: Callable[..., Any], args: Any, kwargs: Any, operands: Operands | None
+    ) -> Any:
+        if operands is None:
+            return func(*args, **kwargs)
+        ordinal, self.count = self.count, self.count + 1
+        sides = (operands.first, operands.branch()) if ordinal in self.wanted or ordinal in self.cuts else ()
+        if sides:
+            self.updates[ordinal] = (size(sides[0]), size(sides[1]))
+        for part in self.wanted.get(ordinal, ()):
+            self.note(part, sides[part.side].detach().float())
+        if ordinal not in self.cuts or not self.cutting:
+            return func(*args, **kwargs)
+        skip = sides[self.cuts[ordinal]]
+        now = size(skip)
+        # A sum that only adds an early state again belongs to no branch; the next join corrects its stream.
+        level = self.levels.setdefault(self.streams[ordinal], now) if ordinal in self.streams else now
+        # A stream that is scaled in every layer would die out: it keeps the size of its first state.
+        if now > 0 and level > 0 and abs(now / level - 1) > SIZE_ERROR:
+            skip = skip * (level / now)
+        if name in IN_PLACE:
+            return operands.first if skip is operands.first else operands.first.copy_(skip)
+        return skip.clone()
+
+    def note(self, part: Part, update: torch.Tensor) -> None:
+        """Take up what a branch adds when it is given the shared stream."""
+        before = self.sums.get(part.key)
+        if before is None or before.shape == update.shape:
+            self.sums[part.key] = update.clone() if before is None else before.add_(update)
+            self.squares[part.key] = self.squares.get(part.key, 0.0) + size(update) ** 2
+
+    def start(self, like: torch.Tensor, stream: int) -> torch.Tensor:
+        """Return what a stream begins with, of the shape of what begins it in the network."""
+        return _noise(like, stream)
+
+    def returned(self, this: Call, result: Any) -> Any:
+        if this not in self.begins or not isinstance(result, torch.Tensor) or not result.is_floating_point():
+            return result
+        self.begun.add(self.begins[this])
+        noise = self.start(result, self.begins[this])
+        if this.name.endswith("_") and not this.name.endswith("__") and not result.is_leaf:
+            # In place, so that other names of the tensor see it, too.
+            return result.add_(noise - result.detach())
+        # Still a function of what it replaces, for modules that differentiate inside forward (forces from
+        # energies).
+        return noise + (result - result.detach())
+
+
+def _noise(like: torch.Tensor, seed: int) -> torch.Tensor:
+    """Return normal numbers of the size of `like`, without signs if `like` has no negative entry."""
+    if not like.numel():
+        raise ValueError(
+            f"a residual stream is empty, of shape {tuple(like.shape)}: pass a batch with at least one entry."
+        )
+    noise = torch.randn(like.shape, generator=torch.Generator().manual_seed(seed))
+    if bool((like.detach() >= 0).all()):
+        noise = noise.abs()
+    return (noise * (size(like) / size(noise))).to(like)

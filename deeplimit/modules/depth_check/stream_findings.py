@@ -1,0 +1,71 @@
+"""Findings about residual streams: a skip that does not pass the state on, a state that explodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from deeplimit.common.verdict import Verdict
+from deeplimit.modules.depth_check.findings import Finding, part_name
+from deeplimit.modules.depth_check.fixes import IN_FORWARD, Fixes
+from deeplimit.modules.depth_check.report import Status
+from deeplimit.modules.depth_check.rules import Rule
+from deeplimit.modules.depth_check.scaling import BranchScaling
+from deeplimit.modules.depth_check.stream_scaling import DAMPED, EXPLODING, MULTIPLIED, StreamScaling
+
+
+def about_skip(
+    scaling: BranchScaling,
+    stream: StreamScaling,
+    rule: Rule | None,
+    number: float | None,
+    depth: int,
+    fixes: Fixes,
+) -> list[Finding]:
+    """Return what speaks against the skip of a kind of branch where no rule states its size.
+
+    A skip above one lets the state explode. One below one forgets the input; that is expected only where the
+    exponent 0 is, at which each layer turns the state as far at any depth.
+    """
+    if rule is not None:
+        if rule.skip.absolute:
+            return []  # judged among the parts
+        number = rule.exponent if rule.exponent is not None else 1.0
+    if number is None or stream.meaning not in (MULTIPLIED, DAMPED):
+        return []
+    if stream.meaning == DAMPED and number == 0.0:
+        return []
+    part = next(part for part in scaling.parts if part.role == "skip")
+    gain = part.sizes[-1]
+    if abs(gain - 1) < 1e-6:  # another kind on the stream scales it
+        return []
+    return [
+        Finding(
+            scaling.kind,
+            part_name(part, scaling),
+            gain,
+            f"is {gain:.4g} at depth {depth} where a residual network has 1: {stream.follows}.",
+            fix=fixes.pass_on(gain),
+        )
+    ]
+
+
+def about_streams(
+    streams: Sequence[StreamScaling], branches: Sequence[BranchScaling], findings: Sequence[Finding]
+) -> tuple[list[Finding], list[Status]]:
+    """Return what speaks against streams though nothing speaks against their branches, and their verdicts."""
+    found: list[Finding] = []
+    statuses: list[Status] = []
+    for stream in streams:
+        own = {kind.kind for kind in branches if kind.stream == stream.stream}
+        blamed = [finding for finding in findings if finding.branch in own]
+        skips = any(finding.parameter.startswith("skip of ") for finding in blamed)
+        statuses.append(Verdict.NOT_AS_EXPECTED if skips or stream.explodes else Verdict.AS_EXPECTED)
+        if stream.explodes and not blamed:
+            name = f"stream {stream.stream + 1}"
+            kind = next(kind.kind for kind in branches if kind.stream == stream.stream)
+            rate = stream.growth_per_sum[-1]
+            # Branches that read a state of one size add no more to a larger one.
+            calms = stream.meaning == EXPLODING and not stream.normalised
+            fix = f"{IN_FORWARD}x = x + branch(norm(x))" if calms else ""
+            found.append(Finding(kind, name, rate, f"explodes with depth: {stream.follows}.", fix=fix))
+    return found, statuses

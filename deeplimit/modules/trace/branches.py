@@ -1,0 +1,374 @@
+"""The residual branches of a module: their names, which weight projects them back onto the stream, what
+scales them after.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch import nn
+
+from deeplimit.common.validation import named
+from deeplimit.modules.trace.batches import Batch, as_batch
+from deeplimit.modules.trace.branch_inputs import entry_scale
+from deeplimit.modules.trace.branch_parts import BranchParts, branch_parts
+from deeplimit.modules.trace.copies import refuse_mixed_copies
+from deeplimit.modules.trace.forwards import recorded
+from deeplimit.modules.trace.graph import Graph, Join, age_of, carried_by, carried_from, find_joins, stream_of
+from deeplimit.modules.trace.naming import familiar, kinds_of, names_of
+from deeplimit.modules.trace.recording import (
+    Addition,
+    Edge,
+    Summand,
+    Trace,
+    edges_with_gradient,
+    kind,
+)
+from deeplimit.modules.trace.side_effects import undisturbed
+
+
+@dataclass(frozen=True)
+class Branch:
+    """One residual branch of a module, x + branch(x): its name, place and the parameters that set its size.
+
+    Attributes:
+        kind: Name that the branch shares with the same branch of other layers ("h.*.attn").
+        name: Name of this branch ("h.3.attn").
+        stream: Number of the residual stream that the branch adds to, from 0.
+        index: Position among all branches of that stream, in order of execution, from 0.
+        output: Names of the weights that project the branch back onto the stream.
+        inner: Names of the branch's other weights (parameters with two or more axes).
+        gains: Names of the parameters that scale the branch after the projection (LayerScale, ReZero, the
+            scale of a last normalisation).
+        biases: Names of the biases added at the projection or after it, which a scaled projection does not
+            scale.
+        gates: Names of the weights that multiply the branch by a function of something other than the stream
+            (the last linear layer of adaLN).
+    """
+
+    kind: str
+    name: str
+    stream: int
+    index: int
+    output: tuple[str, ...]
+    inner: tuple[str, ...]
+    gains: tuple[str, ...]
+    biases: tuple[str, ...] = ()
+    gates: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Part:
+    """A branch, and where a forward's record has it: which side of which addition, cut at which join."""
+
+    branch: Branch
+    key: str  # the same for its likes in other layers, and in the same module at other depths
+    join: Join
+    ordinal: int  # of the addition that holds the branch's own update
+    side: int
+    multiplier: float  # numbers that scale it after the projection
+    gain: float  # what the parameters in `gains` scale it by
+    entry: float  # what scales the branch's input after its norm
+    skip: float  # numbers that scale the skip, from where the sum before it ends
+    opens: bool  # whether no sum of its stream comes before, so that numbers between sums are not known
+    renormed: bool  # whether the stream that the branch reads was normalised as a whole after the last sum
+    # Whether a normalisation stands between projection and sum, so that the projection's size does not count.
+    normed: bool
+    # As one of its stream's branches, which an expert after the first in one sum and an adapter are not.
+    counted: bool
+
+
+@dataclass(frozen=True)
+class Layout:
+    """All parts of a module in order of execution, and the joins to cut."""
+
+    parts: tuple[Part, ...]
+    joins: tuple[Join, ...]
+    # Blocks with a projected shortcut that open each stream: they count in its depth, but are not joins.
+    heads: tuple[int, ...]
+
+
+def find_branches(
+    model: nn.Module, batch: Any = None, *, blocks: str | Sequence[str] | None = None
+) -> tuple[Branch, ...]:
+    """Return the residual branches that one forward of `model` on `batch` runs through, in order.
+
+    The model is left as it was. Not checked: whether the same branches run for other inputs.
+
+    Args:
+        model: Any module whose operations autograd records.
+        batch: Input of the forward: a tensor, a tuple of positional arguments or a dict of keyword arguments.
+            If left out, a batch is made up from the model's configuration or its first layer.
+        blocks: Patterns of module names ("model.layers.*"); only additions inside matching modules count.
+
+    Raises:
+        TypeError: If `model` is not a module, or `batch` or `blocks` has the wrong type.
+        ValueError: If parameters are on the meta device, no batch can be made up, or no residual branch is
+            found.
+
+    Examples:
+        >>> import torch, deeplimit as dl
+        >>> layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+        >>> print(*(branch.name for branch in dl.find_branches(layer, torch.ones(2, 4, 8))))
+        self_attn {linear1,linear2}
+    """
+    trace = record(model, as_batch(model, batch))
+    return tuple(part.branch for part in layout(trace, blocks).parts)
+
+
+def record(model: nn.Module, batch: Batch, *, trained: bool = False) -> Trace:
+    """Return the trace of one forward; a `trained` model normalises with its running statistics."""
+    with undisturbed(model, trained=trained):
+        return recorded(model, batch)[1]
+
+
+def layout(trace: Trace, blocks: str | Sequence[str] | None = None) -> Layout:
+    """Return the branches of a recorded forward."""
+    if blocks is not None and not (
+        isinstance(blocks, Sequence) and all(isinstance(pattern, str) for pattern in blocks)
+    ):
+        raise TypeError(
+            "blocks must be a pattern of module names such as 'model.layers.*', or a list of them; got"
+            f" {named(blocks)}."
+        )
+    graph = Graph(trace)
+    joins = [join for join in find_joins(trace) if _wanted(join.addition.owner, blocks)]
+    refuse_mixed_copies(graph, joins)
+    if not joins:
+        raise ValueError(_nothing_found(trace, blocks))
+    streams = _streams(graph, joins)
+    pieces = [
+        piece for join, stream in zip(joins, streams, strict=True) for piece in _pieces(graph, join, stream)
+    ]
+    dissected = [
+        branch_parts(graph, piece.join, trace.additions[piece.ordinal].sides[piece.side]) for piece in pieces
+    ]
+    weights, outputs = [made.weights for made in dissected], [made.output for made in dissected]
+    kinds, keys = kinds_of([piece.stream for piece in pieces], weights, outputs, trace.shapes)
+    names = names_of(familiar(weights, kinds))
+    carried = [carried_by(graph, join, joins[:position]) for position, join in enumerate(joins)]
+    carries = dict(zip((join.addition.ordinal for join in joins), carried, strict=True))
+    parts: list[Part] = []
+    for piece, made, name, kind_, key in zip(pieces, dissected, names, kinds, keys, strict=True):
+        join = piece.join
+        index = sum(part.branch.stream == piece.stream for part in parts)
+        skipped, carry = join.addition.sides[join.skip], carries[join.addition.ordinal]
+        beside = max(
+            trace.additions[other.ordinal].sides[other.side].size for other in pieces if other.join is join
+        )
+        adapter = trace.additions[piece.ordinal].sides[piece.side].size == 0 < beside and _narrows(
+            trace, made.output
+        )
+        parts.append(
+            Part(
+                branch=Branch(
+                    kind_,
+                    name,
+                    piece.stream,
+                    index,
+                    made.output,
+                    made.inner,
+                    made.gains,
+                    made.biases,
+                    made.gates,
+                ),
+                key=key,
+                join=join,
+                ordinal=piece.ordinal,
+                side=piece.side,
+                multiplier=made.multiplier * piece.scale,
+                gain=made.gain,
+                entry=entry_scale(graph, join),
+                skip=(1.0 if carry is None else carry)
+                * skipped.factor
+                * _scale(graph, skipped.sources, until=join.root),
+                opens=carry is None,
+                renormed=any(graph.normalises(place.node) for place in graph.climb((join.root,))),
+                normed=made.normed,
+                counted=not adapter
+                and not any(
+                    part.join is join and (part.key == key or _one_mixture(trace, part, piece, made))
+                    for part in parts
+                ),
+            )
+        )
+    heads = [
+        _opened(graph, next(join for join, own in zip(joins, streams, strict=True) if own == number))
+        for number in sorted(set(streams))
+    ]
+    return Layout(tuple(parts), tuple(joins), tuple(heads))
+
+
+def _one_mixture(trace: Trace, part: Part, piece: _Piece, made: BranchParts) -> bool:
+    """Whether two summands are experts of one module, as routed experts and a shared one are."""
+    owners = {trace.additions[ordinal].owner for ordinal in (part.ordinal, piece.ordinal)}
+    inside = owners != {part.join.addition.owner} and len(owners) == 1
+    return inside and any("expert" in name for name in (*part.branch.output, *made.output))
+
+
+def _narrows(trace: Trace, weights: Sequence[str]) -> bool:
+    """Whether weights (out, in, ...) have fewer inputs than outputs, as the last one of a low-rank adapter
+    has.
+    """
+    return all(
+        trace.shapes[name][1] < trace.shapes[name][0] for name in weights if len(trace.shapes[name]) > 1
+    )
+
+
+def _opened(graph: Graph, join: Join) -> int:
+    """Return 1 if a stream begins with the sum of two projections, as a stage of a ResNet does, else 0."""
+    sums = {addition.place: addition for addition in graph.trace.additions}
+    opening = stream_of(graph, join, [_as_join(addition) for addition in sums.values()])
+    if opening is None or opening.addition.place.node is None:
+        return 0
+    projections = {_projected(graph, side) for side in opening.addition.sides}
+    return int(None not in projections and len(projections) == 2)
+
+
+def _as_join(addition: Addition) -> Join:
+    return Join(addition, 0, addition.place, frozenset(), (), False)
+
+
+def _projected(graph: Graph, side: Summand) -> Edge | None:
+    """Return the projection that a side of a sum comes from by scalings and normalisations alone."""
+    place = side.sources[0] if side.sources else None
+    for _ in range(16):
+        if place is None:
+            return None
+        if place in graph.trace.projections:
+            # A sum of embeddings is no block.
+            return None if kind(place.node).startswith("Embedding") else place
+        data = [edge for edge in edges_with_gradient(place.node) if graph.parameters_only(edge.node) is None]
+        place = data[0] if data else None
+    return None
+
+
+def _wanted(owner: str, blocks: str | Sequence[str] | None) -> bool:
+    if blocks is None:
+        return True
+    patterns = [blocks] if isinstance(blocks, str) else list(blocks)
+    return any(
+        fnmatch.fnmatchcase(owner, pattern) or fnmatch.fnmatchcase(owner, pattern + ".*")
+        for pattern in patterns
+    )
+
+
+def _nothing_found(trace: Trace, blocks: str | Sequence[str] | None) -> str:
+    adding = sorted({addition.owner for addition in trace.additions if addition.owner})
+    where = (
+        " Modules that add two activations of one shape:"
+        f" {', '.join(adding[:8])}{' ...' if len(adding) > 8 else ''}."
+        if adding
+        else ""
+    )
+    scripted = (
+        f" Inside of scripted modules nothing is seen ({trace.scripted[0]} is one)." if trace.scripted else ""
+    )
+    pattern = f" inside modules matching blocks={blocks!r}" if blocks is not None else ""
+    hidden = sum(addition.place.node is None for addition in trace.additions)
+    if hidden:
+        where += (
+            f" {hidden} of them ran where autograd records nothing or values cannot be read (torch.no_grad, a"
+            " detached input, a reversible network's layers, torch.func.vmap): measure it without that."
+        )
+    gated = _gated(Graph(trace))
+    if gated:
+        where += (
+            f" {', '.join(gated[:4])}: the stream is multiplied by a gate that is computed from data, as in"
+            " (1 - g) * x + g * f, so that no side of it is a skip. Write the same sum as x + g * (f - x)."
+        )
+    return (
+        f"no residual branch was found{pattern}: looked through {len(trace.additions)} additions of two"
+        " activations for one whose one side comes unchanged (reshaped or scaled) from where the other"
+        f" side's weights begin.{where}{scripted} Point at the residual blocks with blocks='model.layers.*'"
+        " (names as in model.named_modules())."
+    )
+
+
+def _gated(graph: Graph) -> list[str]:
+    """Return the modules that add a branch of a tensor to that tensor times a gate."""
+    found = []
+    for addition in graph.trace.additions:
+        for skip in (0, 1):
+            skipped, branch = addition.sides[skip].sources, addition.sides[1 - skip].sources
+            ends = list(graph.climb(skipped))[-1:] if branch else []
+            factors = edges_with_gradient(ends[0].node) if ends and kind(ends[0].node) == "Mul" else []
+            states = [place for factor in factors for place in graph.climb((factor,))]
+            if states and set(states) & graph.reach(branch, min(map(age_of, states)))[0]:
+                found.append(addition.owner or "the module itself")
+    return sorted(set(found))
+
+
+def _streams(graph: Graph, joins: Sequence[Join]) -> list[int]:
+    """Number the streams: a join goes on with the stream of the join whose sum it continues."""
+    number: dict[Edge, int] = {}
+    streams = []
+    for position, join in enumerate(joins):
+        before = stream_of(graph, join, list(joins[:position])) or carried_from(graph, join, joins[:position])
+        stream = number[before.addition.place] if before is not None else len(set(number.values()))
+        number[join.addition.place] = stream
+        streams.append(stream)
+    return streams
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """One of the branches that a join adds: the addition and the side that hold it, and what scales it
+    after that.
+    """
+
+    join: Join
+    stream: int
+    ordinal: int
+    side: int
+    scale: float
+
+
+def _pieces(graph: Graph, join: Join, stream: int) -> list[_Piece]:
+    """Return the branches that a join adds at once, x + (attention(x) + mlp(x))."""
+    sums = {
+        addition.place: addition for addition in graph.trace.additions if addition.place.node in join.region
+    }
+    waiting = [
+        _Piece(join, stream, join.addition.ordinal, join.branch, join.addition.sides[join.branch].factor)
+    ]
+    found = []
+    while waiting:
+        piece = waiting.pop()
+        sources = graph.trace.additions[piece.ordinal].sides[piece.side].sources
+        inner = next((sums[place] for place in graph.climb(sources) if place in sums), None)
+        if inner is not None and all(_applies_weights(graph, join, side) for side in inner.sides):
+            scale = piece.scale * _scale(graph, sources, until=inner.place)
+            waiting += [
+                _Piece(join, stream, inner.ordinal, place, scale * inner.sides[place].factor)
+                for place in (1, 0)
+            ]
+        else:
+            found.append(piece)
+    return found
+
+
+def _applies_weights(graph: Graph, join: Join, side: Summand) -> bool:
+    """Whether a side of a sum inside a branch applies weights between the root and the sum."""
+    if not side.sources:
+        return False
+    _, region = graph.reach(side.sources, 0, enter=lambda node: node in join.region)
+    names = {name for node in region & join.region if (name := graph.parameter(node)) is not None}
+    return any(
+        place.node in region and set(made.weights) & names for place, made in graph.trace.projections.items()
+    )
+
+
+def _scale(graph: Graph, sources: tuple[Edge, ...], until: Edge) -> float:
+    """Return the product of the numbers that scale what comes from `until` on its way to `sources`."""
+    factor = 1.0
+    for place in graph.climb(sources):
+        if place == until:
+            break
+        scaling = graph.trace.scalings.get(place)
+        if scaling is not None:
+            factor *= scaling.factor
+    return factor

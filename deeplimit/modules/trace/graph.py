@@ -1,0 +1,382 @@
+"""Which additions of a forward are residual joins: decided by the autograd graph, not by module names.
+
+An addition is a residual join if one side, the skip, comes from a tensor (the root) by reshaping and scaling
+alone. The other side, the branch, must come from the same tensor through at least one weight.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from deeplimit.modules.trace.recording import Addition, Edge, Trace, edges, edges_with_gradient, kind, weighs
+from deeplimit.modules.trace.slices import same_elsewhere
+
+# Nodes that hand on their one input, reshaped, cast, scaled or partly dropped.
+PASSING = {
+    "Alias", "AsStrided", "AvgPool1D", "AvgPool2D", "AvgPool3D", "Clone", "ConstantPadNd", "Contiguous",
+    "Div", "Expand", "Flatten", "Flip", "Gather", "Identity", "Index", "IndexSelect", "MaskedFill", "Mul",
+    "NanToNum", "NativeDropout", "Neg", "Permute", "Reshape", "ReshapeAlias", "Roll", "Select", "Slice",
+    "SplitWithSizes", "Split", "Squeeze", "ToCopy", "Transpose", "T", "Unbind", "UnsafeSplit",
+    "UnsafeView", "Unsqueeze", "View", "Movedim", "Where",
+}  # fmt: skip
+# Nodes after which a tensor is still the same stream, normalised or passed through an activation.
+ACTIVATING = {
+    "Relu", "Gelu", "Silu", "LeakyRelu", "Elu", "Threshold", "Hardtanh", "Hardswish", "Tanh", "Mish",
+    "Clamp", "ClampMin", "ClampMax",
+}  # fmt: skip
+# Nodes whose output is no linear function of their input: what is behind them is not added as it is.
+BENDING = ACTIVATING | {
+    "Exp", "LogSigmoid", "LogSoftmax", "Max", "Sigmoid", "Softmax", "Softplus", "Sort", "Topk",
+}  # fmt: skip
+NORMALISING = re.compile(r"(Layer|Batch|Group|Instance|Rms)_?Norm|FusedRmsNorm", re.IGNORECASE)
+ROOTS = {"Rsqrt", "Sqrt", "LinalgVectorNorm", "Norm", "Reciprocal", "Std"}
+# A skip may pass earlier joins of the same root: x + attention(x) + mlp(x).
+EARLIER_JOINS = 4
+
+
+@dataclass(frozen=True)
+class Join:
+    """out = skip + branch: the addition, where its branch begins (`root`), and what lies on the way."""
+
+    addition: Addition
+    skip: int  # which side of the addition
+    root: Edge
+    region: frozenset[Any] = field(repr=False)  # the nodes between the root and the branch's end
+    parameters: tuple[str, ...]
+    normalised: bool  # whether nothing of the root reaches the branch but through a normalisation
+
+    @property
+    def branch(self) -> int:
+        """Which side of the addition is the branch."""
+        return 1 - self.skip
+
+
+@dataclass(frozen=True)
+class Graph:
+    """The autograd graph of one forward, as far as joins are concerned."""
+
+    trace: Trace
+    _leaves: dict[Any, tuple[str, ...] | None] = field(default_factory=dict)
+
+    def parameters_only(self, node: Any) -> tuple[str, ...] | None:
+        """Return the parameters of a small subgraph; None if it depends on data or is not small."""
+        if node not in self._leaves:
+            found: list[str] = []
+            waiting, seen = [node], 0
+            while waiting:
+                item = waiting.pop()
+                seen += 1
+                name = self.parameter(item)
+                if name is not None:
+                    found.append(name)
+                sources = [edge.node for edge in edges(item) if edge is not None]
+                if (
+                    seen > 24
+                    or kind(item).startswith(("Embedding", "Index"))
+                    or (not sources and name is None)
+                ):
+                    self._leaves[node] = None
+                    break
+                waiting += sources
+            else:
+                self._leaves[node] = tuple(dict.fromkeys(found))
+        return self._leaves[node]
+
+    def parameter(self, node: Any) -> str | None:
+        """Return the name of the parameter behind a leaf of the graph."""
+        variable = getattr(node, "variable", None)
+        return None if variable is None else self.trace.names.get(id(variable))
+
+    def onward(self, place: Edge, also: set[str] = frozenset()) -> Edge | None:  # type: ignore[assignment]
+        """Return what `place` was reshaped or scaled from, or None; `also` names further kinds that pass."""
+        if place in self.trace.continued:
+            return self.trace.continued[place]
+        if (elsewhere := same_elsewhere(place)) is not None:
+            return elsewhere
+        name = kind(place.node)
+        data = [
+            edge for edge in edges(place.node) if edge is not None and self.parameters_only(edge.node) is None
+        ]
+        if name in PASSING or name in also:
+            return data[0] if len(data) == 1 else None
+        if name in ("Add", "Sub") and len(data) == 1:
+            return data[0]  # a bias, a constant
+        return None
+
+    def climb(
+        self, sources: tuple[Edge, ...], through: dict[Edge, Edge] | None = None, joins: int = EARLIER_JOINS
+    ) -> Iterator[Edge]:
+        """Yield the places that `sources` come from by reshaping and scaling alone, nearest first.
+
+        `through` says where to go on from a join: to its skip; past at most `joins` joins.
+        """
+        data = [edge for edge in sources if self.parameters_only(edge.node) is None] or list(sources)
+        place: Edge | None = data[0] if len(data) == 1 else None
+        passed = 0
+        for _ in range(64 + 8 * joins):
+            if place is None:
+                return
+            yield place
+            if through is not None and place in through:
+                passed += 1
+                place = through[place] if passed <= joins else None
+            else:
+                place = self.onward(place)
+
+    def normalises(self, node: Any) -> bool:
+        """Whether a node normalises its input: a norm, or a product with one over its root mean square."""
+        name = kind(node)
+        if NORMALISING.search(name):
+            return True
+        if name not in ("Mul", "Div"):
+            return False
+        return any(_is_root(edge) for edge in edges(node))
+
+    def reach(
+        self, sources: tuple[Edge, ...], bound: int, enter: Callable[[Any], bool] | None = None
+    ) -> tuple[set[Edge], set[Any]]:
+        """Return the places and nodes that `sources` are computed from, back to `bound` (sequence number).
+
+        Leaves have no age and are always included. `enter` says whether to look behind a node.
+        """
+        places, nodes = set(sources), set()
+        waiting, seen = list(sources), set()
+        while waiting:
+            place = waiting.pop()
+            # Nodes that cut a tensor have several places, each of which may come from another tensor.
+            if place in seen:
+                continue
+            seen.add(place)
+            nodes.add(place.node)
+            if enter is not None and not enter(place.node):
+                continue
+            for edge in following(place):
+                if edge.node._sequence_nr() >= bound:
+                    places.add(edge)
+                    waiting.append(edge)
+        return places, nodes
+
+    def region(self, sources: tuple[Edge, ...], root: Edge, sums: Iterable[Edge]) -> set[Any]:
+        """Return the nodes between `root` and `sources`, without what is behind `sums` of other streams.
+
+        In joint attention a branch reads two streams: what made the other one is no part of the branch.
+        """
+        nodes = self.reach(sources, age_of(root), enter=partial(_other_than, root.node))[1]
+        others = {place.node for place in sums} & nodes - {root.node}
+        if others:
+            others -= _made_from(root.node, nodes)
+            enter = partial(_none_of, others | {root.node})
+            nodes = self.reach(sources, age_of(root), enter=enter)[1] - others
+        return nodes - {root.node}
+
+
+def following(place: Edge) -> list[Edge]:
+    """Return what a place was computed from: of a part cut off, that part alone."""
+    elsewhere = same_elsewhere(place)
+    return edges_with_gradient(place.node) if elsewhere is None else [elsewhere]
+
+
+def _made_from(root: Any, nodes: set[Any]) -> set[Any]:
+    """Return those of `nodes` that depend on `root`."""
+    users: dict[Any, list[Any]] = {}
+    for node in nodes - {root}:
+        for edge in edges_with_gradient(node):
+            users.setdefault(edge.node, []).append(node)
+    waiting, found = [root], set()
+    while waiting:
+        for user in users.get(waiting.pop(), ()):
+            if user not in found:
+                found.add(user)
+                waiting.append(user)
+    return found
+
+
+def _is_root(place: Edge | None) -> bool:
+    """Whether a place holds a root of a sum of squares, reshaped or kept away from zero."""
+    for _ in range(6):
+        if place is None or kind(place.node) in ROOTS:
+            break
+        if kind(place.node) == "Pow" and getattr(place.node, "_saved_exponent", None) in (0.5, -0.5):
+            return True
+        further = kind(place.node) in PASSING | {"Add", "Clamp", "ClampMin", "Pow"}
+        place = next((item for item in edges(place.node) if item is not None), None) if further else None
+    return place is not None and kind(place.node) in ROOTS
+
+
+def _centred(place: Edge) -> Edge | None:
+    """Return x where a place holds x - mean(x)."""
+    sources = edges(place.node)
+    if kind(place.node) != "Sub" or len(sources) != 2 or sources[1] is None:
+        return None
+    mean = sources[1].node
+    return sources[0] if kind(mean) == "Mean" and sources[0] in edges(mean) else None
+
+
+def find_joins(trace: Trace) -> tuple[Join, ...]:
+    """Return a forward's residual joins in order of execution, without those inside another's branch."""
+    graph = Graph(trace)
+    through: dict[Edge, Edge] = {}
+    joins: list[Join] = []
+    for addition in trace.additions:
+        join = _join(graph, addition, through)
+        if join is not None:
+            joins.append(join)
+            through[addition.place] = join.addition.sides[join.skip].sources[0]
+    return _outermost(graph, joins)
+
+
+def _join(graph: Graph, addition: Addition, through: dict[Edge, Edge]) -> Join | None:
+    for skip in (0, 1):
+        skipped, branch = addition.sides[skip].sources, addition.sides[1 - skip].sources
+        if not skipped or not branch:
+            continue
+        candidates = list(graph.climb(skipped, through))
+        if not candidates:
+            continue
+        places, _ = graph.reach(branch, min(age_of(place) for place in candidates))
+        root = next((place for place in candidates if place in places), None)
+        if root is None:
+            continue
+        region = graph.region(branch, root, through)
+        parameters = tuple(
+            dict.fromkeys(name for node in region if (name := graph.parameter(node)) is not None)
+        )
+        if not any(_is_weight(graph, node) for node in region):
+            graph.trace.continued.setdefault(addition.place, skipped[0])  # x + 0.1 x, x + fourier(x)
+            continue
+        if root in graph.climb(branch, through, joins=len(through)):
+            # The stream itself, to which an earlier state of it is added once more: no branch.
+            graph.trace.continued[addition.place] = branch[0]
+            graph.trace.injected[addition.ordinal] = 1 - skip
+            return None
+        unnormalised = graph.reach(branch, age_of(root), enter=partial(_unnormalised, graph, root.node))[1]
+        graph.trace.continued.pop(addition.place, None)
+        return Join(addition, skip, root, frozenset(region), parameters, root.node not in unnormalised)
+    return None
+
+
+def _unnormalised(graph: Graph, root: Any, node: Any) -> bool:
+    return node is not root and not graph.normalises(node)
+
+
+def _other_than(root: Any, node: Any) -> bool:
+    return node is not root
+
+
+def _none_of(stops: set[Any], node: Any) -> bool:
+    return node not in stops
+
+
+def age_of(place: Edge) -> int:
+    """Return the sequence number of a place's node, which grows as the forward runs; a leaf is oldest."""
+    return 0 if getattr(place.node, "variable", None) is not None else int(place.node._sequence_nr())
+
+
+def _is_weight(graph: Graph, node: Any) -> bool:
+    name = graph.parameter(node)
+    return name is not None and weighs(name, node.variable.shape)
+
+
+def _outermost(graph: Graph, joins: list[Join]) -> tuple[Join, ...]:
+    """Drop joins inside another's branch.
+
+    If a branch holds a chain of joins, its own join skips a whole stack and is dropped instead.
+    """
+    kept = list(joins)
+    for outer in sorted(joins, key=lambda join: len(join.region)):
+        if outer not in kept:
+            continue
+        inner = [join for join in kept if join is not outer and join.addition.place.node in outer.region]
+        chained = [
+            join
+            for join in inner
+            if any(stream_of(graph, join, [other]) is not None for other in inner if other is not join)
+        ]
+        if chained:
+            kept.remove(outer)
+        else:
+            kept = [join for join in kept if join not in inner]
+    return tuple(kept)
+
+
+def stream_of(graph: Graph, join: Join, earlier: list[Join]) -> Join | None:
+    """Return the latest of `earlier` joins whose sum `join` continues, maybe normalised or activated."""
+    sums = {other.addition.place: other for other in earlier}
+    for above in graph.climb(join.addition.sides[join.skip].sources):
+        if above in sums:  # x + attention(x) + mlp(x): both begin at x, the second sum goes on from the first
+            return sums[above]
+    place: Edge | None = join.root
+    for _ in range(64):
+        if place is None:
+            return None
+        if place in sums:
+            return sums[place]
+        following = graph.onward(place, ACTIVATING) or _centred(place)
+        if following is None and graph.normalises(place.node):
+            following = _normalised(graph, place)
+        place = following
+    return None
+
+
+def carried_by(graph: Graph, join: Join, earlier: Sequence[Join]) -> float | None:
+    """Return the product of the numbers that scale the stream between the sum before and `join`'s root.
+
+    Numbers before a normalisation do not count, nor before a sum that adds an early state again: then the
+    stream does not forget what they take from it. None if no sum comes before.
+    """
+    sums = {other.addition.place for other in earlier}
+    for above in graph.climb(join.addition.sides[join.skip].sources):
+        if above == join.root:
+            break
+        if above in sums:
+            return 1.0  # x + attention(x) + mlp(x): what scales the second skip is found there
+    factor = 1.0
+    place: Edge | None = join.root
+    for _ in range(64):
+        if place is None:
+            break
+        if place in sums:
+            return factor
+        if sums and (graph.normalises(place.node) or place in graph.trace.continued):
+            return 1.0
+        scaling = graph.trace.scalings.get(place)
+        factor *= 1.0 if scaling is None else scaling.factor
+        place = graph.onward(place, ACTIVATING)
+    return None
+
+
+def carried_from(graph: Graph, join: Join, earlier: Sequence[Join]) -> Join | None:
+    """Return the latest of `earlier` joins whose sum reaches `join`'s root in its shape, through no weight.
+
+    So 0.9 x + 0.1 x0, a sum with an earlier state, or parts put together again continue a stream. A stage
+    behind a projection or a pooling does not.
+    """
+    sums = {other.addition.place: other for other in earlier if other.addition.shape == join.addition.shape}
+    waiting, seen = [join.root], {join.root}
+    found: list[Join] = []
+    while waiting and len(seen) < 256:
+        place = waiting.pop(0)
+        if place in sums:
+            found.append(sums[place])
+        elif place not in graph.trace.projections:
+            following = [edge for edge in edges(place.node) if edge is not None and edge not in seen]
+            seen.update(following)
+            waiting += following
+    return max(found, key=lambda other: other.addition.ordinal, default=None)
+
+
+def _normalised(graph: Graph, place: Edge) -> Edge | None:
+    """Return the data that a normalisation normalises: its first input, or for x * rsqrt(mean(x^2)) the x."""
+    data = [
+        edge for edge in edges(place.node) if edge is not None and graph.parameters_only(edge.node) is None
+    ]
+    if not data:
+        return None
+    if len(data) == 1 or NORMALISING.search(kind(place.node)):
+        return data[0]
+    plain = [edge for edge in data if not _is_root(edge)]
+    return plain[0] if plain else data[0]

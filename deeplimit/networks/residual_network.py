@@ -1,0 +1,411 @@
+"""Residual networks of unspecified depth, and the factories `res1`, `res2`, `res3`, `inner`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor, nn
+
+from deeplimit.common import validation
+from deeplimit.driving import (
+    Brownian,
+    Dependence,
+    Facts,
+    FractionalBrownian,
+    FunctionLaw,
+    Ito,
+    Shape,
+    TrendAndNoise,
+    WeightLaw,
+    together,
+)
+from deeplimit.equations import Limit
+from deeplimit.layers import Inner, ModifiedRes1, Recursion, Res1, Res2, Res3, activations
+from deeplimit.layers.activations import Activation
+from deeplimit.theory import Regime, limit_of, regime_of
+
+ActivationLike = str | Callable[[Tensor], Tensor] | Activation
+WeightsLike = WeightLaw | tuple[WeightLaw, ...]
+
+FACTORIES = (__name__, "deeplimit.networks.architectures")
+"""The modules whose functions make networks."""
+FOR_MODULES = (
+    " For torch modules, check_depth(factory) measures what factory(depth) builds at several depths, and"
+    " probe(model, batch) measures one model."
+)
+
+
+@dataclass(frozen=True)
+class ResidualNetwork:
+    """A residual network of open depth L: h_{k+1} = h_k + L^-exponent · branch(h_k, layer k + 1).
+
+    Made by `res1`, `res2`, `res3`, `inner`, `fully_connected`, `convolutional` and `attention`, or by hand
+    for any other recursion, such as `PreNorm`.
+
+    Attributes:
+        recursion: What a layer adds to the state.
+        width: Number of hidden units d (channels, for convolutions).
+        weights: One weight law for each weight of a layer; a single law is meant for all of them, drawn
+            independently. Brownian motion if left out.
+        exponent: The residual exponent; if left out the natural one of the weight laws.
+
+    Raises:
+        TypeError: For an argument of the wrong kind, and a recursion without name, formula or weights.
+        ValueError: For a recursion whose residual, tried once, has another shape than the states. Also for
+            weight laws that cannot be drawn in the weights' shapes, and for a missing exponent where the
+            laws have no natural one.
+    """
+
+    recursion: Recursion
+    width: int
+    weights: tuple[WeightLaw, ...] = None  # type: ignore[assignment]  # filled in below
+    exponent: float = None  # type: ignore[assignment]  # filled in below
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.recursion, Recursion):
+            raise TypeError(
+                f"recursion must be a Recursion, such as Res1('tanh'); got"
+                f" {validation.named(self.recursion)}."
+            )
+        hint = "It is the number of hidden units d."
+        width = validation.integer(self.width, "width", minimum=1, hint=hint)
+        self.recursion.check(width)
+        laws, name = _checked_laws(self.weights, self.recursion), self.recursion.name
+        shapes = self.recursion.weight_shapes(width)
+        for law, shape, weight in zip(laws, shapes, self.recursion.weights, strict=True):
+            law.check(shape)
+            if law.has_bias and not shape:
+                raise ValueError(f"{weight.name} has no bias, so Trend's b would be ignored; leave b out.")
+            if law.has_bias and not self.recursion.takes_bias:
+                raise ValueError(f"{name} has no bias, so b would be ignored; use inner, or leave b out.")
+        exponent = self.exponent
+        if exponent is None:
+            exponent = min(law.critical_exponent for law in laws)
+        checked = validation.real(
+            exponent, "exponent", minimum=0.0, maximum=100.0, hint="the branch is multiplied by L**-exponent."
+        )
+        object.__setattr__(self, "width", width)
+        object.__setattr__(self, "weights", laws)
+        object.__setattr__(self, "exponent", checked)
+
+    @property
+    def facts(self) -> Facts:
+        """What theory may use of the weight laws: what holds of all of them together."""
+        return together(tuple(law.facts_at(self.width) for law in self.weights))
+
+    @property
+    def citations(self) -> tuple[str, ...]:
+        """Keys or BibTeX entries of the works that the weights' paths rest on."""
+        return tuple(key for law in self.weights for key in law.citations)
+
+    @property
+    def is_random(self) -> bool:
+        """Whether weights are drawn, so that two networks of one specification differ."""
+        return not all(law.facts.deterministic for law in self.weights)
+
+    @property
+    def is_homogeneous(self) -> bool:
+        """Whether scaling the state by a positive number scales what every layer adds to it."""
+        biased = any(law.facts.dependence is Dependence.SHRINKING or law.facts.biased for law in self.weights)
+        return self.recursion.is_homogeneous and not biased
+
+    def regime(self) -> Regime:
+        """Return what becomes of the network as L → ∞, with the theorem that says so.
+
+        Examples:
+            >>> import deeplimit as dl
+            >>> dl.res1(width=4, activation="tanh", exponent=0.25).regime().name
+            'explosion'
+        """
+        return regime_of(self)
+
+    def limit(self) -> Limit:
+        """Return the limit equation, usable by torchsde or torchdiffeq as it is.
+
+        Raises NoTheoremError (a ValueError) where no theorem pairs the network with a limit on the same
+        noise. The message says why, and names the closest setting that has one.
+        """
+        return limit_of(self)
+
+    @property
+    def state_shape(self) -> Shape:
+        """The shape of one state: (d,), or (channels, height, width) for convolutions."""
+        return self.recursion.state_shape(self.width)
+
+    @property
+    def weight_shapes(self) -> tuple[Shape, ...]:
+        """The shape of each weight."""
+        return self.recursion.weight_shapes(self.width)
+
+    @property
+    def laws_and_shapes(self) -> tuple[tuple[WeightLaw, Shape], ...]:
+        """Each weight's law beside its shape."""
+        return tuple(zip(self.weights, self.weight_shapes, strict=True))
+
+    def __str__(self) -> str:
+        laws = dict.fromkeys(law.describe() for law in self.weights)
+        return ", ".join((self.describe(), *laws))
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:  # what IPython and notebooks show
+        printer.text(str(self))
+
+    def describe(self) -> str:
+        """Return the recursion, its sizes and exponents in one line, without the weight laws."""
+        first, *_ = self.weights
+        parts = (
+            self.recursion.formula.text(first.letters),
+            self.recursion.activation_in_words,
+            self.recursion.width_in_words(self.width),
+            first.exponents_in_words(self.exponent),
+        )
+        return f"{self.recursion.name}: {', '.join(part for part in parts if part)}"
+
+
+def _checked_laws(weights: object, recursion: Recursion) -> tuple[WeightLaw, ...]:
+    """Return one law for each weight; one law alone is meant for all of them."""
+    count = len(recursion.weights)
+    given = Brownian() if weights is None else weights
+    laws: tuple[Any, ...] = given if isinstance(given, tuple) else (given,) * count
+    for law in laws:
+        if isinstance(law, type):
+            raise TypeError(
+                f"weights must be a weight law such as Brownian(); got the class {law.__name__}. Use an"
+                f" object, {law.__name__}()."
+            )
+        if not isinstance(law, WeightLaw):
+            names = ", ".join(weight.name for weight in recursion.weights)
+            tuples = f", or a tuple of one per weight ({names})" if count > 1 else ""
+            raise TypeError(
+                "weights must be a weight law such as Brownian(), IID('uniform'), SmoothGaussian() or"
+                f" Trend(A){tuples}; got {validation.named(law)}."
+            )
+    if len(laws) != count:
+        raise ValueError(
+            f"weights must be one weight law, or a tuple with one per weight for the {count} weights of"
+            f" {recursion.name} ({', '.join(weight.name for weight in recursion.weights)}); got {len(laws)}."
+        )
+    return tuple(law.reduced() for law in laws)
+
+
+def _make(
+    kind: type[Recursion],
+    width: int,
+    activation: ActivationLike,
+    weights: WeightsLike | None,
+    exponent: float | None,
+) -> ResidualNetwork:
+    recursion = kind(activations.resolve(activation))
+    return ResidualNetwork(recursion, width, weights, exponent)  # type: ignore[arg-type]  # None is filled in
+
+
+def res1(
+    width: int,
+    activation: ActivationLike = "relu",
+    *,
+    weights: WeightLaw | None = None,
+    exponent: float | None = None,
+) -> ResidualNetwork:
+    """Make the simple residual network h_{k+1} = h_k + L^-exponent V_{k+1} σ(h_k), res-1.
+
+    It stands in Table 1 of Marion et al. (2025).
+
+    Args:
+        width: d, at least 1.
+        activation: A name (`deeplimit.activations.NAMES`) or a callable on tensors (P, d), applied entry
+            by entry.
+        weights: Weight law of V, (d, d) per layer; `Brownian()` if left out.
+        exponent: The residual exponent; if left out the critical one, 1/2 for independent layers and 1 for
+            functions.
+
+    Raises:
+        TypeError: For a wrong kind of argument.
+        ValueError: For a wrong value, weights of another shape, or an activation that grows faster than
+            linearly.
+
+    Examples:
+        >>> import deeplimit as dl
+        >>> print(dl.res1(width=40, activation="tanh"))
+        res1: h + L^-β V σ(h), σ = tanh, d = 40, β = 0.5, i.i.d. Gaussian weights
+    """
+    return _make(Res1, width, activation, weights, exponent)
+
+
+def modified_res1(
+    width: int, activation: ActivationLike = "tanh", *, weights: FractionalBrownian
+) -> ResidualNetwork:
+    """Make res-1 with the mean of its second-order term: h + L^-H V σ(h) + ½ L^-2H σ'(h) σ(h)/d.
+
+    H is the Hurst index of the weights and the exponent, above 1/2.
+
+    It is the modified Euler scheme of Hu, Liu and Nualart (2016), for the same Young equation as `res1`
+    with the exponent H. Its order is min(2H - 1/2, 1) instead of 2H - 1.
+
+    Args:
+        width: d, at least 1.
+        activation: A name (`deeplimit.activations.NAMES`) or a callable on tensors (P, d), applied entry by
+            entry; σ' is taken by automatic differentiation.
+        weights: `FractionalBrownian(hurst)` with hurst above 1/2.
+
+    Raises:
+        TypeError: For a wrong kind of argument.
+        ValueError: For a wrong value, such as a Hurst index of at most 1/2.
+
+    Examples:
+        >>> import deeplimit as dl
+        >>> rough = dl.FractionalBrownian(0.7)
+        >>> naive, modified = dl.res1(4, "tanh", weights=rough), dl.modified_res1(4, "tanh", weights=rough)
+        >>> naive.limit() == modified.limit(), naive.regime().rate, modified.regime().rate
+        (True, 0.4, 0.9)
+    """
+    if not isinstance(weights, FractionalBrownian):
+        raise TypeError(
+            "weights must be FractionalBrownian(hurst), the law that the modified scheme is known for; got "
+            f"{validation.named(weights)}."
+        )
+    if weights.hurst <= 0.5:
+        raise ValueError(
+            f"weights must have a Hurst index above 1/2, got {weights.hurst:g}: at 1/2 the added mean would"
+            " lead to the Stratonovich equation instead of Itô's, and below it nothing is known. res1 takes"
+            " any Hurst index."
+        )
+    return _make(ModifiedRes1, width, activation, weights, None)
+
+
+def res2(
+    width: int,
+    activation: ActivationLike = "relu",
+    *,
+    weights: WeightsLike | None = None,
+    exponent: float | None = None,
+) -> ResidualNetwork:
+    """Make the parametric network h_{k+1} = h_k + L^-exponent V_{k+1} σ(W_{k+1} h_k), res-2.
+
+    It stands in Table 1 of Marion et al. (2025).
+
+    Arguments and errors as for `res1`; `weights` is one law for both matrices (drawn independently), or a
+    pair (V's, W's). NOT checked: Marion et al.'s bounds a|x| ≤ |σ(x)| ≤ b|x|. ReLU, the default here, does
+    not satisfy them; with ReLU the network is res-3.
+
+    Examples:
+        >>> import deeplimit as dl
+        >>> both = dl.SmoothGaussian(0.1), dl.SmoothGaussian(0.5)
+        >>> dl.res2(width=4, activation="tanh", weights=both).exponent
+        1.0
+    """
+    return _make(Res2, width, activation, weights, exponent)
+
+
+def res3(width: int, *, weights: WeightsLike | None = None, exponent: float | None = None) -> ResidualNetwork:
+    """Make the original network h_{k+1} = h_k + L^-exponent V_{k+1} ReLU(W_{k+1} h_k), res-3.
+
+    It stands in Table 1 of Marion et al. (2025).
+
+    Arguments and errors as for `res2` (width, weights, exponent); the activation is ReLU.
+
+    Examples:
+        >>> import deeplimit as dl
+        >>> dl.res3(width=4, weights=dl.SmoothGaussian()).limit().equation
+        'dH = V_t ReLU(W_t H) dt, σ = relu, d = 4'
+    """
+    return _make(Res3, width, "relu", weights, exponent)
+
+
+def inner(
+    width: int,
+    activation: ActivationLike = "tanh",
+    *,
+    trend: FunctionLaw | None = None,
+    noise: Ito | None = None,
+    alpha: float | None = None,
+    beta: float | None = None,
+    weights: WeightLaw | None = None,
+    exponent: float | None = None,
+) -> ResidualNetwork:
+    """Make the fully connected network h_{k+1} = h_k + L^-α σ(A_k h_k + b_k).
+
+    It is (10) of Cohen et al. (2021), and stands in Remark 2 of Marion et al. (2025).
+
+    With `trend` or `noise`, the weights are those of Hypothesis 1 (no noise) or 2 of Cohen et al. (2021): A_k
+    = L^-β Ā(k/L) + W^A_{(k+1)/L} - W^A_{k/L}, and b_k likewise, k = 0 … L - 1. With `weights` instead, A_k is
+    layer k + 1 of that weight law, and L^-exponent multiplies outside σ (Marion et al. 2025; arguments as for
+    `res1`).
+
+    Args:
+        width: d, at least 1.
+        activation: A name (`deeplimit.activations.NAMES`) or a callable on tensors (P, d), applied entry by
+            entry. Theorems 4.3 and 4.4 need Assumption 4.2: σ(0) = 0, σ'(0) ≠ 0, smooth; `limit()` refuses
+            others by name.
+        trend: Ā and b̄ as functions of time: `Trend(A, b)`, or a random function such as
+            `SmoothGaussian()`.
+        noise: The Itô processes W^A and W^b: `Ito(A=..., b=...)`.
+        alpha: α ≥ 0, the branch is multiplied by L^-α; 0 if left out.
+        beta: β ≥ 0, the trend is multiplied by L^-β; 1 if left out, which with α = 0 is the diffusive
+            case.
+        weights: The other kind of weights; not together with those above.
+        exponent: The residual exponent, for `weights` only.
+
+    Raises:
+        TypeError: For a wrong kind of argument.
+        ValueError: For a wrong value, weights of another shape, or both kinds of weights at once.
+
+    Examples:
+        >>> import torch, deeplimit as dl
+        >>> turn = dl.Trend(lambda t: torch.tensor([[0.0, 1.0], [-1.0, 0.0]]))
+        >>> dl.inner(2, "tanh", trend=turn, alpha=0.5, beta=0.5).limit().equation
+        'dH = (Ā_t H + b̄_t) dt, d = 2'
+        >>> print(dl.inner(2, "scaled_silu", noise=dl.Ito(A=0.1, b=0.2)).limit().equation)
+        dH = dW^A H + dW^b + 0.5 Q(t, H) dt, d = 2
+        >>> dl.inner(width=4, activation="sin", weights=dl.SmoothGaussian()).regime().rate
+        1.0
+    """
+    if trend is None and noise is None:
+        for name, value in (("alpha", alpha), ("beta", beta)):
+            if value is not None:
+                raise ValueError(
+                    f"got {name}={value!r} without trend= or noise=, whose exponent it is. With weights=,"
+                    " give exponent= instead."
+                )
+        return _make(Inner, width, activation, weights, exponent)
+    for name, given in (("weights", weights), ("exponent", exponent)):
+        if given is not None:
+            raise ValueError(
+                f"got {name}= together with trend= or noise=, another way to give weights. Leave"
+                f" {name}= out; alpha= and beta= are the exponents."
+            )
+    if trend is not None and not isinstance(trend, FunctionLaw):
+        raise TypeError(
+            f"trend must be a function of time, such as Trend(A, b); got {validation.named(trend)}."
+        )
+    if noise is not None and not isinstance(noise, Ito):
+        raise TypeError(
+            f"noise must be Itô processes, such as Ito(A=0.05, b=0.25); got {validation.named(noise)}."
+        )
+    hint = "Cohen et al. (2021) ask for exponents of at least 0."
+    outside = validation.real(0.0 if alpha is None else alpha, "alpha", minimum=0.0, maximum=100.0, hint=hint)
+    inside = validation.real(1.0 if beta is None else beta, "beta", minimum=0.0, maximum=100.0, hint=hint)
+    recursion = Inner(activations.resolve(activation, lipschitz=False))
+    return ResidualNetwork(recursion, width, (TrendAndNoise(trend, noise, inside),), outside)
+
+
+def checked_network(value: object, name: str = "resnet") -> ResidualNetwork:
+    """Return `value` if it is a residual network; else raise TypeError that says what takes it."""
+    if isinstance(value, ResidualNetwork):
+        return value
+    kind = value if isinstance(value, type) else type(value)
+    passed = f"the class {kind.__name__}" if kind is value else validation.named(value)
+    hint = ""
+    if issubclass(kind, nn.Module):
+        hint = FOR_MODULES
+    elif callable(value) and getattr(value, "__module__", "") in FACTORIES:
+        called = getattr(value, "__name__", "")
+        passed = f"the function {called}, not what it returns"
+        hint = f" Call it first: {called}({'width=40' if value.__module__ == __name__ else '...'})."
+    elif callable(value):
+        hint = (
+            " If it builds a torch module of a given depth, check_depth(factory) measures it. If it returns"
+            " the blocks of a stack, stability(factory, x=x) and compare(factory, limit, x=x) take it, with"
+            " an ODE f(t, h) as the limit."
+        )
+    raise TypeError(f"{name} must be a ResidualNetwork, such as res1(width=40); got {passed}.{hint}")

@@ -1,0 +1,164 @@
+"""A reproduced figure: numbers, checks against what the paper states, a picture of the numbers."""
+
+from __future__ import annotations
+
+import os
+import time
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, final
+
+import torch
+
+from deeplimit.common import axes as drawing, validation
+from deeplimit.common.fields import OneOf
+from deeplimit.common.measurement import Running
+from deeplimit.common.progress import Progress
+from deeplimit.common.report import Report
+from deeplimit.common.store import Store
+from deeplimit.common.table import Column, Table
+from deeplimit.common.verdict import Verdict
+from deeplimit.papers.figures.recipe import Check, Numbers, Recipe
+from deeplimit.papers.figures.recipes import RECIPES
+from deeplimit.version import versions
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Reproduction(Report):
+    """A figure of a paper made again.
+
+    Attributes:
+        figure: Its name, such as "marion-fig7". title: What it shows. quick: Whether it was run at a reduced
+            size.
+        checks: The paper's statements, each passed or not. findings: What the numbers say beyond them, or
+            against the paper.
+        numbers: Everything that the picture shows.
+        seed, seconds, versions: How it was run.
+        citations: Keys of the works that were used in addition to the paper.
+    """
+
+    kind = "reproduction"
+    no_paths = "`numbers` holds all that the figure shows. compare and stability give reports that draw paths"
+
+    figure: Annotated[str, OneOf(tuple(RECIPES))]
+    title: str
+    quick: bool
+    checks: tuple[Check, ...]
+    findings: tuple[str, ...]
+    numbers: Numbers
+    seed: int
+    seconds: float
+    versions: dict[str, str]
+    citations: tuple[str, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        """Whether every check passed."""
+        return all(check.passed for check in self.checks)
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the figure was reproduced."""
+        return Verdict.REPRODUCED if self.passed else Verdict.NOT_REPRODUCED
+
+    @property
+    def headline(self) -> str:
+        """Whether every statement of the paper was found again."""
+        size = "quick" if self.quick else "full size"
+        return f"{self.figure}: {self.verdict} ({self.title}; {size}, {self.seconds:.1f} s)"
+
+    def _table(self) -> Table:
+        return Table(
+            (
+                Column("test", ["pass" if check.passed else "FAIL" for check in self.checks], left=True),
+                Column("stated", [check.stated for check in self.checks], left=True),
+                Column("measured", [check.measured for check in self.checks], left=True),
+            )
+        )
+
+    def _tail(self) -> list[str]:
+        return ["Findings:", *(f"- {text}" for text in self.findings)] if self.findings else []
+
+    def _reservations(self) -> tuple[str, ...]:
+        return self.findings
+
+    @property
+    def _recipe(self) -> Recipe:
+        return RECIPES[self.figure]
+
+    def _sources(self) -> list[str]:
+        return [self._recipe.paper.citation, *self.citations]
+
+    @property
+    def _size(self) -> tuple[float, float]:
+        return self._recipe.picture.size
+
+    def _draw(self, axes: Axes) -> None:
+        """Draw the figure from its numbers, in panels side by side."""
+        recipe = self._recipe
+        recipe.picture.draw(axes, self.numbers)
+        lines = drawing.fitting(axes, recipe.heading, 10, 2)
+        axes.set_title("\n".join(lines), fontsize=drawing.points(axes, 10))
+
+
+def reproduce(
+    figure: str,
+    *,
+    quick: bool = False,
+    seed: int = 0,
+    device: str | torch.device = "cpu",
+    workers: int | None = None,
+    executor: Executor | None = None,
+    store: Store | str | os.PathLike[str] | None = None,
+    progress: Progress | bool | None = None,
+) -> Reproduction:
+    """Make one figure of a paper again, and check it against what the paper states.
+
+    Args:
+        figure: "cohen-fig1" to "cohen-fig8" or "marion-fig1" to "marion-fig15", or an experiment on trained
+            networks that no paper has: "trained-limit", "tied-initialisation", "mean-field-training",
+            "trained-transformers".
+        quick: At a reduced size: seconds, up to a minute, instead of minutes, or of hours for figures of
+            trained networks.
+        seed: Everything random derives from it. device: "cpu" or "cuda".
+        workers: Number of threads, by default one per core. executor: Any `concurrent.futures.Executor`, or a
+            Dask client, instead. Neither changes a bit of the result.
+        store: File, or `Store`, that keeps finished blocks: a call made again computes only what is missing.
+        progress: Function of the fraction done, between 0 and 1; True shows a bar, False nothing. Left out, a
+            call of more than ten seconds says in the log how long it will take.
+
+    Raises:
+        TypeError, ValueError: For a figure that is none of these, a seed that is no integer, an unknown
+            device.
+
+    Examples:
+        >>> import deeplimit as dl
+        >>> print(dl.reproduce("marion-fig6", quick=True).passed)
+        True
+    """
+    given = {**locals()}
+    recipe = RECIPES[validation.choice(figure, "figure", tuple(RECIPES))]
+    checked_seed = validation.seed(seed)
+    place = str(validation.device(device))
+    if not isinstance(quick, bool):
+        raise TypeError(f"quick must be True or False, got {validation.named(quick)}.")
+    started = time.perf_counter()
+    with Running.checked(workers, executor, store, progress).shown(figure) as running:
+        numbers, checks, findings = recipe.run(quick, checked_seed, place, running)
+    report = Reproduction(
+        recipe.name,
+        recipe.title,
+        quick,
+        tuple(checks),
+        tuple(findings),
+        numbers,
+        checked_seed,
+        time.perf_counter() - started,
+        versions(),
+        recipe.citations,
+    )
+    return report.called_by("reproduce", given)

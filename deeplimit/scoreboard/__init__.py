@@ -1,6 +1,0 @@
-"""The scoreboard: every theorem checked numerically, with a deliberately wrong limit to be rejected."""
-
-from deeplimit.scoreboard.report import RowResult, Scoreboard
-from deeplimit.scoreboard.runs import validate
-
-__all__ = ["RowResult", "Scoreboard", "validate"]

@@ -1,0 +1,94 @@
+"""Networks as trajectories that need only products of the matrix noise, and which networks are such."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from deeplimit.driving import Ito, Layer, matvec
+from deeplimit.equations import CompiledStep, Follower, FunctionValue, Limit, Motion
+from deeplimit.layers import Form, activations
+from deeplimit.layers.activations import Activation
+from deeplimit.networks.residual_network import ResidualNetwork
+
+
+class NetworkFollower(Follower):
+    """A network of one depth."""
+
+    reads_limit_trend = False
+
+    def __init__(self, state: Tensor, network: ResidualNetwork, depth: int) -> None:
+        (law,) = network.weights
+        factors = law.factors(network.width)
+        assert factors is not None
+        noise = law.noise
+        super().__init__(state, factors, noise if isinstance(noise, Ito) else None)
+        self.recursion = network.recursion
+        self.exponent = network.exponent
+        scale = law.entry_scale((network.width, network.width))
+        self.layer = Layer(None, depth, law.layer_exponent, scale)
+        self.shrink = float(depth) ** -(law.facts.weight_exponent or 0.0)
+
+    def operand(self, length: float) -> Tensor:
+        operand = self.recursion.operand(self.state)
+        assert operand is not None
+        return operand
+
+    def step(self, product: Tensor, bias: Tensor | None, length: float, trend: FunctionValue) -> Tensor:
+        if self.trend is not None:  # read at the layer's start
+            matrix, push = self.trend
+            product = product + matvec(matrix, self.operand(length)) * self.shrink
+            if push is not None:
+                bias = push * self.shrink if bias is None else bias + push * self.shrink
+        layer = self.layer
+        if bias is not None:
+            layer = Layer(None, layer.depth, layer.layer_exponent, layer.entry_scale, bias)
+        return self.state + self.recursion.finish(product, layer, self.exponent)
+
+    def compiled_step(self) -> CompiledStep | None:
+        entries, sigma, scale = self.bias_entries(), self.recursion.activation, self.layer.scale
+        if entries is None or self.recursion.form is None:
+            return None
+        if self.recursion.form is Form.LINEAR:
+            none = torch.zeros(self.state.shape[1])
+            product = self.factor * scale(self.exponent)
+            return CompiledStep(Motion.LINEAR, sigma, product, none, 0.0, 0.0, none)
+        outer = float(self.layer.depth) ** -self.exponent
+        deviations, variances = entries
+        return CompiledStep(Motion.BRANCH, sigma, self.factor * scale(), deviations, outer, 0.0, variances)
+
+
+def obstacle(network: ResidualNetwork, limit: Limit, shares: bool) -> str | None:
+    """Return why a network needs whole matrices, with or without a shared limit; None where products do."""
+    recursion = network.recursion
+    if not recursion.needs_one_product:
+        return f"{recursion.name} needs more of its weights than one product a layer"
+    (law,) = network.weights
+    if law.factors(network.width) is None:
+        return (
+            f"the weights ({law.describe()}) are not known to be Gaussian matrix noise, with constant row and"
+            " column covariances"
+        )
+    if shares and limit.factors() is None:
+        return "the limit may read whole increments, or noise of another kind"
+    return None
+
+
+def compiled_steps(network: ResidualNetwork, limit: Limit) -> list[CompiledStep] | None:
+    """Return a step of the network and one of the limit that shares its noise; None without compiled loops.
+
+    Compiled loops know steps that say so, noise of one variance for all entries, no function of time, and
+    named activations.
+    """
+    (law,) = network.weights
+    factors = (law.factors(network.width), limit.factors())
+    if law.functions or not all(part is not None and part.is_number for part in factors):
+        return None
+    state = torch.zeros(1, network.width)
+    followers = [NetworkFollower(state, network, 1), limit.follower(state)]
+    steps = [step for follower in followers if (step := follower.compiled_step()) is not None]
+    return steps if len(steps) == 2 and all(_is_named(step.activation) for step in steps) else None
+
+
+def _is_named(sigma: Activation | None) -> bool:
+    return sigma is None or (sigma.name in activations.NAMES and sigma is activations.resolve(sigma.name))

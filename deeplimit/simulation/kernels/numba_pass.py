@@ -1,0 +1,125 @@
+"""`projected` with inner loops compiled by numba, where it is installed and the task is supported.
+
+The same streams of normals, the same arithmetic up to rounding: which of the two ran decides nothing but the
+time.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from types import ModuleType
+
+import numpy as np
+import torch
+
+from deeplimit.simulation.account import moments_from
+from deeplimit.simulation.kernels import projected
+from deeplimit.simulation.kernels.followers import compiled_steps
+from deeplimit.simulation.moments import Moments
+from deeplimit.simulation.pathwise import Tick
+from deeplimit.simulation.task import Task
+
+ENABLED = True
+"""Set to False to run the same computation in torch."""
+STEPS = 16
+WORTHWHILE = 2**24
+"""Less work than this (paths x steps x columns x width) takes torch a fraction of a second, and loading the
+loops as long.
+"""
+
+
+@cache
+def loops() -> ModuleType | None:
+    """Return the compiled loops; None where numba is missing, unsuited to this numpy, or cannot write."""
+    try:
+        from deeplimit.simulation.kernels import numba_loops as compiled
+    except (ImportError, RuntimeError):
+        return None
+    return compiled
+
+
+def applies(task: Task) -> bool:
+    """Return whether the compiled loops compute what `projected` does for this task and are worth loading."""
+    if not (ENABLED and task.coupling == "projected" and task.sharing.increments) or task.same_network:
+        return False
+    if task.device.type != "cpu" or task.dtype != torch.float32 or not task.statistic.is_compiled:
+        return False
+    if task.paths * task.grid.size * (len(task.grid.depths) + 1) * task.network.width < WORTHWHILE:
+        return False
+    if (steps := compiled_steps(task.network, task.limit)) is None or (known := loops()) is None:
+        return False
+    return all(step.activation is None or step.activation.name in known.NAMES for step in steps)
+
+
+def run_block(task: Task, block: int, tick: Tick | None = None) -> Moments:
+    """Advance one block; returns and `tick` as in `pathwise.run_block`."""
+    compiled = loops()
+    if compiled is None:  # a user's worker may lack what the caller has
+        return projected.run_block(task, block, tick)
+    errors, lost = _errors(compiled, task, block, tick)
+    return moments_from(task, errors, lost)
+
+
+def errors_again(task: Task, block: int) -> np.ndarray:
+    """Return the errors (P, C) of one block, as they entered its moments."""
+    compiled = loops()
+    assert compiled is not None, "asked only where `applies`"
+    return _errors(compiled, task, block, None)[0]
+
+
+@torch.no_grad()
+def _errors(compiled: ModuleType, task: Task, block: int, tick: Tick | None) -> tuple[np.ndarray, int]:
+    """Return the errors (P, C) of one block, and on how many paths the limit was lost."""
+    whole = projected.Block(task, block)
+    width, paths = task.network.width, len(whole.starts[0])
+    followers = [*whole.columns, *whole.fine]
+    moves = [step for follower in followers if (step := follower.compiled_step()) is not None]
+    sigmas = [0 if step.activation is None else compiled.NAMES.index(step.activation.name) for step in moves]
+    motion = compiled.Motion(
+        np.array([int(step.motion) for step in moves]),
+        np.array(sigmas),
+        np.array([step.product for step in moves], np.float32),
+        np.array([step.bias.double().numpy() for step in moves], np.float32),
+        np.array([step.outer for step in moves], np.float32),
+        np.array([step.energy for step in moves], np.float32),
+        np.array([step.spread.double().numpy() for step in moves], np.float32),
+    )
+    columns, depths = len(whole.columns), len(task.grid.depths)
+    whole.start()
+    shape = (columns, width, paths)
+    state = whole.starts[0].T.numpy()
+    run = compiled.Running(
+        reference=state.copy(),
+        states=np.repeat(state[None], columns, axis=0),
+        held=whole.products.held.numpy(),
+        units=whole.products.units.numpy(),
+        known=np.zeros(shape, np.float32),
+        overlap=np.zeros((columns, columns, paths), np.float32),
+        along=np.zeros((columns, paths), np.float32),
+        biases=np.zeros(shape, np.float32),
+        errors=np.zeros((6, depths, paths)),
+    )
+    durations = np.array([1.0 / depth for depth in task.grid.depths])
+    no_biases = np.zeros((0, width, paths), np.float32)
+    for chunk in task.grid.chunks():
+        every = np.tile(chunk.ends, columns // depths)
+        for first in range(0, len(chunk.steps), STEPS):
+            some = slice(first, min(first + STEPS, len(chunk.steps)))
+            steps = compiled.Steps(chunk.steps[some], np.ascontiguousarray(every[some]), chunk.common[some])
+            count = some.stop - first
+            compiled.advance(
+                run,
+                motion,
+                steps,
+                whole.step_normals.take(count).numpy(),
+                whole.layer_normals.take(int(steps.ends.sum())).numpy(),
+                no_biases if whole.bias_normals is None else whole.bias_normals.take(count).numpy(),
+                depths,
+                durations,
+                task.norm == "final",
+            )
+        if tick is not None:
+            tick(len(chunk.steps) / task.grid.size)
+    squares = run.errors[: 6 if task.splits else 2].reshape(-1, paths)
+    lost = int((~np.isfinite(run.reference).all(axis=0)).sum())
+    return np.ascontiguousarray(np.sqrt(squares).T), lost

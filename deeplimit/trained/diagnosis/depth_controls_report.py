@@ -1,0 +1,143 @@
+"""What a network does when its layers are replaced, as a result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, final
+
+import numpy as np
+
+from deeplimit.common import axes as drawing
+from deeplimit.common.axes import FITTED, MEASURED
+from deeplimit.common.report import Report
+from deeplimit.common.table import Column, Table
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+TREND, MOVED, NEW, ORDER, HALF = (
+    "trend alone",
+    "noise in other layers",
+    "new noise",
+    "layers in another order",
+    "half the layers",
+)
+READINGS = {
+    TREND: "the trend alone does as well, so the noise is not needed: read the network as an ODE",
+    NEW: "new noise of the same covariance does as well, and the trend alone does not: read it as an SDE",
+    MOVED: (
+        "the network's noise may sit in other layers, but new noise does not do as well: noise matters by"
+        " more than its covariance"
+    ),
+    ORDER: "layers may stand in any order, though trend and noise alone do not do as well",
+    "": "neither the trend alone nor other noise does as well: every layer matters as it is",
+}
+"""What each reading means, in the order in which they are tried."""
+
+
+@final
+@dataclass(frozen=True)
+class Control:
+    """One way in which layers were replaced.
+
+    Attributes:
+        name: which way.
+        values: what `evaluate` returned, once per draw.
+    """
+
+    name: str
+    values: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        """The mean over draws."""
+        return float(np.mean(self.values))
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation over draws; 0 where there is one."""
+        return float(np.std(self.values, ddof=1)) if len(self.values) > 1 else 0.0
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class DepthControls(Report):
+    """What `depth_controls` found: the number of the network, and of each control.
+
+    Attributes:
+        original: what `evaluate` returned for the network itself.
+        controls: what it returned for the others.
+        tolerance: part of the original by which a control may differ and do as well.
+        noise_share: share of noise in the mean square, by weight.
+        depth: number of layers.
+        seed, seconds, versions: how it was run.
+        reservations: what to know before trusting the numbers.
+    """
+
+    kind = "depth-controls"
+    no_paths = "controls replace trained weights, which no seed draws"
+
+    original: float
+    controls: tuple[Control, ...]
+    tolerance: float
+    noise_share: dict[str, float]
+    depth: int
+    seed: int
+    seconds: float
+    versions: dict[str, str]
+    reservations: tuple[str, ...] = ()
+
+    def control(self, name: str) -> Control | None:
+        """Return the control of this name; None if it was not run."""
+        return next((each for each in self.controls if each.name == name), None)
+
+    def is_as_good(self, name: str) -> bool:
+        """Whether every draw of a control is within the tolerance of the network itself."""
+        found = self.control(name)
+        allowed = self.tolerance * abs(self.original)
+        return found is not None and all(abs(value - self.original) <= allowed for value in found.values)
+
+    @property
+    def reading(self) -> str:
+        """The first of `READINGS` whose control does as well as the network; "" if none does."""
+        return next((name for name in READINGS if name and self.is_as_good(name)), "")
+
+    @property
+    def headline(self) -> str:
+        """The reading in words."""
+        return f"{READINGS[self.reading]}."
+
+    def _facts(self) -> list[tuple[str, str]]:
+        shares = ", ".join(f"{name} {share:.3g}" for name, share in self.noise_share.items())
+        return [
+            ("itself", f"{self.original:.4g}, {self.depth} layers"),
+            ("noise", f"share of the mean square: {shares}"),
+            ("", f"within {100 * self.tolerance:g} % counts as well, seed {self.seed}, {self.seconds:.1f} s"),
+        ]
+
+    def _table(self) -> Table:
+        return Table(
+            (
+                Column("layers replaced", [each.name for each in self.controls], left=True),
+                Column("value", [each.mean for each in self.controls], ".4g"),
+                Column("std. deviation", [each.deviation for each in self.controls], ".2g"),
+                Column("draws", [len(each.values) for each in self.controls]),
+                Column("as well", [self.is_as_good(each.name) for each in self.controls], _yes),
+            )
+        )
+
+    def _draw(self, axes: Axes) -> None:
+        for place, each in enumerate(self.controls):
+            axes.plot(each.values, np.full(len(each.values), place), "o", color=MEASURED, ms=4, alpha=0.7)
+        axes.axvline(self.original, color=FITTED, label="the network itself")
+        allowed = self.tolerance * abs(self.original)
+        axes.axvspan(self.original - allowed, self.original + allowed, color=FITTED, alpha=0.12, lw=0)
+        axes.set_ylim(len(self.controls) - 0.4, -0.6)
+        drawing.names(axes, range(len(self.controls)), [each.name for each in self.controls])
+        short = self.headline.partition(",")[0].partition(":")[0]
+        drawing.label(axes, "what evaluate returns", "", [short])
+        drawing.legend(axes)
+
+
+def _yes(value: bool) -> str:
+    return "yes" if value else "no"

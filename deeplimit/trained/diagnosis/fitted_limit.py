@@ -1,0 +1,168 @@
+"""Trained networks against the limit that the deepest of them suggests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, final
+
+import torch
+
+from deeplimit.common import validation
+from deeplimit.driving import Recorded, Trend
+from deeplimit.equations import LinearODE, ODELimit
+from deeplimit.judge.convergence import CompareReport, compare
+from deeplimit.layers import activations
+from deeplimit.networks.architectures import fully_connected
+from deeplimit.networks.residual_network import ActivationLike, ResidualNetwork
+from deeplimit.trained.diagnosis.networks_of_sweep import Network, networks_of
+
+REGIMES = ("linear-ode", "neural-ode")
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class FittedLimit:
+    """Trained networks of several depths, and the ODE that the deepest one suggests.
+
+    Attributes:
+        network: the trained networks, as one network with weights recorded at these depths.
+        limit: the ODE.
+        depths: depths to compare at: all but the deepest, from which the limit was made.
+    """
+
+    network: ResidualNetwork
+    limit: ODELimit
+    depths: tuple[int, ...]
+
+    def compare(self, x: torch.Tensor | None = None, **arguments: Any) -> CompareReport:
+        """Measure how fast the trained networks' hidden states approach the limit with depth.
+
+        Args:
+            x: Inputs (n, d), such as those of the training set; standard normal ones if left out.
+            arguments: Further ones of `deeplimit.compare`, such as `norm`, `paths` or `tolerance`.
+
+        Returns:
+            The report of `deeplimit.compare`. Given the inputs nothing is random, so that its intervals
+            speak of truncation alone.
+
+        Raises:
+            TypeError, ValueError: As `deeplimit.compare` does.
+        """
+        return compare(self.network, self.limit, x, **{"depths": self.depths, "tolerance": 1e-7, **arguments})
+
+
+def fitted_limit(
+    weights: Mapping[int, Any], activation: ActivationLike = "tanh", *, regime: str = "linear-ode"
+) -> FittedLimit:
+    """Return trained networks h + δ_k σ(A_k h + b_k) beside the ODE that the deepest one suggests.
+
+    Layer k of the deepest network, of L layers, stands for time k/L; between layers the ODE interpolates
+    linearly. So nothing is smoothed, and noise in the deepest layers stays in the limit.
+
+    Args:
+        weights: for each depth L a dict of stacks A (L, d, d), and where there are any b (L, d) and delta,
+            () or (L,); or a file that holds them. One network per depth, at least three depths.
+        activation: σ, a name or a callable on tensors.
+        regime: "linear-ode" for dH = σ'(0) Lδ_t (A_t H + b_t) dt (Cohen et al. 2021, Theorem 4.3),
+            "neural-ode" for dH = Lδ_t σ(A_t H + b_t) dt (Cohen et al. 2021, (2)). `diagnose` says which one
+            the weights point to.
+
+    Returns:
+        Networks and limit; its method `compare` measures how fast they approach each other.
+
+    Raises:
+        TypeError: For anything but weights by depth.
+        ValueError: For layers that are not square, several networks at one depth, fewer than three depths,
+            another regime, and (NoTheoremError) for "linear-ode" with an activation such as ReLU that has no
+            slope at 0.
+
+    Not checked: that the weights of different depths belong to one limit. That is what `compare` measures.
+
+    Examples:
+        >>> import torch, deeplimit as dl
+        >>> turn = torch.tensor([[0.0, 1.0], [-1.0, 0.0]], dtype=torch.float64)
+        >>> weights = {L: dict(A=turn.expand(L, 2, 2) * L**-0.5, delta=L**-0.5) for L in (8, 16, 32, 64, 128)}
+        >>> report = dl.fitted_limit(weights, "tanh").compare(torch.eye(2, dtype=torch.float64))
+        >>> report.verdict, round(report.rate, 1)
+        ('converges', 1.0)
+    """
+    if not isinstance(weights, Mapping):
+        raise TypeError(
+            "weights must be a dict from depth to stacks, such as {16: dict(A=tensor (16, d, d))}; got"
+            f" {validation.named(weights)}."
+        )
+    validation.choice(regime, "regime", REGIMES)
+    networks = networks_of(weights)
+    depths = [network.depth for network in networks]
+    if len(set(depths)) < len(depths) or len(depths) < 3:
+        raise ValueError(
+            f"weights must hold one network at each of at least three depths; got depths {depths}. Give one"
+            " seed of each depth, and train further depths where there are fewer."
+        )
+    width = _width(networks[0])
+    recorded = fully_connected(
+        width,
+        activation,
+        weights=Recorded({network.depth: _matrices(network) for network in networks}),
+        delta=Recorded({network.depth: _factors(network) for network in networks}),
+        exponent=0.0,
+    )
+    return FittedLimit(recorded, _ode(networks[-1], activation, width, regime), tuple(depths[:-1]))
+
+
+def _width(network: Network) -> int:
+    if "A" not in network.stacks:
+        raise ValueError(
+            "weights must hold stacks of square matrices called A, shaped (L, d, d); got"
+            f" {sorted(network.stacks)}. Give the matrices that map the stream to the stream as"
+            " {L: {'A': stack}}."
+        )
+    shape = tuple(network.stacks["A"].values.shape[1:])
+    if len(shape) != 2 or shape[0] != shape[1]:
+        raise ValueError(
+            f"weights must hold square matrices A (L, d, d); layers have shape {shape}. Give the matrices"
+            " that map the stream to the stream, as stacks called A."
+        )
+    return shape[0]
+
+
+def _matrices(network: Network) -> dict[str, torch.Tensor]:
+    return {name: stack.values.to(torch.float64) for name, stack in network.stacks.items()}
+
+
+def _factors(network: Network) -> torch.Tensor:
+    """Return the residual factor of every layer (L,)."""
+    given = [1.0] if network.factors is None else network.factors
+    return torch.as_tensor(given, dtype=torch.float64).expand(network.depth).clone()
+
+
+def _ode(deepest: Network, activation: ActivationLike, width: int, regime: str) -> ODELimit:
+    stacks, rates = _matrices(deepest), _factors(deepest) * deepest.depth
+    if regime == "neural-ode":
+        delta = Trend(Interpolated(rates))
+        limit = fully_connected(width, activation, weights=_trend(stacks), delta=delta, exponent=1.0).limit()
+        assert isinstance(limit, ODELimit)
+        return limit
+    slope = activations.expansion(activations.resolve(activation)).slope
+    rated = {name: values * rates.reshape(-1, *[1] * (values.ndim - 1)) for name, values in stacks.items()}
+    return LinearODE(_trend(rated), width, slope)
+
+
+def _trend(stacks: Mapping[str, torch.Tensor]) -> Trend:
+    return Trend(Interpolated(stacks["A"]), Interpolated(stacks["b"]) if "b" in stacks else None)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Interpolated:
+    """A function of time that has the value of layer k at time k/L, and is linear in between."""
+
+    values: torch.Tensor
+
+    def __call__(self, t: float) -> torch.Tensor:
+        """Return the value at time `t` in [0, 1]."""
+        last = len(self.values) - 1
+        place = min(max(float(t) * len(self.values), 0.0), float(last))
+        before = min(int(place), last - 1)
+        return torch.lerp(self.values[before], self.values[before + 1], place - before)

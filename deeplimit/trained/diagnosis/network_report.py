@@ -1,0 +1,270 @@
+"""The result of diagnosing one network: what each of its objects says about depth, and what layers do."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, final
+
+import numpy as np
+
+from deeplimit.common import axes as drawing
+from deeplimit.common.fields import Interval, OneOf
+from deeplimit.common.report import Report
+from deeplimit.common.table import Column, Table
+from deeplimit.common.verdict import Verdict
+from deeplimit.trained.diagnosis.influence import Influence
+from deeplimit.trained.diagnosis.layer_gram import LayerGram
+from deeplimit.trained.diagnosis.merging import Merging, merging
+from deeplimit.trained.diagnosis.one_network import LayerStatistics
+from deeplimit.trained.diagnosis.stacks import Stack
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+WORDS = (
+    Verdict.COPIES,
+    Verdict.INDEPENDENT,
+    Verdict.COMMON_TREND,
+    Verdict.SMOOTH_TREND,
+    Verdict.ROUGH,
+    Verdict.CANNOT_TELL,
+)
+Word = Annotated[Verdict, OneOf(WORDS)]
+LEVEL = 0.01
+"""Probability of calling any order real where there is none, over all objects of a network."""
+WEIGHTS, NOISE, STATES = "weights", "function of noise", "function of states"
+"""What an object is: weights themselves, or what a branch adds to a probe."""
+SHOWN = 6
+"""So many things that were left out, or layers that stand out, are named in a text."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Examined:
+    """One object over the layers of a network.
+
+    Attributes:
+        name: of the weights or the branch.
+        what: "weights", or the probe on which a branch was run: "function of noise", "function of states".
+        depth: number of layers.
+        entries: numbers that one layer has.
+        verdict, reason: what the layers are as a function of depth: "copies" of each other, "independent",
+            a "common trend" without order, a "smooth trend" with noise, "rough", or "cannot tell".
+        correlation: of layers over their distance: "none", "constant", "decaying", or "cannot tell".
+        likeness: mean cosine of neighbouring layers.
+        p_value: probability of neighbours so like, or so unlike, if the order of layers were random.
+        hurst, hurst_interval: roughness about their mean as if the layers were fractional noise; 0.5 for
+            independent ones.
+        noise, noise_interval: share of noise, as if the layers were a trend with independent noise; None
+            where the share has no interval.
+        length: layers over which the trend changes by its size; None where no trend is seen.
+        effective_entries: independent entries that would scatter as these do.
+        merging: errors of replacing layers by their neighbours.
+    """
+
+    name: str
+    what: str
+    depth: int
+    entries: int
+    verdict: Word
+    reason: str
+    correlation: str
+    likeness: float
+    p_value: float
+    hurst: float
+    hurst_interval: Interval
+    noise: float
+    noise_interval: Interval | None
+    length: float | None
+    effective_entries: float
+    merging: Merging
+
+    @classmethod
+    def of(cls, stack: Stack, what: str, seed: int) -> Examined:
+        """Return what one stack says; raise ValueError where it has no statistics."""
+        found = LayerStatistics.of(stack, seed)
+        return cls(
+            name=found.name,
+            what=what,
+            depth=found.depth,
+            entries=found.entries,
+            verdict=Verdict(found.verdict.word),
+            reason=found.verdict.reason,
+            correlation=found.correlation.word,
+            likeness=found.order.likeness,
+            p_value=found.order.p_value,
+            hurst=found.about_mean.hurst,
+            hurst_interval=found.about_mean.interval,
+            noise=found.noise.noise,
+            noise_interval=found.noise.noise_interval,
+            length=found.noise.length,
+            effective_entries=found.about_mean.effective_entries,
+            merging=merging(LayerGram.of(stack)),
+        )
+
+    @property
+    def full_name(self) -> str:
+        """The object's name and what it is."""
+        return f"{self.name} ({self.what})"
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class NetworkDiagnosis(Report):
+    """What `diagnose` found in one trained network.
+
+    Attributes:
+        model: class of the module, or path of the file.
+        objects: what can be compared over depth, each with its statistics.
+        streams: influence of layers on each residual stream; empty for weights without a module.
+        left_out: reason, by name, why a tensor or branch is not among the objects.
+        made_up: whether the module was run on a batch that was made up.
+        seconds, versions: how it was run.
+    """
+
+    kind = "network-diagnosis"
+    no_paths = "weights are given, so that nothing is drawn. Call diagnose on the network again"
+
+    model: str
+    objects: tuple[Examined, ...]
+    streams: tuple[Influence, ...]
+    left_out: dict[str, str]
+    made_up: bool
+    seconds: float
+    versions: dict[str, str]
+
+    @property
+    def verdict(self) -> Verdict:
+        """The word on which all objects agree, or "measured" where they differ. It names no limit."""
+        words = {each.verdict for each in self.objects}
+        return words.pop() if len(words) == 1 else Verdict.MEASURED
+
+    @property
+    def ordered(self) -> tuple[Examined, ...]:
+        """Objects whose layers have a real order, at a level of 1 % over all objects."""
+        bound = LEVEL / len(self.objects)
+        return tuple(each for each in self.objects if each.p_value <= bound)
+
+    @property
+    def headline(self) -> str:
+        """In how many objects the order of layers is real, and what layers are as a function of depth."""
+        counts = Counter(str(each.verdict) for each in self.objects)
+        words = ", ".join(f"{word} ({count})" for word, count in counts.most_common())
+        return (
+            f"{self.model}: the order of layers is real in {len(self.ordered)} of {len(self.objects)} objects"
+            f" (level {100 * LEVEL:g} % over all); {words}."
+        )
+
+    def _facts(self) -> list[tuple[str, str]]:
+        told = []
+        for stream in self.streams:
+            depth = len(stream.names)
+            outside = np.flatnonzero(stream.differs)
+            told.append(
+                (
+                    "influence",
+                    f"{stream.influence[0]:.3g} in the first of {depth} layers, {stream.influence[-1]:.3g} in"
+                    f" the last; equal layers {stream.expected[0]:.3g} and {stream.expected[-1]:.3g}",
+                )
+            )
+            told.append(
+                (
+                    "",
+                    f"the stream's mean square grows {stream.growth:.3g}-fold; independent layers would"
+                    f" make it {1 + depth * stream.gain:.3g}-fold",
+                )
+            )
+            named = ", ".join(
+                f"{stream.names[place]} ({stream.excess[place]:+.2g})" for place in outside[:SHOWN]
+            )
+            more = f", and {len(outside) - SHOWN} more" if len(outside) > SHOWN else ""
+            told.append(("", f"unlike an equal layer on the same state: {named or 'none'}{more}"))
+        for each in self.objects:
+            if each.what != WEIGHTS and not each.name.endswith(", mean"):
+                pairs = each.merging.pairs
+                cheap = ", ".join(f"{k} and {k + 1} ({pairs[k]:.2f})" for k in each.merging.cheapest(3))
+                told.append(("merge", f"{each.full_name}: {cheap}; 0.50 for independent layers"))
+        return told
+
+    def _reservations(self) -> list[str]:
+        told = []
+        if self.made_up:
+            told.append(
+                "The module was run on a batch that was made up. Influence and functions of states are those"
+                " on such inputs: pass batch= with real ones."
+            )
+        if any(not np.isfinite(stream.errors).all() for stream in self.streams):
+            told.append("The batch has one row, so influence has no standard error, and no layer is named.")
+        names = [*self.left_out.items()]
+        told += [f"Not examined: {name} {reason}." for name, reason in names[:SHOWN]]
+        if len(names) > SHOWN:
+            told.append(f"{len(names) - SHOWN} more are in left_out.")
+        return told
+
+    def _table(self) -> Table:
+        found = self.objects
+        return Table(
+            (
+                Column("object", [each.name for each in found], left=True),
+                Column("what", [each.what for each in found], left=True),
+                Column("verdict", [str(each.verdict) for each in found], left=True),
+                Column("correlation", [each.correlation for each in found], left=True),
+                Column("layers", [each.depth for each in found]),
+                Column("p (order)", [each.p_value for each in found], ".2g"),
+                Column(
+                    "H",
+                    [each.hurst for each in found],
+                    ".2f",
+                    interval=(
+                        [each.hurst_interval[0] for each in found],
+                        [each.hurst_interval[1] for each in found],
+                    ),
+                ),
+                Column("noise", [each.noise for each in found], ".2f"),
+                Column("entries", [each.effective_entries for each in found], ".3g"),
+            ),
+            notes=(
+                "H: roughness about the mean, with 95 % intervals; entries: independent entries that would"
+                " scatter as these do",
+                "",
+                *(f"{each.full_name}: {each.reason}." for each in found),
+            ),
+        )
+
+    @property
+    def _size(self) -> tuple[float, float]:
+        return (10.0, max(3.5, 1.2 + 0.3 * len(self.objects)))
+
+    def _draw(self, axes: Axes) -> None:
+        """Draw Hurst indices of all objects, and influence against that of equal layers."""
+        left, *rest = drawing.panels(axes, 2 if self.streams else 1, gap=0.12, rows=len(self.objects))
+        places = np.arange(len(self.objects))[::-1]
+        for place, each in zip(places, self.objects, strict=True):
+            low, high = each.hurst_interval
+            left.plot([low, high], [place, place], "-", color=drawing.MEASURED, lw=1.2)
+            left.plot([each.hurst], [place], "o", color=drawing.MEASURED, ms=4)
+        left.axvline(0.5, color=drawing.PREDICTED, ls="--", lw=0.8)
+        left.set_xlim(0.0, 1.0)
+        left.set_ylim(-0.7, len(self.objects) - 0.3)
+        drawing.label(left, "Hurst index H (0.5: independent layers)", "", [""])
+        left.set_yticks([])
+        for place, each in zip(places, self.objects, strict=True):
+            left.annotate(
+                drawing.plain(each.full_name),
+                (0.01, place),
+                xycoords=("axes fraction", "data"),
+                xytext=(0, 3),
+                textcoords="offset points",
+                fontsize=drawing.points(left, 7),
+            )
+        named = "measured" if len(self.streams) == 1 else "stream {}"
+        for panel in rest:
+            for number, stream in enumerate(self.streams):
+                colour = drawing.COLOURS[number % len(drawing.COLOURS)]
+                layers = np.arange(1, len(stream.names) + 1)
+                panel.plot(layers, stream.influence, "o", ms=4, color=colour, label=named.format(number))
+                panel.plot(layers, stream.expected, "--", lw=1, color=colour, label="equal layers")
+            panel.set_yscale("log")
+            drawing.label(panel, "layer", "influence 1 − cos", [""])
+            drawing.legend(panel, 8)

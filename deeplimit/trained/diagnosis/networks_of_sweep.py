@@ -1,0 +1,165 @@
+"""Networks of several depths, from whatever holds their weights: stacks, files, state_dicts, modules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+import torch
+
+from deeplimit.common import validation
+from deeplimit.trained.diagnosis.layer_families import SameLayersError, families, stack
+from deeplimit.trained.diagnosis.norms import LEAST_LAYERS
+from deeplimit.trained.diagnosis.sources import Source, finite_numbers, source_of
+from deeplimit.trained.diagnosis.stacks import Stack
+
+WEIGHTS = {"A", "V", "W", "F", "Δ"}
+"""Names of whole stacks of weights: those that the library's recursions call them by."""
+NAMES = WEIGHTS | {"b", "delta"}
+"""Names of whole stacks: weights, biases, residual factors."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Network:
+    """One network of a sweep.
+
+    Attributes:
+        depth: number of layers.
+        stacks: weights by name, without residual factors.
+        factors: residual factors, (L,) or (1,), with their signs; None where none are given.
+    """
+
+    depth: int
+    stacks: dict[str, Stack]
+    factors: np.ndarray | None
+
+
+def networks_of(weights: Mapping[Any, Any], layers: str | None = None) -> list[Network]:
+    """Return the networks of a sweep, by depth; a list at a depth holds networks of several seeds.
+
+    Args:
+        weights: stacks, a file, a state_dict or a module for each depth, or a list of them.
+        layers: name of the layers with {} for their number, where names leave it open.
+
+    Raises:
+        TypeError: For anything else by depth.
+        ValueError: For stacks with another number of layers than the depth says, for shapes that differ
+            between networks, and for numbers that are not finite.
+    """
+    if not weights:
+        raise ValueError("weights must have at least one depth, such as {16: dict(A=...)}; got {}.")
+    found = []
+    for key, given in weights.items():
+        depth = validation.integer(
+            key, "every depth of weights", minimum=LEAST_LAYERS, hint="Fewer layers show no noise."
+        )
+        for one, name in _seeds(given, f"weights[{depth}]"):
+            found.append(_network(one, depth, name, layers))
+    found.sort(key=lambda network: network.depth)
+    first = found[0]
+    for network in found[1:]:
+        if _form(network) != _form(first):
+            raise ValueError(
+                "weights must have the same names and layers of one shape at all depths; got"
+                f" {_form(first)} at depth {first.depth} and {_form(network)} at depth {network.depth}. Leave"
+                " out what one of them lacks."
+            )
+    return found
+
+
+def _seeds(given: Any, name: str) -> Iterator[tuple[Any, str]]:
+    if not isinstance(given, (list, tuple)):
+        yield given, name
+        return
+    if not given:
+        raise ValueError(
+            f"{name} must hold at least one network, got an empty {type(given).__name__}; leave this"
+            " depth out."
+        )
+    yield from ((one, f"{name}[{place}]") for place, one in enumerate(given))
+
+
+def _network(given: Any, depth: int, name: str, layers: str | None) -> Network:
+    if isinstance(given, Mapping) and ("A" in given or _are_stacks(given)):
+        unknown = set(given) - NAMES
+        if unknown:
+            raise ValueError(
+                f"{name} must hold stacks among {', '.join(sorted(NAMES))}, got also"
+                f" {sorted(map(str, unknown))}; leave them out, or give names with the layer's number."
+            )
+        return _of_stacks({key: value for key, value in given.items() if value is not None}, depth, name)
+    try:
+        source = source_of(given)
+        if _are_stacks(source.shapes):
+            return _of_stacks({key: source.read(key) for key in source.shapes}, depth, name)
+        return _of_names(source, depth, name, layers)
+    except (TypeError, ValueError) as error:
+        if str(error).startswith(name):
+            raise
+        raise type(error)(f"{name}: {error}") from error
+
+
+def _are_stacks(names: Iterable[Any]) -> bool:
+    """Whether these are names of whole stacks, at least one of them of weights."""
+    found = set(names)
+    return bool(found & WEIGHTS) and found <= NAMES
+
+
+def _of_stacks(values: Mapping[str, Any], depth: int, name: str) -> Network:
+    tensors = {key: finite_numbers(value, f"{name}[{key!r}]").cpu() for key, value in values.items()}
+    for key in tensors.keys() - {"delta"}:
+        shape = tuple(tensors[key].shape)
+        if shape[:1] != (depth,) or tensors[key].numel() == 0:
+            raise ValueError(
+                f"{name}[{key!r}] must hold {depth} layers, ({depth}, ...); got shape {shape}. Stack the"
+                " layers along the first axis, and give the depth that counts them."
+            )
+    factors = tensors.pop("delta", None)
+    if factors is not None and tuple(factors.shape) not in ((), (1,), (depth,)):
+        shape = tuple(factors.shape)
+        raise ValueError(
+            f"{name}['delta'] must have shape () or ({depth},); got {shape}. Give one number, or one per"
+            " layer."
+        )
+    order = sorted(tensors, key=lambda key: (key == "b", key))
+    stacks: dict[str, Stack] = {key: Stack(key, tensors[key]) for key in order}
+    return Network(depth, stacks, None if factors is None else _flat(factors))
+
+
+def _of_names(source: Source, depth: int, name: str, layers: str | None) -> Network:
+    """Return the network whose layers are told by the running number in the names of its tensors."""
+    stacks: dict[str, Stack] = {}
+    factors = None
+    for family in families(source, layers).found:
+        if len(family.numbers) != depth:
+            raise ValueError(
+                f"{name} must hold {depth} layers of {family.name!r}, got {len(family.numbers)}. Give the"
+                " depth that counts them, or name the layers by layers='...{}...'."
+            )
+        try:
+            found = stack(source, family)
+        except SameLayersError:
+            continue
+        if found.values[0].numel() == 1 and family.name.rpartition(".")[2] == "delta":
+            factors = _flat(found.values)
+        else:
+            stacks[family.name] = found
+    if not stacks:
+        raise ValueError(
+            f"{name} must hold a weight that differs between layers; all layers are copies. Take the weights"
+            " after training."
+        )
+    return Network(depth, stacks, factors)
+
+
+def _flat(factors: torch.Tensor) -> np.ndarray:
+    found: np.ndarray = factors.detach().to(torch.float64).reshape(-1).numpy()
+    return found
+
+
+def _form(network: Network) -> dict[str, tuple[int, ...]]:
+    shapes = {key: tuple(each.values.shape[1:]) for key, each in network.stacks.items()}
+    return shapes if network.factors is None else shapes | {"delta": ()}

@@ -1,0 +1,123 @@
+"""What Steps 1 to 5 of Cohen et al. (2021), Section 2, say of the same weights, taken literally."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from deeplimit.common.verdict import Verdict
+
+VANISHES = -0.1
+"""A slope of the β-scaled increments below this reads "vanishes"."""
+FLAT = 0.1
+"""A slope of the root sum of squares, or of the maximum, within this reads "bounded", or "constant"."""
+
+
+@final
+@dataclass(frozen=True)
+class PublishedSteps:
+    """The published steps, with their numbers.
+
+    Attributes:
+        verdict: what they decide.
+        alpha: minus the slope of the largest residual factor; None where none is given.
+        beta: one minus the slope of the cumulative sum.
+        scaled_increments: slope of L^β max |A_{k+1} - A_k|.
+        root_sum: slope of the root sum of squares.
+        steps: the five steps, in words.
+        difference: why the report's verdict is another one; empty where it is not.
+    """
+
+    verdict: Verdict
+    alpha: float | None
+    beta: float
+    scaled_increments: float
+    root_sum: float
+    steps: tuple[str, ...]
+    difference: str
+
+
+def follow(
+    depths: np.ndarray,
+    values: Mapping[str, np.ndarray],
+    factors: np.ndarray | None,
+    decided: Verdict,
+) -> PublishedSteps:
+    """Return what the steps say, with slopes by least squares of logarithms as in the paper.
+
+    Args:
+        depths: depth of each network (n,).
+        values: quantities by the names of `PUBLISHED`, (n,) each.
+        factors: the largest residual factor of each network (n,); None where none are given.
+        decided: the verdict beside which they are shown.
+
+    Returns:
+        The steps.
+
+    Not checked: that values are positive.
+
+    Examples:
+        >>> depths = np.array([8, 16, 32])
+        >>> powers = {"maximum": -0.3, "increments": -0.54, "cumulative sum": 0.7, "root sum of squares": 0.2}
+        >>> values = {name: depths**power for name, power in powers.items()}
+        >>> follow(depths, values, None, Verdict.SDE).verdict
+        'linear-ode'
+    """
+    slopes = {name: _slope(depths, numbers) for name, numbers in values.items()}
+    alpha = None if factors is None else -_slope(depths, factors)
+    beta = 1 - slopes["cumulative sum"]
+    scaled = slopes["increments"] + beta
+    root, maximum = slopes["root sum of squares"], slopes["maximum"]
+    if scaled < VANISHES:
+        word, third = Verdict.LINEAR_ODE, "vanishes: Hypothesis 1"
+    elif abs(maximum) < FLAT:
+        word, third = Verdict.SPARSE, "does not vanish, and the maximum is constant: neither"
+    elif abs(root) < FLAT and beta >= 0.5 - FLAT:
+        word, third = Verdict.SDE, "does not vanish: Hypothesis 2"
+    else:
+        word, third = Verdict.CANNOT_TELL, "does not vanish, but steps 4 and 5 do not give Hypothesis 2"
+    steps = (
+        "Step 1: no residual factors are given"
+        if alpha is None
+        else f"Step 1: the largest residual factor is L^{-alpha:.2f}, α = {alpha:.2f}",
+        f"Step 2: the cumulative sum is L^{slopes['cumulative sum']:.2f}, β = {beta:.2f}",
+        f"Step 3: the β-scaled norm of increments is L^{scaled:.2f} and {third}",
+        "Step 4: the noise is drawn as L^(β - 1) W, which vanishes for every β below 1",
+        f"Step 5: the root sum of squares is L^{root:.2f}",
+    )
+    return PublishedSteps(
+        word,
+        alpha,
+        beta,
+        scaled,
+        root,
+        steps,
+        _difference(word, decided, beta),
+    )
+
+
+def _slope(depths: np.ndarray, values: np.ndarray) -> float:
+    """Return the slope of log values in log depth by least squares; NaN for one depth, or for zeros."""
+    if len(np.unique(depths)) < 2 or not (values > 0).all():
+        return float("nan")
+    return float(np.polyfit(np.log(depths), np.log(values), 1)[0])
+
+
+def _difference(word: Verdict, decided: Verdict, beta: float) -> str:
+    if word == decided:
+        return ""
+    if decided is Verdict.CANNOT_TELL:
+        return "the published steps have no intervals"
+    if decided is Verdict.SDE and word is Verdict.LINEAR_ODE:
+        return (
+            "Step 3 is blind: noise makes the β-scaled norm of increments L^(β - 1/2) ="
+            f" L^{beta - 0.5:.2f}, which vanishes for every β below 1/2"
+        )
+    if decided is Verdict.NO_TREND:
+        return "β is read off a sum in which no trend is found"
+    if decided is Verdict.NEURAL_ODE:
+        return "the published steps know no weights that keep their size and are smooth"
+    return "β is read off the sum of all layers, and noise off a maximum"

@@ -1,0 +1,225 @@
+"""Weights of networks of several depths: checked, measured, fitted over depth, judged."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from scipy import special
+
+from deeplimit.common.randomness import Purpose, generator
+from deeplimit.common.verdict import Verdict
+from deeplimit.statistics.verdict import Judgement
+from deeplimit.trained.diagnosis import hypotheses, published_steps, slopes
+from deeplimit.trained.diagnosis.fresh_noise import fresh_share, sampling_variances
+from deeplimit.trained.diagnosis.hidden_slopes import NOTHING, hidden_trends
+from deeplimit.trained.diagnosis.hypotheses import Evidence
+from deeplimit.trained.diagnosis.networks_of_sweep import Network, networks_of
+from deeplimit.trained.diagnosis.norms import PUBLISHED, QUANTITIES, LayerNorms
+from deeplimit.trained.diagnosis.slopes import Slope
+from deeplimit.trained.diagnosis.stacks import Stack
+from deeplimit.trained.diagnosis.sweep_report import DepthDiagnosis, Finding, Quantity
+from deeplimit.trained.diagnosis.trend import TrendEvidence
+from deeplimit.trained.diagnosis.variogram import Variogram
+from deeplimit.version import versions
+
+ROUNDED = 4.0
+"""Differences below this many units of round-off of the layers are no noise."""
+FOUND = (Verdict.SDE, Verdict.LINEAR_ODE, Verdict.NEURAL_ODE)
+"""Verdicts that find a trend."""
+
+
+def _with_factors(network: Network) -> dict[str, Stack]:
+    """Return the stacks multiplied by the sizes of the residual factors."""
+    assert network.factors is not None
+    factors = torch.as_tensor(network.factors).abs()
+    return {
+        key: Stack(
+            f"|δ|{key}",
+            stack.values * factors.to(stack.values.dtype).reshape(-1, *[1] * (stack.values.ndim - 1)),
+        )
+        for key, stack in network.stacks.items()
+    }
+
+
+def diagnose_sweep(
+    weights: Mapping[Any, Any],
+    *,
+    confidence: float,
+    homogeneous: bool,
+    spatial: tuple[int, int] | None,
+    layers: str | None,
+    seed: int,
+) -> DepthDiagnosis:
+    """Return the diagnosis of checked arguments."""
+    start = time.perf_counter()
+    networks = networks_of(weights, layers)
+    if homogeneous and networks[0].factors is None:
+        raise ValueError(
+            "homogeneous=True needs residual factors: give delta at every depth, 1 where there is none."
+        )
+    depths = np.array([network.depth for network in networks])
+    stacks = [_with_factors(network) if homogeneous else network.stacks for network in networks]
+    reservations, findings, judged = [], [], {}
+    for key in stacks[0]:
+        ofkind = [each[key] for each in stacks]
+        size = spatial if ofkind[0].values.ndim == 5 else None
+        measured = [LayerNorms.of(stack, size) for stack in ofkind]
+        if not all(norms.total > 0 for norms in measured):
+            reservations.append(f"{ofkind[0].name} is zero at some depth, and is left out")
+            continue
+        finding, evidence = _find(ofkind[-1], measured, depths, confidence, homogeneous, seed)
+        findings.append(finding)
+        judged[key] = evidence
+    if not findings:
+        raise ValueError("weights must not be zero at any depth; all stacks are. Take them after training.")
+    factors = [network.factors for network in networks if network.factors is not None]
+    largest = np.array([np.abs(each).max() for each in factors])
+    alpha = -slopes.fit(depths, largest, confidence) if len(largest) and largest.all() else None
+    judgement = _together(findings, list(judged.values()))
+    main = next(
+        finding for finding in findings if finding.verdict == judgement.word or finding is findings[0]
+    )
+    published = published_steps.follow(
+        depths,
+        {name: findings[0].norms[name].values for name in PUBLISHED},
+        None if alpha is None or homogeneous else largest,
+        judgement.word,
+    )
+    return DepthDiagnosis(
+        verdict=judgement.word,
+        reason=judgement.reason,
+        rule=judgement.rule,
+        depths=depths,
+        weight=main.weight,
+        findings=tuple(findings),
+        alpha=None if alpha is None else alpha.value,
+        alpha_interval=None if alpha is None else alpha.interval,
+        published=published,
+        homogeneous=homogeneous,
+        confidence=confidence,
+        seconds=time.perf_counter() - start,
+        versions=versions(),
+        reservations=tuple(reservations),
+    )
+
+
+def _find(
+    deepest: Stack,
+    measured: Sequence[LayerNorms],
+    depths: np.ndarray,
+    confidence: float,
+    homogeneous: bool,
+    seed: int,
+) -> tuple[Finding, Evidence]:
+    """Return what the networks say of one weight."""
+    numbers = [norms.quantities() for norms in measured]
+    values = {each: np.array([one[each] for one in numbers]) for each in QUANTITIES}
+    fits = {each: slopes.fit(depths, values[each], confidence) for each in QUANTITIES}
+    total = np.sqrt([norms.total for norms in measured])
+    rounding = np.array([ROUNDED * norms.rounding for norms in measured]) * total
+    seen = np.where(values["D4"] > rounding, values["D4"], 0.0)
+    below = len(np.unique(depths[seen > 0])) < slopes.LEAST_DEPTHS <= len(np.unique(depths))
+    smoothness = _smoothness(depths, values, rounding, total, confidence)
+    clear = [norms for norms, size in zip(measured, seen, strict=True) if size > 0]
+    fresh = fresh_share(clear, slopes.SURE)[1] if clear else (0.0, 0.0)
+    trend = TrendEvidence.of(measured, generator(seed, Purpose.SIGN_FLIPS))
+    hidden = NOTHING
+    if clear and fresh[1] >= hypotheses.MIXED:
+        found = trend.p_value <= hypotheses.LEVEL
+        hidden = hidden_trends(clear, trend.exponent(slopes.SURE).interval if found else None)
+    noise = slopes.fit(depths, seen, confidence, sampling_variances(measured), hidden=hidden)
+    evidence = Evidence(
+        weight=deepest.name,
+        noise=noise,
+        below_rounding=below,
+        concentration=fits["participation ratio"],
+        smoothness=smoothness,
+        fresh=fresh,
+        trend=trend,
+        size=-fits["root mean square"],
+        depths=len(np.unique(depths)),
+        homogeneous=homogeneous,
+    )
+    judgement = hypotheses.judge(evidence)
+    exponents = _exponents(evidence, judgement.word, confidence)
+    share = np.clip(values["D4"] ** 2 / total**2, 0.0, 1.0)
+    reach = _shares_interval(values["D4"] ** 2 / total**2, sampling_variances(measured), confidence)
+    return Finding(
+        weight=deepest.name,
+        verdict=judgement.word,
+        reason=judgement.reason,
+        rule=judgement.rule,
+        norms={each: Quantity(values[each], fits[each].value, fits[each].interval) for each in QUANTITIES},
+        trend_share=1 - share,
+        trend_share_interval=1 - reach[:, ::-1],
+        noise_share=share,
+        noise_share_interval=reach,
+        variogram=Variogram.of(deepest, float(share[-1])),
+        trend_p_value=evidence.trend.p_value,
+        **exponents,
+    ), evidence
+
+
+def _shares_interval(shares: np.ndarray, variances: np.ndarray, confidence: float) -> np.ndarray:
+    """Return intervals of shares of noise (n, 2), from the sampling variances of log D4."""
+    reach = 2 * np.sqrt(variances) * special.ndtri(0.5 + confidence / 2)
+    ends = shares[:, None] * np.exp(reach[:, None] * np.array([-1.0, 1.0]))
+    clipped: np.ndarray = np.clip(ends, 0.0, 1.0)
+    return clipped
+
+
+def _smoothness(
+    depths: np.ndarray,
+    values: dict[str, np.ndarray],
+    rounding: np.ndarray,
+    total: np.ndarray,
+    confidence: float,
+) -> Slope:
+    """Return the exponent by which differences of neighbours fall relative to the layers, at most 1.
+
+    Second differences vary less between rough paths than first ones, and fall twice as fast for smooth ones.
+    """
+    found = slopes.UNKNOWN
+    for name in ("D2", "D"):
+        if not found.is_known:
+            shares = np.where(values[name] > rounding, values[name] / total, 0.0)
+            found = -slopes.fit(depths, shares, confidence)
+    return found.at_most(1.0)
+
+
+def _exponents(e: Evidence, word: Verdict, confidence: float) -> dict[str, Any]:
+    """Return β, the trend's Hölder exponent and the noise's Hurst index, those that the verdict leaves."""
+    beta = holder = hurst = slopes.UNKNOWN
+    if word is Verdict.SDE:
+        beta = e.trend.exponent(confidence)
+    elif word in (Verdict.LINEAR_ODE, Verdict.NEURAL_ODE):
+        beta, holder = e.size, e.smoothness
+    if word in (Verdict.SDE, Verdict.NO_TREND):
+        hurst = (-e.noise).plus(0.5)
+    found = {"beta": beta, "holder": holder, "hurst": hurst}
+    return {name: each.value for name, each in found.items()} | {
+        f"{name}_interval": each.interval for name, each in found.items()
+    }
+
+
+def _together(findings: Sequence[Finding], evidence: Sequence[Evidence]) -> Judgement[Verdict]:
+    """Return the verdict on all weights: that of the first, unless noise of another one stays."""
+    first = findings[0]
+    for finding, e in zip(findings[1:], evidence[1:], strict=True):
+        other_noise = first.verdict in (Verdict.LINEAR_ODE, Verdict.NEURAL_ODE) and e.noise_stays
+        other_trend = (
+            evidence[0].noise_stays and first.verdict is Verdict.NO_TREND and finding.verdict in FOUND
+        )
+        if finding.verdict in (Verdict.SDE, Verdict.NO_TREND) and other_noise:
+            return Judgement(
+                Verdict.SDE, f"{first.reason}; but {finding.reason}", "noise_of_another_weight_stays"
+            )
+        if other_trend:
+            return Judgement(
+                Verdict.SDE, f"{first.reason}; but {finding.reason}", "another_weight_has_a_trend"
+            )
+    return Judgement(Verdict(first.verdict), first.reason, first.rule)

@@ -1,0 +1,113 @@
+"""`compare` with depths="auto" and paths="auto": verdicts, levels, blocks, stores, the same bits again."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+import torch
+
+import deeplimit as dl
+from deeplimit.common.verdict import Verdict
+from deeplimit.judge.convergence import adaptive, verdict
+from deeplimit.judge.convergence.adaptive import ASKS
+from deeplimit.judge.convergence.obstacles import OBSTACLES
+from deeplimit.statistics.interim import sequence
+from deeplimit.statistics.interim.looks import share
+
+AUTO = {"depths": "auto", "paths": "auto"}
+LONG = 3600.0
+
+
+@pytest.fixture
+def few_looks(monkeypatch):
+    """Calls that cannot tell end by their number of looks, not by how fast the machine is."""
+    monkeypatch.setattr(sequence, "MOST_LOOKS", 3)
+
+
+def test_every_rule_that_cannot_tell_says_what_it_asks_for():
+    undecided = {rule.__name__ for word, rule in (*OBSTACLES, *verdict.RULES) if word == Verdict.CANNOT_TELL}
+    assert undecided == set(ASKS)
+
+
+def test_error_rates_are_shared_and_a_posterior_probability_is_not():
+    levels, half = verdict.Levels(), verdict.Levels().shared(0.5)
+    assert (half.certain, half.usual) == (1 - 0.5 * (1 - levels.certain), 1 - 0.5 * (1 - levels.usual))
+    assert half.doubtful == levels.doubtful
+    assert sum(1 - levels.shared(share(look)).certain for look in range(6)) == pytest.approx(0.001)
+
+
+def test_every_look_spends_its_share_on_the_interval_and_on_the_verdict(few_looks, monkeypatch):
+    assess, given = adaptive.assess, []
+    monkeypatch.setattr(adaptive, "assess", lambda *values: given.append(values) or assess(*values))
+    report = dl.compare(dl.res1(1, "identity"), depths=[8, 16, 32], paths="auto", budget=LONG)
+    assert len(report.looks) > 1
+    usual = verdict.Levels()
+    for look, (_, _, confidence, _, levels) in enumerate(given):
+        assert 1 - confidence == pytest.approx(share(look) * 0.05)
+        assert 1 - levels.certain == pytest.approx(share(look) * (1 - usual.certain))
+
+
+@pytest.fixture(scope="module")
+def relu():
+    return dl.compare(dl.res1(6, "relu"), **AUTO, seed=3)
+
+
+def test_a_call_that_a_default_leaves_open_is_decided(relu):
+    assert dl.compare(dl.res1(6, "relu"), seed=3).verdict == "cannot tell"
+    assert relu.verdict == "converges"
+    assert relu.looks[0].depths == (16, 32, 64, 128, 256)
+    assert [look.verdict for look in relu.looks[:-1]] == ["cannot tell"] * (len(relu.looks) - 1)
+    assert relu.needs is None
+
+
+def test_the_last_look_is_the_fixed_call_of_its_size_bit_for_bit(relu):
+    last = relu.looks[-1]
+    assert (tuple(relu.depths.tolist()), relu.paths) == (last.depths, last.paths)
+    assert relu.confidence == last.confidence == 1 - 0.05 * share(len(relu.looks) - 1)
+    fixed = dl.compare(
+        dl.res1(6, "relu"), depths=last.depths, paths=last.paths, seed=3, confidence=last.confidence
+    )
+    assert relu.rate_interval == fixed.rate_interval == last.interval
+    for field in dataclasses.fields(fixed):
+        if isinstance(getattr(fixed, field.name), np.ndarray):
+            assert np.array_equal(getattr(relu, field.name), getattr(fixed, field.name), equal_nan=True)
+
+
+def test_looks_in_different_passes_share_no_blocks():
+    """Few paths of a wide network go through torch, many through numba; their last bits differ."""
+    network, how = dl.res1(16, "tanh"), {"depths": [8, 16, 32], "seed": 1}
+    report = dl.compare(network, **how, paths="auto", norm="final", p=4)
+    fixed = dl.compare(network, **how, paths=report.paths, norm="final", p=4)
+    assert np.array_equal(report.errors, fixed.errors)
+
+
+def test_what_is_fixed_stays(few_looks):
+    network = dl.res1(1, "identity")
+    report = dl.compare(network, depths=[8, 16, 32, 64], paths="auto", budget=LONG)
+    assert {look.depths for look in report.looks} == {(8, 16, 32, 64)}
+    assert report.paths > 512
+    report = dl.compare(dl.res1(6, "relu"), depths="auto", paths=40, budget=LONG)
+    assert {look.paths for look in report.looks} == {40}
+    assert report.depths[-1] > 256
+
+
+def test_cannot_tell_names_a_larger_size_and_its_time():
+    report = dl.compare(dl.res1(4, "tanh"), depths=[8, 16], paths="auto", budget=LONG)
+    assert (report.verdict, report.rule, len(report.looks)) == ("cannot tell", "has_two_depths", 1)
+    assert report.needs.depths[-1] > 16
+    assert 0 < report.needs.seconds < 3600
+    assert f"{report.needs.paths} paths may decide" in str(report)
+    assert json.loads(json.dumps(report.to_dict()))["needs"]["paths"] == report.needs.paths
+
+
+def test_a_network_whose_content_cannot_be_told_shares_blocks_in_memory(few_looks):
+    slope = torch.tensor(0.5)
+    network = dl.res1(1, lambda h: slope * h)
+    report = dl.compare(network, depths=[8, 16, 32], paths="auto", budget=LONG)
+    assert len(report.looks) > 1
+
+
+def test_a_grid_for_given_depths_is_refused():
+    with pytest.raises(ValueError, match=r"^reference=2048"):
+        dl.compare(dl.res1(2), reference=2048, **AUTO)

@@ -1,0 +1,64 @@
+"""`compare_laws` with depths="auto" and draws="auto": what is raised, the levels, the same numbers again."""
+
+import dataclasses
+import sqlite3
+
+import numpy as np
+import pytest
+
+import deeplimit as dl
+from deeplimit.common.verdict import Verdict
+from deeplimit.judge.in_law import verdict
+from deeplimit.judge.in_law.adaptive import ASKS
+from deeplimit.statistics.interim import sequence
+from deeplimit.statistics.interim.looks import share
+
+LONG = 3600.0
+
+
+@pytest.fixture
+def few_looks(monkeypatch):
+    """Calls end by their number of looks, not by how fast the machine is."""
+    monkeypatch.setattr(sequence, "MOST_LOOKS", 2)
+
+
+def test_every_rule_that_cannot_tell_says_what_it_asks_for():
+    assert {rule.__name__ for word, rule in verdict.RULES if word == Verdict.CANNOT_TELL} == set(ASKS)
+
+
+def test_a_default_call_ends_with_the_right_verdict_at_the_first_look():
+    report = dl.compare_laws(dl.res3(2), depths="auto", draws="auto")
+    assert (report.verdict, len(report.looks)) == ("same law", 1)
+    assert report.level == 1e-3 * share(0)
+
+
+def test_more_draws_are_taken_where_an_interval_is_too_wide(few_looks, monkeypatch):
+    start = sequence.Size((8, 16, 32, 64), 1000)
+    monkeypatch.setattr("deeplimit.judge.in_law.adaptive.ComparingLaws.start", start)
+    report = dl.compare_laws(dl.res3(2), depths="auto", draws="auto", budget=LONG, seed=2)
+    first, last = report.looks
+    assert (first.rule, first.depths) == ("is_too_uncertain", last.depths)
+    assert last.paths == report.draws > 1000
+    assert report.level == pytest.approx(1e-3 * share(1))
+    fixed = dl.compare_laws(dl.res3(2), depths=last.depths, draws=last.paths, level=report.level, seed=2)
+    for field in dataclasses.fields(fixed):
+        if isinstance(getattr(fixed, field.name), np.ndarray):
+            assert np.array_equal(getattr(report, field.name), getattr(fixed, field.name), equal_nan=True)
+    assert fixed.verdict == report.verdict
+    assert "2 of at most" in str(report)
+
+
+def test_steps_for_given_depths_are_refused_where_depths_are_chosen():
+    with pytest.raises(ValueError, match=r"^steps=512"):
+        dl.compare_laws(dl.res3(2), depths="auto", steps=512)
+
+
+def test_deeper_networks_take_over_the_blocks_of_the_same_depths(tmp_path):
+    path = tmp_path / "runs.sqlite"
+    dl.compare_laws(dl.res3(2), depths=[4, 8, 16], draws=300, store=path)
+    dl.compare_laws(dl.res3(2), depths=[4, 8, 16, 32], draws=300, store=path)
+    first, second = dl.Store(path).runs()
+    assert (first.total, second.total) == (4, 5)
+    connection = sqlite3.connect(path)
+    assert connection.execute("SELECT COUNT(*) FROM blocks").fetchone()[0] == 5
+    connection.close()

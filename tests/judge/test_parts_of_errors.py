@@ -1,0 +1,179 @@
+"""The error of Theorem 4.4, split at its limit's own scheme, and deterministic weights as what they are."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+import torch
+
+import deeplimit as dl
+from deeplimit.judge.convergence.pairing import NO_GAP
+from deeplimit.statistics.floors import fit_floor
+from deeplimit.statistics.power_law import ErrorEstimates
+
+LEVEL = 1e-5
+
+
+def usual(width, activation="tanh"):
+    """i.i.d. layers of variance 1/d: the papers' own initialisation."""
+    return dl.inner(width, activation, noise=dl.Ito(A=1 / width, b=0.1))
+
+
+@pytest.mark.parametrize(
+    ("width", "paths"),
+    [(8, 1000), *(pytest.param(width, 2000, marks=pytest.mark.nightly) for width in (16, 40))],
+)
+def test_theorem_4_4_at_variance_one_over_width_reads_its_order(width, paths):
+    """Straight but pre-asymptotic: the total reads 0.55, and a fit to it excluded 1/2 in half of all runs."""
+    report = dl.compare(usual(width), paths=paths, seed=3)
+    assert report.verdict == "converges"
+    assert report.rate_interval[0] < 0.5 < report.rate_interval[1]
+    assert np.diff(report.rate_interval)[0] < 0.06
+    assert report.rate == pytest.approx(0.5, abs=0.03)  # that of the part that falls more slowly
+    gap, scheme = report.parts
+    assert (gap.local_slopes[-2:] > 0.7).all()
+    assert (abs(scheme.local_slopes - 0.5) < 0.05).all()
+    assert scheme.rate_interval[0] < 0.5 < scheme.rate_interval[1]
+
+
+@pytest.mark.parametrize(
+    ("factor", "depths"),
+    [pytest.param(1.05, (32, 128, 512, 2048), marks=pytest.mark.nightly), (0.97, (16, 32, 64, 128, 256))],
+)
+def test_a_slightly_wrong_slope_under_theorem_4_4_is_caught(factor, depths):
+    network = usual(16)
+    limit = network.limit()
+    wrong = dataclasses.replace(limit, slope=factor * limit.slope)
+    assert dl.compare(network, wrong, depths=depths, paths=1000).verdict == "does not converge"
+
+
+def test_a_floor_of_a_quarter_of_the_squared_error_forbids_convergence():
+    """A slope 3 % too small leaves that much at depth 64, though the scheme's errors hide most of it."""
+    network = usual(8)
+    limit = network.limit()
+    wrong = dataclasses.replace(limit, slope=0.97 * limit.slope)
+    assert dl.compare(network, wrong, depths=(8, 16, 32, 64), seed=3).verdict != "converges"
+
+
+def test_a_floor_of_a_part_is_told_as_a_share_of_the_whole_error():
+    """What remains of a wrong limit is at most the distance of network and scheme at the deepest network."""
+    network = usual(8)
+    limit = network.limit()
+    wrong = dataclasses.replace(limit, slope=0.98 * limit.slope)
+    report = dl.compare(network, wrong, seed=0)
+    whole = (report.parts[0].errors[-1] / report.common_errors[-1]) ** 2
+    assert whole < 0.25
+    assert report.floor <= report.floor_upper < 2 * whole  # the verdict's norm gives large paths less weight
+
+
+def test_the_parts_have_the_same_law_in_both_couplings():
+    network = usual(8)
+    whole, products = (
+        dl.compare(network, depths=(8, 32), paths=1000, coupling=coupling)
+        for coupling in ("pathwise", "projected")
+    )
+    for mine, other in zip(whole.parts, products.parts, strict=True):
+        spread = np.hypot(mine.standard_errors, other.standard_errors)
+        assert (abs(mine.errors - other.errors) < 6 * spread).all(), mine.name
+
+
+def test_the_squares_of_the_parts_add_up_where_they_are_uncorrelated():
+    """theory.md 4.1: the cross term is at most 0.03 of the whole at d = 8."""
+    report = dl.compare(usual(8), paths=2000, norm="final")
+    gap, scheme = (part.errors**2 for part in report.parts)
+    np.testing.assert_allclose(gap + scheme, report.common_errors**2, rtol=0.12)
+
+
+def test_a_distance_that_is_round_off_of_products_is_no_part():
+    """A tangent's error of 1e-5: the distance is 1e-6 where products of single precision differ by 1e-4."""
+    network = dl.inner(4, lambda x: x + 1e-5 * torch.sin(x) ** 3, noise=dl.Ito(A=0.1))
+    knobs = {"depths": (8, 16, 32, 64), "paths": 200}
+    exact = dl.compare(network, **knobs, coupling="pathwise", dtype="float64").parts[0]
+    assert exact.name == "network to scheme"
+    assert (exact.errors < 1e-5).all()
+    blurred = dl.compare(network, **knobs, coupling="projected", dtype="float32").parts
+    assert [part.name for part in blurred] == ["scheme to limit"]
+
+
+def test_a_network_that_is_its_limits_scheme_has_one_part():
+    report = dl.compare(dl.inner(4, "identity", noise=dl.Ito(A=0.04, b=0.1)), paths=400)
+    assert [part.name for part in report.parts] == ["scheme to limit"]
+    assert dl.compare(dl.res1(4, "tanh")).parts == ()
+
+
+def test_another_scheme_of_a_higher_order_has_no_floor():
+    """A network that is its limit's scheme is of order 1 or more from other schemes; here it is 2."""
+    depths = np.array([16, 32, 64, 128, 256])
+    away = ErrorEstimates(depths, -2 * np.log(depths), 1e-6 * np.eye(5), np.zeros(5), 10**4)
+    found = fit_floor(away, NO_GAP.rate, is_bound=NO_GAP.rate_is_bound, coherent=True)
+    assert found.upper < 0.02
+    assert fit_floor(away, NO_GAP.rate, coherent=True).upper > 0.1  # as an order it would invent one
+
+
+@pytest.mark.parametrize(
+    ("factor", "verdict"), [(1.0, "converges"), (1.01, "does not converge"), (3.0, "does not converge")]
+)
+def test_a_diffusion_that_is_a_hundredth_off_is_caught_with_512_paths(factor, verdict):
+    network = dl.res1(4, "tanh")
+    assert dl.compare(network, dl.zoo.AlteredSDE(network.limit(), diffusion_scale=factor)).verdict == verdict
+
+
+def turning(size=0.25, shift=0.0):
+    generator = torch.Generator().manual_seed(5)
+    a, b, c = (torch.randn(4, 4, generator=generator, dtype=torch.float64) * size for _ in range(3))
+    d = torch.randn(4, generator=generator, dtype=torch.float64) * size
+    return dl.Trend(lambda t: a + b * math.sin(2 * t) + c * t + shift, lambda t: d * math.cos(2 * t))
+
+
+@pytest.mark.parametrize(("activation", "alpha"), [("tanh", 0.3), ("scaled_silu", 0.6)])
+def test_plain_floors_of_deterministic_weights_are_seen(activation, alpha):
+    """A slope 5 % off, and a trend shifted by 0.03: local slopes halve from depth to depth."""
+    network = dl.inner(4, activation, trend=turning(), alpha=alpha, beta=1 - alpha)
+    limit = network.limit()
+    right = dl.compare(network, paths=64)
+    assert right.verdict != "does not converge"
+    for wrong in (
+        dataclasses.replace(limit, slope=1.05 * limit.slope),
+        dataclasses.replace(limit, trend=turning(shift=0.03)),
+    ):
+        assert dl.compare(network, wrong, paths=64).verdict == "does not converge"
+
+
+def test_given_the_inputs_nothing_is_random():
+    network = dl.inner(4, "tanh", trend=turning(), alpha=0.4, beta=0.6)
+    report = dl.compare(network, paths=64)
+    assert (report.standard_errors == 0).all()
+    assert report.verdict == "converges"
+    assert report.rate_interval[0] < 1.0 < report.rate_interval[1]
+
+
+def test_a_lower_bound_of_the_order_admits_a_steeper_one():
+    identity = dl.inner(2, "identity", trend=turning_of(2), alpha=0.7, beta=0.3)
+    report = dl.compare(identity, paths=64)
+    assert report.verdict == "converges"
+    assert report.rate_interval[0] < 1.0 < report.rate_interval[1]
+    rough = dl.Trend(lambda t: math.sqrt(t) * torch.ones(2, 2, dtype=torch.float64), holder=0.5)
+    root = dl.compare(dl.inner(2, "identity", trend=rough, alpha=0.5, beta=0.5), paths=64)
+    assert root.predicted_is_bound
+    assert root.verdict == "converges"
+    assert root.rate_interval[0] < 1.0 < root.rate_interval[1]
+
+
+def turning_of(width):
+    generator = torch.Generator().manual_seed(1)
+    a = 0.3 * torch.randn(width, width, generator=generator, dtype=torch.float64)
+    return dl.Trend(lambda t: a * math.cos(t))
+
+
+def test_inputs_that_swallow_every_layer_are_no_convergence():
+    network, x = dl.res1(4, "tanh"), 1e8 * torch.randn(8, 4, generator=torch.Generator().manual_seed(0))
+    assert dl.compare(network, x=x, paths=64).verdict == "cannot tell"
+    assert dl.compare(network, dl.Independent(network.limit()), x=x, paths=64).verdict == "cannot tell"
+
+
+def test_no_order_is_read_off_round_off():
+    network = dl.res1(8, "tanh", exponent=3.0)
+    narrow, wide = (dl.compare(network, paths=64, dtype=dtype) for dtype in ("float32", "float64"))
+    assert np.isnan(narrow.rate)
+    assert wide.rate == pytest.approx(2.5, abs=0.01)

@@ -1,0 +1,289 @@
+"""Findings end with the line of code that sets right what they name: run on the model, the check passes."""
+
+import math
+import re
+from functools import partial
+
+import pytest
+import torch
+from depth_cases import WRONG
+from depth_models import WIDTH, tokens
+from test_published_rules import network
+from test_rule_attribution import Block, Conditioned, Network, conditions, deepnorm, gpt, multiplied
+from torch import nn
+
+import deeplimit as dl
+from deeplimit.modules.depth_check.findings import Finding, grouped
+from deeplimit.modules.depth_check.fixes import IN_FORWARD
+
+DEPTHS = [3, 6, 12]
+
+
+def mended(factory, lines):
+    """The same models, with lines of code run on each; those of some layers on the deepest one."""
+
+    def build(depth):
+        model = factory(depth)
+        for line in lines:
+            if re.match(r"for i in (range\(\d|\[)", line) and depth < DEPTHS[-1]:
+                continue
+            exec(line, {"model": model, "torch": torch, "re": re})
+        return model
+
+    return build
+
+
+def lines_of(report):
+    lines = [finding.fix for finding in report.findings]
+    assert all(lines), report
+    # Branches that share a gain have one line.
+    return [line for line in dict.fromkeys(lines) if not line.startswith(IN_FORWARD)]
+
+
+def multiplied_by_root(depth, shift=0, power=0.5):
+    """Multipliers 1/sqrt(L + shift), or of another power."""
+    model = Network(Block(multiplier=(depth + shift) ** -power) for _ in range(depth))
+    for _, _, weight in model.matrices():
+        nn.init.normal_(weight, std=0.02)
+    return model
+
+
+def late(depth):
+    """The second half of the layers has no multiplier, at the largest depth only."""
+    model = multiplied(depth)
+    if depth == DEPTHS[-1]:
+        for block in model.blocks[depth // 2 :]:
+            block.multiplier = 1.0
+    return model
+
+
+def late_gains(depth):
+    """Gains of 1/sqrt(L), which the second half lacks at the largest depth only."""
+    model = network(depth, "layerscale")
+    for layer, block in enumerate(model.blocks):
+        nn.init.constant_(block.gain, 1.0 if depth == DEPTHS[-1] and 2 * layer >= depth else depth**-0.5)
+    return model
+
+
+def experts(depth, right=False):
+    """Weights whose names have two numbers."""
+
+    class Expert(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm, self.parts = (
+                nn.LayerNorm(WIDTH),
+                nn.ModuleList(
+                    nn.Sequential(
+                        nn.Linear(WIDTH, WIDTH, bias=False), nn.ReLU(), nn.Linear(WIDTH, WIDTH, bias=False)
+                    )
+                    for _ in range(3)
+                ),
+            )
+
+        def forward(self, x):
+            y = self.norm(x)
+            return x + self.parts[0](y) + self.parts[1](y) + self.parts[2](y)
+
+    model = Network(Expert() for _ in range(depth))
+    for _, _, weight in model.matrices():
+        nn.init.normal_(weight, std=0.02)
+    return model
+
+
+PLANTED = {
+    "gpt 0.02: fc1 instead of fc2",
+    "gpt 0.02: init and multiplier, style torch.add",
+    "gpt default: bias not scaled",
+    "resnet, zero gains: gain reset to one",
+    "resnet, zero gains: bias not zero",
+}
+FAULTS = {
+    "not applied": (partial(gpt, fault="not applied"), "gpt-2"),
+    "half of the layers": (partial(gpt, fault="half"), "gpt-2"),
+    "constant depth": (partial(gpt, fault="constant depth"), "gpt-2"),
+    "twice as large": (partial(gpt, fault="twice"), "gpt-2"),
+    "the weight beside it": (partial(gpt, fault="qkv"), "gpt-2"),
+    "not applied, to a number": (partial(gpt, fault="not applied"), 0.5),
+    "applied, to another number": (gpt, 1.0),
+    "weights where multipliers are asked for": (gpt, "depth-mup"),
+    "multipliers where weights are asked for": (multiplied, "gpt-2"),
+    "multipliers of one more layer": (partial(multiplied, shift=1), "completep"),
+    "roots of one more layer": (partial(multiplied_by_root, shift=1), "depth-mup"),
+    "multipliers of nearly the right power": (partial(multiplied_by_root, power=0.55), "depth-mup"),
+    "some multipliers": (late, "completep"),
+    "multipliers, to a number": (multiplied, 0.5),
+    "some gains, to a number": (late_gains, 0.5),
+    "no gain": (gpt, "rezero"),
+    "no gain of a stated size": (gpt, "layerscale"),
+    "a gain of another size": (partial(network, rule="layerscale", fault="misread"), "layerscale"),
+    "a gain that is not zero": (partial(network, rule="layerscale"), "rezero"),
+    "layers counted twice": (partial(network, rule="mitchell", fault="misread"), "mitchell"),
+    "small-init": (gpt, "small-init"),
+    "values": (partial(deepnorm, fused="nothing"), "deepnorm"),
+    "queries and keys": (partial(deepnorm, fused="queries and keys"), "deepnorm"),
+    "several experts": (experts, "gpt-2"),
+} | {case.name: (case.factory, case.expected, case.batch()) for case in WRONG if case.name in PLANTED}
+
+
+# These take the ways of others again, with another number.
+AGAIN = {"half of the layers", "twice as large", "applied, to another number", "not applied, to a number"}
+
+
+@pytest.mark.parametrize(
+    "fault", [pytest.param(fault, marks=pytest.mark.nightly) if fault in AGAIN else fault for fault in FAULTS]
+)
+def test_the_printed_lines_mend_the_model(fault):
+    factory, expected, *of_images = FAULTS[fault]
+    batch = of_images[0] if of_images else tokens()
+    report = dl.check_depth(factory, DEPTHS, batch=batch, expected=expected)
+    assert report.verdict == "not as expected", report
+    lines = lines_of(report)
+    assert lines
+    assert all(str(report).count(line) == 1 for line in lines)
+    again = dl.check_depth(mended(factory, lines), DEPTHS, batch=batch, expected=expected)
+    assert again.verdict == "as expected", "\n".join([*lines, str(again)])
+
+
+def gated(depth, fault):
+    """Gates whose weights and biases are as torch makes them, or whose biases alone are."""
+    model = Conditioned(depth, zero=False)
+    for block in model.blocks if fault == "bias" else ():
+        nn.init.zeros_(block.ada[1].weight)
+    return model
+
+
+@pytest.mark.parametrize("fault", ["weight and bias", "bias"])
+@pytest.mark.parametrize("rule", ["adaln-zero", "rezero"])
+def test_a_gate_is_made_zero_by_the_printed_line(fault, rule):
+    factory = partial(gated, fault=fault)
+    report = dl.check_depth(factory, [2, 4], batch=conditions(), expected=rule)
+    assert {finding.parameter for finding in report.findings} == {"blocks.*.ada.1.weight"}
+    again = dl.check_depth(mended(factory, lines_of(report)), [2, 4], batch=conditions(), expected=rule)
+    assert again.ok
+
+
+class Written(Block):
+    """A block whose forward is a line of code."""
+
+    def __init__(self, model, layer, line):
+        super().__init__()
+        self.model, self.layer, self.line = [model], layer, line
+
+    def forward(self, x):
+        for norm, branch in (
+            (self.norm1, self.attn),
+            (self.norm2, lambda y: self.fc2(torch.relu(self.fc1(y)))),
+        ):
+            names = {"x": x, "norm": norm, "branch": branch, "model": self.model[0], "i": self.layer}
+            exec(self.line, names)
+            x = names["x"] if "norm" in self.line else norm(names["x"])
+        return x
+
+
+@pytest.mark.parametrize(
+    ("expected", "line"), [("norm-depth", "x = x + branch(norm(x))"), ("deepnorm", "x = x + branch(x)")]
+)
+def test_the_line_for_the_forward_mends_it(expected, line):
+    def factory(depth, line=line):
+        model = Network([])
+        model.blocks.extend(Written(model, layer, line) for layer in range(depth))
+        for _, name, weight in model.matrices():
+            if expected == "norm-depth":
+                nn.init.normal_(weight, std=0.02)
+            else:
+                beta = (8 * depth) ** -0.25
+                nn.init.xavier_normal_(weight, gain=1.0 if "qkv" in name else beta)
+                if "qkv" in name:
+                    weight.data.chunk(3)[2].mul_(beta)
+        return model
+
+    report = dl.check_depth(factory, DEPTHS, batch=tokens(), expected=expected)
+    assert report.findings
+    (written,) = {finding.fix.removeprefix(IN_FORWARD) for finding in report.findings}
+    again = dl.check_depth(partial(factory, line=written), DEPTHS, batch=tokens(), expected=expected)
+    assert again.verdict == "as expected", f"{written}\n{again}"
+
+
+class Summed(nn.Module):
+    """A stack whose residual sums are a line of code; its branches begin with a norm unless `bare`."""
+
+    def __init__(self, depth, line, scale=1.0, bare=False, gated=False):
+        super().__init__()
+        self.entry, self.line, self.bare = nn.Linear(WIDTH, WIDTH), line, bare
+        self.blocks = nn.ModuleList(nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(depth))
+        self.norms = nn.ModuleList(nn.LayerNorm(WIDTH) for _ in range(depth))
+        self.gates = nn.ModuleList(nn.Linear(3, WIDTH) for _ in range(depth if gated else 0))
+        for block in self.blocks:
+            nn.init.normal_(block.weight, std=scale / math.sqrt(WIDTH))
+        for gate in self.gates:
+            nn.init.zeros_(gate.weight)
+            nn.init.zeros_(gate.bias)
+
+    def forward(self, x, condition):
+        x = self.entry(x)
+        for layer, (norm, block) in enumerate(zip(self.norms, self.blocks, strict=True)):
+            branch = block if self.bare else nn.Sequential(norm, block)
+            names = {"x": x, "norm": norm, "branch": branch, "condition": condition.unsqueeze(1)}
+            if self.gates:
+                names["gate"] = self.gates[layer]
+            exec(self.line, names)
+            x = names["x"]
+        return x
+
+
+FORWARDS = {
+    "a skip above one": ("x = 1.2 * x + branch(x)", 0.0, {}, "the factor 1.2 on x"),
+    "a skip above one, by a rule": ("x = 1.2 * x + branch(x)", "gpt-2", {}, "the factor 1.2 on x"),
+    "a sum divided": ("x = (x + branch(x)) / 2**0.5", 0.5, {}, "the factor 0.7071 on x"),
+    "a stream that explodes": ("x = x + branch(x)", 0.0, {"bare": True, "scale": 3.0}, "branch(norm(x))"),
+    "no gate of a condition": ("x = x + branch(x)", "adaln-zero", {}, "weight and bias zero"),
+}
+
+
+@pytest.mark.parametrize("fault", FORWARDS)
+def test_the_line_for_a_sum_or_a_missing_gate_mends_it(fault):
+    line, expected, how, told = FORWARDS[fault]
+
+    def factory(depth, line=line, gated=False):
+        scale = how.get("scale", 1.0) * depth ** (0.0 if expected == 0.0 else -0.5)
+        return Summed(depth, line, **{**how, "scale": scale, "gated": gated})
+
+    generator = torch.Generator().manual_seed(0)
+    batch = torch.randn(2, 16, WIDTH, generator=generator), torch.randn(2, 3, generator=generator)
+    report = dl.check_depth(factory, [4, 8, 16, 32], batch=batch, expected=expected)
+    assert report.verdict == "not as expected", report
+    (written,) = {finding.fix for finding in report.findings if finding.fix.startswith(IN_FORWARD)}
+    assert told in written
+    assert written in str(report)
+    # The line of a missing gate also says how to make one: zero.
+    mended = partial(factory, line=written.removeprefix(IN_FORWARD), gated="gate" in written)
+    again = dl.check_depth(mended, [4, 8, 16, 32], batch=batch, expected=expected)
+    assert again.verdict == "as expected", f"{written}\n{again}"
+
+
+def test_a_wrong_count_is_set_right_at_any_depth():
+    """The printed line is no table of the depths that were checked."""
+    factory = partial(multiplied, shift=1)
+    lines = lines_of(dl.check_depth(factory, DEPTHS, batch=tokens(), expected="completep"))
+    again = dl.check_depth(mended(factory, lines), [4, 8], batch=tokens(), expected="completep")
+    assert not again.findings, again
+
+
+def test_dozens_of_like_findings_are_told_once_with_their_names():
+    like = [
+        Finding(
+            "h.*.moe",
+            f"h.*.moe.{place}.w2.weight",
+            4.0 + place / 1000,
+            f"std 0.0{place} is 4 times too large.",
+        )
+        for place in range(30)
+    ]
+    other = Finding("h.*.attn", "h.*.attn.o.weight", 2.0, "std 0.1 is 2 times too large.")
+    told = grouped([*like, other])
+    assert len(told) == 2
+    assert told[0].startswith("h.*.moe.*.w2.weight (30 of them")
+    assert told[1].startswith("h.*.attn.o.weight: ")
+    assert grouped([other]) == [str(other)]
+    assert grouped([other, other]) == [str(other)]  # as of a gain that two branches share

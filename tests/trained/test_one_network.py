@@ -1,0 +1,122 @@
+"""Statistics of one network's layers together: the verdict, and what must not mislead it."""
+
+import numpy as np
+import pytest
+import torch
+
+from deeplimit.driving.fractional import noise_covariance
+from deeplimit.trained.diagnosis.one_network import LayerStatistics
+from deeplimit.trained.diagnosis.smoother import kernel
+from deeplimit.trained.diagnosis.stacks import Stack
+
+
+def statistics(layers: np.ndarray, groups: tuple[int, ...] = (), seed: int = 0) -> LayerStatistics:
+    return LayerStatistics.of(Stack("A", torch.from_numpy(layers), groups), seed)
+
+
+def drawn(covariance: np.ndarray, entries: int = 2000, seed: int = 3) -> np.ndarray:
+    values, vectors = np.linalg.eigh(covariance)
+    normal = np.random.default_rng(seed).standard_normal((len(covariance), entries))
+    layers: np.ndarray = vectors * np.sqrt(np.maximum(values, 0)) @ normal
+    return layers
+
+
+def fractional(hurst: float, depth: int) -> np.ndarray:
+    lags = np.abs(np.subtract.outer(np.arange(depth), np.arange(depth)))
+    return noise_covariance(hurst, lags)
+
+
+@pytest.mark.parametrize(
+    ("word", "covariance"),
+    [
+        ("independent", np.eye(24)),
+        ("common trend", np.eye(24) + 0.5),
+        ("smooth trend", 0.7 * kernel("smooth", 24, 6.0) + 0.3 * np.eye(24)),
+        ("smooth trend", 0.5 + 0.7 * kernel("smooth", 24, 6.0) + 0.3 * np.eye(24)),
+        ("rough", fractional(0.8, 24)),
+        ("rough", fractional(0.2, 24)),
+    ],
+)
+def test_the_verdict_is_what_made_the_layers(word: str, covariance: np.ndarray) -> None:
+    found = statistics(drawn(covariance))
+    assert found.verdict.word == word, found.verdict.reason
+    assert (found.name, found.depth, found.entries) == ("A", 24, 2000)
+
+
+def test_few_entries_with_a_steep_spectrum_cannot_tell() -> None:
+    spectrum = np.arange(1, 65) ** -2.0
+    found = statistics(drawn(kernel("smooth", 12, 8.0) * 0.15 + 0.85 * np.eye(12), 64) * spectrum)
+    assert found.verdict.word == "cannot tell"
+    assert found.about_mean.effective_entries < 5
+
+
+def test_a_scrambled_basis_of_the_stream_changes_nothing() -> None:
+    """One rotation of the entries for all layers is the same network."""
+    layers = drawn(fractional(0.7, 16), 100)
+    turn = np.linalg.qr(np.random.default_rng(1).standard_normal((100, 100)))[0]
+    first, second = statistics(layers), statistics(layers @ turn)
+    assert second.verdict == first.verdict
+    assert second.order == first.order or second.order.p_value == pytest.approx(first.order.p_value)
+    assert second.roughness.hurst == pytest.approx(first.roughness.hurst, abs=1e-5)
+    assert second.noise.noise == pytest.approx(first.noise.noise, rel=1e-9)
+
+
+@pytest.mark.parametrize("index", [0.2, 0.8])
+def test_sizes_of_layers_change_nothing_but_themselves(index: float) -> None:
+    layers = drawn(fractional(index, 24))
+    sizes = np.geomspace(1.0, 5.0, 24)
+    first, second = statistics(layers), statistics(layers * sizes[:, None])
+    assert second.equal_sizes
+    assert second.verdict.word == first.verdict.word == "rough"
+    assert second.roughness.interval == pytest.approx(first.roughness.interval, abs=1e-4)
+    np.testing.assert_allclose(second.sizes, first.sizes * sizes, rtol=1e-6)
+
+
+def test_confidence_widens_intervals_and_leaves_the_verdict() -> None:
+    stack = Stack("A", torch.randn(16, 300, generator=torch.Generator().manual_seed(2)))
+    first, second = LayerStatistics.of(stack), LayerStatistics.of(stack, confidence=0.999)
+    assert second.verdict == first.verdict
+    for name in ("roughness", "about_mean"):
+        inner, outer = getattr(first, name).interval, getattr(second, name).interval
+        assert outer[0] < inner[0]
+        assert inner[1] < outer[1]
+    assert first.noise.noise_interval is not None
+    assert second.noise.noise_interval is not None
+    assert second.noise.noise_interval[0] < first.noise.noise_interval[0]
+
+
+def test_one_entry_keeps_its_sizes() -> None:
+    """Cosines of numbers are signs."""
+    found = statistics(drawn(np.eye(16), 1))
+    assert not found.equal_sizes
+    assert found.verdict.word == "cannot tell"
+
+
+def test_nearly_equal_layers_of_a_stage_are_copies_and_not_smooth() -> None:
+    """What reads as H = 0.96 and a trend share of 1: gradients that come through the skip connection."""
+    generator = np.random.default_rng(4)
+    stages = np.repeat(generator.standard_normal((2, 256)), 8, axis=0)
+    drift = 0.02 * np.cumsum(generator.standard_normal((16, 256)), axis=0)
+    found = statistics(stages + drift, (0,) * 8 + (1,) * 8)
+    assert found.roughness.hurst > 0.9
+    assert found.noise.trend > 0.99
+    assert found.verdict.word == "copies"
+
+
+@pytest.mark.parametrize("order", ["alternating", "stages"])
+def test_layers_that_come_in_kinds_are_no_trend(order: str) -> None:
+    kinds = np.arange(24) % 2 if order == "alternating" else np.arange(24) // 12
+    layers = np.random.default_rng(5).standard_normal((2, 900))[kinds] + drawn(np.eye(24), 900)
+    assert statistics(layers, tuple(kinds.tolist())).verdict.word == "common trend"
+    control = statistics(layers)
+    assert control.order.p_value < 0.001  # without groups their order is real
+    if order == "alternating":
+        assert control.verdict.word == "cannot tell"
+
+
+def test_where_kernels_fit_equally_nothing_is_said() -> None:
+    """Twelve layers of 60 entries: real order, but smooth and rough fit alike."""
+    found = statistics(drawn(fractional(0.8, 12), 60))
+    assert found.correlation.word == "decaying"
+    assert found.verdict.word == "cannot tell"
+    assert abs(found.models.smoother_by) < 10

@@ -1,0 +1,63 @@
+"""A trend is what networks share: an exact test under any noise, and noise that is new in every layer."""
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from calibration import depth_sweeps
+from deeplimit.trained.diagnosis.fresh_noise import effective_entries, fresh_share
+from deeplimit.trained.diagnosis.norms import LayerNorms
+from deeplimit.trained.diagnosis.stacks import Stack
+from deeplimit.trained.diagnosis.trend import agreement
+
+LEVEL = 1e-5
+
+
+def norms(weights):
+    return [LayerNorms.of(Stack("A", torch.as_tensor(stacks["A"]))) for stacks in weights.values()]
+
+
+def coins(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("hurst", [0.3, 0.85])
+def test_long_memory_of_the_layers_is_not_taken_for_a_shared_trend(hurst):
+    runs, found = 200, 0
+    for seed in range(runs):
+        weights = depth_sweeps.fractional(np.random.default_rng(seed), hurst, 2, (8, 12, 16, 24, 32))
+        found += agreement(norms(weights), coins(seed)) <= 0.05
+    assert found <= stats.binom.isf(LEVEL, runs, 0.05), found / runs
+
+
+def test_trends_of_opposite_sign_in_half_of_the_networks_are_not_shared():
+    rng = np.random.default_rng(1)
+    weights = depth_sweeps.sweep(rng, depth_sweeps.smooth(rng, 4), 0.3, 0.1, 4)
+    turned = {depth: {"A": stacks["A"] * (-1) ** k} for k, (depth, stacks) in enumerate(weights.items())}
+    assert agreement(norms(weights), coins()) < 0.01
+    assert agreement(norms(turned), coins()) > 0.05
+
+
+@pytest.mark.parametrize("power", [0.0, 1.0, 1.5])
+def test_dependent_entries_count_for_as_many_as_they_are_worth(power):
+    rng = np.random.default_rng(2)
+    spectrum = np.arange(1, 65.0) ** -power
+    draws = rng.normal(size=(600, 64)) * np.sqrt(spectrum)
+    known = spectrum.sum() ** 2 / (spectrum**2).sum()
+    assert effective_entries([LayerNorms.of(Stack("A", torch.as_tensor(draws)))]) == pytest.approx(
+        known, rel=0.15
+    )
+
+
+def test_new_noise_has_equal_fourth_and_second_differences_and_a_rough_path_has_not():
+    rng = np.random.default_rng(3)
+    fresh = depth_sweeps.sweep(rng, depth_sweeps.smooth(rng, 4), 0.2, 0.5, 4)
+    rough = depth_sweeps.sweep(rng, depth_sweeps.rough(rng, 4), 0.0, width=4)
+    value, (low, high) = fresh_share(norms(fresh), 0.99)
+    assert low < 1 < high
+    assert high - low < 0.1
+    value, (low, high) = fresh_share(norms(rough), 0.99)
+    assert value == pytest.approx(6 / 7, abs=0.03)
+    assert high < 0.95
