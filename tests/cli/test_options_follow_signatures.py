@@ -111,7 +111,7 @@ def test_a_value_given_to_an_option_reaches_the_function(command, monkeypatch):
     made, function = COMMANDS[command]
     here, there = signatures(command)
     told = {}
-    for room in ("convergence", "in_law", "signal", "scoreboard", "figures"):
+    for room in ("judge.convergence", "judge.in_law", "signal", "papers.scoreboard", "papers.figures"):
         name = function.__name__
         module = __import__(f"deeplimit.{room}", fromlist=[name])
         if getattr(module, name, None) is function:

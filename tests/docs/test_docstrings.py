@@ -48,6 +48,6 @@ def test_every_example_is_read_as_code_and_nothing_as_a_quotation(package):
 
 
 def test_a_signature_shows_the_value_of_a_default_that_the_code_names(package):
-    for name, module in (("compare", "convergence.comparison"), ("stability", "signal.measure")):
+    for name, module in (("compare", "judge.convergence.comparison"), ("stability", "signal.measure")):
         shown = package[f"{module}.{name}"].parameters["depths"].default
         assert shown == repr(inspect.signature(getattr(dl, name)).parameters["depths"].default)
