@@ -115,7 +115,12 @@ from .signal import (
 from .simulation import Statistic as Statistic
 from .simulation.one_path import OnePath as OnePath
 from .statistics.repetition import Repetition as Repetition, rerun as rerun
-from .theory import CorrelationClock as CorrelationClock, Regime as Regime, Theorem as Theorem
+from .theory import (
+    CorrelationClock as CorrelationClock,
+    Hypothesis as Hypothesis,
+    Regime as Regime,
+    Theorem as Theorem,
+)
 from .trained.diagnosis import (
     DepthControls as DepthControls,
     DepthDiagnosis as DepthDiagnosis,

@@ -52,6 +52,9 @@ class AR1(WeightLaw):
     def layer_exponent(self) -> float:
         return 0.5
 
+    def reduced(self) -> WeightLaw:
+        return Brownian() if self.rho == 0 else self
+
     def motions(self, shape: Shape) -> int:
         return math.prod(shape)
 

@@ -155,6 +155,27 @@ class Ito(FinalWhereMarked):
             return None if callable(self.A) else False
         return read_matrix(self.A, "Ito's A", self._width_of("A") or 1).is_definite
 
+    def products_vanish(self, width: int) -> bool:
+        """Return whether A_i A_j = 0 and A_i b_j = 0 for all directions that W^A and W^b move in.
+
+        The iterated integrals of the noise then vanish, as those of additive noise do. Decided by two draws:
+        products are bilinear, so that those of two random directions vanish only where all do. False where
+        rates change or drift.
+        """
+        if not self.is_constant or self.drift is not None or self.auxiliary is not None:
+            return False
+        step = self.start(width, 2, torch.Generator().manual_seed(0), torch.float64).step(0.0, 1.0)
+        if step.matrix is None:
+            return True
+        products = [step.matrix @ step.matrix.flip(0), step.matrix @ step.matrix]
+        sizes = [float(step.matrix.abs().max()) ** 2] * 2
+        if step.bias is not None:
+            biases = torch.stack([step.bias, step.bias.flip(0)], dim=-1)
+            products.append(step.matrix @ biases)
+            sizes.append(float(step.matrix.abs().max() * step.bias.abs().max()))
+        # Square roots of singular covariances leave 1e-8 where there should be 0.
+        return all(float(p.abs().max()) <= 1e-7 * size for p, size in zip(products, sizes, strict=True))
+
     @property
     def isotropic(self) -> tuple[float, float] | None:
         """The variances of all entries of W^A and of W^b, where each is one number and nothing else acts."""

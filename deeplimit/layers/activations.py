@@ -7,6 +7,7 @@ Lipschitz σ must refuse x**2 instead of overflowing later. Assumption 4.2 of Co
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -192,6 +193,21 @@ def _probe(function: Callable[[Tensor], Tensor], lipschitz: bool) -> Activation:
             f"activation {name!r} must act elementwise, but an entry's value depends on the entries"
             " beside it."
         )
+    try:
+        with torch.no_grad():
+            paths = torch.tensor([[0.3, -0.7, 2.0], [5.0, 0.2, -3.0]], dtype=torch.float64)
+            together = function(paths.clone())
+            single = torch.cat([function(path.clone()) for path in (paths[:1], paths[1:])])
+    except Exception as error:  # a user's function may raise anything
+        raise ValueError(
+            f"activation {name!r} must act on every path alone; for a single one it raised"
+            f" {type(error).__name__}: {error}."
+        ) from error
+    if single.shape != together.shape or not torch.allclose(single, together, equal_nan=True):
+        raise ValueError(
+            f"activation {name!r} must act on every path alone, but a path's value depends on the paths"
+            " beside it, and so on how many are drawn at once."
+        )
     growth = (value[:, 0].abs() / (1e3 * (1.0 + value[:, 1].abs()))).max().item()
     if lipschitz and growth > 10.0:
         raise ValueError(
@@ -279,6 +295,81 @@ def has_kink(activation: Activation) -> bool:
             largest, at = bends.max(dim=1)
             places = finer[:, 1:-1].gather(1, at[:, None])[:, 0]
     return bool(largest.max() > 1e-3 * quotients.abs().max())
+
+
+NEAR, FAR = 20.0, 6
+"""Jumps are looked for on [-NEAR, NEAR], slopes that grow from 10 to 10^FAR."""
+COARSE, FINE = 1e-5, 2e-8
+"""Lengths between which the largest slope of a Lipschitz σ no longer changes: √|x| has 16 times as much at
+the finer one, x log|x| 1.5 times, torch's softplus, which jumps by 2e-9 at 20, 1.03 times."""
+MORE, JUMPS = 1.2, 100.0
+LASTING = 0.5
+"""Slopes of a Lipschitz σ settle: in some decade of |x| from 100 to 10⁶ they rise by less than half of what
+they rise in the first, or by less than half a per cent."""
+
+
+@_kept
+def steepening(activation: Activation) -> str | None:
+    """Return where difference quotients of σ grow without bound, in words; None where none do.
+
+    Quotients are taken on ever finer grids around the places in [-20, 20] where σ changes most, and at ever
+    larger |x| up to 10⁶. NOT found: jumps below 1e-4 of the largest change, and slopes that grow by less than
+    a hundredth per decade.
+
+    Examples:
+        >>> from deeplimit.layers import activations
+        >>> root = activations.resolve(lambda x: x.abs().sqrt())
+        >>> activations.steepening(root) is None, activations.steepening(activations.resolve("relu")) is None
+        (False, True)
+    """
+    with torch.no_grad():
+        at, ratio = _steepest(activation)
+        if ratio > MORE:
+            what = "it jumps" if ratio > JUMPS else "its slopes grow without bound"
+            return f"{what} near x = {at if abs(at) > COARSE else 0.0:.4g}"
+        slopes_by_decade = [_slope_around(activation, 10.0**k) for k in range(1, FAR + 1)]
+    rises = [high - low for low, high in itertools.pairwise(slopes_by_decade[1:])]
+    if min(rises) > LASTING * max(rises[0], 0.01 * slopes_by_decade[1]):
+        near, far = slopes_by_decade[1], slopes_by_decade[-1]
+        return f"its slopes grow from {near:.3g} at |x| = 100 to {far:.3g} at 10⁶"
+    return None
+
+
+def _steepest(activation: Activation) -> tuple[float, float]:
+    """Return where the largest difference quotient grows most from COARSE to FINE, and how many-fold."""
+    grid = torch.linspace(-NEAR, NEAR, 8002, dtype=torch.float64)  # 0 lies inside a cell
+    values = activation(grid)
+    quotients = values.diff() / grid.diff()
+    bends = torch.nn.functional.pad(quotients.diff().abs(), (0, 1))
+    cells = torch.cat([quotients.abs().topk(8).indices, bends.topk(24).indices, bends.topk(24).indices + 1])
+    starts, length = grid[cells.clamp(max=len(grid) - 2)], float(grid[1] - grid[0])
+    at_coarse, parts = None, 16
+    while length > FINE * 4:
+        # With the cells beside it: next to a cusp the largest change is in the neighbour.
+        around = torch.arange(-parts, 2 * parts + 1, dtype=torch.float64)
+        length /= parts
+        finer = starts[:, None] + length * around
+        changes = activation(finer).diff(dim=1).abs()
+        largest, at = changes.max(dim=1)
+        starts = finer[:, :-1].gather(1, at[:, None])[:, 0]
+        if at_coarse is None and length <= COARSE * 4:
+            at_coarse = largest / length
+    assert at_coarse is not None  # COARSE > FINE
+    size = float(values.abs().max())
+    # Where σ hardly changes, its quotients at FINE are round-off.
+    single = torch.equal(values, values.float().double())  # σ works in float32, or has few values
+    visible = largest > 64 * torch.finfo(torch.float32 if single else torch.float64).eps * size
+    ratios = torch.where(visible, (largest / length) / at_coarse.clamp(min=1e-300), 0.0)
+    worst = int(ratios.argmax())
+    return float(starts[worst]), float(ratios[worst])
+
+
+def _slope_around(activation: Activation, size: float) -> float:
+    """Return the largest difference quotient at a few hundred |x| between size/2 and size."""
+    x = size * torch.linspace(0.5, 1.0, 401, dtype=torch.float64)
+    step = 1e-6
+    quotients = [(activation(side * x + step) - activation(side * x)) / step for side in (1.0, -1.0)]
+    return float(torch.stack(quotients).abs().max())
 
 
 def derivative(activation: Activation, x: Tensor) -> Tensor:

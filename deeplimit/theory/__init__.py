@@ -2,6 +2,7 @@
 
 from deeplimit.theory.clock import CorrelationClock
 from deeplimit.theory.energy import Block, block, expected_square, log_normal
+from deeplimit.theory.hypotheses import Hypothesis, Truth
 from deeplimit.theory.matching import reservations
 from deeplimit.theory.regime import Growth, Regime
 from deeplimit.theory.table import find, gradients_of, growth_of, in_law_only, limit_of, regime_of
@@ -11,9 +12,11 @@ __all__ = [
     "Block",
     "CorrelationClock",
     "Growth",
+    "Hypothesis",
     "Network",
     "Regime",
     "Theorem",
+    "Truth",
     "block",
     "expected_square",
     "find",

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import cast, final
 
 from deeplimit.equations import AttentionSDE, Identity, Limit
 from deeplimit.layers import Attention
 from deeplimit.theory.gradients import first_variation
+from deeplimit.theory.hypotheses import Hypothesis
 from deeplimit.theory.matching import (
-    is_critical,
     is_one_of,
     layers_are_functions,
     layers_are_independent,
-    not_known,
+    of_the_weights,
+    side,
 )
 from deeplimit.theory.regime import Regime
 from deeplimit.theory.smooth_layers import EulerOfODE
@@ -22,7 +22,10 @@ from deeplimit.theory.theorem import Network, Theorem
 PAGE = "order derived on the page Attention"
 FEDOROV, GESHKOVSKI = f"Fedorov et al. (2026), {PAGE}", f"Geshkovski et al. (2023), {PAGE}"
 FEDOROV_KEY, GESHKOVSKI_KEY = "fedorov2026", "geshkovski2023"
-SMOOTH = "Softmax attention is a smooth function of directions, which stay on spheres: nothing explodes."
+SMOOTH = Hypothesis.holds(
+    "the branch is Lipschitz",
+    "Softmax attention is a smooth function of directions, which stay on spheres: nothing explodes.",
+)
 FORMS = "(the limit's own scheme leaves the sphere, and the network does not)"
 EULER = "at exponent 1: up to terms of second order the network is an Euler scheme of the clustering ODE."
 
@@ -45,10 +48,10 @@ class ClusteringODE(EulerOfODE):
     holder_words = f"values V that are only Hölder functions of time, {EULER}"
 
     def matches(self, network: Network) -> bool:
-        return _has_functions(network) and is_critical(network.exponent, 1.0)
+        return _has_functions(network) and side(network.exponent, 1.0) == 0
 
     def regime(self, network: Network) -> Regime:
-        return dataclasses.replace(super().regime(network), checked=(SMOOTH,))
+        return super().regime(network)
 
     def gradients(self, network: Network) -> Regime | None:
         return first_variation(self.regime(network), network, for_any_slope=True)  # no σ is read
@@ -64,7 +67,7 @@ class NoisyAttention(Theorem):
             _has_independent_layers(network)
             and facts.gaussian
             and facts.independent_entries is True
-            and is_critical(network.exponent, 0.5)
+            and side(network.exponent, 0.5) == 0
         )
 
     def regime(self, network: Network) -> Regime:
@@ -76,7 +79,7 @@ class NoisyAttention(Theorem):
             "pathwise",
             "independent Gaussian layers at the critical exponent 1/2: one noise moves all tokens, and"
             " normalisation leaves a drift that keeps them on their spheres.",
-            checked=(SMOOTH,),
+            hypotheses=(SMOOTH,),
             citations=(FEDOROV_KEY,),
             gap=apart,
         )
@@ -91,9 +94,8 @@ class StillAttention(Theorem):
 
     def matches(self, network: Network) -> bool:
         if _has_functions(network):
-            return network.exponent > 1.0 and not is_critical(network.exponent, 1.0)
-        above = network.exponent > 0.5 and not is_critical(network.exponent, 0.5)
-        return _has_independent_layers(network) and above
+            return side(network.exponent, 1.0) > 0
+        return _has_independent_layers(network) and side(network.exponent, 0.5) > 0
 
     def regime(self, network: Network) -> Regime:
         functions = _has_functions(network)
@@ -111,8 +113,7 @@ class StillAttention(Theorem):
             f"{what}: the sum of all updates vanishes, and the network tends to the identity,"
             " as the page Attention derives.",
             corrections=(order, 1.0) if functions else (2.0 * order, 1.0),
-            checked=(SMOOTH, *network.facts.tested),
-            not_checked=not_known(network.facts),
+            hypotheses=(SMOOTH, *of_the_weights(network)),
         )
 
     def limit(self, network: Network) -> Limit:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from typing import cast, final
 
@@ -12,8 +11,9 @@ from deeplimit.driving import Dependence, FractionalBrownian
 from deeplimit.equations import Identity, Limit
 from deeplimit.equations.young import NeuralYoung, modified_order
 from deeplimit.layers import Inner, ModifiedRes1, Res1, Res3
-from deeplimit.layers.activations import derivative, is_odd
-from deeplimit.theory.matching import HU_KEY, PAPERS, is_critical, is_one_of, laws
+from deeplimit.layers.activations import derivative, has_kink, is_odd, steepening
+from deeplimit.theory.hypotheses import Hypothesis
+from deeplimit.theory.matching import HU_KEY, PAPERS, is_one_of, laws, side
 from deeplimit.theory.regime import Regime
 from deeplimit.theory.theorem import Network, Theorem
 
@@ -45,8 +45,7 @@ def hurst_of(network: Network) -> float | None:
 
 def _side(network: Network, hurst: float) -> int:
     """Return 0 at the critical exponent, 1 above and -1 below."""
-    critical = max(hurst, 0.5)
-    return 0 if is_critical(network.exponent, critical) else 1 if network.exponent > critical else -1
+    return side(network.exponent, max(hurst, 0.5))
 
 
 class _Fractional(Theorem):
@@ -70,8 +69,11 @@ def _young(network: Network) -> Limit:
     return NeuralYoung(Res1(network.recursion.activation), weights, network.width)
 
 
-CHECKED = ("σ has no kink at 0.",)
-SMOOTH = "that σ is three times continuously differentiable, bounded with its derivatives, as they ask."
+SMOOTH = Hypothesis.unknown(
+    "σ is smooth",
+    "that σ is three times continuously differentiable, bounded with its derivatives, as they ask (it has no"
+    " kink between -10 and 10).",
+)
 
 
 @final
@@ -98,8 +100,7 @@ class Young(_Fractional):
             corrections=tuple(sorted({naive, second, 1.0})),
             second_orders=(second,),
             hides=True,
-            checked=CHECKED,
-            not_checked=(SMOOTH,),
+            hypotheses=(SMOOTH,),
             citations=(HU_KEY,),
         )
 
@@ -125,8 +126,7 @@ class ModifiedYoung(_Fractional):
             " second-order term added: the modified Euler scheme of a Young"
             f" equation.{_at_three_quarters(hurst)}",
             corrections=(max(round(abs(4 * hurst - 3.0), 9), SLOWEST), 1.0),
-            checked=CHECKED,
-            not_checked=(SMOOTH,),
+            hypotheses=(SMOOTH,),
             citations=(HU_KEY,),
         )
 
@@ -249,7 +249,11 @@ def _why_not(network: Network, hurst: float) -> str:
 
 def _has_mean(network: Network) -> bool:
     """Whether every layer of σ(W h) has a mean, which adds up like L."""
-    return is_one_of(network, Inner) and not is_odd(network.recursion.activation) and network.exponent <= 1.0
+    return (
+        is_one_of(network, Inner)
+        and not is_odd(network.recursion.activation)
+        and side(network.exponent, 1.0) <= 0
+    )
 
 
 def _no_explosion(network: Network, hurst: float) -> str | None:
@@ -260,7 +264,7 @@ def _no_explosion(network: Network, hurst: float) -> str | None:
             f" exponent below 1/2 need not lead to explosion; it does for res-3 in {FIGURE} (Figure 7, by"
             " simulation)."
         )
-    if network.exponent >= 0.5 and not is_one_of(network, Res1, Res3, Inner):
+    if side(network.exponent, 0.5) >= 0 and not is_one_of(network, Res1, Res3, Inner):
         return (
             f"{FIGURE} finds explosion below the exponent H = {hurst:g} for res-3, by simulation. Products"
             " with another activation may depend less on each other; between 1/2 and H nothing is known."
@@ -269,19 +273,15 @@ def _no_explosion(network: Network, hurst: float) -> str | None:
 
 
 def _kink(network: Network) -> str | None:
-    """Return why σ is not differentiable enough at 0 for the Young equation to have one solution, or None."""
-    activation, step = network.recursion.activation, 1e-6
+    """Return why σ is not differentiable enough for the Young equation to have one solution, or None."""
+    activation = network.recursion.activation
+    needs = "a Young equation has one solution if σ' is Hölder continuous, and"
+    if (steep := steepening(activation)) is not None:
+        return f"{needs} {activation.name} is not even Lipschitz: {steep}."
+    if has_kink(activation):
+        return f"{needs} that of {activation.name} jumps."
     try:
-        left, right = derivative(activation, torch.tensor([-step, step], dtype=torch.float64)).tolist()
+        derivative(activation, torch.zeros(1, dtype=torch.float64))
     except RuntimeError as error:
         return f"the Young equation needs σ', but {error}"
-    if (
-        math.isfinite(left)
-        and math.isfinite(right)
-        and abs(right - left) <= 1e-3 * (1.0 + abs(left) + abs(right))
-    ):
-        return None
-    return (
-        f"a Young equation has one solution if σ' is Hölder continuous, and {activation.name} has a kink at"
-        f" 0: σ' = {left:.4g} at {-step:g} and {right:.4g} at {step:g}."
-    )
+    return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import final
 
 from deeplimit.layers import FullyConnected
-from deeplimit.theory.matching import COHEN, COHEN_KEY, is_critical, is_one_of, layers_are_functions
+from deeplimit.theory.matching import COHEN, COHEN_KEY, is_one_of, layers_are_functions, side
 from deeplimit.theory.smooth_layers import EulerOfODE
 from deeplimit.theory.theorem import Network, Theorem
 
@@ -25,7 +25,7 @@ class ScaledNeuralODE(EulerOfODE):
 
     def matches(self, network: Network) -> bool:
         is_ours = is_one_of(network, FullyConnected) and layers_are_functions(network)
-        return is_ours and is_critical(network.exponent, 1.0)
+        return is_ours and side(network.exponent, 1.0) == 0
 
 
 ROWS: tuple[Theorem, ...] = (ScaledNeuralODE(),)

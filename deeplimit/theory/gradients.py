@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from deeplimit.layers.activations import has_kink
+from deeplimit.theory.hypotheses import Hypothesis
 from deeplimit.theory.regime import Regime
 from deeplimit.theory.theorem import Network
 
@@ -24,12 +25,12 @@ def first_variation(regime: Regime, network: Network, *, for_any_slope: bool = F
     activation = network.recursion.activation
     if has_kink(activation) and not for_any_slope:
         return None
-    smooth = () if for_any_slope else (f"that the slope of {activation.name} is Lipschitz.",)
+    slope = Hypothesis.unknown("σ' is Lipschitz", f"that the slope of {activation.name} is Lipschitz.")
     return dataclasses.replace(
         regime,
         theorem=None if regime.theorem is None else f"first variation of {regime.theorem}",
         explanation=f"{regime.explanation} Gradients follow the first variation, of the same order.",
-        not_checked=(*regime.not_checked, *smooth),
+        hypotheses=(*regime.hypotheses, *(() if for_any_slope else (slope,))),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from deeplimit.common.validation import NoTheoremError
 from deeplimit.driving import Dependence, Facts
 from deeplimit.layers.activations import expansion, is_bounded, is_odd, slopes
-from deeplimit.theory.matching import PAPERS, are_independent, is_one_of, laws, sides
+from deeplimit.theory.matching import PAPERS, are_independent, is_one_of, laws, side, sides
 from deeplimit.theory.regime import Growth
 from deeplimit.theory.theorem import Network
 
@@ -96,15 +96,15 @@ def _predicted(network: Network, critical: float | None) -> float | None:
     if critical is None or _shrinks(network) or _has_given_functions(network):
         return None
     if critical > 0.5:
-        return 2.0 * (critical - beta) if beta >= critical else None
+        return 2.0 * (critical - beta) if side(beta, critical) >= 0 else None
     outer, inner = sides(network)
     if _is_independent(outer) or (outer is None and _is_independent(inner)):
-        if beta >= 0.5:
+        if side(beta, 0.5) >= 0:
             return 1.0 - 2.0 * beta
         activation = network.recursion.activation
         known = slopes(activation) is not None or is_bounded(activation)
         return 1.0 - 2.0 * beta if known and (network.width > 2 or activation.at_zero != 0.0) else None
-    return 1.0 - 2.0 * beta if beta >= 0.5 and not _is_rough(network) else None
+    return 1.0 - 2.0 * beta if side(beta, 0.5) >= 0 and not _is_rough(network) else None
 
 
 def _vanishes(network: Network, critical: float | None) -> float | None:

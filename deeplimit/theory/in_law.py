@@ -14,7 +14,8 @@ from deeplimit.theory.matching import (
     is_one_of,
     layers_are_independent,
     lipschitz,
-    not_known,
+    of_the_weights,
+    side,
 )
 from deeplimit.theory.regime import Regime
 from deeplimit.theory.theorem import Network, Theorem
@@ -37,11 +38,10 @@ class DiffusionInLaw(Theorem):
             is_one_of(network, Res1)
             and layers_are_independent(network)
             and not (facts.gaussian and facts.independent_entries is True)
-            and network.exponent == 0.5
+            and side(network.exponent, 0.5) == 0
         )
 
     def regime(self, network: Network) -> Regime:
-        checked, unchecked = lipschitz(network)
         return Regime(
             "sde",
             f"Proposition 11 {MARION}, by Donsker's invariance principle",
@@ -50,8 +50,7 @@ class DiffusionInLaw(Theorem):
             "the weights are not Gaussian, so the SDE is a limit in law only. On one path, coarse layers are"
             " normalised sums of the finest layers' draws, and so not of the named law.",
             "weights=Brownian(), for which the limit is pathwise.",
-            checked=(*checked, *network.facts.tested),
-            not_checked=(*unchecked, *not_known(network.facts)),
+            hypotheses=(lipschitz(network), *of_the_weights(network)),
             citations=(MARION_KEY,),
         )
 
@@ -73,7 +72,7 @@ class _Product(Theorem):
         return (
             is_one_of(network, Res2, Res3)
             and layers_are_independent(network)
-            and network.exponent == 0.5
+            and side(network.exponent, 0.5) == 0
             and _is_isotropic(network) == self.isotropic
         )
 
@@ -85,8 +84,7 @@ class _Product(Theorem):
             "in law",
             f"{network.recursion.name} {PRODUCT}{limit}",
             PAIRED,
-            checked=network.facts.tested,
-            not_checked=not_known(network.facts),
+            hypotheses=of_the_weights(network),
         )
 
 

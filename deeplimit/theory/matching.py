@@ -5,6 +5,9 @@ from __future__ import annotations
 from deeplimit.common.validation import NoTheoremError
 from deeplimit.driving import Dependence, Facts
 from deeplimit.layers import Inner, Recursion, Res1, Res2, Res3
+from deeplimit.layers.activations import steepening
+from deeplimit.theory.hypotheses import Hypothesis
+from deeplimit.theory.orders import SAME
 from deeplimit.theory.theorem import Network
 
 MARION = "of Marion et al. (2025)"
@@ -61,14 +64,24 @@ def layers_are_functions(network: Network) -> bool:
     return all(facts.dependence == Dependence.SMOOTH and facts.holder is not None for facts in laws(network))
 
 
-def is_critical(exponent: float, critical: float) -> bool:
-    """Return whether two exponents are equal, up to the rounding of sums such as 0.1 + 0.6."""
-    return abs(exponent - critical) < 1e-9
+def side(exponent: float, critical: float) -> int:
+    """Return 0 where two exponents are equal, 1 where the first is larger and -1 where it is smaller.
+
+    The one comparison of exponents: sums such as 0.1 + 0.6 carry round-off of a few units in the last place,
+    and no two exponents that mean different things are as close as SAME.
+    """
+    if abs(exponent - critical) <= SAME * max(1.0, abs(exponent), abs(critical)):
+        return 0
+    return 1 if exponent > critical else -1
 
 
-def not_known(facts: Facts) -> tuple[str, ...]:
-    """Return, as sentences, what is not stated about the weight laws."""
-    return tuple(f"not known: {text}." for text in facts.not_known)
+def of_the_weights(network: Network) -> tuple[Hypothesis, ...]:
+    """Return what was tested of the weight laws, and what nobody has stated of them."""
+    facts = network.facts
+    return (
+        *(Hypothesis.holds("weights as stated", text) for text in facts.tested),
+        *(Hypothesis.unknown("weights as stated", f"not known: {text}.") for text in facts.not_known),
+    )
 
 
 def reservations(network: Network) -> list[str]:
@@ -82,12 +95,16 @@ def reservations(network: Network) -> list[str]:
     return notes
 
 
-def lipschitz(network: Network) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return what is checked and what is not of a σ that must be Lipschitz."""
-    activation = network.recursion.activation
-    if activation.lipschitz is None:
-        return (), (f"that {activation.name} is Lipschitz (only that it grows at most linearly).",)
-    return (f"{activation.name} is Lipschitz.",), ()
+def lipschitz(network: Network) -> Hypothesis:
+    """Return whether σ is Lipschitz, which nearly every statement asks."""
+    activation, name = network.recursion.activation, "σ is Lipschitz"
+    if activation.lipschitz is not None:
+        return Hypothesis.holds(name, f"{activation.name} is Lipschitz.")
+    if (steep := steepening(activation)) is not None:
+        return Hypothesis.fails(name, f"{activation.name} is not Lipschitz: {steep}.")
+    return Hypothesis.unknown(
+        name, f"that {activation.name} is Lipschitz (it was probed: neither jumps nor slopes that grow)."
+    )
 
 
 def refused(network: Network, explanation: str, closest: str) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+from deeplimit.theory.hypotheses import Hypothesis, Truth
 
 
 @dataclass(frozen=True)
@@ -26,8 +28,8 @@ class Regime:
         interfere: Whether those sources may correlate with the first; if not, only their squares add.
         hides: Whether a second source may be many times the first at every depth that can be run. Errors
             that fall nearly as fast as the second then do not reveal the order.
-        checked: Assumptions of the statement that were checked, as sentences.
-        not_checked: Assumptions that were not checked, and what nobody has stated about the weights.
+        hypotheses: The statement's assumptions held against this network: none of them fails where it is
+            named. `checked` and `not_checked` are their sentences.
         citations: Keys or BibTeX entries of the publications that the statement comes from.
         rate_is_bound: Whether `rate` is only a lower bound of the order: every steeper order is in accord
             with the statement.
@@ -46,12 +48,25 @@ class Regime:
     second_orders: tuple[float, ...] = ()
     interfere: bool = False
     hides: bool = False
-    checked: tuple[str, ...] = ()
-    not_checked: tuple[str, ...] = ()
+    hypotheses: tuple[Hypothesis, ...] = ()
     citations: tuple[str, ...] = ()
     rate_is_bound: bool = False
     scheme_rate: float = 0.5
     gap: Regime | None = None
+
+    @property
+    def checked(self) -> tuple[str, ...]:
+        """Assumptions of the statement that were checked and hold, as sentences."""
+        return tuple(each.why for each in self.hypotheses if each.truth is Truth.HOLDS)
+
+    @property
+    def not_checked(self) -> tuple[str, ...]:
+        """Assumptions that are not known to hold, and what nobody has stated of the weights, as sentences."""
+        return tuple(each.why for each in self.hypotheses if each.truth is Truth.UNKNOWN)
+
+    def under(self, *hypotheses: Hypothesis) -> Regime:
+        """Return the same with further assumptions."""
+        return replace(self, hypotheses=(*self.hypotheses, *hypotheses))
 
     def __str__(self) -> str:
         lines = [f"{self.name}: {self.explanation}"]

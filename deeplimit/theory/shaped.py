@@ -7,7 +7,7 @@ from typing import cast, final
 from deeplimit.driving import Dependence
 from deeplimit.equations import CovarianceSDE, Limit
 from deeplimit.layers import ShapedMLP
-from deeplimit.theory.matching import is_critical, is_one_of, laws
+from deeplimit.theory.matching import is_one_of, laws, side
 from deeplimit.theory.regime import Regime
 from deeplimit.theory.theorem import Network, Theorem
 
@@ -28,7 +28,7 @@ def _is_shaped(network: Network) -> bool:
 
 def _shape_vanishes(network: Network) -> bool:
     """Whether φ is linear, or tends to the identity too fast to leave a drift."""
-    above = network.exponent > 0.5 and not is_critical(network.exponent, 0.5)
+    above = side(network.exponent, 0.5) > 0
     return above or cast("ShapedMLP", network.recursion).difference == 0.0
 
 
@@ -43,7 +43,7 @@ class ShapedCovariance(Theorem):
     """Li, Nica and Roy (2022): slopes within n^-1/2 of the identity leave the drift ν."""
 
     def matches(self, network: Network) -> bool:
-        return _is_shaped(network) and is_critical(network.exponent, 0.5) and not _shape_vanishes(network)
+        return _is_shaped(network) and side(network.exponent, 0.5) == 0 and not _shape_vanishes(network)
 
     def regime(self, network: Network) -> Regime:
         return Regime(

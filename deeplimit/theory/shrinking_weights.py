@@ -19,6 +19,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from abc import abstractmethod
+from collections.abc import Hashable
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import ClassVar, cast, final
@@ -29,23 +30,28 @@ from deeplimit.equations import Identity, Limit, NeuralODE
 from deeplimit.equations.linearised import ItoCorrectedSDE, LinearODE
 from deeplimit.layers import Inner
 from deeplimit.layers.activations import ASSUMPTION, Expansion, expansion
-from deeplimit.theory import explosion
+from deeplimit.theory import explosion, functions_of_time
 from deeplimit.theory.gradients import first_variation
-from deeplimit.theory.matching import COHEN, COHEN_KEY, is_one_of
+from deeplimit.theory.hypotheses import Hypothesis
+from deeplimit.theory.matching import COHEN, COHEN_KEY, is_one_of, lipschitz
 from deeplimit.theory.orders import COINCIDING, SAME, Contributions
 from deeplimit.theory.regime import Regime
 from deeplimit.theory.theorem import Network, Theorem
 
 EXPANSION = f"The expansion (13) {COHEN}"
+SMOOTH = Hypothesis.unknown("σ is C³", "that σ is C³ with a bounded third derivative away from 0.")
 UNCHECKED = (
-    "that σ is C³ with a bounded third derivative away from 0.",
-    "that states are uniformly integrable.",
+    SMOOTH,
+    Hypothesis.unknown("states are uniformly integrable", "that states are uniformly integrable."),
 )
-HOLDS = f"{ASSUMPTION} holds at 0."
+HOLDS = Hypothesis.holds(ASSUMPTION, f"{ASSUMPTION} holds at 0.")
 SMOOTH_ACTIVATION = (
     "the same network with a smooth activation, such as tanh, sin, scaled_softplus, scaled_silu or"
     " scaled_gelu."
 )
+
+
+EXPLODES = "how likely the limit explodes"
 
 
 class Case(Enum):
@@ -188,8 +194,12 @@ class ShrinkingExplosion(_InPlane):
             " the trend vanishes, contracts or drives σ to 0.",
             "the same network with alpha + beta = 1, such as"
             f" beta={1 - place.alpha:g}, if alpha is at most 1.",
-            checked=(HOLDS,),
-            not_checked=("that the trend neither vanishes, contracts nor drives σ to 0.",),
+            hypotheses=(
+                HOLDS,
+                functions_of_time.expands(
+                    _trend(network), network.width, cast("Expansion", place.taylor).slope
+                ),
+            ),
             citations=(COHEN_KEY,),
         )
 
@@ -210,9 +220,10 @@ class UnshrunkNeuralODE(_InPlane):
             "weights that do not shrink with depth (β = 0) and a branch scaled by 1/L (α = 1): the neural"
             " ODE, in which σ stays. Noise in the weights averages out.",
             corrections=contributions.corrections,
-            not_checked=(f"that {network.recursion.activation.name} is Lipschitz (smooth, with noise).",),
+            hypotheses=(lipschitz(network), *functions_of_time.as_stated((_trend(network),), network.width)),
             citations=(COHEN_KEY,),
-            rate_is_bound=contributions.is_bound,
+            rate_is_bound=contributions.is_bound
+            or (place.holder == 1.0 and functions_of_time.first_term_vanishes(cast("Hashable", network))),
         )
 
     def limit(self, network: Network) -> Limit:
@@ -232,11 +243,9 @@ class LinearisedODE(_InPlane):
         contributions = Contributions(
             (*sums.exact, *bent.exact, *([alpha, alpha + 0.5] if noisy else [])), (*sums.bounds, *bent.bounds)
         )
-        theorem = (
-            f"Theorem 4.4 {COHEN}"
-            if noisy
-            else f"Theorem {'4.3' if alpha > 0 else '4.4 without noise'} {COHEN}"
-        )
+        # Theorem 4.3 asks for 0 < α < 1, and Theorem 4.4 has noise: the end α = 0 without it is in neither.
+        stated = "4.4" if noisy else None if _zero(alpha) else "4.3"
+        theorem = None if stated is None else f"Theorem {stated} {COHEN}"
         rough = "" if smoothness == 1.0 else f" at most, since the trend is Hölder-{smoothness:g}"
         return Regime(
             "linear-ode",
@@ -249,8 +258,7 @@ class LinearisedODE(_InPlane):
             corrections=contributions.corrections,
             second_orders=tuple(power for power in contributions.second_orders if power <= 1.0),
             interfere=True,
-            checked=(HOLDS,),
-            not_checked=UNCHECKED,
+            hypotheses=(HOLDS, *UNCHECKED, *functions_of_time.as_stated((_trend(network),), network.width)),
             citations=(COHEN_KEY,),
             rate_is_bound=contributions.is_bound,
         )
@@ -271,8 +279,10 @@ class _Diffusion(_InPlane):
         drift, taylor = place.drift, cast("Expansion", place.taylor)
         gone = drift if place.holder is not None and not _zero(drift) else math.inf
         rough = place.holder if place.holder is not None and place.holder < 1.0 and _zero(drift) else math.inf
-        # Additive noise that σ does not bend has no iterated integrals and no squares to be off by.
-        first = 1.0 if place.additive and taylor.curvature == 0.0 else 0.5
+        # Noise without iterated integrals that σ does not bend has no squares to be off by either.
+        noise = _law(network).noise
+        flat = place.additive or (noise is not None and noise.products_vanish(network.width))
+        first = 1.0 if flat and taylor.curvature == 0.0 else 0.5
         kept_trend = rough == gone == math.inf and place.holder is not None
         order = _exactly(first, first == 0.5 or bool(taylor.third) or kept_trend, gone, rough)
         whole = _squared(first, gone, rough)
@@ -301,11 +311,18 @@ class _Diffusion(_InPlane):
             f" {q}.{kept}",
             corrections=whole.corrections,
             second_orders=whole.second_orders,
-            checked=(HOLDS,),
-            not_checked=UNCHECKED,
+            hypotheses=(
+                HOLDS,
+                *UNCHECKED,
+                *(
+                    ()
+                    if place.holder is None
+                    else functions_of_time.as_stated((_trend(network),), network.width)
+                ),
+            ),
             citations=(COHEN_KEY,),
             rate_is_bound=order.is_bound,
-            scheme_rate=1.0 if place.additive else 0.5,
+            scheme_rate=1.0 if flat else 0.5,
             # Where noise saturates σ, the distance to the scheme settles more slowly than it expands.
             gap=dataclasses.replace(
                 gap,
@@ -366,7 +383,7 @@ class CorrectedDiffusion(_Diffusion):
         said = super()._regime(place, network)
         if cast("Expansion", place.taylor).curvature == 0.0 or place.additive:
             return said
-        return dataclasses.replace(said, not_checked=(*said.not_checked, explosion.MAY_EXPLODE))
+        return said.under(Hypothesis.unknown(EXPLODES, explosion.MAY_EXPLODE))
 
 
 @final
@@ -383,8 +400,11 @@ class LocalisedDiffusion(_Diffusion):
             said,
             theorem=f"{said.theorem}, localised: up to the time of explosion",
             explanation=f"{said.explanation} {explosion.WHY_IT_EXPLODES.format(side=side)}",
-            checked=(*said.checked, *likely),
-            not_checked=(UNCHECKED[0], *(() if likely else (explosion.HOW_LIKELY,))),
+            hypotheses=(
+                *(each for each in said.hypotheses if each != UNCHECKED[1]),
+                *(Hypothesis.holds(EXPLODES, each) for each in likely),
+                *(() if likely else (Hypothesis.unknown(EXPLODES, explosion.HOW_LIKELY),)),
+            ),
         )
 
 
@@ -431,8 +451,9 @@ def _zero(value: float) -> bool:
 def riemann_sums(holder: float) -> Contributions:
     """Return what Riemann sums of a function of time with this Hölder exponent leave.
 
-    For a Lipschitz function L times the error tends to half the integrand's change, which is 0 only where the
-    limit moves in a straight line. Rougher functions leave L^-holder at most, and may leave as little as 1/L.
+    For a Lipschitz function L times the error tends to ½(f·∇f ∓ ∂f/∂t) along the flow, - where layers read
+    the function at their ends and + at their starts. Rougher functions leave L^-holder at most, and may leave
+    as little as 1/L.
     """
     return Contributions((1.0,), (holder,) if holder < 1.0 else ())
 

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import ClassVar, cast, final
 
 from deeplimit.driving import Dependence, FunctionLaw
 from deeplimit.equations import Identity, Limit, NeuralODE
 from deeplimit.layers import Inner, Res1
+from deeplimit.theory import functions_of_time
 from deeplimit.theory.gradients import first_variation
 from deeplimit.theory.matching import (
     MARION,
     MARION_KEY,
     PAPERS,
     is_one_of,
-    laws,
     layers_are_functions,
     lipschitz,
+    side,
 )
 from deeplimit.theory.regime import Regime
 from deeplimit.theory.theorem import Network, Theorem
@@ -40,7 +42,7 @@ class SmoothIdentity(Theorem):
     """Marion et al. (2025), Proposition 13 above the exponent 1: h_L tends to h_0."""
 
     def matches(self, network: Network) -> bool:
-        return _has_functions(network) and network.exponent > 1.0
+        return _has_functions(network) and side(network.exponent, 1.0) > 0
 
     def regime(self, network: Network) -> Regime:
         return Regime(
@@ -65,7 +67,7 @@ class SmoothExplosion(Theorem):
     """Marion et al. (2025), Proposition 14 below the exponent 1, for random functions of time."""
 
     def matches(self, network: Network) -> bool:
-        return _has_functions(network) and network.exponent < 1.0 and network.facts.gaussian
+        return _has_functions(network) and side(network.exponent, 1.0) < 0 and network.facts.gaussian
 
     def regime(self, network: Network) -> Regime:
         proved = is_one_of(network, Res1) and network.recursion.activation.name == "identity"
@@ -92,11 +94,9 @@ class EulerOfODE(Theorem):
     def regime(self, network: Network) -> Regime:
         holder = network.facts.holder
         assert holder is not None  # matches asked
+        functions = cast("tuple[FunctionLaw, ...]", network.weights)
         rough = holder < 1.0
-        checked, unchecked = lipschitz(network)
-        if not all(facts.gaussian for facts in laws(network)):
-            given = f"that the given functions of time are Hölder with exponent {holder:g}, as stated."
-            unchecked = (*unchecked, given)
+        gone = not rough and functions_of_time.first_term_vanishes(cast("Hashable", network))
         return Regime(
             "ode",
             None if rough else self.statement,
@@ -104,10 +104,9 @@ class EulerOfODE(Theorem):
             "pathwise",
             self.holder_words if rough else self.lipschitz_words,
             corrections=(1.0 - holder, 1.0) if rough else (1.0,),
-            checked=checked,
-            not_checked=unchecked,
+            hypotheses=(lipschitz(network), *functions_of_time.as_stated(functions, network.width)),
             citations=() if rough or not self.source else (self.source,),
-            rate_is_bound=rough,
+            rate_is_bound=rough or gone,
         )
 
     def limit(self, network: Network) -> Limit:
@@ -129,7 +128,7 @@ class NeuralODEOfTime(EulerOfODE):
     )
 
     def matches(self, network: Network) -> bool:
-        return _has_functions(network) and network.exponent == 1.0
+        return _has_functions(network) and side(network.exponent, 1.0) == 0
 
 
 ROWS: tuple[Theorem, ...] = (SmoothIdentity(), SmoothExplosion(), NeuralODEOfTime())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from deeplimit.common.validation import NoTheoremError
 from deeplimit.equations import Limit
 from deeplimit.theory import (
@@ -17,6 +19,7 @@ from deeplimit.theory import (
 )
 from deeplimit.theory.gradients import none_known
 from deeplimit.theory.growth import known_growth
+from deeplimit.theory.hypotheses import failing
 from deeplimit.theory.matching import measured_without_theorem, refusal, refused
 from deeplimit.theory.regime import Growth, Regime
 from deeplimit.theory.theorem import Network, Theorem, registered
@@ -52,38 +55,71 @@ CLOSEST = (
 )
 
 
-def find(network: Network) -> Theorem | None:
-    """Return the first row that matches, users' rows before the library's; None where no row does."""
-    return next((row for row in (*registered(), *ROWS) if row.matches(network)), None)
+@dataclass(frozen=True)
+class Found:
+    """What the table says of a network.
+
+    Attributes:
+        row: the first row that matches, users' rows before the library's, and none of whose assumptions
+            fails; None where there is none.
+        regime: what it says of the network.
+        fallen: what rows that match, but have an assumption that fails, would have said.
+    """
+
+    row: Theorem | None
+    regime: Regime
+    fallen: tuple[Regime, ...] = ()
+
+
+def find(network: Network) -> Found:
+    """Return what the table says of a network; "no theorem" where no row matches, or none whose assumptions
+    hold.
+    """
+    fallen: list[Regime] = []
+    for row in (*registered(), *ROWS):
+        if row.matches(network):
+            regime = row.regime(network)
+            if not failing(regime.hypotheses):
+                return Found(row, regime, tuple(fallen))
+            fallen.append(regime)
+    explanation, closest = _fails(fallen[0]) if fallen else _reason(network)
+    closest = f"{closest} {measured_without_theorem(network)}"
+    return Found(None, Regime("no theorem", None, None, None, explanation, closest), tuple(fallen))
+
+
+HOLDING = "the same network where this holds."
+
+
+def _fails(regime: Regime) -> tuple[str, str]:
+    """Return why a statement about this network is not named, and the closest setting that has a limit."""
+    why = " ".join(each.why for each in failing(regime.hypotheses))
+    return (
+        f"{regime.theorem or 'the statement on such networks'} does not apply: {why}",
+        regime.closest or HOLDING,
+    )
 
 
 def regime_of(network: Network) -> Regime:
-    """Return what becomes of the network, by the first row that matches; "no theorem" where none does."""
-    row = find(network)
-    if row is not None:
-        return row.regime(network)
-    explanation, closest = _reason(network)
-    closest = f"{closest} {measured_without_theorem(network)}"
-    return Regime("no theorem", None, None, None, explanation, closest)
+    """Return what becomes of the network, by the first row that holds; "no theorem" where none does."""
+    return find(network).regime
 
 
 def limit_of(network: Network) -> Limit:
     """Return the limit equation; raise NoTheoremError, saying why, where no row gives one."""
-    row = find(network)
-    if row is None:
-        raise refusal(network, *_reason(network))
+    found = find(network)
+    if found.row is None:
+        raise refusal(network, *(_fails(found.fallen[0]) if found.fallen else _reason(network)))
     try:
-        return row.limit(network)
+        return found.row.limit(network)
     except NoTheoremError as error:
-        regime = row.regime(network)
-        raise refusal(network, regime.explanation, regime.closest or CLOSEST) from error
+        raise refusal(network, found.regime.explanation, found.regime.closest or CLOSEST) from error
 
 
 def gradients_of(network: Network) -> Regime:
-    """Return what becomes of gradients by the layers' states, by the row that matches the network."""
-    row = find(network)
-    said = None if row is None else row.gradients(network)
-    return none_known(regime_of(network), network) if said is None else said
+    """Return what becomes of gradients by the layers' states, by the row that holds for the network."""
+    found = find(network)
+    said = None if found.row is None else found.row.gradients(network)
+    return none_known(found.regime, network) if said is None else said
 
 
 def growth_of(network: Network) -> Growth:

@@ -13,6 +13,7 @@ from deeplimit.common.validation import NoTheoremError
 from deeplimit.driving import Facts, WeightLaw
 from deeplimit.equations import Limit
 from deeplimit.layers import Recursion
+from deeplimit.theory.hypotheses import Hypothesis
 from deeplimit.theory.regime import Growth, Regime
 
 
@@ -39,10 +40,10 @@ class Theorem(ABC):
     """A row of the theorem table: one statement, the networks it is about, and what it says of them.
 
     The rows that users registered are asked first, the latest before earlier ones, then those of the library.
-    The first row that matches is used. A network that no row matches has no theorem. `matches` compares the
-    exact type of the recursion and the facts that the weight laws state (`network.facts`). No theorem is
-    assumed for a subclass. NOT checked: that a registered statement is true; `compare` and `compare_laws`
-    measure it.
+    The first row that matches, and none of whose hypotheses fails, is used; other networks have no theorem.
+    `matches` compares the exact type of the recursion and the facts that the weight laws state
+    (`network.facts`). No theorem is assumed for a subclass. NOT checked: that a registered statement is true;
+    `compare` and `compare_laws` measure it.
 
     Examples:
         >>> import torch, deeplimit as dl
@@ -94,6 +95,7 @@ class Theorem(ABC):
         convergence: str | None = "pathwise",
         explanation: str = "",
         corrections: tuple[float, ...] = (1.0,),
+        hypotheses: Callable[[Network], tuple[Hypothesis, ...]] | None = None,
         checked: tuple[str, ...] = (),
         not_checked: tuple[str, ...] = (),
         citation: str = "",
@@ -112,7 +114,10 @@ class Theorem(ABC):
             convergence: "pathwise", "in law", or None.
             explanation: Why, in sentences.
             corrections: Powers of 1/L of further terms of the error, as in `Regime`.
-            checked: Assumptions that `matches` checks. not_checked: Assumptions that it does not.
+            hypotheses: Function of the network that returns a tuple of `Hypothesis`; where one of them
+                fails, the statement is not named.
+            checked: Assumptions that `matches` checks, as sentences. not_checked: Assumptions that it does
+                not.
             citation: Where the statement is from: a BibTeX entry, or a line such as "Doe (2026), Theorem 1".
             rate_is_bound: Whether `rate` is only a lower bound of the order, as in `Regime`.
 
@@ -146,6 +151,7 @@ class Theorem(ABC):
             row = _made(
                 matches,
                 limit,
+                hypotheses,
                 Regime(
                     name,
                     statement or citation or None,
@@ -153,8 +159,10 @@ class Theorem(ABC):
                     convergence,
                     explanation or f"a registered theorem says so ({statement or citation or 'unnamed'}).",
                     corrections=corrections,
-                    checked=checked,
-                    not_checked=not_checked,
+                    hypotheses=(
+                        *(Hypothesis.holds(text, text) for text in checked),
+                        *(Hypothesis.unknown(text, text) for text in not_checked),
+                    ),
                     citations=(citation,) if citation else (),
                     rate_is_bound=rate_is_bound,
                 ),
@@ -200,13 +208,23 @@ class _Given(Theorem):
 
     about: Callable[[Network], bool]
     equation: Callable[[Network], Limit] | None
+    assumes: Callable[[Network], tuple[Hypothesis, ...]] | None
     says: Regime
 
     def matches(self, network: Network) -> bool:
         return bool(self.about(network))
 
     def regime(self, network: Network) -> Regime:
-        return self.says
+        return self.says if self.assumes is None else self.says.under(*self._held(network))
+
+    def _held(self, network: Network) -> tuple[Hypothesis, ...]:
+        held = self.assumes(network) if self.assumes is not None else ()
+        if not isinstance(held, tuple) or not all(isinstance(each, Hypothesis) for each in held):
+            raise TypeError(
+                "hypotheses must return a tuple of Hypothesis, such as (Hypothesis.unknown('smooth', 'that σ"
+                f" is smooth.'),); got {validation.named(held)}."
+            )
+        return held
 
     def limit(self, network: Network) -> Limit:
         return super().limit(network) if self.equation is None else self.equation(network)
@@ -235,9 +253,10 @@ def _check_listed(corrections: object, checked: object, not_checked: object) -> 
         validation.real(power, "every power in corrections", above=0.0, hint="They are powers of 1/L.")
 
 
-def _made(matches: object, limit: object, says: Regime) -> _Given:
-    for argument, value in (("matches", matches), ("limit", limit)):
-        if not callable(value) and not (argument == "limit" and value is None):
+def _made(matches: object, limit: object, hypotheses: object, says: Regime) -> _Given:
+    functions = (("matches", matches), ("limit", limit), ("hypotheses", hypotheses))
+    for argument, value in functions:
+        if not callable(value) and not (argument != "matches" and value is None):
             raise TypeError(f"{argument} must be a function of the network; got {validation.named(value)}.")
     if isinstance(limit, Limit) or (isinstance(limit, type) and issubclass(limit, Limit)):
         kind = limit if isinstance(limit, type) else type(limit)
@@ -245,7 +264,7 @@ def _made(matches: object, limit: object, says: Regime) -> _Given:
             f"limit must be a function of the network that returns a limit; got {validation.named(limit)}."
             f" Write limit=lambda network: {kind.__name__}(...)."
         )
-    for argument, value in (("matches", matches), ("limit", limit)):
+    for argument, value in functions:
         if value is not None and not validation.takes(value, 1):
             raise TypeError(
                 f"{argument} must take one argument, the network; got {validation.named(value)}. Write"
@@ -266,4 +285,4 @@ def _made(matches: object, limit: object, says: Regime) -> _Given:
             "convergence must be 'pathwise' or 'in law' where limit= is given; got None, which says that the"
             " network does not tend to it."
         )
-    return _Given(matches, limit, says)  # type: ignore[arg-type]  # both were found to be functions
+    return _Given(matches, limit, hypotheses, says)  # type: ignore[arg-type]  # both were found to be functions

@@ -177,7 +177,7 @@ def test_a_checkpoint_that_cannot_be_read_now_is_not_called_damaged(tmp_path, mo
     (file,) = tmp_path.iterdir()
     before = file.read_bytes()
     with monkeypatch.context() as patched:
-        patched.setattr(checkpoint, "safe_open", raising(*FAILURES["lost"]))
+        patched.setattr(checkpoint.Path, "read_bytes", raising(*FAILURES["lost"]))
         with pytest.raises(OSError, match="Stale file handle") as caught:
             trained(tmp_path)
     assert str(file) in str(caught.value)

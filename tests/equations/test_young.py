@@ -81,9 +81,9 @@ def test_a_hurst_index_of_one_half_is_brownian_motion():
 
 
 def test_a_kink_is_refused_by_name_and_a_smooth_callable_is_not():
-    with pytest.raises(dl.NoTheoremError, match="leaky_relu has a kink at 0"):
+    with pytest.raises(dl.NoTheoremError, match="leaky_relu"):
         dl.res1(3, "leaky_relu", weights=fractional(0.7)).limit()
-    with pytest.raises(dl.NoTheoremError, match="kink at 0"):
+    with pytest.raises(dl.NoTheoremError, match="Hölder"):
         dl.res1(3, lambda x: x.abs(), weights=fractional(0.7)).limit()
     assert dl.res1(3, lambda x: x.sin(), weights=fractional(0.7)).regime().name == "young"
 

@@ -156,3 +156,11 @@ def test_features_are_free_of_the_size_of_the_starting_point():
     found = simulation.features(h, h0, torch.eye(2, dtype=torch.float64))
     expected = [math.log(5.0**0.5), 0.6 + 2 * 0.8, 1.0, 2.0]
     np.testing.assert_allclose(found.numpy(), [expected, expected], rtol=1e-6)
+
+
+def test_a_limit_that_does_not_move_is_one_reservation_more():
+    dead, alive = (
+        dl.compare_laws(dl.res1(1, "relu"), x=x * torch.ones(1, 1), depths=[8, 16, 32], draws=300)
+        for x in (-1, 1)
+    )
+    assert set(alive.reservations) < set(dead.reservations)

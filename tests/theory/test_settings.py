@@ -15,6 +15,6 @@ def test_each_setting_has_the_regime_the_rate_and_the_statement_of_its_theorem()
         (smooth, 1.0, "ode", "Proposition 12", 1.0),
     ]
     for weights, exponent, name, statement, rate in table:
-        regime = dl.res1(3, "tanh", weights=weights, exponent=exponent).regime()
+        regime = dl.res1(9, "identity", weights=weights, exponent=exponent).regime()
         assert (regime.name, regime.rate) == (name, None if rate is None else pytest.approx(rate))
         assert regime.theorem.startswith(f"{statement} of Marion")

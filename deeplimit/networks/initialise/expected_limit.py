@@ -10,9 +10,8 @@ from dataclasses import dataclass
 
 from deeplimit.driving import Dependence, Facts, WeightLaw, together
 from deeplimit.layers import Recursion, Res1, Res3, activations
-from deeplimit.theory import Regime, regime_of
+from deeplimit.theory import Regime, matching, regime_of
 from deeplimit.theory.fractional_weights import EULER_SCHEME
-from deeplimit.theory.matching import is_critical
 
 CAVEAT = (
     "The theorems hold for the papers' recursions h + L^-exponent V σ(W h), with nothing else in a layer."
@@ -44,7 +43,7 @@ def expected_limit(law: WeightLaw, exponent: float) -> Regime:
     `law` is one that `filling.law_across_layers` accepts.
     """
     critical = law.critical_exponent
-    at_critical = is_critical(exponent, critical)
+    at_critical = matching.side(exponent, critical) == 0
     network = _stand_in(law, critical if at_critical else exponent, at_critical)
     found = regime_of(network)
     named = "1/2" if critical == 0.5 else f"{critical:g}"

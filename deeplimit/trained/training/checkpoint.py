@@ -10,8 +10,8 @@ from typing import Any, final
 
 import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors import SafetensorError
+from safetensors.torch import load, save_file
 
 from deeplimit.common import files
 from deeplimit.common.arrays import Array, ArrayLibrary
@@ -95,9 +95,11 @@ class Checkpoint:
         if not path.exists():
             return None
         try:
-            with safe_open(path, framework="pt") as opened:
-                told = json.loads(opened.metadata()["progress"])
-                tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118  # no mapping
+            # Read once: another process may put a newer file in its place between two reads.
+            content = path.read_bytes()
+            header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+            told = json.loads(header["__metadata__"]["progress"])
+            tensors = load(content)
         except OSError as error:  # of the disk; what the file holds may be whole
             raise OSError(
                 f"checkpoint {str(path)!r} could not be read: {str(error).rstrip('.')}. Call again when its"
