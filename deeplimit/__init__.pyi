@@ -18,6 +18,8 @@ from .driving import (
     IID as IID,
     AuxiliaryDiffusion as AuxiliaryDiffusion,
     Brownian as Brownian,
+    Channel as Channel,
+    ChannelKind as ChannelKind,
     Dependence as Dependence,
     Facts as Facts,
     FractionalBrownian as FractionalBrownian,

@@ -11,6 +11,7 @@ other. `AR1` is an autoregressive chain of layers. `Recorded` holds given weight
 from deeplimit.driving.autoregressive import AR1
 from deeplimit.driving.auxiliary import AuxiliaryDiffusion
 from deeplimit.driving.blocks import FreshBlocks
+from deeplimit.driving.channel import Channel, ChannelKind
 from deeplimit.driving.covariance import Kronecker
 from deeplimit.driving.factors import Factors
 from deeplimit.driving.facts import Dependence, Facts, together
@@ -31,6 +32,8 @@ __all__ = [
     "IID",
     "AuxiliaryDiffusion",
     "Brownian",
+    "Channel",
+    "ChannelKind",
     "CoarseSums",
     "Dependence",
     "DrawnLayers",

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from deeplimit.common.final import FinalWhereMarked
 from deeplimit.common.grid import Grid
+from deeplimit.driving.channel import Channel, ChannelKind
 from deeplimit.driving.factors import Factors
 from deeplimit.driving.facts import Dependence, Facts
 from deeplimit.driving.path import FunctionPath, Layer, Path, SampledFunction
@@ -117,6 +118,25 @@ class WeightLaw(FinalWhereMarked, ABC):
     def needs_equal_steps(self) -> bool:
         """Whether a path can be drawn on a grid of equal steps only."""
         return False
+
+    def channels(self, shape: Shape) -> tuple[Channel, ...]:
+        """Return what a path of this shape is made of: functions of time, and the noise that drives a layer.
+
+        By default they follow from what the law states: its functions, the number of `motions`, whether
+        increments are normal (`facts.gaussian`), and whether they have a variance (`facts.unit_variance`).
+        """
+        facts, name = self.facts, "weight"
+        found = [Channel(name, ChannelKind.FUNCTION, shape) for _ in self.functions]
+        if motions := self.motions(shape):
+            drawn = facts.dependence is Dependence.INDEPENDENT and not facts.gaussian
+            known = facts.gaussian or facts.sub_gaussian is not None or not drawn
+            moments = math.inf if known else 2.0 if facts.unit_variance else 0.0
+            kind = ChannelKind.INCREMENTS if drawn else ChannelKind.BROWNIAN
+            found.append(Channel(name, kind, (motions,), moments))
+        elif not found:
+            kinds = {Dependence.FRACTIONAL: ChannelKind.FRACTIONAL, Dependence.RECORDED: ChannelKind.RECORDED}
+            found.append(Channel(name, kinds.get(facts.dependence, ChannelKind.SEPARATE), shape))
+        return tuple(found)
 
     def motions(self, shape: Shape) -> int:
         """Return the number of Brownian motions that drive a layer; 0 where none does."""

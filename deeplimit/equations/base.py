@@ -13,7 +13,7 @@ from torch import Tensor
 from deeplimit.common import validation
 from deeplimit.common.final import FinalWhereMarked
 from deeplimit.driving import Factors, FunctionLaw, SampledFunction, Shape, WeightLaw
-from deeplimit.equations.drive import Drive, Sharing
+from deeplimit.equations.drive import Drive, Sharing, places
 from deeplimit.equations.follower import Follower
 from deeplimit.equations.solvers import AdaptiveODE, EulerMaruyama, Solver, solve
 
@@ -35,6 +35,8 @@ class Limit(FinalWhereMarked, ABC):
     """
     scheme: ClassVar[str] = "Euler-Maruyama"
     """What it is solved with, in words."""
+    is_exact: ClassVar[bool] = False
+    """Whether its solver gives the solution itself on the path that it reads, without an error to correct."""
     is_drawable: ClassVar[bool] = False
     """Whether its law at time 1 can be drawn, with noise independent of the network's."""
     is_drawn_by_steps: ClassVar[bool] = True
@@ -118,6 +120,8 @@ class Limit(FinalWhereMarked, ABC):
         self, steps: int, tolerance: float, error: float, measured: float | None, corrected: bool
     ) -> str:
         """Return, for a report, how it was solved and how large the error is; `measured` if solved twice."""
+        if self.is_exact:
+            return "the exact solution on the path that it reads"
         scheme = f"{self.scheme} on {steps} steps, own error"
         if measured is None:
             return f"{scheme} {'' if corrected else 'not '}corrected for"
@@ -174,8 +178,13 @@ class SDELimit(Limit):
         return True
 
     def sharing(self, laws: tuple[WeightLaw, ...], shapes: tuple[Shape, ...]) -> Sharing:
-        motions = [law.motions(shape) for law, shape in zip(laws, shapes, strict=True)]
-        return Sharing(increments=all(motions))
+        channels = [
+            channel for law, shape in zip(laws, shapes, strict=True) for channel in law.channels(shape)
+        ]
+        drives = any(channel.drives_brownian_motion for channel in channels)
+        # What only the network reads must be a function of time, or the two have different noise.
+        others = all(channel.drives_brownian_motion or channel.is_function for channel in channels)
+        return Sharing(increments=drives and others)
 
     def solver(self, drive: Drive) -> Solver:
         own = None if drive.sharing.increments else drive.stream(0)
@@ -195,9 +204,8 @@ class ODELimit(Limit):
         """Return f(t, h) for one block of sampled functions, one for each of `functions`."""
 
     def sharing(self, laws: tuple[WeightLaw, ...], shapes: tuple[Shape, ...]) -> Sharing:
-        return Sharing(
-            functions=self.functions == tuple(function for law in laws for function in law.functions)
-        )
+        theirs = tuple(function for law in laws for function in law.functions)
+        return Sharing(functions=places(self.functions, theirs) is not None)
 
     def field(self, drive: Drive) -> VectorField:
         """Return f(t, h) on one block of paths."""

@@ -29,6 +29,21 @@ class Sharing:
     path: bool = False
 
 
+def places(wanted: Sequence[FunctionLaw], given: Sequence[FunctionLaw]) -> tuple[int, ...] | None:
+    """Return where each of the functions that a limit reads is among the network's; None where one is not.
+
+    Functions that only the network reads may be left over.
+    """
+    left, found = list(range(len(given))), []
+    for law in wanted:
+        place = next((each for each in left if given[each] == law), None)
+        if place is None:
+            return None
+        left.remove(place)
+        found.append(place)
+    return tuple(found)
+
+
 @dataclass(frozen=True)
 class Drive:
     """What a limit is solved on: one block of paths.
@@ -43,6 +58,7 @@ class Drive:
         twice: Whether a second, coarser solution on the same path is wanted.
         tolerance: Tolerance of an ODE's solver.
         schemes: Whether the limit's scheme on each depth's own layers is wanted, on the same path.
+        laws: The laws of `functions`, in the same order.
     """
 
     state: Tensor
@@ -54,13 +70,14 @@ class Drive:
     twice: bool
     tolerance: float
     schemes: bool = False
+    laws: tuple[FunctionLaw, ...] = ()
 
     def functions_for(
         self, laws: tuple[FunctionLaw, ...], shapes: Sequence[Shape]
     ) -> tuple[SampledFunction, ...]:
         """Return the sampled functions that a limit reads: the network's if shared, or new ones."""
-        if self.sharing.functions:
-            return self.functions
+        if self.sharing.functions and (shared := places(laws, self.laws)) is not None:
+            return tuple(self.functions[place] for place in shared)
         paths, device, dtype = len(self.state), self.state.device, self.state.dtype
         return tuple(
             law.sample(shape, paths, self.stream(1 + index), dtype, device)

@@ -27,7 +27,7 @@ from deeplimit.driving import (
 from deeplimit.driving.covariance_rate import Rate
 from deeplimit.driving.path import Values
 from deeplimit.equations.base import ODELimit, SDELimit, VectorField
-from deeplimit.equations.drive import Drive, Sharing
+from deeplimit.equations.drive import Drive, Sharing, places
 from deeplimit.equations.follower import CompiledStep, Follower, FunctionValue, Motion
 from deeplimit.equations.neural import draw_one, layers_at
 from deeplimit.equations.solvers import EulerMaruyama, Solver
@@ -186,7 +186,8 @@ class ItoCorrectedSDE(SDELimit):
         same = [law.noise for law in laws if law.noise is not None] == [self.noise]
         theirs = tuple(function for law in laws for function in law.functions)
         # Where there is no trend, the network's functions are not (None,): nothing is shared.
-        return Sharing(increments, increments and same, self.functions == theirs and self.trend is not None)
+        functions = self.trend is not None and places(self.functions, theirs) is not None
+        return Sharing(increments, increments and same, functions)
 
     def solver(self, drive: Drive) -> Solver:
         return ItoEuler(self, drive)

@@ -13,7 +13,9 @@ from deeplimit.common import validation
 from deeplimit.common.randomness import Purpose, generator
 from deeplimit.driving import Brownian, Factors, FunctionLaw, Layer, SampledFunction, Shape, WeightLaw
 from deeplimit.equations.base import Limit, ODELimit, SDELimit, VectorField, check_one_law
+from deeplimit.equations.drive import Drive
 from deeplimit.equations.follower import CompiledStep, Follower, FunctionValue, Motion
+from deeplimit.equations.solvers import Solver, Still
 from deeplimit.layers import Form, PreNorm, Recursion, Res1
 
 
@@ -232,6 +234,7 @@ class Identity(ODELimit):
     """
 
     scheme: ClassVar[str] = "the initial state itself, exact"
+    is_exact: ClassVar[bool] = True
     citations: ClassVar[tuple[str, ...]] = ()
 
     @property
@@ -242,6 +245,9 @@ class Identity(ODELimit):
         self, steps: int, tolerance: float, error: float, measured: float | None, corrected: bool
     ) -> str:
         return self.scheme
+
+    def solver(self, drive: Drive) -> Solver:
+        return Still(drive.state)
 
     def bind(self, functions: tuple[SampledFunction, ...]) -> VectorField:
         return self.__call__

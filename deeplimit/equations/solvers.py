@@ -101,6 +101,16 @@ class EulerMaruyama(Solver):
         return self.state
 
 
+class Still(Solver):
+    """A state that stays where it is."""
+
+    def __init__(self, state: Tensor) -> None:
+        self.state = state
+
+    def step(self, index: int) -> Tensor:
+        return self.state
+
+
 class AdaptiveODE(Solver):
     """An ODE by torchdiffeq's adaptive Dormand-Prince method, at a tolerance far below measured errors."""
 

@@ -104,6 +104,14 @@ def make_task(
             f"limit has states of shape {equation.state_shape(network.width)}, but those of the network have"
             f" shape {network.state_shape}; take network.limit(), or a limit of the same shape."
         )
+    if not independent and (lacking := _not_shared(equation, shared)) is not None:
+        channels = [str(each) for law, shape in network.laws_and_shapes for each in law.channels(shape)]
+        raise ValueError(
+            f"limit {equation.equation} reads {lacking}, which is not among what this network reads"
+            f" ({'; '.join(dict.fromkeys(channels))}): drawn apart, the two differ path by path whatever the"
+            " limit. compare_laws(resnet, limit) compares their laws; Independent(limit) measures how far"
+            " independent draws are apart, on purpose."
+        )
     return Task(
         network=network,
         limit=equation,
@@ -158,13 +166,16 @@ def _check_limit(
             f"tolerance= is for an ODE limit, but {limit.equation} is {limit.kind}; use {limit.setting}="
             " instead."
         )
-    others = [law for law in network.weights if law.facts.hurst is not None]
-    if limit.driven_by_brownian_motion and not independent and others:
-        raise ValueError(
-            f"limit {limit.equation} is driven by Brownian motions, but the network by"
-            f" {others[0].describe()}, whose increments are not Brownian: they cannot share their noise. Take"
-            " network.limit(), or Independent(limit) to measure the distance to a limit with its own noise."
-        )
+
+
+def _not_shared(limit: Limit, shared: Sharing) -> str | None:
+    """Return what a limit reads that is random and not the network's; None where there is nothing."""
+    if limit.driven_by_brownian_motion and not shared.increments:
+        return "Brownian motion"
+    if limit.needs_equal_steps and not shared.path:
+        return "a fractional path"
+    random = any(not law.facts.deterministic for law in limit.functions)
+    return "random functions of time" if random and not shared.functions else None
 
 
 def _check_motions(network: ResidualNetwork, limit: Limit, drives: int | None, size: int | None) -> None:
@@ -231,13 +242,13 @@ def _held_per_step(network: ResidualNetwork, limit: Limit, shared: Sharing) -> i
 
 
 def _motions(network: ResidualNetwork) -> int | None:
-    """Return the number of Brownian motions that drive the network; None where a weight has none."""
-    each = [law.motions(shape) for law, shape in network.laws_and_shapes]
-    return sum(each) if all(each) else None
+    """Return the number of Brownian motions that drive the network; None where there are none."""
+    return sum(law.motions(shape) for law, shape in network.laws_and_shapes) or None
 
 
 def _motions_in_words(network: ResidualNetwork) -> str:
-    return ", then ".join(law.motions_in_words(shape) for law, shape in network.laws_and_shapes)
+    driven = [(law, shape) for law, shape in network.laws_and_shapes if law.motions(shape)]
+    return ", then ".join(law.motions_in_words(shape) for law, shape in driven)
 
 
 def _natural_dtype(network: ResidualNetwork, limit: object) -> torch.dtype:

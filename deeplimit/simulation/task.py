@@ -123,6 +123,8 @@ def splits(network: ResidualNetwork, limit: Limit, shared: Sharing) -> bool:
     It is the network itself where layers are the independent increments of an Euler scheme, and the limit is
     theirs.
     """
+    if limit.is_exact:
+        return False
     return shared.increments and limit.has_schemes and not (is_scheme(network) and is_own(network, limit))
 
 

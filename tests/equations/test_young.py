@@ -237,10 +237,7 @@ def test_limits_that_cannot_share_the_path_are_refused():
             return torch.zeros(len(y), 3, 9, dtype=y.dtype)
 
     for limit in (Mine(), dl.res1(3, "tanh").limit()):
-        with pytest.raises(
-            ValueError,
-            match=r"driven by Brownian motions, but the network by fractional Brownian weights \(H = 0.7\)",
-        ):
+        with pytest.raises(ValueError, match="compare_laws"):
             dl.compare(network, limit)
     with pytest.raises(ValueError, match="is a Young equation; use reference= instead"):
         dl.compare(network, tolerance=1e-3)

@@ -31,7 +31,7 @@ def test_a_users_drift_enters_times_the_step_and_is_read_at_its_start():
             return torch.zeros_like(y)
 
     smooth = dl.res1(2, "tanh", weights=dl.SmoothGaussian())
-    times, _, limits = walk(smooth, [300], limit=Ramp(), reference=900)
+    times, _, limits = walk(smooth, [300], limit=dl.Independent(Ramp()), reference=900)
     assert len(times) > 700  # more than one chunk
     added = torch.as_tensor((1 + times[:-1]) * np.diff(times))
     torch.testing.assert_close(limits.diff(dim=0), added[:, None, None].expand(-1, 3, 2), rtol=0, atol=1e-14)
@@ -57,7 +57,7 @@ def test_a_limit_with_noise_of_its_own_gets_independent_standard_brownian_motion
         limit = type("Product", (), {"sde_type": "ito", "noise_type": "diagonal"})()
         limit.f_and_g_prod = lambda t, y, v: (torch.zeros_like(y), v)
     smooth = dl.res1(2, "tanh", weights=dl.SmoothGaussian())
-    times, _, limits = walk(smooth, [2, 3], limit=limit, reference=4, paths=4000)
+    times, _, limits = walk(smooth, [2, 3], limit=dl.Independent(limit), reference=4, paths=4000)
     steps = torch.as_tensor(np.diff(times)).sqrt()[:, None, None]
     scaled = (limits.diff(dim=0) / steps).permute(1, 0, 2).flatten(1)  # (paths, steps * width)
     products = scaled.T @ scaled / len(scaled) - torch.eye(scaled.shape[1], dtype=torch.float64)
@@ -189,7 +189,7 @@ def test_blocks_hold_as_many_numbers_of_functions_of_time_as_memory_allows():
     """The functions of a limit are drawn beside the network's where they are others."""
     smooth, rough = (dl.SmoothGaussian(length_scale=scale) for scale in (0.5, 0.01))
     network = dl.res1(8, "tanh", weights=smooth)
-    limits = (network.limit(), dl.res1(8, "tanh", weights=rough).limit())
+    limits = (network.limit(), dl.Independent(dl.res1(8, "tanh", weights=rough).limit()))
     sizes = [task_of(network, limit).block_size for limit in limits]
     assert sizes == [2048, 2**21 // rough.held_per_path((8, 8))]  # 2048: by its increments
 

@@ -11,7 +11,13 @@ import torch
 
 from deeplimit.common.verdict import Verdict
 from deeplimit.judge.convergence import obstacles, verdict, wording
-from deeplimit.judge.convergence.estimates import common_estimates, corrected, layer_estimates, rounding
+from deeplimit.judge.convergence.estimates import (
+    cancels,
+    common_estimates,
+    corrected,
+    layer_estimates,
+    rounding,
+)
 from deeplimit.judge.convergence.pairing import Correction, Pairing
 from deeplimit.judge.convergence.parts import Part, parts_of
 from deeplimit.judge.convergence.report import CompareReport, PartOfError
@@ -34,7 +40,7 @@ def assess(
     """Return the report on what a run measured: errors, order, verdict, reservations."""
     pairing = Pairing.of(task)
     estimated = _estimated(task, pairing, coupled)
-    obstacle = obstacles.obstacle(_measured(task, coupled, estimated))
+    obstacle = obstacles.obstacle(_measured(task, pairing, coupled, estimated))
     outcome = (
         _judged(task, pairing, estimated, confidence, levels)
         if obstacle is None
@@ -88,7 +94,7 @@ def _estimated(task: Task, pairing: Pairing, coupled: Coupled) -> Estimated:
     return Estimated(layer, common, errors, resolution, parts_of(task, pairing, coupled, resolution))
 
 
-def _measured(task: Task, coupled: Coupled, estimated: Estimated) -> obstacles.Measured:
+def _measured(task: Task, pairing: Pairing, coupled: Coupled, estimated: Estimated) -> obstacles.Measured:
     m, moments = len(task.grid.depths), coupled.moments
     return obstacles.Measured(
         depths=task.grid.depths,
@@ -99,6 +105,7 @@ def _measured(task: Task, coupled: Coupled, estimated: Estimated) -> obstacles.M
         resolution=estimated.resolution,
         vanishes=any(not np.isfinite(part.judged.log_errors).all() for part in estimated.parts),
         kurtosis=max(part.judged.kurtosis for part in estimated.parts),
+        outdone=task.splits and not pairing.own and cancels(task, coupled),
     )
 
 

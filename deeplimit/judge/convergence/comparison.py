@@ -106,7 +106,8 @@ def compare(
     Raises:
         TypeError: For an argument of the wrong kind.
         ValueError: For a wrong value; NoTheoremError (a ValueError) where `limit` is left out and no theorem
-            applies.
+            applies. Also where the limit reads noise that is not the network's, by the weight laws' channels:
+            `compare_laws` compares the two.
         RuntimeError: Where an ODE limit cannot be solved to the tolerance.
 
     NOT checked: that a user's σ is Lipschitz (only its growth is), that Trend weights are Lipschitz in time,

@@ -54,6 +54,26 @@ def gap_estimates(task: Task, pairing: Pairing, coupled: Coupled, *, half: bool)
     return _estimates(task, pairing, coupled, *found, np.zeros(len(task.grid.depths)), pairing.gap)
 
 
+CANCELLING = -0.5
+"""Cosine of the two parts of an error below which they cancel: a scheme of a better order than the limit's
+own has -1 at large depth and -0.7 at half the reference's, another network of its order about 0."""
+
+
+def cancels(task: Task, coupled: Coupled) -> bool:
+    """Return whether the parts of the error, network to scheme and scheme to limit, cancel at depth.
+
+    The network then is nearer to the limit than the limit's scheme on its layers, and each part falls like
+    that scheme's error, whatever the network's order.
+    """
+    if not task.splits or task.statistic.looks_between_layers:
+        return False
+    blocks = (account.COMMON, account.GAP_COMMON, account.SCHEME_COMMON)
+    whole, gap, scheme = (np.exp(2 * _at(task, coupled, block)[0][-2:]) for block in blocks)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        cosine = (whole - gap - scheme) / (2 * np.sqrt(gap * scheme))
+    return bool((cosine < CANCELLING).all())
+
+
 Found = tuple[np.ndarray, np.ndarray, float]
 """Log errors (m,), their covariance (m, m), and the largest kurtosis of the per-path errors."""
 

@@ -27,6 +27,7 @@ class Measured:
         resolution: what round-off and the reference's own error allow.
         vanishes: whether the error is exactly zero at some depth, on either set of times.
         kurtosis: kurtosis of the per-path errors at the times that all depths share.
+        outdone: whether the network is nearer to the limit than the limit's own scheme on its layers.
     """
 
     depths: tuple[int, ...]
@@ -37,6 +38,7 @@ class Measured:
     resolution: float
     vanishes: bool
     kurtosis: float
+    outdone: bool = False
 
 
 def deep_networks_diverge(measured: Measured) -> str | None:
@@ -105,6 +107,16 @@ def vanishes_at_some_depths(measured: Measured) -> str | None:
     return "the error is exactly zero at some depths and not at others; take other depths or inputs"
 
 
+def reference_is_outdone(measured: Measured) -> str | None:
+    """What is measured against the same scheme on a finer grid is that scheme's order, not the network's."""
+    if not measured.outdone:
+        return None
+    return (
+        "the network is nearer to the limit than the limit's own scheme on its layers. The reference is that"
+        " scheme on a finer grid, and cannot resolve it; a limit with a solver that is exact (is_exact) would"
+    )
+
+
 def has_too_few_paths(measured: Measured) -> str | None:
     """The covariance between depths cannot be inverted."""
     m, paths = len(measured.depths), measured.paths
@@ -131,6 +143,7 @@ OBSTACLES: verdict.Rules[Verdict, Measured] = (
     (CANNOT_TELL, lies_within_resolution),
     (CANNOT_TELL, deepest_is_not_resolved),
     (CANNOT_TELL, vanishes_at_some_depths),
+    (CANNOT_TELL, reference_is_outdone),
     (CANNOT_TELL, has_too_few_paths),
     (CANNOT_TELL, rests_on_two_paths),
 )

@@ -46,7 +46,6 @@ class Pairing:
         predicted: order in the norm that was asked for; None where no theorem gives one for this pair.
         independent: whether the limit was given independent noise on purpose.
         reads: what the limit reads of the network's path.
-        redrawn: what the limit needed, and the network does not have: drawn for it alone. None else.
         correction: how the reference's error is taken out at the times that all depths share.
         surplus: multiple of the squared reference error that belongs to a measured correction.
         rough: whether the sup over all times carries the limit's modulus of continuity, a factor √log L.
@@ -66,7 +65,6 @@ class Pairing:
     predicted: float | None
     independent: bool
     reads: Reads
-    redrawn: Reads | None
     correction: Correction
     surplus: float
     rough: bool
@@ -95,9 +93,10 @@ class Pairing:
             predicted=predicted,
             independent=task.independent,
             reads=_reads(task),
-            redrawn=None if task.independent else _redrawn(task),
             correction=(
-                Correction.MEASURED
+                Correction.NONE
+                if limit.is_exact
+                else Correction.MEASURED
                 if task.measures_reference
                 else Correction.OF_SCHEME
                 if task.splits
@@ -167,14 +166,3 @@ def _reads(task: Task) -> Reads:
     if not task.limit.is_random and not task.limit.functions and not task.independent:
         return Reads.NOTHING
     return Reads.OTHERS
-
-
-def _redrawn(task: Task) -> Reads | None:
-    """Return what the limit reads that is random and not the network's."""
-    limit, shared = task.limit, task.sharing
-    if limit.driven_by_brownian_motion and not shared.increments:
-        return Reads.INCREMENTS
-    if limit.needs_equal_steps and not shared.path:
-        return Reads.PATH
-    random = any(not law.facts.deterministic for law in limit.functions)
-    return Reads.FUNCTIONS if random and not shared.functions else None

@@ -209,16 +209,9 @@ def pairing_notes(task: Task, pairing: Pairing, corrected: bool) -> list[str]:
     return notes
 
 
-REDRAWN = {
-    Reads.INCREMENTS: "the network has no Brownian increments; the limit is driven by independent noise.",
-    Reads.PATH: "the limit's fractional path is not the network's but an independent one.",
-    Reads.FUNCTIONS: "the limit's random weights are not the network's, so they are drawn independently.",
-}
-
-
 def _limit_notes(pairing: Pairing, corrected: bool) -> list[str]:
     notes = []
-    if not pairing.gaussian:
+    if not pairing.gaussian and pairing.regime.convergence == "in law":
         notes.append(
             "the weights are not Gaussian: the limit holds in law, and strong convergence to it is not"
             " expected. What was measured is the distance to the same recursion on a finer grid, whose summed"
@@ -231,8 +224,6 @@ def _limit_notes(pairing: Pairing, corrected: bool) -> list[str]:
         )
     if pairing.independent:
         notes.append("the limit is driven by independent noise on purpose: this control must not converge.")
-    elif pairing.redrawn is not None:
-        notes.append(REDRAWN[pairing.redrawn])
     if not pairing.own and not pairing.independent:
         notes.append("no theorem pairs this network with this limit; the order is measured, not predicted.")
         if corrected and not pairing.splits:

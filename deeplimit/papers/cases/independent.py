@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from deeplimit.driving import SmoothGaussian
-from deeplimit.equations import NeuralSDE
+from deeplimit.equations import Independent, NeuralSDE
 from deeplimit.networks.residual_network import ResidualNetwork, res1
 from deeplimit.papers.cases.case import Case, WrongTwin, other_path
 from deeplimit.papers.cases.trends import WIDTH
@@ -75,7 +75,7 @@ def _wrong_sdes(network: ResidualNetwork) -> tuple[WrongTwin, ...]:
         ),
         WrongTwin(
             "ODE for the SDE network",
-            res1(network.width, "tanh", weights=SmoothGaussian(0.2)).limit(),
+            Independent(res1(network.width, "tanh", weights=SmoothGaussian(0.2)).limit()),
             r"dH = V_t\,\sigma(H)\,dt",
             "The weights are independent from layer to layer, and no function of time.",
         ),

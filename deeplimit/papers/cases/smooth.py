@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from deeplimit.driving import SmoothGaussian, Trend
+from deeplimit.equations import Independent
 from deeplimit.networks.residual_network import inner, res1, res2, res3
 from deeplimit.papers.cases.case import Case, WrongTwin, other_path
 from deeplimit.papers.cases.independent import NEURAL_SDE, sde_of
@@ -23,7 +24,7 @@ def cases(width: int = WIDTH) -> Iterator[Case]:
     smooth = SmoothGaussian(0.2)
     sde = WrongTwin(
         "SDE for the ODE network",
-        sde_of(res1(width, "tanh")),
+        Independent(sde_of(res1(width, "tanh"))),
         NEURAL_SDE,
         "The weights are one function of time, and not independent from layer to layer.",
     )

@@ -1,0 +1,248 @@
+"""What users bring to `compare`: schemes, laws, blocks and gates, judged by what they state."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pytest
+import torch
+
+import deeplimit as dl
+from deeplimit.driving import ChannelKind, IndependentLaw
+
+DRIFT, VOLATILITY = 0.4, 0.3
+FEW = dict(depths=[8, 16, 32, 64], paths=200)
+MIXING = torch.tensor([[0.3, -0.5, 0.2], [0.6, 0.1, -0.4], [-0.2, 0.7, 0.5]])
+
+
+@dataclass(frozen=True)
+class Milstein(dl.Recursion):
+    """Milstein's scheme for dX = μ X dt + s X dW: strong order 1."""
+
+    name: ClassVar[str] = "milstein"
+    formula: ClassVar[dl.Formula] = dl.Formula("h + Milstein", field="Milstein")
+    weights: ClassVar[tuple[dl.Weight, ...]] = (dl.Weight("W", ""),)
+
+    def residual(self, h, layers, exponent):
+        (w,) = layers
+        step, noise = 1.0 / w.depth, w.values[:, None] * w.scale(exponent)
+        quadratic = 0.5 * VOLATILITY**2 * h * (noise**2 - step)
+        return DRIFT * h * step + VOLATILITY * h * noise + quadratic
+
+
+class Geometric(dl.SDELimit):
+    equation: ClassVar[str] = "dX = μ X dt + s X dW"
+
+    def noise_size(self, h):
+        return 1
+
+    def increment(self, time, step, h, noise):
+        return DRIFT * h * step + VOLATILITY * h * noise
+
+
+class Solved(Geometric):
+    is_exact: ClassVar[bool] = True
+
+    def solver(self, drive):
+        return ClosedForm(drive)
+
+
+class ClosedForm(dl.Solver):
+    def __init__(self, drive):
+        self.state, (self.path,) = drive.state, drive.paths
+
+    def begin(self, chunk):
+        self.steps = chunk.steps
+
+    def step(self, index):
+        drift = (DRIFT - VOLATILITY**2 / 2) * float(self.steps[index])
+        self.state = self.state * torch.exp(drift + VOLATILITY * self.path.brownian)
+        return self.state
+
+
+class SolvedTwice(Solved):
+    """A wrong solution: the exponential without Itô's term."""
+
+    def solver(self, drive):
+        wrong = ClosedForm(drive)
+        wrong.step = lambda index: Wrong.step(wrong, index)
+        return wrong
+
+
+class Wrong:
+    def step(self, index):
+        self.state = self.state * torch.exp(
+            DRIFT * float(self.steps[index]) + VOLATILITY * self.path.brownian
+        )
+        return self.state
+
+
+def milstein():
+    return dl.ResidualNetwork(Milstein("identity"), 1, (dl.Brownian(),), 0.5)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("seed", range(2))
+def test_an_exact_solution_is_not_corrected_and_shows_the_schemes_order(seed):
+    """Intervals have level 1 - 1e-5; in 20 of 20 seeds those of 95 % contain 1."""
+    more = dict(depths=[16, 32, 64, 128], paths=256, seed=seed, dtype="float64")
+    report = dl.compare(milstein(), Solved(), confidence=1 - 1e-5, **more)
+    low, high = report.rate_interval
+    assert report.verdict != "does not converge"
+    assert 0.8 < low < 1 < high
+    assert report.errors == pytest.approx(report.raw_errors, rel=1e-12)
+    assert dl.compare(milstein(), SolvedTwice(), **more).verdict == "does not converge"
+
+
+def test_a_scheme_that_outdoes_its_reference_is_given_no_order():
+    report = dl.compare(milstein(), Geometric(), depths=[16, 32, 64, 128], paths=256, dtype="float64")
+    assert (report.verdict, report.rule) == ("cannot tell", "reference_is_outdone")
+    assert math.isnan(report.rate)
+
+
+class Product(dl.SDELimit):
+    """dH = d^-1/2 dB tanh(W H), W given."""
+
+    equation: ClassVar[str] = "dH = d^-1/2 dB tanh(W H)"
+
+    def __init__(self, matrix):
+        self.matrix = matrix
+
+    def noise_size(self, h):
+        return h.shape[1] ** 2
+
+    def increment(self, time, step, h, noise):
+        d = h.shape[1]
+        inner = torch.tanh(h @ self.matrix.to(h).T)
+        return (noise.reshape(-1, d, d) @ inner[:, :, None])[:, :, 0] / math.sqrt(d)
+
+
+@dataclass(frozen=True)
+class Gate(dl.Recursion):
+    """h + L^-exponent a V tanh(h), a number a and a matrix V."""
+
+    name: ClassVar[str] = "gate"
+    formula: ClassVar[dl.Formula] = dl.Formula("h + L^-{exponent} a V tanh(h)", field="a_t V_t tanh(H)")
+    weights: ClassVar[tuple[dl.Weight, ...]] = (dl.Weight("V", side=dl.Side.OUTER), dl.Weight("a", ""))
+
+    def residual(self, h, layers, exponent):
+        v, a = layers
+        return a.values[:, None] * v.apply(torch.tanh(h), exponent)
+
+
+GATE = dl.Trend(lambda t: torch.tensor(1.0))
+
+
+@pytest.mark.parametrize(
+    ("network", "right", "wrong"),
+    [
+        (
+            dl.res2(3, "tanh", weights=(dl.Brownian(), dl.Trend(lambda t: MIXING)), exponent=0.5),
+            Product(MIXING),
+            Product(1.5 * MIXING),
+        ),
+        (
+            dl.ResidualNetwork(Gate("tanh"), 3, (dl.Brownian(), GATE), 0.5),
+            dl.res1(3, "tanh").limit(),
+            Product(MIXING),
+        ),
+    ],
+)
+def test_what_only_the_network_reads_may_be_a_function_of_time(network, right, wrong):
+    more = dict(depths=[8, 16, 32, 64, 128], paths=600)
+    assert dl.compare(network, right, **more).verdict == "converges"
+    assert dl.compare(network, wrong, **more).verdict == "does not converge"
+
+
+SMOOTH = dl.SmoothGaussian()
+
+
+@pytest.mark.parametrize(
+    ("network", "other"),
+    [
+        (dl.fully_connected(3, weights=SMOOTH, delta=1.0), dl.inner(3, weights=SMOOTH, exponent=1.0)),
+        (
+            dl.res2(3, "tanh", weights=(SMOOTH, dl.Trend(lambda t: torch.eye(3))), exponent=1.0),
+            dl.res1(3, "tanh", weights=SMOOTH),
+        ),
+    ],
+)
+def test_functions_are_shared_one_by_one(network, other):
+    report = dl.compare(network, other.limit(), **FEW)
+    low, high = report.rate_interval
+    assert report.verdict == "converges"
+    assert low < 1 < high
+
+
+@dataclass(frozen=True)
+class Stable(IndependentLaw):
+    """Symmetric α-stable increments: no variance."""
+
+    index: float = 1.6
+
+    @property
+    def facts(self):
+        return dl.Facts(dl.Dependence.INDEPENDENT, independent_entries=True, symmetric=True)
+
+    def draw(self, step, out, generator):
+        angle, waiting = (torch.rand(out.shape, generator=generator, dtype=torch.float64) for _ in range(2))
+        angle, a = (angle - 0.5) * math.pi, self.index
+        tail = (torch.cos((1 - a) * angle) / -torch.log(waiting)) ** ((1 - a) / a)
+        out.copy_(step ** (1 / a) * torch.sin(a * angle) / torch.cos(angle) ** (1 / a) * tail)
+
+    def describe(self):
+        return "stable weights"
+
+
+class Block(torch.nn.Module):
+    def __init__(self, depth):
+        super().__init__()
+        self.inner = torch.nn.Linear(3, 3, bias=False)
+        torch.nn.init.normal_(self.inner.weight, std=(3 * depth) ** -0.5)
+
+    def forward(self, h):
+        return h + self.inner(torch.tanh(h))
+
+
+def blocks(depth):
+    return [Block(depth) for _ in range(depth)]
+
+
+@pytest.mark.parametrize(
+    ("network", "limit"),
+    [
+        (dl.res1(3, "tanh", weights=Stable()), dl.res1(3, "tanh").limit()),
+        (blocks, dl.res1(3, "tanh").limit()),
+        (dl.res1(3, "tanh", weights=SMOOTH), dl.res1(3, "tanh").limit()),
+        (dl.res1(3, "tanh", weights=dl.SmoothGaussian(0.2)), dl.res1(3, "tanh", weights=SMOOTH).limit()),
+        (dl.res1(3, "tanh", weights=dl.FractionalBrownian(0.7)), dl.res1(3, "tanh").limit()),
+        (dl.res2(3, "tanh", weights=(dl.Brownian(), dl.FractionalBrownian(0.7))), Product(MIXING)),
+    ],
+)
+def test_where_nothing_is_shared_no_path_by_path_verdict_is_given(network, limit):
+    with pytest.raises(ValueError, match="compare_laws"):
+        dl.compare(network, limit, torch.ones(2, 3), **FEW)
+
+
+def test_channels_say_what_a_path_is_made_of():
+    kinds = {
+        dl.Brownian(): (ChannelKind.BROWNIAN, math.inf),
+        dl.IID("rademacher"): (ChannelKind.INCREMENTS, math.inf),
+        Stable(): (ChannelKind.INCREMENTS, 0.0),
+        SMOOTH: (ChannelKind.FUNCTION, math.inf),
+        dl.FractionalBrownian(0.7): (ChannelKind.FRACTIONAL, math.inf),
+        dl.AR1(0.5): (ChannelKind.BROWNIAN, math.inf),
+    }
+    for law, told in kinds.items():
+        (channel,) = law.channels((3, 3))
+        assert (channel.kind, channel.moments) == told
+    both = dl.inner(3, trend=dl.Trend(lambda t: MIXING), noise=dl.Ito(A=0.1)).weights[0].channels((3, 3))
+    assert [channel.kind for channel in both] == [ChannelKind.FUNCTION, ChannelKind.BROWNIAN]
+
+
+def test_a_network_that_never_moves_equals_the_identity():
+    still = dl.res1(3, "tanh", weights=dl.Trend(lambda t: torch.zeros(3, 3)), exponent=1.0)
+    report = dl.compare(still, dl.Identity(), **FEW)
+    assert (report.verdict, report.rule) == ("converges", "equals_the_limit")
