@@ -37,8 +37,15 @@ class IndependentLaw(WeightLaw):
 
     @property
     def critical_exponent(self) -> float:
-        """1/2, which factories take if none is given, whatever is found out about a sampler."""
-        return 0.5
+        """The stated natural exponent; where none is, 1/2, whatever is found out about a sampler."""
+        stated = self.facts.natural_exponent
+        return 0.5 if stated is None else stated
+
+    def factors(self, width: int) -> Factors | None:
+        """Return those of independent normal entries, where the law states such, of whatever class it is."""
+        facts = self.facts
+        normal = facts.gaussian and facts.unit_variance and facts.independent_entries is True
+        return Factors(_ONE, _ONE) if normal and facts.dependence is Dependence.INDEPENDENT else None
 
     def motions(self, shape: Shape) -> int:
         return math.prod(shape)
@@ -157,9 +164,6 @@ class Brownian(IndependentLaw):
     def facts(self) -> Facts:
         return Facts.of_normal_entries(Dependence.INDEPENDENT, natural_exponent=0.5)
 
-    def factors(self, width: int) -> Factors | None:
-        return Factors(_ONE, _ONE)
-
     def draw(self, step: float, out: Tensor, generator: torch.Generator) -> None:
         out.normal_(0.0, math.sqrt(step), generator=generator)
 
@@ -221,9 +225,6 @@ class IID(IndependentLaw):
             return _facts_of_sampler(test_sampler(self.law, width))
         gaussian, atoms = self.law == "gaussian", self.law == "rademacher"
         return dataclasses.replace(Brownian().facts, gaussian=gaussian, atoms=atoms)
-
-    def factors(self, width: int) -> Factors | None:
-        return Factors(_ONE, _ONE) if self.law == "gaussian" else None
 
     def draw(self, step: float, out: Tensor, generator: torch.Generator) -> None:
         scale = math.sqrt(step)

@@ -48,8 +48,6 @@ class Statistic(FinalWhereMarked, ABC):
     """What it is called in reports, in a few words."""
     looks_between_layers: ClassVar[bool] = False
     """Whether it also sees the distance to the limit between two layers, at every point of the grid."""
-    is_compiled: ClassVar[bool] = False
-    """Whether the compiled passes know it."""
 
     @abstractmethod
     def fold(self, kept: Tensor, distance: Tensor, count: int) -> Tensor:
@@ -69,7 +67,6 @@ class Largest(Statistic):
     """The largest distance over the layer grid."""
 
     name: ClassVar[str] = "sup"
-    is_compiled: ClassVar[bool] = True
 
     def fold(self, kept: Tensor, distance: Tensor, count: int) -> Tensor:
         return torch.maximum(kept, distance)
@@ -95,12 +92,13 @@ class Last(Statistic):
     """The distance at the last layer."""
 
     name: ClassVar[str] = "final"
-    is_compiled: ClassVar[bool] = True
 
     def fold(self, kept: Tensor, distance: Tensor, count: int) -> Tensor:
         return distance
 
 
+COMPILED: tuple[Statistic, ...] = (Largest(), Last())
+"""The ones that the compiled passes know; a user's class is none of these, whatever it says of itself."""
 STATISTICS: dict[str, Statistic] = {each.name: each for each in (Largest(), LargestAtAllTimes(), Last())}
 
 

@@ -20,7 +20,7 @@ from deeplimit.theory import (
 from deeplimit.theory.gradients import none_known
 from deeplimit.theory.growth import known_growth
 from deeplimit.theory.hypotheses import failing
-from deeplimit.theory.matching import measured_without_theorem, refusal, refused
+from deeplimit.theory.matching import laws, measured_without_theorem, refusal, refused, side
 from deeplimit.theory.regime import Growth, Regime
 from deeplimit.theory.theorem import Network, Theorem, registered
 
@@ -52,6 +52,11 @@ REASONS = (
 CLOSEST = (
     "res1, res2, res3 or inner with SmoothGaussian or Trend weights and exponent=1 (Proposition 12), or your"
     " row (Theorem.register)."
+)
+
+
+CLOSEST_OF_NOISE = (
+    "res1 with Brownian weights and exponent=0.5 (Proposition 11), or your row (Theorem.register)."
 )
 
 
@@ -143,4 +148,7 @@ def _reason(network: Network) -> tuple[str, str]:
         if (told := reason(network)) is not None:
             return told
     described = ", ".join(dict.fromkeys(law.describe() for law in network.weights))
-    return f"no theorem in the table is about {network.recursion.name} with {described}.", CLOSEST
+    natural = [facts.natural_exponent for facts in laws(network)]
+    noisy = all(exponent is not None and side(exponent, 0.5) == 0 for exponent in natural)
+    closest = CLOSEST_OF_NOISE if noisy else CLOSEST
+    return f"no theorem in the table is about {network.recursion.name} with {described}.", closest

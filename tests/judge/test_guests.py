@@ -246,3 +246,70 @@ def test_a_network_that_never_moves_equals_the_identity():
     still = dl.res1(3, "tanh", weights=dl.Trend(lambda t: torch.zeros(3, 3)), exponent=1.0)
     report = dl.compare(still, dl.Identity(), **FEW)
     assert (report.verdict, report.rule) == ("converges", "equals_the_limit")
+
+
+@dataclass(frozen=True)
+class OwnNormal(IndependentLaw):
+    """Brownian's facts, in a class of the user's."""
+
+    natural: float = 0.5
+
+    @property
+    def facts(self):
+        return dl.Facts.of_normal_entries(dl.Dependence.INDEPENDENT, natural_exponent=self.natural)
+
+    def draw(self, step, out, generator):
+        out.normal_(0.0, math.sqrt(step), generator=generator)
+
+    def describe(self):
+        return "own normal weights"
+
+
+def test_a_law_of_the_users_with_brownians_facts_takes_the_same_pass():
+    """Bit for bit: what is compiled follows from what a law states, not from its class."""
+    found = [
+        dl.compare(dl.res1(40, "tanh", weights=law), depths=[8, 16, 32], paths=64)
+        for law in (dl.Brownian(), OwnNormal())
+    ]
+    assert found[0].errors.tolist() == found[1].errors.tolist()
+    assert dl.res1(4, "tanh", weights=OwnNormal(2 / 3)).exponent == pytest.approx(2 / 3)
+
+
+@dataclass(frozen=True)
+class Student(OwnNormal):
+    """A t-law of three degrees of freedom, of variance 1."""
+
+    @property
+    def facts(self):
+        return dl.Facts(
+            dl.Dependence.INDEPENDENT, independent_entries=True, symmetric=True, unit_variance=True
+        )
+
+    def draw(self, step, out, generator):
+        z = torch.randn((4, *out.shape), generator=generator, dtype=torch.float64)
+        out.copy_(z[0] / (z[1:] ** 2).sum(0).sqrt() * math.sqrt(step * self.variance))
+
+    variance: float = 1.0
+
+
+def test_heavy_tails_of_unit_variance_keep_the_contract_and_those_of_another_do_not():
+    dl.testing.check_law(Student())
+    with pytest.raises(AssertionError, match="variance"):
+        dl.testing.check_law(Student(variance=1.5))
+
+
+@dataclass(frozen=True)
+class MeanOverLayers(dl.Statistic):
+    name: ClassVar[str] = "mean over the layers"
+    is_compiled: ClassVar[bool] = True  # it is not, whatever it says
+
+    def fold(self, kept, distance, count):
+        return kept + (distance - kept) / count
+
+
+def test_a_statistic_of_the_users_gives_its_own_numbers_whatever_it_says_of_itself():
+    mean, largest = (
+        dl.compare(dl.res1(40, "tanh"), depths=[8, 16, 32], paths=64, norm=norm)
+        for norm in (MeanOverLayers(), "sup")
+    )
+    assert (mean.errors < 0.9 * largest.errors).all()

@@ -49,19 +49,6 @@ class Leaning(dl.SDELimit):
         return 0.9 * RES1.limit().g_prod(time, h, noise)
 
 
-class Loud(dl.IndependentLaw):
-    """A user's law, Gaussian too, that draws in a way of its own."""
-
-    facts = dl.Brownian().facts
-
-    def draw(self, step, out, generator):
-        dl.Brownian().draw(step, out, generator)
-        out.mul_(3.0)
-
-    def describe(self):
-        return "loud"
-
-
 class Mine:
     """A user's torchsde object."""
 
@@ -88,7 +75,6 @@ FACTORS = "constant row and column covariances"
 IMPOSSIBLE = {
     "two matrices": (dl.res2(3, "tanh", weights=dl.Brownian()), dl.Identity(), "needs more of its weights"),
     "uniform weights": (dl.res1(3, weights=dl.IID("uniform")), dl.Identity(), NOISE[:-13]),
-    "weights that a subclass draws": (dl.res1(8, "tanh", weights=Loud()), dl.Identity(), NOISE),
     "functions of time": (dl.res1(3, "tanh", weights=dl.SmoothGaussian()), None, NOISE),
     "a trend alone": (dl.inner(3, "tanh", trend=push(3), alpha=0.5, beta=0.5), None, NOISE),
     "a user's limit": (RES1, Mine(), LIMIT),

@@ -17,6 +17,7 @@ from deeplimit.simulation.kernels import projected
 from deeplimit.simulation.kernels.followers import compiled_steps
 from deeplimit.simulation.moments import Moments
 from deeplimit.simulation.pathwise import Tick
+from deeplimit.simulation.statistics import COMPILED
 from deeplimit.simulation.task import Task
 
 ENABLED = True
@@ -42,7 +43,7 @@ def applies(task: Task) -> bool:
     """Return whether the compiled loops compute what `projected` does for this task and are worth loading."""
     if not (ENABLED and task.coupling == "projected" and task.sharing.increments) or task.same_network:
         return False
-    if task.device.type != "cpu" or task.dtype != torch.float32 or not task.statistic.is_compiled:
+    if task.device.type != "cpu" or task.dtype != torch.float32 or task.statistic not in COMPILED:
         return False
     if task.paths * task.grid.size * (len(task.grid.depths) + 1) * task.network.width < WORTHWHILE:
         return False

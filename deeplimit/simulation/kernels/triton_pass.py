@@ -22,6 +22,7 @@ from deeplimit.simulation.kernels.followers import NetworkFollower, compiled_ste
 from deeplimit.simulation.kernels.triton_kernel import ACTIVATIONS, choose_launch, run_kernel
 from deeplimit.simulation.moments import Moments
 from deeplimit.simulation.pathwise import Tick
+from deeplimit.simulation.statistics import COMPILED
 from deeplimit.simulation.task import Task
 
 MOST_UNROLLED = 16
@@ -43,7 +44,7 @@ def is_known(task: Task) -> bool:
     sigma, depths = task.network.recursion.activation, len(task.grid.depths)
     if task.coupling != "projected" or not task.sharing.increments or task.same_network or task.splits:
         return False
-    if task.dtype != torch.float32 or not task.statistic.is_compiled or depths > MOST_UNROLLED:
+    if task.dtype != torch.float32 or task.statistic not in COMPILED or depths > MOST_UNROLLED:
         return False
     if task.network.facts.dependence is not Dependence.INDEPENDENT or sigma.name not in ACTIVATIONS:
         return False
