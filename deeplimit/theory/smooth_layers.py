@@ -7,7 +7,7 @@ from typing import ClassVar, cast, final
 
 from deeplimit.driving import Dependence, FunctionLaw
 from deeplimit.equations import Identity, Limit, NeuralODE
-from deeplimit.layers import Inner, Res1
+from deeplimit.layers import FullyConnected, Inner, PreNorm, Res1
 from deeplimit.theory import functions_of_time
 from deeplimit.theory.gradients import first_variation
 from deeplimit.theory.matching import (
@@ -60,6 +60,34 @@ class SmoothIdentity(Theorem):
 
     def gradients(self, network: Network) -> Regime | None:
         return first_variation(self.regime(network), network, for_any_slope=True)
+
+
+@final
+class SmoothVanishing(Theorem):
+    """The same for recursions of other papers: L bounded updates of size L^-exponent add up to nothing."""
+
+    def matches(self, network: Network) -> bool:
+        others = is_one_of(network, FullyConnected, PreNorm) and layers_are_functions(network)
+        return others and side(network.exponent, 1.0) > 0
+
+    def regime(self, network: Network) -> Regime:
+        order = network.exponent - 1.0
+        return Regime(
+            "identity",
+            None,
+            order,
+            "pathwise",
+            "weights that are functions of time with an exponent above 1: the sum of all updates vanishes,"
+            " and the network tends to the identity. The order is exact unless the updates add up to 0.",
+            corrections=(order, 1.0),
+            hypotheses=(
+                lipschitz(network),
+                *functions_of_time.as_stated(cast("tuple[FunctionLaw, ...]", network.weights), network.width),
+            ),
+        )
+
+    def limit(self, network: Network) -> Limit:
+        return Identity()
 
 
 @final
@@ -131,7 +159,12 @@ class NeuralODEOfTime(EulerOfODE):
         return _has_functions(network) and side(network.exponent, 1.0) == 0
 
 
-ROWS: tuple[Theorem, ...] = (SmoothIdentity(), SmoothExplosion(), NeuralODEOfTime())
+ROWS: tuple[Theorem, ...] = (
+    SmoothIdentity(),
+    SmoothVanishing(),
+    SmoothExplosion(),
+    NeuralODEOfTime(),
+)
 
 
 def why_not(network: Network) -> tuple[str, str] | None:

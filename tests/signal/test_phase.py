@@ -130,3 +130,10 @@ def test_the_map_of_one_hurst_index_is_a_curve_that_crosses_at_the_boundary():
         assert apart[made.exponents < boundary[0]].min() > 0 > apart[made.exponents > boundary[0]].max()
         assert axes.get_xlabel() == "residual exponent β"
         assert not axes.collections
+
+
+def test_a_diagram_of_several_indices_is_a_map_and_one_of_a_single_index_a_curve():
+    several, one = diagram(), diagram(hurst=[0.5], exponents=[0.2, 0.4, 0.6, 1.0])
+    for of in ("hidden", "gradient"):
+        assert several.plot(of=of).collections
+        assert not one.plot(of=of, compact=True).collections

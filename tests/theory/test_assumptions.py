@@ -221,3 +221,23 @@ def test_hypotheses_of_another_kind_are_refused_by_name():
         pytest.raises(TypeError, match="hypotheses"),
     ):
         dl.inner(2).regime()
+
+
+@pytest.mark.parametrize(
+    "network",
+    [
+        dl.fully_connected(3, "tanh", weights=SMOOTH, exponent=1.5),
+        dl.ResidualNetwork(dl.PreNorm("tanh"), 3, (SMOOTH,), 1.5),
+        dl.res3(3, weights=SMOOTH, exponent=1.5),
+    ],
+    ids=str,
+)
+def test_above_exponent_one_functions_of_time_vanish_in_every_recursion(network):
+    """Measured at depths 16 to 128; a limit that turns is none."""
+    regime = network.regime()
+    assert (regime.name, regime.rate, network.limit()) == ("identity", 0.5, dl.Identity())
+    more = dict(depths=[16, 32, 64, 128], paths=200)
+    low, high = dl.compare(network, **more).rate_interval
+    assert low < 0.5 < high
+    turning = dl.compare(network, lambda t, h: 0.5 * h.roll(1, dims=1), **more)
+    assert turning.verdict == "does not converge"

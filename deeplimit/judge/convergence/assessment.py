@@ -189,6 +189,7 @@ def _report(
         is_bound=pairing.regime.rate_is_bound,
         withheld=withheld,
         contradicts=outcome.judgement.word == verdict.DOES_NOT and pairing.own,
+        unknown=pairing.regime.not_checked if pairing.own else (),
         drift=float(abs(slopes[-1] - slopes[0])),
         drift_error=float(np.hypot(slope_errors[0], slope_errors[-1])),
         reference_error=coupled.reference_error,

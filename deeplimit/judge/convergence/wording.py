@@ -32,7 +32,8 @@ class Numbers:
         paths: number of paths. exact: whether nothing is random, given them.
         rate, interval, predicted: order, its interval, and the predicted one (None where there is none).
         is_bound: whether that is a lower bound. withheld: whether order and interval are not given.
-        contradicts: whether the verdict is "does not converge", against a theorem.
+        contradicts: whether the verdict is "does not converge", against a theorem. unknown: what the theorem
+            assumes, and nobody knows of this network, as sentences.
         drift, drift_error: change of the local slope from the first to the last, and its standard error.
         reference_error, rounding: size of the reference solution's error and of round-off.
         swollen: whether taking the reference's error out changes some error by more than half.
@@ -58,6 +59,7 @@ class Numbers:
     rounding: float
     swollen: bool
     narrow: bool
+    unknown: tuple[str, ...] = ()
 
     @property
     def smallest(self) -> float:
@@ -153,8 +155,11 @@ def theorem_is_contradicted(n: Numbers) -> str | None:
     """The verdict is against a theorem."""
     if not n.contradicts:
         return None
+    assumed = " ".join(n.unknown)
     return (
-        "this contradicts the theorem named above. Either the depths are too small for how fast the weights"
+        "this contradicts the theorem named above."
+        + (f" It assumes what is not known here: {assumed}" * bool(assumed))
+        + " Either the depths are too small for how fast the weights"
         " vary, which deeper networks would show, or this is a finding."
     )
 
