@@ -33,7 +33,8 @@ FACTORIES = (__name__, "deeplimit.networks.architectures")
 """The modules whose functions make networks."""
 FOR_MODULES = (
     " For torch modules, check_depth(factory) measures what factory(depth) builds at several depths, and"
-    " probe(model, batch) measures one model."
+    " probe(model, batch) one model. A function of the depth that returns the blocks in order is a network,"
+    " too: stability(blocks, x=x), compare_laws(blocks, limit, x)."
 )
 
 
