@@ -40,6 +40,7 @@ from .driving import (
 )
 from .equations import (
     AttentionSDE as AttentionSDE,
+    ColouredSDE as ColouredSDE,
     CovarianceSDE as CovarianceSDE,
     Drive as Drive,
     Identity as Identity,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
 from typing import final
@@ -11,6 +12,7 @@ from torch import Tensor
 
 from deeplimit.common import validation
 from deeplimit.common.grid import Grid
+from deeplimit.driving.channel import Channel
 from deeplimit.driving.facts import Dependence, Facts
 from deeplimit.driving.independent import Brownian, IncrementPath
 from deeplimit.driving.law import Shape, WeightLaw
@@ -24,8 +26,8 @@ class AR1(WeightLaw):
 
     The innovation ε_k of depth L is √L times the increment of one Brownian motion B over layer k. So all
     depths share their noise. The chain starts at A_1 = ε_1 and is stationary. The sum of the layers over √L
-    tends to √((1 + ρ)/(1 - ρ)) B. `rho` = 0 is `Brownian()`. No theorem of the library covers other chains;
-    `compare` and `stability` measure them.
+    tends to √((1 + ρ)/(1 - ρ)) B. `rho` = 0 is `Brownian()`. The limit of res-1 has a drift in addition
+    (`ColouredSDE`).
 
     Raises TypeError for a rho that is no number, ValueError for one that is not between -1 and 1.
 
@@ -33,7 +35,7 @@ class AR1(WeightLaw):
         >>> import deeplimit as dl
         >>> network = dl.res1(width=4, activation="tanh", weights=dl.AR1(0.5))
         >>> network.exponent, network.regime().name
-        (0.5, 'no theorem')
+        (0.5, 'sde')
     """
 
     rho: float
@@ -57,6 +59,11 @@ class AR1(WeightLaw):
 
     def motions(self, shape: Shape) -> int:
         return math.prod(shape)
+
+    def channels(self, shape: Shape) -> tuple[Channel, ...]:
+        (channel,) = super().channels(shape)
+        response = math.sqrt((1.0 + self.rho) / (1.0 - self.rho))
+        return (dataclasses.replace(channel, response=response, memory=self.rho / (1.0 - self.rho)),)
 
     def path(
         self, shape: Shape, grid: Grid, paths: int, generator: torch.Generator, dtype: torch.dtype

@@ -34,12 +34,17 @@ class Channel:
         shape: Shape of its value at one time, without the paths.
         moments: Increments have all moments up to this order: infinity for normal ones, 0 where not even a
             variance is known.
+        response: What the layers add up to, as a multiple of the Brownian motion that drives them; 1 for
+            independent layers, None where layers depend on each other in a way that is not stated.
+        memory: Σ_{k ≥ 1} of the correlations of layers k apart; 0 for independent ones.
     """
 
     name: str
     kind: ChannelKind
     shape: tuple[int, ...]
     moments: float = math.inf
+    response: float | None = None
+    memory: float | None = None
 
     @property
     def drives_brownian_motion(self) -> bool:

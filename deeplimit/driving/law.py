@@ -132,7 +132,9 @@ class WeightLaw(FinalWhereMarked, ABC):
             known = facts.gaussian or facts.sub_gaussian is not None or not drawn
             moments = math.inf if known else 2.0 if facts.unit_variance else 0.0
             kind = ChannelKind.INCREMENTS if drawn else ChannelKind.BROWNIAN
-            found.append(Channel(name, kind, (motions,), moments))
+            apart = facts.dependence is Dependence.INDEPENDENT
+            adds_up = (1.0, 0.0) if apart else (None, None)
+            found.append(Channel(name, kind, (motions,), moments, *adds_up))
         elif not found:
             kinds = {Dependence.FRACTIONAL: ChannelKind.FRACTIONAL, Dependence.RECORDED: ChannelKind.RECORDED}
             found.append(Channel(name, kinds.get(facts.dependence, ChannelKind.SEPARATE), shape))

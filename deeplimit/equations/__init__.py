@@ -6,6 +6,7 @@ torchdiffeq functions `f(t, h)`. `users_own` reads a user's objects of either ki
 
 from deeplimit.equations.attention import AttentionSDE
 from deeplimit.equations.base import Independent, Limit, ODELimit, SDELimit
+from deeplimit.equations.coloured import ColouredSDE
 from deeplimit.equations.covariance import CovarianceSDE
 from deeplimit.equations.drive import Drive, Sharing
 from deeplimit.equations.follower import CompiledStep, Follower, FunctionValue, Motion
@@ -19,6 +20,7 @@ from deeplimit.equations.young import NeuralYoung
 __all__ = [
     "AttentionSDE",
     "CompiledStep",
+    "ColouredSDE",
     "CovarianceSDE",
     "Follower",
     "FunctionValue",

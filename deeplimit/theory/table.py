@@ -8,6 +8,7 @@ from deeplimit.common.validation import NoTheoremError
 from deeplimit.equations import Limit
 from deeplimit.theory import (
     attention,
+    coloured_noise,
     fractional_weights,
     fully_connected,
     in_law,
@@ -34,6 +35,7 @@ ROWS: tuple[Theorem, ...] = (
     *prenorm.ROWS,
     *attention.ROWS,
     *shaped.ROWS,
+    *coloured_noise.ROWS,
 )
 """The library's rows; no two of them match the same network."""
 

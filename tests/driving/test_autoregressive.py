@@ -44,7 +44,10 @@ def test_layers_are_the_chain_that_the_driving_motion_feeds(rho, depths):
 def test_res1_tends_to_the_stretched_equation_with_its_drift(activation, width):
     network = dl.res1(width, activation, weights=dl.AR1(0.5))
     settings = {"depths": [32, 64, 128, 256, 512], "paths": 2000, "norm": "final"}
-    report = dl.compare(network, chain_sde(activation, 0.5, width), **settings)
+    report = dl.compare(network, **settings)
+    assert report.errors == pytest.approx(
+        dl.compare(network, chain_sde(activation, 0.5, width), **settings).errors
+    )
     assert report.verdict == "converges"
     assert report.rate_interval[0] < 0.5 < report.rate_interval[1]
     for wrong in ({"drift": False}, {"stretched": False}):
@@ -52,11 +55,13 @@ def test_res1_tends_to_the_stretched_equation_with_its_drift(activation, width):
         assert twin.verdict == "does not converge", wrong
 
 
-def test_no_theorem_is_claimed_and_growth_is_measured():
+def test_the_limit_has_the_variance_of_green_and_kubo_and_a_drift_but_no_known_order():
     network = dl.res1(8, "relu", weights=dl.AR1(0.5))
-    assert network.regime().name == "no theorem"
-    with pytest.raises(dl.NoTheoremError):
-        network.limit()
+    limit, regime = network.limit(), network.regime()
+    assert (limit.response**2, limit.memory) == (pytest.approx(3.0), 1.0)
+    assert (regime.name, regime.theorem, regime.rate) == ("sde", None, None)
+    assert dl.res1(8, "tanh", weights=dl.AR1(0.5), exponent=0.6).regime().name == "no theorem"
+    assert dl.res3(8, weights=dl.AR1(0.5)).regime().name == "no theorem"
     assert dl.stability(network, depths=[5, 20], draws=10).predicted_growth is None
 
 

@@ -53,6 +53,7 @@ LIMITS = {
     "corrected SDE with a trend": dl.inner(3, "tanh", trend=TREND, noise=NOISE).limit(),
     "identity": dl.Identity(),
     "Young": dl.res1(3, "tanh", weights=dl.FractionalBrownian(0.7)).limit(),
+    "coloured noise": dl.res1(3, "tanh", weights=dl.AR1(0.5)).limit(),
     "in law": dl.IsotropicSDE(3, 0.5),
     "covariances in law": dl.CovarianceSDE(3, 0.5),
     "a user's torchsde object": Diagonal(),
@@ -78,7 +79,7 @@ def concrete(kind):
 def test_no_limit_of_the_library_is_left_out():
     wrapped = {UserSDE, UserODE}  # made of the users' objects above
     ours = {each for each in concrete(Limit) if "cases" not in each.__module__}  # those are wrong limits
-    assert ours - wrapped == {type(LIMITS[name]) for name in list(LIMITS)[:11]}
+    assert ours - wrapped == {type(LIMITS[name]) for name in list(LIMITS)[:12]}
 
 
 @dataclass(frozen=True)

@@ -139,7 +139,14 @@ def test_growth_and_regime_of_one_network_agree(network):
 def test_every_row_of_the_library_is_about_some_network():
     """Every combination of the library's recursions, activations, exponents and some laws is looked up."""
     rough = dl.Trend(lambda t: t * TURN, holder=0.5)
-    some = [dl.Brownian(), dl.IID("uniform"), dl.SmoothGaussian(), rough, dl.FractionalBrownian(0.7)]
+    some = [
+        dl.Brownian(),
+        dl.IID("uniform"),
+        dl.SmoothGaussian(),
+        rough,
+        dl.FractionalBrownian(0.7),
+        dl.AR1(0.5),
+    ]
     some += [TrendAndNoise(rough, noise, beta) for noise in (None, dl.Ito(A=0.1)) for beta in (0.0, 0.5, 1.0)]
     networks = [
         _network(kind, name, law, exponent)
