@@ -21,7 +21,7 @@ class ChannelKind(StrEnum):
     FUNCTION = "a function of time"
     RECORDED = "recorded weights"
     SEPARATE = "weights of its own at every depth"
-    """Nothing joins two depths: a module that draws for itself, a law that is drawn anew."""
+    """Every depth draws its weights anew, as torch blocks do: two depths share no noise."""
 
 
 @dataclass(frozen=True)

@@ -128,12 +128,12 @@ class WeightLaw(FinalWhereMarked, ABC):
         facts, name = self.facts, "weight"
         found = [Channel(name, ChannelKind.FUNCTION, shape) for _ in self.functions]
         if motions := self.motions(shape):
-            drawn = facts.dependence is Dependence.INDEPENDENT and not facts.gaussian
+            independent = facts.dependence is Dependence.INDEPENDENT
+            drawn = independent and not facts.gaussian
             known = facts.gaussian or facts.sub_gaussian is not None or not drawn
             moments = math.inf if known else 2.0 if facts.unit_variance else 0.0
             kind = ChannelKind.INCREMENTS if drawn else ChannelKind.BROWNIAN
-            apart = facts.dependence is Dependence.INDEPENDENT
-            adds_up = (1.0, 0.0) if apart else (None, None)
+            adds_up = (1.0, 0.0) if independent else (None, None)
             found.append(Channel(name, kind, (motions,), moments, *adds_up))
         elif not found:
             kinds = {Dependence.FRACTIONAL: ChannelKind.FRACTIONAL, Dependence.RECORDED: ChannelKind.RECORDED}

@@ -19,7 +19,6 @@ from __future__ import annotations
 import dataclasses
 import math
 from abc import abstractmethod
-from collections.abc import Hashable
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import ClassVar, cast, final
@@ -223,7 +222,7 @@ class UnshrunkNeuralODE(_InPlane):
             hypotheses=(lipschitz(network), *functions_of_time.as_stated((_trend(network),), network.width)),
             citations=(COHEN_KEY,),
             rate_is_bound=contributions.is_bound
-            or (place.holder == 1.0 and functions_of_time.first_term_vanishes(cast("Hashable", network))),
+            or (place.holder == 1.0 and functions_of_time.first_term_vanishes(network)),
         )
 
     def limit(self, network: Network) -> Limit:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from typing import ClassVar, cast, final
 
 from deeplimit.driving import Dependence, FunctionLaw
@@ -124,7 +123,7 @@ class EulerOfODE(Theorem):
         assert holder is not None  # matches asked
         functions = cast("tuple[FunctionLaw, ...]", network.weights)
         rough = holder < 1.0
-        gone = not rough and functions_of_time.first_term_vanishes(cast("Hashable", network))
+        gone = not rough and functions_of_time.first_term_vanishes(network)
         return Regime(
             "ode",
             None if rough else self.statement,

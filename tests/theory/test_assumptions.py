@@ -94,6 +94,7 @@ NONE = {
     "jump": dl.res1(1, "tanh", weights=one(lambda t: 1 + (t > 0.37))),
     "table": dl.res1(1, "tanh", weights=one(lambda t: math.floor(20 * t))),
     "rougher than stated": dl.res1(1, "tanh", weights=one(lambda t: abs(t - 0.5) ** 0.5)),
+    "a cusp inside a cell": dl.res1(1, "tanh", weights=one(lambda t: abs(t - 0.3712) ** 0.5)),
     "trend with a jump": dl.inner(1, "tanh", trend=one(lambda t: 1 + (t > 0.37)), alpha=0.5, beta=0.5),
     "unshrunk jump": dl.inner(1, "tanh", trend=one(lambda t: 1 + (t > 0.37)), alpha=1, beta=0),
     "no noise at alpha 0": dl.inner(2, "tanh", trend=dl.Trend(lambda t: SKEW), alpha=0, beta=1),
