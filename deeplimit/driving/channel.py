@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 
+from deeplimit.common import validation
+
 FINITE_VARIANCE = 2.0
 """Moments that sums of independent increments need to tend to Brownian motion (Donsker)."""
 
@@ -37,6 +39,9 @@ class Channel:
         response: What the layers add up to, as a multiple of the Brownian motion that drives them; 1 for
             independent layers, None where layers depend on each other in a way that is not stated.
         memory: Σ_{k ≥ 1} of the correlations of layers k apart; 0 for independent ones.
+
+    Raises TypeError for a name that is no text and a kind that is no `ChannelKind`. NOT checked: that a path
+    has these channels.
     """
 
     name: str
@@ -45,6 +50,10 @@ class Channel:
     moments: float = math.inf
     response: float | None = None
     memory: float | None = None
+
+    def __post_init__(self) -> None:
+        validation.text(self.name, "name")
+        validation.instance(self.kind, "kind", ChannelKind, "a ChannelKind, such as ChannelKind.BROWNIAN")
 
     @property
     def drives_brownian_motion(self) -> bool:

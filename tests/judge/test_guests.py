@@ -242,6 +242,11 @@ def test_channels_say_what_a_path_is_made_of():
     assert [channel.kind for channel in both] == [ChannelKind.FUNCTION, ChannelKind.BROWNIAN]
 
 
+def test_a_channel_of_no_kind_is_refused_by_name():
+    with pytest.raises(TypeError, match="kind"):
+        dl.Channel("V", "brownian", (3, 3))
+
+
 def test_a_network_that_never_moves_equals_the_identity():
     still = dl.res1(3, "tanh", weights=dl.Trend(lambda t: torch.zeros(3, 3)), exponent=1.0)
     report = dl.compare(still, dl.Identity(), **FEW)
