@@ -39,10 +39,16 @@ from .driving import (
     stochastic_volatility as stochastic_volatility,
 )
 from .equations import (
+    ODE as ODE,
+    RK4 as RK4,
+    SDE as SDE,
     AttentionSDE as AttentionSDE,
     ColouredSDE as ColouredSDE,
     CovarianceSDE as CovarianceSDE,
     Drive as Drive,
+    EulerMaruyama as EulerMaruyama,
+    Exact as Exact,
+    Heun as Heun,
     Identity as Identity,
     Independent as Independent,
     IsotropicSDE as IsotropicSDE,
@@ -50,13 +56,17 @@ from .equations import (
     LawLimit as LawLimit,
     Limit as Limit,
     LinearODE as LinearODE,
+    Milstein as Milstein,
     NeuralODE as NeuralODE,
     NeuralSDE as NeuralSDE,
     NeuralYoung as NeuralYoung,
+    Noise as Noise,
     ODELimit as ODELimit,
+    Scheme as Scheme,
     SDELimit as SDELimit,
     Sharing as Sharing,
     Solver as Solver,
+    TorchSDE as TorchSDE,
 )
 from .judge.convergence import CompareReport as CompareReport, compare as compare
 from .judge.in_law import LawReport as LawReport, OneDraw as OneDraw, compare_laws as compare_laws
@@ -106,6 +116,7 @@ from .networks.residual_network import (
     res2 as res2,
     res3 as res3,
 )
+from .networks.scheme_network import scheme_network as scheme_network
 from .papers.figures import Reproduction as Reproduction, reproduce as reproduce
 from .papers.scoreboard import Scoreboard as Scoreboard, validate as validate
 from .signal import (

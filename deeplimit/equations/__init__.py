@@ -10,11 +10,22 @@ from deeplimit.equations.coloured import ColouredSDE
 from deeplimit.equations.covariance import CovarianceSDE
 from deeplimit.equations.drive import Drive, Sharing
 from deeplimit.equations.follower import CompiledStep, Follower, FunctionValue, Motion
+from deeplimit.equations.given import ODE, SDE
 from deeplimit.equations.in_law import IsotropicSDE, LawLimit
 from deeplimit.equations.linearised import ItoCorrectedSDE, LinearODE
 from deeplimit.equations.neural import Identity, NeuralODE, NeuralSDE
+from deeplimit.equations.schemes import (
+    RK4,
+    EulerMaruyama,
+    Exact,
+    Heun,
+    Milstein,
+    Noise,
+    Scheme,
+    TorchSDE,
+)
 from deeplimit.equations.solvers import Solver
-from deeplimit.equations.users_own import UserODE, UserSDE, read_limit
+from deeplimit.equations.users_own import read_limit
 from deeplimit.equations.young import NeuralYoung
 
 __all__ = [
@@ -25,7 +36,17 @@ __all__ = [
     "Follower",
     "FunctionValue",
     "Motion",
+    "ODE",
+    "RK4",
+    "SDE",
+    "EulerMaruyama",
+    "Exact",
+    "Heun",
+    "Milstein",
+    "Noise",
+    "Scheme",
     "Solver",
+    "TorchSDE",
     "Drive",
     "Identity",
     "Independent",
@@ -40,7 +61,5 @@ __all__ = [
     "ODELimit",
     "SDELimit",
     "Sharing",
-    "UserODE",
-    "UserSDE",
     "read_limit",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import torch
@@ -15,7 +16,8 @@ from deeplimit.common.final import FinalWhereMarked
 from deeplimit.driving import Factors, FunctionLaw, SampledFunction, Shape, WeightLaw
 from deeplimit.equations.drive import Drive, Sharing, places
 from deeplimit.equations.follower import Follower
-from deeplimit.equations.solvers import AdaptiveODE, EulerMaruyama, Solver, solve
+from deeplimit.equations.schemes import ITO, Noise, ito_correction
+from deeplimit.equations.solvers import AdaptiveODE, OnGrid, Solver, solve
 
 VectorField = Callable[[Any, Tensor], Tensor]
 
@@ -70,6 +72,11 @@ class Limit(FinalWhereMarked, ABC):
     def functions(self) -> tuple[FunctionLaw, ...]:
         """The laws of the functions of time that it reads; empty where it reads none."""
         return ()
+
+    @property
+    def is_steep(self) -> bool:
+        """Whether its scheme may have an order above 1/2; networks of that order need a finer grid."""
+        return False
 
     @property
     def is_random(self) -> bool:
@@ -173,6 +180,32 @@ class SDELimit(Limit):
     def increment(self, time: float, step: float, h: Tensor, noise: Tensor) -> Tensor:
         """Return what one step adds to the state h (P, d), for increments `noise` (P, Brownian motions)."""
 
+    def advanced(self, time: float, step: float, h: Tensor, noise: Tensor) -> Tensor:
+        """Return the states after one step of the scheme that a reference is solved with."""
+        return h + self.increment(time, step, h, noise)
+
+    @property
+    def is_steep(self) -> bool:
+        return self.noise_structure.commutes
+
+    @property
+    def noise_structure(self) -> Noise:
+        """How its noise enters, by torchsde's `noise_type` where it has one; by default nothing is known."""
+        return Noise(getattr(self, "noise_type", Noise.GENERAL))
+
+    def drift_of(self, time: float, h: Tensor, interpretation: str) -> Tensor:
+        """Return the drift at states h, of their shape, in Itô's or Stratonovich's sense."""
+        size = self.noise_size(h)
+        motions = size if size is not None else h.shape[1] ** 2
+        drift = self.increment(time, 1.0, h, h.new_zeros(len(h), motions))
+        if interpretation == ITO:
+            return drift
+        return drift - ito_correction(partial(self.diffused, time), h, motions, self.noise_structure)
+
+    def diffused(self, time: float, h: Tensor, noise: Tensor) -> Tensor:
+        """Return the diffusion times increments `noise` (P, Brownian motions), of the shape of h."""
+        return self.increment(time, 0.0, h, noise)
+
     @property
     def is_random(self) -> bool:
         return True
@@ -188,7 +221,7 @@ class SDELimit(Limit):
 
     def solver(self, drive: Drive) -> Solver:
         own = None if drive.sharing.increments else drive.stream(0)
-        return EulerMaruyama(self, drive, own)
+        return OnGrid(self, drive, own)
 
 
 class ODELimit(Limit):
@@ -203,11 +236,24 @@ class ODELimit(Limit):
     def bind(self, functions: tuple[SampledFunction, ...]) -> VectorField:
         """Return f(t, h) for one block of sampled functions, one for each of `functions`."""
 
+    @property
+    def noise_structure(self) -> Noise:
+        """It has no noise."""
+        return Noise.NONE
+
+    def drift_of(self, time: float, h: Tensor, interpretation: str) -> Tensor:
+        """Return dH/dt at states h, of their shape; only where no functions of a network are read."""
+        return self.bind(())(torch.as_tensor(time, dtype=h.dtype, device=h.device), h)
+
+    def diffused(self, time: float, h: Tensor, noise: Tensor) -> Tensor:
+        """Return zeros of the shape of h: there is no noise."""
+        return torch.zeros_like(h)
+
     def sharing(self, laws: tuple[WeightLaw, ...], shapes: tuple[Shape, ...]) -> Sharing:
         theirs = tuple(function for law in laws for function in law.functions)
         return Sharing(functions=places(self.functions, theirs) is not None)
 
-    def field(self, drive: Drive) -> VectorField:
+    def bound(self, drive: Drive) -> VectorField:
         """Return f(t, h) on one block of paths."""
         shapes = self.function_shapes(self.width or drive.state.shape[1])
         return self.bind(drive.functions_for(self.functions, shapes))
@@ -217,7 +263,7 @@ class ODELimit(Limit):
         return ((width, width),) * len(self.functions)
 
     def solver(self, drive: Drive) -> Solver:
-        return AdaptiveODE(self.field(drive), drive.state, drive.tolerance)
+        return AdaptiveODE(self.bound(drive), drive.state, drive.tolerance)
 
     def reference_in_words(
         self, steps: int, tolerance: float, error: float, measured: float | None, corrected: bool
@@ -225,7 +271,7 @@ class ODELimit(Limit):
         return f"{self.scheme}, tolerance {tolerance:g}, own error about {error:.1e}"
 
     def sensitivity(self, drive: Drive, times: Tensor) -> Tensor:
-        field = self.field(drive)
+        field = self.bound(drive)
         fine, coarse = (solve(field, drive.state, times, drive.tolerance * factor) for factor in (1.0, 10.0))
         return fine - coarse
 

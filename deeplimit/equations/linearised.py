@@ -30,7 +30,7 @@ from deeplimit.equations.base import ODELimit, SDELimit, VectorField
 from deeplimit.equations.drive import Drive, Sharing, places
 from deeplimit.equations.follower import CompiledStep, Follower, FunctionValue, Motion
 from deeplimit.equations.neural import draw_one, layers_at
-from deeplimit.equations.solvers import EulerMaruyama, Solver
+from deeplimit.equations.solvers import OnGrid, Solver
 
 
 @dataclass(frozen=True)
@@ -288,7 +288,7 @@ class ItoCorrectedSDE(SDELimit):
         return h, v, self.noise.rate(float(t), self.width, v).to(y.dtype, y.device)
 
 
-class ItoEuler(EulerMaruyama):
+class ItoEuler(OnGrid):
     """The diffusive limit of Theorem 4.4 on weights that its network drew, or that it draws itself.
 
     It reads W and its covariance as drawn, random volatility included, which a state-space equation in H

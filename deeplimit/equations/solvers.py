@@ -17,10 +17,10 @@ from deeplimit.equations.drive import Drive
 
 
 class Steppable(Protocol):
-    """What Euler-Maruyama needs to know of an equation."""
+    """What a solver on a grid needs to know: how many Brownian motions, and where a step leads."""
 
     def noise_size(self, h: Tensor) -> int | None: ...
-    def increment(self, time: float, step: float, h: Tensor, noise: Tensor) -> Tensor: ...
+    def advanced(self, time: float, step: float, h: Tensor, noise: Tensor) -> Tensor: ...
 
 
 class Solver(ABC):
@@ -41,8 +41,8 @@ class Solver(ABC):
         """Return the state (P, d) at the end of step `index` of the current chunk."""
 
 
-class EulerMaruyama(Solver):
-    """An SDE by Euler-Maruyama on the union grid, on the network's increments or on independent ones.
+class OnGrid(Solver):
+    """An SDE by the steps of a scheme on the union grid, on the network's increments or on independent ones.
 
     The same scheme may also run on coarser steps of the same path. With `Drive.twice` it takes the grid's
     coarse steps: how far the two lie apart measures the reference's own error. With `Drive.schemes` it takes
@@ -84,9 +84,7 @@ class EulerMaruyama(Solver):
     def step(self, index: int) -> Tensor:
         time = self.start if index == 0 else float(self.chunk.times[index - 1])
         noise = self._noise(float(self.chunk.steps[index]))
-        self.state = self.state + self.limit.increment(
-            time, float(self.chunk.steps[index]), self.state, noise
-        )
+        self.state = self.limit.advanced(time, float(self.chunk.steps[index]), self.state, noise)
         if self.slower:
             self.pending = self.pending or CoarseSums(self.depths, noise)
             self.pending.add(noise)
@@ -94,7 +92,7 @@ class EulerMaruyama(Solver):
             for j in reversed(range(len(self.slower))):
                 if self.ends[index][j]:
                     since, self.since[j] = self.since[j], end
-                    self.slower[j] = self.slower[j] + self.limit.increment(
+                    self.slower[j] = self.limit.advanced(
                         since, end - since, self.slower[j], self.pending.take(j)
                     )
             self._tell()

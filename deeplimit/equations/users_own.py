@@ -4,91 +4,57 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any, ClassVar, final
+from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from deeplimit.common import validation
-from deeplimit.driving import SampledFunction
-from deeplimit.equations.base import Limit, ODELimit, SDELimit, VectorField
+from deeplimit.equations.base import Limit
+from deeplimit.equations.given import ODE, SDE
+from deeplimit.equations.schemes import Noise
 
 _SDE_METHODS = ("g", "g_prod", "f_and_g", "f_and_g_prod")
 
 
-@final
 @dataclass(frozen=True)
-class UserSDE(SDELimit):
-    """A torchsde object: f with g or g_prod, or f_and_g, or f_and_g_prod; Itô; any noise type."""
+class TorchsdeParts:
+    """Drift and product of a torchsde object, however it gives them: f and g, f_and_g, or products."""
 
     sde: Any
-    noise_type: str
-    is_drawable: ClassVar[bool] = True
 
-    @property
-    def equation(self) -> str:
-        return f"the user's SDE {type(self.sde).__name__} (Itô, {self.noise_type} noise)"
-
-    def _drift_and_diffusion(self, time: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+    def drift(self, t: Tensor, h: Tensor) -> Tensor:
+        """Return the drift (P, d)."""
+        if hasattr(self.sde, "f"):
+            value: Tensor = self.sde.f(t, h)
+            return value
         if hasattr(self.sde, "f_and_g"):
-            drift, diffusion = self.sde.f_and_g(time, h)
-            return drift, diffusion
-        return self.sde.f(time, h), self.sde.g(time, h)
+            return self.sde.f_and_g(t, h)[0]  # type: ignore[no-any-return]
+        return self.sde.f_and_g_prod(t, h, h.new_zeros(len(h), self.motions(h)))[0]  # type: ignore[no-any-return]
 
-    def noise_size(self, h: Tensor) -> int | None:
-        if self.noise_type == "diagonal":
-            return h.shape[1]
-        if self.noise_type == "scalar":
-            return 1
-        if hasattr(self.sde, "g") or hasattr(self.sde, "f_and_g"):
-            return int(
-                self._drift_and_diffusion(torch.zeros((), dtype=h.dtype, device=h.device), h)[1].shape[-1]
-            )
-        return None
-
-    def increment(self, time: float, step: float, h: Tensor, noise: Tensor) -> Tensor:
-        at = torch.as_tensor(time, dtype=h.dtype, device=h.device)
+    def product(self, t: Tensor, h: Tensor, noise: Tensor) -> Tensor:
+        """Return the diffusion times increments (P, Brownian motions), as (P, d)."""
         if hasattr(self.sde, "f_and_g_prod"):
-            drift, product = self.sde.f_and_g_prod(at, h, noise)
-        elif hasattr(self.sde, "f") and hasattr(self.sde, "g_prod"):
-            drift, product = self.sde.f(at, h), self.sde.g_prod(at, h, noise)
-        else:
-            drift, diffusion = self._drift_and_diffusion(at, h)
-            if self.noise_type == "diagonal":
-                product = diffusion * noise
-            else:
-                product = torch.bmm(diffusion, noise.unsqueeze(-1)).squeeze(-1)
-        result: Tensor = drift * step + product
-        return result
+            return self.sde.f_and_g_prod(t, h, noise)[1]  # type: ignore[no-any-return]
+        if hasattr(self.sde, "g_prod"):
+            return self.sde.g_prod(t, h, noise)  # type: ignore[no-any-return]
+        diffusion = self.sde.g(t, h) if hasattr(self.sde, "g") else self.sde.f_and_g(t, h)[1]
+        if self.sde.noise_type == Noise.DIAGONAL:
+            return diffusion * noise  # type: ignore[no-any-return]
+        return torch.bmm(diffusion, noise.unsqueeze(-1)).squeeze(-1)
 
-    def draw_end(self, h0: Tensor, generator: torch.Generator, steps: int) -> Tensor:
-        motions = self.noise_size(h0)
-        size = motions if motions is not None else h0.shape[1] ** 2
-        noise = torch.empty(len(h0), size, dtype=h0.dtype, device=h0.device)
-        h = h0
-        times = np.linspace(0.0, 1.0, steps + 1).tolist()
-        for start, end in pairwise(times):
-            noise.normal_(0.0, (end - start) ** 0.5, generator=generator)
-            h = h + self.increment(start, end - start, h, noise)
-        return h
-
-
-@final
-@dataclass(frozen=True)
-class UserODE(ODELimit):
-    """A torchdiffeq function f(t, h)."""
-
-    function: Callable[..., Tensor]
-
-    @property
-    def equation(self) -> str:
-        name = getattr(self.function, "__name__", type(self.function).__name__)
-        return f"the user's ODE dH = {name}(t, H) dt"
-
-    def bind(self, functions: tuple[SampledFunction, ...]) -> VectorField:
-        return self.function
+    def motions(self, h: Tensor) -> int:
+        """Return the number of Brownian motions: its columns, or d² where only a product is known."""
+        if self.sde.noise_type == Noise.DIAGONAL:
+            return h.shape[1]
+        if self.sde.noise_type == Noise.SCALAR:
+            return 1
+        time = torch.zeros((), dtype=h.dtype, device=h.device)
+        for method, place in (("g", None), ("f_and_g", 1)):
+            if hasattr(self.sde, method):
+                got = getattr(self.sde, method)(time, h)
+                return int((got if place is None else got[place]).shape[-1])
+        return h.shape[1] ** 2
 
 
 def read_limit(limit: object, h: Tensor, driven: int | None) -> Limit:
@@ -110,7 +76,7 @@ def read_limit(limit: object, h: Tensor, driven: int | None) -> Limit:
         name = getattr(limit, "__name__", type(limit).__name__)
         time = torch.zeros((), dtype=h.dtype, device=h.device)
         _checked(f"limit {name}(t, h)", lambda: limit(time, h), h, tuple(h.shape))
-        return UserODE(limit)
+        return ODE(limit)
     got = (
         f"a tensor of shape {tuple(limit.shape)}; inputs go in x="
         if isinstance(limit, Tensor)
@@ -122,7 +88,7 @@ def read_limit(limit: object, h: Tensor, driven: int | None) -> Limit:
     )
 
 
-def _read_sde(sde: Any, h: Tensor, driven: int | None) -> UserSDE:
+def _read_sde(sde: Any, h: Tensor, driven: int | None) -> SDE:
     name = type(sde).__name__
     for attribute, allowed in (
         ("sde_type", ("ito", "stratonovich")),
@@ -131,20 +97,20 @@ def _read_sde(sde: Any, h: Tensor, driven: int | None) -> UserSDE:
         value = getattr(sde, attribute, None)
         if value not in allowed:
             raise ValueError(f"limit {name}.{attribute} must be one of {', '.join(allowed)}; got {value!r}.")
-    if sde.sde_type == "stratonovich":
-        raise ValueError(
-            f"limit {name} is a Stratonovich equation; the limits of Propositions 11 and 12 are Itô"
-            " equations. Add the Itô correction ½ Σ_j (∂g_j) g_j to its drift and set sde_type = 'ito'."
-        )
     if not any(hasattr(sde, method) for method in ("f", "f_and_g", "f_and_g_prod")):
         raise TypeError(f"limit {name} is a torchsde-style object without a drift (f); add that method.")
     if not any(hasattr(sde, method) for method in _SDE_METHODS):
         raise TypeError(
             f"limit {name} is a torchsde-style object without a diffusion (g or g_prod); add that method."
         )
-    result = UserSDE(sde, str(sde.noise_type))
-    _try_sde(sde, result.noise_type, h, driven)
-    return result
+    _try_sde(sde, sde.noise_type, h, driven)
+    parts = TorchsdeParts(sde)
+    motions = parts.motions(h)
+    if driven is not None and not any(hasattr(sde, method) for method in ("g", "f_and_g")):
+        motions = driven if sde.noise_type == Noise.GENERAL else motions
+    return SDE(
+        parts.drift, parts.product, sde.noise_type, None, sde.sde_type, motions, f"the user's SDE {name}"
+    )
 
 
 def _try_sde(sde: Any, noise_type: str, h: Tensor, driven: int | None) -> None:

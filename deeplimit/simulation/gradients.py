@@ -178,7 +178,7 @@ def _adjoint_on_grid(task: Task, drive: Drive) -> Tensor:
     assert isinstance(task.limit, ODELimit)  # who calls asked
     times = np.concatenate([[0.0], *(chunk.times for chunk in task.grid.chunks())])
     grid = torch.from_numpy(times).to(task.device)
-    return adjoint(task.limit.field(drive), drive.state, grid, task.tolerance)
+    return adjoint(task.limit.bound(drive), drive.state, grid, task.tolerance)
 
 
 def run_block(
@@ -295,7 +295,7 @@ def reference_error(task: Task) -> float:
     if not isinstance(task.limit, ODELimit):
         return 0.0
     h0 = task.initial_states(0)
-    field = task.limit.field(pathwise.drive(task, 0, h0, task.network_paths(0, len(h0))))
+    field = task.limit.bound(pathwise.drive(task, 0, h0, task.network_paths(0, len(h0))))
     times = pathwise.reference_times(task)
     fine, coarse = (adjoint(field, h0, times, task.tolerance * factor) for factor in (1.0, 10.0))
     size = torch.linalg.vector_norm((fine - coarse).flatten(2), dim=2, dtype=torch.float64)

@@ -68,7 +68,7 @@ def check_limit(limit: Any, width: int) -> None:
         checks += [partial(_draws, equation, d), partial(_rows, equation, d)]
     else:
         checks += [partial(_solves, equation, d), partial(_refines, equation, d)]
-    foreign = limit if isinstance(limit, Limit) else getattr(equation, "sde", limit)
+    foreign = limit
     if hasattr(foreign, "f") and (hasattr(foreign, "g") or hasattr(foreign, "g_prod")):
         checks.append(partial(_in_torchsde, foreign, equation, d))
     elif callable(foreign):

@@ -28,7 +28,6 @@ def equation(**changes):
 
 
 LIMITS = [
-    ("Stratonovich", equation(sde_type="stratonovich"), ValueError, "limit", "sde_type = 'ito'"),
     ("unknown sde_type", equation(sde_type="itoo"), ValueError, "sde_type", "'itoo'"),
     ("unknown noise_type", equation(noise_type="x"), ValueError, "noise_type", "'x'"),
     ("no drift", equation(f=None), TypeError, "limit SimpleNamespace", "drift (f)"),

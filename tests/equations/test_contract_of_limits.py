@@ -10,7 +10,7 @@ import torch
 from chains import chain_sde
 
 import deeplimit as dl
-from deeplimit.equations import Limit, UserODE, UserSDE, covariance
+from deeplimit.equations import ODE, SDE, Limit, covariance
 
 TREND = dl.Trend(lambda t: t * torch.tensor([[0.0, 1.0, 0.0], [-1.0, 0.0, 0.0], [0.0, 0.0, 0.5]]))
 NOISE = dl.Ito(A=0.05, b=0.1)
@@ -77,7 +77,7 @@ def concrete(kind):
 
 
 def test_no_limit_of_the_library_is_left_out():
-    wrapped = {UserSDE, UserODE}  # made of the users' objects above
+    wrapped = {SDE, ODE}  # made of the users' objects above
     ours = {each for each in concrete(Limit) if "cases" not in each.__module__}  # those are wrong limits
     assert ours - wrapped == {type(LIMITS[name]) for name in list(LIMITS)[:12]}
 

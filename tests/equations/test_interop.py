@@ -139,9 +139,9 @@ def test_diagonal_and_scalar_noise_get_as_many_brownian_motions_as_they_have():
     )
     scalar.g = lambda s, t, y: torch.tanh(y).unsqueeze(-1)
     matched = dl.compare(one, scalar(), depths=[8, 16, 32, 64], paths=200)
-    assert matched.errors == pytest.approx(
-        dl.compare(one, depths=[8, 16, 32, 64], paths=200).errors, rel=1e-4
-    )
+    # Its reference is Milstein's scheme on a finer grid, which scalar noise allows: other paths are drawn.
+    own = dl.compare(one, depths=[8, 16, 32, 64], paths=200)
+    assert (np.abs(matched.errors - own.errors) < 6 * own.standard_errors).all()
 
 
 def test_a_module_as_limit_sets_the_dtype_and_is_left_without_gradients():
