@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -37,6 +38,35 @@ class _Errors:
         return self.errors + self.common
 
 
+class Consecutive:
+    """Differences of neighbouring depths at the times that all share: sizes, and angles at the last."""
+
+    def __init__(self, statistic: Statistic, depths: int, zero: Tensor) -> None:
+        self.statistic, self.depths, self.times = statistic, depths, 0
+        self.sizes, self.last = [zero] * (depths - 1), [zero] * (2 * depths - 3)
+        self.waiting: list[Tensor] = []
+
+    def take(self, state: Tensor) -> None:
+        """Take in the state of one depth at a common time, deeper ones first."""
+        self.waiting.insert(0, state)
+        if len(self.waiting) < self.depths:
+            return
+        self.times += 1
+        pairs = list(pairwise(self.waiting))
+        self.sizes = [
+            self.statistic.fold(size, self.statistic.distance(fine, coarse), self.times)
+            for size, (coarse, fine) in zip(self.sizes, pairs, strict=True)
+        ]
+        moves = [(fine - coarse).flatten(1).double() for coarse, fine in pairs]
+        self.last = [(move * move).sum(dim=1) for move in moves]
+        self.last += [(move * after).sum(dim=1) for move, after in pairwise(moves)]
+        self.waiting.clear()
+
+    def columns(self) -> Tensor:
+        """Return (P, 3 m - 4): m - 1 sizes; m - 1 squares and m - 2 inner products at the last time."""
+        return torch.stack(self.sizes + self.last, dim=1)
+
+
 class Account:
     """Takes in states in order of time: at each time `limit` first, then each depth, deeper ones first."""
 
@@ -55,6 +85,8 @@ class Account:
         self.twice, self.splits = task.measures_reference, task.splits
         self.rows: list[Tensor] | None = [] if task.keeps_products else None
         self.products = zero.new_zeros(len(h0), depths, depths)
+        kinds = (1 + task.splits) if task.keeps_differences else 0
+        self.consecutive = [Consecutive(task.statistic, depths, zero) for _ in range(kinds)]
         self.times = 0
 
     def at(self, limit: Tensor, coarse: Tensor | None, is_common: bool) -> None:
@@ -80,6 +112,10 @@ class Account:
         if self.coarse is not None:
             distance = self.statistic.distance(self.coarse, state)
             self.against_coarse.at_layer(j, distance, self.is_common)
+        if self.is_common:
+            for each, value in zip(self.consecutive, (state, scheme), strict=False):
+                if value is not None:
+                    each.take(value)
         if scheme is not None:
             self.of_scheme.at_layer(j, self.statistic.distance(self.limit, scheme), self.is_common)
             self.from_scheme.at_layer(j, self.statistic.distance(scheme, state), self.is_common)
@@ -147,14 +183,21 @@ class Columns:
 HALVES = {HALF: COMMON, SCHEME_HALF: SCHEME_COMMON, GAP_HALF: GAP_COMMON}
 
 
-def moments_from(task: Task, errors: np.ndarray, lost: int, products: np.ndarray | None = None) -> Moments:
+def moments_from(
+    task: Task,
+    errors: np.ndarray,
+    lost: int,
+    products: np.ndarray | None = None,
+    differences: np.ndarray | None = None,
+) -> Moments:
     """Return the moments of what a pass measured (P, C), with the halves that it leaves out.
 
-    `products` (m, m) are summed over paths.
+    `products` (m, m) are summed over paths. `differences` (P, 3 m - 4, or twice that with the limit's scheme)
+    are kept by path.
     """
     columns = Columns.of(task)
     halves = [np.sqrt(errors[:, columns.at(HALVES[block])]) for block in columns.blocks if block in HALVES]
-    return Moments.of(np.concatenate([errors, *halves], axis=1), task.p, lost, products)
+    return Moments.of(np.concatenate([errors, *halves], axis=1), task.p, lost, products, differences)
 
 
 def moments_of(accounts: list[Account], task: Task) -> Moments:
@@ -169,4 +212,8 @@ def moments_of(accounts: list[Account], task: Task) -> Moments:
     )
     products = [account.products.sum(dim=0) / max(account.times, 1) for account in accounts]
     kept = torch.stack(products).mean(dim=0).cpu().numpy() if task.keeps_products else None
-    return moments_from(task, errors[0].cpu().numpy(), int((~finite).sum()), kept)
+    rows = [
+        torch.cat([each.columns() for each in one.consecutive], dim=1) for one in accounts if one.consecutive
+    ]
+    differences = torch.stack(rows).mean(dim=0).cpu().numpy() if rows else None
+    return moments_from(task, errors[0].cpu().numpy(), int((~finite).sum()), kept, differences)

@@ -8,6 +8,9 @@ from typing import Any
 
 import numpy as np
 
+MOST_ROWS = 2**17
+"""Differences of more paths than this are not kept: there sampling errors of an order are negligible."""
+
 
 @dataclass(frozen=True)
 class Moments:
@@ -29,10 +32,16 @@ class Moments:
     # (m, m), or (0, 0) where they are not kept: sums over paths of the products of differences of network and
     # limit at two depths, averaged over the times that all depths share.
     products: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros((0, 0)))
+    # (P, columns), or (0, 0) where they are not kept: consecutive differences of the first MOST_ROWS paths.
+    differences: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros((0, 0)))
 
     @staticmethod
     def of(
-        errors: np.ndarray, power: float, limit_lost: int = 0, products: np.ndarray | None = None
+        errors: np.ndarray,
+        power: float,
+        limit_lost: int = 0,
+        products: np.ndarray | None = None,
+        differences: np.ndarray | None = None,
     ) -> Moments:
         """Return the moments of `errors` (P, C) to the given power, with sums of products where there are."""
         finite = np.isfinite(errors)
@@ -53,6 +62,7 @@ class Moments:
             (~finite).sum(axis=0),
             limit_lost,
             np.zeros((0, 0)) if products is None else products,
+            np.zeros((0, 0)) if differences is None else differences,
         )
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -113,6 +123,7 @@ class Moments:
             a.diverged + b.diverged,
             a.limit_lost + b.limit_lost,
             a.products + b.products,
+            np.concatenate([a.differences, b.differences])[:MOST_ROWS],
         )
 
     def log_errors(self) -> np.ndarray:

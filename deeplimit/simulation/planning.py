@@ -80,10 +80,13 @@ def make_task(
     equation = read_limit(given, probe, None if independent else drives)
     _check_limit(network, equation, independent, reference, tolerance)
     shared = sharing(network, equation, independent)
+    # Three differences are the fewest that can bend a line.
+    measures = quantity == STATE and not independent and not dense and len(depths) > 3
+    measures = measures and network.regime().rate is None
     if any(law.needs_equal_steps for law in network.weights) or equation.needs_equal_steps:
         grid = _uniform_grid(network, equation, shared, depths, reference, dense)
     else:
-        grid = _union_grid(equation, depths, reference, dense)
+        grid = _union_grid(equation, depths, reference, dense, dense or (measures and equation.is_steep))
     inputs, segments = len(h0) if same_network and h0 is not None else 1, 1
     if quantity == GRADIENT:
         used = "pathwise"
@@ -124,7 +127,7 @@ def make_task(
         h0=h0,
         device=device,
         dtype=dtype,
-        tolerance=tolerance if tolerance is not None else (1e-9 if dtype == torch.float64 else 1e-6),
+        tolerance=tolerance if tolerance is not None else _tolerance(dtype, measures),
         block_size=block_size,
         coupling=used,
         same_network=same_network,
@@ -133,7 +136,15 @@ def make_task(
         splits=splits(network, equation, shared),
         quantity=quantity,
         segments=segments,
+        keeps_differences=measures,
     )
+
+
+def _tolerance(dtype: torch.dtype, measures: bool) -> float:
+    """Return an ODE solver's tolerance: where nobody says the order it may be 4, and errors 1e-10."""
+    if dtype != torch.float64:
+        return 1e-6
+    return 1e-12 if measures else 1e-9
 
 
 def _check_limit(
@@ -192,10 +203,12 @@ def _check_motions(network: ResidualNetwork, limit: Limit, drives: int | None, s
     )
 
 
-def _union_grid(limit: Limit, depths: tuple[int, ...], reference: int | None, dense: bool) -> Grid:
+def _union_grid(
+    limit: Limit, depths: tuple[int, ...], reference: int | None, dense: bool, fine: bool
+) -> Grid:
     extra: tuple[int, ...] = ()
     if limit.setting == "reference" or dense:
-        factor = 4 if dense else 2
+        factor = 4 if fine else 2
         extra = (reference if reference is not None else factor * depths[-1],)
     return Grid(depths, extra)
 

@@ -30,6 +30,10 @@ from deeplimit.statistics.regression import CorrelatedData
 
 SLOWER = 0.05
 """Prior probability that errors fall more slowly than the network's order, instead of levelling off."""
+FASTER = 0.1
+"""Prior probability that the distance of two schemes of one order falls faster than both: then their leading
+terms cancel, which takes schemes that are nearly one.
+"""
 _SHARES = np.concatenate(
     [
         [0.0, 0.003, 0.006],
@@ -80,6 +84,7 @@ def fit_floor(
     is_bound: bool = False,
     coherent: bool = False,
     large: float = 0.5,
+    measured: tuple[float, float] | None = None,
 ) -> Floor:
     """Fit e² = f² + 2ρ f g + g² and return what is known of f²/(f² + g²) at the deepest depth.
 
@@ -87,12 +92,13 @@ def fit_floor(
     reaches its limit, that order (`predicted`) has the prior probability 1 - SLOWER, and otherwise the order
     is uniform between 0 and it. The distance to a wrong limit may fall more slowly than that to the right
     one, but not faster. If the theorem gives a lower bound alone, the order is uniform between it and the
-    bound plus STEEPEST. Where no order is predicted, it is uniform from 0 to STEEPEST.
+    bound plus STEEPEST. Where no order is predicted, it is uniform from 0 to STEEPEST. Where it was
+    `measured` by other means, it is uniform in that interval, or if that is a bound perhaps above it.
 
     ρ is 0, or integrated over where errors are `coherent`.
     """
     factors, prior = second_contributions(estimates)
-    order = _Order(predicted, is_bound)
+    order = _Order(predicted, is_bound, measured)
     joint = np.full((len(_SHARES), len(size_prior(estimates)), len(prior)), -np.inf)
     for row, share in enumerate(_SHARES):
         seen = [
@@ -121,6 +127,7 @@ class _Order:
 
     predicted: float | None
     is_bound: bool
+    measured: tuple[float, float] | None = None
 
     def likelihoods(self, data: CorrelatedData, design: np.ndarray, factors: np.ndarray) -> np.ndarray:
         """Return log likelihoods (sizes, contributions) of the falling part."""
@@ -134,7 +141,12 @@ class _Order:
 
         if self.predicted is None:
             return between(0.0, STEEPEST)
-        if self.is_bound:
+        if self.measured is not None:
+            known = between(*self.measured)
+            if self.is_bound:
+                faster = between(self.measured[0], self.measured[1] + STEEPEST)
+                known = np.logaddexp(np.log1p(-FASTER) + known, np.log(FASTER) + faster)
+        elif self.is_bound:
             known = between(self.predicted, self.predicted + STEEPEST)
         else:
             known = data.regress(design[:, :1], factors + self.predicted * design[:, 1]).log_likelihoods

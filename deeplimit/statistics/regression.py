@@ -172,6 +172,16 @@ def line(x: np.ndarray, y: np.ndarray, weights: np.ndarray, *, through_origin: b
     return Line(slope, spread, _chance(chi2, len(x) - (1 if through_origin else 2)))
 
 
+def slope_weights(x: np.ndarray) -> np.ndarray:
+    """Return the weights (m,) that give the slope of data at x (m,) by ordinary least squares.
+
+    0 for a single x.
+    """
+    away = x - x.mean()
+    square = float(away @ away)
+    return away / square if square > 0 else np.zeros(len(away))
+
+
 def student_quantile(confidence: float, degrees: int) -> float:
     """Return how many standard errors a central interval at this confidence level extends to either side."""
     return float(special.stdtrit(degrees, 0.5 + confidence / 2))

@@ -69,7 +69,8 @@ def test_errors_are_an_euler_schemes_where_the_network_or_what_is_measured_is_on
     def estimated(network, estimates, **how):
         task = task_of(network, paths=30)
         measured = dl.measure(CoupledErrors.of(task), workers=1)
-        return estimates(task, Pairing.of(task), measured, **how)
+        pairing = Pairing.of(task, measured.moments.differences, 0.0)
+        return estimates(task, pairing, measured, **how)
 
     nearly = dl.inner(2, "tanh", noise=dl.Ito(A=0.1))
     assert estimated(dl.res1(2, "tanh"), common_estimates).is_euler

@@ -42,6 +42,7 @@ def state(value):
 
 def account(**facts):
     task = {"measures_reference": False, "splits": False, "keeps_products": False, **facts}
+    task = {"keeps_differences": False, **task}
     places = {"device": torch.device("cpu"), "grid": SimpleNamespace(depths=(2,))}
     return Account(SimpleNamespace(statistic=PerLayer(), **places, **task), state(0.0))
 

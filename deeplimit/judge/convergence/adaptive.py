@@ -23,7 +23,6 @@ ASKS = {
     "deepest_is_not_resolved": Asks.NOTHING,
     "vanishes_at_some_depths": Asks.NOTHING,
     "falls_to_what_can_be_resolved": Asks.NOTHING,
-    "reference_is_outdone": Asks.NOTHING,
     "has_too_few_paths": Asks.COUNT,
     "rests_on_two_paths": Asks.COUNT,
     "seems_to_level_off": Asks.COUNT,

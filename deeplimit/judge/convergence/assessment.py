@@ -12,7 +12,6 @@ import torch
 from deeplimit.common.verdict import Verdict
 from deeplimit.judge.convergence import obstacles, verdict, wording
 from deeplimit.judge.convergence.estimates import (
-    cancels,
     common_estimates,
     corrected,
     layer_estimates,
@@ -22,6 +21,7 @@ from deeplimit.judge.convergence.pairing import Correction, Pairing
 from deeplimit.judge.convergence.parts import Part, parts_of
 from deeplimit.judge.convergence.report import CompareReport, PartOfError
 from deeplimit.simulation import Coupled, CoupledErrors, Task
+from deeplimit.statistics.consecutive import Order
 from deeplimit.statistics.floors import Floor, above_floor, above_uncertain_floor
 from deeplimit.statistics.power_law import ErrorEstimates, Fit, fit_rate, least_paths, local_slopes
 from deeplimit.statistics.verdict import Judgement
@@ -38,7 +38,7 @@ def assess(
     levels: verdict.Levels = verdict.Levels(),  # noqa: B008 (frozen)
 ) -> CompareReport:
     """Return the report on what a run measured: errors, order, verdict, reservations."""
-    pairing = Pairing.of(task)
+    pairing = Pairing.of(task, coupled.moments.differences, rounding(task))
     estimated = _estimated(task, pairing, coupled)
     obstacle = obstacles.obstacle(_measured(task, pairing, coupled, estimated))
     outcome = (
@@ -46,6 +46,8 @@ def assess(
         if obstacle is None
         else Outcome(obstacle, estimated, NOT_FITTED)
     )
+    if (order := pairing.order) is not None:
+        outcome = outcome.with_order(order, confidence)
     return _report(task, coupled, pairing, outcome, confidence, seconds)
 
 
@@ -74,6 +76,15 @@ class Outcome:
     rate: float = np.nan
     interval: tuple[float, float] = (np.nan, np.nan)
     constant: float = np.nan
+
+    def with_order(self, order: Order, confidence: float) -> Outcome:
+        """Return the same with an order that was measured from consecutive differences."""
+        common = self.estimated.common
+        with np.errstate(invalid="ignore"):
+            logs = common.log_errors - common.log_bias + order.rate * np.log(common.depths)
+        constant = float(np.exp(np.mean(logs))) if np.isfinite(logs).all() else np.nan
+        interval = order.interval(confidence)
+        return dataclasses.replace(self, rate=order.rate, interval=interval, constant=constant)
 
     def excludes(self, predicted: float | None, *, is_bound: bool) -> bool:
         """Whether errors converge, by a theorem, and the interval excludes the theorem's order.
@@ -105,7 +116,6 @@ def _measured(task: Task, pairing: Pairing, coupled: Coupled, estimated: Estimat
         resolution=estimated.resolution,
         vanishes=any(not np.isfinite(part.judged.log_errors).all() for part in estimated.parts),
         kurtosis=max(part.judged.kurtosis for part in estimated.parts),
-        outdone=task.splits and not pairing.own and cancels(task, coupled),
     )
 
 
@@ -115,12 +125,15 @@ def _judged(
     """Fit order and floor of each part, and judge; it always rests on the times that all depths share."""
     known = pairing.correction is Correction.KNOWN
     floors, judged = [], []
-    for part in estimated.parts:
+    for part in _decisive(pairing, estimated.parts):
         floor = part.floor()
         lifted = part.judged
         if floor.probability >= 1 - verdict.DOUBTFUL and known:
             lifted = above_floor(lifted, floor.share)
         evidence = part.evidence(lifted, floor, pairing, levels)
+        apart = pairing.apart(part.shown.log_errors[-1], part.is_gap)
+        is_scheme = task.splits and not part.is_gap and pairing.falls
+        evidence = dataclasses.replace(evidence, apart=apart, is_scheme=is_scheme)
         floors.append(floor.of_whole(part.part_of_square))
         judged.append((evidence, verdict.judge(evidence)))
     floor, judgement = floors[0], verdict.together([each for _, each in judged])
@@ -131,7 +144,7 @@ def _judged(
             layer=above_uncertain_floor(estimated.layer, floor),
             common=above_uncertain_floor(estimated.common, floor),
         )
-    if not all(verdict.gives_an_order(evidence, each) for evidence, each in judged):
+    if pairing.is_measured or not all(verdict.gives_an_order(evidence, each) for evidence, each in judged):
         return Outcome(judgement, above, floor)
     if task.statistic.looks_between_layers:
         fit = fit_rate(above.layer)
@@ -144,6 +157,15 @@ def _judged(
     slowest = min(fits, key=lambda fit: fit.rate)
     interval = min(low for low, _ in intervals), min(high for _, high in intervals)
     return Outcome(judgement, above, floor, slowest.rate, interval, float(np.exp(slowest.log_constant)))
+
+
+def _decisive(pairing: Pairing, parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    """Return the parts that say whether the limit is right: of measured orders the distance to its scheme.
+
+    That a scheme of an equation approaches its solution is known, and takes the most paths to be seen.
+    """
+    gaps = tuple(part for part in parts if part.is_gap)
+    return gaps if pairing.is_measured and gaps else parts
 
 
 def _over_all_times(layer: ErrorEstimates, fit: Fit, rough: bool, confidence: float) -> tuple[float, float]:
@@ -169,8 +191,11 @@ def _report(
     common_errors, common_spread = corrected(common, diverged)
     raw = np.where(diverged > 0, np.inf, np.exp(moments.log_errors()[:m]))
     slopes, slope_errors = local_slopes(layer if task.statistic.looks_between_layers else common)
+    if (order := pairing.order) is not None:
+        slopes, slope_errors = (_in_place(each, m - 1) for each in (order.slopes, order.slope_errors))
     lost = (diverged[1:] > 0) | (diverged[:-1] > 0)
     slopes, slope_errors = np.where(lost, np.nan, slopes), np.where(lost, np.nan, slope_errors)
+    seen = np.isfinite(slopes)
     measures = pairing.correction is Correction.MEASURED
     reference_error = float(np.exp(moments.log_errors()[-1])) if measures else coupled.reference_error
     withheld = outcome.excludes(pairing.predicted, is_bound=pairing.regime.rate_is_bound)
@@ -190,8 +215,8 @@ def _report(
         withheld=withheld,
         contradicts=outcome.judgement.word == verdict.DOES_NOT and pairing.own,
         unknown=pairing.regime.not_checked if pairing.own else (),
-        drift=float(abs(slopes[-1] - slopes[0])),
-        drift_error=float(np.hypot(slope_errors[0], slope_errors[-1])),
+        drift=float(np.ptp(slopes[seen][[0, -1]])) if seen.any() else 0.0,
+        drift_error=float(np.hypot(*slope_errors[seen][[0, -1]])) if seen.any() else 0.0,
         reference_error=coupled.reference_error,
         rounding=rounding(task),
         swollen=measures and _differ(raw, errors, 1.5),
@@ -247,6 +272,11 @@ def _report(
         parts=tuple(_shown(part, confidence) for part in outcome.estimated.parts if task.splits),
     )
     return report.measured_by(CoupledErrors.of(task))
+
+
+def _in_place(slopes: np.ndarray, count: int) -> np.ndarray:
+    """Return slopes between consecutive differences beside the depths where both have been seen (count,)."""
+    return np.pad(slopes, (1, count - 1 - len(slopes)), constant_values=np.nan)
 
 
 def _shown(part: Part, confidence: float) -> PartOfError:

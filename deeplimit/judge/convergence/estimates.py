@@ -44,34 +44,14 @@ def half_estimates(task: Task, pairing: Pairing, coupled: Coupled) -> ErrorEstim
 def scheme_estimates(task: Task, pairing: Pairing, coupled: Coupled, *, half: bool) -> ErrorEstimates:
     """Return the errors of the limit's own scheme on each depth's layers, at the times that all share."""
     found = _halves(task, coupled, account.SCHEME_HALF) if half else _at(task, coupled, account.SCHEME_COMMON)
-    bias = log_bias(task, pairing.scheme_rate)
-    return _estimates(task, pairing, coupled, *found, bias, SCHEME, is_euler=True)
+    bias = log_bias(task, pairing.scheme_rate, pairing.scheme_coherence)
+    return _estimates(task, pairing, coupled, *found, bias, SCHEME, is_euler=not pairing.is_measured)
 
 
 def gap_estimates(task: Task, pairing: Pairing, coupled: Coupled, *, half: bool) -> ErrorEstimates:
     """Return the distances of the network and that scheme, into which no reference enters."""
     found = _halves(task, coupled, account.GAP_HALF) if half else _at(task, coupled, account.GAP_COMMON)
     return _estimates(task, pairing, coupled, *found, np.zeros(len(task.grid.depths)), pairing.gap)
-
-
-CANCELLING = -0.5
-"""Cosine of the two parts of an error below which they cancel: a scheme of a better order than the limit's
-own has -1 at large depth and -0.7 at half the reference's, another network of its order about 0."""
-
-
-def cancels(task: Task, coupled: Coupled) -> bool:
-    """Return whether the parts of the error, network to scheme and scheme to limit, cancel at depth.
-
-    The network then is nearer to the limit than the limit's scheme on its layers, and each part falls like
-    that scheme's error, whatever the network's order.
-    """
-    if not task.splits or task.statistic.looks_between_layers:
-        return False
-    blocks = (account.COMMON, account.GAP_COMMON, account.SCHEME_COMMON)
-    whole, gap, scheme = (np.exp(2 * _at(task, coupled, block)[0][-2:]) for block in blocks)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        cosine = (whole - gap - scheme) / (2 * np.sqrt(gap * scheme))
-    return bool((cosine < CANCELLING).all())
 
 
 Found = tuple[np.ndarray, np.ndarray, float]
@@ -105,7 +85,9 @@ def _whole(
     elif correction is Correction.OF_SCHEME:
         both = np.concatenate([columns.at(block), columns.at(others)])
         log_errors, covariance = with_whole_scheme_error(
-            logs[both], covariances[np.ix_(both, both)], log_bias(task, pairing.scheme_rate)
+            logs[both],
+            covariances[np.ix_(both, both)],
+            log_bias(task, pairing.scheme_rate, pairing.scheme_coherence),
         )
     elif correction is Correction.MEASURED:
         apart = columns.apart + (block == account.LAYERS and task.norm != "final")
@@ -148,14 +130,19 @@ def _estimates(
     )
 
 
-def log_bias(task: Task, order: float) -> np.ndarray:
+def log_bias(task: Task, order: float, coherence: float = 0.0) -> np.ndarray:
     """Return log of the factor (m,) by which a reference of the same scheme shrinks each of its errors.
 
     docs/statistics.md: of c²/L the squared reference error c² Σ Δ_i² is missing, Δ_i the reference's steps.
-    A step of length Δ adds c² Δ^{1 + 2·order}, whatever the order, where steps add independent errors.
+    A step of length Δ adds c² Δ^{1 + 2·order}, whatever the order, where steps add independent errors. Of a
+    share `coherence` of the square, steps add up with their signs, and the reference takes c Δ^{1 + order}
+    from the error itself.
     """
     depths = np.array(task.grid.depths, dtype=float)
     missing = depths ** (2 * order) * task.grid.sum_of_powers(1 + 2 * order)
+    if coherence > 0:
+        kept = (1 - depths**order * task.grid.sum_of_powers(1 + order)) ** 2
+        missing = (1 - coherence) * missing + coherence * (1 - kept)
     shrink: np.ndarray = 0.5 * np.log1p(-missing)
     return shrink
 

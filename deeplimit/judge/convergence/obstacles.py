@@ -16,6 +16,9 @@ CANNOT_TELL = Verdict.CANNOT_TELL
 SWALLOWED = 0.01
 """Round-off beyond which equal states prove nothing: layers move states by about their own size, or by 1."""
 
+FALLEN = 100.0
+"""Errors that fall by this factor to what can be resolved have a limit that is right to as many digits."""
+
 
 @dataclass(frozen=True)
 class Measured:
@@ -27,7 +30,6 @@ class Measured:
         resolution: what round-off and the reference's own error allow.
         vanishes: whether the error is exactly zero at some depth, on either set of times.
         kurtosis: kurtosis of the per-path errors at the times that all depths share.
-        outdone: whether the network is nearer to the limit than the limit's own scheme on its layers.
     """
 
     depths: tuple[int, ...]
@@ -38,7 +40,6 @@ class Measured:
     resolution: float
     vanishes: bool
     kurtosis: float
-    outdone: bool = False
 
 
 def deep_networks_diverge(measured: Measured) -> str | None:
@@ -89,6 +90,17 @@ def lies_within_resolution(measured: Measured) -> str | None:
     )
 
 
+def falls_to_the_resolution(measured: Measured) -> str | None:
+    """Errors fall until nothing can be seen of them, as they would not towards another limit."""
+    first, last = measured.errors[0], measured.errors[-1]
+    if not (last <= measured.resolution < first / FALLEN):
+        return None
+    return (
+        f"the errors fall from {first:.1e} to {last:.1e}, as far as round-off and the reference's error"
+        f" ({measured.resolution:.1e}) let anybody see"
+    )
+
+
 def deepest_is_not_resolved(measured: Measured) -> str | None:
     """The deepest errors are round-off, or the reference's, and an order of them is neither's."""
     if not measured.errors[-1] <= measured.resolution:
@@ -105,16 +117,6 @@ def vanishes_at_some_depths(measured: Measured) -> str | None:
     if not measured.vanishes:
         return None
     return "the error is exactly zero at some depths and not at others; take other depths or inputs"
-
-
-def reference_is_outdone(measured: Measured) -> str | None:
-    """What is measured against the same scheme on a finer grid is that scheme's order, not the network's."""
-    if not measured.outdone:
-        return None
-    return (
-        "the network is nearer to the limit than the limit's own scheme on its layers. The reference is that"
-        " scheme on a finer grid, and cannot resolve it; a limit with a solver that is exact (is_exact) would"
-    )
 
 
 def has_too_few_paths(measured: Measured) -> str | None:
@@ -141,9 +143,9 @@ OBSTACLES: verdict.Rules[Verdict, Measured] = (
     (CANNOT_TELL, is_swallowed),
     (CONVERGES, equals_the_limit),
     (CANNOT_TELL, lies_within_resolution),
+    (CONVERGES, falls_to_the_resolution),
     (CANNOT_TELL, deepest_is_not_resolved),
     (CANNOT_TELL, vanishes_at_some_depths),
-    (CANNOT_TELL, reference_is_outdone),
     (CANNOT_TELL, has_too_few_paths),
     (CANNOT_TELL, rests_on_two_paths),
 )

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass
 from enum import StrEnum
+
+import numpy as np
 
 from deeplimit.driving import Dependence
 from deeplimit.simulation import Statistic, Task
 from deeplimit.simulation.task import GRADIENT, is_own, is_scheme
+from deeplimit.statistics.consecutive import Differences, Order, fit_order
 from deeplimit.theory import Regime, gradients_of
 
 
@@ -32,6 +36,8 @@ class Correction(StrEnum):
 
 
 UNKNOWN_GAP = Regime("gap", None, None, "pathwise", "no theorem says how.")
+CLOSE_ORDERS = 0.1
+"""Measured orders this close count as one: half the length of an interval at 500 paths and five depths."""
 NO_GAP = dataclasses.replace(UNKNOWN_GAP, rate=1.0, rate_is_bound=True)
 """Of a network that is its limit's scheme: other schemes of that equation are of order 1 away, or more."""
 
@@ -58,6 +64,8 @@ class Pairing:
         given: whether all weights are given functions of time, so that paths differ by their inputs alone.
         citations: keys or entries of the theorem, if it names this limit, of the limit's scheme and of the
             paths.
+        measured: orders of the network, and of the limit's scheme where it runs on each depth's layers, from
+            their consecutive differences; empty where a theorem says them.
     """
 
     regime: Regime
@@ -76,10 +84,19 @@ class Pairing:
     smooth: bool
     given: bool
     citations: tuple[str, ...]
+    measured: tuple[Order | None, ...] = ()
 
     @classmethod
-    def of(cls, task: Task) -> Pairing:
-        """Return the facts of a task."""
+    def of(cls, task: Task, differences: np.ndarray, resolution: float) -> Pairing:
+        """Return the facts of a task, and the orders that its consecutive differences (P, columns) show."""
+        found = cls._stated(task)
+        if not task.keeps_differences:
+            return found
+        orders = measured_orders(differences, np.array(task.grid.depths), resolution, found.exact)
+        return dataclasses.replace(found, measured=orders, regime=found.regime_of(orders))
+
+    @classmethod
+    def _stated(cls, task: Task) -> Pairing:
         limit, weights = task.limit, task.network.weights
         gradients = task.quantity == GRADIENT
         regime = gradients_of(task.network) if gradients else task.network.regime()
@@ -129,9 +146,72 @@ class Pairing:
         return self.given and not self.limit_is_random
 
     @property
+    def order(self) -> Order | None:
+        """The network's measured order; None where a theorem says it, or it cannot be measured."""
+        return self.measured[0] if self.measured else None
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether orders are measured, since no theorem says them."""
+        return bool(self.measured)
+
+    def regime_of(self, orders: tuple[Order | None, ...]) -> Regime:
+        """Return what is known of the network, with measured orders in place of those that nobody stated."""
+        network, scheme = (*orders, None)[:2]
+        if network is None:
+            return self.regime
+        rate, (low, high) = network.rate, network.interval(0.95)
+        if self.directed and low <= round(rate) <= high and round(rate) > 0:
+            rate = float(round(rate))  # smooth right sides expand in whole powers
+        if scheme is None:
+            return dataclasses.replace(self.regime, rate=rate, rate_is_bound=False)
+        slower = max(min(rate, scheme.rate) - CLOSE_ORDERS, CLOSE_ORDERS)
+        # Where both have one order, the distance may fall faster.
+        is_one = abs(rate - scheme.rate) < 2 * CLOSE_ORDERS
+        gap = dataclasses.replace(UNKNOWN_GAP, rate=slower, rate_is_bound=is_one)
+        return dataclasses.replace(
+            self.regime, rate=rate, rate_is_bound=False, scheme_rate=scheme.rate, gap=gap
+        )
+
+    def apart(self, log_deepest: float, is_gap: bool) -> float:
+        """Return the deepest error over the most that is left of it if both have one limit.
+
+        That is what the network's consecutive differences leave, and of a distance to the limit's scheme what
+        those of the scheme leave, too. 0 where no order was measured.
+        """
+        left = [order.remaining for order in self.measured[: 1 + is_gap] if order is not None]
+        most = sum(left)
+        return math.exp(log_deepest) / most if left and most > 0 else 0.0
+
+    @property
+    def falls(self) -> bool:
+        """Whether the network's measured order is surely above 0, so that it tends to something."""
+        return self.order is not None and self.order.interval(0.95)[0] > 0
+
+    @property
+    def measured_interval(self) -> tuple[float, float] | None:
+        """Interval of the network's measured order, above 0; None where a theorem says the order."""
+        return None if self.order is None else _positive(self.order.interval(0.95))
+
+    @property
+    def gap_interval(self) -> tuple[float, float] | None:
+        """The same of the distance of network and scheme: it falls like the slower of the two."""
+        orders = [order for order in self.measured if order is not None]
+        if len(orders) < 2:
+            return None
+        slow = min(orders, key=lambda order: order.rate)
+        return _positive(slow.interval(0.95))
+
+    @property
+    def scheme_coherence(self) -> float:
+        """Share of the squared error of the limit's scheme that keeps its direction from depth to depth."""
+        scheme = self.measured[1] if len(self.measured) > 1 else None
+        return 0.0 if scheme is None or math.isnan(scheme.coherent_share) else scheme.coherent_share
+
+    @property
     def gap(self) -> Regime:
         """How the distance of the network and its limit's scheme falls with depth."""
-        return NO_GAP if self.is_scheme else self.regime.gap or UNKNOWN_GAP
+        return NO_GAP if self.is_scheme and not self.is_measured else self.regime.gap or UNKNOWN_GAP
 
     @property
     def scheme_rate(self) -> float:
@@ -153,6 +233,24 @@ class Pairing:
         The sup over all times carries the limit's modulus of continuity, which no reference shrinks.
         """
         return Correction.NONE if statistic.looks_between_layers else self.correction
+
+
+def _positive(interval: tuple[float, float]) -> tuple[float, float]:
+    low, high = (max(end, CLOSE_ORDERS) for end in interval)
+    return low, high + CLOSE_ORDERS
+
+
+def measured_orders(
+    differences: np.ndarray, depths: np.ndarray, resolution: float, exact: bool
+) -> tuple[Order | None, ...]:
+    """Return the order of every set of consecutive differences, columns of (P, sets · (3 m - 4))."""
+    m = len(depths)
+    sets = np.split(differences, differences.shape[1] // (3 * m - 4), axis=1)
+    orders = []
+    for each in sets:
+        sizes, squares, products = np.split(each, [m - 1, 2 * m - 2], axis=1)
+        orders.append(fit_order(Differences(depths, sizes, squares, products, resolution, exact)))
+    return tuple(orders)
 
 
 def _reads(task: Task) -> Reads:

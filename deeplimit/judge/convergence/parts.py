@@ -56,6 +56,7 @@ class Part:
         exact: whether another run would give the same numbers.
         is_gap: whether this is the network's distance to its limit's scheme.
         part_of_square: the deepest square's part of that of the whole error.
+        measured: interval of the order where it was measured, and is not a theorem's.
     """
 
     judged: ErrorEstimates
@@ -70,6 +71,7 @@ class Part:
     exact: bool = False
     is_gap: bool = False
     part_of_square: float = 1.0
+    measured: tuple[float, float] | None = None
 
     @property
     def remainder(self) -> Remainder | None:
@@ -79,8 +81,8 @@ class Part:
         """
         if self.products is None or len(self.products) < 3:
             return None
-        rate, known = self.regime.rate, not self.regime.rate_is_bound
-        if rate is None or not known:
+        rate, known = self.regime.rate, not self.regime.rate_is_bound and self.measured is None
+        if rate is None or self.regime.rate_is_bound:
             if not self.exact:
                 return None
             rate, known = self.fit(self.judged).rate, False
@@ -105,6 +107,7 @@ class Part:
             is_bound=self.regime.rate_is_bound,
             coherent=self.coherent,
             large=LARGE / self.weight,
+            measured=self.measured,
         )
 
     def fit(self, estimates: ErrorEstimates) -> Fit:
@@ -154,6 +157,7 @@ def parts_of(task: Task, pairing: Pairing, coupled: Coupled, resolution: float) 
         products=products,
         directed=pairing.directed,
         exact=pairing.exact,
+        measured=pairing.measured_interval,
     )
     return (whole,)
 
@@ -183,11 +187,12 @@ def _two_parts(task: Task, pairing: Pairing, coupled: Coupled) -> tuple[Part, ..
         gaps[1],
         pairing.gap,
         # What falls like the scheme's own errors fluctuates as they do; anything faster keeps its direction.
-        pairing.gap.rate is not None and pairing.gap.rate != pairing.scheme_rate,
+        not pairing.is_measured and pairing.gap.rate not in (None, pairing.scheme_rate),
         resolution,
         "the distances of the network and its limit's scheme",
         "network to scheme",
         is_gap=True,
+        measured=pairing.gap_interval,
         part_of_square=_part_of_square(gaps[0].log_errors[-1], schemes[0].log_errors[-1]),
     )
     least = np.maximum(gap.resolution, blurred * np.exp(scheme.shown.log_errors))

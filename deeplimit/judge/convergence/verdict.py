@@ -43,6 +43,9 @@ CLEAR = 0.1
 """Where contributions interfere, an upper bound of the floor above this forbids "converges"."""
 NEGLIGIBLE = 0.02
 """A lower bound of the floor above this share of the deepest squared error forbids "converges"."""
+APART = 3.0
+"""The triangle inequality gives 1 for the right limit; the rest allows for norms other than the mean square,
+and for the sampling error of both sides."""
 RESOLVED = 3.0
 """Errors below this many times what round-off and the reference allow are not called a wrong limit's."""
 
@@ -89,6 +92,9 @@ class Evidence:
         flat: order below which errors count as flat. negligible: share below which floors do not count.
         remainder: what the differences of network and limit tend to, where they keep their direction.
         part_of_square: part of the whole error's deepest square that these errors have.
+        is_scheme: whether the network is the limit's own scheme on its layers, to the last digits, and its
+            measured order is surely above 0.
+        apart: the deepest error over the most that the network's own differences leave of it; 0 if unknown.
     """
 
     depths: int
@@ -116,6 +122,8 @@ class Evidence:
     negligible: float = NEGLIGIBLE
     remainder: Remainder | None = None
     part_of_square: float = 1.0
+    apart: float = 0.0
+    is_scheme: bool = False
 
     def of_deepest(self, share: float, least: float = 0.0) -> str:
         """Say a share of their deepest square, not below `least` per cent, as one of the whole error's."""
@@ -201,6 +209,23 @@ def has_two_depths(e: Evidence) -> str | None:
     return (
         "two depths cannot tell a slow order from another limit; give at least three, better five over a"
         " factor of 16"
+    )
+
+
+def is_the_limits_scheme(e: Evidence) -> str | None:
+    """A scheme of an equation tends to its solution, and the network is one that does tend to something."""
+    if not e.is_scheme:
+        return None
+    return "the network is the limit's own scheme on its layers, up to round-off, and its differences fall"
+
+
+def stays_apart(e: Evidence) -> str | None:
+    """The network tends to something, and its distance to that is far smaller than that to the limit."""
+    if e.apart <= APART:
+        return None
+    return (
+        f"{e.what} at the deepest network are {e.apart:.3g} times what is left between it and what the"
+        " networks tend to, so the limit is another one"
     )
 
 
@@ -373,6 +398,8 @@ _ANOTHER_LIMIT: verdict.Rules[Verdict, Evidence] = (
 )
 RULES: verdict.Rules[Verdict, Evidence] = (
     (CANNOT_TELL, has_two_depths),
+    (CONVERGES, is_the_limits_scheme),
+    (DOES_NOT, stays_apart),
     (CANNOT_TELL, grows_ever_more_slowly),
     (CANNOT_TELL, falls_to_what_can_be_resolved),
     *_ANOTHER_LIMIT,

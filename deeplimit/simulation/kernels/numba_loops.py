@@ -129,6 +129,9 @@ class Running(NamedTuple):
     # Squared distances of network and reference, at layers and at common times; then the same of scheme and
     # reference, and of network and scheme.
     errors: np.ndarray  # (6, depths, P) float64
+    # Of the networks, then of the schemes, at common times: squared sizes of consecutive differences, their
+    # squares and inner products at the last one; (0 to 2, 3 depths - 4, P) float64.
+    differences: np.ndarray
 
 
 class Steps(NamedTuple):
@@ -282,7 +285,23 @@ def gap(a: np.ndarray, b: np.ndarray, out: np.ndarray, keep_last: bool) -> None:
 
 
 @njit(**_FAST)  # type: ignore[untyped-decorator]
-def advance(
+def compare_neighbours(states: np.ndarray, out: np.ndarray, keep_last: bool) -> None:
+    """Take in the differences of neighbouring states (C, d, P) at a common time; `out` is (3 C - 4, P)."""
+    columns, width, paths = states.shape
+    for c in range(columns - 1):
+        gap(states[c + 1], states[c], out[c], keep_last)
+        gap(states[c + 1], states[c], out[columns - 1 + c], True)
+    for c in range(columns - 2):
+        row = out[2 * (columns - 1) + c]
+        row[:] = 0.0
+        for i in range(width):
+            for p in range(paths):
+                before = np.float64(states[c + 1, i, p] - states[c, i, p])
+                row[p] += before * np.float64(states[c + 2, i, p] - states[c + 1, i, p])
+
+
+@njit(**_FAST)  # type: ignore[untyped-decorator]
+def advance(  # noqa: PLR0912
     run: Running,
     motion: Motion,
     steps: Steps,
@@ -337,3 +356,7 @@ def advance(
                 gap(pairs[pair][0], pairs[pair][1], run.errors[2 * pair, c], keep_last)
                 if steps.common[k]:
                     gap(pairs[pair][0], pairs[pair][1], run.errors[2 * pair + 1, c], keep_last)
+        if steps.common[k]:
+            for kind in range(len(run.differences)):
+                neighbours = run.states[kind * depths : (kind + 1) * depths]
+                compare_neighbours(neighbours, run.differences[kind], keep_last)

@@ -57,8 +57,8 @@ def run_block(task: Task, block: int, tick: Tick | None = None) -> Moments:
     compiled = loops()
     if compiled is None:  # a user's worker may lack what the caller has
         return projected.run_block(task, block, tick)
-    errors, lost = _errors(compiled, task, block, tick)
-    return moments_from(task, errors, lost)
+    errors, lost, differences = _errors(compiled, task, block, tick)
+    return moments_from(task, errors, lost, differences=differences)
 
 
 def errors_again(task: Task, block: int) -> np.ndarray:
@@ -69,8 +69,10 @@ def errors_again(task: Task, block: int) -> np.ndarray:
 
 
 @torch.no_grad()
-def _errors(compiled: ModuleType, task: Task, block: int, tick: Tick | None) -> tuple[np.ndarray, int]:
-    """Return the errors (P, C) of one block, and on how many paths the limit was lost."""
+def _errors(
+    compiled: ModuleType, task: Task, block: int, tick: Tick | None
+) -> tuple[np.ndarray, int, np.ndarray | None]:
+    """Return the errors (P, C) of one block, on how many paths the limit was lost, and the differences."""
     whole = projected.Block(task, block)
     width, paths = task.network.width, len(whole.starts[0])
     followers = [*whole.columns, *whole.fine]
@@ -99,6 +101,7 @@ def _errors(compiled: ModuleType, task: Task, block: int, tick: Tick | None) -> 
         along=np.zeros((columns, paths), np.float32),
         biases=np.zeros(shape, np.float32),
         errors=np.zeros((6, depths, paths)),
+        differences=np.zeros(((1 + task.splits) * task.keeps_differences, 3 * depths - 4, paths)),
     )
     durations = np.array([1.0 / depth for depth in task.grid.depths])
     no_biases = np.zeros((0, width, paths), np.float32)
@@ -123,4 +126,8 @@ def _errors(compiled: ModuleType, task: Task, block: int, tick: Tick | None) -> 
             tick(len(chunk.steps) / task.grid.size)
     squares = run.errors[: 6 if task.splits else 2].reshape(-1, paths)
     lost = int((~np.isfinite(run.reference).all(axis=0)).sum())
-    return np.ascontiguousarray(np.sqrt(squares).T), lost
+    errors = np.ascontiguousarray(np.sqrt(squares).T)
+    if not task.keeps_differences:
+        return errors, lost, None
+    run.differences[:, : depths - 1] = np.sqrt(run.differences[:, : depths - 1])
+    return errors, lost, np.ascontiguousarray(run.differences.reshape(-1, paths).T)

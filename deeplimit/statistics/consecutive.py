@@ -1,0 +1,346 @@
+"""The order of a scheme from its consecutive differences alone: no reference, no correction for one.
+
+Levels are numbers of steps L_1 < … < L_m on the same paths, and d_j = h^{L_{j+1}} - h^{L_j} at the times that
+all share. Whatever the sequence tends to, |d_j| falls at its order. What is fitted is
+
+    log |d_j| = a - r log L_j + Σ_s b_s (L_j/16)^-s + noise,    s = 1/4, 1/2, 1, 2, b_s ~ N(0, τ²) together,
+
+with τ integrated over by its marginal likelihood. A straight line would cover the truth half of the time.
+
+Two parts of an error may have two orders: one that keeps its direction from level to level (the drift's, of a
+smooth right side) and one whose d_j are uncorrelated (a martingale, as of Euler's scheme with multiplicative
+noise). Their shares follow from ρ_j = (E d_j·d_{j+1})² / (E|d_j|² E|d_{j+1}|²), the squared cosine: ρ_j =
+θ_j θ_{j+1}, θ_j the coherent share of E|d_j|². If 1 - ρ_j changes with depth, one of the two takes over, and
+the order is that of the part that does. At small noise the coherent part makes up all but a thousandth of
+|d_j|² and its order is not the scheme's; ρ_j shows the other part all the same.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+from scipy import special
+
+from deeplimit.statistics.regression import CorrelatedData, StudentMixture, slope_weights
+
+POWERS = (0.25, 0.5, 1.0, 2.0)
+"""Powers of 1/L of the corrections, which are there together: one power alone covered 70 to 80 %."""
+SIZES = np.array([0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28])
+"""Sizes τ of the corrections at depth 16."""
+ANCHOR = 16.0
+"""The depth at which corrections have their size: the coarsest one of usual sweeps."""
+MODEL_ERROR = 1e-3
+"""Relative error that the model itself is allowed."""
+HALF = 0.5
+"""The power of |d_j| that is averaged: E |d|^½ has a third of the sampling error of E |d|² for ReLU layers,
+and exists where second moments do not."""
+TAIL_SHARE, LONG_TAIL_SHARE = 0.1, 0.045
+"""Share of Σ|d|^½ in the top 1 % of the paths (light tails: 2 %) from which medians are taken instead, and
+from which a smaller correction is no longer preferred."""
+SURE = 2.81
+"""Standard errors from which one of two trends counts: the two-sided 1 % point, shared."""
+STEEP, TURNING = 0.1, 0.01
+"""Changes per octave, of log2(1 - ρ) and of the cosine, below which even a sure trend moves no order much."""
+COHERENT = 0.99
+"""Squared cosine above which differences that become ever more coherent need no part taken out."""
+ROUNDED = 30.0
+"""Differences below this many times round-off are left out."""
+LARGEST_SIZE = 0.32
+"""No power law is in sight where corrections of this size or more have most of the weight."""
+
+
+class Coherence(StrEnum):
+    """How consecutive differences lie to each other, which says how their errors add up."""
+
+    ORTHOGONAL = "orthogonal"
+    """Uncorrelated: the errors of a martingale, as of Euler's scheme for an SDE."""
+    STEADY = "steady"
+    """Correlated alike at all depths, or parallel: one order."""
+    MARTINGALE_TAKES_OVER = "the orthogonal part takes over"
+    """Two orders: the coherent part is the larger one at small depth and falls faster."""
+    COHERENT_TAKES_OVER = "the coherent part takes over"
+    """Two orders: the orthogonal part falls faster."""
+
+
+PRIOR_POWERS = {
+    Coherence.ORTHOGONAL: 0.75,
+    Coherence.STEADY: 0.0,
+    Coherence.MARTINGALE_TAKES_OVER: 0.5,
+    Coherence.COHERENT_TAKES_OVER: -0.75,
+}
+"""The prior of τ is τ^-a. Five depths cannot exclude small corrections, so that a buys length: it is large
+where martingales leave next to none, and negative where orders mix."""
+
+
+@dataclass(frozen=True)
+class Differences:
+    """Consecutive differences of m levels on P paths.
+
+    Attributes:
+        depths: numbers of steps (m,), increasing.
+        sizes: |d_j| (P, m - 1) in the norm asked for, over the times that all levels share.
+        squares: |d_j|² at the last time (P, m - 1). products: d_j·d_{j+1} there (P, m - 2).
+        resolution: what round-off leaves uncertain of a difference.
+        exact: whether another run would give the same numbers, so that there is no sampling error.
+    """
+
+    depths: np.ndarray
+    sizes: np.ndarray
+    squares: np.ndarray
+    products: np.ndarray
+    resolution: float = 0.0
+    exact: bool = False
+
+    def __len__(self) -> int:
+        return int(self.sizes.shape[1])
+
+
+@dataclass(frozen=True)
+class Order:
+    """The order of a sequence of levels.
+
+    Attributes:
+        orders: its distribution, a mixture over the sizes of the corrections.
+        slopes, slope_errors: local orders (levels - 1,) of E|d|^½ or of medians, and their standard errors.
+        coherence: how differences lie to each other. medians: whether medians were taken.
+        coherent_share: share of the coarsest E|d|² that keeps its direction.
+        uncertain: whether large corrections have most of the weight, so that no power law is in sight.
+        levels: number of differences that were used.
+        deepest: root mean square of the deepest of them.
+        ratio: of its depths, the coarser over the finer.
+    """
+
+    orders: StudentMixture
+    slopes: np.ndarray
+    slope_errors: np.ndarray
+    coherence: Coherence
+    medians: bool
+    coherent_share: float
+    uncertain: bool
+    levels: int
+    deepest: float
+    ratio: float
+
+    @property
+    def remaining(self) -> float:
+        """The most that is left between the finest level and what the levels tend to.
+
+        The triangle inequality adds up what further doublings change, at the low end of the order's interval;
+        it is infinite where that holds 0.
+        """
+        low = self.interval(0.95)[0]
+        left = self.ratio**low if low > 0 else 1.0
+        return self.deepest * left / (1.0 - left) if left < 1.0 else math.inf
+
+    @property
+    def rate(self) -> float:
+        """The order: the mixture's median."""
+        return self.orders.quantile(0.5)
+
+    def interval(self, confidence: float) -> tuple[float, float]:
+        """Return the central interval of the order at this level."""
+        tail = (1.0 - confidence) / 2
+        return float(self.orders.quantile(tail)), float(self.orders.quantile(1.0 - tail))
+
+
+def fit_order(found: Differences) -> Order | None:
+    """Return the order; None where fewer than two differences are larger than round-off, or no path moves.
+
+    None, too, where a path is not finite. Paths whose differences vanish at some level are left out.
+    """
+    if not (np.isfinite(found.sizes).all() and np.isfinite(found.squares).all()):
+        return None
+    found = _resolved(found)
+    kept = (found.sizes > 0).all(axis=1) & (found.squares > 0).all(axis=1)
+    sizes, squares, products = found.sizes[kept], found.squares[kept], found.products[kept]
+    count, levels = sizes.shape
+    if levels < 2 or count < (1 if found.exact else levels + 3):
+        return None
+    medians = not found.exact and _share_of_the_largest(sizes) >= TAIL_SHARE
+    logs, influence = _medians(sizes) if medians else _means(sizes)
+    coherence, share, log_part, part_influence = _parts(
+        squares, products, found.depths, found.exact or medians
+    )
+    logs, influence = logs + log_part, influence + part_influence
+    covariance = influence.T @ influence / max(count - 1, 1) / count
+    if found.exact:
+        covariance = np.zeros_like(covariance)
+    power = PRIOR_POWERS[coherence]
+    if medians or _share_of_the_largest(sizes) > LONG_TAIL_SHARE:
+        power = min(power, 0.0 if medians else 0.5)
+    depths = found.depths.astype(float)
+    logs = logs - _spacing(depths, logs, coherence)
+    orders, weights = _mixture(depths[:-1], logs, covariance, power, max(count - levels, 1))
+    steps = np.diff(np.log(depths[:-1]))
+    variances = np.diag(covariance)
+    change = variances[1:] + variances[:-1] - 2 * np.diag(covariance, 1)
+    return Order(
+        orders,
+        -np.diff(logs) / steps,
+        np.sqrt(np.maximum(change, 0.0)) / steps,
+        coherence,
+        medians,
+        share,
+        bool(weights[SIZES >= LARGEST_SIZE].sum() > 0.5),
+        levels,
+        float(np.sqrt((sizes[:, -1] ** 2).mean())),
+        float(found.depths[-2] / found.depths[-1]),
+    )
+
+
+def _resolved(found: Differences) -> Differences:
+    """Return the levels, from the coarsest on, whose differences are well above round-off."""
+    moving = (found.sizes > 0).all(axis=1)
+    if not moving.any():
+        return found
+    typical = np.median(found.sizes[moving], axis=0)
+    above = typical > ROUNDED * found.resolution
+    count = len(above) if above.all() else int(np.argmin(above))
+    return dataclasses.replace(
+        found,
+        depths=found.depths[: count + 1],
+        sizes=found.sizes[:, :count],
+        squares=found.squares[:, :count],
+        products=found.products[:, : max(count - 1, 0)],
+    )
+
+
+def _share_of_the_largest(sizes: np.ndarray) -> float:
+    roots = np.sort(sizes**HALF, axis=0)
+    top = max(1, len(roots) // 100)
+    return float((roots[-top:].sum(axis=0) / roots.sum(axis=0)).max())
+
+
+def _means(sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return log (E|d|^½)² (m,) and the influence (P, m) of every path on it."""
+    roots = sizes**HALF
+    mean = roots.mean(axis=0)
+    return np.log(mean) / HALF, (roots / mean - 1.0) / HALF
+
+
+def _medians(sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return log medians (m,) and the influence of every path, with the density from two quantiles."""
+    logs = np.log(sizes)
+    middle, near = np.median(logs, axis=0), len(logs) ** -0.5
+    low, high = np.quantile(logs, [0.5 - near, 0.5 + near], axis=0)
+    return middle, ((logs > middle) - 0.5) * (high - low) / (2 * near)
+
+
+def _parts(
+    squares: np.ndarray, products: np.ndarray, depths: np.ndarray, whole: bool
+) -> tuple[Coherence, float, np.ndarray, np.ndarray]:
+    """Return the coherence, the coarsest coherent share, and log of the root share (m,) that the order is of.
+
+    Last comes the influence (P, m) of every path on it. Paths count alike, whatever their size: each is in
+    units of its own differences, relative to the medians of their levels.
+    """
+    count, levels = squares.shape
+    nothing = np.zeros(levels), np.zeros((count, levels))
+    if whole or levels < 3:
+        return Coherence.STEADY, math.nan, *nothing
+    typical = np.sqrt(np.median(squares, axis=0)).clip(1e-150)
+    squares, products = squares / typical**2, products / (typical[:-1] * typical[1:])
+    unit = squares.mean(axis=1, keepdims=True)
+    columns = np.concatenate([squares, products], axis=1) / unit
+    mean = columns.mean(axis=0)
+    if not (np.isfinite(mean).all() and (mean[:levels] > 0).all()):
+        return Coherence.STEADY, math.nan, *nothing
+    per_octave = slope_weights(np.log2(depths[:-2] / depths[0]))
+
+    def cosines(mean: np.ndarray) -> np.ndarray:
+        square, product = mean[:levels], mean[levels:]
+        return np.asarray(product / np.sqrt(square[:-1] * square[1:]))
+
+    def trends(mean: np.ndarray) -> np.ndarray:
+        cosine = cosines(mean)
+        apart = np.log2(np.maximum(1.0 - cosine**2, 1e-12))
+        return np.asarray(per_octave @ np.stack([apart, cosine], axis=1))
+
+    def z(influence: np.ndarray, value: np.ndarray) -> np.ndarray:
+        return np.asarray(value / np.maximum(influence.std(axis=0, ddof=1) / math.sqrt(count), 1e-15))
+
+    rho = cosines(mean) ** 2
+    change, influence = _spread(columns, mean, trends)
+    if rho.min() > COHERENT and change[0] < 0:
+        return Coherence.STEADY, math.sqrt(rho[0]), *nothing
+    sure = np.abs(z(influence, change)) > SURE
+    if not ((sure[0] and abs(change[0]) > STEEP) or (sure[1] and abs(change[1]) > TURNING)):
+        level = z(*_spread(columns, mean, lambda at: cosines(at).mean(keepdims=True))[::-1])
+        kind = Coherence.STEADY if abs(level[0]) > SURE else Coherence.ORTHOGONAL
+        return kind, math.sqrt(rho[0]), *nothing
+    martingale = rho[-1] < rho[0]
+
+    def log_part(mean: np.ndarray) -> np.ndarray:
+        share = _coherent_shares(cosines(mean) ** 2)
+        return 0.5 * np.log(1.0 - share if martingale else share)
+
+    part, influence = _spread(columns, mean, log_part)
+    kind = Coherence.MARTINGALE_TAKES_OVER if martingale else Coherence.COHERENT_TAKES_OVER
+    return kind, float(_coherent_shares(rho)[0]), part, influence
+
+
+def _spread(columns: np.ndarray, mean: np.ndarray, function) -> tuple[np.ndarray, np.ndarray]:  # type: ignore[no-untyped-def]
+    """Return a function of column means and every path's influence on it, by the delta method."""
+    value = function(mean)
+    step = 1e-6  # columns are of size 1: truncation and round-off are both below 1e-9
+    jacobian = []
+    for k in range(len(mean)):
+        shift = np.zeros(len(mean))
+        shift[k] = step
+        jacobian.append((function(mean + shift) - function(mean - shift)) / (2 * shift[k]))
+    return value, (columns - mean) @ np.array(jacobian)
+
+
+def _coherent_shares(rho: np.ndarray) -> np.ndarray:
+    """Return θ (m,) with θ_j θ_{j+1} = ρ_j (m - 1,), whose odds θ/(1 - θ) change by one factor per level."""
+    rho = np.clip(rho, 1e-12, 1 - 1e-12)
+    factor = 1.0
+    for _ in range(60):  # a fixed point; it contracts
+        # θ = ω/(1 + ω): ω²g/((1 + ω)(1 + ωg)) = ρ, a quadratic in ω.
+        a, b = factor * (1.0 - rho), -rho * (1.0 + factor)
+        odds = (-b + np.sqrt(b * b + 4 * a * rho)) / (2 * a)
+        slope = slope_weights(np.arange(len(odds))) @ np.log(odds)
+        new = float(np.exp(np.clip(slope, -4.0, 4.0)))
+        if abs(new - factor) < 1e-10:
+            break
+        factor = new
+    share = np.append(odds, odds[-1] * factor)
+    return np.asarray(share / (1.0 + share))
+
+
+def _spacing(depths: np.ndarray, logs: np.ndarray, coherence: Coherence) -> np.ndarray:
+    """Return log of the factors by which unequal ratios of depths make differences larger or smaller.
+
+    A coherent error c L^-r leaves |1 - q^r| of itself between levels of ratio q = L_j/L_{j+1}, an orthogonal
+    one √(1 - q^2r). Where depths double the factor is one for all, and drops out.
+    """
+    ratio = depths[:-1] / depths[1:]
+    if np.allclose(ratio, ratio[0]):
+        return np.zeros(len(ratio))
+    orthogonal = coherence in (Coherence.ORTHOGONAL, Coherence.MARTINGALE_TAKES_OVER)
+    rate, factor = 0.5, np.zeros(len(ratio))
+    for _ in range(20):
+        left = 1.0 - ratio ** (2 * rate if orthogonal else rate)
+        factor = np.log(left) * (0.5 if orthogonal else 1.0)
+        rate = max(0.05, -float(slope_weights(np.log(depths[:-1])) @ (logs - factor)))
+    return factor
+
+
+def _mixture(
+    depths: np.ndarray, logs: np.ndarray, covariance: np.ndarray, power: float, degrees: int
+) -> tuple[StudentMixture, np.ndarray]:
+    """Return the order's distribution and the weights of `SIZES`; the prior of a size τ is τ^-power."""
+    ratio = depths / ANCHOR
+    bend = sum(np.outer(ratio, ratio) ** -s for s in POWERS)
+    fixed = covariance + MODEL_ERROR**2 * np.eye(len(depths))
+    data = CorrelatedData.of(logs, fixed + (SIZES**2)[:, None, None] * bend)
+    design = np.stack([np.ones(len(depths)), -np.log(depths / depths[0])], axis=1)
+    fits = data.regress(design, np.zeros((1, len(depths))))
+    likelihood = fits.log_likelihoods[:, 0] - power * np.log(SIZES)
+    weights = np.exp(likelihood - special.logsumexp(likelihood))
+    scales = np.sqrt(fits.covariances[:, 1, 1])
+    return StudentMixture(weights, fits.coefficients[:, 1, 0], scales, float(degrees)), weights
