@@ -40,6 +40,7 @@ from .driving import (
 )
 from .equations import (
     AttentionSDE as AttentionSDE,
+    AveragedODE as AveragedODE,
     ColouredSDE as ColouredSDE,
     CovarianceSDE as CovarianceSDE,
     Drive as Drive,
@@ -54,6 +55,7 @@ from .equations import (
     NeuralSDE as NeuralSDE,
     NeuralYoung as NeuralYoung,
     ODELimit as ODELimit,
+    RadialSDE as RadialSDE,
     SDELimit as SDELimit,
     Sharing as Sharing,
     Solver as Solver,

@@ -11,6 +11,7 @@ from deeplimit.equations.covariance import CovarianceSDE
 from deeplimit.equations.drive import Drive, Sharing
 from deeplimit.equations.follower import CompiledStep, Follower, FunctionValue, Motion
 from deeplimit.equations.in_law import IsotropicSDE, LawLimit
+from deeplimit.equations.isotropic import AveragedODE, RadialSDE
 from deeplimit.equations.linearised import ItoCorrectedSDE, LinearODE
 from deeplimit.equations.neural import Identity, NeuralODE, NeuralSDE
 from deeplimit.equations.solvers import Solver
@@ -19,6 +20,7 @@ from deeplimit.equations.young import NeuralYoung
 
 __all__ = [
     "AttentionSDE",
+    "AveragedODE",
     "CompiledStep",
     "ColouredSDE",
     "CovarianceSDE",
@@ -38,6 +40,7 @@ __all__ = [
     "NeuralSDE",
     "NeuralYoung",
     "ODELimit",
+    "RadialSDE",
     "SDELimit",
     "Sharing",
     "UserODE",

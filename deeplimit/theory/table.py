@@ -13,6 +13,7 @@ from deeplimit.theory import (
     fully_connected,
     in_law,
     independent_layers,
+    isotropic,
     prenorm,
     shaped,
     shrinking_weights,
@@ -28,6 +29,7 @@ from deeplimit.theory.theorem import Network, Theorem, registered
 ROWS: tuple[Theorem, ...] = (
     *independent_layers.ROWS,
     *in_law.ROWS,
+    *isotropic.ROWS,
     *smooth_layers.ROWS,
     *fractional_weights.ROWS,
     *shrinking_weights.ROWS,
@@ -43,6 +45,7 @@ REASONS = (
     attention.why_not,
     shaped.why_not,
     shrinking_weights.why_not,
+    isotropic.why_not,
     independent_layers.why_not,
     fractional_weights.why_not,
     smooth_layers.why_not,
