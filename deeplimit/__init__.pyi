@@ -51,6 +51,7 @@ from .equations import (
     LawLimit as LawLimit,
     Limit as Limit,
     LinearODE as LinearODE,
+    MixedSDE as MixedSDE,
     NeuralODE as NeuralODE,
     NeuralSDE as NeuralSDE,
     NeuralYoung as NeuralYoung,

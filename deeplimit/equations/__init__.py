@@ -13,6 +13,7 @@ from deeplimit.equations.follower import CompiledStep, Follower, FunctionValue, 
 from deeplimit.equations.in_law import IsotropicSDE, LawLimit
 from deeplimit.equations.isotropic import AveragedODE, RadialSDE
 from deeplimit.equations.linearised import ItoCorrectedSDE, LinearODE
+from deeplimit.equations.mixed import MixedSDE
 from deeplimit.equations.neural import Identity, NeuralODE, NeuralSDE
 from deeplimit.equations.solvers import Solver
 from deeplimit.equations.users_own import UserODE, UserSDE, read_limit
@@ -36,6 +37,7 @@ __all__ = [
     "LawLimit",
     "Limit",
     "LinearODE",
+    "MixedSDE",
     "NeuralODE",
     "NeuralSDE",
     "NeuralYoung",

@@ -13,6 +13,7 @@ from deeplimit.papers.cases import (
     in_law,
     independent,
     isotropic,
+    noise_outside,
     prenorm,
     shaped,
     shrinking_weights,
@@ -37,6 +38,7 @@ def cases(width: int = WIDTH) -> tuple[Case, ...]:
     return (
         *independent.cases(width),
         *isotropic.cases(),
+        *noise_outside.cases(),
         *smooth.cases(width),
         *fractional.cases(),
         *shrinking_weights.cases(),

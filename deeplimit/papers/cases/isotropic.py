@@ -37,12 +37,16 @@ class Times:
         return product
 
 
+def louder(activation: Activation, factor: float) -> Activation:
+    """Return an activation times a number."""
+    return Activation(f"{factor:g} {activation.name}", Times(factor, activation))
+
+
 def _scaled(limit: RadialSDE, factor: float) -> WrongTwin:
     percent = "10 % too large" if factor > 1 else "10 % too small"
-    louder = Activation(f"{factor:g} {limit.activation.name}", Times(factor, limit.activation))
     return WrongTwin(
         f"isotropic diffusion {percent}",
-        dataclasses.replace(limit, activation=louder),
+        dataclasses.replace(limit, activation=louder(limit.activation, factor)),
         RADIAL.replace("(E", f"{factor:g}\\,(E"),
         f"A constant factor {factor:g} stays at every depth.",
     )
@@ -60,7 +64,7 @@ def _tangent(width: int) -> WrongTwin:
 def law_cases() -> Iterator[LawCase]:
     """Yield branches with mean 0 given the state."""
     network = res2(4, "tanh")
-    wrong = (_scaled(_radial(network), 1.1), _tangent(4), _of_res1(network))
+    wrong: tuple[WrongTwin, ...] = (_scaled(_radial(network), 1.1), _tangent(4), _of_res1(network))
     yield LawCase(STATEMENT, "res-2, tanh, d = 4", network, RADIAL, SOURCE, wrong, paths=DRAWS)
     network = inner(3, "sin")
     wrong = (_scaled(_radial(network), 0.9), _tangent(3))
