@@ -107,6 +107,7 @@ def test_every_exponent_has_its_regime(made, name, rate, is_bound):
     "made",
     [
         network(outside=UNIFORM),
+        network(outside=dl.AR1(0.5), exponent=0.5),
         network(exponent=0.4),
         network(torch.sign),
         network(inside=number(lambda t: t > 0.37), width=1),

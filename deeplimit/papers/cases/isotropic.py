@@ -13,6 +13,7 @@ from torch import Tensor
 from deeplimit.driving import IID
 from deeplimit.equations import IsotropicSDE, RadialSDE
 from deeplimit.layers.activations import Activation
+from deeplimit.networks.architectures import fully_connected
 from deeplimit.networks.residual_network import ResidualNetwork, inner, res1, res2
 from deeplimit.papers.cases.case import Case, LawCase, WrongTwin
 from deeplimit.papers.cases.in_law import DRAWS
@@ -69,19 +70,27 @@ def law_cases() -> Iterator[LawCase]:
     network = inner(3, "sin")
     wrong = (_scaled(_radial(network), 0.9), _tangent(3))
     yield LawCase(STATEMENT, "inner, sin, d = 3", network, RADIAL, SOURCE, wrong, paths=DRAWS)
+    network = fully_connected(4, "tanh")
+    half = WrongTwin(
+        "δ = 1/2",
+        dataclasses.replace(_radial(network), activation=louder(network.recursion.activation, 0.5)),
+        RADIAL.replace("(E", "0.5\\,(E"),
+        "δ multiplies every layer.",
+    )
+    yield LawCase(STATEMENT, "fully connected, δ = 1, tanh, d = 4", network, RADIAL, SOURCE, (half,))
     network = res2(3, "softplus")
     yield LawCase(
         STATEMENT, "res-2, softplus, d = 3", network, RADIAL, SOURCE, (_scaled(_radial(network), 1.1),)
     )
     network = res2(4, "identity", weights=IID("uniform"))
-    half = WrongTwin(
+    fewer = WrongTwin(
         "half of the diffusion, as for ReLU",
         IsotropicSDE(4, 0.5),
         r"dH = (2d)^{-1/2}\,\|H\|\,d\beta",
         "The identity passes all of W h, ReLU half of its squares.",
     )
     equation = r"dH = d^{-1/2}\,\|H\|\,d\beta"
-    yield LawCase(STATEMENT, "res-2, identity, d = 4, uniform", network, equation, SOURCE, (half,))
+    yield LawCase(STATEMENT, "res-2, identity, d = 4, uniform", network, equation, SOURCE, (fewer,))
 
 
 def _radial(network: ResidualNetwork) -> RadialSDE:
