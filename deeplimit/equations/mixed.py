@@ -53,6 +53,7 @@ class MixedSDE(SDELimit):
 
     sde_type: ClassVar[str] = "ito"
     noise_type: ClassVar[str] = "general"
+    is_drawable: ClassVar[bool] = True
     has_schemes: ClassVar[bool] = False
     """Its scheme on a depth's layers is the network itself."""
 
@@ -117,6 +118,16 @@ class MixedSDE(SDELimit):
 
     def increment(self, time: float, step: float, h: Tensor, noise: Tensor) -> Tensor:
         return self.g_prod(time, h, noise)
+
+    def draw_end(self, h0: Tensor, generator: torch.Generator, steps: int) -> Tensor:
+        """Return draws of H_1 (P, d) by Euler-Maruyama; a random W is drawn for every path."""
+        function = self.inside.sample(self._shape, len(h0), generator, h0.dtype, h0.device)
+        h, deviation = h0, (self.width * steps) ** -0.5
+        for step in range(steps):
+            (layer,) = layers_at(step / steps, (function,), self.functions, (self._shape,), h.device)
+            size = torch.linalg.vector_norm(self.activation(layer.apply(h)), dim=1, keepdim=True)
+            h = h + size * torch.empty_like(h).normal_(0.0, deviation, generator=generator)
+        return h
 
 
 @dataclass(frozen=True)
