@@ -205,3 +205,14 @@ def test_beyond_the_table_the_diffusion_goes_on_along_its_last_cell():
     linear, flat = (limit.g(0.0, h)[:, 0, 0] for limit in limits)
     np.testing.assert_allclose(linear, [3e7 / 2, 0.0], rtol=1e-6)
     np.testing.assert_allclose(flat, [1.0, 0.0], rtol=1e-4)
+
+
+@pytest.mark.nightly
+@pytest.mark.statistical
+@pytest.mark.parametrize("seed", [3, 4, 5])
+def test_errors_that_turn_from_depth_to_depth_are_not_taken_for_a_remainder(seed):
+    """What σ makes of two draws' sum is not the sum of what it makes of each. These seeds failed."""
+    network = dl.inner(4, "softplus", exponent=1.0)
+    depths = [16, 32, 64, 128, 256, 512, 1024]
+    report = dl.compare(network, depths=depths, paths=4000, seed=seed, confidence=0.999)
+    assert report.verdict == "converges", str(report)
