@@ -43,6 +43,7 @@ from .equations import (
     RK4 as RK4,
     SDE as SDE,
     AttentionSDE as AttentionSDE,
+    AveragedODE as AveragedODE,
     ColouredSDE as ColouredSDE,
     CovarianceSDE as CovarianceSDE,
     Drive as Drive,
@@ -56,13 +57,21 @@ from .equations import (
     LawLimit as LawLimit,
     Limit as Limit,
     LinearODE as LinearODE,
+<<<<<<< HEAD
     Milstein as Milstein,
+=======
+    MixedSDE as MixedSDE,
+>>>>>>> wip-rows
     NeuralODE as NeuralODE,
     NeuralSDE as NeuralSDE,
     NeuralYoung as NeuralYoung,
     Noise as Noise,
     ODELimit as ODELimit,
+<<<<<<< HEAD
     Scheme as Scheme,
+=======
+    RadialSDE as RadialSDE,
+>>>>>>> wip-rows
     SDELimit as SDELimit,
     Sharing as Sharing,
     Solver as Solver,

@@ -12,7 +12,9 @@ from deeplimit.equations.drive import Drive, Sharing
 from deeplimit.equations.follower import CompiledStep, Follower, FunctionValue, Motion
 from deeplimit.equations.given import ODE, SDE
 from deeplimit.equations.in_law import IsotropicSDE, LawLimit
+from deeplimit.equations.isotropic import AveragedODE, RadialSDE
 from deeplimit.equations.linearised import ItoCorrectedSDE, LinearODE
+from deeplimit.equations.mixed import MixedSDE
 from deeplimit.equations.neural import Identity, NeuralODE, NeuralSDE
 from deeplimit.equations.schemes import (
     RK4,
@@ -30,6 +32,7 @@ from deeplimit.equations.young import NeuralYoung
 
 __all__ = [
     "AttentionSDE",
+    "AveragedODE",
     "CompiledStep",
     "ColouredSDE",
     "CovarianceSDE",
@@ -55,10 +58,12 @@ __all__ = [
     "LawLimit",
     "Limit",
     "LinearODE",
+    "MixedSDE",
     "NeuralODE",
     "NeuralSDE",
     "NeuralYoung",
     "ODELimit",
+    "RadialSDE",
     "SDELimit",
     "Sharing",
     "read_limit",

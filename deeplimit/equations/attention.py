@@ -11,7 +11,7 @@ from torch import Tensor
 
 from deeplimit.common import validation
 from deeplimit.driving import Layer, Shape, WeightLaw
-from deeplimit.equations.base import SDELimit, check_one_law
+from deeplimit.equations.base import Limit, SDELimit, check_one_law
 from deeplimit.layers import Attention
 from deeplimit.layers.attention import polar, projected
 
@@ -47,6 +47,7 @@ class AttentionSDE(SDELimit):
 
     sde_type: ClassVar[str] = "ito"
     noise_type: ClassVar[str] = "general"
+    is_drawable: ClassVar[bool] = True
 
     @property
     def equation(self) -> str:
@@ -102,6 +103,22 @@ class AttentionSDE(SDELimit):
         m = self.recursion.mean_field(u)
         moved = projected(u, self._layer(noise).apply(m)) + step * self._shrinking(m) * u
         return (size * moved).reshape(h.shape)
+
+    def has_the_law_of(self, other: Limit) -> bool:
+        """Return whether another limit is this equation, whatever the law of the network's entries."""
+        return isinstance(other, AttentionSDE) and (self.recursion, self.width) == (
+            other.recursion,
+            other.width,
+        )
+
+    def draw_end(self, h0: Tensor, generator: torch.Generator, steps: int) -> Tensor:
+        """Return draws of H_1 (P, n, d) by Euler-Maruyama, put back on the spheres after every step."""
+        size, u = polar(h0)
+        noise = h0.new_empty(len(h0), self.width**2)
+        for _ in range(steps):
+            noise.normal_(0.0, steps**-0.5, generator=generator)
+            _, u = polar(u + self.increment(0.0, 1.0 / steps, u, noise))
+        return size * u
 
     @property
     def lyapunov_exponents(self) -> tuple[float, float]:

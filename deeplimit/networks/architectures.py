@@ -41,9 +41,9 @@ def fully_connected(
     """Make the fully connected network h_{k+1} = h_k + L^-exponent δ_k σ(A_k h_k + b_k) (Cohen et al. 2021,
     (1), (10)).
 
-    With δ = 1 it is `inner`, bit for bit. If weights and δ are functions of time and the exponent is 1, the
-    limit is the neural ODE dH = δ_t σ(A_t H + b_t) dt (Cohen et al. 2021, (2)). The library knows no theorem
-    about the others.
+    With δ = 1 it is `inner`, bit for bit, and has the theorems of `inner`. If weights and δ are functions of
+    time and the exponent is 1, the limit is the neural ODE dH = δ_t σ(A_t H + b_t) dt (Cohen et al. 2021,
+    (2)), and above 1 the identity. The library knows no theorem about the others.
 
     Args:
         width: d, at least 1.

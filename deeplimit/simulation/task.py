@@ -73,8 +73,16 @@ class Task:
 
     @property
     def keeps_products(self) -> bool:
-        """Whether products of two depths' differences are kept: those to an ODE keep their direction."""
-        return self.limit.setting == "tolerance" and self.coupling == "pathwise"
+        """Whether products of two depths' differences are kept: those to an ODE keep their direction.
+
+        Not so where independent layers enter otherwise than linearly: what σ makes of the sum of two draws is
+        another thing than the sum of what it makes of each.
+        """
+        bends = not self.network.recursion.is_euler and any(
+            law.facts_at(self.network.width).dependence is Dependence.INDEPENDENT
+            for law in self.network.weights
+        )
+        return self.limit.setting == "tolerance" and self.coupling == "pathwise" and not bends
 
     def held(self, block: int) -> int:
         """Return the number of paths in a block; the last one may hold fewer than the others."""

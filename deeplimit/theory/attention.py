@@ -89,6 +89,32 @@ class NoisyAttention(Theorem):
 
 
 @final
+class NoisyAttentionInLaw(Theorem):
+    """The same for other laws, by Donsker's principle: drift and covariance need second moments alone."""
+
+    def matches(self, network: Network) -> bool:
+        facts = network.facts
+        normal = facts.gaussian and facts.independent_entries is True
+        return _has_independent_layers(network) and not normal and side(network.exponent, 0.5) == 0
+
+    def regime(self, network: Network) -> Regime:
+        return Regime(
+            "sde",
+            f"{FEDOROV}, by Donsker's invariance principle",
+            None,
+            "in law",
+            "the weights are not Gaussian, so the SDE is a limit in law only. On one path, coarse layers are"
+            " normalised sums of the finest layers' draws, and so not of the named law.",
+            "weights=Brownian(), for which the limit is pathwise.",
+            hypotheses=(SMOOTH, *of_the_weights(network)),
+            citations=(FEDOROV_KEY,),
+        )
+
+    def limit(self, network: Network) -> Limit:
+        return AttentionSDE(cast("Attention", network.recursion), network.weights, network.width)
+
+
+@final
 class StillAttention(Theorem):
     """Above the critical exponents no token moves: shown on the page Attention."""
 
@@ -120,7 +146,7 @@ class StillAttention(Theorem):
         return Identity()
 
 
-ROWS: tuple[Theorem, ...] = (ClusteringODE(), NoisyAttention(), StillAttention())
+ROWS: tuple[Theorem, ...] = (ClusteringODE(), NoisyAttention(), NoisyAttentionInLaw(), StillAttention())
 
 
 def why_not(network: Network) -> tuple[str, str] | None:
@@ -128,8 +154,8 @@ def why_not(network: Network) -> tuple[str, str] | None:
     if not is_one_of(network, Attention):
         return None
     return (
-        "of attention the table has functions of time at exponents from 1 on, independent Gaussian layers at"
-        " exponent 1/2, and independent layers above it. Below these exponents tokens stay on their spheres,"
+        "of attention the table has functions of time at exponents from 1 on, and independent layers at"
+        " exponents from 1/2 on. Below these exponents tokens stay on their spheres,"
         " but the sum of all updates has no limit.",
         "attention(...) with Brownian weights and exponent=0.5, or with Trend or SmoothGaussian weights and"
         " exponent=1.",

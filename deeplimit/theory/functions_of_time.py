@@ -118,6 +118,17 @@ def _falls(law: FunctionLaw, shape: tuple[int, ...]) -> float:
     return worst
 
 
+@_kept
+def is_one(law: FunctionLaw) -> bool:
+    """Return whether a number that is a function of time is 1 at 0, 1 and at CELLS - 1 times in between.
+
+    NOT checked: that it is 1 at all other times.
+    """
+    times = torch.linspace(0.0, 1.0, CELLS + 1, dtype=torch.float64)
+    with torch.no_grad():
+        return bool((law.entry_scale(()) * _values(law, (), times) == 1.0).all())
+
+
 TIMES = 33
 """Times at which a trend is read to see whether it expands."""
 

@@ -10,7 +10,7 @@ import torch
 
 from deeplimit.driving import Dependence, IndependentLaw
 from deeplimit.equations import Identity, Limit, NeuralSDE
-from deeplimit.layers import Inner, Res1, Res2, Res3
+from deeplimit.layers import Res1, Res2, Res3
 from deeplimit.layers.activations import Activation, has_kink, slopes
 from deeplimit.theory.gradients import first_variation
 from deeplimit.theory.growth import known_growth
@@ -251,19 +251,11 @@ def why_not(network: Network) -> tuple[str, str] | None:
             " independent entries in independent layers.",
             "the same network with Brownian() weights.",
         )
-    if all(fact.dependence == Dependence.INDEPENDENT for fact in facts):
-        if not layers_are_independent(network):
-            return (
-                "layers are independent, but the weight law does not state that its entries are independent"
-                " of each other with mean 0 and variance 1/d, as assumption (A1) asks.",
-                "the same network with Brownian() weights.",
-            )
-        if is_one_of(network, Inner):
-            return (
-                f"independent layers of size 1 inside the activation (exponent {network.exponent:g}) are"
-                " outside Propositions 11 and 12. Theorem 4.4 of Cohen et al. (2021) is about layers that are"
-                " increments, of size L^-1/2.",
-                "inner(..., noise=Ito(A=1/d), alpha=0) (Theorem 4.4), SmoothGaussian or Trend weights with"
-                " exponent=1 (Proposition 12), or res1 (Proposition 11).",
-            )
+    independent = all(fact.dependence == Dependence.INDEPENDENT for fact in facts)
+    if independent and not layers_are_independent(network):
+        return (
+            "layers are independent, but the weight law does not state that its entries are independent of"
+            " each other with mean 0 and variance 1/d, as assumption (A1) asks.",
+            "the same network with Brownian() weights.",
+        )
     return None

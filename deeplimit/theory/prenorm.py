@@ -124,6 +124,33 @@ class PreNormDiffusion(_OfIndependentLayers):
 
 
 @final
+class PreNormDiffusionInLaw(_OfIndependentLayers):
+    """The same for other laws, by Donsker's principle: the limit is one in law only."""
+
+    further = (AWAY_FROM_ZERO,)
+
+    def matches(self, network: Network) -> bool:
+        facts = network.facts
+        gaussian = facts.gaussian and facts.independent_entries is True
+        return _is_independent(network) and not gaussian and side(network.exponent, 0.5) == 0
+
+    def _regime(self, network: Network) -> Regime:
+        return Regime(
+            "sde",
+            f"{SOURCE}, by Donsker's invariance principle",
+            None,
+            "in law",
+            "the weights are not Gaussian, so the SDE is a limit in law only. On one path, coarse layers are"
+            " normalised sums of the finest layers' draws, and so not of the named law.",
+            "weights=Brownian(), for which the limit is pathwise.",
+        )
+
+    def limit(self, network: Network) -> Limit:
+        weights = cast("tuple[IndependentLaw, ...]", network.weights)
+        return NeuralSDE(cast("PreNorm", network.recursion), weights, network.width)
+
+
+@final
 class PreNormIdentity(_OfIndependentLayers):
     """Independent layers at a larger exponent: their sum vanishes."""
 
@@ -184,7 +211,13 @@ class PreNormODE(EulerOfODE):
         return super().regime(network).under(AWAY_FROM_ZERO)
 
 
-ROWS: tuple[Theorem, ...] = (PreNormDiffusion(), PreNormIdentity(), PreNormClock(), PreNormODE())
+ROWS: tuple[Theorem, ...] = (
+    PreNormDiffusion(),
+    PreNormDiffusionInLaw(),
+    PreNormIdentity(),
+    PreNormClock(),
+    PreNormODE(),
+)
 
 
 def why_not(network: Network) -> tuple[str, str] | None:
@@ -192,8 +225,8 @@ def why_not(network: Network) -> tuple[str, str] | None:
     if not is_one_of(network, PreNorm):
         return None
     return (
-        "of pre-norm networks the table has independent layers at any exponent, Gaussian ones alone at 1/2,"
-        " and Lipschitz functions of time at exponent 1.",
+        "of pre-norm networks the table has independent layers at any exponent, and functions of time at"
+        " exponents from 1 on, Lipschitz ones at 1.",
         "the same network with Brownian weights and exponent=0.5, or with SmoothGaussian or Trend weights and"
         " exponent=1.",
     )

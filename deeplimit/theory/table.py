@@ -13,11 +13,14 @@ from deeplimit.theory import (
     fully_connected,
     in_law,
     independent_layers,
+    isotropic,
+    noise_outside,
     prenorm,
     shaped,
     shrinking_weights,
     smooth_layers,
 )
+from deeplimit.theory.fully_connected import simplest
 from deeplimit.theory.gradients import none_known
 from deeplimit.theory.growth import known_growth
 from deeplimit.theory.hypotheses import failing
@@ -28,6 +31,8 @@ from deeplimit.theory.theorem import Network, Theorem, registered
 ROWS: tuple[Theorem, ...] = (
     *independent_layers.ROWS,
     *in_law.ROWS,
+    *isotropic.ROWS,
+    *noise_outside.ROWS,
     *smooth_layers.ROWS,
     *fractional_weights.ROWS,
     *shrinking_weights.ROWS,
@@ -43,6 +48,7 @@ REASONS = (
     attention.why_not,
     shaped.why_not,
     shrinking_weights.why_not,
+    isotropic.why_not,
     independent_layers.why_not,
     fractional_weights.why_not,
     smooth_layers.why_not,
@@ -70,11 +76,14 @@ class Found:
         row: the first row that matches, users' rows before the library's, and none of whose assumptions
             fails; None where there is none.
         regime: what it says of the network.
+        network: the network that the row was asked about: a row of the library is asked about the simplest
+            form of a network.
         fallen: what rows that match, but have an assumption that fails, would have said.
     """
 
     row: Theorem | None
     regime: Regime
+    network: Network
     fallen: tuple[Regime, ...] = ()
 
 
@@ -83,15 +92,16 @@ def find(network: Network) -> Found:
     hold.
     """
     fallen: list[Regime] = []
-    for row in (*registered(), *ROWS):
-        if row.matches(network):
-            regime = row.regime(network)
+    simple = simplest(network)
+    for row, asked in (*((row, network) for row in registered()), *((row, simple) for row in ROWS)):
+        if row.matches(asked):
+            regime = row.regime(asked)
             if not failing(regime.hypotheses):
-                return Found(row, regime, tuple(fallen))
+                return Found(row, regime, asked, tuple(fallen))
             fallen.append(regime)
-    explanation, closest = _fails(fallen[0]) if fallen else _reason(network)
-    closest = f"{closest} {measured_without_theorem(network)}"
-    return Found(None, Regime("no theorem", None, None, None, explanation, closest), tuple(fallen))
+    explanation, closest = _fails(fallen[0]) if fallen else _reason(simple)
+    closest = f"{closest} {measured_without_theorem(simple)}"
+    return Found(None, Regime("no theorem", None, None, None, explanation, closest), network, tuple(fallen))
 
 
 HOLDING = "the same network where this holds."
@@ -115,9 +125,9 @@ def limit_of(network: Network) -> Limit:
     """Return the limit equation; raise NoTheoremError, saying why, where no row gives one."""
     found = find(network)
     if found.row is None:
-        raise refusal(network, *(_fails(found.fallen[0]) if found.fallen else _reason(network)))
+        raise refusal(network, *(_fails(found.fallen[0]) if found.fallen else _reason(simplest(network))))
     try:
-        return found.row.limit(network)
+        return found.row.limit(found.network)
     except NoTheoremError as error:
         raise refusal(network, found.regime.explanation, found.regime.closest or CLOSEST) from error
 
@@ -125,7 +135,7 @@ def limit_of(network: Network) -> Limit:
 def gradients_of(network: Network) -> Regime:
     """Return what becomes of gradients by the layers' states, by the row that holds for the network."""
     found = find(network)
-    said = None if found.row is None else found.row.gradients(network)
+    said = None if found.row is None else found.row.gradients(found.network)
     return none_known(found.regime, network) if said is None else said
 
 
@@ -134,7 +144,7 @@ def growth_of(network: Network) -> Growth:
     for row in registered():
         if row.matches(network) and (said := row.growth(network)) is not None:
             return said
-    return known_growth(network)
+    return known_growth(simplest(network))
 
 
 def in_law_only(network: Network) -> NoTheoremError:

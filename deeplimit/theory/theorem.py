@@ -134,10 +134,10 @@ class Theorem(ABC):
             >>> row = dl.Theorem.register(
             ...     matches=lambda network: type(network.recursion) is Inner and network.exponent == 0.75,
             ...     name="identity", limit=lambda network: dl.Identity(), rate=0.25, citation="Doe (2026)")
-            >>> dl.inner(2, "tanh", exponent=0.75).regime().rate
+            >>> dl.inner(2, "tanh", weights=dl.AR1(0.5), exponent=0.75).regime().rate
             0.25
             >>> row.remove()
-            >>> dl.inner(2, "tanh", exponent=0.75).regime().name
+            >>> dl.inner(2, "tanh", weights=dl.AR1(0.5), exponent=0.75).regime().name
             'no theorem'
         """
         if (row is None) == (matches is None):

@@ -170,9 +170,3 @@ def test_bad_calls_are_refused():
     assert_refused(lambda: dl.AttentionSDE(dl.Res1("tanh"), laws, 3), TypeError, "recursion", "Res1")
     assert_refused(lambda: dl.AttentionSDE(dl.Attention(2), (), 3), TypeError, "weights", "()")
     assert_refused(lambda: dl.AttentionSDE(dl.Attention(2), laws, 1), ValueError, "width", "1")
-    assert_refused(
-        lambda: dl.compare_laws(dl.attention(3, tokens=2), depths=[2, 4, 8]),
-        ValueError,
-        "limit",
-        "dU_i",
-    )

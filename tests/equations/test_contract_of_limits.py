@@ -10,7 +10,7 @@ import torch
 from chains import chain_sde
 
 import deeplimit as dl
-from deeplimit.equations import ODE, SDE, Limit, covariance
+from deeplimit.equations import ODE, SDE, Limit, covariance, isotropic
 
 TREND = dl.Trend(lambda t: t * torch.tensor([[0.0, 1.0, 0.0], [-1.0, 0.0, 0.0], [0.0, 0.0, 0.5]]))
 NOISE = dl.Ito(A=0.05, b=0.1)
@@ -54,7 +54,10 @@ LIMITS = {
     "identity": dl.Identity(),
     "Young": dl.res1(3, "tanh", weights=dl.FractionalBrownian(0.7)).limit(),
     "coloured noise": dl.res1(3, "tanh", weights=dl.AR1(0.5)).limit(),
+    "noise outside": dl.res2(3, "tanh", weights=(dl.Brownian(), TREND)).limit(),
     "in law": dl.IsotropicSDE(3, 0.5),
+    "in law, with a general activation": dl.res2(3, "tanh").limit(),
+    "averaged": dl.inner(3, "softplus", exponent=1.0).limit(),
     "covariances in law": dl.CovarianceSDE(3, 0.5),
     "a user's torchsde object": Diagonal(),
     "one with products": Products(),
@@ -66,6 +69,7 @@ LIMITS = {
 @pytest.mark.parametrize("name", LIMITS)
 def test_every_limit_of_the_library_keeps_the_contract(name, monkeypatch):
     monkeypatch.setattr(covariance, "STEPS", 16)
+    monkeypatch.setattr(isotropic, "STEPS", 16)
     dl.testing.check_limit(LIMITS[name], width=3)
 
 
@@ -79,7 +83,7 @@ def concrete(kind):
 def test_no_limit_of_the_library_is_left_out():
     wrapped = {SDE, ODE}  # made of the users' objects above
     ours = {each for each in concrete(Limit) if "cases" not in each.__module__}  # those are wrong limits
-    assert ours - wrapped == {type(LIMITS[name]) for name in list(LIMITS)[:12]}
+    assert ours - wrapped == {type(LIMITS[name]) for name in list(LIMITS)[:15]}
 
 
 @dataclass(frozen=True)

@@ -39,10 +39,10 @@ def test_a_limit_in_law_is_refused_path_by_path_even_at_width_1(limit):
 @pytest.mark.parametrize(
     ("network", "pins"),
     [
-        (lambda: dl.res2(4, "tanh"), ("res2", "in law only", "compare_laws")),
+        (lambda: dl.res2(4, "tanh", weights=dl.IID("uniform")), ("res2", "in law only", "compare_laws")),
         (lambda: dl.res3(4, weights=dl.IID(skewed)), ("res3", "skewed weights", "LawLimit")),
         (lambda: dl.res3(4, exponent=0.25), ("res3", "exponent 0.25", "grow without bound")),
-        (lambda: dl.inner(4), ("inner", "exponent 0.5")),
+        (lambda: dl.inner(4, "relu"), ("inner", "exponent 0.5", "not odd")),
     ],
 )
 def test_networks_without_a_known_limit_are_refused_by_name(network, pins):

@@ -11,8 +11,10 @@ from hypothesis import given, settings, strategies as st
 from refusals import assert_refused
 
 import deeplimit as dl
+from deeplimit.driving import TrendAndNoise
 from deeplimit.layers import Inner
 from deeplimit.papers.cases.trends import mixing, push
+from deeplimit.theory import gradients_of, growth_of
 
 BIASED = dl.Trend(mixing, push)
 LAWS = {
@@ -50,6 +52,53 @@ def test_with_delta_one_it_is_inner_to_the_last_bit(law):
         theirs = inner.recursion.advance(theirs, other, inner.exponent)
     assert torch.equal(mine, theirs)
     assert not torch.equal(mine, h)
+
+
+ONES = {"number": 1.0, "function": dl.Trend(lambda t: torch.tensor(1.0))}
+SHRINKING = TrendAndNoise(None, dl.Ito(A=0.1), 1.0)
+TREND = TrendAndNoise(dl.Trend(mixing), None, 0.5)
+
+
+@pytest.mark.parametrize("delta", ONES)
+@pytest.mark.parametrize(
+    ("weights", "exponent"),
+    [
+        (dl.Brownian(), 0.5),
+        (dl.Brownian(), 0.8),
+        (dl.Brownian(), 0.3),
+        (dl.SmoothGaussian(), 1.0),
+        (dl.SmoothGaussian(), 1.5),
+        (BIASED, 1.0),
+        (SHRINKING, 0.0),
+        (TREND, 0.5),
+        (dl.FractionalBrownian(0.7), 0.7),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("activation", ["tanh", "softplus"])
+def test_with_delta_one_theory_says_what_it_says_of_inner(weights, exponent, activation, delta):
+    ours = dl.fully_connected(4, activation, weights=weights, delta=ONES[delta], exponent=exponent)
+    inner = dl.ResidualNetwork(Inner(activation), 4, (weights,), exponent)
+    assert ours.regime() == inner.regime()
+    assert gradients_of(ours) == gradients_of(inner)
+    assert growth_of(ours) == growth_of(inner)
+    if inner.regime().convergence is None:
+        with pytest.raises(dl.NoTheoremError, match="fully connected"):
+            ours.limit()
+    else:
+        assert ours.limit() == inner.limit()
+
+
+def test_with_delta_one_laws_and_paths_are_compared_as_those_of_inner():
+    """The last states are the same numbers, and so are the reports."""
+    knobs = dict(depths=[8, 16, 32], draws=2000)
+    ours, inner = (dl.compare_laws(made, **knobs) for made in (dl.fully_connected(4), dl.inner(4)))
+    np.testing.assert_array_equal(ours.mean_squares, inner.mean_squares)
+    assert ours.verdict != "another law"
+    smooth = dict(weights=dl.SmoothGaussian())
+    report = dl.compare(dl.fully_connected(4, **smooth), **KNOBS)
+    assert report.verdict == "converges"
+    assert report.theorem == dl.inner(4, **smooth).regime().theorem
 
 
 @settings(max_examples=12, deadline=None)
@@ -119,10 +168,11 @@ def test_a_closed_form_in_one_dimension():
 @pytest.mark.parametrize(
     "network",
     [
-        dl.fully_connected(4),
+        dl.fully_connected(4, delta=0.5),
+        dl.fully_connected(4, delta=dl.Trend(lambda t: torch.tensor(1.0 if t < 0.99 else 0.999))),
         dl.fully_connected(4, weights=dl.SmoothGaussian(), delta=dl.Brownian(), exponent=1.0),
     ],
-    ids=["independent A", "random delta"],
+    ids=["independent A", "nearly one", "random delta"],
 )
 def test_all_else_has_no_theorem_but_is_measured(network):
     assert network.regime().name == "no theorem"

@@ -99,6 +99,9 @@ NONE = {
     "unshrunk jump": dl.inner(1, "tanh", trend=one(lambda t: 1 + (t > 0.37)), alpha=1, beta=0),
     "no noise at alpha 0": dl.inner(2, "tanh", trend=dl.Trend(lambda t: SKEW), alpha=0, beta=1),
     "AR1": dl.res1(4, "tanh", weights=dl.AR1(0.5)),
+    "res2, sign": dl.res2(4, torch.sign),
+    "averaged, step": dl.inner(4, NOT_LIPSCHITZ["step"], exponent=1.0),
+    "inner, not odd": dl.inner(4, "softplus"),
 }
 ONE = {
     **{
@@ -114,6 +117,7 @@ ONE = {
     "AR1(0)": dl.res1(4, "tanh", weights=dl.AR1(0.0)),
     "kink in time": dl.res1(1, "tanh", weights=one(lambda t: abs(t - 0.3))),
     "expanding trend": dl.inner(2, "tanh", trend=dl.Trend(lambda t: torch.eye(2)), alpha=0.2, beta=0.3),
+    "averaged": dl.inner(4, "softplus", exponent=1.0),
     "4.3": dl.inner(2, "tanh", trend=dl.Trend(lambda t: SKEW), alpha=0.5, beta=0.5),
     "4.4": dl.inner(2, "tanh", noise=dl.Ito(A=0.1)),
 }
@@ -208,8 +212,8 @@ def test_a_registered_statement_states_its_hypotheses():
         hypotheses=assumes,
     )
     with row:
-        assert dl.inner(3, exponent=0.75).regime().theorem == "Doe"
-        narrow = dl.inner(2, exponent=0.75).regime()
+        assert dl.inner(3, weights=dl.AR1(0.5), exponent=0.75).regime().theorem == "Doe"
+        narrow = dl.inner(2, weights=dl.AR1(0.5), exponent=0.75).regime()
     assert (narrow.theorem, narrow.name) == (None, "no theorem")
     assert "the width is 2" in narrow.explanation
 

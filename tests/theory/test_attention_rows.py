@@ -5,6 +5,7 @@ from typing import ClassVar
 
 import pytest
 import torch
+from scipy import stats
 
 import deeplimit as dl
 from deeplimit.layers import Recursion
@@ -101,7 +102,6 @@ def test_leaving_the_projection_out_of_the_equation_is_caught():
     ("weights", "exponent"),
     [
         (dl.Brownian(), 0.4),
-        (dl.IID("uniform"), 0.5),
         (SMOOTH, 0.9),
         (dl.FractionalBrownian(0.7), 0.7),
         (dl.AR1(0.5), 0.5),
@@ -119,3 +119,43 @@ def test_values_that_are_only_holder_functions_bound_the_order_and_name_no_theor
     regime = dl.attention(3, tokens=2, weights=rough).regime()
     assert (regime.theorem, regime.rate, regime.rate_is_bound) == (None, 0.5, True)
     assert any("Hölder" in sentence for sentence in regime.not_checked)
+
+
+def test_other_laws_have_the_same_limit_in_law():
+    network = dl.attention(3, tokens=2, weights=dl.IID("uniform"))
+    regime = network.regime()
+    assert (regime.name, regime.rate, regime.convergence) == ("sde", None, "in law")
+    assert network.limit().has_the_law_of(dl.attention(3, tokens=2).limit())
+    assert not network.limit().has_the_law_of(dl.attention(3, tokens=3).limit())
+
+
+@pytest.mark.statistical
+def test_two_tokens_drawn_from_the_equation_have_the_cosine_of_its_one_dimensional_form():
+    """ρ solves dρ = [-(d-1)qρ + (d-2+ρ²)c]/d dt + √(2(a²+b²)/d)(1-ρ²) dw (the page Attention). Level 1e-5.
+
+    At twice the inverse temperature it has another law.
+    """
+    d, kappa, steps, paths = 4, 1.5, 100, 3000
+    rng = torch.Generator().manual_seed(5)
+    start = torch.zeros(paths, 2, d, dtype=torch.float64)
+    start[:, 0, 0], start[:, 1, 0], start[:, 1, 1] = 2.0, 0.1, 0.99**0.5
+    rho = torch.full((paths,), float(start[0, 1, 0] / start[0, 1].norm()), dtype=torch.float64)
+    twice = rho.clone()
+    end = dl.attention(d, tokens=2, inverse_temperature=kappa).limit().draw_end(start, rng, steps)
+    for _ in range(steps):
+        noise = torch.randn(paths, generator=rng, dtype=torch.float64) / steps**0.5
+        rho = cosine_step(rho, kappa, d, 1 / steps, noise)
+        twice = cosine_step(twice, 2 * kappa, d, 1 / steps, noise)
+    found = torch.cosine_similarity(end[:, 0], end[:, 1], dim=1).numpy()
+    assert stats.ks_2samp(found, rho.numpy()).pvalue > 1e-5
+    assert stats.ks_2samp(found, twice.numpy()).pvalue < 1e-5
+    torch.testing.assert_close(end.norm(dim=2), start.norm(dim=2))
+
+
+def cosine_step(rho, kappa, d, step, noise):
+    a = 1 / (1 + torch.exp(kappa * (rho - 1)))
+    b = 1 - a
+    q, c = a**2 + b**2 + 2 * a * b * rho, (a**2 + b**2) * rho + 2 * a * b
+    drift = (-(d - 1) * q * rho + (d - 2 + rho**2) * c) / d
+    moved = rho + drift * step + (2 * (a**2 + b**2) / d).sqrt() * (1 - rho**2) * noise
+    return moved.clamp(-1.0, 1.0)

@@ -61,7 +61,9 @@ def test_every_exponent_has_its_statement():
     assert [regime.rate for regime in told.values()] == [None, None, 0.5, pytest.approx(0.3)]
     assert network(weights=smooth).regime().rate == 1.0
     assert network(weights=smooth, exponent=0.5).regime().name == "no theorem"
-    assert network(weights=(dl.IID("uniform"),)).regime().name == "no theorem"
+    uniform = network(weights=(dl.IID("uniform"),)).regime()
+    assert (uniform.name, uniform.rate, uniform.convergence) == ("sde", None, "in law")
+    assert network(weights=(dl.AR1(0.5),)).regime().name == "no theorem"
     assert "that states stay away from 0, where N jumps." in told[0.5].not_checked
     assert gradients_of(network()).rate is None
     assert gradients_of(network(weights=smooth)).rate == 1.0

@@ -112,7 +112,8 @@ def test_what_a_regime_says_is_what_the_limit_delivers(network):
             network.limit()
         return
     assert regime.convergence is not None
-    assert isinstance(limit, dl.LawLimit) == (type(limit) in (dl.IsotropicSDE, dl.CovarianceSDE))
+    in_law = (dl.IsotropicSDE, dl.RadialSDE, dl.CovarianceSDE)
+    assert isinstance(limit, dl.LawLimit) == (type(limit) in in_law)
     if isinstance(limit, dl.LawLimit):
         assert regime.convergence == "in law"
 
@@ -157,6 +158,7 @@ def test_every_row_of_the_library_is_about_some_network():
     ]
     networks += [
         dl.res3(9, exponent=0.25),
+        *(dl.res2(2, weights=(dl.Brownian(), dl.SmoothGaussian()), exponent=e) for e in (0.5, 0.8)),
         dl.inner(2, trend=dl.Trend(lambda t: torch.eye(2)), alpha=0.1, beta=0.1),
     ]
     spoken = {type(row).__name__ for each in networks if (row := theory.find(each).row) is not None}
@@ -185,7 +187,7 @@ def zero(network):
 
 
 def test_a_registered_row_speaks_first_and_goes_away_again():
-    network = dl.inner(WIDTH, "tanh", weights=dl.Brownian(), exponent=0.75)
+    network = dl.inner(WIDTH, "tanh", weights=dl.AR1(0.5), exponent=0.75)
     assert network.regime().name == "no theorem"
     with dl.Theorem.register(
         matches=about_inner, name="identity", limit=zero, rate=0.25, citation="Doe (2026), Theorem 1"

@@ -66,10 +66,11 @@ def compare_laws(
     differences are extrapolated to L = ∞.
 
     Args:
-        resnet: The network, all of whose weights are independent layers (`Brownian`, `IID`). Or a function
-            of the depth that returns a torch module's blocks in order, for states shaped as x
-            (`module_network`).
+        resnet: The network, whose weights are independent layers (`Brownian`, `IID`), beside which some may
+            be given functions of time (`Trend`). Or a function of the depth that returns a torch module's
+            blocks in order, for states shaped as x (`module_network`).
         limit: None for `resnet.limit()`: `IsotropicSDE` for res-3 with symmetric weights and exponent 1/2,
+            `RadialSDE` for res-2 with Gaussian ones and `inner` with an odd activation, too,
             `NeuralSDE` for res-1 with independent weights of any law (Marion et al. 2025, Prop. 11, by
             Donsker). Else one of these, a user's `LawLimit`, or a torchsde object (in Itô's sense, driven by
             independent noise).
@@ -207,10 +208,16 @@ def _planner(
 
 
 def _is_new_at_every_depth(network: ResidualNetwork) -> bool:
-    """Whether each depth draws separate weights, which no path joins to those of another depth."""
-    facts = network.facts
+    """Whether each depth draws separate weights, which no path joins to those of another depth.
+
+    Beside independent layers, there may be functions of time that are given, the same in every network.
+    """
+    facts = [law.facts_at(network.width) for law in network.weights]
+    given = [fact.deterministic and fact.dependence is Dependence.SMOOTH for fact in facts]
+    drawn = [fact.dependence for fact, fixed in zip(facts, given, strict=True) if not fixed]
     apart = not any(law.joins_depths for law in network.weights)
-    return facts.dependence is Dependence.INDEPENDENT or (apart and not facts.deterministic)
+    independent = bool(drawn) and set(drawn) == {Dependence.INDEPENDENT}
+    return independent or (apart and not network.facts.deterministic)
 
 
 def _read(resnet: ResidualNetwork, limit: object, probe: Tensor) -> Limit:
@@ -352,7 +359,13 @@ def _assess(
 
 def _powers(network: ResidualNetwork) -> tuple[float, float]:
     """Return the powers of 1/L in which differences of laws fall."""
-    return network.recursion.powers_in_law(network.exponent) if network.facts.symmetric else (0.5, 1.0)
+    return network.recursion.powers_in_law(network.exponent) if _is_symmetric(network) else (0.5, 1.0)
+
+
+def _is_symmetric(network: ResidualNetwork) -> bool:
+    """Whether all layers that are drawn have symmetric laws; functions of time that are given have none."""
+    facts = [law.facts_at(network.width) for law in network.weights]
+    return all(fact.symmetric or (fact.deterministic and fact.holder == 1.0) for fact in facts)
 
 
 def _effect(shape: str, feature: str) -> str:
@@ -438,7 +451,7 @@ def _reservations(
             " not taken out."
         )
     first, second = _powers(plan.network)
-    if not plan.network.facts.symmetric:
+    if not _is_symmetric(plan.network):
         notes.append(
             "the weights' law is not known to be symmetric, so differences are taken to fall like L^-1/2 and"
             " 1/L."

@@ -24,6 +24,8 @@ NUMBERS_PER_BLOCK = {"cpu": 2**17, "cuda": 2**24}
 """Numbers that a block draws per layer, about: part of what a seed means."""
 DIRECTIONS = 2
 """Random directions along which components are tested, in addition to the one along h_0."""
+KEPT = 64
+"""Round-off of a norm in units of machine epsilon; a random walk of 40,000 layers stays below it."""
 Drawn = tuple[np.ndarray, np.ndarray, int]
 """Features, states over |h_0| and how many draws were lost, of one block."""
 
@@ -172,8 +174,11 @@ def features(h: Tensor, h0: Tensor, directions: Tensor) -> Tensor:
     size = start.norm(dim=1, keepdim=True)
     scaled = end / size
     tiny = torch.finfo(torch.float32).tiny
+    log_norm = scaled.norm(dim=1, keepdim=True).clamp(min=tiny).log()
+    if bool((log_norm.abs() <= KEPT * torch.finfo(h.dtype).eps).all()):
+        log_norm.zero_()  # layers keep the norm, as attention's do: what is left is round-off
     parts = (
-        scaled.norm(dim=1, keepdim=True).clamp(min=tiny).log(),
+        log_norm,
         (scaled * start / size).sum(dim=1, keepdim=True),
         scaled @ directions.T.to(h.device),
     )

@@ -12,6 +12,8 @@ from deeplimit.papers.cases import (
     gradients,
     in_law,
     independent,
+    isotropic,
+    noise_outside,
     prenorm,
     shaped,
     shrinking_weights,
@@ -35,6 +37,8 @@ def cases(width: int = WIDTH) -> tuple[Case, ...]:
     """
     return (
         *independent.cases(width),
+        *isotropic.cases(),
+        *noise_outside.cases(),
         *smooth.cases(width),
         *fractional.cases(),
         *shrinking_weights.cases(),
@@ -62,9 +66,16 @@ def law_cases() -> tuple[LawCase, ...]:
     Examples:
         >>> from deeplimit.papers import cases
         >>> sorted({case.statement for case in cases.law_cases()})
-        ['Li et al.', '[M] Prop. 11, in law', 'modules, in law', 'res-3, in law']
+        ['Fedorov et al., in law', 'Li et al.', '[M] Prop. 11, in law', 'isotropic, in law',
+        'modules, in law', 'pre-norm, in law', 'res-3, in law']
     """
-    return (*in_law.cases(), *shaped.cases())
+    return (
+        *in_law.cases(),
+        *isotropic.law_cases(),
+        *prenorm.law_cases(),
+        *attention.law_cases(),
+        *shaped.cases(),
+    )
 
 
 def validated() -> tuple[Case | LawCase, ...]:

@@ -10,13 +10,13 @@ from typing import final
 import torch
 from torch import Tensor
 
-from deeplimit.driving import SmoothGaussian, Trend
+from deeplimit.driving import IID, SmoothGaussian, Trend
 from deeplimit.equations import AttentionSDE, NeuralODE, SDELimit
 from deeplimit.layers import Attention
 from deeplimit.layers.attention import polar
 from deeplimit.networks.architectures import attention
 from deeplimit.networks.residual_network import ResidualNetwork
-from deeplimit.papers.cases.case import Case, WrongTwin, other_path
+from deeplimit.papers.cases.case import Case, LawCase, WrongTwin, other_path
 
 GESHKOVSKI, FEDOROV = "Geshkovski et al.", "Fedorov et al."
 _CLUSTERING = r"dH_i = \|H_i\|\,P_i V_t\,m_i^{\kappa}\,dt"
@@ -118,3 +118,13 @@ def _noisy() -> Iterator[Case]:
     other = other_path(network.limit(), _NOISY)
     setting = "n = 4, d = 4, κ = 1"
     yield Case(FEDOROV, setting, network, _NOISY, 0.5, _SOURCES[1], (other,), paths=1000)
+
+
+def law_cases() -> Iterator[LawCase]:
+    """Yield attention whose layers are uniform."""
+    network = attention(3, tokens=2, inverse_temperature=2.0, weights=IID("uniform"))
+    limit = network.limit()
+    assert isinstance(limit, AttentionSDE)
+    wrong = (_colder(network, limit, _NOISY),)
+    source = f"{_SOURCES[1]}, with Donsker's invariance principle"
+    yield LawCase(f"{FEDOROV}, in law", "n = 2, d = 3, κ = 2, uniform", network, _NOISY, source, wrong)
