@@ -12,7 +12,15 @@ from torch import Tensor
 
 from deeplimit.common import validation
 from deeplimit.common.final import FinalWhereMarked
-from deeplimit.driving import Factors, FunctionLaw, SampledFunction, Shape, WeightLaw
+from deeplimit.driving import (
+    Factors,
+    FunctionLaw,
+    SampledFunction,
+    Shape,
+    WeightLaw,
+    channels_of,
+    functions_of,
+)
 from deeplimit.equations.drive import Drive, Sharing, places
 from deeplimit.equations.follower import Follower
 from deeplimit.equations.solvers import AdaptiveODE, EulerMaruyama, Solver, solve
@@ -178,9 +186,7 @@ class SDELimit(Limit):
         return True
 
     def sharing(self, laws: tuple[WeightLaw, ...], shapes: tuple[Shape, ...]) -> Sharing:
-        channels = [
-            channel for law, shape in zip(laws, shapes, strict=True) for channel in law.channels(shape)
-        ]
+        channels = channels_of(laws, shapes)
         drives = any(channel.drives_brownian_motion for channel in channels)
         # What only the network reads must be a function of time, or the two have different noise.
         others = all(channel.drives_brownian_motion or channel.is_function for channel in channels)
@@ -204,7 +210,7 @@ class ODELimit(Limit):
         """Return f(t, h) for one block of sampled functions, one for each of `functions`."""
 
     def sharing(self, laws: tuple[WeightLaw, ...], shapes: tuple[Shape, ...]) -> Sharing:
-        theirs = tuple(function for law in laws for function in law.functions)
+        theirs = functions_of(channels_of(laws, shapes))
         return Sharing(functions=places(self.functions, theirs) is not None)
 
     def field(self, drive: Drive) -> VectorField:

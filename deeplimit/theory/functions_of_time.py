@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache, wraps
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import torch
 from torch import Tensor
 
-from deeplimit.driving import FunctionLaw
+from deeplimit.driving import FunctionLaw, layers_of
 from deeplimit.theory.hypotheses import Hypothesis
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def as_stated(laws: tuple[FunctionLaw, ...], width: int) -> tuple[Hypothesis, ..
     for law in laws:
         if law.facts.gaussian:
             continue
-        seen, stated = _hoelder(law, width), law.smoothness
+        seen, stated = _hoelder(law, width), cast("float", law.facts.holder)
         if seen is not None and seen < stated - NEARLY:
             what = "jumps or grows without bound" if seen < NEARLY else f"changes like |t - s|^{seen:.2g}"
             why = f"a function of time, stated to be Hölder-{stated:g}, {what}."
@@ -175,7 +175,7 @@ def first_term_vanishes(network: Network) -> bool:
         h = torch.randn(STARTS, *network.recursion.state_shape(network.width), generator=generator).double()
         shapes = network.recursion.weight_shapes(network.width)
         laws = [
-            law.layers(depth, shape, STARTS, generator, torch.float64)
+            layers_of(law, depth, shape, STARTS, generator, torch.float64)
             for law, shape in zip(network.weights, shapes, strict=True)
         ]
         with torch.no_grad():

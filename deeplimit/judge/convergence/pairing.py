@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from enum import StrEnum
 
-from deeplimit.driving import Dependence
+from deeplimit.driving import ChannelKind, Dependence
 from deeplimit.simulation import Statistic, Task
 from deeplimit.simulation.task import GRADIENT, is_own, is_scheme
 from deeplimit.theory import Regime, gradients_of
@@ -113,7 +113,7 @@ class Pairing:
                 law.facts.gaussian for law in weights if law.facts.dependence is Dependence.INDEPENDENT
             ),
             limit_is_random=limit.is_random,
-            smooth=all(not law.facts.noisy and law.functions for law in weights),
+            smooth=all(channel.kind is ChannelKind.FUNCTION for channel in task.network.channels),
             given=not task.network.is_random,
             citations=(*(regime.citations if own else ()), *limit.citations, *task.network.citations),
         )

@@ -209,7 +209,7 @@ def _planner(
 def _is_new_at_every_depth(network: ResidualNetwork) -> bool:
     """Whether each depth draws separate weights, which no path joins to those of another depth."""
     facts = network.facts
-    apart = not any(law.joins_depths for law in network.weights)
+    apart = all(channel.is_separate for channel in network.channels)
     return facts.dependence is Dependence.INDEPENDENT or (apart and not facts.deterministic)
 
 
