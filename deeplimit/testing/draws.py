@@ -35,7 +35,9 @@ def draws(law: WeightLaw, shape: Shape, depths: tuple[int, ...], width: int) -> 
         values = walk(law, shape, depths, PATHS).values(j)
         if values is None or values.shape[1] != PATHS:
             return
-        x = values.flatten(2).transpose(0, 1) * float(depth) ** law.layer_exponent  # (P, L, entries)
+        x = (
+            values.reshape(*values.shape[:2], -1).transpose(0, 1) * float(depth) ** law.layer_exponent
+        )  # (P, L, entries)
         for problem in _of_one_depth(law, x, width):
             yield f"{problem} at depth {depth}"
 

@@ -70,6 +70,7 @@ def check_law(law: WeightLaw, *, width: int = 3, depths: Sequence[int] = (4, 8, 
         hold(
             law,
             (
+                partial(_stated, law, shape),
                 partial(_has, law, shape, levels),
                 partial(_states, law, shape, levels),
                 partial(_layers, law, shape, levels),
@@ -226,14 +227,18 @@ def _coarse(law: WeightLaw, shape: Shape, depths: tuple[int, ...], width: int) -
                     yield f"layers must shrink like L^-{facts.weight_exponent:g}: {where}"
 
 
-def _states(law: WeightLaw, shape: Shape, depths: tuple[int, ...]) -> Iterator[str]:
-    """Channels, and how many motions and functions of time a path has."""
+def _stated(law: WeightLaw, shape: Shape) -> Iterator[str]:
+    """Channels."""
     channels = law.channels(shape)
     if not isinstance(channels, tuple) or not all(isinstance(each, Channel) for each in channels):
         yield f"channels({shape}) must be a tuple of Channel, got {channels!r}"
-        return
-    if channels != law.channels(shape):
+    elif channels != law.channels(shape):
         yield f"channels({shape}) differ from one call to the next"
+
+
+def _states(law: WeightLaw, shape: Shape, depths: tuple[int, ...]) -> Iterator[str]:
+    """How many motions and functions of time a path has."""
+    channels = law.channels(shape)
     if all(each.kind is ChannelKind.UNSTATED for each in channels):
         return
     found, motions = walk(law, shape, depths, 5), motions_of(channels)
