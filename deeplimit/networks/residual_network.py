@@ -81,9 +81,11 @@ class ResidualNetwork:
         shapes = self.recursion.weight_shapes(width)
         for law, shape, weight in zip(laws, shapes, self.recursion.weights, strict=True):
             law.check(shape)
-            if law.facts.biased and not shape:
+            # The b of Cohen et al. (2021) comes with their A; a recursion without biases may read A alone.
+            biased = law.facts.biased and law.facts.dependence is not Dependence.SHRINKING
+            if biased and not shape:
                 raise ValueError(f"{weight.name} has no bias, so Trend's b would be ignored; leave b out.")
-            if law.facts.biased and not self.recursion.takes_bias:
+            if biased and not self.recursion.takes_bias:
                 raise ValueError(f"{name} has no bias, so b would be ignored; use inner, or leave b out.")
         exponent = self.exponent
         if exponent is None:

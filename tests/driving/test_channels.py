@@ -122,12 +122,6 @@ def test_increments_without_a_natural_exponent_have_that_of_their_layers():
     assert_refused(lambda: critical_exponent(Own(unknown, OF_TIME), ()), ValueError, "exponent")
 
 
-def test_biases_that_a_recursion_does_not_read_are_refused():
-    both = dl.TrendAndNoise(TREND, dl.Ito(A=0.1), 1.0)
-    assert_refused(lambda: dl.res1(3, "tanh", weights=both), ValueError, "b ")
-    assert dl.res1(3, "tanh", weights=dl.TrendAndNoise(None, dl.Ito(A=0.1), 1.0)).width == 3
-
-
 def stating(shape=(), kind=ChannelKind.BROWNIAN, **more):
     """One channel, for laws that are checked in the shape () alone."""
     return Alone(stated=(Channel("V", kind, shape, **more),))
