@@ -87,7 +87,7 @@ def test_what_a_law_does_not_state_no_limit_shares():
     assert_refused(call, ValueError, "compare_laws")
 
 
-def test_the_motions_of_ito_noise_are_those_of_the_matrix_then_the_bias_then_the_auxiliary_diffusion():
+def test_the_motions_of_ito_noise_are_those_of_matrix_bias_and_auxiliary_diffusion():
     law = dl.TrendAndNoise(TREND, dl.stochastic_volatility(A=0.05, b=0.1), 1.0)
     channels = law.channels((3, 3))
     assert [(each.kind, each.motions) for each in channels] == [
