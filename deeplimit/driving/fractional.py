@@ -148,13 +148,7 @@ class FractionalBrownian(WeightLaw):
         self, count: int, width: int, paths: int, generator: torch.Generator, dtype: torch.dtype
     ) -> Tensor:
         """Return the increments (count, P, d, d) of one block of paths over `count` equal parts of [0, 1]."""
-        return self.increments(count, (width, width), paths, generator, dtype)
-
-    def increments(
-        self, count: int, shape: Shape, paths: int, generator: torch.Generator, dtype: torch.dtype
-    ) -> Tensor:
-        """Return the same for weights of any shape, (count, P, *shape)."""
-        noise = fractional_gaussian_noise(float(self.hurst), count, (paths, *shape), generator, dtype)
+        noise = fractional_gaussian_noise(float(self.hurst), count, (paths, width, width), generator, dtype)
         return noise.mul_(float(count) ** -float(self.hurst))
 
     def describe(self) -> str:
@@ -176,7 +170,7 @@ class FractionalPath(Path):
         self.law = law
         self.depths = grid.depths
         self.scale = law.entry_scale(shape)
-        self.draw = partial(law.increments, grid.size, shape, paths, generator, dtype)
+        self.size = float(grid.size) ** -float(law.hurst)
         self.noise = partial(
             fractional_gaussian_noise, float(law.hurst), grid.size, (paths, *shape), generator, dtype
         )
@@ -190,7 +184,7 @@ class FractionalPath(Path):
 
     def advance(self, index: int) -> None:
         if self.increments is None:
-            self.increments = self.draw()
+            self.increments = self.noise().mul_(self.size)
             self.sums = CoarseSums(self.depths, self.increments[0])
         self.next += 1
         self.sums.add(self.increment)
