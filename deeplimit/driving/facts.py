@@ -59,7 +59,7 @@ class Facts:
         tested: What a test of draws looked for and did not find, in words; for instance of a user's sampler.
         found: What it found against the claims of the weight law, in words; theory then says nothing.
         not_known: What theory would need and nobody has stated, in words; for instance of a user's sampler.
-        tested_at: Returns the facts at a width, where draws are tested at the network's; None for others.
+        tested_at: Function from a width to the facts, where draws are tested at the network's width.
     """
 
     dependence: Dependence

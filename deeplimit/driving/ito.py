@@ -188,16 +188,12 @@ class Ito(FinalWhereMarked):
 
     def channels(self, width: int) -> tuple[Channel, ...]:
         """Return the Brownian motions in their order: W^A's d x d, W^b's d, and the auxiliary diffusion's."""
-        shapes = {
-            "W^A": (width, width) if self.A is not None else None,
-            "W^b": (width,) if self.b is not None else None,
-            "the auxiliary diffusion": None if self.auxiliary is None else (self.auxiliary.size,),
-        }
-        factors = {"W^A": self.factors(width)}
+        size = 0 if self.auxiliary is None else self.auxiliary.size
+        parts = (("W^A", self.A, (width, width), self.factors(width)), ("W^b", self.b, (width,), None))
         return tuple(
-            Channel(name, ChannelKind.BROWNIAN, shape, factors=factors.get(name), ito=self)
-            for name, shape in shapes.items()
-            if shape is not None
+            Channel(name, ChannelKind.BROWNIAN, shape, factors=factors, ito=self)
+            for name, given, shape, factors in (*parts, ("auxiliary v", self.auxiliary, (size,), None))
+            if given is not None
         )
 
     def factors(self, width: int) -> Factors | None:
