@@ -69,8 +69,13 @@ def is_standard(law: WeightLaw, shape: Shape) -> bool:
 
 def factors_of(law: WeightLaw, shape: Shape) -> Factors | None:
     """Return what surrounds the Brownian matrix in a layer's noise; None for noise of another kind."""
-    stated = [channel.factors for channel in law.channels(shape) if channel.factors is not None]
-    return stated[0] if stated else Factors(ONE, ONE) if is_standard(law, shape) else None
+    driving = [channel for channel in law.channels(shape) if channel.motions]
+    stated = [channel.factors for channel in driving if channel.factors is not None]
+    if not stated:
+        return Factors(ONE, ONE) if is_standard(law, shape) else None
+    # Of other noise, passes on products draw that of an Itô process's biases alone.
+    known = all(channel.factors is not None or channel.ito is not None for channel in driving)
+    return stated[0] if known and len(stated) == 1 else None
 
 
 def critical_exponent(law: WeightLaw, shape: Shape = (1, 1)) -> float:

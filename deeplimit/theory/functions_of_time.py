@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache, wraps
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar
 
 import torch
 from torch import Tensor
@@ -54,9 +54,10 @@ def as_stated(laws: tuple[FunctionLaw, ...], width: int) -> tuple[Hypothesis, ..
     """
     found = []
     for law in laws:
-        if law.facts.gaussian:
+        stated = law.facts.holder
+        if law.facts.gaussian or stated is None:
             continue
-        seen, stated = _hoelder(law, width), cast("float", law.facts.holder)
+        seen = _hoelder(law, width)
         if seen is not None and seen < stated - NEARLY:
             what = "jumps or grows without bound" if seen < NEARLY else f"changes like |t - s|^{seen:.2g}"
             why = f"a function of time, stated to be Hölder-{stated:g}, {what}."

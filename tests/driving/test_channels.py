@@ -12,6 +12,7 @@ import deeplimit as dl
 from deeplimit.driving import (
     Channel,
     ChannelKind,
+    Factors,
     channels_of,
     critical_exponent,
     factors_of,
@@ -61,6 +62,8 @@ def test_a_law_of_five_members_takes_the_projected_pass_bit_for_bit():
 
 
 BROWNIAN = dl.Brownian().facts
+HALF = Factors(torch.tensor(0.5, dtype=torch.float64), torch.ones(9, dtype=torch.float64))
+SCALED = Channel("V", ChannelKind.BROWNIAN, (9, 9), factors=HALF)
 
 
 @pytest.mark.parametrize(
@@ -70,6 +73,7 @@ BROWNIAN = dl.Brownian().facts
         Own(dataclasses.replace(BROWNIAN, independent_entries=None)),
         Own(stated=(Channel("V", ChannelKind.INCREMENTS, (9, 9)),)),
         Own(stated=(Channel("V", ChannelKind.BROWNIAN, (9,)),)),
+        Own(stated=(dataclasses.replace(SCALED, factors=None), SCALED)),
         dl.AR1(0.5),
         dl.IID("uniform"),
         dl.TrendAndNoise(None, dl.stochastic_volatility(A=0.05), 1.0),
@@ -77,6 +81,10 @@ BROWNIAN = dl.Brownian().facts
 )
 def test_layers_that_are_not_stated_to_be_brownian_increments_are_drawn_whole(law):
     assert factors_of(law, (9, 9)) is None
+
+
+def test_factors_that_a_channel_states_are_taken_whatever_the_facts():
+    assert factors_of(Own(dl.Facts(dl.Dependence.SHRINKING), (SCALED,)), (9, 9)) is HALF
 
 
 def test_what_a_law_does_not_state_no_limit_shares():
