@@ -57,21 +57,15 @@ from .equations import (
     LawLimit as LawLimit,
     Limit as Limit,
     LinearODE as LinearODE,
-<<<<<<< HEAD
     Milstein as Milstein,
-=======
     MixedSDE as MixedSDE,
->>>>>>> wip-rows
     NeuralODE as NeuralODE,
     NeuralSDE as NeuralSDE,
     NeuralYoung as NeuralYoung,
     Noise as Noise,
     ODELimit as ODELimit,
-<<<<<<< HEAD
-    Scheme as Scheme,
-=======
     RadialSDE as RadialSDE,
->>>>>>> wip-rows
+    Scheme as Scheme,
     SDELimit as SDELimit,
     Sharing as Sharing,
     Solver as Solver,

@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 
 import deeplimit as dl
 from deeplimit.common import axes as drawing
+from deeplimit.driving import layers_in_law
 from deeplimit.judge.in_law.simulation import last_states
 from deeplimit.papers.cases import case, cases
 from deeplimit.papers.cases.trends import sphere
@@ -269,7 +270,7 @@ def growth_of_opposite_pairs(network, depth=100, pairs=4000):
     other = 1e-3 * start[:, 1] / start[:, 1].norm(dim=1, keepdim=True) - one
     h = start = torch.stack([one, other / other.norm(dim=1, keepdim=True)], dim=1)
     (law,), (shape,) = network.weights, network.weight_shapes
-    for layer in law.layers_in_law(depth, shape, pairs, generator, torch.float64):
+    for layer in layers_in_law(law, depth, shape, pairs, generator, torch.float64):
         h = network.recursion.advance(h, (layer,), network.exponent)
     grown = 2.0 * (h.sum(dim=1).norm(dim=1) / start.sum(dim=1).norm(dim=1)).log()
     return grown.mean().item(), grown.std().item() / pairs**0.5

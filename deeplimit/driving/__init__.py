@@ -1,6 +1,7 @@
 """Weight laws, and the paths that they give: what a layer's weights are before any recursion reads them.
 
-A `WeightLaw` states its facts, which are all that theory may use. It gives a `Path`: one block of sampled
+A `WeightLaw` states its facts, which are all that theory may use, and its channels, which say what passes may
+share and draw. It gives a `Path`: one block of sampled
 weights, read as the layers of every depth at once. `Brownian` and `IID` draw increments, so that a coarse
 layer is exactly the sum of the fine ones. `SmoothGaussian` and `Trend` are functions of time, the same at
 every depth. `TrendAndNoise` is a function that shrinks with the depth plus the increments of an Itô process
@@ -11,16 +12,27 @@ other. `AR1` is an autoregressive chain of layers. `Recorded` holds given weight
 from deeplimit.driving.autoregressive import AR1
 from deeplimit.driving.auxiliary import AuxiliaryDiffusion
 from deeplimit.driving.blocks import FreshBlocks
-from deeplimit.driving.channel import Channel, ChannelKind
 from deeplimit.driving.covariance import Kronecker
+from deeplimit.driving.drawing import draw_layers, layers_in_law, layers_of
 from deeplimit.driving.factors import Factors
 from deeplimit.driving.facts import Dependence, Facts, together
 from deeplimit.driving.fractional import FractionalBrownian, fractional_gaussian_noise
 from deeplimit.driving.hidden_units import HiddenUnits
 from deeplimit.driving.independent import IID, Brownian, IndependentLaw
 from deeplimit.driving.ito import Ito, ItoPath, ItoStep, QuadraticVariation
-from deeplimit.driving.law import DrawnLayers, FunctionLaw, Shape, WeightLaw
-from deeplimit.driving.path import CoarseSums, Layer, Path, SampledFunction, matvec
+from deeplimit.driving.law import Channel, ChannelKind, FunctionLaw, Shape, WeightLaw
+from deeplimit.driving.path import CoarseSums, DrawnLayers, Layer, Path, SampledFunction, matvec
+from deeplimit.driving.reading import (
+    channels_of,
+    check_depths,
+    critical_exponent,
+    factors_of,
+    functions_of,
+    motions_in_words,
+    motions_of,
+    noise_of,
+    simplest,
+)
 from deeplimit.driving.recorded import Recorded
 from deeplimit.driving.smooth import SmoothGaussian
 from deeplimit.driving.trend import Trend
@@ -58,8 +70,20 @@ __all__ = [
     "Trend",
     "TrendAndNoise",
     "WeightLaw",
+    "channels_of",
+    "check_depths",
+    "critical_exponent",
+    "draw_layers",
+    "factors_of",
     "fractional_gaussian_noise",
+    "functions_of",
+    "layers_in_law",
+    "layers_of",
     "matvec",
+    "motions_in_words",
+    "motions_of",
+    "noise_of",
+    "simplest",
     "stochastic_volatility",
     "together",
 ]

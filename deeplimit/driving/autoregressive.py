@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from dataclasses import dataclass
 from typing import final
@@ -12,10 +11,9 @@ from torch import Tensor
 
 from deeplimit.common import validation
 from deeplimit.common.grid import Grid
-from deeplimit.driving.channel import Channel
 from deeplimit.driving.facts import Dependence, Facts
 from deeplimit.driving.independent import Brownian, IncrementPath
-from deeplimit.driving.law import Shape, WeightLaw
+from deeplimit.driving.law import Channel, ChannelKind, Shape, WeightLaw
 from deeplimit.driving.path import Layer, Path
 
 
@@ -54,16 +52,9 @@ class AR1(WeightLaw):
     def layer_exponent(self) -> float:
         return 0.5
 
-    def reduced(self) -> WeightLaw:
-        return Brownian() if self.rho == 0 else self
-
-    def motions(self, shape: Shape) -> int:
-        return math.prod(shape)
-
     def channels(self, shape: Shape) -> tuple[Channel, ...]:
-        (channel,) = super().channels(shape)
-        response = math.sqrt((1.0 + self.rho) / (1.0 - self.rho))
-        return (dataclasses.replace(channel, response=response, memory=self.rho / (1.0 - self.rho)),)
+        response, memory = math.sqrt((1.0 + self.rho) / (1.0 - self.rho)), self.rho / (1.0 - self.rho)
+        return (Channel("weight", ChannelKind.BROWNIAN, shape, math.inf, response, memory),)
 
     def path(
         self, shape: Shape, grid: Grid, paths: int, generator: torch.Generator, dtype: torch.dtype
@@ -105,3 +96,6 @@ class ChainPath(IncrementPath):
     def rewind(self) -> None:
         super().rewind()
         self.chains = [None] * len(self.depths)
+
+    def whole(self) -> None:
+        """None: a layer needs the one before."""

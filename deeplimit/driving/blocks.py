@@ -17,7 +17,7 @@ from deeplimit.common import validation
 from deeplimit.common.grid import Grid
 from deeplimit.common.randomness import seeded
 from deeplimit.driving.facts import Dependence, Facts
-from deeplimit.driving.law import Shape, WeightLaw
+from deeplimit.driving.law import Channel, ChannelKind, Shape, WeightLaw
 from deeplimit.driving.path import Layer, Path
 
 Factory = Callable[[int], Any]
@@ -46,20 +46,8 @@ class FreshBlocks(WeightLaw):
     def layer_exponent(self) -> float:
         return 0.0
 
-    @property
-    def critical_exponent(self) -> float:
-        """0: a block's output is taken as it is."""
-        return 0.0
-
-    @property
-    def joins_depths(self) -> bool:
-        return False
-
-    def exponents_in_words(self, exponent: float) -> str:
-        return ""
-
-    def held_per_step(self, shape: Shape) -> int:
-        return math.prod(shape)
+    def channels(self, shape: Shape) -> tuple[Channel, ...]:
+        return (Channel("block", ChannelKind.SEPARATE, shape, held=math.prod(shape)),)
 
     def path(
         self, shape: Shape, grid: Grid, paths: int, generator: torch.Generator, dtype: torch.dtype

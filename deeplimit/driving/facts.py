@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Self
 
@@ -54,14 +55,11 @@ class Facts:
         natural_exponent: Residual exponent between explosion and identity; None where it is not known.
         weight_exponent: Power of 1/L by which the function of time is multiplied (Cohen et al.'s β); None for
             other laws.
-        noisy: Whether Itô noise is added to the function of time (Cohen et al. 2021, Hypothesis 2).
-        additive_noise: Whether that noise is in the biases alone.
-        elliptic_noise: Whether the covariance of all entries of W^A is nonsingular; None where that is not
-            known.
         biased: Whether layers have biases.
         tested: What a test of draws looked for and did not find, in words; for instance of a user's sampler.
         found: What it found against the claims of the weight law, in words; theory then says nothing.
         not_known: What theory would need and nobody has stated, in words; for instance of a user's sampler.
+        tested_at: Function from a width to the facts, where draws are tested at the network's width.
     """
 
     dependence: Dependence
@@ -78,13 +76,15 @@ class Facts:
     depth_to_width: float | None = None
     natural_exponent: float | None = None
     weight_exponent: float | None = None
-    noisy: bool = False
-    additive_noise: bool = False
-    elliptic_noise: bool | None = None
     biased: bool = False
     tested: tuple[str, ...] = ()
     found: tuple[str, ...] = ()
     not_known: tuple[str, ...] = ()
+    tested_at: Callable[[int], Facts] | None = field(default=None, compare=False, repr=False)
+
+    def at(self, width: int) -> Facts:
+        """Return what theory may use at this width, at which a sampler is tested."""
+        return self if self.tested_at is None else self.tested_at(width)
 
     @classmethod
     def of_normal_entries(cls, dependence: Dependence, **more: Any) -> Self:

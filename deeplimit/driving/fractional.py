@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import final
 
 import numpy as np
@@ -15,9 +15,8 @@ from torch import Tensor
 from deeplimit.common import validation
 from deeplimit.common.grid import Grid
 from deeplimit.driving.facts import Dependence, Facts
-from deeplimit.driving.independent import Brownian
-from deeplimit.driving.law import DrawnLayers, Shape, WeightLaw
-from deeplimit.driving.path import CoarseSums, Layer, Path
+from deeplimit.driving.law import Channel, ChannelKind, Shape, WeightLaw
+from deeplimit.driving.path import CoarseSums, DrawnLayers, Layer, Path
 
 NUMBERS_AT_ONCE = 2**22
 """How many normals one Fourier transform takes; it bounds memory and is part of what a seed means, so it
@@ -127,10 +126,6 @@ class FractionalBrownian(WeightLaw):
             raise ValueError(f"hurst must be below 1, got {self.hurst:g}. {hint}")
 
     @property
-    def citations(self) -> tuple[str, ...]:
-        return ("davies1987",)  # circulant embedding
-
-    @property
     def facts(self) -> Facts:
         hurst = float(self.hurst)
         return Facts.of_normal_entries(Dependence.FRACTIONAL, hurst=hurst, natural_exponent=max(hurst, 0.5))
@@ -139,39 +134,21 @@ class FractionalBrownian(WeightLaw):
     def layer_exponent(self) -> float:
         return float(self.hurst)
 
-    def reduced(self) -> WeightLaw:
-        """Return Brownian motion for H = 1/2, to which Proposition 11 of Marion et al. (2025) applies."""
-        return Brownian() if self.hurst == 0.5 else self
-
-    @property
-    def needs_equal_steps(self) -> bool:
-        return True
-
-    def held_per_step(self, shape: Shape) -> int:
-        return math.prod(shape)
+    def channels(self, shape: Shape) -> tuple[Channel, ...]:
+        embedding = ("davies1987",)  # circulant embedding
+        held = math.prod(shape)
+        return (Channel("weight", ChannelKind.FRACTIONAL, shape, held=held, citations=embedding),)
 
     def path(
         self, shape: Shape, grid: Grid, paths: int, generator: torch.Generator, dtype: torch.dtype
     ) -> Path:
         return FractionalPath(self, grid, shape, paths, generator, dtype)
 
-    def draw_layers(
-        self, depth: int, shape: Shape, paths: int, generator: torch.Generator, dtype: torch.dtype
-    ) -> DrawnLayers:
-        noise = fractional_gaussian_noise(float(self.hurst), depth, (paths, *shape), generator, dtype)
-        return DrawnLayers(noise, None, self.entry_scale(shape))
-
     def draw_increments(
         self, count: int, width: int, paths: int, generator: torch.Generator, dtype: torch.dtype
     ) -> Tensor:
         """Return the increments (count, P, d, d) of one block of paths over `count` equal parts of [0, 1]."""
-        return self.increments(count, (width, width), paths, generator, dtype)
-
-    def increments(
-        self, count: int, shape: Shape, paths: int, generator: torch.Generator, dtype: torch.dtype
-    ) -> Tensor:
-        """Return the same for weights of any shape, (count, P, *shape)."""
-        noise = fractional_gaussian_noise(float(self.hurst), count, (paths, *shape), generator, dtype)
+        noise = fractional_gaussian_noise(float(self.hurst), count, (paths, width, width), generator, dtype)
         return noise.mul_(float(count) ** -float(self.hurst))
 
     def describe(self) -> str:
@@ -193,15 +170,22 @@ class FractionalPath(Path):
         self.law = law
         self.depths = grid.depths
         self.scale = law.entry_scale(shape)
-        self.increments = law.increments(grid.size, shape, paths, generator, dtype)  # (N, P, *shape)
-        self.sums = CoarseSums(self.depths, self.increments[0])
+        self.size = float(grid.size) ** -float(law.hurst)
+        self.noise = partial(
+            fractional_gaussian_noise, float(law.hurst), grid.size, (paths, *shape), generator, dtype
+        )
+        self.increments: Tensor | None = None  # (N, P, *shape), drawn by the first step
         self.next = 0
 
     @property
     def increment(self) -> Tensor:
+        assert self.increments is not None  # a step comes first
         return self.increments[self.next - 1]
 
     def advance(self, index: int) -> None:
+        if self.increments is None:
+            self.increments = self.noise().mul_(self.size)
+            self.sums = CoarseSums(self.depths, self.increments[0])
         self.next += 1
         self.sums.add(self.increment)
 
@@ -210,4 +194,8 @@ class FractionalPath(Path):
 
     def rewind(self) -> None:
         self.next = 0
-        self.sums.forget()
+        if self.increments is not None:
+            self.sums.forget()
+
+    def whole(self) -> DrawnLayers:
+        return DrawnLayers(self.noise(), None, self.scale)

@@ -10,7 +10,7 @@ import torch
 from deeplimit.common import validation
 from deeplimit.common.grid import Grid
 from deeplimit.driving.facts import Dependence, Facts
-from deeplimit.driving.law import Shape, WeightLaw
+from deeplimit.driving.law import Channel, ChannelKind, Shape, WeightLaw
 from deeplimit.driving.path import Layer, Path
 
 
@@ -47,16 +47,6 @@ class HiddenUnits(WeightLaw):
             hint="It is depth over width, T = L/n.",
         )
 
-    def units(self, depth: int) -> int:
-        """Return n at this depth; raise ValueError where L/T is no whole number."""
-        units = depth / self.depth_to_width
-        if round(units) < 1 or abs(units - round(units)) > 1e-6 * units:
-            raise ValueError(
-                f"depths must be multiples of depth_to_width={self.depth_to_width:g}; got {depth}, which has"
-                f" {units:g} hidden units per layer."
-            )
-        return round(units)
-
     @property
     def facts(self) -> Facts:
         return Facts(
@@ -72,16 +62,11 @@ class HiddenUnits(WeightLaw):
     def layer_exponent(self) -> float:
         return 0.0
 
-    @property
-    def joins_depths(self) -> bool:
-        return False
+    def channels(self, shape: Shape) -> tuple[Channel, ...]:
+        return (Channel("hidden units", ChannelKind.SEPARATE, shape),)
 
     def entry_scale(self, shape: Shape) -> float:
         return 1.0
-
-    def check_depths(self, depths: tuple[int, ...]) -> None:
-        for depth in depths:
-            self.units(depth)
 
     def path(
         self, shape: Shape, grid: Grid, paths: int, generator: torch.Generator, dtype: torch.dtype
@@ -90,6 +75,17 @@ class HiddenUnits(WeightLaw):
 
     def describe(self) -> str:
         return f"L/{self.depth_to_width:g} hidden units in every layer"
+
+
+def units(depth: int, depth_to_width: float) -> int:
+    """Return the number L/T of hidden units at a depth; raise ValueError where it is not whole."""
+    found = depth / depth_to_width
+    if round(found) < 1 or abs(found - round(found)) > 1e-6 * found:
+        raise ValueError(
+            f"depths must be multiples of depth_to_width={depth_to_width:g}; got {depth}, which has"
+            f" {found:g} hidden units per layer."
+        )
+    return round(found)
 
 
 class _UnitsPath(Path):
@@ -105,7 +101,7 @@ class _UnitsPath(Path):
         dtype: torch.dtype,
     ) -> None:
         self.depths = depths
-        self.sizes = [(paths, law.units(depth), *shape) for depth in depths]
+        self.sizes = [(paths, units(depth, law.depth_to_width), *shape) for depth in depths]
         self.generator, self.dtype = generator, dtype
         self.beginning = generator.get_state()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import math
 from abc import abstractmethod
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import final
@@ -15,13 +14,10 @@ from torch import Tensor
 
 from deeplimit.common import validation
 from deeplimit.common.grid import Chunk, Grid
-from deeplimit.driving.factors import Factors
 from deeplimit.driving.facts import Dependence, Facts
-from deeplimit.driving.law import DrawnLayers, Shape, WeightLaw
-from deeplimit.driving.path import CoarseSums, Layer, Path, matvec
-from deeplimit.driving.sampler_test import Sampler, Tested, test_sampler
-
-_ONE = torch.ones((), dtype=torch.float64)
+from deeplimit.driving.law import FINITE_VARIANCE, Channel, ChannelKind, Shape, WeightLaw
+from deeplimit.driving.path import CoarseSums, DrawnLayers, Layer, Path
+from deeplimit.driving.sampler_test import Sampler, test_sampler
 
 TESTED_WIDTH = 32
 """Width at which a sampler is tested where no network says which."""
@@ -35,27 +31,15 @@ class IndependentLaw(WeightLaw):
     def layer_exponent(self) -> float:
         return 0.5
 
-    @property
-    def critical_exponent(self) -> float:
-        """The stated natural exponent; where none is, 1/2, whatever is found out about a sampler."""
-        stated = self.facts.natural_exponent
-        return 0.5 if stated is None else stated
-
-    def factors(self, width: int) -> Factors | None:
-        """Return those of independent normal entries, where the law states such, of whatever class it is."""
+    def channels(self, shape: Shape) -> tuple[Channel, ...]:
+        """Return Brownian motion for normal draws, else increments with the moments that facts vouch for."""
         facts = self.facts
-        normal = facts.gaussian and facts.unit_variance and facts.independent_entries is True
-        return Factors(_ONE, _ONE) if normal and facts.dependence is Dependence.INDEPENDENT else None
-
-    def motions(self, shape: Shape) -> int:
-        return math.prod(shape)
-
-    def motions_in_words(self, shape: Shape) -> str:
-        return (
-            f"1 matrix of {shape[0]} x {shape[1]}, row by row"
-            if len(shape) == 2
-            else super().motions_in_words(shape)
-        )
+        adds_up = (1.0, 0.0) if facts.dependence is Dependence.INDEPENDENT else (None, None)
+        if facts.gaussian:
+            return (Channel("weight", ChannelKind.BROWNIAN, shape, math.inf, *adds_up),)
+        variance = FINITE_VARIANCE if facts.unit_variance else 0.0
+        moments = math.inf if facts.sub_gaussian is not None else variance
+        return (Channel("weight", ChannelKind.INCREMENTS, shape, moments, *adds_up),)
 
     @abstractmethod
     def draw(self, step: float, out: Tensor, generator: torch.Generator) -> None:
@@ -65,44 +49,6 @@ class IndependentLaw(WeightLaw):
         self, shape: Shape, grid: Grid, paths: int, generator: torch.Generator, dtype: torch.dtype
     ) -> Path:
         return IncrementPath(self, grid.depths, shape, paths, generator, dtype)
-
-    def layers_in_law(
-        self, depth: int, shape: Shape, paths: int, generator: torch.Generator, dtype: torch.dtype
-    ) -> Iterator[Layer]:
-        """Yield independent layers; Gaussian matrices draw their product with a state, d normals each."""
-        scale = self.entry_scale(shape)
-        facts = self.facts
-        if facts.gaussian and facts.unit_variance and facts.independent_entries and len(shape) == 2:
-            product = partial(_gaussian_product, depth, generator, shape[0])
-            for _ in range(depth):
-                yield Layer(None, depth, self.layer_exponent, scale, product_of=product)
-            return
-        values = torch.empty(paths, *shape, dtype=dtype, device=generator.device)
-        for _ in range(depth):
-            self.draw(1.0 / depth, values, generator)
-            yield Layer(values, depth, self.layer_exponent, scale)
-
-    def draw_layers(
-        self, depth: int, shape: Shape, paths: int, generator: torch.Generator, dtype: torch.dtype
-    ) -> DrawnLayers:
-        layers = torch.empty(depth, paths, *shape, dtype=dtype, device=generator.device)
-        self.draw(1.0, layers, generator)
-        return DrawnLayers(layers, None, self.entry_scale(shape))
-
-
-def _gaussian_product(depth: int, generator: torch.Generator, rows: int, vector: Tensor) -> Tensor:
-    """Return V v (P, rows) for a new Gaussian increment V over 1/depth: given v, i.i.d. N(0, |v|²/depth).
-
-    Several vectors (P, n, d) share V, so that it is drawn whole.
-    """
-    shape = (len(vector), rows, vector.shape[-1]) if vector.ndim > 2 else (len(vector), rows)
-    normal = vector.new_empty(shape).normal_(0.0, depth**-0.5, generator=generator)
-    if vector.ndim > 2:
-        return matvec(normal, vector)
-    # Squares of numbers that float32 holds need not be such numbers.
-    size = torch.linalg.vector_norm(vector, dim=1, keepdim=True, dtype=torch.float64).to(vector.dtype)
-    product: Tensor = normal * size
-    return product
 
 
 class IncrementPath(Path):
@@ -147,6 +93,13 @@ class IncrementPath(Path):
         self.generator.set_state(self.beginning)
         self.sums.forget()
 
+    def whole(self) -> DrawnLayers | None:
+        """Return the layers drawn with unit variance, whose scale is then the entries' alone."""
+        (depth,) = self.depths
+        layers = self.drawn.new_empty(depth, *self.drawn.shape)
+        self.law.draw(1.0, layers, self.generator)
+        return DrawnLayers(layers, None, self.scale)
+
 
 @final
 @dataclass(frozen=True)
@@ -179,7 +132,7 @@ class IID(IndependentLaw):
     A sampler is called as `sampler(shape, generator)`. It returns a tensor of that shape of independent
     draws with mean 0 and variance 1; the network applies the factor 1/√d. Its first 65,536 draws are
     checked when it is given: finite, repeatable from the generator, mean and variance within six standard
-    errors plus 1 %. At the network's width (`facts_at`), entries, layers and their sizes are tested for
+    errors plus 1 %. At the network's width (`Facts.at`), entries, layers and their sizes are tested for
     correlation. If some is found, no theorem applies; the network can still be measured. NOT checked:
     independence beyond that, and tails (Marion et al. 2025, (A1) asks for sub-Gaussian ones).
 
@@ -217,12 +170,10 @@ class IID(IndependentLaw):
 
     @property
     def facts(self) -> Facts:
-        return self.facts_at(TESTED_WIDTH)
-
-    def facts_at(self, width: int) -> Facts:
-        """Return what theory may use; a sampler's draws are tested once at this width (some milliseconds)."""
+        """What theory may use; a sampler's draws are tested, once per width (some milliseconds)."""
         if callable(self.law):
-            return _facts_of_sampler(test_sampler(self.law, width))
+            tested = partial(_facts_of_sampler, self.law)
+            return dataclasses.replace(tested(TESTED_WIDTH), tested_at=tested)
         gaussian, atoms = self.law == "gaussian", self.law == "rademacher"
         return dataclasses.replace(Brownian().facts, gaussian=gaussian, atoms=atoms)
 
@@ -243,8 +194,9 @@ class IID(IndependentLaw):
         return f"i.i.d. {name if isinstance(name, str) else getattr(name, '__name__', 'user-drawn')} weights"
 
 
-def _facts_of_sampler(tested: Tested) -> Facts:
+def _facts_of_sampler(sampler: Sampler, width: int) -> Facts:
     """Return what is known of a sampler: its mean and variance, and what a test of its draws found."""
+    tested = test_sampler(sampler, width)
     draws = f"{tested.count} draws at width {tested.width}"
     if tested.found:
         return Facts(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -18,6 +18,7 @@ from deeplimit.driving.auxiliary import AuxiliaryDiffusion
 from deeplimit.driving.covariance import Kronecker, as_tensor, read_matrix, read_vector
 from deeplimit.driving.covariance_rate import JointRate, Rate, SeparateRate, joint_rate
 from deeplimit.driving.factors import Factors
+from deeplimit.driving.law import Channel, ChannelKind
 from deeplimit.driving.trend import Trend
 
 
@@ -185,24 +186,27 @@ class Ito(FinalWhereMarked):
         a, b = (float(part) if isinstance(part, (int, float)) else None for part in parts)
         return None if a is None or b is None else (a, b)
 
+    def channels(self, width: int) -> tuple[Channel, ...]:
+        """Return the Brownian motions in their order: W^A's d x d, W^b's d, and the auxiliary diffusion's."""
+        size = 0 if self.auxiliary is None else self.auxiliary.size
+        parts = (("W^A", self.A, (width, width), self.factors(width)), ("W^b", self.b, (width,), None))
+        return tuple(
+            Channel(name, ChannelKind.BROWNIAN, shape, factors=factors, ito=self)
+            for name, given, shape, factors in (*parts, ("auxiliary v", self.auxiliary, (size,), None))
+            if given is not None
+        )
+
     def factors(self, width: int) -> Factors | None:
         """Return the factors of W^A; None where it is missing, drifts, covaries with W^b or changes rates."""
         more = (self.cross, self.drift, self.auxiliary)
         if self.A is None or not self.is_constant or any(part is not None for part in more):
             return None
-        return read_matrix(self.A, "Ito's A", width).factors()
+        return _factors(self, width)
 
     def motions(self, width: int) -> int:
         """Return the number of Brownian motions: W^A's d², W^b's d, and the auxiliary diffusion's own."""
         own = (width**2 if self.A is not None else 0) + (width if self.b is not None else 0)
         return own + (0 if self.auxiliary is None else self.auxiliary.size)
-
-    def motions_in_words(self, width: int) -> str:
-        """Return what these motions are, in their order."""
-        parts = [f"W^A's {width} x {width}, row by row"] if self.A is not None else []
-        parts += [f"W^b's {width}"] if self.b is not None else []
-        parts += [f"the auxiliary diffusion's {self.auxiliary.size}"] if self.auxiliary is not None else []
-        return ", then ".join(parts)
 
     def rate(self, time: float, width: int, v: Tensor | None = None) -> Rate:
         """Return the covariance rate at `time`, on the paths whose auxiliary diffusion is at `v` (P, m)."""
@@ -354,6 +358,12 @@ class Ito(FinalWhereMarked):
         if self.auxiliary is not None:
             more.append("of random volatility")
         return f"Itô noise {' and '.join(kinds)}{' ' if more else ''}{', '.join(more)}"
+
+
+@lru_cache(maxsize=64)
+def _factors(noise: Ito, width: int) -> Factors | None:
+    """Return the factors of a constant W^A; the root of a full tensor takes long."""
+    return read_matrix(noise.A, "Ito's A", width).factors()
 
 
 def _unit(t: object) -> float:

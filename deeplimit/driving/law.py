@@ -1,26 +1,114 @@
-"""What a weight law is: it states facts, says how large a layer's weights are, and gives paths."""
+"""What a weight law is: it states its facts and its channels, and gives paths."""
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
 
 import torch
-from torch import Tensor
 
+from deeplimit.common import validation
 from deeplimit.common.final import FinalWhereMarked
 from deeplimit.common.grid import Grid
-from deeplimit.driving.channel import Channel, ChannelKind
 from deeplimit.driving.factors import Factors
 from deeplimit.driving.facts import Dependence, Facts
-from deeplimit.driving.path import FunctionPath, Layer, Path, SampledFunction
+from deeplimit.driving.path import FunctionPath, Path, SampledFunction
 
 Shape = tuple[int, ...]
 """The shape of one weight: (d, d) for a matrix, (d,) for a vector, () for a number, (c, c, k, k) for a
 convolution's kernel."""
+
+FINITE_VARIANCE = 2.0
+"""Moments that sums of independent increments need to tend to Brownian motion (Donsker)."""
+
+
+class ChannelKind(StrEnum):
+    """What a channel is; an equation can share it only if it reads this kind."""
+
+    BROWNIAN = "Brownian motion"
+    """Increments of Brownian motion, or what drives an Itô process."""
+    INCREMENTS = "independent increments"
+    """Sums of independent draws of another law; Brownian motion at infinite depth if they have a variance."""
+    FRACTIONAL = "fractional Brownian motion"
+    """A path that is drawn whole, on a grid of equal steps."""
+    FUNCTION = "a function of time"
+    RECORDED = "recorded weights"
+    SEPARATE = "weights of its own at every depth"
+    """Every depth draws its weights anew, as torch blocks do: two depths share no noise."""
+    UNSTATED = "weights of which no channel is stated"
+
+
+@dataclass(frozen=True)
+class Channel:
+    """One part of what a weight's path is made of.
+
+    Attributes:
+        name: The weight, or the part of it, in a word.
+        kind: What it is.
+        shape: Shape of its value at one time, without the paths. A channel of Brownian motions, or of
+            increments, has one per entry, row by row; `Path.brownian` holds those of all such channels in
+            their order.
+        moments: Increments have all moments up to this order: infinity for normal ones, 0 where not even a
+            variance is known.
+        response: What the layers add up to, as a multiple of the Brownian motion that drives them; 1 for
+            independent layers, None where layers depend on each other in a way that is not stated.
+        memory: Σ_{k ≥ 1} of the correlations of layers k apart; 0 for independent ones.
+        factors: Constant row and column factors around a Brownian matrix, whose products a pass may then
+            draw in place of the matrix; None for other noise.
+        function: The law of the function of time that it is; None for other kinds.
+        ito: The Itô process, an `Ito`, that it drives; None for other noise.
+        held: Numbers in memory per path, for a function, or per path and step of the grid; they size blocks.
+        depths: The recorded depths; empty where there are layers at any depth.
+        citations: Keys or BibTeX entries of the works that its draws rest on, for `citation()` of a report.
+
+    Raises TypeError for a name that is no text and a kind that is no `ChannelKind`. NOT checked: that a path
+    has these channels, which `deeplimit.testing.check_law` tests.
+    """
+
+    name: str
+    kind: ChannelKind
+    shape: Shape
+    moments: float = math.inf
+    response: float | None = None
+    memory: float | None = None
+    factors: Factors | None = field(default=None, compare=False)
+    function: FunctionLaw | None = None
+    ito: Any = None
+    held: int = 0
+    depths: tuple[int, ...] = ()
+    citations: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        validation.text(self.name, "name")
+        validation.instance(self.kind, "kind", ChannelKind, "a ChannelKind, such as ChannelKind.BROWNIAN")
+
+    @property
+    def motions(self) -> int:
+        """The number of Brownian motions, or of sums of increments, that it consists of."""
+        return math.prod(self.shape) if self.kind in (ChannelKind.BROWNIAN, ChannelKind.INCREMENTS) else 0
+
+    @property
+    def drives_brownian_motion(self) -> bool:
+        """Whether its increments are those of a Brownian motion, or sum up to one at infinite depth."""
+        finite = self.kind is ChannelKind.INCREMENTS and self.moments >= FINITE_VARIANCE
+        return finite or self.kind is ChannelKind.BROWNIAN
+
+    @property
+    def is_function(self) -> bool:
+        """Whether it is a function of time, the same at every depth, which the network alone may read."""
+        return self.kind in (ChannelKind.FUNCTION, ChannelKind.RECORDED)
+
+    @property
+    def is_separate(self) -> bool:
+        """Whether each depth has separate weights, which no path joins to those of another depth."""
+        return self.kind in (ChannelKind.SEPARATE, ChannelKind.RECORDED)
+
+    def __str__(self) -> str:
+        unknown = self.kind is ChannelKind.INCREMENTS and self.moments < FINITE_VARIANCE
+        return f"{self.name}: {self.kind.value}" + ", of which no finite variance is stated" * unknown
 
 
 @dataclass(frozen=True)
@@ -30,18 +118,15 @@ class WeightLaw(FinalWhereMarked, ABC):
     A layer of a depth-L network is `L**layer_exponent * entry_scale(shape) * X`. X is what a `Path` gives
     for the layer: its increment over the layer, or the value of a function of time at it.
 
-    A user's law is a frozen dataclass with `facts`, `layer_exponent`, `path` and `describe`;
-    `deeplimit.testing.check_law` holds it to the contract.
+    A user's law is a frozen dataclass with `facts`, `layer_exponent`, `path`, `describe` and `channels`, and
+    `check` where it cannot be drawn in every shape; `deeplimit.testing.check_law` holds it to the contract.
+    All else is read from these: `deeplimit.driving.reading`, `deeplimit.driving.drawing`.
     """
 
     @property
     @abstractmethod
     def facts(self) -> Facts:
         """What theory may use of this law; nothing else is assumed."""
-
-    def facts_at(self, width: int) -> Facts:
-        """Return what theory may use of this law at this width, at which a sampler is tested."""
-        return self.facts
 
     @property
     @abstractmethod
@@ -61,165 +146,21 @@ class WeightLaw(FinalWhereMarked, ABC):
     def describe(self) -> str:
         """Return a few words for a report."""
 
+    def channels(self, shape: Shape) -> tuple[Channel, ...]:
+        """Return what a path of this shape is made of: functions of time, and the noise that drives a layer.
+
+        What is not stated is not assumed: by default a limit shares nothing with the path.
+        """
+        return (Channel("weight", ChannelKind.UNSTATED, shape),)
+
+    def check(self, shape: Shape) -> None:
+        """Raise where this law cannot be drawn in this shape; called once, when the network is made."""
+
     def entry_scale(self, shape: Shape) -> float:
         """Return the factor that turns unit variance per entry into the variance 1/fan-in of Marion et al.
         (2025), (A1).
         """
         return 1.0 / math.sqrt(math.prod(shape[1:]))
-
-    @property
-    def critical_exponent(self) -> float:
-        """The residual exponent between explosion and identity; ValueError where the law states none."""
-        exponent = self.facts.natural_exponent
-        if exponent is None:
-            raise ValueError(
-                f"exponent must be given: {self.describe()} have no natural one; 0.5 suits independent"
-                " layers, 1.0 functions of time."
-            )
-        return exponent
-
-    @property
-    def letters(self) -> dict[str, str]:
-        """The letters that the law's paper has in a recursion's formula, where they differ from Marion et
-        al.'s.
-        """
-        return {}
-
-    def exponents_in_words(self, exponent: float) -> str:
-        """Return the residual exponent and, if it has one, the law's, with their letters."""
-        return f"β = {exponent:g}"
-
-    @property
-    def has_bias(self) -> bool:
-        """Whether a recursion that reads no bias would ignore a part of what was given."""
-        return False
-
-    @property
-    def citations(self) -> tuple[str, ...]:
-        """Keys or BibTeX entries of the works that its paths rest on, for `citation()` of a report."""
-        return ()
-
-    @property
-    def joins_depths(self) -> bool:
-        """Whether one path gives the layers of all depths; else each depth has separate weights."""
-        return True
-
-    @property
-    def functions(self) -> tuple[FunctionLaw, ...]:
-        """The functions of time that a layer reads; empty where there are none."""
-        return ()
-
-    @property
-    def noise(self) -> object | None:
-        """The Itô process, an `Ito`, whose increments a layer holds; None for other laws."""
-        return None
-
-    @property
-    def needs_equal_steps(self) -> bool:
-        """Whether a path can be drawn on a grid of equal steps only."""
-        return False
-
-    def channels(self, shape: Shape) -> tuple[Channel, ...]:
-        """Return what a path of this shape is made of: functions of time, and the noise that drives a layer.
-
-        By default they follow from what the law states: its functions, the number of `motions`, whether
-        increments are normal (`facts.gaussian`), and whether they have a variance (`facts.unit_variance`).
-        """
-        facts, name = self.facts, "weight"
-        found = [Channel(name, ChannelKind.FUNCTION, shape) for _ in self.functions]
-        if motions := self.motions(shape):
-            independent = facts.dependence is Dependence.INDEPENDENT
-            drawn = independent and not facts.gaussian
-            known = facts.gaussian or facts.sub_gaussian is not None or not drawn
-            moments = math.inf if known else 2.0 if facts.unit_variance else 0.0
-            kind = ChannelKind.INCREMENTS if drawn else ChannelKind.BROWNIAN
-            adds_up = (1.0, 0.0) if independent else (None, None)
-            found.append(Channel(name, kind, (motions,), moments, *adds_up))
-        elif not found:
-            kinds = {Dependence.FRACTIONAL: ChannelKind.FRACTIONAL, Dependence.RECORDED: ChannelKind.RECORDED}
-            found.append(Channel(name, kinds.get(facts.dependence, ChannelKind.SEPARATE), shape))
-        return tuple(found)
-
-    def motions(self, shape: Shape) -> int:
-        """Return the number of Brownian motions that drive a layer; 0 where none does."""
-        return 0
-
-    def motions_in_words(self, shape: Shape) -> str:
-        """Return what these motions are, in their order."""
-        return f"a weight of shape {shape}, entry by entry"
-
-    def held_per_path(self, shape: Shape) -> int:
-        """Return the numbers in memory per path, whatever the grid; they size the blocks."""
-        return 0
-
-    def held_per_step(self, shape: Shape) -> int:
-        """Return the numbers in memory per path and step of its grid; they size the blocks."""
-        return 0
-
-    def reduced(self) -> WeightLaw:
-        """Return the same law in its simplest form, which a network keeps."""
-        return self
-
-    def factors(self, width: int) -> Factors | None:
-        """Return what surrounds the Brownian motion in a layer's noise; None for noise of another kind."""
-        return None
-
-    def check(self, shape: Shape) -> None:
-        """Raise where this law cannot be drawn in this shape; called once, when the network is made."""
-
-    def check_depths(self, depths: tuple[int, ...]) -> None:
-        """Raise ValueError where this law has no layers of one of these depths."""
-
-    def layers_in_law(
-        self, depth: int, shape: Shape, paths: int, generator: torch.Generator, dtype: torch.dtype
-    ) -> Iterator[Layer]:
-        """Yield the layers of `paths` networks of one depth, one after the other, from `generator`.
-
-        For simulations that couple nothing: a law may yield layers that draw their product with a state
-        when they are asked for it, once each.
-        """
-        grid = Grid((depth,))
-        path = self.path(shape, grid, paths, generator, dtype)
-        for chunk in grid.chunks():
-            path.begin(chunk)
-            for index in range(len(chunk.steps)):
-                path.advance(index)
-                yield path.layer(0)
-
-    def draw_layers(
-        self, depth: int, shape: Shape, paths: int, generator: torch.Generator, dtype: torch.dtype
-    ) -> DrawnLayers:
-        """Return all the layers of `paths` networks of one depth, on the generator's device."""
-        layers = self.layers(depth, shape, paths, generator, dtype)
-        values, biases = [layer.values for layer in layers], [layer.bias for layer in layers]
-        return DrawnLayers(_stacked(values), _stacked(biases), layers[-1].scale())
-
-    def layers(
-        self, depth: int, shape: Shape, paths: int, generator: torch.Generator, dtype: torch.dtype
-    ) -> list[Layer]:
-        """Return the layers of `paths` networks of one depth, all of them at once."""
-        along = WeightLaw.layers_in_law(self, depth, shape, paths, generator, dtype)
-        return [_kept(layer) for layer in along]  # whole ones, whatever a law yields where only laws count
-
-
-def _kept(layer: Layer) -> Layer:
-    """Return a layer that the next one does not overwrite."""
-    values, bias = (None if held is None else held.clone() for held in (layer.values, layer.bias))
-    return dataclasses.replace(layer, values=values, bias=bias)
-
-
-def _stacked(layers: list[Tensor | None]) -> Tensor | None:
-    given = [layer for layer in layers if layer is not None]  # all of them, or none
-    return torch.stack(given) if given else None
-
-
-@dataclass(frozen=True)
-class DrawnLayers:
-    """All layers of a block of networks of depth L; a recursion multiplies by `scale` times these."""
-
-    matrices: Tensor | None  # (L, P, *shape), or (L, 1, *shape) for all paths; None for 0
-    biases: Tensor | None  # (L, P, d) or (L, 1, d), unscaled; None for 0
-    scale: float
 
 
 @dataclass(frozen=True)
@@ -228,20 +169,15 @@ class FunctionLaw(WeightLaw):
 
     @property
     def facts(self) -> Facts:
-        return Facts(Dependence.SMOOTH, holder=self.smoothness, natural_exponent=1.0)
+        return Facts(Dependence.SMOOTH, holder=1.0, natural_exponent=1.0)
 
     @property
     def layer_exponent(self) -> float:
         return 0.0
 
-    @property
-    def functions(self) -> tuple[FunctionLaw, ...]:
-        return (self,)
-
-    @property
-    def smoothness(self) -> float:
-        """The Hölder exponent of the functions in time, at most 1 (Lipschitz); it bounds every order."""
-        return 1.0
+    def channels(self, shape: Shape) -> tuple[Channel, ...]:
+        held = self.held_per_path(shape)
+        return (Channel("weight", ChannelKind.FUNCTION, shape, function=self, held=held),)
 
     @abstractmethod
     def sample(
@@ -254,9 +190,9 @@ class FunctionLaw(WeightLaw):
     ) -> SampledFunction:
         """Draw the functions of one block of `paths` paths."""
 
-    @abstractmethod
     def held_per_path(self, shape: Shape) -> int:
         """Return the numbers in memory per sampled function; they size the blocks."""
+        return math.prod(shape)
 
     def path(
         self, shape: Shape, grid: Grid, paths: int, generator: torch.Generator, dtype: torch.dtype
@@ -264,11 +200,3 @@ class FunctionLaw(WeightLaw):
         device = torch.device(generator.device)
         function = self.sample(shape, paths, generator, dtype, device)
         return FunctionPath(grid.depths, function, shape, self.entry_scale(shape), paths, device)
-
-    def draw_layers(
-        self, depth: int, shape: Shape, paths: int, generator: torch.Generator, dtype: torch.dtype
-    ) -> DrawnLayers:
-        device = torch.device(generator.device)
-        function = self.sample(shape, paths, generator, dtype, device)
-        ends = torch.arange(1, depth + 1, dtype=torch.float64, device=device) / depth
-        return DrawnLayers(function.at(ends), function.bias_at(ends), self.entry_scale(shape))

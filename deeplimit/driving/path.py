@@ -87,6 +87,15 @@ class Layer:
         return math.pow(self.depth, self.layer_exponent - residual_exponent) * self.entry_scale
 
 
+@dataclass(frozen=True)
+class DrawnLayers:
+    """All layers of a block of networks of depth L; a recursion multiplies by `scale` times these."""
+
+    matrices: Tensor | None  # (L, P, *shape), or (L, 1, *shape) for all paths; None for 0
+    biases: Tensor | None  # (L, P, d) or (L, 1, d), unscaled; None for 0
+    scale: float
+
+
 class SampledFunction(ABC):
     """One block of sampled functions of time; deterministic ones have P = 1 and broadcast."""
 
@@ -141,6 +150,13 @@ class Path(ABC):
     @abstractmethod
     def rewind(self) -> None:
         """Go back to time 0; what follows is the same again, to the last bit."""
+
+    def whole(self) -> DrawnLayers | None:
+        """Return all layers of the only depth, drawn at once in place of step by step; None where it cannot.
+
+        Called in place of `begin`. A subclass with other layers than its base must return its own, or None.
+        """
+        return None
 
 
 class CoarseSums:
@@ -231,3 +247,8 @@ class FunctionPath(Path):
 
     def rewind(self) -> None:
         """Nothing to do: a function of time has no state."""
+
+    def whole(self) -> DrawnLayers:
+        (depth,), (function,) = self.depths, self.functions
+        ends = torch.arange(1, depth + 1, dtype=torch.float64, device=self.values.device) / depth
+        return DrawnLayers(function.at(ends), function.bias_at(ends), self.scale)

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from deeplimit.common import validation
 from deeplimit.common.grid import Grid
 from deeplimit.driving.facts import Dependence, Facts
-from deeplimit.driving.law import Shape, WeightLaw
+from deeplimit.driving.law import Channel, ChannelKind, Shape, WeightLaw
 from deeplimit.driving.path import Layer, Path
 
 
@@ -144,27 +144,16 @@ class Recorded(WeightLaw):
         return tuple(self.stacks)
 
     @property
-    def has_bias(self) -> bool:
-        return all("b" in stack for stack in self.stacks.values())
-
-    @property
-    def joins_depths(self) -> bool:
-        return False
-
-    @property
     def facts(self) -> Facts:
-        return Facts(Dependence.RECORDED, deterministic=True, biased=self.has_bias)
+        biased = all("b" in stack for stack in self.stacks.values())
+        return Facts(Dependence.RECORDED, deterministic=True, biased=biased)
+
+    def channels(self, shape: Shape) -> tuple[Channel, ...]:
+        return (Channel("weight", ChannelKind.RECORDED, shape, depths=self.depths),)
 
     @property
     def layer_exponent(self) -> float:
         return 0.0
-
-    @property
-    def critical_exponent(self) -> float:
-        raise ValueError(
-            "exponent must be given: recorded weights have no natural one; 0 where they hold their scale"
-            " already, as trained ones do."
-        )
 
     def entry_scale(self, shape: Shape) -> float:
         return 1.0
@@ -175,12 +164,6 @@ class Recorded(WeightLaw):
             raise ValueError(
                 f"stacks must hold layers of shape {shape}, as the recursion's weight; recorded ones have"
                 f" {tuple(recorded)}."
-            )
-
-    def check_depths(self, depths: tuple[int, ...]) -> None:
-        if missing := sorted(set(depths) - set(self.depths)):
-            raise ValueError(
-                f"depths must be recorded ones, {[*self.depths]}; got {missing}, where no weights are known."
             )
 
     def path(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import final
@@ -94,14 +93,6 @@ class Trend(FunctionLaw):
             biased=self.b is not None,
         )
 
-    @property
-    def has_bias(self) -> bool:
-        return self.b is not None
-
-    @property
-    def smoothness(self) -> float:
-        return float(self.holder)
-
     def entry_scale(self, shape: Shape) -> float:
         return 1.0
 
@@ -126,9 +117,6 @@ class Trend(FunctionLaw):
         device: torch.device,
     ) -> GivenFunction:
         return GivenFunction(self, shape, dtype, device)
-
-    def held_per_path(self, shape: Shape) -> int:
-        return math.prod(shape)
 
     def describe(self) -> str:
         return "deterministic weights"

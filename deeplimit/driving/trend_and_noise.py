@@ -14,11 +14,10 @@ from torch import Tensor
 
 from deeplimit.common import validation
 from deeplimit.common.grid import Chunk, Grid
-from deeplimit.driving.factors import Factors
 from deeplimit.driving.facts import Dependence, Facts
 from deeplimit.driving.ito import Ito, ItoPath, ItoStep
-from deeplimit.driving.law import DrawnLayers, FunctionLaw, Shape, WeightLaw
-from deeplimit.driving.path import CoarseSums, Layer, Path, Values
+from deeplimit.driving.law import Channel, FunctionLaw, Shape, WeightLaw
+from deeplimit.driving.path import CoarseSums, DrawnLayers, Layer, Path, Values
 
 
 @final
@@ -54,18 +53,8 @@ class TrendAndNoise(WeightLaw):
             holder=None if trend is None else trend.holder,
             natural_exponent=0.0 if self.trend is None else max(0.0, 1.0 - self.exponent),
             weight_exponent=self.exponent,
-            noisy=self.ito is not None,
-            additive_noise=self.ito is not None and self.ito.is_additive,
-            elliptic_noise=None if self.ito is None else self.ito.is_elliptic,
-            biased=True,
+            biased=(trend is not None and trend.biased) or (self.ito is not None and self.ito.b is not None),
         )
-
-    @property
-    def letters(self) -> dict[str, str]:
-        return {"exponent": "α", "W": "A"}
-
-    def exponents_in_words(self, exponent: float) -> str:
-        return f"α = {exponent:g}, β = {self.exponent:g}"
 
     @property
     def layer_exponent(self) -> float:
@@ -74,25 +63,9 @@ class TrendAndNoise(WeightLaw):
     def entry_scale(self, shape: Shape) -> float:
         return 1.0
 
-    @property
-    def functions(self) -> tuple[FunctionLaw, ...]:
-        return () if self.trend is None else (self.trend,)
-
-    @property
-    def noise(self) -> Ito | None:
-        return self.ito
-
-    def motions(self, shape: Shape) -> int:
-        return 0 if self.ito is None else self.ito.motions(shape[0])
-
-    def motions_in_words(self, shape: Shape) -> str:
-        return "none" if self.ito is None else self.ito.motions_in_words(shape[0])
-
-    def held_per_path(self, shape: Shape) -> int:
-        return 0 if self.trend is None else self.trend.held_per_path(shape)
-
-    def factors(self, width: int) -> Factors | None:
-        return None if self.ito is None else self.ito.factors(width)
+    def channels(self, shape: Shape) -> tuple[Channel, ...]:
+        trend = () if self.trend is None else self.trend.channels(shape)
+        return (*trend, *(() if self.ito is None else self.ito.channels(shape[0])))
 
     def check(self, shape: Shape) -> None:
         if len(shape) != 2 or shape[0] != shape[1]:
@@ -106,24 +79,6 @@ class TrendAndNoise(WeightLaw):
         self, shape: Shape, grid: Grid, paths: int, generator: torch.Generator, dtype: torch.dtype
     ) -> Path:
         return ShrinkingPath(self, grid.depths, shape, paths, generator, dtype)
-
-    def draw_layers(
-        self, depth: int, shape: Shape, paths: int, generator: torch.Generator, dtype: torch.dtype
-    ) -> DrawnLayers:
-        matrices, biases = None, None
-        if self.trend is not None:
-            function = self.trend.sample(shape, paths, generator, dtype, torch.device(generator.device))
-            starts = torch.arange(depth, dtype=torch.float64, device=generator.device) / depth
-            shrink = float(depth) ** -self.exponent
-            matrices = function.at(starts) * (shrink * self.trend.entry_scale(shape))
-            bias = function.bias_at(starts)
-            biases = None if bias is None else bias * shrink
-        if self.ito is not None:
-            along = self.ito.start(shape[0], paths, generator, dtype)
-            steps = [along.step(k / depth, 1.0 / depth) for k in range(depth)]
-            matrices = _with_noise(matrices, [step.matrix for step in steps])
-            biases = _with_noise(biases, [step.bias for step in steps])
-        return DrawnLayers(matrices, biases, 1.0)
 
     def describe(self) -> str:
         trend = None if self.trend is None else f"L^-{self.exponent:g} times {self.trend.describe()}"
@@ -217,6 +172,21 @@ class ShrinkingPath(Path):
         self.noise, self.along = self._noise(), None
         self.matrices = self.biases = None
         self.at_start = [None] * len(self.depths)
+
+    def whole(self) -> DrawnLayers:
+        (depth,), (shrink,) = self.depths, self.shrink
+        matrices = biases = None
+        if self.functions:
+            (function,), device = self.functions, self.begun[2].device
+            starts = torch.arange(depth, dtype=torch.float64, device=device) / depth
+            matrices = function.at(starts) * (shrink * self.scale)
+            bias = function.bias_at(starts)
+            biases = None if bias is None else bias * shrink
+        if self.noise is not None:
+            steps = [self.noise.step(k / depth, 1.0 / depth) for k in range(depth)]
+            matrices = _with_noise(matrices, [step.matrix for step in steps])
+            biases = _with_noise(biases, [step.bias for step in steps])
+        return DrawnLayers(matrices, biases, 1.0)
 
 
 def _sum(a: Tensor | None, b: Tensor) -> Tensor:

@@ -36,13 +36,13 @@ class _Constant:
 class _Scaled:
     """2/(1 + e^-v) times a constant covariance: random, between 0 and twice the constant."""
 
-    covariance: Any
+    covariance: Tensor
+    columns: Tensor | None = None
 
     def __call__(self, time: float, v: Tensor) -> Any:
         factor = 2.0 * torch.sigmoid(v[:, 0].double().cpu())
-        if isinstance(self.covariance, Kronecker):
-            return Kronecker(factor[:, None, None] * self.covariance.R, self.covariance.C)
-        return factor[(..., *[None] * self.covariance.ndim)] * self.covariance
+        scaled = factor[(..., *[None] * self.covariance.ndim)] * self.covariance
+        return scaled if self.columns is None else Kronecker(scaled, self.columns)
 
 
 def stochastic_volatility(
@@ -79,8 +79,8 @@ def stochastic_volatility(
                 f"{name} must be constant here, but its Kronecker(R, C) differs from path to path; give one"
                 " (d, d)."
             )
-        matrix = isinstance(value, Kronecker) and name == "A"
-        scaled[name] = None if value is None else _Scaled(value if matrix else as_tensor(value, name))
+        parts = (value.R, value.C) if isinstance(value, Kronecker) and name == "A" else (value,)
+        scaled[name] = None if value is None else _Scaled(*(as_tensor(part, name) for part in parts))
     auxiliary = AuxiliaryDiffusion(
         _Restoring(validation.real(mean_reversion, "mean_reversion", minimum=0.0)),
         _Constant(validation.real(volatility, "volatility", minimum=0.0)),

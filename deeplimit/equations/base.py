@@ -13,7 +13,15 @@ from torch import Tensor
 
 from deeplimit.common import validation
 from deeplimit.common.final import FinalWhereMarked
-from deeplimit.driving import Factors, FunctionLaw, SampledFunction, Shape, WeightLaw
+from deeplimit.driving import (
+    Factors,
+    FunctionLaw,
+    SampledFunction,
+    Shape,
+    WeightLaw,
+    channels_of,
+    functions_of,
+)
 from deeplimit.equations.drive import Drive, Sharing, places
 from deeplimit.equations.follower import Follower
 from deeplimit.equations.schemes import ITO, Noise, ito_correction
@@ -211,9 +219,7 @@ class SDELimit(Limit):
         return True
 
     def sharing(self, laws: tuple[WeightLaw, ...], shapes: tuple[Shape, ...]) -> Sharing:
-        channels = [
-            channel for law, shape in zip(laws, shapes, strict=True) for channel in law.channels(shape)
-        ]
+        channels = channels_of(laws, shapes)
         drives = any(channel.drives_brownian_motion for channel in channels)
         # What only the network reads must be a function of time, or the two have different noise.
         others = all(channel.drives_brownian_motion or channel.is_function for channel in channels)
@@ -250,7 +256,7 @@ class ODELimit(Limit):
         return torch.zeros_like(h)
 
     def sharing(self, laws: tuple[WeightLaw, ...], shapes: tuple[Shape, ...]) -> Sharing:
-        theirs = tuple(function for law in laws for function in law.functions)
+        theirs = functions_of(channels_of(laws, shapes))
         return Sharing(functions=places(self.functions, theirs) is not None)
 
     def bound(self, drive: Drive) -> VectorField:

@@ -22,7 +22,10 @@ from deeplimit.driving import (
     SampledFunction,
     Shape,
     WeightLaw,
+    channels_of,
+    functions_of,
     matvec,
+    noise_of,
 )
 from deeplimit.driving.covariance_rate import Rate
 from deeplimit.driving.path import Values
@@ -183,8 +186,8 @@ class ItoCorrectedSDE(SDELimit):
 
     def sharing(self, laws: tuple[WeightLaw, ...], shapes: tuple[Shape, ...]) -> Sharing:
         increments = super().sharing(laws, shapes).increments
-        same = [law.noise for law in laws if law.noise is not None] == [self.noise]
-        theirs = tuple(function for law in laws for function in law.functions)
+        channels = channels_of(laws, shapes)
+        same, theirs = noise_of(channels) is self.noise, functions_of(channels)
         # Where there is no trend, the network's functions are not (None,): nothing is shared.
         functions = self.trend is not None and places(self.functions, theirs) is not None
         return Sharing(increments, increments and same, functions)

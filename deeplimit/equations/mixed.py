@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from deeplimit.common import validation
-from deeplimit.driving import FunctionLaw, SampledFunction, Shape, WeightLaw
+from deeplimit.driving import FunctionLaw, SampledFunction, Shape, WeightLaw, channels_of, functions_of
 from deeplimit.equations.base import SDELimit
 from deeplimit.equations.drive import Drive, Sharing, places
 from deeplimit.equations.neural import draw_one, layers_at
-from deeplimit.equations.solvers import EulerMaruyama, Solver
+from deeplimit.equations.solvers import OnGrid, Solver
 from deeplimit.layers.activations import Activation
 
 
@@ -80,14 +80,14 @@ class MixedSDE(SDELimit):
         return (self.inside,)
 
     def sharing(self, laws: tuple[WeightLaw, ...], shapes: tuple[Shape, ...]) -> Sharing:
-        theirs = tuple(function for law in laws for function in law.functions)
+        theirs = functions_of(channels_of(laws, shapes))
         shares = places(self.functions, theirs) is not None
         return Sharing(super().sharing(laws, shapes).increments, functions=shares)
 
     def solver(self, drive: Drive) -> Solver:
         own = None if drive.sharing.increments else drive.stream(0)
         functions = drive.functions_for(self.functions, (self._shape,))
-        return EulerMaruyama(_Sampled(self, functions), drive, own)
+        return OnGrid(_Sampled(self, functions), drive, own)
 
     def noise_size(self, h: Tensor) -> int | None:
         return self.width**2
@@ -143,6 +143,6 @@ class _Sampled:
     def noise_size(self, h: Tensor) -> int | None:
         return self.limit.noise_size(h)
 
-    def increment(self, time: float, step: float, h: Tensor, noise: Tensor) -> Tensor:
+    def advanced(self, time: float, step: float, h: Tensor, noise: Tensor) -> Tensor:
         # Functions need not exist beyond 1, which a sum may exceed by round-off.
-        return self.limit.moved(min(time + step, 1.0), h, noise, self.functions)
+        return h + self.limit.moved(min(time + step, 1.0), h, noise, self.functions)

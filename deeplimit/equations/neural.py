@@ -11,7 +11,17 @@ from torch import Tensor
 
 from deeplimit.common import validation
 from deeplimit.common.randomness import Purpose, generator
-from deeplimit.driving import Brownian, Factors, FunctionLaw, Layer, SampledFunction, Shape, WeightLaw
+from deeplimit.driving import (
+    Brownian,
+    Factors,
+    FunctionLaw,
+    Layer,
+    SampledFunction,
+    Shape,
+    WeightLaw,
+    factors_of,
+    layers_in_law,
+)
 from deeplimit.equations.base import Limit, ODELimit, SDELimit, VectorField, check_one_law
 from deeplimit.equations.drive import Drive
 from deeplimit.equations.follower import CompiledStep, Follower, FunctionValue, Motion
@@ -90,7 +100,7 @@ class NeuralSDE(SDELimit):
         return isinstance(other, NeuralSDE) and (self.recursion, self.width) == (other.recursion, other.width)
 
     def factors(self) -> Factors | None:
-        return self.weights[0].factors(self.width)
+        return factors_of(self.weights[0], (self.width, self.width))
 
     def follower(self, state: Tensor) -> Follower:
         return NeuralSDEFollower(state, self)
@@ -98,7 +108,7 @@ class NeuralSDE(SDELimit):
     def draw_end(self, h0: Tensor, generator: torch.Generator, steps: int) -> Tensor:
         """Return draws of H_1 (P, d) by Euler-Maruyama with Brownian noise, whatever the entries' law."""
         h, shape = h0, (self.width, self.width)
-        for layer in Brownian().layers_in_law(steps, shape, len(h0), generator, h0.dtype):
+        for layer in layers_in_law(Brownian(), steps, shape, len(h0), generator, h0.dtype):
             h = h + self.recursion.residual(h, (layer,), 0.5)
         return h
 

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from deeplimit.common import validation
 from deeplimit.driving import (
     Brownian,
+    Channel,
     Dependence,
     Facts,
     FractionalBrownian,
@@ -19,6 +20,9 @@ from deeplimit.driving import (
     Shape,
     TrendAndNoise,
     WeightLaw,
+    channels_of,
+    critical_exponent,
+    simplest,
     together,
 )
 from deeplimit.equations import Limit
@@ -77,13 +81,15 @@ class ResidualNetwork:
         shapes = self.recursion.weight_shapes(width)
         for law, shape, weight in zip(laws, shapes, self.recursion.weights, strict=True):
             law.check(shape)
-            if law.has_bias and not shape:
+            # The b of Cohen et al. (2021) comes with their A; a recursion without biases may read A alone.
+            biased = law.facts.biased and law.facts.dependence is not Dependence.SHRINKING
+            if biased and not shape:
                 raise ValueError(f"{weight.name} has no bias, so Trend's b would be ignored; leave b out.")
-            if law.has_bias and not self.recursion.takes_bias:
+            if biased and not self.recursion.takes_bias:
                 raise ValueError(f"{name} has no bias, so b would be ignored; use inner, or leave b out.")
         exponent = self.exponent
         if exponent is None:
-            exponent = min(law.critical_exponent for law in laws)
+            exponent = min(critical_exponent(law, shape) for law, shape in zip(laws, shapes, strict=True))
         checked = validation.real(
             exponent, "exponent", minimum=0.0, maximum=100.0, hint="the branch is multiplied by L**-exponent."
         )
@@ -94,12 +100,17 @@ class ResidualNetwork:
     @property
     def facts(self) -> Facts:
         """What theory may use of the weight laws: what holds of all of them together."""
-        return together(tuple(law.facts_at(self.width) for law in self.weights))
+        return together(tuple(law.facts.at(self.width) for law in self.weights))
+
+    @property
+    def channels(self) -> tuple[Channel, ...]:
+        """What the weights' paths are made of, in the order of the weights."""
+        return channels_of(self.weights, self.weight_shapes)
 
     @property
     def citations(self) -> tuple[str, ...]:
         """Keys or BibTeX entries of the works that the weights' paths rest on."""
-        return tuple(key for law in self.weights for key in law.citations)
+        return tuple(key for channel in self.channels for key in channel.citations)
 
     @property
     def is_random(self) -> bool:
@@ -154,12 +165,15 @@ class ResidualNetwork:
 
     def describe(self) -> str:
         """Return the recursion, its sizes and exponents in one line, without the weight laws."""
-        first, *_ = self.weights
+        inside, formula = self.weights[0].facts.weight_exponent, self.recursion.formula
+        # The letters of Cohen et al. (2021), whose β is Marion et al.'s law's.
+        letters = {} if inside is None else {"exponent": "α", "W": "A"}
+        exponents = f"β = {self.exponent:g}" if inside is None else f"α = {self.exponent:g}, β = {inside:g}"
         parts = (
-            self.recursion.formula.text(first.letters),
+            formula.text(letters),
             self.recursion.activation_in_words,
             self.recursion.width_in_words(self.width),
-            first.exponents_in_words(self.exponent),
+            exponents if "{exponent}" in formula.network else "",
         )
         return f"{self.recursion.name}: {', '.join(part for part in parts if part)}"
 
@@ -187,7 +201,7 @@ def _checked_laws(weights: object, recursion: Recursion) -> tuple[WeightLaw, ...
             f"weights must be one weight law, or a tuple with one per weight for the {count} weights of"
             f" {recursion.name} ({', '.join(weight.name for weight in recursion.weights)}); got {len(laws)}."
         )
-    return tuple(law.reduced() for law in laws)
+    return tuple(simplest(law) for law in laws)
 
 
 def _make(

@@ -114,7 +114,7 @@ def _remembers_briefly(network: ResidualNetwork) -> bool:
 
     No theorem is about them. By the central limit theorem their critical exponent is 1/2 nevertheless.
     """
-    facts = [law.facts_at(network.width) for law in network.weights]
+    facts = [law.facts.at(network.width) for law in network.weights]
     stationary = [fact.dependence == Dependence.STATIONARY for fact in facts]
     short = all(fact.natural_exponent == 0.5 for fact in facts)
     return is_one_of(network, Res1) and any(stationary) and short

@@ -17,6 +17,7 @@ from deeplimit.common.initial_layer import starting_states
 from deeplimit.common.measurement import Running
 from deeplimit.common.progress import Progress
 from deeplimit.common.store import Store
+from deeplimit.driving import check_depths
 from deeplimit.networks.module_network import network_of
 from deeplimit.networks.residual_network import ResidualNetwork
 from deeplimit.signal.adaptive import DEFAULT, MeasuringStability
@@ -138,8 +139,8 @@ def _read_draws(draws: object) -> int:
 def _check_size(task: StabilityTask) -> None:
     """Raise ValueError for depths that the weights do not have, or networks that memory does not hold."""
     resnet, deepest = task.network, task.depths[-1]
-    for law in resnet.weights:
-        law.check_depths(task.depths)
+    for law, shape in resnet.laws_and_shapes:
+        check_depths(law, shape, task.depths)
     held = numbers_per_network(resnet, deepest, 1, in_law=task.in_law)
     if held > MOST_NUMBERS:
         raise ValueError(

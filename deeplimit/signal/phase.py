@@ -22,7 +22,7 @@ from deeplimit.common.measurement import Measurement, Running, Tick
 from deeplimit.common.progress import Progress
 from deeplimit.common.randomness import Purpose, generator
 from deeplimit.common.store import Store
-from deeplimit.driving import FractionalBrownian
+from deeplimit.driving import FractionalBrownian, critical_exponent, simplest
 from deeplimit.networks.residual_network import FOR_MODULES, ResidualNetwork
 from deeplimit.signal.one_signal import OneSignal, Watch, one_signal
 from deeplimit.signal.passes import backward, forward
@@ -354,7 +354,7 @@ def _made(network: Callable[..., ResidualNetwork], width: int, hurst: float) -> 
         )
     try:
         with validation.noted("deeplimit called network(width=, weights=, exponent=)."):
-            made = network(width=width, weights=law, exponent=law.critical_exponent)
+            made = network(width=width, weights=law, exponent=critical_exponent(law, (width, width)))
     except TypeError as error:
         raise TypeError(
             "network must be a factory such as deeplimit.res3, called with width=, weights= and exponent=;"
@@ -375,7 +375,7 @@ def _made(network: Callable[..., ResidualNetwork], width: int, hurst: float) -> 
             f"network must make networks of the width asked for; asked for {width}, it returned one of"
             f" {made.width}."
         )
-    if any(own not in (law, law.reduced()) for own in made.weights):
+    if any(own not in (law, simplest(law)) for own in made.weights):
         described = ", ".join(dict.fromkeys(own.describe() for own in made.weights))
         raise ValueError(
             f"network must use the weights it is given, {law!r}; it returned one with {described}; pass"

@@ -15,7 +15,7 @@ from torch import Tensor
 from deeplimit.common import validation
 from deeplimit.common.measurement import Measurement, Tick
 from deeplimit.common.randomness import Purpose, generator
-from deeplimit.driving import Dependence
+from deeplimit.driving import Dependence, draw_layers, layers_of
 from deeplimit.networks.residual_network import ResidualNetwork
 from deeplimit.signal.general_pass import as_columns, propagate
 from deeplimit.signal.one_signal import OneSignal, Watch, one_signal
@@ -42,7 +42,7 @@ def known_in_law(network: ResidualNetwork) -> bool:
         and facts.gaussian
         and facts.independent_entries is True
         and facts.unit_variance
-        for facts in (law.facts_at(network.width) for law in network.weights)
+        for facts in (law.facts.at(network.width) for law in network.weights)
     )
 
 
@@ -63,7 +63,7 @@ def draw_network(
         if in_law:
             products.append(GaussianInLaw(depth, (paths, network.width), streams(index), dtype))
             continue
-        drawn = law.draw_layers(depth, network.weight_shapes[index], paths, streams(index), dtype)
+        drawn = draw_layers(law, depth, network.weight_shapes[index], paths, streams(index), dtype)
         products.append(drawn_product(drawn))
         biases = drawn.biases if biases is None else biases
     outer, inner = network.recursion.sides(products)
@@ -206,7 +206,7 @@ def _general_pass(
 ) -> tuple[Signal, Signal]:
     """Return h_L and p_0 for any other recursion."""
     drawn = [
-        law.layers(depth, shape, len(start), streams(index), task.dtype)
+        layers_of(law, depth, shape, len(start), streams(index), task.dtype)
         for index, (law, shape) in enumerate(task.network.laws_and_shapes)
     ]
     return propagate(task.network, list(zip(*drawn, strict=True)), start, end, tick, watch)

@@ -10,7 +10,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from deeplimit.driving import Path, SampledFunction
+from deeplimit.driving import Path, SampledFunction, functions_of
 from deeplimit.equations import Drive, Solver
 from deeplimit.simulation.account import Account, moments_of
 from deeplimit.simulation.moments import Moments
@@ -39,7 +39,7 @@ def drive(
         state=h0,
         paths=paths,
         functions=tuple(f for path in paths for f in path.functions) if functions is None else functions,
-        laws=tuple(function for law in task.network.weights for function in law.functions),
+        laws=functions_of(task.network.channels),
         sharing=task.sharing,
         stream=partial(task.limit_stream, block),
         grid=task.grid,

@@ -9,6 +9,14 @@ from torch import Tensor
 
 from deeplimit.common.grid import Grid, uniform_size
 from deeplimit.common.initial_layer import initial_layer
+from deeplimit.driving import (
+    ChannelKind,
+    channels_of,
+    check_depths,
+    functions_of,
+    motions_in_words,
+    motions_of,
+)
 from deeplimit.equations import Independent, Limit, Sharing, read_limit
 from deeplimit.networks.residual_network import ResidualNetwork
 from deeplimit.simulation.kernels.followers import compiled_steps, obstacle
@@ -62,8 +70,8 @@ def make_task(
 
     Raises TypeError or ValueError where the limit is not usable or its noise cannot be the network's.
     """
-    for law in network.weights:
-        law.check_depths(depths)
+    for law, shape in network.laws_and_shapes:
+        check_depths(law, shape, depths)
     statistic = read_statistic(norm)
     dense = statistic.looks_between_layers
     independent = isinstance(limit, Independent)
@@ -75,7 +83,7 @@ def make_task(
         dtype = torch.float64 if quantity == GRADIENT else _natural_dtype(network, given)
     h0 = None if x is None else initial_layer(x, network.state_shape, seed, dtype)
     probe = torch.zeros(2, *network.state_shape) if h0 is None else h0[:2]
-    drives = _motions(network)
+    drives = motions_of(network.channels) or None
     probe = probe.to(device, dtype)
     equation = read_limit(given, probe, None if independent else drives)
     _check_limit(network, equation, independent, reference, tolerance)
@@ -83,7 +91,8 @@ def make_task(
     # Three differences are the fewest that can bend a line.
     measures = quantity == STATE and not independent and not dense and len(depths) > 3
     measures = measures and network.regime().rate is None
-    if any(law.needs_equal_steps for law in network.weights) or equation.needs_equal_steps:
+    whole = any(channel.kind is ChannelKind.FRACTIONAL for channel in network.channels)
+    if whole or equation.needs_equal_steps:
         grid = _uniform_grid(network, equation, shared, depths, reference, dense)
     else:
         grid = _union_grid(equation, depths, reference, dense, dense or (measures and equation.is_steep))
@@ -108,10 +117,10 @@ def make_task(
             f" shape {network.state_shape}; take network.limit(), or a limit of the same shape."
         )
     if not independent and (lacking := _not_shared(equation, shared)) is not None:
-        channels = [str(each) for law, shape in network.laws_and_shapes for each in law.channels(shape)]
+        read = "; ".join(dict.fromkeys(map(str, network.channels)))
         raise ValueError(
             f"limit {equation.equation} reads {lacking}, which is not among what this network reads"
-            f" ({'; '.join(dict.fromkeys(channels))}): drawn apart, the two differ path by path whatever the"
+            f" ({read}): drawn apart, the two differ path by path whatever the"
             " limit. compare_laws(resnet, limit) compares their laws; Independent(limit) measures how far"
             " independent draws are apart, on purpose."
         )
@@ -199,7 +208,7 @@ def _check_motions(network: ResidualNetwork, limit: Limit, drives: int | None, s
     )
     raise ValueError(
         f"limit has {size} Brownian motions, but the network is driven by {drives}"
-        f" ({_motions_in_words(network)}), so they cannot share their noise; {advice}."
+        f" ({motions_in_words(network.channels)}), so they cannot share their noise; {advice}."
     )
 
 
@@ -250,18 +259,8 @@ def _uniform_grid(
 
 def _held_per_step(network: ResidualNetwork, limit: Limit, shared: Sharing) -> int:
     """Return the numbers in memory per path and step of the grid: the weights' and the limit's."""
-    held = sum(law.held_per_step(shape) for law, shape in network.laws_and_shapes)
+    held = sum(each.held for each in network.channels if each.kind is not ChannelKind.FUNCTION)
     return held + limit.held_per_step(shared)
-
-
-def _motions(network: ResidualNetwork) -> int | None:
-    """Return the number of Brownian motions that drive the network; None where there are none."""
-    return sum(law.motions(shape) for law, shape in network.laws_and_shapes) or None
-
-
-def _motions_in_words(network: ResidualNetwork) -> str:
-    driven = [(law, shape) for law, shape in network.laws_and_shapes if law.motions(shape)]
-    return ", then ".join(law.motions_in_words(shape) for law, shape in driven)
 
 
 def _natural_dtype(network: ResidualNetwork, limit: object) -> torch.dtype:
@@ -273,7 +272,7 @@ def _natural_dtype(network: ResidualNetwork, limit: object) -> torch.dtype:
         for parameter in limit.parameters():
             if parameter.dtype in (torch.float32, torch.float64):
                 return parameter.dtype
-    smooth = any(law.functions or not law.motions(shape) for law, shape in network.laws_and_shapes)
+    smooth = not all(channel.motions for channel in network.channels)
     return torch.float64 if smooth and network.regime().name != "sde" else torch.float32
 
 
@@ -305,10 +304,11 @@ def _projected_block_size(
 
 def _numbers_of_functions(network: ResidualNetwork, limit: Limit) -> int:
     """Return the most numbers that one path of a function of time holds, at least 1."""
-    held = [law.held_per_path(shape) for law, shape in network.laws_and_shapes]
-    if limit.functions != tuple(function for law in network.weights for function in law.functions):
+    channels = network.channels
+    if limit.functions != functions_of(channels):
         square = (network.width, network.width)
-        held += [law.held_per_path(square) for law in limit.functions]
+        channels += channels_of(limit.functions, [square] * len(limit.functions))
+    held = [channel.held for channel in channels if channel.kind is ChannelKind.FUNCTION]
     return max([1, *held])
 
 

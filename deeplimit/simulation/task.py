@@ -79,7 +79,7 @@ class Task:
         another thing than the sum of what it makes of each.
         """
         bends = not self.network.recursion.is_euler and any(
-            law.facts_at(self.network.width).dependence is Dependence.INDEPENDENT
+            law.facts.at(self.network.width).dependence is Dependence.INDEPENDENT
             for law in self.network.weights
         )
         return self.limit.setting == "tolerance" and self.coupling == "pathwise" and not bends

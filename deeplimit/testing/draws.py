@@ -10,7 +10,7 @@ import torch
 from scipy import stats
 from torch import Tensor
 
-from deeplimit.driving import Dependence, Shape, WeightLaw
+from deeplimit.driving import Dependence, Shape, WeightLaw, check_depths
 from deeplimit.testing.contract import normal
 from deeplimit.testing.walks import walk
 
@@ -28,20 +28,22 @@ SLACK = 0.2
 
 def draws(law: WeightLaw, shape: Shape, depths: tuple[int, ...], width: int) -> Iterator[str]:
     """Draws against the facts."""
-    facts = law.facts_at(width)
+    facts = law.facts.at(width)
     if facts.deterministic:
         return
     for j, depth in enumerate(depths):
         values = walk(law, shape, depths, PATHS).values(j)
         if values is None or values.shape[1] != PATHS:
             return
-        x = values.flatten(2).transpose(0, 1) * float(depth) ** law.layer_exponent  # (P, L, entries)
+        x = (
+            values.reshape(*values.shape[:2], -1).transpose(0, 1) * float(depth) ** law.layer_exponent
+        )  # (P, L, entries)
         for problem in _of_one_depth(law, x, width):
             yield f"{problem} at depth {depth}"
 
 
 def _of_one_depth(law: WeightLaw, x: Tensor, width: int) -> Iterator[str]:
-    facts = law.facts_at(width)
+    facts = law.facts.at(width)
     if (facts.unit_variance or facts.symmetric) and _differs(x.flatten(1)):
         stated = "unit_variance" if facts.unit_variance else "symmetric"
         yield f"facts state {stated}, but draws have a mean other than 0"
@@ -55,7 +57,7 @@ def _of_one_depth(law: WeightLaw, x: Tensor, width: int) -> Iterator[str]:
         )
     if facts.symmetric and (_differs(x.sign().flatten(1)) or _differs(torch.tanh(x).flatten(1))):
         yield "facts state symmetric, but draws are skewed"
-    if facts.gaussian and not _looks_gaussian(x):
+    if facts.gaussian and not looks_gaussian(x):
         yield "facts state gaussian, but draws, or sums of them, are not normal"
     if facts.dependence == Dependence.INDEPENDENT and _any_correlated(x.transpose(1, 2)):
         yield "facts state the dependence independent, but layers, or their sizes, are correlated"
@@ -78,7 +80,7 @@ def _differs(x: Tensor) -> bool:
     return bool((mean.abs() > quantile * spread + 1e-9).any())
 
 
-def _looks_gaussian(x: Tensor) -> bool:
+def looks_gaussian(x: Tensor) -> bool:
     """Return whether single numbers and sums over one path look normal, by skewness and kurtosis."""
     flat = x.flatten(1)
     directions = normal(flat.shape[1], 4)
@@ -108,8 +110,8 @@ def _any_correlated(x: Tensor) -> bool:
 
 def continuity(law: WeightLaw, shape: Shape, width: int) -> Iterator[str]:
     """Functions of time against their Hölder exponent, by halving steps."""
-    holder = law.facts_at(width).holder
-    if holder is None or law.facts_at(width).dependence != Dependence.SMOOTH:
+    holder = law.facts.at(width).holder
+    if holder is None or law.facts.at(width).dependence != Dependence.SMOOTH:
         return
     values = walk(law, shape, (FINE[1],), 8).values(0)
     if values is None:
@@ -131,9 +133,9 @@ def _largest_step(values: Tensor) -> float:
 
 def natural(law: WeightLaw, shape: Shape, width: int) -> Iterator[str]:
     """The sum of the layers against the natural exponent: it must not grow faster."""
-    exponent = law.facts_at(width).natural_exponent
+    exponent = law.facts.at(width).natural_exponent
     try:
-        law.check_depths((8, 128))
+        check_depths(law, shape, (8, 128))
     except ValueError:
         return
     if exponent is None:

@@ -10,10 +10,25 @@ import torch
 from torch import Tensor
 
 from deeplimit.common import validation
-from deeplimit.driving import Dependence, Facts, Shape, WeightLaw
+from deeplimit.driving import (
+    Channel,
+    ChannelKind,
+    Dependence,
+    Facts,
+    Shape,
+    WeightLaw,
+    check_depths,
+    draw_layers,
+    functions_of,
+    layers_in_law,
+    motions_of,
+)
 from deeplimit.testing.contract import SEED, hold, near, record, same, stream, watched, words
-from deeplimit.testing.draws import continuity, draws, natural
+from deeplimit.testing.draws import continuity, draws, looks_gaussian, natural
 from deeplimit.testing.walks import Walk, walk, walked_twice
+
+SUMMED = 512
+"""Depth at which layers are summed: their ends then weigh less than the 5 % that a response may be off."""
 
 
 def check_law(law: WeightLaw, *, width: int = 3, depths: Sequence[int] = (4, 8, 16)) -> None:
@@ -22,9 +37,11 @@ def check_law(law: WeightLaw, *, width: int = 3, depths: Sequence[int] = (4, 8, 
     Checked, at the shapes (), (d,) and (d, d) that `law.check` accepts: a frozen record with a hash;
     layers of the right shape, dtype, scale and number; the same path from the same seed and after
     `rewind`; nothing global touched; coarse layers that belong to fine ones as the stated dependence says;
-    the Brownian motion that drives the layers; and the stated facts against 4,096 draws, at the level 1e-6
-    each: mean, variance, symmetry, Gaussianity, independence of layers and of entries, Hurst and Hölder
-    index, natural exponent. NOT checked: `sub_gaussian`, `atoms`, and facts that are not stated.
+    the channels: how many motions and functions a path has, that Brownian motions are normal, that
+    increments have unit variance and do not remember those before, and what layers add up to; and the stated
+    facts against 4,096 draws, at the level 1e-6 each: mean, variance, symmetry, Gaussianity, independence of
+    layers and of entries, Hurst and Hölder index, natural exponent. NOT checked: `sub_gaussian`, `atoms`,
+    `moments` above 2, and what is not stated.
 
     Args:
         law: The weight law.
@@ -42,7 +59,7 @@ def check_law(law: WeightLaw, *, width: int = 3, depths: Sequence[int] = (4, 8, 
     if not isinstance(law, WeightLaw):
         raise TypeError(f"law must be a deeplimit.WeightLaw, got {validation.named(law)}.")
     levels, d = validation.depths(depths), validation.integer(width, "width", minimum=1)
-    hold(law, (partial(record, law), partial(_says, law, d), partial(_has, law, levels)))
+    hold(law, (partial(record, law), partial(_says, law, d)))
     shapes = [shape for shape in ((), (d,), (d, d)) if _accepts(law, shape)]
     if not shapes:
         raise AssertionError(
@@ -53,11 +70,13 @@ def check_law(law: WeightLaw, *, width: int = 3, depths: Sequence[int] = (4, 8, 
         hold(
             law,
             (
+                partial(_stated, law, shape),
+                partial(_has, law, shape, levels),
+                partial(_states, law, shape, levels),
                 partial(_layers, law, shape, levels),
                 partial(_same_again, law, shape, levels, d),
                 partial(_all_at_once, law, shape, levels),
                 partial(_coarse, law, shape, levels, d),
-                partial(_motion, law, shape, levels, d),
             ),
         )
     largest = shapes[-1]
@@ -65,6 +84,8 @@ def check_law(law: WeightLaw, *, width: int = 3, depths: Sequence[int] = (4, 8, 
         law,
         (
             partial(draws, law, largest, levels[:2], d),
+            partial(_motions, law, largest, levels),
+            partial(_adds_up, law, largest, d),
             partial(continuity, law, largest, d),
             partial(natural, law, largest, d),
         ),
@@ -82,19 +103,19 @@ def _accepts(law: WeightLaw, shape: Shape) -> bool:
 def _says(law: WeightLaw, width: int) -> Iterator[str]:
     """Facts and words."""
     yield from words(law.describe(), "describe()")
-    for name, facts in (("facts", law.facts), (f"facts_at({width})", law.facts_at(width))):
+    for name, facts in (("facts", law.facts), (f"facts.at({width})", law.facts.at(width))):
         if not isinstance(facts, Facts):
             yield f"{name} must be a Facts, got {facts!r}"
-        elif facts != law.facts_at(width) and name != "facts":
+        elif facts != law.facts.at(width) and name != "facts":
             yield f"{name} differs from one call to the next"
         elif not isinstance(facts.dependence, Dependence):
             yield f"{name}: dependence must be a Dependence, got {facts.dependence!r}"
 
 
-def _has(law: WeightLaw, depths: tuple[int, ...]) -> Iterator[str]:
+def _has(law: WeightLaw, shape: Shape, depths: tuple[int, ...]) -> Iterator[str]:
     """The depths that were asked for."""
     try:
-        law.check_depths(depths)
+        check_depths(law, shape, depths)
     except ValueError as error:
         yield f"it has no layers at the depths {[*depths]} ({error}); pass depths= that it has"
 
@@ -142,7 +163,7 @@ def _same_again(law: WeightLaw, shape: Shape, depths: tuple[int, ...], width: in
     """Rewinding, and seeds."""
     first, rewound = walked_twice(law, shape, depths, 5)
     again, other = walk(law, shape, depths, 5), walk(law, shape, depths, 5, seed=SEED + 1)
-    deterministic = law.facts_at(width).deterministic
+    deterministic = law.facts.at(width).deterministic
     for j in range(len(depths)):
         for of in (Walk.values, Walk.biases):
             here = of(first, j)
@@ -166,8 +187,8 @@ def _all_at_once(law: WeightLaw, shape: Shape, depths: tuple[int, ...]) -> Itera
     """draw_layers and layers_in_law."""
     depth = depths[0]
     with watched() as touched:
-        drawn = law.draw_layers(depth, shape, 5, stream(), torch.float64)
-        singly = list(law.layers_in_law(depth, shape, 5, stream(), torch.float64))
+        drawn = draw_layers(law, depth, shape, 5, stream(), torch.float64)
+        singly = list(layers_in_law(law, depth, shape, 5, stream(), torch.float64))
     yield from touched
     wanted = tuple((depth, paths, *shape) for paths in (5, 1))
     if drawn.matrices is not None and tuple(drawn.matrices.shape) not in wanted:
@@ -185,7 +206,7 @@ def _all_at_once(law: WeightLaw, shape: Shape, depths: tuple[int, ...]) -> Itera
 
 def _coarse(law: WeightLaw, shape: Shape, depths: tuple[int, ...], width: int) -> Iterator[str]:
     """Coarse layers against fine ones."""
-    facts = law.facts_at(width)
+    facts, noisy = law.facts.at(width), motions_of(law.channels(shape)) > 0
     found = walk(law, shape, depths, 5)
     for j, coarse in enumerate(depths):
         for i, fine in enumerate(depths):
@@ -200,37 +221,79 @@ def _coarse(law: WeightLaw, shape: Shape, depths: tuple[int, ...], width: int) -
                     yield f"coarse layers must be the sums of the fine increments inside them: {where}"
             if facts.dependence == Dependence.SMOOTH and not near(ours, theirs[many - 1 :: many], 1e-10):
                 yield f"a function of time must have one value at one time, whatever the depth: {where}"
-            if facts.dependence == Dependence.SHRINKING and not facts.noisy and facts.weight_exponent:
+            if facts.dependence == Dependence.SHRINKING and not noisy and facts.weight_exponent:
                 grown = ours * float(many) ** -facts.weight_exponent
                 if not near(grown, theirs[::many], 1e-10):
                     yield f"layers must shrink like L^-{facts.weight_exponent:g}: {where}"
 
 
-def _motion(law: WeightLaw, shape: Shape, depths: tuple[int, ...], width: int) -> Iterator[str]:
-    """The Brownian motion that drives the layers."""
-    motions = law.motions(shape)
-    found = walk(law, shape, depths, 2048)
-    if motions == 0:
-        if found.brownian:
-            yield "motions(shape) is 0, but the path has Brownian increments"
+def _stated(law: WeightLaw, shape: Shape) -> Iterator[str]:
+    """Channels."""
+    channels = law.channels(shape)
+    if not isinstance(channels, tuple) or not all(isinstance(each, Channel) for each in channels):
+        yield f"channels({shape}) must be a tuple of Channel, got {channels!r}"
+    elif channels != law.channels(shape):
+        yield f"channels({shape}) differ from one call to the next"
+
+
+def _states(law: WeightLaw, shape: Shape, depths: tuple[int, ...]) -> Iterator[str]:
+    """How many motions and functions of time a path has."""
+    channels = law.channels(shape)
+    if all(each.kind is ChannelKind.UNSTATED for each in channels):
         return
-    if not found.brownian:
-        yield f"motions(shape) is {motions}, but path.brownian is None"
-        return
-    size = tuple(found.brownian[0].shape)
-    if size != (2048, motions):
-        yield f"path.brownian must have shape (paths, motions) = {(2048, motions)}, got {size}"
-        return
-    facts = law.facts_at(width)
-    if not facts.unit_variance and facts.dependence == Dependence.INDEPENDENT:
-        return
+    found, motions = walk(law, shape, depths, 5), motions_of(channels)
+    if motions and not found.brownian:
+        yield f"channels({shape}) state {motions} motions, but path.brownian is None"
+    elif not motions and found.brownian:
+        yield f"channels({shape}) state no motions, but the path has Brownian increments"
+    elif motions and tuple(found.brownian[0].shape) != (5, motions):
+        size = tuple(found.brownian[0].shape)
+        yield f"path.brownian must have shape (paths, motions) = {(5, motions)}, got {size}"
+    stated, sampled = len(functions_of(channels)), found.functions
+    if stated != sampled:
+        yield f"channels({shape}) state {stated} functions of time, but path.functions has {sampled}"
+
+
+def _motions(law: WeightLaw, shape: Shape, depths: tuple[int, ...]) -> Iterator[str]:
+    """The increments of each channel, as far as its kind and its moments say something of them."""
     depth = depths[-1]
-    increments = found.motion(depth) * math.sqrt(depth)  # (L, P, motions)
-    squares = increments.square().mean(dim=(0, 2), dtype=torch.float64)
-    spread, error = float(squares.mean()), float(squares.std()) / math.sqrt(len(squares))
-    # Six standard errors; heavy tails must not excuse themselves beyond a quarter.
-    if abs(spread - 1.0) > min(max(0.05, 6.0 * error), 0.25):
-        yield f"Brownian increments over a time t must have variance t; seen {spread:.3g} t"
-    neighbours = float((increments[1:] * increments[:-1]).mean())
-    if abs(neighbours) > 6.0 / math.sqrt(increments[1:].numel()):
-        yield "Brownian increments must be independent of those before"
+    driving = [channel for channel in law.channels(shape) if channel.drives_brownian_motion]
+    if not driving:
+        return
+    increments = walk(law, shape, depths, 2048).motion(depth) * math.sqrt(depth)  # (L, P, motions)
+    parts = torch.split(increments, [each.motions for each in driving], 2)
+    for channel, part in zip(driving, parts, strict=True):
+        squares = part.square().mean(dim=(0, 2), dtype=torch.float64)
+        spread, error = float(squares.mean()), float(squares.std()) / math.sqrt(len(squares))
+        # Six standard errors; heavy tails must not excuse themselves beyond a quarter.
+        if abs(spread - 1.0) > min(max(0.05, 6.0 * error), 0.25):
+            yield f"increments of {channel} over a time t must have variance t; seen {spread:.3g} t"
+        if abs(float((part[1:] * part[:-1]).mean())) > 6.0 / math.sqrt(part[1:].numel()):
+            yield f"increments of {channel} must be independent of those before"
+        if channel.kind is ChannelKind.BROWNIAN and not looks_gaussian(part.transpose(0, 1)):
+            yield f"increments of {channel} must be normal; state INCREMENTS for other laws"
+
+
+def _adds_up(law: WeightLaw, shape: Shape, width: int) -> Iterator[str]:
+    """What layers add up to, against the response and the memory of the only channel."""
+    depth, (channel, *others) = SUMMED, law.channels(shape)
+    if others or channel.shape != shape or not channel.drives_brownian_motion or channel.response is None:
+        return
+    facts, response, memory = law.facts.at(width), channel.response, channel.memory
+    if memory is not None and facts.unit_variance and abs(response**2 - 1 - 2 * memory) > 1e-3 * response**2:
+        yield (
+            f"{channel} states response {response:.4g} and memory {memory:.4g}, but layers of variance 1 add"
+            f" up to a motion of variance 1 + 2 memory = {1 + 2 * memory:.4g} (Green and Kubo)"
+        )
+    found = walk(law, shape, (depth,), 256)
+    values, motion = found.values(0), found.motion(depth).sum(dim=0)
+    if values is None:
+        return
+    sums = values.sum(dim=0).reshape(motion.shape) * float(depth) ** (law.layer_exponent - 0.5)
+    seen = float((sums * motion).mean() / motion.square().mean())
+    left = float((sums - seen * motion).square().mean())
+    # Layers at both ends of the depth add up to less than the others, by a share of 1/depth or so.
+    if abs(seen - response) > 0.05 * abs(response) + 6.0 * math.sqrt(left / motion.numel()):
+        yield f"{channel} states response {response:.4g}, but layers add up to {seen:.4g} times the motion"
+    elif left > 0.05 * (1.0 + response**2):
+        yield f"{channel} states a response, but layers add up to more than a multiple of the motion"

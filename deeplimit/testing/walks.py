@@ -20,6 +20,8 @@ class Walk:
     layers: list[list[Layer]]  # by depth, in order; values are copies
     brownian: list[Tensor]
     times: list[float]
+    functions: int = 0
+    """How many sampled functions of time its layers read."""
 
     def values(self, j: int) -> Tensor | None:
         """Return all layers of depth j (L, P or 1, *shape); None where they are 0."""
@@ -68,7 +70,7 @@ def walked_twice(law: WeightLaw, shape: Shape, depths: tuple[int, ...], paths: i
 
 
 def _along(path: Path, grid: Grid) -> Walk:
-    found = Walk(grid.depths, [[] for _ in grid.depths], [], [])
+    found = Walk(grid.depths, [[] for _ in grid.depths], [], [], len(path.functions))
     for chunk in grid.chunks():
         path.begin(chunk)
         for index, ends in enumerate(chunk.ends.tolist()):

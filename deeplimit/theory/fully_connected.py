@@ -30,7 +30,7 @@ class WithoutFactor:
 
     @property
     def facts(self) -> Facts:
-        return together(tuple(law.facts_at(self.width) for law in self.weights))
+        return together(tuple(law.facts.at(self.width) for law in self.weights))
 
 
 def simplest(network: Network) -> Network:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 import torch
 from torch import Tensor
 
-from deeplimit.driving import FunctionLaw
+from deeplimit.driving import FunctionLaw, layers_of
 from deeplimit.theory.hypotheses import Hypothesis
 
 if TYPE_CHECKING:
@@ -54,9 +54,10 @@ def as_stated(laws: tuple[FunctionLaw, ...], width: int) -> tuple[Hypothesis, ..
     """
     found = []
     for law in laws:
-        if law.facts.gaussian:
+        stated = law.facts.holder
+        if law.facts.gaussian or stated is None:
             continue
-        seen, stated = _hoelder(law, width), law.smoothness
+        seen = _hoelder(law, width)
         if seen is not None and seen < stated - NEARLY:
             what = "jumps or grows without bound" if seen < NEARLY else f"changes like |t - s|^{seen:.2g}"
             why = f"a function of time, stated to be Hölder-{stated:g}, {what}."
@@ -186,7 +187,7 @@ def first_term_vanishes(network: Network) -> bool:
         h = torch.randn(STARTS, *network.recursion.state_shape(network.width), generator=generator).double()
         shapes = network.recursion.weight_shapes(network.width)
         laws = [
-            law.layers(depth, shape, STARTS, generator, torch.float64)
+            layers_of(law, depth, shape, STARTS, generator, torch.float64)
             for law, shape in zip(network.weights, shapes, strict=True)
         ]
         with torch.no_grad():

@@ -42,7 +42,7 @@ def sides(network: Network) -> tuple[Facts | None, Facts | None]:
 
 def laws(network: Network) -> tuple[Facts, ...]:
     """Return what is known of each weight law, at the network's width."""
-    return tuple(law.facts_at(network.width) for law in network.weights)
+    return tuple(law.facts.at(network.width) for law in network.weights)
 
 
 def are_independent(facts: Facts) -> bool:

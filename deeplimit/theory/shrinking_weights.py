@@ -24,7 +24,7 @@ from enum import Enum, auto
 from typing import ClassVar, cast, final
 
 from deeplimit.common.validation import NoTheoremError
-from deeplimit.driving import Dependence, FunctionLaw, TrendAndNoise
+from deeplimit.driving import Channel, Dependence, FunctionLaw, Ito, channels_of, functions_of, noise_of
 from deeplimit.equations import Identity, Limit, NeuralODE
 from deeplimit.equations.linearised import ItoCorrectedSDE, LinearODE
 from deeplimit.layers import Inner
@@ -76,9 +76,13 @@ class Place:
     drift: float
     """The trend's layers add up to L^-drift; infinite where there is no trend."""
     holder: float | None
-    noisy: bool
-    additive: bool
+    noise: Ito | None
     taylor: Expansion | None
+
+    @property
+    def additive(self) -> bool:
+        """Whether there is noise, in the biases alone."""
+        return self.noise is not None and self.noise.is_additive
 
 
 def place_of(network: Network) -> Place | None:
@@ -87,7 +91,8 @@ def place_of(network: Network) -> Place | None:
     if not is_one_of(network, Inner) or facts.dependence != Dependence.SHRINKING:
         return None
     alpha, beta, trend = network.exponent, facts.weight_exponent, facts.holder is not None
-    if beta is None or not (trend or facts.noisy):
+    noise = noise_of(_channels(network))
+    if beta is None or not (trend or noise is not None):
         return None
     drift = alpha + beta - 1.0 if trend else math.inf
     taylor, case = None, None
@@ -101,21 +106,22 @@ def place_of(network: Network) -> Place | None:
     if case is None:
         if drift < 0 and not _zero(drift):
             case = Case.EXPLOSION
-        elif facts.noisy and _zero(alpha):
-            quadratic = taylor is not None and taylor.curvature != 0.0 and facts.elliptic_noise is True
+        elif noise is not None and _zero(alpha):
+            quadratic = taylor is not None and taylor.curvature != 0.0 and noise.is_elliptic is True
             case = Case.EXPLODING_DIFFUSION if quadratic else Case.DIFFUSION
         else:
             case = Case.LINEAR_ODE if _zero(drift) else Case.VANISHING
-    return Place(case, alpha, beta, drift, facts.holder, facts.noisy, facts.additive_noise, taylor)
+    return Place(case, alpha, beta, drift, facts.holder, noise, taylor)
 
 
-def _law(network: Network) -> TrendAndNoise:
-    """Return the law of both hypotheses, from which limits take trend and noise."""
-    return cast("TrendAndNoise", network.weights[0])
+def _channels(network: Network) -> tuple[Channel, ...]:
+    """Return what the weights are made of, from which limits take trend and noise."""
+    return channels_of(network.weights, network.recursion.weight_shapes(network.width))
 
 
 def _trend(network: Network) -> FunctionLaw:
-    return cast("FunctionLaw", _law(network).trend)
+    (trend,) = functions_of(_channels(network))
+    return trend
 
 
 class _InPlane(Theorem):
@@ -151,14 +157,14 @@ class ShrinkingIdentity(_InPlane):
         else:
             parts = {
                 "the trend's layers add up to": place.drift,
-                "the noise adds up to": place.alpha if place.noisy else math.inf,
+                "the noise adds up to": place.alpha if place.noise is not None else math.inf,
             }
             what = " and ".join(f"{words} L^-{power:g}" for words, power in parts.items() if power < math.inf)
             what += ", which tends to 0"
             shares = [
                 *parts.values(),
                 *([place.beta + place.drift] if place.holder is not None else []),
-                *([place.alpha + 0.5] if place.noisy else []),
+                *([place.alpha + 0.5] if place.noise is not None else []),
             ]
         contributions = Contributions(tuple(shares))
         return Regime(
@@ -236,7 +242,7 @@ class LinearisedODE(_InPlane):
     cases = (Case.LINEAR_ODE,)
 
     def _regime(self, place: Place, network: Network) -> Regime:
-        alpha, beta, noisy = place.alpha, place.beta, place.noisy
+        alpha, beta, noisy = place.alpha, place.beta, place.noise is not None
         smoothness, taylor = cast("float", place.holder), cast("Expansion", place.taylor)
         sums, (bent, why) = riemann_sums(smoothness), _left_by_sigma(taylor, beta)
         contributions = Contributions(
@@ -279,8 +285,8 @@ class _Diffusion(_InPlane):
         gone = drift if place.holder is not None and not _zero(drift) else math.inf
         rough = place.holder if place.holder is not None and place.holder < 1.0 and _zero(drift) else math.inf
         # Noise without iterated integrals that σ does not bend has no squares to be off by either.
-        noise = _law(network).noise
-        flat = place.additive or (noise is not None and noise.products_vanish(network.width))
+        noise = cast("Ito", place.noise)
+        flat = place.additive or noise.products_vanish(network.width)
         first = 1.0 if flat and taylor.curvature == 0.0 else 0.5
         kept_trend = rough == gone == math.inf and place.holder is not None
         order = _exactly(first, first == 0.5 or bool(taylor.third) or kept_trend, gone, rough)
@@ -332,10 +338,9 @@ class _Diffusion(_InPlane):
         )
 
     def limit(self, network: Network) -> Limit:
-        law, taylor = _law(network), expansion(network.recursion.activation)
-        assert law.noise is not None  # the case asked
-        kept = law.trend if _zero(law.exponent - 1.0) else None
-        return ItoCorrectedSDE(law.noise, kept, network.width, taylor.slope, taylor.curvature)
+        place, taylor = cast("Place", place_of(network)), expansion(network.recursion.activation)
+        kept = _trend(network) if place.holder is not None and _zero(place.beta - 1.0) else None
+        return ItoCorrectedSDE(cast("Ito", place.noise), kept, network.width, taylor.slope, taylor.curvature)
 
     def gradients(self, network: Network) -> Regime | None:
         # Noise in the biases alone drives states, but Jacobians only through σ'': other orders.
@@ -419,8 +424,9 @@ ROWS: tuple[Theorem, ...] = (
 
 def _how_likely(network: Network) -> tuple[str, ...]:
     """Return how likely the limit explodes before time 1, for isotropic noise and no trend."""
-    noise, taylor = _law(network).noise, expansion(network.recursion.activation)
-    if noise is None or _law(network).trend is not None or noise.isotropic is None:
+    channels, taylor = _channels(network), expansion(network.recursion.activation)
+    noise = noise_of(channels)
+    if noise is None or functions_of(channels) or noise.isotropic is None:
         return ()
     return (explosion.in_words(network.width, *noise.isotropic, taylor.slope, taylor.curvature),)
 

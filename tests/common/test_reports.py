@@ -353,7 +353,7 @@ def test_every_key_that_the_library_cites_has_an_entry():
     keys = {rule.citation for rule in RULES.values()}
     for limit in (dl.NeuralSDE, dl.NeuralODE, dl.NeuralYoung, dl.LinearODE, dl.ItoCorrectedSDE):
         keys |= set(limit.citations)
-    keys |= {MARION_KEY, COHEN_KEY, HU_KEY, *dl.FractionalBrownian(0.7).citations}
+    keys |= {MARION_KEY, COHEN_KEY, HU_KEY, *dl.res1(2, weights=dl.FractionalBrownian(0.7)).citations}
     assert keys <= set(citations.ENTRIES)
 
 

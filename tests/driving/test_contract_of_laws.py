@@ -184,9 +184,6 @@ class Jump(FunctionLaw):
     def sample(self, shape, paths, generator, dtype, device):
         return Rough(torch.randn(paths, *shape, generator=generator, dtype=dtype), self.moved)
 
-    def held_per_path(self, shape):
-        return 1
-
     def describe(self):
         return "a jump"
 
@@ -266,11 +263,11 @@ BROKEN = {
     "sums": (Twin(walks=EachDepthAlone), "sums of the fine increments", "depth 4"),
     "rewinding": (Twin(walks=Forgetful), "rewind", "again"),
     "the dtype": (Twin(walks=Stiff), "dtype torch.float32", "float64"),
-    "the number of paths": (Twin(walks=OnePathFewer), "shape (5,", "got (4,"),
+    "the number of paths": (Twin(walks=OnePathFewer), "(5, 1)", "got (4,"),
     "the scale": (Twin(walks=Unscaled), "scale", "layer_exponent"),
     "a bias": (Twin(walks=Biased), "bias", "facts do not state biased"),
     "the motion's size": (Twin(walks=AnotherMotion), "variance t", "4"),
-    "the motion": (Twin(walks=NoMotion), "motions(shape) is 1", "None"),
+    "the motion": (Twin(walks=NoMotion), "channels(()) state 1 motions", "None"),
     "global state": (Twin(sample=from_the_global_generator), "torch's global generator", "given"),
 }
 

@@ -8,7 +8,7 @@ from mpmath import mp, mpf
 from scipy import stats
 
 import deeplimit as dl
-from deeplimit.driving import fractional, fractional_gaussian_noise
+from deeplimit.driving import draw_layers, fractional, fractional_gaussian_noise
 
 HURST = (0.1, 0.5, 0.95)
 LEVEL = 1e-6
@@ -78,7 +78,7 @@ def test_every_pair_of_layers_has_the_covariance_of_fractional_noise(hurst, coun
 )
 def test_layers_have_their_shape_and_increments_are_the_same_path(hurst, count, width, paths, dtype):
     process = dl.FractionalBrownian(hurst)
-    drawn = process.draw_layers(count, (width, width), paths, torch.Generator().manual_seed(1), dtype)
+    drawn = draw_layers(process, count, (width, width), paths, torch.Generator().manual_seed(1), dtype)
     assert drawn.matrices.shape == (count, paths, width, width)
     assert drawn.matrices.dtype == dtype
     assert bool(torch.isfinite(drawn.matrices).all())

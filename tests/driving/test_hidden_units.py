@@ -6,19 +6,20 @@ from scipy import stats
 
 import deeplimit as dl
 from deeplimit.common.grid import Grid
+from deeplimit.driving import check_depths, layers_of
+from deeplimit.driving.hidden_units import units
 
 
 def layers(law, depth, seed=0, inputs=2, paths=3):
     stream = torch.Generator().manual_seed(seed)
-    return law.layers(depth, (inputs,), paths, stream, torch.float64)
+    return layers_of(law, depth, (inputs,), paths, stream, torch.float64)
 
 
-@pytest.mark.parametrize(("ratio", "units"), [(1.0, 8), (0.5, 16), (2.0, 4), (0.1, 80)])
-def test_the_number_of_units_grows_with_the_depth(ratio, units):
+@pytest.mark.parametrize(("ratio", "count"), [(1.0, 8), (0.5, 16), (2.0, 4), (0.1, 80)])
+def test_the_number_of_units_grows_with_the_depth(ratio, count):
     law = dl.HiddenUnits(ratio)
-    assert law.units(8) == units
-    assert law.units(16) == 2 * units
-    assert [layer.values.shape for layer in layers(law, 8)] == [(3, units, 2)] * 8
+    assert (units(8, ratio), units(16, ratio)) == (count, 2 * count)
+    assert [layer.values.shape for layer in layers(law, 8)] == [(3, count, 2)] * 8
 
 
 @pytest.mark.statistical
@@ -46,4 +47,4 @@ def test_depths_that_give_no_whole_number_of_units_are_refused():
     with pytest.raises(ValueError, match=r"multiples of depth_to_width=0\.3; got 8, which has 26\.6667"):
         dl.compare_laws(dl.shaped_mlp(2, depth_to_width=0.3), depths=[8, 16, 32], draws=200)
     with pytest.raises(ValueError, match="has 0\\.5 hidden units"):
-        dl.HiddenUnits(16.0).check_depths((8,))
+        check_depths(dl.HiddenUnits(16.0), (2,), (8,))

@@ -7,7 +7,7 @@ from refusals import assert_refused
 from scipy.integrate import solve_ivp
 
 import deeplimit as dl
-from deeplimit.driving import Layer
+from deeplimit.driving import Layer, layers_in_law
 from deeplimit.equations.solvers import solve
 
 PAIRS = 40
@@ -132,7 +132,7 @@ def growth(d, kappa, sign, depth=100, pairs=2000):
 
     start = left(h)
     law = network.weights[0]
-    for layer in law.layers_in_law(depth, (d, d), pairs, generator, torch.float64):
+    for layer in layers_in_law(law, depth, (d, d), pairs, generator, torch.float64):
         h = network.recursion.advance(h, (layer,), 0.5)
     grown = left(h) - start
     return grown.mean().item(), grown.std().item() / pairs**0.5

@@ -1,5 +1,6 @@
 """The library's limits in torchsde and torchdiffeq as they are, and users' own objects in `compare`."""
 
+import numpy as np
 import pytest
 import torch
 import torchdiffeq

@@ -13,6 +13,7 @@ from samplers import FAR, skewed
 from scipy.stats import binom, kstest, norm
 
 import deeplimit as dl
+from deeplimit.driving import layers_in_law
 from deeplimit.judge.in_law import two_sample
 from deeplimit.judge.in_law.simulation import features, last_states, random_directions
 from deeplimit.judge.in_law.verdict import is_swallowed_by_rounding
@@ -147,7 +148,7 @@ def test_drawing_products_agrees_with_drawing_matrices(make):
 @pytest.mark.statistical
 def test_a_gaussian_layer_has_the_variance_of_a_matrix_times_a_vector():
     vector = torch.tensor([[3.0, 4.0]]).repeat(50000, 1)
-    layer = next(dl.Brownian().layers_in_law(16, (2, 2), 50000, stream(), vector.dtype))
+    layer = next(layers_in_law(dl.Brownian(), 16, (2, 2), 50000, stream(), vector.dtype))
     product = layer.apply(vector, 0.5)
     squares = product.square().numpy()
     for column in range(2):  # L^(1/2 - 1/2) times N(0, 1/16) entries over √2, times |v| = 5

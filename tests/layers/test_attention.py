@@ -7,7 +7,7 @@ from hypothesis import given, settings, strategies as st
 from refusals import assert_refused
 
 import deeplimit as dl
-from deeplimit.driving import Layer
+from deeplimit.driving import Layer, layers_in_law
 from deeplimit.driving.path import matvec
 from deeplimit.judge.in_law.simulation import last_states
 
@@ -102,8 +102,8 @@ def test_products_in_law_have_the_second_moments_of_one_gaussian_matrix():
     count, depth = 40_000, 4
     a, b = normal(2, 3, seed=3)
     states = torch.stack([a, b]).expand(count, 2, 3)
-    layers = dl.Brownian().layers_in_law(
-        depth, (3, 3), count, torch.Generator().manual_seed(1), torch.float64
+    layers = layers_in_law(
+        dl.Brownian(), depth, (3, 3), count, torch.Generator().manual_seed(1), torch.float64
     )
     product = next(layers).product(states)
     products = product[:, 0, :, None] * product[:, 1, None, :] * depth

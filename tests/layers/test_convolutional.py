@@ -9,7 +9,7 @@ from refusals import assert_refused
 from torch.nn.functional import conv2d
 
 import deeplimit as dl
-from deeplimit.driving import Layer
+from deeplimit.driving import Layer, layers_of
 
 F64 = torch.float64
 KERNELS = torch.randn(2, 2, 2, 3, 3, generator=torch.Generator().manual_seed(5), dtype=F64) / 4
@@ -64,7 +64,7 @@ def test_a_layer_is_equation_9_path_by_path(paths, channels, height, width, side
 def test_layers_have_entries_of_variance_one_over_the_fan_in():
     network = dl.convolutional(4, kernel=5, size=(2, 2))
     (law, _), (shape, _) = network.weights, network.weight_shapes
-    layer = law.layers(3, shape, 2000, torch.Generator().manual_seed(0), F64)[0]
+    layer = layers_of(law, 3, shape, 2000, torch.Generator().manual_seed(0), F64)[0]
     assert shape == (4, 4, 5, 5)
     entries = layer.values * layer.scale()
     assert entries.var().item() * 100 == pytest.approx(1.0, rel=0.01)

@@ -11,7 +11,7 @@ from hypothesis import given, settings, strategies as st
 from refusals import assert_refused
 
 import deeplimit as dl
-from deeplimit.driving import TrendAndNoise
+from deeplimit.driving import TrendAndNoise, layers_of
 from deeplimit.layers import Inner
 from deeplimit.papers.cases.trends import mixing, push
 from deeplimit.theory import gradients_of, growth_of
@@ -32,11 +32,11 @@ def slope(t):
     return torch.tensor(1.0 - 1.6 * t)
 
 
-def layers_of(network, depth=7, paths=3):
+def drawn_layers(network, depth=7, paths=3):
     rng = torch.Generator().manual_seed(1)
     laws = zip(network.weights, network.weight_shapes, strict=True)
     return list(
-        zip(*(law.layers(depth, shape, paths, rng, torch.float64) for law, shape in laws), strict=True)
+        zip(*(layers_of(law, depth, shape, paths, rng, torch.float64) for law, shape in laws), strict=True)
     )
 
 
@@ -47,7 +47,7 @@ def test_with_delta_one_it_is_inner_to_the_last_bit(law):
     assert ours.exponent == inner.exponent
     h = torch.randn(3, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     mine, theirs = h, h
-    for one, other in zip(layers_of(ours), layers_of(inner), strict=True):
+    for one, other in zip(drawn_layers(ours), drawn_layers(inner), strict=True):
         mine = ours.recursion.advance(mine, one, ours.exponent)
         theirs = inner.recursion.advance(theirs, other, inner.exponent)
     assert torch.equal(mine, theirs)
@@ -108,7 +108,7 @@ def test_delta_multiplies_the_branch_of_every_layer(width, paths, delta, activat
     inner = dl.inner(width, activation, weights=dl.SmoothGaussian())
     h = torch.randn(paths, width, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     for (matrix, factor), (same,) in zip(
-        layers_of(network, paths=paths), layers_of(inner, paths=paths), strict=True
+        drawn_layers(network, paths=paths), drawn_layers(inner, paths=paths), strict=True
     ):
         ours = network.recursion.residual(h, (matrix, factor), 1.0)
         torch.testing.assert_close(ours, delta * inner.recursion.residual(h, (same,), 1.0))

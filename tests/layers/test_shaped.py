@@ -60,7 +60,7 @@ def test_linear_networks_have_products_of_chi_squares():
     depth, draws = 8, 4000
     network = dl.shaped_mlp(2, depth_to_width=0.5, slopes=(0.0, 0.0))
     size = chain(network, depth, draws)[:, 0, 0]
-    units = network.weights[0].units(depth)
+    units = 2 * depth
     stream = torch.Generator().manual_seed(5)
     alpha = torch.full((draws, depth), units / 2.0, dtype=torch.float64)
     known = (2.0 * torch._standard_gamma(alpha, generator=stream) / units).prod(1)

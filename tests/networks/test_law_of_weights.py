@@ -12,6 +12,7 @@ from hypothesis import given, strategies as st
 from scipy import stats
 
 import deeplimit as dl
+from deeplimit.driving import critical_exponent
 from deeplimit.networks.initialise import filling
 
 LEVEL = 1e-6
@@ -22,7 +23,7 @@ LEVEL = 1e-6
 def test_every_pair_of_layers_has_the_covariance_of_the_law(law):
     weights = empty()
     done = dl.init.sample_(weights, law, seed=1)
-    scale = LAYERS**-law.critical_exponent / math.sqrt(FAN_IN)
+    scale = LAYERS ** -critical_exponent(law) / math.sqrt(FAN_IN)
     assert done.standard_deviation == pytest.approx(scale, rel=1e-12)
     values = stacked(weights, scale)
     assert farthest(values, covariance(law), fourth(law)) < stats.norm.isf(LEVEL)

@@ -13,7 +13,7 @@ from torch import nn
 
 import deeplimit as dl
 from deeplimit.common.randomness import seeded
-from deeplimit.driving import FreshBlocks
+from deeplimit.driving import FreshBlocks, layers_of
 
 WIDTH = 3
 X = torch.randn(6, WIDTH, generator=torch.Generator().manual_seed(0))
@@ -89,7 +89,7 @@ def test_random_blocks_at_the_critical_exponent_are_stable_and_below_it_explode(
 
 def test_every_path_has_weights_of_its_own_at_every_depth():
     law = FreshBlocks(random_blocks)
-    layers = law.layers(2, (1,), 3, torch.Generator().manual_seed(0), torch.float64)
+    layers = layers_of(law, 2, (1,), 3, torch.Generator().manual_seed(0), torch.float64)
     same = torch.ones(3, WIDTH, dtype=torch.float64)
     one, two = (layer.product(same) for layer in layers)
     rows = torch.cat([one, two])

@@ -11,6 +11,7 @@ import torch
 from hypothesis import given, strategies as st
 
 import deeplimit as dl
+from deeplimit.driving import layers_of
 from deeplimit.signal.general_pass import as_columns, propagate
 from deeplimit.signal.passes import Layers, backward, forward
 from deeplimit.signal.products import drawn_product
@@ -40,7 +41,7 @@ def draw(network, depth=DEPTH, paths=PATHS):
     """Starting states, gradients at the output, and all layers."""
     rng = torch.Generator().manual_seed(3)
     laws = zip(network.weights, network.weight_shapes, strict=True)
-    layers = [law.layers(depth, shape, paths, rng, F64) for law, shape in laws]
+    layers = [layers_of(law, depth, shape, paths, rng, F64) for law, shape in laws]
     ends = (torch.randn(paths, *network.state_shape, dtype=F64, generator=rng) for _ in range(2))
     return *ends, list(zip(*layers, strict=True))
 

@@ -1,7 +1,6 @@
 """Gradients by the layers' states: backpropagation on the layers themselves, Jacobians, closed forms."""
 
 import dataclasses
-import math
 from dataclasses import dataclass
 from functools import partial
 from typing import final
@@ -207,8 +206,8 @@ class Overwriting(dl.WeightLaw):
         found = layer(j)
         return dataclasses.replace(found, values=place.copy_(found.values))
 
-    def motions(self, shape):
-        return math.prod(shape)
+    def channels(self, shape):
+        return dl.Brownian().channels(shape)
 
     def describe(self):
         return "layers in one place"

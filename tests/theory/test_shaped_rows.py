@@ -39,11 +39,13 @@ class Rows(dl.WeightLaw):
 
     stated: dl.Facts
     layer_exponent = 0.0
-    joins_depths = False
 
     @property
     def facts(self):
         return self.stated
+
+    def channels(self, shape):
+        return dl.HiddenUnits(0.5).channels(shape)
 
     def path(self, shape, grid, paths, generator, dtype):
         return dl.HiddenUnits(0.5).path(shape, grid, paths, generator, dtype)

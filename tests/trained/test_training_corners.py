@@ -9,7 +9,7 @@ from refusals import assert_refused
 
 import deeplimit as dl
 from deeplimit.common.arrays import ArrayLibrary, Buffers
-from deeplimit.driving import Layer, TrendAndNoise
+from deeplimit.driving import Layer, TrendAndNoise, layers_of
 from deeplimit.trained.training import checkpoint
 from deeplimit.trained.training.stop import Ending
 
@@ -236,7 +236,7 @@ def test_weights_before_training_are_the_layers_of_the_weight_law(name):
     network = dl.inner(3, "tanh", weights=LAWS[name], exponent=0.5)
     drawn = dl.FromWeightLaws().draw(network, 8, frozenset(), torch.Generator().manual_seed(3))
     ((law, shape),) = network.laws_and_shapes
-    layers = law.layers(8, shape, 1, torch.Generator().manual_seed(3), torch.float64)
+    layers = layers_of(law, 8, shape, 1, torch.Generator().manual_seed(3), torch.float64)
     h = there = torch.ones(1, 3, dtype=torch.float64)
     for k, layer in enumerate(layers):
         ours = Layer(drawn["W"][k][None], 8, 0.0, 1.0, drawn["b"][k][None])

@@ -90,7 +90,7 @@ def test_parts_of_a_training_out_of_range_are_refused(make, kind, names):
 def test_a_weight_that_is_called_like_the_bias_is_a_weight():
     report = dl.train(_with_weight("b"), [8], DATA, epochs=1)
     (law,) = report.trained().weights
-    assert not law.has_bias
+    assert not law.facts.biased
     assert torch.equal(law.stacks[8]["A"], report.weights()[8][0]["b"])
 
 

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from deeplimit.driving import Dependence
+from deeplimit.driving import ChannelKind, Dependence
 from deeplimit.simulation import Statistic, Task
 from deeplimit.simulation.task import GRADIENT, is_own, is_scheme
 from deeplimit.statistics.consecutive import Differences, Order, fit_order
@@ -130,7 +130,7 @@ class Pairing:
                 law.facts.gaussian for law in weights if law.facts.dependence is Dependence.INDEPENDENT
             ),
             limit_is_random=limit.is_random,
-            smooth=all(not law.facts.noisy and law.functions for law in weights),
+            smooth=all(channel.kind is ChannelKind.FUNCTION for channel in task.network.channels),
             given=not task.network.is_random,
             citations=(*(regime.citations if own else ()), *limit.citations, *task.network.citations),
         )

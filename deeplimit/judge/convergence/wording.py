@@ -269,7 +269,7 @@ def coupling(task: Task, pairing: Pairing) -> str:
     if reads is Reads.PATH:
         return "pathwise: every depth and the limit read the same fractional path, drawn whole"
     its = "is deterministic" if reads is Reads.NOTHING else "draws separate noise"
-    if not all(law.joins_depths for law in task.network.weights):
+    if any(channel.is_separate for channel in task.network.channels):
         return f"nothing is shared: each depth has separate weights, and the limit {its}"
     if pairing.given:
         return "none: the weights are given functions of time; paths differ only by their inputs"

@@ -212,10 +212,10 @@ def _is_new_at_every_depth(network: ResidualNetwork) -> bool:
 
     Beside independent layers, there may be functions of time that are given, the same in every network.
     """
-    facts = [law.facts_at(network.width) for law in network.weights]
+    facts = [law.facts.at(network.width) for law in network.weights]
     given = [fact.deterministic and fact.dependence is Dependence.SMOOTH for fact in facts]
     drawn = [fact.dependence for fact, fixed in zip(facts, given, strict=True) if not fixed]
-    apart = not any(law.joins_depths for law in network.weights)
+    apart = all(channel.is_separate for channel in network.channels)
     independent = bool(drawn) and set(drawn) == {Dependence.INDEPENDENT}
     return independent or (apart and not network.facts.deterministic)
 
@@ -364,7 +364,7 @@ def _powers(network: ResidualNetwork) -> tuple[float, float]:
 
 def _is_symmetric(network: ResidualNetwork) -> bool:
     """Whether all layers that are drawn have symmetric laws; functions of time that are given have none."""
-    facts = [law.facts_at(network.width) for law in network.weights]
+    facts = [law.facts.at(network.width) for law in network.weights]
     return all(fact.symmetric or (fact.deterministic and fact.holder == 1.0) for fact in facts)
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from deeplimit.common import validation
 from deeplimit.common.measurement import Arrays, Measurement, Tick
 from deeplimit.common.randomness import Purpose, generator
-from deeplimit.driving import Dependence
+from deeplimit.driving import Dependence, layers_in_law
 from deeplimit.equations import Limit
 from deeplimit.judge.in_law.one_draw import OneDraw
 from deeplimit.networks.residual_network import ResidualNetwork
@@ -136,7 +136,7 @@ def states_of(network: ResidualNetwork, depth: int, h0: Tensor, stream: torch.Ge
     """
     h = h0
     each = [
-        law.layers_in_law(depth, shape, len(h0), stream, h0.dtype) for law, shape in network.laws_and_shapes
+        layers_in_law(law, depth, shape, len(h0), stream, h0.dtype) for law, shape in network.laws_and_shapes
     ]
     for layers in zip(*each, strict=True):
         h = network.recursion.advance(h, layers, network.exponent)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 
-from deeplimit.driving import Dependence, Facts, WeightLaw, together
+from deeplimit.driving import Dependence, Facts, WeightLaw, critical_exponent, together
 from deeplimit.layers import Recursion, Res1, Res3, activations
 from deeplimit.theory import Regime, matching, regime_of
 from deeplimit.theory.fractional_weights import EULER_SCHEME
@@ -34,7 +34,7 @@ class _StandIn:
 
     @property
     def facts(self) -> Facts:
-        return together(tuple(law.facts_at(self.width) for law in self.weights))
+        return together(tuple(law.facts.at(self.width) for law in self.weights))
 
 
 def expected_limit(law: WeightLaw, exponent: float) -> Regime:
@@ -42,7 +42,7 @@ def expected_limit(law: WeightLaw, exponent: float) -> Regime:
 
     `law` is one that `filling.law_across_layers` accepts.
     """
-    critical = law.critical_exponent
+    critical = critical_exponent(law)
     at_critical = matching.side(exponent, critical) == 0
     network = _stand_in(law, critical if at_critical else exponent, at_critical)
     found = regime_of(network)

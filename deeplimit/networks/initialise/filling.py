@@ -10,7 +10,7 @@ from torch import Tensor
 
 from deeplimit.common import validation
 from deeplimit.common.randomness import Purpose, generator
-from deeplimit.driving import WeightLaw
+from deeplimit.driving import WeightLaw, draw_layers, simplest
 
 NUMBERS_AT_ONCE = 2**21
 """Number of weights, over all layers, in one tile. It bounds memory and is part of what a seed means: it must
@@ -29,7 +29,7 @@ def law_across_layers(value: object, name: str = "process") -> WeightLaw:
     if isinstance(value, WeightLaw):
         facts = value.facts
         if facts.unit_variance and not facts.deterministic and facts.independent_entries is not False:
-            return value.reduced()
+            return simplest(value)
     raise TypeError(
         f"{name} must be a law with independent entries of one variance at every layer: {LAWS}; got"
         f" {validation.named(value)}."
@@ -80,7 +80,7 @@ def write_layers(
     size = max(1, NUMBERS_AT_ONCE // depth)
     for tile, start in enumerate(range(0, entries, size)):
         stop = min(start + size, entries)
-        drawn = process.draw_layers(depth, (1, 1), stop - start, streams(tile), torch.float64)
+        drawn = draw_layers(process, depth, (1, 1), stop - start, streams(tile), torch.float64)
         assert drawn.matrices is not None
         values = drawn.matrices.reshape(depth, stop - start) * (drawn.scale * standard_deviation)
         for position, weight in layers:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from deeplimit.common import validation
-from deeplimit.driving import IID, FractionalBrownian, SmoothGaussian, WeightLaw
+from deeplimit.driving import IID, FractionalBrownian, SmoothGaussian, WeightLaw, critical_exponent
 from deeplimit.driving.sampler_test import Sampler
 from deeplimit.networks.initialise.filling import (
     fan_in_of_shape,
@@ -66,7 +66,7 @@ def sample_(
     del given["weights"]  # they are filled, and stay with the caller
     law = law_across_layers(process)
     tensors = layers_of_weights(weights, "weights")
-    power = law.critical_exponent if exponent is None else validation.real(exponent, "exponent", minimum=0.0)
+    power = critical_exponent(law) if exponent is None else validation.real(exponent, "exponent", minimum=0.0)
     factor = validation.real(gain, "gain", above=0.0)
     shape, depth = tuple(tensors[0].shape), len(tensors)
     if fan_in is None and len(shape) < 2:

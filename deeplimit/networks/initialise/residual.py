@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from deeplimit.common import validation
 from deeplimit.common.randomness import seeded
-from deeplimit.driving import Brownian, FractionalBrownian, WeightLaw
+from deeplimit.driving import Brownian, FractionalBrownian, WeightLaw, critical_exponent
 from deeplimit.modules.trace.batches import as_batch
 from deeplimit.modules.trace.branches import Part, layout, record
 from deeplimit.networks.initialise.filling import law_across_layers, representable, streams_of, write_layers
@@ -89,7 +89,7 @@ def residual_(
         raise TypeError(f"model must be a torch.nn.Module, got {validation.named(model)}.")
     model = getattr(model, "_orig_mod", model)  # what torch.compile made it from, which shares the weights
     law = _law(hurst, process)
-    power = law.critical_exponent if exponent is None else validation.real(exponent, "exponent", minimum=0.0)
+    power = critical_exponent(law) if exponent is None else validation.real(exponent, "exponent", minimum=0.0)
     factor = validation.real(gain, "gain", above=0.0)
     kinds = WEIGHTS[validation.choice(weights, "weights", tuple(WEIGHTS))]
     cleared = validation.choice(biases, "biases", ("keep", "zero")) == "zero"

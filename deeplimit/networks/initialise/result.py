@@ -9,7 +9,7 @@ from deeplimit.common import axes as drawing
 from deeplimit.common.axes import FITTED, MEASURED, PREDICTED
 from deeplimit.common.report import Report
 from deeplimit.common.table import Column, Table
-from deeplimit.driving import Dependence, WeightLaw
+from deeplimit.driving import Dependence, WeightLaw, critical_exponent
 from deeplimit.networks.initialise.expected_limit import expected_limit, unscaled
 
 if TYPE_CHECKING:
@@ -219,13 +219,17 @@ def shared_fields(law: WeightLaw, exponent: float, *, whole: bool) -> dict[str, 
     return {
         "law": law.describe(),
         "exponent": exponent,
-        "critical_exponent": law.critical_exponent,
+        "critical_exponent": critical_exponent(law),
         "hurst": 0.5 if facts.dependence == Dependence.INDEPENDENT else facts.hurst,
         "length_scale": facts.length_scale,
         "limit": regime.name,
         "theorem": regime.theorem,
         "explanation": regime.explanation,
-        "citations": ("marion2025", *regime.citations, *law.citations),
+        "citations": (
+            "marion2025",
+            *regime.citations,
+            *(key for channel in law.channels((1, 1)) for key in channel.citations),
+        ),
     }
 
 

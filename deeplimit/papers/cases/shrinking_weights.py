@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
-from deeplimit.driving import Ito, Trend
+from deeplimit.driving import Ito, Trend, functions_of
 from deeplimit.equations import ItoCorrectedSDE, LinearODE
 from deeplimit.networks.residual_network import ResidualNetwork, inner
 from deeplimit.papers.cases.case import Case, WrongTwin
@@ -135,7 +135,7 @@ def _one_variance(noise: Ito) -> Iterator[Case]:
         network = inner(WIDTH, "scaled_silu", trend=Trend(mixing, push), noise=noise, beta=beta)
         kept = WrongTwin(
             "trend kept",
-            dataclasses.replace(_sde_of(network), trend=network.weights[0].functions[0]),
+            dataclasses.replace(_sde_of(network), trend=functions_of(network.channels)[0]),
             _sum(TREND, NOISE, DRIFT),
             f"At β = {beta:g} the trend's updates sum to L^{1 - beta:.1f}, which vanishes.",
         )

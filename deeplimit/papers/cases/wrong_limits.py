@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from deeplimit.common import validation
+from deeplimit.driving import functions_of
 from deeplimit.driving.covariance_rate import Rate
 from deeplimit.equations import ItoCorrectedSDE, NeuralODE, NeuralSDE, NeuralYoung
 from deeplimit.networks.residual_network import ResidualNetwork
@@ -88,7 +89,7 @@ def neural_ode_of(network: ResidualNetwork) -> NeuralODE:
     Raises TypeError for anything but a network whose weights are functions of time.
     """
     validation.instance(network, "network", ResidualNetwork, "a ResidualNetwork, such as inner(4, trend=...)")
-    functions = tuple(function for law in network.weights for function in law.functions)
+    functions = functions_of(network.channels)
     return NeuralODE(network.recursion, functions, network.width)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from deeplimit.driving import Ito, Layer, matvec
+from deeplimit.driving import Layer, factors_of, functions_of, matvec, noise_of
 from deeplimit.equations import CompiledStep, Follower, FunctionValue, Limit, Motion
 from deeplimit.layers import Form, activations
 from deeplimit.layers.activations import Activation
@@ -19,13 +19,13 @@ class NetworkFollower(Follower):
 
     def __init__(self, state: Tensor, network: ResidualNetwork, depth: int) -> None:
         (law,) = network.weights
-        factors = law.factors(network.width)
+        (shape,) = network.weight_shapes
+        factors = factors_of(law, shape)
         assert factors is not None
-        noise = law.noise
-        super().__init__(state, factors, noise if isinstance(noise, Ito) else None)
+        super().__init__(state, factors, noise_of(network.channels))
         self.recursion = network.recursion
         self.exponent = network.exponent
-        scale = law.entry_scale((network.width, network.width))
+        scale = law.entry_scale(shape)
         self.layer = Layer(None, depth, law.layer_exponent, scale)
         self.shrink = float(depth) ** -(law.facts.weight_exponent or 0.0)
 
@@ -64,7 +64,7 @@ def obstacle(network: ResidualNetwork, limit: Limit, shares: bool) -> str | None
     if not recursion.needs_one_product:
         return f"{recursion.name} needs more of its weights than one product a layer"
     (law,) = network.weights
-    if law.factors(network.width) is None:
+    if factors_of(law, *network.weight_shapes) is None:
         return (
             f"the weights ({law.describe()}) are not known to be Gaussian matrix noise, with constant row and"
             " column covariances"
@@ -81,8 +81,8 @@ def compiled_steps(network: ResidualNetwork, limit: Limit) -> list[CompiledStep]
     named activations.
     """
     (law,) = network.weights
-    factors = (law.factors(network.width), limit.factors())
-    if law.functions or not all(part is not None and part.is_number for part in factors):
+    factors = (factors_of(law, *network.weight_shapes), limit.factors())
+    if functions_of(network.channels) or not all(part is not None and part.is_number for part in factors):
         return None
     state = torch.zeros(1, network.width)
     followers = [NetworkFollower(state, network, 1), limit.follower(state)]

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from deeplimit.common.grid import Chunk
 from deeplimit.common.randomness import Purpose, generator
-from deeplimit.driving import Ito, SampledFunction
+from deeplimit.driving import SampledFunction, functions_of, noise_of
 from deeplimit.driving.path import Values
 from deeplimit.equations import Follower, FunctionValue, Solver
 from deeplimit.simulation.account import Account, moments_of
@@ -49,16 +49,15 @@ class Block:
         self.starts = [h0.T.contiguous().T for h0 in task.starts(block)]
         paths, width = self.starts[0].shape
         self.depths = task.grid.depths
-        (law,) = task.network.weights
-        shape, limit = (width, width), task.limit
+        channels, shape, limit = task.network.channels, (width, width), task.limit
         functions: tuple[SampledFunction, ...] = ()
-        if law.functions:
+        if laws := functions_of(channels):
             stream = generator(task.seed, Purpose.NETWORK_WEIGHTS, block, 0, task.device)
-            functions = (law.functions[0].sample(shape, paths, stream, task.dtype, task.device),)
+            functions = (laws[0].sample(shape, paths, stream, task.dtype, task.device),)
         still = _Trend(None, 1.0, self.starts[0])
         self.trend = self.trend_of_limit = still
         if functions:
-            self.trend = _Trend(functions[0], law.functions[0].entry_scale(shape), self.starts[0])
+            self.trend = _Trend(functions[0], laws[0].entry_scale(shape), self.starts[0])
         # Columns: every depth's networks, one for each input, shallow depths first; then, where the error is
         # split, the limit's schemes on their layers in the same order.
         self.columns: list[Follower] = [
@@ -87,7 +86,7 @@ class Block:
             sizes, generator(task.seed, Purpose.LAYER_PRODUCTS, block, 0, task.device), task.dtype
         )
         self.bias_normals: Normals | None = None
-        if isinstance(law.noise, Ito) and law.noise.b is not None:
+        if (noise := noise_of(channels)) is not None and noise.b is not None:
             self.bias_normals = Normals(
                 sizes, generator(task.seed, Purpose.STEP_BIASES, block, 0, task.device), task.dtype
             )

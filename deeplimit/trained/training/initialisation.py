@@ -11,6 +11,7 @@ from torch import Tensor
 
 from deeplimit.common import validation
 from deeplimit.common.final import FinalWhereMarked
+from deeplimit.driving import check_depths, draw_layers
 from deeplimit.layers.stacked import BIAS
 from deeplimit.networks.residual_network import ResidualNetwork
 
@@ -83,8 +84,8 @@ class FromWeightLaws(Initialisation):
             )
 
     def check(self, network: ResidualNetwork, depths: tuple[int, ...]) -> None:
-        for law, _ in network.laws_and_shapes:
-            law.check_depths((1,) if self.same_at_all_depths else depths)
+        for law, shape in network.laws_and_shapes:
+            check_depths(law, shape, (1,) if self.same_at_all_depths else depths)
 
     def describe(self, network: ResidualNetwork) -> str:
         laws = " and ".join(dict.fromkeys(law.describe() for law in network.weights))
@@ -102,7 +103,7 @@ class FromWeightLaws(Initialisation):
         names = [weight.name for weight in network.recursion.weights]
         layers = 1 if self.same_at_all_depths else depth
         for place, (name, (law, shape)) in enumerate(zip(names, network.laws_and_shapes, strict=True)):
-            drawn = law.draw_layers(layers, shape, 1, generator, torch.float64)
+            drawn = draw_layers(law, layers, shape, 1, generator, torch.float64)
             zeros = torch.zeros(layers, *shape, dtype=torch.float64)
             found[name] = zeros if drawn.matrices is None else drawn.matrices[:, 0] * drawn.scale
             if place == 0 and network.recursion.takes_bias:
