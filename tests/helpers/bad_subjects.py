@@ -199,6 +199,17 @@ NETWORKS = [
 LIMITS = [
     filled("Independent", dl.Independent, limit=lambda: res1().limit()),
     filled("IsotropicSDE", dl.IsotropicSDE, width=2),
+    *(
+        filled(each.__name__, each, activation=lambda: dl.activations.resolve("tanh"), width=2)
+        for each in (dl.RadialSDE, dl.AveragedODE)
+    ),
+    filled(
+        "MixedSDE",
+        dl.MixedSDE,
+        activation=lambda: dl.activations.resolve("tanh"),
+        inside=lambda: dl.SmoothGaussian(),
+        width=2,
+    ),
     filled("ItoCorrectedSDE", dl.ItoCorrectedSDE, noise=lambda: dl.Ito(A=0.1), trend=None, width=2),
     filled("LinearODE", dl.LinearODE, trend=law_of_trend, width=2),
     *(

@@ -130,7 +130,7 @@ def test_other_laws_have_the_same_limit_in_law():
 
 
 @pytest.mark.statistical
-def test_two_tokens_drawn_from_the_equation_have_the_cosine_of_its_one_dimensional_form():
+def test_two_drawn_tokens_have_the_cosine_of_the_one_dimensional_equation():
     """ρ solves dρ = [-(d-1)qρ + (d-2+ρ²)c]/d dt + √(2(a²+b²)/d)(1-ρ²) dw (the page Attention). Level 1e-5.
 
     At twice the inverse temperature it has another law.

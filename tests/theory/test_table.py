@@ -158,6 +158,7 @@ def test_every_row_of_the_library_is_about_some_network():
     ]
     networks += [
         dl.res3(9, exponent=0.25),
+        *(dl.inner(2, "softplus", noise=dl.Ito(A=0.1), alpha=alpha) for alpha in (0.7, 1.2)),
         *(dl.res2(2, weights=(dl.Brownian(), dl.SmoothGaussian()), exponent=e) for e in (0.5, 0.8)),
         dl.inner(2, trend=dl.Trend(lambda t: torch.eye(2)), alpha=0.1, beta=0.1),
     ]

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterator
 
 from deeplimit.driving import Ito, Trend, functions_of
-from deeplimit.equations import ItoCorrectedSDE, LinearODE
+from deeplimit.equations import Identity, ItoCorrectedSDE, LinearODE
 from deeplimit.networks.residual_network import ResidualNetwork, inner
 from deeplimit.papers.cases.case import Case, WrongTwin
 from deeplimit.papers.cases.noises import covariances
@@ -36,6 +36,27 @@ def cases() -> Iterator[Case]:
     yield from _diffusive()
     yield _small_linear()
     yield _small_diffusive()
+    yield _offset()
+
+
+def _offset() -> Case:
+    """Return an activation with σ(0) ≠ 0, whose values at 0 add up without bound."""
+    network = inner(WIDTH, "softplus", trend=Trend(mixing, push), alpha=0.7, beta=0.8)
+    left_out = WrongTwin(
+        "σ(0) left out",
+        Identity(),
+        "dH = 0",
+        "Without σ(0) the trend's layers add up to L^-0.5; with it they add up to L^0.3 σ(0).",
+    )
+    return Case(
+        "[C] Assumption 4.2",
+        "softplus, α = 0.7, β = 0.8: divergence",
+        network,
+        r"\|h_L\| \to \infty",
+        None,
+        "derived on the page Elsewhere",
+        (left_out,),
+    )
 
 
 def _sum(*terms: str) -> str:
