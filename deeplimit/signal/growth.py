@@ -17,6 +17,7 @@ import numpy as np
 from deeplimit import theory
 from deeplimit.common.fields import OneOf
 from deeplimit.common.verdict import Verdict
+from deeplimit.signal import wording
 from deeplimit.signal.growth_fit import GRID_SCALE, Averages, of_power, of_time
 from deeplimit.signal.growth_verdict import (
     CANNOT_TELL,
@@ -96,7 +97,7 @@ def measure_growth(
     obstacle = verdict.first(OBSTACLES, Changes(depths, log_change, exponential, exact, undefined))
     if obstacle is not None:
         nothing = (np.nan, np.nan)
-        return Growth(np.nan, nothing, confidence, obstacle.word, obstacle.reason)
+        return Growth(np.nan, nothing, confidence, obstacle.code, wording.reason(obstacle))
     if exact:
         log_change, log_ratio = log_change[:, :1], log_ratio[:, :1]
     log_means, variances = _moments(log_change, exponential=exponential)
@@ -123,8 +124,8 @@ def measure_growth(
         found.exponent,
         found.interval(confidence),
         confidence,
-        judged.word,
-        judged.reason,
+        judged.code,
+        wording.reason(judged),
         evidence.sure,
         certainty,
     )

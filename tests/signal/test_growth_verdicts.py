@@ -54,7 +54,7 @@ GROWING = {"usual": (0.4, 0.6), "close": (0.35, 0.65), "sure": (0.3, 0.7), "chan
 )
 def test_each_piece_of_evidence_leads_to_the_verdict_it_should(altered, word, rule):
     found = verdict.judge(RULES, evidence(**altered))
-    assert (found.word, found.rule) == (word, rule), found.reason
+    assert (found.code, found.rule) == (word, rule)
 
 
 def changes(where=(), value=np.inf, depths=3, draws=20, exponential=True):
@@ -80,7 +80,7 @@ def changes(where=(), value=np.inf, depths=3, draws=20, exponential=True):
 )
 def test_each_obstacle_to_a_fit_is_named(given, word, rule):
     found = verdict.first(OBSTACLES, given)
-    assert (found.word, found.rule) == (word, rule), found.reason
+    assert (found.code, found.rule) == (word, rule)
 
 
 def test_nothing_else_keeps_changes_from_being_fitted():

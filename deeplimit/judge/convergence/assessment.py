@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from deeplimit.common.verdict import Verdict
-from deeplimit.judge.convergence import obstacles, verdict, wording
+from deeplimit.judge.convergence import caveats, obstacles, verdict, wording
 from deeplimit.judge.convergence.estimates import (
     cancels,
     common_estimates,
@@ -80,7 +80,7 @@ class Outcome:
 
         Such an interval is of these depths, not of the order, and is not given.
         """
-        if predicted is None or self.judgement.word != verdict.CONVERGES or not np.isfinite(self.rate):
+        if predicted is None or self.judgement.code != verdict.CONVERGES or not np.isfinite(self.rate):
             return False
         low, high = self.interval
         return high < predicted or (low > predicted and not is_bound)
@@ -175,7 +175,7 @@ def _report(
     reference_error = float(np.exp(moments.log_errors()[-1])) if measures else coupled.reference_error
     withheld = outcome.excludes(pairing.predicted, is_bound=pairing.regime.rate_is_bound)
     is_corrected = pairing.correction_in(task.statistic) is not Correction.NONE
-    numbers = wording.Numbers(
+    numbers = caveats.Numbers(
         depths=task.grid.depths,
         errors=errors,
         kurtosis=np.zeros(m) if pairing.exact else kurtosis,
@@ -188,7 +188,7 @@ def _report(
         predicted=pairing.predicted,
         is_bound=pairing.regime.rate_is_bound,
         withheld=withheld,
-        contradicts=outcome.judgement.word == verdict.DOES_NOT and pairing.own,
+        contradicts=outcome.judgement.code == verdict.DOES_NOT and pairing.own,
         unknown=pairing.regime.not_checked if pairing.own else (),
         drift=float(abs(slopes[-1] - slopes[0])),
         drift_error=float(np.hypot(slope_errors[0], slope_errors[-1])),
@@ -198,8 +198,8 @@ def _report(
         narrow=task.dtype == torch.float32,
     )
     report = CompareReport(
-        verdict=outcome.judgement.word,
-        reason=outcome.judgement.reason,
+        verdict=outcome.judgement.code,
+        reason=wording.reason(outcome.judgement),
         network=str(task.network),
         limit=task.limit.equation,
         regime=pairing.regime.name,

@@ -21,7 +21,7 @@ from deeplimit.common.store import Store
 from deeplimit.common.validation import NoTheoremError
 from deeplimit.driving import Dependence
 from deeplimit.equations import Independent, Limit, read_limit
-from deeplimit.judge.in_law import two_sample
+from deeplimit.judge.in_law import two_sample, wording
 from deeplimit.judge.in_law.adaptive import DEFAULT, ComparingLaws
 from deeplimit.judge.in_law.report import LawReport
 from deeplimit.judge.in_law.simulation import Plan, Sample, feature_names, rounding_share
@@ -299,8 +299,8 @@ def _assess(
     is_its_limit = _is_its_limit(plan)
     exact = not plan.limit.is_drawn_by_steps
     report = LawReport(
-        verdict=judgement.word,
-        reason=judgement.reason,
+        verdict=judgement.code,
+        reason=wording.reason(judgement),
         network=str(plan.network),
         limit=plan.limit.equation,
         regime=regime.name,

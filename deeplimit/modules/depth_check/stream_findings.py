@@ -10,7 +10,8 @@ from deeplimit.modules.depth_check.fixes import IN_FORWARD, Fixes
 from deeplimit.modules.depth_check.report import Status
 from deeplimit.modules.depth_check.rules import Rule
 from deeplimit.modules.depth_check.scaling import BranchScaling
-from deeplimit.modules.depth_check.stream_scaling import DAMPED, EXPLODING, MULTIPLIED, StreamScaling
+from deeplimit.modules.depth_check.stream_meaning import DAMPED, EXPLODING, MULTIPLIED
+from deeplimit.modules.depth_check.stream_scaling import StreamScaling
 
 
 def about_skip(

@@ -13,6 +13,7 @@ from deeplimit.common.fields import Interval, OneOf
 from deeplimit.common.report import Report
 from deeplimit.common.table import Column, Table
 from deeplimit.common.verdict import Verdict
+from deeplimit.trained.diagnosis import wording
 from deeplimit.trained.diagnosis.influence import Influence
 from deeplimit.trained.diagnosis.layer_gram import LayerGram
 from deeplimit.trained.diagnosis.merging import Merging, merging
@@ -89,9 +90,9 @@ class Examined:
             what=what,
             depth=found.depth,
             entries=found.entries,
-            verdict=Verdict(found.verdict.word),
-            reason=found.verdict.reason,
-            correlation=found.correlation.word,
+            verdict=Verdict(found.verdict.code),
+            reason=wording.reason(found.verdict),
+            correlation=found.correlation.code,
             likeness=found.order.likeness,
             p_value=found.order.p_value,
             hurst=found.about_mean.hurst,

@@ -19,7 +19,7 @@ from deeplimit.trained.diagnosis.hurst import Roughness, roughness
 from deeplimit.trained.diagnosis.layer_gram import LayerGram
 from deeplimit.trained.diagnosis.nugget import NoiseShare, noise_share
 from deeplimit.trained.diagnosis.order_test import OrderTest, order_test
-from deeplimit.trained.diagnosis.smoother import ROUGH, ModelComparison, compare_models
+from deeplimit.trained.diagnosis.smoother import ModelComparison, compare_models
 from deeplimit.trained.diagnosis.stacks import Stack
 
 COPIES = 0.99
@@ -90,7 +90,7 @@ class LayerStatistics:
             >>> import torch
             >>> from deeplimit.trained.diagnosis.stacks import Stack
             >>> noise = torch.randn(12, 16, 16, generator=torch.Generator().manual_seed(1))
-            >>> LayerStatistics.of(Stack("A", noise)).verdict.word
+            >>> LayerStatistics.of(Stack("A", noise)).verdict.code
             'independent'
         """
         return cls.of_products(stack.name, LayerGram.of(stack), seed, confidence)
@@ -110,7 +110,7 @@ class LayerStatistics:
         judged = roughness(gram, about_mean=True, equal_sizes=equal) if confidence != 0.95 else about_mean
         lags = lag_correlations(gram, about_mean.effective_entries, seed)
         correlation = answer(Evidence(lags, order, judged))
-        evidence = _Evidence(order, noise, lags, correlation, models)
+        evidence = Found(order, noise, lags, correlation, models)
         return cls(
             name,
             len(gram.products),
@@ -129,89 +129,79 @@ class LayerStatistics:
 
 
 @dataclass(frozen=True)
-class _Evidence:
+class Found:
+    """What decides what the layers are, as in `LayerStatistics`."""
+
     order: OrderTest
     noise: NoiseShare
     lags: LagCorrelations
     correlation: Judgement[Answer]
     models: ModelComparison
 
-
-def _layers_are_copies(seen: _Evidence) -> str | None:
-    if seen.lags.mean < COPIES:
-        return None
-    return (
-        f"layers are almost equal, their mean cosine is {seen.lags.mean:.5g}: they are tied, or their"
-        " gradients come through the skip connection; their smoothness means nothing"
-    )
-
-
-def _no_correlation(seen: _Evidence) -> str | None:
-    return seen.correlation.reason if seen.correlation.word == "none" else None
+    @property
+    def two_apart(self) -> tuple[float, float]:
+        """Mean cosine of layers two apart and its standard error; 0 where there are none."""
+        lags = self.lags
+        two = int(np.searchsorted(lags.lags, 2))
+        if two == len(lags.lags):
+            return 0.0, 0.0
+        return lags.means[two] if lags.lags[two] == 2 else 0.0, lags.errors[two]
 
 
-def _constant_correlation(seen: _Evidence) -> str | None:
-    return seen.correlation.reason if seen.correlation.word == "constant" else None
+def layers_are_copies(seen: Found) -> bool:
+    """Layers are almost equal."""
+    return seen.lags.mean >= COPIES
 
 
-def _correlation_is_open(seen: _Evidence) -> str | None:
-    return seen.correlation.reason if seen.correlation.word == "cannot tell" else None
+def no_correlation(seen: Found) -> bool:
+    """Layers are independent."""
+    return seen.correlation.code == "none"
 
 
-def _layers_alternate(seen: _Evidence) -> str | None:
-    two = int(np.searchsorted(seen.lags.lags, 2))
-    far = seen.lags.means[two] if two < len(seen.lags.lags) and seen.lags.lags[two] == 2 else 0.0
-    error = seen.lags.errors[two] if two < len(seen.lags.lags) else 0.0
-    if seen.order.p_smooth < seen.order.p_rough or far <= seen.lags.mean + MARGIN * error:
-        return None
-    return (
-        f"{seen.correlation.reason}; but layers two apart have cosine {far:.3g}: they may be of two kinds in"
-        " turn, which groups would tell"
-    )
+def constant_correlation(seen: Found) -> bool:
+    """Layers share a part, and have no order."""
+    return seen.correlation.code == "constant"
 
 
-def _neighbours_differ(seen: _Evidence) -> str | None:
-    if seen.order.p_smooth < seen.order.p_rough:
-        return None
-    return f"{seen.correlation.reason}: layers undo their neighbours, as rough processes do"
+def correlation_is_open(seen: Found) -> bool:
+    """Nobody can tell whether layers are correlated."""
+    return seen.correlation.code == "cannot tell"
 
 
-def _smooth_wins(seen: _Evidence) -> str | None:
-    if seen.models.smoother_by < DECISIVE:
-        return None
-    return (
-        f"{seen.correlation.reason}; a smooth trend with noise (share {seen.noise.noise:.2g}) fits better"
-        f" than rough processes, by {seen.models.smoother_by:.3g} in twice the log likelihood"
-    )
+def layers_alternate(seen: Found) -> bool:
+    """Layers two apart are more alike than others: they may be of two kinds in turn."""
+    far, error = seen.two_apart
+    return neighbours_differ(seen) and far > seen.lags.mean + MARGIN * error
 
 
-def _rough_wins(seen: _Evidence) -> str | None:
-    if seen.models.smoother_by > -DECISIVE:
-        return None
-    best = min((m for m in seen.models.models if m.name in ROUGH), key=lambda model: model.deviance)
-    index = "" if best.hurst is None else f" with Hurst index {best.hurst:.2f}"
-    name = "fractional noise" if best.hurst is not None else "an exponential kernel with noise"
-    return (
-        f"{seen.correlation.reason}; {name}{index} fits better than a smooth trend with noise,"
-        f" by {-seen.models.smoother_by:.3g} in twice the log likelihood"
-    )
+def neighbours_differ(seen: Found) -> bool:
+    """Layers undo their neighbours, as rough processes do."""
+    return not seen.order.p_smooth < seen.order.p_rough
 
 
-def _smooth_or_rough(seen: _Evidence) -> str | None:
-    return (
-        f"{seen.correlation.reason}; but a smooth trend with noise and rough processes fit equally,"
-        f" up to {abs(seen.models.smoother_by):.2g} in twice the log likelihood"
-    )
+def smooth_wins(seen: Found) -> bool:
+    """A smooth trend with noise fits better than rough processes."""
+    return seen.models.smoother_by >= DECISIVE
 
 
-RULES: Rules[Character, _Evidence] = (
-    ("copies", _layers_are_copies),
-    ("independent", _no_correlation),
-    ("common trend", _constant_correlation),
-    ("cannot tell", _correlation_is_open),
-    ("cannot tell", _layers_alternate),
-    ("rough", _neighbours_differ),
-    ("smooth trend", _smooth_wins),
-    ("rough", _rough_wins),
-    ("cannot tell", _smooth_or_rough),
+def rough_wins(seen: Found) -> bool:
+    """A rough process fits better than a smooth trend with noise."""
+    return seen.models.smoother_by <= -DECISIVE
+
+
+def smooth_or_rough(seen: Found) -> bool:
+    """What remains: both fit equally."""
+    return True
+
+
+RULES: Rules[Character, Found] = (
+    ("copies", layers_are_copies),
+    ("independent", no_correlation),
+    ("common trend", constant_correlation),
+    ("cannot tell", correlation_is_open),
+    ("cannot tell", layers_alternate),
+    ("rough", neighbours_differ),
+    ("smooth trend", smooth_wins),
+    ("rough", rough_wins),
+    ("cannot tell", smooth_or_rough),
 )

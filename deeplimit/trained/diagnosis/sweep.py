@@ -13,7 +13,7 @@ from scipy import special
 from deeplimit.common.randomness import Purpose, generator
 from deeplimit.common.verdict import Verdict
 from deeplimit.statistics.verdict import Judgement
-from deeplimit.trained.diagnosis import hypotheses, published_steps, slopes
+from deeplimit.trained.diagnosis import hypotheses, published_steps, slopes, wording
 from deeplimit.trained.diagnosis.fresh_noise import fresh_share, sampling_variances
 from deeplimit.trained.diagnosis.hidden_slopes import NOTHING, hidden_trends
 from deeplimit.trained.diagnosis.hypotheses import Evidence
@@ -81,17 +81,17 @@ def diagnose_sweep(
     alpha = -slopes.fit(depths, largest, confidence) if len(largest) and largest.all() else None
     judgement = _together(findings, list(judged.values()))
     main = next(
-        finding for finding in findings if finding.verdict == judgement.word or finding is findings[0]
+        finding for finding in findings if finding.verdict == judgement.code or finding is findings[0]
     )
     published = published_steps.follow(
         depths,
         {name: findings[0].norms[name].values for name in PUBLISHED},
         None if alpha is None or homogeneous else largest,
-        judgement.word,
+        judgement.code,
     )
     return DepthDiagnosis(
-        verdict=judgement.word,
-        reason=judgement.reason,
+        verdict=judgement.code,
+        reason=wording.reason(judgement),
         rule=judgement.rule,
         depths=depths,
         weight=main.weight,
@@ -145,13 +145,13 @@ def _find(
         homogeneous=homogeneous,
     )
     judgement = hypotheses.judge(evidence)
-    exponents = _exponents(evidence, judgement.word, confidence)
+    exponents = _exponents(evidence, judgement.code, confidence)
     share = np.clip(values["D4"] ** 2 / total**2, 0.0, 1.0)
     reach = _shares_interval(values["D4"] ** 2 / total**2, sampling_variances(measured), confidence)
     return Finding(
         weight=deepest.name,
-        verdict=judgement.word,
-        reason=judgement.reason,
+        verdict=judgement.code,
+        reason=wording.reason(judgement),
         rule=judgement.rule,
         norms={each: Quantity(values[each], fits[each].value, fits[each].interval) for each in QUANTITIES},
         trend_share=1 - share,
@@ -215,11 +215,7 @@ def _together(findings: Sequence[Finding], evidence: Sequence[Evidence]) -> Judg
             evidence[0].noise_stays and first.verdict is Verdict.NO_TREND and finding.verdict in FOUND
         )
         if finding.verdict in (Verdict.SDE, Verdict.NO_TREND) and other_noise:
-            return Judgement(
-                Verdict.SDE, f"{first.reason}; but {finding.reason}", "noise_of_another_weight_stays"
-            )
+            return Judgement(Verdict.SDE, "noise_of_another_weight_stays", (first, finding))
         if other_trend:
-            return Judgement(
-                Verdict.SDE, f"{first.reason}; but {finding.reason}", "another_weight_has_a_trend"
-            )
-    return Judgement(Verdict(first.verdict), first.reason, first.rule)
+            return Judgement(Verdict.SDE, "another_weight_has_a_trend", (first, finding))
+    return Judgement(first.verdict, first.rule, evidence[0])
