@@ -8,7 +8,7 @@ from typing import final
 
 import numpy as np
 
-from deeplimit.common.verdict import Verdict
+from deeplimit.common.verdict import StabilityVerdict
 from deeplimit.signal.growth import Growth
 from deeplimit.signal.report import StabilityReport
 from deeplimit.signal.task import StabilityTask
@@ -48,7 +48,7 @@ class MeasuringStability(Study[StabilityReport]):
         return Look(size.depths, size.count, report.verdict, "", growth.interval, growth.confidence, seconds)
 
     def wish(self, report: StabilityReport) -> Wish | None:
-        if report.verdict != Verdict.CANNOT_TELL:
+        if report.verdict != StabilityVerdict.CANNOT_TELL:
             return None
         growth, log_change = undecided(report)
         if not np.isfinite(growth.exponent):
@@ -63,7 +63,7 @@ class MeasuringStability(Study[StabilityReport]):
 
 def undecided(report: StabilityReport) -> tuple[Growth, np.ndarray]:
     """Return the growth that the verdict waits for, and its log changes (m, draws); else the signal."""
-    if report.hidden_growth.verdict != Verdict.CANNOT_TELL == report.gradient_growth.verdict:
+    if report.hidden_growth.verdict != StabilityVerdict.CANNOT_TELL == report.gradient_growth.verdict:
         return report.gradient_growth, report.log_gradient_change
     return report.hidden_growth, report.log_hidden_change
 

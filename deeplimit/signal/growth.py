@@ -10,13 +10,11 @@ powers L^γ. Either way γ < 0 is the identity, γ = 0 stable, γ > 0 explosion.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
 
 import numpy as np
 
 from deeplimit import theory
-from deeplimit.common.fields import OneOf
-from deeplimit.common.verdict import Verdict
+from deeplimit.common.verdict import StabilityVerdict
 from deeplimit.signal import wording
 from deeplimit.signal.growth_fit import GRID_SCALE, Averages, of_power, of_time
 from deeplimit.signal.growth_verdict import (
@@ -27,7 +25,6 @@ from deeplimit.signal.growth_verdict import (
     RULES,
     STABLE,
     SURE,
-    VERDICTS,
     Changes,
     Evidence,
 )
@@ -47,7 +44,7 @@ class Growth:
     exponent: float
     interval: tuple[float, float]
     confidence: float
-    verdict: Annotated[Verdict, OneOf(VERDICTS)]
+    verdict: StabilityVerdict
     reason: str
     sure: tuple[float, float] = (np.nan, np.nan)
     certainty: float = SURE
@@ -153,7 +150,7 @@ def _turns(depths: np.ndarray, log_means: np.ndarray, variances: np.ndarray) -> 
     return bool((falls[clear] < 0).any() and (falls[clear] > 0).any())
 
 
-def together(hidden: Growth, gradient: Growth) -> Verdict:
+def together(hidden: Growth, gradient: Growth) -> StabilityVerdict:
     """Return the verdict on the network: what signal and gradient agree on; explosion of either decides."""
     verdicts = {hidden.verdict, gradient.verdict}
     if EXPLOSION in verdicts:

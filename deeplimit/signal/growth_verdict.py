@@ -10,13 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from deeplimit.common.verdict import Verdict
+from deeplimit.common.verdict import StabilityVerdict
 from deeplimit.statistics import verdict
 from deeplimit.statistics.power_law import least_paths
 from deeplimit.theory import Growth
 
-VERDICTS = (Verdict.IDENTITY, Verdict.STABLE, Verdict.EXPLOSION, Verdict.CANNOT_TELL)
-IDENTITY, STABLE, EXPLOSION, CANNOT_TELL = VERDICTS
+IDENTITY, STABLE, EXPLOSION, CANNOT_TELL = StabilityVerdict
 SURE = 0.999
 """Confidence level of the interval that must exclude 0 before growth or decay is claimed."""
 CLOSE = 0.98
@@ -100,7 +99,7 @@ def draws_are_few(changes: Changes) -> bool:
     return not changes.exact and changes.draws < least_paths(len(changes.depths))
 
 
-OBSTACLES: verdict.Rules[Verdict, Changes] = (
+OBSTACLES: verdict.Rules[StabilityVerdict, Changes] = (
     (CANNOT_TELL, are_undefined),
     (EXPLOSION, deepest_overflowed),
     (CANNOT_TELL, some_overflowed),
@@ -149,12 +148,12 @@ class Evidence:
         return -2 * RESOLUTION, 2 * RESOLUTION * max(0.5 / critical, x / ((1.0 + x) * math.log1p(x)))
 
     @property
-    def suggests(self) -> Verdict:
+    def suggests(self) -> StabilityVerdict:
         """What the fit alone says."""
         return verdict.judge(BY_THE_FIT, self).code
 
     @property
-    def expected(self) -> Verdict | None:
+    def expected(self) -> StabilityVerdict | None:
         """What theory says; None where it says nothing of γ."""
         predicted = self.theory.predicted
         if predicted is None:
@@ -235,14 +234,14 @@ def is_too_uncertain(e: Evidence) -> bool:
     return True
 
 
-BY_THE_FIT: verdict.Rules[Verdict, Evidence] = (
+BY_THE_FIT: verdict.Rules[StabilityVerdict, Evidence] = (
     (IDENTITY, vanishes),
     (EXPLOSION, grows),
     (STABLE, stays),
     (CANNOT_TELL, is_likely_to_change),
     (CANNOT_TELL, is_too_uncertain),
 )
-RULES: verdict.Rules[Verdict, Evidence] = (
+RULES: verdict.Rules[StabilityVerdict, Evidence] = (
     (CANNOT_TELL, dies),
     (CANNOT_TELL, grows_no_further_than_a_turn),
     (CANNOT_TELL, is_not_small_yet),

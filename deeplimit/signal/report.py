@@ -9,13 +9,12 @@ import numpy as np
 
 from deeplimit.common import axes as drawing
 from deeplimit.common.axes import FITTED, MEASURED
-from deeplimit.common.fields import CountPerDepth, Depths, OneOf, Shape
+from deeplimit.common.fields import CountPerDepth, Depths, Shape
 from deeplimit.common.report import REPEAT, Report
 from deeplimit.common.table import Column, Table
-from deeplimit.common.verdict import Verdict
+from deeplimit.common.verdict import StabilityVerdict
 from deeplimit.signal.bounds import Bound, power_of_ten
 from deeplimit.signal.growth import Growth
-from deeplimit.signal.growth_verdict import VERDICTS
 from deeplimit.signal.one_signal import OneSignal
 from deeplimit.statistics.interim import Look, Need
 from deeplimit.statistics.interim.looks import facts
@@ -63,7 +62,7 @@ class StabilityReport(Report):
     kind = "stability"
     no_paths = REPEAT
 
-    verdict: Annotated[Verdict, OneOf(VERDICTS)]
+    verdict: StabilityVerdict
     network: str
     exponent: float
     critical_exponent: float | None

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import deeplimit as dl
-from deeplimit.common.verdict import Verdict
+from deeplimit.common.verdict import ConvergenceVerdict
 from deeplimit.judge.convergence import adaptive, verdict
 from deeplimit.judge.convergence.adaptive import ASKS
 from deeplimit.judge.convergence.obstacles import OBSTACLES
@@ -26,7 +26,9 @@ def few_looks(monkeypatch):
 
 
 def test_every_rule_that_cannot_tell_says_what_it_asks_for():
-    undecided = {rule.__name__ for word, rule in (*OBSTACLES, *verdict.RULES) if word == Verdict.CANNOT_TELL}
+    undecided = {
+        rule.__name__ for word, rule in (*OBSTACLES, *verdict.RULES) if word == ConvergenceVerdict.CANNOT_TELL
+    }
     assert undecided == set(ASKS)
 
 

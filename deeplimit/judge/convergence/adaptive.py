@@ -8,7 +8,7 @@ from typing import final
 
 import numpy as np
 
-from deeplimit.common.verdict import Verdict
+from deeplimit.common.verdict import ConvergenceVerdict
 from deeplimit.judge.convergence.assessment import assess
 from deeplimit.judge.convergence.report import CompareReport
 from deeplimit.judge.convergence.verdict import Levels
@@ -79,7 +79,7 @@ class Comparing(Study[CompareReport]):
         )
 
     def wish(self, report: CompareReport) -> Wish | None:
-        if report.verdict != Verdict.CANNOT_TELL:
+        if report.verdict != ConvergenceVerdict.CANNOT_TELL:
             return None
         asks = ASKS.get(report.rule, Asks.EITHER)
         return Wish.of(asks, sampling_share(report))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from deeplimit.common.verdict import Verdict
+from deeplimit.common.verdict import ConvergenceVerdict
 from deeplimit.judge.convergence import caveats, obstacles, verdict, wording
 from deeplimit.judge.convergence.estimates import (
     cancels,
@@ -68,7 +68,7 @@ class Estimated:
 class Outcome:
     """What follows: the judgement, errors above the floor, the floor, and an order where one is given."""
 
-    judgement: Judgement[Verdict]
+    judgement: Judgement[ConvergenceVerdict]
     estimated: Estimated
     floor: Floor
     rate: float = np.nan

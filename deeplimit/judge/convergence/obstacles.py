@@ -6,13 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from deeplimit.common.verdict import Verdict
+from deeplimit.common.verdict import ConvergenceVerdict
 from deeplimit.statistics import verdict
 from deeplimit.statistics.power_law import least_paths
 from deeplimit.statistics.verdict import Judgement
 
-CONVERGES, DOES_NOT = Verdict.CONVERGES, Verdict.DOES_NOT_CONVERGE
-CANNOT_TELL = Verdict.CANNOT_TELL
+CONVERGES, DOES_NOT, CANNOT_TELL = ConvergenceVerdict
 SWALLOWED = 0.01
 """Round-off beyond which equal states prove nothing: layers move states by about their own size, or by 1."""
 
@@ -92,7 +91,7 @@ def rests_on_two_paths(measured: Measured) -> bool:
     return measured.kurtosis > measured.paths / 2
 
 
-OBSTACLES: verdict.Rules[Verdict, Measured] = (
+OBSTACLES: verdict.Rules[ConvergenceVerdict, Measured] = (
     (DOES_NOT, deep_networks_diverge),
     (CANNOT_TELL, some_paths_diverge),
     (CANNOT_TELL, is_swallowed),
@@ -106,6 +105,6 @@ OBSTACLES: verdict.Rules[Verdict, Measured] = (
 )
 
 
-def obstacle(measured: Measured) -> Judgement[Verdict] | None:
+def obstacle(measured: Measured) -> Judgement[ConvergenceVerdict] | None:
     """Return the judgement where no order can be fitted, or None where one can."""
     return verdict.first(OBSTACLES, measured)

@@ -10,10 +10,10 @@ import numpy as np
 
 from deeplimit.common import axes as drawing
 from deeplimit.common.axes import FITTED, MEASURED, PREDICTED
-from deeplimit.common.fields import CountPerDepth, Depths, Interval, OneOf, PerDepth, Shape
+from deeplimit.common.fields import CountPerDepth, Depths, Interval, PerDepth, Shape
 from deeplimit.common.report import REPEAT, Report
 from deeplimit.common.table import Column, Table
-from deeplimit.common.verdict import Verdict
+from deeplimit.common.verdict import ConvergenceVerdict
 from deeplimit.simulation.gradients import LOSS
 from deeplimit.simulation.one_path import OnePath
 from deeplimit.simulation.task import GRADIENT, STATE
@@ -23,7 +23,6 @@ from deeplimit.statistics.interim.looks import facts
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-VERDICTS = (Verdict.CONVERGES, Verdict.DOES_NOT_CONVERGE, Verdict.CANNOT_TELL)
 PART = "tab:gray"
 """Colour of the two parts of an error, where it is split."""
 BetweenDepths = Annotated[np.ndarray, Shape("depths-1")]
@@ -115,7 +114,7 @@ class CompareReport(Report):
     kind = "compare"
     no_paths = REPEAT
 
-    verdict: Annotated[Verdict, OneOf(VERDICTS)]
+    verdict: ConvergenceVerdict
     reason: str
     network: str
     limit: str

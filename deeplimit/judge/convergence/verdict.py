@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from deeplimit.common.verdict import Verdict
+from deeplimit.common.verdict import ConvergenceVerdict
 from deeplimit.statistics import verdict
 from deeplimit.statistics.differences import Remainder
 from deeplimit.statistics.floors import Floor
@@ -22,8 +22,7 @@ from deeplimit.statistics.power_law import (
 )
 from deeplimit.statistics.verdict import Judgement
 
-CONVERGES, DOES_NOT = Verdict.CONVERGES, Verdict.DOES_NOT_CONVERGE
-CANNOT_TELL = Verdict.CANNOT_TELL
+CONVERGES, DOES_NOT, CANNOT_TELL = ConvergenceVerdict
 FLAT = 0.05
 """Errors do not fall if the whole interval of the order lies below this, or below half the predicted order.
 """
@@ -277,13 +276,13 @@ def falls(e: Evidence) -> bool:
     return True
 
 
-_ANOTHER_LIMIT: verdict.Rules[Verdict, Evidence] = (
+_ANOTHER_LIMIT: verdict.Rules[ConvergenceVerdict, Evidence] = (
     (DOES_NOT, is_flat),
     (DOES_NOT, has_grown_and_is_level),
     (DOES_NOT, levels_off),
     (DOES_NOT, tends_elsewhere),
 )
-RULES: verdict.Rules[Verdict, Evidence] = (
+RULES: verdict.Rules[ConvergenceVerdict, Evidence] = (
     (CANNOT_TELL, has_two_depths),
     (CANNOT_TELL, grows_ever_more_slowly),
     (CANNOT_TELL, falls_to_what_can_be_resolved),
@@ -304,12 +303,12 @@ WITHOUT_ORDER_OF_DIFFERENCES = {rule.__name__ for rule in (may_level_off, may_hi
 """Further ones where differences are expanded: these depths do not resolve the expansion."""
 
 
-def judge(evidence: Evidence) -> Judgement[Verdict]:
+def judge(evidence: Evidence) -> Judgement[ConvergenceVerdict]:
     """Return the judgement on finite, positive errors."""
     return verdict.judge(RULES, evidence)
 
 
-def together(judgements: list[Judgement[Verdict]]) -> Judgement[Verdict]:
+def together(judgements: list[Judgement[ConvergenceVerdict]]) -> Judgement[ConvergenceVerdict]:
     """Return the judgement of errors that have several parts: they converge where all parts do."""
     for word in (DOES_NOT, CANNOT_TELL):
         for judgement in judgements:
@@ -318,7 +317,7 @@ def together(judgements: list[Judgement[Verdict]]) -> Judgement[Verdict]:
     return judgements[0]
 
 
-def gives_an_order(evidence: Evidence, judgement: Judgement[Verdict]) -> bool:
+def gives_an_order(evidence: Evidence, judgement: Judgement[ConvergenceVerdict]) -> bool:
     """Whether a power law describes the errors, and no faster contribution hides the network's."""
     unclear = evidence.remainder is not None and judgement.rule in WITHOUT_ORDER_OF_DIFFERENCES
     unclear = unclear or evidence.unsettled

@@ -8,7 +8,7 @@ from typing import final
 
 import numpy as np
 
-from deeplimit.common.verdict import Verdict
+from deeplimit.common.verdict import LawVerdict
 from deeplimit.judge.in_law.report import LawReport
 from deeplimit.judge.in_law.simulation import Plan, Sample
 from deeplimit.statistics.interim import Asks, Look, Size, Study, Wish
@@ -60,7 +60,7 @@ class ComparingLaws(Study[LawReport]):
         )
 
     def wish(self, report: LawReport) -> Wish | None:
-        if report.verdict != Verdict.CANNOT_TELL:
+        if report.verdict != LawVerdict.CANNOT_TELL:
             return None
         reach = float((np.abs(report.floors) + report.floor_margins).max())
         # Margins are sampling error for the most part, which four times as many draws halve.

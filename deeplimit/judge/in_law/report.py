@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, final
 import numpy as np
 
 from deeplimit.common import axes as drawing
-from deeplimit.common.fields import CountPerDepth, Depths, OneOf, PerDepth, Shape
+from deeplimit.common.fields import CountPerDepth, Depths, PerDepth, Shape
 from deeplimit.common.report import REPEAT, Report
 from deeplimit.common.table import Column, Table
-from deeplimit.common.verdict import Verdict
+from deeplimit.common.verdict import LawVerdict
 from deeplimit.judge.in_law.one_draw import OneDraw
 from deeplimit.statistics.interim import Look, Need
 from deeplimit.statistics.interim.looks import facts
@@ -19,7 +19,6 @@ from deeplimit.statistics.interim.looks import facts
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-VERDICTS = (Verdict.SAME_LAW, Verdict.ANOTHER_LAW, Verdict.CANNOT_TELL)
 PerTest = Annotated[np.ndarray, Shape("tests depths")]
 PerEffect = Annotated[np.ndarray, Shape("effects depths")]
 LINES = ((0, (5, 1, 1, 1, 1, 1)), (0, (1.2, 1.2)), (0, (3, 1.2, 1, 1.2)), (0, (6, 1.5)))
@@ -65,7 +64,7 @@ class LawReport(Report):
     kind = "laws"
     no_paths = REPEAT
 
-    verdict: Annotated[Verdict, OneOf(VERDICTS)]
+    verdict: LawVerdict
     reason: str
     network: str
     limit: str

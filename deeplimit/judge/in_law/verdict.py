@@ -7,11 +7,11 @@ from functools import cached_property
 
 import numpy as np
 
-from deeplimit.common.verdict import Verdict
+from deeplimit.common.verdict import LawVerdict
 from deeplimit.statistics import verdict
 from deeplimit.statistics.verdict import Judgement
 
-SAME, ANOTHER, CANNOT_TELL = Verdict.SAME_LAW, Verdict.ANOTHER_LAW, Verdict.CANNOT_TELL
+SAME, ANOTHER, CANNOT_TELL = LawVerdict
 KEPT = 0.5
 """The law is another one only if at least this share of the deepest network's difference remains at infinite
 depth.
@@ -192,7 +192,7 @@ def agrees(e: Evidence) -> bool:
     return True
 
 
-RULES: verdict.Rules[Verdict, Evidence] = (
+RULES: verdict.Rules[LawVerdict, Evidence] = (
     (CANNOT_TELL, draws_were_lost),
     (CANNOT_TELL, is_swallowed_by_rounding),
     (ANOTHER, differs_at_infinite_depth),
@@ -207,6 +207,6 @@ RULES: verdict.Rules[Verdict, Evidence] = (
 )
 
 
-def judge(evidence: Evidence) -> Judgement[Verdict]:
+def judge(evidence: Evidence) -> Judgement[LawVerdict]:
     """Return the judgement of the first rule that holds."""
     return verdict.judge(RULES, evidence)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from deeplimit.common.verdict import Verdict
+from deeplimit.common.verdict import RegimeVerdict
 from deeplimit.statistics import verdict
 from deeplimit.statistics.verdict import Judgement
 from deeplimit.trained.diagnosis.slopes import Slope
@@ -153,22 +153,22 @@ def _is_smooth(e: Evidence) -> bool:
     return e.noise_falls and (e.below_rounding or e.smoothness.sure[0] > CHANGES)
 
 
-RULES: verdict.Rules[Verdict, Evidence] = (
-    (Verdict.CANNOT_TELL, has_too_few_depths),
-    (Verdict.SPARSE, is_sparse),
-    (Verdict.CANNOT_TELL, may_be_sparse),
-    (Verdict.CANNOT_TELL, may_be_a_rough_path),
-    (Verdict.SDE, keeps_noise_and_trend),
-    (Verdict.NO_TREND, is_noise_that_stays),
-    (Verdict.CANNOT_TELL, may_hide_a_trend),
-    (Verdict.NO_TREND, is_noise_that_changes),
-    (Verdict.CANNOT_TELL, grows_rough),
-    (Verdict.NEURAL_ODE, keeps_its_size),
-    (Verdict.LINEAR_ODE, shrinks_smoothly),
-    (Verdict.CANNOT_TELL, is_uncertain),
+RULES: verdict.Rules[RegimeVerdict, Evidence] = (
+    (RegimeVerdict.CANNOT_TELL, has_too_few_depths),
+    (RegimeVerdict.SPARSE, is_sparse),
+    (RegimeVerdict.CANNOT_TELL, may_be_sparse),
+    (RegimeVerdict.CANNOT_TELL, may_be_a_rough_path),
+    (RegimeVerdict.SDE, keeps_noise_and_trend),
+    (RegimeVerdict.NO_TREND, is_noise_that_stays),
+    (RegimeVerdict.CANNOT_TELL, may_hide_a_trend),
+    (RegimeVerdict.NO_TREND, is_noise_that_changes),
+    (RegimeVerdict.CANNOT_TELL, grows_rough),
+    (RegimeVerdict.NEURAL_ODE, keeps_its_size),
+    (RegimeVerdict.LINEAR_ODE, shrinks_smoothly),
+    (RegimeVerdict.CANNOT_TELL, is_uncertain),
 )
 
 
-def judge(evidence: Evidence) -> Judgement[Verdict]:
+def judge(evidence: Evidence) -> Judgement[RegimeVerdict]:
     """Return the judgement of the first rule that holds."""
     return verdict.judge(RULES, evidence)

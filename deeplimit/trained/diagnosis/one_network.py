@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, final
+from typing import final
 
 import numpy as np
 
+from deeplimit.common.verdict import LayersVerdict
 from deeplimit.statistics.verdict import Judgement, Rules, judge
 from deeplimit.trained.diagnosis.correlations import (
     Answer,
@@ -30,9 +31,6 @@ ENOUGH_ENTRIES = 30.0
 """From so many effective entries on, dividing layers by their sizes loses next to nothing."""
 MARGIN = 4.0
 """Layers alternate where those two apart are alike by so many standard errors."""
-
-Character = Literal["copies", "independent", "common trend", "smooth trend", "rough", "cannot tell"]
-"""What layers are as a function of depth. One depth tells no limit and no exponent: those need a sweep."""
 
 
 @final
@@ -69,7 +67,7 @@ class LayerStatistics:
     lags: LagCorrelations
     correlation: Judgement[Answer]
     models: ModelComparison
-    verdict: Judgement[Character]
+    verdict: Judgement[LayersVerdict]
 
     @classmethod
     def of(cls, stack: Stack, seed: int = 0, confidence: float = 0.95) -> LayerStatistics:
@@ -194,14 +192,14 @@ def smooth_or_rough(seen: Found) -> bool:
     return True
 
 
-RULES: Rules[Character, Found] = (
-    ("copies", layers_are_copies),
-    ("independent", no_correlation),
-    ("common trend", constant_correlation),
-    ("cannot tell", correlation_is_open),
-    ("cannot tell", layers_alternate),
-    ("rough", neighbours_differ),
-    ("smooth trend", smooth_wins),
-    ("rough", rough_wins),
-    ("cannot tell", smooth_or_rough),
+RULES: Rules[LayersVerdict, Found] = (
+    (LayersVerdict.COPIES, layers_are_copies),
+    (LayersVerdict.INDEPENDENT, no_correlation),
+    (LayersVerdict.COMMON_TREND, constant_correlation),
+    (LayersVerdict.CANNOT_TELL, correlation_is_open),
+    (LayersVerdict.CANNOT_TELL, layers_alternate),
+    (LayersVerdict.ROUGH, neighbours_differ),
+    (LayersVerdict.SMOOTH_TREND, smooth_wins),
+    (LayersVerdict.ROUGH, rough_wins),
+    (LayersVerdict.CANNOT_TELL, smooth_or_rough),
 )

@@ -11,7 +11,7 @@ import torch
 from scipy import special
 
 from deeplimit.common.randomness import Purpose, generator
-from deeplimit.common.verdict import Verdict
+from deeplimit.common.verdict import RegimeVerdict
 from deeplimit.statistics.verdict import Judgement
 from deeplimit.trained.diagnosis import hypotheses, published_steps, slopes, wording
 from deeplimit.trained.diagnosis.fresh_noise import fresh_share, sampling_variances
@@ -28,7 +28,7 @@ from deeplimit.version import versions
 
 ROUNDED = 4.0
 """Differences below this many units of round-off of the layers are no noise."""
-FOUND = (Verdict.SDE, Verdict.LINEAR_ODE, Verdict.NEURAL_ODE)
+FOUND = (RegimeVerdict.SDE, RegimeVerdict.LINEAR_ODE, RegimeVerdict.NEURAL_ODE)
 """Verdicts that find a trend."""
 
 
@@ -191,14 +191,14 @@ def _smoothness(
     return found.at_most(1.0)
 
 
-def _exponents(e: Evidence, word: Verdict, confidence: float) -> dict[str, Any]:
+def _exponents(e: Evidence, word: RegimeVerdict, confidence: float) -> dict[str, Any]:
     """Return β, the trend's Hölder exponent and the noise's Hurst index, those that the verdict leaves."""
     beta = holder = hurst = slopes.UNKNOWN
-    if word is Verdict.SDE:
+    if word is RegimeVerdict.SDE:
         beta = e.trend.exponent(confidence)
-    elif word in (Verdict.LINEAR_ODE, Verdict.NEURAL_ODE):
+    elif word in (RegimeVerdict.LINEAR_ODE, RegimeVerdict.NEURAL_ODE):
         beta, holder = e.size, e.smoothness
-    if word in (Verdict.SDE, Verdict.NO_TREND):
+    if word in (RegimeVerdict.SDE, RegimeVerdict.NO_TREND):
         hurst = (-e.noise).plus(0.5)
     found = {"beta": beta, "holder": holder, "hurst": hurst}
     return {name: each.value for name, each in found.items()} | {
@@ -206,16 +206,16 @@ def _exponents(e: Evidence, word: Verdict, confidence: float) -> dict[str, Any]:
     }
 
 
-def _together(findings: Sequence[Finding], evidence: Sequence[Evidence]) -> Judgement[Verdict]:
+def _together(findings: Sequence[Finding], evidence: Sequence[Evidence]) -> Judgement[RegimeVerdict]:
     """Return the verdict on all weights: that of the first, unless noise of another one stays."""
     first = findings[0]
     for finding, e in zip(findings[1:], evidence[1:], strict=True):
-        other_noise = first.verdict in (Verdict.LINEAR_ODE, Verdict.NEURAL_ODE) and e.noise_stays
+        other_noise = first.verdict in (RegimeVerdict.LINEAR_ODE, RegimeVerdict.NEURAL_ODE) and e.noise_stays
         other_trend = (
-            evidence[0].noise_stays and first.verdict is Verdict.NO_TREND and finding.verdict in FOUND
+            evidence[0].noise_stays and first.verdict is RegimeVerdict.NO_TREND and finding.verdict in FOUND
         )
-        if finding.verdict in (Verdict.SDE, Verdict.NO_TREND) and other_noise:
-            return Judgement(Verdict.SDE, "noise_of_another_weight_stays", (first, finding))
+        if finding.verdict in (RegimeVerdict.SDE, RegimeVerdict.NO_TREND) and other_noise:
+            return Judgement(RegimeVerdict.SDE, "noise_of_another_weight_stays", (first, finding))
         if other_trend:
-            return Judgement(Verdict.SDE, "another_weight_has_a_trend", (first, finding))
+            return Judgement(RegimeVerdict.SDE, "another_weight_has_a_trend", (first, finding))
     return Judgement(first.verdict, first.rule, evidence[0])
