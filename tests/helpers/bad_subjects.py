@@ -351,7 +351,6 @@ MODULES = [
 
 FILES = [
     filled("load_report", dl.load_report, path="no.json"),
-    filled("rerun", dl.rerun, report=compared),
     method(compared, "save", path="r.json"),
     method(compared, "save_html", path="r.html"),
     method(compared, "to_csv", path=None),

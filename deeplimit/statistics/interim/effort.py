@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import final
@@ -17,24 +16,12 @@ SECONDS = 30.0
 
 @final
 @dataclass(frozen=True)
-class Replay:
-    """The sizes of looks that were taken before, in place of a budget: the same ones are taken again."""
-
-    sizes: tuple[Size, ...]
-
-
-@final
-@dataclass(frozen=True)
 class Effort:
-    """What is fixed, what is left open (None), and how many seconds the call may take.
-
-    `sizes` are those of the looks, where an adaptive call is made again; else they follow from the evidence.
-    """
+    """What is fixed, what is left open (None), and how many seconds the call may take."""
 
     depths: tuple[int, ...] | None
     count: int | None
     budget: float
-    sizes: tuple[Size, ...] = ()
 
     @classmethod
     def checked(
@@ -53,8 +40,6 @@ class Effort:
         """
         fixed_depths = None if _is_auto(depths) else read_depths(depths)
         fixed_count = None if _is_auto(count) else read_count(count)
-        if isinstance(budget, Replay):
-            return cls(fixed_depths, fixed_count, math.inf, budget.sizes)
         read = cls(
             fixed_depths,
             fixed_count,

@@ -174,18 +174,14 @@ class _Sequence(Generic[SomeReport]):
         return None if found is None else Need(found[0].depths, found[0].count, found[1])
 
     def run(self) -> SomeReport:
-        """Take looks until the verdict stands, or none that is wished for fits; or those taken before."""
+        """Take looks until the verdict stands, or none that is wished for fits."""
         looks: list[Look] = []
-        again = self.effort.sizes
-        size = again[0] if again else self.first()
+        size = self.first()
         while True:
             report, measurement, seconds = self.judged(size, len(looks))
             looks.append(self.study.look(report, size, seconds))
             wish = self.study.wish(report)
-            if again:
-                following = again[len(looks)] if len(looks) < len(again) else None
-            else:
-                following = None if wish is None or len(looks) == MOST_LOOKS else self.next(size, wish)
+            following = None if wish is None or len(looks) == MOST_LOOKS else self.next(size, wish)
             if following is None:
                 break
             self.raised = Asks.DEPTH if following.depths != size.depths else Asks.COUNT
