@@ -33,7 +33,7 @@ from deeplimit.signal.task import (
 from deeplimit.signal.undefined import undefined
 from deeplimit.statistics.interim import Effort, carry_out
 from deeplimit.statistics.power_law import least_paths
-from deeplimit.theory import block, log_normal, reservations
+from deeplimit.theory import covered, log_normal, reservations
 from deeplimit.version import versions
 
 
@@ -162,19 +162,15 @@ def _report(
     exact = _draws_agree(task, change)
     why = undefined(network, change, gradient_change)
     growths = growths_of(network, depths, logs, task.h0, confidence, exact=exact, undefined=why, spent=spent)
-    known = block(network)
+    known = covered(network)
     rows: list[Bound] = []
     finite = np.isfinite(ratio) & np.isfinite(gradient_ratio)
     for j, depth in enumerate(task.depths):
         if bool(finite[j].all()):
             rows += evaluate(network, depth, ratio[j], change[j], gradient_change[j], delta)
-    refused = (
-        known
-        if isinstance(known, str)
-        else ""
-        if known.satisfies_a2
-        else f"its {KEPT} is outside [1/2, 1] (A2)"
-    )
+    refused = known.why_not
+    if known.block is not None and not known.block.satisfies_a2:
+        refused = f"its {KEPT} is outside [1/2, 1] (A2)"
     if not rows and not refused:
         refused = (
             "L^-2β is below what a float32 pass resolves"

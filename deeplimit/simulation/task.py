@@ -65,6 +65,11 @@ class Task:
         return sharing(self.network, self.limit, self.independent)
 
     @property
+    def is_ode(self) -> bool:
+        """Whether the limit is an ODE, solved to a tolerance."""
+        return self.limit.setting == "tolerance"
+
+    @property
     def measures_reference(self) -> bool:
         """Whether the reference is solved twice, since no theory says how its error enters."""
         return self.sharing.path
@@ -72,7 +77,7 @@ class Task:
     @property
     def keeps_products(self) -> bool:
         """Whether products of two depths' differences are kept: those to an ODE keep their direction."""
-        return self.limit.setting == "tolerance" and self.coupling == "pathwise"
+        return self.is_ode and self.coupling == "pathwise"
 
     def held(self, block: int) -> int:
         """Return the number of paths in a block; the last one may hold fewer than the others."""
