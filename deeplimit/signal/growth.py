@@ -38,7 +38,7 @@ class Growth:
     """The fitted exponent γ of a change's growth with depth, with its interval and what follows.
 
     `sure` is the interval at the level `certainty`, on which the verdicts "identity" and "explosion" rest. It
-    is SURE, or sharper where several looks share the level.
+    is SURE, or sharper where several interim analyses share the level.
     """
 
     exponent: float
@@ -89,7 +89,7 @@ def measure_growth(
         curve: how the change depends on the time of independent layers; None where that is not known.
         grid_scale: expected size of the coefficient of 1/L, where no curve is known.
         undefined: what made the NaN among the changes; empty if overflow did.
-        spent: part of each error rate of the verdict that may be spent here, where several looks share it.
+        spent: part of each error rate of the verdict that may be spent here, where several analyses share it.
     """
     obstacle = verdict.first(OBSTACLES, Changes(depths, log_change, exponential, exact, undefined))
     if obstacle is not None:

@@ -11,7 +11,7 @@ from deeplimit.common.verdict import LawVerdict
 from deeplimit.judge.in_law import verdict
 from deeplimit.judge.in_law.adaptive import ASKS
 from deeplimit.statistics.interim import sequence
-from deeplimit.statistics.interim.looks import share
+from deeplimit.statistics.interim.analyses import share
 
 LONG = 3600.0
 
@@ -19,7 +19,7 @@ LONG = 3600.0
 @pytest.fixture
 def few_looks(monkeypatch):
     """Calls end by their number of looks, not by how fast the machine is."""
-    monkeypatch.setattr(sequence, "MOST_LOOKS", 2)
+    monkeypatch.setattr(sequence, "MOST_ANALYSES", 2)
 
 
 def test_every_rule_that_cannot_tell_says_what_it_asks_for():

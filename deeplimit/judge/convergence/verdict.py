@@ -48,17 +48,17 @@ RESOLVED = 3.0
 
 @dataclass(frozen=True)
 class Levels:
-    """How sure a verdict must be: shared out where several looks are taken at growing samples."""
+    """How sure a verdict must be: shared out where several interim analyses are taken at growing samples."""
 
     certain: float = CERTAIN
     doubtful: float = DOUBTFUL
     usual: float = USUAL
 
     def shared(self, weight: float) -> Levels:
-        """Return the levels of one look to which this part of every error rate is given.
+        """Return the levels of one analysis to which this part of every error rate is given.
 
         `doubtful` stays. It bounds a posterior probability, and by Ville's inequality the probability that
-        evidence ever speaks so strongly against a floor that is there has a bound without regard to looks.
+        evidence ever speaks so strongly against a floor that is there has a bound without regard to analyses.
         """
         return Levels(1.0 - weight * (1.0 - self.certain), self.doubtful, 1.0 - weight * (1.0 - self.usual))
 

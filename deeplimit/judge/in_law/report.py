@@ -13,8 +13,8 @@ from deeplimit.common.report import REPEAT, Report
 from deeplimit.common.table import Column, Table
 from deeplimit.common.verdict import LawVerdict
 from deeplimit.judge.in_law.one_draw import OneDraw
-from deeplimit.statistics.interim import Look, Need
-from deeplimit.statistics.interim.looks import facts
+from deeplimit.statistics.interim import InterimAnalysis, RequiredSampleSize
+from deeplimit.statistics.interim.analyses import facts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -57,8 +57,8 @@ class LawReport(Report):
         reservations: what to know before trusting the numbers.
         citations: keys or BibTeX entries of the theorems and methods that were used.
         rule: name of the rule that decided.
-        looks: looks of an adaptive call, the last of which this report is; empty for a call of fixed size.
-        needs: what an adaptive call that cannot tell would look at next, and how long that would take.
+        looks: analyses of an adaptive call, the last of which this report is; empty for a call of fixed size.
+        needs: what an adaptive call that cannot tell would measure next, and how long that would take.
     """
 
     kind = "laws"
@@ -99,8 +99,8 @@ class LawReport(Report):
     reservations: tuple[str, ...]
     citations: tuple[str, ...] = ()
     rule: str = ""
-    looks: tuple[Look, ...] = ()
-    needs: Need | None = None
+    looks: tuple[InterimAnalysis, ...] = ()
+    needs: RequiredSampleSize | None = None
 
     @property
     def differs(self) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""The arguments of an adaptive call, checked once for all verbs."""
+"""The arguments of an adaptive call, checked once for all functions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import final
 
 from deeplimit.common import validation
-from deeplimit.statistics.interim.wishes import Size
+from deeplimit.statistics.interim.sample_sizes import Size
 
 AUTO = "auto"
 SECONDS = 30.0
@@ -16,7 +16,7 @@ SECONDS = 30.0
 
 @final
 @dataclass(frozen=True)
-class Effort:
+class AdaptiveSampling:
     """What is fixed, what is left open (None), and how many seconds the call may take."""
 
     depths: tuple[int, ...] | None
@@ -32,10 +32,10 @@ class Effort:
         name: str,
         read_depths: Callable[[object], tuple[int, ...]],
         read_count: Callable[[object], int],
-    ) -> Effort:
-        """Return the arguments of a verb; `name` is what it calls its paths.
+    ) -> AdaptiveSampling:
+        """Return the arguments of a function; `name` is what it calls its paths.
 
-        Raises TypeError or ValueError as the verb's readers do, and for a budget that is no number, not
+        Raises TypeError or ValueError as the function's readers do, and for a budget that is no number, not
         above 0, or given where nothing is "auto".
         """
         fixed_depths = None if _is_auto(depths) else read_depths(depths)
