@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from deeplimit.common.kept import Kept
+from deeplimit.common.cached_blocks import CachedBlocks
 from deeplimit.common.measurement import Measurement, Running
 from deeplimit.statistics.interim.adaptive_sampling import AdaptiveSampling
 from deeplimit.statistics.interim.analyses import MOST_ANALYSES, InterimAnalysis, RequiredSampleSize, share
@@ -68,7 +68,7 @@ class _Sequence(Generic[SomeReport]):
     clock: Clock
     started: float
     costs: Costs = field(default_factory=Costs)
-    kept: dict[Hashable, Kept] = field(default_factory=dict)
+    cached: dict[Hashable, CachedBlocks] = field(default_factory=dict)
     shown: float = 0.0
     raised: Asks | None = None
 
@@ -77,10 +77,10 @@ class _Sequence(Generic[SomeReport]):
         """Seconds that are left of the budget."""
         return self.sampling.budget - (self.clock() - self.started)
 
-    def prepared(self, size: Size) -> tuple[Measurement[Any, Any], Kept]:
+    def prepared(self, size: Size) -> tuple[Measurement[Any, Any], CachedBlocks]:
         """Return a size's measurement, and the blocks that are there for it."""
         measurement = self.study.measurement(size)
-        return measurement, self.kept.setdefault(self.study.family(measurement), Kept())
+        return measurement, self.cached.setdefault(self.study.family(measurement), CachedBlocks())
 
     def work(self, measurement: Measurement[Any, Any], blocks: tuple[int, ...]) -> Work:
         """Return the work of some of a measurement's blocks."""
@@ -89,10 +89,10 @@ class _Sequence(Generic[SomeReport]):
     def predicted(self, size: Size) -> float:
         """Return the most seconds that a size takes, less what is there; infinite if it cannot be."""
         try:
-            measurement, kept = self.prepared(size)
+            measurement, cached = self.prepared(size)
         except ValueError:  # such as a fractional path on too fine a grid
             return float("inf")
-        missing = dataclasses.replace(self.running, kept=kept).missing(measurement)
+        missing = dataclasses.replace(self.running, cached=cached).missing(measurement)
         return self.costs.most(self.work(measurement, missing))
 
     def fits(self, size: Size) -> bool:
@@ -123,29 +123,29 @@ class _Sequence(Generic[SomeReport]):
         """Run a small size, and again if it costs little: the first time a process may compile."""
         self.time(size)
         if self.costs.runs[-1][1] < self.sampling.budget / 20:
-            self.kept.clear()
+            self.cached.clear()
             self.costs = Costs()
             self.time(size)
 
     def time(self, size: Size) -> None:
         """Run a size, and learn what it costs; neither judged nor stored."""
-        measurement, kept = self.prepared(size)
+        measurement, cached = self.prepared(size)
         before = self.clock()
-        dataclasses.replace(self.running, store=None, progress=None, kept=kept).measure(measurement)
-        self.costs = self.costs.with_run(self.work(measurement, kept.ran), self.clock() - before)
+        dataclasses.replace(self.running, store=None, progress=None, cached=cached).measure(measurement)
+        self.costs = self.costs.with_run(self.work(measurement, cached.ran), self.clock() - before)
 
     def judged(self, size: Size, number: int) -> tuple[SomeReport, Measurement[Any, Any], float]:
         """Measure and judge a size as analysis `number`; return its report, its measurement, its seconds."""
-        measurement, kept = self.prepared(size)
+        measurement, cached = self.prepared(size)
         before = self.clock()
         label = f"depths {[*size.depths]}, look {number + 1}"
-        running = dataclasses.replace(self.moving(size).share(0.0, 1.0, label), kept=kept)
+        running = dataclasses.replace(self.moving(size).share(0.0, 1.0, label), cached=cached)
         result = running.measure(measurement)
         report = self.study.report(measurement, result, share(number), self.clock() - before)
         seconds = self.clock() - before
-        self.costs = self.costs.with_run(self.work(measurement, kept.ran), seconds)
+        self.costs = self.costs.with_run(self.work(measurement, cached.ran), seconds)
         whole = self.work(measurement, tuple(range(measurement.blocks)))
-        if number == 0 and not kept.ran and self.costs.most(whole) <= self.left / 2:
+        if number == 0 and not cached.ran and self.costs.most(whole) <= self.left / 2:
             self.time(size)  # a store had all of it, so that small runs alone have said what it costs
         return report, measurement, seconds
 
