@@ -21,7 +21,7 @@ from deeplimit.signal.growth_verdict import (
     CANNOT_TELL,
     CLOSE,
     EXPLOSION,
-    OBSTACLES,
+    FAILED_PRECONDITIONS,
     RULES,
     STABLE,
     SURE,
@@ -91,10 +91,10 @@ def measure_growth(
         undefined: what made the NaN among the changes; empty if overflow did.
         spent: part of each error rate of the verdict that may be spent here, where several analyses share it.
     """
-    obstacle = verdict.first(OBSTACLES, Changes(depths, log_change, exponential, exact, undefined))
-    if obstacle is not None:
+    failed = verdict.first(FAILED_PRECONDITIONS, Changes(depths, log_change, exponential, exact, undefined))
+    if failed is not None:
         nothing = (np.nan, np.nan)
-        return Growth(np.nan, nothing, confidence, obstacle.code, wording.reason(obstacle))
+        return Growth(np.nan, nothing, confidence, failed.code, wording.reason(failed))
     if exact:
         log_change, log_ratio = log_change[:, :1], log_ratio[:, :1]
     log_means, variances = _moments(log_change, exponential=exponential)

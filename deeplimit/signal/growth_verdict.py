@@ -1,6 +1,6 @@
 """From how a change grows with depth to one of four verdicts: identity, stable, explosion, cannot tell.
 
-Two lists of rules: OBSTACLES says why nothing can be fitted, RULES judges the fitted growth exponent γ.
+Two lists of rules: FAILED_PRECONDITIONS says why nothing can be fitted, RULES judges the growth exponent γ.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def draws_are_few(changes: Changes) -> bool:
     return not changes.exact and changes.draws < least_paths(len(changes.depths))
 
 
-OBSTACLES: verdict.Rules[StabilityVerdict, Changes] = (
+FAILED_PRECONDITIONS: verdict.Rules[StabilityVerdict, Changes] = (
     (CANNOT_TELL, are_undefined),
     (EXPLOSION, deepest_overflowed),
     (CANNOT_TELL, some_overflowed),

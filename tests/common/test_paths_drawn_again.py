@@ -13,7 +13,7 @@ from hypothesis import given, settings, strategies as st
 from refusals import assert_refused
 
 import deeplimit as dl
-from deeplimit.common import recipe
+from deeplimit.common import serialised
 from deeplimit.common.randomness import seeded
 from deeplimit.common.specification import describe
 from deeplimit.judge.in_law import comparison
@@ -253,16 +253,16 @@ def test_a_damaged_measurement_is_refused_and_no_other_code_is_called(name, tmp_
 
 
 def test_functions_outside_the_known_cases_are_neither_written_nor_found():
-    for function in (torch.tanh, print, recipe.written, sampler):
-        with pytest.raises(recipe.Unwritable):
-            recipe.written(function, "it")
+    for function in (torch.tanh, print, serialised.written, sampler):
+        with pytest.raises(serialised.Unwritable):
+            serialised.written(function, "it")
     with pytest.raises(ValueError, match="_found"):
-        recipe.rebuilt({"is": "name", "of": "deeplimit.common.recipe:_found"})
+        serialised.rebuilt({"is": "name", "of": "deeplimit.common.serialised:_found"})
 
 
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
 def test_every_known_network_is_made_again_from_json(case):
-    again = recipe.rebuilt(json.loads(json.dumps(recipe.written(case.network, "network"))))
+    again = serialised.rebuilt(json.loads(json.dumps(serialised.written(case.network, "network"))))
     assert describe(again, "network") == describe(case.network, "network")
 
 
@@ -273,7 +273,7 @@ def test_every_known_network_is_made_again_from_json(case):
     max_leaves=8,
 ))  # fmt: skip
 def test_plain_values_come_back_as_they_were(value):
-    again = recipe.rebuilt(json.loads(json.dumps(recipe.written(value, "it"))))
+    again = serialised.rebuilt(json.loads(json.dumps(serialised.written(value, "it"))))
     assert repr(again) == repr(value)
 
 
@@ -281,7 +281,7 @@ def test_plain_values_come_back_as_they_were(value):
 def test_tensors_come_back_bit_for_bit(dtype):
     with seeded(0):
         tensor = (torch.randn(3, 1, 5) * 3).to(getattr(torch, dtype))
-    again = recipe.rebuilt(json.loads(json.dumps(recipe.written(tensor, "it"))))
+    again = serialised.rebuilt(json.loads(json.dumps(serialised.written(tensor, "it"))))
     assert again.dtype == tensor.dtype
     assert torch.equal(again, tensor)
 

@@ -67,7 +67,7 @@ def test_reservations_are_all_that_hold_in_order():
         (of_errors.RULES, of_compare.OF_THE_FIT),
         ([(None, rule) for rule in caveats.CAVEATS], of_compare.OF_THE_NUMBERS),
         (of_laws.RULES, of_compare_laws.SENTENCES),
-        (growth_verdict.OBSTACLES, of_stability.BEFORE_THE_FIT),
+        (growth_verdict.FAILED_PRECONDITIONS, of_stability.BEFORE_THE_FIT),
         (growth_verdict.RULES, of_stability.OF_THE_FIT),
         (stream_meaning.MEANINGS, of_depth_check.OF_A_STREAM),
         (correlations.RULES, of_diagnosis.OF_CORRELATIONS),
