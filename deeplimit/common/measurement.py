@@ -170,7 +170,7 @@ def measure(
 
 @dataclass(frozen=True)
 class Running:
-    """How measurements are run: the arguments that all verbs share, checked once.
+    """How measurements are run: the arguments that all functions share, checked once.
 
     `cached` holds the blocks that several measurements of one call share, where there is no store.
     """
@@ -225,7 +225,7 @@ class Running:
         return dataclasses.replace(self, progress=progress, store=store)
 
     def arguments(self) -> dict[str, Any]:
-        """Return what a verb takes."""
+        """Return what a function takes."""
         names = [entry.name for entry in dataclasses.fields(self) if entry.name != "cached"]
         return {name: getattr(self, name) for name in names}
 

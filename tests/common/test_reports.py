@@ -329,7 +329,7 @@ def test_citations_are_those_of_the_theorem_the_limit_and_the_paths():
     assert of(dl.res1(2, "tanh", weights=rough), dl.Identity()) == {"davies1987"}
 
 
-def test_every_verb_cites_what_it_used():
+def test_every_function_cites_what_it_used():
     uniform = dl.res1(2, "tanh", weights=dl.IID("uniform"))
     laws = dl.compare_laws(uniform, depths=[2, 4, 8], draws=200)
     assert {"marion2025", "holm1979", "szekely2013"} <= cited(laws)
