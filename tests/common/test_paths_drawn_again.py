@@ -71,7 +71,7 @@ STABILITIES = {
     "modules": partial(dl.stability, blocks, [2, 9], X, draws=5),
 }
 PHASES = {"map": partial(dl.phase_diagram, dl.res3, 8, 40, **GRID, draws=3, inputs=2)}
-CALLED = {f"{verb}, {name}": run for verb, runs in
+FUNCTIONS = {f"{verb}, {name}": run for verb, runs in
          (("compare", COMPARISONS), ("laws", LAWS), ("stability", STABILITIES), ("phase", PHASES))
          for name, run in runs.items()}  # fmt: skip
 
@@ -164,9 +164,9 @@ def test_last_entries_of_every_cell_average_to_the_map():
                     assert ends.sum() / len(ends) == content[key][i][j][draw], key
 
 
-@pytest.mark.parametrize("verb", CALLED)
+@pytest.mark.parametrize("verb", FUNCTIONS)
 def test_a_path_does_not_depend_on_who_drew_the_report_first(verb):
-    one, two = (CALLED[verb](workers=workers) for workers in (1, 2))
+    one, two = (FUNCTIONS[verb](workers=workers) for workers in (1, 2))
     for index in (0, 2):
         assert content_of(one.path(index)) == content_of(two.path(index))
     assert content_of(one.path(0)) != content_of(one.path(2))
@@ -190,11 +190,11 @@ KEPT = {}
 
 def reported(verb):
     if verb not in KEPT:
-        KEPT[verb] = CALLED[verb]()
+        KEPT[verb] = FUNCTIONS[verb]()
     return KEPT[verb]
 
 
-@pytest.mark.parametrize("verb", [verb for verb in CALLED if verb != "stability, modules"])
+@pytest.mark.parametrize("verb", [verb for verb in FUNCTIONS if verb != "stability, modules"])
 def test_a_report_from_a_file_draws_the_same_path(verb, tmp_path):
     report, file = reported(verb), tmp_path / "r.json"
     report.save(file)
@@ -286,7 +286,7 @@ def test_tensors_come_back_bit_for_bit(dtype):
     assert torch.equal(again, tensor)
 
 
-@pytest.mark.parametrize("verb", [next(verb for verb in CALLED if verb.startswith(word))
+@pytest.mark.parametrize("verb", [next(verb for verb in FUNCTIONS if verb.startswith(word))
                                   for word in ("laws", "stability", "phase")])  # fmt: skip
 def test_a_path_prints_its_numbers_and_draws_itself(verb):
     path = reported(verb).path(2)

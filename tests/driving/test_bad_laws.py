@@ -64,7 +64,7 @@ def alternating(mean, variance):
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_a_samplers_mean_may_be_off_by_six_standard_errors_and_one_percent(sign):
-    """Of the 65,536 draws that are analysed at: 6/256 + 0.01 = 0.0334."""
+    """Of the 65,536 draws that are looked at: 6/256 + 0.01 = 0.0334."""
     dl.IID(alternating(sign * 0.0333, 1.0))
     with pytest.raises(ValueError, match=r"mean -?0\.0336"):
         dl.IID(alternating(sign * 0.0336, 1.0))

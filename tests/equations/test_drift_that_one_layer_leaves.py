@@ -17,7 +17,7 @@ from deeplimit.common.grid import Grid
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
-X = torch.tensor([0.8, -0.5], dtype=torch.float64)  # the state where one layer is analysed at
+X = torch.tensor([0.8, -0.5], dtype=torch.float64)  # the state where one layer is looked at
 
 
 def q_by_hand(noise, x, v=None):

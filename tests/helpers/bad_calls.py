@@ -57,7 +57,7 @@ class Subject:
         except ModuleNotFoundError as error:  # an extra, which no value can bring
             signal.alarm(0)
             return None if "pip install" in str(error) else f"raised {_text(error)}"
-        except BaseException as error:  # noqa: BLE001  # whatever is raised is what is analysed for
+        except BaseException as error:  # noqa: BLE001  # whatever is raised is what is looked for
             signal.alarm(0)
             if self._noted(argument, error):
                 return None

@@ -274,7 +274,7 @@ TRAINING = [
     method(trained, "trained", repeat=0),
 ]
 
-CALLED = [
+FUNCTIONS = [
     filled("compare", dl.compare, resnet=res1, depths=(2, 4, 8), paths=16),
     filled("compare_laws", dl.compare_laws, resnet=res1, depths=(2, 4, 8), draws=200),
     filled("stability", dl.stability, resnet=res1, depths=(2, 4, 8), draws=8),
@@ -371,5 +371,5 @@ SUBJECTS = [
         anything=TAKES_ANYTHING.get(each.name, ()),
         runs=("progress", *(OWN_CODE if each.name in RUNS_OWN_CODE else ())),
     )
-    for each in (*LAWS, *NETWORKS, *LIMITS, *TRAINING, *CALLED, *MODULES, *FILES)
+    for each in (*LAWS, *NETWORKS, *LIMITS, *TRAINING, *FUNCTIONS, *MODULES, *FILES)
 ]

@@ -135,7 +135,7 @@ def test_of_named_activations_two_have_a_kink(name):
         (lambda x: 1e3 * (x + 0.0006 * x.abs()), True),
         (lambda x: (x - 9.9).clamp(min=0.0), True),
         (lambda x: (x + 9.9).clamp(max=0.0), True),
-        (lambda x: (x - 10.1).clamp(min=0.0), False),  # beyond what is analysed at
+        (lambda x: (x - 10.1).clamp(min=0.0), False),  # beyond what is looked at
         (lambda x: x * x.abs() / 20.0, False),  # a jump of the second derivative
         (lambda x: torch.tanh(3.0 * x) + 0.1 * (x - 4.5678).abs(), True),  # σ' changes elsewhere, too
     ],

@@ -137,7 +137,7 @@ def test_growth_and_regime_of_one_network_agree(network):
 
 
 def test_every_row_of_the_library_is_about_some_network():
-    """Every combination of the library's recursions, activations, exponents and some laws is analysed up."""
+    """Every combination of the library's recursions, activations, exponents and some laws is looked up."""
     rough = dl.Trend(lambda t: t * TURN, holder=0.5)
     some = [
         dl.Brownian(),
