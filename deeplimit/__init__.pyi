@@ -131,7 +131,6 @@ from .signal import (
 )
 from .simulation import Statistic as Statistic
 from .simulation.one_path import OnePath as OnePath
-from .statistics.repetition import Repetition as Repetition, rerun as rerun
 from .theory import (
     CorrelationClock as CorrelationClock,
     Hypothesis as Hypothesis,

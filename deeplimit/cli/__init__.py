@@ -13,7 +13,7 @@ from deeplimit.cli.diagnosis import diagnose
 from deeplimit.cli.figures import demo, reproduce
 from deeplimit.cli.modules import check
 from deeplimit.cli.options import parse_depths
-from deeplimit.cli.runs import rerun, runs
+from deeplimit.cli.runs import runs
 from deeplimit.cli.signal import phase, stability
 
 __all__ = ["app", "command_line", "parse_depths"]
@@ -57,7 +57,6 @@ for command in (
     reproduce,
     demo,
     runs,
-    rerun,
 ):
     app.command()(command)
 

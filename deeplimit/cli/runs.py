@@ -1,4 +1,4 @@
-"""`runs` and `rerun`."""
+"""`runs`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from deeplimit.cli.options import imported
-from deeplimit.cli.shared import Run, command, stop
+from deeplimit.cli.shared import stop
 
 HEADER = f"{'key':<12}  {'done':>5}/{'total':<5}  {'version':<8}  {'begun (UTC)':<16}  what"
 
@@ -67,41 +66,3 @@ def runs(
     typer.echo("Removed:" if drop is not None else HEADER)
     for run in found:
         typer.echo(str(run))
-
-
-@command("seed", "device", "plot", "compact", "html")
-def rerun(
-    report: Annotated[Path, typer.Argument(help="The file that --json wrote, or report.save.")],
-    device: Annotated[str | None, typer.Option(help="cpu or cuda; left out: the report's.")] = None,
-    given: Annotated[
-        list[str] | None,
-        typer.Option(help="An argument that no file holds, NAME=package.module:object; once for each."),
-    ] = None,
-    *,
-    run: Run,
-) -> None:
-    """Make a saved report again by the same call, and say whether its numbers are the same, bit for bit.
-
-    Versions that are not those of the report are named. With --json, the new report is written.
-
-    Exit code: 0 all numbers and verdicts agree, 1 some differ, 2 bad usage, or a report that cannot be made
-    again.
-
-    Example: deeplimit rerun r.json
-
-    Example: deeplimit rerun checked.json --given factory=mymodels:build
-    """
-    import deeplimit as dl
-
-    objects = {}
-    for text in given or []:
-        name, sign, place = text.partition("=")
-        if not sign:
-            raise ValueError(f"--given must look like NAME=package.module:object, got {text!r}.")
-        objects[name] = imported(f"--given {name}", place)
-    shared = {name: value for name, value in run.arguments().items() if name not in ("seed", "device")}
-    again = dl.rerun(report, given=objects, device=device, **shared)
-    typer.echo(str(again))
-    if run.json is not None:
-        again.report.save(run.json)
-    raise typer.Exit(0 if again.agrees else 1)

@@ -48,7 +48,7 @@ class Run:
     executor: Any = None  # of the Dask scheduler
 
     def arguments(self) -> dict[str, Any]:
-        """Return what every verb that takes time takes."""
+        """Return what every function that takes time takes."""
         return {
             "seed": self.seed,
             "device": self.device,

@@ -22,9 +22,9 @@ import numpy as np
 import torch
 
 from deeplimit.common import validation
+from deeplimit.common.cached_blocks import CachedBlocks
 from deeplimit.common.contents import DAMAGED, packed, unpacked
 from deeplimit.common.flow import SENT, WAITING, Ticks, flow
-from deeplimit.common.kept import Kept
 from deeplimit.common.progress import Progress, shown
 from deeplimit.common.specification import describe, differences, environment
 from deeplimit.common.store import Journal, Store, as_store
@@ -170,16 +170,16 @@ def measure(
 
 @dataclass(frozen=True)
 class Running:
-    """How measurements are run: the arguments that all verbs share, checked once.
+    """How measurements are run: the arguments that all functions share, checked once.
 
-    `kept` holds the blocks that several measurements of one call share, where there is no store.
+    `cached` holds the blocks that several measurements of one call share, where there is no store.
     """
 
     workers: int | None = None
     executor: Executor | None = None
     store: Store | None = None
     progress: Progress | bool | None = None
-    kept: Kept | None = None
+    cached: CachedBlocks | None = None
 
     @staticmethod
     def checked(workers: object, executor: object, store: object, progress: object) -> Running:
@@ -225,8 +225,8 @@ class Running:
         return dataclasses.replace(self, progress=progress, store=store)
 
     def arguments(self) -> dict[str, Any]:
-        """Return what a verb takes."""
-        names = [entry.name for entry in dataclasses.fields(self) if entry.name != "kept"]
+        """Return what a function takes."""
+        names = [entry.name for entry in dataclasses.fields(self) if entry.name != "cached"]
         return {name: getattr(self, name) for name in names}
 
     def measure(self, measurement: Measurement[Part, Result]) -> Result:
@@ -245,22 +245,24 @@ class Running:
             )
 
     def missing(self, measurement: Measurement[Part, Result]) -> tuple[int, ...]:
-        """Return the blocks that `measure` would run: those that neither `kept` nor the store holds."""
+        """Return the blocks that `measure` would run: those that neither `cached` nor the store holds."""
         if self.store is not None:
             held = self.store.holds(*_specified(measurement))
             return tuple(block for block in range(measurement.blocks) if block not in held)
         blocks = range(measurement.blocks)
-        return tuple(blocks) if self.kept is None else self.kept.missing([*map(measurement.label, blocks)])
+        if self.cached is None:
+            return tuple(blocks)
+        return self.cached.missing([*map(measurement.label, blocks)])
 
     def _in_memory(self, measurement: Measurement[Part, Result], progress: Progress | None) -> Result:
-        """Run the blocks that are not kept; without `kept` a block is forgotten once it is merged."""
-        kept, blocks = self.kept, range(measurement.blocks)
-        labels = [] if kept is None else [*map(measurement.label, blocks)]
-        missing = blocks if kept is None else kept.begin(labels)
+        """Run the blocks that are not kept; without `cached` a block is forgotten once it is merged."""
+        cached, blocks = self.cached, range(measurement.blocks)
+        labels = [] if cached is None else [*map(measurement.label, blocks)]
+        missing = blocks if cached is None else cached.begin(labels)
         ticks = Ticks(progress, len(blocks), len(blocks) - len(missing))
         with contextlib.closing(self._parts(measurement, missing, ticks, True)) as parts:
             fresh = (part for _, part in parts)
-            return measurement.merge(fresh if kept is None else kept.in_order(labels, fresh))
+            return measurement.merge(fresh if cached is None else cached.in_order(labels, fresh))
 
     def _fill(
         self, measurement: Measurement[Part, Result], journal: Journal, progress: Progress | None
@@ -268,8 +270,8 @@ class Running:
         """Run the blocks that the store lacks, and keep each as soon as it is done, in whatever order."""
         done = journal.news()
         missing = [block for block in range(measurement.blocks) if block not in done]
-        if self.kept is not None:
-            self.kept.ran = tuple(missing)
+        if self.cached is not None:
+            self.cached.ran = tuple(missing)
         if not journal.is_first:  # a process that is already at work began at the start
             missing = journal.shuffled(missing)
         ticks = Ticks(progress, measurement.blocks, len(done))

@@ -27,7 +27,7 @@ Section = tuple[str, str]
 
 def tone(verdict: object) -> str:
     """Return the colour of a verdict: good, bad or open."""
-    known = Verdict(verdict).is_good if isinstance(verdict, Verdict) else None
+    known = verdict.is_good if isinstance(verdict, Verdict) else None
     return {True: "good", False: "bad", None: "open"}[known]
 
 

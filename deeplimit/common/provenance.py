@@ -12,7 +12,7 @@ from typing import Any, final
 import numpy as np
 import torch
 
-from deeplimit.common.recipe import FAILURES, Unwritable, told, written
+from deeplimit.common.serialised import FAILURES, Unwritable, told, written
 from deeplimit.version import versions
 
 RUNNING = frozenset({"workers", "executor", "store", "progress", "resume", "on_row", "checkpoints"})
@@ -73,8 +73,8 @@ class Provenance:
         """Yield names and texts, the call first, without warnings and arguments that are None."""
         if self.verb:
             yield "call", self.verb
-        stated = {name: recipe for name, recipe in self.arguments.items() if recipe is not None}
-        yield from ((name, told(recipe)) for name, recipe in stated.items() if name != "seed")
+        stated = {name: serialised for name, serialised in self.arguments.items() if serialised is not None}
+        yield from ((name, told(serialised)) for name, serialised in stated.items() if name != "seed")
         yield from ((name, f"not in the file: {why}") for name, why in self.left_out.items())
         if self.seed is not None:
             yield "seed", str(self.seed)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from deeplimit.common import axes as drawing, citations, fields, files, page, validation
 from deeplimit.common.measurement import Measurement, one_thread_per_operation
 from deeplimit.common.provenance import Provenance
-from deeplimit.common.recipe import Origin
+from deeplimit.common.serialised import Origin
 from deeplimit.common.table import Table, printable
 
 if TYPE_CHECKING:

@@ -1,15 +1,47 @@
-"""The words of every verdict in one enumeration of texts, so that they compare with plain words."""
+"""The codes of every verdict: one small enumeration of texts per question."""
 
 from __future__ import annotations
 
-from enum import StrEnum
+from collections.abc import Iterator
+from enum import EnumType, StrEnum
+from typing import Any, Self, TypeVar
+
+Member = TypeVar("Member")
 
 
-class Verdict(StrEnum):
-    """The conclusion of a report, in words; the report also gives the reason.
+class _EveryQuestion(EnumType):
+    """Looks a code up among all questions where `Verdict` itself is asked, which has no members."""
 
-    Members are texts: `report.verdict == "converges"` and `f"{report.verdict}"` read as they would without
-    the enumeration.
+    def __call__(cls, value: Any, *args: Any, **options: Any) -> Any:
+        if cls._member_map_:
+            return super().__call__(value, *args, **options)
+        codes = {str(code): code for code in Verdict}
+        if value not in codes:
+            raise ValueError(f"{value!r} is not a verdict; one of {', '.join(codes)} is")
+        return codes[value]
+
+    def __getattr__(cls, name: str) -> Any:
+        codes = {code.name: code for code in Verdict}
+        if name not in codes:
+            raise AttributeError(f"{cls.__name__} has no member {name!r}")
+        return codes[name]
+
+    def __iter__(cls: type[Member]) -> Iterator[Member]:
+        yield from EnumType.__iter__(cls)
+        for question in cls.__subclasses__():
+            yield from EnumType.__iter__(question)
+
+
+class Verdict(StrEnum, metaclass=_EveryQuestion):
+    """The conclusion of a report, as a code; the report also gives the reason.
+
+    Every question has a small enumeration of its own, such as `ConvergenceVerdict` for `compare`. `Verdict`
+    is what they have in common, and finds the codes of all of them. Members are texts:
+    `report.verdict == "converges"` and `f"{report.verdict}"` read as they would without the enumeration.
+
+    Attributes:
+        is_good: True for what was hoped for, False for its contrary, None where it is neither, or where
+            nothing can be said. Colours follow it.
 
     Examples:
         >>> import deeplimit as dl
@@ -17,50 +49,92 @@ class Verdict(StrEnum):
         (True, True)
     """
 
-    CONVERGES = "converges"
-    DOES_NOT_CONVERGE = "does not converge"
-    SAME_LAW = "same law"
-    ANOTHER_LAW = "another law"
-    IDENTITY = "identity"
-    STABLE = "stable"
-    EXPLOSION = "explosion"
-    AS_EXPECTED = "as expected"
-    NOT_AS_EXPECTED = "not as expected"
-    MEASURED = "measured"
-    AGREES = "agrees"
-    DISAGREES = "disagrees"
-    CAUGHT = "caught"
-    NOT_CAUGHT = "not caught"
-    REPRODUCED = "reproduced"
-    NOT_REPRODUCED = "NOT reproduced"
-    LINEAR_ODE = "linear-ode"
-    NEURAL_ODE = "neural-ode"
-    SDE = "sde"
-    SPARSE = "sparse"
-    NO_TREND = "no trend"
-    COPIES = "copies"
-    INDEPENDENT = "independent"
-    COMMON_TREND = "common trend"
-    SMOOTH_TREND = "smooth trend"
-    ROUGH = "rough"
-    CANNOT_TELL = "cannot tell"
+    is_good: bool | None
+
+    def __new__(cls, text: str, is_good: bool | None) -> Self:
+        member = str.__new__(cls, text)
+        member._value_ = text
+        member.is_good = is_good
+        return member
 
     def __repr__(self) -> str:
         return repr(self.value)
 
-    @property
-    def is_good(self) -> bool | None:
-        """True for what was hoped for, False for its contrary, None where nothing can be said."""
-        return None if self is Verdict.CANNOT_TELL else self not in _BAD
+
+class ConvergenceVerdict(Verdict):
+    """Do a network's states converge to those of the limit, path by path?"""
+
+    CONVERGES = "converges", True
+    DOES_NOT_CONVERGE = "does not converge", False
+    CANNOT_TELL = "cannot tell", None
 
 
-_BAD = {
-    Verdict.DOES_NOT_CONVERGE,
-    Verdict.ANOTHER_LAW,
-    Verdict.IDENTITY,
-    Verdict.EXPLOSION,
-    Verdict.NOT_AS_EXPECTED,
-    Verdict.DISAGREES,
-    Verdict.NOT_CAUGHT,
-    Verdict.NOT_REPRODUCED,
-}
+class LawVerdict(Verdict):
+    """Does the law of a network's states converge to the limit's?"""
+
+    SAME_LAW = "same law", True
+    ANOTHER_LAW = "another law", False
+    CANNOT_TELL = "cannot tell", None
+
+
+class StabilityVerdict(Verdict):
+    """What becomes of signal and gradient at initialisation as the depth grows?"""
+
+    IDENTITY = "identity", False
+    STABLE = "stable", True
+    EXPLOSION = "explosion", False
+    CANNOT_TELL = "cannot tell", None
+
+
+class DepthVerdict(Verdict):
+    """Does a module scale with depth as a rule asks, at its start or in training?"""
+
+    AS_EXPECTED = "as expected", True
+    NOT_AS_EXPECTED = "not as expected", False
+    CANNOT_TELL = "cannot tell", None
+    MEASURED = "measured", None  # no rule was asked for
+
+
+class RegimeVerdict(Verdict):
+    """Which limit do trained weights of several depths have?"""
+
+    LINEAR_ODE = "linear-ode", True
+    NEURAL_ODE = "neural-ode", True
+    SDE = "sde", True
+    SPARSE = "sparse", None
+    NO_TREND = "no trend", None
+    CANNOT_TELL = "cannot tell", None
+
+
+class LayersVerdict(Verdict):
+    """What are the layers of one trained network as a function of depth? No answer is hoped for."""
+
+    COPIES = "copies", None
+    INDEPENDENT = "independent", None
+    COMMON_TREND = "common trend", None
+    SMOOTH_TREND = "smooth trend", None
+    ROUGH = "rough", None
+    CANNOT_TELL = "cannot tell", None
+    MEASURED = "measured", None  # objects of one network differ
+
+
+class AgreementVerdict(Verdict):
+    """Does a measurement agree with what a theorem states?"""
+
+    AGREES = "agrees", True
+    DISAGREES = "disagrees", False
+    CANNOT_TELL = "cannot tell", None
+
+
+class ControlVerdict(Verdict):
+    """Was a limit that is wrong on purpose rejected?"""
+
+    CAUGHT = "caught", True
+    NOT_CAUGHT = "not caught", False
+
+
+class ReproductionVerdict(Verdict):
+    """Does a figure of a paper come out again?"""
+
+    REPRODUCED = "reproduced", True
+    NOT_REPRODUCED = "NOT reproduced", False

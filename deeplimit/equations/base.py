@@ -106,6 +106,10 @@ class Limit(FinalWhereMarked, ABC):
         """
         raise NotImplementedError(f"{self.equation} is solved on a grid, not to a tolerance.")
 
+    def bound(self, drive: Drive) -> VectorField:
+        """Return f(t, h) of dH = f dt on one block of paths, only where `setting` is "tolerance"."""
+        raise NotImplementedError(f"{self.equation} is no ODE.")
+
     def noise_size(self, h: Tensor) -> int | None:
         """Return the number of Brownian motions; None where any number will do."""
         return None
@@ -145,7 +149,12 @@ class Limit(FinalWhereMarked, ABC):
 
     def has_the_law_of(self, other: Limit) -> bool:
         """Return whether another limit is known to have the same law."""
-        return self == other
+        return self.key_in_law == other.key_in_law
+
+    @property
+    def key_in_law(self) -> object:
+        """What limits of the same law have in common."""
+        return self
 
     def fewest_steps(self) -> int:
         """Return the fewest steps on which `draw_end` follows its own equation; 1 where nothing is known.

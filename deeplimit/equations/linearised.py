@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar, cast, final
 
 import numpy as np
 import torch
@@ -333,8 +333,7 @@ class ItoEuler(OnGrid):
     def _along(self, time: float, step: float) -> ItoStep:
         if self.path is not None:
             return self.path.move(time, step, self._noise(step))
-        along = [path.ito for path in self.paths if isinstance(path.ito, ItoStep)]
-        return along[0]
+        return next(cast(ItoStep, path.ito) for path in self.paths if path.ito is not None)
 
     def step(self, index: int) -> Tensor:
         time = self.start if index == 0 else float(self.chunk.times[index - 1])

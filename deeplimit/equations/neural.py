@@ -22,7 +22,7 @@ from deeplimit.driving import (
     factors_of,
     layers_in_law,
 )
-from deeplimit.equations.base import Limit, ODELimit, SDELimit, VectorField, check_one_law
+from deeplimit.equations.base import ODELimit, SDELimit, VectorField, check_one_law
 from deeplimit.equations.drive import Drive
 from deeplimit.equations.follower import CompiledStep, Follower, FunctionValue, Motion
 from deeplimit.equations.solvers import Solver, Still
@@ -95,9 +95,9 @@ class NeuralSDE(SDELimit):
     def increment(self, time: float, step: float, h: Tensor, noise: Tensor) -> Tensor:
         return self.g_prod(time, h, noise)
 
-    def has_the_law_of(self, other: Limit) -> bool:
-        """Return whether another limit is this equation, whatever the law of the network's entries."""
-        return isinstance(other, NeuralSDE) and (self.recursion, self.width) == (other.recursion, other.width)
+    @property
+    def key_in_law(self) -> object:
+        return NeuralSDE, self.recursion, self.width  # whatever the law of the network's entries
 
     def factors(self) -> Factors | None:
         return factors_of(self.weights[0], (self.width, self.width))

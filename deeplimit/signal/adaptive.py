@@ -1,4 +1,4 @@
-"""What `stability` tells the sequence of looks: its first size, and what would decide."""
+"""What `stability` tells the sequence of interim analyses: its first size, and what would decide."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import final
 
 import numpy as np
 
-from deeplimit.common.verdict import Verdict
+from deeplimit.common.verdict import StabilityVerdict
 from deeplimit.signal.growth import Growth
 from deeplimit.signal.report import StabilityReport
 from deeplimit.signal.task import StabilityTask
-from deeplimit.statistics.interim import Asks, Look, Size, Study, Wish
+from deeplimit.statistics.interim import Asks, InterimAnalysis, SampleSizeRequest, Size, Study
 from deeplimit.statistics.power_law import least_paths
 
 DEFAULT = Size((10, 30, 100, 300, 1000), 400)
@@ -43,27 +43,31 @@ class MeasuringStability(Study[StabilityReport]):
     ) -> StabilityReport:
         return self.judge(measurement, result, spent, seconds)
 
-    def look(self, report: StabilityReport, size: Size, seconds: float) -> Look:
+    def analysis(self, report: StabilityReport, size: Size, seconds: float) -> InterimAnalysis:
         growth, _ = undecided(report)
-        return Look(size.depths, size.count, report.verdict, "", growth.interval, growth.confidence, seconds)
+        return InterimAnalysis(
+            size.depths, size.count, report.verdict, "", growth.interval, growth.confidence, seconds
+        )
 
-    def wish(self, report: StabilityReport) -> Wish | None:
-        if report.verdict != Verdict.CANNOT_TELL:
+    def request(self, report: StabilityReport) -> SampleSizeRequest | None:
+        if report.verdict != StabilityVerdict.CANNOT_TELL:
             return None
         growth, log_change = undecided(report)
         if not np.isfinite(growth.exponent):
             few = report.draws < least_paths(len(report.depths))
             few_depths = len(report.depths) < 3
-            return Wish.of(Asks.COUNT if few else Asks.DEPTH if few_depths else Asks.NOTHING, 1.0)
+            return SampleSizeRequest.of(
+                Asks.COUNT if few else Asks.DEPTH if few_depths else Asks.NOTHING, 1.0
+            )
         low, high = growth.sure
         if low > 0.0 or high < 0.0:  # the sign is known, but not what becomes of the change
-            return Wish.of(Asks.DEPTH, 0.0)
-        return Wish.of(Asks.EITHER, sampling_share(report.depths, log_change, growth))
+            return SampleSizeRequest.of(Asks.DEPTH, 0.0)
+        return SampleSizeRequest.of(Asks.EITHER, sampling_share(report.depths, log_change, growth))
 
 
 def undecided(report: StabilityReport) -> tuple[Growth, np.ndarray]:
     """Return the growth that the verdict waits for, and its log changes (m, draws); else the signal."""
-    if report.hidden_growth.verdict != Verdict.CANNOT_TELL == report.gradient_growth.verdict:
+    if report.hidden_growth.verdict != StabilityVerdict.CANNOT_TELL == report.gradient_growth.verdict:
         return report.gradient_growth, report.log_gradient_change
     return report.hidden_growth, report.log_hidden_change
 

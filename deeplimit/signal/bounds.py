@@ -56,11 +56,15 @@ class Bound:
 
 @dataclass(frozen=True)
 class Quantile:
-    """A bound that holds with probability at least 1 - δ: log x < `log_bound`, or > where `is_lower`."""
+    """A bound that holds with probability at least 1 - δ: log x < `log_bound`, or > where `is_lower`.
+
+    `why_not` says why it does not apply, and is empty where it does.
+    """
 
     statement: str
-    log_bound: float
-    is_lower: bool
+    log_bound: float = math.nan
+    is_lower: bool = False
+    why_not: str = ""
 
     def violations(self, log_values: np.ndarray) -> int:
         """Return how many draws lie on the wrong side, by more than rounding."""
@@ -72,10 +76,8 @@ class Quantile:
         return int(wrong.sum())
 
 
-def hidden_bounds(
-    known: Block, width: int, depth: int, a: float, delta: float
-) -> list[Quantile | tuple[str, str]]:
-    """Return Props 3 and 4 at one depth; (statement, why) where one does not apply.
+def hidden_bounds(known: Block, width: int, depth: int, a: float, delta: float) -> list[Quantile]:
+    """Return Props 3 and 4 at one depth.
 
     Proposition 3 is on log |h_L - h_0|²/|h_0|², Proposition 4 on log |h_L|²/|h_0|².
     """
@@ -87,18 +89,19 @@ def hidden_bounds(
     mixed = 2048 * s**4 / d**2 * a
     tail = 2 * depth * math.exp(-d / (64 * a * s**2))
     spread = 2 * (square + 4 / d + 8 * fourth + 8 * mixed)
+    too_large = f"a = {a:.3g} is too large for this block and width"
     if d < 64:
-        found.append(("Proposition 4 (i)", f"it needs d ≥ 64, and d = {d}"))
+        found.append(Quantile("Proposition 4 (i)", why_not=f"it needs d ≥ 64, and d = {d}"))
     elif 0.5 - 4 / d - square < 0.375 or spread > 10 / d:
-        found.append(("Proposition 4 (i)", f"a = {a:.3g} is too large for this block and width"))
+        found.append(Quantile("Proposition 4 (i)", why_not=too_large))
     elif tail > delta / 11:
-        found.append(("Proposition 4 (i)", f"its condition (5) asks for δ ≥ {11 * tail:.3g}"))
+        found.append(Quantile("Proposition 4 (i)", why_not=f"its condition (5) asks for δ ≥ {11 * tail:.3g}"))
     else:
         found.append(
             Quantile("Proposition 4 (i)", 0.375 * total - math.sqrt(11 * total / (d * delta)), is_lower=True)
         )
     if square > 1 / d:
-        found.append(("Proposition 4 (ii)", f"a = {a:.3g} is too large for this block and width"))
+        found.append(Quantile("Proposition 4 (ii)", why_not=too_large))
     else:
         found.append(
             Quantile("Proposition 4 (ii)", total + math.sqrt(5 * total / (d * delta)), is_lower=False)
@@ -106,11 +109,11 @@ def hidden_bounds(
     return found
 
 
-def change_bound(statement: str, depth: int, a: float, delta: float) -> Quantile | tuple[str, str]:
+def change_bound(statement: str, depth: int, a: float, delta: float) -> Quantile:
     """Return the bound of Props 3 and 7 on log |h_L - h_0|²/|h_0|², or on log |p_0 - p_L|²/|p_L|²."""
     total = depth * a
     if total > 1.0:
-        return statement, f"it needs L a ≤ 1, and L a = {total:.3g}"
+        return Quantile(statement, why_not=f"it needs L a ≤ 1, and L a = {total:.3g}")
     return Quantile(statement, math.log(2.0 * total / delta), is_lower=False)
 
 
@@ -124,7 +127,7 @@ def evaluate(
 ) -> list[Bound]:
     """Return every bound at one depth beside the log ratios (draws,); empty where Section 2 says nothing."""
     known = block(network)
-    if isinstance(known, str) or not known.satisfies_a2:
+    if known is None or not known.satisfies_a2:
         return []
     a = float(depth) ** (-2.0 * network.exponent)
     if a < SMALLEST:
@@ -152,8 +155,8 @@ def evaluate(
         )
     of_gradient = [] if known.has_atoms else [change_bound("Proposition 7", depth, a, delta)]
     for bound in [*hidden_bounds(known, network.width, depth, a, delta), *of_gradient]:
-        if isinstance(bound, tuple):
-            rows.append(Bound(bound[0], depth, NOT_APPLICABLE, "-", None, bound[1]))
+        if bound.why_not:
+            rows.append(Bound(bound.statement, depth, NOT_APPLICABLE, "-", None, bound.why_not))
             continue
         values, name = {
             "Proposition 3": (2 * log_change, "|h_L-h_0|/|h_0|"),

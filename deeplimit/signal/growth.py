@@ -10,23 +10,21 @@ powers L^γ. Either way γ < 0 is the identity, γ = 0 stable, γ > 0 explosion.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
 
 import numpy as np
 
 from deeplimit import theory
-from deeplimit.common.fields import OneOf
-from deeplimit.common.verdict import Verdict
+from deeplimit.common.verdict import StabilityVerdict
+from deeplimit.signal import wording
 from deeplimit.signal.growth_fit import GRID_SCALE, Averages, of_power, of_time
 from deeplimit.signal.growth_verdict import (
     CANNOT_TELL,
     CLOSE,
     EXPLOSION,
-    OBSTACLES,
+    FAILED_PRECONDITIONS,
     RULES,
     STABLE,
     SURE,
-    VERDICTS,
     Changes,
     Evidence,
 )
@@ -40,13 +38,13 @@ class Growth:
     """The fitted exponent γ of a change's growth with depth, with its interval and what follows.
 
     `sure` is the interval at the level `certainty`, on which the verdicts "identity" and "explosion" rest. It
-    is SURE, or sharper where several looks share the level.
+    is SURE, or sharper where several interim analyses share the level.
     """
 
     exponent: float
     interval: tuple[float, float]
     confidence: float
-    verdict: Annotated[Verdict, OneOf(VERDICTS)]
+    verdict: StabilityVerdict
     reason: str
     sure: tuple[float, float] = (np.nan, np.nan)
     certainty: float = SURE
@@ -91,12 +89,12 @@ def measure_growth(
         curve: how the change depends on the time of independent layers; None where that is not known.
         grid_scale: expected size of the coefficient of 1/L, where no curve is known.
         undefined: what made the NaN among the changes; empty if overflow did.
-        spent: part of each error rate of the verdict that may be spent here, where several looks share it.
+        spent: part of each error rate of the verdict that may be spent here, where several analyses share it.
     """
-    obstacle = verdict.first(OBSTACLES, Changes(depths, log_change, exponential, exact, undefined))
-    if obstacle is not None:
+    failed = verdict.first(FAILED_PRECONDITIONS, Changes(depths, log_change, exponential, exact, undefined))
+    if failed is not None:
         nothing = (np.nan, np.nan)
-        return Growth(np.nan, nothing, confidence, obstacle.word, obstacle.reason)
+        return Growth(np.nan, nothing, confidence, failed.code, wording.reason(failed))
     if exact:
         log_change, log_ratio = log_change[:, :1], log_ratio[:, :1]
     log_means, variances = _moments(log_change, exponential=exponential)
@@ -123,8 +121,8 @@ def measure_growth(
         found.exponent,
         found.interval(confidence),
         confidence,
-        judged.word,
-        judged.reason,
+        judged.code,
+        wording.reason(judged),
         evidence.sure,
         certainty,
     )
@@ -152,7 +150,7 @@ def _turns(depths: np.ndarray, log_means: np.ndarray, variances: np.ndarray) -> 
     return bool((falls[clear] < 0).any() and (falls[clear] > 0).any())
 
 
-def together(hidden: Growth, gradient: Growth) -> Verdict:
+def together(hidden: Growth, gradient: Growth) -> StabilityVerdict:
     """Return the verdict on the network: what signal and gradient agree on; explosion of either decides."""
     verdicts = {hidden.verdict, gradient.verdict}
     if EXPLOSION in verdicts:

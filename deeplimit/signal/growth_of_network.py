@@ -9,7 +9,7 @@ from typing import final
 import numpy as np
 from torch import Tensor
 
-from deeplimit.common.verdict import Verdict
+from deeplimit.common.verdict import StabilityVerdict
 from deeplimit.driving import Dependence
 from deeplimit.layers import Res1
 from deeplimit.networks.residual_network import ResidualNetwork
@@ -32,7 +32,7 @@ class Growths:
     known: Known
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> StabilityVerdict:
         """What both agree on; explosion of either decides."""
         return together(self.hidden, self.gradient)
 

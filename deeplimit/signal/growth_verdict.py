@@ -1,6 +1,6 @@
 """From how a change grows with depth to one of four verdicts: identity, stable, explosion, cannot tell.
 
-Two lists of rules: OBSTACLES says why nothing can be fitted, RULES judges the fitted growth exponent γ.
+Two lists of rules: FAILED_PRECONDITIONS says why nothing can be fitted, RULES judges the growth exponent γ.
 """
 
 from __future__ import annotations
@@ -10,13 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from deeplimit.common.verdict import Verdict
+from deeplimit.common.verdict import StabilityVerdict
 from deeplimit.statistics import verdict
 from deeplimit.statistics.power_law import least_paths
 from deeplimit.theory import Growth
 
-VERDICTS = (Verdict.IDENTITY, Verdict.STABLE, Verdict.EXPLOSION, Verdict.CANNOT_TELL)
-IDENTITY, STABLE, EXPLOSION, CANNOT_TELL = VERDICTS
+IDENTITY, STABLE, EXPLOSION, CANNOT_TELL = StabilityVerdict
 SURE = 0.999
 """Confidence level of the interval that must exclude 0 before growth or decay is claimed."""
 CLOSE = 0.98
@@ -50,67 +49,57 @@ class Changes:
         return np.asarray(~(self.log_change < np.inf))
 
     @property
+    def draws(self) -> int:
+        """How many networks were drawn at each depth."""
+        return int(self.log_change.shape[1])
+
+    @property
     def unchanged(self) -> np.ndarray:
         """Which networks change nothing at all, (m, draws)."""
         return np.asarray(self.log_change == -np.inf)
 
 
-def are_undefined(changes: Changes) -> str | None:
+def are_undefined(changes: Changes) -> bool:
     """A layer made NaN out of finite states, which is no growth."""
-    if not changes.undefined:
-        return None
-    share = np.isnan(changes.log_change).mean()
-    return f"{share:.1%} of the networks gave NaN: {changes.undefined}"
+    return bool(changes.undefined)
 
 
-def deepest_overflowed(changes: Changes) -> str | None:
+def deepest_overflowed(changes: Changes) -> bool:
     """Most of the deepest networks are beyond the range of numbers."""
-    share = changes.overflowed[-1].mean()
-    return f"{share:.0%} of the deepest networks overflowed" if share > 0.5 else None
+    return bool(changes.overflowed[-1].mean() > 0.5)
 
 
-def some_overflowed(changes: Changes) -> str | None:
+def some_overflowed(changes: Changes) -> bool:
     """The mean over the others would mislead."""
-    if not changes.overflowed.any():
-        return None
-    share = changes.overflowed.mean()
-    return f"{share:.1%} of the networks overflowed; dtype='float64' or smaller depths would help"
+    return bool(changes.overflowed.any())
 
 
-def deepest_are_unchanged(changes: Changes) -> str | None:
+def deepest_are_unchanged(changes: Changes) -> bool:
     """Every one of the deepest networks is the identity."""
-    return "the deepest networks change nothing at all" if changes.unchanged[-1].all() else None
+    return bool(changes.unchanged[-1].all())
 
 
-def a_depth_is_unchanged(changes: Changes) -> str | None:
+def a_depth_is_unchanged(changes: Changes) -> bool:
     """Every network of some depth is the identity, but not of the deepest."""
-    if not changes.unchanged.all(axis=1).any():
-        return None
-    return "at some depth the networks change nothing at all; take other depths or inputs"
+    return bool(changes.unchanged.all(axis=1).any())
 
 
-def some_are_unchanged(changes: Changes) -> str | None:
+def some_are_unchanged(changes: Changes) -> bool:
     """A mean of logarithms is infinite."""
-    if changes.exponential or not changes.unchanged.any():
-        return None
-    return "some networks change nothing at all, so logarithms have no mean; take other inputs"
+    return bool(not changes.exponential and changes.unchanged.any())
 
 
-def depths_are_few(changes: Changes) -> str | None:
+def depths_are_few(changes: Changes) -> bool:
     """A power cannot be told from its correction."""
-    return "growth with depth needs at least three depths" if len(changes.depths) < 3 else None
+    return len(changes.depths) < 3
 
 
-def draws_are_few(changes: Changes) -> str | None:
+def draws_are_few(changes: Changes) -> bool:
     """Variances are not known."""
-    count, m = changes.log_change.shape[1], len(changes.depths)
-    if changes.exact or count >= least_paths(m):
-        return None
-    few = "1 draw is" if count == 1 else f"{count} draws are"
-    return f"{few} too few for an interval; take {least_paths(m)} or more"
+    return not changes.exact and changes.draws < least_paths(len(changes.depths))
 
 
-OBSTACLES: verdict.Rules[Verdict, Changes] = (
+FAILED_PRECONDITIONS: verdict.Rules[StabilityVerdict, Changes] = (
     (CANNOT_TELL, are_undefined),
     (EXPLOSION, deepest_overflowed),
     (CANNOT_TELL, some_overflowed),
@@ -159,12 +148,12 @@ class Evidence:
         return -2 * RESOLUTION, 2 * RESOLUTION * max(0.5 / critical, x / ((1.0 + x) * math.log1p(x)))
 
     @property
-    def suggests(self) -> Verdict:
+    def suggests(self) -> StabilityVerdict:
         """What the fit alone says."""
-        return verdict.judge(BY_THE_FIT, self).word
+        return verdict.judge(BY_THE_FIT, self).code
 
     @property
-    def expected(self) -> Verdict | None:
+    def expected(self) -> StabilityVerdict | None:
         """What theory says; None where it says nothing of γ."""
         predicted = self.theory.predicted
         if predicted is None:
@@ -172,123 +161,87 @@ class Evidence:
         return STABLE if predicted == 0.0 else EXPLOSION if predicted > 0.0 else IDENTITY
 
 
-def dies(e: Evidence) -> str | None:
+def dies(e: Evidence) -> bool:
     """Next to nothing of the state is left, so that its change is bounded."""
-    if not e.left < math.log(DEAD):
-        return None
-    return (
-        f"it dies: at the deepest network a median share of {math.exp(e.left):.2g} is left, so that its"
-        " change is 1; read the ratios instead"
-    )
+    return e.left < math.log(DEAD)
 
 
-def grows_no_further_than_a_turn(e: Evidence) -> str | None:
+def grows_no_further_than_a_turn(e: Evidence) -> bool:
     """A growing change is still bounded by that of a state that dies or turns round.
 
     Where theory has an explosion, the state does neither.
     """
-    if e.suggests != EXPLOSION or e.expected == EXPLOSION or e.change >= math.log(MOST_OF_THE_DYING):
-        return None
-    return (
-        "the change grows, but is no larger than that of a state that dies or turns round; take deeper"
-        " networks"
-    )
+    large = e.change >= math.log(MOST_OF_THE_DYING)
+    return e.suggests == EXPLOSION and e.expected != EXPLOSION and not large
 
 
-def is_not_small_yet(e: Evidence) -> str | None:
+def is_not_small_yet(e: Evidence) -> bool:
     """A falling change is still large, and theory does not say that it vanishes."""
-    if e.suggests != IDENTITY or e.expected == IDENTITY or e.change <= math.log(SMALL):
-        return None
-    return "the change falls, but is not small yet: take deeper networks"
+    small = e.change <= math.log(SMALL)
+    return e.suggests == IDENTITY and e.expected != IDENTITY and not small
 
 
-def contradicts_theory(e: Evidence) -> str | None:
+def contradicts_theory(e: Evidence) -> bool:
     """Fit and theory say different things, and the interval excludes theory's γ."""
     predicted = e.theory.predicted
-    if predicted is None or e.sure[0] <= predicted <= e.sure[1] or e.suggests == e.expected:
-        return None
-    return (
-        f"theory has {predicted:g}, which is {e.expected}: these depths are still far from infinite depth;"
-        " take deeper networks"
-    )
+    if predicted is None or e.sure[0] <= predicted <= e.sure[1]:
+        return False
+    return e.suggests != e.expected
 
 
-def should_stay(e: Evidence) -> str | None:
+def should_stay(e: Evidence) -> bool:
     """Theory says that the change does not vanish at this exponent."""
     beyond = e.theory.vanishes_beyond
-    if e.suggests != IDENTITY or beyond is None or e.exponent > beyond:
-        return None
-    return (
-        f"theory has a change that stays up to the exponent {beyond:g}: these depths are far from infinite;"
-        " take deeper networks"
-    )
+    return e.suggests == IDENTITY and beyond is not None and not e.exponent > beyond
 
 
-def is_far_from_critical(e: Evidence) -> str | None:
+def is_far_from_critical(e: Evidence) -> bool:
     """Theory knows the critical exponent, and the network's is not near it: it cannot be stable."""
     critical = e.theory.critical
-    if e.suggests != STABLE or critical is None or abs(e.exponent - critical) < RESOLUTION - 1e-9:
-        return None
-    return (
-        f"theory has {critical:g} as the critical exponent: these depths are still far from infinite depth;"
-        " take deeper networks"
-    )
+    if e.suggests != STABLE or critical is None:
+        return False
+    return not abs(e.exponent - critical) < RESOLUTION - 1e-9
 
 
-def follows_no_power(e: Evidence) -> str | None:
+def follows_no_power(e: Evidence) -> bool:
     """No γ describes the depths."""
-    if not e.turns:
-        return None
-    return (
-        "the change follows no power of the depth: it rises between some depths and falls between others;"
-        " take deeper networks"
-    )
+    return e.turns
 
 
-def vanishes(e: Evidence) -> str | None:
+def vanishes(e: Evidence) -> bool:
     """γ is surely negative."""
-    return "the change vanishes as the depth grows" if e.sure[1] < 0 else None
+    return e.sure[1] < 0
 
 
-def grows(e: Evidence) -> str | None:
+def grows(e: Evidence) -> bool:
     """γ is surely positive."""
-    return "the change grows without bound with the depth" if e.sure[0] > 0 else None
+    return e.sure[0] > 0
 
 
-def stays(e: Evidence) -> str | None:
+def stays(e: Evidence) -> bool:
     """γ is near 0: growth and decay that could be told apart from it are excluded."""
     low, high = e.margins
-    if not low < e.close[0] <= e.close[1] < high:
-        return None
-    return (
-        f"no growth or decay with depth: residual exponents {RESOLUTION:g} and more from the critical one are"
-        " excluded"
-    )
+    return low < e.close[0] <= e.close[1] < high
 
 
-def is_likely_to_change(e: Evidence) -> str | None:
+def is_likely_to_change(e: Evidence) -> bool:
     """γ is not 0 at 95 %, but may be at SURE."""
-    if e.usual[0] <= 0.0 <= e.usual[1]:
-        return None
-    return (
-        "growth or decay is likely (95 %) but not certain (99.9 %): take more draws, or depths over a larger"
-        " range"
-    )
+    return not e.usual[0] <= 0.0 <= e.usual[1]
 
 
-def is_too_uncertain(e: Evidence) -> str:
+def is_too_uncertain(e: Evidence) -> bool:
     """What remains: γ may be 0, or far from it."""
-    return "the interval is too wide: take more draws, or depths over a larger range"
+    return True
 
 
-BY_THE_FIT: verdict.Rules[Verdict, Evidence] = (
+BY_THE_FIT: verdict.Rules[StabilityVerdict, Evidence] = (
     (IDENTITY, vanishes),
     (EXPLOSION, grows),
     (STABLE, stays),
     (CANNOT_TELL, is_likely_to_change),
     (CANNOT_TELL, is_too_uncertain),
 )
-RULES: verdict.Rules[Verdict, Evidence] = (
+RULES: verdict.Rules[StabilityVerdict, Evidence] = (
     (CANNOT_TELL, dies),
     (CANNOT_TELL, grows_no_further_than_a_turn),
     (CANNOT_TELL, is_not_small_yet),

@@ -113,7 +113,7 @@ def curves_of(network: ResidualNetwork, h0: Tensor | None) -> Curves | None:
         return None
     if network.is_homogeneous:
         known = block(network)
-        exact = not isinstance(known, str) and known.kept is not None
+        exact = known is not None and known.kept is not None
         curve = ByEnergy(network.width, 0.0 if exact else BY_SIGN / network.width)
         return Curves(curve, curve, gamma)
     found = _mean_field(activation, _starts(h0, reads_products=inner is not None))

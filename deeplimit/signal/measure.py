@@ -32,9 +32,9 @@ from deeplimit.signal.task import (
     numbers_per_network,
 )
 from deeplimit.signal.undefined import undefined
-from deeplimit.statistics.interim import Effort, carry_out
+from deeplimit.statistics.interim import AdaptiveSampling, carry_out
 from deeplimit.statistics.power_law import least_paths
-from deeplimit.theory import block, log_normal, reservations
+from deeplimit.theory import covered, log_normal, reservations
 from deeplimit.version import versions
 
 
@@ -70,9 +70,9 @@ def stability(
             the default, and goes deeper where the evidence asks for depth.
         x: Inputs (n, d), or (n, n_in) with n_in ≠ d to go through an input layer A drawn once, N(0, 1/n_in);
             (n, channels, height, width) for convolutions. None for standard normal h_0, one per draw.
-        draws: Networks per depth; "auto" takes as many as the evidence asks for. All looks share the level,
+        draws: Networks per depth; "auto" takes as many as the evidence asks for. Analyses share the level,
             and the last is the report.
-        budget: Seconds that a call with "auto" may take, by default 30. It ends the looks, so that their
+        budget: Seconds that a call with "auto" may take, by default 30. It ends the analyses, so that their
             number depends on the machine; the report states its depths and draws.
         seed: Everything random derives from it. confidence: Level of the growth exponents' intervals.
         delta: δ of the probability bounds of Marion et al. (2025), Section 2; 0.25 bounds quartiles.
@@ -104,7 +104,7 @@ def stability(
     """
     started, given = time.perf_counter(), {**locals()}
     resnet = network_of(resnet, x)
-    effort = Effort.checked(depths, draws, budget, "draws", _read_depths, _read_draws)
+    sampling = AdaptiveSampling.checked(depths, draws, budget, "draws", _read_depths, _read_draws)
     checked_seed = validation.seed(seed)
     level = validation.probability(confidence, "confidence")
     bound_level = validation.probability(delta, "delta")
@@ -122,7 +122,7 @@ def stability(
     def report(task: StabilityTask, logs: np.ndarray, spent: float, seconds: float) -> StabilityReport:
         return _report(task, logs, level + (1.0 - spent) * (1.0 - level), bound_level, inputs, seconds, spent)
 
-    watched = carry_out(MeasuringStability(task, report), effort, running, "stability", started)
+    watched = carry_out(MeasuringStability(task, report), sampling, running, "stability", started)
     return watched.called_by("stability", given)
 
 
@@ -163,19 +163,15 @@ def _report(
     exact = _draws_agree(task, change)
     why = undefined(network, change, gradient_change)
     growths = growths_of(network, depths, logs, task.h0, confidence, exact=exact, undefined=why, spent=spent)
-    known = block(network)
+    known = covered(network)
     rows: list[Bound] = []
     finite = np.isfinite(ratio) & np.isfinite(gradient_ratio)
     for j, depth in enumerate(task.depths):
         if bool(finite[j].all()):
             rows += evaluate(network, depth, ratio[j], change[j], gradient_change[j], delta)
-    refused = (
-        known
-        if isinstance(known, str)
-        else ""
-        if known.satisfies_a2
-        else f"its {KEPT} is outside [1/2, 1] (A2)"
-    )
+    refused = known.why_not
+    if known.block is not None and not known.block.satisfies_a2:
+        refused = f"its {KEPT} is outside [1/2, 1] (A2)"
     if not rows and not refused:
         refused = (
             "L^-2β is below what a float32 pass resolves"

@@ -9,16 +9,15 @@ import numpy as np
 
 from deeplimit.common import axes as drawing
 from deeplimit.common.axes import FITTED, MEASURED
-from deeplimit.common.fields import CountPerDepth, Depths, OneOf, Shape
+from deeplimit.common.fields import CountPerDepth, Depths, Shape
 from deeplimit.common.report import REPEAT, Report
 from deeplimit.common.table import Column, Table
-from deeplimit.common.verdict import Verdict
+from deeplimit.common.verdict import StabilityVerdict
 from deeplimit.signal.bounds import Bound, power_of_ten
 from deeplimit.signal.growth import Growth
-from deeplimit.signal.growth_verdict import VERDICTS
 from deeplimit.signal.one_signal import OneSignal
-from deeplimit.statistics.interim import Look, Need
-from deeplimit.statistics.interim.looks import facts
+from deeplimit.statistics.interim import InterimAnalysis, RequiredSampleSize
+from deeplimit.statistics.interim.analyses import facts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -56,14 +55,14 @@ class StabilityReport(Report):
         seed, device, dtype, seconds, versions: how it was run.
         reservations: what to know before trusting the numbers.
         citations: keys or BibTeX entries of the theorems and methods that were used.
-        looks: looks of an adaptive call, the last of which this report is; empty for a call of fixed size.
-        needs: what an adaptive call that cannot tell would look at next, and how long that would take.
+        looks: analyses of an adaptive call, the last of which this report is; empty for a call of fixed size.
+        needs: what an adaptive call that cannot tell would measure next, and how long that would take.
     """
 
     kind = "stability"
     no_paths = REPEAT
 
-    verdict: Annotated[Verdict, OneOf(VERDICTS)]
+    verdict: StabilityVerdict
     network: str
     exponent: float
     critical_exponent: float | None
@@ -90,8 +89,8 @@ class StabilityReport(Report):
     versions: dict[str, str]
     reservations: tuple[str, ...]
     citations: tuple[str, ...] = ()
-    looks: tuple[Look, ...] = ()
-    needs: Need | None = None
+    looks: tuple[InterimAnalysis, ...] = ()
+    needs: RequiredSampleSize | None = None
 
     @property
     def hidden_ratio(self) -> np.ndarray:

@@ -25,7 +25,12 @@ class Coupled:
     reference_error: float
 
 
-Part = Moments | float
+@dataclass(frozen=True)
+class Part:
+    """What a block measured: moments of its paths, or the reference's error."""
+
+    moments: Moments | None = None
+    reference_error: float = 0.0
 
 
 @final
@@ -44,18 +49,18 @@ class CoupledErrors(Measurement[Part, Coupled]):
 
     @property
     def blocks(self) -> int:
-        return self.task.blocks + (self.task.limit.setting == "tolerance")
+        return self.task.blocks + self.task.is_ode
 
     def run(self, block: int, tick: Tick | None = None) -> Part:
         if block < self.task.blocks:
-            return self.work(self.task, block, tick)
+            return Part(self.work(self.task, block, tick))
         if self.task.quantity == GRADIENT:
             error = gradients.reference_error(self.task)
         else:
             error = pathwise.reference_error(self.task)
         if tick is not None:
             tick(1.0)
-        return error
+        return Part(reference_error=error)
 
     @property
     def work(self) -> Callable[[Task, int, Tick | None], Moments]:
@@ -69,17 +74,15 @@ class CoupledErrors(Measurement[Part, Coupled]):
         return numba_pass.run_block if numba_pass.applies(self.task) else projected.run_block
 
     def merge(self, parts: Iterator[Part]) -> Coupled:
-        errors = []
+        errors = [0.0]
 
         def moments() -> Iterator[Moments]:
             for part in parts:
-                if isinstance(part, Moments):
-                    yield part
-                else:
-                    errors.append(part)
+                errors.append(part.reference_error)
+                if part.moments is not None:
+                    yield part.moments
 
-        whole = fold(moments(), Moments.merge)
-        return Coupled(whole, *(errors or [0.0]))
+        return Coupled(fold(moments(), Moments.merge), max(errors))
 
     def key(self) -> dict[str, Any]:
         """Return all but the number of paths, which `label` has of each block."""
@@ -101,9 +104,11 @@ class CoupledErrors(Measurement[Part, Coupled]):
         return f"compare: {task.network}; depths {[*task.grid.depths]}, {task.paths} paths, seed {task.seed}"
 
     def write(self, part: Part) -> Arrays:
-        return part.arrays() if isinstance(part, Moments) else {"reference_error": np.array(part)}
+        if part.moments is None:
+            return {"reference_error": np.array(part.reference_error)}
+        return part.moments.arrays()
 
     def read(self, arrays: Arrays) -> Part:
         if "reference_error" in arrays:
-            return float(arrays["reference_error"])
-        return Moments.from_arrays(arrays)
+            return Part(reference_error=float(arrays["reference_error"]))
+        return Part(Moments.from_arrays(arrays))

@@ -14,7 +14,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ from torch import Tensor
 
 from deeplimit.common.grid import CHUNK
 from deeplimit.driving import ItoStep, Layer, Path
-from deeplimit.equations import Drive, ODELimit
+from deeplimit.equations import Drive
 from deeplimit.equations.base import VectorField
 from deeplimit.equations.solvers import Solver, solve
 from deeplimit.simulation import pathwise
@@ -55,9 +55,9 @@ class HeldPath(Path):
 
     @property
     def ito(self) -> object | None:
-        along = self.path.ito
-        if not isinstance(along, ItoStep):
-            return along
+        along = cast("ItoStep | None", self.path.ito)
+        if along is None:
+            return None
         return dataclasses.replace(along, matrix=_clone(along.matrix), bias=_clone(along.bias))
 
     @property
@@ -175,7 +175,6 @@ def adjoint(field: VectorField, h0: Tensor, times: Tensor, tolerance: float) -> 
 
 
 def _adjoint_on_grid(task: Task, drive: Drive) -> Tensor:
-    assert isinstance(task.limit, ODELimit)  # who calls asked
     times = np.concatenate([[0.0], *(chunk.times for chunk in task.grid.chunks())])
     grid = torch.from_numpy(times).to(task.device)
     return adjoint(task.limit.bound(drive), drive.state, grid, task.tolerance)
@@ -211,7 +210,7 @@ def run_block(
     depths = len(task.grid.depths)
     limit: Gradients = found[0]
     with torch.no_grad():
-        if isinstance(task.limit, ODELimit):
+        if task.is_ode:
             limit = _adjoint_on_grid(task, pathwise.drive(task, block, h0, paths))
         kept = account(task, h0)
         _tell(task, kept, limit, found[1], found[2 : 2 + depths], found[2 + depths :])
@@ -237,11 +236,11 @@ def _walk_segment(
     """Walk to step `last`, and keep in `states` those from step `first` on, with their graph."""
     for path in paths:
         path.rewind()
-    start, is_ode = states.limit[0], isinstance(task.limit, ODELimit)
+    start = states.limit[0]
     if first == 0:
         states.begin_graph()
     with torch.set_grad_enabled(first == 0):
-        solver = _Still(start) if is_ode else pathwise.make_solver(task, block, start, paths)
+        solver = _Still(start) if task.is_ode else pathwise.make_solver(task, block, start, paths)
         for step, _ in enumerate(pathwise.steps(task, paths, [start], [solver], [states]), 1):
             if step == first:
                 states.begin_graph()
@@ -292,7 +291,7 @@ def reference_error(task: Task) -> float:
 
     0 for a reference on a grid, as in `pathwise.reference_error`.
     """
-    if not isinstance(task.limit, ODELimit):
+    if not task.is_ode:
         return 0.0
     h0 = task.initial_states(0)
     field = task.limit.bound(pathwise.drive(task, 0, h0, task.network_paths(0, len(h0))))

@@ -67,6 +67,11 @@ class Task:
         return sharing(self.network, self.limit, self.independent)
 
     @property
+    def is_ode(self) -> bool:
+        """Whether the limit is an ODE, solved to a tolerance."""
+        return self.limit.setting == "tolerance"
+
+    @property
     def measures_reference(self) -> bool:
         """Whether the reference is solved twice, since no theory says how its error enters."""
         return self.sharing.path
@@ -82,7 +87,7 @@ class Task:
             law.facts.at(self.network.width).dependence is Dependence.INDEPENDENT
             for law in self.network.weights
         )
-        return self.limit.setting == "tolerance" and self.coupling == "pathwise" and not bends
+        return self.is_ode and self.coupling == "pathwise" and not bends
 
     def held(self, block: int) -> int:
         """Return the number of paths in a block; the last one may hold fewer than the others."""

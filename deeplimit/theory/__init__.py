@@ -1,7 +1,7 @@
 """The theorem table: which limit a network has, how fast, by which statement, or that none applies."""
 
 from deeplimit.theory.clock import CorrelationClock
-from deeplimit.theory.energy import Block, block, expected_square, log_normal
+from deeplimit.theory.energy import Block, block, covered, expected_square, log_normal
 from deeplimit.theory.hypotheses import Hypothesis, Truth
 from deeplimit.theory.matching import reservations
 from deeplimit.theory.regime import Growth, Regime
@@ -18,6 +18,7 @@ __all__ = [
     "Theorem",
     "Truth",
     "block",
+    "covered",
     "expected_square",
     "find",
     "gradients_of",

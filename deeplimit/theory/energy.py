@@ -49,10 +49,37 @@ class Block:
         return self.kept_least >= 0.5 - 1e-12 and self.kept_most <= 1.0 + 1e-12
 
 
-def block(network: Network) -> Block | str:
-    """Return what is known of the network's block, or the reason why Section 2 of Marion et al. (2025) does
-    not cover it.
-    """
+@dataclass(frozen=True)
+class Covered:
+    """A network's block, or why Section 2 of Marion et al. (2025) does not cover the network."""
+
+    block: Block | None = None
+    why_not: str = ""
+
+
+def block(network: Network) -> Block | None:
+    """Return what is known of the network's block; None where Section 2 does not cover it (`covered`)."""
+    return covered(network).block
+
+
+def covered(network: Network) -> Covered:
+    """Return the network's block, or why Section 2 of Marion et al. (2025) does not cover the network."""
+    why_not = _not_covered(network)
+    if why_not:
+        return Covered(why_not=why_not)
+    inner = sides(network)[1]
+    found = slopes(network.recursion.activation)
+    assert found is not None  # else it is not covered
+    squares = (found.positive**2, found.negative**2)
+    if inner is None:
+        return Covered(Block(min(squares), max(squares), max(squares) ** 4, 1.0))
+    mean = sum(squares) / 2
+    atoms = inner.atoms and found.positive != found.negative
+    return Covered(Block(mean, mean, _eighth_moment(network.width, found), 1.0, atoms))
+
+
+def _not_covered(network: Network) -> str:
+    """Return why Section 2 does not cover a network; empty where it does."""
     facts = laws(network)
     if not is_one_of(network, *PAPERS):
         return f"Section 2 is about h + α V σ(W h), not about {network.recursion.name}"
@@ -62,18 +89,11 @@ def block(network: Network) -> Block | str:
         return "layers are not independent"
     if not all(are_independent(fact) and fact.symmetric and fact.sub_gaussian == 1.0 for fact in facts):
         return "the law of the weights is the user's, and its sub-Gaussian constant is not known"
-    outer, inner = sides(network)
-    if outer is None:
+    if sides(network)[0] is None:
         return "no weight matrix follows the activation (Remark 2)"
-    found = slopes(network.recursion.activation)
-    if found is None:
+    if slopes(network.recursion.activation) is None:
         return f"{network.recursion.activation.name} does not keep a fixed share of the energy, as (A2) asks"
-    squares = (found.positive**2, found.negative**2)
-    if inner is None:
-        return Block(min(squares), max(squares), max(squares) ** 4, 1.0)
-    mean = sum(squares) / 2
-    atoms = inner.atoms and found.positive != found.negative
-    return Block(mean, mean, _eighth_moment(network.width, found), 1.0, atoms)
+    return ""
 
 
 def _eighth_moment(width: int, found: Slopes) -> float:
@@ -91,7 +111,7 @@ def _eighth_moment(width: int, found: Slopes) -> float:
 def expected_square(network: Network, depth: int) -> float | None:
     """Return log E|h_L|²/|h_0|² = L log(1 + aq), exact at every depth and width; None if not known."""
     known = block(network)
-    if isinstance(known, str) or known.kept is None:
+    if known is None or known.kept is None:
         return None
     return depth * math.log1p(float(depth) ** (-2.0 * network.exponent) * known.kept)
 
@@ -104,7 +124,7 @@ def log_normal(network: Network, depth: int) -> tuple[float, float] | None:
     a.
     """
     known = block(network)
-    if isinstance(known, str) or known.kept is None:
+    if known is None or known.kept is None:
         return None
     time = known.kept * float(depth) ** (1.0 - 2.0 * network.exponent)
     return 0.5 * time * (1.0 - 2.0 / network.width), math.sqrt(time / network.width)

@@ -127,7 +127,7 @@ def refusal(network: Network, explanation: str, closest: str) -> NoTheoremError:
 
 
 def measured_without_theorem(network: Network) -> str:
-    """Return which verbs measure a limit that the user gives, without any theorem."""
+    """Return which functions measure a limit that the user gives, without any theorem."""
     independent = all(facts.dependence == Dependence.INDEPENDENT for facts in laws(network))
     in_law = "; compare_laws(resnet, limit) takes a LawLimit or a torchsde object, too" if independent else ""
     return f"Your limit needs no theorem: compare(resnet, limit) measures it path by path{in_law}."

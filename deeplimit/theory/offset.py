@@ -50,7 +50,7 @@ class OffsetExplosion(Theorem):
         if place is None or side(place.alpha, 1.0) >= 0:
             return False
         trend_is_small = place.holder is None or side(place.alpha + place.beta, 1.0) > 0
-        noise_is_small = not place.noisy or side(place.alpha, 0.5) > 0
+        noise_is_small = place.noise is None or side(place.alpha, 0.5) > 0
         return trend_is_small and noise_is_small
 
     def regime(self, network: Network) -> Regime:
@@ -79,7 +79,7 @@ class OffsetIdentity(Theorem):
         assert place is not None  # matches asked
         first = place.alpha - 1.0
         trend = first + place.beta if place.holder is not None else math.inf
-        left = Contributions((first, trend, *((place.alpha,) if place.noisy else ())))
+        left = Contributions((first, trend, *((place.alpha,) if place.noise is not None else ())))
         return Regime(
             "identity",
             None,

@@ -43,7 +43,6 @@ COMMANDS = {
     "reproduce": "marion-fig6 --quick --quiet --out figures",
     "demo": "--paths 20 --quiet --out demo",
     "runs": "runs.sqlite",
-    "rerun": "r.json --quiet",
 }
 STACK = """
 import torch

@@ -68,14 +68,8 @@ def read(name, value):
 
 def test_every_command_that_takes_time_is_held_here():
     registered = {command.callback.__name__: command.callback for command in cli.app.registered_commands}
-    assert set(registered) == set(COMMANDS) | {"runs", "rerun"}
+    assert set(registered) == set(COMMANDS) | {"runs"}
     assert all(registered[name] is made for name, (made, _) in COMMANDS.items())
-
-
-def test_a_repeated_report_takes_every_argument_of_the_function():
-    here = inspect.signature(cli.rerun).parameters
-    assert {BY_ANOTHER_NAME.get(name, name) for name in inspect.signature(dl.rerun).parameters} <= set(here)
-    assert "seed" not in here
 
 
 @pytest.mark.parametrize("command", COMMANDS)

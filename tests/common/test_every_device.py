@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from test_every_verb import CALLS, timeless
+from test_every_function import CALLS, timeless
 
 import deeplimit as dl
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.nightly  # where there is no card this compares the CPU
 
 
 @pytest.mark.parametrize("verb", sorted(set(CALLS) - {"validate"}))  # which is many comparisons
-def test_every_verb_runs_and_gives_itself_again(verb, device):
+def test_every_function_runs_and_gives_itself_again(verb, device):
     first, again = (timeless(CALLS[verb](device=device)) for _ in range(2))
     assert first == again
 

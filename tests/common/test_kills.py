@@ -28,7 +28,7 @@ DASK_KILLS = 6
 """Of workers, for each function."""
 
 
-@pytest.mark.parametrize("verb", killed.VERBS)
+@pytest.mark.parametrize("verb", killed.FUNCTIONS)
 @pytest.mark.parametrize("writers", [1, 2])
 def test_processes_killed_at_random_moments_lose_and_change_nothing(verb, writers, tmp_path):
     arguments = [verb, str(writers), str(KILLS), "0", str(tmp_path)]
@@ -82,7 +82,7 @@ def killed_at(moment, cluster, chance):
 def test_blocks_of_a_dask_worker_that_is_killed_run_elsewhere(tmp_path):
     chance = random.Random(0)
     with two_workers(tmp_path / "dask") as cluster, cluster.get_client() as client:
-        for verb, run in killed.VERBS.items():
+        for verb, run in killed.FUNCTIONS.items():
             alone = killed.timeless(run().to_dict())
             run(executor=client)  # workers import and compile
             started = time.monotonic()

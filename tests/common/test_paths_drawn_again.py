@@ -13,7 +13,7 @@ from hypothesis import given, settings, strategies as st
 from refusals import assert_refused
 
 import deeplimit as dl
-from deeplimit.common import recipe
+from deeplimit.common import serialised
 from deeplimit.common.randomness import seeded
 from deeplimit.common.specification import describe
 from deeplimit.judge.in_law import comparison
@@ -71,7 +71,7 @@ STABILITIES = {
     "modules": partial(dl.stability, blocks, [2, 9], X, draws=5),
 }
 PHASES = {"map": partial(dl.phase_diagram, dl.res3, 8, 40, **GRID, draws=3, inputs=2)}
-VERBS = {f"{verb}, {name}": run for verb, runs in
+FUNCTIONS = {f"{verb}, {name}": run for verb, runs in
          (("compare", COMPARISONS), ("laws", LAWS), ("stability", STABILITIES), ("phase", PHASES))
          for name, run in runs.items()}  # fmt: skip
 
@@ -164,9 +164,9 @@ def test_last_entries_of_every_cell_average_to_the_map():
                     assert ends.sum() / len(ends) == content[key][i][j][draw], key
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", FUNCTIONS)
 def test_a_path_does_not_depend_on_who_drew_the_report_first(verb):
-    one, two = (VERBS[verb](workers=workers) for workers in (1, 2))
+    one, two = (FUNCTIONS[verb](workers=workers) for workers in (1, 2))
     for index in (0, 2):
         assert content_of(one.path(index)) == content_of(two.path(index))
     assert content_of(one.path(0)) != content_of(one.path(2))
@@ -190,11 +190,11 @@ KEPT = {}
 
 def reported(verb):
     if verb not in KEPT:
-        KEPT[verb] = VERBS[verb]()
+        KEPT[verb] = FUNCTIONS[verb]()
     return KEPT[verb]
 
 
-@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb != "stability, modules"])
+@pytest.mark.parametrize("verb", [verb for verb in FUNCTIONS if verb != "stability, modules"])
 def test_a_report_from_a_file_draws_the_same_path(verb, tmp_path):
     report, file = reported(verb), tmp_path / "r.json"
     report.save(file)
@@ -253,16 +253,16 @@ def test_a_damaged_measurement_is_refused_and_no_other_code_is_called(name, tmp_
 
 
 def test_functions_outside_the_known_cases_are_neither_written_nor_found():
-    for function in (torch.tanh, print, recipe.written, sampler):
-        with pytest.raises(recipe.Unwritable):
-            recipe.written(function, "it")
+    for function in (torch.tanh, print, serialised.written, sampler):
+        with pytest.raises(serialised.Unwritable):
+            serialised.written(function, "it")
     with pytest.raises(ValueError, match="_found"):
-        recipe.rebuilt({"is": "name", "of": "deeplimit.common.recipe:_found"})
+        serialised.rebuilt({"is": "name", "of": "deeplimit.common.serialised:_found"})
 
 
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
 def test_every_known_network_is_made_again_from_json(case):
-    again = recipe.rebuilt(json.loads(json.dumps(recipe.written(case.network, "network"))))
+    again = serialised.rebuilt(json.loads(json.dumps(serialised.written(case.network, "network"))))
     assert describe(again, "network") == describe(case.network, "network")
 
 
@@ -273,7 +273,7 @@ def test_every_known_network_is_made_again_from_json(case):
     max_leaves=8,
 ))  # fmt: skip
 def test_plain_values_come_back_as_they_were(value):
-    again = recipe.rebuilt(json.loads(json.dumps(recipe.written(value, "it"))))
+    again = serialised.rebuilt(json.loads(json.dumps(serialised.written(value, "it"))))
     assert repr(again) == repr(value)
 
 
@@ -281,12 +281,12 @@ def test_plain_values_come_back_as_they_were(value):
 def test_tensors_come_back_bit_for_bit(dtype):
     with seeded(0):
         tensor = (torch.randn(3, 1, 5) * 3).to(getattr(torch, dtype))
-    again = recipe.rebuilt(json.loads(json.dumps(recipe.written(tensor, "it"))))
+    again = serialised.rebuilt(json.loads(json.dumps(serialised.written(tensor, "it"))))
     assert again.dtype == tensor.dtype
     assert torch.equal(again, tensor)
 
 
-@pytest.mark.parametrize("verb", [next(verb for verb in VERBS if verb.startswith(word))
+@pytest.mark.parametrize("verb", [next(verb for verb in FUNCTIONS if verb.startswith(word))
                                   for word in ("laws", "stability", "phase")])  # fmt: skip
 def test_a_path_prints_its_numbers_and_draws_itself(verb):
     path = reported(verb).path(2)

@@ -17,7 +17,7 @@ from stacks import Transformer, tokens
 
 import deeplimit as dl
 from calibration import depth_sweeps
-from deeplimit.common import citations, fields, load_report as reports
+from deeplimit.common import citations, fields, load_report as reports, page
 from deeplimit.common.randomness import seeded
 from deeplimit.common.report import KINDS
 from deeplimit.common.table import Column, Table
@@ -329,7 +329,7 @@ def test_citations_are_those_of_the_theorem_the_limit_and_the_paths():
     assert of(dl.res1(2, "tanh", weights=rough), dl.Identity()) == {"davies1987"}
 
 
-def test_every_verb_cites_what_it_used():
+def test_every_function_cites_what_it_used():
     uniform = dl.res1(2, "tanh", weights=dl.IID("uniform"))
     laws = dl.compare_laws(uniform, depths=[2, 4, 8], draws=200)
     assert {"marion2025", "holm1979", "szekely2013"} <= cited(laws)
@@ -363,8 +363,31 @@ def test_verdicts_compare_with_plain_words():
     assert f"{verdict}" == "cannot tell"
     assert repr(verdict) == "'cannot tell'"
     assert {verdict: 1}["cannot tell"] == 1
-    assert [dl.Verdict(word).is_good for word in ("converges", "explosion", "cannot tell")] == [
-        True,
-        False,
-        None,
-    ]
+    assert dl.Verdict("does not converge") is dl.Verdict.DOES_NOT_CONVERGE
+    with pytest.raises(ValueError, match="'nonsense'"):
+        dl.Verdict("nonsense")
+    with pytest.raises(AttributeError, match="NONSENSE"):
+        _ = dl.Verdict.NONSENSE
+
+
+@pytest.mark.parametrize(
+    ("good", "codes"),
+    [
+        (True, "converges; same law; stable; as expected; linear-ode; sde; agrees; caught; reproduced"),
+        (
+            False,
+            "does not converge; another law; explosion; not as expected; disagrees; not caught",
+        ),
+        (None, "cannot tell; measured; rough; copies; sparse; no trend; independent; smooth trend"),
+    ],
+)
+def test_every_code_says_whether_it_is_good_and_colours_follow_it(good, codes):
+    for code in codes.split("; "):
+        assert dl.Verdict(code).is_good is good
+        assert page.tone(dl.Verdict(code)) == {True: "good", False: "bad", None: "open"}[good]
+
+
+def test_a_code_of_several_questions_is_as_good_in_each():
+    for code in dl.Verdict:
+        assert code.is_good is dl.Verdict(code).is_good
+        assert type(code)(str(code)) is code

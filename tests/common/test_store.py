@@ -96,12 +96,12 @@ def test_what_is_missing_is_told_before_a_run_and_nothing_is_entered(path):
 
 
 def test_blocks_in_memory_are_run_once(notes):
-    kept = measurement.Kept()
-    running = dataclasses.replace(measurement.Running(workers=1), kept=kept)
+    cached = measurement.CachedBlocks()
+    running = dataclasses.replace(measurement.Running(workers=1), cached=cached)
     assert running.missing(Sum(2)) == (0, 1)
     running.measure(Sum(2))
     total = running.measure(Sum(3))
-    assert (kept.ran, ran(notes)) == ((2,), [0, 1, 2])
+    assert (cached.ran, ran(notes)) == ((2,), [0, 1, 2])
     assert total == dl.measure(Sum(3))
 
 

@@ -285,7 +285,7 @@ TRAINING = [
     method(trained, "trained", repeat=0),
 ]
 
-VERBS = [
+FUNCTIONS = [
     filled("compare", dl.compare, resnet=res1, depths=(2, 4, 8), paths=16),
     filled("compare_laws", dl.compare_laws, resnet=res1, depths=(2, 4, 8), draws=200),
     filled("stability", dl.stability, resnet=res1, depths=(2, 4, 8), draws=8),
@@ -362,7 +362,6 @@ MODULES = [
 
 FILES = [
     filled("load_report", dl.load_report, path="no.json"),
-    filled("rerun", dl.rerun, report=compared),
     method(compared, "save", path="r.json"),
     method(compared, "save_html", path="r.html"),
     method(compared, "to_csv", path=None),
@@ -383,5 +382,5 @@ SUBJECTS = [
         anything=TAKES_ANYTHING.get(each.name, ()),
         runs=("progress", *(OWN_CODE if each.name in RUNS_OWN_CODE else ())),
     )
-    for each in (*LAWS, *NETWORKS, *LIMITS, *TRAINING, *VERBS, *MODULES, *FILES)
+    for each in (*LAWS, *NETWORKS, *LIMITS, *TRAINING, *FUNCTIONS, *MODULES, *FILES)
 ]

@@ -40,7 +40,7 @@ def _trained(checkpoints=None, **how):
     return dl.train(network, [2, 3, 4, 5], data, repeats=16, epochs=5, checkpoints=folder, **how)
 
 
-VERBS = {
+FUNCTIONS = {
     "compare": lambda **how: dl.compare(
         dl.res1(40, "tanh"), depths=[2, 4], paths=1200, coupling="pathwise", **how
     ),
@@ -94,7 +94,7 @@ class Sitting:
             noted(file)
             if statements is not None:
                 suicidal(statements)
-            report = VERBS[self.verb](workers=1, store=self.store)
+            report = FUNCTIONS[self.verb](workers=1, store=self.store)
         self.result.write_text(json.dumps(timeless(report.to_dict())))
 
     def told(self, word):
@@ -207,7 +207,7 @@ def main(verb, writers, kills, seed, folder):
     measurement.SECONDS_BETWEEN_WRITES = 0.03  # calls last half a second here
     checkpoint.SECONDS_BETWEEN = 0.0
     folder, chance = Path(folder), random.Random(f"{verb}, {writers}, {seed}")
-    alone = timeless(VERBS[verb](workers=1).to_dict())  # in this process: numba compiles once
+    alone = timeless(FUNCTIONS[verb](workers=1).to_dict())  # in this process: numba compiles once
     statements = []
     connect = sqlite3.connect
 
@@ -217,7 +217,7 @@ def main(verb, writers, kills, seed, folder):
         return connection
 
     sqlite3.connect, started = watched, time.monotonic()
-    VERBS[verb](workers=1, store=folder / "whole.sqlite")
+    FUNCTIONS[verb](workers=1, store=folder / "whole.sqlite")
     seconds, sqlite3.connect = time.monotonic() - started, connect
 
     def moment():

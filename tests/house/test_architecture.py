@@ -132,3 +132,46 @@ def test_tests_at_a_stated_level_are_marked_statistical():
             and "statistical" not in "".join(map(ast.unparse, node.decorator_list))
         ]
     assert unmarked == []
+
+
+WITHOUT_TYPE_TESTS = ("judge", "signal", "papers", "trained", "modules", "equations", "simulation")
+LEFT = {
+    # A user's marker is read where it enters.
+    ("judge/in_law/comparison.py", "Independent"),
+    ("simulation/planning.py", "Independent"),
+    # Compiled passes ask which noise they are written for.
+    ("simulation/kernels/followers.py", "Ito"),
+    ("simulation/kernels/projected.py", "Ito"),
+}
+
+
+def type_tests(path):
+    """Yield the library's classes that a file asks for outside functions that refuse what is passed."""
+    for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if not isinstance(function, ast.FunctionDef):
+            continue
+        raised = [each.exc for each in ast.walk(function) if isinstance(each, ast.Raise)]
+        if any(isinstance(each, ast.Call) and ast.unparse(each.func) == "TypeError" for each in raised):
+            continue
+        for call in ast.walk(function):
+            if isinstance(call, ast.Call) and ast.unparse(call.func) == "isinstance":
+                names = {name.id for name in ast.walk(call.args[1]) if isinstance(name, ast.Name)}
+                yield from names & OURS
+
+
+OURS = {
+    node.name
+    for path in FILES
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    if isinstance(node, ast.ClassDef)
+}
+
+
+def test_what_an_object_is_follows_from_facts_it_states_and_not_from_its_class():
+    found = {
+        (str(path.relative_to(ROOT)), name)
+        for path in FILES
+        if path.relative_to(ROOT).parts[0] in WITHOUT_TYPE_TESTS
+        for name in type_tests(path)
+    }
+    assert found <= LEFT

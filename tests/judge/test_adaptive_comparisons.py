@@ -8,12 +8,12 @@ import pytest
 import torch
 
 import deeplimit as dl
-from deeplimit.common.verdict import Verdict
+from deeplimit.common.verdict import ConvergenceVerdict
 from deeplimit.judge.convergence import adaptive, verdict
 from deeplimit.judge.convergence.adaptive import ASKS
 from deeplimit.judge.convergence.obstacles import OBSTACLES
 from deeplimit.statistics.interim import sequence
-from deeplimit.statistics.interim.looks import share
+from deeplimit.statistics.interim.analyses import share
 
 AUTO = {"depths": "auto", "paths": "auto"}
 LONG = 3600.0
@@ -22,11 +22,13 @@ LONG = 3600.0
 @pytest.fixture
 def few_looks(monkeypatch):
     """Calls that cannot tell end by their number of looks, not by how fast the machine is."""
-    monkeypatch.setattr(sequence, "MOST_LOOKS", 3)
+    monkeypatch.setattr(sequence, "MOST_ANALYSES", 3)
 
 
 def test_every_rule_that_cannot_tell_says_what_it_asks_for():
-    undecided = {rule.__name__ for word, rule in (*OBSTACLES, *verdict.RULES) if word == Verdict.CANNOT_TELL}
+    undecided = {
+        rule.__name__ for word, rule in (*OBSTACLES, *verdict.RULES) if word == ConvergenceVerdict.CANNOT_TELL
+    }
     assert undecided == set(ASKS)
 
 

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 import deeplimit as dl
-from deeplimit.common.verdict import Verdict
+from deeplimit.common.verdict import LawVerdict
 from deeplimit.judge.in_law import verdict
 from deeplimit.judge.in_law.adaptive import ASKS
 from deeplimit.statistics.interim import sequence
-from deeplimit.statistics.interim.looks import share
+from deeplimit.statistics.interim.analyses import share
 
 LONG = 3600.0
 
@@ -19,11 +19,11 @@ LONG = 3600.0
 @pytest.fixture
 def few_looks(monkeypatch):
     """Calls end by their number of looks, not by how fast the machine is."""
-    monkeypatch.setattr(sequence, "MOST_LOOKS", 2)
+    monkeypatch.setattr(sequence, "MOST_ANALYSES", 2)
 
 
 def test_every_rule_that_cannot_tell_says_what_it_asks_for():
-    assert {rule.__name__ for word, rule in verdict.RULES if word == Verdict.CANNOT_TELL} == set(ASKS)
+    assert {rule.__name__ for word, rule in verdict.RULES if word == LawVerdict.CANNOT_TELL} == set(ASKS)
 
 
 def test_a_default_call_ends_with_the_right_verdict_at_the_first_look():

@@ -5,6 +5,7 @@ import pytest
 
 from deeplimit.judge.in_law import two_sample as statistics
 from deeplimit.judge.in_law.verdict import Evidence, judge
+from deeplimit.judge.in_law.wording import reason
 
 # Statistics
 
@@ -129,5 +130,5 @@ SHALLOW = np.array([2, 4, 8])
 )
 def test_verdicts_follow_from_the_evidence(given, verdict, rule, number):
     found = judge(given)
-    assert (found.word, found.rule) == (verdict, rule)
-    assert number in found.reason
+    assert (found.code, found.rule) == (verdict, rule)
+    assert number in reason(found)

@@ -5,9 +5,10 @@ import pytest
 import torch
 
 import deeplimit as dl
+from deeplimit.judge.convergence.caveats import Numbers
 from deeplimit.judge.convergence.obstacles import Measured, obstacle
 from deeplimit.judge.convergence.verdict import Evidence, gives_an_order, judge
-from deeplimit.judge.convergence.wording import Numbers, reservations
+from deeplimit.judge.convergence.wording import reason, reservations
 from deeplimit.statistics.differences import Remainder
 from deeplimit.statistics.floors import Floor
 from deeplimit.statistics.power_law import ErrorEstimates, fit_rate
@@ -112,7 +113,7 @@ GROWN = {"interval": (-0.3, 0.3), "fallen": -0.5, "last_slope_error": 0.01}
 )
 def test_each_piece_of_evidence_leads_to_the_verdict_it_should(altered, word, rule):
     found = judge(evidence(**altered))
-    assert (found.word, found.rule) == (word, rule), found.reason
+    assert (found.code, found.rule) == (word, rule)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +127,7 @@ def test_each_piece_of_evidence_leads_to_the_verdict_it_should(altered, word, ru
     ],
 )
 def test_a_floor_is_told_in_per_cent_of_the_whole_squared_error(part, floor, told):
-    assert told in judge(evidence(part_of_square=part, floor=floor)).reason
+    assert told in reason(judge(evidence(part_of_square=part, floor=floor)))
 
 
 def estimates_of(slope, correlation=0.0, bias=(0.0, 0.0, 0.0, 0.0), **regime):
@@ -204,7 +205,7 @@ def measured(**altered):
 def test_each_obstacle_to_a_fit_is_named(altered, word, rule):
     assert obstacle(measured()) is None
     found = obstacle(measured(**altered))
-    assert (found.word, found.rule) == (word, rule), found.reason
+    assert (found.code, found.rule) == (word, rule)
 
 
 def reserved(**altered):

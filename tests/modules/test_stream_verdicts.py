@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import deeplimit as dl
-from deeplimit.modules.depth_check.stream_scaling import runs_away
+from deeplimit.modules.depth_check.stream_meaning import runs_away
 
 DEPTHS, WIDTH, ROWS = [4, 8, 16, 32], 64, 64
 RULES = ["gpt-2", "depth-mup", "completep", "rezero", "fixup", "deepnorm"]

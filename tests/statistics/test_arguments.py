@@ -5,7 +5,7 @@ from refusals import assert_refused
 
 import deeplimit as dl
 
-VERBS = {
+FUNCTIONS = {
     "compare": ("paths", lambda **how: dl.compare(dl.res1(2, "tanh"), **how)),
     "stability": ("draws", lambda **how: dl.stability(dl.res3(2), **how)),
     "compare_laws": ("draws", lambda **how: dl.compare_laws(dl.res3(2), **how)),
@@ -21,9 +21,9 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", FUNCTIONS)
 @pytest.mark.parametrize(("how", "kind", "argument", "value"), REFUSED)
-def test_every_verb_refuses_a_bad_effort_alike(verb, how, kind, argument, value):
-    count, call = VERBS[verb]
+def test_every_function_refuses_a_bad_effort_alike(verb, how, kind, argument, value):
+    count, call = FUNCTIONS[verb]
     named = {name.replace("COUNT", count): given for name, given in how.items()}
     assert_refused(lambda: call(**named), kind, argument.replace("COUNT", count), value)

@@ -35,7 +35,7 @@ def synthetic(rng, *, rate=0.5, paths=400, floor=0.0, correction=0.0, depths=DEP
 
 def verdict_on(estimates, order=0.5):
     fit = fit_rate(estimates)
-    return judge(Evidence.of(estimates, fit, fit_floor(estimates, order), order)).word
+    return judge(Evidence.of(estimates, fit, fit_floor(estimates, order), order)).code
 
 
 @pytest.mark.parametrize("count", [150, pytest.param(3000, marks=pytest.mark.nightly)])

@@ -1,35 +1,43 @@
-"""The machinery of every verdict: the first rule that holds decides, and is named."""
+"""The machinery of every verdict: the first rule that holds decides; every rule has one sentence."""
 
 import pytest
 
-from deeplimit.statistics.verdict import Judgement, all_that_hold, first, judge
+from deeplimit.judge.convergence import caveats, obstacles, verdict as of_errors, wording as of_compare
+from deeplimit.judge.in_law import verdict as of_laws, wording as of_compare_laws
+from deeplimit.modules.depth_check import stream_meaning, wording as of_depth_check
+from deeplimit.signal import growth_verdict, wording as of_stability
+from deeplimit.statistics.verdict import Judgement, all_said, first, judge, said
+from deeplimit.trained.diagnosis import correlations, hypotheses, one_network, wording as of_diagnosis
 
 
 def is_negative(number):
-    return "it is below 0" if number < 0 else None
+    return number < 0
 
 
 def is_even(number):
-    return "it is even" if number % 2 == 0 else None
+    return number % 2 == 0
 
 
 def is_a_number(number):
-    return "it is a number"
+    return True
 
 
 RULES = (("no", is_negative), ("perhaps", is_even), ("yes", is_a_number))
+SENTENCES = {
+    "is_negative": lambda number: f"{number} is below 0",
+    "is_even": lambda number: f"{number} is even",
+    "is_a_number": lambda number: f"{number} is a number",
+}
 
 
 @pytest.mark.parametrize(
-    ("number", "word", "rule"),
+    ("number", "code", "rule"),
     [(-2, "no", "is_negative"), (2, "perhaps", "is_even"), (3, "yes", "is_a_number")],
 )
-def test_the_first_rule_that_holds_decides_and_is_named(number, word, rule):
+def test_the_first_rule_that_holds_decides_and_is_named(number, code, rule):
     found = judge(RULES, number)
-    assert (found.word, found.rule) == (word, rule)
-    assert found.reason == {"is_negative": is_negative, "is_even": is_even, "is_a_number": is_a_number}[rule](
-        number
-    )
+    assert (found.code, found.rule, found.evidence) == (code, rule, number)
+    assert said(found, SENTENCES) == SENTENCES[rule](number)
     assert first(RULES, number) == found
 
 
@@ -43,13 +51,47 @@ def test_later_rules_are_not_asked():
     def fails(number):
         raise AssertionError
 
-    assert judge((*RULES, ("never", fails)), 1) == Judgement("yes", "it is a number", "is_a_number")
+    assert judge((*RULES, ("never", fails)), 1) == Judgement("yes", "is_a_number", 1)
 
 
 def test_reservations_are_all_that_hold_in_order():
-    assert all_that_hold([is_even, is_a_number, is_negative], -2) == [
-        "it is even",
-        "it is a number",
-        "it is below 0",
-    ]
-    assert all_that_hold([is_even, is_negative], 1) == []
+    rules = [is_even, is_a_number, is_negative]
+    assert all_said(rules, -2, SENTENCES) == ["-2 is even", "-2 is a number", "-2 is below 0"]
+    assert all_said([is_even, is_negative], 1, SENTENCES) == []
+
+
+@pytest.mark.parametrize(
+    ("rules", "sentences"),
+    [
+        (obstacles.OBSTACLES, of_compare.BEFORE_THE_FIT),
+        (of_errors.RULES, of_compare.OF_THE_FIT),
+        ([(None, rule) for rule in caveats.CAVEATS], of_compare.OF_THE_NUMBERS),
+        (of_laws.RULES, of_compare_laws.SENTENCES),
+        (growth_verdict.FAILED_PRECONDITIONS, of_stability.BEFORE_THE_FIT),
+        (growth_verdict.RULES, of_stability.OF_THE_FIT),
+        (stream_meaning.MEANINGS, of_depth_check.OF_A_STREAM),
+        (correlations.RULES, of_diagnosis.OF_CORRELATIONS),
+        (one_network.RULES, of_diagnosis.OF_ONE_NETWORK),
+        (hypotheses.RULES, of_diagnosis.OF_ONE_WEIGHT),
+    ],
+)
+def test_every_rule_has_its_sentence_and_every_sentence_its_rule_in_the_same_order(rules, sentences):
+    assert [rule.__name__ for _, rule in rules] == [*sentences]
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        (of_compare.BEFORE_THE_FIT, of_compare.OF_THE_FIT),
+        (of_stability.BEFORE_THE_FIT, of_stability.OF_THE_FIT),
+        (
+            of_diagnosis.OF_CORRELATIONS,
+            of_diagnosis.OF_ONE_NETWORK,
+            of_diagnosis.OF_ONE_WEIGHT,
+            of_diagnosis.OF_ALL_WEIGHTS,
+        ),
+    ],
+)
+def test_no_two_rules_of_one_report_have_the_same_name(parts):
+    names = [name for part in parts for name in part]
+    assert len(names) == len(set(names))

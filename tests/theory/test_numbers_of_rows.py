@@ -167,7 +167,8 @@ def test_atoms_matter_where_the_kink_is_at_0():
     ids=str,
 )
 def test_a_block_that_the_section_does_not_cover_says_why(network, reason):
-    assert reason in theory.block(network)
+    assert reason in theory.covered(network).why_not
+    assert theory.block(network) is None
     assert theory.expected_square(network, 10) is None
     assert theory.log_normal(network, 10) is None
 

@@ -71,9 +71,9 @@ def test_three_answers_stay_apart_where_lag_one_is_the_same() -> None:
     for k in range(1, 16):
         rough[k] = 0.5 * rough[k - 1] + math.sqrt(0.75) * noise[k]
     common = math.sqrt(0.5) * (noise + generator.standard_normal(2000))
-    assert answer(seen(noise)).word == "none"
-    assert answer(seen(common)).word == "constant"
-    assert answer(seen(rough)).word == "decaying"
+    assert answer(seen(noise)).code == "none"
+    assert answer(seen(common)).code == "constant"
+    assert answer(seen(rough)).code == "decaying"
     for layers in (common, rough):
         assert seen(layers).lags.means[0] == pytest.approx(0.5, abs=0.03)
 
@@ -81,8 +81,8 @@ def test_three_answers_stay_apart_where_lag_one_is_the_same() -> None:
 def test_layers_that_are_merely_of_a_kind_are_no_trend() -> None:
     generator = np.random.default_rng(6)
     kinds = np.repeat(generator.standard_normal((2, 800)), 8, axis=0) + generator.standard_normal((16, 800))
-    assert answer(seen(kinds)).word == "decaying"  # the control
-    assert answer(seen(kinds, (0,) * 8 + (1,) * 8)).word == "constant"
+    assert answer(seen(kinds)).code == "decaying"  # the control
+    assert answer(seen(kinds, (0,) * 8 + (1,) * 8)).code == "constant"
 
 
 def evidence(p_value: float, interval: tuple[float, float], p_common: float, coherence: float) -> Evidence:
@@ -92,10 +92,10 @@ def evidence(p_value: float, interval: tuple[float, float], p_common: float, coh
 
 
 def test_what_is_not_seen_is_not_called_absent() -> None:
-    assert answer(evidence(0.2, (0.45, 0.63), 0.001, 5.0)).word == "cannot tell"
-    assert answer(evidence(0.2, (0.37, 0.55), 0.5, 1.0)).word == "cannot tell"
-    assert answer(evidence(0.2, (0.45, 0.55), 0.5, 1.5)).word == "cannot tell"
-    assert answer(evidence(0.2, (0.45, 0.55), 0.5, 1.1)).word == "none"
-    assert answer(evidence(0.2, (0.45, 0.55), 0.001, 1.1)).word == "constant"
-    assert answer(evidence(0.015, (0.45, 0.55), 0.001, 1.1)).word == "cannot tell"
-    assert answer(evidence(0.002, (0.45, 0.55), 0.001, 1.1)).word == "decaying"
+    assert answer(evidence(0.2, (0.45, 0.63), 0.001, 5.0)).code == "cannot tell"
+    assert answer(evidence(0.2, (0.37, 0.55), 0.5, 1.0)).code == "cannot tell"
+    assert answer(evidence(0.2, (0.45, 0.55), 0.5, 1.5)).code == "cannot tell"
+    assert answer(evidence(0.2, (0.45, 0.55), 0.5, 1.1)).code == "none"
+    assert answer(evidence(0.2, (0.45, 0.55), 0.001, 1.1)).code == "constant"
+    assert answer(evidence(0.015, (0.45, 0.55), 0.001, 1.1)).code == "cannot tell"
+    assert answer(evidence(0.002, (0.45, 0.55), 0.001, 1.1)).code == "decaying"

@@ -65,4 +65,4 @@ ROUGH = {"smoothness": near(0.0)}
 )
 def test_every_rule_decides_where_it_alone_holds(given, verdict, rule):
     found = judge(evidence(**given))
-    assert (str(found.word), found.rule) == (verdict, rule)
+    assert (str(found.code), found.rule) == (verdict, rule)

@@ -39,14 +39,14 @@ def fractional(hurst: float, depth: int) -> np.ndarray:
 )
 def test_the_verdict_is_what_made_the_layers(word: str, covariance: np.ndarray) -> None:
     found = statistics(drawn(covariance))
-    assert found.verdict.word == word, found.verdict.reason
+    assert found.verdict.code == word
     assert (found.name, found.depth, found.entries) == ("A", 24, 2000)
 
 
 def test_few_entries_with_a_steep_spectrum_cannot_tell() -> None:
     spectrum = np.arange(1, 65) ** -2.0
     found = statistics(drawn(kernel("smooth", 12, 8.0) * 0.15 + 0.85 * np.eye(12), 64) * spectrum)
-    assert found.verdict.word == "cannot tell"
+    assert found.verdict.code == "cannot tell"
     assert found.about_mean.effective_entries < 5
 
 
@@ -67,7 +67,7 @@ def test_sizes_of_layers_change_nothing_but_themselves(index: float) -> None:
     sizes = np.geomspace(1.0, 5.0, 24)
     first, second = statistics(layers), statistics(layers * sizes[:, None])
     assert second.equal_sizes
-    assert second.verdict.word == first.verdict.word == "rough"
+    assert second.verdict.code == first.verdict.code == "rough"
     assert second.roughness.interval == pytest.approx(first.roughness.interval, abs=1e-4)
     np.testing.assert_allclose(second.sizes, first.sizes * sizes, rtol=1e-6)
 
@@ -89,7 +89,7 @@ def test_one_entry_keeps_its_sizes() -> None:
     """Cosines of numbers are signs."""
     found = statistics(drawn(np.eye(16), 1))
     assert not found.equal_sizes
-    assert found.verdict.word == "cannot tell"
+    assert found.verdict.code == "cannot tell"
 
 
 def test_nearly_equal_layers_of_a_stage_are_copies_and_not_smooth() -> None:
@@ -100,23 +100,23 @@ def test_nearly_equal_layers_of_a_stage_are_copies_and_not_smooth() -> None:
     found = statistics(stages + drift, (0,) * 8 + (1,) * 8)
     assert found.roughness.hurst > 0.9
     assert found.noise.trend > 0.99
-    assert found.verdict.word == "copies"
+    assert found.verdict.code == "copies"
 
 
 @pytest.mark.parametrize("order", ["alternating", "stages"])
 def test_layers_that_come_in_kinds_are_no_trend(order: str) -> None:
     kinds = np.arange(24) % 2 if order == "alternating" else np.arange(24) // 12
     layers = np.random.default_rng(5).standard_normal((2, 900))[kinds] + drawn(np.eye(24), 900)
-    assert statistics(layers, tuple(kinds.tolist())).verdict.word == "common trend"
+    assert statistics(layers, tuple(kinds.tolist())).verdict.code == "common trend"
     control = statistics(layers)
     assert control.order.p_value < 0.001  # without groups their order is real
     if order == "alternating":
-        assert control.verdict.word == "cannot tell"
+        assert control.verdict.code == "cannot tell"
 
 
 def test_where_kernels_fit_equally_nothing_is_said() -> None:
     """Twelve layers of 60 entries: real order, but smooth and rough fit alike."""
     found = statistics(drawn(fractional(0.8, 12), 60))
-    assert found.correlation.word == "decaying"
-    assert found.verdict.word == "cannot tell"
+    assert found.correlation.code == "decaying"
+    assert found.verdict.code == "cannot tell"
     assert abs(found.models.smoother_by) < 10

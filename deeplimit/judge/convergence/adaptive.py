@@ -1,4 +1,4 @@
-"""What `compare` tells the sequence of looks: its first size, its reports, and what each rule asks for."""
+"""What `compare` tells the sequence of analyses: its first size, its reports, and what each rule asks for."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import final
 
 import numpy as np
 
-from deeplimit.common.verdict import Verdict
+from deeplimit.common.verdict import ConvergenceVerdict
 from deeplimit.judge.convergence.assessment import assess
 from deeplimit.judge.convergence.report import CompareReport
 from deeplimit.judge.convergence.verdict import Levels
 from deeplimit.simulation import Coupled, CoupledErrors, Task
-from deeplimit.statistics.interim import Asks, Look, Size, Study, Wish
+from deeplimit.statistics.interim import Asks, InterimAnalysis, SampleSizeRequest, Size, Study
 
 DEFAULT = Size((16, 32, 64, 128, 256), 512)
 ASKS = {
@@ -66,8 +66,8 @@ class Comparing(Study[CompareReport]):
         level = self.confidence + (1.0 - spent) * (1.0 - self.confidence)
         return assess(measurement.task, result, level, seconds, Levels().shared(spent))
 
-    def look(self, report: CompareReport, size: Size, seconds: float) -> Look:
-        return Look(
+    def analysis(self, report: CompareReport, size: Size, seconds: float) -> InterimAnalysis:
+        return InterimAnalysis(
             size.depths,
             size.count,
             report.verdict,
@@ -77,11 +77,11 @@ class Comparing(Study[CompareReport]):
             seconds,
         )
 
-    def wish(self, report: CompareReport) -> Wish | None:
-        if report.verdict != Verdict.CANNOT_TELL:
+    def request(self, report: CompareReport) -> SampleSizeRequest | None:
+        if report.verdict != ConvergenceVerdict.CANNOT_TELL:
             return None
         asks = ASKS.get(report.rule, Asks.EITHER)
-        return Wish.of(asks, sampling_share(report))
+        return SampleSizeRequest.of(asks, sampling_share(report))
 
 
 def sampling_share(report: CompareReport) -> float:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from deeplimit.common.verdict import Verdict
-from deeplimit.judge.convergence import obstacles, verdict, wording
+from deeplimit.common.verdict import ConvergenceVerdict
+from deeplimit.judge.convergence import caveats, obstacles, verdict, wording
 from deeplimit.judge.convergence.estimates import (
     common_estimates,
     corrected,
@@ -70,7 +70,7 @@ class Estimated:
 class Outcome:
     """What follows: the judgement, errors above the floor, the floor, and an order where one is given."""
 
-    judgement: Judgement[Verdict]
+    judgement: Judgement[ConvergenceVerdict]
     estimated: Estimated
     floor: Floor
     rate: float = np.nan
@@ -91,7 +91,7 @@ class Outcome:
 
         Such an interval is of these depths, not of the order, and is not given.
         """
-        if predicted is None or self.judgement.word != verdict.CONVERGES or not np.isfinite(self.rate):
+        if predicted is None or self.judgement.code != verdict.CONVERGES or not np.isfinite(self.rate):
             return False
         low, high = self.interval
         return high < predicted or (low > predicted and not is_bound)
@@ -200,7 +200,7 @@ def _report(
     reference_error = float(np.exp(moments.log_errors()[-1])) if measures else coupled.reference_error
     withheld = outcome.excludes(pairing.predicted, is_bound=pairing.regime.rate_is_bound)
     is_corrected = pairing.correction_in(task.statistic) is not Correction.NONE
-    numbers = wording.Numbers(
+    numbers = caveats.Numbers(
         depths=task.grid.depths,
         errors=errors,
         kurtosis=np.zeros(m) if pairing.exact else kurtosis,
@@ -213,7 +213,7 @@ def _report(
         predicted=pairing.predicted,
         is_bound=pairing.regime.rate_is_bound,
         withheld=withheld,
-        contradicts=outcome.judgement.word == verdict.DOES_NOT and pairing.own,
+        contradicts=outcome.judgement.code == verdict.DOES_NOT and pairing.own,
         unknown=pairing.regime.not_checked if pairing.own else (),
         drift=float(np.ptp(slopes[seen][[0, -1]])) if seen.any() else 0.0,
         drift_error=float(np.hypot(*slope_errors[seen][[0, -1]])) if seen.any() else 0.0,
@@ -223,8 +223,8 @@ def _report(
         narrow=task.dtype == torch.float32,
     )
     report = CompareReport(
-        verdict=outcome.judgement.word,
-        reason=outcome.judgement.reason,
+        verdict=outcome.judgement.code,
+        reason=wording.reason(outcome.judgement),
         network=str(task.network),
         limit=task.limit.equation,
         regime=pairing.regime.name,

@@ -24,7 +24,7 @@ from deeplimit.simulation import Task, make_task
 from deeplimit.simulation.planning import COUPLINGS
 from deeplimit.simulation.statistics import Statistic, read_statistic
 from deeplimit.simulation.task import GRADIENT, QUANTITIES
-from deeplimit.statistics.interim import Effort, carry_out
+from deeplimit.statistics.interim import AdaptiveSampling, carry_out
 
 
 def compare(
@@ -70,9 +70,9 @@ def compare(
             one per path.
         depths: Strictly increasing numbers of layers L, at least two; five over a factor of 16 make a useful
             fit. "auto" starts with the default, and goes deeper where the evidence asks for depth.
-        paths: Number of paths P; "auto" likewise takes more. All looks share the level, and the last is the
+        paths: Number of paths P; "auto" takes more, too. All analyses share the level, and the last is the
             report, with `confidence` its level.
-        budget: Seconds that a call with "auto" may take, by default 30. It ends the looks, so that their
+        budget: Seconds that a call with "auto" may take, by default 30. It ends the analyses, so that their
             number depends on the machine; `depths` and `paths` of the report reproduce its numbers.
         norm: "sup", "sup-continuous" or "final", as above, or a
             `Statistic` that you wrote. p: The L^p norm over paths, between 1 and 100.
@@ -124,9 +124,9 @@ def compare(
     """
     started, given = time.perf_counter(), {**locals()}
     resnet = network_of(resnet, x)
-    effort = Effort.checked(depths, paths, budget, "paths", validation.depths, _read_paths)
+    sampling = AdaptiveSampling.checked(depths, paths, budget, "paths", validation.depths, _read_paths)
     if reference is not None:
-        reference = _read_reference(reference, effort.depths)
+        reference = _read_reference(reference, sampling.depths)
     level = validation.probability(confidence, "confidence", "0.95 is usual.")
     validation.real(p, "p", maximum=100.0, hint="the worst path's error is in report.worst")
     power = validation.real(p, "p", minimum=1.0)
@@ -159,7 +159,7 @@ def compare(
     def task(depths: tuple[int, ...], paths: int) -> Task:
         return of_size(depths=depths, paths=paths)
 
-    report = carry_out(Comparing(task, level), effort, running, "compare", started)
+    report = carry_out(Comparing(task, level), sampling, running, "compare", started)
     return report.called_by("compare", given)
 
 

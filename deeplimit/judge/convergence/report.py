@@ -10,20 +10,19 @@ import numpy as np
 
 from deeplimit.common import axes as drawing
 from deeplimit.common.axes import FITTED, MEASURED, PREDICTED
-from deeplimit.common.fields import CountPerDepth, Depths, Interval, OneOf, PerDepth, Shape
+from deeplimit.common.fields import CountPerDepth, Depths, Interval, PerDepth, Shape
 from deeplimit.common.report import REPEAT, Report
 from deeplimit.common.table import Column, Table
-from deeplimit.common.verdict import Verdict
+from deeplimit.common.verdict import ConvergenceVerdict
 from deeplimit.simulation.gradients import LOSS
 from deeplimit.simulation.one_path import OnePath
 from deeplimit.simulation.task import GRADIENT, STATE
-from deeplimit.statistics.interim import Look, Need
-from deeplimit.statistics.interim.looks import facts
+from deeplimit.statistics.interim import InterimAnalysis, RequiredSampleSize
+from deeplimit.statistics.interim.analyses import facts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-VERDICTS = (Verdict.CONVERGES, Verdict.DOES_NOT_CONVERGE, Verdict.CANNOT_TELL)
 PART = "tab:gray"
 """Colour of the two parts of an error, where it is split."""
 BetweenDepths = Annotated[np.ndarray, Shape("depths-1")]
@@ -103,8 +102,8 @@ class CompareReport(Report):
         reservations: what to know before trusting the numbers.
         citations: keys or BibTeX entries of the theorem and of the methods that were used.
         rule: name of the rule that decided.
-        looks: looks of an adaptive call, the last of which this report is; empty for a call of fixed size.
-        needs: what an adaptive call that cannot tell would look at next, and how long that would take.
+        looks: analyses of an adaptive call, the last of which this report is; empty for a call of fixed size.
+        needs: what an adaptive call that cannot tell would measure next, and how long that would take.
         predicted_is_bound: whether `predicted_rate` is only a lower bound of the order.
         parts: where the network is not its limit's own scheme, the error's two parts: the network's distance
             to that scheme on the same layers, and the scheme's to the limit. The order is that of the part
@@ -115,7 +114,7 @@ class CompareReport(Report):
     kind = "compare"
     no_paths = REPEAT
 
-    verdict: Annotated[Verdict, OneOf(VERDICTS)]
+    verdict: ConvergenceVerdict
     reason: str
     network: str
     limit: str
@@ -156,8 +155,8 @@ class CompareReport(Report):
     reservations: tuple[str, ...]
     citations: tuple[str, ...] = ()
     rule: str = ""
-    looks: tuple[Look, ...] = ()
-    needs: Need | None = None
+    looks: tuple[InterimAnalysis, ...] = ()
+    needs: RequiredSampleSize | None = None
     parts: tuple[PartOfError, ...] = ()
     predicted_is_bound: bool = False
     quantity: str = STATE

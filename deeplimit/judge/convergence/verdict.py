@@ -1,6 +1,6 @@
-"""From errors and fits to one of three verdicts, with the reason in a sentence.
+"""From errors and fits to one of three verdicts: rules on the evidence of the fits.
 
-RULES judges the fits; `obstacles` says before them why no order can be fitted at all.
+`obstacles` has those that hold before any fit, `wording` the sentences.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from deeplimit.common.verdict import Verdict
+from deeplimit.common.verdict import ConvergenceVerdict
 from deeplimit.statistics import verdict
 from deeplimit.statistics.differences import Remainder
 from deeplimit.statistics.floors import Floor
@@ -22,8 +22,7 @@ from deeplimit.statistics.power_law import (
 )
 from deeplimit.statistics.verdict import Judgement
 
-CONVERGES, DOES_NOT = Verdict.CONVERGES, Verdict.DOES_NOT_CONVERGE
-CANNOT_TELL = Verdict.CANNOT_TELL
+CONVERGES, DOES_NOT, CANNOT_TELL = ConvergenceVerdict
 FLAT = 0.05
 """Errors do not fall if the whole interval of the order lies below this, or below half the predicted order.
 """
@@ -52,17 +51,17 @@ RESOLVED = 3.0
 
 @dataclass(frozen=True)
 class Levels:
-    """How sure a verdict must be: shared out where several looks are taken at growing samples."""
+    """How sure a verdict must be: shared out where several interim analyses are taken at growing samples."""
 
     certain: float = CERTAIN
     doubtful: float = DOUBTFUL
     usual: float = USUAL
 
     def shared(self, weight: float) -> Levels:
-        """Return the levels of one look to which this part of every error rate is given.
+        """Return the levels of one analysis to which this part of every error rate is given.
 
         `doubtful` stays. It bounds a posterior probability, and by Ville's inequality the probability that
-        evidence ever speaks so strongly against a floor that is there has a bound without regard to looks.
+        evidence ever speaks so strongly against a floor that is there has a bound without regard to analyses.
         """
         return Levels(1.0 - weight * (1.0 - self.certain), self.doubtful, 1.0 - weight * (1.0 - self.usual))
 
@@ -124,13 +123,6 @@ class Evidence:
     part_of_square: float = 1.0
     apart: float = 0.0
     is_scheme: bool = False
-
-    def of_deepest(self, share: float, least: float = 0.0) -> str:
-        """Say a share of their deepest square, not below `least` per cent, as one of the whole error's."""
-        if self.part_of_square >= 1.0:
-            return f"{max(least, 100 * share):.0f} % of the deepest squared error"
-        whole = max(least, 100 * share * self.part_of_square)
-        return f"{whole:{'.0f' if whole >= 1 else '.1g'}} % of the deepest squared error"
 
     @property
     def grown(self) -> bool:
@@ -202,201 +194,113 @@ def _is_hidden(estimates: ErrorEstimates, slope: float, order: float | None) -> 
     return order is not None and estimates.hides and slope > order + min(estimates.second_orders) / 2
 
 
-def has_two_depths(e: Evidence) -> str | None:
+def has_two_depths(e: Evidence) -> bool:
     """A slow order and a floor look the same."""
-    if e.depths > 2:
-        return None
-    return (
-        "two depths cannot tell a slow order from another limit; give at least three, better five over a"
-        " factor of 16"
-    )
+    return e.depths <= 2
 
 
-def is_the_limits_scheme(e: Evidence) -> str | None:
+def is_the_limits_scheme(e: Evidence) -> bool:
     """A scheme of an equation tends to its solution, and the network is one that does tend to something."""
-    if not e.is_scheme:
-        return None
-    return "the network is the limit's own scheme on its layers, up to round-off, and its differences fall"
+    return e.is_scheme
 
 
-def stays_apart(e: Evidence) -> str | None:
+def stays_apart(e: Evidence) -> bool:
     """The network tends to something, and its distance to that is far smaller than that to the limit."""
-    if e.apart <= APART:
-        return None
-    return (
-        f"{e.what} at the deepest network are {e.apart:.3g} times what is left between it and what the"
-        " networks tend to, so the limit is another one"
-    )
+    return e.apart > APART
 
 
-def grows_ever_more_slowly(e: Evidence) -> str | None:
+def grows_ever_more_slowly(e: Evidence) -> bool:
     """Errors may be passing a maximum, where two contributions cancel in part."""
-    if not e.grown or e.nears_a_floor:
-        return None
-    return (
-        f"{e.what} grow with depth, to {math.exp(-e.fallen):.2f} times the coarsest, but ever more slowly,"
-        " so they may yet fall; deeper networks would tell"
-    )
+    return e.grown and not e.nears_a_floor
 
 
-def is_flat(e: Evidence) -> str | None:
+def is_flat(e: Evidence) -> bool:
     """The whole interval of the order is near 0."""
-    if e.interval[1] > (e.flat if e.order is None else min(e.flat, e.order / 2)):
-        return None
-    return f"{e.what} do not fall with depth (order at most {e.interval[1]:.3f}), so the limit is another one"
+    return not e.interval[1] > (e.flat if e.order is None else min(e.flat, e.order / 2))
 
 
-def has_grown_and_is_level(e: Evidence) -> str | None:
+def has_grown_and_is_level(e: Evidence) -> bool:
     """Errors are no smaller than at the coarsest depth, and fall no more."""
     level = LEVEL if e.order is None else min(LEVEL, e.order / 10)
-    if not (e.grown and e.last_slope + 4 * e.last_slope_error <= level):
-        return None
-    return (
-        f"{e.what} do not fall with depth: the deepest is {math.exp(-e.fallen):.2f} times the coarsest, and"
-        " they stay level there, so the limit is another one"
-    )
+    return e.grown and e.last_slope + 4 * e.last_slope_error <= level
 
 
-def levels_off(e: Evidence) -> str | None:
+def levels_off(e: Evidence) -> bool:
     """A floor is certain, and the deepest slope as flat as it implies.
 
     A floor of half the deepest square leaves at most two thirds of the order in the deepest slope, when
     depths double. Where it is steeper, the floor model does not fit and proves nothing.
     """
     flat = e.last_slope + 2 * e.last_slope_error < (0.33 if e.order is None else 2 * e.order / 3)
-    if e.floor.probability < e.levels.certain or not flat or e.heavy:
-        return None
-    return (
-        f"{e.what} level off: {e.of_deepest(e.floor.share)} remains at infinite depth, so the limit is"
-        " another one"
-    )
+    return not e.floor.probability < e.levels.certain and flat and not e.heavy
 
 
-def tends_elsewhere(e: Evidence) -> str | None:
+def tends_elsewhere(e: Evidence) -> bool:
     """The differences at several depths, as vectors, tend to something other than 0.
 
     Towards a floor slopes shrink; where they grow, errors are far from any expansion in powers of the depth.
     """
-    if e.remainder is None or not e.remainder.is_certain or e.last_slope > max(e.previous_slope, 0.0):
-        return None
-    return (
-        f"the differences of network and limit tend to {100 * e.remainder.size:.3g} % of the deepest one, not"
-        f" to 0 (one term of their expansion changes {100 * e.remainder.error:.2g} %), so the limit is"
-        " another one"
-    )
+    certain = e.remainder is not None and e.remainder.is_certain
+    return certain and not e.last_slope > max(e.previous_slope, 0.0)
 
 
-def falls_to_what_can_be_resolved(e: Evidence) -> str | None:
+def falls_to_what_can_be_resolved(e: Evidence) -> bool:
     """What looks like another limit is round-off or the reference's error."""
-    if not e.deepest < RESOLVED * e.resolution or verdict.first(_ANOTHER_LIMIT, e) is None:
-        return None
-    return (
-        f"{e.what} have reached round-off or the reference's error, about {e.resolution:.1e};"
-        " dtype='float64', a smaller tolerance= or smaller depths would help"
-    )
+    return e.deepest < RESOLVED * e.resolution and verdict.first(_ANOTHER_LIMIT, e) is not None
 
 
-def seems_to_level_off(e: Evidence) -> str | None:
+def seems_to_level_off(e: Evidence) -> bool:
     """A floor is certain by the fit, but a few paths make up the average."""
-    if e.floor.probability < e.levels.certain or not e.heavy:
-        return None
-    return (
-        f"{e.what} seem to level off, but a few of the {e.count} paths make up the average (kurtosis"
-        f" {e.kurtosis:.0f}); more paths or a smaller p would help"
-    )
+    return not e.floor.probability < e.levels.certain and e.heavy
 
 
-def follows_no_power_law(e: Evidence) -> str | None:
+def follows_no_power_law(e: Evidence) -> bool:
     """A floor is certain by the fit, but the deepest slope is too steep for one."""
-    if e.floor.probability < e.levels.certain:
-        return None
-    return (
-        f"no power law fits {e.what}, whose deepest slope is still {e.last_slope:.2f}, so no order is"
-        " given; weights may vary faster than the networks resolve, or jump; deeper networks would help"
-    )
+    return not e.floor.probability < e.levels.certain
 
 
-def mixes_orders(e: Evidence) -> str | None:
+def mixes_orders(e: Evidence) -> bool:
     """The order would be an extrapolation far beyond the deepest slope."""
-    if e.reach <= UNSETTLED or e.hidden or e.remainder is not None:
-        return None
-    return (
-        f"contributions of several orders mix: the deepest local slope is {e.last_slope:.2f}, an"
-        f" extrapolation says {e.rate:.2f}, and no order is given; deeper networks would tell"
-    )
+    return not e.reach <= UNSETTLED and not e.hidden and e.remainder is None
 
 
-def may_not_fall(e: Evidence) -> str | None:
+def may_not_fall(e: Evidence) -> bool:
     """The interval of the order holds 0."""
-    if e.interval[0] > 0:
-        return None
-    return "the interval of the order contains 0; more paths or a wider range of depths would help"
+    return not e.interval[0] > 0
 
 
-def may_level_off(e: Evidence) -> str | None:
+def may_level_off(e: Evidence) -> bool:
     """A large floor is not improbable enough."""
-    if e.floor.probability <= e.levels.doubtful:
-        return None
-    return (
-        f"a floor, as if the limit were another one, has probability {e.floor.probability:.2f}"
-        f" ({e.levels.doubtful:g} is allowed); more paths or deeper networks would decide"
-    )
+    return not e.floor.probability <= e.levels.doubtful
 
 
-def may_hide_a_floor(e: Evidence) -> str | None:
+def may_hide_a_floor(e: Evidence) -> bool:
     """The distance to another limit may cancel in part against contributions that interfere."""
-    if not e.interfere or e.floor.upper <= CLEAR:
-        return None
-    return (
-        f"{e.what} fall, but up to {e.of_deepest(e.floor.upper)} may be a floor, which several interfering"
-        " contributions can hide; deeper networks would tell"
-    )
+    return e.interfere and not e.floor.upper <= CLEAR
 
 
-def has_a_small_floor(e: Evidence) -> str | None:
+def has_a_small_floor(e: Evidence) -> bool:
     """Some floor is certain, however small."""
-    if e.floor.lower <= e.negligible:
-        return None
-    return (
-        f"{e.what} fall, but {e.of_deepest(e.floor.share)} looks like a floor: the limit is slightly off, or"
-        " the depths are too small; deeper networks would tell"
-    )
+    return not e.floor.lower <= e.negligible
 
 
-def falls_too_slowly(e: Evidence) -> str | None:
+def falls_too_slowly(e: Evidence) -> bool:
     """The order is surely smaller than the network's."""
-    if e.order is None or e.sure_upper >= e.order:
-        return None
-    return (
-        f"{e.what} fall, but more slowly than this network reaches its limit (order {e.order:g}): the limit"
-        " is slightly off, or the depths are too small; deeper networks would tell"
-    )
+    return e.order is not None and not e.sure_upper >= e.order
 
 
-def falls(e: Evidence) -> str:
+def falls(e: Evidence) -> bool:
     """What remains: errors fall, and no floor of any size is in sight."""
-    towards = "to its own finer grid, and to the limit at most in law: " if e.on_its_own_grid else ""
-    reason = (
-        f"{towards}{e.what} fall with depth; at most {e.of_deepest(e.floor.upper, least=1.0)} would remain at"
-        " infinite depth"
-    )
-    if e.unsettled:
-        return f"{reason}. No order is given: contributions of several orders mix at these depths"
-    if not e.hidden:
-        return reason
-    return (
-        f"{reason}. No order is given: the deepest local slope, {e.last_slope:.2f}, comes mostly from"
-        f" a contribution that vanishes faster and hides the one of order {e.order:g}"
-    )
+    return True
 
 
-_ANOTHER_LIMIT: verdict.Rules[Verdict, Evidence] = (
+_ANOTHER_LIMIT: verdict.Rules[ConvergenceVerdict, Evidence] = (
     (DOES_NOT, is_flat),
     (DOES_NOT, has_grown_and_is_level),
     (DOES_NOT, levels_off),
     (DOES_NOT, tends_elsewhere),
 )
-RULES: verdict.Rules[Verdict, Evidence] = (
+RULES: verdict.Rules[ConvergenceVerdict, Evidence] = (
     (CANNOT_TELL, has_two_depths),
     (CONVERGES, is_the_limits_scheme),
     (DOES_NOT, stays_apart),
@@ -419,21 +323,21 @@ WITHOUT_ORDER_OF_DIFFERENCES = {rule.__name__ for rule in (may_level_off, may_hi
 """Further ones where differences are expanded: these depths do not resolve the expansion."""
 
 
-def judge(evidence: Evidence) -> Judgement[Verdict]:
+def judge(evidence: Evidence) -> Judgement[ConvergenceVerdict]:
     """Return the judgement on finite, positive errors."""
     return verdict.judge(RULES, evidence)
 
 
-def together(judgements: list[Judgement[Verdict]]) -> Judgement[Verdict]:
+def together(judgements: list[Judgement[ConvergenceVerdict]]) -> Judgement[ConvergenceVerdict]:
     """Return the judgement of errors that have several parts: they converge where all parts do."""
     for word in (DOES_NOT, CANNOT_TELL):
         for judgement in judgements:
-            if judgement.word == word:
+            if judgement.code == word:
                 return judgement
     return judgements[0]
 
 
-def gives_an_order(evidence: Evidence, judgement: Judgement[Verdict]) -> bool:
+def gives_an_order(evidence: Evidence, judgement: Judgement[ConvergenceVerdict]) -> bool:
     """Whether a power law describes the errors, and no faster contribution hides the network's."""
     unclear = evidence.remainder is not None and judgement.rule in WITHOUT_ORDER_OF_DIFFERENCES
     unclear = unclear or evidence.unsettled

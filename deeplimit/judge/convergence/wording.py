@@ -1,196 +1,220 @@
-"""Every sentence of a comparison but the verdict: pairing, noise, inputs, reference, reservations."""
+"""Every sentence of a comparison: verdict, reservations, pairing, noise, inputs, reference."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-
-import numpy as np
+from typing import Any
 
 from deeplimit import theory
+from deeplimit.judge.convergence.caveats import CAVEATS, HEAVY, Numbers
+from deeplimit.judge.convergence.obstacles import Measured
 from deeplimit.judge.convergence.pairing import Pairing, Reads
+from deeplimit.judge.convergence.verdict import Evidence
 from deeplimit.simulation import Task
-from deeplimit.statistics import verdict
-
-HEAVY = 100.0
-"""Kurtosis from which a few paths dominate an average (Giles' warning for multilevel Monte Carlo)."""
-FEW = 100
-"""Fewer paths leave the covariance between depths poorly known."""
-CLOSE = 0.05
-"""A disturbance above this share of the smallest error is mentioned."""
-DRIFT = 0.05
-"""Local slopes that change by more than this, beyond noise, are mentioned."""
+from deeplimit.statistics.power_law import least_paths
+from deeplimit.statistics.verdict import Judgement, Sentences, all_said, said
 
 
-@dataclass(frozen=True)
-class Numbers:
-    """What the reservations rest on; arrays have one entry per depth.
-
-    Attributes:
-        depths, errors, kurtosis: as in the report. diverged, limit_lost: paths lost by depth, and by the
-            limit.
-        paths: number of paths. exact: whether nothing is random, given them.
-        rate, interval, predicted: order, its interval, and the predicted one (None where there is none).
-        is_bound: whether that is a lower bound. withheld: whether order and interval are not given.
-        contradicts: whether the verdict is "does not converge", against a theorem. unknown: what the theorem
-            assumes, and nobody knows of this network, as sentences.
-        drift, drift_error: change of the local slope from the first to the last, and its standard error.
-        reference_error, rounding: size of the reference solution's error and of round-off.
-        swollen: whether taking the reference's error out changes some error by more than half.
-        narrow: whether states are float32.
-    """
-
-    depths: tuple[int, ...]
-    errors: np.ndarray
-    kurtosis: np.ndarray
-    diverged: np.ndarray
-    limit_lost: int
-    paths: int
-    exact: bool
-    rate: float
-    interval: tuple[float, float]
-    predicted: float | None
-    is_bound: bool
-    withheld: bool
-    contradicts: bool
-    drift: float
-    drift_error: float
-    reference_error: float
-    rounding: float
-    swollen: bool
-    narrow: bool
-    unknown: tuple[str, ...] = ()
-
-    @property
-    def smallest(self) -> float:
-        """The smallest error that is finite and not zero; infinite where there is none."""
-        return float(self.errors[np.isfinite(self.errors) & (self.errors > 0)].min(initial=np.inf))
-
-
-def limit_was_lost(n: Numbers) -> str | None:
-    """The limit overflowed."""
-    if not n.limit_lost:
-        return None
-    return (
-        f"the limit itself was not finite on {n.limit_lost} of {n.paths} paths, which count as lost at every"
-        " depth."
-    )
-
-
-def paths_were_lost(n: Numbers) -> str | None:
-    """A network overflowed."""
-    lost = {int(count) for count in n.diverged if count > 0}
-    if not lost:
-        return None
-    where = [
-        f"{count} of {n.paths} paths at depth "
-        + ", ".join(str(depth) for depth, at in zip(n.depths, n.diverged, strict=True) if at == count)
-        for count in sorted(lost)
-    ]
-    return (
-        f"not finite: {'; '.join(where)}. The error there is infinite, not the average over the other paths."
-    )
-
-
-def paths_are_few(n: Numbers) -> str | None:
-    """The covariance is poorly known."""
-    if n.paths >= FEW or n.exact:
-        return None
-    return f"{n.paths} paths are few for covariances between depths; take paths=400 for a reliable interval."
-
-
-def tails_are_heavy(n: Numbers) -> str | None:
-    """Few paths make up the average."""
-    heavy = float(n.kurtosis.max(initial=0.0))
-    if not heavy > HEAVY:
-        return None
-    return (
-        f"the per-path errors have kurtosis {heavy:.0f} (over {HEAVY:g}): a few paths dominate. Standard"
-        " errors are too small, and the interval allows for it; take more paths."
-    )
-
-
-def reference_is_coarse(n: Numbers) -> str | None:
-    """The solver's tolerance shows."""
-    if not n.reference_error > CLOSE * n.smallest:
-        return None
-    return (
-        f"the reference solution's error, about {n.reference_error:.1e}, is close to the smallest error"
-        f" {n.smallest:.1e}; give a smaller tolerance=."
-    )
-
-
-def reference_changes_errors(n: Numbers) -> str | None:
-    """The correction is large."""
-    if not n.swollen:
-        return None
-    return "the reference solution's error changes some errors by more than half; give a larger reference=."
-
-
-def rounding_shows(n: Numbers) -> str | None:
-    """Errors are near round-off."""
-    if not n.rounding > CLOSE * n.smallest:
-        return None
-    advice = "take dtype='float64'" if n.narrow else "do not interpret differences at this level"
-    return f"round-off, about {n.rounding:.1e}, is close to the smallest error {n.smallest:.1e}; {advice}."
-
-
-def order_is_not_the_predicted(n: Numbers) -> str | None:
-    """The interval excludes theory."""
-    low, high = n.interval
-    if n.predicted is None or not np.isfinite(n.rate) or low <= n.predicted <= high:
-        return None
-    if n.is_bound and low > n.predicted:
-        return None
-    what = "order at least" if n.is_bound else "order"
-    kept = ", so that no order is given" if n.withheld else ""
-    return (
-        f"the interval [{low:.3f}, {high:.3f}] excludes the predicted {what} {n.predicted:g}{kept}. Either"
-        " the depths are too small for the asymptotic order, which deeper networks would show, or this is a"
-        " finding."
-    )
-
-
-def theorem_is_contradicted(n: Numbers) -> str | None:
-    """The verdict is against a theorem."""
-    if not n.contradicts:
-        return None
-    assumed = " ".join(n.unknown)
-    return (
-        "this contradicts the theorem named above."
-        + (f" It assumes what is not known here: {assumed}" * bool(assumed))
-        + " Either the depths are too small for how fast the weights"
-        " vary, which deeper networks would show, or this is a finding."
-    )
-
-
-def slopes_drift(n: Numbers) -> str | None:
-    """The order is not asymptotic yet."""
-    if not n.drift > max(DRIFT, 3 * n.drift_error):
-        return None
-    return (
-        f"the local slopes still drift, by {n.drift:.2f} from the first to the last: read the order as local,"
-        " or add deeper networks."
-    )
-
-
-RESERVATIONS: tuple[verdict.Rule[Numbers], ...] = (
-    limit_was_lost,
-    paths_were_lost,
-    paths_are_few,
-    tails_are_heavy,
-    reference_is_coarse,
-    reference_changes_errors,
-    rounding_shows,
-    order_is_not_the_predicted,
-    theorem_is_contradicted,
-    slopes_drift,
-)
+def reason(judgement: Judgement[Any]) -> str:
+    """Return why the verdict is what it is."""
+    return said(judgement, {**BEFORE_THE_FIT, **OF_THE_FIT})
 
 
 def reservations(numbers: Numbers) -> list[str]:
     """Return what to know before trusting the numbers."""
-    return verdict.all_that_hold(RESERVATIONS, numbers)
+    return all_said(CAVEATS, numbers, OF_THE_NUMBERS)
+
+
+def _of_deepest(e: Evidence, share: float, least: float = 0.0) -> str:
+    """Say a share of their deepest square, not below `least` per cent, as one of the whole error's."""
+    if e.part_of_square >= 1.0:
+        return f"{max(least, 100 * share):.0f} % of the deepest squared error"
+    whole = max(least, 100 * share * e.part_of_square)
+    return f"{whole:{'.0f' if whole >= 1 else '.1g'}} % of the deepest squared error"
+
+
+def _tends_elsewhere(e: Evidence) -> str:
+    assert e.remainder is not None  # the rule asked
+    return (
+        f"the differences of network and limit tend to {100 * e.remainder.size:.3g} % of the deepest one, not"
+        f" to 0 (one term of their expansion changes {100 * e.remainder.error:.2g} %), so the limit is"
+        " another one"
+    )
+
+
+def _falls(e: Evidence) -> str:
+    towards = "to its own finer grid, and to the limit at most in law: " if e.on_its_own_grid else ""
+    remains = f"at most {_of_deepest(e, e.floor.upper, least=1.0)} would remain at infinite depth"
+    text = f"{towards}{e.what} fall with depth; {remains}"
+    if e.unsettled:
+        return f"{text}. No order is given: contributions of several orders mix at these depths"
+    if not e.hidden:
+        return text
+    return (
+        f"{text}. No order is given: the deepest local slope, {e.last_slope:.2f}, comes mostly from a"
+        f" contribution that vanishes faster and hides the one of order {e.order:g}"
+    )
+
+
+def _where_lost(n: Numbers) -> str:
+    """Return how many paths were lost at which depths, grouped by the count."""
+    lost = sorted({int(count) for count in n.diverged if count > 0})
+    return "; ".join(
+        f"{count} of {n.paths} paths at depth "
+        + ", ".join(str(depth) for depth, at in zip(n.depths, n.diverged, strict=True) if at == count)
+        for count in lost
+    )
+
+
+BEFORE_THE_FIT: Sentences[Measured] = {
+    "deep_networks_diverge": lambda m: (
+        f"{m.diverged[-1]} of {m.paths} paths are not finite at depth {m.depths[-1]}, fewer at smaller"
+        " depths: the networks explode with depth"
+    ),
+    "some_paths_diverge": lambda m: (
+        f"up to {m.diverged.max()} of {m.paths} paths are not finite; averaging over the others would"
+        " mislead; take smaller weights or inputs, or dtype='float64'"
+    ),
+    "is_swallowed": lambda m: (
+        f"network and limit are equal to the last bit, but round-off reaches {m.resolution:.1e} at states of"
+        " this size and may swallow every layer; take smaller inputs, or dtype='float64'"
+    ),
+    "equals_the_limit": lambda m: (
+        "the network equals the limit at every depth, to the last bit; there is no error to fit"
+    ),
+    "lies_within_resolution": lambda m: (
+        f"the errors are no larger than round-off or the reference's error ({m.resolution:.1e}), so no order"
+        " can be seen; dtype='float64' or a smaller tolerance= would help"
+    ),
+    "falls_to_the_resolution": lambda m: (
+        f"the errors fall from {m.errors[0]:.1e} to {m.errors[-1]:.1e}, as far as round-off and the"
+        f" reference's error ({m.resolution:.1e}) let anybody see"
+    ),
+    "deepest_is_not_resolved": lambda m: (
+        f"the deepest error, {m.errors[-1]:.1e}, is no larger than round-off or the reference's error"
+        f" ({m.resolution:.1e}), so no order can be seen; dtype='float64', a smaller tolerance= or smaller"
+        " depths would help"
+    ),
+    "vanishes_at_some_depths": lambda m: (
+        "the error is exactly zero at some depths and not at others; take other depths or inputs"
+    ),
+    "has_too_few_paths": lambda m: (
+        f"{m.paths} paths cannot estimate the covariance of {len(m.depths)} depths; use at least"
+        f" {least_paths(len(m.depths))}"
+    ),
+    "rests_on_two_paths": lambda m: (
+        f"one or two of the {m.paths} paths make up the average (kurtosis {m.kurtosis:.0f}), so no"
+        " uncertainty can be estimated; more paths or a smaller p would help"
+    ),
+}
+OF_THE_FIT: Sentences[Evidence] = {
+    "has_two_depths": lambda e: (
+        "two depths cannot tell a slow order from another limit; give at least three, better five over a"
+        " factor of 16"
+    ),
+    "is_the_limits_scheme": lambda e: (
+        "the network is the limit's own scheme on its layers, up to round-off, and its differences fall"
+    ),
+    "stays_apart": lambda e: (
+        f"{e.what} at the deepest network are {e.apart:.3g} times what is left between it and what the"
+        " networks tend to, so the limit is another one"
+    ),
+    "grows_ever_more_slowly": lambda e: (
+        f"{e.what} grow with depth, to {math.exp(-e.fallen):.2f} times the coarsest, but ever more slowly,"
+        " so they may yet fall; deeper networks would tell"
+    ),
+    "falls_to_what_can_be_resolved": lambda e: (
+        f"{e.what} have reached round-off or the reference's error, about {e.resolution:.1e};"
+        " dtype='float64', a smaller tolerance= or smaller depths would help"
+    ),
+    "is_flat": lambda e: (
+        f"{e.what} do not fall with depth (order at most {e.interval[1]:.3f}), so the limit is another one"
+    ),
+    "has_grown_and_is_level": lambda e: (
+        f"{e.what} do not fall with depth: the deepest is {math.exp(-e.fallen):.2f} times the coarsest, and"
+        " they stay level there, so the limit is another one"
+    ),
+    "levels_off": lambda e: (
+        f"{e.what} level off: {_of_deepest(e, e.floor.share)} remains at infinite depth, so the limit is"
+        " another one"
+    ),
+    "tends_elsewhere": _tends_elsewhere,
+    "seems_to_level_off": lambda e: (
+        f"{e.what} seem to level off, but a few of the {e.count} paths make up the average (kurtosis"
+        f" {e.kurtosis:.0f}); more paths or a smaller p would help"
+    ),
+    "follows_no_power_law": lambda e: (
+        f"no power law fits {e.what}, whose deepest slope is still {e.last_slope:.2f}, so no order is"
+        " given; weights may vary faster than the networks resolve, or jump; deeper networks would help"
+    ),
+    "mixes_orders": lambda e: (
+        f"contributions of several orders mix: the deepest local slope is {e.last_slope:.2f}, an"
+        f" extrapolation says {e.rate:.2f}, and no order is given; deeper networks would tell"
+    ),
+    "may_not_fall": lambda e: (
+        "the interval of the order contains 0; more paths or a wider range of depths would help"
+    ),
+    "may_level_off": lambda e: (
+        f"a floor, as if the limit were another one, has probability {e.floor.probability:.2f}"
+        f" ({e.levels.doubtful:g} is allowed); more paths or deeper networks would decide"
+    ),
+    "may_hide_a_floor": lambda e: (
+        f"{e.what} fall, but up to {_of_deepest(e, e.floor.upper)} may be a floor, which several interfering"
+        " contributions can hide; deeper networks would tell"
+    ),
+    "has_a_small_floor": lambda e: (
+        f"{e.what} fall, but {_of_deepest(e, e.floor.share)} looks like a floor: the limit is slightly off,"
+        " or the depths are too small; deeper networks would tell"
+    ),
+    "falls_too_slowly": lambda e: (
+        f"{e.what} fall, but more slowly than this network reaches its limit (order {e.order:g}): the limit"
+        " is slightly off, or the depths are too small; deeper networks would tell"
+    ),
+    "falls": _falls,
+}
+OF_THE_NUMBERS: Sentences[Numbers] = {
+    "limit_was_lost": lambda n: (
+        f"the limit itself was not finite on {n.limit_lost} of {n.paths} paths, which count as lost at every"
+        " depth."
+    ),
+    "paths_were_lost": lambda n: (
+        f"not finite: {_where_lost(n)}. The error there is infinite, not the average over the other paths."
+    ),
+    "paths_are_few": lambda n: (
+        f"{n.paths} paths are few for covariances between depths; take paths=400 for a reliable interval."
+    ),
+    "tails_are_heavy": lambda n: (
+        f"the per-path errors have kurtosis {n.heaviest:.0f} (over {HEAVY:g}): a few paths dominate. Standard"
+        " errors are too small, and the interval allows for it; take more paths."
+    ),
+    "reference_is_coarse": lambda n: (
+        f"the reference solution's error, about {n.reference_error:.1e}, is close to the smallest error"
+        f" {n.smallest:.1e}; give a smaller tolerance=."
+    ),
+    "reference_changes_errors": lambda n: (
+        "the reference solution's error changes some errors by more than half; give a larger reference=."
+    ),
+    "rounding_shows": lambda n: (
+        f"round-off, about {n.rounding:.1e}, is close to the smallest error {n.smallest:.1e}; "
+        + ("take dtype='float64'." if n.narrow else "do not interpret differences at this level.")
+    ),
+    "order_is_not_the_predicted": lambda n: (
+        f"the interval [{n.interval[0]:.3f}, {n.interval[1]:.3f}] excludes the predicted"
+        f" order{' at least' if n.is_bound else ''} {n.predicted:g}"
+        f"{', so that no order is given' if n.withheld else ''}. Either the depths are too small for the"
+        " asymptotic order, which deeper networks would show, or this is a finding."
+    ),
+    "theorem_is_contradicted": lambda n: (
+        "this contradicts the theorem named above."
+        f"{' It assumes what is not known here: ' if n.unknown else ''}{' '.join(n.unknown)}"
+        " Either the depths are too small for how fast the weights vary, which deeper networks would show,"
+        " or this is a finding."
+    ),
+    "slopes_drift": lambda n: (
+        f"the local slopes still drift, by {n.drift:.2f} from the first to the last: read the order as local,"
+        " or add deeper networks."
+    ),
+}
 
 
 def pairing_notes(task: Task, pairing: Pairing, corrected: bool) -> list[str]:

@@ -1,4 +1,4 @@
-"""What `compare_laws` tells the sequence of looks: its first size, and what each rule asks for."""
+"""What `compare_laws` tells the sequence of interim analyses: its first size, and what each rule asks for."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import final
 
 import numpy as np
 
-from deeplimit.common.verdict import Verdict
+from deeplimit.common.verdict import LawVerdict
 from deeplimit.judge.in_law.report import LawReport
 from deeplimit.judge.in_law.simulation import Plan, Sample
-from deeplimit.statistics.interim import Asks, Look, Size, Study, Wish
+from deeplimit.statistics.interim import Asks, InterimAnalysis, SampleSizeRequest, Size, Study
 
 DEFAULT = Size((8, 16, 32, 64, 128), 16384)
 ASKS = {
@@ -51,17 +51,19 @@ class ComparingLaws(Study[LawReport]):
     def report(self, measurement: Plan, result: Drawn, spent: float, seconds: float) -> LawReport:
         return self.judge(measurement, result, spent, seconds)
 
-    def look(self, report: LawReport, size: Size, seconds: float) -> Look:
+    def analysis(self, report: LawReport, size: Size, seconds: float) -> InterimAnalysis:
         worst = int(np.argmax(np.abs(report.floors) + report.floor_margins))
         floor, margin = float(report.floors[worst]), float(report.floor_margins[worst])
         interval = (floor - margin, floor + margin)
-        return Look(
+        return InterimAnalysis(
             size.depths, size.count, report.verdict, report.rule, interval, 1.0 - report.level, seconds
         )
 
-    def wish(self, report: LawReport) -> Wish | None:
-        if report.verdict != Verdict.CANNOT_TELL:
+    def request(self, report: LawReport) -> SampleSizeRequest | None:
+        if report.verdict != LawVerdict.CANNOT_TELL:
             return None
         reach = float((np.abs(report.floors) + report.floor_margins).max())
         # Margins are sampling error for the most part, which four times as many draws halve.
-        return Wish.of(ASKS[report.rule], noise=1.0, times=max(4.0, (reach / report.tolerance) ** 2))
+        return SampleSizeRequest.of(
+            ASKS[report.rule], noise=1.0, times=max(4.0, (reach / report.tolerance) ** 2)
+        )

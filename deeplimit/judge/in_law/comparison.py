@@ -21,7 +21,7 @@ from deeplimit.common.store import Store
 from deeplimit.common.validation import NoTheoremError
 from deeplimit.driving import Dependence
 from deeplimit.equations import Independent, Limit, read_limit
-from deeplimit.judge.in_law import two_sample
+from deeplimit.judge.in_law import two_sample, wording
 from deeplimit.judge.in_law.adaptive import DEFAULT, ComparingLaws
 from deeplimit.judge.in_law.report import LawReport
 from deeplimit.judge.in_law.simulation import Plan, Sample, feature_names, rounding_share
@@ -29,7 +29,7 @@ from deeplimit.judge.in_law.verdict import Evidence, judge
 from deeplimit.networks.module_network import network_of
 from deeplimit.networks.residual_network import ResidualNetwork
 from deeplimit.statistics.extrapolation import extrapolate
-from deeplimit.statistics.interim import Effort, carry_out
+from deeplimit.statistics.interim import AdaptiveSampling, carry_out
 from deeplimit.theory import reservations
 from deeplimit.version import versions
 
@@ -79,8 +79,8 @@ def compare_laws(
         depths: Strictly increasing numbers of layers L, at least three. "auto" starts with the default, and
             goes deeper where the evidence asks for depth.
         draws: Independent draws of each law, at least 200. More make smaller differences visible; "auto"
-            takes as many as the evidence asks for. All looks share `level`.
-        budget: Seconds that a call with "auto" may take, by default 30. It ends the looks, so that their
+            takes as many as the evidence asks for. All interim analyses share `level`.
+        budget: Seconds that a call with "auto" may take, by default 30. It ends the analyses, so that their
             number depends on the machine; the report states its depths and draws.
         seed: Everything random derives from it.
         level: Family-wise error rate, as far as the extrapolation holds. It bounds the probability of the
@@ -115,8 +115,8 @@ def compare_laws(
         'same law'
     """
     started, given = time.perf_counter(), {**locals()}
-    effort = Effort.checked(depths, draws, budget, "draws", _read_depths, _read_draws)
-    plan_of = _planner(resnet, limit, x, seed, steps, effort.depths, device, dtype)
+    sampling = AdaptiveSampling.checked(depths, draws, budget, "draws", _read_depths, _read_draws)
+    plan_of = _planner(resnet, limit, x, seed, steps, sampling.depths, device, dtype)
     level = validation.real(
         level, "level", above=0.0, maximum=0.2, hint="0.001 is one false alarm in a thousand."
     )
@@ -128,7 +128,7 @@ def compare_laws(
     def report(plan: Plan, drawn: tuple[list[Sample], Sample], spent: float, seconds: float) -> LawReport:
         return _assess(plan, *drawn, spent * level, tolerance, None if x is None else len(plan.h0), seconds)
 
-    compared = carry_out(ComparingLaws(plan_of, report), effort, running, "compare laws", started)
+    compared = carry_out(ComparingLaws(plan_of, report), sampling, running, "compare laws", started)
     return compared.called_by("compare_laws", given)
 
 
@@ -306,8 +306,8 @@ def _assess(
     is_its_limit = _is_its_limit(plan)
     exact = not plan.limit.is_drawn_by_steps
     report = LawReport(
-        verdict=judgement.word,
-        reason=judgement.reason,
+        verdict=judgement.code,
+        reason=wording.reason(judgement),
         network=str(plan.network),
         limit=plan.limit.equation,
         regime=regime.name,

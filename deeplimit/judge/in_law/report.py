@@ -8,18 +8,17 @@ from typing import TYPE_CHECKING, Annotated, final
 import numpy as np
 
 from deeplimit.common import axes as drawing
-from deeplimit.common.fields import CountPerDepth, Depths, OneOf, PerDepth, Shape
+from deeplimit.common.fields import CountPerDepth, Depths, PerDepth, Shape
 from deeplimit.common.report import REPEAT, Report
 from deeplimit.common.table import Column, Table
-from deeplimit.common.verdict import Verdict
+from deeplimit.common.verdict import LawVerdict
 from deeplimit.judge.in_law.one_draw import OneDraw
-from deeplimit.statistics.interim import Look, Need
-from deeplimit.statistics.interim.looks import facts
+from deeplimit.statistics.interim import InterimAnalysis, RequiredSampleSize
+from deeplimit.statistics.interim.analyses import facts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-VERDICTS = (Verdict.SAME_LAW, Verdict.ANOTHER_LAW, Verdict.CANNOT_TELL)
 PerTest = Annotated[np.ndarray, Shape("tests depths")]
 PerEffect = Annotated[np.ndarray, Shape("effects depths")]
 LINES = ((0, (5, 1, 1, 1, 1, 1)), (0, (1.2, 1.2)), (0, (3, 1.2, 1, 1.2)), (0, (6, 1.5)))
@@ -58,14 +57,14 @@ class LawReport(Report):
         reservations: what to know before trusting the numbers.
         citations: keys or BibTeX entries of the theorems and methods that were used.
         rule: name of the rule that decided.
-        looks: looks of an adaptive call, the last of which this report is; empty for a call of fixed size.
-        needs: what an adaptive call that cannot tell would look at next, and how long that would take.
+        looks: analyses of an adaptive call, the last of which this report is; empty for a call of fixed size.
+        needs: what an adaptive call that cannot tell would measure next, and how long that would take.
     """
 
     kind = "laws"
     no_paths = REPEAT
 
-    verdict: Annotated[Verdict, OneOf(VERDICTS)]
+    verdict: LawVerdict
     reason: str
     network: str
     limit: str
@@ -100,8 +99,8 @@ class LawReport(Report):
     reservations: tuple[str, ...]
     citations: tuple[str, ...] = ()
     rule: str = ""
-    looks: tuple[Look, ...] = ()
-    needs: Need | None = None
+    looks: tuple[InterimAnalysis, ...] = ()
+    needs: RequiredSampleSize | None = None
 
     @property
     def differs(self) -> np.ndarray:

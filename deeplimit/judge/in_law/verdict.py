@@ -7,11 +7,11 @@ from functools import cached_property
 
 import numpy as np
 
-from deeplimit.common.verdict import Verdict
+from deeplimit.common.verdict import LawVerdict
 from deeplimit.statistics import verdict
 from deeplimit.statistics.verdict import Judgement
 
-SAME, ANOTHER, CANNOT_TELL = Verdict.SAME_LAW, Verdict.ANOTHER_LAW, Verdict.CANNOT_TELL
+SAME, ANOTHER, CANNOT_TELL = LawVerdict
 KEPT = 0.5
 """The law is another one only if at least this share of the deepest network's difference remains at infinite
 depth.
@@ -117,131 +117,82 @@ class Evidence:
         """How large the difference at infinite depth may be (K,)."""
         return np.asarray(np.abs(self.floors) + self.margins)
 
-    def farthest(self, among: np.ndarray) -> int:
+    @cached_property
+    def growing(self) -> np.ndarray:
+        """Which differences only grow, and follow no expansion (K,)."""
+        return np.asarray(self.grown & ~self.fits)
+
+    @cached_property
+    def unfallen(self) -> np.ndarray:
+        """Which tests reject the deepest network at a distance that has not fallen (T,)."""
+        return np.asarray(self.rejected[:, -1] & (self.distances[:, -1] > FALLEN * self.distances[:, 0]))
+
+    @cached_property
+    def farthest(self) -> int:
+        """Which test function is the most significant of those that seem to differ at infinite depth."""
+        return self.most_significant(self.apart)
+
+    def most_significant(self, among: np.ndarray) -> int:
         """Return which of the test functions marked in `among` (K,) is the most significant."""
         return int(np.argmax(np.where(among, np.abs(self.floors) / self.margins, 0.0)))
 
-    def floor(self, which: int) -> str:
-        """Return a difference at infinite depth with its margin, in words."""
-        return f"{self.floors[which]:.3g} ± {self.margins[which]:.2g}"
 
-
-def draws_were_lost(e: Evidence) -> str | None:
+def draws_were_lost(e: Evidence) -> bool:
     """Means over the others would mislead."""
-    if not e.lost:
-        return None
-    return f"{e.lost} draws were not finite; dtype='float64' or shallower networks would help"
+    return e.lost > 0
 
 
-def is_swallowed_by_rounding(e: Evidence) -> str | None:
+def is_swallowed_by_rounding(e: Evidence) -> bool:
     """Inputs are so large that layers change them by little more than round-off, or by nothing."""
-    if not e.rounding > e.tolerance:
-        return None
-    much = "all" if np.isinf(e.rounding) else f"about {e.rounding:.2g} times"
-    return (
-        f"the inputs are so large that round-off is {much} of what the layers change (tolerance"
-        f" {e.tolerance:g}); use smaller inputs, or dtype='float64'"
-    )
+    return e.rounding > e.tolerance
 
 
-def differs_at_infinite_depth(e: Evidence) -> str | None:
+def differs_at_infinite_depth(e: Evidence) -> bool:
     """A difference surely remains."""
-    if not e.remains.any():
-        return None
-    worst = e.farthest(e.remains)
-    return f"at infinite depth the {e.names[worst]} would still be off the limit's by {e.floor(worst)}"
+    return bool(e.remains.any())
 
 
-def grows_with_depth(e: Evidence) -> str | None:
+def grows_with_depth(e: Evidence) -> bool:
     """A difference that no expansion fits only grows."""
-    growing = e.grown & ~e.fits
-    if not growing.any():
-        return None
-    worst = int(np.argmax(np.where(growing, np.abs(e.deepest), 0.0)))
-    return f"the difference of the {e.names[worst]} grows with depth, to {e.deepest[worst]:.3g}"
+    return bool(e.growing.any())
 
 
-def follows_no_expansion(e: Evidence) -> str | None:
+def follows_no_expansion(e: Evidence) -> bool:
     """Extrapolation means nothing."""
-    if e.fits.all():
-        return None
-    worst = int(np.argmin(e.fits))
-    return (
-        f"the difference of the {e.names[worst]} does not fall like a power of 1/depth: deeper networks would"
-        " tell"
-    )
+    return not e.fits.all()
 
 
-def differs_at_small_depth(e: Evidence) -> str | None:
+def differs_at_small_depth(e: Evidence) -> bool:
     """Extrapolation from small depths is a guess."""
-    if not e.apart.any():
-        return None
-    worst = e.farthest(e.apart)
-    if e.deep[worst]:
-        return None
-    return (
-        f"the {e.names[worst]} seems to differ by {e.floor(worst)} at infinite depth, but from depths below"
-        f" {SHALLOW} that is a guess: deeper networks would tell"
-    )
+    return bool(e.apart.any() and not e.deep[e.farthest])
 
 
-def still_changes(e: Evidence) -> str | None:
+def still_changes(e: Evidence) -> bool:
     """The difference may yet come down."""
-    if not e.apart.any():
-        return None
-    worst = e.farthest(e.apart)
-    if e.flat[worst]:
-        return None
-    return (
-        f"the difference of the {e.names[worst]} still changes with depth, to {e.deepest[worst]:.3g} at the"
-        " deepest: deeper networks would tell"
-    )
+    return bool(e.apart.any() and not e.flat[e.farthest])
 
 
-def is_not_shown_clearly(e: Evidence) -> str | None:
+def is_not_shown_clearly(e: Evidence) -> bool:
     """Extrapolation has a difference that the deepest network does not."""
-    if not e.apart.any():
-        return None
-    worst = e.farthest(e.apart)
-    return (
-        f"the {e.names[worst]} seems to differ by {e.floor(worst)} at infinite depth, which the deepest"
-        " network does not show clearly: more draws or deeper networks would decide"
-    )
+    return bool(e.apart.any())
 
 
-def is_too_uncertain(e: Evidence) -> str | None:
+def is_too_uncertain(e: Evidence) -> bool:
     """A difference larger than the tolerance is not excluded."""
-    if not (e.reach > e.tolerance).any():
-        return None
-    worst = int(np.argmax(e.reach))
-    times = max(2.0, np.ceil((e.reach[worst] / e.tolerance) ** 2))
-    return (
-        f"no difference is found, but the {e.names[worst]} is only known to ± {e.reach[worst]:.2g} (tolerance"
-        f" {e.tolerance:g}): about {times:g} times as many draws would do"
-    )
+    return bool((e.reach > e.tolerance).any())
 
 
-def differs_in_another_way(e: Evidence) -> str | None:
+def differs_in_another_way(e: Evidence) -> bool:
     """A test still rejects the deepest network, and its distance has not fallen."""
-    unfallen = e.rejected[:, -1] & (e.distances[:, -1] > FALLEN * e.distances[:, 0])
-    if not unfallen.any():
-        return None
-    which = e.statistics[int(np.argmax(unfallen))]
-    return (
-        f"mean, spread and shape agree, but the laws of {which} differ at every depth in a way these do not"
-        " see; plot the distribution functions"
-    )
+    return bool(e.unfallen.any())
 
 
-def agrees(e: Evidence) -> str:
+def agrees(e: Evidence) -> bool:
     """What remains: no difference, and none that the draws could have missed."""
-    return (
-        f"at infinite depth no difference is found, and none can be more than {e.reach.max():.2g} of the"
-        " limit's standard deviation in location, or the like in spread and shape"
-    )
+    return True
 
 
-RULES: verdict.Rules[Verdict, Evidence] = (
+RULES: verdict.Rules[LawVerdict, Evidence] = (
     (CANNOT_TELL, draws_were_lost),
     (CANNOT_TELL, is_swallowed_by_rounding),
     (ANOTHER, differs_at_infinite_depth),
@@ -256,6 +207,6 @@ RULES: verdict.Rules[Verdict, Evidence] = (
 )
 
 
-def judge(evidence: Evidence) -> Judgement[Verdict]:
+def judge(evidence: Evidence) -> Judgement[LawVerdict]:
     """Return the judgement of the first rule that holds."""
     return verdict.judge(RULES, evidence)

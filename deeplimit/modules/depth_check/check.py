@@ -180,7 +180,7 @@ def probe(
             f"one depth has no exponent to compare with expected={number:g}: use dl.check_depth with a"
             " function depth -> module."
         )
-    if isinstance(rule, Rule) and not rule.absolute:
+    if rule is not None and rule != AUTO and not rule.absolute:
         raise ValueError(
             f"{rule.name} ({rule.formula}) says how sizes fall with depth, not how large they are, so that"
             " one depth cannot contradict it: use dl.check_depth with a function depth -> module."

@@ -12,7 +12,7 @@ import numpy as np
 
 from deeplimit.common import axes as drawing
 from deeplimit.common.axes import COLOURS, PREDICTED
-from deeplimit.common.verdict import Verdict
+from deeplimit.common.verdict import DepthVerdict
 from deeplimit.modules.depth_check.scaling import BranchScaling
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def over_depths(
     axes: Axes,
     depths: Sequence[int],
     branches: Sequence[BranchScaling],
-    statuses: Sequence[Verdict],
+    statuses: Sequence[DepthVerdict],
     wanted: float | None,
 ) -> None:
     """Draw each kind's size over that at the first depth, so that slopes compare at a glance."""
@@ -41,7 +41,7 @@ def over_depths(
             continue
         sizes = np.asarray(kind.sizes) / kind.sizes[0]
         least = min(least, float(sizes.min()))
-        marker = "X" if statuses[place] == Verdict.NOT_AS_EXPECTED else "o"
+        marker = "X" if statuses[place] == DepthVerdict.NOT_AS_EXPECTED else "o"
         axes.plot(depths, sizes, color=colour, marker=marker, ms=4 if small else 6, label=_told(kind, small))
     for exponent, name in ((0.5, "1/2: neural SDE"), (1.0, "1: neural ODE")):
         line = ratio**-exponent

@@ -7,7 +7,7 @@ import re
 import time
 from collections.abc import Iterator, Sequence
 
-from deeplimit.common.verdict import Verdict
+from deeplimit.common.verdict import DepthVerdict
 from deeplimit.modules.depth_check.base_scale import bases_of
 from deeplimit.modules.depth_check.departures import EXACT
 from deeplimit.modules.depth_check.exponent_findings import against_exponent, has_exponent
@@ -78,24 +78,28 @@ def report_on(
             found += about_skip(scaling, flows[scaling.stream], rule, number, depths[-1], fixes)
         findings += found
         statuses.append(
-            Verdict.NOT_AS_EXPECTED if found else Verdict.AS_EXPECTED if agreed else Verdict.CANNOT_TELL
+            DepthVerdict.NOT_AS_EXPECTED
+            if found
+            else DepthVerdict.AS_EXPECTED
+            if agreed
+            else DepthVerdict.CANNOT_TELL
         )
     if rule is None and number is None:
-        statuses = [Verdict.MEASURED] * len(branches)
-        stream_statuses = [Verdict.MEASURED] * len(flows)
+        statuses = [DepthVerdict.MEASURED] * len(branches)
+        stream_statuses = [DepthVerdict.MEASURED] * len(flows)
     else:
         more, stream_statuses = about_streams(flows, branches, findings)
         findings += more
     verdict: Status = next(
         (
             status
-            for status in (Verdict.NOT_AS_EXPECTED, Verdict.CANNOT_TELL)
+            for status in (DepthVerdict.NOT_AS_EXPECTED, DepthVerdict.CANNOT_TELL)
             if status in (*statuses, *stream_statuses)
         ),
         statuses[0],
     )
-    if verdict == Verdict.AS_EXPECTED and _overlooked(taken):
-        verdict = Verdict.CANNOT_TELL  # about what was not seen
+    if verdict == DepthVerdict.AS_EXPECTED and _overlooked(taken):
+        verdict = DepthVerdict.CANNOT_TELL  # about what was not seen
     return DepthReport(
         verdict=verdict,
         model=name,
@@ -257,7 +261,7 @@ def _reservations(
     ):
         told.append("all weights depend on depth, so constant factors could not be judged.")
     if any(
-        status == Verdict.CANNOT_TELL and scaling.exponent is not None and scaling.power_law
+        status == DepthVerdict.CANNOT_TELL and scaling.exponent is not None and scaling.power_law
         for scaling, status in zip(branches, statuses, strict=True)
     ):
         told.append(

@@ -62,73 +62,69 @@ MARGIN = 0.2
 """Exponents closer than this to the critical one are taken for it."""
 
 
-def is_a_silent_adapter(e: Evidence) -> str | None:
+def is_a_silent_adapter(e: Evidence) -> bool:
     """Nothing moves, and the branch is an addition of low rank."""
-    return "updates of low rank are zero at the start" if not e.moving and e.adapter else None
+    return not e.moving and e.adapter
 
 
-def starts_at_zero(e: Evidence) -> str | None:
+def starts_at_zero(e: Evidence) -> bool:
     """Nothing moves."""
-    return None if e.moving else "updates are zero at the start"
+    return not e.moving
 
 
-def is_not_deepened(e: Evidence) -> str | None:
+def is_not_deepened(e: Evidence) -> bool:
     """There are as many branches at every depth."""
-    return None if e.swept else "the number of branches does not change with depth"
+    return not e.swept
 
 
-def vanishes_at_some_depths(e: Evidence) -> str | None:
+def vanishes_at_some_depths(e: Evidence) -> bool:
     """A logarithm is infinite."""
-    return "updates are zero at some depths" if e.exponent is None else None
+    return e.exponent is None
 
 
-def is_too_uncertain(e: Evidence) -> str | None:
+def is_too_uncertain(e: Evidence) -> bool:
     """The interval spans two classical exponents."""
-    if e.exponent is None or e.exponent.high - e.exponent.low <= 0.5:
-        return None
-    return "the interval is wider than the distance 1/2 of classical exponents"
+    return e.exponent is not None and e.exponent.high - e.exponent.low > 0.5
 
 
-def would_be_an_ode(e: Evidence) -> str | None:
+def would_be_an_ode(e: Evidence) -> bool:
     """Updates are of the size of an ODE's, but independent, so that their sum vanishes."""
-    if e.exponent is None or not (e.smaller and 0.8 < e.exponent.value < 1.2):
-        return None
-    return "updates are as small as an ODE's; independent layers add up to nothing"
+    return e.exponent is not None and e.smaller and 0.8 < e.exponent.value < 1.2
 
 
-def vanishes(e: Evidence) -> str | None:
+def vanishes(e: Evidence) -> bool:
     """The sum of all updates vanishes."""
-    return "the sum of all updates vanishes as depth grows" if e.smaller else None
+    return e.smaller
 
 
-def turns_as_far_at_any_depth(e: Evidence) -> str | None:
+def turns_as_far_at_any_depth(e: Evidence) -> bool:
     """Updates are too large for a limit, but the stream keeps its size."""
-    return "the stream keeps its size, and forgets its input" if e.larger and e.bounded else None
+    return e.larger and e.bounded
 
 
-def grows_like_a_power(e: Evidence) -> str | None:
+def grows_like_a_power(e: Evidence) -> bool:
     """Updates are too large, and do not depend on the stream's size."""
-    return "updates do not grow with the stream" if e.larger and e.normalised else None
+    return e.larger and e.normalised
 
 
-def explodes(e: Evidence) -> str | None:
+def explodes(e: Evidence) -> bool:
     """Updates are too large, and grow with the stream."""
-    return "updates grow with the stream" if e.larger else None
+    return e.larger
 
 
-def is_critical_for_independent_layers(e: Evidence) -> str | None:
+def is_critical_for_independent_layers(e: Evidence) -> bool:
     """The critical exponent is 1/2."""
-    return "independent updates add up to a diffusion" if e.critical == 0.5 else None
+    return e.critical == 0.5
 
 
-def is_critical_for_aligned_layers(e: Evidence) -> str | None:
+def is_critical_for_aligned_layers(e: Evidence) -> bool:
     """The critical exponent is 1."""
-    return "aligned updates add up to an integral" if e.critical == 1.0 else None
+    return e.critical == 1.0
 
 
-def is_critical_in_between(e: Evidence) -> str:
+def is_critical_in_between(e: Evidence) -> bool:
     """What remains: layers are correlated, as fractional noise is."""
-    return f"correlated updates add up at the exponent {e.critical:.2f}"
+    return True
 
 
 MEANINGS: verdict.Rules[str, Evidence] = (

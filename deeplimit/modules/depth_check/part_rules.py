@@ -62,6 +62,11 @@ class PartRule(ABC):
         return self.zero
 
     @property
+    def power(self) -> float | None:
+        """The exponent of 1/N, N the number of residual branches, where that is all there is to it."""
+        return None
+
+    @property
     def alternatives(self) -> tuple[PartRule, ...]:
         """The rules of which a part may follow any."""
         return (self,)
@@ -91,6 +96,10 @@ class Power(PartRule):
     @property
     def absolute(self) -> bool:
         return self.constant is not None
+
+    @property
+    def power(self) -> float | None:
+        return self.exponent
 
     def size(self, place: Place) -> float | None:
         constant = 1.0 if self.constant is None else self.constant
@@ -194,6 +203,11 @@ class AnyOf(PartRule):
     """Any of several rules: a gated branch may scale one of its two inner weights, or neither."""
 
     rules: tuple[PartRule, ...]
+
+    @property
+    def power(self) -> float | None:
+        """The exponent of 1/N, N the number of residual branches, where that is all there is to it."""
+        return None
 
     @property
     def alternatives(self) -> tuple[PartRule, ...]:

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, final
 
 from deeplimit.common import axes as drawing, page
-from deeplimit.common.fields import OneOf, Shape
+from deeplimit.common.fields import Shape
 from deeplimit.common.report import Report
 from deeplimit.common.table import Column, Table
-from deeplimit.common.verdict import Verdict
+from deeplimit.common.verdict import DepthVerdict
 from deeplimit.modules.depth_check import drawing as pictures, page as tables
 from deeplimit.modules.depth_check.findings import Finding, grouped
 from deeplimit.modules.depth_check.rules import RULES
@@ -22,8 +22,7 @@ from deeplimit.modules.depth_check.stream_scaling import StreamScaling
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-VERDICTS = (Verdict.AS_EXPECTED, Verdict.NOT_AS_EXPECTED, Verdict.CANNOT_TELL, Verdict.MEASURED)
-Status = Annotated[Verdict, OneOf(VERDICTS)]
+Status = DepthVerdict
 
 
 @final
@@ -77,7 +76,7 @@ class DepthReport(Report):
     @property
     def ok(self) -> bool:
         """Whether nothing speaks against what was expected, and enough was seen to say so."""
-        return self.verdict in (Verdict.AS_EXPECTED, Verdict.MEASURED)
+        return self.verdict in (DepthVerdict.AS_EXPECTED, DepthVerdict.MEASURED)
 
     @property
     def headline(self) -> str:

@@ -18,7 +18,8 @@ from deeplimit.modules.depth_check.one_depth import (
     WeightSize,
     whole_skip,
 )
-from deeplimit.modules.depth_check.stream_scaling import RUNAWAY, over, streams
+from deeplimit.modules.depth_check.stream_meaning import RUNAWAY
+from deeplimit.modules.depth_check.stream_scaling import over, streams
 from deeplimit.modules.trace.naming import wildcard
 from deeplimit.statistics import verdict
 from deeplimit.statistics.regression import line, student_quantile
@@ -168,7 +169,7 @@ def _scaling(
         normalised=deepest[-1].normalised,
         growth=tuple(over(one.streams[stream].end, one.streams[stream].start) for one, _ in present),
     )
-    meaning = verdict.judge(MEANINGS, evidence).word
+    meaning = verdict.judge(MEANINGS, evidence).code
     return BranchScaling(
         kind=kind,
         stream=stream,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from deeplimit.common.verdict import Verdict
+from deeplimit.common.verdict import DepthVerdict
 from deeplimit.modules.depth_check.findings import Finding, part_name
 from deeplimit.modules.depth_check.fixes import IN_FORWARD, Fixes
 from deeplimit.modules.depth_check.report import Status
 from deeplimit.modules.depth_check.rules import Rule
 from deeplimit.modules.depth_check.scaling import BranchScaling
-from deeplimit.modules.depth_check.stream_scaling import DAMPED, EXPLODING, MULTIPLIED, StreamScaling
+from deeplimit.modules.depth_check.stream_meaning import DAMPED, EXPLODING, MULTIPLIED
+from deeplimit.modules.depth_check.stream_scaling import StreamScaling
 
 
 def about_skip(
@@ -59,7 +60,9 @@ def about_streams(
         own = {kind.kind for kind in branches if kind.stream == stream.stream}
         blamed = [finding for finding in findings if finding.branch in own]
         skips = any(finding.parameter.startswith("skip of ") for finding in blamed)
-        statuses.append(Verdict.NOT_AS_EXPECTED if skips or stream.explodes else Verdict.AS_EXPECTED)
+        statuses.append(
+            DepthVerdict.NOT_AS_EXPECTED if skips or stream.explodes else DepthVerdict.AS_EXPECTED
+        )
         if stream.explodes and not blamed:
             name = f"stream {stream.stream + 1}"
             kind = next(kind.kind for kind in branches if kind.stream == stream.stream)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
-from deeplimit.common.verdict import Verdict
+from deeplimit.common.verdict import DepthVerdict
 from deeplimit.modules.depth_check.report import DepthReport
 from deeplimit.modules.depth_check.scaling import BranchScaling
 
@@ -37,9 +37,9 @@ def not_an_initialisation(report: DepthReport, reasons: Sequence[str]) -> DepthR
     told = f"these weights are no initialisation, so no rule about it is judged: {'; '.join(reasons)}."
     return dataclasses.replace(
         report,
-        verdict=Verdict.CANNOT_TELL,
-        statuses=(Verdict.CANNOT_TELL,) * len(report.branches),
-        stream_statuses=(Verdict.CANNOT_TELL,) * len(report.streams),
+        verdict=DepthVerdict.CANNOT_TELL,
+        statuses=(DepthVerdict.CANNOT_TELL,) * len(report.branches),
+        stream_statuses=(DepthVerdict.CANNOT_TELL,) * len(report.streams),
         findings=(),
         reservations=(*report.reservations, told, "Pass trained=True to see what the branches do."),
     )

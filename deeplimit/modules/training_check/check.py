@@ -15,7 +15,7 @@ from deeplimit.common import validation
 from deeplimit.common.measurement import Running
 from deeplimit.common.progress import Progress
 from deeplimit.common.store import Store
-from deeplimit.common.verdict import Verdict
+from deeplimit.common.verdict import DepthVerdict
 from deeplimit.modules.depth_check import DepthReport, Rule, check_depth
 from deeplimit.modules.trace.losses import check_loss
 from deeplimit.modules.training_check.best_rate import RateDrift, SweptRates, drift_findings, rate_drift
@@ -194,7 +194,7 @@ def check_training(
         ]
     known = rule is None or rule.rate(kind) is not None
     also = [] if width is None else [(f"{name} over widths", power) for name, power in width.judged]
-    certain = known and (start is None or Verdict.CANNOT_TELL not in (start.verdict, *start.statuses))
+    certain = known and (start is None or DepthVerdict.CANNOT_TELL not in (start.verdict, *start.statuses))
     report = TrainingCheckReport(
         verdict=verdict_of(rule, branches, streams, findings, also=also, certain=certain),
         model=networks[-1][0].model,
@@ -354,6 +354,6 @@ def _reservations(
         )
     if start is not None:
         told += [f"At initialisation: {text}" for text in start.reservations]
-        if start.verdict == Verdict.CANNOT_TELL:
+        if start.verdict == DepthVerdict.CANNOT_TELL:
             told.append(f"At initialisation dl.check_depth cannot tell: {start.headline}")
     return told

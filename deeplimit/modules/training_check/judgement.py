@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections.abc import Iterator, Sequence
 
-from deeplimit.common.verdict import Verdict
+from deeplimit.common.verdict import DepthVerdict
 from deeplimit.modules.training_check.findings import TrainingFinding, goes, many, power, times
 from deeplimit.modules.training_check.rule import TrainingRule
 from deeplimit.modules.training_check.scaling import BranchTransfer, Networks, Power, StreamTransfer
@@ -167,16 +167,20 @@ def verdict_of(
     *,
     also: Sequence[tuple[str, Power]],
     certain: bool,
-) -> Verdict:
+) -> DepthVerdict:
     """Return the verdict; without a rule there is none to depart from.
 
     `also` holds further judged powers by name.
     """
     if rule is None:
-        return Verdict.MEASURED
+        return DepthVerdict.MEASURED
     if findings:
-        return Verdict.NOT_AS_EXPECTED
-    return Verdict.AS_EXPECTED if certain and not undecided(branches, streams, also) else Verdict.CANNOT_TELL
+        return DepthVerdict.NOT_AS_EXPECTED
+    return (
+        DepthVerdict.AS_EXPECTED
+        if certain and not undecided(branches, streams, also)
+        else DepthVerdict.CANNOT_TELL
+    )
 
 
 def undecided(

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, final
 
 from deeplimit.common import axes as drawing, page
-from deeplimit.common.fields import OneOf, Shape
+from deeplimit.common.fields import Shape
 from deeplimit.common.report import Report
 from deeplimit.common.table import Column, Table
-from deeplimit.common.verdict import Verdict
+from deeplimit.common.verdict import DepthVerdict
 from deeplimit.modules.training_check import drawing as pictures
 from deeplimit.modules.training_check.best_rate import RateDrift
 from deeplimit.modules.training_check.findings import TrainingFinding, listed, many
@@ -23,8 +23,7 @@ from deeplimit.modules.training_check.widths import WidthTransfer
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-VERDICTS = (Verdict.AS_EXPECTED, Verdict.NOT_AS_EXPECTED, Verdict.CANNOT_TELL, Verdict.MEASURED)
-Status = Annotated[Verdict, OneOf(VERDICTS)]
+Status = DepthVerdict
 
 
 @final

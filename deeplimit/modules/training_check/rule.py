@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from deeplimit.common.validation import named
-from deeplimit.modules.depth_check.part_rules import Power
 from deeplimit.modules.depth_check.rules import ALIASES, RULES, Rule, rule_of
 
 ADAM_LIKE = ("Adam", "AdamW", "NAdam", "RAdam", "Adamax", "Adafactor", "RMSprop", "Lion")
@@ -57,11 +56,10 @@ def training_rule(expected: object) -> tuple[Rule, TrainingRule] | None:
             " dl.check_depth knows further rules, and 'auto', for the initialisation."
         )
     rule = rule_of(expected)
-    multiplier = rule.scale
-    scaled = rule.exponent is not None and rule.exponent > 0
-    if not isinstance(multiplier, Power) or not scaled or multiplier.exponent != rule.exponent:
+    power = rule.scale.power
+    if not power or power < 0 or power != rule.exponent:
         raise ValueError(
             f"expected={rule.name!r} ({rule.formula}) scales branches other than by a forward multiplier, and"
             f" states no learning rates: pass {ACCEPTED}. dl.check_depth judges its initialisation."
         )
-    return rule, TrainingRule(rule.name, float(multiplier.exponent))
+    return rule, TrainingRule(rule.name, float(power))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import final
+from typing import cast, final
 
 import torch
 from torch import Tensor
@@ -59,8 +59,7 @@ class WithoutProjection:
 
 
 def _attention_of(network: ResidualNetwork) -> Attention:
-    assert isinstance(network.recursion, Attention)
-    return network.recursion
+    return cast(Attention, network.recursion)
 
 
 def _colder(network: ResidualNetwork, limit: NeuralODE | AttentionSDE, equation: str) -> WrongTwin:
@@ -82,8 +81,7 @@ def cases() -> Iterator[Case]:
 
 def _clustering() -> Iterator[Case]:
     network = attention(4, tokens=8, inverse_temperature=2.0, weights=Trend(_unit))
-    limit, equation = network.limit(), _CLUSTERING.replace(" V_t", "")
-    assert isinstance(limit, NeuralODE)
+    limit, equation = cast(NeuralODE, network.limit()), _CLUSTERING.replace(" V_t", "")
     free = WrongTwin(
         "projection left out of the equation",
         WithoutProjection(_attention_of(network)),
@@ -95,16 +93,14 @@ def _clustering() -> Iterator[Case]:
         GESHKOVSKI, "V = I, n = 8, d = 4, κ = 2", network, equation, 1.0, _SOURCES[0], wrong, paths=200
     )
     network = attention(4, tokens=3, weights=SmoothGaussian(0.2))
-    limit = network.limit()
-    other = other_path(limit, _CLUSTERING, "other smooth weights")
+    other = other_path(network.limit(), _CLUSTERING, "other smooth weights")
     setting = "smooth V, n = 3, d = 4, κ = 1"
     yield Case(GESHKOVSKI, setting, network, _CLUSTERING, 1.0, _SOURCES[0], (other,), paths=200)
 
 
 def _noisy() -> Iterator[Case]:
     network = attention(3, tokens=2, inverse_temperature=2.0)
-    limit = network.limit()
-    assert isinstance(limit, AttentionSDE)
+    limit = cast(AttentionSDE, network.limit())
     dropped = WrongTwin(
         "drift left out",
         WithoutDrift(limit),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import cast
 
 from deeplimit.driving import FractionalBrownian
 from deeplimit.equations import NeuralYoung
@@ -28,8 +29,7 @@ def cases() -> Iterator[Case]:
         (modified_res1, "sin", 2, 0.65, 0.8, _MODIFIED),
     ):
         network = make(width, activation, weights=FractionalBrownian(hurst))
-        limit = network.limit()
-        assert isinstance(limit, NeuralYoung)
+        limit = cast(NeuralYoung, network.limit())
         too_small = WrongTwin(
             "noise 10 % too small",
             with_noise_scaled(limit, 0.9),

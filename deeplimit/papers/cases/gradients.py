@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import cast
 
 from deeplimit.driving import Ito, SmoothGaussian, Trend
 from deeplimit.equations import ItoCorrectedSDE
@@ -57,8 +58,7 @@ def cases() -> Iterator[Case]:
     yield _case("Thm 4.3: scaled_silu, α = β = 0.5", network, equation, 0.5, (not_linear,), 100)
 
     network = inner(2, "scaled_silu", noise=Ito(A=0.01))
-    limit = network.limit()
-    assert isinstance(limit, ItoCorrectedSDE)
+    limit = cast(ItoCorrectedSDE, network.limit())
     states_only = WrongTwin(
         "½σ''∂Q dropped, right for states",
         with_other_quadratic(limit, quadratic_without_derivative),

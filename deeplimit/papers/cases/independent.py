@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import cast
 
 from deeplimit.driving import SmoothGaussian
 from deeplimit.equations import Independent, NeuralSDE
@@ -18,9 +19,7 @@ NEURAL_SDE = r"dH = d^{-1/2}\,dB\,\sigma(H)"
 
 def sde_of(network: ResidualNetwork) -> NeuralSDE:
     """Return the neural SDE that is the limit of this network."""
-    limit = network.limit()
-    assert isinstance(limit, NeuralSDE)
-    return limit
+    return cast(NeuralSDE, network.limit())
 
 
 def _too_large(sde: NeuralSDE) -> WrongTwin:

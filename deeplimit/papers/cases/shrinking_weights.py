@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from typing import cast
 
 from deeplimit.driving import Ito, Trend, functions_of
 from deeplimit.equations import Identity, ItoCorrectedSDE, LinearODE
@@ -64,9 +65,7 @@ def _sum(*terms: str) -> str:
 
 
 def _sde_of(network: ResidualNetwork) -> ItoCorrectedSDE:
-    limit = network.limit()
-    assert isinstance(limit, ItoCorrectedSDE)
-    return limit
+    return cast(ItoCorrectedSDE, network.limit())
 
 
 def _with_activation(network: ResidualNetwork, wrongly: str = "neural ODE instead") -> WrongTwin:

@@ -17,7 +17,7 @@ from deeplimit.common.progress import Progress
 from deeplimit.common.report import Report
 from deeplimit.common.store import Store
 from deeplimit.common.table import Column, Table
-from deeplimit.common.verdict import Verdict
+from deeplimit.common.verdict import ReproductionVerdict
 from deeplimit.papers.figures.recipe import Check, Numbers, Recipe
 from deeplimit.papers.figures.recipes import RECIPES
 from deeplimit.version import versions
@@ -61,9 +61,9 @@ class Reproduction(Report):
         return all(check.passed for check in self.checks)
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> ReproductionVerdict:
         """Whether the figure was reproduced."""
-        return Verdict.REPRODUCED if self.passed else Verdict.NOT_REPRODUCED
+        return ReproductionVerdict.REPRODUCED if self.passed else ReproductionVerdict.NOT_REPRODUCED
 
     @property
     def headline(self) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from deeplimit.common.measurement import Running
-from deeplimit.common.verdict import Verdict
+from deeplimit.common.verdict import RegimeVerdict
 from deeplimit.papers.figures import trained_pictures as pictures
 from deeplimit.papers.figures.recipe import COHEN, Check, Found, Numbers, Picture, Recipe
 from deeplimit.papers.figures.trained_networks import (
@@ -258,7 +258,7 @@ def smooth_checks(trained: Trained) -> list[Check]:
         Check(
             f"{name}: Hypothesis 1, by the published steps",
             str(published.verdict),
-            published.verdict == Verdict.LINEAR_ODE,
+            published.verdict == RegimeVerdict.LINEAR_ODE,
         ),
         Check(
             f"{name}: Hypothesis 1, by noise that falls with depth (D4, all of its interval)",

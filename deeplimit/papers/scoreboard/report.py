@@ -14,17 +14,21 @@ from deeplimit.common.axes import FITTED, MEASURED, PREDICTED
 from deeplimit.common.fields import Depths, Interval, OneOf, PerDepth
 from deeplimit.common.report import Report
 from deeplimit.common.table import Column, Table
-from deeplimit.common.verdict import Verdict
-from deeplimit.judge.convergence.report import VERDICTS as ON_PATHS
-from deeplimit.judge.in_law.report import VERDICTS as IN_LAW
+from deeplimit.common.verdict import (
+    AgreementVerdict,
+    ControlVerdict,
+    ConvergenceVerdict,
+    LawVerdict,
+    Verdict,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-AGREES, DISAGREES, CANNOT_TELL = Verdict.AGREES, Verdict.DISAGREES, Verdict.CANNOT_TELL
-CAUGHT, MISSED = Verdict.CAUGHT, Verdict.NOT_CAUGHT
-VERDICTS = tuple(dict.fromkeys((*ON_PATHS, *IN_LAW)))
-RIGHT_AFTER_ALL = (Verdict.CONVERGES, Verdict.SAME_LAW)
+AGREES, DISAGREES, CANNOT_TELL = AgreementVerdict
+CAUGHT, MISSED = ControlVerdict
+Compared = Annotated[Verdict, OneOf((*ConvergenceVerdict, *LawVerdict))]
+RIGHT_AFTER_ALL = (ConvergenceVerdict.CONVERGES, LawVerdict.SAME_LAW)
 """What the comparison with a wrong limit must never say."""
 PAPERS = "[M] is Marion et al. (2025), [C] Cohen et al. (2021)"
 """What the marks in the names of rows mean."""
@@ -64,13 +68,13 @@ class RowResult:
     predicted: float
     rate: float
     interval: Interval
-    verdict: Annotated[Verdict, OneOf(VERDICTS)]
+    verdict: Compared
     reason: str
-    outcome: Annotated[Verdict, OneOf((AGREES, DISAGREES, CANNOT_TELL))]
+    outcome: AgreementVerdict
     wrongly: str
-    control_verdict: Annotated[Verdict, OneOf(VERDICTS)]
+    control_verdict: Compared
     control_reason: str
-    control: Annotated[Verdict, OneOf((CAUGHT, MISSED))]
+    control: ControlVerdict
     depths: Depths
     errors: PerDepth
     control_errors: PerDepth
@@ -128,7 +132,7 @@ class Scoreboard(Report):
     citations: tuple[str, ...] = ()
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> AgreementVerdict:
         if any(row.outcome == DISAGREES or row.control_verdict in RIGHT_AFTER_ALL for row in self.rows):
             return DISAGREES
         if self.rows and all(row.outcome == AGREES and row.control == CAUGHT for row in self.rows):
@@ -142,7 +146,7 @@ class Scoreboard(Report):
         caught = sum(row.control == CAUGHT for row in self.rows)
         count = len(self.rows)
         told = ", ".join(
-            f"{some} of {count} rows {_VERBS.get(Verdict(name), name)}" for name, some in outcomes.items()
+            f"{some} of {count} rows {_VERBS.get(name, name)}" for name, some in outcomes.items()
         )
         seconds = sum(row.seconds for row in self.rows)
         return (

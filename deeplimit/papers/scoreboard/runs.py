@@ -17,7 +17,7 @@ from deeplimit.common import fields, files, validation
 from deeplimit.common.measurement import Running
 from deeplimit.common.progress import Progress
 from deeplimit.common.store import Store
-from deeplimit.common.verdict import Verdict
+from deeplimit.common.verdict import LawVerdict
 from deeplimit.judge.convergence import CompareReport, compare
 from deeplimit.judge.in_law import LawReport, compare_laws
 from deeplimit.papers.cases import Case, LawCase, validated
@@ -269,7 +269,7 @@ def _measure_law(
 
     right = run(case.right, running.share(0.0, 0.5, "its limit"))
     wrong = run(control.limit, running.share(0.5, 1.0, "a wrong limit"))
-    outcomes = {Verdict.SAME_LAW: AGREES, Verdict.ANOTHER_LAW: DISAGREES}
+    outcomes = {LawVerdict.SAME_LAW: AGREES, LawVerdict.ANOTHER_LAW: DISAGREES}
     return _row(
         case,
         key,
@@ -279,7 +279,7 @@ def _measure_law(
         rate=np.nan,
         interval=(np.nan, np.nan),
         outcome=outcomes.get(right.verdict, CANNOT_TELL),
-        control=CAUGHT if wrong.verdict == Verdict.ANOTHER_LAW else MISSED,
+        control=CAUGHT if wrong.verdict == LawVerdict.ANOTHER_LAW else MISSED,
         errors=np.abs(right.differences).max(axis=0),
         control_errors=np.abs(wrong.differences).max(axis=0),
         worst=right.distances[:-1].max(axis=0),

@@ -1,8 +1,17 @@
-"""Adaptive effort: a verb looks at growing sizes until its verdict stands or a budget of seconds is spent."""
+"""Adaptive sampling: growing samples until a verdict stands or a budget of seconds is spent."""
 
-from deeplimit.statistics.interim.effort import Effort, Replay
-from deeplimit.statistics.interim.looks import Look, Need
+from deeplimit.statistics.interim.adaptive_sampling import AdaptiveSampling
+from deeplimit.statistics.interim.analyses import InterimAnalysis, RequiredSampleSize
+from deeplimit.statistics.interim.sample_sizes import Asks, SampleSizeRequest, Size
 from deeplimit.statistics.interim.sequence import Study, carry_out
-from deeplimit.statistics.interim.wishes import Asks, Size, Wish
 
-__all__ = ["Asks", "Effort", "Look", "Need", "Replay", "Size", "Study", "Wish", "carry_out"]
+__all__ = [
+    "Asks",
+    "AdaptiveSampling",
+    "InterimAnalysis",
+    "RequiredSampleSize",
+    "Size",
+    "Study",
+    "SampleSizeRequest",
+    "carry_out",
+]

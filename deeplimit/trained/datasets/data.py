@@ -15,7 +15,7 @@ from deeplimit.common.randomness import Purpose, generator
 
 
 @final
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Data:
     """Inputs and targets of a training set and of a test set.
 
@@ -48,13 +48,13 @@ class Data:
         True
     """
 
-    name: str
-    inputs: Tensor = field(repr=False)
-    targets: Tensor = field(repr=False)
-    test_inputs: Tensor = field(repr=False)
-    test_targets: Tensor = field(repr=False)
-    classes: int | None = None
-    citations: tuple[str, ...] = ()
+    name: str = field(compare=False)
+    inputs: Tensor = field(repr=False, compare=False)
+    targets: Tensor = field(repr=False, compare=False)
+    test_inputs: Tensor = field(repr=False, compare=False)
+    test_targets: Tensor = field(repr=False, compare=False)
+    classes: int | None = field(default=None, compare=False)
+    citations: tuple[str, ...] = field(default=(), compare=False)
     content: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -143,12 +143,6 @@ class Data:
             f"{self.name}: {len(self.inputs)} inputs of shape {self.shape}, {len(self.test_inputs)} for"
             f" testing, {self.outputs} {kind}{ending}"
         )
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Data) and self.content == other.content
-
-    def __hash__(self) -> int:
-        return hash(self.content)
 
     @property
     def __deeplimit_key__(self) -> str:

@@ -76,7 +76,13 @@ def branch_functions(
     """
     validation.choice(probe, "probe", PROBES)
     validation.seed(seed)
-    taken = batch if isinstance(batch, Batch) else as_batch(model, batch)
+    return functions_on(model, as_batch(model, batch), probe, blocks, seed)
+
+
+def functions_on(
+    model: nn.Module, taken: Batch, probe: str, blocks: str | Sequence[str] | None, seed: int
+) -> tuple[tuple[Stack, ...], dict[str, str]]:
+    """Return the same on a batch that was read."""
     trace = record(model, taken, trained=True)
     found = layout(trace, blocks)
     states = {}

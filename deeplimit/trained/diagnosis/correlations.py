@@ -121,63 +121,48 @@ class Evidence:
     order: OrderTest
     about_mean: Roughness
 
-
-def _order_matters(seen: Evidence) -> str | None:
-    if seen.order.p_value > LEVEL:
-        return None
-    closer = seen.order.likeness > seen.order.by_chance
-    return (
-        f"neighbours have cosine {seen.order.likeness:.3g}, {'more' if closer else 'less'} than the"
-        f" {seen.order.by_chance:.3g} of random orders (p = {seen.order.p_value:.2g})"
-    )
+    @property
+    def most_coherent(self) -> float:
+        """Bound of the square of the layers' sum over that of independent layers."""
+        return self.lags.coherence + MARGIN * self.lags.coherence_error
 
 
-def _order_is_open(seen: Evidence) -> str | None:
+def order_matters(seen: Evidence) -> bool:
+    """Neighbours are more alike, or less, than in random orders."""
+    return seen.order.p_value <= LEVEL
+
+
+def order_is_open(seen: Evidence) -> bool:
+    """An order that is not seen is not excluded either."""
     low, high = seen.about_mean.interval
-    if seen.order.p_value > DOUBT and low > 0.5 - RESOLUTION and high < 0.5 + RESOLUTION:
-        return None
-    return (
-        f"no order is clearly seen (p = {seen.order.p_value:.2g}), but about their mean layers may have any"
-        f" Hurst index from {low:.2f} to {high:.2f}"
-    )
+    resolved = low > 0.5 - RESOLUTION and high < 0.5 + RESOLUTION
+    return not (seen.order.p_value > DOUBT and resolved)
 
 
-def _all_are_alike(seen: Evidence) -> str | None:
-    if seen.lags.p_common > LEVEL:
-        return None
-    return (
-        f"layers share a mean cosine of {seen.lags.mean:.3g} (p = {seen.lags.p_common:.2g}), and no order:"
-        f" about their mean the Hurst index is {_interval(seen.about_mean)}"
-    )
+def all_are_alike(seen: Evidence) -> bool:
+    """Layers share a part."""
+    return seen.lags.p_common <= LEVEL
 
 
-def _none_is_left(seen: Evidence) -> str | None:
-    most = seen.lags.coherence + MARGIN * seen.lags.coherence_error
-    if most > MOST_COHERENT:
-        return None
-    return (
-        f"no order and no common part are seen: the square of the layers' sum is at most {most:.2f} times"
-        f" that of independent layers, and about their mean the Hurst index is {_interval(seen.about_mean)}"
-    )
+def none_is_left(seen: Evidence) -> bool:
+    """Neither an order nor a common part of any size is left."""
+    return seen.most_coherent <= MOST_COHERENT
 
 
-def _common_part_is_open(seen: Evidence) -> str | None:
-    return f"layers may share a part: their mean cosine is {seen.lags.mean:.3g} ± {seen.lags.error:.2g}"
+def common_part_is_open(seen: Evidence) -> bool:
+    """What remains: a common part is not excluded."""
+    return True
 
 
 RULES: Rules[Answer, Evidence] = (
-    ("decaying", _order_matters),
-    ("cannot tell", _order_is_open),
-    ("constant", _all_are_alike),
-    ("none", _none_is_left),
-    ("cannot tell", _common_part_is_open),
+    ("decaying", order_matters),
+    ("cannot tell", order_is_open),
+    ("constant", all_are_alike),
+    ("none", none_is_left),
+    ("cannot tell", common_part_is_open),
 )
 
 
 def answer(seen: Evidence) -> Judgement[Answer]:
     """Return which correlation it is: "constant" (a common trend), "decaying", "none" or "cannot tell"."""
     return judge(RULES, seen)
-
-
-def _interval(found: Roughness) -> str:
-    return f"between {found.interval[0]:.2f} and {found.interval[1]:.2f}"

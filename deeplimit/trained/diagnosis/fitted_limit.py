@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, cast, final
 
 import torch
 
@@ -141,9 +141,8 @@ def _ode(deepest: Network, activation: ActivationLike, width: int, regime: str) 
     stacks, rates = _matrices(deepest), _factors(deepest) * deepest.depth
     if regime == "neural-ode":
         delta = Trend(Interpolated(rates))
-        limit = fully_connected(width, activation, weights=_trend(stacks), delta=delta, exponent=1.0).limit()
-        assert isinstance(limit, ODELimit)
-        return limit
+        made = fully_connected(width, activation, weights=_trend(stacks), delta=delta, exponent=1.0)
+        return cast(ODELimit, made.limit())
     slope = activations.expansion(activations.resolve(activation)).slope
     rated = {name: values * rates.reshape(-1, *[1] * (values.ndim - 1)) for name, values in stacks.items()}
     return LinearODE(_trend(rated), width, slope)

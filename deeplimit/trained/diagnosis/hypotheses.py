@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from deeplimit.common.verdict import Verdict
+from deeplimit.common.verdict import RegimeVerdict
 from deeplimit.statistics import verdict
 from deeplimit.statistics.verdict import Judgement
 from deeplimit.trained.diagnosis.slopes import Slope
@@ -85,173 +85,90 @@ class Evidence:
         """Whether the noise's quadratic variation surely grows with depth."""
         return self.noise.sure[0] > CHANGES
 
-    @property
-    def falls(self) -> str:
-        """How fast noise falls, in words."""
-        if self.below_rounding:
-            return "differences of neighbouring layers are below the round-off of the weights"
-        return f"D4 falls like L^{self.noise.value:.2f} {words(self.noise)}"
 
-
-def words(slope: Slope) -> str:
-    """Return the interval on which verdicts rest, in brackets."""
-    return f"[{slope.sure[0]:.2f}, {slope.sure[1]:.2f}]"
-
-
-def has_too_few_depths(e: Evidence) -> str | None:
+def has_too_few_depths(e: Evidence) -> bool:
     """No slope has an interval."""
-    if e.depths >= 3 and (e.noise.is_known or e.below_rounding):
-        return None
-    depths = "1 depth gives" if e.depths == 1 else f"{e.depths} depths give"
-    return f"{depths} no slope of {e.weight} with an interval; at least three are needed"
+    return not (e.depths >= 3 and (e.noise.is_known or e.below_rounding))
 
 
-def is_sparse(e: Evidence) -> str | None:
+def is_sparse(e: Evidence) -> bool:
     """A few layers hold most of the weights."""
-    if not e.concentration.sure[1] < SPARSE:
-        return None
-    return (
-        f"few layers hold most of {e.weight}: the participation ratio falls like"
-        f" L^{e.concentration.value:.2f} {words(e.concentration)}"
-    )
+    return e.concentration.sure[1] < SPARSE
 
 
-def may_be_sparse(e: Evidence) -> str | None:
+def may_be_sparse(e: Evidence) -> bool:
     """A few layers may hold most of the weights."""
-    if not e.concentration.sure[0] < FEW:
-        return None
-    return (
-        f"the participation ratio of {e.weight} changes like L^{e.concentration.value:.2f}"
-        f" {words(e.concentration)}: a few layers may hold most of it. More depths would tell"
-    )
+    return e.concentration.sure[0] < FEW
 
 
-def may_be_a_rough_path(e: Evidence) -> str | None:
+def may_be_a_rough_path(e: Evidence) -> bool:
     """Differences keep their size, but are not those of independent noise."""
-    if not (e.noise_stays and e.has_trend and e.fresh[1] < FRESH):
-        return None
-    return (
-        f"D4 of {e.weight} keeps its size (L^{e.noise.value:.2f} {words(e.noise)}), but D4²/D2² is"
-        f" [{e.fresh[0]:.2f}, {e.fresh[1]:.2f}] and not 1: either a rough trend whose exponents add up to"
-        " 1/2, or noise that depends on the layers before"
-    )
+    return e.noise_stays and e.has_trend and e.fresh[1] < FRESH
 
 
-def keeps_noise_and_trend(e: Evidence) -> str | None:
+def keeps_noise_and_trend(e: Evidence) -> bool:
     """Noise of bounded quadratic variation about a trend."""
-    if not (e.noise_stays and e.has_trend):
-        return None
-    return (
-        f"{e.weight} has noise whose quadratic variation stays bounded and does not vanish: D4 changes like"
-        f" L^{e.noise.value:.2f} {words(e.noise)}. It also has a trend, which networks share (p ="
-        f" {e.trend.p_value:.2g})"
-    )
+    return e.noise_stays and e.has_trend
 
 
-def is_noise_that_stays(e: Evidence) -> str | None:
+def is_noise_that_stays(e: Evidence) -> bool:
     """Noise of bounded quadratic variation, and next to no trend."""
-    share = e.trend.share()
-    if not (e.noise_stays and share < NEGLIGIBLE):
-        return None
-    return (
-        f"{e.weight} is noise whose quadratic variation stays bounded (D4 changes like L^{e.noise.value:.2f}"
-        f" {words(e.noise)}), and no trend is found (p = {e.trend.p_value:.2g}; it has at most"
-        f" {100 * share:.0f} % of the noise's slow energy). This is Hypothesis 2 without a trend: β is not"
-        " identified"
-    )
+    return e.noise_stays and e.trend.share() < NEGLIGIBLE
 
 
-def may_hide_a_trend(e: Evidence) -> str | None:
+def may_hide_a_trend(e: Evidence) -> bool:
     """Noise stays, but a trend of its size would not be seen."""
-    if not e.noise_stays:
-        return None
-    return (
-        f"{e.weight} has noise that stays, and no trend is found (p = {e.trend.p_value:.2g}); one as large"
-        f" as {e.trend.share():.2g} times the noise's slow energy is not excluded. More depths or seeds would"
-        " tell"
-    )
+    return e.noise_stays
 
 
-def is_noise_that_changes(e: Evidence) -> str | None:
+def is_noise_that_changes(e: Evidence) -> bool:
     """Neighbours differ by as much as layers are large, whatever the depth: noise of another Hurst index."""
     low, high = e.smoothness.sure
-    if e.below_rounding or not (e.noise_falls or e.noise_grows) or not low <= 0 <= high < ROUGH:
-        return None
-    if e.noise_grows and e.has_trend:
-        return None
-    return (
-        f"{e.weight} is noise at every depth: neighbouring layers differ by a fixed share of their size. It"
-        f" has Hurst index {0.5 - e.noise.value:.2f} [{0.5 - e.noise.sure[1]:.2f},"
-        f" {0.5 - e.noise.sure[0]:.2f}], not 1/2"
-    )
+    changes = e.noise_falls or (e.noise_grows and not e.has_trend)
+    return not e.below_rounding and changes and low <= 0 <= high < ROUGH
 
 
-def grows_rough(e: Evidence) -> str | None:
+def grows_rough(e: Evidence) -> bool:
     """Neither hypothesis allows differences that grow with depth."""
-    if not e.noise_grows:
-        return None
-    return (
-        f"the noise of {e.weight} has a quadratic variation that grows with depth (D4 changes like"
-        f" L^{e.noise.value:.2f} {words(e.noise)}): neither hypothesis holds"
-    )
+    return e.noise_grows
 
 
-def keeps_its_size(e: Evidence) -> str | None:
+def keeps_its_size(e: Evidence) -> bool:
     """A smooth trend without a power of depth, or one of a homogeneous activation."""
     low, high = e.size.sure
-    if not _is_smooth(e):
-        return None
-    if e.homogeneous:
-        return (
-            f"{e.weight} is a trend alone, of size L^{-e.size.value:.2f} ({e.falls}); a homogeneous"
-            " activation is not linear at any scale"
-        )
-    if not (-NEURAL < low <= 0 <= high < NEURAL):
-        return None
-    size = f"{e.size.value:.2f} {words(e.size)}"
-    return f"{e.weight} is a trend alone ({e.falls}), and keeps its size: β is {size}"
+    return _is_smooth(e) and (e.homogeneous or -NEURAL < low <= 0 <= high < NEURAL)
 
 
-def shrinks_smoothly(e: Evidence) -> str | None:
+def shrinks_smoothly(e: Evidence) -> bool:
     """A trend that vanishes like a power of depth, and noise that vanishes faster."""
-    if not (_is_smooth(e) and e.size.sure[0] > 0):
-        return None
-    return (
-        f"{e.weight} is a trend alone, of size L^-β with β = {e.size.value:.2f} {words(e.size)}: {e.falls},"
-        " so that it has no quadratic variation in the limit"
-    )
+    return _is_smooth(e) and e.size.sure[0] > 0
 
 
-def is_uncertain(e: Evidence) -> str:
+def is_uncertain(e: Evidence) -> bool:
     """What remains."""
-    told = e.falls if e.noise_falls else f"D4 changes like L^{e.noise.value:.2f} {words(e.noise)}"
-    return (
-        f"{e.weight}: {told}; its size is L^-β with β = {e.size.value:.2f} {words(e.size)}; neighbours differ"
-        f" by a share L^-ν with ν = {e.smoothness.value:.2f} {words(e.smoothness)}. These intervals leave"
-        " several hypotheses; more depths or seeds would tell"
-    )
+    return True
 
 
 def _is_smooth(e: Evidence) -> bool:
     return e.noise_falls and (e.below_rounding or e.smoothness.sure[0] > CHANGES)
 
 
-RULES: verdict.Rules[Verdict, Evidence] = (
-    (Verdict.CANNOT_TELL, has_too_few_depths),
-    (Verdict.SPARSE, is_sparse),
-    (Verdict.CANNOT_TELL, may_be_sparse),
-    (Verdict.CANNOT_TELL, may_be_a_rough_path),
-    (Verdict.SDE, keeps_noise_and_trend),
-    (Verdict.NO_TREND, is_noise_that_stays),
-    (Verdict.CANNOT_TELL, may_hide_a_trend),
-    (Verdict.NO_TREND, is_noise_that_changes),
-    (Verdict.CANNOT_TELL, grows_rough),
-    (Verdict.NEURAL_ODE, keeps_its_size),
-    (Verdict.LINEAR_ODE, shrinks_smoothly),
-    (Verdict.CANNOT_TELL, is_uncertain),
+RULES: verdict.Rules[RegimeVerdict, Evidence] = (
+    (RegimeVerdict.CANNOT_TELL, has_too_few_depths),
+    (RegimeVerdict.SPARSE, is_sparse),
+    (RegimeVerdict.CANNOT_TELL, may_be_sparse),
+    (RegimeVerdict.CANNOT_TELL, may_be_a_rough_path),
+    (RegimeVerdict.SDE, keeps_noise_and_trend),
+    (RegimeVerdict.NO_TREND, is_noise_that_stays),
+    (RegimeVerdict.CANNOT_TELL, may_hide_a_trend),
+    (RegimeVerdict.NO_TREND, is_noise_that_changes),
+    (RegimeVerdict.CANNOT_TELL, grows_rough),
+    (RegimeVerdict.NEURAL_ODE, keeps_its_size),
+    (RegimeVerdict.LINEAR_ODE, shrinks_smoothly),
+    (RegimeVerdict.CANNOT_TELL, is_uncertain),
 )
 
 
-def judge(evidence: Evidence) -> Judgement[Verdict]:
+def judge(evidence: Evidence) -> Judgement[RegimeVerdict]:
     """Return the judgement of the first rule that holds."""
     return verdict.judge(RULES, evidence)

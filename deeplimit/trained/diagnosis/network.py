@@ -11,7 +11,7 @@ from torch import nn
 from deeplimit.modules.trace.batches import Batch, as_batch
 from deeplimit.modules.trace.branches import layout, record
 from deeplimit.modules.trace.recording import Trace
-from deeplimit.trained.diagnosis.branch_functions import branch_functions
+from deeplimit.trained.diagnosis.branch_functions import functions_on
 from deeplimit.trained.diagnosis.influence import Influence, influence
 from deeplimit.trained.diagnosis.invariants import invariants
 from deeplimit.trained.diagnosis.layer_families import NoNumberedWeightsError, families
@@ -99,7 +99,7 @@ class _Run:
             self.left_out["branches"] = str(error).rstrip(".")
             return
         for probe, what in (("noise", NOISE), ("states", STATES)):
-            stacks, left_out = branch_functions(model, given, probe=probe, blocks=blocks, seed=self.seed)
+            stacks, left_out = functions_on(model, given, probe, blocks, self.seed)
             self.left_out.update({f"{name} ({what})": reason for name, reason in left_out.items()})
             for stack in stacks:
                 self.examine(stack, what)

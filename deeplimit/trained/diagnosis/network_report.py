@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, final
+from typing import TYPE_CHECKING, final
 
 import numpy as np
 
 from deeplimit.common import axes as drawing
-from deeplimit.common.fields import Interval, OneOf
+from deeplimit.common.fields import Interval
 from deeplimit.common.report import Report
 from deeplimit.common.table import Column, Table
-from deeplimit.common.verdict import Verdict
+from deeplimit.common.verdict import LayersVerdict
+from deeplimit.trained.diagnosis import wording
 from deeplimit.trained.diagnosis.influence import Influence
 from deeplimit.trained.diagnosis.layer_gram import LayerGram
 from deeplimit.trained.diagnosis.merging import Merging, merging
@@ -22,15 +23,7 @@ from deeplimit.trained.diagnosis.stacks import Stack
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-WORDS = (
-    Verdict.COPIES,
-    Verdict.INDEPENDENT,
-    Verdict.COMMON_TREND,
-    Verdict.SMOOTH_TREND,
-    Verdict.ROUGH,
-    Verdict.CANNOT_TELL,
-)
-Word = Annotated[Verdict, OneOf(WORDS)]
+Word = LayersVerdict
 LEVEL = 0.01
 """Probability of calling any order real where there is none, over all objects of a network."""
 WEIGHTS, NOISE, STATES = "weights", "function of noise", "function of states"
@@ -89,9 +82,9 @@ class Examined:
             what=what,
             depth=found.depth,
             entries=found.entries,
-            verdict=Verdict(found.verdict.word),
-            reason=found.verdict.reason,
-            correlation=found.correlation.word,
+            verdict=found.verdict.code,
+            reason=wording.reason(found.verdict),
+            correlation=found.correlation.code,
             likeness=found.order.likeness,
             p_value=found.order.p_value,
             hurst=found.about_mean.hurst,
@@ -135,10 +128,10 @@ class NetworkDiagnosis(Report):
     versions: dict[str, str]
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> LayersVerdict:
         """The word on which all objects agree, or "measured" where they differ. It names no limit."""
         words = {each.verdict for each in self.objects}
-        return words.pop() if len(words) == 1 else Verdict.MEASURED
+        return words.pop() if len(words) == 1 else LayersVerdict.MEASURED
 
     @property
     def ordered(self) -> tuple[Examined, ...]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, final
+from typing import final
 
 import numpy as np
 
+from deeplimit.common.verdict import LayersVerdict
 from deeplimit.statistics.verdict import Judgement, Rules, judge
 from deeplimit.trained.diagnosis.correlations import (
     Answer,
@@ -19,7 +20,7 @@ from deeplimit.trained.diagnosis.hurst import Roughness, roughness
 from deeplimit.trained.diagnosis.layer_gram import LayerGram
 from deeplimit.trained.diagnosis.nugget import NoiseShare, noise_share
 from deeplimit.trained.diagnosis.order_test import OrderTest, order_test
-from deeplimit.trained.diagnosis.smoother import ROUGH, ModelComparison, compare_models
+from deeplimit.trained.diagnosis.smoother import ModelComparison, compare_models
 from deeplimit.trained.diagnosis.stacks import Stack
 
 COPIES = 0.99
@@ -30,9 +31,6 @@ ENOUGH_ENTRIES = 30.0
 """From so many effective entries on, dividing layers by their sizes loses next to nothing."""
 MARGIN = 4.0
 """Layers alternate where those two apart are alike by so many standard errors."""
-
-Character = Literal["copies", "independent", "common trend", "smooth trend", "rough", "cannot tell"]
-"""What layers are as a function of depth. One depth tells no limit and no exponent: those need a sweep."""
 
 
 @final
@@ -69,7 +67,7 @@ class LayerStatistics:
     lags: LagCorrelations
     correlation: Judgement[Answer]
     models: ModelComparison
-    verdict: Judgement[Character]
+    verdict: Judgement[LayersVerdict]
 
     @classmethod
     def of(cls, stack: Stack, seed: int = 0, confidence: float = 0.95) -> LayerStatistics:
@@ -90,7 +88,7 @@ class LayerStatistics:
             >>> import torch
             >>> from deeplimit.trained.diagnosis.stacks import Stack
             >>> noise = torch.randn(12, 16, 16, generator=torch.Generator().manual_seed(1))
-            >>> LayerStatistics.of(Stack("A", noise)).verdict.word
+            >>> LayerStatistics.of(Stack("A", noise)).verdict.code
             'independent'
         """
         return cls.of_products(stack.name, LayerGram.of(stack), seed, confidence)
@@ -110,7 +108,7 @@ class LayerStatistics:
         judged = roughness(gram, about_mean=True, equal_sizes=equal) if confidence != 0.95 else about_mean
         lags = lag_correlations(gram, about_mean.effective_entries, seed)
         correlation = answer(Evidence(lags, order, judged))
-        evidence = _Evidence(order, noise, lags, correlation, models)
+        evidence = Found(order, noise, lags, correlation, models)
         return cls(
             name,
             len(gram.products),
@@ -129,89 +127,79 @@ class LayerStatistics:
 
 
 @dataclass(frozen=True)
-class _Evidence:
+class Found:
+    """What decides what the layers are, as in `LayerStatistics`."""
+
     order: OrderTest
     noise: NoiseShare
     lags: LagCorrelations
     correlation: Judgement[Answer]
     models: ModelComparison
 
-
-def _layers_are_copies(seen: _Evidence) -> str | None:
-    if seen.lags.mean < COPIES:
-        return None
-    return (
-        f"layers are almost equal, their mean cosine is {seen.lags.mean:.5g}: they are tied, or their"
-        " gradients come through the skip connection; their smoothness means nothing"
-    )
-
-
-def _no_correlation(seen: _Evidence) -> str | None:
-    return seen.correlation.reason if seen.correlation.word == "none" else None
+    @property
+    def two_apart(self) -> tuple[float, float]:
+        """Mean cosine of layers two apart and its standard error; 0 where there are none."""
+        lags = self.lags
+        two = int(np.searchsorted(lags.lags, 2))
+        if two == len(lags.lags):
+            return 0.0, 0.0
+        return lags.means[two] if lags.lags[two] == 2 else 0.0, lags.errors[two]
 
 
-def _constant_correlation(seen: _Evidence) -> str | None:
-    return seen.correlation.reason if seen.correlation.word == "constant" else None
+def layers_are_copies(seen: Found) -> bool:
+    """Layers are almost equal."""
+    return seen.lags.mean >= COPIES
 
 
-def _correlation_is_open(seen: _Evidence) -> str | None:
-    return seen.correlation.reason if seen.correlation.word == "cannot tell" else None
+def no_correlation(seen: Found) -> bool:
+    """Layers are independent."""
+    return seen.correlation.code == "none"
 
 
-def _layers_alternate(seen: _Evidence) -> str | None:
-    two = int(np.searchsorted(seen.lags.lags, 2))
-    far = seen.lags.means[two] if two < len(seen.lags.lags) and seen.lags.lags[two] == 2 else 0.0
-    error = seen.lags.errors[two] if two < len(seen.lags.lags) else 0.0
-    if seen.order.p_smooth < seen.order.p_rough or far <= seen.lags.mean + MARGIN * error:
-        return None
-    return (
-        f"{seen.correlation.reason}; but layers two apart have cosine {far:.3g}: they may be of two kinds in"
-        " turn, which groups would tell"
-    )
+def constant_correlation(seen: Found) -> bool:
+    """Layers share a part, and have no order."""
+    return seen.correlation.code == "constant"
 
 
-def _neighbours_differ(seen: _Evidence) -> str | None:
-    if seen.order.p_smooth < seen.order.p_rough:
-        return None
-    return f"{seen.correlation.reason}: layers undo their neighbours, as rough processes do"
+def correlation_is_open(seen: Found) -> bool:
+    """Nobody can tell whether layers are correlated."""
+    return seen.correlation.code == "cannot tell"
 
 
-def _smooth_wins(seen: _Evidence) -> str | None:
-    if seen.models.smoother_by < DECISIVE:
-        return None
-    return (
-        f"{seen.correlation.reason}; a smooth trend with noise (share {seen.noise.noise:.2g}) fits better"
-        f" than rough processes, by {seen.models.smoother_by:.3g} in twice the log likelihood"
-    )
+def layers_alternate(seen: Found) -> bool:
+    """Layers two apart are more alike than others: they may be of two kinds in turn."""
+    far, error = seen.two_apart
+    return neighbours_differ(seen) and far > seen.lags.mean + MARGIN * error
 
 
-def _rough_wins(seen: _Evidence) -> str | None:
-    if seen.models.smoother_by > -DECISIVE:
-        return None
-    best = min((m for m in seen.models.models if m.name in ROUGH), key=lambda model: model.deviance)
-    index = "" if best.hurst is None else f" with Hurst index {best.hurst:.2f}"
-    name = "fractional noise" if best.hurst is not None else "an exponential kernel with noise"
-    return (
-        f"{seen.correlation.reason}; {name}{index} fits better than a smooth trend with noise,"
-        f" by {-seen.models.smoother_by:.3g} in twice the log likelihood"
-    )
+def neighbours_differ(seen: Found) -> bool:
+    """Layers undo their neighbours, as rough processes do."""
+    return not seen.order.p_smooth < seen.order.p_rough
 
 
-def _smooth_or_rough(seen: _Evidence) -> str | None:
-    return (
-        f"{seen.correlation.reason}; but a smooth trend with noise and rough processes fit equally,"
-        f" up to {abs(seen.models.smoother_by):.2g} in twice the log likelihood"
-    )
+def smooth_wins(seen: Found) -> bool:
+    """A smooth trend with noise fits better than rough processes."""
+    return seen.models.smoother_by >= DECISIVE
 
 
-RULES: Rules[Character, _Evidence] = (
-    ("copies", _layers_are_copies),
-    ("independent", _no_correlation),
-    ("common trend", _constant_correlation),
-    ("cannot tell", _correlation_is_open),
-    ("cannot tell", _layers_alternate),
-    ("rough", _neighbours_differ),
-    ("smooth trend", _smooth_wins),
-    ("rough", _rough_wins),
-    ("cannot tell", _smooth_or_rough),
+def rough_wins(seen: Found) -> bool:
+    """A rough process fits better than a smooth trend with noise."""
+    return seen.models.smoother_by <= -DECISIVE
+
+
+def smooth_or_rough(seen: Found) -> bool:
+    """What remains: both fit equally."""
+    return True
+
+
+RULES: Rules[LayersVerdict, Found] = (
+    (LayersVerdict.COPIES, layers_are_copies),
+    (LayersVerdict.INDEPENDENT, no_correlation),
+    (LayersVerdict.COMMON_TREND, constant_correlation),
+    (LayersVerdict.CANNOT_TELL, correlation_is_open),
+    (LayersVerdict.CANNOT_TELL, layers_alternate),
+    (LayersVerdict.ROUGH, neighbours_differ),
+    (LayersVerdict.SMOOTH_TREND, smooth_wins),
+    (LayersVerdict.ROUGH, rough_wins),
+    (LayersVerdict.CANNOT_TELL, smooth_or_rough),
 )

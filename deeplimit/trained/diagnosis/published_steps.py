@@ -8,7 +8,7 @@ from typing import final
 
 import numpy as np
 
-from deeplimit.common.verdict import Verdict
+from deeplimit.common.verdict import RegimeVerdict
 
 VANISHES = -0.1
 """A slope of the β-scaled increments below this reads "vanishes"."""
@@ -31,7 +31,7 @@ class PublishedSteps:
         difference: why the report's verdict is another one; empty where it is not.
     """
 
-    verdict: Verdict
+    verdict: RegimeVerdict
     alpha: float | None
     beta: float
     scaled_increments: float
@@ -44,7 +44,7 @@ def follow(
     depths: np.ndarray,
     values: Mapping[str, np.ndarray],
     factors: np.ndarray | None,
-    decided: Verdict,
+    decided: RegimeVerdict,
 ) -> PublishedSteps:
     """Return what the steps say, with slopes by least squares of logarithms as in the paper.
 
@@ -63,7 +63,7 @@ def follow(
         >>> depths = np.array([8, 16, 32])
         >>> powers = {"maximum": -0.3, "increments": -0.54, "cumulative sum": 0.7, "root sum of squares": 0.2}
         >>> values = {name: depths**power for name, power in powers.items()}
-        >>> follow(depths, values, None, Verdict.SDE).verdict
+        >>> follow(depths, values, None, RegimeVerdict.SDE).verdict
         'linear-ode'
     """
     slopes = {name: _slope(depths, numbers) for name, numbers in values.items()}
@@ -72,13 +72,13 @@ def follow(
     scaled = slopes["increments"] + beta
     root, maximum = slopes["root sum of squares"], slopes["maximum"]
     if scaled < VANISHES:
-        word, third = Verdict.LINEAR_ODE, "vanishes: Hypothesis 1"
+        word, third = RegimeVerdict.LINEAR_ODE, "vanishes: Hypothesis 1"
     elif abs(maximum) < FLAT:
-        word, third = Verdict.SPARSE, "does not vanish, and the maximum is constant: neither"
+        word, third = RegimeVerdict.SPARSE, "does not vanish, and the maximum is constant: neither"
     elif abs(root) < FLAT and beta >= 0.5 - FLAT:
-        word, third = Verdict.SDE, "does not vanish: Hypothesis 2"
+        word, third = RegimeVerdict.SDE, "does not vanish: Hypothesis 2"
     else:
-        word, third = Verdict.CANNOT_TELL, "does not vanish, but steps 4 and 5 do not give Hypothesis 2"
+        word, third = RegimeVerdict.CANNOT_TELL, "does not vanish, but steps 4 and 5 do not give Hypothesis 2"
     steps = (
         "Step 1: no residual factors are given"
         if alpha is None
@@ -106,18 +106,18 @@ def _slope(depths: np.ndarray, values: np.ndarray) -> float:
     return float(np.polyfit(np.log(depths), np.log(values), 1)[0])
 
 
-def _difference(word: Verdict, decided: Verdict, beta: float) -> str:
+def _difference(word: RegimeVerdict, decided: RegimeVerdict, beta: float) -> str:
     if word == decided:
         return ""
-    if decided is Verdict.CANNOT_TELL:
+    if decided is RegimeVerdict.CANNOT_TELL:
         return "the published steps have no intervals"
-    if decided is Verdict.SDE and word is Verdict.LINEAR_ODE:
+    if decided is RegimeVerdict.SDE and word is RegimeVerdict.LINEAR_ODE:
         return (
             "Step 3 is blind: noise makes the β-scaled norm of increments L^(β - 1/2) ="
             f" L^{beta - 0.5:.2f}, which vanishes for every β below 1/2"
         )
-    if decided is Verdict.NO_TREND:
+    if decided is RegimeVerdict.NO_TREND:
         return "β is read off a sum in which no trend is found"
-    if decided is Verdict.NEURAL_ODE:
+    if decided is RegimeVerdict.NEURAL_ODE:
         return "the published steps know no weights that keep their size and are smooth"
     return "β is read off the sum of all layers, and noise off a maximum"

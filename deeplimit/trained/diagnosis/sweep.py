@@ -11,9 +11,9 @@ import torch
 from scipy import special
 
 from deeplimit.common.randomness import Purpose, generator
-from deeplimit.common.verdict import Verdict
+from deeplimit.common.verdict import RegimeVerdict
 from deeplimit.statistics.verdict import Judgement
-from deeplimit.trained.diagnosis import hypotheses, published_steps, slopes
+from deeplimit.trained.diagnosis import hypotheses, published_steps, slopes, wording
 from deeplimit.trained.diagnosis.fresh_noise import fresh_share, sampling_variances
 from deeplimit.trained.diagnosis.hidden_slopes import NOTHING, hidden_trends
 from deeplimit.trained.diagnosis.hypotheses import Evidence
@@ -28,7 +28,7 @@ from deeplimit.version import versions
 
 ROUNDED = 4.0
 """Differences below this many units of round-off of the layers are no noise."""
-FOUND = (Verdict.SDE, Verdict.LINEAR_ODE, Verdict.NEURAL_ODE)
+FOUND = (RegimeVerdict.SDE, RegimeVerdict.LINEAR_ODE, RegimeVerdict.NEURAL_ODE)
 """Verdicts that find a trend."""
 
 
@@ -81,17 +81,17 @@ def diagnose_sweep(
     alpha = -slopes.fit(depths, largest, confidence) if len(largest) and largest.all() else None
     judgement = _together(findings, list(judged.values()))
     main = next(
-        finding for finding in findings if finding.verdict == judgement.word or finding is findings[0]
+        finding for finding in findings if finding.verdict == judgement.code or finding is findings[0]
     )
     published = published_steps.follow(
         depths,
         {name: findings[0].norms[name].values for name in PUBLISHED},
         None if alpha is None or homogeneous else largest,
-        judgement.word,
+        judgement.code,
     )
     return DepthDiagnosis(
-        verdict=judgement.word,
-        reason=judgement.reason,
+        verdict=judgement.code,
+        reason=wording.reason(judgement),
         rule=judgement.rule,
         depths=depths,
         weight=main.weight,
@@ -145,13 +145,13 @@ def _find(
         homogeneous=homogeneous,
     )
     judgement = hypotheses.judge(evidence)
-    exponents = _exponents(evidence, judgement.word, confidence)
+    exponents = _exponents(evidence, judgement.code, confidence)
     share = np.clip(values["D4"] ** 2 / total**2, 0.0, 1.0)
     reach = _shares_interval(values["D4"] ** 2 / total**2, sampling_variances(measured), confidence)
     return Finding(
         weight=deepest.name,
-        verdict=judgement.word,
-        reason=judgement.reason,
+        verdict=judgement.code,
+        reason=wording.reason(judgement),
         rule=judgement.rule,
         norms={each: Quantity(values[each], fits[each].value, fits[each].interval) for each in QUANTITIES},
         trend_share=1 - share,
@@ -191,14 +191,14 @@ def _smoothness(
     return found.at_most(1.0)
 
 
-def _exponents(e: Evidence, word: Verdict, confidence: float) -> dict[str, Any]:
+def _exponents(e: Evidence, word: RegimeVerdict, confidence: float) -> dict[str, Any]:
     """Return β, the trend's Hölder exponent and the noise's Hurst index, those that the verdict leaves."""
     beta = holder = hurst = slopes.UNKNOWN
-    if word is Verdict.SDE:
+    if word is RegimeVerdict.SDE:
         beta = e.trend.exponent(confidence)
-    elif word in (Verdict.LINEAR_ODE, Verdict.NEURAL_ODE):
+    elif word in (RegimeVerdict.LINEAR_ODE, RegimeVerdict.NEURAL_ODE):
         beta, holder = e.size, e.smoothness
-    if word in (Verdict.SDE, Verdict.NO_TREND):
+    if word in (RegimeVerdict.SDE, RegimeVerdict.NO_TREND):
         hurst = (-e.noise).plus(0.5)
     found = {"beta": beta, "holder": holder, "hurst": hurst}
     return {name: each.value for name, each in found.items()} | {
@@ -206,20 +206,16 @@ def _exponents(e: Evidence, word: Verdict, confidence: float) -> dict[str, Any]:
     }
 
 
-def _together(findings: Sequence[Finding], evidence: Sequence[Evidence]) -> Judgement[Verdict]:
+def _together(findings: Sequence[Finding], evidence: Sequence[Evidence]) -> Judgement[RegimeVerdict]:
     """Return the verdict on all weights: that of the first, unless noise of another one stays."""
     first = findings[0]
     for finding, e in zip(findings[1:], evidence[1:], strict=True):
-        other_noise = first.verdict in (Verdict.LINEAR_ODE, Verdict.NEURAL_ODE) and e.noise_stays
+        other_noise = first.verdict in (RegimeVerdict.LINEAR_ODE, RegimeVerdict.NEURAL_ODE) and e.noise_stays
         other_trend = (
-            evidence[0].noise_stays and first.verdict is Verdict.NO_TREND and finding.verdict in FOUND
+            evidence[0].noise_stays and first.verdict is RegimeVerdict.NO_TREND and finding.verdict in FOUND
         )
-        if finding.verdict in (Verdict.SDE, Verdict.NO_TREND) and other_noise:
-            return Judgement(
-                Verdict.SDE, f"{first.reason}; but {finding.reason}", "noise_of_another_weight_stays"
-            )
+        if finding.verdict in (RegimeVerdict.SDE, RegimeVerdict.NO_TREND) and other_noise:
+            return Judgement(RegimeVerdict.SDE, "noise_of_another_weight_stays", (first, finding))
         if other_trend:
-            return Judgement(
-                Verdict.SDE, f"{first.reason}; but {finding.reason}", "another_weight_has_a_trend"
-            )
-    return Judgement(Verdict(first.verdict), first.reason, first.rule)
+            return Judgement(RegimeVerdict.SDE, "another_weight_has_a_trend", (first, finding))
+    return Judgement(first.verdict, first.rule, evidence[0])

@@ -9,25 +9,17 @@ from typing import TYPE_CHECKING, Annotated, final
 import numpy as np
 
 from deeplimit.common import axes as drawing
-from deeplimit.common.fields import Interval, OneOf, Shape
+from deeplimit.common.fields import Interval, Shape
 from deeplimit.common.report import Report
 from deeplimit.common.table import Column, Table
-from deeplimit.common.verdict import Verdict
+from deeplimit.common.verdict import RegimeVerdict
 from deeplimit.trained.diagnosis.published_steps import PublishedSteps
 from deeplimit.trained.diagnosis.variogram import Variogram
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-VERDICTS = (
-    Verdict.LINEAR_ODE,
-    Verdict.NEURAL_ODE,
-    Verdict.SDE,
-    Verdict.SPARSE,
-    Verdict.NO_TREND,
-    Verdict.CANNOT_TELL,
-)
-Word = Annotated[Verdict, OneOf(VERDICTS)]
+Word = RegimeVerdict
 PerNetwork = Annotated[np.ndarray, Shape("networks")]
 Intervals = Annotated[np.ndarray, Shape("networks 2")]
 SIZES = ("maximum", "root mean square", "root sum of squares", "sup of partial sums")

@@ -1,14 +1,13 @@
-"""The arguments of an adaptive call, checked once for all verbs."""
+"""The arguments of an adaptive call, checked once for all functions."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import final
 
 from deeplimit.common import validation
-from deeplimit.statistics.interim.wishes import Size
+from deeplimit.statistics.interim.sample_sizes import Size
 
 AUTO = "auto"
 SECONDS = 30.0
@@ -17,24 +16,12 @@ SECONDS = 30.0
 
 @final
 @dataclass(frozen=True)
-class Replay:
-    """The sizes of looks that were taken before, in place of a budget: the same ones are taken again."""
-
-    sizes: tuple[Size, ...]
-
-
-@final
-@dataclass(frozen=True)
-class Effort:
-    """What is fixed, what is left open (None), and how many seconds the call may take.
-
-    `sizes` are those of the looks, where an adaptive call is made again; else they follow from the evidence.
-    """
+class AdaptiveSampling:
+    """What is fixed, what is left open (None), and how many seconds the call may take."""
 
     depths: tuple[int, ...] | None
     count: int | None
     budget: float
-    sizes: tuple[Size, ...] = ()
 
     @classmethod
     def checked(
@@ -45,16 +32,14 @@ class Effort:
         name: str,
         read_depths: Callable[[object], tuple[int, ...]],
         read_count: Callable[[object], int],
-    ) -> Effort:
-        """Return the arguments of a verb; `name` is what it calls its paths.
+    ) -> AdaptiveSampling:
+        """Return the arguments of a function; `name` is what it calls its paths.
 
-        Raises TypeError or ValueError as the verb's readers do, and for a budget that is no number, not
+        Raises TypeError or ValueError as the function's readers do, and for a budget that is no number, not
         above 0, or given where nothing is "auto".
         """
         fixed_depths = None if _is_auto(depths) else read_depths(depths)
         fixed_count = None if _is_auto(count) else read_count(count)
-        if isinstance(budget, Replay):
-            return cls(fixed_depths, fixed_count, math.inf, budget.sizes)
         read = cls(
             fixed_depths,
             fixed_count,

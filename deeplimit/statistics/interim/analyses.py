@@ -1,4 +1,4 @@
-"""What a report says of an adaptive call: the looks that were taken, and what would decide it."""
+"""What a report says of an adaptive call: the interim analyses that were taken, and what would decide it."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from typing import final
 from deeplimit.common.fields import Interval
 from deeplimit.common.progress import in_words
 
-MOST_LOOKS = 6
+MOST_ANALYSES = 6
 
 
-def share(look: int) -> float:
-    """Return the part of a level that look number `look` (from 0) may spend: 1/2, 1/4, ...; all sum to 1.
+def share(number: int) -> float:
+    """Return the part of a level that analysis `number` (from 0) may spend: 1/2, 1/4, ...; all sum to 1.
 
-    Half of all calls end at a look or before the next one, and every look is more precise than the last. The
+    Half of all calls end at an analysis or before the next one, and every analysis is more precise. The
     mean length of the interval that is reported is then near its least (docs/architecture.md).
 
     Examples:
-        >>> [share(look) for look in range(MOST_LOOKS)]
+        >>> [share(number) for number in range(MOST_ANALYSES)]
         [0.5, 0.25, 0.125, 0.0625, 0.03125, 0.03125]
     """
-    return 0.5 ** min(look + 1, MOST_LOOKS - 1)
+    return 0.5 ** min(number + 1, MOST_ANALYSES - 1)
 
 
 @final
 @dataclass(frozen=True)
-class Look:
-    """One look of an adaptive call.
+class InterimAnalysis:
+    """One interim analysis of an adaptive call.
 
     Attributes:
         depths: numbers of layers.
@@ -36,7 +36,7 @@ class Look:
         verdict: what it said.
         rule: name of the rule that decided.
         interval: interval of the order or of the growth; NaN where there is none.
-        confidence: level of that interval: the looks share the level that was asked for.
+        confidence: level of that interval: the interim analyses share the level that was asked for.
         seconds: how long it took.
     """
 
@@ -54,11 +54,11 @@ class Look:
 
 @final
 @dataclass(frozen=True)
-class Need:
-    """What the next look would be, where the verdict is "cannot tell".
+class RequiredSampleSize:
+    """What the next analysis would be, where the verdict is "cannot tell".
 
     Attributes:
-        depths: numbers of layers. paths: paths or draws. seconds: how long it would take, by the looks so
+        depths: numbers of layers. paths: paths or draws. seconds: how long it would take, by the analyses so
             far.
     """
 
@@ -74,12 +74,14 @@ class Need:
         )
 
 
-def facts(looks: Sequence[Look], needs: Need | None, counted: str) -> list[tuple[str, str]]:
+def facts(
+    looks: Sequence[InterimAnalysis], needs: RequiredSampleSize | None, counted: str
+) -> list[tuple[str, str]]:
     """Return the lines of a report on its looks: nothing for a call of fixed size."""
     found = []
     if looks:
         listed = "; ".join(map(str, looks))
-        found.append(("looks", f"{len(looks)} of at most {MOST_LOOKS}, which share the level: {listed}"))
+        found.append(("looks", f"{len(looks)} of at most {MOST_ANALYSES}, which share the level: {listed}"))
     if needs is not None:
         found.append(("needed", needs.told(counted)))
     return found

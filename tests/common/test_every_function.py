@@ -48,7 +48,7 @@ def board(monkeypatch, **how):
 COMPARED = {"depths": [2, 3, 8], "paths": 500, "seed": 3}
 SYSTEM = dl.datasets.synthetic_system(width=4, count=70, test=9)
 X = torch.linspace(-1.0, 1.0, 12).reshape(3, 4)
-VERBS = {
+FUNCTIONS = {
     "compare, SDE": lambda **how: dl.compare(dl.res1(8, "tanh"), **COMPARED, **how),
     "compare, ODE": lambda **how: dl.compare(
         dl.res1(4, "tanh", weights=dl.SmoothGaussian(0.3)), x=X, **COMPARED, **how
@@ -104,7 +104,7 @@ def public_verbs():
 
 TIMED = {name: verb for name, verb in public_verbs() if name not in ONE_PASS}
 CALLS = {  # the first of every function; boards are made without a patch
-    **{verb: next(VERBS[name] for name in VERBS if name.partition(",")[0] == verb) for verb in TIMED},
+    **{verb: next(FUNCTIONS[name] for name in FUNCTIONS if name.partition(",")[0] == verb) for verb in TIMED},
     "validate": lambda **how: dl.validate(quick=True, only="α = 1, β = 0", **how),
 }
 BAD = {
@@ -122,7 +122,7 @@ def test_every_public_verb_is_held_here():
 
 
 @pytest.mark.parametrize("verb", TIMED)
-def test_every_verb_that_takes_time_takes_the_same_five_arguments(verb):
+def test_every_function_that_takes_time_takes_the_same_five_arguments(verb):
     parameters = inspect.signature(TIMED[verb]).parameters
     for name in FIVE:
         assert name in parameters, name
@@ -135,7 +135,7 @@ def test_every_verb_that_takes_time_takes_the_same_five_arguments(verb):
 
 @pytest.mark.parametrize("argument", BAD)
 @pytest.mark.parametrize("verb", CALLS)
-def test_every_verb_refuses_a_bad_one_of_the_five_alike(verb, argument):
+def test_every_function_refuses_a_bad_one_of_the_five_alike(verb, argument):
     value, kind = BAD[argument]
     assert_refused(lambda: CALLS[verb](**{argument: value}), kind, argument, repr(value).strip("'"))
 
@@ -170,30 +170,30 @@ def dask(tmp_path_factory):
         yield client
 
 
-@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb not in SLOW])
+@pytest.mark.parametrize("verb", [verb for verb in FUNCTIONS if verb not in SLOW])
 def test_a_report_does_not_depend_on_the_number_of_threads(verb):
-    assert timeless(VERBS[verb](workers=3)) == timeless(VERBS[verb](workers=1))
+    assert timeless(FUNCTIONS[verb](workers=3)) == timeless(FUNCTIONS[verb](workers=1))
 
 
 @pytest.mark.parametrize("verb", ["stability", "check_depth"])
 def test_a_resumed_report_is_the_same(verb, tmp_path):
     path = tmp_path / "runs.sqlite"
     store = dl.Store(path, "all")
-    alone = timeless(VERBS[verb](store=store))
+    alone = timeless(FUNCTIONS[verb](store=store))
     lose_blocks(path, 0)
     assert any(each.done < each.total for each in store.runs())
-    assert timeless(VERBS[verb](store=store)) == alone
+    assert timeless(FUNCTIONS[verb](store=store)) == alone
     assert all(each.done == each.total for each in store.runs())
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", FUNCTIONS)
 def test_a_report_does_not_depend_on_what_ran_it(verb, processes, monkeypatch, tmp_path):
     extra = {
         "demo": {"monkeypatch": monkeypatch, "tmp_path": tmp_path},
         "validate": {"monkeypatch": monkeypatch},
     }
-    run = partial(VERBS[verb], **extra.get(verb, {}))
+    run = partial(FUNCTIONS[verb], **extra.get(verb, {}))
     path = tmp_path / "runs.sqlite"
     store = dl.Store(path, "all")
     alone = timeless(run(workers=1))
@@ -225,13 +225,13 @@ def lose_blocks(path, seed):
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb not in SLOW])
+@pytest.mark.parametrize("verb", [verb for verb in FUNCTIONS if verb not in SLOW])
 @pytest.mark.parametrize("where", ["loky", "dask", "dask's executor"])
 def test_a_report_is_the_same_from_joblib_and_from_a_dask_cluster(verb, where, request):
     executor = request.getfixturevalue(where.partition("'")[0])
     if where == "dask's executor":
         executor = executor.get_executor()
-    assert timeless(VERBS[verb](executor=executor)) == timeless(VERBS[verb](workers=1))
+    assert timeless(FUNCTIONS[verb](executor=executor)) == timeless(FUNCTIONS[verb](workers=1))
 
 
 @pytest.mark.nightly

@@ -8,10 +8,10 @@ from typing import Any
 
 
 @dataclass
-class Kept:
+class CachedBlocks:
     """Partial results by label, and the numbers of the blocks that the last measurement had to run.
 
-    One `Kept` belongs to measurements whose labels tell all blocks apart that differ.
+    One `CachedBlocks` belongs to measurements whose labels tell all blocks apart that differ.
     """
 
     parts: dict[str, Any] = field(default_factory=dict)

@@ -8,16 +8,16 @@ from enum import Enum
 from typing import final
 
 MOST_DEPTHS = 6
-"""A deeper look leaves out its coarsest depths beyond this many: they tell least, and each costs a pass."""
+"""A deeper analysis leaves out its coarsest depths beyond this many: they tell least, each costs a pass."""
 DEEPEST = 2**16
 MOST_COUNT = 2**22
-"""No look is larger than these, whatever the budget."""
+"""No analysis is larger than these, whatever the budget."""
 DEEPER = 2
-"""How many depths a look adds, each larger than the last one by the list's own ratio."""
+"""How many depths an analysis adds, each larger than the last one by the list's own ratio."""
 FEWER = 4
-"""By what the paths are divided where depth is wished for and does not fit into the budget otherwise."""
+"""By what the paths are divided where depth is requested and does not fit into the budget otherwise."""
 MOST_TIMES = 16
-"""A look takes at most this many times as many paths: a guess from few paths is not trusted further."""
+"""An analysis takes at most this many times as many paths: a guess from few paths is not trusted further."""
 
 
 class Asks(Enum):
@@ -63,8 +63,8 @@ class Size:
 
 @final
 @dataclass(frozen=True)
-class Wish:
-    """What a look asks of the next one: `order` lists what to raise first; COUNT by the factor `times`.
+class SampleSizeRequest:
+    """What an analysis asks of the next one: `order` lists what to raise first; COUNT by the factor `times`.
 
     `order` holds `Asks.DEPTH` and `Asks.COUNT` at most, and is empty where nothing would decide.
     """
@@ -73,8 +73,8 @@ class Wish:
     times: float = 4.0
 
     @classmethod
-    def of(cls, asks: Asks, noise: float, times: float = 4.0) -> Wish:
-        """Return the wish of a rule; `noise` is the share of an interval's width that sampling explains.
+    def of(cls, asks: Asks, noise: float, times: float = 4.0) -> SampleSizeRequest:
+        """Return the request of a rule; `noise` is the share of an interval's width that sampling explains.
 
         More than a half asks for paths, less for depth.
         """
@@ -82,35 +82,41 @@ class Wish:
         orders = {Asks.EITHER: (first, second), Asks.NOTHING: ()}
         return cls(orders.get(asks, (asks,)), times)
 
-    def after(self, raised: Asks | None) -> Wish:
-        """Return the wish of a look that follows a step: of two, what was not raised last comes first.
+    def after(self, raised: Asks | None) -> SampleSizeRequest:
+        """Return the request of an analysis after a step: of two, what was not raised last comes first.
 
         To tell a floor from a slow order takes both depth and paths; neither alone helps much.
         """
         turned = len(self.order) == 2 and self.order[0] is raised
-        return Wish(self.order[::-1], self.times) if turned else self
+        return SampleSizeRequest(self.order[::-1], self.times) if turned else self
 
 
 def next_sizes(
-    size: Size, wish: Wish, *, depth_is_free: bool, count_is_free: bool, least: int = MOST_COUNT
+    size: Size,
+    request: SampleSizeRequest,
+    *,
+    depth_is_free: bool,
+    count_is_free: bool,
+    least: int = MOST_COUNT,
 ) -> tuple[Size, ...]:
-    """Return the sizes that a wish allows, the one to prefer first; smaller steps follow larger ones.
+    """Return the sizes that a request allows, the one to prefer first; smaller steps follow larger ones.
 
-    Where depth alone is wished for, the last ones are deeper with a quarter of the paths, but not below
-    `least`. Empty where the wish is, and where all it asks for is fixed or at its maximum.
+    Where depth alone is requested, the last ones are deeper with a quarter of the paths, but not below
+    `least`. Empty where the request is, and where all it asks for is fixed or at its maximum.
 
     Examples:
-        >>> next_sizes(Size((8, 16, 32), 100), Wish((Asks.COUNT,)), depth_is_free=True, count_is_free=True)
+        >>> request = SampleSizeRequest((Asks.COUNT,))
+        >>> next_sizes(Size((8, 16, 32), 100), request, depth_is_free=True, count_is_free=True)
         (Size(depths=(8, 16, 32), count=400), Size(depths=(8, 16, 32), count=200))
     """
     found: list[Size] = []
-    for asks in wish.order:
+    for asks in request.order:
         if asks is Asks.DEPTH and depth_is_free:
             found += [size.deeper(steps) for steps in range(DEEPER, 0, -1)]
         if asks is Asks.COUNT and count_is_free:
-            power = math.ceil(math.log2(min(max(wish.times, 2.0), MOST_TIMES)))
+            power = math.ceil(math.log2(min(max(request.times, 2.0), MOST_TIMES)))
             found += [size.larger(2**each) for each in range(power, 0, -1)]
-    if wish.order == (Asks.DEPTH,) and depth_is_free and count_is_free and size.count // FEWER >= least:
+    if request.order == (Asks.DEPTH,) and depth_is_free and count_is_free and size.count // FEWER >= least:
         fewer = Size(size.depths, size.count // FEWER)
         found += [fewer.deeper(steps) for steps in range(DEEPER, 0, -1)]
     return tuple(each for each in found if each.depths[-1] <= DEEPEST and each.count <= MOST_COUNT)

@@ -46,22 +46,22 @@ class Unwritable(ValueError):
 
 @dataclass(frozen=True)
 class Origin:
-    """The measurement of a report, or what a file says of it: its recipe, or why there is none.
+    """The measurement of a report, or what a file says of it: the measurement serialised, or why it is not.
 
     Attributes:
         measurement: the measurement itself, where the report comes from one in this process.
-        recipe: the measurement as JSON, or None.
+        serialised: the measurement as JSON, or None.
         refusal: why it cannot be made again, in words; empty where it can.
     """
 
     measurement: Measurement[Any, Any] | None = None
-    recipe: dict[str, Any] | None = None
+    serialised: dict[str, Any] | None = None
     refusal: str = ""
 
     def written(self) -> Any:
-        """Return what a file keeps: the recipe, or a text that says why there is none."""
+        """Return what a file keeps: the measurement serialised, or a text that says why it is not."""
         if self.measurement is None:
-            return self.recipe if self.recipe is not None else self.refusal
+            return self.serialised if self.serialised is not None else self.refusal
         try:
             return written(self.measurement, "measurement")
         except Unwritable as why:
@@ -70,19 +70,19 @@ class Origin:
     @staticmethod
     def read(content: object) -> Origin:
         """Return the origin whose `written` this is."""
-        return Origin(recipe=content) if isinstance(content, dict) else Origin(refusal=str(content))
+        return Origin(serialised=content) if isinstance(content, dict) else Origin(refusal=str(content))
 
     def again(self) -> Measurement[Any, Any]:
         """Return the measurement; raise ValueError where it cannot be made again."""
         if self.measurement is not None:
             return self.measurement
         advice = "Call the verb again with the same arguments; the same seed gives the same paths."
-        if self.recipe is None:
+        if self.serialised is None:
             raise ValueError(
                 f"report was read from a file and cannot draw a path again: {self.refusal}. {advice}"
             )
         try:
-            made = rebuilt(self.recipe)
+            made = rebuilt(self.serialised)
         except FAILURES as error:
             raise ValueError(
                 "report cannot draw a path again: the measurement in its file is damaged, or of another"

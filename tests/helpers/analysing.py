@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from deeplimit.common.measurement import Measurement, Running
-from deeplimit.statistics.interim import Effort, Look, Size, Study, carry_out
+from deeplimit.statistics.interim import AdaptiveSampling, InterimAnalysis, Size, Study, carry_out
 
 BLOCK = 64
 START = Size((16, 32, 64, 128, 256), 512)
@@ -78,10 +78,10 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Looking(Study):
-    """What is wished for is written down beforehand, one wish per look; None ends the call."""
+class Analysing(Study):
+    """What is requested is written down beforehand, one request per analysis; None ends the call."""
 
-    wishes: tuple
+    requests: tuple
     clock: Clock = field(default_factory=Clock)
     cost: object = lambda depths, paths: 1e-6 * sum(depths) * paths
     start: Size = START
@@ -104,14 +104,16 @@ class Looking(Study):
         self.seen.append(Size(measurement.depths, measurement.count))
         return Found(result, spent, self.seen[-1])
 
-    def look(self, report, size, seconds):
-        return Look(size.depths, size.count, "cannot tell", "", (0.0, 1.0), 1 - report.spent, seconds)
+    def analysis(self, report, size, seconds):
+        return InterimAnalysis(
+            size.depths, size.count, "cannot tell", "", (0.0, 1.0), 1 - report.spent, seconds
+        )
 
-    def wish(self, report):
-        return self.wishes[min(len(self.seen), len(self.wishes)) - 1]
+    def request(self, report):
+        return self.requests[min(len(self.seen), len(self.requests)) - 1]
 
 
-def looked(study, depths=None, count=None, budget=30.0, **running):
+def analysed(study, depths=None, count=None, budget=30.0, **running):
     """Return the report of an adaptive call of a stand-in study."""
     how = Running.checked(1, running.get("executor"), running.get("store"), running.get("progress"))
-    return carry_out(study, Effort(depths, count, budget), how, "draws", study.clock(), study.clock)
+    return carry_out(study, AdaptiveSampling(depths, count, budget), how, "draws", study.clock(), study.clock)

@@ -1,0 +1,153 @@
+"""What becomes of a residual stream as the network deepens: a list of rules, the first that holds decides."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from deeplimit.modules.depth_check.meaning import MARGIN
+from deeplimit.statistics import verdict
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What the meaning of a stream rests on, at each depth; see `StreamScaling`."""
+
+    sums: tuple[int, ...]
+    skip: tuple[float, ...]
+    growth: tuple[float, ...]
+    gradient_growth: tuple[float | None, ...]
+    kept: tuple[float, ...]
+    growth_exponent: float | None
+    normalised: bool
+    renormed: bool
+    excess: float | None = None  # smallest distance of a branch's exponent above its critical one
+
+    @property
+    def drift(self) -> float:
+        """Logarithm of what the skips alone multiply the state by, in the deepest network.
+
+        0 if it does not grow like the depth: skips of sqrt(1 - 1/N), or sqrt(l / (l + 1)) in layer l.
+        """
+        if self.renormed:
+            return 0.0
+        first, last = (
+            count * math.log(max(gain, TINY))
+            for count, gain in ((self.sums[0], self.skip[0]), (self.sums[-1], self.skip[-1]))
+        )
+        deeper = (self.sums[-1] / self.sums[0]) ** STEEPENING
+        grows = len(self.sums) == 1 or abs(last) > abs(first) * deeper
+        return last if abs(last) > DRIFT and grows else 0.0
+
+
+TINY = 1e-30
+DRIFT = 0.02
+"""Skips that together multiply a state by less than exp(DRIFT) are taken for one."""
+
+POWER = 2.0
+"""Well above 1, the largest exponent with which updates of one size, all aligned, make a stream grow."""
+
+STEEPENING = 0.75
+"""An exponential's slope on logarithmic axes grows like the number of sums, or at least this power of it."""
+
+
+def runs_away(sums: Sequence[int], values: Sequence[float | None], power: float = POWER) -> bool:
+    """Return whether values grow exponentially in the number of sums, as far as a few depths show it.
+
+    Between the last two depths they must grow faster than this power, and faster than between those before.
+    """
+    known = [(count, value) for count, value in zip(sums, values, strict=True) if value is not None]
+    if len(known) < 2 or known[0][1] == math.inf:
+        return False
+    if known[-1][1] == math.inf:
+        return True
+    slopes = [
+        (
+            math.sqrt(count * earlier),
+            math.log(max(value, TINY) / max(before, TINY)) / math.log(count / earlier),
+        )
+        for (earlier, before), (count, value) in pairwise(known)
+        if count > earlier
+    ]
+    if len(slopes) < 2:
+        return bool(slopes) and slopes[0][1] > 2 * power
+    (earlier, before), (count, slope_now) = slopes[-2:]
+    return slope_now > power and slope_now > before * (count / earlier) ** STEEPENING
+
+
+def is_multiplied(e: Evidence) -> bool:
+    """The skip's gain is above one."""
+    return e.drift > 0
+
+
+def is_damped(e: Evidence) -> bool:
+    """The skip's gain is below one."""
+    return e.drift < 0
+
+
+def grows_exponentially(e: Evidence) -> bool:
+    """The state grows faster than any power of the depth."""
+    return runs_away(e.sums, e.growth)
+
+
+def gradient_grows_exponentially(e: Evidence) -> bool:
+    """The gradient grows faster than any power of the depth."""
+    return e.gradient_growth[-1] is not None and runs_away(e.sums, e.gradient_growth, 2 * POWER)
+
+
+def is_one_depth(e: Evidence) -> bool:
+    """Nothing can be said about larger depths."""
+    return len(set(e.sums)) == 1
+
+
+def stands_still(e: Evidence) -> bool:
+    """Updates vanish, all together."""
+    return e.excess > MARGIN if e.excess is not None else e.kept[-1] > 0.999
+
+
+def has_a_finite_clock(e: Evidence) -> bool:
+    """All updates together have a size that does not depend on the depth."""
+    return e.excess is not None and e.excess > -MARGIN
+
+
+def is_turned_at_any_depth(e: Evidence) -> bool:
+    """Post-norm with updates that are too large."""
+    return e.renormed
+
+
+def has_a_logarithmic_clock(e: Evidence) -> bool:
+    """Pre-norm with updates that are too large: they do not grow with the stream, which so outgrows them."""
+    return e.normalised
+
+
+def grows(e: Evidence) -> bool:
+    """What remains."""
+    return True
+
+
+MULTIPLIED, DAMPED = "explosion (skip above one)", "forgets its input (skip below one)"
+EXPLODING, BACKWARD = "explosion", "explosion of the gradient"
+EXPLOSIONS, RUNAWAY = (MULTIPLIED, EXPLODING, BACKWARD), (MULTIPLIED, DAMPED, EXPLODING)
+MEANINGS: verdict.Rules[str, Evidence] = (
+    (MULTIPLIED, is_multiplied),
+    (DAMPED, is_damped),
+    (EXPLODING, grows_exponentially),
+    (BACKWARD, gradient_grows_exponentially),
+    ("one depth", is_one_depth),
+    ("identity", stands_still),
+    ("finite clock", has_a_finite_clock),
+    ("forgets its input (post-norm)", is_turned_at_any_depth),
+    ("logarithmic clock (pre-norm)", has_a_logarithmic_clock),
+    ("grows with depth", grows),
+)
+"""What becomes of a stream for depth going to infinity."""
+
+
+def power(base: float, exponent: float) -> float:
+    """Return base ** exponent, infinite where a number cannot hold it."""
+    try:
+        return float(base**exponent)
+    except OverflowError:
+        return math.inf

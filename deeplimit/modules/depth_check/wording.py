@@ -1,0 +1,49 @@
+"""What becomes of a residual stream, and why, as sentences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from deeplimit.modules.depth_check.stream_meaning import Evidence, power
+from deeplimit.statistics.verdict import Judgement, Sentences, said
+
+
+def reason(judgement: Judgement[Any]) -> str:
+    """Return why the meaning is what it is."""
+    return said(judgement, OF_A_STREAM)
+
+
+def _per_sum(e: Evidence) -> str:
+    whole = power(e.skip[-1], e.sums[-1])
+    return f"the skips multiply the state by {e.skip[-1]:.4g} per sum, by {whole:.3g} over {e.sums[-1]} sums"
+
+
+def _power_of_depth(e: Evidence) -> str:
+    exponent = e.growth_exponent or 0.0
+    return f"the state grows like depth^{exponent:.2f}" if exponent > 0.05 else "the state hardly grows yet"
+
+
+OF_A_STREAM: Sentences[Evidence] = {
+    "is_multiplied": lambda e: f"{_per_sum(e)}, so the state grows exponentially",
+    "is_damped": lambda e: f"{_per_sum(e)}, so the input is forgotten exponentially",
+    "grows_exponentially": lambda e: (
+        f"the state grows {power(e.growth[-1], 1 / e.sums[-1]):.3g}x per sum, faster than any power of the"
+        " depth"
+    ),
+    "gradient_grows_exponentially": lambda e: (
+        f"the gradient grows {power(e.gradient_growth[-1] or 0.0, 1 / e.sums[-1]):.3g}x per sum backwards,"
+        " faster than any power of the depth"
+    ),
+    "is_one_depth": lambda e: (
+        f"{100 * min(e.kept[-1], 1.0):.2g} % of the last state came through the skips alone"
+    ),
+    "stands_still": lambda e: "all updates together vanish as depth grows",
+    "has_a_finite_clock": lambda e: "all updates together are as large at any depth",
+    "is_turned_at_any_depth": lambda e: (
+        f"each sum is normalised again; {100 * e.kept[-1]:.2g} % of the last state came through the skips"
+    ),
+    "has_a_logarithmic_clock": lambda e: (
+        f"{_power_of_depth(e)}, updates do not: the state turns by the logarithm of the depth"
+    ),
+    "grows": _power_of_depth,
+}

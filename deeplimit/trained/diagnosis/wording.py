@@ -1,0 +1,159 @@
+"""Why a diagnosis has its verdict, as sentences: of one network's layers, and of several depths."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from deeplimit.statistics.verdict import Judgement, Sentences, said
+from deeplimit.trained.diagnosis.correlations import Evidence as OfLayers
+from deeplimit.trained.diagnosis.hurst import Roughness
+from deeplimit.trained.diagnosis.hypotheses import Evidence
+from deeplimit.trained.diagnosis.one_network import Found
+from deeplimit.trained.diagnosis.slopes import Slope
+from deeplimit.trained.diagnosis.smoother import ROUGH
+
+
+def reason(judgement: Judgement[Any]) -> str:
+    """Return why the verdict is what it is."""
+    return said(judgement, {**OF_CORRELATIONS, **OF_ONE_NETWORK, **OF_ONE_WEIGHT, **OF_ALL_WEIGHTS})
+
+
+def _between(found: Roughness) -> str:
+    return f"between {found.interval[0]:.2f} and {found.interval[1]:.2f}"
+
+
+def _best_rough(e: Found) -> str:
+    """Return the rough process that fits best."""
+    best = min((m for m in e.models.models if m.name in ROUGH), key=lambda model: model.deviance)
+    if best.hurst is None:
+        return "an exponential kernel with noise"
+    return f"fractional noise with Hurst index {best.hurst:.2f}"
+
+
+def _value(slope: Slope) -> str:
+    """Return a slope and the interval on which verdicts rest."""
+    return f"{slope.value:.2f} [{slope.sure[0]:.2f}, {slope.sure[1]:.2f}]"
+
+
+def _power(slope: Slope) -> str:
+    return f"L^{_value(slope)}"
+
+
+def _falls(e: Evidence) -> str:
+    """Return how fast noise falls."""
+    if e.below_rounding:
+        return "differences of neighbouring layers are below the round-off of the weights"
+    return f"D4 falls like {_power(e.noise)}"
+
+
+OF_CORRELATIONS: Sentences[OfLayers] = {
+    "order_matters": lambda e: (
+        f"neighbours have cosine {e.order.likeness:.3g},"
+        f" {'more' if e.order.likeness > e.order.by_chance else 'less'} than the {e.order.by_chance:.3g} of"
+        f" random orders (p = {e.order.p_value:.2g})"
+    ),
+    "order_is_open": lambda e: (
+        f"no order is clearly seen (p = {e.order.p_value:.2g}), but about their mean layers may have any"
+        f" Hurst index from {e.about_mean.interval[0]:.2f} to {e.about_mean.interval[1]:.2f}"
+    ),
+    "all_are_alike": lambda e: (
+        f"layers share a mean cosine of {e.lags.mean:.3g} (p = {e.lags.p_common:.2g}), and no order:"
+        f" about their mean the Hurst index is {_between(e.about_mean)}"
+    ),
+    "none_is_left": lambda e: (
+        "no order and no common part are seen: the square of the layers' sum is at most"
+        f" {e.most_coherent:.2f} times that of independent layers, and about their mean the Hurst index is"
+        f" {_between(e.about_mean)}"
+    ),
+    "common_part_is_open": lambda e: (
+        f"layers may share a part: their mean cosine is {e.lags.mean:.3g} ± {e.lags.error:.2g}"
+    ),
+}
+OF_ONE_NETWORK: Sentences[Found] = {
+    "layers_are_copies": lambda e: (
+        f"layers are almost equal, their mean cosine is {e.lags.mean:.5g}: they are tied, or their"
+        " gradients come through the skip connection; their smoothness means nothing"
+    ),
+    "no_correlation": lambda e: reason(e.correlation),
+    "constant_correlation": lambda e: reason(e.correlation),
+    "correlation_is_open": lambda e: reason(e.correlation),
+    "layers_alternate": lambda e: (
+        f"{reason(e.correlation)}; but layers two apart have cosine {e.two_apart[0]:.3g}: they may be of two"
+        " kinds in turn, which groups would tell"
+    ),
+    "neighbours_differ": lambda e: (
+        f"{reason(e.correlation)}: layers undo their neighbours, as rough processes do"
+    ),
+    "smooth_wins": lambda e: (
+        f"{reason(e.correlation)}; a smooth trend with noise (share {e.noise.noise:.2g}) fits better than"
+        f" rough processes, by {e.models.smoother_by:.3g} in twice the log likelihood"
+    ),
+    "rough_wins": lambda e: (
+        f"{reason(e.correlation)}; {_best_rough(e)} fits better than a smooth trend with noise, by"
+        f" {-e.models.smoother_by:.3g} in twice the log likelihood"
+    ),
+    "smooth_or_rough": lambda e: (
+        f"{reason(e.correlation)}; but a smooth trend with noise and rough processes fit equally, up to"
+        f" {abs(e.models.smoother_by):.2g} in twice the log likelihood"
+    ),
+}
+OF_ONE_WEIGHT: Sentences[Evidence] = {
+    "has_too_few_depths": lambda e: (
+        f"{'1 depth gives' if e.depths == 1 else f'{e.depths} depths give'} no slope of {e.weight} with an"
+        " interval; at least three are needed"
+    ),
+    "is_sparse": lambda e: (
+        f"few layers hold most of {e.weight}: the participation ratio falls like {_power(e.concentration)}"
+    ),
+    "may_be_sparse": lambda e: (
+        f"the participation ratio of {e.weight} changes like {_power(e.concentration)}: a few layers may hold"
+        " most of it. More depths would tell"
+    ),
+    "may_be_a_rough_path": lambda e: (
+        f"D4 of {e.weight} keeps its size ({_power(e.noise)}), but D4²/D2² is"
+        f" [{e.fresh[0]:.2f}, {e.fresh[1]:.2f}] and not 1: either a rough trend whose exponents add up to"
+        " 1/2, or noise that depends on the layers before"
+    ),
+    "keeps_noise_and_trend": lambda e: (
+        f"{e.weight} has noise whose quadratic variation stays bounded and does not vanish: D4 changes like"
+        f" {_power(e.noise)}. It also has a trend, which networks share (p = {e.trend.p_value:.2g})"
+    ),
+    "is_noise_that_stays": lambda e: (
+        f"{e.weight} is noise whose quadratic variation stays bounded (D4 changes like {_power(e.noise)}),"
+        f" and no trend is found (p = {e.trend.p_value:.2g}; it has at most {100 * e.trend.share():.0f} % of"
+        " the noise's slow energy). This is Hypothesis 2 without a trend: β is not identified"
+    ),
+    "may_hide_a_trend": lambda e: (
+        f"{e.weight} has noise that stays, and no trend is found (p = {e.trend.p_value:.2g}); one as large"
+        f" as {e.trend.share():.2g} times the noise's slow energy is not excluded. More depths or seeds would"
+        " tell"
+    ),
+    "is_noise_that_changes": lambda e: (
+        f"{e.weight} is noise at every depth: neighbouring layers differ by a fixed share of their size. It"
+        f" has Hurst index {0.5 - e.noise.value:.2f} [{0.5 - e.noise.sure[1]:.2f},"
+        f" {0.5 - e.noise.sure[0]:.2f}], not 1/2"
+    ),
+    "grows_rough": lambda e: (
+        f"the noise of {e.weight} has a quadratic variation that grows with depth (D4 changes like"
+        f" {_power(e.noise)}): neither hypothesis holds"
+    ),
+    "keeps_its_size": lambda e: (
+        f"{e.weight} is a trend alone, of size L^{-e.size.value:.2f} ({_falls(e)}); a homogeneous"
+        " activation is not linear at any scale"
+        if e.homogeneous
+        else f"{e.weight} is a trend alone ({_falls(e)}), and keeps its size: β is {_value(e.size)}"
+    ),
+    "shrinks_smoothly": lambda e: (
+        f"{e.weight} is a trend alone, of size L^-β with β = {_value(e.size)}: {_falls(e)}, so that it has no"
+        " quadratic variation in the limit"
+    ),
+    "is_uncertain": lambda e: (
+        f"{e.weight}: {_falls(e) if e.noise_falls else f'D4 changes like {_power(e.noise)}'}; its size is"
+        f" L^-β with β = {_value(e.size)}; neighbours differ by a share L^-ν with ν ="
+        f" {_value(e.smoothness)}. These intervals leave several hypotheses; more depths or seeds would tell"
+    ),
+}
+OF_ALL_WEIGHTS: Sentences[Any] = {
+    "noise_of_another_weight_stays": lambda e: f"{e[0].reason}; but {e[1].reason}",
+    "another_weight_has_a_trend": lambda e: f"{e[0].reason}; but {e[1].reason}",
+}
