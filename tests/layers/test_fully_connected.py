@@ -73,7 +73,7 @@ TREND = TrendAndNoise(dl.Trend(mixing), None, 0.5)
         (TREND, 0.5),
         (dl.FractionalBrownian(0.7), 0.7),
     ],
-    ids=str,
+    ids=lambda value: type(value).__name__ if isinstance(value, dl.WeightLaw) else str(value),
 )
 @pytest.mark.parametrize("activation", ["tanh", "softplus"])
 def test_with_delta_one_theory_says_what_it_says_of_inner(weights, exponent, activation, delta):
