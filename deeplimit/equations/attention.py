@@ -11,7 +11,7 @@ from torch import Tensor
 
 from deeplimit.common import validation
 from deeplimit.driving import Layer, Shape, WeightLaw
-from deeplimit.equations.base import Limit, SDELimit, check_one_law
+from deeplimit.equations.base import SDELimit, check_one_law
 from deeplimit.layers import Attention
 from deeplimit.layers.attention import polar, projected
 
@@ -104,12 +104,9 @@ class AttentionSDE(SDELimit):
         moved = projected(u, self._layer(noise).apply(m)) + step * self._shrinking(m) * u
         return (size * moved).reshape(h.shape)
 
-    def has_the_law_of(self, other: Limit) -> bool:
-        """Return whether another limit is this equation, whatever the law of the network's entries."""
-        return isinstance(other, AttentionSDE) and (self.recursion, self.width) == (
-            other.recursion,
-            other.width,
-        )
+    @property
+    def key_in_law(self) -> object:
+        return AttentionSDE, self.recursion, self.width  # whatever the law of the network's entries
 
     def draw_end(self, h0: Tensor, generator: torch.Generator, steps: int) -> Tensor:
         """Return draws of H_1 (P, n, d) by Euler-Maruyama, put back on the spheres after every step."""

@@ -178,6 +178,16 @@ NETWORKS = [
         width=WIDTH,
     ),
     filled(
+        "scheme_network",
+        dl.scheme_network,
+        scheme=dl.Milstein,
+        equation=lambda: dl.SDE(lambda t, h: -h, lambda t, h, dB: 0.1 * h * dB, noise="diagonal"),
+        width=WIDTH,
+    ),
+    filled("SDE", dl.SDE, drift=fixed(lambda t, h: -h), diffusion=fixed(lambda t, h, dB: dB)),
+    filled("ODE", dl.ODE, field=fixed(lambda t, h: -h)),
+    filled("TorchSDE", dl.TorchSDE, method="srk"),
+    filled(
         "ResidualNetwork",
         dl.ResidualNetwork,
         recursion=lambda: dl.Res1(dl.activations.resolve("tanh")),

@@ -139,9 +139,9 @@ LEFT = {
     # A user's marker is read where it enters.
     ("judge/in_law/comparison.py", "Independent"),
     ("simulation/planning.py", "Independent"),
-    # Compiled passes ask which noise they are written for.
-    ("simulation/kernels/followers.py", "Ito"),
-    ("simulation/kernels/projected.py", "Ito"),
+    # Of many processes along a path, the Itô process's step.
+    ("equations/linearised.py", "ItoStep"),
+    ("simulation/gradients.py", "ItoStep"),
 }
 
 

@@ -5,6 +5,7 @@ import torch
 from samplers import FAR
 
 import deeplimit as dl
+from deeplimit.driving import layers_of
 from deeplimit.layers import activations
 from deeplimit.papers.cases.noise_outside import turning
 
@@ -36,7 +37,7 @@ def test_the_network_is_the_scheme_of_its_limit_step_by_step():
     """Reading W at the start of a step instead is another recursion."""
     made, rng = network(), torch.Generator().manual_seed(0)
     limit, depth = made.limit(), 8
-    outside, inside = (law.layers(depth, (4, 4), 5, rng, torch.float64) for law in made.weights)
+    outside, inside = (layers_of(law, depth, (4, 4), 5, rng, torch.float64) for law in made.weights)
     function = (TURNING.sample((4, 4), 1, rng, torch.float64, torch.device("cpu")),)
     h = start = torch.randn(5, 4, generator=rng, dtype=torch.float64)
     ours = early = start
@@ -76,7 +77,7 @@ def log_end(made, h0, depth, seed):
     """Logarithms of the last states of 1000 networks."""
     rng, h = torch.Generator().manual_seed(seed), h0.double().repeat(1000, 1)
     laws = [
-        law.layers(depth, shape, 1000, rng, torch.float64)
+        layers_of(law, depth, shape, 1000, rng, torch.float64)
         for law, shape in zip(made.weights, made.weight_shapes, strict=True)
     ]
     for layers in zip(*laws, strict=True):

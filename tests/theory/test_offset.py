@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import deeplimit as dl
+from deeplimit.driving import layers_of
 from deeplimit.papers.cases.trends import mixing, push
 
 TREND, NOISE = dl.Trend(mixing, push), dl.Ito(A=0.1)
@@ -19,7 +20,7 @@ def network(alpha, beta=None, *, trend=True, noise=False, activation="softplus")
 def last(made, depth, seed=0):
     rng, h = torch.Generator().manual_seed(seed), torch.ones(3, 4, dtype=torch.float64)
     (law,), (shape,) = made.weights, made.weight_shapes
-    for layer in law.layers(depth, shape, 3, rng, torch.float64):
+    for layer in layers_of(law, depth, shape, 3, rng, torch.float64):
         h = made.recursion.advance(h, (layer,), made.exponent)
     return h
 

@@ -65,9 +65,8 @@ def law_cases() -> tuple[LawCase, ...]:
 
     Examples:
         >>> from deeplimit.papers import cases
-        >>> sorted({case.statement for case in cases.law_cases()})
-        ['Fedorov et al., in law', 'Li et al.', '[M] Prop. 11, in law', 'isotropic, in law',
-        'modules, in law', 'pre-norm, in law', 'res-3, in law']
+        >>> sorted({case.statement for case in cases.law_cases()})[:3]
+        ['Fedorov et al., in law', 'Li et al.', '[M] Prop. 11, in law']
     """
     return (
         *in_law.cases(),

@@ -119,8 +119,7 @@ def _noisy() -> Iterator[Case]:
 def law_cases() -> Iterator[LawCase]:
     """Yield attention whose layers are uniform."""
     network = attention(3, tokens=2, inverse_temperature=2.0, weights=IID("uniform"))
-    limit = network.limit()
-    assert isinstance(limit, AttentionSDE)
+    limit = cast(AttentionSDE, network.limit())
     wrong = (_colder(network, limit, _NOISY),)
     source = f"{_SOURCES[1]}, with Donsker's invariance principle"
     yield LawCase(f"{FEDOROV}, in law", "n = 2, d = 3, κ = 2, uniform", network, _NOISY, source, wrong)

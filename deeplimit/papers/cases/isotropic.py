@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, cast, final
 
 import torch
 from torch import Tensor
@@ -94,8 +94,7 @@ def law_cases() -> Iterator[LawCase]:
 
 
 def _radial(network: ResidualNetwork) -> RadialSDE:
-    limit = network.limit()
-    assert isinstance(limit, RadialSDE)
+    limit = cast(RadialSDE, network.limit())
     return limit
 
 

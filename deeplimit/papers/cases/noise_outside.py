@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -32,8 +33,7 @@ def _network(inside: FunctionLaw) -> ResidualNetwork:
 def cases() -> Iterator[Case]:
     """Yield a W that is given, and one that is random."""
     network = _network(Trend(turning))
-    limit = network.limit()
-    assert isinstance(limit, MixedSDE)
+    limit = cast(MixedSDE, network.limit())
     left_out = WrongTwin(
         "W left out",
         res1(WIDTH, "tanh").limit(),
