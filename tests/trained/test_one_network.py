@@ -17,7 +17,8 @@ def statistics(layers: np.ndarray, groups: tuple[int, ...] = (), seed: int = 0) 
 def drawn(covariance: np.ndarray, entries: int = 2000, seed: int = 3) -> np.ndarray:
     values, vectors = np.linalg.eigh(covariance)
     normal = np.random.default_rng(seed).standard_normal((len(covariance), entries))
-    layers: np.ndarray = vectors * np.sqrt(np.maximum(values, 0)) @ normal
+    # The symmetric root: eigenvectors by themselves differ in sign and order from machine to machine.
+    layers: np.ndarray = (vectors * np.sqrt(np.maximum(values, 0))) @ (vectors.T @ normal)
     return layers
 
 
