@@ -9,7 +9,6 @@ from deeplimit.equations.base import Independent, Limit, ODELimit, SDELimit
 from deeplimit.equations.coloured import ColouredSDE
 from deeplimit.equations.covariance import CovarianceSDE
 from deeplimit.equations.drive import Drive, Sharing
-from deeplimit.equations.follower import CompiledStep, Follower, FunctionValue, Motion
 from deeplimit.equations.given import ODE, SDE
 from deeplimit.equations.in_law import IsotropicSDE, LawLimit
 from deeplimit.equations.isotropic import AveragedODE, RadialSDE
@@ -27,6 +26,7 @@ from deeplimit.equations.schemes import (
     TorchSDE,
 )
 from deeplimit.equations.solvers import Solver
+from deeplimit.equations.stepper import CompiledStep, FunctionValue, Motion, Stepper
 from deeplimit.equations.users_own import read_limit
 from deeplimit.equations.young import NeuralYoung
 
@@ -36,7 +36,7 @@ __all__ = [
     "CompiledStep",
     "ColouredSDE",
     "CovarianceSDE",
-    "Follower",
+    "Stepper",
     "FunctionValue",
     "Motion",
     "ODE",

@@ -23,9 +23,9 @@ from deeplimit.driving import (
     functions_of,
 )
 from deeplimit.equations.drive import Drive, Sharing, places
-from deeplimit.equations.follower import Follower
 from deeplimit.equations.schemes import ITO, Noise, ito_correction
 from deeplimit.equations.solvers import AdaptiveODE, OnGrid, Solver, solve
+from deeplimit.equations.stepper import Stepper
 
 VectorField = Callable[[Any, Tensor], Tensor]
 
@@ -127,9 +127,9 @@ class Limit(FinalWhereMarked, ABC):
         """Return the factors of its noise; None where it needs more than products of noise and state."""
         return None
 
-    def follower(self, state: Tensor) -> Follower:
+    def stepper(self, state: Tensor) -> Stepper:
         """Return the trajectory that needs products alone; only for limits that have `factors`."""
-        raise NotImplementedError(f"{type(self).__name__} has no factors, and so no follower.")
+        raise NotImplementedError(f"{type(self).__name__} has no factors, and so no stepper.")
 
     def order_over_all_times(self, rate: float | None) -> float | None:
         """Return the order in the sup over all times, for a network that has order `rate` at the layers."""

@@ -31,9 +31,9 @@ from deeplimit.driving.covariance_rate import Rate
 from deeplimit.driving.path import Values
 from deeplimit.equations.base import ODELimit, SDELimit, VectorField
 from deeplimit.equations.drive import Drive, Sharing, places
-from deeplimit.equations.follower import CompiledStep, Follower, FunctionValue, Motion
 from deeplimit.equations.neural import draw_one, layers_at
 from deeplimit.equations.solvers import OnGrid, Solver
+from deeplimit.equations.stepper import CompiledStep, FunctionValue, Motion, Stepper
 
 
 @dataclass(frozen=True)
@@ -198,8 +198,8 @@ class ItoCorrectedSDE(SDELimit):
     def factors(self) -> Factors | None:
         return self.noise.factors(self.width)
 
-    def follower(self, state: Tensor) -> Follower:
-        return ItoFollower(state, self)
+    def stepper(self, state: Tensor) -> Stepper:
+        return ItoStepper(state, self)
 
     @cached_property
     def _trend(self) -> LinearODE | None:
@@ -380,7 +380,7 @@ class _Since:
         return [None if sums is None else sums.take(j) for sums in self.sums]
 
 
-class ItoFollower(Follower):
+class ItoStepper(Stepper):
     """The diffusive limit of Theorem 4.4, on products of its noise."""
 
     def __init__(self, state: Tensor, limit: ItoCorrectedSDE) -> None:

@@ -24,8 +24,8 @@ from deeplimit.driving import (
 )
 from deeplimit.equations.base import ODELimit, SDELimit, VectorField, check_one_law
 from deeplimit.equations.drive import Drive
-from deeplimit.equations.follower import CompiledStep, Follower, FunctionValue, Motion
 from deeplimit.equations.solvers import Solver, Still
+from deeplimit.equations.stepper import CompiledStep, FunctionValue, Motion, Stepper
 from deeplimit.layers import Form, PreNorm, Recursion, Res1
 
 
@@ -102,8 +102,8 @@ class NeuralSDE(SDELimit):
     def factors(self) -> Factors | None:
         return factors_of(self.weights[0], (self.width, self.width))
 
-    def follower(self, state: Tensor) -> Follower:
-        return NeuralSDEFollower(state, self)
+    def stepper(self, state: Tensor) -> Stepper:
+        return NeuralSDEStepper(state, self)
 
     def draw_end(self, h0: Tensor, generator: torch.Generator, steps: int) -> Tensor:
         """Return draws of H_1 (P, d) by Euler-Maruyama with Brownian noise, whatever the entries' law."""
@@ -113,7 +113,7 @@ class NeuralSDE(SDELimit):
         return h
 
 
-class NeuralSDEFollower(Follower):
+class NeuralSDEStepper(Stepper):
     """The neural SDE by Euler-Maruyama, which is the recursion at depth 1 and exponent 0."""
 
     def __init__(self, state: Tensor, limit: NeuralSDE) -> None:

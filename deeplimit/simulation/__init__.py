@@ -1,7 +1,7 @@
 """The network at every depth and its limit, advanced together on the same noise in one streaming pass.
 
 `task` is the specification and `planning` makes it; `pathwise` is the pass itself over one block of paths,
-which `kernels` has faster forms of; `statistics` says what is kept of a path and `account` keeps it;
+which `kernels` has faster forms of; `statistics` says what is kept of a path and `accumulator` keeps it;
 `coupled_errors` is the measurement.
 """
 

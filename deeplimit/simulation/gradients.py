@@ -26,7 +26,7 @@ from deeplimit.equations import Drive
 from deeplimit.equations.base import VectorField
 from deeplimit.equations.solvers import Solver, solve
 from deeplimit.simulation import pathwise
-from deeplimit.simulation.account import Account, moments_of
+from deeplimit.simulation.error_accumulator import ErrorAccumulator, moments_of
 from deeplimit.simulation.moments import Moments
 from deeplimit.simulation.task import Task
 
@@ -184,7 +184,7 @@ def run_block(
     task: Task,
     block: int,
     tick: pathwise.Tick | None = None,
-    account: Callable[[Task, Tensor], Account] = Account,
+    accumulator: Callable[[Task, Tensor], ErrorAccumulator] = ErrorAccumulator,
 ) -> Moments:
     """Return the moments of a block's per-path errors of gradients to the power p.
 
@@ -212,7 +212,7 @@ def run_block(
     with torch.no_grad():
         if task.is_ode:
             limit = _adjoint_on_grid(task, pathwise.drive(task, block, h0, paths))
-        kept = account(task, h0)
+        kept = accumulator(task, h0)
         _tell(task, kept, limit, found[1], found[2 : 2 + depths], found[2 + depths :])
     return moments_of([kept], task)
 
@@ -253,19 +253,19 @@ def _walk_segment(
 
 def _tell(
     task: Task,
-    account: Account,
+    accumulator: ErrorAccumulator,
     limit: Gradients,
     coarse: Gradients,
     networks: Sequence[Gradients],
     schemes: Sequence[Gradients],
 ) -> None:
-    """Tell an account all gradients in order of time, and those by h_0 last."""
+    """Tell an accumulator all gradients in order of time, and those by h_0 last."""
     now, coarser, layers = 0, 0, [0] * len(networks)
     deepest_first = range(len(networks) - 1, -1, -1)
 
     def tell(j: int) -> None:
         at = layers[j]
-        account.layer(j, networks[j][at], schemes[j][at] if task.splits else None)
+        accumulator.layer(j, networks[j][at], schemes[j][at] if task.splits else None)
 
     for chunk in task.grid.chunks():
         ends = chunk.ends.tolist()
@@ -273,13 +273,13 @@ def _tell(
             now += 1
             coarser += bool(chunk.coarse[index])
             second = coarse[coarser] if len(coarse) and chunk.coarse[index] else None
-            account.at(limit[now], second, is_common)
+            accumulator.at(limit[now], second, is_common)
             for j in deepest_first:
-                account.between(j, networks[j][layers[j]])
+                accumulator.between(j, networks[j][layers[j]])
                 if ends[index][j]:
                     layers[j] += 1
                     tell(j)
-    account.at(limit[0], coarse[0] if len(coarse) else None, True)
+    accumulator.at(limit[0], coarse[0] if len(coarse) else None, True)
     for j in deepest_first:
         layers[j] = 0
         tell(j)

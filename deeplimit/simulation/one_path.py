@@ -12,7 +12,7 @@ from torch import Tensor
 
 from deeplimit.common import axes as drawing, validation
 from deeplimit.simulation import gradients, pathwise
-from deeplimit.simulation.account import Account
+from deeplimit.simulation.error_accumulator import ErrorAccumulator
 from deeplimit.simulation.kernels import projected
 from deeplimit.simulation.task import GRADIENT, Task
 
@@ -76,8 +76,8 @@ class OnePath:
         drawing.legend(axes)
 
 
-class AccountWithStates(Account):
-    """An account that also keeps every state of one row."""
+class AccumulatorWithStates(ErrorAccumulator):
+    """An accumulator that also keeps every state of one row."""
 
     def __init__(self, task: Task, h0: Tensor, row: int) -> None:
         super().__init__(task, h0)
@@ -114,17 +114,17 @@ def draw_again(
             " draw paths again."
         )
     block, row = divmod(number, task.block_size)
-    accounts: list[AccountWithStates] = []
+    accumulators: list[AccumulatorWithStates] = []
 
-    def keep(task: Task, h0: Tensor) -> AccountWithStates:
-        accounts.append(AccountWithStates(task, h0, row))
-        return accounts[-1]
+    def keep(task: Task, h0: Tensor) -> AccumulatorWithStates:
+        accumulators.append(AccumulatorWithStates(task, h0, row))
+        return accumulators[-1]
 
     run = projected.run_block if task.coupling == "projected" else pathwise.run_block
     if task.quantity == GRADIENT:
         run = gradients.run_block
-    run(task, block, account=keep)
-    kept, depths = accounts[chosen], task.grid.depths
+    run(task, block, accumulator=keep)
+    kept, depths = accumulators[chosen], task.grid.depths
     if task.quantity == GRADIENT:  # the gradient by h_0 comes last, and h_0 is none
         for states in (kept.limits, *kept.layers):
             states[0] = states.pop()

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from deeplimit.driving import Path, SampledFunction, functions_of
 from deeplimit.equations import Drive, Solver
-from deeplimit.simulation.account import Account, moments_of
+from deeplimit.simulation.error_accumulator import ErrorAccumulator, moments_of
 from deeplimit.simulation.moments import Moments
 from deeplimit.simulation.task import Task
 
@@ -20,7 +20,7 @@ Tick = Callable[[float], None]
 
 
 class Observer(Protocol):
-    """What a walk tells of one start: states in order of time, as `Account` says."""
+    """What a walk tells of one start: states in order of time, as `ErrorAccumulator` says."""
 
     def at(self, limit: Tensor, coarse: Tensor | None, is_common: bool) -> None: ...
     def between(self, j: int, state: Tensor) -> None: ...
@@ -59,18 +59,18 @@ def run_block(
     task: Task,
     block: int,
     tick: Tick | None = None,
-    account: Callable[[Task, Tensor], Account] = Account,
+    accumulator: Callable[[Task, Tensor], ErrorAccumulator] = ErrorAccumulator,
 ) -> Moments:
     """Advance one block with all weights drawn, and return the moments of its per-path errors to the power p.
 
-    `tick` is called with the fraction of a block just done; `account` keeps what is measured.
+    `tick` is called with the fraction of a block just done; `accumulator` keeps what is measured.
     """
     starts = task.starts(block)
     paths = task.network_paths(block, len(starts[0]))
     solvers = [make_solver(task, block, h0, paths) for h0 in starts]
-    accounts = [account(task, h0) for h0 in starts]
-    walk(task, paths, starts, solvers, accounts, tick)
-    return moments_of(accounts, task)
+    accumulators = [accumulator(task, h0) for h0 in starts]
+    walk(task, paths, starts, solvers, accumulators, tick)
+    return moments_of(accumulators, task)
 
 
 def walk(
@@ -78,11 +78,11 @@ def walk(
     paths: tuple[Path, ...],
     starts: Sequence[Tensor],
     solvers: Sequence[Solver],
-    accounts: Sequence[Observer],
+    accumulators: Sequence[Observer],
     tick: Tick | None = None,
 ) -> None:
-    """Advance networks and limit over the whole grid: from each of `starts`, with a solver and an account."""
-    for _ in steps(task, paths, starts, solvers, accounts, tick):
+    """Advance networks and limit over the grid: from each of `starts`, with a solver and an accumulator."""
+    for _ in steps(task, paths, starts, solvers, accumulators, tick):
         pass
 
 
@@ -91,7 +91,7 @@ def steps(
     paths: tuple[Path, ...],
     starts: Sequence[Tensor],
     solvers: Sequence[Solver],
-    accounts: Sequence[Observer],
+    accumulators: Sequence[Observer],
     tick: Tick | None = None,
 ) -> Iterator[None]:
     """Advance as `walk` does, and pause after every step: a caller may end there, or begin to keep graphs."""
@@ -107,12 +107,12 @@ def steps(
         for index, is_common in enumerate(chunk.common.tolist()):
             for path in paths:
                 path.advance(index)
-            for solver, kept in zip(solvers, accounts, strict=True):
+            for solver, kept in zip(solvers, accumulators, strict=True):
                 limit = solver.step(index)
                 kept.at(limit, solver.coarse if chunk.coarse[index] else None, is_common)
             for j in deepest_first:
                 layers = tuple(path.layer(j) for path in paths) if ends[index][j] else ()
-                for each, solver, kept in zip(states, solvers, accounts, strict=True):
+                for each, solver, kept in zip(states, solvers, accumulators, strict=True):
                     kept.between(j, each[j])
                     if layers:
                         each[j] = recursion.advance(each[j], layers, exponent)

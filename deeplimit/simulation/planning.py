@@ -19,7 +19,7 @@ from deeplimit.driving import (
 )
 from deeplimit.equations import Independent, Limit, Sharing, read_limit
 from deeplimit.networks.residual_network import ResidualNetwork
-from deeplimit.simulation.kernels.followers import compiled_steps, obstacle
+from deeplimit.simulation.kernels.steppers import compiled_steps, failed_precondition
 from deeplimit.simulation.statistics import Statistic, read_statistic
 from deeplimit.simulation.task import GRADIENT, STATE, Task, sharing, splits
 from deeplimit.theory import in_law_only
@@ -279,7 +279,7 @@ def _natural_dtype(network: ResidualNetwork, limit: object) -> torch.dtype:
 def _coupling(asked: str, network: ResidualNetwork, limit: Limit, independent: bool, inputs: int) -> str:
     """Return the coupling to use; raise ValueError where the one asked for cannot be had."""
     shares = limit.driven_by_brownian_motion and not independent
-    why = obstacle(network, limit, shares)
+    why = failed_precondition(network, limit, shares)
     if asked == "projected" and why is not None:
         raise ValueError(
             f"coupling='projected' draws products in place of matrices, but {why}; use 'pathwise', or 'auto'."

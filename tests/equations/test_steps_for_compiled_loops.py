@@ -6,14 +6,14 @@ import pytest
 import torch
 
 import deeplimit as dl
-from deeplimit.equations.follower import Motion
+from deeplimit.equations.stepper import Motion
 
 NOISE = dl.Ito(A=0.2, b=0.3)  # variances of an entry per unit of time
 
 
 def step(**given):
     limit = dl.inner(2, "scaled_silu", noise=NOISE, alpha=0.0, beta=1.0, **given).limit()
-    return limit, limit.follower(torch.ones(5, 2)).compiled_step()
+    return limit, limit.stepper(torch.ones(5, 2)).compiled_step()
 
 
 def test_an_ito_step_has_the_numbers_of_its_equation():
@@ -29,4 +29,4 @@ def test_a_step_with_a_trend_or_another_correction_is_not_one_that_they_know():
     limit, found = step(trend=dl.Trend(lambda t: torch.eye(2) * t))
     assert found is None
     other = dataclasses.replace(limit, trend=None, other_quadratic=lambda rate, h: 0 * h)
-    assert other.follower(torch.ones(5, 2)).compiled_step() is None
+    assert other.stepper(torch.ones(5, 2)).compiled_step() is None

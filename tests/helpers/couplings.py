@@ -14,7 +14,7 @@ from noises import randn, random_psd
 import deeplimit as dl
 from deeplimit.layers import Res1
 from deeplimit.simulation import make_task, pathwise
-from deeplimit.simulation.account import Account
+from deeplimit.simulation.error_accumulator import ErrorAccumulator
 from deeplimit.simulation.kernels import products, projected
 
 CPU = torch.device("cpu")
@@ -59,8 +59,8 @@ class Setting:
         return dataclasses.replace(task, block_size=paths)
 
 
-class Recorder(Account):
-    """An account that keeps the states at the times that all depths share, and itself."""
+class Recorder(ErrorAccumulator):
+    """An accumulator that keeps the states at the times that all depths share, and itself."""
 
     made: ClassVar = []
 
@@ -97,7 +97,7 @@ def all_recorded(task):
     """
     module = {"pathwise": pathwise, "projected": projected}[task.coupling]
     Recorder.made.clear()
-    module.run_block(task, 0, account=Recorder)
+    module.run_block(task, 0, accumulator=Recorder)
     return list(Recorder.made)
 
 

@@ -11,7 +11,7 @@ import deeplimit as dl
 from deeplimit.common.verdict import ConvergenceVerdict
 from deeplimit.judge.convergence import adaptive, verdict
 from deeplimit.judge.convergence.adaptive import ASKS
-from deeplimit.judge.convergence.obstacles import OBSTACLES
+from deeplimit.judge.convergence.preconditions import FAILED_PRECONDITIONS
 from deeplimit.statistics.interim import sequence
 from deeplimit.statistics.interim.analyses import share
 
@@ -27,7 +27,9 @@ def few_looks(monkeypatch):
 
 def test_every_rule_that_cannot_tell_says_what_it_asks_for():
     undecided = {
-        rule.__name__ for word, rule in (*OBSTACLES, *verdict.RULES) if word == ConvergenceVerdict.CANNOT_TELL
+        rule.__name__
+        for word, rule in (*FAILED_PRECONDITIONS, *verdict.RULES)
+        if word == ConvergenceVerdict.CANNOT_TELL
     }
     assert undecided == set(ASKS)
 

@@ -6,7 +6,7 @@ import torch
 
 import deeplimit as dl
 from deeplimit.judge.convergence.caveats import Numbers
-from deeplimit.judge.convergence.obstacles import Measured, obstacle
+from deeplimit.judge.convergence.preconditions import Measured, failed_precondition
 from deeplimit.judge.convergence.verdict import Evidence, gives_an_order, judge
 from deeplimit.judge.convergence.wording import reason, reservations
 from deeplimit.statistics.differences import Remainder
@@ -203,8 +203,8 @@ def measured(**altered):
     ],
 )
 def test_each_obstacle_to_a_fit_is_named(altered, word, rule):
-    assert obstacle(measured()) is None
-    found = obstacle(measured(**altered))
+    assert failed_precondition(measured()) is None
+    found = failed_precondition(measured(**altered))
     assert (found.code, found.rule) == (word, rule)
 
 

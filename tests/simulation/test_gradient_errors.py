@@ -16,7 +16,7 @@ from scipy import stats
 
 import deeplimit as dl
 from deeplimit.simulation import gradients, pathwise
-from deeplimit.simulation.account import Account
+from deeplimit.simulation.error_accumulator import ErrorAccumulator
 from deeplimit.theory import gradients_of
 
 NETWORKS = {
@@ -31,8 +31,8 @@ NETWORKS = {
 NOISY = ("res-1", "rough", "Theorem 4.4", "random volatility")
 
 
-class Told(Account):
-    """An account that keeps what it is told, the gradients by h_0 first."""
+class Told(ErrorAccumulator):
+    """An accumulator that keeps what it is told, the gradients by h_0 first."""
 
     def __init__(self, task, h0):
         super().__init__(task, h0)
@@ -56,7 +56,7 @@ def task_of(network, **given):
 
 def told(task):
     kept = []
-    gradients.run_block(task, 0, account=lambda task, h0: kept.append(Told(task, h0)) or kept[0])
+    gradients.run_block(task, 0, accumulator=lambda task, h0: kept.append(Told(task, h0)) or kept[0])
     limit, *networks = kept[0].in_order()
     return torch.stack(limit), [torch.stack(each) for each in networks]
 

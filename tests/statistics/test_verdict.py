@@ -2,7 +2,7 @@
 
 import pytest
 
-from deeplimit.judge.convergence import caveats, obstacles, verdict as of_errors, wording as of_compare
+from deeplimit.judge.convergence import caveats, preconditions, verdict as of_errors, wording as of_compare
 from deeplimit.judge.in_law import verdict as of_laws, wording as of_compare_laws
 from deeplimit.modules.depth_check import stream_meaning, wording as of_depth_check
 from deeplimit.signal import growth_verdict, wording as of_stability
@@ -63,7 +63,7 @@ def test_reservations_are_all_that_hold_in_order():
 @pytest.mark.parametrize(
     ("rules", "sentences"),
     [
-        (obstacles.OBSTACLES, of_compare.BEFORE_THE_FIT),
+        (preconditions.FAILED_PRECONDITIONS, of_compare.BEFORE_THE_FIT),
         (of_errors.RULES, of_compare.OF_THE_FIT),
         ([(None, rule) for rule in caveats.CAVEATS], of_compare.OF_THE_NUMBERS),
         (of_laws.RULES, of_compare_laws.SENTENCES),

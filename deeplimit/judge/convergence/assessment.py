@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from deeplimit.common.verdict import ConvergenceVerdict
-from deeplimit.judge.convergence import caveats, obstacles, verdict, wording
+from deeplimit.judge.convergence import caveats, preconditions, verdict, wording
 from deeplimit.judge.convergence.estimates import (
     common_estimates,
     corrected,
@@ -40,11 +40,11 @@ def assess(
     """Return the report on what a run measured: errors, order, verdict, reservations."""
     pairing = Pairing.of(task, coupled.moments.differences, rounding(task))
     estimated = _estimated(task, pairing, coupled)
-    obstacle = obstacles.obstacle(_measured(task, pairing, coupled, estimated))
+    failed_precondition = preconditions.failed_precondition(_measured(task, pairing, coupled, estimated))
     outcome = (
         _judged(task, pairing, estimated, confidence, levels)
-        if obstacle is None
-        else Outcome(obstacle, estimated, NOT_FITTED)
+        if failed_precondition is None
+        else Outcome(failed_precondition, estimated, NOT_FITTED)
     )
     if (order := pairing.order) is not None:
         outcome = outcome.with_order(order, confidence)
@@ -105,9 +105,9 @@ def _estimated(task: Task, pairing: Pairing, coupled: Coupled) -> Estimated:
     return Estimated(layer, common, errors, resolution, parts_of(task, pairing, coupled, resolution))
 
 
-def _measured(task: Task, pairing: Pairing, coupled: Coupled, estimated: Estimated) -> obstacles.Measured:
+def _measured(task: Task, pairing: Pairing, coupled: Coupled, estimated: Estimated) -> preconditions.Measured:
     m, moments = len(task.grid.depths), coupled.moments
-    return obstacles.Measured(
+    return preconditions.Measured(
         depths=task.grid.depths,
         paths=moments.count,
         errors=estimated.errors,

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from deeplimit.judge.convergence.pairing import Correction, Pairing
-from deeplimit.simulation import Coupled, Task, account
+from deeplimit.simulation import Coupled, Task, error_accumulator
 from deeplimit.statistics.power_law import NO_SAMPLING_NOISE, ErrorEstimates
 from deeplimit.theory import Regime
 
@@ -19,14 +19,14 @@ SCHEME = Regime("scheme", None, 0.5, "pathwise", "the limit's own scheme on each
 def layer_estimates(task: Task, pairing: Pairing, coupled: Coupled) -> ErrorEstimates:
     """Return the errors in the task's norm, over each depth's layers."""
     at_all_times = pairing.correction_in(task.statistic)
-    others = account.COARSE_LAYERS if task.measures_reference else account.GAP_LAYERS
-    return _whole(task, pairing, coupled, account.LAYERS, others, at_all_times)
+    others = error_accumulator.COARSE_LAYERS if task.measures_reference else error_accumulator.GAP_LAYERS
+    return _whole(task, pairing, coupled, error_accumulator.LAYERS, others, at_all_times)
 
 
 def common_estimates(task: Task, pairing: Pairing, coupled: Coupled) -> ErrorEstimates:
     """Return the errors over the times that all depths share."""
-    others = account.COARSE_COMMON if task.measures_reference else account.GAP_COMMON
-    return _whole(task, pairing, coupled, account.COMMON, others, pairing.correction)
+    others = error_accumulator.COARSE_COMMON if task.measures_reference else error_accumulator.GAP_COMMON
+    return _whole(task, pairing, coupled, error_accumulator.COMMON, others, pairing.correction)
 
 
 def half_estimates(task: Task, pairing: Pairing, coupled: Coupled) -> ErrorEstimates:
@@ -38,19 +38,29 @@ def half_estimates(task: Task, pairing: Pairing, coupled: Coupled) -> ErrorEstim
         return common_estimates(task, pairing, coupled)
     known = pairing.correction is Correction.KNOWN
     bias = log_bias(task, 0.5) if known else np.zeros(len(task.grid.depths))
-    return _estimates(task, pairing, coupled, *_halves(task, coupled, account.HALF), bias, pairing.regime)
+    return _estimates(
+        task, pairing, coupled, *_halves(task, coupled, error_accumulator.HALF), bias, pairing.regime
+    )
 
 
 def scheme_estimates(task: Task, pairing: Pairing, coupled: Coupled, *, half: bool) -> ErrorEstimates:
     """Return the errors of the limit's own scheme on each depth's layers, at the times that all share."""
-    found = _halves(task, coupled, account.SCHEME_HALF) if half else _at(task, coupled, account.SCHEME_COMMON)
+    found = (
+        _halves(task, coupled, error_accumulator.SCHEME_HALF)
+        if half
+        else _at(task, coupled, error_accumulator.SCHEME_COMMON)
+    )
     bias = log_bias(task, pairing.scheme_rate, pairing.scheme_coherence)
     return _estimates(task, pairing, coupled, *found, bias, SCHEME, is_euler=not pairing.is_measured)
 
 
 def gap_estimates(task: Task, pairing: Pairing, coupled: Coupled, *, half: bool) -> ErrorEstimates:
     """Return the distances of the network and that scheme, into which no reference enters."""
-    found = _halves(task, coupled, account.GAP_HALF) if half else _at(task, coupled, account.GAP_COMMON)
+    found = (
+        _halves(task, coupled, error_accumulator.GAP_HALF)
+        if half
+        else _at(task, coupled, error_accumulator.GAP_COMMON)
+    )
     return _estimates(task, pairing, coupled, *found, np.zeros(len(task.grid.depths)), pairing.gap)
 
 
@@ -59,7 +69,7 @@ Found = tuple[np.ndarray, np.ndarray, float]
 
 
 def _at(task: Task, coupled: Coupled, block: str) -> Found:
-    columns, moments = account.Columns.of(task).at(block), coupled.moments
+    columns, moments = error_accumulator.Columns.of(task).at(block), coupled.moments
     covariance = moments.relative_covariance()[np.ix_(columns, columns)]
     return moments.log_errors()[columns], covariance, float(moments.kurtosis()[columns].max())
 
@@ -79,7 +89,7 @@ def _whole(
     """
     log_errors, covariance, kurtosis = _at(task, coupled, block)
     logs, covariances = coupled.moments.log_errors(), coupled.moments.relative_covariance()
-    columns, bias = account.Columns.of(task), np.zeros(len(log_errors))
+    columns, bias = error_accumulator.Columns.of(task), np.zeros(len(log_errors))
     if correction is Correction.KNOWN:
         bias = log_bias(task, 0.5)
     elif correction is Correction.OF_SCHEME:
@@ -90,7 +100,7 @@ def _whole(
             log_bias(task, pairing.scheme_rate, pairing.scheme_coherence),
         )
     elif correction is Correction.MEASURED:
-        apart = columns.apart + (block == account.LAYERS and task.norm != "final")
+        apart = columns.apart + (block == error_accumulator.LAYERS and task.norm != "final")
         both = np.concatenate([columns.at(block), columns.at(others), [apart]])
         log_errors, covariance = without_reference_error(
             logs[both], covariances[np.ix_(both, both)], pairing.surplus

@@ -1,6 +1,6 @@
 """From errors and fits to one of three verdicts: rules on the evidence of the fits.
 
-`obstacles` has those that hold before any fit, `wording` the sentences.
+`preconditions` has those that hold before any fit, `wording` the sentences.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ from typing import Any
 
 from deeplimit import theory
 from deeplimit.judge.convergence.caveats import CAVEATS, HEAVY, Numbers
-from deeplimit.judge.convergence.obstacles import Measured
 from deeplimit.judge.convergence.pairing import Pairing, Reads
+from deeplimit.judge.convergence.preconditions import Measured
 from deeplimit.judge.convergence.verdict import Evidence
 from deeplimit.simulation import Task
 from deeplimit.statistics.power_law import least_paths

@@ -1,6 +1,6 @@
 """The inner loops of `projected`, compiled by numba: all that a step does to a block of paths in cache.
 
-The arithmetic is that of `products.Products` and of the followers, in float32. Paths are innermost, so that
+The arithmetic is that of `products.Products` and of the steppers, in float32. Paths are innermost, so that
 every loop over them becomes vector instructions. `numba_pass` prepares the arguments and says for which tasks
 this is the same computation.
 """

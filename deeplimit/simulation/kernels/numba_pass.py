@@ -12,9 +12,9 @@ from types import ModuleType
 import numpy as np
 import torch
 
-from deeplimit.simulation.account import moments_from
+from deeplimit.simulation.error_accumulator import moments_from
 from deeplimit.simulation.kernels import projected
-from deeplimit.simulation.kernels.followers import compiled_steps
+from deeplimit.simulation.kernels.steppers import compiled_steps
 from deeplimit.simulation.moments import Moments
 from deeplimit.simulation.pathwise import Tick
 from deeplimit.simulation.statistics import COMPILED
@@ -75,8 +75,8 @@ def _errors(
     """Return the errors (P, C) of one block, on how many paths the limit was lost, and the differences."""
     whole = projected.Block(task, block)
     width, paths = task.network.width, len(whole.starts[0])
-    followers = [*whole.columns, *whole.fine]
-    moves = [step for follower in followers if (step := follower.compiled_step()) is not None]
+    steppers = [*whole.columns, *whole.fine]
+    moves = [step for stepper in steppers if (step := stepper.compiled_step()) is not None]
     sigmas = [0 if step.activation is None else compiled.NAMES.index(step.activation.name) for step in moves]
     motion = compiled.Motion(
         np.array([int(step.motion) for step in moves]),

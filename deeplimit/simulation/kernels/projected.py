@@ -13,10 +13,10 @@ from deeplimit.common.grid import Chunk
 from deeplimit.common.randomness import Purpose, generator
 from deeplimit.driving import SampledFunction, functions_of, noise_of
 from deeplimit.driving.path import Values
-from deeplimit.equations import Follower, FunctionValue, Solver
-from deeplimit.simulation.account import Account, moments_of
-from deeplimit.simulation.kernels.followers import NetworkFollower
+from deeplimit.equations import FunctionValue, Solver, Stepper
+from deeplimit.simulation.error_accumulator import ErrorAccumulator, moments_of
 from deeplimit.simulation.kernels.products import Normals, Products
+from deeplimit.simulation.kernels.steppers import NetworkStepper
 from deeplimit.simulation.moments import Moments
 from deeplimit.simulation.pathwise import Tick, drive
 from deeplimit.simulation.task import Task
@@ -60,14 +60,14 @@ class Block:
             self.trend = _Trend(functions[0], laws[0].entry_scale(shape), self.starts[0])
         # Columns: every depth's networks, one for each input, shallow depths first; then, where the error is
         # split, the limit's schemes on their layers in the same order.
-        self.columns: list[Follower] = [
-            NetworkFollower(h0, task.network, depth) for depth in self.depths for h0 in self.starts
+        self.columns: list[Stepper] = [
+            NetworkStepper(h0, task.network, depth) for depth in self.depths for h0 in self.starts
         ]
-        self.fine: list[Follower] = []
+        self.fine: list[Stepper] = []
         self.outside: list[Solver] = []
         driven = [drive(task, block, h0, (), functions) for h0 in task.starts(block)]
         if task.sharing.increments:
-            self.fine = [limit.follower(h0) for h0 in self.starts]
+            self.fine = [limit.stepper(h0) for h0 in self.starts]
             if limit.functions:
                 (function,) = driven[0].functions_for(limit.functions, (shape,))
                 scale = limit.functions[0].entry_scale(shape)
@@ -76,7 +76,7 @@ class Block:
             self.outside = [limit.solver(each) for each in driven]
         self.networks = len(self.columns)
         if task.splits:
-            self.columns += [limit.follower(h0) for _ in self.depths for h0 in self.starts]
+            self.columns += [limit.stepper(h0) for _ in self.depths for h0 in self.starts]
         self.products = Products(len(self.columns), self.starts[0].T)
         sizes = (width, paths)
         self.step_normals = Normals(
@@ -94,8 +94,8 @@ class Block:
         self.biases: list[Tensor | None] = [None] * len(self.columns)
         self.starting = list(range(len(self.columns)))
 
-    def trend_for(self, follower: Follower) -> FunctionValue:
-        return self.trend_of_limit.now if follower.reads_limit_trend else self.trend.now
+    def trend_for(self, stepper: Stepper) -> FunctionValue:
+        return self.trend_of_limit.now if stepper.reads_limit_trend else self.trend.now
 
     def begin(self, chunk: Chunk) -> None:
         """Prepare for the steps of `chunk`."""
@@ -108,8 +108,8 @@ class Block:
     def start(self) -> None:
         """Begin a layer of every column whose last one has ended."""
         for column in self.starting:
-            follower, length = self.columns[column], 1.0 / self.depth_of(column)
-            self.products.hold(column, follower.multiplied(self.trend_for(follower), length).T)
+            stepper, length = self.columns[column], 1.0 / self.depth_of(column)
+            self.products.hold(column, stepper.multiplied(self.trend_for(stepper), length).T)
         self.starting = []
 
     def depth_of(self, column: int) -> int:
@@ -118,7 +118,7 @@ class Block:
 
     def pass_over(self, index: int, step: float) -> list[Tensor]:
         """Move the limit and what is known of all products over a fine step; return the limit's states."""
-        vectors = [follower.multiplied(self.trend_of_limit.now, step).T for follower in self.fine]
+        vectors = [stepper.multiplied(self.trend_of_limit.now, step).T for stepper in self.fine]
         if not self.fine:  # any directions will do; the networks stay close to the deepest ones'
             last = self.networks
             vectors = list(self.products.held[last - len(self.starts) : last].clone())
@@ -130,20 +130,20 @@ class Block:
         if self.bias_normals is not None:
             bias = (self.bias_normals.next() * math.sqrt(step)).T
             self.biases = [bias if passed is None else passed + bias for passed in self.biases]
-        for follower, product in zip(self.fine, products, strict=False):
-            follower.move(product.T, bias, step, self.trend_of_limit.now)
-        return [follower.state for follower in self.fine] or [
+        for stepper, product in zip(self.fine, products, strict=False):
+            stepper.move(product.T, bias, step, self.trend_of_limit.now)
+        return [stepper.state for stepper in self.fine] or [
             reference.step(index) for reference in self.outside
         ]
 
     def end(self, column: int) -> Tensor:
         """End a layer of a column; return the state after it."""
-        follower, length = self.columns[column], 1.0 / self.depth_of(column)
+        stepper, length = self.columns[column], 1.0 / self.depth_of(column)
         product = self.products.take(column, self.layer_normals.next())
-        follower.move(product.T, self.biases[column], length, self.trend_for(follower))
+        stepper.move(product.T, self.biases[column], length, self.trend_for(stepper))
         self.biases[column] = None
         self.starting.append(column)
-        return follower.state
+        return stepper.state
 
 
 @torch.no_grad()
@@ -151,11 +151,11 @@ def run_block(
     task: Task,
     block: int,
     tick: Tick | None = None,
-    account: Callable[[Task, Tensor], Account] = Account,
+    accumulator: Callable[[Task, Tensor], ErrorAccumulator] = ErrorAccumulator,
 ) -> Moments:
     """Advance one block with noise drawn through its products; result and `tick` as `pathwise.run_block`."""
     run = Block(task, block)
-    accounts = [account(task, h0) for h0 in run.starts]
+    accumulators = [accumulator(task, h0) for h0 in run.starts]
     inputs, depths = len(run.starts), len(run.depths)
     for chunk in task.grid.chunks():
         run.begin(chunk)
@@ -163,7 +163,7 @@ def run_block(
         for index, step in enumerate(chunk.steps.tolist()):
             run.start()
             limits = run.pass_over(index, step)
-            for limit, kept in zip(limits, accounts, strict=True):
+            for limit, kept in zip(limits, accumulators, strict=True):
                 kept.at(limit, None, common[index])
             ending = [
                 j * inputs + i
@@ -175,9 +175,9 @@ def run_block(
             for j in reversed(range(depths)):
                 for i in reversed(range(inputs)):
                     column = j * inputs + i
-                    accounts[i].between(j, run.columns[column].state)
+                    accumulators[i].between(j, run.columns[column].state)
                     if ends[index][j]:
-                        accounts[i].layer(j, run.end(column), schemes.get(column))
+                        accumulators[i].layer(j, run.end(column), schemes.get(column))
         if tick is not None:
             tick(len(ends) / task.grid.size)
-    return moments_of(accounts, task)
+    return moments_of(accumulators, task)

@@ -16,9 +16,9 @@ from deeplimit.common.grid import Grid
 from deeplimit.common.randomness import Purpose
 from deeplimit.driving import Dependence
 from deeplimit.equations import CompiledStep, Motion
-from deeplimit.simulation.account import moments_from
+from deeplimit.simulation.error_accumulator import moments_from
 from deeplimit.simulation.kernels import projected
-from deeplimit.simulation.kernels.followers import NetworkFollower, compiled_steps
+from deeplimit.simulation.kernels.steppers import NetworkStepper, compiled_steps
 from deeplimit.simulation.kernels.triton_kernel import ACTIVATIONS, choose_launch, run_kernel
 from deeplimit.simulation.moments import Moments
 from deeplimit.simulation.pathwise import Tick
@@ -58,8 +58,8 @@ def is_known(task: Task) -> bool:
 
 def _steps(task: Task, state: Tensor) -> list[CompiledStep]:
     """Return the networks' steps, shallow depths first, then the limit's; only where they are compiled."""
-    networks = [NetworkFollower(state, task.network, depth) for depth in task.grid.depths]
-    steps = [follower.compiled_step() for follower in [*networks, task.limit.follower(state)]]
+    networks = [NetworkStepper(state, task.network, depth) for depth in task.grid.depths]
+    steps = [stepper.compiled_step() for stepper in [*networks, task.limit.stepper(state)]]
     return [step for step in steps if step is not None]
 
 

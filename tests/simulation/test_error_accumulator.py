@@ -1,4 +1,4 @@
-"""What an account keeps of given states, number by number, and moments of nearly equal errors."""
+"""What an accumulator keeps of given states, number by number, and moments of nearly equal errors."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -12,15 +12,15 @@ from scipy import stats
 
 import deeplimit as dl
 from deeplimit.simulation import CoupledErrors
-from deeplimit.simulation.account import (
+from deeplimit.simulation.error_accumulator import (
     COMMON,
     GAP_COMMON,
     GAP_LAYERS,
     LAYERS,
     SCHEME_COMMON,
     SCHEME_LAYERS,
-    Account,
     Columns,
+    ErrorAccumulator,
 )
 from deeplimit.simulation.moments import Moments
 
@@ -40,15 +40,15 @@ def state(value):
     return torch.full((1, 1), value, dtype=torch.float64)
 
 
-def account(**facts):
+def accumulator(**facts):
     task = {"measures_reference": False, "splits": False, "keeps_products": False, **facts}
     task = {"keeps_differences": False, **task}
     places = {"device": torch.device("cpu"), "grid": SimpleNamespace(depths=(2,))}
-    return Account(SimpleNamespace(statistic=PerLayer(), **places, **task), state(0.0))
+    return ErrorAccumulator(SimpleNamespace(statistic=PerLayer(), **places, **task), state(0.0))
 
 
 def test_a_distance_between_layers_counts_for_the_layer_that_has_not_ended():
-    kept = account()
+    kept = accumulator()
     kept.at(state(1.0), None, False)
     kept.between(0, state(0.0))  # a quarter of the way: 1, in layer 1
     kept.at(state(2.0), None, True)
@@ -63,7 +63,7 @@ def test_a_distance_between_layers_counts_for_the_layer_that_has_not_ended():
 
 
 def test_an_error_is_split_at_the_limits_own_scheme():
-    kept = account(splits=True)
+    kept = accumulator(splits=True)
     kept.at(state(5.0), None, True)
     kept.layer(0, state(1.0), state(3.5))
     kept.at(state(6.0), None, False)
@@ -75,7 +75,7 @@ def test_an_error_is_split_at_the_limits_own_scheme():
 
 
 def test_products_of_differences_are_averaged_over_the_common_times():
-    kept = account(keeps_products=True)
+    kept = accumulator(keeps_products=True)
     for limit, own, is_common in ((1.0, 4.0, True), (2.0, 9.0, False), (3.0, 4.0, True)):
         kept.at(state(limit), None, is_common)
         kept.layer(0, state(own))
@@ -108,7 +108,7 @@ def test_products_are_means_over_times_and_inputs_and_sums_over_all_paths():
 
 
 def test_two_solutions_are_compared_at_common_times_and_at_all_times():
-    kept = account(measures_reference=True)
+    kept = accumulator(measures_reference=True)
     for limit, coarse, is_common in ((1.0, 1.5, True), (2.0, 9.0, False), (3.0, 4.0, True)):
         kept.at(state(limit), state(coarse), is_common)
     common, everywhere = kept.errors()[0, -2:].tolist()

@@ -6,13 +6,13 @@ import torch
 from torch import Tensor
 
 from deeplimit.driving import Layer, factors_of, functions_of, matvec, noise_of
-from deeplimit.equations import CompiledStep, Follower, FunctionValue, Limit, Motion
+from deeplimit.equations import CompiledStep, FunctionValue, Limit, Motion, Stepper
 from deeplimit.layers import Form, activations
 from deeplimit.layers.activations import Activation
 from deeplimit.networks.residual_network import ResidualNetwork
 
 
-class NetworkFollower(Follower):
+class NetworkStepper(Stepper):
     """A network of one depth."""
 
     reads_limit_trend = False
@@ -58,7 +58,7 @@ class NetworkFollower(Follower):
         return CompiledStep(Motion.BRANCH, sigma, self.factor * scale(), deviations, outer, 0.0, variances)
 
 
-def obstacle(network: ResidualNetwork, limit: Limit, shares: bool) -> str | None:
+def failed_precondition(network: ResidualNetwork, limit: Limit, shares: bool) -> str | None:
     """Return why a network needs whole matrices, with or without a shared limit; None where products do."""
     recursion = network.recursion
     if not recursion.needs_one_product:
@@ -85,8 +85,8 @@ def compiled_steps(network: ResidualNetwork, limit: Limit) -> list[CompiledStep]
     if functions_of(network.channels) or not all(part is not None and part.is_number for part in factors):
         return None
     state = torch.zeros(1, network.width)
-    followers = [NetworkFollower(state, network, 1), limit.follower(state)]
-    steps = [step for follower in followers if (step := follower.compiled_step()) is not None]
+    steppers = [NetworkStepper(state, network, 1), limit.stepper(state)]
+    steps = [step for stepper in steppers if (step := stepper.compiled_step()) is not None]
     return steps if len(steps) == 2 and all(_is_named(step.activation) for step in steps) else None
 
 

@@ -54,7 +54,7 @@ class CompiledStep:
     spread: Tensor
 
 
-class Follower(ABC):
+class Stepper(ABC):
     """One trajectory: at a step's start it names the vector for the Brownian matrix, at its end it moves."""
 
     reads_limit_trend = True

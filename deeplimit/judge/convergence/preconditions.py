@@ -92,7 +92,7 @@ def rests_on_two_paths(measured: Measured) -> bool:
     return measured.kurtosis > measured.paths / 2
 
 
-OBSTACLES: verdict.Rules[ConvergenceVerdict, Measured] = (
+FAILED_PRECONDITIONS: verdict.Rules[ConvergenceVerdict, Measured] = (
     (DOES_NOT, deep_networks_diverge),
     (CANNOT_TELL, some_paths_diverge),
     (CANNOT_TELL, is_swallowed),
@@ -106,6 +106,6 @@ OBSTACLES: verdict.Rules[ConvergenceVerdict, Measured] = (
 )
 
 
-def obstacle(measured: Measured) -> Judgement[ConvergenceVerdict] | None:
+def failed_precondition(measured: Measured) -> Judgement[ConvergenceVerdict] | None:
     """Return the judgement where no order can be fitted, or None where one can."""
-    return verdict.first(OBSTACLES, measured)
+    return verdict.first(FAILED_PRECONDITIONS, measured)

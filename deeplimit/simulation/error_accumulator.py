@@ -67,7 +67,7 @@ class Consecutive:
         return torch.stack(self.sizes + self.last, dim=1)
 
 
-class Account:
+class ErrorAccumulator:
     """Takes in states in order of time: at each time `limit` first, then each depth, deeper ones first."""
 
     def __init__(self, task: Task, h0: Tensor) -> None:
@@ -200,20 +200,22 @@ def moments_from(
     return Moments.of(np.concatenate([errors, *halves], axis=1), task.p, lost, products, differences)
 
 
-def moments_of(accounts: list[Account], task: Task) -> Moments:
-    """Return the moments of the errors to the power p, averaged over a network's inputs (an account each)."""
+def moments_of(accumulators: list[ErrorAccumulator], task: Task) -> Moments:
+    """Return the moments of the errors to the power p, averaged over inputs (an accumulator each)."""
     p = task.p
-    errors = torch.stack([account.errors() for account in accounts])
-    if len(accounts) > 1:
+    errors = torch.stack([accumulator.errors() for accumulator in accumulators])
+    if len(accumulators) > 1:
         largest = errors.amax(dim=0).clamp(min=torch.finfo(errors.dtype).tiny)
         errors = largest * (errors / largest).pow(p).mean(dim=0, keepdim=True).pow(1.0 / p)
-    finite = torch.stack([torch.isfinite(account.limit).flatten(1).all(dim=1) for account in accounts]).all(
-        dim=0
-    )
-    products = [account.products.sum(dim=0) / max(account.times, 1) for account in accounts]
+    finite = torch.stack(
+        [torch.isfinite(accumulator.limit).flatten(1).all(dim=1) for accumulator in accumulators]
+    ).all(dim=0)
+    products = [accumulator.products.sum(dim=0) / max(accumulator.times, 1) for accumulator in accumulators]
     kept = torch.stack(products).mean(dim=0).cpu().numpy() if task.keeps_products else None
     rows = [
-        torch.cat([each.columns() for each in one.consecutive], dim=1) for one in accounts if one.consecutive
+        torch.cat([each.columns() for each in one.consecutive], dim=1)
+        for one in accumulators
+        if one.consecutive
     ]
     differences = torch.stack(rows).mean(dim=0).cpu().numpy() if rows else None
     return moments_from(task, errors[0].cpu().numpy(), int((~finite).sum()), kept, differences)
