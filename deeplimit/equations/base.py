@@ -76,6 +76,9 @@ class Limit(FinalWhereMarked, ABC):
         """Return the shape of its states at this width."""
         return (width,)
 
+    def try_on(self, h: Tensor) -> None:
+        """Raise TypeError or ValueError where a user's functions cannot be used on states like h (P, d)."""
+
     @property
     def functions(self) -> tuple[FunctionLaw, ...]:
         """The laws of the functions of time that it reads; empty where it reads none."""

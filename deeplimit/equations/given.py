@@ -29,6 +29,7 @@ from deeplimit.equations.schemes import (
     ito_correction,
 )
 from deeplimit.equations.solvers import OnGrid, Solver
+from deeplimit.equations.trial import check_noise, checked_call, states_near
 
 INTERPRETATIONS = (ITO, STRATONOVICH)
 STRUCTURES = tuple(str(each) for each in Noise if each is not Noise.NONE)
@@ -99,6 +100,19 @@ class SDE(SDELimit):
         sense = "Itô" if self.interpretation == ITO else "Stratonovich"
         name = self.name or "dH = f(t, H) dt + g(t, H) dB"
         return f"{name} ({sense}, {self.noise} noise)"
+
+    def try_on(self, h: Tensor) -> None:
+        states = states_near(h)
+        time, shape = torch.zeros((), dtype=h.dtype, device=h.device), tuple(states.shape)
+        checked_call("drift(t, h)", lambda: self.f(time, states), states, shape)
+        motions = self.noise_size(states)
+        noise = torch.ones(len(states), motions, dtype=h.dtype, device=h.device)
+        name = "diffusion(t, h, dB)" if _arguments(self.diffusion) != 2 else "diffusion(t, h) times dB"
+        checked_call(name, lambda: self.g_prod(time, states, noise), states, shape)
+        check_noise(self, states, motions)
+        if (solution := self.solution) is not None:
+            path = torch.zeros(len(states), *self.brownian_shape(states), dtype=h.dtype, device=h.device)
+            checked_call("solution(t, h0, B)", lambda: solution(time, states, path), states, shape)
 
     @property
     def noise_structure(self) -> Noise:
@@ -265,6 +279,13 @@ class ODE(ODELimit):
     def equation(self) -> str:
         name = self.name or getattr(self.field, "__name__", type(self.field).__name__)
         return f"the user's ODE dH = {name}(t, H) dt"
+
+    def try_on(self, h: Tensor) -> None:
+        states = states_near(h)
+        time, shape = torch.zeros((), dtype=h.dtype, device=h.device), tuple(states.shape)
+        checked_call("field(t, h)", lambda: self.field(time, states), states, shape)
+        if (solution := self.solution) is not None:
+            checked_call("solution(t, h0)", lambda: solution(time, states), states, shape)
 
     @property
     def is_exact(self) -> bool:  # type: ignore[override]

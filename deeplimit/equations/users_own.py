@@ -13,6 +13,7 @@ from deeplimit.common import validation
 from deeplimit.equations.base import Limit
 from deeplimit.equations.given import ODE, SDE
 from deeplimit.equations.schemes import Noise
+from deeplimit.equations.trial import checked_call
 
 _SDE_METHODS = ("g", "g_prod", "f_and_g", "f_and_g_prod")
 
@@ -67,6 +68,7 @@ def read_limit(limit: object, h: Tensor, driven: int | None) -> Limit:
     Stratonovich equations, wrong shapes or dtypes, or values that are not finite.
     """
     if isinstance(limit, Limit):
+        limit.try_on(h)
         return limit
     if isinstance(limit, type):
         raise TypeError(f"limit {limit.__name__} is a class; make an object: {limit.__name__}(...).")
@@ -75,7 +77,7 @@ def read_limit(limit: object, h: Tensor, driven: int | None) -> Limit:
     if callable(limit):
         name = getattr(limit, "__name__", type(limit).__name__)
         time = torch.zeros((), dtype=h.dtype, device=h.device)
-        _checked(f"limit {name}(t, h)", lambda: limit(time, h), h, tuple(h.shape))
+        checked_call(f"limit {name}(t, h)", lambda: limit(time, h), h, tuple(h.shape))
         return ODE(limit)
     got = (
         f"a tensor of shape {tuple(limit.shape)}; inputs go in x="
@@ -132,7 +134,7 @@ def _try_sde(sde: Any, noise_type: str, h: Tensor, driven: int | None) -> None:
         return value[index] if isinstance(value, tuple) and len(value) == 2 else None
 
     def check(method: str, call: Callable[[], Any], shape: tuple[int | None, ...]) -> None:
-        _checked(
+        checked_call(
             f"limit {name}: {method}", call, h, shape, hint=(paths, width, motions) if None in shape else None
         )
 
@@ -159,42 +161,3 @@ def _try_sde(sde: Any, noise_type: str, h: Tensor, driven: int | None) -> None:
         if hasattr(sde, "g") and noise_type != "diagonal":
             noise = torch.zeros(paths, sde.g(time, h).shape[-1], dtype=h.dtype, device=h.device)
         check("g_prod(t, h, v)", lambda: sde.g_prod(time, h, noise), (paths, width))
-
-
-def _checked(
-    what: str,
-    call: Callable[[], Any],
-    h: Tensor,
-    shape: tuple[int | None, ...],
-    hint: tuple[int, ...] | None = None,
-) -> None:
-    """Call, and raise in words unless it returns a finite tensor of `shape` (None: any) and of h's dtype."""
-    wanted = hint if hint is not None else shape
-    names = "(paths, width)" if len(shape) == 2 else "(paths, width, Brownian motions)"
-    try:
-        with torch.no_grad():
-            value = call()
-    except TypeError as error:
-        raise TypeError(
-            f"{what} must take just these arguments, and be f(t, h) for an ODE; calling it raised: {error}. A"
-            " module that does not depend on t goes in as lambda t, h: module(h)."
-        ) from error
-    except Exception as error:
-        raise ValueError(
-            f"{what} must be defined on the given inputs; calling it raised {type(error).__name__}: {error}."
-        ) from error
-    if not isinstance(value, Tensor):
-        raise TypeError(f"{what} must return a tensor of shape {wanted}, got {type(value).__name__}.")
-    if len(value.shape) != len(shape) or any(
-        n not in (None, got) for n, got in zip(shape, value.shape, strict=True)
-    ):
-        raise ValueError(f"{what} must return shape {names} = {wanted}, got {tuple(value.shape)}.")
-    if value.dtype != h.dtype:
-        advice = (
-            f"pass dtype={value.dtype}"
-            if value.dtype in (torch.float32, torch.float64)
-            else "return what it is given"
-        )
-        raise ValueError(f"{what} must keep the states' dtype {h.dtype}, got {value.dtype}; {advice}.")
-    if not bool(torch.isfinite(value).all()):
-        raise ValueError(f"{what} must be finite at t = 0 on the given inputs, but holds NaN or infinity.")

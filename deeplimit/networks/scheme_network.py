@@ -105,6 +105,7 @@ def scheme_network(scheme: Scheme, equation: SDE | ODE, width: int) -> ResidualN
     validation.instance(equation, "equation", (SDE, ODE), "an SDE or an ODE")
     d = validation.integer(width, "width", minimum=1, hint="It is the number of coordinates of a state.")
     probe = torch.ones(2, d, dtype=torch.float64)
+    equation.try_on(probe)
     motions = 0 if equation.noise_structure is Noise.NONE else int(equation.noise_size(probe) or 0)
     moved = scheme.step(equation, 0.0, 0.5, probe, probe.new_zeros(2, motions))
     if moved.shape != probe.shape:
