@@ -35,6 +35,7 @@ from deeplimit.driving.reading import (
 )
 from deeplimit.driving.recorded import Recorded
 from deeplimit.driving.smooth import SmoothGaussian
+from deeplimit.driving.space_time import SpaceTimeBrownian
 from deeplimit.driving.trend import Trend
 from deeplimit.driving.trend_and_noise import TrendAndNoise
 from deeplimit.driving.volatility import stochastic_volatility
@@ -67,6 +68,7 @@ __all__ = [
     "SampledFunction",
     "Shape",
     "SmoothGaussian",
+    "SpaceTimeBrownian",
     "Trend",
     "TrendAndNoise",
     "WeightLaw",

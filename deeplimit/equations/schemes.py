@@ -19,6 +19,7 @@ from torch import Tensor
 
 from deeplimit.common import validation
 from deeplimit.common.final import FinalWhereMarked
+from deeplimit.equations.torchsde_step import torchsde_step
 
 ITO, STRATONOVICH = "ito", "stratonovich"
 
@@ -59,6 +60,8 @@ class Scheme(FinalWhereMarked, ABC):
 
     name: ClassVar[str]
     """What it is called in reports."""
+    reads_areas: ClassVar[bool] = False
+    """Whether `noise` also holds space-time Lévy areas ∫ (B_s - B_a) ds, after the increments."""
 
     @abstractmethod
     def strong_order(self, equation: Equation) -> float:
@@ -75,7 +78,8 @@ class Scheme(FinalWhereMarked, ABC):
         Args:
             equation: what is solved. time, length: where the step begins, and how long it is.
             h: states (P, *state_shape) at its beginning.
-            noise: increments of the Brownian motions over it (P, Brownian motions), none for an ODE.
+            noise: increments of the Brownian motions over it (P, Brownian motions), none for an ODE; with
+                `reads_areas` (P, 2 · Brownian motions).
         """
 
 
@@ -279,13 +283,14 @@ states them (`strong_order` of each solver); NaN where a method does not take th
 @final
 @dataclass(frozen=True)
 class TorchSDE(Scheme):
-    """A method of torchsde by its name, for an SDE; `check_solver` runs it on torchsde's own Brownian tree.
+    """A method of torchsde by its name, for an SDE, one step at a time on given increments.
 
     Attributes:
         method: "euler", "milstein" or "srk" in Itô's sense; "midpoint", "heun", "euler_heun", "milstein",
             "log_ode" or "reversible_heun" in Stratonovich's.
 
-    Raises ValueError for another name, and where an order is asked for noise that the method does not take.
+    Raises ValueError for another name, for noise that the method does not take, and for a step of "log_ode"
+    or "reversible_heun", which read more of a path than one step's increments and areas.
 
     Examples:
         >>> import deeplimit as dl
@@ -295,7 +300,12 @@ class TorchSDE(Scheme):
     """
 
     method: str
-    name: ClassVar[str] = "torchsde"
+    reads_areas: ClassVar[bool] = True
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """The method's name."""
+        return f"torchsde's {self.method}"
 
     def __post_init__(self) -> None:
         validation.choice(
@@ -319,10 +329,14 @@ class TorchSDE(Scheme):
         return max(1.0, self.strong_order(equation))
 
     def step(self, equation: Equation, time: float, length: float, h: Tensor, noise: Tensor) -> Tensor:
-        raise ValueError(
-            f"torchsde's {self.method!r} reads more of a path than its increments, so it makes no single"
-            " steps; check_solver(TorchSDE(...), equation, x) runs it."
-        )
+        if self.method in ("log_ode", "reversible_heun"):
+            raise ValueError(
+                f"torchsde's {self.method!r} reads more of a path than the increments and areas of one step,"
+                " so it makes no single steps; take 'midpoint' or 'heun'."
+            )
+        self.strong_order(equation)  # raises for noise that it does not take
+        moved, area = noise.chunk(2, dim=1)
+        return torchsde_step(equation, self.method, time, length, h, moved, area)
 
 
 @final

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from deeplimit.common import validation
-from deeplimit.driving import Brownian, Layer, Shape, Trend, WeightLaw
+from deeplimit.driving import Brownian, Layer, Shape, SpaceTimeBrownian, Trend, WeightLaw
 from deeplimit.equations import ODE, SDE, Noise, Scheme
 from deeplimit.layers import Formula, Recursion, Weight, activations
 from deeplimit.layers.activations import Activation
@@ -48,7 +48,7 @@ class SchemeSteps(Recursion):
         return self.equation.equation
 
     def sizes(self, width: int) -> dict[str, int]:
-        return {"m": max(self.motions, 1)}
+        return {"m": max(self.motions, 1) * (1 + self.scheme.reads_areas)}
 
     def check(self, width: int) -> None:
         """Nothing to do: `scheme_network` has tried a step on states of this width."""
@@ -66,6 +66,10 @@ class SchemeSteps(Recursion):
             (moved,) = noise
             assert moved.values is not None
             increments = moved.values * moved.scale(exponent)
+            if self.scheme.reads_areas:  # b ΔB - Δ∫ s dB, b the step's end
+                along = increments[:, : self.motions]
+                area = (start + length) * along - increments[:, self.motions :]
+                increments = torch.cat([along, area], dim=1)
         return self.scheme.step(self.equation, start, length, h, increments)
 
     def residual(self, h: Tensor, layers: tuple[Layer, ...], exponent: float) -> Tensor:
@@ -107,12 +111,13 @@ def scheme_network(scheme: Scheme, equation: SDE | ODE, width: int) -> ResidualN
     probe = torch.ones(2, d, dtype=torch.float64)
     equation.try_on(probe)
     motions = 0 if equation.noise_structure is Noise.NONE else int(equation.noise_size(probe) or 0)
-    moved = scheme.step(equation, 0.0, 0.5, probe, probe.new_zeros(2, motions))
+    moved = scheme.step(equation, 0.0, 0.5, probe, probe.new_zeros(2, motions * (1 + scheme.reads_areas)))
     if moved.shape != probe.shape:
         raise ValueError(
             f"scheme {scheme.name} returns states of shape {tuple(moved.shape)} for those of shape"
             f" {tuple(probe.shape)}; drift and diffusion must return one number for each coordinate."
         )
-    laws: tuple[WeightLaw, ...] = (Trend(_time), *([Brownian()] if motions else []))
+    noise = SpaceTimeBrownian() if scheme.reads_areas else Brownian()
+    laws: tuple[WeightLaw, ...] = (Trend(_time), *([noise] if motions else []))
     recursion = SchemeSteps(activations.resolve("identity"), scheme, equation, motions)
     return ResidualNetwork(recursion, d, laws, 0.5 if motions else 1.0)

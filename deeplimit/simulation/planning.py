@@ -153,7 +153,7 @@ def _tolerance(dtype: torch.dtype, measures: bool) -> float:
     """Return an ODE solver's tolerance: where nobody says the order, errors may be far smaller."""
     if dtype != torch.float64:
         return 1e-6
-    return 1e-10 if measures else 1e-9
+    return 1e-11 if measures else 1e-9
 
 
 def _check_limit(

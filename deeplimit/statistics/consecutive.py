@@ -25,6 +25,7 @@ from enum import StrEnum
 import numpy as np
 from scipy import special
 
+from deeplimit.statistics.floors import Floor
 from deeplimit.statistics.regression import CorrelatedData, StudentMixture, slope_weights
 
 POWERS = (0.25, 0.5, 1.0, 2.0)
@@ -49,6 +50,9 @@ COHERENT = 0.99
 """Squared cosine above which differences that become ever more coherent need no part taken out."""
 ROUNDED = 30.0
 """Differences below this many times round-off are left out."""
+DRIFT = 0.2
+"""Relative change, at depth 16, of a right limit's squared distance over that of the difference there:
+corrections of either are L^-1/2 at the most, of size 1/4 then, and cancel in part."""
 LARGEST_SIZE = 0.32
 """No power law is in sight where corrections of this size or more have most of the weight."""
 
@@ -328,6 +332,39 @@ def _spacing(depths: np.ndarray, logs: np.ndarray, coherence: Coherence) -> np.n
         factor = np.log(left) * (0.5 if orthogonal else 1.0)
         rate = max(0.05, -float(slope_weights(np.log(depths[:-1])) @ (logs - factor)))
     return factor
+
+
+def paired_floor(
+    depths: np.ndarray, distances: np.ndarray, sizes: np.ndarray, order: Order, *, exact: bool = False
+) -> Floor | None:
+    """Return the share of the deepest squared distance that remains at infinite depth.
+
+    Distances e (P, m) to the right limit are a constant times the differences d (P, m - 1) of the same
+    depths. Those to another limit are e² = κ² |d|² + f², so that e²/|d|² rises like 1/|d|². Both are of the
+    same paths, whose luck cancels in the ratio. The difference beyond the deepest one is extrapolated at its
+    order. κ² may drift by `DRIFT` (depth/16)^-1/2 of itself. None where a path is lost or nothing moves.
+    """
+    kept = (distances > 0).all(axis=1) & (sizes > 0).all(axis=1)
+    if not (np.isfinite(distances).all() and np.isfinite(sizes).all()) or kept.sum() < sizes.shape[1] + 3:
+        return None
+    far, far_influence = _means(distances[kept])
+    near, near_influence = _means(sizes[kept])
+    octave = math.log(depths[-1] / depths[-2])
+    near = np.append(near, near[-1] - order.rate * octave)
+    near_influence = np.column_stack([near_influence, near_influence[:, -1]])
+    ratio, rise = np.exp(2 * (far - near)), np.exp(2 * (far[-1] - near))
+    influence = 2 * (far_influence - near_influence) * ratio
+    count = len(influence)
+    low, high = order.interval(0.95)
+    extrapolated = 2 * octave * (high - low) / 3.92 * ratio[-1]
+    model = np.diag((DRIFT * ratio) ** 2 * ANCHOR / depths)
+    model[-1, -1] += extrapolated**2
+    sampling = influence.T @ influence / (count - 1) / count
+    data = CorrelatedData.of(ratio, (model if exact else sampling + model)[None])
+    fit = data.regress(np.stack([np.ones(len(ratio)), rise], axis=1), np.zeros((1, len(ratio))))
+    share, error = float(fit.coefficients[0, 1, 0]), math.sqrt(float(fit.covariances[0, 1, 1]))
+    lower, middle, upper = (min(max(share + z * error, 0.0), 1.0) for z in (-1.645, 0.0, 1.645))
+    return Floor(middle, lower, upper, float(special.ndtr((share - 0.5) / error)))
 
 
 def _mixture(

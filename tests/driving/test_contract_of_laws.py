@@ -9,7 +9,15 @@ import pytest
 import torch
 
 import deeplimit as dl
-from deeplimit.driving import Dependence, Facts, FreshBlocks, FunctionLaw, SampledFunction, WeightLaw
+from deeplimit.driving import (
+    Dependence,
+    Facts,
+    FreshBlocks,
+    FunctionLaw,
+    SampledFunction,
+    SpaceTimeBrownian,
+    WeightLaw,
+)
 from deeplimit.driving.independent import IncrementPath
 
 TURN = torch.tensor([[0.0, 1.0, 0.0], [-1.0, 0.0, 0.0], [0.0, 0.0, 0.5]], dtype=torch.float64)
@@ -51,7 +59,9 @@ def concrete(kind):
 def test_no_law_of_the_library_is_left_out():
     # Blocks of modules hold no values that a check could read: tests/networks/test_module_networks.py. Layers
     # of hidden units hold more of them in deeper networks: tests/driving/test_hidden_units.py.
-    assert set(concrete(WeightLaw)) - {FreshBlocks, dl.HiddenUnits} == {type(law) for law in LAWS.values()}
+    # A weight of pairs has its own test: tests/driving/test_space_time.py.
+    apart = {FreshBlocks, dl.HiddenUnits, SpaceTimeBrownian}
+    assert set(concrete(WeightLaw)) - apart == {type(law) for law in LAWS.values()}
 
 
 HONEST = dl.Brownian().facts

@@ -12,7 +12,8 @@ import numpy as np
 from deeplimit.driving import ChannelKind, Dependence
 from deeplimit.simulation import Statistic, Task
 from deeplimit.simulation.task import GRADIENT, is_own, is_scheme
-from deeplimit.statistics.consecutive import Differences, Order, fit_order
+from deeplimit.statistics.consecutive import Differences, Order, fit_order, paired_floor
+from deeplimit.statistics.floors import Floor
 from deeplimit.theory import Regime, gradients_of
 
 
@@ -66,6 +67,8 @@ class Pairing:
             paths.
         measured: orders of the network, and of the limit's scheme where it runs on each depth's layers, from
             their consecutive differences; empty where a theorem says them.
+        paired_floor: what remains of the distance to the limit, or to its scheme, held against consecutive
+            differences path by path; None where no order was measured.
     """
 
     regime: Regime
@@ -85,6 +88,7 @@ class Pairing:
     given: bool
     citations: tuple[str, ...]
     measured: tuple[Order | None, ...] = ()
+    paired_floor: Floor | None = None
 
     @classmethod
     def of(cls, task: Task, differences: np.ndarray, resolution: float) -> Pairing:
@@ -93,7 +97,8 @@ class Pairing:
         if not task.keeps_differences:
             return found
         orders = measured_orders(differences, np.array(task.grid.depths), resolution, found.exact)
-        return dataclasses.replace(found, measured=orders, regime=found.regime_of(orders))
+        floor = paired_floor_of(differences, np.array(task.grid.depths), orders, found.exact)
+        return dataclasses.replace(found, measured=orders, regime=found.regime_of(orders), paired_floor=floor)
 
     @classmethod
     def _stated(cls, task: Task) -> Pairing:
@@ -235,6 +240,20 @@ class Pairing:
         return Correction.NONE if statistic.looks_between_layers else self.correction
 
 
+def paired_floor_of(
+    differences: np.ndarray, depths: np.ndarray, orders: tuple[Order | None, ...], exact: bool
+) -> Floor | None:
+    """Return the floor of distances, held against the differences of the sequence that falls more slowly."""
+    m = len(depths)
+    found = [order for order in orders if order is not None and order.levels == m - 1]
+    if len(found) < len(orders):
+        return None
+    place = min(range(len(found)), key=lambda each: found[each].rate)
+    first = place * (3 * m - 4)
+    sizes = differences[:, first : first + m - 1]
+    return paired_floor(depths, differences[:, -m:], sizes, found[place], exact=exact)
+
+
 def _positive(interval: tuple[float, float]) -> tuple[float, float]:
     low, high = (max(end, CLOSE_ORDERS) for end in interval)
     return low, high + CLOSE_ORDERS
@@ -245,7 +264,7 @@ def measured_orders(
 ) -> tuple[Order | None, ...]:
     """Return the order of every set of consecutive differences, columns of (P, sets · (3 m - 4))."""
     m = len(depths)
-    sets = np.split(differences, differences.shape[1] // (3 * m - 4), axis=1)
+    sets = np.split(differences[:, :-m], differences.shape[1] // (3 * m - 4), axis=1)
     orders = []
     for each in sets:
         sizes, squares, products = np.split(each, [m - 1, 2 * m - 2], axis=1)

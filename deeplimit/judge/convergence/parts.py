@@ -56,6 +56,7 @@ class Part:
         exact: whether another run would give the same numbers.
         is_gap: whether this is the network's distance to its limit's scheme.
         part_of_square: the deepest square's part of that of the whole error.
+        paired_floor: its floor, held against consecutive differences of the same paths, where there are such.
         measured: interval of the order where it was measured, and is not a theorem's.
     """
 
@@ -72,6 +73,7 @@ class Part:
     is_gap: bool = False
     part_of_square: float = 1.0
     measured: tuple[float, float] | None = None
+    paired_floor: Floor | None = None
 
     @property
     def remainder(self) -> Remainder | None:
@@ -98,6 +100,8 @@ class Part:
 
     def floor(self) -> Floor:
         """Return what would remain at infinite depth, as a share of its own deepest square."""
+        if self.paired_floor is not None:
+            return self.paired_floor
         remains = self.remainder
         if remains is not None and (self.directed or (self.exact and remains.is_small)):
             return remains.floor()
@@ -125,7 +129,8 @@ class Part:
         self, lifted: ErrorEstimates, floor: Floor, pairing: Pairing, levels: verdict.Levels
     ) -> verdict.Evidence:
         """Return what its fits say; `lifted` are the judged errors above the floor, if there is one."""
-        order, remains = self.regime.rate, self.remainder
+        # Of a measured order, what it surely has.
+        order, remains = self.regime.rate if self.measured is None else self.measured[0], self.remainder
         return dataclasses.replace(
             verdict.Evidence.of(lifted, self.fit(lifted), floor, order, levels),
             # A coherent floor was fitted with what may hide it.
@@ -158,6 +163,7 @@ def parts_of(task: Task, pairing: Pairing, coupled: Coupled, resolution: float) 
         directed=pairing.directed,
         exact=pairing.exact,
         measured=pairing.measured_interval,
+        paired_floor=pairing.paired_floor,
     )
     return (whole,)
 
@@ -193,6 +199,7 @@ def _two_parts(task: Task, pairing: Pairing, coupled: Coupled) -> tuple[Part, ..
         "network to scheme",
         is_gap=True,
         measured=pairing.gap_interval,
+        paired_floor=pairing.paired_floor,
         part_of_square=_part_of_square(gaps[0].log_errors[-1], schemes[0].log_errors[-1]),
     )
     least = np.maximum(gap.resolution, blurred * np.exp(scheme.shown.log_errors))
