@@ -29,7 +29,7 @@ from deeplimit.equations.schemes import (
     ito_correction,
 )
 from deeplimit.equations.solvers import OnGrid, Solver
-from deeplimit.equations.trial import check_noise, checked_call, states_near
+from deeplimit.equations.trial import check_noise, check_start, checked_call, states_near
 
 INTERPRETATIONS = (ITO, STRATONOVICH)
 STRUCTURES = tuple(str(each) for each in Noise if each is not Noise.NONE)
@@ -104,7 +104,9 @@ class SDE(SDELimit):
     def try_on(self, h: Tensor) -> None:
         states = states_near(h)
         time, shape = torch.zeros((), dtype=h.dtype, device=h.device), tuple(states.shape)
-        checked_call("drift(t, h)", lambda: self.f(time, states), states, shape)
+        # A number stands for all coordinates.
+        checked_call("drift(t, h)", lambda: _whole(self.drift(time, states), states), states, shape)
+        checked_call("drift(t, h)", lambda: self.f(1.0, states), states, shape)
         motions = self.noise_size(states)
         noise = torch.ones(len(states), motions, dtype=h.dtype, device=h.device)
         name = "diffusion(t, h, dB)" if _arguments(self.diffusion) != 2 else "diffusion(t, h) times dB"
@@ -113,6 +115,7 @@ class SDE(SDELimit):
         if (solution := self.solution) is not None:
             path = torch.zeros(len(states), *self.brownian_shape(states), dtype=h.dtype, device=h.device)
             checked_call("solution(t, h0, B)", lambda: solution(time, states, path), states, shape)
+            check_start(solution(time, states, path), states)
 
     @property
     def noise_structure(self) -> Noise:
@@ -286,6 +289,7 @@ class ODE(ODELimit):
         checked_call("field(t, h)", lambda: self.field(time, states), states, shape)
         if (solution := self.solution) is not None:
             checked_call("solution(t, h0)", lambda: solution(time, states), states, shape)
+            check_start(solution(time, states), states)
 
     @property
     def is_exact(self) -> bool:  # type: ignore[override]
@@ -322,8 +326,20 @@ class ExactODE(Solver):
         return self.solution(self.times[index], self.start)
 
 
-@lru_cache(maxsize=256)
+def _whole(drift: Any, h: Tensor) -> Any:
+    """Return a number as states like h (P, d); anything else as it is."""
+    return torch.full_like(h, float(drift)) if isinstance(drift, (int, float)) else drift
+
+
 def _arguments(function: Callable[..., Any]) -> int:
+    try:
+        return _counted(function)
+    except TypeError:  # what cannot be hashed is read each time
+        return int(_counted.__wrapped__(function))
+
+
+@lru_cache(maxsize=256)
+def _counted(function: Callable[..., Any]) -> int:
     """Return how many positional arguments a function takes; 3 where it does not say."""
     try:
         parameters = inspect.signature(function).parameters.values()

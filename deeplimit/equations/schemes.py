@@ -2,7 +2,7 @@
 
 An equation says its drift and what its diffusion does to increments of Brownian motion; a scheme makes a step
 of these. Orders are those of the literature, in the step, on one path ("strong") and of expectations
-("weak"). They hold for smooth coefficients, which is NOT checked; `compare` and `check_solver` measure them.
+("weak"). They hold for smooth coefficients, which is NOT checked; `compare` measures them (`scheme_network`).
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def ito_correction(
 @final
 @dataclass(frozen=True)
 class EulerMaruyama(Scheme):
-    """h + f Δt + g ΔB in Itô's sense; Euler's method for an ODE (Kloeden & Platen 1992, sections 10.2, 14.1).
+    """h + f Δt + g ΔB in Itô's sense; Euler's method for an ODE (Kloeden & Platen 1992, 10.2, 14.1).
 
     Examples:
         >>> import deeplimit as dl
@@ -353,10 +353,14 @@ class Exact(Scheme):
     name: ClassVar[str] = "the exact solution"
 
     def strong_order(self, equation: Equation) -> float:
+        if getattr(equation, "solution", None) is None:
+            raise ValueError(
+                "this equation states no solution, so nothing solves it exactly; give solution=."
+            )
         return float("inf")
 
     def weak_order(self, equation: Equation) -> float:
-        return float("inf")
+        return self.strong_order(equation)
 
     def step(self, equation: Equation, time: float, length: float, h: Tensor, noise: Tensor) -> Tensor:
         raise ValueError(

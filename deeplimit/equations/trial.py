@@ -33,6 +33,11 @@ def check_noise(equation: Equation, h: Tensor, motions: int) -> None:
         torch.randn(len(h), motions, generator=generator, dtype=torch.float64).to(h) for _ in range(2)
     )
     at = equation.diffused(0.0, h, first)
+    if _differ(equation.diffused(0.0, h, 2 * first - second), 2 * at - equation.diffused(0.0, h, second)):
+        raise ValueError(
+            "diffusion(t, h, dB) must be linear in dB, Σ_j g_j(t, h) dB_j; it is not. What does not multiply"
+            " dB belongs to drift."
+        )
     apart = None
     if stated is Noise.ADDITIVE and _differ(at, equation.diffused(0.0, h.flip(0), first)):
         apart = "its diffusion changes with the state"
@@ -53,6 +58,12 @@ def check_noise(equation: Equation, h: Tensor, motions: int) -> None:
             f"noise={str(stated)!r} is not how noise enters this equation: {apart}. Schemes have their orders"
             " by it; say what holds, or noise='general'."
         )
+
+
+def check_start(found: Tensor, h: Tensor) -> None:
+    """Raise ValueError where what a solution gives at t = 0 is not h, where it starts."""
+    if _differ(found, h):
+        raise ValueError("solution must return h0 at t = 0, where B is 0; it returns other states.")
 
 
 def _commutes(equation: Equation, h: Tensor, u: Tensor, v: Tensor) -> bool:

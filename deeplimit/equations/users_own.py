@@ -13,7 +13,7 @@ from deeplimit.common import validation
 from deeplimit.equations.base import Limit
 from deeplimit.equations.given import ODE, SDE
 from deeplimit.equations.schemes import Noise
-from deeplimit.equations.trial import checked_call
+from deeplimit.equations.trial import check_noise, checked_call, states_near
 
 _SDE_METHODS = ("g", "g_prod", "f_and_g", "f_and_g_prod")
 
@@ -110,9 +110,11 @@ def _read_sde(sde: Any, h: Tensor, driven: int | None) -> SDE:
     motions = parts.motions(h)
     if driven is not None and not any(hasattr(sde, method) for method in ("g", "f_and_g")):
         motions = driven if sde.noise_type == Noise.GENERAL else motions
-    return SDE(
+    equation = SDE(
         parts.drift, parts.product, sde.noise_type, None, sde.sde_type, motions, f"the user's SDE {name}"
     )
+    check_noise(equation, states_near(h), motions)
+    return equation
 
 
 def _try_sde(sde: Any, noise_type: str, h: Tensor, driven: int | None) -> None:

@@ -85,7 +85,8 @@ class ErrorAccumulator:
         self.twice, self.splits = task.measures_reference, task.splits
         self.rows: list[Tensor] | None = [] if task.keeps_products else None
         self.products = zero.new_zeros(len(h0), depths, depths)
-        kinds = (1 + task.splits) if task.keeps_differences else 0
+        # Of the networks; where the error is split, of the schemes, and of what lies between the two.
+        kinds = (1 + 2 * task.splits) if task.keeps_differences else 0
         self.consecutive = [Consecutive(task.statistic, depths, zero) for _ in range(kinds)]
         self.times = 0
 
@@ -113,9 +114,9 @@ class ErrorAccumulator:
             distance = self.statistic.distance(self.coarse, state)
             self.against_coarse.at_layer(j, distance, self.is_common)
         if self.is_common:
-            for each, value in zip(self.consecutive, (state, scheme), strict=False):
-                if value is not None:
-                    each.take(value)
+            sequences = (state,) if scheme is None else (state, scheme, state - scheme)
+            for each, value in zip(self.consecutive, sequences, strict=False):
+                each.take(value)
         if scheme is not None:
             self.of_scheme.at_layer(j, self.statistic.distance(self.limit, scheme), self.is_common)
             self.from_scheme.at_layer(j, self.statistic.distance(scheme, state), self.is_common)
@@ -192,8 +193,8 @@ def moments_from(
 ) -> Moments:
     """Return the moments of what a pass measured (P, C), with the halves that it leaves out.
 
-    `products` (m, m) are summed over paths. `differences` (P, 3 m - 4, or twice that with the limit's scheme)
-    are kept by path, with the distances (P, m) to the limit, or to its scheme.
+    `products` (m, m) are summed over paths. `differences` (P, 3 m - 4, or thrice that with the limit's
+    scheme) are kept by path, with the distances (P, m) to the limit, or to its scheme.
     """
     columns = Columns.of(task)
     if differences is not None:  # beside the distances that the limit is judged by, path by path

@@ -133,10 +133,13 @@ class Order:
     def remaining(self) -> float:
         """The most that is left between the finest level and what the levels tend to.
 
-        The triangle inequality adds up what further doublings change, at the low end of the order's interval;
-        it is infinite where that holds 0.
+        The triangle inequality adds up what further doublings change, at the low end of the order's interval
+        or the deepest local order, if that is less; it is infinite where that is 0, or no power law is in
+        sight.
         """
-        low = self.interval(0.95)[0]
+        low = min(self.interval(0.95)[0], float(self.slopes[-1]) if len(self.slopes) else math.inf)
+        if self.uncertain:
+            return math.inf
         left = self.ratio**low if low > 0 else 1.0
         return self.deepest * left / (1.0 - left) if left < 1.0 else math.inf
 

@@ -137,7 +137,7 @@ def _least_misfit(
         away = (np.eye(len(depths)) - columns @ solution(columns, np.ones(len(depths)))) * weight
         return float(np.log(max(np.einsum("ij,jk,ik->", away, products, away), 1e-300)))
 
-    grid = np.linspace(0.0, most, 121)
+    grid = np.linspace(0.0, max(most, 1.0), 121)
     values = np.array([misfit(r) for r in grid])
     padded = np.concatenate([[np.inf], values, [np.inf]])
     minima = np.nonzero((values <= padded[:-2]) & (values <= padded[2:]))[0]

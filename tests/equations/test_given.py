@@ -57,7 +57,9 @@ def test_noise_that_enters_as_stated_is_taken(equation):
 @pytest.mark.parametrize(
     ("equation", "kind", "what"),
     [
-        (dl.SDE(lambda t, h: h[:, :1].sum(0), lambda t, h, dB: dB, noise="additive"), None, "drift"),
+        (dl.SDE(lambda t, h: h[:, :1], lambda t, h, dB: dB, noise="additive"), ValueError, "drift"),
+        (dl.SDE(lambda t, h: -h, lambda t, h, dB: dB**2, noise="additive"), ValueError, "diffusion"),
+        (sde(solution=lambda t, h0, B: 2 * h0), ValueError, "solution"),
         (dl.SDE(lambda t, h: h * float("nan"), lambda t, h, dB: dB, noise="additive"), ValueError, "drift"),
         (dl.SDE(lambda t: -t, lambda t, h, dB: dB, noise="additive"), TypeError, "drift"),
         (sde(lambda t, h, dB: dB[:, :1], noise="diagonal"), ValueError, "diffusion"),
@@ -68,9 +70,6 @@ def test_noise_that_enters_as_stated_is_taken(equation):
     ],
 )
 def test_functions_of_other_shapes_and_values_are_refused_by_name(equation, kind, what):
-    if kind is None:  # numbers broadcast, as in torch
-        assert network(equation).width == 2
-        return
     with pytest.raises(kind, match=what):
         network(equation)
     with pytest.raises(kind, match=what):

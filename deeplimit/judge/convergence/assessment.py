@@ -46,7 +46,8 @@ def assess(
         if failed_precondition is None
         else Outcome(failed_precondition, estimated, NOT_FITTED)
     )
-    if (order := pairing.order) is not None:
+    # Of a wrong limit the errors' own fit is given: the networks' order is not that of the distance to it.
+    if (order := pairing.order) is not None and outcome.judgement.code != verdict.DOES_NOT:
         outcome = outcome.with_order(order, confidence)
     return _report(task, coupled, pairing, outcome, confidence, seconds)
 
@@ -115,7 +116,10 @@ def _measured(task: Task, pairing: Pairing, coupled: Coupled, estimated: Estimat
         limit_lost=moments.limit_lost,
         resolution=estimated.resolution,
         vanishes=any(not np.isfinite(part.judged.log_errors).all() for part in estimated.parts),
-        kurtosis=max(part.judged.kurtosis for part in estimated.parts),
+        # Roots of differences, and ratios of distances to them, rest on no few paths.
+        kurtosis=0.0
+        if pairing.paired_floor is not None
+        else max(part.judged.kurtosis for part in estimated.parts),
     )
 
 
@@ -133,7 +137,8 @@ def _judged(
         evidence = part.evidence(lifted, floor, pairing, levels)
         apart = pairing.apart(part.shown.log_errors[-1], part.is_gap)
         is_scheme = task.splits and not part.is_gap and pairing.falls
-        evidence = dataclasses.replace(evidence, apart=apart, is_scheme=is_scheme)
+        uncertain = pairing.order is not None and pairing.order.uncertain
+        evidence = dataclasses.replace(evidence, apart=apart, is_scheme=is_scheme, is_uncertain=uncertain)
         floors.append(floor.of_whole(part.part_of_square))
         judged.append((evidence, verdict.judge(evidence)))
     floor, judgement = floors[0], verdict.together([each for _, each in judged])
@@ -144,7 +149,9 @@ def _judged(
             layer=above_uncertain_floor(estimated.layer, floor),
             common=above_uncertain_floor(estimated.common, floor),
         )
-    if pairing.is_measured or not all(verdict.gives_an_order(evidence, each) for evidence, each in judged):
+    if (pairing.is_measured and judgement.code != verdict.DOES_NOT) or not all(
+        verdict.gives_an_order(evidence, each) for evidence, each in judged
+    ):
         return Outcome(judgement, above, floor)
     if task.statistic.looks_between_layers:
         fit = fit_rate(above.layer)
@@ -191,7 +198,7 @@ def _report(
     common_errors, common_spread = corrected(common, diverged)
     raw = np.where(diverged > 0, np.inf, np.exp(moments.log_errors()[:m]))
     slopes, slope_errors = local_slopes(layer if task.statistic.looks_between_layers else common)
-    if (order := pairing.order) is not None:
+    if (order := pairing.order) is not None and outcome.judgement.code != verdict.DOES_NOT:
         slopes, slope_errors = (_in_place(each, m - 1) for each in (order.slopes, order.slope_errors))
     lost = (diverged[1:] > 0) | (diverged[:-1] > 0)
     slopes, slope_errors = np.where(lost, np.nan, slopes), np.where(lost, np.nan, slope_errors)

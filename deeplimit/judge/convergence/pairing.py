@@ -65,8 +65,9 @@ class Pairing:
         given: whether all weights are given functions of time, so that paths differ by their inputs alone.
         citations: keys or entries of the theorem, if it names this limit, of the limit's scheme and of the
             paths.
-        measured: orders of the network, and of the limit's scheme where it runs on each depth's layers, from
-            their consecutive differences; empty where a theorem says them.
+        measured: orders of the network, and where the limit's scheme runs on each depth's layers those of the
+            scheme and of the distance between the two, all from consecutive differences; empty where a
+            theorem says them.
         paired_floor: what remains of the distance to the limit, or to its scheme, held against consecutive
             differences path by path; None where no order was measured.
     """
@@ -152,8 +153,18 @@ class Pairing:
 
     @property
     def order(self) -> Order | None:
-        """The network's measured order; None where a theorem says it, or it cannot be measured."""
-        return self.measured[0] if self.measured else None
+        """The network's measured order; None where a theorem says it, or it cannot be measured.
+
+        A network's error is its distance to the limit's scheme, and that scheme's error. If the distance
+        surely falls more slowly, its order is the network's, however small it is at these depths.
+        """
+        if not self.measured:
+            return None
+        network, scheme, gap = (*self.measured, None, None)[:3]
+        if network is None or scheme is None or gap is None:
+            return network
+        low, high = gap.interval(0.95)
+        return gap if low > 0 and high < scheme.interval(0.95)[0] else network
 
     @property
     def is_measured(self) -> bool:
@@ -162,7 +173,7 @@ class Pairing:
 
     def regime_of(self, orders: tuple[Order | None, ...]) -> Regime:
         """Return what is known of the network, with measured orders in place of those that nobody stated."""
-        network, scheme = (*orders, None)[:2]
+        network, scheme, gap = (*orders, None, None)[:3]
         if network is None:
             return self.regime
         rate, (low, high) = network.rate, network.interval(0.95)
@@ -170,23 +181,19 @@ class Pairing:
             rate = float(round(rate))  # smooth right sides expand in whole powers
         if scheme is None:
             return dataclasses.replace(self.regime, rate=rate, rate_is_bound=False)
-        slower = max(min(rate, scheme.rate) - CLOSE_ORDERS, CLOSE_ORDERS)
-        # Where both have one order, the distance may fall faster.
-        is_one = abs(rate - scheme.rate) < 2 * CLOSE_ORDERS
-        gap = dataclasses.replace(UNKNOWN_GAP, rate=slower, rate_is_bound=is_one)
+        between = None if gap is None else dataclasses.replace(UNKNOWN_GAP, rate=gap.rate)
         return dataclasses.replace(
-            self.regime, rate=rate, rate_is_bound=False, scheme_rate=scheme.rate, gap=gap
+            self.regime, rate=rate, rate_is_bound=False, scheme_rate=scheme.rate, gap=between
         )
 
     def apart(self, log_deepest: float, is_gap: bool) -> float:
         """Return the deepest error over the most that is left of it if both have one limit.
 
-        That is what the network's consecutive differences leave, and of a distance to the limit's scheme what
-        those of the scheme leave, too. 0 where no order was measured.
+        That is what the consecutive differences of the network leave, or of its distance to the limit's
+        scheme. 0 where no order was measured.
         """
-        left = [order.remaining for order in self.measured[: 1 + is_gap] if order is not None]
-        most = sum(left)
-        return math.exp(log_deepest) / most if left and most > 0 else 0.0
+        order = (*self.measured, None, None, None)[2 * is_gap]
+        return math.exp(log_deepest) / order.remaining if order is not None else 0.0
 
     @property
     def falls(self) -> bool:
@@ -201,11 +208,8 @@ class Pairing:
     @property
     def gap_interval(self) -> tuple[float, float] | None:
         """The same of the distance of network and scheme: it falls like the slower of the two."""
-        orders = [order for order in self.measured if order is not None]
-        if len(orders) < 2:
-            return None
-        slow = min(orders, key=lambda order: order.rate)
-        return _positive(slow.interval(0.95))
+        gap = (*self.measured, None, None, None)[2]
+        return None if gap is None else _positive(gap.interval(0.95))
 
     @property
     def scheme_coherence(self) -> float:
@@ -243,15 +247,13 @@ class Pairing:
 def paired_floor_of(
     differences: np.ndarray, depths: np.ndarray, orders: tuple[Order | None, ...], exact: bool
 ) -> Floor | None:
-    """Return the floor of distances, held against the differences of the sequence that falls more slowly."""
-    m = len(depths)
-    found = [order for order in orders if order is not None and order.levels == m - 1]
-    if len(found) < len(orders):
+    """Return the floor of distances, held against their own consecutive differences."""
+    m, order = len(depths), orders[-1]
+    if order is None or order.levels < m - 1:
         return None
-    place = min(range(len(found)), key=lambda each: found[each].rate)
-    first = place * (3 * m - 4)
+    first = (len(orders) - 1) * (3 * m - 4)
     sizes = differences[:, first : first + m - 1]
-    return paired_floor(depths, differences[:, -m:], sizes, found[place], exact=exact)
+    return paired_floor(depths, differences[:, -m:], sizes, order, exact=exact)
 
 
 def _positive(interval: tuple[float, float]) -> tuple[float, float]:

@@ -100,8 +100,14 @@ class Part:
 
     def floor(self) -> Floor:
         """Return what would remain at infinite depth, as a share of its own deepest square."""
-        if self.paired_floor is not None:
-            return self.paired_floor
+        paired = self.paired_floor
+        if paired is not None and paired.probability <= verdict.DOUBTFUL:
+            return paired
+        fitted = self._fitted_floor()
+        # Each sees some floors that the other does not; a right limit has none by either.
+        return fitted if paired is None or fitted.probability > paired.probability else paired
+
+    def _fitted_floor(self) -> Floor:
         remains = self.remainder
         if remains is not None and (self.directed or (self.exact and remains.is_small)):
             return remains.floor()

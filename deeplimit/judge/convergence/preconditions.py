@@ -15,6 +15,8 @@ CONVERGES, DOES_NOT, CANNOT_TELL = ConvergenceVerdict
 SWALLOWED = 0.01
 """Round-off beyond which equal states prove nothing: layers move states by about their own size, or by 1."""
 
+TINY = 1e-6
+"""Round-off and a reference's error below this, at states of size 1, hide no other limit that matters."""
 FALLEN = 100.0
 """Errors that fall by this factor to what can be resolved have a limit that is right to as many digits."""
 
@@ -62,6 +64,11 @@ def equals_the_limit(measured: Measured) -> bool:
     return not measured.errors.any()
 
 
+def equals_the_limit_up_to_rounding(measured: Measured) -> bool:
+    """There is no error but round-off, which is tiny."""
+    return bool(measured.errors.max() <= measured.resolution < TINY)
+
+
 def lies_within_resolution(measured: Measured) -> bool:
     """Nothing can be seen of the errors."""
     return bool(measured.errors.max() <= measured.resolution)
@@ -97,6 +104,7 @@ FAILED_PRECONDITIONS: verdict.Rules[ConvergenceVerdict, Measured] = (
     (CANNOT_TELL, some_paths_diverge),
     (CANNOT_TELL, is_swallowed),
     (CONVERGES, equals_the_limit),
+    (CONVERGES, equals_the_limit_up_to_rounding),
     (CANNOT_TELL, lies_within_resolution),
     (CONVERGES, falls_to_the_resolution),
     (CANNOT_TELL, deepest_is_not_resolved),

@@ -91,6 +91,7 @@ class Evidence:
         flat: order below which errors count as flat. negligible: share below which floors do not count.
         remainder: what the differences of network and limit tend to, where they keep their direction.
         part_of_square: part of the whole error's deepest square that these errors have.
+        is_uncertain: whether the networks' differences follow no power law that is in sight.
         is_scheme: whether the network is the limit's own scheme on its layers, to the last digits, and its
             measured order is surely above 0.
         apart: the deepest error over the most that the network's own differences leave of it; 0 if unknown.
@@ -123,6 +124,7 @@ class Evidence:
     part_of_square: float = 1.0
     apart: float = 0.0
     is_scheme: bool = False
+    is_uncertain: bool = False
 
     @property
     def grown(self) -> bool:
@@ -202,6 +204,11 @@ def has_two_depths(e: Evidence) -> bool:
 def is_the_limits_scheme(e: Evidence) -> bool:
     """A scheme of an equation tends to its solution, and the network is one that does tend to something."""
     return e.is_scheme
+
+
+def is_far_from_a_power_law(e: Evidence) -> bool:
+    """Errors fall steeply, and by no power law: the depths are too small for the equation."""
+    return e.is_uncertain and e.last_slope > FLAT_GAP
 
 
 def stays_apart(e: Evidence) -> bool:
@@ -304,6 +311,7 @@ RULES: verdict.Rules[ConvergenceVerdict, Evidence] = (
     (CANNOT_TELL, has_two_depths),
     (CONVERGES, is_the_limits_scheme),
     (DOES_NOT, stays_apart),
+    (CANNOT_TELL, is_far_from_a_power_law),
     (CANNOT_TELL, grows_ever_more_slowly),
     (CANNOT_TELL, falls_to_what_can_be_resolved),
     *_ANOTHER_LIMIT,

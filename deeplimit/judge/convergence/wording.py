@@ -82,6 +82,10 @@ BEFORE_THE_FIT: Sentences[Measured] = {
     "equals_the_limit": lambda m: (
         "the network equals the limit at every depth, to the last bit; there is no error to fit"
     ),
+    "equals_the_limit_up_to_rounding": lambda m: (
+        "the network equals the limit at every depth, up to round-off and the reference's error"
+        f" ({m.resolution:.1e}); there is no error to fit"
+    ),
     "lies_within_resolution": lambda m: (
         f"the errors are no larger than round-off or the reference's error ({m.resolution:.1e}), so no order"
         " can be seen; dtype='float64' or a smaller tolerance= would help"
@@ -118,6 +122,10 @@ OF_THE_FIT: Sentences[Evidence] = {
     "stays_apart": lambda e: (
         f"{e.what} at the deepest network are {e.apart:.3g} times what is left between it and what the"
         " networks tend to, so the limit is another one"
+    ),
+    "is_far_from_a_power_law": lambda e: (
+        f"{e.what} still fall, with slope {e.last_slope:.2f} between the deepest two, but by no power law"
+        " in sight: the depths are too small for this equation; deeper networks would tell"
     ),
     "grows_ever_more_slowly": lambda e: (
         f"{e.what} grow with depth, to {math.exp(-e.fallen):.2f} times the coarsest, but ever more slowly,"

@@ -129,8 +129,8 @@ class Running(NamedTuple):
     # Squared distances of network and reference, at layers and at common times; then the same of scheme and
     # reference, and of network and scheme.
     errors: np.ndarray  # (6, depths, P) float64
-    # Of the networks, then of the schemes, at common times: squared sizes of consecutive differences, their
-    # squares and inner products at the last one; (0 to 2, 3 depths - 4, P) float64.
+    # Of the networks, of the schemes, and of what lies between the two, at common times: squared sizes of
+    # consecutive differences, their squares and inner products at the last one; (0 to 3, 3 depths - 4, P).
     differences: np.ndarray
 
 
@@ -357,6 +357,9 @@ def advance(  # noqa: PLR0912
                 if steps.common[k]:
                     gap(pairs[pair][0], pairs[pair][1], run.errors[2 * pair + 1, c], keep_last)
         if steps.common[k]:
-            for kind in range(len(run.differences)):
+            for kind in range(min(2, len(run.differences))):
                 neighbours = run.states[kind * depths : (kind + 1) * depths]
                 compare_neighbours(neighbours, run.differences[kind], keep_last)
+            if len(run.differences) > 2:
+                between = run.states[:depths] - run.states[depths : 2 * depths]
+                compare_neighbours(between, run.differences[2], keep_last)

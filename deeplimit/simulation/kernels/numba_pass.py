@@ -101,7 +101,7 @@ def _errors(
         along=np.zeros((columns, paths), np.float32),
         biases=np.zeros(shape, np.float32),
         errors=np.zeros((6, depths, paths)),
-        differences=np.zeros(((1 + task.splits) * task.keeps_differences, 3 * depths - 4, paths)),
+        differences=np.zeros(((1 + 2 * task.splits) * task.keeps_differences, 3 * depths - 4, paths)),
     )
     durations = np.array([1.0 / depth for depth in task.grid.depths])
     no_biases = np.zeros((0, width, paths), np.float32)
