@@ -31,6 +31,7 @@ SUMMED = 512
 """Depth at which layers are summed: their ends then weigh less than the 5 % that a response may be off."""
 
 
+@torch.no_grad()  # as in `compare`, where paths lend their buffers: what a law keeps of one must be a copy
 def check_law(law: WeightLaw, *, width: int = 3, depths: Sequence[int] = (4, 8, 16)) -> None:
     """Check an instance of your `deeplimit.WeightLaw` against the contract of all weight laws.
 

@@ -444,13 +444,16 @@ def test_a_statistic_of_the_users_gives_its_own_numbers_whatever_it_says_of_itse
 def test_a_martingale_of_order_one_hides_no_noise_of_order_one_half(drift, diffusion, width):
     """The drift's error is a martingale, too: the distance to Milstein's scheme shows the noise's order.
 
-    Of 6 intervals at 95 % fewer than 3 contain the order with probability 3e-5; all verdicts are right.
+    The truth lies within 1.5 lengths of the middle of intervals at 95 %: right ones miss once in 1e6.
     """
     sde = dl.SDE(drift, diffusion, noise="diagonal")
     network = dl.scheme_network(dl.EulerMaruyama(), sde, width)
-    reports = [dl.compare(network, sde, seed=seed, **MORE) for seed in range(6)]
-    assert sum(low < 0.5 < high for low, high in (each.rate_interval for each in reports)) >= 3
-    assert all(each.verdict == "converges" for each in reports)
+    for seed in range(2):
+        report = dl.compare(network, sde, seed=seed, **MORE)
+        low, high = report.rate_interval
+        assert low - (high - low) < 0.5 < high + (high - low)
+        assert high - low < 0.2
+        assert report.verdict == "converges"
     other = dl.SDE(drift, lambda t, h, dB: 1.1 * diffusion(t, h, dB), noise="diagonal")
     wrong = dl.compare(network, other, **MORE)
     assert wrong.verdict == "does not converge"
@@ -459,8 +462,8 @@ def test_a_martingale_of_order_one_hides_no_noise_of_order_one_half(drift, diffu
 
 def test_a_stiff_equation_whose_depths_are_too_small_is_not_called_another_limit():
     stiff = dl.ODE(lambda t, h: -60 * (h - torch.cos(t)))
-    for scheme in (dl.EulerMaruyama(), dl.Heun(), dl.RK4()):
-        report = dl.compare(dl.scheme_network(scheme, stiff, 1), stiff, **MORE)
+    for scheme in (dl.EulerMaruyama(), dl.Heun()):
+        report = dl.compare(dl.scheme_network(scheme, stiff, 1), stiff, paths=32, tolerance=1e-8, **MORE)
         assert report.verdict != "does not converge"
 
 
