@@ -186,18 +186,12 @@ def _probe(function: Callable[[Tensor], Tensor], lipschitz: bool) -> Activation:
         raise ValueError(
             f"activation {name!r} must be finite, but is not at {probe[~torch.isfinite(value)].tolist()}."
         )
-    with torch.no_grad():
-        alone = function(probe[:, :1].clone())
-    if alone.shape != (2, 1) or not torch.allclose(alone, value[:, :1]):
-        raise ValueError(
-            f"activation {name!r} must act elementwise, but an entry's value depends on the entries"
-            " beside it."
-        )
     try:
         with torch.no_grad():
             paths = torch.tensor([[0.3, -0.7, 2.0], [5.0, 0.2, -3.0]], dtype=torch.float64)
             together = function(paths.clone())
             single = torch.cat([function(path.clone()) for path in (paths[:1], paths[1:])])
+            columns = torch.cat([function(paths[:, k : k + 1].clone()) for k in range(3)], dim=1)
     except Exception as error:  # a user's function may raise anything
         raise ValueError(
             f"activation {name!r} must act on every path alone; for a single one it raised"
@@ -207,6 +201,11 @@ def _probe(function: Callable[[Tensor], Tensor], lipschitz: bool) -> Activation:
         raise ValueError(
             f"activation {name!r} must act on every path alone, but a path's value depends on the paths"
             " beside it, and so on how many are drawn at once."
+        )
+    if columns.shape != together.shape or not torch.allclose(columns, together, equal_nan=True):
+        raise ValueError(
+            f"activation {name!r} must act elementwise, but an entry's value depends on the entries"
+            " beside it."
         )
     growth = (value[:, 0].abs() / (1e3 * (1.0 + value[:, 1].abs()))).max().item()
     if lipschitz and growth > 10.0:

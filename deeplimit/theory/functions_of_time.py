@@ -165,7 +165,20 @@ def expands(law: FunctionLaw, width: int, slope: float) -> Hypothesis:
         largest = float(torch.linalg.eigvals(matrices[0]).real.max())
         if largest > 1e-6 * size:
             return Hypothesis.holds(name, "the trend is constant, and expands.")
+        if largest < -1e-6 * size:
+            return Hypothesis.fails(name, "the trend is constant, and contracts every state in the end.")
+    if not pushed and not _grows(matrices / max(size, 1e-300)):
+        return Hypothesis.fails(name, "the flow of the trend, however strong, leaves no state larger.")
     return Hypothesis.unknown(name, open_question)
+
+
+def _grows(matrices: Tensor) -> bool:
+    """Whether the flow of N A_t, A at equal times (K, d, d), is larger at N = 32 than at its start."""
+    middle = (matrices[1:] + matrices[:-1]) / (2 * (len(matrices) - 1))
+    flow = torch.eye(matrices.shape[-1], dtype=matrices.dtype)
+    for step in torch.linalg.matrix_exp(32.0 * middle):
+        flow = step @ flow
+    return bool(torch.linalg.matrix_norm(flow, 2) > 1.0 + 1e-3)
 
 
 SEEN = (64, 128, 256)

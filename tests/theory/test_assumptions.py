@@ -246,3 +246,28 @@ def test_above_exponent_one_functions_of_time_vanish_in_every_recursion(network)
     assert low < 0.5 < high
     turning = dl.compare(network, lambda t, h: 0.5 * h.roll(1, dims=1), **more)
     assert turning.verdict == "does not converge"
+
+
+@pytest.mark.parametrize(
+    "trend",
+    [
+        lambda t: torch.tensor([[-1.0, 50.0], [0.0, -1.0]]),
+        lambda t: math.cos(math.pi * t) * torch.eye(2),
+        lambda t: torch.tensor([[-0.5, 3.0], [0.0, -2.0]]),
+    ],
+)
+def test_a_trend_that_contracts_in_the_end_or_returns_is_not_called_an_explosion(trend):
+    network = dl.inner(2, "identity", trend=dl.Trend(trend), alpha=0.4, beta=0.3)
+    assert network.regime().name != "explosion"
+    pushed = dl.inner(
+        2, "identity", trend=dl.Trend(lambda t: trend(t) + 3 * torch.eye(2)), alpha=0.4, beta=0.3
+    )
+    assert pushed.regime().name == "explosion"
+
+
+@pytest.mark.parametrize(
+    "sigma", [lambda x: x / (1 + x.norm(dim=-1, keepdim=True)), lambda x: x - x.mean(-1, True)]
+)
+def test_an_activation_that_reads_the_entries_beside_is_refused(sigma):
+    with pytest.raises(ValueError, match="elementwise"):
+        dl.res1(6, sigma)
