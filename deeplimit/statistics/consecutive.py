@@ -54,7 +54,9 @@ DRIFT = 0.2
 """Relative change, at depth 16, of a right limit's squared distance over that of the difference there:
 corrections of either are L^-1/2 at the most, of size 1/4 then, and cancel in part."""
 LARGEST_SIZE = 0.32
-"""No power law is in sight where corrections of this size or more have most of the weight."""
+"""No power law is in sight where corrections of this size or more have most of the weight,"""
+SPREAD = 0.5
+"""and local orders differ by this much: those of stiff equations by ten, of slow corrections by 0.2."""
 
 
 class Coherence(StrEnum):
@@ -185,14 +187,15 @@ def fit_order(found: Differences) -> Order | None:
     steps = np.diff(np.log(depths[:-1]))
     variances = np.diag(covariance)
     change = variances[1:] + variances[:-1] - 2 * np.diag(covariance, 1)
+    slopes = -np.diff(logs) / steps
     return Order(
         orders,
-        -np.diff(logs) / steps,
+        slopes,
         np.sqrt(np.maximum(change, 0.0)) / steps,
         coherence,
         medians,
         share,
-        bool(weights[SIZES >= LARGEST_SIZE].sum() > 0.5),
+        bool(weights[SIZES >= LARGEST_SIZE].sum() > 0.5 and np.ptp(slopes) > SPREAD),
         levels,
         float(np.sqrt((sizes[:, -1] ** 2).mean())),
         float(found.depths[-2] / found.depths[-1]),
