@@ -46,7 +46,7 @@ class SDE(SDELimit):
             (P, d). Or, as torchsde has it, of time and states alone: (P, d) for diagonal noise, else (P, d,
             Brownian motions).
         noise: how noise enters: "additive", "diagonal", "scalar", "commutative" or "general" (nothing is
-            known). Schemes have their order by this; `check` tries what is stated on a few states.
+            known). Schemes have their order by this; what is stated is tried on a few states.
         solution: function of time, initial states and B_t (P, *brownian) that returns H_t; None where none is
             known. With it the reference is exact.
         interpretation: "ito" or "stratonovich".

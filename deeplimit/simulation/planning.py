@@ -20,7 +20,7 @@ from deeplimit.driving import (
 from deeplimit.equations import Independent, Limit, Sharing, read_limit
 from deeplimit.networks.residual_network import ResidualNetwork
 from deeplimit.simulation.kernels.steppers import compiled_steps, failed_precondition
-from deeplimit.simulation.statistics import Statistic, read_statistic
+from deeplimit.simulation.statistics import Statistic, read_statistic, try_statistic
 from deeplimit.simulation.task import GRADIENT, STATE, Task, sharing, splits
 from deeplimit.theory import in_law_only
 
@@ -85,6 +85,7 @@ def make_task(
     probe = torch.zeros(2, *network.state_shape) if h0 is None else h0[:2]
     drives = motions_of(network.channels) or None
     probe = probe.to(device, dtype)
+    try_statistic(statistic, probe)
     equation = read_limit(given, probe, None if independent else drives)
     _check_limit(network, equation, independent, reference, tolerance)
     shared = sharing(network, equation, independent)

@@ -102,6 +102,25 @@ COMPILED: tuple[Statistic, ...] = (Largest(), Last())
 STATISTICS: dict[str, Statistic] = {each.name: each for each in (Largest(), LargestAtAllTimes(), Last())}
 
 
+def try_statistic(statistic: Statistic, h: Tensor) -> None:
+    """Raise TypeError or ValueError for a statistic without a name, or with a distance of another kind.
+
+    The distance is tried between states h (P, *state_shape) and themselves.
+    """
+    owner = type(statistic).__name__
+    if not isinstance(getattr(statistic, "name", None), str):
+        raise TypeError(f"norm {owner} has no name; give the class one, such as name = 'mean'.")
+    found = statistic.distance(h, h)
+    if not isinstance(found, Tensor) or found.shape != (len(h),):
+        got = tuple(found.shape) if isinstance(found, Tensor) else validation.named(found)
+        raise ValueError(
+            f"norm {owner}: distance(limit, state) must return one number for each path, shape ({len(h)},);"
+            f" it returned {got}."
+        )
+    if not bool((found == 0).all()):
+        raise ValueError(f"norm {owner}: distance(limit, state) must be 0 where limit and state agree.")
+
+
 def read_statistic(value: object) -> Statistic:
     """Return a statistic, given by its name or as an object; raise TypeError or ValueError for others."""
     if isinstance(value, Statistic):

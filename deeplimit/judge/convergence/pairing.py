@@ -174,14 +174,14 @@ class Pairing:
     def regime_of(self, orders: tuple[Order | None, ...]) -> Regime:
         """Return what is known of the network, with measured orders in place of those that nobody stated."""
         network, scheme, gap = (*orders, None, None)[:3]
-        if network is None:
+        if network is None or network.rate <= 0:  # no order of errors that fall
             return self.regime
         rate, (low, high) = network.rate, network.interval(0.95)
         if self.directed and low <= round(rate) <= high and round(rate) > 0:
             rate = float(round(rate))  # smooth right sides expand in whole powers
         if scheme is None:
             return dataclasses.replace(self.regime, rate=rate, rate_is_bound=False)
-        between = None if gap is None else dataclasses.replace(UNKNOWN_GAP, rate=gap.rate)
+        between = None if gap is None or gap.rate <= 0 else dataclasses.replace(UNKNOWN_GAP, rate=gap.rate)
         return dataclasses.replace(
             self.regime, rate=rate, rate_is_bound=False, scheme_rate=scheme.rate, gap=between
         )
