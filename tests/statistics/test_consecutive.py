@@ -1,0 +1,75 @@
+"""Orders from consecutive differences, and floors held against them, of data with known answers."""
+
+import numpy as np
+import pytest
+
+from deeplimit.statistics.consecutive import Coherence, Differences, fit_order, paired_floor
+
+DEPTHS = np.array([16, 32, 64, 128, 256])
+PATHS = 512
+
+
+def errors(coherent, martingale, depths=DEPTHS, seed=0):
+    """Return errors (P, m, 3): c L^-1 along a direction of the path's, and a martingale's of order 1/2."""
+    rng = np.random.default_rng(seed)
+    away = rng.standard_normal((PATHS, 1, 3)) * coherent / depths[None, :, None]
+    steps = np.sqrt(1.0 / depths - np.append(1.0 / depths[1:], 0.0))
+    fresh = rng.standard_normal((PATHS, len(depths), 3)) * steps[None, :, None]
+    return away + martingale * fresh[:, ::-1].cumsum(axis=1)[:, ::-1]
+
+
+def differences(found, depths=DEPTHS):
+    moves = np.diff(found, axis=1)
+    squares = (moves**2).sum(axis=2)
+    return Differences(depths, np.sqrt(squares), squares, (moves[:, 1:] * moves[:, :-1]).sum(axis=2))
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(
+    ("coherent", "martingale", "order", "coherence"),
+    [
+        (0.0, 1.0, 0.5, Coherence.ORTHOGONAL),
+        (1.0, 0.0, 1.0, Coherence.STEADY),
+        (1.0, 0.01, 0.5, Coherence.MARTINGALE_TAKES_OVER),
+        (1.0, 0.05, 0.5, Coherence.MARTINGALE_TAKES_OVER),
+    ],
+)
+def test_the_order_is_that_of_the_part_that_takes_over(coherent, martingale, order, coherence):
+    """The truth lies within 1.5 lengths of the middle of intervals at 95 %: right ones miss once in 1e6."""
+    found = fit_order(differences(errors(coherent, martingale)))
+    low, high = found.interval(0.95)
+    assert found.coherence is coherence
+    assert low - (high - low) < order < high + (high - low)
+    assert high - low < 0.25
+
+
+@pytest.mark.statistical
+def test_depths_that_do_not_double_have_the_same_order():
+    depths = np.array([16, 24, 64, 96, 256])
+    found = fit_order(differences(errors(0.0, 1.0, depths), depths))
+    low, high = found.interval(0.95)
+    assert low - (high - low) < 0.5 < high + (high - low)
+
+
+def test_lost_paths_and_states_that_do_not_move_have_no_order():
+    found = errors(0.0, 1.0)
+    found[0, 0, 0] = np.inf
+    with np.errstate(invalid="ignore"):
+        assert fit_order(differences(found)) is None
+    assert fit_order(differences(np.zeros((PATHS, 5, 3)))) is None
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("share", [0.0, 0.6, 0.9])
+def test_a_floor_of_distances_is_found_and_none_where_there_is_none(share):
+    """f² is this share of the deepest square, within the model's 0.1; its sampling error is 0.02."""
+    found = errors(0.0, 1.0)
+    deepest = (found[:, -1] ** 2).sum(axis=1).mean()
+    floor = np.zeros(3)
+    floor[0] = np.sqrt(deepest * share / (1 - share))
+    distances = np.linalg.norm(found + floor, axis=2)
+    measured = differences(found)
+    result = paired_floor(DEPTHS, distances, measured.sizes, fit_order(measured))
+    assert result.share == pytest.approx(share, abs=0.2)
+    assert (result.probability > 0.5) == (share > 0.5)
+    assert result.probability < 0.05 or share > 0.5
