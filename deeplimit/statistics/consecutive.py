@@ -37,7 +37,7 @@ ANCHOR = 16.0
 MODEL_ERROR = 1e-3
 """Relative error that the model itself is allowed."""
 HALF = 0.5
-"""The power of |d_j| that is averaged: E |d|^½ has a third of the sampling error of E |d|² for ReLU layers,
+"""The power of |d_j| that is averaged: E |d|^½ has less than half of E |d|²'s sampling error for ReLU layers,
 and exists where second moments do not."""
 TAIL_SHARE, LONG_TAIL_SHARE = 0.1, 0.045
 """Share of Σ|d|^½ in the top 1 % of the paths (light tails: 2 %) from which medians are taken instead, and

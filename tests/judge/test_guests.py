@@ -514,7 +514,7 @@ def test_a_statistic_of_another_kind_is_refused_by_name(norm, kind):
         dl.compare(dl.res1(2, "tanh"), norm=norm(), paths=20)
 
 
-def test_a_diffusion_a_little_too_large_is_seen_by_the_paired_floor_alone():
+def test_a_diffusion_a_little_too_large_is_never_said_to_converge():
     """At order 1/2 the distance is not yet three times what differences leave of it."""
     right = dl.SDE(**GBM)
     wrong = dataclasses.replace(right, diffusion=lambda t, h, dB: 1.04 * 0.3 * h * dB)
