@@ -14,6 +14,8 @@ FEW = 100
 """Fewer paths leave the covariance between depths poorly known."""
 CLOSE = 0.05
 """A disturbance above this share of the smallest error is mentioned."""
+APART = 0.3
+"""Slopes this far above the order cannot be taken for it in a picture: from order 1/2 to 1 it is 1/2."""
 DRIFT = 0.05
 """Local slopes that change by more than this, beyond noise, are mentioned."""
 
@@ -56,6 +58,14 @@ class Numbers:
     swollen: bool
     narrow: bool
     unknown: tuple[str, ...] = ()
+
+    @property
+    def steepness(self) -> float:
+        """The slope of the errors from the coarsest to the deepest; NaN where one of them is 0 or lost."""
+        first, last = float(self.errors[0]), float(self.errors[-1])
+        if not (0 < last < np.inf and 0 < first < np.inf):
+            return np.nan
+        return float(np.log(first / last) / np.log(self.depths[-1] / self.depths[0]))
 
     @property
     def smallest(self) -> float:
@@ -121,6 +131,11 @@ def slopes_drift(n: Numbers) -> bool:
     return n.drift > max(DRIFT, 3 * n.drift_error)
 
 
+def errors_fall_faster_than_the_order(n: Numbers) -> bool:
+    """The order is that of a part which takes over at larger depth, and errors show another slope."""
+    return n.predicted is None and bool(n.steepness - n.rate > APART)
+
+
 CAVEATS: tuple[Rule[Numbers], ...] = (
     limit_was_lost,
     paths_were_lost,
@@ -132,4 +147,5 @@ CAVEATS: tuple[Rule[Numbers], ...] = (
     order_is_not_the_predicted,
     theorem_is_contradicted,
     slopes_drift,
+    errors_fall_faster_than_the_order,
 )

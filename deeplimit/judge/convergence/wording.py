@@ -222,6 +222,10 @@ OF_THE_NUMBERS: Sentences[Numbers] = {
         f"the local slopes still drift, by {n.drift:.2f} from the first to the last: read the order as local,"
         " or add deeper networks."
     ),
+    "errors_fall_faster_than_the_order": lambda n: (
+        f"at these depths the errors fall with slope {n.steepness:.2f}; the order {n.rate:.2f} is that of a"
+        " smaller part, which falls more slowly and takes over at larger depth."
+    ),
 }
 
 
