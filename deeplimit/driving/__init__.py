@@ -14,13 +14,21 @@ from deeplimit.driving.auxiliary import AuxiliaryDiffusion
 from deeplimit.driving.blocks import FreshBlocks
 from deeplimit.driving.covariance import Kronecker
 from deeplimit.driving.drawing import draw_layers, layers_in_law, layers_of
-from deeplimit.driving.factors import Factors
-from deeplimit.driving.facts import Dependence, Facts, together
 from deeplimit.driving.fractional import FractionalBrownian, fractional_gaussian_noise
 from deeplimit.driving.hidden_units import HiddenUnits
 from deeplimit.driving.independent import IID, Brownian, IndependentLaw
 from deeplimit.driving.ito import Ito, ItoPath, ItoStep, QuadraticVariation
-from deeplimit.driving.law import Channel, ChannelKind, FunctionLaw, Shape, WeightLaw
+from deeplimit.driving.law import (
+    Channel,
+    ChannelKind,
+    Dependence,
+    Factors,
+    Facts,
+    FunctionLaw,
+    Shape,
+    WeightLaw,
+    together,
+)
 from deeplimit.driving.path import CoarseSums, DrawnLayers, Layer, Path, SampledFunction, matvec
 from deeplimit.driving.reading import (
     channels_of,

@@ -14,8 +14,7 @@ from torch import Tensor
 
 from deeplimit.common import validation
 from deeplimit.common.initial_layer import starting_states
-from deeplimit.common.measurement import Running
-from deeplimit.common.progress import Progress
+from deeplimit.common.measurement import Progress, Running
 from deeplimit.common.randomness import Purpose, generator
 from deeplimit.common.store import Store
 from deeplimit.common.validation import NoTheoremError
@@ -26,10 +25,9 @@ from deeplimit.judge.in_law.adaptive import DEFAULT, ComparingLaws
 from deeplimit.judge.in_law.report import LawReport
 from deeplimit.judge.in_law.simulation import Plan, Sample, feature_names, rounding_share
 from deeplimit.judge.in_law.verdict import Evidence, judge
-from deeplimit.networks.module_network import network_of
-from deeplimit.networks.residual_network import ResidualNetwork
+from deeplimit.networks.residual_network import ResidualNetwork, network_of
+from deeplimit.statistics.adaptive_sampling import AdaptiveSampling, carry_out
 from deeplimit.statistics.extrapolation import extrapolate
-from deeplimit.statistics.interim import AdaptiveSampling, carry_out
 from deeplimit.theory import reservations
 from deeplimit.version import versions
 
@@ -225,7 +223,7 @@ def _read(resnet: ResidualNetwork, limit: object, probe: Tensor) -> Limit:
     led = ""
     if limit is None:
         limit, led = resnet.limit(), f", to which exponent {resnet.exponent:g} leads"
-    equation = read_limit(limit.limit if isinstance(limit, Independent) else limit, probe, None)
+    equation = read_limit(Independent.unmarked(limit)[0], probe, None)
     if not equation.is_drawable:
         raise ValueError(
             "limit must have noise and a law that can be drawn (IsotropicSDE, NeuralSDE, a"
