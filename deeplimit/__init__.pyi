@@ -29,6 +29,7 @@ from .driving import (
     Ito as Ito,
     Kronecker as Kronecker,
     Layer as Layer,
+    MovingAverage as MovingAverage,
     Path as Path,
     Recorded as Recorded,
     SampledFunction as SampledFunction,
