@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -18,7 +19,8 @@ from deeplimit.common.measurement import Progress, Running
 from deeplimit.common.randomness import Purpose, generator
 from deeplimit.common.store import Store
 from deeplimit.common.validation import NoTheoremError
-from deeplimit.driving import Dependence
+from deeplimit.driving import ChannelKind, Dependence
+from deeplimit.driving.law import FINITE_VARIANCE
 from deeplimit.equations import Independent, Limit, read_limit
 from deeplimit.judge.in_law import two_sample, wording
 from deeplimit.judge.in_law.adaptive import DEFAULT, ComparingLaws
@@ -357,7 +359,13 @@ def _assess(
 
 def _powers(network: ResidualNetwork) -> tuple[float, float]:
     """Return the powers of 1/L in which differences of laws fall."""
-    return network.recursion.powers_in_law(network.exponent) if _is_symmetric(network) else (0.5, 1.0)
+    first, second = (
+        network.recursion.powers_in_law(network.exponent) if _is_symmetric(network) else (0.5, 1.0)
+    )
+    # A tail of index m adds |t|^m L^(1 - m/2) to the characteristic function of the sum of L increments.
+    tails = [channel.moments for channel in network.channels if channel.kind is ChannelKind.INCREMENTS]
+    index = min((each for each in tails if each > FINITE_VARIANCE), default=math.inf)
+    return min(first, index / 2.0 - 1.0), min(second, index - 2.0)
 
 
 def _is_symmetric(network: ResidualNetwork) -> bool:
@@ -449,7 +457,7 @@ def _reservations(
             " not taken out."
         )
     first, second = _powers(plan.network)
-    if not _is_symmetric(plan.network):
+    if not _is_symmetric(plan.network) and first == 0.5:
         notes.append(
             "the weights' law is not known to be symmetric, so differences are taken to fall like L^-1/2 and"
             " 1/L."
