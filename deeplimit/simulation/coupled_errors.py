@@ -99,8 +99,8 @@ def make_task(
     _check_limit(network, equation, independent, reference, tolerance)
     shared = sharing(network, equation, independent)
     # Three differences are the fewest that can bend a line.
-    measures = quantity == STATE and not independent and not dense and len(depths) > 3
-    measures = measures and network.regime().rate is None
+    keeps = quantity == STATE and not independent and not dense and len(depths) > 3
+    measures = keeps and network.regime().rate is None
     whole = any(channel.kind is ChannelKind.FRACTIONAL for channel in network.channels)
     if whole or equation.needs_equal_steps:
         grid = _uniform_grid(network, equation, shared, depths, reference, dense)
@@ -155,7 +155,7 @@ def make_task(
         splits=splits(network, equation, shared),
         quantity=quantity,
         segments=segments,
-        keeps_differences=measures,
+        keeps_differences=keeps,
     )
 
 

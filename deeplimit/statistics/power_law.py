@@ -223,6 +223,9 @@ CORRECTION_SCALE = 0.7
 """Scale of the half-Cauchy prior of τ·L_1^s, s the smallest power: at the coarsest depth the correction is
 expected to be of size L_1^-s.
 """
+EULER_CORRECTION_SCALE = 0.35
+"""The same scale of Euler schemes whose steps add independent errors. Local orders of ten such networks are
+0.47 to 0.50 at depth 16; with this scale 97 to 99 % of the intervals at 512 and 8,192 paths hold 1/2."""
 MIXED_CORRECTION_SCALE = 2.0
 """The same scale where contributions of several orders mix, which leaves more cross terms."""
 SECOND_SCALE = 1.5
@@ -413,7 +416,8 @@ def design_of(estimates: ErrorEstimates) -> np.ndarray:
 
 def size_prior(estimates: ErrorEstimates) -> np.ndarray:
     """Return the prior probabilities of the correction's `SIZES`."""
-    scale = MIXED_CORRECTION_SCALE if estimates.second_powers else CORRECTION_SCALE
+    scale = EULER_CORRECTION_SCALE if estimates.is_euler else CORRECTION_SCALE
+    scale = MIXED_CORRECTION_SCALE if estimates.second_powers else scale
     edges = np.concatenate([[0.0, SIZES[1] / 2], np.sqrt(SIZES[1:-1] * SIZES[2:]), [np.inf]])
     # A half-Cauchy law.
     below = np.arctan(edges / scale * float(estimates.depths[0]) ** min(estimates.powers))

@@ -333,11 +333,6 @@ class Part:
             return fit_order(estimates, self.products, STEEPEST + (self.regime.rate or 0.0))
         return fit_rate(estimates)
 
-    @property
-    def fitted(self) -> ErrorEstimates:
-        """What its order is taken from: half the power tames the tails of what comes from saturation."""
-        return self.judged if self.is_gap else self.shown
-
     def evidence(
         self, lifted: ErrorEstimates, floor: Floor, pairing: Pairing, levels: verdict.Levels
     ) -> verdict.Evidence:
@@ -484,22 +479,16 @@ class Outcome:
 
     def with_order(self, order: Order, confidence: float) -> Outcome:
         """Return the same with an order that was measured from consecutive differences."""
-        common = self.estimated.common
-        with np.errstate(invalid="ignore"):
-            logs = common.log_errors - common.log_bias + order.rate * np.log(common.depths)
-        constant = float(np.exp(np.mean(logs))) if np.isfinite(logs).all() else np.nan
-        interval = order.interval(confidence)
-        return dataclasses.replace(self, rate=order.rate, interval=interval, constant=constant)
+        rate, interval = order.rate, order.interval(confidence)
+        constant = constant_of(self.estimated.common, rate)
+        return dataclasses.replace(self, rate=rate, interval=interval, constant=constant)
 
-    def excludes(self, predicted: float | None, *, is_bound: bool) -> bool:
-        """Whether errors converge, by a theorem, and the interval excludes the theorem's order.
 
-        Such an interval is of these depths, not of the order, and is not given.
-        """
-        if predicted is None or self.judgement.code != verdict.CONVERGES or not np.isfinite(self.rate):
-            return False
-        low, high = self.interval
-        return high < predicted or (low > predicted and not is_bound)
+def constant_of(errors: ErrorEstimates, rate: float) -> float:
+    """Return c of c L^-rate through errors in the task's norm; NaN where one of them is zero or lost."""
+    with np.errstate(invalid="ignore"):
+        logs = errors.log_errors - errors.log_bias + rate * np.log(errors.depths)
+    return float(np.exp(np.mean(logs))) if np.isfinite(logs).all() else np.nan
 
 
 def _estimated(task: Task, pairing: Pairing, coupled: Coupled) -> Estimated:
@@ -546,28 +535,25 @@ def _judged(
         floors.append(floor.of_whole(part.part_of_square))
         judged.append((evidence, verdict.judge(evidence)))
     floor, judgement = floors[0], verdict.together([each for _, each in judged])
-    above = estimated
+    # Half the power tames the tails of a few paths that are large.
+    shown, layer = [part.judged for part in estimated.parts], estimated.layer
     if floor.probability >= 1 - verdict.DOUBTFUL and known:
-        above = dataclasses.replace(
-            estimated,
-            layer=above_uncertain_floor(estimated.layer, floor),
-            common=above_uncertain_floor(estimated.common, floor),
-        )
+        shown, layer = [above_uncertain_floor(shown[0], floor)], above_uncertain_floor(layer, floor)
     if (pairing.is_measured and judgement.code != verdict.DOES_NOT) or not all(
         verdict.gives_an_order(evidence, each) for evidence, each in judged
     ):
-        return Outcome(judgement, above, floor)
+        return Outcome(judgement, estimated, floor)
     if task.statistic.looks_between_layers:
-        fit = fit_rate(above.layer)
-        interval = _over_all_times(above.layer, fit, pairing.rough, confidence)
-        return Outcome(judgement, above, floor, fit.rate, interval, float(np.exp(fit.log_constant)))
+        fit = fit_rate(layer)
+        interval = _over_all_times(layer, fit, pairing.rough, confidence)
+        return Outcome(judgement, estimated, floor, fit.rate, interval, float(np.exp(fit.log_constant)))
     # A sum falls like the part that falls more slowly.
-    shown = [part.fitted for part in estimated.parts] if task.splits else [above.common]
     fits = [part.fit(errors) for part, errors in zip(estimated.parts, shown, strict=True)]
     intervals = [fit.interval(confidence) for fit in fits]
     slowest = min(fits, key=lambda fit: fit.rate)
     interval = min(low for low, _ in intervals), min(high for _, high in intervals)
-    return Outcome(judgement, above, floor, slowest.rate, interval, float(np.exp(slowest.log_constant)))
+    constant = constant_of(estimated.common, slowest.rate)
+    return Outcome(judgement, estimated, floor, slowest.rate, interval, constant)
 
 
 def _decisive(pairing: Pairing, parts: tuple[Part, ...]) -> tuple[Part, ...]:
@@ -609,7 +595,6 @@ def _report(
     seen = np.isfinite(slopes)
     measures = pairing.correction is Correction.MEASURED
     reference_error = float(np.exp(moments.log_errors()[-1])) if measures else coupled.reference_error
-    withheld = outcome.excludes(pairing.predicted, is_bound=pairing.regime.rate_is_bound)
     is_corrected = pairing.correction_in(task.statistic) is not Correction.NONE
     numbers = verdict.Numbers(
         depths=task.grid.depths,
@@ -623,7 +608,6 @@ def _report(
         interval=outcome.interval,
         predicted=pairing.predicted,
         is_bound=pairing.regime.rate_is_bound,
-        withheld=withheld,
         contradicts=outcome.judgement.code == verdict.DOES_NOT and pairing.own,
         unknown=pairing.regime.not_checked if pairing.own else (),
         drift=float(np.ptp(slopes[seen][[0, -1]])) if seen.any() else 0.0,
@@ -647,9 +631,9 @@ def _report(
         raw_errors=raw,
         common_errors=common_errors,
         common_standard_errors=common_spread,
-        rate=np.nan if withheld else float(outcome.rate),
-        rate_interval=(np.nan, np.nan) if withheld else outcome.interval,
-        constant=np.nan if withheld else float(outcome.constant),
+        rate=float(outcome.rate),
+        rate_interval=outcome.interval,
+        constant=float(outcome.constant),
         confidence=confidence,
         local_slopes=slopes,
         local_slope_errors=slope_errors,
@@ -694,7 +678,7 @@ def _shown(part: Part, confidence: float) -> PartOfError:
     logs = part.shown.log_errors - part.shown.log_bias
     errors, spread = corrected(part.shown, np.zeros(len(logs)))
     is_whole = bool(np.isfinite(logs).all()) and part.shown.count >= least_paths(len(logs))
-    fit = fit_rate(part.fitted) if is_whole else None
+    fit = fit_rate(part.judged) if is_whole else None
     slopes, slope_errors = local_slopes(part.shown)
     return PartOfError(
         name=part.name,

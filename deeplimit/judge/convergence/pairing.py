@@ -99,7 +99,11 @@ class Pairing:
             return found
         orders = measured_orders(differences, np.array(task.grid.depths), resolution, found.exact)
         floor = paired_floor_of(differences, np.array(task.grid.depths), orders, found.exact)
-        return dataclasses.replace(found, measured=orders, regime=found.regime_of(orders), paired_floor=floor)
+        if found.regime.rate is None:
+            regime = found.regime_of(orders)
+            return dataclasses.replace(found, measured=orders, regime=regime, paired_floor=floor)
+        # Where steps add independent errors, distances are differences times a constant from the start.
+        return dataclasses.replace(found, paired_floor=floor if found.reads is Reads.INCREMENTS else None)
 
     @classmethod
     def _stated(cls, task: Task) -> Pairing:

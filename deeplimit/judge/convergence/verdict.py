@@ -482,7 +482,7 @@ class Numbers:
             limit.
         paths: number of paths. exact: whether nothing is random, given them.
         rate, interval, predicted: order, its interval, and the predicted one (None where there is none).
-        is_bound: whether that is a lower bound. withheld: whether order and interval are not given.
+        is_bound: whether that is a lower bound.
         contradicts: whether the verdict is "does not converge", against a theorem. unknown: what the theorem
             assumes, and nobody knows of this network, as sentences.
         drift, drift_error: change of the local slope from the first to the last, and its standard error.
@@ -502,7 +502,6 @@ class Numbers:
     interval: tuple[float, float]
     predicted: float | None
     is_bound: bool
-    withheld: bool
     contradicts: bool
     drift: float
     drift_error: float

@@ -207,8 +207,9 @@ OF_THE_NUMBERS: Sentences[Numbers] = {
     "order_is_not_the_predicted": lambda n: (
         f"the interval [{n.interval[0]:.3f}, {n.interval[1]:.3f}] excludes the predicted"
         f" order{' at least' if n.is_bound else ''} {n.predicted:g}"
-        f"{', so that no order is given' if n.withheld else ''}. Either the depths are too small for the"
-        " asymptotic order, which deeper networks would show, or this is a finding."
+        ". Either the depths are too small for the asymptotic order, which deeper networks would show, or"
+        " this is a finding."
+        f"{' The theorem assumes what is not known here: ' if n.unknown else ''}{' '.join(n.unknown)}"
     ),
     "theorem_is_contradicted": lambda n: (
         "this contradicts the theorem named above."
