@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import torch
@@ -18,7 +18,7 @@ from deeplimit.simulation.error_accumulator import ErrorAccumulator, moments_of
 from deeplimit.simulation.kernels.products import Normals, Products
 from deeplimit.simulation.kernels.steppers import NetworkStepper
 from deeplimit.simulation.moments import Moments
-from deeplimit.simulation.pathwise import Tick, drive
+from deeplimit.simulation.pathwise import Observer, Tick, drive
 from deeplimit.simulation.task import Task
 
 
@@ -156,6 +156,15 @@ def run_block(
     """Advance one block with noise drawn through its products; result and `tick` as `pathwise.run_block`."""
     run = Block(task, block)
     accumulators = [accumulator(task, h0) for h0 in run.starts]
+    for _ in steps(task, run, accumulators, tick):
+        pass
+    return moments_of(accumulators, task)
+
+
+def steps(
+    task: Task, run: Block, accumulators: Sequence[Observer], tick: Tick | None = None
+) -> Iterator[None]:
+    """Advance a block over the grid, and pause after every step."""
     inputs, depths = len(run.starts), len(run.depths)
     for chunk in task.grid.chunks():
         run.begin(chunk)
@@ -178,6 +187,6 @@ def run_block(
                     accumulators[i].between(j, run.columns[column].state)
                     if ends[index][j]:
                         accumulators[i].layer(j, run.end(column), schemes.get(column))
+            yield
         if tick is not None:
             tick(len(ends) / task.grid.size)
-    return moments_of(accumulators, task)
