@@ -34,8 +34,8 @@ STEPS = (256,)
 SUMMARY_TIMES = tuple(k / 32 for k in range(33))
 """Enough for a picture of a column's width, and few enough that summaries cost little beside the paths."""
 NO_LIMIT = (
-    "No limit is simulated: no theorem pairs this network with one on the same noise (its limit() says why, and"
-    " what is closest). Pass limit= to simulate one of yours."
+    "No limit is simulated: no theorem pairs this network with one on the same noise (its regime() says what"
+    " is known). Pass limit= to simulate one of yours."
 )
 MOST_NUMBERS = 2**30
 """States and weights are held whole: 4 GiB in float32, and the same again while blocks are put together."""
@@ -221,10 +221,14 @@ def _read(what: Any, x: object, depths: object, steps: object, scheme: object) -
     is_stack = isinstance(what, (nn.Sequential, nn.ModuleList, list, tuple))
     if not is_stack and _is_equation(what):
         if depths is not None:
-            raise ValueError(f"depths={depths!r} are of a network, and what is an equation; give steps=.")
+            raise ValueError(
+                f"depths={validation.named(depths)} are of a network, and what is an equation; give steps=."
+            )
         return _equation(what, x, STEPS if steps is None else steps, scheme)
     if steps is not None:
-        raise ValueError(f"steps={steps!r} are of an equation, and what is a network; give depths=.")
+        raise ValueError(
+            f"steps are of an equation, and what is a network: got {validation.named(steps)}; give depths=."
+        )
     if scheme is not None:
         raise ValueError(
             f"scheme={validation.named(scheme)} steps an equation, and what is a network, whose layers are"
@@ -233,8 +237,8 @@ def _read(what: Any, x: object, depths: object, steps: object, scheme: object) -
     if not is_stack:
         if not callable(what) and not isinstance(what, ResidualNetwork):
             raise TypeError(
-                "what must be a network, such as res1(width=40), an equation (SDE, ODE, a torchsde object or a"
-                f" function f(t, h)), or torch blocks; got {validation.named(what)}."
+                "what must be a network, such as res1(width=40), an equation (SDE, ODE, a torchsde object or"
+                f" a function f(t, h)), or torch blocks; got {validation.named(what)}."
             )
         network = network_of(what, x if isinstance(x, Tensor) else None, "what")
         counts = _counts(DEPTHS if depths is None else depths, "depths", "depth")
@@ -245,7 +249,7 @@ def _read(what: Any, x: object, depths: object, steps: object, scheme: object) -
         raise TypeError(
             f"what must be a stack of two torch modules or more; got {wrong[0] if wrong else len(blocks)}."
         )
-    if not isinstance(x, Tensor) or x.ndim < 2:
+    if not isinstance(x, Tensor) or x.is_nested or x.ndim < 2:
         raise ValueError(
             f"x must be the inputs (n, *shape of a state) of the {len(blocks)} blocks, got"
             f" {validation.named(x)}."
@@ -284,11 +288,11 @@ def _equation(what: Any, x: object, steps: object, scheme: Any) -> _Subject:
             "x must be the initial states (n, d) of an equation that does not say its width; got"
             f" {validation.named(x)}."
         )
-    if isinstance(x, Tensor) and x.ndim == 2 and width is None:
-        width = x.shape[1]
-    probe = torch.zeros(2, 1 if width is None else width)
-    if (inputs := validation.inputs(x)) is not None and inputs.shape[1] == width:
-        probe = inputs[:2]
+    inputs = validation.inputs(x)
+    if inputs is not None and width is None:
+        width = inputs.shape[1]
+    own = inputs is not None and inputs.shape[1] == width
+    probe = inputs[:2] if inputs is not None and own else torch.zeros(2, width)
     equation = read_limit(what, probe, None)
     if equation.in_law_only or equation.setting not in ("reference", "tolerance") or equation.functions:
         raise ValueError(
@@ -316,7 +320,8 @@ def _limit(limit: object, subject: _Subject) -> tuple[object, tuple[str, ...]]:
     if subject.equation is not None:
         return subject.equation, ()
     try:
-        return subject.network.limit(), ()
+        own = subject.network.limit()
+        return (own, ()) if not own.in_law_only else (None, (NO_LIMIT,))
     except validation.NoTheoremError:
         return None, (NO_LIMIT,)
 
@@ -332,7 +337,7 @@ def _times(times: Any) -> tuple[float, ...] | None:
     if times is None:
         return None
     listed = validation.entries(times, "times", "a list of times such as [0, 0.5, 1]")
-    checked = tuple(validation.real(t, "every time", minimum=0.0, maximum=1.0) for t in listed)
+    checked = tuple(validation.real(t, f"times[{k}]", minimum=0.0, maximum=1.0) for k, t in enumerate(listed))
     if not checked or list(checked) != sorted(set(checked)):
         raise ValueError(
             f"times must be one or more increasing numbers, got {list(checked)[:8]}; try"

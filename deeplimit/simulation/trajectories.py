@@ -268,8 +268,9 @@ class Trajectories:
     ) -> Axes:
         """Draw an entry of the state against time, network over limit, and return the axes.
 
-        Up to 12 paths are lines: each depth in a colour, the limit black. More, and summaries, are a fan: the
-        median of one depth with bands of 50 % and 90 % of its paths, and the same quantiles of the limit.
+        Up to 12 paths are lines: the limit grey and wide, each depth in a colour over it. More, and
+        summaries, are a fan: the median of one depth with bands of 50 % and 90 % of its paths, and the same
+        quantiles of the limit.
 
         Args:
             ax: axes to draw on, None for new ones, or a path to write a picture to (.png, .pdf or .svg).
@@ -319,15 +320,15 @@ class Trajectories:
     def _draw_lines(self, axes: Axes, depths: tuple[int, ...], place: int) -> None:
         from matplotlib import colormaps
 
+        if self.limit is not None:
+            times, values = self._lines(None, place)
+            drawn = axes.plot(times, values, color="0.75", lw=2.5)
+            drawn[0].set_label("limit")
         shades = colormaps["viridis"](np.linspace(0.85, 0.25, len(depths)))
         for depth, shade in zip(depths, shades, strict=True):
             times, values = self._lines(depth, place)
             drawn = axes.plot(times, values, color=shade, lw=1, drawstyle="steps-post")
             drawn[0].set_label(self._named(depth))
-        if self.limit is not None:
-            times, values = self._lines(None, place)
-            drawn = axes.plot(times, values, color="black", lw=0.8)
-            drawn[0].set_label("limit")
 
     def _draw_fan(self, axes: Axes, depths: tuple[int, ...], place: int) -> None:
         depth = depths[-1]
