@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from deeplimit.common import axes as drawing, files, validation
 from deeplimit.common.axes import FITTED, MEASURED
+from deeplimit.common.measurement import one_thread_per_operation
 from deeplimit.common.serialised import Origin
 from deeplimit.common.table import Column, Table, printable
 from deeplimit.simulation.summaries import Summary
@@ -159,7 +160,9 @@ class Trajectories:
             >>> len(blocks), torch.allclose(blocks(start), end, atol=1e-5), blocks[0].V.requires_grad
             (64, True, True)
         """
-        made: nn.Sequential = self._origin.again().path(path, self._depth(depth))
+        number, measurement = self._depth(depth), self._origin.again()
+        with one_thread_per_operation(measurement.device):
+            made: nn.Sequential = measurement.path(path, number)
         return made
 
     def _named(self, depth: int) -> str:
