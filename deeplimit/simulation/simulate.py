@@ -292,7 +292,7 @@ def _equation(what: Any, x: object, steps: object, scheme: Any) -> _Subject:
     if inputs is not None and width is None:
         width = inputs.shape[1]
     own = inputs is not None and inputs.shape[1] == width
-    probe = inputs[:2] if inputs is not None and own else torch.zeros(2, width)
+    probe = inputs[:2] if inputs is not None and own else torch.zeros(2, int(width or 1))
     equation = read_limit(what, probe, None)
     if equation.in_law_only or equation.setting not in ("reference", "tolerance") or equation.functions:
         raise ValueError(

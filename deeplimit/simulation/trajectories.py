@@ -16,7 +16,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from deeplimit.common import axes as drawing, files, validation
+from deeplimit.common import axes as drawing, files, page, validation
 from deeplimit.common.axes import FITTED, MEASURED
 from deeplimit.common.measurement import one_thread_per_operation
 from deeplimit.common.serialised import Origin
@@ -85,8 +85,8 @@ class Trajectories:
 
     kind: ClassVar[str] = "simulate"
 
-    def __str__(self) -> str:
-        facts = [
+    def _facts(self) -> list[tuple[str, str]]:
+        return [
             ("", self.what),
             ("limit", self.limit or "none"),
             ("noise", self.coupling),
@@ -96,10 +96,18 @@ class Trajectories:
                 f"{self.paths} paths, seed {self.seed}, {self.dtype} on {self.device}, {self.seconds:.1f} s",
             ),
         ]
-        head = [f"{name:<9}  {text}" if name else text for name, text in facts]
+
+    def __str__(self) -> str:
+        head = [f"{name:<9}  {text}" if name else text for name, text in self._facts()]
         told = [f"- {text}" for text in self.reservations]
         parts = [head, str(self._table()).splitlines(), ["Reservations:", *told] if told else []]
         return printable("\n\n".join("\n".join(part) for part in parts if part))
+
+    def _repr_html_(self) -> str:
+        facts, told = page.facts(self._facts()), page.items(self.reservations)
+        picture = drawing.to_svg(lambda axes: self._draw(axes, 0, self.depths))
+        sections = [("", facts), ("", self._table().to_html()), ("", picture), ("Reservations", told)]
+        return printable(f"<div>{page.body(sections)}</div>")
 
     @property
     def reservations(self) -> tuple[str, ...]:
@@ -288,19 +296,23 @@ class Trajectories:
         """
         chosen = self.depths if depth is None else (self._depth(depth),)
         place = validation.integer(coordinate, "coordinate", minimum=0, maximum=self._entries - 1)
+        return drawing.plot(lambda axes: self._draw(axes, place, chosen), ax, compact=compact)
+
+    def _draw(self, axes: Axes, place: int, depths: tuple[int, ...]) -> None:
         lines = bool(self.states) and self.paths * self._starts <= MOST_LINES
-
-        def draw(axes: Axes) -> None:
-            (self._draw_lines if lines else self._draw_fan)(axes, chosen, place)
-            lost = sum(self.lost[each] for each in chosen) + self.limit_lost
-            limit = "no limit" if self.limit is None else f"limit: {self.limit}"
-            title = [self.what, limit, *([f"{lost} paths are not finite"] if lost else [])]
-            drawing.label(axes, "time $k/L$", f"entry {place} of the state", title)
-            axes.set_xlim(0.0, 1.0)
-            axes.grid(alpha=0.3)
+        (self._draw_lines if lines else self._draw_fan)(axes, depths, place)
+        lost = sum(self.lost[each] for each in depths) + self.limit_lost
+        limit = "no limit" if self.limit is None else f"limit: {self.limit}"
+        title = [self.what, limit, *([f"{lost} paths are not finite"] if lost else [])]
+        drawing.label(axes, "time $k/L$", f"entry {place} of the state", title)
+        axes.set_xlim(0.0, 1.0)
+        axes.grid(alpha=0.3)
+        if not lines:  # room for the legend: bands fill the axes
+            low, high = axes.get_ylim()
+            axes.set_ylim(low, high + 0.25 * (high - low))
+            drawing.legend(axes, ncols=2, loc="upper left")
+        else:
             drawing.legend(axes)
-
-        return drawing.plot(draw, ax, compact=compact)
 
     @property
     def _entries(self) -> int:
