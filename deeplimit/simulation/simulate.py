@@ -25,7 +25,7 @@ from deeplimit.networks.residual_network import ResidualNetwork
 from deeplimit.networks.scheme_network import scheme_network
 from deeplimit.simulation.planning import COUPLINGS, make_task
 from deeplimit.simulation.recording import Recording
-from deeplimit.simulation.trajectories import TOGETHER, Trajectories, assembled
+from deeplimit.simulation.trajectories import Trajectories, assembled
 from deeplimit.version import versions
 
 KEEPS = STATES, SUMMARIES = ("states", "summaries")
@@ -173,7 +173,7 @@ def simulate(
         )
     for name, column in recording.columns:
         arrays[f"times/{name}"] = recording.stops.times_of(column)
-    told = f"{number} given, {f'all {TOGETHER}' if together else 'one per path in turn'}"
+    told = f"{number} given, {'all through every network' if together else 'one per path in turn'}"
     facts = {
         "what": subject.name,
         "unit": "depth" if subject.equation is None else "steps",
@@ -183,6 +183,7 @@ def simulate(
         "seed": task.seed,
         "coupling": task.coupling,
         "inputs": "standard normal h_0, one per path" if inputs is None else told,
+        "same_network": together,
         "device": str(task.device),
         "dtype": str(task.dtype).removeprefix("torch."),
         "seconds": time.perf_counter() - started,

@@ -55,6 +55,7 @@ class Trajectories:
         summaries, limit_summary: by depth, a `Summary` of all paths, with `keep="summaries"`.
         lost: by depth, the number of paths whose states are not all finite; `limit_lost` that of the limit.
         paths, seed, coupling, inputs, device, dtype, seconds, versions: how it was run.
+        same_network: whether all inputs went through each path's network, so that states have n of them.
         unit: what `depths` counts: "depth" of a network, "steps" of an equation.
         remarks: what to know of the call: why there is no limit, or which inputs were not used.
     """
@@ -79,6 +80,7 @@ class Trajectories:
     dtype: str
     seconds: float
     versions: Mapping[str, str] = field(repr=False)
+    same_network: bool = False
     unit: str = "depth"
     remarks: tuple[str, ...] = ()
     _origin: Origin = field(default_factory=Origin, repr=False)
@@ -130,7 +132,7 @@ class Trajectories:
         if kept is not None:
             return kept
         states, times = self._series(name)
-        whole = states.flatten(0, 1) if self._inputs else states
+        whole = states.flatten(0, 1) if self.same_network else states
         return Summary.of(whole, times.numpy())
 
     def limit_at(self, depth: int) -> Tensor:
@@ -141,7 +143,7 @@ class Trajectories:
         """
         mine, (states, times) = self.times[self._depth(depth)], self._series(None)
         places = torch.searchsorted(times, mine)
-        return states.index_select(2 if self._inputs else 1, places)
+        return states.index_select(2 if self.same_network else 1, places)
 
     def modules(self, depth: int, path: int) -> nn.Sequential:
         """Return a sampled network as torch blocks, one per layer, whose weights are parameters.
@@ -182,11 +184,6 @@ class Trajectories:
             raise ValueError(f"depth must be one of {list(self.depths)}, got {number}.")
         return number
 
-    @property
-    def _inputs(self) -> bool:
-        """Whether several inputs went through each network, so that states have a dimension for them."""
-        return self.inputs.endswith(TOGETHER)
-
     def _series(self, depth: int | None) -> tuple[Tensor, Tensor]:
         """Return states and times of a depth, or of the limit; ValueError where they are not kept."""
         if depth is None and self.limit is None:
@@ -216,8 +213,8 @@ class Trajectories:
         """Return the size of the mean of the last state, and the root of its total variance."""
         if self.states:
             states, _ = self._series(depth)
-            rows = states.select(1 + self._inputs, -1)
-            summary = Summary.of((rows.flatten(0, 1) if self._inputs else rows)[:, None], np.ones(1))
+            rows = states.select(1 + self.same_network, -1)
+            summary = Summary.of((rows.flatten(0, 1) if self.same_network else rows)[:, None], np.ones(1))
         else:
             summary = self.summary(depth)
         count = int(summary.count[-1])
@@ -229,7 +226,7 @@ class Trajectories:
         found: list[float | None] = []
         for depth in self.depths:
             gap = (self.states[depth] - self.limit_at(depth)).double()
-            last = gap[:, :, -1].flatten(0, 1) if self._inputs else gap[:, -1]
+            last = gap[:, :, -1].flatten(0, 1) if self.same_network else gap[:, -1]
             size = float(last.flatten(1).square().sum(dim=1).mean().sqrt())
             found.append(size if math.isfinite(size) else None)
         return found
@@ -258,11 +255,11 @@ class Trajectories:
                 }
             else:
                 states, times_of = self._series(depth)
-                rows = states if self._inputs else states[:, None]
+                rows = states if self.same_network else states[:, None]
                 paths, inputs, count = rows.shape[:3]
                 entries = rows.reshape(paths * inputs * count, -1).numpy()
                 content = {"path": np.repeat(np.arange(paths), inputs * count)}
-                if self._inputs:
+                if self.same_network:
                     content["input"] = np.tile(np.repeat(np.arange(inputs), count), paths)
                 content["time"] = np.tile(times_of.numpy(), paths * inputs)
                 content |= {f"h{place}": entries[:, place] for place in range(entries.shape[1])}
@@ -319,17 +316,17 @@ class Trajectories:
         """The number of entries of a state."""
         if not self.states:
             return int(self.summaries[self.depths[0]].mean.shape[1])
-        return math.prod(self.states[self.depths[0]].shape[2 + self._inputs :])
+        return math.prod(self.states[self.depths[0]].shape[2 + self.same_network :])
 
     @property
     def _starts(self) -> int:
         states = next(iter(self.states.values()), None)
-        return int(states.shape[1]) if self._inputs and states is not None else 1
+        return int(states.shape[1]) if self.same_network and states is not None else 1
 
     def _lines(self, depth: int | None, place: int) -> tuple[np.ndarray, np.ndarray]:
         """Return times (K,) and an entry of every path (K, paths · inputs)."""
         states, times = self._series(depth)
-        whole = states.flatten(0, 1) if self._inputs else states
+        whole = states.flatten(0, 1) if self.same_network else states
         return times.numpy(), whole.flatten(2)[:, :, place].T.numpy()
 
     def _draw_lines(self, axes: Axes, depths: tuple[int, ...], place: int) -> None:
@@ -429,12 +426,10 @@ class Trajectories:
         return _read(tensors, content, str(source))
 
 
-TOGETHER = "through every network"
-"""How the inputs are told where all of them go through each path's network."""
 PLAIN = tuple(
     entry.name
     for entry in dataclasses.fields(Trajectories)
-    if entry.type in ("str", "str | None", "int", "float", "tuple[int, ...]")
+    if entry.type in ("str", "str | None", "int", "float", "bool", "tuple[int, ...]")
     or entry.name in ("lost", "versions", "remarks")
 )
 
