@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -58,6 +59,16 @@ class _Present:
 
     def layer(self, j: int, state: Tensor, scheme: Tensor | None = None) -> None:
         self.states[j] = state
+
+
+def _compiled_steps(
+    run: numba_pass.Compiled, present: _Present, tick: Tick | None, stops: list[int]
+) -> Iterator[tuple[int, None]]:
+    """Advance compiled loops; yield the number of steps made, at all of `stops` and in between."""
+    for done in run.steps(tick, stops):
+        present.states = [torch.from_numpy(run.run.states[j]).T for j in range(len(present.states))]
+        present.limit = torch.from_numpy(run.run.reference).T
+        yield done, None
 
 
 class _Listening:
@@ -184,8 +195,8 @@ class Recording(Measurement[Arrays, Arrays]):
         for place, present in self._walk(block, tick, rows, heard):
             for name, column in self.columns:
                 if stops.kept[place, column]:
-                    for kept, (states, limit) in zip(series[name], present, strict=True):
-                        kept.append((limit if name == LIMIT else states[column]).clone())
+                    for kept, now in zip(series[name], present, strict=True):
+                        kept.append((now.limit if name == LIMIT else now.states[column]).clone())
         found: Arrays = {}
         for name, column in self.columns:
             each = torch.stack([torch.stack(kept, dim=1) for kept in series[name]], dim=1)  # (P, n, K, …)
@@ -211,45 +222,29 @@ class Recording(Measurement[Arrays, Arrays]):
     @torch.no_grad()
     def _walk(
         self, block: int, tick: Tick | None, rows: slice | None, heard: list[_Listening]
-    ) -> Iterator[tuple[int, list[tuple[list[Tensor], Tensor]]]]:
-        """Yield at every stop its number and, for each start, the depths' states and the limit's.
+    ) -> Iterator[tuple[int, list[_Present]]]:
+        """Yield at every stop its number and what is present then, for each start.
 
         With `rows`, paths that were listened to are put into `heard`.
         """
-        task, starts = self.task, self.task.starts(block)
+        task, starts, stops = self.task, self.task.starts(block), self.stops.steps.tolist()
         present = [_Present(h0, len(task.grid.depths)) for h0 in starts]
-        walk: Iterator[object]
         if self._compiled and (loops := numba_pass.loops()) is not None:
-            run = numba_pass.Compiled(loops, task, block)
-            yield from self._compiled_walk(run, starts[0], tick)
-            return
-        if task.coupling == "projected":
-            walk = projected.steps(task, projected.Block(task, block), present, tick)
+            compiled = numba_pass.Compiled(loops, task, block)
+            walk: Iterator[tuple[int, None]] = _compiled_steps(compiled, present[0], tick, stops)
+        elif task.coupling == "projected":
+            walk = enumerate(projected.steps(task, projected.Block(task, block), present, tick), 1)
         else:
             paths = task.network_paths(block, len(starts[0]))
             if rows is not None:
                 heard += [_Listening(path, len(task.grid.depths), rows) for path in paths]
                 paths = cast("tuple[Path, ...]", tuple(heard))
             solvers = [pathwise.make_solver(task, block, h0, paths) for h0 in starts]
-            walk = pathwise.steps(task, paths, starts, solvers, present, tick)
-        places = {step: place for place, step in enumerate(self.stops.steps.tolist())}
-        if 0 in places:
-            yield places[0], [(each.states, each.limit) for each in present]
-        for step, _ in enumerate(walk, 1):
-            if step in places:
-                yield places[step], [(each.states, each.limit) for each in present]
-
-    def _compiled_walk(
-        self, run: numba_pass.Compiled, h0: Tensor, tick: Tick | None
-    ) -> Iterator[tuple[int, list[tuple[list[Tensor], Tensor]]]]:
-        depths, steps = len(self.task.grid.depths), self.stops.steps.tolist()
-        places = {step: place for place, step in enumerate(steps)}
-        if 0 in places:
-            yield places[0], [([h0] * depths, h0)]
-        for step in run.steps(tick, steps):
-            if step in places:
-                states = [torch.from_numpy(run.run.states[j]).T for j in range(depths)]
-                yield places[step], [(states, torch.from_numpy(run.run.reference).T)]
+            walk = enumerate(pathwise.steps(task, paths, starts, solvers, present, tick), 1)
+        places = {step: place for place, step in enumerate(stops)}
+        for done, _ in itertools.chain([(0, None)], walk):
+            if done in places:
+                yield places[done], present
 
     @property
     def _compiled(self) -> bool:

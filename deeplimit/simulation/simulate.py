@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import os
 import time
@@ -153,13 +154,16 @@ def simulate(
         seed=validation.seed(seed),
         device=validation.device(device),
         dtype=subject.dtype if dtype is None else validation.dtype(dtype),
-        tolerance=None
-        if tolerance is None
-        else validation.real(tolerance, "tolerance", above=0.0, maximum=0.1),
+        tolerance=_tolerance(tolerance),
         coupling=chosen,
         same_network=together,
     )
     asked = SUMMARY_TIMES if times is None and summaries else _times(times)
+    # Nothing reads the limit's scheme on every depth's layers, or differences. Where products are drawn, the
+    # scheme stays: it has a share of the normals, and paths would not be those of `compare`.
+    task = dataclasses.replace(
+        task, splits=task.splits and task.coupling == "projected", keeps_differences=False
+    )
     recording = Recording(task, asked, summaries, weighed, limited=of_limit is not None, device=task.device)
     number = 1 if inputs is None else len(inputs)
     if not summaries:
@@ -332,6 +336,10 @@ def _reference(reference: object, depths: tuple[int, ...]) -> int | None:
         return None
     hint = "The reference needs twice the deepest network."
     return validation.integer(reference, "reference", minimum=2 * depths[-1], maximum=2**26, hint=hint)
+
+
+def _tolerance(tolerance: object) -> float | None:
+    return None if tolerance is None else validation.real(tolerance, "tolerance", above=0.0, maximum=0.1)
 
 
 def _times(times: Any) -> tuple[float, ...] | None:

@@ -131,9 +131,7 @@ class Trajectories:
         kept = self.limit_summary if name is None else self.summaries.get(name)
         if kept is not None:
             return kept
-        states, times = self._series(name)
-        whole = states.flatten(0, 1) if self.same_network else states
-        return Summary.of(whole, times.numpy())
+        return Summary.of(*self._flat(name))
 
     def limit_at(self, depth: int) -> Tensor:
         """Return the limit at the times of a depth's states, of the shape of `states[depth]`.
@@ -212,9 +210,8 @@ class Trajectories:
     def _last(self, depth: int | None) -> tuple[float | None, float | None]:
         """Return the size of the mean of the last state, and the root of its total variance."""
         if self.states:
-            states, _ = self._series(depth)
-            rows = states.select(1 + self.same_network, -1)
-            summary = Summary.of((rows.flatten(0, 1) if self.same_network else rows)[:, None], np.ones(1))
+            states, times = self._flat(depth)
+            summary = Summary.of(states[:, -1:], times[-1:])
         else:
             summary = self.summary(depth)
         count = int(summary.count[-1])
@@ -225,9 +222,8 @@ class Trajectories:
         """Return the root mean square distance to the limit at the last time, by depth."""
         found: list[float | None] = []
         for depth in self.depths:
-            gap = (self.states[depth] - self.limit_at(depth)).double()
-            last = gap[:, :, -1].flatten(0, 1) if self.same_network else gap[:, -1]
-            size = float(last.flatten(1).square().sum(dim=1).mean().sqrt())
+            gap = (self.states[depth] - self.limit_at(depth)).select(1 + self.same_network, -1).double()
+            size = math.sqrt(float(gap.square().sum()) / (self.paths * self._starts))
             found.append(size if math.isfinite(size) else None)
         return found
 
@@ -323,23 +319,22 @@ class Trajectories:
         states = next(iter(self.states.values()), None)
         return int(states.shape[1]) if self.same_network and states is not None else 1
 
-    def _lines(self, depth: int | None, place: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return times (K,) and an entry of every path (K, paths · inputs)."""
+    def _flat(self, depth: int | None) -> tuple[Tensor, np.ndarray]:
+        """Return states (P · n, K, d) and times (K,) of a depth, or of the limit."""
         states, times = self._series(depth)
-        whole = states.flatten(0, 1) if self.same_network else states
-        return times.numpy(), whole.flatten(2)[:, :, place].T.numpy()
+        return (states.flatten(0, 1) if self.same_network else states).flatten(2), times.numpy()
 
     def _draw_lines(self, axes: Axes, depths: tuple[int, ...], place: int) -> None:
         from matplotlib import colormaps
 
         if self.limit is not None:
-            times, values = self._lines(None, place)
-            drawn = axes.plot(times, values, color="0.75", lw=2.5)
+            states, times = self._flat(None)
+            drawn = axes.plot(times, states[:, :, place].T, color="0.75", lw=2.5)
             drawn[0].set_label("limit")
         shades = colormaps["viridis"](np.linspace(0.85, 0.25, len(depths)))
         for depth, shade in zip(depths, shades, strict=True):
-            times, values = self._lines(depth, place)
-            drawn = axes.plot(times, values, color=shade, lw=1, drawstyle="steps-post")
+            states, times = self._flat(depth)
+            drawn = axes.plot(times, states[:, :, place].T, color=shade, lw=1, drawstyle="steps-post")
             drawn[0].set_label(self._named(depth))
 
     def _draw_fan(self, axes: Axes, depths: tuple[int, ...], place: int) -> None:
@@ -365,9 +360,8 @@ class Trajectories:
         if not self.states:
             summary = self.summary(depth)
             return summary.times, summary.quantile(BANDS)[:, :, place]
-        times, values = self._lines(depth, place)
-        summary = Summary.of(torch.from_numpy(values.T)[:, :, None], times)
-        return times, summary.quantile(BANDS)[:, :, 0]
+        states, times = self._flat(depth)
+        return times, Summary.of(states[:, :, [place]], times).quantile(BANDS)[:, :, 0]
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write all numbers to a safetensors file, whole or not at all; `Trajectories.load` reads it back.

@@ -133,6 +133,10 @@ def test_modules_of_a_sampled_network_can_be_trained():
 COMPARED = {
     "pathwise": (dl.res1(4, "tanh"), {"depths": [4, 6, 12], "paths": 40, "coupling": "pathwise"}),
     "products": (dl.res1(9, "tanh"), {"depths": [4, 8], "paths": 40, "coupling": "projected"}),
+    "split": (
+        dl.inner(9, "scaled_silu", noise=dl.Ito(A=0.1, b=0.2)),
+        {"depths": [4, 8], "paths": 40, "coupling": "projected"},
+    ),
     "smooth": (dl.res1(3, "tanh", weights=dl.SmoothGaussian()), {"depths": [4, 8], "paths": 20}),
     "Young": (dl.res1(2, "tanh", weights=dl.FractionalBrownian(0.7)), {"depths": [4, 8], "paths": 20}),
 }
