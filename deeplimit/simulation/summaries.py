@@ -48,7 +48,7 @@ class Sketch:
         pairs = []
         for level in range(max(len(self.levels), len(other.levels))):
             held = [each.levels[level] for each in (self, other) if level < len(each.levels)]
-            pairs.append(np.concatenate(held, axis=-1))
+            pairs.append(held[0] if len(held) == 1 else np.concatenate(held, axis=-1))
         counts = itertools.zip_longest(self.thinned, other.thinned, fillvalue=0)
         return Sketch(tuple(pairs), tuple(map(sum, counts))).fitting()
 
