@@ -151,6 +151,7 @@ class Recording(Measurement[Arrays, Arrays]):
         summaries: whether summaries are kept in place of states.
         weights: whether the weights of every layer are kept, too.
         limited: whether the limit is wanted.
+        solved: whether the limit stands in every depth's place, since an equation is solved alone.
     """
 
     task: Task
@@ -158,6 +159,7 @@ class Recording(Measurement[Arrays, Arrays]):
     summaries: bool
     weights: bool
     limited: bool
+    solved: bool = False
 
     what: ClassVar[str] = "simulate"
 
@@ -196,7 +198,9 @@ class Recording(Measurement[Arrays, Arrays]):
             for name, column in self.columns:
                 if stops.kept[place, column]:
                     for kept, now in zip(series[name], present, strict=True):
-                        kept.append((now.limit if name == LIMIT else now.states[column]).clone())
+                        kept.append(
+                            (now.limit if self.solved or name == LIMIT else now.states[column]).clone()
+                        )
         found: Arrays = {}
         for name, column in self.columns:
             each = torch.stack([torch.stack(kept, dim=1) for kept in series[name]], dim=1)  # (P, n, K, …)
@@ -273,7 +277,9 @@ class Recording(Measurement[Arrays, Arrays]):
     def key(self) -> dict[str, Any]:
         """Return all but the number of paths, which `label` has of each block."""
         compiled = "compiled" if self._compiled else "torch"
-        described = {name: describe(getattr(self, name), name) for name in ("task", "times", "limited")}
+        described = {
+            name: describe(getattr(self, name), name) for name in ("task", "times", "limited", "solved")
+        }
         kept = {"summaries": self.summaries, "weights": self.weights, "computed by": compiled}
         task = {**described.pop("task"), "paths": "as many as a block says"}
         return {**described, **kept, "task": task}
@@ -295,6 +301,11 @@ class Recording(Measurement[Arrays, Arrays]):
         """Draw path `index` again; return its network of depth `which` as torch blocks."""
         task, (depth,) = self.task, which
         number = validation.integer(index, "path", minimum=0, maximum=task.paths - 1)
+        if self.solved:
+            raise ValueError(
+                f"path {number} of {task.limit.equation} was solved, not stepped, so it has no blocks; simulate"
+                " a network that tends to it."
+            )
         if task.coupling != "pathwise":
             raise ValueError(
                 f"path {number} has no weights to return: coupling={task.coupling!r} draws only their"

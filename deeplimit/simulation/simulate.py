@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, final
 
 import torch
 from torch import Tensor, nn
@@ -19,8 +19,10 @@ from deeplimit.common.measurement import Running
 from deeplimit.common.progress import Progress
 from deeplimit.common.serialised import Origin
 from deeplimit.common.store import Store
-from deeplimit.driving import ChannelKind
-from deeplimit.equations import RK4, EulerMaruyama, Identity, Limit, Scheme, read_limit
+from deeplimit.driving import ChannelKind, Layer, Trend
+from deeplimit.equations import RK4, EulerMaruyama, Identity, Independent, Limit, Scheme, read_limit
+from deeplimit.layers import Formula, Recursion, Weight, activations
+from deeplimit.layers.activations import Activation
 from deeplimit.networks.module_network import module_network, network_of
 from deeplimit.networks.residual_network import ResidualNetwork
 from deeplimit.networks.scheme_network import scheme_network
@@ -72,8 +74,8 @@ def simulate(
     and number of paths included) the paths are those of that call. A path starts at input i mod n.
 
     Args:
-        what: A network. An equation: an `SDE`, an `ODE`, a limit of the library that reads no functions of a
-            network, a torchsde object, or a function f(t, h). Or torch blocks: a function of the depth that
+        what: A network. An equation: an `SDE`, an `ODE`, a limit of the library, a torchsde object, or a
+            function f(t, h). Or torch blocks: a function of the depth that
             returns them in order, or one stack of them (`nn.Sequential`, `nn.ModuleList` or a list).
         x: Inputs (n, d) as in `compare`; path i takes row i mod n. None for standard normal h_0, one per
             path. Blocks need them, and equations that do not say their width.
@@ -85,7 +87,9 @@ def simulate(
         limit: What stands beside: a limit as `compare` takes it; None for the network's own where a theorem
             names one, or for the equation itself, exact or on a finer grid; False for none.
         scheme: How an equation is stepped, such as `Milstein()`; left out: the best one that its noise
-            allows, Euler-Maruyama for a limit of the library, `RK4()` for an ODE.
+            allows, Euler-Maruyama for a limit of the library, `RK4()` for an ODE. A limit that reads random
+            functions, or whose states are no vectors, takes its own solver in place of a scheme, with no
+            limit beside.
         times: Increasing times in [0, 1] at which states are kept, (K,): h_⌊tL⌋ of every depth, and the
             limit at the last time of the grid that is not later. None for every layer, k/L, or for summaries
             33 times.
@@ -164,7 +168,10 @@ def simulate(
     task = dataclasses.replace(
         task, splits=task.splits and task.coupling == "projected", keeps_differences=False
     )
-    recording = Recording(task, asked, summaries, weighed, limited=of_limit is not None, device=task.device)
+    limited = of_limit is not None and not subject.solved
+    recording = Recording(
+        task, asked, summaries, weighed, limited=limited, solved=subject.solved, device=task.device
+    )
     number = 1 if inputs is None else len(inputs)
     if not summaries:
         _check_size(recording, number if together else 1)
@@ -181,7 +188,7 @@ def simulate(
     facts = {
         "what": subject.name,
         "unit": "depth" if subject.equation is None else "steps",
-        "limit": None if of_limit is None else task.limit.equation,
+        "limit": task.limit.equation if limited else None,
         "depths": task.grid.depths,
         "paths": task.paths,
         "seed": task.seed,
@@ -201,7 +208,8 @@ def simulate(
 class _Subject:
     """What is simulated, as a network, at which depths; and the equation, where it is one's steps.
 
-    `dtype` is that of the states where nobody chooses; None for the one that `compare` chooses.
+    `dtype` is that of the states where nobody chooses; None for the one that `compare` chooses. An equation
+    that is `solved` is not stepped by a scheme, but by its own solver, on a path of its own.
     """
 
     name: str
@@ -209,6 +217,7 @@ class _Subject:
     depths: tuple[int, ...]
     equation: Limit | None = None
     dtype: torch.dtype | None = None
+    solved: bool = False
 
 
 @dataclass(frozen=True)
@@ -293,23 +302,53 @@ def _equation(what: Any, x: object, steps: object, scheme: Any) -> _Subject:
             "x must be the initial states (n, d) of an equation that does not say its width; got"
             f" {validation.named(x)}."
         )
-    inputs = validation.inputs(x)
+    shape = what.state_shape(width) if isinstance(what, Limit) and width is not None else (1,)
+    inputs = validation.inputs(x, shape)
     if inputs is not None and width is None:
         width = inputs.shape[1]
-    own = inputs is not None and inputs.shape[1] == width
-    probe = inputs[:2] if inputs is not None and own else torch.zeros(2, int(width or 1))
+    own = inputs is not None and (len(shape) > 1 or inputs.shape[1] == width)
+    probe = inputs[:2] if inputs is not None and own else torch.zeros(2, *_shape(shape, int(width or 1)))
     equation = read_limit(what, probe, None)
-    if equation.in_law_only or equation.setting not in ("reference", "tolerance") or equation.functions:
+    counts = _counts(steps, "steps", "number of steps")
+    if equation.in_law_only:
         raise ValueError(
-            f"what is {equation.equation}, which reads weights of a network or is known in law only; simulate"
-            " the network, which draws it beside."
+            f"what is {equation.equation}, which is known in law only and has no paths; compare_laws draws it."
         )
+    if scheme is None and (len(shape) > 1 or equation.functions or equation.needs_equal_steps):
+        waiting = Waiting(activations.resolve("identity"), tuple(probe.shape[1:]))
+        network = ResidualNetwork(waiting, int(width or 1), (Trend(_zero),), 1.0)
+        return _Subject(f"solution of {equation.equation}", network, counts, equation, solved=True)
     if scheme is None:
         usual = RK4() if equation.setting == "tolerance" else EulerMaruyama()
         scheme = getattr(equation, "reference_scheme", usual)
-    network = scheme_network(scheme, equation, int(probe.shape[1]))  # type: ignore[arg-type]  # it checks both
-    name = f"{scheme.name} steps of {equation.equation}"
-    return _Subject(name, network, _counts(steps, "steps", "number of steps"), equation)
+    network = scheme_network(scheme, equation, int(width or 1))  # type: ignore[arg-type]  # it checks both
+    return _Subject(f"{scheme.name} steps of {equation.equation}", network, counts, equation)
+
+
+def _shape(shape: tuple[int, ...], width: int) -> tuple[int, ...]:
+    return shape if len(shape) > 1 else (width,)
+
+
+def _zero(t: float) -> Tensor:
+    return torch.zeros((), dtype=torch.float64)
+
+
+@final
+@dataclass(frozen=True)
+class Waiting(Recursion):
+    """States that stay: what stands in for a network where an equation is solved alone."""
+
+    activation: Activation
+    shape: tuple[int, ...] = (1,)
+    name: ClassVar[str] = "waiting"
+    formula: ClassVar[Formula] = Formula("h", network_latex="h")
+    weights: ClassVar[tuple[Weight, ...]] = (Weight("t", ""),)
+
+    def state_shape(self, width: int) -> tuple[int, ...]:
+        return self.shape
+
+    def residual(self, h: Tensor, layers: tuple[Layer, ...], exponent: float) -> Tensor:
+        return torch.zeros_like(h)
 
 
 def _counts(value: Any, name: str, one: str) -> tuple[int, ...]:
@@ -318,6 +357,13 @@ def _counts(value: Any, name: str, one: str) -> tuple[int, ...]:
 
 def _limit(limit: object, subject: _Subject) -> tuple[object, tuple[str, ...]]:
     """Return the limit that stands beside, None for none, and what to know of that."""
+    if subject.solved and subject.equation is not None:
+        if limit not in (None, False):
+            raise ValueError(
+                f"limit={validation.named(limit)} stands beside a network or a scheme, and {subject.name} is"
+                " solved alone; leave it out."
+            )
+        return Independent(subject.equation) if subject.equation.is_random else subject.equation, ()
     if limit is False:
         return None, ()
     if limit is not None:

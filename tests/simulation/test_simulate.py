@@ -117,6 +117,38 @@ def test_a_flow_of_an_equation_is_a_module_that_takes_any_start(scheme):
     assert same(ends[1], ends[0] * torch.tensor([2.0, 3.0], dtype=torch.float64))  # linear equation
 
 
+SOLVED = {
+    "random functions": lambda: dl.res2(4, "tanh", weights=dl.SmoothGaussian()),
+    "a linear ODE": lambda: dl.inner(4, "tanh", trend=dl.Trend(lambda t: torch.eye(4)), alpha=0.5, beta=0.5),
+    "Young": lambda: dl.res1(4, "tanh", weights=dl.FractionalBrownian(0.7)),
+    "tokens": lambda: dl.attention(4, tokens=3),
+}
+
+
+@pytest.mark.parametrize("name", SOLVED)
+def test_a_limit_that_no_scheme_steps_is_solved_and_has_the_law_of_a_networks(name):
+    network = SOLVED[name]()
+    x = torch.ones(1, *network.state_shape, dtype=torch.float64)
+    given = {"paths": 50, "dtype": "float64", "keep": "summaries"}
+    alone = dl.simulate(network.limit(), x, steps=16, **given)
+    beside = dl.simulate(network, x, depths=[16], **given).limit_summary
+    assert alone.limit is None
+    own, other = alone.summaries[16], beside
+    assert np.allclose(own.mean[0], 1.0)
+    error = np.sqrt((own.variance[-1] + other.variance[-1]) / 50) + 1e-6
+    assert (np.abs(own.mean[-1] - other.mean[-1]) < FAR * error).all()
+    assert not np.allclose(own.mean[-1], own.mean[0], atol=1e-2)
+    with pytest.raises(ValueError, match="solved"):
+        alone.modules(16, 0)
+
+
+def test_the_solution_of_a_linear_ode_is_an_exponential():
+    trend = dl.Trend(lambda t: torch.eye(2, dtype=torch.float64))
+    limit = dl.inner(2, "tanh", trend=trend, alpha=0.5, beta=0.5).limit()
+    t = dl.simulate(limit, torch.ones(1, 2), steps=8, paths=1)
+    assert same(t.states[8][0, :, 0], t.times[8].exp(), 1e-7)
+
+
 def test_modules_of_a_sampled_network_can_be_trained():
     made = dl.simulate(dl.res1(4, "tanh"), depths=8, dtype="float64").modules(8, path=0)
     optimizer = torch.optim.SGD(made.parameters(), lr=0.5)
@@ -355,11 +387,12 @@ REFUSED = [
         "keep_weights",
         "projected",
     ),
+    row("a law", lambda: dl.simulate(dl.res3(2).limit()), ValueError, "what", "law"),
     row(
-        "functions of a network",
-        lambda: dl.simulate(dl.res1(2, "tanh", weights=dl.SmoothGaussian()).limit()),
+        "a scheme of a function",
+        lambda: dl.simulate(dl.res1(2, "tanh", weights=dl.SmoothGaussian()).limit(), scheme=dl.RK4()),
         ValueError,
-        "what",
+        "equation",
         "V_t",
     ),
 ]
