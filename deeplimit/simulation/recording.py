@@ -303,8 +303,8 @@ class Recording(Measurement[Arrays, Arrays]):
         number = validation.integer(index, "path", minimum=0, maximum=task.paths - 1)
         if self.solved:
             raise ValueError(
-                f"path {number} of {task.limit.equation} was solved, not stepped, so it has no blocks; simulate"
-                " a network that tends to it."
+                f"path {number} of {task.limit.equation} was solved, not stepped, so it has no blocks;"
+                " simulate a network that tends to it."
             )
         if task.coupling != "pathwise":
             raise ValueError(

@@ -302,7 +302,7 @@ def _equation(what: Any, x: object, steps: object, scheme: Any) -> _Subject:
             "x must be the initial states (n, d) of an equation that does not say its width; got"
             f" {validation.named(x)}."
         )
-    shape = what.state_shape(width) if isinstance(what, Limit) and width is not None else (1,)
+    shape = what.state_shape(width) if hasattr(what, "state_shape") and width is not None else (1,)
     inputs = validation.inputs(x, shape)
     if inputs is not None and width is None:
         width = inputs.shape[1]
@@ -312,7 +312,7 @@ def _equation(what: Any, x: object, steps: object, scheme: Any) -> _Subject:
     counts = _counts(steps, "steps", "number of steps")
     if equation.in_law_only:
         raise ValueError(
-            f"what is {equation.equation}, which is known in law only and has no paths; compare_laws draws it."
+            f"what is {equation.equation}, known in law only, so it has no paths; compare_laws draws it."
         )
     if scheme is None and (len(shape) > 1 or equation.functions or equation.needs_equal_steps):
         waiting = Waiting(activations.resolve("identity"), tuple(probe.shape[1:]))

@@ -125,6 +125,7 @@ SOLVED = {
 }
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("name", SOLVED)
 def test_a_limit_that_no_scheme_steps_is_solved_and_has_the_law_of_a_networks(name):
     network = SOLVED[name]()
