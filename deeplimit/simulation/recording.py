@@ -108,7 +108,9 @@ class SampledBlock(nn.Module):
     """One layer of a sampled network: weights are parameters, `forward` is the recursion's step.
 
     Attributes:
-        recursion: what the layer does. exponent: the residual exponent.
+        recursion: what the layer does.
+        exponent: the residual exponent.
+        depth: number of layers of the whole network.
         names: names of the weights, in the order of the recursion; a bias is named b.
     """
 

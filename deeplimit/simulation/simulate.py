@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import numbers
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any, ClassVar, final
@@ -45,7 +46,7 @@ MOST_NUMBERS = 2**30
 
 
 def simulate(
-    what: ResidualNetwork | Limit | Callable[..., Any] | Sequence[nn.Module] | object,
+    what: Any,
     x: Tensor | None = None,
     *,
     depths: Sequence[int] | int | None = None,
@@ -352,7 +353,7 @@ class Waiting(Recursion):
 
 
 def _counts(value: Any, name: str, one: str) -> tuple[int, ...]:
-    return validation.depths([value] if isinstance(value, int) else value, 1, name, one)
+    return validation.depths([value] if isinstance(value, numbers.Integral) else value, 1, name, one)
 
 
 def _limit(limit: object, subject: _Subject) -> tuple[object, tuple[str, ...]]:

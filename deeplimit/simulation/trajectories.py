@@ -43,21 +43,38 @@ class Trajectories:
     is known of them.
 
     Attributes:
-        what, limit: both sides, as formulas; `limit` is None where there is none.
+        what: the network, or the equation with its scheme, in words.
+        limit: equation of the limit; None where there is none.
         depths: numbers of layers, or of steps.
         times: by depth, the times k/L of its states (L + 1,), or (K,) with `times=`.
         states: by depth, h_0 … h_L as (P, L + 1, *state_shape); (P, n, L + 1, *state_shape) with
             `same_network`. With `times=`, the states h_⌊tL⌋ (P, K, *state_shape).
-        limit_times, limit_states: the limit at the times of all layers, (N + 1,) and (P, N + 1,
-            *state_shape); None where there is none.
+        limit_times: times of the limit's states (N + 1,): those of all layers; None where there is none.
+        limit_states: the limit at these times (P, N + 1, *state_shape).
         weights: by depth and name, the weights of every layer (P, L, *shape) as the network's formula has
             them, with `keep_weights`; biases are named V_b for a weight V.
-        summaries, limit_summary: by depth, a `Summary` of all paths, with `keep="summaries"`.
-        lost: by depth, the number of paths whose states are not all finite; `limit_lost` that of the limit.
-        paths, seed, coupling, inputs, device, dtype, seconds, versions: how it was run.
+        summaries: by depth, a `Summary` of all paths, with `keep="summaries"`.
+        limit_summary: that of the limit.
+        lost: by depth, the number of paths whose states are not all finite.
+        limit_lost: that of the limit.
+        paths: number of paths.
+        seed: what everything random derives from.
+        coupling: how the noise was drawn.
+        inputs: where the paths start, in words.
+        device: where it was computed.
+        dtype: dtype of the states.
+        seconds: how long it took.
+        versions: versions of this library and of what it runs on.
         same_network: whether all inputs went through each path's network, so that states have n of them.
         unit: what `depths` counts: "depth" of a network, "steps" of an equation.
         remarks: what to know of the call: why there is no limit, or which inputs were not used.
+
+    Examples:
+        >>> import deeplimit as dl
+        >>> t = dl.simulate(dl.res1(4, "tanh"), depths=[16, 64], paths=3)
+        >>> error = (t.states[16] - t.limit_at(16)).norm(dim=2)
+        >>> error.shape, t.summary(64).mean.shape, t.lost
+        (torch.Size([3, 17]), (65, 4), {16: 0, 64: 0})
     """
 
     what: str
