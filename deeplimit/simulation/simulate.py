@@ -72,7 +72,8 @@ def simulate(
     """Simulate a network at several depths, or an equation at several step sizes, beside its limit.
 
     All depths and the limit read the same driving path. With the arguments of a call of `compare` (coupling
-    and number of paths included) the paths are those of that call. A path starts at input i mod n.
+    and number of paths included) the paths are those of that call, unless its norm is "sup-continuous", which
+    has a finer grid.
 
     Args:
         what: A network. An equation: an `SDE`, an `ODE`, a limit of the library, a torchsde object, or a
