@@ -29,6 +29,7 @@ from .driving import (
     Ito as Ito,
     Kronecker as Kronecker,
     Layer as Layer,
+    MovingAverage as MovingAverage,
     Path as Path,
     Recorded as Recorded,
     SampledFunction as SampledFunction,
@@ -110,11 +111,11 @@ from .networks.architectures import (
     fully_connected as fully_connected,
     shaped_mlp as shaped_mlp,
 )
-from .networks.module_network import module_network as module_network
 from .networks.residual_network import (
     ResidualNetwork as ResidualNetwork,
     inner as inner,
     modified_res1 as modified_res1,
+    module_network as module_network,
     res1 as res1,
     res2 as res2,
     res3 as res3,

@@ -43,8 +43,8 @@ def runs(
     from json import dumps
 
     from deeplimit.common import export as exporting
+    from deeplimit.common.report import printable
     from deeplimit.common.store import Store
-    from deeplimit.common.table import printable
 
     try:
         if drop is not None and (show is not None or export is not None):

@@ -152,7 +152,7 @@ def _executor_at(address: str | None) -> Iterator[Any]:
 def stop(error: Exception, expected: bool = True) -> NoReturn:
     """Print what went wrong in a line, and leave with the code for bad usage."""
     told = " ".join([str(error), *getattr(error, "__notes__", ())])
-    from deeplimit.common.table import printable
+    from deeplimit.common.report import printable
 
     if not expected:
         told = f"{type(error).__name__}: {told} (--traceback shows where it comes from)"

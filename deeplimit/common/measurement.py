@@ -1,7 +1,8 @@
 """Everything that takes time is a `Measurement`: blocks of work, merged in their order; `measure` runs one.
 
 What runs the blocks (threads, an executor of processes or machines) changes no bit of the result. If they are
-kept in a store, neither does an interruption.
+kept in a store, neither does an interruption. Progress goes to a user's function, a bar in a terminal or a
+notebook, or a line in the log.
 """
 
 from __future__ import annotations
@@ -9,12 +10,23 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
+import logging
 import os
 import pickle
+import sys
+import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    BrokenExecutor,
+    CancelledError,
+    Executor,
+    Future,
+    ThreadPoolExecutor,
+    wait,
+)
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -24,12 +36,247 @@ import torch
 from deeplimit.common import validation
 from deeplimit.common.cached_blocks import CachedBlocks
 from deeplimit.common.contents import DAMAGED, packed, unpacked
-from deeplimit.common.flow import SENT, WAITING, Ticks, flow
-from deeplimit.common.progress import Progress, shown
 from deeplimit.common.specification import describe, differences, environment
 from deeplimit.common.store import Journal, Store, as_store
 
+Progress = Callable[[float], None]
+SECONDS_BETWEEN = 0.1
+"""A notebook is sent a new bar no more often than this."""
+SECONDS_IN_SILENCE = 10.0
+"""A call that nobody asked to show its progress says after this time, once, how long it will take."""
+
+
+@contextlib.contextmanager
+def shown(progress: Progress | bool | None, name: str) -> Iterator[Progress | None]:
+    """Yield a function of the fraction done: the user's own, that of a bar (True), one that logs that a call
+    takes long (None), or None (False).
+    """
+    if progress is False:
+        yield None
+    elif progress is None:
+        yield _line_in_the_log(name)
+    elif progress is not True:
+        yield progress
+    elif _in_a_notebook():
+        yield _notebook_bar(name)
+    else:
+        with _terminal_bar(name) as move:
+            yield move
+
+
+def _line_in_the_log(name: str) -> Progress:
+    """Return the function that says once that a call takes long, and how long it may yet take."""
+    first: list[tuple[float, float]] = [(time.perf_counter(), 0.0)]
+    said: list[bool] = []
+
+    def note(fraction: float) -> None:
+        now = time.perf_counter()
+        if len(first) == 1:  # what a store held from the start took no time
+            first.append((now, fraction))
+        began, held = first[1] if first[1][0] - first[0][0] < SECONDS_BETWEEN else first[0]
+        gone = now - began
+        if said or gone < SECONDS_IN_SILENCE or not held < fraction < 1.0:
+            return
+        said.append(True)
+        left = gone * (1.0 - fraction) / (fraction - held)
+        logging.getLogger("deeplimit").warning(
+            "%s: %.0f %% done after %.0f s, about %s to go. progress=True shows a bar, False nothing.",
+            name,
+            100.0 * fraction,
+            gone,
+            in_words(left),
+        )
+
+    return note
+
+
+def in_words(seconds: float) -> str:
+    """Return a time in words.
+
+    Examples:
+        >>> in_words(75.0), in_words(5e3), in_words(5e5), in_words(5e7)
+        ('75 s', '83 min', '139 h', '579 days')
+    """
+    if seconds < 120.0:
+        return f"{seconds:.0f} s"
+    if seconds < 7200.0:
+        return f"{seconds / 60.0:.0f} min"
+    return f"{seconds / 3600.0:.0f} h" if seconds < 1e6 else f"{seconds / 86400.0:.0f} days"
+
+
+def _in_a_notebook() -> bool:
+    shell = sys.modules.get("IPython")
+    running = shell.get_ipython() if shell is not None else None
+    return running is not None and hasattr(running, "kernel")
+
+
+@contextlib.contextmanager
+def _terminal_bar(name: str) -> Iterator[Progress]:
+    """Yield the function that moves a bar on standard error."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress as Bar, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"))
+    with Bar(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=Console(stderr=True)) as bar:
+        task = bar.add_task(name, total=1.0)
+
+        def move(fraction: float) -> None:
+            bar.update(task, completed=fraction)
+
+        yield move
+
+
+def _notebook_bar(name: str) -> Progress:
+    """Return the function that moves a bar in the output of a notebook's cell, in plain HTML."""
+    from IPython.display import HTML, display  # type: ignore[import-not-found, unused-ignore]
+
+    started = time.perf_counter()
+    handle: Any = display(HTML(_html(name, 0.0, 0.0)), display_id=True)
+    last = [0.0, 0.0]  # when a bar was sent, and with what fraction
+
+    def move(fraction: float) -> None:
+        now = time.perf_counter() - started
+        if handle is not None and (now - last[0] >= SECONDS_BETWEEN or fraction >= 1.0 > last[1]):
+            last[:] = [now, fraction]
+            handle.update(HTML(_html(name, fraction, now)))
+
+    return move
+
+
+def _html(name: str, fraction: float, seconds: float) -> str:
+    from html import escape
+
+    left = f", {seconds * (1 - fraction) / fraction:.0f} s left" if 0.0 < fraction < 1.0 else ""
+    return (
+        f"<div>{escape(name)} <progress value='{fraction:.4f}' max='1'></progress>"
+        f" {fraction:.0%}, {seconds:.0f} s{left}</div>"
+    )
+
+
 Part = TypeVar("Part")
+
+SENT = 1024
+"""How many blocks are with an executor at a time: enough for a cluster, and no more than memory holds."""
+
+WAITING = 8
+"""How many blocks per thread are submitted at a time, so that none waits for a slow one before it."""
+
+WHAT_IS_DONE = "What is done is in the store, if there is one: call again with a new executor."
+
+
+class Ticks:
+    """Counts what is done, for the user's progress; raises in every block once all is given up.
+
+    `stopped` is what the progress function raised.
+    """
+
+    def __init__(self, progress: Progress | None, blocks: int, done: int) -> None:
+        self.progress, self.blocks, self.done = progress, blocks, float(done)
+        self.lock = threading.Lock()
+        self.given_up = False
+        self.stopped: BaseException | None = None
+        self.skipped: set[int] = set()
+        if done and progress is not None:
+            progress(done / blocks)
+
+    def __call__(self, fraction: float) -> None:
+        if self.given_up:
+            raise CancelledError
+        with self.lock:
+            self.done += fraction
+            if self.progress is not None:
+                try:
+                    self.progress(min(self.done / self.blocks, 1.0))
+                except BaseException as error:
+                    # It is the user's way to end a run: no block is tried again.
+                    self.stopped, self.given_up = error, True
+                    error.add_note("deeplimit called progress with the fraction done.")
+                    raise
+
+    def skip(self, kept: set[int]) -> None:
+        """Leave out blocks that another process has kept."""
+        self.skipped = kept
+
+
+def flow(
+    submit: Callable[[int], Future[Part]], blocks: Sequence[int], ticks: Ticks, window: int, ordered: bool
+) -> Generator[tuple[int, Part], None, None]:
+    """Yield (block, result) as blocks end, or in their order; give all up where one fails or the caller ends.
+
+    At most `window` blocks are submitted at a time: the results of a million paths would fill memory, if
+    slowly. A block that fails for want of memory, or of a file or a machine, is tried once more.
+    """
+    waiting = (block for block in blocks if block not in ticks.skipped)
+    running: dict[Future[Part], int] = {}
+    failed: set[int] = set()
+    block = 0
+    try:
+        while True:
+            for block in itertools.islice(waiting, window - len(running)):
+                running[submit(block)] = block
+            if not running:
+                return
+            ended = {next(iter(running))} if ordered else wait(running, return_when=FIRST_COMPLETED).done
+            done = [*ended] if ordered else sorted(ended, key=_failed)  # what is done is kept first
+            while done:
+                future = done.pop(0)
+                block = running.pop(future)
+                try:
+                    part = _result(future, block, ticks)
+                except (OSError, MemoryError) as error:
+                    _note_failure(error, block, failed, ticks)
+                    running = {submit(block): block, **running}  # first in line, as before
+                else:
+                    del future
+                    yield block, part
+                    del part
+            for future in [each for each, number in running.items() if number in ticks.skipped]:
+                if future.cancel():
+                    del running[future]
+    except BaseException as error:
+        ticks.given_up = True  # stops blocks that run, at their next tick
+        for future in running:
+            future.cancel()
+        _note_deaths(error, block)
+        raise
+
+
+def _failed(future: Future[Part]) -> bool:
+    return future.cancelled() or future.exception() is not None
+
+
+def _result(future: Future[Part], block: int, ticks: Ticks) -> Part:
+    try:
+        return future.result()
+    except CancelledError as error:
+        if ticks.stopped is not None:  # the block that met it may be looked at later than those it ended
+            raise ticks.stopped from None
+        if ticks.given_up:
+            raise
+        raise RuntimeError(
+            f"the executor gave up block {block}: it was shut down, or has lost its scheduler. {WHAT_IS_DONE}"
+        ) from error
+
+
+def _note_deaths(error: BaseException, block: int) -> None:
+    """Note during which block workers died, and that done ones are not lost."""
+    if isinstance(error, BrokenExecutor) or type(error).__name__ == "KilledWorker":  # the latter is Dask's
+        error.add_note(
+            f"The executor's workers died (killed, or out of memory) while block {block} or one beside it"
+            f" ran. {WHAT_IS_DONE}"
+        )
+
+
+def _note_failure(error: Exception, block: int, failed: set[int], ticks: Ticks) -> None:
+    """Note that a block failed; raise where it did so before, or all is given up."""
+    if ticks.given_up:
+        raise error
+    if block in failed:
+        error.add_note(f"Block {block} failed twice; those before it are done.")
+        raise error
+    failed.add(block)
+
+
 Result = TypeVar("Result")
 Tick = Callable[[float], None]
 Arrays = dict[str, np.ndarray]
@@ -198,7 +445,8 @@ class Running:
                 "progress must be a function of the fraction done, or True for a bar; got"
                 f" {validation.named(progress)}."
             )
-        return Running(workers, executor, as_store(store), progress)  # type: ignore[arg-type]
+        kept = None if store is None else as_store(store)
+        return Running(workers, executor, kept, progress)  # type: ignore[arg-type]
 
     @contextlib.contextmanager
     def shown(self, name: str) -> Iterator[Running]:

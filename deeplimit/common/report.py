@@ -1,22 +1,319 @@
-"""The base of every result: typed JSON both ways, a table, a picture, a page, and what to cite."""
+"""The base of every result: how it was made, a table in five forms, typed JSON, a picture, a page."""
 
 from __future__ import annotations
 
+import csv
 import dataclasses
 import html
+import io
+import math
 import os
+import platform
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self, final
+
+import numpy as np
+import torch
 
 from deeplimit.common import axes as drawing, citations, fields, files, page, validation
 from deeplimit.common.measurement import Measurement, one_thread_per_operation
-from deeplimit.common.provenance import Provenance
-from deeplimit.common.serialised import Origin
-from deeplimit.common.table import Table, printable
+from deeplimit.common.serialised import FAILURES, Origin, Unwritable, told, written
+from deeplimit.version import versions
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+
+RUNNING = frozenset({"workers", "executor", "store", "progress", "resume", "on_row", "checkpoints"})
+"""Arguments that say how and where blocks run and are kept; they change no number."""
+
+
+@final
+@dataclass(frozen=True)
+class Provenance:
+    """How a report was made, as its file says it beside the numbers.
+
+    Attributes:
+        verb: public function that made the report; empty where it is not known.
+        arguments: its arguments by name, as JSON, those left out with their defaults.
+        left_out: arguments that no file can hold, such as a user's function, and why.
+        seed: what everything random derives from; None where nothing is random.
+        versions: of deeplimit, of Python, and of the packages that compute.
+        device: name of the processor or the GPU.
+        warnings: the report's reservations.
+    """
+
+    verb: str = ""
+    arguments: dict[str, Any] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
+    seed: int | None = None
+    versions: dict[str, str] = field(default_factory=dict)
+    device: str = ""
+    warnings: tuple[str, ...] = ()
+
+    @staticmethod
+    def of(verb: str, given: Mapping[str, Any]) -> Provenance:
+        """Return that of a call which has just been made, on this machine."""
+        arguments, left_out = {}, {}
+        for name, value in given.items():
+            if name in RUNNING:
+                continue
+            try:
+                arguments[name] = written(value, name)
+            except Unwritable as why:
+                left_out[name] = str(why)
+            except FAILURES as error:  # no result is lost for want of its provenance
+                left_out[name] = f"{name} cannot be written ({type(error).__name__}: {error})"
+        return Provenance.here(given.get("seed"), given.get("device"), verb, arguments, left_out)
+
+    @staticmethod
+    def here(
+        seed: Any,
+        device: Any,
+        verb: str = "",
+        arguments: dict[str, Any] | None = None,
+        left_out: dict[str, str] | None = None,
+    ) -> Provenance:
+        """Return that of a report which this process has made."""
+        number = int(seed) if isinstance(seed, (int, np.integer)) else None
+        return Provenance(verb, arguments or {}, left_out or {}, number, versions(), device_name(device))
+
+    def facts(self) -> Iterator[tuple[str, str]]:
+        """Yield names and texts, the call first, without warnings and arguments that are None."""
+        if self.verb:
+            yield "call", self.verb
+        stated = {name: serialised for name, serialised in self.arguments.items() if serialised is not None}
+        yield from ((name, told(serialised)) for name, serialised in stated.items() if name != "seed")
+        yield from ((name, f"not in the file: {why}") for name, why in self.left_out.items())
+        if self.seed is not None:
+            yield "seed", str(self.seed)
+        if self.device:
+            yield "computed on", self.device
+        if self.versions:
+            yield "versions", ", ".join(f"{name} {version}" for name, version in self.versions.items())
+
+
+def device_name(device: Any) -> str:
+    """Return the name of a GPU, or that of this machine's processor with the vector units that torch uses.
+
+    Without a device, modules compute where the caller has put them, which may be a GPU.
+    """
+    if device is None:
+        return _processor() + ", or the GPU of the caller's modules" * torch.cuda.is_available()
+    try:
+        place = torch.device(device)
+        return torch.cuda.get_device_name(place) if place.type == "cuda" else _processor()
+    except (AssertionError, RuntimeError):  # a report that was put together by hand may name any
+        return str(device)
+
+
+@cache
+def _processor() -> str:
+    name = platform.processor() or platform.machine()
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:  # other systems than Linux
+        lines = []
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return f"{next(iter(models), name)} ({torch.backends.cpu.get_cpu_capability()})"
+
+
+Values = Sequence[Any] | np.ndarray
+
+
+@final
+@dataclass(frozen=True)
+class Column:
+    """One column: a heading, one value per row, and how a value reads.
+
+    Attributes:
+        heading: what stands above it. values: numbers or texts, one per row; None leaves a cell empty.
+        form: format specification, such as ".4g", or a function value -> text.
+        error: standard errors, one per row: cells read "value ± error".
+        interval: lower and upper ends, one per row each: cells read "value [low, high]".
+        number: what CSV and frames hold in place of a value, such as math.exp for a logarithm.
+        left: whether cells are flush left. least: the least width in text.
+    """
+
+    heading: str
+    values: Values
+    form: str | Callable[[Any], str] = ""
+    error: Values | None = None
+    interval: tuple[Values, Values] | None = None
+    number: Callable[[Any], Any] | None = None
+    left: bool = False
+    least: int = 0
+
+    def _one(self, value: Any) -> str:
+        return self.form(value) if callable(self.form) else format(value, self.form)
+
+    def cell(self, row: int) -> str:
+        """Return a cell as text; empty where there is no value, or no number beside an error."""
+        value = self.values[row]
+        if value is None:
+            return ""
+        if self.error is not None:
+            return "" if _is_nan(value) else f"{self._one(value)} ± {self._one(self.error[row])}"
+        if self.interval is not None:
+            low, high = (end[row] for end in self.interval)
+            if _is_nan(value):
+                return self._one(value)
+            known = "(no interval)" if _is_nan(low) else f"[{self._one(low)}, {self._one(high)}]"
+            return f"{self._one(value)} {known}"
+        return self._one(value)
+
+    def series(self) -> dict[str, list[Any]]:
+        """Return the numbers by heading: the values, then columns of errors or of ends of intervals."""
+        found: dict[str, Values] = {self.heading: self.values}
+        if self.error is not None:
+            found[f"{self.heading}: std. error"] = self.error
+        if self.interval is not None:
+            found[f"{self.heading}: low"], found[f"{self.heading}: high"] = self.interval
+        change = self.number or (lambda value: value)
+        return {
+            name: [None if value is None else _item(change(value)) for value in values]
+            for name, values in found.items()
+        }
+
+
+@final
+@dataclass(frozen=True)
+class Table:
+    """Columns of equal length, with a title above and notes below.
+
+    Examples:
+        >>> from deeplimit.common.report import Column, Table
+        >>> table = Table((Column("depth", [8, 16]), Column("error", [0.25, 0.125], ".3g")))
+        >>> print(table)
+        depth  error
+            8   0.25
+           16  0.125
+        >>> table.to_csv()
+        'depth,error\\n8,0.25\\n16,0.125\\n'
+    """
+
+    columns: tuple[Column, ...]
+    title: str = ""
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        lengths = {column.heading: len(column.values) for column in self.columns}
+        if len(set(lengths.values())) > 1 or len(lengths) < len(self.columns):
+            raise ValueError(f"columns must have different headings and equal lengths, got {lengths}.")
+
+    def __len__(self) -> int:
+        return len(self.columns[0].values) if self.columns else 0
+
+    def cells(self) -> list[list[str]]:
+        """Return the cells as texts, row by row."""
+        return [[column.cell(row) for column in self.columns] for row in range(len(self))]
+
+    def lines(self) -> list[str]:
+        """Return the header and one line per row, in columns."""
+        rows = [[column.heading for column in self.columns], *self.cells()]
+        widths = [
+            max(column.least, *(len(row[place]) for row in rows)) for place, column in enumerate(self.columns)
+        ]
+        return [
+            "  ".join(
+                cell.ljust(width) if column.left else cell.rjust(width)
+                for cell, width, column in zip(row, widths, self.columns, strict=True)
+            ).rstrip()
+            for row in rows
+        ]
+
+    def __str__(self) -> str:
+        return "\n".join([*([self.title] if self.title else []), *self.lines(), *self.notes])
+
+    def series(self) -> dict[str, list[Any]]:
+        """Return the numbers and texts by heading; errors and ends of intervals are separate columns."""
+        found: dict[str, list[Any]] = {}
+        for column in self.columns:
+            found |= column.series()
+        return found
+
+    def to_csv(self) -> str:
+        """Return the numbers in full precision as CSV, with headings in the first line."""
+        series = self.series()
+        buffer = io.StringIO()
+        writer = csv.writer(buffer, lineterminator="\n")
+        writer.writerow(series)
+        writer.writerows(zip(*series.values(), strict=True))
+        return buffer.getvalue()
+
+    def to_latex(self) -> str:
+        """Return a tabular of the package booktabs, with everything escaped."""
+        rows = [" & ".join(map(latex, row)) + r" \\" for row in self.cells()]
+        # Without braces \\ takes these for its option.
+        rows = ["{}" + row if row[:1] in ("[", "*") else row for row in rows]
+        head = " & ".join(latex(column.heading) for column in self.columns)
+        places = "".join("l" if column.left else "r" for column in self.columns)
+        lines = [rf"\begin{{tabular}}{{{places}}}", r"\toprule", head + r" \\", r"\midrule", *rows]
+        return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
+
+    def to_html(self) -> str:
+        """Return a table of HTML, with everything escaped."""
+        sides = ["left" if column.left else "right" for column in self.columns]
+
+        def row(cells: Sequence[str], tag: str) -> str:
+            return "".join(
+                f'<{tag} style="text-align:{side}">{html.escape(cell)}</{tag}>'
+                for cell, side in zip(cells, sides, strict=True)
+            )
+
+        head = row([column.heading for column in self.columns], "th")
+        body = "".join(f"<tr>{row(cells, 'td')}</tr>" for cells in self.cells())
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+    def to_frame(self) -> Any:
+        """Return a pandas.DataFrame; raise ImportError where pandas is not installed."""
+        try:
+            import pandas
+        except ImportError as error:
+            cure = "pip install 'deeplimit[frames]'; to_csv needs nothing"
+            raise ImportError(f"to_frame needs pandas: {cure}.") from error
+        return pandas.DataFrame(self.series())
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, (float, np.floating)) and math.isnan(value)
+
+
+def _item(value: Any) -> Any:
+    """Return a number of numpy as one of Python, and a word of an enumeration as a text."""
+    if isinstance(value, np.generic):
+        return value.item()
+    return str(value) if isinstance(value, str) else value
+
+
+_SPECIAL = {
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{",
+    "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}",
+    ">": r"\textgreater{}", "|": r"\textbar{}",
+}  # fmt: skip
+_SYMBOLS = {
+    "±": r"\pm", "×": r"\times", "·": r"\cdot", "²": "^2", "½": r"\tfrac12", "√": r"\surd", "≤": r"\le",
+    "≥": r"\ge", "∞": r"\infty", "∘": r"\circ", "∗": r"\ast", "→": r"\to", "∈": r"\in", "≈": r"\approx",
+    "α": r"\alpha", "β": r"\beta", "γ": r"\gamma", "δ": r"\delta", "κ": r"\kappa", "ρ": r"\rho",
+    "σ": r"\sigma", "Δ": r"\Delta", "Σ": r"\Sigma",
+}  # fmt: skip
+
+
+def printable(text: str) -> str:
+    """Return a text without characters that a terminal would obey; a module's name may hold any."""
+    return "".join(each if each == "\n" or each.isprintable() else ascii(each)[1:-1] for each in text)
+
+
+def latex(text: str) -> str:
+    """Return a text as LaTeX prints it: special characters escaped, mathematical symbols in $…$."""
+    return "".join(
+        f"${_SYMBOLS[letter]}$" if letter in _SYMBOLS else _SPECIAL.get(letter, letter) for letter in text
+    )
+
 
 REPEAT = (
     "it was read without its measurement. Call the verb again with the same arguments; the same seed gives"
@@ -39,7 +336,7 @@ class Report(ABC):
 
     Examples:
         >>> import dataclasses, deeplimit as dl
-        >>> from deeplimit.common.table import Column, Table
+        >>> from deeplimit.common.report import Column, Table
         >>> @dataclasses.dataclass(frozen=True, eq=False)
         ... class Counts(dl.Report):
         ...     kind = "counts"

@@ -6,7 +6,8 @@ weights, read as the layers of every depth at once. `Brownian` and `IID` draw in
 layer is exactly the sum of the fine ones. `SmoothGaussian` and `Trend` are functions of time, the same at
 every depth. `TrendAndNoise` is a function that shrinks with the depth plus the increments of an Itô process
 (`Ito`) of any covariance. `FractionalBrownian` draws a whole path at once, since increments depend on each
-other. `AR1` is an autoregressive chain of layers. `Recorded` holds given weights at given depths.
+other. `AR1` is an autoregressive chain of layers, `MovingAverage` a moving average of innovations. `Recorded`
+holds given weights at given depths.
 """
 
 from deeplimit.driving.autoregressive import AR1
@@ -14,13 +15,22 @@ from deeplimit.driving.auxiliary import AuxiliaryDiffusion
 from deeplimit.driving.blocks import FreshBlocks
 from deeplimit.driving.covariance import Kronecker
 from deeplimit.driving.drawing import draw_layers, layers_in_law, layers_of
-from deeplimit.driving.factors import Factors
-from deeplimit.driving.facts import Dependence, Facts, together
 from deeplimit.driving.fractional import FractionalBrownian, fractional_gaussian_noise
 from deeplimit.driving.hidden_units import HiddenUnits
 from deeplimit.driving.independent import IID, Brownian, IndependentLaw
 from deeplimit.driving.ito import Ito, ItoPath, ItoStep, QuadraticVariation
-from deeplimit.driving.law import Channel, ChannelKind, FunctionLaw, Shape, WeightLaw
+from deeplimit.driving.law import (
+    Channel,
+    ChannelKind,
+    Dependence,
+    Factors,
+    Facts,
+    FunctionLaw,
+    Shape,
+    WeightLaw,
+    together,
+)
+from deeplimit.driving.moving_average import MovingAverage
 from deeplimit.driving.path import CoarseSums, DrawnLayers, Layer, Path, SampledFunction, matvec
 from deeplimit.driving.reading import (
     channels_of,
@@ -62,6 +72,7 @@ __all__ = [
     "ItoStep",
     "Kronecker",
     "Layer",
+    "MovingAverage",
     "Path",
     "QuadraticVariation",
     "Recorded",

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from deeplimit.common import validation
-from deeplimit.driving.factors import Factors
+from deeplimit.driving.law import Factors
 
 ROUNDING = 1e-6
 """Asymmetry and negative eigenvalues below this share of the largest entry are rounding: matrices are

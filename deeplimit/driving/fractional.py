@@ -14,8 +14,7 @@ from torch import Tensor
 
 from deeplimit.common import validation
 from deeplimit.common.grid import Grid
-from deeplimit.driving.facts import Dependence, Facts
-from deeplimit.driving.law import Channel, ChannelKind, Shape, WeightLaw
+from deeplimit.driving.law import Channel, ChannelKind, Dependence, Facts, Shape, WeightLaw
 from deeplimit.driving.path import CoarseSums, DrawnLayers, Layer, Path
 
 NUMBERS_AT_ONCE = 2**22

@@ -9,8 +9,7 @@ import torch
 
 from deeplimit.common import validation
 from deeplimit.common.grid import Grid
-from deeplimit.driving.facts import Dependence, Facts
-from deeplimit.driving.law import Channel, ChannelKind, Shape, WeightLaw
+from deeplimit.driving.law import Channel, ChannelKind, Dependence, Facts, Shape, WeightLaw
 from deeplimit.driving.path import Layer, Path
 
 

@@ -14,8 +14,7 @@ from torch import Tensor
 
 from deeplimit.common import validation
 from deeplimit.common.grid import Chunk, Grid
-from deeplimit.driving.facts import Dependence, Facts
-from deeplimit.driving.law import FINITE_VARIANCE, Channel, ChannelKind, Shape, WeightLaw
+from deeplimit.driving.law import FINITE_VARIANCE, Channel, ChannelKind, Dependence, Facts, Shape, WeightLaw
 from deeplimit.driving.path import CoarseSums, DrawnLayers, Layer, Path
 from deeplimit.driving.sampler_test import Sampler, test_sampler
 

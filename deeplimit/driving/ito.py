@@ -17,8 +17,7 @@ from deeplimit.common.final import FinalWhereMarked
 from deeplimit.driving.auxiliary import AuxiliaryDiffusion
 from deeplimit.driving.covariance import Kronecker, as_tensor, read_matrix, read_vector
 from deeplimit.driving.covariance_rate import JointRate, Rate, SeparateRate, joint_rate
-from deeplimit.driving.factors import Factors
-from deeplimit.driving.law import Channel, ChannelKind
+from deeplimit.driving.law import Channel, ChannelKind, Factors
 from deeplimit.driving.trend import Trend
 
 

@@ -7,13 +7,11 @@ from collections.abc import Iterable
 import torch
 
 from deeplimit.driving.autoregressive import AR1
-from deeplimit.driving.factors import Factors
-from deeplimit.driving.facts import Dependence
 from deeplimit.driving.fractional import FractionalBrownian
 from deeplimit.driving.hidden_units import units
 from deeplimit.driving.independent import Brownian
 from deeplimit.driving.ito import Ito
-from deeplimit.driving.law import Channel, ChannelKind, FunctionLaw, Shape, WeightLaw
+from deeplimit.driving.law import Channel, ChannelKind, Dependence, Factors, FunctionLaw, Shape, WeightLaw
 
 ONE = torch.ones((), dtype=torch.float64)
 OTHER_NAMES = (AR1(0.0), FractionalBrownian(0.5))

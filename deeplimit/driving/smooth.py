@@ -12,8 +12,7 @@ import torch
 from torch import Tensor
 
 from deeplimit.common import validation
-from deeplimit.driving.facts import Dependence, Facts
-from deeplimit.driving.law import FunctionLaw, Shape
+from deeplimit.driving.law import Dependence, Facts, FunctionLaw, Shape
 from deeplimit.driving.path import SampledFunction
 
 RESIDUAL_VARIANCE = 1e-13

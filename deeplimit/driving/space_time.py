@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from deeplimit.common.grid import Chunk, Grid
-from deeplimit.driving.facts import Dependence, Facts
-from deeplimit.driving.law import Channel, ChannelKind, Shape, WeightLaw
+from deeplimit.driving.law import Channel, ChannelKind, Dependence, Facts, Shape, WeightLaw
 from deeplimit.driving.path import CoarseSums, Layer, Path
 
 

@@ -14,9 +14,8 @@ from torch import Tensor
 
 from deeplimit.common import validation
 from deeplimit.common.grid import Chunk, Grid
-from deeplimit.driving.facts import Dependence, Facts
 from deeplimit.driving.ito import Ito, ItoPath, ItoStep
-from deeplimit.driving.law import Channel, FunctionLaw, Shape, WeightLaw
+from deeplimit.driving.law import Channel, Dependence, Facts, FunctionLaw, Shape, WeightLaw
 from deeplimit.driving.path import CoarseSums, DrawnLayers, Layer, Path, Values
 
 

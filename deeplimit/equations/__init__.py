@@ -5,11 +5,20 @@ torchdiffeq functions `f(t, h)`. `users_own` reads a user's objects of either ki
 """
 
 from deeplimit.equations.attention import AttentionSDE
-from deeplimit.equations.base import Independent, Limit, ODELimit, SDELimit
+from deeplimit.equations.base import (
+    CompiledStep,
+    FunctionValue,
+    Independent,
+    Limit,
+    Motion,
+    ODELimit,
+    SDELimit,
+    Stepper,
+)
 from deeplimit.equations.coloured import ColouredSDE
 from deeplimit.equations.covariance import CovarianceSDE
 from deeplimit.equations.drive import Drive, Sharing
-from deeplimit.equations.given import ODE, SDE
+from deeplimit.equations.given import ODE, SDE, read_limit
 from deeplimit.equations.in_law import IsotropicSDE, LawLimit
 from deeplimit.equations.isotropic import AveragedODE, RadialSDE
 from deeplimit.equations.linearised import ItoCorrectedSDE, LinearODE
@@ -26,8 +35,6 @@ from deeplimit.equations.schemes import (
     TorchSDE,
 )
 from deeplimit.equations.solvers import Solver
-from deeplimit.equations.stepper import CompiledStep, FunctionValue, Motion, Stepper
-from deeplimit.equations.users_own import read_limit
 from deeplimit.equations.young import NeuralYoung
 
 __all__ = [

@@ -29,11 +29,18 @@ from deeplimit.driving import (
 )
 from deeplimit.driving.covariance_rate import Rate
 from deeplimit.driving.path import Values
-from deeplimit.equations.base import ODELimit, SDELimit, VectorField
+from deeplimit.equations.base import (
+    CompiledStep,
+    FunctionValue,
+    Motion,
+    ODELimit,
+    SDELimit,
+    Stepper,
+    VectorField,
+)
 from deeplimit.equations.drive import Drive, Sharing, places
 from deeplimit.equations.neural import draw_one, layers_at
 from deeplimit.equations.solvers import OnGrid, Solver
-from deeplimit.equations.stepper import CompiledStep, FunctionValue, Motion, Stepper
 
 
 @dataclass(frozen=True)

@@ -22,10 +22,18 @@ from deeplimit.driving import (
     factors_of,
     layers_in_law,
 )
-from deeplimit.equations.base import ODELimit, SDELimit, VectorField, check_one_law
+from deeplimit.equations.base import (
+    CompiledStep,
+    FunctionValue,
+    Motion,
+    ODELimit,
+    SDELimit,
+    Stepper,
+    VectorField,
+    check_one_law,
+)
 from deeplimit.equations.drive import Drive
 from deeplimit.equations.solvers import Solver, Still
-from deeplimit.equations.stepper import CompiledStep, FunctionValue, Motion, Stepper
 from deeplimit.layers import Form, PreNorm, Recursion, Res1
 
 

@@ -12,7 +12,7 @@ from deeplimit.common.verdict import StabilityVerdict
 from deeplimit.signal.growth import Growth
 from deeplimit.signal.report import StabilityReport
 from deeplimit.signal.task import StabilityTask
-from deeplimit.statistics.interim import Asks, InterimAnalysis, SampleSizeRequest, Size, Study
+from deeplimit.statistics.adaptive_sampling import Asks, InterimAnalysis, SampleSizeRequest, Size, Study
 from deeplimit.statistics.power_law import least_paths
 
 DEFAULT = Size((10, 30, 100, 300, 1000), 400)

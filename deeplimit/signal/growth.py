@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from deeplimit import theory
+from deeplimit.common import verdict
 from deeplimit.common.verdict import StabilityVerdict
 from deeplimit.signal import wording
 from deeplimit.signal.growth_fit import GRID_SCALE, Averages, of_power, of_time
@@ -29,7 +30,6 @@ from deeplimit.signal.growth_verdict import (
     Evidence,
 )
 from deeplimit.signal.layer_time import Curve
-from deeplimit.statistics import verdict
 from deeplimit.statistics.power_law import NO_SAMPLING_NOISE, slopes_between
 
 

@@ -15,8 +15,15 @@ from typing import Protocol, final
 import numpy as np
 
 from deeplimit.signal.layer_time import Curve
-from deeplimit.statistics.power_law import MODEL_ERROR, NO_SAMPLING_NOISE, ErrorEstimates, Fit, fit_rate
-from deeplimit.statistics.regression import CorrelatedData, StudentMixture
+from deeplimit.statistics.power_law import (
+    MODEL_ERROR,
+    NO_SAMPLING_NOISE,
+    CorrelatedData,
+    ErrorEstimates,
+    Fit,
+    StudentMixture,
+    fit_rate,
+)
 from deeplimit.theory import Growth
 
 STEP_SCALE = 0.15

@@ -19,7 +19,7 @@ from deeplimit.signal.layer_time import Curves, curves_of
 from deeplimit.signal.undefined import OVERFLOW, Undefined
 from deeplimit.theory import Growth as Known, growth_of
 from deeplimit.theory.growth import NOTHING
-from deeplimit.theory.matching import is_one_of
+from deeplimit.theory.theorem import is_one_of
 
 
 @final

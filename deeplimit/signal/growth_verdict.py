@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from deeplimit.common import verdict
 from deeplimit.common.verdict import StabilityVerdict
-from deeplimit.statistics import verdict
 from deeplimit.statistics.power_law import least_paths
 from deeplimit.theory import Growth
 

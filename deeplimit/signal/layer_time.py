@@ -22,7 +22,7 @@ from deeplimit.networks.residual_network import ResidualNetwork
 from deeplimit.signal.monotone import Monotone
 from deeplimit.signal.radial_law import log_change_by_energy
 from deeplimit.theory import block
-from deeplimit.theory.matching import PAPERS, are_independent, is_one_of, laws, sides
+from deeplimit.theory.theorem import PAPERS, are_independent, is_one_of, laws, sides
 
 ADDED = np.geomspace(1e-7, 1e7, 240)
 """Variance that layers have added to a coordinate, over the mean square of the start."""

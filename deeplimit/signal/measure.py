@@ -14,12 +14,10 @@ from torch import Tensor
 
 from deeplimit.common import validation
 from deeplimit.common.initial_layer import starting_states
-from deeplimit.common.measurement import Running
-from deeplimit.common.progress import Progress
+from deeplimit.common.measurement import Progress, Running
 from deeplimit.common.store import Store
 from deeplimit.driving import check_depths
-from deeplimit.networks.module_network import network_of
-from deeplimit.networks.residual_network import ResidualNetwork
+from deeplimit.networks.residual_network import ResidualNetwork, network_of
 from deeplimit.signal.adaptive import DEFAULT, MeasuringStability
 from deeplimit.signal.bounds import Bound, evaluate
 from deeplimit.signal.growth_of_network import growths_of
@@ -32,7 +30,7 @@ from deeplimit.signal.task import (
     numbers_per_network,
 )
 from deeplimit.signal.undefined import undefined
-from deeplimit.statistics.interim import AdaptiveSampling, carry_out
+from deeplimit.statistics.adaptive_sampling import AdaptiveSampling, carry_out
 from deeplimit.statistics.power_law import least_paths
 from deeplimit.theory import covered, log_normal, reservations
 from deeplimit.version import versions

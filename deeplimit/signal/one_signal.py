@@ -10,7 +10,7 @@ from torch import Tensor
 
 from deeplimit.common import axes as drawing
 from deeplimit.common.axes import FITTED, MEASURED
-from deeplimit.common.table import Column, Table
+from deeplimit.common.report import Column, Table
 from deeplimit.signal.scaled_state import Signal
 
 if TYPE_CHECKING:

@@ -18,8 +18,7 @@ from torch import Tensor, nn
 
 from deeplimit.common import validation
 from deeplimit.common.initial_layer import starting_states
-from deeplimit.common.measurement import Measurement, Running, Tick
-from deeplimit.common.progress import Progress
+from deeplimit.common.measurement import Measurement, Progress, Running, Tick
 from deeplimit.common.randomness import Purpose, generator
 from deeplimit.common.store import Store
 from deeplimit.driving import FractionalBrownian, critical_exponent, simplest

@@ -13,8 +13,7 @@ import numpy as np
 from deeplimit.common import axes as drawing, validation
 from deeplimit.common.axes import FITTED, MEASURED, PREDICTED
 from deeplimit.common.fields import Shape
-from deeplimit.common.report import REPEAT, Report
-from deeplimit.common.table import Column, Table
+from deeplimit.common.report import REPEAT, Column, Report, Table
 from deeplimit.signal.one_signal import OneSignal
 
 if TYPE_CHECKING:

@@ -10,14 +10,12 @@ import numpy as np
 from deeplimit.common import axes as drawing
 from deeplimit.common.axes import FITTED, MEASURED
 from deeplimit.common.fields import CountPerDepth, Depths, Shape
-from deeplimit.common.report import REPEAT, Report
-from deeplimit.common.table import Column, Table
+from deeplimit.common.report import REPEAT, Column, Report, Table
 from deeplimit.common.verdict import StabilityVerdict
 from deeplimit.signal.bounds import Bound, power_of_ten
 from deeplimit.signal.growth import Growth
 from deeplimit.signal.one_signal import OneSignal
-from deeplimit.statistics.interim import InterimAnalysis, RequiredSampleSize
-from deeplimit.statistics.interim.analyses import facts
+from deeplimit.statistics.adaptive_sampling import InterimAnalysis, RequiredSampleSize, facts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from deeplimit.common.verdict import Judgement, Sentences, said
 from deeplimit.signal.growth_verdict import RESOLUTION, Changes, Evidence
 from deeplimit.statistics.power_law import least_paths
-from deeplimit.statistics.verdict import Judgement, Sentences, said
 
 
 def reason(judgement: Judgement[Any]) -> str:

@@ -5,9 +5,8 @@ which `kernels` has faster forms of; `statistics` says what is kept of a path an
 `coupled_errors` is the measurement.
 """
 
-from deeplimit.simulation.coupled_errors import Coupled, CoupledErrors
+from deeplimit.simulation.coupled_errors import Coupled, CoupledErrors, make_task
 from deeplimit.simulation.moments import Moments
-from deeplimit.simulation.planning import make_task
 from deeplimit.simulation.statistics import Statistic
 from deeplimit.simulation.task import Task
 

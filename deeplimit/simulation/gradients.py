@@ -26,8 +26,7 @@ from deeplimit.equations import Drive
 from deeplimit.equations.base import VectorField
 from deeplimit.equations.solvers import Solver, solve
 from deeplimit.simulation import pathwise
-from deeplimit.simulation.error_accumulator import ErrorAccumulator, moments_of
-from deeplimit.simulation.moments import Moments
+from deeplimit.simulation.moments import ErrorAccumulator, Moments, moments_of
 from deeplimit.simulation.task import Task
 
 LOSS = "ℓ(h) = ½|h|²"

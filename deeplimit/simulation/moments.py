@@ -1,12 +1,21 @@
-"""Running moments of per-path errors: all that the statistics need, at a size independent of the paths."""
+"""Distances along the grid between the limit and the network at every depth, and their running moments.
+
+The moments are all that the statistics need, at a size independent of the number of paths.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
+
+from deeplimit.simulation.statistics import Statistic
+from deeplimit.simulation.task import Task
 
 MOST_ROWS = 2**17
 """Differences of more paths than this are not kept: there sampling errors of an order are negligible."""
@@ -147,3 +156,214 @@ class Moments:
         variance = np.diag(self.scatter) / self.count
         constant = variance <= 1e-30
         return np.divide(self.fourth / self.count, variance**2, out=np.zeros_like(variance), where=~constant)
+
+
+class _Errors:
+    """Per-path errors of every depth against one solution: over the layers, and at the common times."""
+
+    def __init__(self, statistic: Statistic, depths: int, zero: Tensor) -> None:
+        self.fold = statistic.fold
+        self.errors, self.counts = [zero] * depths, [0] * depths
+        self.common, self.common_counts = [zero] * depths, [0] * depths
+
+    def between(self, j: int, distance: Tensor) -> None:
+        """Take in a distance at a time between two layers."""
+        self.errors[j] = self.fold(self.errors[j], distance, self.counts[j] + 1)
+
+    def at_layer(self, j: int, distance: Tensor, is_common: bool) -> None:
+        """Take in a distance at a layer's end."""
+        self.counts[j] += 1
+        self.errors[j] = self.fold(self.errors[j], distance, self.counts[j])
+        if is_common:
+            self.common_counts[j] += 1
+            self.common[j] = self.fold(self.common[j], distance, self.common_counts[j])
+
+    def columns(self) -> list[Tensor]:
+        return self.errors + self.common
+
+
+class Consecutive:
+    """Differences of neighbouring depths at the times that all share: sizes, and angles at the last."""
+
+    def __init__(self, statistic: Statistic, depths: int, zero: Tensor) -> None:
+        self.statistic, self.depths, self.times = statistic, depths, 0
+        self.sizes, self.last = [zero] * (depths - 1), [zero] * (2 * depths - 3)
+        self.waiting: list[Tensor] = []
+
+    def take(self, state: Tensor) -> None:
+        """Take in the state of one depth at a common time, deeper ones first."""
+        self.waiting.insert(0, state)
+        if len(self.waiting) < self.depths:
+            return
+        self.times += 1
+        pairs = list(pairwise(self.waiting))
+        self.sizes = [
+            self.statistic.fold(size, self.statistic.distance(fine, coarse), self.times)
+            for size, (coarse, fine) in zip(self.sizes, pairs, strict=True)
+        ]
+        moves = [(fine - coarse).flatten(1).double() for coarse, fine in pairs]
+        self.last = [(move * move).sum(dim=1) for move in moves]
+        self.last += [(move * after).sum(dim=1) for move, after in pairwise(moves)]
+        self.waiting.clear()
+
+    def columns(self) -> Tensor:
+        """Return (P, 3 m - 4): m - 1 sizes; m - 1 squares and m - 2 inner products at the last time."""
+        return torch.stack(self.sizes + self.last, dim=1)
+
+
+class ErrorAccumulator:
+    """Takes in states in order of time: at each time `limit` first, then each depth, deeper ones first."""
+
+    def __init__(self, task: Task, h0: Tensor) -> None:
+        zero = torch.zeros(len(h0), dtype=torch.float64, device=task.device)
+        self.statistic = task.statistic
+        self.limit = h0
+        self.coarse: Tensor | None = None
+        self.is_common = False
+        depths = len(task.grid.depths)
+        self.fine = _Errors(self.statistic, depths, zero)
+        self.against_coarse = _Errors(self.statistic, depths, zero)
+        self.of_scheme = _Errors(self.statistic, depths, zero)
+        self.from_scheme = _Errors(self.statistic, depths, zero)
+        self.apart, self.common_apart, self.commons = zero, zero, 0
+        self.twice, self.splits = task.measures_reference, task.splits
+        self.rows: list[Tensor] | None = [] if task.keeps_products else None
+        self.products = zero.new_zeros(len(h0), depths, depths)
+        # Of the networks; where the error is split, of the schemes, and of what lies between the two.
+        kinds = (1 + 2 * task.splits) if task.keeps_differences else 0
+        self.consecutive = [Consecutive(task.statistic, depths, zero) for _ in range(kinds)]
+        self.times = 0
+
+    def at(self, limit: Tensor, coarse: Tensor | None, is_common: bool) -> None:
+        """Take in the limit, and its coarser solution where there is one at this time."""
+        self.limit, self.coarse, self.is_common = limit, coarse, is_common
+        if coarse is not None:
+            gap = self.statistic.distance(limit, coarse)
+            self.apart = torch.maximum(self.apart, gap)
+            if is_common:
+                self.commons += 1
+                self.common_apart = self.statistic.fold(self.common_apart, gap, self.commons)
+
+    def between(self, j: int, state: Tensor) -> None:
+        """Take in depth j's state just before the present time."""
+        if self.statistic.looks_between_layers:
+            self.fine.between(j, self.statistic.distance(self.limit, state))
+
+    def layer(self, j: int, state: Tensor, scheme: Tensor | None = None) -> None:
+        """Take in depth j's state after a layer that ends now, and the limit's scheme on its layers."""
+        self.fine.at_layer(j, self.statistic.distance(self.limit, state), self.is_common)
+        if self.rows is not None and self.is_common:
+            self._keep_products(self.rows, state)
+        if self.coarse is not None:
+            distance = self.statistic.distance(self.coarse, state)
+            self.against_coarse.at_layer(j, distance, self.is_common)
+        if self.is_common:
+            sequences = (state,) if scheme is None else (state, scheme, state - scheme)
+            for each, value in zip(self.consecutive, sequences, strict=False):
+                each.take(value)
+        if scheme is not None:
+            self.of_scheme.at_layer(j, self.statistic.distance(self.limit, scheme), self.is_common)
+            self.from_scheme.at_layer(j, self.statistic.distance(scheme, state), self.is_common)
+
+    def _keep_products(self, differences: list[Tensor], state: Tensor) -> None:
+        """Take in a difference of network and limit, and their products once every depth has told its own."""
+        differences.insert(0, (state - self.limit).flatten(1).double())
+        if len(differences) == self.products.shape[1]:
+            rows = torch.stack(differences, dim=1)
+            self.products += torch.bmm(rows, rows.mT)
+            self.times += 1
+            differences.clear()
+
+    def errors(self) -> Tensor:
+        """Return the errors (P, C) in the order of `Columns`, each the task's statistic."""
+        columns = self.fine.columns()
+        if self.twice:
+            columns += [*self.against_coarse.columns(), self.common_apart, self.apart]
+        if self.splits:
+            columns += self.of_scheme.columns() + self.from_scheme.columns()
+        return torch.stack(columns, dim=1)
+
+
+LAYERS, COMMON, HALF = "layers", "common", "half"
+COARSE_LAYERS, COARSE_COMMON = "coarse layers", "coarse common"
+SCHEME_LAYERS, SCHEME_COMMON, SCHEME_HALF = "scheme layers", "scheme common", "scheme half"
+GAP_LAYERS, GAP_COMMON, GAP_HALF = "gap layers", "gap common", "gap half"
+"""Blocks of columns. Network against limit over each depth's layers, and at the times that all depths share.
+The first creep up, as a maximum over more and more points does, the second do not. Then the same against the
+coarser solution; of the limit's scheme on each depth's layers against the limit; of the network against that
+scheme. A half is the root of the numbers at the common times, whose powers have lighter tails.
+No estimate reads the scheme's errors over its layers. They stay because a store keeps blocks by columns.
+"""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Where each block of m numbers stands among the errors of `depths` networks."""
+
+    depths: int
+    blocks: tuple[str, ...]
+
+    @staticmethod
+    def of(task: Task) -> Columns:
+        """Return the columns that a task's moments have."""
+        blocks: tuple[str, ...] = (LAYERS, COMMON, HALF)
+        if task.measures_reference:
+            blocks = (LAYERS, COMMON, COARSE_LAYERS, COARSE_COMMON)
+        if task.splits:
+            blocks = (LAYERS, COMMON, SCHEME_LAYERS, SCHEME_COMMON, GAP_LAYERS, GAP_COMMON)
+            blocks += (SCHEME_HALF, GAP_HALF)
+        return Columns(len(task.grid.depths), blocks)
+
+    def at(self, block: str) -> np.ndarray:
+        """Return the m columns of a block."""
+        first = self.blocks.index(block) * self.depths
+        return np.arange(first, first + self.depths)
+
+    @property
+    def apart(self) -> int:
+        """The distance of two solutions at the common times; the next column has it at all times."""
+        return len(self.blocks) * self.depths
+
+
+HALVES = {HALF: COMMON, SCHEME_HALF: SCHEME_COMMON, GAP_HALF: GAP_COMMON}
+
+
+def moments_from(
+    task: Task,
+    errors: np.ndarray,
+    lost: int,
+    products: np.ndarray | None = None,
+    differences: np.ndarray | None = None,
+) -> Moments:
+    """Return the moments of what a pass measured (P, C), with the halves that it leaves out.
+
+    `products` (m, m) are summed over paths. `differences` (P, 3 m - 4, or thrice that with the limit's
+    scheme) are kept by path, with the distances (P, m) to the limit, or to its scheme.
+    """
+    columns = Columns.of(task)
+    if differences is not None:  # beside the distances that the limit is judged by, path by path
+        nearest = GAP_COMMON if task.splits else COMMON
+        differences = np.concatenate([differences, errors[:, columns.at(nearest)]], axis=1)
+    halves = [np.sqrt(errors[:, columns.at(HALVES[block])]) for block in columns.blocks if block in HALVES]
+    return Moments.of(np.concatenate([errors, *halves], axis=1), task.p, lost, products, differences)
+
+
+def moments_of(accumulators: list[ErrorAccumulator], task: Task) -> Moments:
+    """Return the moments of the errors to the power p, averaged over inputs (an accumulator each)."""
+    p = task.p
+    errors = torch.stack([accumulator.errors() for accumulator in accumulators])
+    if len(accumulators) > 1:
+        largest = errors.amax(dim=0).clamp(min=torch.finfo(errors.dtype).tiny)
+        errors = largest * (errors / largest).pow(p).mean(dim=0, keepdim=True).pow(1.0 / p)
+    finite = torch.stack(
+        [torch.isfinite(accumulator.limit).flatten(1).all(dim=1) for accumulator in accumulators]
+    ).all(dim=0)
+    products = [accumulator.products.sum(dim=0) / max(accumulator.times, 1) for accumulator in accumulators]
+    kept = torch.stack(products).mean(dim=0).cpu().numpy() if task.keeps_products else None
+    rows = [
+        torch.cat([each.columns() for each in one.consecutive], dim=1)
+        for one in accumulators
+        if one.consecutive
+    ]
+    differences = torch.stack(rows).mean(dim=0).cpu().numpy() if rows else None
+    return moments_from(task, errors[0].cpu().numpy(), int((~finite).sum()), kept, differences)

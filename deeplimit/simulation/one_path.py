@@ -12,8 +12,8 @@ from torch import Tensor
 
 from deeplimit.common import axes as drawing, validation
 from deeplimit.simulation import gradients, pathwise
-from deeplimit.simulation.error_accumulator import ErrorAccumulator
 from deeplimit.simulation.kernels import projected
+from deeplimit.simulation.moments import ErrorAccumulator
 from deeplimit.simulation.task import GRADIENT, Task
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ from torch import Tensor
 
 from deeplimit.driving import Path, SampledFunction, functions_of
 from deeplimit.equations import Drive, Solver
-from deeplimit.simulation.error_accumulator import ErrorAccumulator, moments_of
-from deeplimit.simulation.moments import Moments
+from deeplimit.simulation.moments import ErrorAccumulator, Moments, moments_of
 from deeplimit.simulation.task import Task
 
 Tick = Callable[[float], None]

@@ -16,18 +16,16 @@ import torch
 from torch import Tensor, nn
 
 from deeplimit.common import validation
-from deeplimit.common.measurement import Running
-from deeplimit.common.progress import Progress
+from deeplimit.common.measurement import Progress, Running
 from deeplimit.common.serialised import Origin
 from deeplimit.common.store import Store
 from deeplimit.driving import ChannelKind, Layer, Trend
 from deeplimit.equations import RK4, EulerMaruyama, Identity, Independent, Limit, Scheme, read_limit
 from deeplimit.layers import Formula, Recursion, Weight, activations
 from deeplimit.layers.activations import Activation
-from deeplimit.networks.module_network import module_network, network_of
-from deeplimit.networks.residual_network import ResidualNetwork
+from deeplimit.networks.residual_network import ResidualNetwork, module_network, network_of
 from deeplimit.networks.scheme_network import scheme_network
-from deeplimit.simulation.planning import COUPLINGS, make_task
+from deeplimit.simulation.coupled_errors import COUPLINGS, make_task
 from deeplimit.simulation.recording import Recording
 from deeplimit.simulation.trajectories import Trajectories, assembled
 from deeplimit.version import versions

@@ -19,8 +19,8 @@ from torch import Tensor, nn
 from deeplimit.common import axes as drawing, files, page, validation
 from deeplimit.common.axes import FITTED, MEASURED
 from deeplimit.common.measurement import one_thread_per_operation
+from deeplimit.common.report import Column, Table, printable
 from deeplimit.common.serialised import Origin
-from deeplimit.common.table import Column, Table, printable
 from deeplimit.simulation.summaries import Summary
 
 if TYPE_CHECKING:

@@ -25,8 +25,7 @@ from enum import StrEnum
 import numpy as np
 from scipy import special
 
-from deeplimit.statistics.floors import Floor
-from deeplimit.statistics.regression import CorrelatedData, StudentMixture, slope_weights
+from deeplimit.statistics.power_law import CorrelatedData, Floor, StudentMixture, slope_weights
 
 POWERS = (0.25, 0.5, 1.0, 2.0)
 """Powers of 1/L of the corrections, which are there together: one power alone covered 70 to 80 %."""

@@ -15,9 +15,16 @@ from itertools import pairwise
 import numpy as np
 from scipy import optimize, special
 
-from deeplimit.statistics.floors import Floor
-from deeplimit.statistics.power_law import DISTINCT, MODEL_ERROR, ErrorEstimates, Fit, local_slopes
-from deeplimit.statistics.regression import StudentMixture, solution
+from deeplimit.statistics.power_law import (
+    DISTINCT,
+    MODEL_ERROR,
+    ErrorEstimates,
+    Fit,
+    Floor,
+    StudentMixture,
+    local_slopes,
+    solution,
+)
 
 CERTAIN_CHANGES = 5.0
 """A remainder of this many times what one exponent changes is not 0: right limits reach 2.5."""

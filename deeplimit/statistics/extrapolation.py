@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from deeplimit.statistics.regression import Regression, independent
+from deeplimit.statistics.power_law import Regression, independent
 
 
 @dataclass(frozen=True)

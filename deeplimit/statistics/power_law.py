@@ -1,4 +1,4 @@
-"""The order of convergence and the floor, from errors at several depths that share their paths.
+"""Order of convergence and floor, from errors at several depths that share their paths, by least squares.
 
 The model is log e_L = a − r log L + δ(L) + noise. The noise has the delta-method covariance of the per-path
 errors, in which depths are correlated. δ is the correction that vanishes as L grows, a random sum of powers
@@ -9,20 +9,209 @@ A regime may know of a second contribution, L^-s times the first and perhaps lar
 errors are (1 + 2ρκu^s + κ²u^{2s})^½, u = L_1/L, times the first. κ is integrated over, and so is the
 correlation ρ unless it is known to vanish. A floor f makes it e_L² = c² L^{-2r} + f², with a share φ = f²/e²
 of the deepest squared error between 0 and 1. Every (τ, κ, ρ, s, φ) is one generalised least-squares fit
-(`regression`), weighted by its marginal likelihood. docs/statistics.md has the calibration.
+(`CorrelatedData`), weighted by its marginal likelihood. docs/statistics.md has the calibration.
+
+Errors are e² = f² + 2ρ f g + g², with a floor f and a part g that falls as above. Errors of
+diffusions fluctuate about either limit, so that ρ = 0. Errors of smooth weights do not fluctuate: network,
+limit and another limit are three points, and ρ is the cosine of the angle between two of their differences.
+It is then integrated over. With ρ < 0 errors pass a minimum, where g has fallen to about f. Beyond it g is
+the smaller root of the equation.
+
+The floor's share φ = f²/(f² + g²) at the deepest network is between 0 and 1.
+
+`CorrelatedData` is generalised least squares with known covariances, many at once, and marginal likelihoods
+to weigh them. `independent` is weighted least squares with any design. `line` is a weighted straight line.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy import special
+from scipy import optimize, special
 
-from deeplimit.statistics.regression import CorrelatedData, StudentMixture
+
+@dataclass(frozen=True)
+class Regressions:
+    """Generalised least-squares fits for k covariances and o data sets, with c coefficients each.
+
+    Attributes:
+        log_likelihoods: log marginal likelihoods, coefficients integrated out with a flat prior, (k, o).
+        coefficients: solutions (k, c, o).
+        covariances: covariances of the solutions (k, c, c).
+    """
+
+    log_likelihoods: np.ndarray
+    coefficients: np.ndarray
+    covariances: np.ndarray
+
+
+@dataclass(frozen=True)
+class CorrelatedData:
+    """Data whose covariance is one of k.
+
+    Attributes:
+        values: data (m,).
+        inverses: inverses of the covariances (k, m, m).
+        log_determinants: log determinants of the covariances (k,), less twice the log Jacobian of a
+            transformation that made the data.
+    """
+
+    values: np.ndarray
+    inverses: np.ndarray
+    log_determinants: np.ndarray
+
+    @classmethod
+    def of(cls, values: np.ndarray, covariances: np.ndarray, log_jacobian: float = 0.0) -> CorrelatedData:
+        """Return data (m,) with covariances (k, m, m)."""
+        determinants = np.linalg.slogdet(covariances)[1] - 2 * log_jacobian
+        return cls(values, np.linalg.inv(covariances), determinants)
+
+    def regress(self, design: np.ndarray, offsets: np.ndarray) -> Regressions:
+        """Fit `design` (m, c) to the data less each of the `offsets` (o, m), for every covariance."""
+        z = (self.values - offsets).T
+        information = design.T @ self.inverses @ design
+        spread = np.linalg.inv(information)
+        solution = spread @ (design.T @ self.inverses @ z)
+        residual = z - design @ solution
+        chi2 = (residual * (self.inverses @ residual)).sum(axis=1)
+        free = design.shape[1] * np.log(2 * np.pi)
+        likelihood = -0.5 * (
+            (self.log_determinants + np.linalg.slogdet(information)[1] - free)[:, None] + chi2
+        )
+        return Regressions(likelihood, solution, spread)
+
+
+@dataclass(frozen=True)
+class StudentMixture:
+    """A mixture of Student distributions, all with the same degrees of freedom.
+
+    Attributes:
+        weights: probabilities of the components (n,), which add up to 1.
+        centres, scales: location and scale of each component (n,).
+        degrees: degrees of freedom.
+    """
+
+    weights: np.ndarray
+    centres: np.ndarray
+    scales: np.ndarray
+    degrees: float
+
+    def quantile(self, probability: float) -> float:
+        """Return the value below which the mixture has this probability."""
+
+        def excess(value: float) -> float:
+            return (
+                float(self.weights @ special.stdtr(self.degrees, (value - self.centres) / self.scales))
+                - probability
+            )
+
+        reach = 1.0 + 4 * np.abs(special.stdtrit(self.degrees, min(probability, 1 - probability) / 4))
+        low = float((self.centres - reach * self.scales).min()) - 1e-12
+        high = float((self.centres + reach * self.scales).max()) + 1e-12
+        return float(optimize.brentq(excess, low, high, xtol=1e-12))
+
+
+@dataclass(frozen=True)
+class Regression:
+    """One weighted least-squares fit.
+
+    Attributes:
+        coefficients: solution (c,).
+        covariance: covariance of the solution (c, c).
+        misfit: probability that noise alone leaves residuals as large; 1 where as many coefficients as data
+            leave none.
+    """
+
+    coefficients: np.ndarray
+    covariance: np.ndarray
+    misfit: float
+
+
+def independent(design: np.ndarray, values: np.ndarray, variances: np.ndarray) -> Regression:
+    """Fit `design` (m, c) to independent values (m,) with known variances (m,).
+
+    It solves by the pseudo-inverse of the scaled design. Powers of the depth are nearly dependent, and normal
+    equations, as in `CorrelatedData`, would square the condition number.
+    """
+    weights = 1 / np.sqrt(variances)
+    scaled = design * weights[:, None]
+    inverse = np.linalg.pinv(scaled)
+    solution = inverse @ (values * weights)
+    chi2 = float(((values * weights - scaled @ solution) ** 2).sum())
+    return Regression(solution, inverse @ inverse.T, _chance(chi2, len(values) - design.shape[1]))
+
+
+def solution(design: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return the matrix (c, m) that takes data (m,) to their least-squares coefficients in `design` (m, c).
+
+    Data are weighted by the roots of inverse variances, `weights` (m,).
+    """
+    found: np.ndarray = np.linalg.pinv(design * weights[:, None]) * weights
+    return found
+
+
+@dataclass(frozen=True)
+class Line:
+    """A weighted straight line.
+
+    Attributes:
+        slope: the slope.
+        spread: weighted sum of squares of x, centred as the fit was: the slope's inverse variance.
+        misfit: as in `Regression`.
+    """
+
+    slope: float
+    spread: float
+    misfit: float
+
+    @property
+    def error(self) -> float:
+        """Standard error of the slope."""
+        return 1 / math.sqrt(self.spread)
+
+
+def line(x: np.ndarray, y: np.ndarray, weights: np.ndarray, *, through_origin: bool = False) -> Line | None:
+    """Fit a line to y (m,) at x (m,), with weights 1/variance (m,); None where all x are one.
+
+    With two coefficients the normal equations have a closed form once x is centred; x is centred unless the
+    line goes `through_origin`. With weights of 1 this is ordinary least squares, and `error` and `misfit` are
+    in units of an unknown standard deviation.
+    """
+    total = weights.sum()
+    centre = 0.0 if through_origin else np.sum(weights * x) / total
+    away = x - centre
+    spread = float(np.sum(weights * away**2))
+    if spread == 0:
+        return None
+    slope = float(np.sum(weights * away * y)) / spread
+    height = 0.0 if through_origin else np.sum(weights * y) / total
+    chi2 = float(np.sum(weights * (y - height - slope * away) ** 2))
+    return Line(slope, spread, _chance(chi2, len(x) - (1 if through_origin else 2)))
+
+
+def slope_weights(x: np.ndarray) -> np.ndarray:
+    """Return the weights (m,) that give the slope of data at x (m,) by ordinary least squares.
+
+    0 for a single x.
+    """
+    away = x - x.mean()
+    square = float(away @ away)
+    return away / square if square > 0 else np.zeros(len(away))
+
+
+def student_quantile(confidence: float, degrees: int) -> float:
+    """Return how many standard errors a central interval at this confidence level extends to either side."""
+    return float(special.stdtrit(degrees, 0.5 + confidence / 2))
+
+
+def _chance(chi2: float, degrees: int) -> float:
+    return float(special.chdtrc(degrees, chi2)) if degrees > 0 else 1.0
+
 
 CORRECTION_POWERS = 4
 """The correction has powers up to this many times the smallest, and in any case up to 1."""
@@ -270,3 +459,214 @@ def slopes_between(
         variances = np.diag(covariance)
         change = variances[1:] + variances[:-1] - 2 * np.diag(covariance, 1)
         return -np.diff(logs) / steps, np.sqrt(np.maximum(change, 0.0)) / steps
+
+
+SLOWER = 0.05
+"""Prior probability that errors fall more slowly than the network's order, instead of levelling off."""
+FASTER = 0.1
+"""Prior probability that the distance of two schemes of one order falls faster than both: then their leading
+terms cancel, which takes schemes that are nearly one.
+"""
+_SHARES = np.concatenate(
+    [
+        [0.0, 0.003, 0.006],
+        np.arange(0.01, 0.1, 0.01),
+        np.arange(0.1, 0.96, 0.025),
+        [0.96, 0.97, 0.98, 0.99, 0.995],
+    ]
+)
+_COSINES = {-1.0: 0.075, -0.9: 0.075, -0.5: 0.15, 0.0: 0.4, 0.5: 0.15, 0.9: 0.075, 1.0: 0.075}
+"""Values of ρ with their prior probabilities."""
+_CANCELLED = 1e-3
+"""Errors at the deepest network smaller than this times f² + g² are not considered."""
+_MOST_TURNED = 2
+"""How many of the deepest networks may lie beyond the minimum that errors pass where ρ < 0."""
+
+
+@dataclass(frozen=True)
+class Floor:
+    """How much of the deepest squared error would remain at infinite depth.
+
+    Attributes:
+        share: median of f²/e² at the deepest depth, between 0 and 1.
+        lower, upper: its 5 % and 95 % quantiles.
+        probability: probability that the share exceeds one half, or what `fit_floor` was told is large.
+    """
+
+    share: float
+    lower: float
+    upper: float
+    probability: float
+
+    @property
+    def error(self) -> float:
+        """Standard error of the share, at least the distance of the nodes that integrate it."""
+        spacing = float(np.interp(self.share, _SHARES, np.gradient(_SHARES)))
+        return max((self.upper - self.lower) / (2 * 1.645), spacing)
+
+    def of_whole(self, part: float) -> Floor:
+        """Return the same as a share of a square of which the one here is this part."""
+        shares = (part * self.share, part * self.lower, part * self.upper)
+        return Floor(*shares, self.probability)
+
+
+def fit_floor(
+    estimates: ErrorEstimates,
+    predicted: float | None,
+    *,
+    is_bound: bool = False,
+    coherent: bool = False,
+    large: float = 0.5,
+    measured: tuple[float, float] | None = None,
+) -> Floor:
+    """Fit e² = f² + 2ρ f g + g² and return what is known of f²/(f² + g²) at the deepest depth.
+
+    Over a short range of depths a floor and a slow order look alike. If a theorem says how fast this network
+    reaches its limit, that order (`predicted`) has the prior probability 1 - SLOWER, and otherwise the order
+    is uniform between 0 and it. The distance to a wrong limit may fall more slowly than that to the right
+    one, but not faster. If the theorem gives a lower bound alone, the order is uniform between it and the
+    bound plus STEEPEST. Where no order is predicted, it is uniform from 0 to STEEPEST. Where it was
+    `measured` by other means, it is uniform in that interval, or if that is a bound perhaps above it.
+
+    ρ is 0, or integrated over where errors are `coherent`.
+    """
+    factors, prior = second_contributions(estimates)
+    order = _Order(predicted, is_bound, measured)
+    joint = np.full((len(_SHARES), len(size_prior(estimates)), len(prior)), -np.inf)
+    for row, share in enumerate(_SHARES):
+        seen = [
+            order.likelihoods(data, design_of(estimates), factors) + np.log(weight)
+            for data, weight in _falling_parts(estimates, float(share), coherent=coherent)
+        ]
+        if seen:
+            joint[row] = np.logaddexp.reduce(seen, axis=0)
+    posterior = (
+        np.exp(joint - joint.max())
+        * np.gradient(_SHARES)[:, None, None]
+        * size_prior(estimates)[:, None]
+        * prior
+    )
+    marginal = posterior.sum(axis=(1, 2)) / posterior.sum()
+    cumulative = np.cumsum(marginal)
+    lower, share, upper = (
+        float(_SHARES[min(int(np.searchsorted(cumulative, q)), len(_SHARES) - 1)]) for q in (0.05, 0.5, 0.95)
+    )
+    return Floor(share, lower, upper, float(marginal[large < _SHARES].sum()))
+
+
+@dataclass(frozen=True)
+class _Order:
+    """What is known of the falling part's order before errors are seen."""
+
+    predicted: float | None
+    is_bound: bool
+    measured: tuple[float, float] | None = None
+
+    def likelihoods(self, data: CorrelatedData, design: np.ndarray, factors: np.ndarray) -> np.ndarray:
+        """Return log likelihoods (sizes, contributions) of the falling part."""
+        fits = data.regress(design, factors)
+        order, scale = fits.coefficients[:, 1], np.sqrt(fits.covariances[:, 1, 1])[:, None]
+
+        def between(low: float, high: float) -> np.ndarray:
+            inside = special.ndtr((high - order) / scale) - special.ndtr((low - order) / scale)
+            found: np.ndarray = fits.log_likelihoods + np.log(np.maximum(inside, 1e-300) / (high - low))
+            return found
+
+        if self.predicted is None:
+            return between(0.0, STEEPEST)
+        if self.measured is not None:
+            known = between(*self.measured)
+            if self.is_bound:
+                faster = between(self.measured[0], self.measured[1] + STEEPEST)
+                known = np.logaddexp(np.log1p(-FASTER) + known, np.log(FASTER) + faster)
+        elif self.is_bound:
+            known = between(self.predicted, self.predicted + STEEPEST)
+        else:
+            known = data.regress(design[:, :1], factors + self.predicted * design[:, 1]).log_likelihoods
+        slower = between(0.0, self.predicted)
+        both: np.ndarray = np.logaddexp(np.log(SLOWER) + slower, np.log1p(-SLOWER) + known)
+        return both
+
+
+def _falling_parts(
+    estimates: ErrorEstimates, share: float, *, coherent: bool
+) -> Iterator[tuple[CorrelatedData, float]]:
+    """Yield the logs of what falls, for each way in which a floor of this share may be hidden, with weights.
+
+    A floor that is too high for some error yields nothing.
+    """
+    if not coherent or share == 0.0:
+        data = _falling(estimates, share, 0.0, 0)
+        if data is not None:
+            yield data, 1.0
+        return
+    for cosine, weight in _COSINES.items():
+        is_beyond = np.sqrt((1.0 - share) / share) < -cosine
+        for turned in range(1, _MOST_TURNED + 1) if is_beyond else (0,):
+            data = _falling(estimates, share, cosine, turned)
+            if data is not None:
+                yield data, weight
+
+
+def _falling(estimates: ErrorEstimates, share: float, cosine: float, turned: int) -> CorrelatedData | None:
+    """Return log g; None where no g gives these errors.
+
+    The deepest `turned` networks lie beyond the minimum of errors that a cosine below 0 brings.
+    """
+    squares = _squares(estimates)
+    whole = 1.0 + 2.0 * cosine * np.sqrt(share * (1.0 - share))
+    if whole < _CANCELLED:
+        return None
+    floor = share / whole  # f² over the deepest error squared
+    rest = squares - floor * (1.0 - cosine**2)
+    if rest.min() <= 0:
+        return None
+    if cosine == 0.0:
+        stretch, logs = squares / rest, 0.5 * np.log(rest)
+    else:
+        side = np.where(np.arange(len(squares)) < len(squares) - turned, 1.0, -1.0)
+        part = -cosine * np.sqrt(floor) + side * np.sqrt(rest)
+        if part.min() <= 0:
+            return None
+        # Beyond the minimum errors grow as g falls.
+        stretch, logs = side * squares / (part * np.sqrt(rest)), np.log(part)
+    return correlated(estimates, logs + estimates.log_errors[-1] - estimates.log_bias, stretch)
+
+
+def above_floor(estimates: ErrorEstimates, share: float) -> ErrorEstimates:
+    """Return the estimates with the reference's bias taken only from what lies above a floor.
+
+    The reference shrinks the part of an error that comes from the step size, not a difference between two
+    limits. Of squares e² the part e² - f² is divided by the squared factor, and f² is left. Where e² is below
+    f², nothing lies above the floor, and e² is left as measured. `share` is f² over the deepest e². The
+    covariance stays that of the measured errors, with which verdicts were calibrated.
+    """
+    squares, growth = _squares(estimates), _growth(estimates, share)
+    corrected = squares + (squares - share) * (growth - 1.0)
+    return dataclasses.replace(estimates, log_bias=0.5 * np.log(squares / corrected))
+
+
+def above_uncertain_floor(estimates: ErrorEstimates, floor: Floor) -> ErrorEstimates:
+    """Return the same with the covariance of the result, by the delta method: what a table may show.
+
+    It contains what the correction magnifies, and what is not known of the floor.
+    """
+    share, squares, growth = floor.share, _squares(estimates), _growth(estimates, floor.share)
+    corrected = squares + (squares - share) * (growth - 1.0)
+    # f² is a share of the deepest square, and so moves with it.
+    change = np.diag(squares * growth / corrected)
+    change[:, -1] += share * (1.0 - growth) / corrected
+    by_share = 0.5 * (1.0 - growth) / corrected * floor.error
+    covariance = change @ np.nan_to_num(estimates.covariance) @ change.T + np.outer(by_share, by_share)
+    return dataclasses.replace(above_floor(estimates, share), covariance=covariance)
+
+
+def _squares(estimates: ErrorEstimates) -> np.ndarray:
+    """Return squared errors (m,) over the deepest one."""
+    squares: np.ndarray = np.exp(2 * (estimates.log_errors - estimates.log_errors[-1]))
+    return squares
+
+
+def _growth(estimates: ErrorEstimates, share: float) -> np.ndarray:
+    """Return by what the square above the floor is multiplied (m,); 1 where there is nothing above it."""
+    return np.where(_squares(estimates) > share, np.exp(-2 * estimates.log_bias), 1.0)

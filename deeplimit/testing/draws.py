@@ -11,6 +11,7 @@ from scipy import stats
 from torch import Tensor
 
 from deeplimit.driving import Dependence, Shape, WeightLaw, check_depths
+from deeplimit.driving.law import FINITE_VARIANCE
 from deeplimit.testing.contract import normal
 from deeplimit.testing.walks import walk
 
@@ -22,6 +23,11 @@ FINE = (64, 1024)
 HEAVY, NEARLY = 30.0, 0.1
 """Sampled kurtosis (a normal law has 3, a t-law of three degrees of freedom hundreds) from which only a mean
 square that is off by a tenth refutes a variance of 1."""
+BLOCKS = 16
+"""Blocks of paths whose mean squares have a median, which no single huge draw moves."""
+LARGE = 0.9
+"""Quantile of the sums of layers that must not grow faster than the natural exponent says; unlike the mean
+square, stable laws have it."""
 SLACK = 0.2
 """By how much a Hölder or natural exponent may be missed: neither is asymptotic at these depths."""
 
@@ -38,11 +44,24 @@ def draws(law: WeightLaw, shape: Shape, depths: tuple[int, ...], width: int) -> 
         x = (
             values.reshape(*values.shape[:2], -1).transpose(0, 1) * float(depth) ** law.layer_exponent
         )  # (P, L, entries)
-        for problem in _of_one_depth(law, x, width):
+        moments = min((channel.moments for channel in law.channels(shape)), default=math.inf)
+        for problem in _of_one_depth(law, x, width, moments):
             yield f"{problem} at depth {depth}"
 
 
-def _of_one_depth(law: WeightLaw, x: Tensor, width: int) -> Iterator[str]:
+def refutes_unit_variance(x: Tensor, moments: float) -> bool:
+    """Return whether x (P, ...) refutes a variance of 1, given that it has 2 to 4 `moments`.
+
+    Squares then have no variance. The mean of n of them misses by about n^(2/moments - 1), as sums in the
+    domain of a stable law do. NEARLY is the least that counts.
+    """
+    blocks = x.square().flatten(1).double().chunk(BLOCKS)
+    seen = float(torch.stack([block.mean() for block in blocks]).median())
+    slack = NEARLY + 2.0 * math.pow(blocks[0].numel(), 2.0 / moments - 1.0)
+    return abs(seen - 1.0) > slack
+
+
+def _of_one_depth(law: WeightLaw, x: Tensor, width: int, moments: float) -> Iterator[str]:
     facts = law.facts.at(width)
     if (facts.unit_variance or facts.symmetric) and _differs(x.flatten(1)):
         stated = "unit_variance" if facts.unit_variance else "symmetric"
@@ -50,7 +69,11 @@ def _of_one_depth(law: WeightLaw, x: Tensor, width: int) -> Iterator[str]:
     seen = float(x.square().mean())
     # Squares of heavy-tailed draws have no variance, and no test of their mean a level.
     heavy = float(x.square().square().mean()) > HEAVY * seen**2
-    if facts.unit_variance and (abs(seen - 1.0) > NEARLY if heavy else _differs(x.square().flatten(1) - 1.0)):
+    if FINITE_VARIANCE < moments < 4.0:
+        off = refutes_unit_variance(x, moments)
+    else:
+        off = abs(seen - 1.0) > NEARLY if heavy else _differs(x.square().flatten(1) - 1.0)
+    if facts.unit_variance and off:
         yield (
             "facts state unit_variance, but draws times depth**layer_exponent have the mean square"
             f" {seen:.3g} instead of 1"
@@ -146,7 +169,7 @@ def natural(law: WeightLaw, shape: Shape, width: int) -> Iterator[str]:
         if values is None:
             return
         summed = values.sum(dim=0) * float(depth) ** law.layer_exponent
-        sizes.append(float(summed.square().mean().sqrt()))
+        sizes.append(float(summed.abs().flatten().kthvalue(math.ceil(LARGE * summed.numel())).values))
     if min(sizes) <= 0.0:
         return
     seen = math.log(sizes[1] / sizes[0]) / math.log(16.0)

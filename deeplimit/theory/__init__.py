@@ -2,11 +2,8 @@
 
 from deeplimit.theory.clock import CorrelationClock
 from deeplimit.theory.energy import Block, block, covered, expected_square, log_normal
-from deeplimit.theory.hypotheses import Hypothesis, Truth
-from deeplimit.theory.matching import reservations
-from deeplimit.theory.regime import Growth, Regime
 from deeplimit.theory.table import find, gradients_of, growth_of, in_law_only, limit_of, regime_of
-from deeplimit.theory.theorem import Network, Theorem
+from deeplimit.theory.theorem import Growth, Hypothesis, Network, Regime, Theorem, Truth, reservations
 
 __all__ = [
     "Block",

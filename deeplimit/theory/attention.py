@@ -7,17 +7,18 @@ from typing import cast, final
 from deeplimit.equations import AttentionSDE, Identity, Limit
 from deeplimit.layers import Attention
 from deeplimit.theory.gradients import first_variation
-from deeplimit.theory.hypotheses import Hypothesis
-from deeplimit.theory.matching import (
+from deeplimit.theory.smooth_layers import EulerOfODE
+from deeplimit.theory.theorem import (
+    Hypothesis,
+    Network,
+    Regime,
+    Theorem,
     is_one_of,
     layers_are_functions,
     layers_are_independent,
     of_the_weights,
     side,
 )
-from deeplimit.theory.regime import Regime
-from deeplimit.theory.smooth_layers import EulerOfODE
-from deeplimit.theory.theorem import Network, Theorem
 
 PAGE = "order derived on the page Attention"
 FEDOROV, GESHKOVSKI = f"Fedorov et al. (2026), {PAGE}", f"Geshkovski et al. (2023), {PAGE}"

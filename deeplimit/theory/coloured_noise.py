@@ -9,10 +9,17 @@ from deeplimit.equations import Limit
 from deeplimit.equations.coloured import ColouredSDE
 from deeplimit.layers import Res1
 from deeplimit.layers.activations import has_kink
-from deeplimit.theory.hypotheses import Hypothesis
-from deeplimit.theory.matching import is_one_of, laws, lipschitz, of_the_weights, side
-from deeplimit.theory.regime import Regime
-from deeplimit.theory.theorem import Network, Theorem
+from deeplimit.theory.theorem import (
+    Hypothesis,
+    Network,
+    Regime,
+    Theorem,
+    is_one_of,
+    laws,
+    lipschitz,
+    of_the_weights,
+    side,
+)
 
 
 def _channel(network: Network) -> Channel | None:

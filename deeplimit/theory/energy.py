@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 from deeplimit.driving import Dependence
 from deeplimit.layers.activations import Slopes, slopes
-from deeplimit.theory.matching import PAPERS, are_independent, is_one_of, laws, sides
-from deeplimit.theory.theorem import Network
+from deeplimit.theory.theorem import PAPERS, Network, are_independent, is_one_of, laws, sides
 
 
 @dataclass(frozen=True)

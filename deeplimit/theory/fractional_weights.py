@@ -12,10 +12,17 @@ from deeplimit.equations import Identity, Limit
 from deeplimit.equations.young import NeuralYoung, modified_order
 from deeplimit.layers import Inner, ModifiedRes1, Res1, Res3
 from deeplimit.layers.activations import derivative, has_kink, is_odd, steepening
-from deeplimit.theory.hypotheses import Hypothesis
-from deeplimit.theory.matching import HU_KEY, PAPERS, is_one_of, laws, side
-from deeplimit.theory.regime import Regime
-from deeplimit.theory.theorem import Network, Theorem
+from deeplimit.theory.theorem import (
+    HU_KEY,
+    PAPERS,
+    Hypothesis,
+    Network,
+    Regime,
+    Theorem,
+    is_one_of,
+    laws,
+    side,
+)
 
 HU_LIU_NUALART = "Hu, Liu and Nualart (2016)"
 EULER_SCHEME = f"{HU_LIU_NUALART} for the Euler scheme"

@@ -1,48 +1,17 @@
 """The row on the fully connected recursion with a factor δ: the neural ODE (2) of Cohen et al. (2021).
 
-Where δ is 1 at every time, the recursion is that of `inner`, bit for bit, and all rows are asked about that.
+Where δ is 1 at every time, the recursion is that of `inner`, and the table asks all rows about that.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import final
 
-from deeplimit.driving import Facts, FunctionLaw, WeightLaw, together
-from deeplimit.layers import FullyConnected, Inner
-from deeplimit.theory import functions_of_time
-from deeplimit.theory.matching import COHEN, COHEN_KEY, is_one_of, layers_are_functions, side
+from deeplimit.layers import FullyConnected
 from deeplimit.theory.smooth_layers import EulerOfODE
-from deeplimit.theory.theorem import Network, Theorem
+from deeplimit.theory.theorem import COHEN, COHEN_KEY, Network, Theorem, is_one_of, layers_are_functions, side
 
 EULER = "and a branch scaled by 1/L: the network is an Euler scheme of a neural ODE in which δ stays."
-
-
-@final
-@dataclass(frozen=True)
-class WithoutFactor:
-    """`inner` in the place of a fully connected network with δ = 1."""
-
-    recursion: Inner
-    width: int
-    weights: tuple[WeightLaw, ...]
-    exponent: float
-
-    @property
-    def facts(self) -> Facts:
-        return together(tuple(law.facts.at(self.width) for law in self.weights))
-
-
-def simplest(network: Network) -> Network:
-    """Return `inner` for a fully connected network whose δ is 1 at every time; else the network itself."""
-    if not is_one_of(network, FullyConnected):
-        return network
-    matrix, delta = network.weights
-    if not (isinstance(delta, FunctionLaw) and delta.facts.deterministic):
-        return network
-    if not functions_of_time.is_one(delta):
-        return network
-    return WithoutFactor(Inner(network.recursion.activation), network.width, (matrix,), network.exponent)
 
 
 @final

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from deeplimit.driving import FunctionLaw, layers_of
-from deeplimit.theory.hypotheses import Hypothesis
+from deeplimit.theory.theorem import Hypothesis
 
 if TYPE_CHECKING:
     from deeplimit.theory.theorem import Network

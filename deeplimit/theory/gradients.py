@@ -5,9 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from deeplimit.layers.activations import has_kink
-from deeplimit.theory.hypotheses import Hypothesis
-from deeplimit.theory.regime import Regime
-from deeplimit.theory.theorem import Network
+from deeplimit.theory.theorem import Hypothesis, Network, Regime
 
 NONE_KNOWN = (
     "nothing is known of the gradients' order: {why}. They are measured against those of the limit, without a"

@@ -5,9 +5,7 @@ from __future__ import annotations
 from deeplimit.common.validation import NoTheoremError
 from deeplimit.driving import Dependence, Facts
 from deeplimit.layers.activations import expansion, is_bounded, is_odd, slopes
-from deeplimit.theory.matching import PAPERS, are_independent, is_one_of, laws, side, sides
-from deeplimit.theory.regime import Growth
-from deeplimit.theory.theorem import Network
+from deeplimit.theory.theorem import PAPERS, Growth, Network, are_independent, is_one_of, laws, side, sides
 
 NOTHING = Growth()
 

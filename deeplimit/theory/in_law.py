@@ -7,17 +7,18 @@ from typing import final
 from deeplimit.equations import Limit
 from deeplimit.layers import Res1
 from deeplimit.theory.independent_layers import neural_sde
-from deeplimit.theory.matching import (
+from deeplimit.theory.theorem import (
     MARION,
     MARION_KEY,
+    Network,
+    Regime,
+    Theorem,
     is_one_of,
     layers_are_independent,
     lipschitz,
     of_the_weights,
     side,
 )
-from deeplimit.theory.regime import Regime
-from deeplimit.theory.theorem import Network, Theorem
 
 
 @final

@@ -14,10 +14,14 @@ from deeplimit.layers import Res1, Res2, Res3
 from deeplimit.layers.activations import Activation, has_kink, slopes
 from deeplimit.theory.gradients import first_variation
 from deeplimit.theory.growth import known_growth
-from deeplimit.theory.hypotheses import Hypothesis, failing
-from deeplimit.theory.matching import (
+from deeplimit.theory.theorem import (
     MARION,
     MARION_KEY,
+    Hypothesis,
+    Network,
+    Regime,
+    Theorem,
+    failing,
     is_one_of,
     laws,
     layers_are_independent,
@@ -26,8 +30,6 @@ from deeplimit.theory.matching import (
     side,
     sides,
 )
-from deeplimit.theory.regime import Regime
-from deeplimit.theory.theorem import Network, Theorem
 
 PAIRED = (
     "res1 with the same weights and exponent=0.5 (Proposition 11), or SmoothGaussian weights with exponent=1"

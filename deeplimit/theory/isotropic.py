@@ -17,9 +17,13 @@ from typing import final
 from deeplimit.equations import AveragedODE, Identity, IsotropicSDE, Limit, RadialSDE
 from deeplimit.layers import Inner, Res2, Res3
 from deeplimit.layers.activations import is_odd, slopes
-from deeplimit.theory.hypotheses import Hypothesis
 from deeplimit.theory.independent_layers import PAIRED
-from deeplimit.theory.matching import (
+from deeplimit.theory.orders import Contributions
+from deeplimit.theory.theorem import (
+    Hypothesis,
+    Network,
+    Regime,
+    Theorem,
     is_one_of,
     layers_are_independent,
     lipschitz,
@@ -27,9 +31,6 @@ from deeplimit.theory.matching import (
     side,
     sides,
 )
-from deeplimit.theory.orders import Contributions
-from deeplimit.theory.regime import Regime
-from deeplimit.theory.theorem import Network, Theorem
 
 PAGE = "derived on the page Limits in law"
 AVERAGED = f"Independent layers inside σ ({PAGE})"

@@ -14,11 +14,19 @@ from deeplimit.equations import Identity, Limit, MixedSDE
 from deeplimit.layers import Res2, Res3
 from deeplimit.layers.activations import has_kink
 from deeplimit.theory import functions_of_time
-from deeplimit.theory.hypotheses import Hypothesis
-from deeplimit.theory.matching import are_independent, is_one_of, lipschitz, of_the_weights, side, sides
 from deeplimit.theory.orders import Contributions
-from deeplimit.theory.regime import Regime
-from deeplimit.theory.theorem import Network, Theorem
+from deeplimit.theory.theorem import (
+    Hypothesis,
+    Network,
+    Regime,
+    Theorem,
+    are_independent,
+    is_one_of,
+    lipschitz,
+    of_the_weights,
+    side,
+    sides,
+)
 
 SOURCE = "Independent layers outside σ, functions of time inside (derived on the page Proposition 11)"
 

@@ -11,12 +11,9 @@ import math
 from typing import final
 
 from deeplimit.equations import Identity, Limit
-from deeplimit.theory.hypotheses import Hypothesis
-from deeplimit.theory.matching import lipschitz, of_the_weights, side
 from deeplimit.theory.orders import Contributions
-from deeplimit.theory.regime import Regime
 from deeplimit.theory.shrinking_weights import Case, Place, place_of
-from deeplimit.theory.theorem import Network, Theorem
+from deeplimit.theory.theorem import Hypothesis, Network, Regime, Theorem, lipschitz, of_the_weights, side
 
 INSTEAD = (
     "the same network with an activation that is 0 at 0, such as scaled_softplus, scaled_silu, scaled_gelu or"

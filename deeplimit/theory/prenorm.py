@@ -14,8 +14,12 @@ from deeplimit.driving import IndependentLaw
 from deeplimit.equations import Identity, Limit, NeuralSDE
 from deeplimit.layers import PreNorm
 from deeplimit.layers.activations import Activation, derivative, has_kink
-from deeplimit.theory.hypotheses import Hypothesis
-from deeplimit.theory.matching import (
+from deeplimit.theory.smooth_layers import EulerOfODE
+from deeplimit.theory.theorem import (
+    Hypothesis,
+    Network,
+    Regime,
+    Theorem,
     is_one_of,
     layers_are_functions,
     layers_are_independent,
@@ -23,9 +27,6 @@ from deeplimit.theory.matching import (
     of_the_weights,
     side,
 )
-from deeplimit.theory.regime import Regime
-from deeplimit.theory.smooth_layers import EulerOfODE
-from deeplimit.theory.theorem import Network, Theorem
 
 SOURCE = "Pre-norm networks (derived on the page Pre-norm)"
 AWAY_FROM_ZERO = Hypothesis.unknown("states stay away from 0", "that states stay away from 0, where N jumps.")

@@ -7,9 +7,7 @@ from typing import cast, final
 from deeplimit.driving import Dependence
 from deeplimit.equations import CovarianceSDE, Limit
 from deeplimit.layers import ShapedMLP
-from deeplimit.theory.matching import is_one_of, laws, side
-from deeplimit.theory.regime import Regime
-from deeplimit.theory.theorem import Network, Theorem
+from deeplimit.theory.theorem import Network, Regime, Theorem, is_one_of, laws, side
 
 LI = "Li, Nica and Roy (2022), covariance SDE of shaped networks"
 LI_KEY = "li2022"

@@ -31,11 +31,17 @@ from deeplimit.layers import Inner
 from deeplimit.layers.activations import ASSUMPTION, Expansion, expansion
 from deeplimit.theory import explosion, functions_of_time
 from deeplimit.theory.gradients import first_variation
-from deeplimit.theory.hypotheses import Hypothesis
-from deeplimit.theory.matching import COHEN, COHEN_KEY, is_one_of, lipschitz
 from deeplimit.theory.orders import COINCIDING, SAME, Contributions
-from deeplimit.theory.regime import Regime
-from deeplimit.theory.theorem import Network, Theorem
+from deeplimit.theory.theorem import (
+    COHEN,
+    COHEN_KEY,
+    Hypothesis,
+    Network,
+    Regime,
+    Theorem,
+    is_one_of,
+    lipschitz,
+)
 
 EXPANSION = f"The expansion (13) {COHEN}"
 SMOOTH = Hypothesis.unknown("σ is C³", "that σ is C³ with a bounded third derivative away from 0.")

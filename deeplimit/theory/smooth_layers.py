@@ -9,17 +9,18 @@ from deeplimit.equations import Identity, Limit, NeuralODE
 from deeplimit.layers import FullyConnected, Inner, PreNorm, Res1
 from deeplimit.theory import functions_of_time
 from deeplimit.theory.gradients import first_variation
-from deeplimit.theory.matching import (
+from deeplimit.theory.theorem import (
     MARION,
     MARION_KEY,
     PAPERS,
+    Network,
+    Regime,
+    Theorem,
     is_one_of,
     layers_are_functions,
     lipschitz,
     side,
 )
-from deeplimit.theory.regime import Regime
-from deeplimit.theory.theorem import Network, Theorem
 
 ADD_UP = (
     "weights that are functions of time add up coherently, and below exponent 1 they add up to too much."

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import final
 
 from deeplimit.common.validation import NoTheoremError
+from deeplimit.driving import Facts, FunctionLaw, WeightLaw, together
 from deeplimit.equations import Limit
+from deeplimit.layers import FullyConnected, Inner
 from deeplimit.theory import (
     attention,
     coloured_noise,
     fractional_weights,
     fully_connected,
+    functions_of_time,
     in_law,
     independent_layers,
     isotropic,
@@ -21,13 +25,22 @@ from deeplimit.theory import (
     shrinking_weights,
     smooth_layers,
 )
-from deeplimit.theory.fully_connected import simplest
 from deeplimit.theory.gradients import none_known
 from deeplimit.theory.growth import known_growth
-from deeplimit.theory.hypotheses import failing
-from deeplimit.theory.matching import laws, measured_without_theorem, refusal, refused, side
-from deeplimit.theory.regime import Growth, Regime
-from deeplimit.theory.theorem import Network, Theorem, registered
+from deeplimit.theory.theorem import (
+    Growth,
+    Network,
+    Regime,
+    Theorem,
+    failing,
+    is_one_of,
+    laws,
+    measured_without_theorem,
+    refusal,
+    refused,
+    registered,
+    side,
+)
 
 ROWS: tuple[Theorem, ...] = (
     *independent_layers.ROWS,
@@ -68,6 +81,33 @@ CLOSEST = (
 CLOSEST_OF_NOISE = (
     "res1 with Brownian weights and exponent=0.5 (Proposition 11), or your row (Theorem.register)."
 )
+
+
+@final
+@dataclass(frozen=True)
+class WithoutFactor:
+    """`inner` in the place of a fully connected network with δ = 1: the same recursion, bit for bit."""
+
+    recursion: Inner
+    width: int
+    weights: tuple[WeightLaw, ...]
+    exponent: float
+
+    @property
+    def facts(self) -> Facts:
+        return together(tuple(law.facts.at(self.width) for law in self.weights))
+
+
+def simplest(network: Network) -> Network:
+    """Return `inner` for a fully connected network whose δ is 1 at every time; else the network itself."""
+    if not is_one_of(network, FullyConnected):
+        return network
+    matrix, delta = network.weights
+    if not (isinstance(delta, FunctionLaw) and delta.facts.deterministic):
+        return network
+    if not functions_of_time.is_one(delta):
+        return network
+    return WithoutFactor(Inner(network.recursion.activation), network.width, (matrix,), network.exponent)
 
 
 @dataclass(frozen=True)

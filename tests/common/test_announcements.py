@@ -5,13 +5,13 @@ import logging
 import pytest
 
 import deeplimit as dl
-from deeplimit.common import progress
+from deeplimit.common import measurement
 
 
 @pytest.fixture
 def clock(monkeypatch):
     now = [0.0]
-    monkeypatch.setattr(progress.time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(measurement.time, "perf_counter", lambda: now[0])
     return now
 
 
@@ -20,7 +20,7 @@ def told(caplog):
 
 
 def test_after_ten_seconds_one_line_says_how_long_it_will_take(clock, caplog):
-    with progress.shown(None, "compare") as move:
+    with measurement.shown(None, "compare") as move:
         for clock[0], fraction in ((1.0, 0.02), (9.0, 0.18), (11.0, 0.2), (12.0, 0.21)):
             move(fraction)
     assert told(caplog) == [
@@ -30,7 +30,7 @@ def test_after_ten_seconds_one_line_says_how_long_it_will_take(clock, caplog):
 
 
 def test_what_a_store_held_took_no_time(clock, caplog):
-    with progress.shown(None, "compare") as move:
+    with measurement.shown(None, "compare") as move:
         move(0.5)
         clock[0] = 20.0
         move(0.5)
@@ -40,16 +40,16 @@ def test_what_a_store_held_took_no_time(clock, caplog):
 
 
 def test_nothing_is_said_at_the_end_or_where_it_is_not_wanted(clock, caplog):
-    with progress.shown(None, "compare") as move:
+    with measurement.shown(None, "compare") as move:
         clock[0] = 20.0
         move(1.0)
-    with progress.shown(False, "compare") as move:
+    with measurement.shown(False, "compare") as move:
         assert move is None
     assert told(caplog) == []
 
 
 @pytest.mark.parametrize(("asked", "lines"), [(None, 1), (False, 0)])
 def test_a_long_comparison_is_announced_once(asked, lines, monkeypatch, caplog):
-    monkeypatch.setattr(progress, "SECONDS_IN_SILENCE", 0.0)
+    monkeypatch.setattr(measurement, "SECONDS_IN_SILENCE", 0.0)
     dl.compare(dl.res1(2), depths=[4, 8], paths=20_000, progress=asked)
     assert len([line for line in told(caplog) if "to go" in line]) == lines

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pytest
 
 import deeplimit as dl
-from deeplimit.common import flow
+from deeplimit.common import measurement
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def test_an_endless_measurement_can_be_given_up_at_once(how):
 
 
 def test_an_executor_is_not_sent_more_blocks_than_memory_holds(monkeypatch):
-    monkeypatch.setattr(flow, "SENT", 16)
+    monkeypatch.setattr(measurement, "SENT", 16)
     monkeypatch.setattr("deeplimit.common.measurement.SENT", 16)
     recording = Recording()
     assert dl.measure(Made(300, lambda block: block), executor=recording) == sum(range(300))
@@ -143,8 +143,8 @@ def test_what_progress_raises_comes_through_though_blocks_that_it_ended_come_fir
         future.set_exception(CancelledError())
         return future
 
-    ticks = flow.Ticks(progress, 2, 0)
+    ticks = measurement.Ticks(progress, 2, 0)
     with pytest.raises(KeyboardInterrupt):
         ticks(0.5)
     with pytest.raises(KeyboardInterrupt):
-        list(flow.flow(submit, [0, 1], ticks, 2, ordered=True))
+        list(measurement.flow(submit, [0, 1], ticks, 2, ordered=True))

@@ -11,8 +11,8 @@ from stacks import Transformer, tokens
 
 import deeplimit as dl
 from deeplimit.common.measurement import _run as run_block
-from deeplimit.common.provenance import device_name
 from deeplimit.common.randomness import seeded
+from deeplimit.common.report import device_name
 from deeplimit.common.specification import environment
 
 SMALL = {"depths": [4, 8, 16], "paths": 64}

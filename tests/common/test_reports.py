@@ -19,10 +19,9 @@ import deeplimit as dl
 from calibration import depth_sweeps
 from deeplimit.common import citations, fields, load_report as reports, page
 from deeplimit.common.randomness import seeded
-from deeplimit.common.report import KINDS
-from deeplimit.common.table import Column, Table
+from deeplimit.common.report import KINDS, Column, Table
 from deeplimit.modules.depth_check.rules import RULES
-from deeplimit.theory.matching import COHEN_KEY, HU_KEY, MARION_KEY
+from deeplimit.theory.theorem import COHEN_KEY, HU_KEY, MARION_KEY
 
 OLD = sorted((Path(__file__).parent / "old_reports").glob("*.json"))
 OWN = "users-own"

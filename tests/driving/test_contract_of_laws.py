@@ -32,6 +32,7 @@ LAWS = {
     "a sampler": dl.IID(lambda shape, generator: torch.randn(shape, generator=generator)),
     "an autoregressive chain": dl.AR1(0.5),
     "an alternating chain": dl.AR1(-0.9),
+    "a moving average": dl.MovingAverage((1, 0.6, 0.3)),
     "fractional, rough": dl.FractionalBrownian(0.3),
     "fractional, smooth": dl.FractionalBrownian(0.7),
     "smooth": dl.SmoothGaussian(0.1),

@@ -7,7 +7,7 @@ import torch
 from users import gaussian, orthogonal, the_same_in_every_call
 
 import deeplimit as dl
-from deeplimit.driving.facts import Dependence, Facts, together
+from deeplimit.driving.law import Dependence, Facts, together
 from deeplimit.driving.sampler_test import _statistics
 
 FULL = Facts.of_normal_entries(

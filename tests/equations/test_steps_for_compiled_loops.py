@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import deeplimit as dl
-from deeplimit.equations.stepper import Motion
+from deeplimit.equations.base import Motion
 
 NOISE = dl.Ito(A=0.2, b=0.3)  # variances of an entry per unit of time
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from deeplimit.common.measurement import Measurement, Running
-from deeplimit.statistics.interim import AdaptiveSampling, InterimAnalysis, Size, Study, carry_out
+from deeplimit.statistics.adaptive_sampling import AdaptiveSampling, InterimAnalysis, Size, Study, carry_out
 
 BLOCK = 64
 START = Size((16, 32, 64, 128, 256), 512)

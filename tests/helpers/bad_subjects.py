@@ -118,6 +118,7 @@ CALLED = {  # how messages call an argument, where not by its name; "*" is said 
 }
 LAWS = [
     filled("AR1", dl.AR1, rho=0.5),
+    filled("MovingAverage", dl.MovingAverage, coefficients=lambda: [1.0, 0.6]),
     filled("IID", dl.IID),
     filled("SmoothGaussian", dl.SmoothGaussian),
     filled("FractionalBrownian", dl.FractionalBrownian, hurst=0.7),

@@ -14,8 +14,8 @@ from noises import randn, random_psd
 import deeplimit as dl
 from deeplimit.layers import Res1
 from deeplimit.simulation import make_task, pathwise
-from deeplimit.simulation.error_accumulator import ErrorAccumulator
 from deeplimit.simulation.kernels import products, projected
+from deeplimit.simulation.moments import ErrorAccumulator
 
 CPU = torch.device("cpu")
 

@@ -14,6 +14,7 @@ import rooms
 from importlinter import cli
 
 import deeplimit as dl
+from benchmarks import entered
 
 ROOT = Path(dl.__file__).parent
 ROOMS = ("activations", "datasets", "init", "testing", "zoo")
@@ -135,14 +136,6 @@ def test_tests_at_a_stated_level_are_marked_statistical():
 
 
 WITHOUT_TYPE_TESTS = ("judge", "signal", "papers", "trained", "modules", "equations", "simulation")
-LEFT = {
-    # A user's marker is read where it enters.
-    ("judge/in_law/comparison.py", "Independent"),
-    ("simulation/planning.py", "Independent"),
-    # Of many processes along a path, the Itô process's step.
-    ("equations/linearised.py", "ItoStep"),
-    ("simulation/gradients.py", "ItoStep"),
-}
 
 
 def type_tests(path):
@@ -174,4 +167,11 @@ def test_what_an_object_is_follows_from_facts_it_states_and_not_from_its_class()
         if path.relative_to(ROOT).parts[0] in WITHOUT_TYPE_TESTS
         for name in type_tests(path)
     }
-    assert found <= LEFT
+    assert found == {("equations/base.py", "Independent")}  # where a user's marker on an argument is read
+
+
+def test_a_comparison_enters_no_more_files_and_functions_than_it_did():
+    """Both may only fall: they are what has to be read to follow a call (`python -m benchmarks.entered`)."""
+    calls = entered.entered(entered.comparison)
+    assert len({file for file, _ in calls}) <= 34
+    assert len(calls) <= 323

@@ -9,11 +9,11 @@ import torch
 
 import deeplimit as dl
 from deeplimit.common.verdict import ConvergenceVerdict
-from deeplimit.judge.convergence import adaptive, verdict
-from deeplimit.judge.convergence.adaptive import ASKS
-from deeplimit.judge.convergence.preconditions import FAILED_PRECONDITIONS
-from deeplimit.statistics.interim import sequence
-from deeplimit.statistics.interim.analyses import share
+from deeplimit.judge.convergence import comparison, verdict
+from deeplimit.judge.convergence.comparison import ASKS
+from deeplimit.judge.convergence.verdict import FAILED_PRECONDITIONS
+from deeplimit.statistics import adaptive_sampling
+from deeplimit.statistics.adaptive_sampling import share
 
 AUTO = {"depths": "auto", "paths": "auto"}
 LONG = 3600.0
@@ -22,7 +22,7 @@ LONG = 3600.0
 @pytest.fixture
 def few_looks(monkeypatch):
     """Calls that cannot tell end by their number of looks, not by how fast the machine is."""
-    monkeypatch.setattr(sequence, "MOST_ANALYSES", 3)
+    monkeypatch.setattr(adaptive_sampling, "MOST_ANALYSES", 3)
 
 
 def test_every_rule_that_cannot_tell_says_what_it_asks_for():
@@ -42,8 +42,8 @@ def test_error_rates_are_shared_and_a_posterior_probability_is_not():
 
 
 def test_every_look_spends_its_share_on_the_interval_and_on_the_verdict(few_looks, monkeypatch):
-    assess, given = adaptive.assess, []
-    monkeypatch.setattr(adaptive, "assess", lambda *values: given.append(values) or assess(*values))
+    assess, given = comparison.assess, []
+    monkeypatch.setattr(comparison, "assess", lambda *values: given.append(values) or assess(*values))
     report = dl.compare(dl.res1(1, "identity"), depths=[8, 16, 32], paths="auto", budget=LONG)
     assert len(report.looks) > 1
     usual = verdict.Levels()

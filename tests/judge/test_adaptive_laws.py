@@ -10,8 +10,8 @@ import deeplimit as dl
 from deeplimit.common.verdict import LawVerdict
 from deeplimit.judge.in_law import verdict
 from deeplimit.judge.in_law.adaptive import ASKS
-from deeplimit.statistics.interim import sequence
-from deeplimit.statistics.interim.analyses import share
+from deeplimit.statistics import adaptive_sampling
+from deeplimit.statistics.adaptive_sampling import share
 
 LONG = 3600.0
 
@@ -19,7 +19,7 @@ LONG = 3600.0
 @pytest.fixture
 def few_looks(monkeypatch):
     """Calls end by their number of looks, not by how fast the machine is."""
-    monkeypatch.setattr(sequence, "MOST_ANALYSES", 2)
+    monkeypatch.setattr(adaptive_sampling, "MOST_ANALYSES", 2)
 
 
 def test_every_rule_that_cannot_tell_says_what_it_asks_for():
@@ -33,7 +33,7 @@ def test_a_default_call_ends_with_the_right_verdict_at_the_first_look():
 
 
 def test_more_draws_are_taken_where_an_interval_is_too_wide(few_looks, monkeypatch):
-    start = sequence.Size((8, 16, 32, 64), 1000)
+    start = adaptive_sampling.Size((8, 16, 32, 64), 1000)
     monkeypatch.setattr("deeplimit.judge.in_law.adaptive.ComparingLaws.start", start)
     report = dl.compare_laws(dl.res3(2), depths="auto", draws="auto", budget=LONG, seed=2)
     first, last = report.looks

@@ -5,7 +5,7 @@ import pytest
 from runs import task_of
 
 import deeplimit as dl
-from deeplimit.judge.convergence.estimates import (
+from deeplimit.judge.convergence.assessment import (
     common_estimates,
     gap_estimates,
     scheme_estimates,

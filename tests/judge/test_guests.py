@@ -416,6 +416,69 @@ def test_heavy_tails_of_unit_variance_keep_the_contract_and_those_of_another_do_
 
 
 @dataclass(frozen=True)
+class StatedStudent(dl.IndependentLaw):
+    """A t-law, by Bailey's polar method, that states its moments."""
+
+    freedom: float
+    variance: float = 1.0
+    facts = Student().facts
+
+    def channels(self, shape):
+        return tuple(dataclasses.replace(each, moments=self.freedom) for each in super().channels(shape))
+
+    def draw(self, step, out, generator):
+        u, v = torch.rand((2, *out.shape), generator=generator, dtype=torch.float64)
+        radius = self.freedom * ((1 - u) ** (-2 / self.freedom) - 1)
+        size = step * self.variance * (self.freedom - 2) / self.freedom
+        out.copy_((radius * size).sqrt() * torch.cos(2 * math.pi * v))
+
+    def describe(self):
+        return f"t-distributed weights ({self.freedom:g} degrees of freedom)"
+
+
+@pytest.mark.parametrize("freedom", [2.5, 3.5])
+def test_stated_tails_whose_squares_have_no_variance_keep_the_contract(freedom):
+    dl.testing.check_law(StatedStudent(freedom))
+    with pytest.raises(AssertionError, match="variance"):
+        dl.testing.check_law(StatedStudent(freedom, variance=2.0))
+
+
+def test_tails_so_heavy_that_draws_show_no_variance_are_believed():
+    dl.testing.check_law(StatedStudent(2.1))
+
+
+def test_stable_layers_keep_the_natural_exponent_and_no_smaller_one():
+    @dataclass(frozen=True)
+    class Stated(Stable):
+        natural: float = 1 / 1.6
+
+        @property
+        def facts(self):
+            return dataclasses.replace(super().facts, natural_exponent=self.natural)
+
+        @property
+        def layer_exponent(self):
+            return 1 / self.index
+
+    dl.testing.check_law(Stated())
+    with pytest.raises(AssertionError, match="natural_exponent"):
+        dl.testing.check_law(Stated(natural=0.25))
+
+
+@pytest.mark.nightly
+def test_slow_convergence_of_heavy_tails_is_not_another_law_and_a_wrong_variance_is():
+    network = dl.res1(3, "tanh", weights=StatedStudent(2.5))
+
+    def stretched(t, h, dB):
+        return 1.2 * 3**-0.5 * torch.einsum("pij,pj->pi", dB.reshape(-1, 3, 3), torch.tanh(h))
+
+    wrong = dl.SDE(lambda t, h: 0 * h, stretched, noise="general", brownian=(3, 3))
+    # With the powers 1 and 2 of 1/L, the right limit is refused at this seed.
+    assert dl.compare_laws(network, seed=1).verdict == "cannot tell"
+    assert dl.compare_laws(network, wrong, seed=1).verdict == "another law"
+
+
+@dataclass(frozen=True)
 class MeanOverLayers(dl.Statistic):
     name: ClassVar[str] = "mean over the layers"
     is_compiled: ClassVar[bool] = True  # it is not, whatever it says

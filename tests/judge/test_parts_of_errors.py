@@ -9,8 +9,7 @@ import torch
 
 import deeplimit as dl
 from deeplimit.judge.convergence.pairing import NO_GAP
-from deeplimit.statistics.floors import fit_floor
-from deeplimit.statistics.power_law import ErrorEstimates
+from deeplimit.statistics.power_law import ErrorEstimates, fit_floor
 
 LEVEL = 1e-5
 

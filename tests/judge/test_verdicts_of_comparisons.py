@@ -5,13 +5,17 @@ import pytest
 import torch
 
 import deeplimit as dl
-from deeplimit.judge.convergence.caveats import Numbers
-from deeplimit.judge.convergence.preconditions import Measured, failed_precondition
-from deeplimit.judge.convergence.verdict import Evidence, gives_an_order, judge
+from deeplimit.judge.convergence.verdict import (
+    Evidence,
+    Measured,
+    Numbers,
+    failed_precondition,
+    gives_an_order,
+    judge,
+)
 from deeplimit.judge.convergence.wording import reason, reservations
 from deeplimit.statistics.differences import Remainder
-from deeplimit.statistics.floors import Floor
-from deeplimit.statistics.power_law import ErrorEstimates, fit_rate
+from deeplimit.statistics.power_law import ErrorEstimates, Floor, fit_rate
 
 
 def evidence(**altered):

@@ -7,17 +7,17 @@ import pytest
 
 import deeplimit as dl
 from deeplimit.signal.adaptive import MeasuringStability
-from deeplimit.statistics.interim import sequence
-from deeplimit.statistics.interim.analyses import share
+from deeplimit.statistics import adaptive_sampling
+from deeplimit.statistics.adaptive_sampling import share
 
 LONG = 3600.0
-SMALL = sequence.Size((10, 20, 40, 80), 30)
+SMALL = adaptive_sampling.Size((10, 20, 40, 80), 30)
 
 
 @pytest.fixture
 def analysed(monkeypatch):
     """A call near the critical exponent that takes two looks, however fast the machine is."""
-    monkeypatch.setattr(sequence, "MOST_ANALYSES", 2)
+    monkeypatch.setattr(adaptive_sampling, "MOST_ANALYSES", 2)
     monkeypatch.setattr(MeasuringStability, "start", SMALL)
     return dl.stability(dl.res1(4, "relu", exponent=0.47), depths="auto", draws="auto", budget=LONG, seed=1)
 
@@ -52,11 +52,11 @@ def test_what_no_exponent_is_fitted_to_asks_for_nothing():
 
 
 def test_one_depth_asks_for_more_and_few_draws_for_more(monkeypatch):
-    monkeypatch.setattr(sequence, "MOST_ANALYSES", 2)
+    monkeypatch.setattr(adaptive_sampling, "MOST_ANALYSES", 2)
     one = dl.stability(dl.res3(4), [10], draws="auto", budget=LONG)
     assert len(one.looks) == 1
     assert one.needs.depths[-1] > 10
-    monkeypatch.setattr(MeasuringStability, "start", sequence.Size((10, 20, 40), 8))
+    monkeypatch.setattr(MeasuringStability, "start", adaptive_sampling.Size((10, 20, 40), 8))
     few = dl.stability(dl.res3(4), [10, 20, 40], draws="auto", budget=LONG)
     assert few.looks[-1].paths > 8
 

@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
+from deeplimit.common import verdict
 from deeplimit.signal import growth, growth_fit
 from deeplimit.signal.growth_verdict import FAILED_PRECONDITIONS, RULES, Changes, Evidence
-from deeplimit.statistics import verdict
 from deeplimit.theory import Growth
 
 

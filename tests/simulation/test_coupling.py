@@ -11,7 +11,7 @@ from runs import task_of, walk
 import deeplimit as dl
 from deeplimit.common.grid import Grid
 from deeplimit.common.initial_layer import initial_layer
-from deeplimit.simulation import planning
+from deeplimit.simulation import coupled_errors
 from deeplimit.simulation.moments import Moments
 from deeplimit.simulation.pathwise import make_solver, run_block
 
@@ -204,5 +204,5 @@ def test_a_fractional_path_is_held_on_equal_steps_that_hold_every_layer():
 
 def test_a_block_has_a_path_however_little_memory_it_may_take(monkeypatch):
     network = dl.res1(2, "tanh", weights=dl.FractionalBrownian(0.7))
-    monkeypatch.setitem(planning.WHOLE_PATH_NUMBERS_PER_BLOCK, "cpu", 1)
+    monkeypatch.setitem(coupled_errors.WHOLE_PATH_NUMBERS_PER_BLOCK, "cpu", 1)
     assert task_of(network).block_size == 1

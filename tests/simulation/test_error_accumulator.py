@@ -12,7 +12,7 @@ from scipy import stats
 
 import deeplimit as dl
 from deeplimit.simulation import CoupledErrors
-from deeplimit.simulation.error_accumulator import (
+from deeplimit.simulation.moments import (
     COMMON,
     GAP_COMMON,
     GAP_LAYERS,
@@ -21,8 +21,8 @@ from deeplimit.simulation.error_accumulator import (
     SCHEME_LAYERS,
     Columns,
     ErrorAccumulator,
+    Moments,
 )
-from deeplimit.simulation.moments import Moments
 
 
 @dataclass(frozen=True)

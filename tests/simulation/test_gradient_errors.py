@@ -16,7 +16,7 @@ from scipy import stats
 
 import deeplimit as dl
 from deeplimit.simulation import gradients, pathwise
-from deeplimit.simulation.error_accumulator import ErrorAccumulator
+from deeplimit.simulation.moments import ErrorAccumulator
 from deeplimit.theory import gradients_of
 
 NETWORKS = {

@@ -5,8 +5,16 @@ import pytest
 from hypothesis import given, strategies as st
 from scipy import stats
 
-from deeplimit.statistics.floors import _COSINES, STEEPEST, _falling, _Order, fit_floor
-from deeplimit.statistics.power_law import ErrorEstimates, correlated, design_of
+from deeplimit.statistics.power_law import (
+    _COSINES,
+    STEEPEST,
+    ErrorEstimates,
+    _falling,
+    _Order,
+    correlated,
+    design_of,
+    fit_floor,
+)
 
 DEPTHS = np.array([16, 32, 64, 128, 256])
 

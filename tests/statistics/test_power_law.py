@@ -4,9 +4,17 @@ import numpy as np
 import pytest
 
 from deeplimit.simulation.moments import Moments
-from deeplimit.statistics import floors
-from deeplimit.statistics.floors import Floor, above_floor, above_uncertain_floor, fit_floor
-from deeplimit.statistics.power_law import MODEL_ERROR, ErrorEstimates, fit_rate, slopes_between
+from deeplimit.statistics import power_law
+from deeplimit.statistics.power_law import (
+    MODEL_ERROR,
+    ErrorEstimates,
+    Floor,
+    above_floor,
+    above_uncertain_floor,
+    fit_floor,
+    fit_rate,
+    slopes_between,
+)
 
 DEPTHS = np.array([16, 32, 64, 128, 256])
 
@@ -98,10 +106,10 @@ def test_a_slower_order_has_the_prior_probability_that_is_stated(monkeypatch):
     estimates = ErrorEstimates(DEPTHS, -0.35 * np.log(DEPTHS), 2e-3 * np.eye(5), np.zeros(5), 10**5)
 
     def large_floor(slower):
-        monkeypatch.setattr(floors, "SLOWER", slower)
+        monkeypatch.setattr(power_law, "SLOWER", slower)
         return fit_floor(estimates, 0.5).probability
 
-    monkeypatch.setattr(floors, "STEEPEST", 0.5)
+    monkeypatch.setattr(power_law, "STEEPEST", 0.5)
     slow, known = fit_floor(estimates, None).probability, large_floor(1e-300)
     assert abs(slow - known) > 0.05
     shares = [(large_floor(slower) - known) / (slow - known) for slower in (0.05, 0.5)]

@@ -6,15 +6,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from deeplimit.statistics import floors
+from deeplimit.statistics import power_law
 from deeplimit.statistics.differences import Remainder
 from deeplimit.statistics.extrapolation import extrapolate
-from deeplimit.statistics.floors import Floor, fit_floor
 from deeplimit.statistics.power_law import (
     DEFICITS,
     SIZES,
     ErrorEstimates,
+    Floor,
     correlated,
+    fit_floor,
     fit_rate,
     least_paths,
     second_contributions,
@@ -122,7 +123,7 @@ def test_a_contribution_without_prior_probability_does_not_move_the_floor(monkey
     explains = 0.5 * np.log(squares * DEPTHS)
     for rare, changes in ((1e-300, False), (0.999, True)):
         both = np.stack([np.zeros(5), explains]), np.array([1.0 - rare, rare])
-        monkeypatch.setattr(floors, "second_contributions", lambda estimates, both=both: both)
+        monkeypatch.setattr(power_law, "second_contributions", lambda estimates, both=both: both)
         assert (fit_floor(of, 0.5).share < 0.1) is changes
         if not changes:
             assert fit_floor(of, 0.5).probability == pytest.approx(alone.probability)

@@ -9,13 +9,7 @@ from hypothesis import given, strategies as st
 from scipy import stats
 
 import deeplimit
-from deeplimit.statistics.regression import (
-    CorrelatedData,
-    StudentMixture,
-    independent,
-    line,
-    student_quantile,
-)
+from deeplimit.statistics.power_law import CorrelatedData, StudentMixture, independent, line, student_quantile
 
 PACKAGE = Path(deeplimit.__file__).parent
 seeds = st.integers(0, 2**32 - 1)
@@ -100,4 +94,4 @@ def test_coefficients_are_solved_for_in_one_file_only():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Attribute) and node.attr in SOLVERS
     }
-    assert found == {"statistics/regression.py"}
+    assert found == {"statistics/power_law.py"}

@@ -8,10 +8,19 @@ from analysing import BLOCK, Analysing, analysed
 from hypothesis import given, strategies as st
 from scipy.stats import binom, norm
 
-from deeplimit.statistics.interim import Asks, SampleSizeRequest, Size
-from deeplimit.statistics.interim.analyses import MOST_ANALYSES, share
-from deeplimit.statistics.interim.cost import Costs, Work
-from deeplimit.statistics.interim.sample_sizes import DEEPEST, MOST_COUNT, MOST_TIMES, next_sizes
+from deeplimit.statistics.adaptive_sampling import (
+    DEEPEST,
+    MOST_ANALYSES,
+    MOST_COUNT,
+    MOST_TIMES,
+    Asks,
+    Costs,
+    SampleSizeRequest,
+    Size,
+    Work,
+    next_sizes,
+    share,
+)
 
 pytestmark = pytest.mark.statistical
 

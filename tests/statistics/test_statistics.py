@@ -11,8 +11,7 @@ import deeplimit as dl
 from deeplimit import zoo
 from deeplimit.judge.convergence.verdict import Evidence, judge
 from deeplimit.simulation.moments import Moments
-from deeplimit.statistics.floors import fit_floor
-from deeplimit.statistics.power_law import ErrorEstimates, fit_rate
+from deeplimit.statistics.power_law import ErrorEstimates, fit_floor, fit_rate
 
 pytestmark = pytest.mark.statistical
 LEVEL = 1e-5

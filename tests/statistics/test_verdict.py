@@ -2,11 +2,11 @@
 
 import pytest
 
-from deeplimit.judge.convergence import caveats, preconditions, verdict as of_errors, wording as of_compare
+from deeplimit.common.verdict import Judgement, all_said, first, judge, said
+from deeplimit.judge.convergence import verdict, verdict as of_errors, wording as of_compare
 from deeplimit.judge.in_law import verdict as of_laws, wording as of_compare_laws
 from deeplimit.modules.depth_check import stream_meaning, wording as of_depth_check
 from deeplimit.signal import growth_verdict, wording as of_stability
-from deeplimit.statistics.verdict import Judgement, all_said, first, judge, said
 from deeplimit.trained.diagnosis import correlations, hypotheses, one_network, wording as of_diagnosis
 
 
@@ -63,9 +63,9 @@ def test_reservations_are_all_that_hold_in_order():
 @pytest.mark.parametrize(
     ("rules", "sentences"),
     [
-        (preconditions.FAILED_PRECONDITIONS, of_compare.BEFORE_THE_FIT),
+        (verdict.FAILED_PRECONDITIONS, of_compare.BEFORE_THE_FIT),
         (of_errors.RULES, of_compare.OF_THE_FIT),
-        ([(None, rule) for rule in caveats.CAVEATS], of_compare.OF_THE_NUMBERS),
+        ([(None, rule) for rule in verdict.CAVEATS], of_compare.OF_THE_NUMBERS),
         (of_laws.RULES, of_compare_laws.SENTENCES),
         (growth_verdict.FAILED_PRECONDITIONS, of_stability.BEFORE_THE_FIT),
         (growth_verdict.RULES, of_stability.OF_THE_FIT),

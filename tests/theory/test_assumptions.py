@@ -9,8 +9,7 @@ import torch
 import deeplimit as dl
 from deeplimit.layers import activations
 from deeplimit.theory import functions_of_time, growth_of
-from deeplimit.theory.hypotheses import Truth
-from deeplimit.theory.matching import side
+from deeplimit.theory.theorem import Truth, side
 
 SMOOTH, YOUNG = dl.SmoothGaussian(), dl.FractionalBrownian(0.7)
 

@@ -25,9 +25,8 @@ from deeplimit.layers import (
     Res3,
     ShapedMLP,
 )
-from deeplimit.theory.hypotheses import failing
 from deeplimit.theory.table import ROWS
-from deeplimit.theory.theorem import registered
+from deeplimit.theory.theorem import failing, registered
 
 WIDTH = 3
 TURN = torch.tensor([[0.0, 1.0, 0.0], [-1.0, 0.0, 0.0], [0.0, 0.0, 0.1]])

@@ -1,31 +1,435 @@
-"""From a run's moments to its report: estimates, order and floor, judgement, report."""
+"""From a run's moments to its report: errors with their joint uncertainty, order and floor, judgement.
+
+The error of the reference is taken out. Errors are judged whole, or as two parts with what theory knows.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import math
 from dataclasses import dataclass
+from typing import final
 
 import numpy as np
 import torch
 
-from deeplimit.common.verdict import ConvergenceVerdict
-from deeplimit.judge.convergence import caveats, preconditions, verdict, wording
-from deeplimit.judge.convergence.estimates import (
-    common_estimates,
-    corrected,
-    layer_estimates,
-    rounding,
-)
+from deeplimit.common.verdict import ConvergenceVerdict, Judgement
+from deeplimit.judge.convergence import verdict, wording
 from deeplimit.judge.convergence.pairing import Correction, Pairing
-from deeplimit.judge.convergence.parts import Part, parts_of
 from deeplimit.judge.convergence.report import CompareReport, PartOfError
-from deeplimit.simulation import Coupled, CoupledErrors, Task
+from deeplimit.simulation import Coupled, CoupledErrors, Task, moments
 from deeplimit.statistics.consecutive import Order
-from deeplimit.statistics.floors import Floor, above_floor, above_uncertain_floor
-from deeplimit.statistics.power_law import ErrorEstimates, Fit, fit_rate, least_paths, local_slopes
-from deeplimit.statistics.verdict import Judgement
+from deeplimit.statistics.differences import Remainder, fit_order, remainder
+from deeplimit.statistics.power_law import (
+    NO_SAMPLING_NOISE,
+    STEEPEST,
+    ErrorEstimates,
+    Fit,
+    Floor,
+    above_floor,
+    above_uncertain_floor,
+    fit_floor,
+    fit_rate,
+    least_paths,
+    local_slopes,
+)
+from deeplimit.theory import Regime
 from deeplimit.version import versions
+
+SCHEME = Regime("scheme", None, 0.5, "pathwise", "the limit's own scheme on each depth's layers.")
+"""How the errors of a limit's own scheme expand."""
+
+
+def layer_estimates(task: Task, pairing: Pairing, coupled: Coupled) -> ErrorEstimates:
+    """Return the errors in the task's norm, over each depth's layers."""
+    at_all_times = pairing.correction_in(task.statistic)
+    others = moments.COARSE_LAYERS if task.measures_reference else moments.GAP_LAYERS
+    return _whole(task, pairing, coupled, moments.LAYERS, others, at_all_times)
+
+
+def common_estimates(task: Task, pairing: Pairing, coupled: Coupled) -> ErrorEstimates:
+    """Return the errors over the times that all depths share."""
+    others = moments.COARSE_COMMON if task.measures_reference else moments.GAP_COMMON
+    return _whole(task, pairing, coupled, moments.COMMON, others, pairing.correction)
+
+
+def half_estimates(task: Task, pairing: Pairing, coupled: Coupled) -> ErrorEstimates:
+    """Return the errors at the common times in the norm of half the power, which has lighter tails.
+
+    Two solutions of a reference are extrapolated in squares only: their errors stay in the task's norm.
+    """
+    if task.measures_reference:
+        return common_estimates(task, pairing, coupled)
+    known = pairing.correction is Correction.KNOWN
+    bias = log_bias(task, 0.5) if known else np.zeros(len(task.grid.depths))
+    return _estimates(task, pairing, coupled, *_halves(task, coupled, moments.HALF), bias, pairing.regime)
+
+
+def scheme_estimates(task: Task, pairing: Pairing, coupled: Coupled, *, half: bool) -> ErrorEstimates:
+    """Return the errors of the limit's own scheme on each depth's layers, at the times that all share."""
+    found = _halves(task, coupled, moments.SCHEME_HALF) if half else _at(task, coupled, moments.SCHEME_COMMON)
+    bias = log_bias(task, pairing.scheme_rate, pairing.scheme_coherence)
+    return _estimates(task, pairing, coupled, *found, bias, SCHEME, is_euler=not pairing.is_measured)
+
+
+def gap_estimates(task: Task, pairing: Pairing, coupled: Coupled, *, half: bool) -> ErrorEstimates:
+    """Return the distances of the network and that scheme, into which no reference enters."""
+    found = _halves(task, coupled, moments.GAP_HALF) if half else _at(task, coupled, moments.GAP_COMMON)
+    return _estimates(task, pairing, coupled, *found, np.zeros(len(task.grid.depths)), pairing.gap)
+
+
+Found = tuple[np.ndarray, np.ndarray, float]
+"""Log errors (m,), their covariance (m, m), and the largest kurtosis of the per-path errors."""
+
+
+def _at(task: Task, coupled: Coupled, block: str) -> Found:
+    columns, measured = moments.Columns.of(task).at(block), coupled.moments
+    covariance = measured.relative_covariance()[np.ix_(columns, columns)]
+    return measured.log_errors()[columns], covariance, float(measured.kurtosis()[columns].max())
+
+
+def _halves(task: Task, coupled: Coupled, block: str) -> Found:
+    """Return the same of roots, as errors: (E s^{p/2})^{2/p} where s^{1/2} was averaged."""
+    logs, covariance, kurtosis = _at(task, coupled, block)
+    return 2.0 * logs, 4.0 * covariance, kurtosis
+
+
+def _whole(
+    task: Task, pairing: Pairing, coupled: Coupled, block: str, others: str, correction: Correction
+) -> ErrorEstimates:
+    """Return the distances of network and limit, the reference's own error taken out.
+
+    `others` are the distances to the coarser solution, or to the limit's scheme, where there are such.
+    """
+    log_errors, covariance, kurtosis = _at(task, coupled, block)
+    logs, covariances = coupled.moments.log_errors(), coupled.moments.relative_covariance()
+    columns, bias = moments.Columns.of(task), np.zeros(len(log_errors))
+    if correction is Correction.KNOWN:
+        bias = log_bias(task, 0.5)
+    elif correction is Correction.OF_SCHEME:
+        both = np.concatenate([columns.at(block), columns.at(others)])
+        log_errors, covariance = with_whole_scheme_error(
+            logs[both],
+            covariances[np.ix_(both, both)],
+            log_bias(task, pairing.scheme_rate, pairing.scheme_coherence),
+        )
+    elif correction is Correction.MEASURED:
+        apart = columns.apart + (block == moments.LAYERS and task.norm != "final")
+        both = np.concatenate([columns.at(block), columns.at(others), [apart]])
+        log_errors, covariance = without_reference_error(
+            logs[both], covariances[np.ix_(both, both)], pairing.surplus
+        )
+    return _estimates(task, pairing, coupled, log_errors, covariance, kurtosis, bias, pairing.regime)
+
+
+def _estimates(
+    task: Task,
+    pairing: Pairing,
+    coupled: Coupled,
+    log_errors: np.ndarray,
+    covariance: np.ndarray,
+    kurtosis: float,
+    bias: np.ndarray,
+    regime: Regime,
+    *,
+    is_euler: bool | None = None,
+) -> ErrorEstimates:
+    """Return the estimates; unless said, errors are those of an Euler scheme where theory corrects them."""
+    known = pairing.correction is Correction.KNOWN
+    if pairing.exact:  # given the inputs, another run gives the same numbers
+        covariance, kurtosis = np.zeros_like(covariance), 0.0
+    return ErrorEstimates(
+        np.array(task.grid.depths),
+        log_errors,
+        covariance,
+        bias,
+        NO_SAMPLING_NOISE if pairing.exact else coupled.moments.count,
+        kurtosis,
+        regime.corrections,
+        regime.second_orders,
+        regime.interfere,
+        coupled.reference_error,
+        regime.hides,
+        known if is_euler is None else is_euler,
+    )
+
+
+def log_bias(task: Task, order: float, coherence: float = 0.0) -> np.ndarray:
+    """Return log of the factor (m,) by which a reference of the same scheme shrinks each of its errors.
+
+    docs/statistics.md: of c²/L the squared reference error c² Σ Δ_i² is missing, Δ_i the reference's steps.
+    A step of length Δ adds c² Δ^{1 + 2·order}, whatever the order, where steps add independent errors. Of a
+    share `coherence` of the square, steps add up with their signs, and the reference takes c Δ^{1 + order}
+    from the error itself.
+    """
+    depths = np.array(task.grid.depths, dtype=float)
+    missing = depths ** (2 * order) * task.grid.sum_of_powers(1 + 2 * order)
+    if coherence > 0:
+        kept = (1 - depths**order * task.grid.sum_of_powers(1 + order)) ** 2
+        missing = (1 - coherence) * missing + coherence * (1 - kept)
+    shrink: np.ndarray = 0.5 * np.log1p(-missing)
+    return shrink
+
+
+def with_whole_scheme_error(
+    log_errors: np.ndarray, covariance: np.ndarray, bias: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return log errors (m,) and their covariance, with what the reference hides of them.
+
+    Given are log errors (2m,) and their covariance: of the network against the reference, e, and its distance
+    g to the limit's scheme on its layers. In e² = g² + 2 ⟨g, scheme - reference⟩ + |scheme - reference|² the
+    last two would be 1/f² times as large if the reference were exact, `bias` being log f (m,). So the square
+    of what is returned is e² + (1/f² - 1)(e² - g²).
+    """
+    m = len(bias)
+    whole, gap = log_errors[:m], log_errors[m:]
+    if not np.isfinite(whole).all():
+        return whole, covariance[:m, :m]
+    hidden, share = np.expm1(-2 * bias), np.exp(2 * (gap - whole))
+    # Beyond this the correction would be most of the result, as in `without_reference_error`.
+    grown = np.maximum(1 + hidden * (1 - share), 0.25)
+    change = np.concatenate([np.diag((1 + hidden) / grown), np.diag(-hidden * share / grown)], axis=1)
+    return whole + 0.5 * np.log(grown), change @ np.nan_to_num(covariance) @ change.T
+
+
+def without_reference_error(
+    log_errors: np.ndarray, covariance: np.ndarray, surplus: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return log errors (m,) and their covariance (m, m) with the reference's error taken out.
+
+    This is Richardson extrapolation of squares. Given are log errors (2m + 1,) and their covariance: against
+    the fine and the coarse solution, and last the distance of the two. The coarse one has steps twice as
+    large everywhere. The noise's part of squared errors is linear in the step, whatever the limit. So e² = 2
+    e²_fine - e²_coarse. For a scheme of a better order, `surplus` times the squared distance remains
+    (docs/theorems/young.md). Both solutions read the same path, so differences are known far better than
+    either.
+    """
+    m = len(log_errors) // 2
+    scale = log_errors[: 2 * m].max()
+    if not np.isfinite(scale):  # every path was lost
+        return log_errors[:m], covariance[:m, :m]
+    squares = np.exp(2 * (log_errors - scale))
+    fine, coarse, apart = squares[:m], squares[m : 2 * m], surplus * squares[-1]
+    # Beyond this the correction would be most of the result; the report says so.
+    square = np.clip(2 * fine - coarse + apart, fine / 4, 4 * fine)
+    change = np.concatenate(
+        [np.diag(2 * fine / square), np.diag(-coarse / square), (apart / square)[:, None]], axis=1
+    )
+    return 0.5 * np.log(square) + scale, change @ np.nan_to_num(covariance) @ change.T
+
+
+def rounding(task: Task) -> float:
+    """Return the size that round-off reaches: one unit in the last place per layer, added at random."""
+    size = 4.0 * (1.0 if task.h0 is None else float(task.h0.double().square().mean().sqrt()))
+    return float(torch.finfo(task.dtype).eps * size * math.sqrt(task.grid.depths[-1] * task.network.width))
+
+
+def corrected(estimates: ErrorEstimates, diverged: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return errors and standard errors (m,); infinite where a path was lost, zero where nothing differs."""
+    with np.errstate(over="ignore"):
+        errors = np.where(diverged > 0, np.inf, np.exp(estimates.log_errors - estimates.log_bias))
+    relative = np.sqrt(np.nan_to_num(np.diag(estimates.covariance)))
+    finite = np.isfinite(errors)
+    return errors, np.where(finite, np.where(finite, errors, 0.0) * relative, np.inf)
+
+
+ROUNDED_PRODUCTS = 8.0
+"""In products of nearly equal vectors this many roots of a unit in the last place are noise."""
+LARGE = 0.5
+"""A floor of this share of the deepest square is one that "converges" must be sure not to overlook."""
+VISIBLE = 3.0
+"""A part that has less than a third of the whole error's square counts for less in proportion.
+
+A floor of it is then large from a sixth of the whole square on. With 2 instead of 3, "converges" was said of
+slopes 3 % too small, whose floor is a quarter of the whole square. With 4, most right limits at width 8 are
+"cannot tell" at default depths.
+"""
+
+
+@final
+@dataclass(frozen=True)
+class Part:
+    """Errors that are judged on their own.
+
+    Attributes:
+        judged: what the verdict rests on, in the norm of half the power.
+        shown: the same in the task's norm, from which its order is taken.
+        regime: what theory says of its order.
+        coherent: whether its errors do not fluctuate about either limit.
+        resolution: what round-off and the reference's own error allow.
+        what: its name in a sentence, in the plural. name: the same as a heading.
+        products: those of the differences at two depths (m, m), where differences keep their direction.
+        directed: whether these differences fluctuate with nothing finer than a layer.
+        exact: whether another run would give the same numbers.
+        is_gap: whether this is the network's distance to its limit's scheme.
+        part_of_square: the deepest square's part of that of the whole error.
+        paired_floor: its floor, held against consecutive differences of the same paths, where there are such.
+        measured: interval of the order where it was measured, and is not a theorem's.
+    """
+
+    judged: ErrorEstimates
+    shown: ErrorEstimates
+    regime: Regime
+    coherent: bool
+    resolution: float
+    what: str = "the errors"
+    name: str = ""
+    products: np.ndarray | None = None
+    directed: bool = False
+    exact: bool = False
+    is_gap: bool = False
+    part_of_square: float = 1.0
+    measured: tuple[float, float] | None = None
+    paired_floor: Floor | None = None
+
+    @property
+    def remainder(self) -> Remainder | None:
+        """What differences tend to; None where their directions are unknown.
+
+        Where no theorem says how they expand, the leading exponent is the fitted order.
+        """
+        if self.products is None or len(self.products) < 3:
+            return None
+        rate, known = self.regime.rate, not self.regime.rate_is_bound and self.measured is None
+        if rate is None or self.regime.rate_is_bound:
+            if not self.exact:
+                return None
+            rate, known = self.fit(self.judged).rate, False
+        powers = rate + np.array([0.0, *self.judged.powers])
+        further = powers[-1] + np.arange(1, len(self.products) + 1)
+        found = remainder(self.judged.depths, self.products, np.concatenate([powers, further]))
+        return dataclasses.replace(found, known=known)
+
+    @property
+    def weight(self) -> float:
+        """How much a share of it counts: less where it is little of the whole error."""
+        return min(1.0, VISIBLE * self.part_of_square)
+
+    def floor(self) -> Floor:
+        """Return what would remain at infinite depth, as a share of its own deepest square."""
+        paired = self.paired_floor
+        if paired is not None and paired.probability <= verdict.DOUBTFUL:
+            return paired
+        fitted = self._fitted_floor()
+        # Each sees some floors that the other does not; a right limit has none by either.
+        return fitted if paired is None or fitted.probability > paired.probability else paired
+
+    def _fitted_floor(self) -> Floor:
+        remains = self.remainder
+        if remains is not None and (self.directed or (self.exact and remains.is_small)):
+            return remains.floor()
+        return fit_floor(
+            self.judged,
+            self.regime.rate,
+            is_bound=self.regime.rate_is_bound,
+            coherent=self.coherent,
+            large=LARGE / self.weight,
+            measured=self.measured,
+        )
+
+    def fit(self, estimates: ErrorEstimates) -> Fit:
+        """Fit the order of errors like its own."""
+        if self.exact and self.products is not None and len(self.products) >= 3:
+            return fit_order(estimates, self.products, STEEPEST + (self.regime.rate or 0.0))
+        return fit_rate(estimates)
+
+    @property
+    def fitted(self) -> ErrorEstimates:
+        """What its order is taken from: half the power tames the tails of what comes from saturation."""
+        return self.judged if self.is_gap else self.shown
+
+    def evidence(
+        self, lifted: ErrorEstimates, floor: Floor, pairing: Pairing, levels: verdict.Levels
+    ) -> verdict.Evidence:
+        """Return what its fits say; `lifted` are the judged errors above the floor, if there is one."""
+        # Of a measured order, what it surely has.
+        order, remains = self.regime.rate if self.measured is None else self.measured[0], self.remainder
+        return dataclasses.replace(
+            verdict.Evidence.of(lifted, self.fit(lifted), floor, order, levels),
+            # A coherent floor was fitted with what may hide it.
+            interfere=lifted.interfere and (remains is not None or not self.coherent),
+            deepest=float(np.exp(self.shown.log_errors[-1] - self.shown.log_bias[-1])),
+            resolution=self.resolution,
+            on_its_own_grid=pairing.is_on_its_own_grid,
+            what=self.what,
+            flat=verdict.FLAT_GAP if self.is_gap and pairing.is_scheme else verdict.FLAT,
+            negligible=verdict.NEGLIGIBLE / self.weight,
+            remainder=remains,
+            part_of_square=self.part_of_square,
+        )
+
+
+def parts_of(task: Task, pairing: Pairing, coupled: Coupled, resolution: float) -> tuple[Part, ...]:
+    """Return the whole error as its only part, or its two where a network is not its limit's scheme."""
+    if task.splits:
+        return _two_parts(task, pairing, coupled)
+    common = common_estimates(task, pairing, coupled)
+    half = common if pairing.exact else half_estimates(task, pairing, coupled)
+    products = coupled.moments.products / coupled.moments.count if task.keeps_products else None
+    whole = Part(
+        half,
+        common,
+        pairing.regime,
+        pairing.exact,
+        resolution,
+        products=products,
+        directed=pairing.directed,
+        exact=pairing.exact,
+        measured=pairing.measured_interval,
+        paired_floor=pairing.paired_floor,
+    )
+    return (whole,)
+
+
+def _two_parts(task: Task, pairing: Pairing, coupled: Coupled) -> tuple[Part, ...]:
+    """Return what the limit's own scheme leaves, and the network's distance to it where there is one.
+
+    Whether the limit is the network's shows in the distance alone: any equation's scheme approaches its own
+    solution.
+    """
+    schemes = [scheme_estimates(task, pairing, coupled, half=half) for half in (True, False)]
+    gaps = [gap_estimates(task, pairing, coupled, half=half) for half in (True, False)]
+    # Where both multiply nearly the same vector, what tells their products apart is round-off.
+    blurred = ROUNDED_PRODUCTS * math.sqrt(torch.finfo(task.dtype).eps) if task.coupling == "projected" else 0
+    resolution = max(rounding(task), blurred * float(np.exp(schemes[1].log_errors[-1])))
+    scheme = Part(
+        schemes[0],
+        schemes[1],
+        dataclasses.replace(SCHEME, rate=pairing.scheme_rate),
+        False,
+        rounding(task),
+        "the errors of the limit's own scheme",
+        "scheme to limit",
+    )
+    gap = Part(
+        gaps[0],
+        gaps[1],
+        pairing.gap,
+        # What falls like the scheme's own errors fluctuates as they do; anything faster keeps its direction.
+        not pairing.is_measured and pairing.gap.rate not in (None, pairing.scheme_rate),
+        resolution,
+        "the distances of the network and its limit's scheme",
+        "network to scheme",
+        is_gap=True,
+        measured=pairing.gap_interval,
+        paired_floor=pairing.paired_floor,
+        part_of_square=_part_of_square(gaps[0].log_errors[-1], schemes[0].log_errors[-1]),
+    )
+    least = np.maximum(gap.resolution, blurred * np.exp(scheme.shown.log_errors))
+    seen = [
+        part
+        for part, resolved in ((gap, least), (scheme, scheme.resolution))
+        if (np.exp(part.shown.log_errors) > resolved).any()
+    ]
+    return tuple(seen) or (scheme,)
+
+
+def _part_of_square(part: float, rest: float) -> float:
+    """Return the part that a square has of two squares' sum, given the logs; 1 where paths were lost."""
+    if not (math.isfinite(part) and math.isfinite(rest)):
+        return 1.0
+    return 1.0 / (1.0 + math.exp(min(2 * (rest - part), 700.0)))
+
 
 NOT_FITTED = Floor(np.nan, np.nan, np.nan, np.nan)
 
@@ -40,7 +444,7 @@ def assess(
     """Return the report on what a run measured: errors, order, verdict, reservations."""
     pairing = Pairing.of(task, coupled.moments.differences, rounding(task))
     estimated = _estimated(task, pairing, coupled)
-    failed_precondition = preconditions.failed_precondition(_measured(task, pairing, coupled, estimated))
+    failed_precondition = verdict.failed_precondition(_measured(task, pairing, coupled, estimated))
     outcome = (
         _judged(task, pairing, estimated, confidence, levels)
         if failed_precondition is None
@@ -106,9 +510,9 @@ def _estimated(task: Task, pairing: Pairing, coupled: Coupled) -> Estimated:
     return Estimated(layer, common, errors, resolution, parts_of(task, pairing, coupled, resolution))
 
 
-def _measured(task: Task, pairing: Pairing, coupled: Coupled, estimated: Estimated) -> preconditions.Measured:
+def _measured(task: Task, pairing: Pairing, coupled: Coupled, estimated: Estimated) -> verdict.Measured:
     m, moments = len(task.grid.depths), coupled.moments
-    return preconditions.Measured(
+    return verdict.Measured(
         depths=task.grid.depths,
         paths=moments.count,
         errors=estimated.errors,
@@ -207,7 +611,7 @@ def _report(
     reference_error = float(np.exp(moments.log_errors()[-1])) if measures else coupled.reference_error
     withheld = outcome.excludes(pairing.predicted, is_bound=pairing.regime.rate_is_bound)
     is_corrected = pairing.correction_in(task.statistic) is not Correction.NONE
-    numbers = caveats.Numbers(
+    numbers = verdict.Numbers(
         depths=task.grid.depths,
         errors=errors,
         kurtosis=np.zeros(m) if pairing.exact else kurtosis,

@@ -13,7 +13,7 @@ from deeplimit.driving import ChannelKind, Dependence
 from deeplimit.simulation import Statistic, Task
 from deeplimit.simulation.task import GRADIENT, is_own, is_scheme
 from deeplimit.statistics.consecutive import Differences, Order, fit_order, paired_floor
-from deeplimit.statistics.floors import Floor
+from deeplimit.statistics.power_law import Floor
 from deeplimit.theory import Regime, gradients_of
 
 

@@ -11,14 +11,12 @@ import numpy as np
 from deeplimit.common import axes as drawing
 from deeplimit.common.axes import FITTED, MEASURED, PREDICTED
 from deeplimit.common.fields import CountPerDepth, Depths, Interval, PerDepth, Shape
-from deeplimit.common.report import REPEAT, Report
-from deeplimit.common.table import Column, Table
+from deeplimit.common.report import REPEAT, Column, Report, Table
 from deeplimit.common.verdict import ConvergenceVerdict
 from deeplimit.simulation.gradients import LOSS
 from deeplimit.simulation.one_path import OnePath
 from deeplimit.simulation.task import GRADIENT, STATE
-from deeplimit.statistics.interim import InterimAnalysis, RequiredSampleSize
-from deeplimit.statistics.interim.analyses import facts
+from deeplimit.statistics.adaptive_sampling import InterimAnalysis, RequiredSampleSize, facts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

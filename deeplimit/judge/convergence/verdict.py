@@ -1,6 +1,7 @@
-"""From errors and fits to one of three verdicts: rules on the evidence of the fits.
+"""From errors and fits to one of three verdicts: rules on what is known before any fit, then on the fits.
 
-`preconditions` has those that hold before any fit, `wording` the sentences.
+Caveats say what to know before trusting the numbers: every one that holds is said. The sentences are in
+`wording`.
 """
 
 from __future__ import annotations
@@ -10,17 +11,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from deeplimit.common.verdict import ConvergenceVerdict
-from deeplimit.statistics import verdict
+from deeplimit.common import verdict
+from deeplimit.common.verdict import ConvergenceVerdict, Judgement, Rule
 from deeplimit.statistics.differences import Remainder
-from deeplimit.statistics.floors import Floor
 from deeplimit.statistics.power_law import (
     UNSETTLED,
     ErrorEstimates,
     Fit,
+    Floor,
+    least_paths,
     local_slopes,
 )
-from deeplimit.statistics.verdict import Judgement
 
 CONVERGES, DOES_NOT, CANNOT_TELL = ConvergenceVerdict
 FLAT = 0.05
@@ -350,3 +351,254 @@ def gives_an_order(evidence: Evidence, judgement: Judgement[ConvergenceVerdict])
     unclear = evidence.remainder is not None and judgement.rule in WITHOUT_ORDER_OF_DIFFERENCES
     unclear = unclear or evidence.unsettled
     return judgement.rule not in WITHOUT_ORDER and not evidence.hidden and not unclear
+
+
+CONVERGES, DOES_NOT, CANNOT_TELL = ConvergenceVerdict
+SWALLOWED = 0.01
+"""Round-off beyond which equal states prove nothing: layers move states by about their own size, or by 1."""
+
+TINY = 1e-6
+"""Round-off and a reference's error below this, at states of size 1, hide no other limit that matters."""
+FALLEN = 100.0
+"""Errors that fall by this factor to what can be resolved have a limit that is right to as many digits."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What is known before any fit.
+
+    Attributes:
+        depths: numbers of layers (m,). paths: number of paths. errors: (m,), infinite where a path was lost.
+        diverged: paths that were not finite, by depth (m,). limit_lost: those on which the limit was not.
+        resolution: what round-off and the reference's own error allow.
+        vanishes: whether the error is exactly zero at some depth, on either set of times.
+        kurtosis: kurtosis of the per-path errors at the times that all depths share.
+    """
+
+    depths: tuple[int, ...]
+    paths: int
+    errors: np.ndarray
+    diverged: np.ndarray
+    limit_lost: int
+    resolution: float
+    vanishes: bool
+    kurtosis: float
+
+
+def deep_networks_diverge(measured: Measured) -> bool:
+    """Most paths of the deepest network were lost, fewer at less depth, and none by the limit."""
+    lost = measured.diverged
+    return bool(not measured.limit_lost and lost[-1] > measured.paths / 2 and lost[0] < lost[-1])
+
+
+def some_paths_diverge(measured: Measured) -> bool:
+    """Averages over the other paths would mislead."""
+    return bool(measured.diverged.any())
+
+
+def is_swallowed(measured: Measured) -> bool:
+    """There is no error, but nobody could see a layer's change beside states of this size."""
+    return not measured.errors.any() and measured.resolution > SWALLOWED
+
+
+def equals_the_limit(measured: Measured) -> bool:
+    """There is no error."""
+    return not measured.errors.any()
+
+
+def equals_the_limit_up_to_rounding(measured: Measured) -> bool:
+    """There is no error but round-off, which is tiny."""
+    return bool(measured.errors.max() <= measured.resolution < TINY)
+
+
+def lies_within_resolution(measured: Measured) -> bool:
+    """Nothing can be seen of the errors."""
+    return bool(measured.errors.max() <= measured.resolution)
+
+
+def falls_to_the_resolution(measured: Measured) -> bool:
+    """Errors fall until nothing can be seen of them, as they would not towards another limit."""
+    return bool(measured.errors[-1] <= measured.resolution < measured.errors[0] / FALLEN)
+
+
+def deepest_is_not_resolved(measured: Measured) -> bool:
+    """The deepest errors are round-off, or the reference's, and an order of them is neither's."""
+    return bool(measured.errors[-1] <= measured.resolution)
+
+
+def vanishes_at_some_depths(measured: Measured) -> bool:
+    """A logarithm is infinite."""
+    return measured.vanishes
+
+
+def has_too_few_paths(measured: Measured) -> bool:
+    """The covariance between depths cannot be inverted."""
+    return measured.paths < least_paths(len(measured.depths))
+
+
+def rests_on_two_paths(measured: Measured) -> bool:
+    """No uncertainty can be estimated from an average of one or two paths."""
+    return measured.kurtosis > measured.paths / 2
+
+
+FAILED_PRECONDITIONS: verdict.Rules[ConvergenceVerdict, Measured] = (
+    (DOES_NOT, deep_networks_diverge),
+    (CANNOT_TELL, some_paths_diverge),
+    (CANNOT_TELL, is_swallowed),
+    (CONVERGES, equals_the_limit),
+    (CONVERGES, equals_the_limit_up_to_rounding),
+    (CANNOT_TELL, lies_within_resolution),
+    (CONVERGES, falls_to_the_resolution),
+    (CANNOT_TELL, deepest_is_not_resolved),
+    (CANNOT_TELL, vanishes_at_some_depths),
+    (CANNOT_TELL, has_too_few_paths),
+    (CANNOT_TELL, rests_on_two_paths),
+)
+
+
+def failed_precondition(measured: Measured) -> Judgement[ConvergenceVerdict] | None:
+    """Return the judgement where no order can be fitted, or None where one can."""
+    return verdict.first(FAILED_PRECONDITIONS, measured)
+
+
+HEAVY = 100.0
+"""Kurtosis from which a few paths dominate an average (Giles' warning for multilevel Monte Carlo)."""
+FEW = 100
+"""Fewer paths leave the covariance between depths poorly known."""
+CLOSE = 0.05
+"""A disturbance above this share of the smallest error is mentioned."""
+STEEPER = 0.3
+"""Slopes this far above the order cannot be taken for it in a picture: from order 1/2 to 1 it is 1/2."""
+DRIFT = 0.05
+"""Local slopes that change by more than this, beyond noise, are mentioned."""
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """What the reservations rest on; arrays have one entry per depth.
+
+    Attributes:
+        depths, errors, kurtosis: as in the report. diverged, limit_lost: paths lost by depth, and by the
+            limit.
+        paths: number of paths. exact: whether nothing is random, given them.
+        rate, interval, predicted: order, its interval, and the predicted one (None where there is none).
+        is_bound: whether that is a lower bound. withheld: whether order and interval are not given.
+        contradicts: whether the verdict is "does not converge", against a theorem. unknown: what the theorem
+            assumes, and nobody knows of this network, as sentences.
+        drift, drift_error: change of the local slope from the first to the last, and its standard error.
+        reference_error, rounding: size of the reference solution's error and of round-off.
+        swollen: whether taking the reference's error out changes some error by more than half.
+        narrow: whether states are float32.
+    """
+
+    depths: tuple[int, ...]
+    errors: np.ndarray
+    kurtosis: np.ndarray
+    diverged: np.ndarray
+    limit_lost: int
+    paths: int
+    exact: bool
+    rate: float
+    interval: tuple[float, float]
+    predicted: float | None
+    is_bound: bool
+    withheld: bool
+    contradicts: bool
+    drift: float
+    drift_error: float
+    reference_error: float
+    rounding: float
+    swollen: bool
+    narrow: bool
+    unknown: tuple[str, ...] = ()
+
+    @property
+    def steepness(self) -> float:
+        """The slope of the errors from the coarsest to the deepest; NaN where one of them is 0 or lost."""
+        first, last = float(self.errors[0]), float(self.errors[-1])
+        if not (0 < last < np.inf and 0 < first < np.inf):
+            return np.nan
+        return float(np.log(first / last) / np.log(self.depths[-1] / self.depths[0]))
+
+    @property
+    def smallest(self) -> float:
+        """The smallest error that is finite and not zero; infinite where there is none."""
+        return float(self.errors[np.isfinite(self.errors) & (self.errors > 0)].min(initial=np.inf))
+
+    @property
+    def heaviest(self) -> float:
+        """The largest kurtosis."""
+        return float(self.kurtosis.max(initial=0.0))
+
+
+def limit_was_lost(n: Numbers) -> bool:
+    """The limit overflowed."""
+    return n.limit_lost > 0
+
+
+def paths_were_lost(n: Numbers) -> bool:
+    """A network overflowed."""
+    return bool((n.diverged > 0).any())
+
+
+def paths_are_few(n: Numbers) -> bool:
+    """The covariance is poorly known."""
+    return n.paths < FEW and not n.exact
+
+
+def tails_are_heavy(n: Numbers) -> bool:
+    """Few paths make up the average."""
+    return n.heaviest > HEAVY
+
+
+def reference_is_coarse(n: Numbers) -> bool:
+    """The solver's tolerance shows."""
+    return n.reference_error > CLOSE * n.smallest
+
+
+def reference_changes_errors(n: Numbers) -> bool:
+    """The correction is large."""
+    return n.swollen
+
+
+def rounding_shows(n: Numbers) -> bool:
+    """Errors are near round-off."""
+    return n.rounding > CLOSE * n.smallest
+
+
+def order_is_not_the_predicted(n: Numbers) -> bool:
+    """The interval excludes theory, and is not above a lower bound."""
+    low, high = n.interval
+    if n.predicted is None or not np.isfinite(n.rate):
+        return False
+    return not low <= n.predicted <= high and not (n.is_bound and low > n.predicted)
+
+
+def theorem_is_contradicted(n: Numbers) -> bool:
+    """The verdict is against a theorem."""
+    return n.contradicts
+
+
+def slopes_drift(n: Numbers) -> bool:
+    """The order is not asymptotic yet."""
+    return n.drift > max(DRIFT, 3 * n.drift_error)
+
+
+def errors_fall_faster_than_the_order(n: Numbers) -> bool:
+    """The order is that of a part which takes over at larger depth, and errors show another slope."""
+    return n.predicted is None and bool(n.steepness - n.rate > STEEPER)
+
+
+CAVEATS: tuple[Rule[Numbers], ...] = (
+    limit_was_lost,
+    paths_were_lost,
+    paths_are_few,
+    tails_are_heavy,
+    reference_is_coarse,
+    reference_changes_errors,
+    rounding_shows,
+    order_is_not_the_predicted,
+    theorem_is_contradicted,
+    slopes_drift,
+    errors_fall_faster_than_the_order,
+)

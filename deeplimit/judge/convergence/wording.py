@@ -6,13 +6,11 @@ import math
 from typing import Any
 
 from deeplimit import theory
-from deeplimit.judge.convergence.caveats import CAVEATS, HEAVY, Numbers
+from deeplimit.common.verdict import Judgement, Sentences, all_said, said
 from deeplimit.judge.convergence.pairing import Pairing, Reads
-from deeplimit.judge.convergence.preconditions import Measured
-from deeplimit.judge.convergence.verdict import Evidence
+from deeplimit.judge.convergence.verdict import CAVEATS, HEAVY, Evidence, Measured, Numbers
 from deeplimit.simulation import Task
 from deeplimit.statistics.power_law import least_paths
-from deeplimit.statistics.verdict import Judgement, Sentences, all_said, said
 
 
 def reason(judgement: Judgement[Any]) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from deeplimit.common.verdict import LawVerdict
 from deeplimit.judge.in_law.report import LawReport
 from deeplimit.judge.in_law.simulation import Plan, Sample
-from deeplimit.statistics.interim import Asks, InterimAnalysis, SampleSizeRequest, Size, Study
+from deeplimit.statistics.adaptive_sampling import Asks, InterimAnalysis, SampleSizeRequest, Size, Study
 
 DEFAULT = Size((8, 16, 32, 64, 128), 16384)
 ASKS = {

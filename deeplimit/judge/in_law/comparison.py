@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -14,22 +15,21 @@ from torch import Tensor
 
 from deeplimit.common import validation
 from deeplimit.common.initial_layer import starting_states
-from deeplimit.common.measurement import Running
-from deeplimit.common.progress import Progress
+from deeplimit.common.measurement import Progress, Running
 from deeplimit.common.randomness import Purpose, generator
 from deeplimit.common.store import Store
 from deeplimit.common.validation import NoTheoremError
-from deeplimit.driving import Dependence
+from deeplimit.driving import ChannelKind, Dependence
+from deeplimit.driving.law import FINITE_VARIANCE
 from deeplimit.equations import Independent, Limit, read_limit
 from deeplimit.judge.in_law import two_sample, wording
 from deeplimit.judge.in_law.adaptive import DEFAULT, ComparingLaws
 from deeplimit.judge.in_law.report import LawReport
 from deeplimit.judge.in_law.simulation import Plan, Sample, feature_names, rounding_share
 from deeplimit.judge.in_law.verdict import Evidence, judge
-from deeplimit.networks.module_network import network_of
-from deeplimit.networks.residual_network import ResidualNetwork
+from deeplimit.networks.residual_network import ResidualNetwork, network_of
+from deeplimit.statistics.adaptive_sampling import AdaptiveSampling, carry_out
 from deeplimit.statistics.extrapolation import extrapolate
-from deeplimit.statistics.interim import AdaptiveSampling, carry_out
 from deeplimit.theory import reservations
 from deeplimit.version import versions
 
@@ -225,7 +225,7 @@ def _read(resnet: ResidualNetwork, limit: object, probe: Tensor) -> Limit:
     led = ""
     if limit is None:
         limit, led = resnet.limit(), f", to which exponent {resnet.exponent:g} leads"
-    equation = read_limit(limit.limit if isinstance(limit, Independent) else limit, probe, None)
+    equation = read_limit(Independent.unmarked(limit)[0], probe, None)
     if not equation.is_drawable:
         raise ValueError(
             "limit must have noise and a law that can be drawn (IsotropicSDE, NeuralSDE, a"
@@ -359,7 +359,13 @@ def _assess(
 
 def _powers(network: ResidualNetwork) -> tuple[float, float]:
     """Return the powers of 1/L in which differences of laws fall."""
-    return network.recursion.powers_in_law(network.exponent) if _is_symmetric(network) else (0.5, 1.0)
+    first, second = (
+        network.recursion.powers_in_law(network.exponent) if _is_symmetric(network) else (0.5, 1.0)
+    )
+    # A tail of index m adds |t|^m L^(1 - m/2) to the characteristic function of the sum of L increments.
+    tails = [channel.moments for channel in network.channels if channel.kind is ChannelKind.INCREMENTS]
+    index = min((each for each in tails if each > FINITE_VARIANCE), default=math.inf)
+    return min(first, index / 2.0 - 1.0), min(second, index - 2.0)
 
 
 def _is_symmetric(network: ResidualNetwork) -> bool:
@@ -451,7 +457,7 @@ def _reservations(
             " not taken out."
         )
     first, second = _powers(plan.network)
-    if not _is_symmetric(plan.network):
+    if not _is_symmetric(plan.network) and first == 0.5:
         notes.append(
             "the weights' law is not known to be symmetric, so differences are taken to fall like L^-1/2 and"
             " 1/L."

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, final
 import numpy as np
 
 from deeplimit.common import axes as drawing, validation
-from deeplimit.common.table import Column, Table
+from deeplimit.common.report import Column, Table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

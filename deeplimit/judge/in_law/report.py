@@ -9,12 +9,10 @@ import numpy as np
 
 from deeplimit.common import axes as drawing
 from deeplimit.common.fields import CountPerDepth, Depths, PerDepth, Shape
-from deeplimit.common.report import REPEAT, Report
-from deeplimit.common.table import Column, Table
+from deeplimit.common.report import REPEAT, Column, Report, Table
 from deeplimit.common.verdict import LawVerdict
 from deeplimit.judge.in_law.one_draw import OneDraw
-from deeplimit.statistics.interim import InterimAnalysis, RequiredSampleSize
-from deeplimit.statistics.interim.analyses import facts
+from deeplimit.statistics.adaptive_sampling import InterimAnalysis, RequiredSampleSize, facts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

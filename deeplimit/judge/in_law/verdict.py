@@ -7,9 +7,8 @@ from functools import cached_property
 
 import numpy as np
 
-from deeplimit.common.verdict import LawVerdict
-from deeplimit.statistics import verdict
-from deeplimit.statistics.verdict import Judgement
+from deeplimit.common import verdict
+from deeplimit.common.verdict import Judgement, LawVerdict
 
 SAME, ANOTHER, CANNOT_TELL = LawVerdict
 KEPT = 0.5

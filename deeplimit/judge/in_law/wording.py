@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from deeplimit.common.verdict import Judgement, Sentences, said
 from deeplimit.judge.in_law.verdict import SHALLOW, Evidence
-from deeplimit.statistics.verdict import Judgement, Sentences, said
 
 
 def reason(judgement: Judgement[Any]) -> str:

@@ -14,8 +14,7 @@ import torch
 from torch import nn
 
 from deeplimit.common import validation
-from deeplimit.common.measurement import Running
-from deeplimit.common.progress import Progress
+from deeplimit.common.measurement import Progress, Running
 from deeplimit.common.store import Store
 from deeplimit.modules.depth_check.best_rule import best_report
 from deeplimit.modules.depth_check.judgement import report_on

@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from deeplimit.modules.depth_check.shared_stream import SIZE_ERROR
-from deeplimit.statistics.power_law import slopes_between
-from deeplimit.statistics.regression import line, student_quantile
+from deeplimit.statistics.power_law import line, slopes_between, student_quantile
 
 LACK = 1e-3
 """Below this probability that noise alone leaves such residuals, sizes follow no power law."""

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from deeplimit.common import verdict
 from deeplimit.modules.depth_check.exponents import Exponent
-from deeplimit.statistics import verdict
 
 ADAPTER = "identity (an adapter that is zero at the start)"
 """Meaning of a branch of low rank and zero that is added beside another: not a residual branch of the

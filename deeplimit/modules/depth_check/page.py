@@ -6,7 +6,7 @@ import html
 import math
 from collections.abc import Iterable, Sequence
 
-from deeplimit.common.table import Column, Table
+from deeplimit.common.report import Column, Table
 from deeplimit.modules.depth_check.findings import part_name
 from deeplimit.modules.depth_check.scaling import BranchScaling, PartScaling
 from deeplimit.modules.depth_check.stream_scaling import StreamScaling

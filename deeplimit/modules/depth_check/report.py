@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, final
 
 from deeplimit.common import axes as drawing, page
 from deeplimit.common.fields import Shape
-from deeplimit.common.report import Report
-from deeplimit.common.table import Column, Table
+from deeplimit.common.report import Column, Report, Table
 from deeplimit.common.verdict import DepthVerdict
 from deeplimit.modules.depth_check import drawing as pictures, page as tables
 from deeplimit.modules.depth_check.findings import Finding, grouped

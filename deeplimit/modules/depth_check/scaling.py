@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from deeplimit.common import verdict
 from deeplimit.modules.depth_check.exponents import fit, slope
 from deeplimit.modules.depth_check.meaning import MEANINGS, Evidence, critical_exponent
 from deeplimit.modules.depth_check.one_depth import (
@@ -21,8 +22,7 @@ from deeplimit.modules.depth_check.one_depth import (
 from deeplimit.modules.depth_check.stream_meaning import RUNAWAY
 from deeplimit.modules.depth_check.stream_scaling import over, streams
 from deeplimit.modules.trace.naming import wildcard
-from deeplimit.statistics import verdict
-from deeplimit.statistics.regression import line, student_quantile
+from deeplimit.statistics.power_law import line, student_quantile
 
 
 @dataclass(frozen=True)

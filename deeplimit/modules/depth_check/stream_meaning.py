@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from deeplimit.common import verdict
 from deeplimit.modules.depth_check.meaning import MARGIN
-from deeplimit.statistics import verdict
 
 
 @dataclass(frozen=True)

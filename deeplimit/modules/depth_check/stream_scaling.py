@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from deeplimit.common import verdict
 from deeplimit.modules.depth_check import wording
 from deeplimit.modules.depth_check.exponents import slope
 from deeplimit.modules.depth_check.one_depth import AtOneDepth
 from deeplimit.modules.depth_check.stream_meaning import EXPLOSIONS, MEANINGS, Evidence, power
-from deeplimit.statistics import verdict
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from deeplimit.common.verdict import Judgement, Sentences, said
 from deeplimit.modules.depth_check.stream_meaning import Evidence, power
-from deeplimit.statistics.verdict import Judgement, Sentences, said
 
 
 def reason(judgement: Judgement[Any]) -> str:

@@ -12,8 +12,7 @@ import torch
 from torch import nn
 
 from deeplimit.common import validation
-from deeplimit.common.measurement import Running
-from deeplimit.common.progress import Progress
+from deeplimit.common.measurement import Progress, Running
 from deeplimit.common.store import Store
 from deeplimit.common.verdict import DepthVerdict
 from deeplimit.modules.depth_check import DepthReport, Rule, check_depth

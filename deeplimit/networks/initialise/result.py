@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from deeplimit.common import axes as drawing
 from deeplimit.common.axes import FITTED, MEASURED, PREDICTED
-from deeplimit.common.report import Report
-from deeplimit.common.table import Column, Table
+from deeplimit.common.report import Column, Report, Table
 from deeplimit.driving import Dependence, WeightLaw, critical_exponent
 from deeplimit.networks.initialise.expected_limit import expected_limit, unscaled
 

@@ -10,8 +10,7 @@ from torch import Tensor, nn
 
 from deeplimit.driving import IID, Brownian
 from deeplimit.equations import IsotropicSDE
-from deeplimit.networks.module_network import module_network
-from deeplimit.networks.residual_network import ResidualNetwork, res1, res2, res3
+from deeplimit.networks.residual_network import ResidualNetwork, module_network, res1, res2, res3
 from deeplimit.papers.cases.case import LawCase, WrongTwin
 from deeplimit.papers.cases.independent import NEURAL_SDE, sde_of
 from deeplimit.papers.cases.wrong_limits import AlteredSDE

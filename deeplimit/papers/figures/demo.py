@@ -10,8 +10,7 @@ from pathlib import Path
 
 import torch
 
-from deeplimit.common.measurement import Running
-from deeplimit.common.progress import Progress
+from deeplimit.common.measurement import Progress, Running
 from deeplimit.common.store import Store
 from deeplimit.driving import SmoothGaussian
 from deeplimit.judge.convergence import CompareReport, compare

@@ -24,7 +24,7 @@ from deeplimit.layers import TwoLayer, activations
 from deeplimit.networks.residual_network import ResidualNetwork
 from deeplimit.papers.figures.over_repeats import Mean, slope
 from deeplimit.papers.figures.recipe import LEVEL, Check, Found, Numbers, Paper, Picture, Recipe
-from deeplimit.statistics.regression import Regression, independent
+from deeplimit.statistics.power_law import Regression, independent
 from deeplimit.trained.datasets import Data
 from deeplimit.trained.training import SGD, Initialisation, TrainingReport, train
 

@@ -10,8 +10,7 @@ import numpy as np
 from scipy import optimize
 
 from deeplimit.papers.figures.recipe import LEVEL
-from deeplimit.statistics.power_law import ErrorEstimates, Fit, fit_rate
-from deeplimit.statistics.regression import line, student_quantile
+from deeplimit.statistics.power_law import ErrorEstimates, Fit, fit_rate, line, student_quantile
 
 STEEPEST = 4.0
 """Orders beyond this are not looked for."""

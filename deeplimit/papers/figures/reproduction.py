@@ -12,11 +12,9 @@ import torch
 
 from deeplimit.common import axes as drawing, validation
 from deeplimit.common.fields import OneOf
-from deeplimit.common.measurement import Running
-from deeplimit.common.progress import Progress
-from deeplimit.common.report import Report
+from deeplimit.common.measurement import Progress, Running
+from deeplimit.common.report import Column, Report, Table
 from deeplimit.common.store import Store
-from deeplimit.common.table import Column, Table
 from deeplimit.common.verdict import ReproductionVerdict
 from deeplimit.papers.figures.recipe import Check, Numbers, Recipe
 from deeplimit.papers.figures.recipes import RECIPES

@@ -17,7 +17,7 @@ import torch
 from deeplimit.common.measurement import Running
 from deeplimit.networks.architectures import fully_connected
 from deeplimit.papers.figures.over_repeats import slope
-from deeplimit.statistics.regression import solution
+from deeplimit.statistics.power_law import solution
 from deeplimit.trained.datasets import Data, embedded_mnist, synthetic_system
 from deeplimit.trained.diagnosis import DepthDiagnosis, diagnose
 from deeplimit.trained.training import Adam, SmallGaussian, Stop, TrainingReport, train

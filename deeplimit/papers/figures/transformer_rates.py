@@ -28,7 +28,7 @@ from deeplimit.papers.figures.trained_transformers import (
     squares,
     tokens_and_targets,
 )
-from deeplimit.statistics.regression import independent, solution
+from deeplimit.statistics.power_law import independent, solution
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

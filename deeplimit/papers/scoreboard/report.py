@@ -12,8 +12,7 @@ import numpy as np
 from deeplimit.common import axes as drawing
 from deeplimit.common.axes import FITTED, MEASURED, PREDICTED
 from deeplimit.common.fields import Depths, Interval, OneOf, PerDepth
-from deeplimit.common.report import Report
-from deeplimit.common.table import Column, Table
+from deeplimit.common.report import Column, Report, Table
 from deeplimit.common.verdict import (
     AgreementVerdict,
     ControlVerdict,

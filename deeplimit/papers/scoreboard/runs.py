@@ -14,8 +14,7 @@ import numpy as np
 import torch
 
 from deeplimit.common import fields, files, validation
-from deeplimit.common.measurement import Running
-from deeplimit.common.progress import Progress
+from deeplimit.common.measurement import Progress, Running
 from deeplimit.common.store import Store
 from deeplimit.common.verdict import LawVerdict
 from deeplimit.judge.convergence import CompareReport, compare

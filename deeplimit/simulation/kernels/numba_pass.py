@@ -13,10 +13,9 @@ from types import ModuleType
 import numpy as np
 import torch
 
-from deeplimit.simulation.error_accumulator import moments_from
 from deeplimit.simulation.kernels import projected
 from deeplimit.simulation.kernels.steppers import compiled_steps
-from deeplimit.simulation.moments import Moments
+from deeplimit.simulation.moments import Moments, moments_from
 from deeplimit.simulation.pathwise import Tick
 from deeplimit.simulation.statistics import COMPILED
 from deeplimit.simulation.task import Task

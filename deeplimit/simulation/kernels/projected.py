@@ -14,10 +14,9 @@ from deeplimit.common.randomness import Purpose, generator
 from deeplimit.driving import SampledFunction, functions_of, noise_of
 from deeplimit.driving.path import Values
 from deeplimit.equations import FunctionValue, Solver, Stepper
-from deeplimit.simulation.error_accumulator import ErrorAccumulator, moments_of
 from deeplimit.simulation.kernels.products import Normals, Products
 from deeplimit.simulation.kernels.steppers import NetworkStepper
-from deeplimit.simulation.moments import Moments
+from deeplimit.simulation.moments import ErrorAccumulator, Moments, moments_of
 from deeplimit.simulation.pathwise import Observer, Tick, drive
 from deeplimit.simulation.task import Task
 

@@ -16,11 +16,10 @@ from deeplimit.common.grid import Grid
 from deeplimit.common.randomness import Purpose
 from deeplimit.driving import Dependence
 from deeplimit.equations import CompiledStep, Motion
-from deeplimit.simulation.error_accumulator import moments_from
 from deeplimit.simulation.kernels import projected
 from deeplimit.simulation.kernels.steppers import NetworkStepper, compiled_steps
 from deeplimit.simulation.kernels.triton_kernel import ACTIVATIONS, choose_launch, run_kernel
-from deeplimit.simulation.moments import Moments
+from deeplimit.simulation.moments import Moments, moments_from
 from deeplimit.simulation.pathwise import Tick
 from deeplimit.simulation.statistics import COMPILED
 from deeplimit.simulation.task import Task

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from deeplimit.common import randomness
-from deeplimit.statistics.verdict import Judgement, Rules, judge
+from deeplimit.common.verdict import Judgement, Rules, judge
 from deeplimit.trained.diagnosis.hurst import Roughness
 from deeplimit.trained.diagnosis.layer_gram import LayerGram, cosines
 from deeplimit.trained.diagnosis.order_test import OrderTest

@@ -9,8 +9,7 @@ import numpy as np
 
 from deeplimit.common import axes as drawing
 from deeplimit.common.axes import FITTED, MEASURED
-from deeplimit.common.report import Report
-from deeplimit.common.table import Column, Table
+from deeplimit.common.report import Column, Report, Table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

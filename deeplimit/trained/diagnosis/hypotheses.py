@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from deeplimit.common.verdict import RegimeVerdict
-from deeplimit.statistics import verdict
-from deeplimit.statistics.verdict import Judgement
+from deeplimit.common import verdict
+from deeplimit.common.verdict import Judgement, RegimeVerdict
 from deeplimit.trained.diagnosis.slopes import Slope
 from deeplimit.trained.diagnosis.trend import TrendEvidence
 

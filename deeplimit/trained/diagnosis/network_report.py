@@ -10,8 +10,7 @@ import numpy as np
 
 from deeplimit.common import axes as drawing
 from deeplimit.common.fields import Interval
-from deeplimit.common.report import Report
-from deeplimit.common.table import Column, Table
+from deeplimit.common.report import Column, Report, Table
 from deeplimit.common.verdict import LayersVerdict
 from deeplimit.trained.diagnosis import wording
 from deeplimit.trained.diagnosis.influence import Influence

@@ -7,8 +7,7 @@ from typing import final
 
 import numpy as np
 
-from deeplimit.common.verdict import LayersVerdict
-from deeplimit.statistics.verdict import Judgement, Rules, judge
+from deeplimit.common.verdict import Judgement, LayersVerdict, Rules, judge
 from deeplimit.trained.diagnosis.correlations import (
     Answer,
     Evidence,

@@ -14,7 +14,7 @@ from typing import final
 
 import numpy as np
 
-from deeplimit.statistics.regression import CorrelatedData, StudentMixture
+from deeplimit.statistics.power_law import CorrelatedData, StudentMixture
 from deeplimit.trained.diagnosis.hidden_slopes import NOTHING, Hidden
 
 SCATTERS = np.geomspace(1e-3, 3.0, 12)

@@ -11,8 +11,7 @@ import torch
 from scipy import special
 
 from deeplimit.common.randomness import Purpose, generator
-from deeplimit.common.verdict import RegimeVerdict
-from deeplimit.statistics.verdict import Judgement
+from deeplimit.common.verdict import Judgement, RegimeVerdict
 from deeplimit.trained.diagnosis import hypotheses, published_steps, slopes, wording
 from deeplimit.trained.diagnosis.fresh_noise import fresh_share, sampling_variances
 from deeplimit.trained.diagnosis.hidden_slopes import NOTHING, hidden_trends

@@ -10,8 +10,7 @@ import numpy as np
 
 from deeplimit.common import axes as drawing
 from deeplimit.common.fields import Interval, Shape
-from deeplimit.common.report import Report
-from deeplimit.common.table import Column, Table
+from deeplimit.common.report import Column, Report, Table
 from deeplimit.common.verdict import RegimeVerdict
 from deeplimit.trained.diagnosis.published_steps import PublishedSteps
 from deeplimit.trained.diagnosis.variogram import Variogram

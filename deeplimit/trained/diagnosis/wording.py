@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from deeplimit.statistics.verdict import Judgement, Sentences, said
+from deeplimit.common.verdict import Judgement, Sentences, said
 from deeplimit.trained.diagnosis.correlations import Evidence as OfLayers
 from deeplimit.trained.diagnosis.hurst import Roughness
 from deeplimit.trained.diagnosis.hypotheses import Evidence

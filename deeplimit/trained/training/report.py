@@ -17,8 +17,7 @@ from safetensors.torch import save_file
 from deeplimit.common import axes as drawing, files, validation
 from deeplimit.common.arrays import ArrayLibrary
 from deeplimit.common.fields import Shape
-from deeplimit.common.report import Report
-from deeplimit.common.table import Column, Table
+from deeplimit.common.report import Column, Report, Table
 from deeplimit.driving import Recorded
 from deeplimit.layers.stacked import BIAS
 from deeplimit.networks.residual_network import ResidualNetwork

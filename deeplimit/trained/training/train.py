@@ -12,8 +12,7 @@ import numpy as np
 import torch
 
 from deeplimit.common import validation
-from deeplimit.common.measurement import Running
-from deeplimit.common.progress import Progress
+from deeplimit.common.measurement import Progress, Running
 from deeplimit.common.store import Store
 from deeplimit.layers.stacked import BIAS
 from deeplimit.networks.residual_network import ResidualNetwork
