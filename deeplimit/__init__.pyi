@@ -132,6 +132,9 @@ from .signal import (
 )
 from .simulation import Statistic as Statistic
 from .simulation.one_path import OnePath as OnePath
+from .simulation.simulate import simulate as simulate
+from .simulation.summaries import Summary as Summary
+from .simulation.trajectories import Trajectories as Trajectories
 from .theory import (
     CorrelationClock as CorrelationClock,
     Hypothesis as Hypothesis,

@@ -353,6 +353,13 @@ def encoder(path):
     found["report"].plot(path, compact=True)
 
 
+def simulated(paths, fan):
+    """Draw the trajectories of the page on simulating: a few paths, and the fan of many."""
+    dl.simulate(dl.res1(4, "tanh"), depths=[16, 256], paths=4).plot(paths, compact=True)
+    given = {"depths": [256], "paths": 2000, "keep": "summaries"}
+    dl.simulate(dl.res1(8, "tanh"), **given).plot(fan, compact=True)
+
+
 def main():
     """Write every picture but those of `deeplimit reproduce --all --compact --out docs/images`."""
     linear, neural = case("[C] Thm 4.3: scaled_silu, α = 0.5, β = 0.5").pairs()
@@ -368,6 +375,7 @@ def main():
     flat = dl.zoo.with_other_quadratic(curved.limit(), dl.zoo.quadratic_without_derivative)
     knobs = {"paths": 1000, "quantity": "gradient", "room": 14}
     beside_controls(curved, {"½σ''∂Q dropped": flat}, IMAGES / "gradients.png", **knobs)
+    simulated(IMAGES / "simulate.png", IMAGES / "simulate-fan.png")
     prenorm(IMAGES / "prenorm.png")
     shaped(IMAGES / "shaped.png")
     concepts(IMAGES / "concepts.png")

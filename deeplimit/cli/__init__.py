@@ -15,6 +15,7 @@ from deeplimit.cli.modules import check
 from deeplimit.cli.options import parse_depths
 from deeplimit.cli.runs import runs
 from deeplimit.cli.signal import phase, stability
+from deeplimit.cli.trajectories import simulate
 
 __all__ = ["app", "command_line", "parse_depths"]
 
@@ -50,6 +51,7 @@ for command in (
     compare,
     compare_laws,
     validate,
+    simulate,
     stability,
     phase,
     check,

@@ -249,21 +249,24 @@ def entries(value: object, name: str, hint: str) -> list[Any]:
     return result
 
 
-def depths(value: object, at_least: int = 2) -> tuple[int, ...]:
-    """Return depths as a strictly increasing tuple of `at_least` positive integers."""
-    given = entries(value, "depths", "a list of integers such as [16, 32, 64]")
-    hint = "Depths count residual layers."
-    listed = [integer(item, "every depth", minimum=1, hint=hint) for item in given]
+def depths(value: object, at_least: int = 2, name: str = "depths", one: str = "depth") -> tuple[int, ...]:
+    """Return depths as a strictly increasing tuple of `at_least` positive integers.
+
+    `name` and `one` are what messages call them.
+    """
+    given = entries(value, name, "a list of integers such as [16, 32, 64]")
+    hint = "Depths count residual layers." if name == "depths" else ""
+    listed = [integer(item, f"every {one}", minimum=1, hint=hint) for item in given]
     if len(listed) < at_least:
-        wanted = "two depths to measure a rate" if at_least > 1 else "one depth"
-        raise ValueError(f"depths must name at least {wanted}, got {listed}.")
+        wanted = "two depths to measure a rate" if at_least > 1 else f"one {one}"
+        raise ValueError(f"{name} must name at least {wanted}, got {listed}.")
     if any(later <= earlier for earlier, later in itertools.pairwise(listed)):
         raise ValueError(
-            f"depths must be strictly increasing without repeats, got {listed}; try {sorted(set(listed))}."
+            f"{name} must be strictly increasing without repeats, got {listed}; try {sorted(set(listed))}."
         )
     if listed[-1] > 2**24:
         raise ValueError(
-            f"depths beyond 2**24 = {2**24} are not supported (exact layer times), got {listed[-1]}."
+            f"{name} beyond 2**24 = {2**24} are not supported (exact layer times), got {listed[-1]}."
         )
     return tuple(listed)
 

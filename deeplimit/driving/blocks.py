@@ -109,7 +109,8 @@ class BlocksPath(Path):
         if not self.stacks[j]:
             self.stacks[j] = [self.law.stack(depth, seed, self.device, self.dtype) for seed in self.seeds[j]]
         self.passed[j] += 1
-        return Layer(None, depth, 0.0, 1.0, product_of=partial(_called, [s[k] for s in self.stacks[j]]))
+        blocks = [stack[k] for stack in self.stacks[j]]
+        return Layer(None, depth, 0.0, 1.0, product_of=partial(_called, blocks), blocks=blocks)
 
     def rewind(self) -> None:
         self.passed = [0] * len(self.depths)

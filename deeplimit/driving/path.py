@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import final
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import conv2d
 
 from deeplimit.common.grid import Chunk
@@ -65,6 +65,7 @@ class Layer:
     entry_scale: float
     bias: Tensor | None = None  # (P, d) or (1, d)
     product_of: Callable[[Tensor], Tensor] | None = None
+    blocks: Sequence[nn.Module] | None = None  # one per path, where layers are a user's own
 
     def apply(self, state: Tensor, residual_exponent: float = 0.0) -> Tensor:
         """Return depth**-residual_exponent times this weight times `state`.

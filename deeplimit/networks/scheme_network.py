@@ -10,7 +10,7 @@ from torch import Tensor
 
 from deeplimit.common import validation
 from deeplimit.driving import Brownian, Layer, Shape, SpaceTimeBrownian, Trend, WeightLaw
-from deeplimit.equations import ODE, SDE, Noise, Scheme
+from deeplimit.equations import Noise, ODELimit, Scheme, SDELimit
 from deeplimit.layers import Formula, Recursion, Weight, activations
 from deeplimit.layers.activations import Activation
 from deeplimit.networks.residual_network import ResidualNetwork
@@ -29,7 +29,7 @@ class SchemeSteps(Recursion):
 
     activation: Activation
     scheme: Scheme
-    equation: SDE | ODE
+    equation: SDELimit | ODELimit
     motions: int
     name: ClassVar[str] = "scheme"
 
@@ -65,7 +65,7 @@ class SchemeSteps(Recursion):
         if noise:
             (moved,) = noise
             assert moved.values is not None
-            increments = moved.values * moved.scale(exponent)
+            increments = (moved.values * moved.scale(exponent)).expand(len(h), -1)
             if self.scheme.reads_areas:  # b ΔB - Δ∫ s dB, b the step's end
                 along = increments[:, : self.motions]
                 area = (start + length) * along - increments[:, self.motions :]
@@ -80,17 +80,18 @@ def _time(t: float) -> Tensor:
     return torch.as_tensor(t, dtype=torch.float64)
 
 
-def scheme_network(scheme: Scheme, equation: SDE | ODE, width: int) -> ResidualNetwork:
+def scheme_network(scheme: Scheme, equation: SDELimit | ODELimit, width: int) -> ResidualNetwork:
     """Return the network whose layers are a scheme's steps, so that `compare` measures its order and limit.
 
     Args:
         scheme: how a step is made, such as `Milstein()`.
-        equation: an `SDE` or `ODE`.
+        equation: an `SDE` or `ODE`, or a limit of the library that reads no functions of a network.
         width: number d of coordinates of a state.
 
     Raises:
         TypeError: For a scheme or an equation of another kind.
-        ValueError: For a scheme that makes no single steps, and for functions that return other shapes.
+        ValueError: For a scheme that makes no single steps, functions that return other shapes, and a limit
+            that reads functions of a network, or has states that are no vectors.
 
     Examples:
         >>> import deeplimit as dl
@@ -106,8 +107,13 @@ def scheme_network(scheme: Scheme, equation: SDE | ODE, width: int) -> ResidualN
         ('converges', True)
     """
     validation.instance(scheme, "scheme", Scheme, "a Scheme, such as Milstein()")
-    validation.instance(equation, "equation", (SDE, ODE), "an SDE or an ODE")
+    validation.instance(equation, "equation", (SDELimit, ODELimit), "an SDE or an ODE")
     d = validation.integer(width, "width", minimum=1, hint="It is the number of coordinates of a state.")
+    if equation.functions or equation.state_shape(d) != (d,) or equation.width not in (None, d):
+        raise ValueError(
+            f"equation {equation.equation} reads weights of a network, or has states other than ({d},), so a"
+            " scheme alone cannot step it; simulate its network, which draws both."
+        )
     probe = torch.ones(2, d, dtype=torch.float64)
     equation.try_on(probe)
     motions = 0 if equation.noise_structure is Noise.NONE else int(equation.noise_size(probe) or 0)

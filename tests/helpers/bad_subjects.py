@@ -41,6 +41,14 @@ def stacks():
     }
 
 
+def simulated():
+    return dl.simulate(res1(), depths=(2, 4), paths=3)
+
+
+def summary():
+    return simulated().summary(4)
+
+
 def res1():
     return dl.res1(WIDTH, "tanh")
 
@@ -312,6 +320,18 @@ FUNCTIONS = [
         inputs=1,
     ),
     method(compared, "path", index=0, which=0),
+    filled("simulate", dl.simulate, what=res1, depths=(2, 4), paths=3),
+    filled(
+        "simulate, an equation",
+        dl.simulate,
+        what=lambda: dl.SDE(lambda t, h: -h, lambda t, h, dB: dB),
+        x=rows,
+        steps=4,
+    ),
+    method(simulated, "modules", depth=4, path=0),
+    method(simulated, "summary", depth=4),
+    method(simulated, "limit_at", depth=4),
+    method(summary, "quantile", q=0.5),
 ]
 
 MODULES = [

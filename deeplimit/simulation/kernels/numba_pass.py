@@ -6,6 +6,7 @@ time.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from functools import cache
 from types import ModuleType
 
@@ -72,61 +73,92 @@ def _errors(
     compiled: ModuleType, task: Task, block: int, tick: Tick | None
 ) -> tuple[np.ndarray, int, np.ndarray | None]:
     """Return the errors (P, C) of one block, on how many paths the limit was lost, and the differences."""
-    whole = projected.Block(task, block)
-    width, paths = task.network.width, len(whole.starts[0])
-    steppers = [*whole.columns, *whole.fine]
-    moves = [step for stepper in steppers if (step := stepper.compiled_step()) is not None]
-    sigmas = [0 if step.activation is None else compiled.NAMES.index(step.activation.name) for step in moves]
-    motion = compiled.Motion(
-        np.array([int(step.motion) for step in moves]),
-        np.array(sigmas),
-        np.array([step.product for step in moves], np.float32),
-        np.array([step.bias.double().numpy() for step in moves], np.float32),
-        np.array([step.outer for step in moves], np.float32),
-        np.array([step.energy for step in moves], np.float32),
-        np.array([step.spread.double().numpy() for step in moves], np.float32),
-    )
-    columns, depths = len(whole.columns), len(task.grid.depths)
-    whole.start()
-    shape = (columns, width, paths)
-    state = whole.starts[0].T.numpy()
-    run = compiled.Running(
-        reference=state.copy(),
-        states=np.repeat(state[None], columns, axis=0),
-        held=whole.products.held.numpy(),
-        units=whole.products.units.numpy(),
-        known=np.zeros(shape, np.float32),
-        overlap=np.zeros((columns, columns, paths), np.float32),
-        along=np.zeros((columns, paths), np.float32),
-        biases=np.zeros(shape, np.float32),
-        errors=np.zeros((6, depths, paths)),
-        differences=np.zeros(((1 + 2 * task.splits) * task.keeps_differences, 3 * depths - 4, paths)),
-    )
-    durations = np.array([1.0 / depth for depth in task.grid.depths])
-    no_biases = np.zeros((0, width, paths), np.float32)
-    for chunk in task.grid.chunks():
-        every = np.tile(chunk.ends, columns // depths)
-        for first in range(0, len(chunk.steps), STEPS):
-            some = slice(first, min(first + STEPS, len(chunk.steps)))
-            steps = compiled.Steps(chunk.steps[some], np.ascontiguousarray(every[some]), chunk.common[some])
-            count = some.stop - first
-            compiled.advance(
-                run,
-                motion,
-                steps,
-                whole.step_normals.take(count).numpy(),
-                whole.layer_normals.take(int(steps.ends.sum())).numpy(),
-                no_biases if whole.bias_normals is None else whole.bias_normals.take(count).numpy(),
-                depths,
-                durations,
-                task.norm == "final",
-            )
-        if tick is not None:
-            tick(len(chunk.steps) / task.grid.size)
-    squares = run.errors[: 6 if task.splits else 2].reshape(-1, paths)
-    lost = int((~np.isfinite(run.reference).all(axis=0)).sum())
-    errors = np.ascontiguousarray(np.sqrt(squares).T)
-    if not task.keeps_differences:
-        return errors, lost, None
-    run.differences[:, : depths - 1] = np.sqrt(run.differences[:, : depths - 1])
-    return errors, lost, np.ascontiguousarray(run.differences.reshape(-1, paths).T)
+    run = Compiled(compiled, task, block)
+    for _ in run.steps(tick):
+        pass
+    return run.measured()
+
+
+class Compiled:
+    """One block in compiled loops: what runs, advanced some steps at a time."""
+
+    def __init__(self, compiled: ModuleType, task: Task, block: int) -> None:
+        self.compiled, self.task = compiled, task
+        self.whole = whole = projected.Block(task, block)
+        self.width, self.paths = task.network.width, len(whole.starts[0])
+        steppers = [*whole.columns, *whole.fine]
+        moves = [step for stepper in steppers if (step := stepper.compiled_step()) is not None]
+        sigmas = [
+            0 if step.activation is None else compiled.NAMES.index(step.activation.name) for step in moves
+        ]
+        self.motion = compiled.Motion(
+            np.array([int(step.motion) for step in moves]),
+            np.array(sigmas),
+            np.array([step.product for step in moves], np.float32),
+            np.array([step.bias.double().numpy() for step in moves], np.float32),
+            np.array([step.outer for step in moves], np.float32),
+            np.array([step.energy for step in moves], np.float32),
+            np.array([step.spread.double().numpy() for step in moves], np.float32),
+        )
+        self.columns, depths = len(whole.columns), len(task.grid.depths)
+        whole.start()
+        shape = (self.columns, self.width, self.paths)
+        state = whole.starts[0].T.numpy()
+        self.run = compiled.Running(
+            reference=state.copy(),
+            states=np.repeat(state[None], self.columns, axis=0),
+            held=whole.products.held.numpy(),
+            units=whole.products.units.numpy(),
+            known=np.zeros(shape, np.float32),
+            overlap=np.zeros((self.columns, self.columns, self.paths), np.float32),
+            along=np.zeros((self.columns, self.paths), np.float32),
+            biases=np.zeros(shape, np.float32),
+            errors=np.zeros((6, depths, self.paths)),
+            differences=np.zeros(
+                ((1 + 2 * task.splits) * task.keeps_differences, 3 * depths - 4, self.paths)
+            ),
+        )
+
+    def steps(self, tick: Tick | None = None, stops: Sequence[int] = ()) -> Iterator[int]:
+        """Advance over the grid; yield the number of steps made, at `stops` and in between."""
+        task, whole, depths = self.task, self.whole, len(self.task.grid.depths)
+        durations = np.array([1.0 / depth for depth in task.grid.depths])
+        no_biases = np.zeros((0, self.width, self.paths), np.float32)
+        done, waiting = 0, sorted(stops, reverse=True)
+        for chunk in task.grid.chunks():
+            every = np.tile(chunk.ends, self.columns // depths)
+            first, size = 0, len(chunk.steps)
+            while first < size:
+                while waiting and waiting[-1] <= done:
+                    waiting.pop()
+                count = min(STEPS, size - first, waiting[-1] - done if waiting else STEPS)
+                some = slice(first, first + count)
+                steps = self.compiled.Steps(
+                    chunk.steps[some], np.ascontiguousarray(every[some]), chunk.common[some]
+                )
+                self.compiled.advance(
+                    self.run,
+                    self.motion,
+                    steps,
+                    whole.step_normals.take(count).numpy(),
+                    whole.layer_normals.take(int(steps.ends.sum())).numpy(),
+                    no_biases if whole.bias_normals is None else whole.bias_normals.take(count).numpy(),
+                    depths,
+                    durations,
+                    task.norm == "final",
+                )
+                first, done = first + count, done + count
+                yield done
+            if tick is not None:
+                tick(size / task.grid.size)
+
+    def measured(self) -> tuple[np.ndarray, int, np.ndarray | None]:
+        """Return the errors (P, C), on how many paths the limit was lost, and the differences."""
+        task, run, depths = self.task, self.run, len(self.task.grid.depths)
+        squares = run.errors[: 6 if task.splits else 2].reshape(-1, self.paths)
+        lost = int((~np.isfinite(run.reference).all(axis=0)).sum())
+        errors = np.ascontiguousarray(np.sqrt(squares).T)
+        if not task.keeps_differences:
+            return errors, lost, None
+        run.differences[:, : depths - 1] = np.sqrt(run.differences[:, : depths - 1])
+        return errors, lost, np.ascontiguousarray(run.differences.reshape(-1, self.paths).T)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ from deeplimit.equations import FunctionValue, Solver, Stepper
 from deeplimit.simulation.kernels.products import Normals, Products
 from deeplimit.simulation.kernels.steppers import NetworkStepper
 from deeplimit.simulation.moments import ErrorAccumulator, Moments, moments_of
-from deeplimit.simulation.pathwise import Tick, drive
+from deeplimit.simulation.pathwise import Observer, Tick, drive
 from deeplimit.simulation.task import Task
 
 
@@ -155,6 +155,15 @@ def run_block(
     """Advance one block with noise drawn through its products; result and `tick` as `pathwise.run_block`."""
     run = Block(task, block)
     accumulators = [accumulator(task, h0) for h0 in run.starts]
+    for _ in steps(task, run, accumulators, tick):
+        pass
+    return moments_of(accumulators, task)
+
+
+def steps(
+    task: Task, run: Block, accumulators: Sequence[Observer], tick: Tick | None = None
+) -> Iterator[None]:
+    """Advance a block over the grid, and pause after every step."""
     inputs, depths = len(run.starts), len(run.depths)
     for chunk in task.grid.chunks():
         run.begin(chunk)
@@ -177,6 +186,6 @@ def run_block(
                     accumulators[i].between(j, run.columns[column].state)
                     if ends[index][j]:
                         accumulators[i].layer(j, run.end(column), schemes.get(column))
+            yield
         if tick is not None:
             tick(len(ends) / task.grid.size)
-    return moments_of(accumulators, task)
