@@ -338,12 +338,12 @@ def moments_from(
     """Return the moments of what a pass measured (P, C), with the halves that it leaves out.
 
     `products` (m, m) are summed over paths. `differences` (P, 3 m - 4, or thrice that with the limit's
-    scheme) are kept by path, with the distances (P, m) to the limit, or to its scheme.
+    scheme) are kept by path, with the distances (P, m) to the limit, and to its scheme where there is one.
     """
     columns = Columns.of(task)
     if differences is not None:  # beside the distances that the limit is judged by, path by path
-        nearest = GAP_COMMON if task.splits else COMMON
-        differences = np.concatenate([differences, errors[:, columns.at(nearest)]], axis=1)
+        near = (COMMON, GAP_COMMON) if task.splits else (COMMON,)
+        differences = np.concatenate([differences, *(errors[:, columns.at(each)] for each in near)], axis=1)
     halves = [np.sqrt(errors[:, columns.at(HALVES[block])]) for block in columns.blocks if block in HALVES]
     return Moments.of(np.concatenate([errors, *halves], axis=1), task.p, lost, products, differences)
 

@@ -41,6 +41,8 @@ and exists where second moments do not."""
 TAIL_SHARE, LONG_TAIL_SHARE = 0.1, 0.045
 """Share of Σ|d|^½ in the top 1 % of the paths (light tails: 2 %) from which medians are taken instead, and
 from which a smaller correction is no longer preferred."""
+MOST_LOST = 0.1
+"""Share of paths that may overflow: in medians they count as the largest."""
 SURE = 2.81
 """Standard errors from which one of two trends counts: the two-sided 1 % point, shared."""
 STEEP, TURNING = 0.1, 0.01
@@ -115,7 +117,7 @@ class Order:
         coherent_share: share of the coarsest E|d|² that keeps its direction.
         uncertain: whether large corrections have most of the weight, so that no power law is in sight.
         levels: number of differences that were used.
-        deepest: root mean square of the deepest of them.
+        deepest: root mean square of the deepest of them, or their median.
         ratio: of its depths, the coarser over the finer.
     """
 
@@ -158,18 +160,20 @@ class Order:
 def fit_order(found: Differences) -> Order | None:
     """Return the order; None where fewer than two differences are larger than round-off, or no path moves.
 
-    None, too, where a path is not finite. Paths whose differences vanish at some level are left out.
+    None, too, where more than `MOST_LOST` of the paths are not finite. Paths whose differences vanish at some
+    level are left out.
     """
-    if not (np.isfinite(found.sizes).all() and np.isfinite(found.squares).all()):
+    sizes, lost = with_lost_ones_last(found.sizes)
+    if lost > MOST_LOST or (lost and found.exact):
         return None
-    found = _resolved(found)
-    kept = (found.sizes > 0).all(axis=1) & (found.squares > 0).all(axis=1)
+    found = _resolved(dataclasses.replace(found, sizes=sizes))
+    kept = (found.sizes > 0).all(axis=1) & ((found.squares > 0) | ~np.isfinite(found.squares)).all(axis=1)
     sizes, squares, products = found.sizes[kept], found.squares[kept], found.products[kept]
     count, levels = sizes.shape
     if levels < 2 or count < (1 if found.exact else levels + 3):
         return None
-    medians = not found.exact and _share_of_the_largest(sizes) >= TAIL_SHARE
-    logs, influence = _medians(sizes) if medians else _means(sizes)
+    medians = lost > 0 or (not found.exact and _share_of_the_largest(sizes) >= TAIL_SHARE)
+    logs, influence = log_medians(sizes) if medians else _means(sizes)
     coherence, share, log_part, part_influence = _parts(
         squares, products, found.depths, found.exact or medians
     )
@@ -196,9 +200,15 @@ def fit_order(found: Differences) -> Order | None:
         share,
         bool(weights[SIZES >= LARGEST_SIZE].sum() > 0.5 and np.ptp(slopes) > SPREAD),
         levels,
-        float(np.sqrt((sizes[:, -1] ** 2).mean())),
+        float(np.median(sizes[:, -1]) if medians else np.sqrt((sizes[:, -1] ** 2).mean())),
         float(found.depths[-2] / found.depths[-1]),
     )
+
+
+def with_lost_ones_last(sizes: np.ndarray) -> tuple[np.ndarray, float]:
+    """Return sizes (P, m), infinite where they are not finite, and the share of paths that have such one."""
+    finite = np.isfinite(sizes)
+    return np.where(finite, sizes, np.inf), float(1.0 - finite.all(axis=1).mean()) if len(sizes) else 0.0
 
 
 def _resolved(found: Differences) -> Differences:
@@ -231,7 +241,7 @@ def _means(sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.log(mean) / HALF, (roots / mean - 1.0) / HALF
 
 
-def _medians(sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def log_medians(sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return log medians (m,) and the influence of every path, with the density from two quantiles."""
     logs = np.log(sizes)
     middle, near = np.median(logs, axis=0), len(logs) ** -0.5
@@ -340,27 +350,36 @@ def _spacing(depths: np.ndarray, logs: np.ndarray, coherence: Coherence) -> np.n
 
 
 def paired_floor(
-    depths: np.ndarray, distances: np.ndarray, sizes: np.ndarray, order: Order, *, exact: bool = False
+    depths: np.ndarray,
+    distances: np.ndarray,
+    sizes: np.ndarray,
+    order: Order,
+    *,
+    exact: bool = False,
+    rate: float | None = None,
 ) -> Floor | None:
     """Return the share of the deepest squared distance that remains at infinite depth.
 
     Distances e (P, m) to the right limit are a constant times the differences d (P, m - 1) of the same
     depths. Those to another limit are e² = κ² |d|² + f², so that e²/|d|² rises like 1/|d|². Both are of the
     same paths, whose luck cancels in the ratio. The difference beyond the deepest one is extrapolated at its
-    order. κ² may drift by `DRIFT` (depth/16)^-1/2 of itself. None where a path is lost or nothing moves.
+    order, or at `rate` where that is known. κ² may drift by `DRIFT` (depth/16)^-1/2 of itself. None where
+    nothing moves, or a path is lost and the order is not one of medians.
     """
+    (distances, lost), (sizes, _) = with_lost_ones_last(distances), with_lost_ones_last(sizes)
     kept = (distances > 0).all(axis=1) & (sizes > 0).all(axis=1)
-    if not (np.isfinite(distances).all() and np.isfinite(sizes).all()) or kept.sum() < sizes.shape[1] + 3:
+    if lost > (MOST_LOST if order.medians else 0.0) or kept.sum() < sizes.shape[1] + 3:
         return None
-    far, far_influence = _means(distances[kept])
-    near, near_influence = _means(sizes[kept])
+    logs = log_medians if order.medians else _means
+    far, far_influence = logs(distances[kept])
+    near, near_influence = logs(sizes[kept])
     octave = math.log(depths[-1] / depths[-2])
-    near = np.append(near, near[-1] - order.rate * octave)
+    near = np.append(near, near[-1] - (order.rate if rate is None else rate) * octave)
     near_influence = np.column_stack([near_influence, near_influence[:, -1]])
     ratio, rise = np.exp(2 * (far - near)), np.exp(2 * (far[-1] - near))
     influence = 2 * (far_influence - near_influence) * ratio
     count = len(influence)
-    low, high = order.interval(0.95)
+    low, high = order.interval(0.95) if rate is None else (rate, rate)
     extrapolated = 2 * octave * (high - low) / 3.92 * ratio[-1]
     model = np.diag((DRIFT * ratio) ** 2 * ANCHOR / depths)
     model[-1, -1] += extrapolated**2

@@ -18,7 +18,7 @@ from deeplimit.judge.convergence import verdict, wording
 from deeplimit.judge.convergence.pairing import Correction, Pairing
 from deeplimit.judge.convergence.report import CompareReport, PartOfError
 from deeplimit.simulation import Coupled, CoupledErrors, Task, moments
-from deeplimit.statistics.consecutive import Order
+from deeplimit.statistics.consecutive import Order, log_medians, with_lost_ones_last
 from deeplimit.statistics.differences import Remainder, fit_order, remainder
 from deeplimit.statistics.power_law import (
     NO_SAMPLING_NOISE,
@@ -154,6 +154,28 @@ def _estimates(
     )
 
 
+def median_estimates(task: Task, pairing: Pairing, distances: np.ndarray, regime: Regime) -> ErrorEstimates:
+    """Return medians of distances (P, m), of which a few make up every mean; lost paths count as largest."""
+    sizes, _ = with_lost_ones_last(distances)
+    logs, influence = log_medians(sizes[(sizes > 0).all(axis=1)])
+    count = len(influence)
+    known = pairing.correction is Correction.KNOWN and regime is pairing.regime
+    return ErrorEstimates(
+        np.array(task.grid.depths),
+        logs,
+        influence.T @ influence / max(count - 1, 1) / max(count, 1),
+        log_bias(task, 0.5) if known else np.zeros(len(logs)),
+        count,
+        0.0,
+        regime.corrections,
+        regime.second_orders,
+        regime.interfere,
+        0.0,
+        regime.hides,
+        known,
+    )
+
+
 def log_bias(task: Task, order: float, coherence: float = 0.0) -> np.ndarray:
     """Return log of the factor (m,) by which a reference of the same scheme shrinks each of its errors.
 
@@ -235,6 +257,7 @@ def corrected(estimates: ErrorEstimates, diverged: np.ndarray) -> tuple[np.ndarr
 
 ROUNDED_PRODUCTS = 8.0
 """In products of nearly equal vectors this many roots of a unit in the last place are noise."""
+GAP_WORDS, GAP_NAME = "the distances of the network and its limit's scheme", "network to scheme"
 LARGE = 0.5
 """A floor of this share of the deepest square is one that "converges" must be sure not to overlook."""
 VISIBLE = 3.0
@@ -403,8 +426,8 @@ def _two_parts(task: Task, pairing: Pairing, coupled: Coupled) -> tuple[Part, ..
         # What falls like the scheme's own errors fluctuates as they do; anything faster keeps its direction.
         not pairing.is_measured and pairing.gap.rate not in (None, pairing.scheme_rate),
         resolution,
-        "the distances of the network and its limit's scheme",
-        "network to scheme",
+        GAP_WORDS,
+        GAP_NAME,
         is_gap=True,
         measured=pairing.gap_interval,
         paired_floor=pairing.paired_floor,
@@ -492,11 +515,34 @@ def constant_of(errors: ErrorEstimates, rate: float) -> float:
 
 
 def _estimated(task: Task, pairing: Pairing, coupled: Coupled) -> Estimated:
+    if pairing.distances is not None:
+        return _estimated_by_medians(task, pairing, coupled, pairing.distances)
     layer = layer_estimates(task, pairing, coupled)
     common = common_estimates(task, pairing, coupled)
     errors, _ = corrected(layer, coupled.moments.diverged[: len(task.grid.depths)])
     resolution = max(rounding(task), coupled.reference_error)
     return Estimated(layer, common, errors, resolution, parts_of(task, pairing, coupled, resolution))
+
+
+def _estimated_by_medians(task: Task, pairing: Pairing, coupled: Coupled, distances: np.ndarray) -> Estimated:
+    """Return medians of the distances at the common times: to the limit, and to its scheme to be judged by."""
+    m, resolution = len(task.grid.depths), max(rounding(task), coupled.reference_error)
+    whole = median_estimates(task, pairing, distances[:, :m], pairing.regime)
+    near = median_estimates(task, pairing, distances[:, -m:], pairing.gap) if task.splits else whole
+    part = Part(
+        near,
+        near,
+        pairing.gap if task.splits else pairing.regime,
+        False,
+        resolution,
+        is_gap=task.splits,
+        measured=pairing.gap_interval if task.splits else pairing.measured_interval,
+        paired_floor=pairing.paired_floor,
+    )
+    if task.splits:
+        part = dataclasses.replace(part, what=GAP_WORDS, name=GAP_NAME)
+    errors, _ = corrected(whole, np.zeros(m))
+    return Estimated(whole, whole, errors, resolution, (part,))
 
 
 def _measured(task: Task, pairing: Pairing, coupled: Coupled, estimated: Estimated) -> verdict.Measured:
@@ -505,7 +551,8 @@ def _measured(task: Task, pairing: Pairing, coupled: Coupled, estimated: Estimat
         depths=task.grid.depths,
         paths=moments.count,
         errors=estimated.errors,
-        diverged=moments.diverged[:m],
+        # In medians, paths that were lost are the largest.
+        diverged=moments.diverged[:m] * (pairing.distances is None),
         limit_lost=moments.limit_lost,
         resolution=estimated.resolution,
         vanishes=any(not np.isfinite(part.judged.log_errors).all() for part in estimated.parts),
@@ -584,13 +631,14 @@ def _report(
     m, moments = len(task.grid.depths), coupled.moments
     diverged, kurtosis = moments.diverged[:m], moments.kurtosis()[:m]
     layer, common = outcome.estimated.layer, outcome.estimated.common
-    errors, spread = corrected(layer, diverged)
-    common_errors, common_spread = corrected(common, diverged)
+    lost_ones = diverged * (pairing.distances is None)
+    errors, spread = corrected(layer, lost_ones)
+    common_errors, common_spread = corrected(common, lost_ones)
     raw = np.where(diverged > 0, np.inf, np.exp(moments.log_errors()[:m]))
     slopes, slope_errors = local_slopes(layer if task.statistic.looks_between_layers else common)
     if (order := pairing.order) is not None and outcome.judgement.code != verdict.DOES_NOT:
         slopes, slope_errors = (_in_place(each, m - 1) for each in (order.slopes, order.slope_errors))
-    lost = (diverged[1:] > 0) | (diverged[:-1] > 0)
+    lost = (lost_ones[1:] > 0) | (lost_ones[:-1] > 0)
     slopes, slope_errors = np.where(lost, np.nan, slopes), np.where(lost, np.nan, slope_errors)
     seen = np.isfinite(slopes)
     measures = pairing.correction is Correction.MEASURED
@@ -599,9 +647,10 @@ def _report(
     numbers = verdict.Numbers(
         depths=task.grid.depths,
         errors=errors,
-        kurtosis=np.zeros(m) if pairing.exact else kurtosis,
+        kurtosis=np.zeros(m) if pairing.exact or pairing.distances is not None else kurtosis,
         diverged=diverged,
         limit_lost=moments.limit_lost,
+        medians=pairing.distances is not None,
         paths=moments.count,
         exact=pairing.exact,
         rate=outcome.rate,

@@ -70,6 +70,9 @@ class Pairing:
             theorem says them.
         paired_floor: what remains of the distance to the limit, or to its scheme, held against consecutive
             differences path by path; None where no order was measured.
+        distances: those to the limit, and where errors are split to its scheme (P, m or 2 m), of paths of
+            which a few make up every mean, or are lost: medians are taken of them. None elsewhere.
+        orders_of_medians: the orders of such paths where a theorem says an order in probability.
     """
 
     regime: Regime
@@ -90,6 +93,8 @@ class Pairing:
     citations: tuple[str, ...]
     measured: tuple[Order | None, ...] = ()
     paired_floor: Floor | None = None
+    distances: np.ndarray | None = None
+    orders_of_medians: tuple[Order | None, ...] = ()
 
     @classmethod
     def of(cls, task: Task, differences: np.ndarray, resolution: float) -> Pairing:
@@ -97,13 +102,22 @@ class Pairing:
         found = cls._stated(task)
         if not task.keeps_differences:
             return found
-        orders = measured_orders(differences, np.array(task.grid.depths), resolution, found.exact)
-        floor = paired_floor_of(differences, np.array(task.grid.depths), orders, found.exact)
+        depths = np.array(task.grid.depths)
+        m, kinds = len(depths), 1 + 2 * task.splits
+        sets, distances = np.split(differences, [kinds * (3 * m - 4)], axis=1)
+        orders = measured_orders(sets, depths, resolution, found.exact)
+        floor = None
+        if (order := orders[-1]) is not None and order.levels == m - 1:
+            sizes, near = sets[:, (kinds - 1) * (3 * m - 4) :][:, : m - 1], distances[:, -m:]
+            floor = paired_floor(depths, near, sizes, order, exact=found.exact, rate=found.known_rate)
+        medians = floor is not None and any(each is not None and each.medians for each in orders)
+        found = dataclasses.replace(found, distances=distances if medians else None)
         if found.regime.rate is None:
             regime = found.regime_of(orders)
             return dataclasses.replace(found, measured=orders, regime=regime, paired_floor=floor)
         # Where steps add independent errors, distances are differences times a constant from the start.
-        return dataclasses.replace(found, paired_floor=floor if found.reads is Reads.INCREMENTS else None)
+        floor = floor if found.reads is Reads.INCREMENTS else None
+        return dataclasses.replace(found, paired_floor=floor, orders_of_medians=orders if medians else ())
 
     @classmethod
     def _stated(cls, task: Task) -> Pairing:
@@ -162,13 +176,20 @@ class Pairing:
         A network's error is its distance to the limit's scheme, and that scheme's error. If the distance
         surely falls more slowly, its order is the network's, however small it is at these depths.
         """
-        if not self.measured:
+        orders = self.measured or self.orders_of_medians
+        if not orders:
             return None
-        network, scheme, gap = (*self.measured, None, None)[:3]
+        network, scheme, gap = (*orders, None, None)[:3]
         if network is None or scheme is None or gap is None:
             return network
         low, high = gap.interval(0.95)
         return gap if low > 0 and high < scheme.interval(0.95)[0] else network
+
+    @property
+    def known_rate(self) -> float | None:
+        """The order, by a theorem, of the distances whose floor is judged; None where none says it."""
+        known = self.regime if not self.splits else self.gap if self.own else UNKNOWN_GAP
+        return None if known.rate_is_bound else known.rate
 
     @property
     def is_measured(self) -> bool:
@@ -196,7 +217,7 @@ class Pairing:
         That is what the consecutive differences of the network leave, or of its distance to the limit's
         scheme. 0 where no order was measured.
         """
-        order = (*self.measured, None, None, None)[2 * is_gap]
+        order = (*(self.measured or self.orders_of_medians), None, None, None)[2 * is_gap]
         return math.exp(log_deepest) / order.remaining if order is not None else 0.0
 
     @property
@@ -207,7 +228,7 @@ class Pairing:
     @property
     def measured_interval(self) -> tuple[float, float] | None:
         """Interval of the network's measured order, above 0; None where a theorem says the order."""
-        return None if self.order is None else _positive(self.order.interval(0.95))
+        return _positive(self.order.interval(0.95)) if self.measured and self.order is not None else None
 
     @property
     def gap_interval(self) -> tuple[float, float] | None:
@@ -248,31 +269,18 @@ class Pairing:
         return Correction.NONE if statistic.looks_between_layers else self.correction
 
 
-def paired_floor_of(
-    differences: np.ndarray, depths: np.ndarray, orders: tuple[Order | None, ...], exact: bool
-) -> Floor | None:
-    """Return the floor of distances, held against their own consecutive differences."""
-    m, order = len(depths), orders[-1]
-    if order is None or order.levels < m - 1:
-        return None
-    first = (len(orders) - 1) * (3 * m - 4)
-    sizes = differences[:, first : first + m - 1]
-    return paired_floor(depths, differences[:, -m:], sizes, order, exact=exact)
-
-
 def _positive(interval: tuple[float, float]) -> tuple[float, float]:
     low, high = (max(end, CLOSE_ORDERS) for end in interval)
     return low, high + CLOSE_ORDERS
 
 
 def measured_orders(
-    differences: np.ndarray, depths: np.ndarray, resolution: float, exact: bool
+    sets: np.ndarray, depths: np.ndarray, resolution: float, exact: bool
 ) -> tuple[Order | None, ...]:
     """Return the order of every set of consecutive differences, columns of (P, sets · (3 m - 4))."""
     m = len(depths)
-    sets = np.split(differences[:, :-m], differences.shape[1] // (3 * m - 4), axis=1)
     orders = []
-    for each in sets:
+    for each in np.split(sets, sets.shape[1] // (3 * m - 4), axis=1):
         sizes, squares, products = np.split(each, [m - 1, 2 * m - 2], axis=1)
         orders.append(fit_order(Differences(depths, sizes, squares, products, resolution, exact)))
     return tuple(orders)

@@ -487,6 +487,7 @@ class Numbers:
             assumes, and nobody knows of this network, as sentences.
         drift, drift_error: change of the local slope from the first to the last, and its standard error.
         reference_error, rounding: size of the reference solution's error and of round-off.
+        medians: whether errors are medians over paths.
         swollen: whether taking the reference's error out changes some error by more than half.
         narrow: whether states are float32.
     """
@@ -510,6 +511,7 @@ class Numbers:
     swollen: bool
     narrow: bool
     unknown: tuple[str, ...] = ()
+    medians: bool = False
 
     @property
     def steepness(self) -> float:
@@ -536,13 +538,18 @@ def limit_was_lost(n: Numbers) -> bool:
 
 
 def paths_were_lost(n: Numbers) -> bool:
-    """A network overflowed."""
-    return bool((n.diverged > 0).any())
+    """A network overflowed, and no median is taken, which does not mind."""
+    return bool((n.diverged > 0).any()) and not n.medians
 
 
 def paths_are_few(n: Numbers) -> bool:
     """The covariance is poorly known."""
     return n.paths < FEW and not n.exact
+
+
+def medians_are_taken(n: Numbers) -> bool:
+    """A few paths make up every mean, or are lost."""
+    return n.medians
 
 
 def tails_are_heavy(n: Numbers) -> bool:
@@ -592,6 +599,7 @@ CAVEATS: tuple[Rule[Numbers], ...] = (
     limit_was_lost,
     paths_were_lost,
     paths_are_few,
+    medians_are_taken,
     tails_are_heavy,
     reference_is_coarse,
     reference_changes_errors,

@@ -189,6 +189,12 @@ OF_THE_NUMBERS: Sentences[Numbers] = {
     "paths_are_few": lambda n: (
         f"{n.paths} paths are few for covariances between depths; take paths=400 for a reliable interval."
     ),
+    "medians_are_taken": lambda n: (
+        "errors are medians over paths at the times that all depths share: a few paths make up every mean,"
+        " or are not finite"
+        f"{f' (up to {n.diverged.max()} of {n.paths}, which count as the largest)' * bool(n.diverged.any())}."
+        " Convergence is judged in probability."
+    ),
     "tails_are_heavy": lambda n: (
         f"the per-path errors have kurtosis {n.heaviest:.0f} (over {HEAVY:g}): a few paths dominate. Standard"
         " errors are too small, and the interval allows for it; take more paths."
