@@ -172,7 +172,8 @@ def fit_order(found: Differences) -> Order | None:
     count, levels = sizes.shape
     if levels < 2 or count < (1 if found.exact else levels + 3):
         return None
-    medians = lost > 0 or (not found.exact and _share_of_the_largest(sizes) >= TAIL_SHARE)
+    few = 3 * max(1, count // 100) / count  # one path of eight makes up an eighth whatever its size
+    medians = lost > 0 or (not found.exact and _share_of_the_largest(sizes) >= max(TAIL_SHARE, few))
     logs, influence = log_medians(sizes) if medians else _means(sizes)
     coherence, share, log_part, part_influence = _parts(
         squares, products, found.depths, found.exact or medians
@@ -364,7 +365,7 @@ def paired_floor(
     depths. Those to another limit are e² = κ² |d|² + f², so that e²/|d|² rises like 1/|d|². Both are of the
     same paths, whose luck cancels in the ratio. The difference beyond the deepest one is extrapolated at its
     order, or at `rate` where that is known. κ² may drift by `DRIFT` (depth/16)^-1/2 of itself. None where
-    nothing moves, or a path is lost and the order is not one of medians.
+    nothing moves, a path is lost and the order is not one of medians, or the share is surely below 0.
     """
     (distances, lost), (sizes, _) = with_lost_ones_last(distances), with_lost_ones_last(sizes)
     kept = (distances > 0).all(axis=1) & (sizes > 0).all(axis=1)
@@ -387,6 +388,8 @@ def paired_floor(
     data = CorrelatedData.of(ratio, (model if exact else sampling + model)[None])
     fit = data.regress(np.stack([np.ones(len(ratio)), rise], axis=1), np.zeros((1, len(ratio))))
     share, error = float(fit.coefficients[0, 1, 0]), math.sqrt(float(fit.covariances[0, 1, 1]))
+    if share < -SURE * error:  # distances fall faster than their own differences: not of one power
+        return None
     lower, middle, upper = (min(max(share + z * error, 0.0), 1.0) for z in (-1.645, 0.0, 1.645))
     return Floor(middle, lower, upper, float(special.ndtr((share - 0.5) / error)))
 

@@ -51,11 +51,15 @@ def test_depths_that_do_not_double_have_the_same_order():
     assert low - (high - low) < 0.5 < high + (high - low)
 
 
-def test_lost_paths_and_states_that_do_not_move_have_no_order():
+def test_a_few_lost_paths_call_for_medians_and_many_have_no_order():
     found = errors(0.0, 1.0)
     found[0, 0, 0] = np.inf
     with np.errstate(invalid="ignore"):
+        one_lost = fit_order(differences(found))
+        found[: PATHS // 8, 0, 0] = np.inf
         assert fit_order(differences(found)) is None
+    assert one_lost is not None
+    assert one_lost.medians
     assert fit_order(differences(np.zeros((PATHS, 5, 3)))) is None
 
 

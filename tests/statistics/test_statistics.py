@@ -175,7 +175,7 @@ STIFF = dl.res1(
         (dl.res1(2, "tanh"), {"paths": 8}, "has_too_few_paths", False),
         (
             dl.res1(1, "identity"),
-            {"depths": [8, 16, 32, 64], "paths": 300, "p": 6},
+            {"depths": [8, 16, 32, 64], "paths": 300, "p": 6, "norm": "sup-continuous"},
             "rests_on_two_paths",
             False,
         ),

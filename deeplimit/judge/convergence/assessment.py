@@ -525,7 +525,7 @@ def _estimated(task: Task, pairing: Pairing, coupled: Coupled) -> Estimated:
 
 
 def _estimated_by_medians(task: Task, pairing: Pairing, coupled: Coupled, distances: np.ndarray) -> Estimated:
-    """Return medians of the distances at the common times: to the limit, and to its scheme to be judged by."""
+    """Return medians of distances at the common times: to the limit, and to its scheme to be judged by."""
     m, resolution = len(task.grid.depths), max(rounding(task), coupled.reference_error)
     whole = median_estimates(task, pairing, distances[:, :m], pairing.regime)
     near = median_estimates(task, pairing, distances[:, -m:], pairing.gap) if task.splits else whole

@@ -39,6 +39,8 @@ class Correction(StrEnum):
 UNKNOWN_GAP = Regime("gap", None, None, "pathwise", "no theorem says how.")
 CLOSE_ORDERS = 0.1
 """Measured orders this close count as one: half the length of an interval at 500 paths and five depths."""
+LEAST_DEPTHS = 5
+"""Fewer depths leave too few differences to be held against distances whose order a theorem says."""
 NO_GAP = dataclasses.replace(UNKNOWN_GAP, rate=1.0, rate_is_bound=True)
 """Of a network that is its limit's scheme: other schemes of that equation are of order 1 away, or more."""
 
@@ -115,8 +117,12 @@ class Pairing:
         if found.regime.rate is None:
             regime = found.regime_of(orders)
             return dataclasses.replace(found, measured=orders, regime=regime, paired_floor=floor)
-        # Where steps add independent errors, distances are differences times a constant from the start.
-        floor = floor if found.reads is Reads.INCREMENTS else None
+        # Where steps add independent errors, distances are differences times a constant from the start. Of
+        # three differences a slope 3 % off in Theorem 4.4 passed in 36 of 40 calls, of four in none.
+        trusted = found.reads is Reads.INCREMENTS and m >= LEAST_DEPTHS
+        floor = floor if trusted else None
+        medians = medians and trusted
+        found = dataclasses.replace(found, distances=found.distances if trusted else None)
         return dataclasses.replace(found, paired_floor=floor, orders_of_medians=orders if medians else ())
 
     @classmethod
