@@ -1,7 +1,8 @@
-"""Equations to try a solver on, as data: the equation, what is known of it, orders that are documented, faults.
+"""Equations to try a solver on, as data: the equation, what is known of it, orders that are documented,
+faults.
 
-Faults are solvers that are wrong in one way that has been seen in the wild. A check of solvers that does not name
-them proves nothing.
+Faults are solvers that are wrong in one way that has been seen in the wild. A check of solvers that does not
+name them proves nothing.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ class Problem:
         x: initial states (1, d).
         strong, weak: documented orders by the name of a scheme: of torchsde or torchdiffeq, or of `solvers`.
         citation: where the equation or its solution is from.
-        moments: exact means of functions of the state at time 1, as pairs of a function of states (P, d) and its
-            mean.
+        moments: exact means of functions of the state at time 1, as pairs of a function of states (P, d) and
+            its mean.
         solvers: right solvers that torchsde does not have, by name.
         faults: wrong ones, by name.
     """
@@ -211,7 +212,9 @@ CIRCLE = Problem(
 STOCHASTIC_VOLATILITY = Problem(
     SDE(
         drift=lambda t, h: torch.stack([0.1 * h[:, 0], -h[:, 1]], dim=1),
-        diffusion=lambda t, h, dB: torch.stack([0.5 * h[:, 1].exp() * h[:, 0] * dB[:, 0], 0.5 * dB[:, 1]], dim=1),
+        diffusion=lambda t, h, dB: torch.stack(
+            [0.5 * h[:, 1].exp() * h[:, 0] * dB[:, 0], 0.5 * dB[:, 1]], dim=1
+        ),
         noise="general",
         brownian=2,
         name="stochastic volatility",
@@ -233,7 +236,8 @@ DOUBLE_WELL = Problem(
     torch.tensor([[0.2]]),
     strong={"euler": 1.0, "srk": 1.5},
     weak={"euler": 1.0},
-    citation="Kramers (1940), Brownian motion in a field of force and the diffusion model of chemical reactions",
+    citation="Kramers (1940), Brownian motion in a field of force and the diffusion model of chemical"
+    " reactions",
     faults={"final time one step short": Fault(_short, 1.0), "noise of variance dt²": Fault(_root, 1.0)},
 )
 STIFF = Problem(

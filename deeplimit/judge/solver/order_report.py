@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, final
@@ -140,7 +141,6 @@ def draw_levels(
             told = f"order {rate:.2f} [{interval[0]:.2f}, {interval[1]:.2f}]"
             axes.plot(at[[0, -1]], anchor * at[[0, -1]] ** -rate, color=FITTED, label=told)
     drawing.depth_ticks(axes, steps.tolist())
-    drawing.number_axis(axes)
     axes.grid(which="major", alpha=0.3)
     drawing.legend(axes)
 
@@ -178,13 +178,25 @@ def order(errors: Any, steps: Any, *, p: float = 2, confidence: float = 0.95) ->
         >>> report.verdict, report.rate_interval[0] < 1 < report.rate_interval[1]
         ('power law', True)
     """
-    numbers = np.array(validation.depths(steps), dtype=np.int64)
+    numbers = np.array(read_steps(steps, 2), dtype=np.int64)
     values, epsilon = _read_errors(errors, len(numbers))
     power = validation.real(p, "p", above=0.0, maximum=100.0)
     level = validation.probability(confidence, "confidence", "0.95 is usual.")
     evidence = _gathered(values, numbers, np.ndim(errors) == 1, epsilon, level)
     judgement = judge(rules.ORDER, evidence)
     return _reported(evidence, judgement.code, judgement.rule, power, level)
+
+
+def read_steps(steps: Any, at_least: int) -> tuple[int, ...]:
+    """Return numbers of steps as an increasing tuple of at least so many positive integers."""
+    given = validation.entries(steps, "steps", "a list of integers such as [16, 32, 64]")
+    listed = tuple(validation.integer(each, "every number of steps", minimum=1) for each in given)
+    if len(listed) < at_least or any(later <= earlier for earlier, later in itertools.pairwise(listed)):
+        raise ValueError(
+            f"steps must be at least {at_least} increasing numbers, got {list(listed)}; try [16, 32, 64,"
+            " 128, 256]."
+        )
+    return listed
 
 
 def _read_errors(errors: Any, levels: int) -> tuple[np.ndarray, float]:
@@ -229,14 +241,15 @@ def _gathered(
 
 def _reported(e: OrderEvidence, code: OrderVerdict, rule: str, p: float, confidence: float) -> OrderReport:
     count, m = e.errors.shape
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        scale = np.where(e.errors.max(axis=0) > 0, e.errors.max(axis=0), 1.0)
-        powers = (e.errors / scale) ** p
+    scale = np.where(np.isfinite(e.errors), e.errors, 0.0).max(axis=0)
+    scale[scale == 0] = 1.0
+    with np.errstate(over="ignore", invalid="ignore"):
+        powers = (e.errors / scale) ** p  # the largest finite one is 1, so that no power overflows
         mean = powers.mean(axis=0)
-        errors = scale * mean ** (1 / p)
         spread = powers.std(axis=0, ddof=1) if count > 1 else np.zeros(m)
-        standard_errors = errors * spread / np.maximum(mean, 1e-300) / p / math.sqrt(count)
         kurtosis = ((powers - mean) ** 4).mean(axis=0) / np.maximum(powers.var(axis=0), 1e-300) ** 2
+    errors = scale * mean ** (1 / p)
+    standard_errors = errors * spread / np.maximum(mean, 1e-300) / p / math.sqrt(count)
     fit, slopes = e.fit, np.full((2, m - 1), math.nan)
     if fit is not None:
         slopes[:, : len(fit.slopes)] = fit.slopes, fit.slope_errors

@@ -19,6 +19,7 @@ from deeplimit.common.randomness import Purpose
 from deeplimit.common.verdict import SolverVerdict
 from deeplimit.equations import ODE, SDE, read_limit
 from deeplimit.judge.solver import runs, verdict as rules
+from deeplimit.judge.solver.order_report import read_steps
 from deeplimit.judge.solver.runs import BLOCK, Plan
 from deeplimit.judge.solver.solver_report import FunctionOrder, SolverReport
 from deeplimit.judge.solver.verdict import StrongEvidence, WeakEvidence
@@ -131,7 +132,7 @@ def check_solver(
         raise TypeError("x must be a tensor of initial states (n, d), got None.")
     start = start.double()
     equation = _read_equation(equation, start)
-    numbers = validation.depths(steps, at_least=3)
+    numbers = read_steps(steps, 3)
     runs.check_grid(numbers)
     convergence = validation.choice(kind, "kind", KINDS)
     level = validation.probability(confidence, "confidence", "0.95 is usual.")
@@ -269,7 +270,7 @@ def _shrinks(plan: Plan) -> float:
     """Return by what the change from half the reference's steps exceeds the reference's error, at least."""
     if not plan.random or plan.reference != "fine":
         return 1.0
-    return 2.0 ** plan.reference_scheme.strong_order(plan.equation) - 1.0
+    return float(2.0 ** plan.reference_scheme.strong_order(plan.equation)) - 1.0
 
 
 def _weak(

@@ -26,8 +26,9 @@ DOUBTFUL = 0.05
 """Probability of such a floor up to which "power law" is said, as in `convergence.verdict`."""
 LEAST_LEVELS = 3
 """Two numbers of steps cannot tell a slow order from a floor."""
-FLAT = 0.05
-"""Errors whose order surely lies below this do not fall, as in `convergence.verdict`."""
+FLAT = 0.25
+"""Errors do not fall where the interval of their order reaches 0 and ends below this, half of the lowest
+order of a solver in use."""
 NEAR_ROUND_OFF = 1e3
 """Errors below this many machine epsilons may be round-off: some hundred operations on states of size 1."""
 HEAVY = 100.0
@@ -106,12 +107,12 @@ def level_off(e: OrderEvidence) -> bool:
 
 def level_off_near_round_off(e: OrderEvidence) -> bool:
     """What remains may be round-off."""
-    return level_off(e) and e.smallest < NEAR_ROUND_OFF * e.resolution
+    return (level_off(e) or are_flat(e)) and e.smallest < NEAR_ROUND_OFF * e.resolution
 
 
 def are_flat(e: OrderEvidence) -> bool:
     """The whole interval of the order is near 0."""
-    return e.interval[1] < FLAT
+    return e.interval[0] <= 0 and e.interval[1] < FLAT
 
 
 def follow_no_power_law(e: OrderEvidence) -> bool:
@@ -154,27 +155,27 @@ ORDER: verdict.Rules[OrderVerdict, OrderEvidence] = (
 
 def some_paths_vanish(report: Any) -> bool:
     """Paths with an error of exactly 0 were left out."""
-    return 0 < report.vanished < report.paths
+    return bool(0 < report.vanished < report.paths)
 
 
 def levels_are_left_out(report: Any) -> bool:
     """The finest levels are round-off."""
-    return 0 < report.levels < len(report.steps)
+    return bool(0 < report.levels < len(report.steps))
 
 
 def tails_are_heavy(report: Any) -> bool:
     """A few paths make up the mean that is stated."""
-    return report.kurtosis > HEAVY or report.average == "medians"
+    return bool(report.kurtosis > HEAVY or report.average == "medians")
 
 
 def round_off_is_near(report: Any) -> bool:
     """The smallest error is not far above machine epsilon."""
-    return 0 < report.smallest < NEAR_ROUND_OFF * report.resolution
+    return bool(0 < report.smallest < NEAR_ROUND_OFF * report.resolution)
 
 
 def paths_are_few(report: Any) -> bool:
     """Covariances of less than 100 paths are rough."""
-    return report.average != "single" and report.paths < 100
+    return bool(report.average != "single" and report.paths < 100)
 
 
 ORDER_CAVEATS = (some_paths_vanish, levels_are_left_out, tails_are_heavy, round_off_is_near, paths_are_few)
@@ -258,8 +259,8 @@ def falls_more_slowly(e: StrongEvidence) -> bool:
 
 
 def does_not_settle(e: StrongEvidence) -> bool:
-    """No order is documented, and the interval is at 0 or below: the solver tends to nothing."""
-    return e.documented is None and e.interval[1] < FLAT
+    """No order is documented, and the whole interval is near 0: the solver tends to nothing."""
+    return e.documented is None and e.interval[0] <= 0 and e.interval[1] < FLAT
 
 
 def interval_is_wide(e: StrongEvidence) -> bool:
@@ -404,7 +405,7 @@ def order_is_of_medians(report: Any) -> bool:
 
 def few_paths_were_run(report: Any) -> bool:
     """Covariances of less than 100 paths are rough."""
-    return report.random and report.paths < 100
+    return bool(report.random and report.paths < 100)
 
 
 SOLVER_CAVEATS = (reference_is_coarse, functions_are_noise, order_is_of_medians, few_paths_were_run)
