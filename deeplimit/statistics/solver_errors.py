@@ -133,12 +133,32 @@ def _floor(steps: np.ndarray, logs: np.ndarray, covariance: np.ndarray) -> Floor
     return Floor(middle, lower, upper, float(posterior[SHARES > 0.5].sum() / posterior.sum()))
 
 
+def steepest_falls(steps: np.ndarray, distances: np.ndarray) -> tuple[float, float]:
+    """Return how steeply distances (P, m) fall at most: from the first to the last level, and over the last
+    two.
+
+    The first is an order plus four standard errors, of means of square roots, the second one plus two;
+    infinite where distances vanish or paths are few.
+    """
+    kept = distances[(distances > 0).all(axis=1)]
+    if len(kept) < distances.shape[1] + 3:
+        return math.inf, math.inf
+    logs, influence = log_means(kept)
+    found = []
+    for first, last, errors in ((0, -1, 4), (-2, -1, 2)):
+        octaves = math.log(steps[last] / steps[first])
+        error = float((influence[:, first] - influence[:, last]).std(ddof=1)) / math.sqrt(len(kept))
+        found.append((float(logs[first] - logs[last]) + errors * error) / octaves)
+    return found[0], found[1]
+
+
 @dataclass(frozen=True)
 class WeakOrder:
     """The order of a mean that tends to 0.
 
     Attributes:
         rate, low, high: median of the order and its central interval, within [0, 4].
+        sure_upper: the order lies below this with probability (1 + `SURE`)/2.
         resolved: whether the means are more than noise.
         slopes: local orders (m - 1,); NaN where neighbouring means have different signs.
     """
@@ -146,6 +166,7 @@ class WeakOrder:
     rate: float
     low: float
     high: float
+    sure_upper: float
     resolved: bool
     slopes: np.ndarray
 
@@ -178,10 +199,15 @@ def fit_means(values: np.ndarray, steps: np.ndarray, confidence: float) -> WeakO
     posterior = np.exp(logs - logs.max()).sum(axis=0)
     cumulative = np.cumsum(posterior) / posterior.sum()
     tail = (1.0 - confidence) / 2
-    low, rate, high = np.interp((tail, 0.5, 1.0 - tail), cumulative, WEAK_ORDERS)
+    low, rate, high, sure = np.interp((tail, 0.5, 1.0 - tail, (1.0 + SURE) / 2), cumulative, WEAK_ORDERS)
     with np.errstate(invalid="ignore", divide="ignore"):
         slopes = np.log(means[:-1] / means[1:]) / np.diff(np.log(steps))
     chi2 = float(means @ inverse @ means)
     return WeakOrder(
-        float(rate), float(low), float(high), bool(special.chdtrc(levels, chi2) < 1.0 - SURE), slopes
+        float(rate),
+        float(low),
+        float(high),
+        float(sure),
+        bool(special.chdtrc(levels, chi2) < 1.0 - SURE),
+        slopes,
     )

@@ -98,7 +98,9 @@ MADE = {
     "training-check": lambda: _trained(),
     "initialisation": lambda: dl.init.iid_([torch.empty(4, 4) for _ in range(3)]),
     "residual-initialisation": lambda: _residual(),
-    "order": lambda: dl.order(np.abs(np.random.default_rng(0).standard_normal((200, 1))) / [8, 16, 32], [8, 16, 32]),
+    "order": lambda: dl.order(
+        np.abs(np.random.default_rng(0).standard_normal((200, 1))) / [8, 16, 32], [8, 16, 32]
+    ),
     "solver": lambda: _solved(),
     OWN: own,
 }

@@ -1,4 +1,4 @@
-"""`dl.order`: errors that somebody has become an order, a floor and a code; each case beside one that is wrong."""
+"""`dl.order`: errors that somebody has become an order, a floor and a code; each beside one that is wrong."""
 
 import math
 
@@ -174,7 +174,7 @@ def test_an_asserted_order_passes_and_its_neighbours_fail():
 
 
 def test_an_interval_that_contains_two_orders_asserts_none():
-    with pytest.raises(AssertionError, match="0.5 away|cannot tell"):
+    with pytest.raises(AssertionError, match=r"0\.5 away|cannot tell"):
         dl.testing.assert_order(drawn(1.0, paths=9, shared=0.0), STEPS, 1.0)
 
 

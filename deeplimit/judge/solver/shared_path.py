@@ -27,8 +27,8 @@ class SharedBrownian(torchsde.BaseBrownian):  # type: ignore[misc]
     """A Brownian motion on a grid, with its space-time and space-space Lévy areas.
 
     `brownian(s, t)` is B_t - B_s (P, m). With `return_U=True` the space-time area ∫_s^t (B_r - B_s) dr
-    follows, with `return_A=True` the Lévy area ½ ∫ (B^k dB^l - B^l dB^k) (P, m, m), as in torchsde. Without
-    finer noise the Lévy area of one grid interval is its mean given the increment and the space-time area.
+    follows, with `return_A=True` the Lévy area ½ ∫ (B^k dB^l - B^l dB^k) (P, m, m), as in torchsde. Where
+    ∫ B ⊗ dB is not kept, since noise commutes and no area matters, that is its mean given the other two.
 
     Attributes:
         intervals: number of equal intervals of [0, 1]; other times are refused.

@@ -24,7 +24,7 @@ from deeplimit.judge.solver.runs import BLOCK, Plan
 from deeplimit.judge.solver.solver_report import FunctionOrder, SolverReport
 from deeplimit.judge.solver.verdict import StrongEvidence, WeakEvidence
 from deeplimit.statistics.consecutive import ROUNDED, Differences, fit_order, paired_floor
-from deeplimit.statistics.solver_errors import fit_means
+from deeplimit.statistics.solver_errors import WeakOrder, fit_means, steepest_falls
 from deeplimit.statistics.verdict import Judgement, judge
 
 log = logging.getLogger(__name__)
@@ -39,6 +39,10 @@ WANTED = 0.1
 """Standard deviation of a weak order that paths="auto" aims at: 1 and 2 are then five of them from the
 middle."""
 Function = Callable[[Tensor], Tensor]
+
+
+SLOWEST = 0.25
+"""Order at which means are extrapolated at the slowest: half of the lowest weak order of a solver in use."""
 
 
 def _mean(h: Tensor) -> Tensor:
@@ -221,7 +225,8 @@ def _strong_analysis(
         Differences(steps, found.sizes, found.squares, found.products, round_off, exact=not plan.random)
     )
     interval = (math.nan, math.nan) if order is None else order.interval(confidence)
-    distance, floor = math.nan, None
+    sure = (math.nan, math.nan) if order is None else order.interval(rules.SURE)
+    distance, floor, falls = math.nan, None, (math.inf, math.inf)
     reference_error = round_off + found.reference_error / _shrinks(plan)
     with np.errstate(over="ignore", invalid="ignore"):
         distances = np.full(len(steps), math.nan)
@@ -230,11 +235,13 @@ def _strong_analysis(
             distance = float(distances[-1])
         sizes = np.sqrt(np.mean(found.sizes**2, axis=0))
         spread = (found.sizes**2).std(axis=0) / np.maximum(2 * sizes, 1e-300) / math.sqrt(paths)
+    if found.distances is not None and found.lost == 0:
+        falls = steepest_falls(steps, found.distances)
     if order is not None and found.distances is not None:
         floor = paired_floor(steps, found.distances, found.sizes, order, exact=not plan.random)
     moves = bool((sizes > ROUNDED * round_off).any())
     evidence = StrongEvidence(
-        found.lost, order, interval, moves, documented, distance, reference_error, floor
+        found.lost, order, interval, sure, moves, documented, distance, reference_error, floor, falls
     )
     judgement = judge(rules.STRONG, evidence)
     slopes, slope_errors = np.full((2, len(steps) - 2), math.nan)
@@ -308,7 +315,7 @@ def _weak(
         if lost:
             changes = changes[np.isfinite(column[:, :-1]).all(axis=1)]
         found = fit_means(changes, steps[:-1].astype(float), each)
-        gap, allowed = _gap(column, steps, documented or found.rate, each)
+        gap, allowed = _gap(column, steps, found, each)
         orders.append(found)
         described.append(
             FunctionOrder(
@@ -368,22 +375,23 @@ def _paths_for(plan: Plan, changes: np.ndarray, documented: float | None) -> int
     return int(min(max(BLOCK * math.ceil(best / BLOCK), FEWEST), MOST))
 
 
-def _gap(column: np.ndarray, steps: np.ndarray, order: float, confidence: float) -> tuple[float, float]:
-    """Return |mean of f at infinitely many steps less the reference's|, and what is allowed of it.
+def _gap(column: np.ndarray, steps: np.ndarray, order: WeakOrder, confidence: float) -> tuple[float, float]:
+    """Return |mean of f at infinitely many steps less that of the reference|, and what is allowed of it.
 
-    Values (P, m + 1), the reference last. The mean is extrapolated by the last change, once at this order;
-    the extrapolated part itself is allowed in addition, since the order may be another one.
+    Values (P, m + 1), the reference last. The mean is extrapolated by its last change at the measured order.
+    In addition to noise, as much is allowed as further steps leave at the low end of that order's interval.
     """
     last, before, reference = column[:, -2], column[:, -3], column[:, -1]
-    if not np.isfinite(reference).all():
+    if not np.isfinite(column).all():
         return math.nan, math.nan
-    left = (last - before) / ((steps[-1] / steps[-2]) ** max(min(order, 4.0), 0.5) - 1.0)
-    gaps = last + left - reference
+    ratio, change = steps[-1] / steps[-2], last - before
+    gaps = last + change / (ratio ** max(order.rate, SLOWEST) - 1.0) - reference
     noise = float(gaps.std(ddof=1)) / math.sqrt(len(gaps))
     # A false accusation costs more than an open question: the level of "not the limit" is that of
     # `rules.SURE`.
     sure = min(1.0 - confidence, 1.0 - rules.SURE)
-    return abs(float(gaps.mean())), float(special.ndtri(1.0 - sure / 2)) * noise + abs(float(left.mean()))
+    left = abs(float(change.mean())) / (ratio ** max(order.low, SLOWEST) - 1.0)
+    return abs(float(gaps.mean())), float(special.ndtri(1.0 - sure / 2)) * noise + left
 
 
 def _reported(plan: Plan, judgement: Judgement[SolverVerdict], started: float, **found: Any) -> SolverReport:

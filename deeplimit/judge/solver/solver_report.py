@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Annotated, final
 
 import numpy as np
 
 from deeplimit.common import axes as drawing
-from deeplimit.common.fields import Interval
+from deeplimit.common.fields import Interval, Shape
 from deeplimit.common.report import Report
 from deeplimit.common.table import Column, Table
 from deeplimit.common.verdict import SolverVerdict
@@ -18,6 +18,9 @@ from deeplimit.judge.solver.order_report import BetweenSteps, PerStep, Steps, dr
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+
+PerChange = Annotated[np.ndarray, Shape("changes")]
 
 
 @dataclass(frozen=True)
@@ -35,8 +38,8 @@ class FunctionOrder:
     """
 
     name: str
-    differences: BetweenSteps
-    standard_errors: BetweenSteps
+    differences: PerChange
+    standard_errors: PerChange
     rate: float
     rate_interval: Interval
     resolved: bool

@@ -21,7 +21,8 @@ from deeplimit.statistics.solver_errors import ErrorOrder, WeakOrder
 CERTAIN = 0.99
 """Probability of a floor above half of the deepest squared error from which "levels off" is said."""
 SURE = 0.999
-"""The same for "not the limit", as in `convergence.verdict`: it accuses somebody's solver."""
+"""Level from which a solver is accused, of another limit or a lower order, as in `convergence.verdict`: where
+only the interval that is printed excludes the documented order, one right solver in 40 would be accused."""
 DOUBTFUL = 0.05
 """Probability of such a floor up to which "power law" is said, as in `convergence.verdict`."""
 LEAST_LEVELS = 3
@@ -188,22 +189,25 @@ class StrongEvidence:
     Attributes:
         lost: paths with a state that is not finite.
         order: the order of the solver's consecutive differences; None where it could not be fitted.
-        interval: its interval.
+        interval: its interval. sure: its interval at level `SURE`.
         moves: whether any two levels differ.
         documented: the documented order; None where there is none.
         distance: root mean square distance of the finest level to the reference; NaN without one.
         reference_error: what the reference's own error, and round-off, allow of it.
         floor: share of the finest squared distance that would remain; None where it was not fitted.
+        falls: orders at which distances fall at most, over all levels and over the last two.
     """
 
     lost: int
     order: Order | None
     interval: tuple[float, float]
+    sure: tuple[float, float]
     moves: bool
     documented: float | None
     distance: float
     reference_error: float
     floor: Floor | None
+    falls: tuple[float, float] = (math.inf, math.inf)
 
     @property
     def remaining(self) -> float:
@@ -243,6 +247,12 @@ def distance_levels_off(e: StrongEvidence) -> bool:
     return math.sqrt(e.floor.lower) * e.distance > APART * e.reference_error
 
 
+def distance_does_not_fall(e: StrongEvidence) -> bool:
+    """The distance to the solution is as large with many steps as with few, and falls no faster at the
+    end."""
+    return e.falls[0] < FLAT and e.falls[1] < HALF and e.distance > APART * e.reference_error
+
+
 def order_is_not_fitted(e: StrongEvidence) -> bool:
     """Fewer than two differences are above round-off, or there are too few paths."""
     return e.order is None
@@ -254,7 +264,12 @@ def has_no_power_law(e: StrongEvidence) -> bool:
 
 
 def falls_more_slowly(e: StrongEvidence) -> bool:
-    """The whole interval lies below the documented order."""
+    """The order surely lies below the documented one."""
+    return e.documented is not None and e.sure[1] < e.documented
+
+
+def may_fall_more_slowly(e: StrongEvidence) -> bool:
+    """The printed interval lies below the documented order, and the surer one does not."""
     return e.documented is not None and e.interval[1] < e.documented
 
 
@@ -278,8 +293,8 @@ def limit_is_open(e: StrongEvidence) -> bool:
 
 
 def falls_faster(e: StrongEvidence) -> bool:
-    """The whole interval lies above the documented order."""
-    return e.documented is not None and e.interval[0] > e.documented
+    """The order surely lies above the documented one."""
+    return e.documented is not None and e.sure[0] > e.documented
 
 
 def has_no_documented_order(e: StrongEvidence) -> bool:
@@ -288,7 +303,7 @@ def has_no_documented_order(e: StrongEvidence) -> bool:
 
 
 def has_its_order(e: StrongEvidence) -> bool:
-    """What remains: the interval contains the documented order, and excludes the next lower one."""
+    """What remains: the order is not below the documented one, and the next lower one is excluded."""
     return True
 
 
@@ -299,10 +314,12 @@ STRONG: verdict.Rules[SolverVerdict, StrongEvidence] = (
     (_V.NOT_THE_LIMIT, does_not_move),
     (_V.NOT_THE_LIMIT, stays_apart),
     (_V.NOT_THE_LIMIT, distance_levels_off),
+    (_V.NOT_THE_LIMIT, distance_does_not_fall),
     (_V.CANNOT_TELL, order_is_not_fitted),
     (_V.CANNOT_TELL, has_no_power_law),
     (_V.NOT_THE_DOCUMENTED_ORDER, falls_more_slowly),
     (_V.NOT_THE_LIMIT, does_not_settle),
+    (_V.CANNOT_TELL, may_fall_more_slowly),
     (_V.CANNOT_TELL, interval_is_wide),
     (_V.CANNOT_TELL, limit_is_open),
     (_V.FASTER, falls_faster),
@@ -351,7 +368,12 @@ def weak_error_is_noise(e: WeakEvidence) -> bool:
 
 
 def means_fall_more_slowly(e: WeakEvidence) -> bool:
-    """Some function's whole interval lies below the documented order."""
+    """The order of some function's mean surely lies below the documented one."""
+    return e.documented is not None and any(order.sure_upper < e.documented for order in e.resolved)
+
+
+def means_may_fall_more_slowly(e: WeakEvidence) -> bool:
+    """Some printed interval lies below the documented order, and the surer one does not."""
     return e.documented is not None and any(order.high < e.documented for order in e.resolved)
 
 
@@ -381,6 +403,7 @@ WEAK: verdict.Rules[SolverVerdict, WeakEvidence] = (
     (_V.NOT_THE_LIMIT, means_stay_apart),
     (_V.CANNOT_TELL, weak_error_is_noise),
     (_V.NOT_THE_DOCUMENTED_ORDER, means_fall_more_slowly),
+    (_V.CANNOT_TELL, means_may_fall_more_slowly),
     (_V.CANNOT_TELL, weak_intervals_are_wide),
     (_V.FASTER, means_fall_faster),
     (_V.MEASURED, has_no_documented_weak_order),

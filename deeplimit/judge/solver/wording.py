@@ -132,6 +132,10 @@ SOLVER: Sentences = {
         f"{_floor(r)} would remain at infinitely many steps, {r.distances[-1] * r.floor**0.5:.3g} from the"
         " solution"
     ),
+    "distance_does_not_fall": lambda r: (
+        f"the distance to the solution does not fall: it is {r.distances[0]:.3g} at {r.steps[0]} steps and"
+        f" {r.distances[-1]:.3g} at {r.steps[-1]}; does the solver read the path that it is given?"
+    ),
     "order_is_not_fitted": lambda r: (
         "fewer than two changes are above round-off, or there are too few paths; take fewer steps or more"
         " paths"
@@ -141,6 +145,11 @@ SOLVER: Sentences = {
     ),
     "falls_more_slowly": lambda r: (
         f"the interval {_interval(r)} lies below the documented order {r.documented:g}"
+    ),
+    "may_fall_more_slowly": lambda r: (
+        f"the interval {_interval(r)} lies below the documented order {r.documented:g}, but not surely; take"
+        " more"
+        " paths"
     ),
     "does_not_settle": lambda r: (
         f"doubling the steps changes as much as before: the order is at most {r.rate_interval[1]:.3f}"
@@ -154,7 +163,12 @@ SOLVER: Sentences = {
     "falls_faster": lambda r: f"the interval {_interval(r)} lies above the documented order {r.documented:g}",
     "has_no_documented_order": lambda r: f"the order is {r.rate:.3f} {_interval(r)}; give order= to judge it",
     "has_its_order": lambda r: (
-        f"the interval {_interval(r)} contains {r.documented:g}"
+        f"the interval {_interval(r)} "
+        + (
+            f"contains {r.documented:g}"
+            if r.rate_interval[0] <= r.documented
+            else f"is not below {r.documented:g}"
+        )
         + ("" if math.isnan(r.distances[-1]) else ", and the solver tends to the solution")
     ),
     "weak_paths_are_lost": lambda r: (
@@ -172,6 +186,11 @@ SOLVER: Sentences = {
     ),
     "means_fall_more_slowly": lambda r: (
         f"the interval {_interval(r)} lies below the documented weak order {r.documented:g}"
+    ),
+    "means_may_fall_more_slowly": lambda r: (
+        f"the interval {_interval(r)} lies below the documented weak order {r.documented:g}, but not surely;"
+        " take"
+        " more paths"
     ),
     "weak_intervals_are_wide": lambda r: (
         "no interval excludes the next lower weak order; take more paths, or a wider range of steps"
