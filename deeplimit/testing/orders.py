@@ -68,7 +68,7 @@ def assert_converges(network: Any, limit: Any = None, *, rate: float | None = No
         TypeError, ValueError: as `compare`.
 
     NOT checked: as in `compare`. With a right limit one call in 20 misses the rate at the default confidence
-        of
+    of
     0.95; a fixed seed makes it always the same one.
 
     Examples:

@@ -107,6 +107,16 @@ def test_a_fine_reference_finds_another_limit():
     assert check(GBM, wrong, order=1.0, reference="none", steps=SHORT[:4]).verdict == "documented order"
 
 
+def test_the_order_is_that_of_distances_where_a_solution_is_known_and_reached():
+    exact, fine = (check(GBM, dl.Milstein(), reference=kind, paths=256) for kind in ("exact", "none"))
+    assert (exact.source, fine.source) == ("distances", "differences")
+    width = [np.diff(report.rate_interval)[0] for report in (exact, fine)]
+    assert width[0] < 0.8 * width[1]
+    assert len(exact.local_slopes) == len(fine.local_slopes) + 1 == len(SHORT) - 1
+    wrong = check(GBM, GBM.faults["Milstein without -dt"].solver, paths=256)
+    assert wrong.source == "differences"  # distances would tell the order 0
+
+
 def test_a_callable_without_a_documented_order_is_measured():
     def solver(equation, x, brownian, times):
         for start, end in itertools.pairwise(times):
@@ -263,10 +273,10 @@ def second_order(equation, x, brownian, times):
 
 def test_a_weak_order_of_2_is_found_and_claimed_for_euler_it_is_not():
     given = {"kind": "weak", "functions": {"square": square}, "steps": (2, 4, 8, 16, 32), "order": 2.0}
-    right = check(GBM, second_order, paths=16384, **given)
+    right = check(GBM, second_order, paths=32768, **given)
     assert right.verdict == "documented order"
     assert right.rate_interval[0] < 2.0 < right.rate_interval[1]
-    wrong = check(GBM, dl.EulerMaruyama(), paths=16384, **given)
+    wrong = check(GBM, dl.EulerMaruyama(), paths=32768, **given)
     assert wrong.verdict == "not the documented order"
 
 

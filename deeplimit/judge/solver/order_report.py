@@ -167,7 +167,7 @@ def order(errors: Any, steps: Any, *, p: float = 2, confidence: float = 0.95) ->
         ValueError: for errors of another shape, negative errors, and steps that do not increase.
 
     NOT checked: that rows are independent, and that the fine solution is much finer than the finest level.
-        Errors
+    Errors
     of a float dtype count as round-off below 30 machine epsilons, as for states of size 1.
 
     Examples:

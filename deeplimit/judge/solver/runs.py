@@ -17,7 +17,7 @@ from torch import Tensor
 
 from deeplimit.common import validation
 from deeplimit.common.randomness import Purpose
-from deeplimit.equations import ODE, SDE, EulerMaruyama, Exact, Noise, Scheme, TorchSDE
+from deeplimit.equations import ODE, SDE, EulerMaruyama, Exact, Heun, Noise, Scheme, TorchSDE
 from deeplimit.equations.schemes import STRATONOVICH
 from deeplimit.equations.solvers import solve
 from deeplimit.equations.torchsde_step import AsTorchsde
@@ -161,6 +161,8 @@ class Plan:
     @property
     def reference_scheme(self) -> Scheme:
         """The scheme of a fine reference."""
+        if getattr(self.equation, "interpretation", "") == STRATONOVICH:
+            return Heun()  # the others convert the drift at every step, by one derivative per Brownian motion
         scheme = getattr(self.equation, "reference_scheme", None)
         return EulerMaruyama() if scheme is None else scheme
 

@@ -23,8 +23,17 @@ from deeplimit.judge.solver.order_report import read_steps
 from deeplimit.judge.solver.runs import BLOCK, Plan
 from deeplimit.judge.solver.solver_report import FunctionOrder, SolverReport
 from deeplimit.judge.solver.verdict import StrongEvidence, WeakEvidence
-from deeplimit.statistics.consecutive import ROUNDED, Differences, fit_order, paired_floor
-from deeplimit.statistics.solver_errors import WeakOrder, fit_means, steepest_falls
+from deeplimit.statistics.consecutive import (
+    PRIOR_POWERS,
+    ROUNDED,
+    Coherence,
+    Differences,
+    Order,
+    fit_order,
+    paired_floor,
+)
+from deeplimit.statistics.floors import Floor
+from deeplimit.statistics.solver_errors import ErrorOrder, WeakOrder, fit_errors, fit_means, steepest_falls
 from deeplimit.statistics.verdict import Judgement, judge
 
 log = logging.getLogger(__name__)
@@ -109,7 +118,7 @@ def check_solver(
             other shapes, and one that asks for the path between the grid's times.
 
     NOT checked: that the equation's coefficients are smooth, as documented orders assume; that `solution`
-        solves
+    solves
     the equation; that a solver reads `brownian` (one that draws its own noise is found not to settle).
 
     Examples:
@@ -224,8 +233,6 @@ def _strong_analysis(
     order = fit_order(
         Differences(steps, found.sizes, found.squares, found.products, round_off, exact=not plan.random)
     )
-    interval = (math.nan, math.nan) if order is None else order.interval(confidence)
-    sure = (math.nan, math.nan) if order is None else order.interval(rules.SURE)
     distance, floor, falls = math.nan, None, (math.inf, math.inf)
     reference_error = round_off + found.reference_error / _shrinks(plan)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -239,14 +246,23 @@ def _strong_analysis(
         falls = steepest_falls(steps, found.distances)
     if order is not None and found.distances is not None:
         floor = paired_floor(steps, found.distances, found.sizes, order, exact=not plan.random)
+    fitted: Order | ErrorOrder | None = order
+    if order is not None and floor is not None and plan.reference == "exact":
+        fitted = _of_distances(found.distances, steps, order, floor) or order
+    interval, sure = (
+        (math.nan, math.nan)
+        if fitted is None
+        else (fitted.orders.quantile(tail), fitted.orders.quantile(1 - tail))
+        for tail in ((1.0 - confidence) / 2, (1.0 - rules.SURE) / 2)
+    )
     moves = bool((sizes > ROUNDED * round_off).any())
     evidence = StrongEvidence(
         found.lost, order, interval, sure, moves, documented, distance, reference_error, floor, falls
     )
     judgement = judge(rules.STRONG, evidence)
-    slopes, slope_errors = np.full((2, len(steps) - 2), math.nan)
-    if order is not None:
-        slopes[: len(order.slopes)], slope_errors[: len(order.slopes)] = order.slopes, order.slope_errors
+    slopes, slope_errors = np.full((2, len(steps) - (2 if fitted is order else 1)), math.nan)
+    if fitted is not None:
+        slopes[: len(fitted.slopes)], slope_errors[: len(fitted.slopes)] = fitted.slopes, fitted.slope_errors
     return _reported(
         plan,
         judgement,
@@ -255,9 +271,10 @@ def _strong_analysis(
         documented=documented,
         differences=sizes,
         standard_errors=spread,
-        rate=math.nan if order is None else order.rate,
+        rate=math.nan if fitted is None else fitted.orders.quantile(0.5),
         rate_interval=interval,
         confidence=confidence,
+        source="differences" if fitted is order else "distances",
         local_slopes=tuple(map(float, slopes)),
         local_slope_errors=tuple(map(float, slope_errors)),
         distances=distances,
@@ -271,6 +288,23 @@ def _strong_analysis(
         paths=paths,
         lost=found.lost,
     )
+
+
+def _of_distances(
+    distances: np.ndarray | None, steps: np.ndarray, order: Order, floor: Floor
+) -> ErrorOrder | None:
+    """Return the order of distances (P, m) to an exact solution, or None where that of differences is better.
+
+    They have one level more, and no part of another step: intervals are 0.4 to 0.6 times as long. They show
+    the solver's order where it tends to that solution, and where its error has one part only.
+    """
+    one_part = order.coherence in (Coherence.STEADY, Coherence.ORTHOGONAL) and not order.medians
+    if distances is None or not one_part or floor.upper > rules.LARGE or order.levels < len(steps) - 1:
+        return None
+    kept = distances[(distances > 0).all(axis=1)]
+    if len(kept) < len(steps) + 3:
+        return None
+    return fit_errors(kept, steps, power=PRIOR_POWERS[order.coherence])
 
 
 def _shrinks(plan: Plan) -> float:
@@ -346,6 +380,7 @@ def _weak(
         rate=math.nan if decides is None else decides.rate,
         rate_interval=(math.nan, math.nan) if decides is None else decides.rate_interval,
         confidence=confidence,
+        source="means",
         resolvable=tuple(map(float, resolvable)),
         functions=tuple(described),
         paths=size,

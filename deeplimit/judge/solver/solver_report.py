@@ -66,8 +66,10 @@ class SolverReport(Report):
         rate, rate_interval: order and its interval; NaN where none could be fitted. If weak, those of the
             function that decides, the one with the lowest upper end among those that are resolved.
         confidence: level of the interval; over all test functions together if weak.
-        local_slopes, local_slope_errors: orders between neighbouring differences (m - 2,) for strong
-            convergence, NaN where a difference was left out; empty for weak convergence.
+        source: what the order is fitted to: "differences", "distances" to an exact solution that the solver
+            tends to, or "means" if weak.
+        local_slopes, local_slope_errors: orders between neighbouring differences (m - 2,) or distances (m -
+            1,), NaN where a difference was left out; empty for weak convergence.
         distances: root mean square distance to the reference (m,); NaN without one, and for weak convergence.
         reference, reference_error: what stands for the solution, and its own error with round-off.
         floor, floor_lower, floor_upper, floor_probability: share of the finest squared distance that would
@@ -98,6 +100,7 @@ class SolverReport(Report):
     rate: float
     rate_interval: Interval
     confidence: float
+    source: str
     local_slopes: tuple[float, ...]
     local_slope_errors: tuple[float, ...]
     distances: PerStep
@@ -149,16 +152,17 @@ class SolverReport(Report):
 
     def _table(self) -> Table:
         nothing = [math.nan]
-        slopes = [*self.local_slopes] or [math.nan] * (len(self.steps) - 2)
-        errors = [*self.local_slope_errors] or [math.nan] * (len(self.steps) - 2)
+        count = len(self.steps)
+        slopes, errors = (
+            [math.nan, *given, *[math.nan] * (count - 1 - len(given))]
+            for given in (self.local_slopes, self.local_slope_errors)
+        )
         return Table(
             (
                 Column("steps", self.steps),
                 Column("change when doubled", [*self.differences, *nothing], ".4g"),
                 Column("std. error", [*self.standard_errors, *nothing], ".2g"),
-                Column(
-                    "local slope", [*nothing, *slopes, *nothing], ".3f", error=[*nothing, *errors, *nothing]
-                ),
+                Column("local slope", slopes, ".3f", error=errors),
                 Column("distance to reference", self.distances, ".4g"),
             )
         )

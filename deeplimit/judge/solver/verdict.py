@@ -189,7 +189,7 @@ class StrongEvidence:
     Attributes:
         lost: paths with a state that is not finite.
         order: the order of the solver's consecutive differences; None where it could not be fitted.
-        interval: its interval. sure: its interval at level `SURE`.
+        interval: interval of the order, of these or of distances. sure: the same at level `SURE`.
         moves: whether any two levels differ.
         documented: the documented order; None where there is none.
         distance: root mean square distance of the finest level to the reference; NaN without one.
