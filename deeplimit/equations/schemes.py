@@ -332,9 +332,8 @@ class TorchSDE(Scheme):
         structure = structure_of(equation)
         if structure is Noise.NONE:
             raise ValueError(
-                f"method {self.method!r} of torchsde solves SDEs, and this equation has no noise; take"
-                " Heun() or"
-                " RK4()."
+                f"method {self.method!r} of torchsde solves SDEs, and this equation has no noise; take Heun()"
+                " or RK4()."
             )
         place = 0 if structure is Noise.ADDITIVE else 1 if structure in (Noise.DIAGONAL, Noise.SCALAR) else 2
         order = methods.get(self.method, (float("nan"),) * 3)[place]

@@ -48,8 +48,7 @@ def assert_order(errors: Any, steps: Any, order: float, *, confidence: float = 0
     if low <= claimed - APART or high >= claimed + APART:
         raise AssertionError(
             f"the interval [{low:.3f}, {high:.3f}] is too wide to assert order {claimed:g}: it contains an"
-            " order"
-            f" {APART:g} away. Take more paths or a wider range of steps.\n{report}"
+            f" order {APART:g} away. Take more paths or a wider range of steps.\n{report}"
         )
 
 
@@ -67,9 +66,8 @@ def assert_converges(network: Any, limit: Any = None, *, rate: float | None = No
             the message is the report.
         TypeError, ValueError: as `compare`.
 
-    NOT checked: as in `compare`. With a right limit one call in 20 misses the rate at the default confidence
-    of
-    0.95; a fixed seed makes it always the same one.
+    NOT checked: as in `compare`. At the default confidence of 0.95 one seed in 20 misses the rate of a right
+    limit.
 
     Examples:
         >>> import deeplimit as dl

@@ -13,6 +13,7 @@ from refusals import assert_refused, row
 
 import deeplimit as dl
 from deeplimit.common.randomness import Purpose
+from deeplimit.judge.solver import verdict, wording
 from deeplimit.judge.solver.shared_path import draw
 
 PROBLEMS = dl.testing.PROBLEMS
@@ -168,6 +169,16 @@ def test_torchsde_objects_and_plain_functions_are_equations():
     found = dl.check_solver("midpoint", lambda t, h: -h, x, steps=SHORT)
     assert (found.verdict, found.documented) == ("documented order", 2.0)
     assert dl.RK4().strong_order(lambda t, h: -h) == 4.0
+
+
+def test_every_rule_has_a_sentence_and_every_sentence_a_rule():
+    for listed, sentences in (
+        (verdict.ORDER, wording.ORDER),
+        (verdict.STRONG + verdict.WEAK, wording.SOLVER),
+    ):
+        assert {rule.__name__ for _, rule in listed} == set(sentences)
+    assert {rule.__name__ for rule in verdict.ORDER_CAVEATS} == set(wording.ORDER_CAVEATS)
+    assert {rule.__name__ for rule in verdict.SOLVER_CAVEATS} == set(wording.SOLVER_CAVEATS)
 
 
 def test_the_path_is_the_same_at_every_level_and_areas_add_up():

@@ -167,8 +167,8 @@ def order(errors: Any, steps: Any, *, p: float = 2, confidence: float = 0.95) ->
         ValueError: for errors of another shape, negative errors, and steps that do not increase.
 
     NOT checked: that rows are independent, and that the fine solution is much finer than the finest level.
-    Errors
-    of a float dtype count as round-off below 30 machine epsilons, as for states of size 1.
+
+    Errors below 30 machine epsilons of their dtype count as round-off, as for states of size 1.
 
     Examples:
         >>> import numpy as np, deeplimit as dl
@@ -193,8 +193,8 @@ def read_steps(steps: Any, at_least: int) -> tuple[int, ...]:
     listed = tuple(validation.integer(each, "every number of steps", minimum=1) for each in given)
     if len(listed) < at_least or any(later <= earlier for earlier, later in itertools.pairwise(listed)):
         raise ValueError(
-            f"steps must be at least {at_least} increasing numbers, got {list(listed)}; try [16, 32, 64,"
-            " 128, 256]."
+            f"steps must be at least {at_least} increasing numbers, got {list(listed)}; try [16, 32, 64, 128,"
+            " 256]."
         )
     return listed
 

@@ -1,5 +1,4 @@
-"""Running a solver at several numbers of steps on the same paths, and the reference that it is held
-against."""
+"""Running a solver at several numbers of steps on the same paths, and its reference."""
 
 from __future__ import annotations
 
@@ -24,8 +23,7 @@ from deeplimit.equations.torchsde_step import AsTorchsde
 from deeplimit.judge.solver.shared_path import LARGEST_GRID, SharedBrownian, draw
 
 Run = Callable[[Any, Tensor, Any, Tensor], Tensor]
-"""solver(equation, x, brownian, times) -> states (P, d) at the last time, or (len(times), P, d) at all of
-them."""
+"""solver(equation, x, brownian, times) -> states (P, d) at the last time, or (len(times), P, d) at all."""
 TORCHDIFFEQ = {"euler": 1.0, "midpoint": 2.0, "heun2": 2.0, "heun3": 3.0, "rk4": 4.0}
 """Orders of torchdiffeq's fixed-step methods (its README; rk4 is the 3/8 rule)."""
 FINER = 16
@@ -33,8 +31,7 @@ FINER = 16
 PER_STEP = 2
 """Intervals of the shared grid per step of the finest level, so that a solver may halve its steps."""
 BLOCK = 256
-"""Paths per block: one call of a step costs as much for 16 as for 256, and the seed decides each block
-alone."""
+"""Paths per block. A step costs as much for 16 as for 256, and the seed decides each block alone."""
 TOLERANCE = 1e-12
 """Tolerance of an ODE's reference, near the least that float64 allows."""
 
@@ -189,9 +186,8 @@ def check_grid(steps: tuple[int, ...]) -> None:
     """Raise ValueError where numbers of steps have no common grid of an affordable size."""
     if PER_STEP * math.lcm(*steps) > LARGEST_GRID:
         raise ValueError(
-            f"steps must have a common multiple of at most {LARGEST_GRID // PER_STEP}, got {list(steps)};"
-            " let them"
-            " double, say."
+            f"steps must have a common multiple of at most {LARGEST_GRID // PER_STEP}, got {list(steps)}; let"
+            " them double, say."
         )
 
 
@@ -257,8 +253,7 @@ def _ode_reference(plan: Plan, x: Tensor) -> tuple[Tensor | None, Tensor | None]
 
 
 def _levels(plan: Plan, x: Tensor, brownian: SharedBrownian | None) -> Tensor:
-    """Return the solver's states (m, K, P, d) at the times that all levels share; K is 1 where it keeps no
-    more."""
+    """Return the solver's states (m, K, P, d) at the K times that all share; K is 1 for last states."""
     found = []
     for count in plan.steps:
         times = torch.linspace(0, 1, count + 1, dtype=torch.float64)
@@ -273,16 +268,15 @@ def _checked(plan: Plan, got: Any, x: Tensor, count: int) -> Tensor:
     name = plan.solver.name
     if not isinstance(got, Tensor):
         raise TypeError(
-            f"scheme {name} must return a tensor of states, (P, d) at the last time or (steps + 1, P, d);"
-            f" got {validation.named(got)}."
+            f"scheme {name} must return a tensor of states, (P, d) at the last time or (steps + 1, P, d); got"
+            f" {validation.named(got)}."
         )
     if tuple(got.shape) == tuple(x.shape):
         return got.unsqueeze(0)
     if tuple(got.shape) != (count + 1, *x.shape):
         raise ValueError(
             f"scheme {name} must return states {tuple(x.shape)} at the last time, or {(count + 1, *x.shape)}"
-            " at"
-            f" all times; got {tuple(got.shape)} for {count} steps."
+            f" at all times; got {tuple(got.shape)} for {count} steps."
         )
     every = count // plan.common
     return got[every::every]
@@ -311,8 +305,7 @@ class Measured:
 
 
 def measure(plan: Plan, paths: int, kept: list[Any]) -> Measured:
-    """Run what is missing of the first `paths` paths and return their statistics; `kept` holds finished
-    blocks."""
+    """Return statistics of the first `paths` paths; `kept` holds finished blocks, and gets further ones."""
     while len(kept) * BLOCK < paths:
         first = len(kept) * BLOCK
         kept.append(
@@ -355,8 +348,7 @@ def _of_block(block: Block) -> tuple[Any, ...]:
 def function_values(
     plan: Plan, functions: tuple[Callable[[Tensor], Tensor], ...], block: int, count: int, purpose: Purpose
 ) -> np.ndarray:
-    """Return f of the last states, (P, m + 1, K), for K functions; the last level is the reference's, or
-    NaN."""
+    """Return K functions of the last states (P, m + 1, K); the last level is the reference's, or NaN."""
     found = run_block(plan, block, block * BLOCK, count, purpose)
     states = [*found.states[:, -1].double()]
     states.append(
@@ -368,8 +360,7 @@ def function_values(
         if not all(isinstance(value, Tensor) and tuple(value.shape) == (count,) for value in values):
             raise ValueError(
                 f"functions[{number}] must take states {tuple(states[0].shape)} and return one number per"
-                " path,"
-                f" ({count},); got {validation.named(values[0])}."
+                f" path, ({count},); got {validation.named(values[0])}."
             )
         columns.append(torch.stack(values, dim=1).double())
     return torch.stack(columns, dim=2).numpy()

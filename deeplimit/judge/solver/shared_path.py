@@ -48,8 +48,7 @@ class SharedBrownian(torchsde.BaseBrownian):  # type: ignore[misc]
         if abs(place - index) > ON_GRID or not 0 <= index <= self.intervals:
             raise ValueError(
                 f"brownian is known at multiples of 1/{self.intervals} between 0 and 1, got t ="
-                f" {float(time):.9g};"
-                " step along times, or halve each of its steps."
+                f" {float(time):.9g}; step along times, or halve each of its steps."
             )
         return index
 

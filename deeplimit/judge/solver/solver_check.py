@@ -40,16 +40,12 @@ log = logging.getLogger(__name__)
 STRONG, WEAK = KINDS = ("strong", "weak")
 REFERENCES = ("auto", "exact", "fine", "none")
 AUTO = (512, 2048)
-"""Paths of the two analyses of paths="auto": the first decides most calls, and each may spend half the
-level."""
+"""Paths of the two analyses of paths="auto": the first decides most calls, each may spend half the level."""
 FEWEST, MOST, PILOT = 4096, 65536, 2 * BLOCK
 """Paths of a weak check with paths="auto": at least, at most, and those of the pilot that chooses between."""
 WANTED = 0.1
-"""Standard deviation of a weak order that paths="auto" aims at: 1 and 2 are then five of them from the
-middle."""
+"""Standard deviation of a weak order that paths="auto" aims at: five of them from 1 or 2 to the middle."""
 Function = Callable[[Tensor], Tensor]
-
-
 SLOWEST = 0.25
 """Order at which means are extrapolated at the slowest: half of the lowest weak order of a solver in use."""
 
@@ -86,8 +82,9 @@ def check_solver(
 ) -> SolverReport:
     """Say whether a solver has its documented order, and whether what it tends to is the equation's solution.
 
-    All numbers of steps run on the same Brownian paths, from time 0 to 1, in float64. The order comes from
-    the differences between consecutive numbers of steps, the limit from the distance to the solution.
+    All numbers of steps run on the same Brownian paths, from time 0 to 1, in float64. The limit comes from
+    the distance to the solution. The order comes from differences between consecutive numbers of steps, which
+    need no solution; or from distances to an exact solution, once the solver is seen to tend to it.
 
     Args:
         scheme: a scheme such as `Milstein()`; the name of a method of torchsde (SDE) or of a fixed-step
@@ -117,9 +114,8 @@ def check_solver(
         ValueError: for a wrong value, a method that does not take the equation's noise, a solver that returns
             other shapes, and one that asks for the path between the grid's times.
 
-    NOT checked: that the equation's coefficients are smooth, as documented orders assume; that `solution`
-    solves
-    the equation; that a solver reads `brownian` (one that draws its own noise is found not to settle).
+    NOT checked: that the equation's coefficients are smooth, as documented orders assume, and that `solution`
+    solves the equation.
 
     Examples:
         >>> import torch, deeplimit as dl

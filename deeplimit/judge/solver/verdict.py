@@ -38,8 +38,7 @@ APART = 3.0
 """Distances above this many times what further steps and the reference's error leave are another limit's; the
 triangle inequality gives 1, the rest allows for norms and sampling errors, as in `convergence.verdict`."""
 HALF = 0.5
-"""Orders of schemes are multiples of this, so that an interval decides where it excludes the next lower
-one."""
+"""Orders of schemes are multiples of this: an interval decides where it excludes the next lower one."""
 LARGE = 0.5
 """Share of the deepest squared distance that must be excluded before the limit is called the right one."""
 
@@ -248,8 +247,7 @@ def distance_levels_off(e: StrongEvidence) -> bool:
 
 
 def distance_does_not_fall(e: StrongEvidence) -> bool:
-    """The distance to the solution is as large with many steps as with few, and falls no faster at the
-    end."""
+    """The distance to the solution is as large with many steps as with few, and stays so."""
     return e.falls[0] < FLAT and e.falls[1] < HALF and e.distance > APART * e.reference_error
 
 

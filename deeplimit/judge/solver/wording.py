@@ -48,8 +48,7 @@ def _deepest(report: Any) -> str:
     allowed = report.remaining + report.reference_error
     return (
         f"the distance to the solution is {report.distances[-1]:.3g} at {report.steps[-1]} steps, where"
-        " further"
-        f" steps and the reference's error allow {allowed:.2g}"
+        f" further steps and the reference's error allow {allowed:.2g}"
     )
 
 
@@ -64,18 +63,15 @@ ORDER: Sentences = {
     ),
     "have_few_levels": lambda r: (
         "two numbers of steps cannot tell a slow order from errors that level off; give at least three,"
-        " better"
-        " five over a factor of 16"
+        " better five over a factor of 16"
     ),
     "are_round_off": lambda r: (
         f"only {r.levels} of {len(r.steps)} numbers of steps have errors above round-off"
-        f" ({r.resolution:.1e});"
-        " take fewer steps, or float64"
+        f" ({r.resolution:.1e}); take fewer steps, or float64"
     ),
     "have_few_paths": lambda r: (
         f"{r.paths - r.vanished} paths with errors cannot estimate the covariance of {r.levels} numbers of"
-        " steps;"
-        f" take at least {r.levels + 3}, better 400"
+        f" steps; take at least {r.levels + 3}, better 400"
     ),
     "level_off_near_round_off": lambda r: (
         f"the errors level off at {r.smallest:.1e}, near round-off; take fewer steps, or float64"
@@ -90,8 +86,7 @@ ORDER: Sentences = {
     ),
     "may_level_off": lambda r: (
         f"up to {100 * r.floor_upper:.0f} % of the squared error at {r.steps[-1]} steps may remain at"
-        " infinitely"
-        " many; take more paths or more steps"
+        " infinitely many; take more paths or more steps"
     ),
     "fall": lambda r: (
         f"errors fall at order {r.rate:.3f}, and at most {100 * r.floor_upper:.0f} % of the squared error at"
@@ -107,8 +102,7 @@ ORDER_CAVEATS: Sentences = {
     ),
     "tails_are_heavy": lambda r: (
         f"a few paths make up the mean (kurtosis {r.kurtosis:.0f}); its standard errors are too small. The"
-        " order"
-        f" is fitted to {r.average}."
+        f" order is fitted to {r.average}."
     ),
     "round_off_is_near": lambda r: (
         f"the smallest error ({r.smallest:.1e}) is close to round-off for states of size 1; do not interpret"
@@ -124,8 +118,8 @@ SOLVER: Sentences = {
         "the solver equals the solution at every number of steps, up to round-off"
     ),
     "does_not_move": lambda r: (
-        f"more steps change nothing, and the solution is {r.distances[-1]:.3g} away; does the solver read"
-        " its times?"
+        f"more steps change nothing, and the solution is {r.distances[-1]:.3g} away; does the solver read its"
+        " times?"
     ),
     "stays_apart": _deepest,
     "distance_levels_off": lambda r: (
@@ -148,8 +142,7 @@ SOLVER: Sentences = {
     ),
     "may_fall_more_slowly": lambda r: (
         f"the interval {_interval(r)} lies below the documented order {r.documented:g}, but not surely; take"
-        " more"
-        " paths"
+        " more paths"
     ),
     "does_not_settle": lambda r: (
         f"doubling the steps changes as much as before: the order is at most {r.rate_interval[1]:.3f}"
@@ -189,8 +182,7 @@ SOLVER: Sentences = {
     ),
     "means_may_fall_more_slowly": lambda r: (
         f"the interval {_interval(r)} lies below the documented weak order {r.documented:g}, but not surely;"
-        " take"
-        " more paths"
+        " take more paths"
     ),
     "weak_intervals_are_wide": lambda r: (
         "no interval excludes the next lower weak order; take more paths, or a wider range of steps"
