@@ -178,7 +178,7 @@ def fit_means(values: np.ndarray, steps: np.ndarray, confidence: float) -> WeakO
     means = values.mean(axis=0)
     centred = values - means
     covariance = centred.T @ centred / (count - 1) / count
-    scale = max(float(np.abs(means).max()), float(np.sqrt(np.diag(covariance).max())), 1e-300)
+    scale = max(float(np.abs(means).max()), float(np.sqrt(np.diag(covariance).max()))) or 1.0
     means, covariance = means / scale, covariance / scale**2
     covariance = covariance + np.diag((MODEL_ERROR * means) ** 2 + 1e-24)
     middle = math.exp(np.log(steps).mean())

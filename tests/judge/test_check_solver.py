@@ -13,7 +13,7 @@ from refusals import assert_refused, row
 
 import deeplimit as dl
 from deeplimit.common.randomness import Purpose
-from deeplimit.judge.solver import verdict, wording
+from deeplimit.judge.solver import runs, verdict, wording
 from deeplimit.judge.solver.shared_path import draw
 
 PROBLEMS = dl.testing.PROBLEMS
@@ -140,6 +140,22 @@ def test_the_exact_solution_has_no_error_and_a_constant_one_another_limit():
     assert check(GBM, dl.Exact()).rule == "equals_the_solution"
     stays = check(GBM, lambda equation, x, brownian, times: x, order=1.0)
     assert (stays.verdict, stays.rule) == ("not the limit", "does_not_move")
+    assert check(GBM, dl.Exact(), kind="weak").rule == "equals_the_means"
+    weak = check(GBM, lambda equation, x, brownian, times: x, order=1.0, kind="weak")
+    assert (weak.verdict, weak.rule) == ("not the limit", "means_stay_apart")
+
+
+def test_wide_equations_are_run_in_small_blocks_without_areas():
+    width = 12
+    wide = dl.SDE(lambda t, h: -h, lambda t, h, dB: torch.einsum("pij,pj->pi", dB, h.tanh()) / width)
+    plan = runs.Plan(runs.resolve("euler", wide), wide, SHORT, torch.ones(1, width), "none", 0)
+    assert plan.motions == width**2
+    assert not plan.areas
+    assert (
+        plan.block * plan.intervals * plan.motions * 2 <= runs.NUMBERS < runs.BLOCK * 256 * plan.motions * 2
+    )
+    problem = dl.testing.Problem(wide, torch.ones(1, width), {}, "")
+    assert check(problem, dl.EulerMaruyama(), paths=64, reference="none").paths == 64
 
 
 def test_paths_that_are_lost_are_said():

@@ -31,7 +31,11 @@ FINER = 16
 PER_STEP = 2
 """Intervals of the shared grid per step of the finest level, so that a solver may halve its steps."""
 BLOCK = 256
-"""Paths per block. A step costs as much for 16 as for 256, and the seed decides each block alone."""
+"""Paths per block, at most. A step costs as much for 16 as for 256, and the seed decides each block alone."""
+NUMBERS = 2**24
+"""Numbers of a block's path that are kept at once, 128 MiB of them."""
+MOST_MOTIONS = 8
+"""Brownian motions up to which Lévy areas are kept: they are m² numbers per time and path."""
 TOLERANCE = 1e-12
 """Tolerance of an ODE's reference, near the least that float64 allows."""
 
@@ -156,6 +160,24 @@ class Plan:
         return PER_STEP * math.lcm(*self.steps)
 
     @property
+    def motions(self) -> int:
+        """Number of Brownian motions; 0 for an ODE."""
+        return int(self.equation.noise_size(self.x[:1]) or 0) if self.random else 0
+
+    @property
+    def areas(self) -> bool:
+        """Whether Lévy areas are kept: where noise may not commute."""
+        general = self.random and self.equation.noise_structure is Noise.GENERAL
+        return general and 1 < self.motions <= MOST_MOTIONS
+
+    @property
+    def block(self) -> int:
+        """Number of paths per block."""
+        motions = self.motions
+        per_path = self.intervals * motions * (2 + (motions if self.areas else 0))
+        return BLOCK if motions == 0 else max(1, min(BLOCK, NUMBERS // per_path))
+
+    @property
     def reference_scheme(self) -> Scheme:
         """The scheme of a fine reference."""
         if getattr(self.equation, "interpretation", "") == STRATONOVICH:
@@ -166,8 +188,8 @@ class Plan:
     @property
     def fine_steps(self) -> int:
         """Fine steps per interval of that grid; more than one only where somebody reads them."""
-        general = self.random and self.equation.noise_structure is Noise.GENERAL
-        return max(1, FINER * self.steps[-1] // self.intervals) if general or self.reference == "fine" else 1
+        finer = self.areas or self.reference == "fine"
+        return max(1, FINER * self.steps[-1] // self.intervals) if finer else 1
 
 
 @dataclass(frozen=True)
@@ -204,10 +226,8 @@ def run_block(plan: Plan, block: int, first: int, count: int, purpose: Purpose) 
         fine, coarse = _ode_reference(plan, x)
         return Block(_levels(plan, x, None), fine, coarse)
     equation, kept = plan.equation, plan.intervals // plan.common
-    motions = int(equation.noise_size(x) or 0)
-    areas = equation.noise_structure is Noise.GENERAL and motions > 1
     if plan.reference != "fine":
-        brownian = _drawn(plan, block, (count, motions), areas, purpose)
+        brownian = _drawn(plan, block, count, purpose)
         exact = None
         if plan.reference == "exact":
             times = torch.linspace(0, 1, plan.common + 1, dtype=torch.float64)[1:]
@@ -230,15 +250,14 @@ def run_block(plan: Plan, block: int, first: int, count: int, purpose: Purpose) 
             for states, at in zip(found, h, strict=True):
                 states.append(at)
 
-    brownian = _drawn(plan, block, (count, motions), areas, purpose, advance, keep)
+    brownian = _drawn(plan, block, count, purpose, advance, keep)
     return Block(_levels(plan, x, brownian), torch.stack(found[0]), torch.stack(found[1]))
 
 
-def _drawn(
-    plan: Plan, block: int, shape: tuple[int, int], areas: bool, purpose: Purpose, *more: Any
-) -> SharedBrownian:
+def _drawn(plan: Plan, block: int, count: int, purpose: Purpose, *more: Any) -> SharedBrownian:
+    shape = (count, plan.motions)
     with torch.no_grad():
-        return draw(plan.intervals, plan.fine_steps, shape, areas, plan.seed, block, purpose, *more)
+        return draw(plan.intervals, plan.fine_steps, shape, plan.areas, plan.seed, block, purpose, *more)
 
 
 def _ode_reference(plan: Plan, x: Tensor) -> tuple[Tensor | None, Tensor | None]:
@@ -306,11 +325,10 @@ class Measured:
 
 def measure(plan: Plan, paths: int, kept: list[Any]) -> Measured:
     """Return statistics of the first `paths` paths; `kept` holds finished blocks, and gets further ones."""
-    while len(kept) * BLOCK < paths:
-        first = len(kept) * BLOCK
-        kept.append(
-            _of_block(run_block(plan, len(kept), first, min(BLOCK, paths - first), Purpose.SOLVER_PATHS))
-        )
+    for block in range(len(kept), -(-paths // plan.block)):
+        first = block * plan.block
+        count = min(plan.block, paths - first)
+        kept.append(_of_block(run_block(plan, block, first, count, Purpose.SOLVER_PATHS)))
     sizes, squares, products, distances, own, peaks = zip(*kept, strict=True)
     far = None if distances[0] is None else np.concatenate(distances)
     largest = np.concatenate(peaks)
@@ -346,14 +364,22 @@ def _of_block(block: Block) -> tuple[Any, ...]:
 
 
 def function_values(
-    plan: Plan, functions: tuple[Callable[[Tensor], Tensor], ...], block: int, count: int, purpose: Purpose
+    plan: Plan, functions: tuple[Callable[[Tensor], Tensor], ...], paths: int, purpose: Purpose
 ) -> np.ndarray:
     """Return K functions of the last states (P, m + 1, K); the last level is the reference's, or NaN."""
-    found = run_block(plan, block, block * BLOCK, count, purpose)
+    blocks = []
+    for block in range(-(-paths // plan.block)):
+        first = block * plan.block
+        found = run_block(plan, block, first, min(plan.block, paths - first), purpose)
+        blocks.append(_values(functions, found))
+    return np.concatenate(blocks)
+
+
+def _values(functions: tuple[Callable[[Tensor], Tensor], ...], found: Block) -> np.ndarray:
     states = [*found.states[:, -1].double()]
-    states.append(
-        torch.full_like(states[0], math.nan) if found.reference is None else found.reference[-1].double()
-    )
+    count = len(states[0])
+    reference = torch.full_like(states[0], math.nan)
+    states.append(reference if found.reference is None else found.reference[-1].double())
     columns = []
     for number, function in enumerate(functions):
         values = [function(each) for each in states]

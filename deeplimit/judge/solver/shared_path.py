@@ -19,7 +19,7 @@ from deeplimit.common.randomness import Purpose, generator
 
 ON_GRID = 1e-6
 """A time counts as one of the grid's within this part of an interval: sums of steps differ by round-off."""
-LARGEST_GRID = 2**20
+LARGEST_GRID = 2**17
 """Intervals of the grid, at most: numbers of steps without a common multiple below are refused."""
 
 

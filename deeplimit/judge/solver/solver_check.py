@@ -20,7 +20,7 @@ from deeplimit.common.verdict import SolverVerdict
 from deeplimit.equations import ODE, SDE, read_limit
 from deeplimit.judge.solver import runs, verdict as rules
 from deeplimit.judge.solver.order_report import read_steps
-from deeplimit.judge.solver.runs import BLOCK, Plan
+from deeplimit.judge.solver.runs import Plan
 from deeplimit.judge.solver.solver_report import FunctionOrder, SolverReport
 from deeplimit.judge.solver.verdict import StrongEvidence, WeakEvidence
 from deeplimit.statistics.consecutive import (
@@ -41,7 +41,7 @@ STRONG, WEAK = KINDS = ("strong", "weak")
 REFERENCES = ("auto", "exact", "fine", "none")
 AUTO = (512, 2048)
 """Paths of the two analyses of paths="auto": the first decides most calls, each may spend half the level."""
-FEWEST, MOST, PILOT = 4096, 65536, 2 * BLOCK
+FEWEST, MOST, PILOT = 4096, 65536, 512
 """Paths of a weak check with paths="auto": at least, at most, and those of the pilot that chooses between."""
 WANTED = 0.1
 """Standard deviation of a weak order that paths="auto" aims at: five of them from 1 or 2 to the middle."""
@@ -164,7 +164,8 @@ def check_solver(
 
 
 def _read_equation(equation: Any, x: Tensor) -> SDE | ODE:
-    found = read_limit(equation, x, None)
+    with validation.noted("check_solver runs in float64; module.double() converts an equation's parameters."):
+        found = read_limit(equation, x, None)
     if not isinstance(found, (SDE, ODE)):
         raise TypeError(
             "equation must be an SDE, an ODE, a torchsde object or a function f(t, h), got"
@@ -319,9 +320,7 @@ def _weak(
     started: float,
 ) -> SolverReport:
     tests = tuple(functions.values())
-    pilot = np.concatenate(
-        [runs.function_values(plan, tests, k, BLOCK, Purpose.SOLVER_PILOT) for k in range(PILOT // BLOCK)]
-    )
+    pilot = runs.function_values(plan, tests, PILOT, Purpose.SOLVER_PILOT)
     changes = np.diff(pilot[:, :-1], axis=1)  # (P, m - 1, K)
     size = count if count is not None else _paths_for(plan, changes, documented)
     resolvable = 2 * changes.std(axis=0, ddof=1).max(axis=-1) / math.sqrt(size)
@@ -331,11 +330,7 @@ def _weak(
         resolvable.tolist(),
         list(plan.steps[:-1]),
     )
-    blocks = [
-        runs.function_values(plan, tests, k, min(BLOCK, size - k * BLOCK), Purpose.SOLVER_PATHS)
-        for k in range(-(-size // BLOCK))
-    ]
-    values = np.concatenate(blocks)  # (P, m + 1, K)
+    values = runs.function_values(plan, tests, size, Purpose.SOLVER_PATHS)  # (P, m + 1, K)
     lost = int((~np.isfinite(values[:, :-1])).any(axis=(1, 2)).sum())
     each = 1.0 - (1.0 - confidence) / len(tests)
     steps = np.array(plan.steps)
@@ -360,7 +355,8 @@ def _weak(
             )
         )
     gaps, allowances = tuple(f.gap for f in described), tuple(f.allowed for f in described)
-    evidence = WeakEvidence(lost, tuple(orders), documented, gaps, allowances)
+    moves = bool(np.diff(values[:, :-1], axis=1).any())
+    evidence = WeakEvidence(lost, tuple(orders), moves, documented, gaps, allowances)
     judgement = judge(rules.WEAK, evidence)
     seen = [f for f in described if f.resolved]
     decides = min(seen, key=lambda f: f.rate_interval[1]) if seen else None
@@ -396,14 +392,16 @@ def _paths_for(plan: Plan, changes: np.ndarray, documented: float | None) -> int
     needed = []
     for column in np.moveaxis(changes, 2, 0):
         covariance = np.cov(column.T)
+        if not covariance[0, 0] > 0:  # nothing moves
+            continue
         first = max(abs(float(column[:, 0].mean())), 2 * math.sqrt(covariance[0, 0] / len(column)), 1e-300)
         means = first * (steps[0] / steps) ** order
         relative = covariance / np.outer(means, means)
         relative += 1e-12 * np.trace(relative) * np.eye(len(steps))
         variance = np.linalg.inv(design.T @ np.linalg.inv(relative) @ design)[1, 1]
         needed.append(float(variance) / WANTED**2)
-    best = min((each for each in needed if math.isfinite(each)), default=float(MOST))
-    return int(min(max(BLOCK * math.ceil(best / BLOCK), FEWEST), MOST))
+    best = min((each for each in needed if math.isfinite(each)), default=float(FEWEST))
+    return int(min(max(FEWEST * math.ceil(best / FEWEST), FEWEST), MOST))
 
 
 def _gap(column: np.ndarray, steps: np.ndarray, order: WeakOrder, confidence: float) -> tuple[float, float]:

@@ -333,6 +333,7 @@ class WeakEvidence:
     Attributes:
         lost: paths with a state that is not finite.
         orders: per test function, the order of the means of its differences.
+        moves: whether any value of a test function differs between two levels.
         documented: the documented weak order; None where there is none.
         gaps: per test function, |mean of f at infinitely many steps less that of the reference|; NaN without.
         allowed: per test function, what sampling, extrapolation and the reference allow of it.
@@ -340,6 +341,7 @@ class WeakEvidence:
 
     lost: int
     orders: tuple[WeakOrder, ...]
+    moves: bool
     documented: float | None
     gaps: tuple[float, ...]
     allowed: tuple[float, ...]
@@ -358,6 +360,11 @@ def weak_paths_are_lost(e: WeakEvidence) -> bool:
 def means_stay_apart(e: WeakEvidence) -> bool:
     """Some mean tends to another value than the reference's."""
     return any(gap > allowed for gap, allowed in zip(e.gaps, e.allowed, strict=True))
+
+
+def equals_the_means(e: WeakEvidence) -> bool:
+    """There is no error at any number of steps."""
+    return not e.moves
 
 
 def weak_error_is_noise(e: WeakEvidence) -> bool:
@@ -399,6 +406,7 @@ def has_its_weak_order(e: WeakEvidence) -> bool:
 WEAK: verdict.Rules[SolverVerdict, WeakEvidence] = (
     (_V.CANNOT_TELL, weak_paths_are_lost),
     (_V.NOT_THE_LIMIT, means_stay_apart),
+    (_V.DOCUMENTED_ORDER, equals_the_means),
     (_V.CANNOT_TELL, weak_error_is_noise),
     (_V.NOT_THE_DOCUMENTED_ORDER, means_fall_more_slowly),
     (_V.CANNOT_TELL, means_may_fall_more_slowly),

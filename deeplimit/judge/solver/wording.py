@@ -173,6 +173,7 @@ SOLVER: Sentences = {
             f"{f.name} by {f.gap:.2g} ({f.allowed:.1g} allowed)" for f in r.functions if f.gap > f.allowed
         )
     ),
+    "equals_the_means": lambda r: "the solver gives the same states at every number of steps",
     "weak_error_is_noise": lambda r: (
         f"with {r.paths} paths no test function's weak error is more than noise; take more paths, or fewer"
         " steps"
