@@ -38,6 +38,11 @@ class Solving(Trial):
     right: tuple[str, ...]
     settings: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def network(self) -> str:
+        """What is solved, and by what order it is judged."""
+        return f"{self.problem.equation.equation}, order {self.documented:g}"
+
     def call(self, seed: int) -> tuple[str, tuple[float, float, float]]:
         report = dl.check_solver(
             self.scheme,

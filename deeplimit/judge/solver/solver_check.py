@@ -36,7 +36,7 @@ from deeplimit.statistics.floors import Floor
 from deeplimit.statistics.solver_errors import ErrorOrder, WeakOrder, fit_errors, fit_means, steepest_falls
 from deeplimit.statistics.verdict import Judgement, judge
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("deeplimit")
 STRONG, WEAK = KINDS = ("strong", "weak")
 REFERENCES = ("auto", "exact", "fine", "none")
 AUTO = (512, 2048)
