@@ -103,6 +103,19 @@ GROUPS = {
         "What a user would try first: 36 networks with two to four right calls each, no argument but `norm`"
         " changed. The last line is the average over the calls."
     ),
+    "Solvers": (
+        "`check_solver` with default arguments on the problems of `dl.testing.PROBLEMS`: methods of torchsde,"
+        " and Milstein's scheme with Lévy areas. Intervals are those of the analysis that decided, at 97.5 %."
+        ' The right verdict is "documented order", or "faster than documented" where the order is higher.'
+    ),
+    "Solvers, weak order": (
+        '`check_solver(kind="weak")` with 8 to 128 steps, 4,096 paths and three test functions, which share'
+        " the level. The interval is that of the function that decides."
+    ),
+    "Solvers with a fault": (
+        'Each solver is wrong in one way. The right verdicts are "not the documented order" and "not the'
+        ' limit"; every other verdict but "cannot tell" is false.'
+    ),
     "Default calls of any size": (
         'The same calls with `depths="auto"`, and `paths="auto"` or `draws="auto"`: each chooses its size'
         " within the default budget of 30 seconds, here on one core."

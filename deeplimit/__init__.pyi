@@ -74,6 +74,12 @@ from .equations import (
 )
 from .judge.convergence import CompareReport as CompareReport, compare as compare
 from .judge.in_law import LawReport as LawReport, OneDraw as OneDraw, compare_laws as compare_laws
+from .judge.solver import (
+    OrderReport as OrderReport,
+    SolverReport as SolverReport,
+    check_solver as check_solver,
+    order as order,
+)
 from .layers import (
     Attention as Attention,
     Convolutional as Convolutional,

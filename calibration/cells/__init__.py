@@ -16,6 +16,7 @@ from calibration.cells import (
     random_networks,
     shrinking,
     smooth,
+    solvers,
     trained,
     wrong,
 )
@@ -37,6 +38,7 @@ def cells() -> tuple[Cell, ...]:
         one_network,
         wrong,
         defaults,
+        solvers,
     )
     found = tuple(cell for room in rooms for cell in room.cells())
     groups = list(dict.fromkeys(cell.group for cell in found))

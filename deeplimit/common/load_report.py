@@ -11,6 +11,8 @@ from deeplimit.common.report import KINDS
 
 HOMES = {
     "compare": "judge.convergence.report",
+    "order": "judge.solver.order_report",
+    "solver": "judge.solver.solver_report",
     "laws": "judge.in_law.report",
     "stability": "signal.report",
     "phase-diagram": "signal.phase_report",

@@ -48,6 +48,8 @@ class Purpose(IntEnum):
     TRAINED_WEIGHTS = 60
     TRAINED_ENDS = 61
     ORDER_OF_INPUTS = 62
+    SOLVER_PATHS = 70
+    SOLVER_PILOT = 71
 
 
 def generator(

@@ -136,6 +136,25 @@ class ConvergenceVerdict(Verdict):
     CANNOT_TELL = "cannot tell", None
 
 
+class OrderVerdict(Verdict):
+    """Do errors that somebody has fall like a power of the step?"""
+
+    POWER_LAW = "power law", True
+    LEVELS_OFF = "levels off", False
+    CANNOT_TELL = "cannot tell", None
+
+
+class SolverVerdict(Verdict):
+    """Has a solver its documented order, and is what it tends to the equation's solution?"""
+
+    DOCUMENTED_ORDER = "documented order", True
+    FASTER = "faster than documented", None
+    MEASURED = "measured", None  # no order is documented
+    NOT_THE_DOCUMENTED_ORDER = "not the documented order", False
+    NOT_THE_LIMIT = "not the limit", False
+    CANNOT_TELL = "cannot tell", None
+
+
 class LawVerdict(Verdict):
     """Does the law of a network's states converge to the limit's?"""
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
-from typing import ClassVar, Protocol, final
+from typing import Any, ClassVar, Protocol, final
 
 import torch
 from torch import Tensor
@@ -53,6 +53,20 @@ class Equation(Protocol):
     def noise_structure(self) -> Noise: ...
     def drift_of(self, time: float, h: Tensor, interpretation: str) -> Tensor: ...
     def diffused(self, time: float, h: Tensor, noise: Tensor) -> Tensor: ...
+
+
+def structure_of(equation: Any) -> Noise:
+    """Return how noise enters an equation of the library, a torchsde object, or a function f(t, h).
+
+    Raises TypeError for anything else.
+    """
+    found = getattr(equation, "noise_structure", None)
+    if found is not None:
+        return Noise(found)
+    if hasattr(equation, "noise_type"):
+        return Noise(equation.noise_type)
+    validation.function(equation, "equation", "an SDE, an ODE, a torchsde object or a function f(t, h)")
+    return Noise.NONE
 
 
 class Scheme(FinalWhereMarked, ABC):
@@ -141,7 +155,7 @@ class EulerMaruyama(Scheme):
     name: ClassVar[str] = "Euler-Maruyama"
 
     def strong_order(self, equation: Equation) -> float:
-        return 1.0 if equation.noise_structure in (Noise.NONE, Noise.ADDITIVE) else 0.5
+        return 1.0 if structure_of(equation) in (Noise.NONE, Noise.ADDITIVE) else 0.5
 
     def weak_order(self, equation: Equation) -> float:
         return 1.0
@@ -168,7 +182,7 @@ class Milstein(Scheme):
     name: ClassVar[str] = "Milstein"
 
     def strong_order(self, equation: Equation) -> float:
-        return 1.0 if equation.noise_structure.commutes else 0.5
+        return 1.0 if structure_of(equation).commutes else 0.5
 
     def weak_order(self, equation: Equation) -> float:
         return 1.0
@@ -204,12 +218,12 @@ class RungeKutta(Scheme):
     """Order for an ODE."""
 
     def strong_order(self, equation: Equation) -> float:
-        if equation.noise_structure is Noise.NONE:
+        if structure_of(equation) is Noise.NONE:
             return self.order
-        return 1.0 if equation.noise_structure.commutes else 0.5
+        return 1.0 if structure_of(equation).commutes else 0.5
 
     def weak_order(self, equation: Equation) -> float:
-        return self.order if equation.noise_structure is Noise.NONE else 1.0
+        return self.order if structure_of(equation) is Noise.NONE else 1.0
 
     def step(self, equation: Equation, time: float, length: float, h: Tensor, noise: Tensor) -> Tensor:
         slopes: list[Tensor] = []
@@ -313,12 +327,17 @@ class TorchSDE(Scheme):
         )
 
     def strong_order(self, equation: Equation) -> float:
-        interpretation = getattr(equation, "interpretation", ITO)
+        interpretation = getattr(equation, "interpretation", getattr(equation, "sde_type", ITO))
         methods = _ITO_METHODS if interpretation == ITO else _STRATONOVICH_METHODS
-        structure = equation.noise_structure
+        structure = structure_of(equation)
+        if structure is Noise.NONE:
+            raise ValueError(
+                f"method {self.method!r} of torchsde solves SDEs, and this equation has no noise; take Heun()"
+                " or RK4()."
+            )
         place = 0 if structure is Noise.ADDITIVE else 1 if structure in (Noise.DIAGONAL, Noise.SCALAR) else 2
         order = methods.get(self.method, (float("nan"),) * 3)[place]
-        if order != order or structure is Noise.NONE:  # noqa: PLR0124 (NaN)
+        if order != order:  # noqa: PLR0124 (NaN)
             raise ValueError(
                 f"method {self.method!r} of torchsde takes no {interpretation} equation with {structure}"
                 f" noise; for these it has {', '.join(name for name in methods if methods[name][place] > 0)}."

@@ -173,8 +173,8 @@ def fit_order(found: Differences) -> Order | None:
     if levels < 2 or count < (1 if found.exact else levels + 3):
         return None
     few = 3 * max(1, count // 100) / count  # one path of eight makes up an eighth whatever its size
-    medians = lost > 0 or (not found.exact and _share_of_the_largest(sizes) >= max(TAIL_SHARE, few))
-    logs, influence = log_medians(sizes) if medians else _means(sizes)
+    medians = lost > 0 or (not found.exact and share_of_the_largest(sizes) >= max(TAIL_SHARE, few))
+    logs, influence = log_medians(sizes) if medians else log_means(sizes)
     coherence, share, log_part, part_influence = _parts(
         squares, products, found.depths, found.exact or medians
     )
@@ -183,11 +183,11 @@ def fit_order(found: Differences) -> Order | None:
     if found.exact:
         covariance = np.zeros_like(covariance)
     power = PRIOR_POWERS[coherence]
-    if medians or _share_of_the_largest(sizes) > LONG_TAIL_SHARE:
+    if medians or share_of_the_largest(sizes) > LONG_TAIL_SHARE:
         power = min(power, 0.0 if medians else 0.5)
     depths = found.depths.astype(float)
     logs = logs - _spacing(depths, logs, coherence)
-    orders, weights = _mixture(depths[:-1], logs, covariance, power, max(count - levels, 1))
+    orders, weights = mixture_of_orders(depths[:-1], logs, covariance, power, max(count - levels, 1))
     steps = np.diff(np.log(depths[:-1]))
     variances = np.diag(covariance)
     change = variances[1:] + variances[:-1] - 2 * np.diag(covariance, 1)
@@ -229,13 +229,14 @@ def _resolved(found: Differences) -> Differences:
     )
 
 
-def _share_of_the_largest(sizes: np.ndarray) -> float:
+def share_of_the_largest(sizes: np.ndarray) -> float:
+    """Return the share of Σ|d|^½ in the top 1 % of the paths, at the worst level of sizes (P, m)."""
     roots = np.sort(sizes**HALF, axis=0)
     top = max(1, len(roots) // 100)
     return float((roots[-top:].sum(axis=0) / roots.sum(axis=0)).max())
 
 
-def _means(sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def log_means(sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return log (E|d|^½)² (m,) and the influence (P, m) of every path on it."""
     roots = sizes**HALF
     mean = roots.mean(axis=0)
@@ -371,7 +372,7 @@ def paired_floor(
     kept = (distances > 0).all(axis=1) & (sizes > 0).all(axis=1)
     if lost > (MOST_LOST if order.medians else 0.0) or kept.sum() < sizes.shape[1] + 3:
         return None
-    logs = log_medians if order.medians else _means
+    logs = log_medians if order.medians else log_means
     far, far_influence = logs(distances[kept])
     near, near_influence = logs(sizes[kept])
     octave = math.log(depths[-1] / depths[-2])
@@ -394,7 +395,7 @@ def paired_floor(
     return Floor(middle, lower, upper, float(special.ndtr((share - 0.5) / error)))
 
 
-def _mixture(
+def mixture_of_orders(
     depths: np.ndarray, logs: np.ndarray, covariance: np.ndarray, power: float, degrees: int
 ) -> tuple[StudentMixture, np.ndarray]:
     """Return the order's distribution and the weights of `SIZES`; the prior of a size τ is τ^-power."""

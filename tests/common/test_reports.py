@@ -97,6 +97,10 @@ MADE = {
     "training-check": lambda: _trained(),
     "initialisation": lambda: dl.init.iid_([torch.empty(4, 4) for _ in range(3)]),
     "residual-initialisation": lambda: _residual(),
+    "order": lambda: dl.order(
+        np.abs(np.random.default_rng(0).standard_normal((200, 1))) / [8, 16, 32], [8, 16, 32]
+    ),
+    "solver": lambda: _solved(),
     OWN: own,
 }
 
@@ -115,6 +119,12 @@ def _trained():
         expected="completep",
         seeds=2,
     )
+
+
+def _solved():
+    problem = dl.testing.PROBLEMS["circle"]
+    given = {"steps": (4, 8, 16, 32), "paths": 256, "kind": "weak"}
+    return dl.check_solver(dl.Heun(), problem.equation, problem.x, **given)
 
 
 def _residual():

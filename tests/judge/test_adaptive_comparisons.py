@@ -70,9 +70,7 @@ def test_the_last_look_is_the_fixed_call_of_its_size_bit_for_bit(narrow):
     last = narrow.looks[-1]
     assert (tuple(narrow.depths.tolist()), narrow.paths) == (last.depths, last.paths)
     assert narrow.confidence == last.confidence == 1 - 0.05 * share(len(narrow.looks) - 1)
-    fixed = dl.compare(
-        NARROW, depths=last.depths, paths=last.paths, seed=1, confidence=last.confidence
-    )
+    fixed = dl.compare(NARROW, depths=last.depths, paths=last.paths, seed=1, confidence=last.confidence)
     assert narrow.rate_interval == fixed.rate_interval == last.interval
     for field in dataclasses.fields(fixed):
         if isinstance(getattr(fixed, field.name), np.ndarray):

@@ -113,4 +113,5 @@ def test_an_order_of_next_to_nothing_is_not_given_out_for_more_than_is_known():
     )
     assert report.verdict == "cannot tell", str(report)
     low, high = report.rate_interval  # NaN where no order is given
-    assert not (low > report.predicted_rate or high < report.predicted_rate)
+    assert not low > report.predicted_rate
+    assert not high < report.predicted_rate

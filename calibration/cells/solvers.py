@@ -1,0 +1,87 @@
+"""Solvers on problems whose documented orders are known, and solvers with one fault each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, final
+
+import deeplimit as dl
+from calibration.cell import NO_INTERVAL, Cell, Trial
+from deeplimit.testing.problems import PROBLEMS, Problem
+
+GROUP, WEAK, FAULTS = "Solvers", "Solvers, weak order", "Solvers with a fault"
+DOCUMENTED, FASTER = "documented order", "faster than documented"
+NOT_ORDER, NOT_LIMIT = "not the documented order", "not the limit"
+TRUE_ORDERS = {("Ornstein-Uhlenbeck", "srk"): 2.0, ("Lévy area, Stratonovich", "log_ode"): 1.0}
+"""Orders that are higher than documented: for a linear drift SRK's error of order 3/2 vanishes, and log_ode
+is given Lévy areas here, which torchsde approximates by what increments and space-time areas tell of them."""
+
+
+@final
+@dataclass(frozen=True)
+class Solving(Trial):
+    """A call of `check_solver`.
+
+    Attributes:
+        problem: equation and initial states. scheme: what solves it.
+        documented: the documented order. truth: the true one; NaN for a fault.
+        right: the true verdicts.
+        settings: further arguments of `check_solver`.
+    """
+
+    problem: Problem
+    scheme: Any
+    documented: float
+    truth: float
+    right: tuple[str, ...]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def network(self) -> str:
+        """What is solved, and by what order it is judged."""
+        return f"{self.problem.equation.equation}, order {self.documented:g}"
+
+    def call(self, seed: int) -> tuple[str, tuple[float, float, float]]:
+        report = dl.check_solver(
+            self.scheme,
+            self.problem.equation,
+            self.problem.x,
+            order=self.documented,
+            seed=seed,
+            **self.settings,
+        )
+        if not math.isfinite(report.rate):
+            return str(report.verdict), NO_INTERVAL
+        low, high = map(float, report.rate_interval)
+        return str(report.verdict), (float(report.rate), low, high)
+
+
+def cells() -> Iterator[Cell]:
+    """Yield the cells: documented orders, weak orders, faults."""
+    for name, problem in PROBLEMS.items():
+        for scheme, order in problem.strong.items():
+            if name == "oscillator":  # without noise every seed gives the same numbers
+                continue
+            solver = problem.solvers.get(scheme, scheme)
+            truth = TRUE_ORDERS.get((name, scheme), order)
+            right = (DOCUMENTED,) if truth == order else (DOCUMENTED, FASTER)
+            trial = Solving(problem, solver, order, truth, right)
+            # 5 % of intervals miss, half of them on either side, and a miss is another word.
+            yield Cell(
+                GROUP, f"{name}, {scheme}", lambda seed, trial=trial: trial, 0.05, quick=scheme == "euler"
+            )
+    for name, problem in PROBLEMS.items():
+        for scheme, order in problem.weak.items():
+            settings = {"kind": "weak", "steps": (8, 16, 32, 64, 128), "paths": 4096}
+            weak = Solving(problem, scheme, order, order, (DOCUMENTED,), settings)
+            yield Cell(
+                WEAK, f"{name}, {scheme}", lambda seed, trial=weak: trial, 0.05, quick=scheme == "heun"
+            )
+    for name, problem in PROBLEMS.items():
+        for what, fault in problem.faults.items():
+            wrong = Solving(problem, fault.solver, fault.documented, math.nan, (NOT_ORDER, NOT_LIMIT))
+            yield Cell(
+                FAULTS, f"{name}, {what}", lambda seed, trial=wrong: trial, 0.05, quick=name == "circle"
+            )

@@ -1,0 +1,405 @@
+"""Running a solver at several numbers of steps on the same paths, and its reference."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+import torchdiffeq
+import torchsde
+from torch import Tensor
+
+from deeplimit.common import validation
+from deeplimit.common.randomness import Purpose
+from deeplimit.equations import ODE, SDE, EulerMaruyama, Exact, Heun, Noise, Scheme, TorchSDE
+from deeplimit.equations.schemes import STRATONOVICH
+from deeplimit.equations.solvers import solve
+from deeplimit.equations.torchsde_step import AsTorchsde
+from deeplimit.judge.solver.shared_path import LARGEST_GRID, SharedBrownian, draw
+
+Run = Callable[[Any, Tensor, Any, Tensor], Tensor]
+"""solver(equation, x, brownian, times) -> states (P, d) at the last time, or (len(times), P, d) at all."""
+TORCHDIFFEQ = {"euler": 1.0, "midpoint": 2.0, "heun2": 2.0, "heun3": 3.0, "rk4": 4.0}
+"""Orders of torchdiffeq's fixed-step methods (its README; rk4 is the 3/8 rule)."""
+FINER = 16
+"""Fine steps of a reference per step of the finest level: at order 1/2 its squared error is then 1/16."""
+PER_STEP = 2
+"""Intervals of the shared grid per step of the finest level, so that a solver may halve its steps."""
+BLOCK = 256
+"""Paths per block, at most. A step costs as much for 16 as for 256, and the seed decides each block alone."""
+NUMBERS = 2**24
+"""Numbers of a block's path that are kept at once, 128 MiB of them."""
+MOST_MOTIONS = 8
+"""Brownian motions up to which Lévy areas are kept: they are m² numbers per time and path."""
+TOLERANCE = 1e-12
+"""Tolerance of an ODE's reference, near the least that float64 allows."""
+
+
+@dataclass(frozen=True)
+class Solver:
+    """What is judged: its name, how it runs, and the orders that are documented for this equation."""
+
+    name: str
+    run: Run
+    strong: float | None
+    weak: float | None
+
+
+def resolve(scheme: Any, equation: SDE | ODE) -> Solver:
+    """Return a scheme of the library, a method by name, or a callable as a `Solver`.
+
+    Raises TypeError for anything else, ValueError for an unknown name and for noise that a method does not
+    take.
+    """
+    random = equation.noise_structure is not Noise.NONE
+    if isinstance(scheme, str):
+        if random:
+            scheme = TorchSDE(scheme)
+        else:
+            name = validation.choice(scheme, "scheme", tuple(TORCHDIFFEQ))
+            order = TORCHDIFFEQ[name]
+            return Solver(f"torchdiffeq's {name}", _torchdiffeq(name), order, order)
+    if isinstance(scheme, Scheme):
+        run: Run = _exact if isinstance(scheme, Exact) else _steps_of(scheme)
+        if isinstance(scheme, TorchSDE):
+            run = _torchsde(scheme.method)
+        return Solver(scheme.name, run, scheme.strong_order(equation), scheme.weak_order(equation))
+    if callable(scheme) and not isinstance(scheme, type):
+        name = getattr(scheme, "__name__", type(scheme).__name__)
+        return Solver(name, scheme, None, None)
+    raise TypeError(
+        "scheme must be a scheme such as dl.Milstein(), the name of a method of torchsde or torchdiffeq, or a"
+        f" function solver(equation, x, brownian, times); got {validation.named(scheme)}."
+    )
+
+
+def _steps_of(scheme: Scheme) -> Run:
+    def run(equation: Any, x: Tensor, brownian: Any, times: Tensor) -> Tensor:
+        states, h = [x], x
+        for start, end in itertools.pairwise(times.tolist()):
+            noise = x.new_zeros(len(x), 0)
+            if brownian is not None:
+                noise = brownian(start, end, return_U=scheme.reads_areas)
+                noise = torch.cat(noise, dim=1) if scheme.reads_areas else noise
+            h = scheme.step(equation, start, end - start, h, noise)
+            states.append(h)
+        return torch.stack(states)
+
+    return run
+
+
+def _exact(equation: Any, x: Tensor, brownian: Any, times: Tensor) -> Tensor:
+    return torch.stack([_solution(equation, float(time), x, brownian) for time in times])
+
+
+def _solution(equation: Any, time: float, x: Tensor, brownian: Any) -> Tensor:
+    at = torch.as_tensor(time, dtype=x.dtype)
+    if brownian is None:
+        found: Tensor = equation.solution(at, x)
+    else:
+        found = equation.solution(at, x, brownian(0.0, time).reshape(len(x), *equation.brownian_shape(x)))
+    return found
+
+
+def _torchsde(method: str) -> Run:
+    def run(equation: Any, x: Tensor, brownian: Any, times: Tensor) -> Tensor:
+        length = 1.0 / (len(times) - 1)
+        found: Tensor = torchsde.sdeint(
+            AsTorchsde(equation), x, times, bm=brownian, method=method, dt=length, options={}
+        )
+        return found
+
+    return run
+
+
+def _torchdiffeq(method: str) -> Run:
+    def run(equation: Any, x: Tensor, brownian: Any, times: Tensor) -> Tensor:
+        found: Tensor = torchdiffeq.odeint(equation, x, times, method=method)
+        return found
+
+    return run
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is run: a solver, its equation, the levels, and what stands for the solution.
+
+    Attributes:
+        solver, equation: what is judged.
+        steps: numbers of steps (m,), increasing.
+        x: initial states (n, d); path i starts at row i mod n.
+        reference: "exact", "fine" or "none".
+        seed: decides the paths.
+    """
+
+    solver: Solver
+    equation: SDE | ODE
+    steps: tuple[int, ...]
+    x: Tensor
+    reference: str
+    seed: int
+
+    @property
+    def random(self) -> bool:
+        """Whether paths differ by noise."""
+        return self.equation.noise_structure is not Noise.NONE
+
+    @property
+    def common(self) -> int:
+        """Number of intervals of the grid of times that all levels share."""
+        return math.gcd(*self.steps)
+
+    @property
+    def intervals(self) -> int:
+        """Intervals of the grid on which the path is kept."""
+        return PER_STEP * math.lcm(*self.steps)
+
+    @property
+    def motions(self) -> int:
+        """Number of Brownian motions; 0 for an ODE."""
+        return int(self.equation.noise_size(self.x[:1]) or 0) if self.random else 0
+
+    @property
+    def areas(self) -> bool:
+        """Whether Lévy areas are kept: where noise may not commute."""
+        general = self.random and self.equation.noise_structure is Noise.GENERAL
+        return general and 1 < self.motions <= MOST_MOTIONS
+
+    @property
+    def block(self) -> int:
+        """Number of paths per block."""
+        motions = self.motions
+        per_path = self.intervals * motions * (2 + (motions if self.areas else 0))
+        return BLOCK if motions == 0 else max(1, min(BLOCK, NUMBERS // per_path))
+
+    @property
+    def reference_scheme(self) -> Scheme:
+        """The scheme of a fine reference."""
+        if getattr(self.equation, "interpretation", "") == STRATONOVICH:
+            return Heun()  # the others convert the drift at every step, by one derivative per Brownian motion
+        scheme = getattr(self.equation, "reference_scheme", None)
+        return EulerMaruyama() if scheme is None else scheme
+
+    @property
+    def fine_steps(self) -> int:
+        """Fine steps per interval of that grid; more than one only where somebody reads them."""
+        finer = self.areas or self.reference == "fine"
+        return max(1, FINER * self.steps[-1] // self.intervals) if finer else 1
+
+
+@dataclass(frozen=True)
+class Block:
+    """States of one block: levels (m, K, P, d) at K common times, reference (K, P, d) or None.
+
+    `coarse` is the reference with half as many steps; None where there is none.
+    """
+
+    states: Tensor
+    reference: Tensor | None
+    coarse: Tensor | None
+
+
+def check_grid(steps: tuple[int, ...]) -> None:
+    """Raise ValueError where numbers of steps have no common grid of an affordable size."""
+    if PER_STEP * math.lcm(*steps) > LARGEST_GRID:
+        raise ValueError(
+            f"steps must have a common multiple of at most {LARGEST_GRID // PER_STEP}, got {list(steps)}; let"
+            " them double, say."
+        )
+
+
+def starts(x: Tensor, first: int, count: int) -> Tensor:
+    """Return the initial states (count, d) of paths from number `first` on."""
+    rows: Tensor = x[torch.arange(first, first + count) % len(x)]
+    return rows
+
+
+def run_block(plan: Plan, block: int, first: int, count: int, purpose: Purpose) -> Block:
+    """Run every level, and the reference, on the paths of one block."""
+    x = starts(plan.x, first, count)
+    if not plan.random:
+        fine, coarse = _ode_reference(plan, x)
+        return Block(_levels(plan, x, None), fine, coarse)
+    equation, kept = plan.equation, plan.intervals // plan.common
+    if plan.reference != "fine":
+        brownian = _drawn(plan, block, count, purpose)
+        exact = None
+        if plan.reference == "exact":
+            times = torch.linspace(0, 1, plan.common + 1, dtype=torch.float64)[1:]
+            exact = _exact(equation, x, brownian, times)
+        return Block(_levels(plan, x, brownian), exact, None)
+    scheme = plan.reference_scheme
+    h = [x, x]  # with fine steps, and with every two of them together
+    pending: list[Tensor] = []
+    found: tuple[list[Tensor], list[Tensor]] = ([], [])
+
+    def advance(time: float, length: float, moved: Tensor) -> None:
+        h[0] = scheme.step(equation, time, length, h[0], moved)
+        if not pending:
+            pending.append(moved)
+            return
+        h[1] = scheme.step(equation, time - length, 2 * length, h[1], pending.pop() + moved)
+
+    def keep(k: int) -> None:
+        if k % kept == 0:
+            for states, at in zip(found, h, strict=True):
+                states.append(at)
+
+    brownian = _drawn(plan, block, count, purpose, advance, keep)
+    return Block(_levels(plan, x, brownian), torch.stack(found[0]), torch.stack(found[1]))
+
+
+def _drawn(plan: Plan, block: int, count: int, purpose: Purpose, *more: Any) -> SharedBrownian:
+    shape = (count, plan.motions)
+    with torch.no_grad():
+        return draw(plan.intervals, plan.fine_steps, shape, plan.areas, plan.seed, block, purpose, *more)
+
+
+def _ode_reference(plan: Plan, x: Tensor) -> tuple[Tensor | None, Tensor | None]:
+    if plan.reference == "none":
+        return None, None
+    times = torch.linspace(0, 1, plan.common + 1, dtype=torch.float64)
+    if plan.reference == "exact":
+        return _exact(plan.equation, x, None, times[1:]), None
+    field = plan.equation.field  # type: ignore[union-attr]
+    fine, coarse = (solve(field, x, times, tolerance)[1:] for tolerance in (TOLERANCE, 10 * TOLERANCE))
+    return fine, coarse
+
+
+def _levels(plan: Plan, x: Tensor, brownian: SharedBrownian | None) -> Tensor:
+    """Return the solver's states (m, K, P, d) at the K times that all share; K is 1 for last states."""
+    found = []
+    for count in plan.steps:
+        times = torch.linspace(0, 1, count + 1, dtype=torch.float64)
+        with torch.no_grad():
+            got = plan.solver.run(plan.equation, x, brownian, times)
+        found.append(_checked(plan, got, x, count))
+    fewest = min(len(each) for each in found)
+    return torch.stack([each[-fewest:] for each in found])
+
+
+def _checked(plan: Plan, got: Any, x: Tensor, count: int) -> Tensor:
+    name = plan.solver.name
+    if not isinstance(got, Tensor):
+        raise TypeError(
+            f"scheme {name} must return a tensor of states, (P, d) at the last time or (steps + 1, P, d); got"
+            f" {validation.named(got)}."
+        )
+    if tuple(got.shape) == tuple(x.shape):
+        return got.unsqueeze(0)
+    if tuple(got.shape) != (count + 1, *x.shape):
+        raise ValueError(
+            f"scheme {name} must return states {tuple(x.shape)} at the last time, or {(count + 1, *x.shape)}"
+            f" at all times; got {tuple(got.shape)} for {count} steps."
+        )
+    every = count // plan.common
+    return got[every::every]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What all paths add up to, in float64; P paths, m levels.
+
+    Attributes:
+        sizes: |d_j| (P, m - 1), largest over common times. squares, products: as in
+            `consecutive.Differences`.
+        distances: largest distance to the reference over common times (P, m); None without one.
+        reference_error: root mean square of what separates the reference from itself with half its steps.
+        lost: paths with a state that is not finite.
+        scale: largest state.
+    """
+
+    sizes: np.ndarray
+    squares: np.ndarray
+    products: np.ndarray
+    distances: np.ndarray | None
+    reference_error: float
+    lost: int
+    scale: float
+
+
+def measure(plan: Plan, paths: int, kept: list[Any]) -> Measured:
+    """Return statistics of the first `paths` paths; `kept` holds finished blocks, and gets further ones."""
+    for block in range(len(kept), -(-paths // plan.block)):
+        first = block * plan.block
+        count = min(plan.block, paths - first)
+        kept.append(_of_block(run_block(plan, block, first, count, Purpose.SOLVER_PATHS)))
+    sizes, squares, products, distances, own, peaks = zip(*kept, strict=True)
+    far = None if distances[0] is None else np.concatenate(distances)
+    largest = np.concatenate(peaks)
+    return Measured(
+        np.concatenate(sizes),
+        np.concatenate(squares),
+        np.concatenate(products),
+        far,
+        0.0 if own[0] is None else float(np.sqrt(np.mean(np.concatenate(own) ** 2))),
+        int((~np.isfinite(largest)).sum()),
+        float(largest[np.isfinite(largest)].max(initial=0.0)),
+    )
+
+
+def _of_block(block: Block) -> tuple[Any, ...]:
+    states = block.states.double()
+    moved = states.diff(dim=0)  # (m - 1, K, P, d)
+    last = moved[:, -1]
+    distances = own = None
+    if block.reference is not None:
+        reference = block.reference.double()[-states.shape[1] :]
+        distances = (states - reference).norm(dim=-1).amax(dim=1).T.numpy()
+        if block.coarse is not None:
+            own = (reference - block.coarse.double()[-len(reference) :]).norm(dim=-1).amax(dim=0).numpy()
+    return (
+        moved.norm(dim=-1).amax(dim=1).T.numpy(),
+        last.square().sum(-1).T.numpy(),
+        (last[1:] * last[:-1]).sum(-1).T.numpy(),
+        distances,
+        own,
+        states.abs().amax(dim=(0, 1, 3)).numpy(),
+    )
+
+
+def function_values(
+    plan: Plan, functions: tuple[Callable[[Tensor], Tensor], ...], paths: int, purpose: Purpose
+) -> np.ndarray:
+    """Return K functions of the last states (P, m + 1, K); the last level is the reference's, or NaN."""
+    blocks = []
+    for block in range(-(-paths // plan.block)):
+        first = block * plan.block
+        found = run_block(plan, block, first, min(plan.block, paths - first), purpose)
+        blocks.append(_values(functions, found))
+    return np.concatenate(blocks)
+
+
+def _values(functions: tuple[Callable[[Tensor], Tensor], ...], found: Block) -> np.ndarray:
+    states = [*found.states[:, -1].double()]
+    count = len(states[0])
+    reference = torch.full_like(states[0], math.nan)
+    states.append(reference if found.reference is None else found.reference[-1].double())
+    columns = []
+    for number, function in enumerate(functions):
+        values = [function(each) for each in states]
+        if not all(isinstance(value, Tensor) and tuple(value.shape) == (count,) for value in values):
+            raise ValueError(
+                f"functions[{number}] must take states {tuple(states[0].shape)} and return one number per"
+                f" path, ({count},); got {validation.named(values[0])}."
+            )
+        columns.append(torch.stack(values, dim=1).double())
+    return torch.stack(columns, dim=2).numpy()
+
+
+def reference_in_words(plan: Plan) -> str:
+    """Return what stands for the solution."""
+    if plan.reference == "none":
+        return "none: the solver's own differences alone"
+    if plan.reference == "exact":
+        return "the exact solution"
+    if not plan.random:
+        return f"torchdiffeq's dopri5 at tolerance {TOLERANCE:g}"
+    sense = "Stratonovich" if getattr(plan.equation, "interpretation", "") == STRATONOVICH else "Itô"
+    steps = plan.intervals * plan.fine_steps
+    return f"{plan.reference_scheme.name} with {steps} steps of the same path ({sense} equation)"

@@ -1,0 +1,456 @@
+"""`check_solver`: has a solver its documented order, and is what it tends to the solution?"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from scipy import special
+from torch import Tensor
+
+from deeplimit.common import validation
+from deeplimit.common.randomness import Purpose
+from deeplimit.common.report import Provenance
+from deeplimit.common.verdict import Judgement, SolverVerdict, judge
+from deeplimit.equations import ODE, SDE, read_limit
+from deeplimit.judge.solver import runs, verdict as rules
+from deeplimit.judge.solver.order_report import read_steps
+from deeplimit.judge.solver.runs import Plan
+from deeplimit.judge.solver.solver_report import FunctionOrder, SolverReport
+from deeplimit.judge.solver.verdict import StrongEvidence, WeakEvidence
+from deeplimit.statistics.consecutive import (
+    PRIOR_POWERS,
+    ROUNDED,
+    Coherence,
+    Differences,
+    Order,
+    fit_order,
+    paired_floor,
+)
+from deeplimit.statistics.power_law import Floor
+from deeplimit.statistics.solver_errors import ErrorOrder, WeakOrder, fit_errors, fit_means, steepest_falls
+
+log = logging.getLogger("deeplimit")
+STRONG, WEAK = KINDS = ("strong", "weak")
+REFERENCES = ("auto", "exact", "fine", "none")
+AUTO = (512, 2048)
+"""Paths of the two analyses of paths="auto": the first decides most calls, each may spend half the level."""
+FEWEST, MOST, PILOT = 4096, 65536, 512
+"""Paths of a weak check with paths="auto": at least, at most, and those of the pilot that chooses between."""
+WANTED = 0.1
+"""Standard deviation of a weak order that paths="auto" aims at: five of them from 1 or 2 to the middle."""
+Function = Callable[[Tensor], Tensor]
+SLOWEST = 0.25
+"""Order at which means are extrapolated at the slowest: half of the lowest weak order of a solver in use."""
+
+
+def _mean(h: Tensor) -> Tensor:
+    return h.flatten(1).mean(1)
+
+
+def _square(h: Tensor) -> Tensor:
+    return h.flatten(1).square().mean(1)
+
+
+def _cosine(h: Tensor) -> Tensor:
+    return h.flatten(1).cos().mean(1)
+
+
+FUNCTIONS: dict[str, Function] = {"mean": _mean, "mean square": _square, "mean cosine": _cosine}
+"""Test functions of a weak check: a first and a second moment, and a bounded one without a symmetry."""
+
+
+def check_solver(
+    scheme: Any,
+    equation: Any,
+    x: Tensor,
+    *,
+    steps: Sequence[int] = (16, 32, 64, 128, 256),
+    paths: int | str = "auto",
+    kind: str = "strong",
+    order: float | None = None,
+    functions: Mapping[str, Function] | Sequence[Function] | None = None,
+    reference: str = "auto",
+    seed: int = 0,
+    confidence: float = 0.95,
+) -> SolverReport:
+    """Say whether a solver has its documented order, and whether what it tends to is the equation's solution.
+
+    All numbers of steps run on the same Brownian paths, from time 0 to 1, in float64. The limit comes from
+    the distance to the solution. The order comes from differences between consecutive numbers of steps, which
+    need no solution; or from distances to an exact solution, once the solver is seen to tend to it.
+
+    Args:
+        scheme: a scheme such as `Milstein()`; the name of a method of torchsde (SDE) or of a fixed-step
+            method of torchdiffeq (ODE); or a function solver(equation, x, brownian, times). It returns the
+            states (P, d) at the last time, or (len(times), P, d) at all. `brownian(s, t)` is B_t - B_s (P,
+            m), with `return_U=True` and `return_A=True` for Lévy areas as in torchsde; it is None for an ODE.
+        equation: an `SDE` or `ODE`, a torchsde object, or a function f(t, h).
+        x: initial states (n, d); path i starts at row i mod n. An ODE runs from every row once.
+        steps: numbers of equal steps, increasing; they should double.
+        paths: number of paths P, or "auto": 512 and, where that cannot tell, 2048, which share the level; for
+            weak convergence 4096 to 65536, chosen by a pilot.
+        kind: "strong", errors path by path; or "weak", errors of the means of test functions.
+        order: the documented order; left out, `scheme.strong_order(equation)` or `weak_order`. A function has
+            none, and its order is measured.
+        functions: test functions of states (P, d) that return (P,), in a list or by name, for weak
+            convergence; left out, a mean, a mean square and a mean cosine. They share the level (Bonferroni).
+        reference: what stands for the solution: "exact" (`equation.solution`), "fine" (a scheme with 16 times
+            the steps), "none" (differences alone); "auto" is exact where the equation has a solution, else
+            fine.
+        seed: decides the paths. confidence: level of the order's interval.
+
+    Returns:
+        A report: verdict, order with interval, distance to the solution; `print` it, `plot` it, `save` it.
+
+    Raises:
+        TypeError: for an argument of the wrong kind, and a solver that returns no tensor.
+        ValueError: for a wrong value, a method that does not take the equation's noise, a solver that returns
+            other shapes, and one that asks for the path between the grid's times.
+
+    NOT checked: that the equation's coefficients are smooth, as documented orders assume, and that `solution`
+    solves the equation.
+
+    Examples:
+        >>> import torch, deeplimit as dl
+        >>> gbm = dl.SDE(
+        ...     drift=lambda t, h: 0.5 * h,
+        ...     diffusion=lambda t, h, dB: 0.5 * h * dB,
+        ...     noise="diagonal",
+        ...     solution=lambda t, h0, B: h0 * ((0.5 - 0.125) * t + 0.5 * B).exp(),
+        ... )
+        >>> dl.check_solver(dl.Milstein(), gbm, torch.ones(1, 1), steps=(8, 16, 32, 64)).verdict
+        'documented order'
+        >>> def no_correction(equation, x, brownian, times):  # Milstein's scheme without -dt
+        ...     for s, t in zip(times[:-1], times[1:]):
+        ...         dB = brownian(s, t)
+        ...         x = x + 0.5 * x * (t - s) + 0.5 * x * dB + 0.125 * x * dB**2
+        ...     return x
+        >>> dl.check_solver(no_correction, gbm, torch.ones(1, 1), steps=(8, 16, 32, 64), order=1.0).verdict
+        'not the limit'
+    """
+    started, given = time.perf_counter(), {**locals()}
+    start = validation.inputs(x)
+    if start is None:
+        raise TypeError("x must be a tensor of initial states (n, d), got None.")
+    start = start.double()
+    equation = _read_equation(equation, start)
+    numbers = read_steps(steps, 3)
+    runs.check_grid(numbers)
+    convergence = validation.choice(kind, "kind", KINDS)
+    level = validation.probability(confidence, "confidence", "0.95 is usual.")
+    solver = runs.resolve(scheme, equation)
+    documented = solver.strong if convergence == STRONG else solver.weak
+    if order is not None:
+        documented = validation.real(order, "order", above=0.0)
+    source = _read_reference(reference, equation)
+    plan = Plan(solver, equation, numbers, start, source, validation.seed(seed))
+    count = None if paths == "auto" else validation.integer(paths, "paths", minimum=8, maximum=2**22)
+    if convergence == WEAK and not plan.random:
+        raise ValueError("kind='weak' is for SDEs, got an ODE, which has no noise; take kind='strong'.")
+    if convergence == STRONG and functions is not None:
+        raise ValueError("functions= are for kind='weak', got kind='strong'; leave them out.")
+    if convergence == STRONG:
+        report = _strong(plan, count, documented, level, started)
+    else:
+        report = _weak(plan, _read_functions(functions), count, documented, level, started)
+    return report.called_by("check_solver", given)
+
+
+def _read_equation(equation: Any, x: Tensor) -> SDE | ODE:
+    with validation.noted("check_solver runs in float64; module.double() converts an equation's parameters."):
+        found = read_limit(equation, x, None)
+    if not isinstance(found, (SDE, ODE)):
+        raise TypeError(
+            "equation must be an SDE, an ODE, a torchsde object or a function f(t, h), got"
+            f" {validation.named(equation)}; compare a network with this limit by dl.compare."
+        )
+    return found
+
+
+def _read_reference(reference: object, equation: SDE | ODE) -> str:
+    chosen = validation.choice(reference, "reference", REFERENCES)
+    if chosen == "auto":
+        return "exact" if equation.solution is not None else "fine"
+    if chosen == "exact" and equation.solution is None:
+        raise ValueError(
+            "reference='exact' needs the equation's solution, which it does not state; give solution=."
+        )
+    return chosen
+
+
+def _read_functions(functions: Any) -> dict[str, Function]:
+    if functions is None:
+        return FUNCTIONS
+    if isinstance(functions, Mapping):
+        named = {validation.text(name, "every name of functions"): each for name, each in functions.items()}
+    else:
+        listed = validation.entries(
+            functions, "functions", "a list of functions of states (P, d), or a dictionary"
+        )
+        named = {
+            f"{k}: {getattr(each, '__name__', type(each).__name__)}": each for k, each in enumerate(listed)
+        }
+    if not named:
+        raise ValueError(
+            "functions must name at least one function, got none; leave it out for three usual ones."
+        )
+    for name, each in named.items():
+        validation.function(each, f"functions[{name!r}]", "a function of states (P, d) that returns (P,)")
+    return named
+
+
+def _strong(
+    plan: Plan, count: int | None, documented: float | None, confidence: float, started: float
+) -> SolverReport:
+    analyses = (count,) if count is not None else AUTO
+    if not plan.random:
+        analyses = (len(plan.x),)
+    level = 1.0 - (1.0 - confidence) / len(analyses)
+    kept: list[Any] = []
+    for size in analyses:
+        report = _strong_analysis(plan, runs.measure(plan, size, kept), size, documented, level, started)
+        if report.verdict is not SolverVerdict.CANNOT_TELL:
+            break
+    return report
+
+
+def _strong_analysis(
+    plan: Plan, found: runs.Measured, paths: int, documented: float | None, confidence: float, started: float
+) -> SolverReport:
+    steps = np.array(plan.steps)
+    # Round-off of one step, and of as many steps as there are, which add up like a random walk.
+    round_off = float(np.finfo(float).eps) * max(found.scale, 1e-300) * math.sqrt(steps[-1])
+    order = fit_order(
+        Differences(steps, found.sizes, found.squares, found.products, round_off, exact=not plan.random)
+    )
+    distance, floor, falls = math.nan, None, (math.inf, math.inf)
+    reference_error = round_off + found.reference_error / _shrinks(plan)
+    with np.errstate(over="ignore", invalid="ignore"):
+        distances = np.full(len(steps), math.nan)
+        if found.distances is not None:
+            distances = np.sqrt(np.mean(found.distances**2, axis=0))
+            distance = float(distances[-1])
+        sizes = np.sqrt(np.mean(found.sizes**2, axis=0))
+        spread = (found.sizes**2).std(axis=0) / np.maximum(2 * sizes, 1e-300) / math.sqrt(paths)
+    if found.distances is not None and found.lost == 0:
+        falls = steepest_falls(steps, found.distances)
+    if order is not None and found.distances is not None:
+        floor = paired_floor(steps, found.distances, found.sizes, order, exact=not plan.random)
+    fitted: Order | ErrorOrder | None = order
+    if order is not None and floor is not None and plan.reference == "exact":
+        fitted = _of_distances(found.distances, steps, order, floor) or order
+    interval, sure = (
+        (math.nan, math.nan)
+        if fitted is None
+        else (fitted.orders.quantile(tail), fitted.orders.quantile(1 - tail))
+        for tail in ((1.0 - confidence) / 2, (1.0 - rules.SURE) / 2)
+    )
+    moves = bool((sizes > ROUNDED * round_off).any())
+    evidence = StrongEvidence(
+        found.lost, order, interval, sure, moves, documented, distance, reference_error, floor, falls
+    )
+    judgement = judge(rules.STRONG, evidence)
+    slopes, slope_errors = np.full((2, len(steps) - (2 if fitted is order else 1)), math.nan)
+    if fitted is not None:
+        slopes[: len(fitted.slopes)], slope_errors[: len(fitted.slopes)] = fitted.slopes, fitted.slope_errors
+    return _reported(
+        plan,
+        judgement,
+        started,
+        convergence=STRONG,
+        documented=documented,
+        differences=sizes,
+        standard_errors=spread,
+        rate=math.nan if fitted is None else fitted.orders.quantile(0.5),
+        rate_interval=interval,
+        confidence=confidence,
+        source="differences" if fitted is order else "distances",
+        local_slopes=tuple(map(float, slopes)),
+        local_slope_errors=tuple(map(float, slope_errors)),
+        distances=distances,
+        reference_error=reference_error,
+        floor=math.nan if floor is None else floor.share,
+        floor_lower=math.nan if floor is None else floor.lower,
+        floor_upper=math.nan if floor is None else floor.upper,
+        floor_probability=math.nan if floor is None else floor.probability,
+        remaining=evidence.remaining,
+        medians=order is not None and order.medians,
+        paths=paths,
+        lost=found.lost,
+    )
+
+
+def _of_distances(
+    distances: np.ndarray | None, steps: np.ndarray, order: Order, floor: Floor
+) -> ErrorOrder | None:
+    """Return the order of distances (P, m) to an exact solution, or None where that of differences is better.
+
+    They have one level more, and no part of another step: intervals are 0.4 to 0.6 times as long. They show
+    the solver's order where it tends to that solution, and where its error has one part only.
+    """
+    one_part = order.coherence in (Coherence.STEADY, Coherence.ORTHOGONAL) and not order.medians
+    if distances is None or not one_part or floor.upper > rules.LARGE or order.levels < len(steps) - 1:
+        return None
+    kept = distances[(distances > 0).all(axis=1)]
+    if len(kept) < len(steps) + 3:
+        return None
+    return fit_errors(kept, steps, power=PRIOR_POWERS[order.coherence])
+
+
+def _shrinks(plan: Plan) -> float:
+    """Return by what the change from half the reference's steps exceeds the reference's error, at least."""
+    if not plan.random or plan.reference != "fine":
+        return 1.0
+    return float(2.0 ** plan.reference_scheme.strong_order(plan.equation)) - 1.0
+
+
+def _weak(
+    plan: Plan,
+    functions: dict[str, Function],
+    count: int | None,
+    documented: float | None,
+    confidence: float,
+    started: float,
+) -> SolverReport:
+    tests = tuple(functions.values())
+    pilot = runs.function_values(plan, tests, PILOT, Purpose.SOLVER_PILOT)
+    changes = np.diff(pilot[:, :-1], axis=1)  # (P, m - 1, K)
+    size = count if count is not None else _paths_for(plan, changes, documented)
+    resolvable = 2 * changes.std(axis=0, ddof=1).max(axis=-1) / math.sqrt(size)
+    log.info(
+        "%d paths resolve changes of means above %s at %s steps",
+        size,
+        resolvable.tolist(),
+        list(plan.steps[:-1]),
+    )
+    values = runs.function_values(plan, tests, size, Purpose.SOLVER_PATHS)  # (P, m + 1, K)
+    lost = int((~np.isfinite(values[:, :-1])).any(axis=(1, 2)).sum())
+    each = 1.0 - (1.0 - confidence) / len(tests)
+    steps = np.array(plan.steps)
+    orders, described = [], []
+    for name, column in zip(functions, np.moveaxis(values, 2, 0), strict=True):
+        changes = np.diff(column[:, :-1], axis=1)
+        if lost:
+            changes = changes[np.isfinite(column[:, :-1]).all(axis=1)]
+        found = fit_means(changes, steps[:-1].astype(float), each)
+        gap, allowed = _gap(column, steps, found, each)
+        orders.append(found)
+        described.append(
+            FunctionOrder(
+                name,
+                changes.mean(axis=0),
+                changes.std(axis=0, ddof=1) / math.sqrt(len(changes)),
+                found.rate,
+                (found.low, found.high),
+                found.resolved,
+                gap,
+                allowed,
+            )
+        )
+    gaps, allowances = tuple(f.gap for f in described), tuple(f.allowed for f in described)
+    moves = bool(np.diff(values[:, :-1], axis=1).any())
+    evidence = WeakEvidence(lost, tuple(orders), moves, documented, gaps, allowances)
+    judgement = judge(rules.WEAK, evidence)
+    seen = [f for f in described if f.resolved]
+    decides = min(seen, key=lambda f: f.rate_interval[1]) if seen else None
+    shown = max(described, key=lambda f: float(np.abs(f.differences).max())) if decides is None else decides
+    return _reported(
+        plan,
+        judgement,
+        started,
+        convergence=WEAK,
+        documented=documented,
+        differences=shown.differences,
+        standard_errors=shown.standard_errors,
+        rate=math.nan if decides is None else decides.rate,
+        rate_interval=(math.nan, math.nan) if decides is None else decides.rate_interval,
+        confidence=confidence,
+        source="means",
+        resolvable=tuple(map(float, resolvable)),
+        functions=tuple(described),
+        paths=size,
+        lost=lost,
+    )
+
+
+def _paths_for(plan: Plan, changes: np.ndarray, documented: float | None) -> int:
+    """Return how many paths give the weak order a standard deviation of `WANTED`, by changes (P, m - 1, K).
+
+    The best test function decides. Means are taken to fall at the documented order, or 1, from the first one.
+    """
+    order = 1.0 if documented is None or not math.isfinite(documented) else documented
+    steps = np.array(plan.steps[:-1], dtype=float)
+    logs = np.log(steps)
+    design = np.stack([np.ones(len(logs)), -logs], axis=1)
+    needed = []
+    for column in np.moveaxis(changes, 2, 0):
+        covariance = np.cov(column.T)
+        if not covariance[0, 0] > 0:  # nothing moves
+            continue
+        first = max(abs(float(column[:, 0].mean())), 2 * math.sqrt(covariance[0, 0] / len(column)), 1e-300)
+        means = first * (steps[0] / steps) ** order
+        relative = covariance / np.outer(means, means)
+        relative += 1e-12 * np.trace(relative) * np.eye(len(steps))
+        variance = np.linalg.inv(design.T @ np.linalg.inv(relative) @ design)[1, 1]
+        needed.append(float(variance) / WANTED**2)
+    best = min((each for each in needed if math.isfinite(each)), default=float(FEWEST))
+    return int(min(max(FEWEST * math.ceil(best / FEWEST), FEWEST), MOST))
+
+
+def _gap(column: np.ndarray, steps: np.ndarray, order: WeakOrder, confidence: float) -> tuple[float, float]:
+    """Return |mean of f at infinitely many steps less that of the reference|, and what is allowed of it.
+
+    Values (P, m + 1), the reference last. The mean is extrapolated by its last change at the measured order.
+    In addition to noise, as much is allowed as further steps leave at the low end of that order's interval.
+    """
+    last, before, reference = column[:, -2], column[:, -3], column[:, -1]
+    if not np.isfinite(column).all():
+        return math.nan, math.nan
+    ratio, change = steps[-1] / steps[-2], last - before
+    gaps = last + change / (ratio ** max(order.rate, SLOWEST) - 1.0) - reference
+    noise = float(gaps.std(ddof=1)) / math.sqrt(len(gaps))
+    # A false accusation costs more than an open question: the level of "not the limit" is that of
+    # `rules.SURE`.
+    sure = min(1.0 - confidence, 1.0 - rules.SURE)
+    left = abs(float(change.mean())) / (ratio ** max(order.low, SLOWEST) - 1.0)
+    return abs(float(gaps.mean())), float(special.ndtri(1.0 - sure / 2)) * noise + left
+
+
+def _reported(plan: Plan, judgement: Judgement[SolverVerdict], started: float, **found: Any) -> SolverReport:
+    missing = math.nan
+    numbers: dict[str, Any] = {
+        "local_slopes": (),
+        "local_slope_errors": (),
+        "distances": np.full(len(plan.steps), missing),
+        "reference_error": 0.0,
+        "floor": missing,
+        "floor_lower": missing,
+        "floor_upper": missing,
+        "floor_probability": missing,
+        "remaining": math.inf,
+        "resolvable": (),
+        "functions": (),
+        "medians": False,
+    }
+    report = SolverReport(
+        verdict=judgement.code,
+        rule=judgement.rule,
+        scheme=plan.solver.name,
+        equation=plan.equation.equation,
+        steps=np.array(plan.steps),
+        reference=runs.reference_in_words(plan),
+        random=plan.random,
+        seed=plan.seed,
+        seconds=time.perf_counter() - started,
+        versions=Provenance.here(plan.seed, "cpu").versions,
+        caveats=(),
+        **{**numbers, **found},
+    )
+    told = tuple(each.__name__ for each in rules.SOLVER_CAVEATS if each(report))
+    return dataclasses.replace(report, caveats=told)

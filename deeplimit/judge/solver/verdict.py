@@ -1,0 +1,440 @@
+"""From errors of a solver to a verdict: small named rules on the evidence, the first that holds decides.
+
+`ORDER` judges errors that somebody has, `STRONG` and `WEAK` those that `check_solver` measured. The sentences
+are in `wording`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from deeplimit.common import verdict
+from deeplimit.common.verdict import OrderVerdict, SolverVerdict
+from deeplimit.statistics.consecutive import Order
+from deeplimit.statistics.power_law import Floor
+from deeplimit.statistics.solver_errors import ErrorOrder, WeakOrder
+
+CERTAIN = 0.99
+"""Probability of a floor above half of the deepest squared error from which "levels off" is said."""
+SURE = 0.999
+"""Level from which a solver is accused, of another limit or a lower order, as in `convergence.verdict`: where
+only the interval that is printed excludes the documented order, one right solver in 40 would be accused."""
+DOUBTFUL = 0.05
+"""Probability of such a floor up to which "power law" is said, as in `convergence.verdict`."""
+LEAST_LEVELS = 3
+"""Two numbers of steps cannot tell a slow order from a floor."""
+FLAT = 0.25
+"""Errors do not fall where the interval of their order reaches 0 and ends below this, half of the lowest
+order of a solver in use."""
+NEAR_ROUND_OFF = 1e3
+"""Errors below this many machine epsilons may be round-off: some hundred operations on states of size 1."""
+HEAVY = 100.0
+"""Kurtosis of |error|^p from which one path in a hundred makes up the mean."""
+APART = 3.0
+"""Distances above this many times what further steps and the reference's error leave are another limit's; the
+triangle inequality gives 1, the rest allows for norms and sampling errors, as in `convergence.verdict`."""
+HALF = 0.5
+"""Orders of schemes are multiples of this: an interval decides where it excludes the next lower one."""
+LARGE = 0.5
+"""Share of the deepest squared distance that must be excluded before the limit is called the right one."""
+
+
+@dataclass(frozen=True)
+class OrderEvidence:
+    """Errors that somebody has.
+
+    Attributes:
+        errors: errors (P, m) as given. kept: those of the paths (P', m) whose errors are finite and not 0.
+        steps: numbers of steps (m,). levels: how many are above round-off, from the coarsest on.
+        single: whether it is one vector without sampling noise.
+        resolution: machine epsilon of the errors.
+        fit: what was fitted; None where nothing could be. interval: interval of the order.
+    """
+
+    errors: np.ndarray
+    kept: np.ndarray
+    steps: np.ndarray
+    levels: int
+    single: bool
+    resolution: float
+    fit: ErrorOrder | None
+    interval: tuple[float, float]
+
+    @property
+    def smallest(self) -> float:
+        """Median error at the finest level."""
+        return float(np.median(self.kept[:, -1])) if len(self.kept) else 0.0
+
+
+def some_are_not_finite(e: OrderEvidence) -> bool:
+    """Averages over the other paths would mislead."""
+    return not bool(np.isfinite(e.errors).all())
+
+
+def all_vanish(e: OrderEvidence) -> bool:
+    """There is nothing that could fall."""
+    return not bool((e.errors > 0).any())
+
+
+def vanish_on_every_path(e: OrderEvidence) -> bool:
+    """Every path has an error of 0 at some level."""
+    return len(e.kept) == 0
+
+
+def have_few_levels(e: OrderEvidence) -> bool:
+    """A slow order and a floor look the same."""
+    return len(e.steps) < LEAST_LEVELS
+
+
+def are_round_off(e: OrderEvidence) -> bool:
+    """Too few levels are above round-off."""
+    return e.levels < LEAST_LEVELS
+
+
+def have_few_paths(e: OrderEvidence) -> bool:
+    """The covariance between levels cannot be estimated."""
+    return not e.single and len(e.kept) < e.levels + 3
+
+
+def level_off(e: OrderEvidence) -> bool:
+    """Most of the finest error remains at infinitely many steps."""
+    return e.fit is not None and e.fit.floor.probability > CERTAIN
+
+
+def level_off_near_round_off(e: OrderEvidence) -> bool:
+    """What remains may be round-off."""
+    return (level_off(e) or are_flat(e)) and e.smallest < NEAR_ROUND_OFF * e.resolution
+
+
+def are_flat(e: OrderEvidence) -> bool:
+    """The whole interval of the order is near 0."""
+    return e.interval[0] <= 0 and e.interval[1] < FLAT
+
+
+def follow_no_power_law(e: OrderEvidence) -> bool:
+    """Large corrections explain the errors best."""
+    return e.fit is not None and e.fit.uncertain
+
+
+def may_not_fall(e: OrderEvidence) -> bool:
+    """The interval of the order contains 0."""
+    return not e.interval[0] > 0
+
+
+def may_level_off(e: OrderEvidence) -> bool:
+    """A large floor is not improbable enough."""
+    return e.fit is not None and not e.fit.floor.probability <= DOUBTFUL
+
+
+def fall(e: OrderEvidence) -> bool:
+    """What remains: errors fall, and no large floor is in sight."""
+    return True
+
+
+_LEVELS_OFF, _UNCLEAR = OrderVerdict.LEVELS_OFF, OrderVerdict.CANNOT_TELL
+ORDER: verdict.Rules[OrderVerdict, OrderEvidence] = (
+    (_UNCLEAR, some_are_not_finite),
+    (_UNCLEAR, all_vanish),
+    (_UNCLEAR, vanish_on_every_path),
+    (_UNCLEAR, have_few_levels),
+    (_UNCLEAR, are_round_off),
+    (_UNCLEAR, have_few_paths),
+    (_UNCLEAR, level_off_near_round_off),
+    (_LEVELS_OFF, level_off),
+    (_LEVELS_OFF, are_flat),
+    (_UNCLEAR, follow_no_power_law),
+    (_UNCLEAR, may_not_fall),
+    (_UNCLEAR, may_level_off),
+    (OrderVerdict.POWER_LAW, fall),
+)
+
+
+def some_paths_vanish(report: Any) -> bool:
+    """Paths with an error of exactly 0 were left out."""
+    return bool(0 < report.vanished < report.paths)
+
+
+def levels_are_left_out(report: Any) -> bool:
+    """The finest levels are round-off."""
+    return bool(0 < report.levels < len(report.steps))
+
+
+def tails_are_heavy(report: Any) -> bool:
+    """A few paths make up the mean that is stated."""
+    return bool(report.kurtosis > HEAVY or report.average == "medians")
+
+
+def round_off_is_near(report: Any) -> bool:
+    """The smallest error is not far above machine epsilon."""
+    return bool(0 < report.smallest < NEAR_ROUND_OFF * report.resolution)
+
+
+def paths_are_few(report: Any) -> bool:
+    """Covariances of less than 100 paths are rough."""
+    return bool(report.average != "single" and report.paths < 100)
+
+
+ORDER_CAVEATS = (some_paths_vanish, levels_are_left_out, tails_are_heavy, round_off_is_near, paths_are_few)
+
+
+@dataclass(frozen=True)
+class StrongEvidence:
+    """What was measured path by path.
+
+    Attributes:
+        lost: paths with a state that is not finite.
+        order: the order of the solver's consecutive differences; None where it could not be fitted.
+        interval: interval of the order, of these or of distances. sure: the same at level `SURE`.
+        moves: whether any two levels differ.
+        documented: the documented order; None where there is none.
+        distance: root mean square distance of the finest level to the reference; NaN without one.
+        reference_error: what the reference's own error, and round-off, allow of it.
+        floor: share of the finest squared distance that would remain; None where it was not fitted.
+        falls: orders at which distances fall at most, over all levels and over the last two.
+    """
+
+    lost: int
+    order: Order | None
+    interval: tuple[float, float]
+    sure: tuple[float, float]
+    moves: bool
+    documented: float | None
+    distance: float
+    reference_error: float
+    floor: Floor | None
+    falls: tuple[float, float] = (math.inf, math.inf)
+
+    @property
+    def remaining(self) -> float:
+        """What further steps would still change, at most."""
+        return math.inf if self.order is None else self.order.remaining
+
+    @property
+    def next_lower(self) -> float:
+        """The next order below the documented one."""
+        return 0.0 if self.documented is None else max(0.0, self.documented - HALF)
+
+
+def paths_are_lost(e: StrongEvidence) -> bool:
+    """Averages over the other paths would mislead."""
+    return e.lost > 0
+
+
+def equals_the_solution(e: StrongEvidence) -> bool:
+    """There is no error at any number of steps."""
+    return not e.moves and e.distance <= APART * e.reference_error
+
+
+def does_not_move(e: StrongEvidence) -> bool:
+    """More steps change nothing, and the solution is elsewhere."""
+    return not e.moves and e.distance > APART * e.reference_error
+
+
+def stays_apart(e: StrongEvidence) -> bool:
+    """The solver tends to something, and that is not the solution."""
+    return e.distance > APART * (e.remaining + e.reference_error)
+
+
+def distance_levels_off(e: StrongEvidence) -> bool:
+    """Most of the finest distance remains, and the reference's error is not what remains."""
+    if e.floor is None or not e.floor.probability > SURE:
+        return False
+    return math.sqrt(e.floor.lower) * e.distance > APART * e.reference_error
+
+
+def distance_does_not_fall(e: StrongEvidence) -> bool:
+    """The distance to the solution is as large with many steps as with few, and stays so."""
+    return e.falls[0] < FLAT and e.falls[1] < HALF and e.distance > APART * e.reference_error
+
+
+def order_is_not_fitted(e: StrongEvidence) -> bool:
+    """Fewer than two differences are above round-off, or there are too few paths."""
+    return e.order is None
+
+
+def has_no_power_law(e: StrongEvidence) -> bool:
+    """Large corrections explain the differences best."""
+    return e.order is not None and e.order.uncertain
+
+
+def falls_more_slowly(e: StrongEvidence) -> bool:
+    """The order surely lies below the documented one."""
+    return e.documented is not None and e.sure[1] < e.documented
+
+
+def may_fall_more_slowly(e: StrongEvidence) -> bool:
+    """The printed interval lies below the documented order, and the surer one does not."""
+    return e.documented is not None and e.interval[1] < e.documented
+
+
+def does_not_settle(e: StrongEvidence) -> bool:
+    """No order is documented, and the whole interval is near 0: the solver tends to nothing."""
+    return e.documented is None and e.interval[0] <= 0 and e.interval[1] < FLAT
+
+
+def interval_is_wide(e: StrongEvidence) -> bool:
+    """The next lower order, or 0, is not excluded."""
+    return not e.interval[0] > e.next_lower
+
+
+def limit_is_open(e: StrongEvidence) -> bool:
+    """A large remainder is not excluded, and the reference could show it."""
+    if math.isnan(e.distance):
+        return False
+    if e.floor is None:
+        return e.distance > APART * (e.remaining + e.reference_error)
+    return e.floor.upper > LARGE and math.sqrt(e.floor.upper) * e.distance > APART * e.reference_error
+
+
+def falls_faster(e: StrongEvidence) -> bool:
+    """The order surely lies above the documented one."""
+    return e.documented is not None and e.sure[0] > e.documented
+
+
+def has_no_documented_order(e: StrongEvidence) -> bool:
+    """Nothing to compare with."""
+    return e.documented is None
+
+
+def has_its_order(e: StrongEvidence) -> bool:
+    """What remains: the order is not below the documented one, and the next lower one is excluded."""
+    return True
+
+
+_V = SolverVerdict
+STRONG: verdict.Rules[SolverVerdict, StrongEvidence] = (
+    (_V.CANNOT_TELL, paths_are_lost),
+    (_V.DOCUMENTED_ORDER, equals_the_solution),
+    (_V.NOT_THE_LIMIT, does_not_move),
+    (_V.NOT_THE_LIMIT, stays_apart),
+    (_V.NOT_THE_LIMIT, distance_levels_off),
+    (_V.NOT_THE_LIMIT, distance_does_not_fall),
+    (_V.CANNOT_TELL, order_is_not_fitted),
+    (_V.CANNOT_TELL, has_no_power_law),
+    (_V.NOT_THE_DOCUMENTED_ORDER, falls_more_slowly),
+    (_V.NOT_THE_LIMIT, does_not_settle),
+    (_V.CANNOT_TELL, may_fall_more_slowly),
+    (_V.CANNOT_TELL, interval_is_wide),
+    (_V.CANNOT_TELL, limit_is_open),
+    (_V.FASTER, falls_faster),
+    (_V.MEASURED, has_no_documented_order),
+    (_V.DOCUMENTED_ORDER, has_its_order),
+)
+
+
+@dataclass(frozen=True)
+class WeakEvidence:
+    """What was measured in means of test functions.
+
+    Attributes:
+        lost: paths with a state that is not finite.
+        orders: per test function, the order of the means of its differences.
+        moves: whether any value of a test function differs between two levels.
+        documented: the documented weak order; None where there is none.
+        gaps: per test function, |mean of f at infinitely many steps less that of the reference|; NaN without.
+        allowed: per test function, what sampling, extrapolation and the reference allow of it.
+    """
+
+    lost: int
+    orders: tuple[WeakOrder, ...]
+    moves: bool
+    documented: float | None
+    gaps: tuple[float, ...]
+    allowed: tuple[float, ...]
+
+    @property
+    def resolved(self) -> tuple[WeakOrder, ...]:
+        """The orders of functions whose weak error is more than noise."""
+        return tuple(order for order in self.orders if order.resolved)
+
+
+def weak_paths_are_lost(e: WeakEvidence) -> bool:
+    """Means over the other paths would mislead."""
+    return e.lost > 0
+
+
+def means_stay_apart(e: WeakEvidence) -> bool:
+    """Some mean tends to another value than the reference's."""
+    return any(gap > allowed for gap, allowed in zip(e.gaps, e.allowed, strict=True))
+
+
+def equals_the_means(e: WeakEvidence) -> bool:
+    """There is no error at any number of steps."""
+    return not e.moves
+
+
+def weak_error_is_noise(e: WeakEvidence) -> bool:
+    """No test function's weak error is more than noise."""
+    return not e.resolved
+
+
+def means_fall_more_slowly(e: WeakEvidence) -> bool:
+    """The order of some function's mean surely lies below the documented one."""
+    return e.documented is not None and any(order.sure_upper < e.documented for order in e.resolved)
+
+
+def means_may_fall_more_slowly(e: WeakEvidence) -> bool:
+    """Some printed interval lies below the documented order, and the surer one does not."""
+    return e.documented is not None and any(order.high < e.documented for order in e.resolved)
+
+
+def weak_intervals_are_wide(e: WeakEvidence) -> bool:
+    """No function's interval excludes the next lower weak order, a whole one, or 0."""
+    lower = 0.0 if e.documented is None else max(0.0, e.documented - 1.0)
+    return not any(order.low > lower + 1e-9 for order in e.resolved)
+
+
+def means_fall_faster(e: WeakEvidence) -> bool:
+    """All intervals lie above the documented order."""
+    return e.documented is not None and all(order.low > e.documented for order in e.resolved)
+
+
+def has_no_documented_weak_order(e: WeakEvidence) -> bool:
+    """Nothing to compare with."""
+    return e.documented is None
+
+
+def has_its_weak_order(e: WeakEvidence) -> bool:
+    """What remains: no interval lies below the documented order, and some contain it."""
+    return True
+
+
+WEAK: verdict.Rules[SolverVerdict, WeakEvidence] = (
+    (_V.CANNOT_TELL, weak_paths_are_lost),
+    (_V.NOT_THE_LIMIT, means_stay_apart),
+    (_V.DOCUMENTED_ORDER, equals_the_means),
+    (_V.CANNOT_TELL, weak_error_is_noise),
+    (_V.NOT_THE_DOCUMENTED_ORDER, means_fall_more_slowly),
+    (_V.CANNOT_TELL, means_may_fall_more_slowly),
+    (_V.CANNOT_TELL, weak_intervals_are_wide),
+    (_V.FASTER, means_fall_faster),
+    (_V.MEASURED, has_no_documented_weak_order),
+    (_V.DOCUMENTED_ORDER, has_its_weak_order),
+)
+
+
+def reference_is_coarse(report: Any) -> bool:
+    """The reference's error is close to the distance that it should resolve."""
+    return bool(report.reference_error > report.distances[-1] / APART)
+
+
+def functions_are_noise(report: Any) -> bool:
+    """Some test functions' weak errors are noise, and say nothing."""
+    return any(not each.resolved for each in report.functions)
+
+
+def order_is_of_medians(report: Any) -> bool:
+    """A few paths make up the means of differences."""
+    return bool(report.medians)
+
+
+def few_paths_were_run(report: Any) -> bool:
+    """Covariances of less than 100 paths are rough."""
+    return bool(report.random and report.paths < 100)
+
+
+SOLVER_CAVEATS = (reference_is_coarse, functions_are_noise, order_is_of_medians, few_paths_were_run)

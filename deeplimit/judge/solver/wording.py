@@ -1,0 +1,214 @@
+"""What `order` and `check_solver` say: one sentence per rule of `verdict`, and nothing decided here."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+Sentences = Mapping[str, Callable[[Any], str]]
+
+
+def _interval(report: Any) -> str:
+    low, high = report.rate_interval
+    return f"[{low:.3f}, {high:.3f}]"
+
+
+def order_line(report: Any) -> list[str]:
+    """Return the order with its interval in a line; nothing where there is none."""
+    if not math.isfinite(report.rate):
+        return []
+    documented = getattr(report, "documented", None)
+    told = "" if documented is None else f", documented {documented:g}"
+    return [f"order {report.rate:.3f}, {100 * report.confidence:g} % interval {_interval(report)}{told}"]
+
+
+def function_line(each: Any) -> str:
+    """Return the weak order of one test function in a line."""
+    if not each.resolved:
+        return f"{each.name}: its weak error is not more than noise"
+    low, high = each.rate_interval
+    gap = "" if math.isnan(each.gap) else f"; {each.gap:.2g} from the reference, {each.allowed:.2g} allowed"
+    return f"{each.name}: weak order {each.rate:.3f} [{low:.3f}, {high:.3f}]{gap}"
+
+
+def resolvable_line(report: Any) -> list[str]:
+    """Return what the number of paths resolves, in a line; nothing for strong convergence."""
+    if not report.resolvable:
+        return []
+    ends = f"{report.resolvable[0]:.2g} at {report.steps[0]} steps, {report.resolvable[-1]:.2g} at"
+    return [f"changes of means above {ends} {report.steps[-2]} (two standard errors, from a pilot)"]
+
+
+def _floor(report: Any) -> str:
+    return f"{100 * report.floor:.0f} % of the squared error at {report.steps[-1]} steps"
+
+
+def _deepest(report: Any) -> str:
+    allowed = report.remaining + report.reference_error
+    return (
+        f"the distance to the solution is {report.distances[-1]:.3g} at {report.steps[-1]} steps, where"
+        f" further steps and the reference's error allow {allowed:.2g}"
+    )
+
+
+ORDER: Sentences = {
+    "some_are_not_finite": lambda r: (
+        f"{r.lost} of {r.paths} paths have an error that is not finite, and averages over the others would"
+        " mislead; find out why they are lost"
+    ),
+    "all_vanish": lambda r: "all errors are exactly 0, so no order can be seen",
+    "vanish_on_every_path": lambda r: (
+        "every path has an error of exactly 0 at some number of steps; leave these numbers of steps out"
+    ),
+    "have_few_levels": lambda r: (
+        "two numbers of steps cannot tell a slow order from errors that level off; give at least three,"
+        " better five over a factor of 16"
+    ),
+    "are_round_off": lambda r: (
+        f"only {r.levels} of {len(r.steps)} numbers of steps have errors above round-off"
+        f" ({r.resolution:.1e}); take fewer steps, or float64"
+    ),
+    "have_few_paths": lambda r: (
+        f"{r.paths - r.vanished} paths with errors cannot estimate the covariance of {r.levels} numbers of"
+        f" steps; take at least {r.levels + 3}, better 400"
+    ),
+    "level_off_near_round_off": lambda r: (
+        f"the errors level off at {r.smallest:.1e}, near round-off; take fewer steps, or float64"
+    ),
+    "level_off": lambda r: f"{_floor(r)} would remain at infinitely many steps",
+    "are_flat": lambda r: f"the errors do not fall: the order is at most {r.rate_interval[1]:.3f}",
+    "follow_no_power_law": lambda r: (
+        "no power law is in sight: local slopes change too much; take more steps at the fine end"
+    ),
+    "may_not_fall": lambda r: (
+        "the interval of the order contains 0; take more paths or a wider range of steps"
+    ),
+    "may_level_off": lambda r: (
+        f"up to {100 * r.floor_upper:.0f} % of the squared error at {r.steps[-1]} steps may remain at"
+        " infinitely many; take more paths or more steps"
+    ),
+    "fall": lambda r: (
+        f"errors fall at order {r.rate:.3f}, and at most {100 * r.floor_upper:.0f} % of the squared error at"
+        f" {r.steps[-1]} steps remains at infinitely many"
+    ),
+}
+ORDER_CAVEATS: Sentences = {
+    "some_paths_vanish": lambda r: (
+        f"{r.vanished} of {r.paths} paths have an error of exactly 0 and are left out of the order."
+    ),
+    "levels_are_left_out": lambda r: (
+        f"the order is that of the first {r.levels} numbers of steps; errors at the others are round-off."
+    ),
+    "tails_are_heavy": lambda r: (
+        f"a few paths make up the mean (kurtosis {r.kurtosis:.0f}); its standard errors are too small. The"
+        f" order is fitted to {r.average}."
+    ),
+    "round_off_is_near": lambda r: (
+        f"the smallest error ({r.smallest:.1e}) is close to round-off for states of size 1; do not interpret"
+        " differences at this level."
+    ),
+    "paths_are_few": lambda r: f"{r.paths} paths are few for covariances between levels; take 400.",
+}
+SOLVER: Sentences = {
+    "paths_are_lost": lambda r: (
+        f"{r.lost} of {r.paths} paths are not finite; take more steps at the coarse end, or smaller states"
+    ),
+    "equals_the_solution": lambda r: (
+        "the solver equals the solution at every number of steps, up to round-off"
+    ),
+    "does_not_move": lambda r: (
+        f"more steps change nothing, and the solution is {r.distances[-1]:.3g} away; does the solver read its"
+        " times?"
+    ),
+    "stays_apart": _deepest,
+    "distance_levels_off": lambda r: (
+        f"{_floor(r)} would remain at infinitely many steps, {r.distances[-1] * r.floor**0.5:.3g} from the"
+        " solution"
+    ),
+    "distance_does_not_fall": lambda r: (
+        f"the distance to the solution does not fall: it is {r.distances[0]:.3g} at {r.steps[0]} steps and"
+        f" {r.distances[-1]:.3g} at {r.steps[-1]}; does the solver read the path that it is given?"
+    ),
+    "order_is_not_fitted": lambda r: (
+        "fewer than two changes are above round-off, or there are too few paths; take fewer steps or more"
+        " paths"
+    ),
+    "has_no_power_law": lambda r: (
+        "no power law is in sight: local slopes change too much; take more steps at the fine end"
+    ),
+    "falls_more_slowly": lambda r: (
+        f"the interval {_interval(r)} lies below the documented order {r.documented:g}"
+    ),
+    "may_fall_more_slowly": lambda r: (
+        f"the interval {_interval(r)} lies below the documented order {r.documented:g}, but not surely; take"
+        " more paths"
+    ),
+    "does_not_settle": lambda r: (
+        f"doubling the steps changes as much as before: the order is at most {r.rate_interval[1]:.3f}"
+    ),
+    "interval_is_wide": lambda r: (
+        f"the interval {_interval(r)} does not exclude the next lower order; take more paths or steps"
+    ),
+    "limit_is_open": lambda r: (
+        f"the order is {r.rate:.3f}, but a distance to the solution may remain; take more paths or steps"
+    ),
+    "falls_faster": lambda r: f"the interval {_interval(r)} lies above the documented order {r.documented:g}",
+    "has_no_documented_order": lambda r: f"the order is {r.rate:.3f} {_interval(r)}; give order= to judge it",
+    "has_its_order": lambda r: (
+        f"the interval {_interval(r)} "
+        + (
+            f"contains {r.documented:g}"
+            if r.rate_interval[0] <= r.documented
+            else f"is not below {r.documented:g}"
+        )
+        + ("" if math.isnan(r.distances[-1]) else ", and the solver tends to the solution")
+    ),
+    "weak_paths_are_lost": lambda r: (
+        f"{r.lost} of {r.paths} paths are not finite; take more steps at the coarse end, or smaller states"
+    ),
+    "means_stay_apart": lambda r: (
+        "means tend to other values than the reference's: "
+        + ", ".join(
+            f"{f.name} by {f.gap:.2g} ({f.allowed:.1g} allowed)" for f in r.functions if f.gap > f.allowed
+        )
+    ),
+    "equals_the_means": lambda r: "the solver gives the same states at every number of steps",
+    "weak_error_is_noise": lambda r: (
+        f"with {r.paths} paths no test function's weak error is more than noise; take more paths, or fewer"
+        " steps"
+    ),
+    "means_fall_more_slowly": lambda r: (
+        f"the interval {_interval(r)} lies below the documented weak order {r.documented:g}"
+    ),
+    "means_may_fall_more_slowly": lambda r: (
+        f"the interval {_interval(r)} lies below the documented weak order {r.documented:g}, but not surely;"
+        " take more paths"
+    ),
+    "weak_intervals_are_wide": lambda r: (
+        "no interval excludes the next lower weak order; take more paths, or a wider range of steps"
+    ),
+    "means_fall_faster": lambda r: f"all intervals lie above the documented weak order {r.documented:g}",
+    "has_no_documented_weak_order": lambda r: (
+        f"the weak order is {r.rate:.3f} {_interval(r)}; give order= to judge it"
+    ),
+    "has_its_weak_order": lambda r: (
+        f"no interval lies below the documented weak order {r.documented:g}"
+        + ("" if math.isnan(r.functions[0].gap) else ", and means tend to the reference's")
+    ),
+}
+SOLVER_CAVEATS: Sentences = {
+    "reference_is_coarse": lambda r: (
+        f"the reference's own error, about {r.reference_error:.1e}, is close to the finest distance"
+        f" {r.distances[-1]:.1e}; an equation with solution= decides more."
+    ),
+    "functions_are_noise": lambda r: (
+        "some test functions' weak errors are not more than noise, and say nothing: "
+        + ", ".join(each.name for each in r.functions if not each.resolved)
+        + "."
+    ),
+    "order_is_of_medians": lambda r: (
+        "a few paths make up the means of differences; the order is that of medians."
+    ),
+    "few_paths_were_run": lambda r: f"{r.paths} paths are few for covariances between levels; take 400.",
+}

@@ -1,0 +1,415 @@
+"""`dl.check_solver`: documented orders are found, and each solver's twin that is wrong in one way is
+named."""
+
+import itertools
+import logging
+import math
+
+import numpy as np
+import pytest
+import torch
+import torchsde
+from refusals import assert_refused, row
+
+import deeplimit as dl
+from deeplimit.common.randomness import Purpose
+from deeplimit.judge.solver import runs, verdict, wording
+from deeplimit.judge.solver.shared_path import draw
+
+PROBLEMS = dl.testing.PROBLEMS
+GBM = PROBLEMS["geometric Brownian motion"]
+OU = PROBLEMS["Ornstein-Uhlenbeck"]
+CIRCLE = PROBLEMS["circle"]
+AREA = PROBLEMS["Lévy area"]
+SHORT = (8, 16, 32, 64, 128)
+LEVEL = 1e-5
+WRONG = ("not the documented order", "not the limit")
+
+
+def check(problem, scheme, **given):
+    return dl.check_solver(scheme, problem.equation, problem.x, **({"steps": SHORT} | given))
+
+
+@pytest.mark.parametrize(
+    ("name", "scheme", "order"),
+    [
+        ("geometric Brownian motion", dl.EulerMaruyama(), 0.5),
+        ("geometric Brownian motion", dl.Milstein(), 1.0),
+        ("geometric Brownian motion", "milstein", 1.0),
+        ("geometric Brownian motion", dl.TorchSDE("srk"), 1.5),
+        ("Ornstein-Uhlenbeck", "euler", 1.0),
+        ("circle", dl.Heun(), 1.0),
+        ("circle", "log_ode", 1.0),
+        ("circle", "midpoint", 1.0),
+        ("stochastic volatility", "euler", 0.5),
+        ("oscillator", "rk4", 4.0),
+        ("oscillator", dl.RK4(), 4.0),
+        ("oscillator", "heun3", 3.0),
+    ],
+)
+def test_a_scheme_has_its_documented_order_and_the_right_limit(name, scheme, order):
+    report = check(PROBLEMS[name], scheme)
+    assert (report.verdict, report.documented) == ("documented order", order)
+    assert report.rate_interval[0] <= order <= report.rate_interval[1]
+    assert order - 0.5 < report.rate_interval[0]
+    assert report.distances[-1] < 3 * (report.remaining + report.reference_error)
+
+
+@pytest.mark.parametrize(
+    ("name", "fault"),
+    [(name, fault) for name, problem in PROBLEMS.items() for fault in problem.faults if problem is not AREA],
+)
+def test_every_planted_fault_is_named(name, fault):
+    wrong = PROBLEMS[name].faults[fault]
+    problem = PROBLEMS[name]
+    report = dl.check_solver(wrong.solver, problem.equation, problem.x, order=wrong.documented)
+    assert report.verdict in WRONG
+
+
+def test_a_fault_of_the_limit_and_one_of_the_order_are_told_apart():
+    wrong = GBM.faults["Milstein without -dt"]
+    limit = check(GBM, wrong.solver, order=1.0)
+    assert (limit.verdict, limit.rule) == ("not the limit", "stays_apart")
+    assert limit.rate_interval[0] < 1.0 < limit.rate_interval[1]  # its order is right
+    order = check(GBM, dl.EulerMaruyama(), order=1.0)
+    assert (order.verdict, order.rule) == ("not the documented order", "falls_more_slowly")
+    assert order.floor_upper < 0.5  # its limit is right
+
+
+def test_areas_make_order_1_of_noise_that_does_not_commute():
+    right = check(AREA, AREA.solvers["Milstein with Lévy areas"], order=1.0, steps=(8, 16, 32, 64))
+    assert right.verdict == "documented order"
+    wrong = check(AREA, AREA.faults["Lévy area left out"].solver, order=1.0, steps=(8, 16, 32, 64))
+    assert wrong.verdict == "not the documented order"
+
+
+def test_torchsdes_milstein_is_found_wrong_for_scalar_noise_that_turns():
+    """It multiplies by the transposed Jacobian, which is the Jacobian only in one dimension or if
+    symmetric."""
+    report = check(CIRCLE, "milstein")
+    assert (report.verdict, report.rule) == ("not the limit", "distance_levels_off")
+    assert check(CIRCLE, dl.Milstein()).verdict == "documented order"
+
+
+def test_a_fine_reference_and_differences_alone_agree_with_the_exact_solution():
+    found = {
+        kind: check(GBM, dl.Milstein(), reference=kind, steps=SHORT[:4]) for kind in ("exact", "fine", "none")
+    }
+    assert {report.verdict for report in found.values()} == {"documented order"}
+    assert math.isnan(found["none"].distances[-1])
+    ratio = found["fine"].distances / found["exact"].distances
+    assert ratio == pytest.approx(1.0, abs=0.1)
+    assert found["exact"].reference_error < 1e-10 < found["fine"].reference_error
+
+
+def test_a_fine_reference_finds_another_limit():
+    wrong = GBM.faults["Milstein without -dt"].solver
+    assert check(GBM, wrong, order=1.0, reference="fine", steps=SHORT[:4]).verdict == "not the limit"
+    assert check(GBM, wrong, order=1.0, reference="none", steps=SHORT[:4]).verdict == "documented order"
+
+
+def test_the_order_is_that_of_distances_where_a_solution_is_known_and_reached():
+    exact, fine = (check(GBM, dl.Milstein(), reference=kind, paths=256) for kind in ("exact", "none"))
+    assert (exact.source, fine.source) == ("distances", "differences")
+    width = [np.diff(report.rate_interval)[0] for report in (exact, fine)]
+    assert width[0] < 0.8 * width[1]
+    assert len(exact.local_slopes) == len(fine.local_slopes) + 1 == len(SHORT) - 1
+    wrong = check(GBM, GBM.faults["Milstein without -dt"].solver, paths=256)
+    assert wrong.source == "differences"  # distances would tell the order 0
+
+
+def test_a_callable_without_a_documented_order_is_measured():
+    def solver(equation, x, brownian, times):
+        for start, end in itertools.pairwise(times):
+            x = x + equation.f(start, x) * (end - start) + equation.g_prod(start, x, brownian(start, end))
+        return x
+
+    report = check(GBM, solver)
+    assert (report.verdict, report.documented) == ("measured", None)
+    assert report.rate_interval[0] < 0.5 < report.rate_interval[1]
+    redrawn = check(GBM, GBM.faults["noise redrawn"].solver, paths=512)
+    assert (redrawn.verdict, redrawn.rule) == ("not the limit", "distance_does_not_fall")
+
+
+def test_a_solver_of_a_higher_order_than_documented_is_faster():
+    report = check(GBM, dl.Milstein(), order=0.5)
+    assert (report.verdict, report.rule) == ("faster than documented", "falls_faster")
+
+
+def test_the_exact_solution_has_no_error_and_a_constant_one_another_limit():
+    assert check(GBM, dl.Exact()).rule == "equals_the_solution"
+    stays = check(GBM, lambda equation, x, brownian, times: x, order=1.0)
+    assert (stays.verdict, stays.rule) == ("not the limit", "does_not_move")
+    assert check(GBM, dl.Exact(), kind="weak").rule == "equals_the_means"
+    weak = check(GBM, lambda equation, x, brownian, times: x, order=1.0, kind="weak")
+    assert (weak.verdict, weak.rule) == ("not the limit", "means_stay_apart")
+
+
+def test_wide_equations_are_run_in_small_blocks_without_areas():
+    width = 12
+    wide = dl.SDE(lambda t, h: -h, lambda t, h, dB: torch.einsum("pij,pj->pi", dB, h.tanh()) / width)
+    plan = runs.Plan(runs.resolve("euler", wide), wide, SHORT, torch.ones(1, width), "none", 0)
+    assert plan.motions == width**2
+    assert not plan.areas
+    assert (
+        plan.block * plan.intervals * plan.motions * 2 <= runs.NUMBERS < runs.BLOCK * 256 * plan.motions * 2
+    )
+    problem = dl.testing.Problem(wide, torch.ones(1, width), {}, "")
+    assert check(problem, dl.EulerMaruyama(), paths=64, reference="none").paths == 64
+
+
+def test_paths_that_are_lost_are_said():
+    def loses(equation, x, brownian, times):
+        moved = dl.EulerMaruyama().step(equation, 0.0, 1.0, x, brownian(0.0, 1.0))
+        return torch.where(moved > 2.5, math.inf, moved)
+
+    report = check(GBM, loses, paths=64)
+    assert (report.verdict, report.rule) == ("cannot tell", "paths_are_lost")
+    assert 0 < report.lost < 64
+
+
+def test_torchsde_objects_and_plain_functions_are_equations():
+    class Growth(torch.nn.Module):
+        sde_type, noise_type = "ito", "diagonal"
+
+        def f(self, t, y):
+            return 0.5 * y
+
+        def g(self, t, y):
+            return 0.3 * y
+
+    x = torch.ones(1, 1)
+    assert dl.Milstein().strong_order(Growth()) == 1.0
+    assert dl.TorchSDE("srk").strong_order(Growth()) == 1.5
+    assert dl.check_solver("milstein", Growth(), x, steps=SHORT).verdict == "documented order"
+    found = dl.check_solver("midpoint", lambda t, h: -h, x, steps=SHORT)
+    assert (found.verdict, found.documented) == ("documented order", 2.0)
+    assert dl.RK4().strong_order(lambda t, h: -h) == 4.0
+
+
+def test_every_rule_has_a_sentence_and_every_sentence_a_rule():
+    for listed, sentences in (
+        (verdict.ORDER, wording.ORDER),
+        (verdict.STRONG + verdict.WEAK, wording.SOLVER),
+    ):
+        assert {rule.__name__ for _, rule in listed} == set(sentences)
+    assert {rule.__name__ for rule in verdict.ORDER_CAVEATS} == set(wording.ORDER_CAVEATS)
+    assert {rule.__name__ for rule in verdict.SOLVER_CAVEATS} == set(wording.SOLVER_CAVEATS)
+
+
+def test_the_path_is_the_same_at_every_level_and_areas_add_up():
+    brownian = draw(16, 4, (50, 3), True, 0, 0, Purpose.SOLVER_PATHS)
+    whole, first, second = brownian(0.25, 0.75), brownian(0.25, 0.5), brownian(0.5, 0.75)
+    assert torch.allclose(whole, first + second)
+    _, area = brownian(0.25, 0.75, return_U=True)
+    (a, left), (b, right) = brownian(0.25, 0.5, return_U=True), brownian(0.5, 0.75, return_U=True)
+    assert torch.allclose(area, left + right + 0.25 * a)
+    (_, whole), (_, left), (_, right) = (
+        brownian(s, t, return_A=True) for s, t in ((0.25, 0.75), (0.25, 0.5), (0.5, 0.75))
+    )
+    chen = 0.5 * (a.unsqueeze(2) * b.unsqueeze(1) - b.unsqueeze(2) * a.unsqueeze(1))
+    assert torch.allclose(whole, left + right + chen)
+    assert torch.allclose(whole, -whole.transpose(1, 2))
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("areas", [True, False])
+def test_increments_and_areas_have_their_variances(areas):
+    """Var B = h, Var U = h³/3, Var A = h²/4, within 5 standard errors: 6e-7 each."""
+    paths, h = 20_000, 0.5
+    brownian = draw(64, 1, (paths, 2), areas, 3, 0, Purpose.SOLVER_PATHS)
+    moved, area, levy = brownian(0.5, 1.0, return_U=True, return_A=True)
+    explained = h**2 / 4 if areas else h**2 / 6  # the variance of its mean given the two others
+    for values, truth in ((moved[:, 0], h), (area[:, 1], h**3 / 3), (levy[:, 0, 1], explained)):
+        squares = values.square()
+        error = float(squares.std()) / math.sqrt(paths)
+        # A sum over 32 intervals misses what lies within them: 1/32 of the area's variance at most.
+        assert abs(float(squares.mean()) - truth) < 5 * error + truth / 32
+    assert abs(float((moved[:, 0] * area[:, 0]).mean()) - h**2 / 2) < 5 * h**2 / math.sqrt(paths)
+
+
+@pytest.mark.statistical
+def test_the_area_of_one_grid_interval_is_not_told_by_its_increment():
+    """Var U = h³/3, of which h³/12 is independent of B, within 5 standard errors: 6e-7."""
+    paths, h = 20_000, 0.5
+    brownian = draw(2, 1, (paths, 1), False, 4, 0, Purpose.SOLVER_PATHS)
+    moved, area = brownian(0.5, 1.0, return_U=True)
+    rest = (area - 0.5 * h * moved).square()
+    assert abs(float(rest.mean()) - h**3 / 12) < 5 * float(rest.std()) / math.sqrt(paths)
+
+
+def test_times_between_those_of_the_grid_are_refused_with_what_to_do():
+    def thirds(equation, x, brownian, times):
+        return x + brownian(0.0, float(times[1]) / 3)
+
+    def halves(equation, x, brownian, times):
+        for start, end in itertools.pairwise(times.tolist()):
+            middle = (start + end) / 2
+            for s, t in ((start, middle), (middle, end)):
+                x = x + equation.f(s, x) * (t - s) + equation.g_prod(s, x, brownian(s, t))
+        return x
+
+    assert check(GBM, halves, order=0.5).verdict == "documented order"
+    with pytest.raises(ValueError, match="brownian is known at multiples of 1/256"):
+        check(GBM, thirds)
+
+
+def test_torchsde_itself_takes_the_path():
+    brownian = draw(32, 1, (10, 1), False, 0, 0, Purpose.SOLVER_PATHS)
+    times = torch.linspace(0, 1, 17, dtype=torch.float64)
+    x = torch.ones(10, 1, dtype=torch.float64)
+    with torch.random.fork_rng(devices=[]):  # it tries g_prod on random numbers
+        states = torchsde.sdeint(GBM.equation, x, times, bm=brownian, method="euler", dt=1 / 16)
+    ours = x
+    for start, end in itertools.pairwise(times.tolist()):
+        ours = dl.EulerMaruyama().step(GBM.equation, start, end - start, ours, brownian(start, end))
+    assert torch.allclose(states[-1], ours)
+
+
+def test_a_seed_decides_everything_and_more_paths_keep_the_first():
+    first, again, other = (check(GBM, dl.Milstein(), seed=seed, paths=256) for seed in (1, 1, 2))
+    assert first.rate == again.rate != other.rate
+    before = torch.get_rng_state()
+    check(GBM, "milstein", paths=64)
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_steps_that_do_not_double_are_taken():
+    report = check(GBM, dl.Milstein(), steps=(10, 20, 30, 60, 120))
+    assert report.verdict == "documented order"
+
+
+def linear(h):
+    return h[:, 0]
+
+
+def square(h):
+    return h[:, 0].square()
+
+
+@pytest.mark.parametrize(
+    ("scheme", "order"), [(dl.EulerMaruyama(), 1.0), (dl.Milstein(), 1.0), ("milstein", 1.0)]
+)
+def test_a_weak_order_of_1_is_found(scheme, order):
+    report = check(GBM, scheme, kind="weak", functions={"square": square}, paths=4096, order=order)
+    assert report.verdict == "documented order"
+    (found,) = report.functions
+    assert found.rate_interval[0] < order < found.rate_interval[1]
+    assert found.gap < found.allowed
+    assert len(report.resolvable) == len(SHORT) - 1
+
+
+QUIET = dl.testing.Problem(
+    dl.SDE(
+        lambda t, h: 0.5 * h,
+        lambda t, h, dB: 0.2 * h * dB,
+        noise="diagonal",
+        solution=lambda t, h0, B: h0 * ((0.5 - 0.02) * t + 0.2 * B).exp(),
+    ),
+    torch.ones(1, 1),
+    {},
+    "",
+)
+
+
+def second_order(equation, x, brownian, times):
+    """The simplified weak Taylor scheme of order 2 for geometric Brownian motion (Kloeden & Platen, 14.2)."""
+    a, b = 0.5, 0.2
+    for start, end in itertools.pairwise(times.tolist()):
+        h, dB = end - start, brownian(start, end)
+        x = x * (1 + a * h + b * dB + 0.5 * b * b * (dB**2 - h) + a * b * dB * h + 0.5 * a * a * h * h)
+    return x
+
+
+def test_a_weak_order_of_2_is_found_and_claimed_for_euler_it_is_not():
+    given = {"kind": "weak", "functions": {"square": square}, "steps": (2, 4, 8, 16, 32), "order": 2.0}
+    right = check(QUIET, second_order, paths=8192, **given)
+    assert right.verdict == "documented order"
+    assert right.rate_interval[0] < 2.0 < right.rate_interval[1]
+    wrong = check(QUIET, dl.EulerMaruyama(), paths=8192, **given)
+    assert wrong.verdict == "not the documented order"
+
+
+def test_a_weak_limit_that_is_another_one_is_named_by_its_function():
+    wrong = GBM.faults["Milstein without -dt"].solver
+    report = check(GBM, wrong, kind="weak", functions=[linear, square], paths=1024, order=1.0)
+    assert (report.verdict, report.rule) == ("not the limit", "means_stay_apart")
+    assert all(each.gap > each.allowed for each in report.functions)
+
+
+def test_a_weak_error_that_is_noise_is_said_to_be_noise():
+    report = check(GBM, GBM.faults["noise redrawn"].solver, kind="weak", order=1.0, paths=512)
+    assert (report.verdict, report.rule) == ("cannot tell", "weak_error_is_noise")
+
+
+def test_what_the_paths_resolve_is_logged_before_the_run(caplog):
+    with caplog.at_level(logging.INFO, logger="deeplimit"):
+        report = check(GBM, dl.Milstein(), kind="weak", paths=512, steps=(4, 8, 16))
+    assert len(caplog.records) == 1
+    assert report.resolvable[0] > report.resolvable[-1] > 0
+
+
+@pytest.mark.parametrize("kind", ["strong", "weak"])
+def test_reports_keep_the_contract(kind):
+    dl.testing.check_report(check(CIRCLE, dl.Heun(), kind=kind, paths=256, steps=(4, 8, 16)))
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_exact_solutions_and_moments_of_a_problem_agree_with_its_equation(name):
+    """Means of a fine run within 5 standard errors, 6e-7 each, and the weak error of 64 steps."""
+    problem = PROBLEMS[name]
+    if not problem.moments:
+        return
+    brownian = draw(
+        64, 1, (4096, int(problem.equation.noise_size(problem.x) or 1)), False, 5, 0, Purpose.SOLVER_PATHS
+    )
+    h = problem.x.double().expand(4096, -1)
+    for start, end in itertools.pairwise(np.linspace(0, 1, 65)):
+        h = dl.Heun().step(problem.equation, start, end - start, h, brownian(start, end))
+    for function, mean in problem.moments:
+        values = function(h)
+        error = float(values.std()) / 64
+        assert abs(float(values.mean()) - mean) < 5 * error + 0.01 * abs(mean)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "named"),
+    [
+        row("scheme", lambda: check(GBM, 3), TypeError, "scheme", "3"),
+        row("a class", lambda: check(GBM, dl.Milstein), TypeError, "scheme", "Milstein"),
+        row("method", lambda: check(GBM, "rk4"), ValueError, "method", "'rk4'"),
+        row("ODE method", lambda: check(PROBLEMS["oscillator"], "srk"), ValueError, "scheme", "'srk'"),
+        row("noise", lambda: check(AREA, "srk"), ValueError, "'srk'", "general"),
+        row("SDE only", lambda: dl.TorchSDE("srk").strong_order(dl.ODE(lambda t, h: h)), ValueError, "'srk'"),
+        row("no equation", lambda: dl.Milstein().strong_order(3), TypeError, "equation", "3"),
+        row("x", lambda: dl.check_solver("euler", GBM.equation, None), TypeError, "x", "None"),
+        row("steps", lambda: check(GBM, "euler", steps=(16, 32)), ValueError, "steps", "[16, 32]"),
+        row(
+            "grid",
+            lambda: check(GBM, "euler", steps=(997, 1009, 1013)),
+            ValueError,
+            "steps",
+            "[997, 1009, 1013]",
+        ),
+        row("paths", lambda: check(GBM, "euler", paths=3), ValueError, "paths", "8", "3"),
+        row("kind", lambda: check(GBM, "euler", kind="both"), ValueError, "kind", "'both'"),
+        row("order", lambda: check(GBM, "euler", order=0), ValueError, "order", "0"),
+        row(
+            "functions", lambda: check(GBM, "euler", functions=[square]), ValueError, "functions", "'strong'"
+        ),
+        row("none", lambda: check(GBM, "euler", kind="weak", functions=[]), ValueError, "functions"),
+        row("reference", lambda: check(OU, "euler", reference="exact"), ValueError, "reference", "solution="),
+        row("weak ODE", lambda: check(PROBLEMS["oscillator"], "rk4", kind="weak"), ValueError, "kind", "ODE"),
+        row("shape", lambda: check(GBM, lambda e, x, b, t: x[:5]), ValueError, "scheme", "(5, 1)"),
+        row("tensor", lambda: check(GBM, lambda e, x, b, t: 1.0), TypeError, "scheme", "1.0"),
+        row(
+            "one number",
+            lambda: check(GBM, "euler", kind="weak", functions=[lambda h: h], steps=(2, 4, 8)),
+            ValueError,
+            "functions[0]",
+            "(256,)",
+        ),
+    ],
+)
+def test_bad_calls_are_refused_by_the_argument(call, error, named):
+    assert_refused(call, error, *named)

@@ -1,0 +1,189 @@
+"""`dl.order`: errors that somebody has become an order, a floor and a code; each beside one that is wrong."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from refusals import assert_refused, row
+
+import deeplimit as dl
+
+STEPS = np.array([16, 32, 64, 128, 256])
+LEVEL = 1e-5
+
+
+def drawn(order, paths=400, seed=0, shared=0.6, corrected=0.5):
+    """Errors of this order that share part of their luck, with a correction of relative size 1/L."""
+    stream = np.random.default_rng(seed)
+    mine, ours = stream.standard_normal((paths, len(STEPS))), stream.standard_normal((paths, 1))
+    luck = np.abs(shared * ours + math.sqrt(1 - shared**2) * mine)
+    return luck * STEPS**-order * (1 + corrected / STEPS)
+
+
+@pytest.mark.parametrize("true", [0.5, 1.0, 1.5])
+def test_the_order_of_drawn_errors_is_in_the_interval_and_its_neighbours_are_not(true):
+    report = dl.order(drawn(true), STEPS)
+    assert report.verdict == "power law"
+    assert report.rate_interval[0] < true < report.rate_interval[1]
+    assert true - 0.5 < report.rate_interval[0]
+    assert report.rate_interval[1] < true + 0.5
+    assert (np.abs(report.local_slopes - true) < 0.2).all()
+    assert report.floor_upper < 0.5
+
+
+@pytest.mark.statistical
+def test_intervals_cover_the_order_as_often_as_they_say():
+    """At least 95 % of 200 intervals: fewer than 176 have probability 1e-5 under a true share of 95 %."""
+    covered = 0
+    for seed in range(200):
+        low, high = dl.order(drawn(1.0, seed=seed), STEPS).rate_interval
+        covered += low < 1.0 < high
+    assert covered >= 176
+
+
+def test_errors_that_level_off_have_a_floor_and_those_that_do_not_have_none():
+    errors = drawn(1.0)
+    floor = 3 * np.median(errors[:, -1])
+    report = dl.order(np.sqrt(errors**2 + floor**2), STEPS)
+    assert report.verdict == "levels off"
+    assert report.floor_lower > 0.5
+    assert dl.order(errors, STEPS).floor_probability < 0.05
+
+
+def test_errors_that_do_not_fall_level_off():
+    assert dl.order(drawn(0.0, corrected=0.0), STEPS).verdict == "levels off"
+
+
+def test_one_vector_of_errors_has_no_sampling_noise():
+    report = dl.order(2.0 * STEPS**-4.0 * (1 + 1 / STEPS), STEPS)
+    assert report.verdict == "power law"
+    assert report.average == "single"
+    assert report.rate_interval[0] < 4.0 < report.rate_interval[1]
+    assert report.paths == 1
+
+
+def test_heavy_tails_take_medians_and_say_so():
+    stream = np.random.default_rng(1)
+    report = dl.order(drawn(0.5) * np.exp(4 * stream.standard_normal((400, 1))), STEPS)
+    assert report.average == "medians"
+    assert "tails_are_heavy" in report.caveats
+    assert report.rate_interval[0] < 0.5 < report.rate_interval[1]
+    assert "tails_are_heavy" not in dl.order(drawn(0.5), STEPS).caveats
+
+
+def damaged(kind):
+    errors = drawn(1.0)
+    if kind == "lost":
+        errors[3, 2] = math.inf
+    if kind == "nan":
+        errors[3, 2] = math.nan
+    if kind == "zero":
+        errors[:] = 0
+    if kind == "zero somewhere":
+        errors[:, 2] = 0
+    if kind == "few":
+        errors = errors[:5]
+    if kind == "round-off":
+        errors = errors * 1e-16
+    if kind == "near round-off":
+        errors = np.sqrt(errors**2 + 1e-4**2) * 1e-9
+    return errors
+
+
+@pytest.mark.parametrize(
+    ("kind", "rule"),
+    [
+        ("lost", "some_are_not_finite"),
+        ("nan", "some_are_not_finite"),
+        ("zero", "all_vanish"),
+        ("zero somewhere", "vanish_on_every_path"),
+        ("few", "have_few_paths"),
+        ("round-off", "are_round_off"),
+    ],
+)
+def test_what_cannot_be_judged_is_said_by_its_rule_and_never_by_nan_in_silence(kind, rule):
+    report = dl.order(damaged(kind), STEPS)
+    assert (report.verdict, report.rule) == ("cannot tell", rule)
+    assert math.isnan(report.rate)
+    assert report.reason
+    dl.testing.check_report(report)
+
+
+def test_levelling_off_near_round_off_is_not_blamed_on_the_solver():
+    errors = np.sqrt(drawn(1.0) ** 2 + 0.1**2) * 1e-13
+    assert dl.order(errors, STEPS).rule == "level_off_near_round_off"
+    assert dl.order(errors * 1e10, STEPS).verdict == "levels off"
+
+
+def test_two_numbers_of_steps_are_too_few():
+    assert dl.order(drawn(1.0)[:, :2], STEPS[:2]).rule == "have_few_levels"
+
+
+def test_levels_at_round_off_are_left_out_and_counted():
+    errors = np.maximum(4e-6 * STEPS**-4.0, 1e-16)
+    report = dl.order(errors, STEPS)
+    assert report.levels == 4
+    assert report.caveats[0] == "levels_are_left_out"
+    assert report.rate_interval[0] < 4 < report.rate_interval[1]
+
+
+def test_paths_without_an_error_are_left_out_and_counted():
+    errors = drawn(1.0)
+    errors[:7, 1] = 0.0
+    report = dl.order(errors, STEPS)
+    assert report.vanished == 7
+    assert "some_paths_vanish" in report.caveats
+    assert report.verdict == "power law"
+
+
+def test_p_changes_the_errors_that_are_stated_and_not_the_order():
+    errors = drawn(1.0)
+    first, second = (dl.order(torch.tensor(errors), STEPS, p=p) for p in (1, 2))
+    assert first.errors == pytest.approx(errors.mean(axis=0))
+    assert second.errors == pytest.approx(np.sqrt((errors**2).mean(axis=0)))
+    assert first.rate == second.rate
+    spread = errors.std(axis=0, ddof=1) / math.sqrt(len(errors))
+    assert first.standard_errors == pytest.approx(spread)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "named"),
+    [
+        row("kind", lambda: dl.order("errors", STEPS), TypeError, "errors", "'errors'"),
+        row("shape", lambda: dl.order(np.ones((4, 3)), STEPS), ValueError, "errors", "5", "(4, 3)"),
+        row("negative", lambda: dl.order(-np.ones((40, 5)), STEPS), ValueError, "errors", "-1"),
+        row("steps", lambda: dl.order(np.ones((40, 2)), [4, 4]), ValueError, "steps", "[4, 4]"),
+        row("step", lambda: dl.order(np.ones((40, 2)), [4, 8.5]), TypeError, "steps", "8.5"),
+        row("p", lambda: dl.order(drawn(1.0), STEPS, p=0), ValueError, "p", "0"),
+        row("level", lambda: dl.order(drawn(1.0), STEPS, confidence=1), ValueError, "confidence", "1"),
+    ],
+)
+def test_bad_calls_are_refused_by_the_argument(call, error, named):
+    assert_refused(call, error, *named)
+
+
+def test_an_asserted_order_passes_and_its_neighbours_fail():
+    errors = drawn(1.0)
+    dl.testing.assert_order(errors, STEPS, 1.0)
+    for wrong in (0.5, 1.5):
+        with pytest.raises(AssertionError):
+            dl.testing.assert_order(errors, STEPS, wrong)
+    with pytest.raises(AssertionError, match="levels off"):
+        dl.testing.assert_order(np.sqrt(errors**2 + 0.1), STEPS, 1.0)
+
+
+def test_an_interval_that_contains_two_orders_asserts_none():
+    with pytest.raises(AssertionError, match=r"0\.5 away|cannot tell"):
+        dl.testing.assert_order(drawn(1.0, paths=9, shared=0.0), STEPS, 1.0)
+
+
+def test_an_asserted_limit_passes_and_a_wrong_one_or_a_wrong_rate_fails():
+    given = {"depths": [16, 32, 64, 128], "paths": 256}
+    network = dl.res1(4, "tanh")
+    dl.testing.assert_converges(network, rate=0.5, **given)
+    dl.testing.assert_converges(network, **given)
+    with pytest.raises(AssertionError, match="does not converge"):
+        dl.testing.assert_converges(network, dl.Independent(network.limit()), **given)
+    with pytest.raises(AssertionError):
+        dl.testing.assert_converges(network, rate=1.0, **given)
