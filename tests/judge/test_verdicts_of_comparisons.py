@@ -5,11 +5,12 @@ import pytest
 import torch
 
 import deeplimit as dl
+from deeplimit.common.verdict import first
 from deeplimit.judge.convergence.verdict import (
+    FAILED_PRECONDITIONS,
     Evidence,
     Measured,
     Numbers,
-    failed_precondition,
     gives_an_order,
     judge,
 )
@@ -207,8 +208,8 @@ def measured(**altered):
     ],
 )
 def test_each_obstacle_to_a_fit_is_named(altered, word, rule):
-    assert failed_precondition(measured()) is None
-    found = failed_precondition(measured(**altered))
+    assert first(FAILED_PRECONDITIONS, measured()) is None
+    found = first(FAILED_PRECONDITIONS, measured(**altered))
     assert (found.code, found.rule) == (word, rule)
 
 

@@ -13,7 +13,7 @@ from typing import final
 import numpy as np
 import torch
 
-from deeplimit.common.verdict import ConvergenceVerdict, Judgement
+from deeplimit.common.verdict import ConvergenceVerdict, Judgement, first
 from deeplimit.judge.convergence import verdict, wording
 from deeplimit.judge.convergence.pairing import Correction, Pairing
 from deeplimit.judge.convergence.report import CompareReport, PartOfError
@@ -462,7 +462,7 @@ def assess(
     """Return the report on what a run measured: errors, order, verdict, reservations."""
     pairing = Pairing.of(task, coupled.moments.differences, rounding(task))
     estimated = _estimated(task, pairing, coupled)
-    failed_precondition = verdict.failed_precondition(_measured(task, pairing, coupled, estimated))
+    failed_precondition = first(verdict.FAILED_PRECONDITIONS, _measured(task, pairing, coupled, estimated))
     outcome = (
         _judged(task, pairing, estimated, confidence, levels)
         if failed_precondition is None

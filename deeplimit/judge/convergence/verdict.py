@@ -454,12 +454,7 @@ FAILED_PRECONDITIONS: verdict.Rules[ConvergenceVerdict, Measured] = (
     (CANNOT_TELL, has_too_few_paths),
     (CANNOT_TELL, rests_on_two_paths),
 )
-
-
-def failed_precondition(measured: Measured) -> Judgement[ConvergenceVerdict] | None:
-    """Return the judgement where no order can be fitted, or None where one can."""
-    return verdict.first(FAILED_PRECONDITIONS, measured)
-
+"""The first that holds says why no order can be fitted."""
 
 HEAVY = 100.0
 """Kurtosis from which a few paths dominate an average (Giles' warning for multilevel Monte Carlo)."""
