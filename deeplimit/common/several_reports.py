@@ -26,8 +26,8 @@ DECADES = 2.0
 """Up to so many decades, the vertical axis has plain numbers; on a longer one powers of ten read better."""
 LONGEST = 60
 """Letters of a label that nobody chose."""
-TWO_LINES = 34
-"""Letters from which an entry of a legend on small axes has its exponent on a second line."""
+TWO_LINES: Final = 34
+"""Letters from which a legend on small axes writes the exponent on a second line; twice that on larger."""
 
 
 def plot(
@@ -227,7 +227,17 @@ def _draw(axes: Axes, curves: Sequence[Curve], labels: Sequence[str], chosen: bo
     bars = {curve.bars for curve in curves}
     title = f"bars: {_mathematics(bars.pop())}" if len(bars) == 1 and not small else None
     sizes = {} if scaled else {"fontsize": None, "title_fontsize": None}  # None: as rcParams say
-    drawing.legend(axes, 9.0, title=title, **sizes)
+    _make_room(axes, title is not None)
+    drawing.legend(axes, 9.0, title=title, loc="upper right", **sizes)
+
+
+def _make_room(axes: Axes, titled: bool) -> None:
+    """Raise the vertical axis so that the legend at its top covers nothing."""
+    lines = titled + sum(text.count("\n") + 1 for text in axes.get_legend_handles_labels()[1])
+    inches = float(axes.get_window_extent().height / drawing.figure_of(axes).dpi)
+    covered = min(0.6, 0.06 + lines * 1.35 * drawing.points(axes, 9.0) / 72 / inches)
+    low, high = axes.get_ylim()
+    axes.set_ylim(low, low * (high / low) ** (1 / (1 - covered)))
 
 
 def _draw_one(axes: Axes, curve: Curve, label: str, colour: str, marker: str) -> None:
@@ -257,7 +267,8 @@ def _entry(curve: Curve, label: str, small: bool) -> str:
     if not curve.order:
         return label
     order = f"{curve.symbol} {curve.order}"
-    return f"{label}\n{order}" if small and len(label) + len(order) > TWO_LINES else f"{label}, {order}"
+    is_long = len(label) + len(order) > (TWO_LINES if small else 2 * TWO_LINES)
+    return f"{label}\n{order}" if is_long else f"{label}, {order}"
 
 
 def _styles() -> list[tuple[str, str]]:
