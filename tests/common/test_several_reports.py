@@ -86,7 +86,7 @@ def test_a_font_without_symbols_draws_every_letter_at_a_columns_width(compared):
 
 
 def test_the_legend_covers_no_value(compared):
-    axes = dl.plot(compared)
+    axes = dl.plot(compared, compact=True)
     drawing.figure_of(axes).canvas.draw()
     lowest = axes.get_legend().get_window_extent().y0
     tops = [axes.transData.transform((8, line.get_ydata().max()))[1] for line in bars(axes)]
@@ -139,6 +139,12 @@ def test_what_is_no_report_or_of_several_kinds_is_refused(compared, stable, func
     assert_refused(lambda: function(compared, ["a"]), ValueError, "labels", "1")
     assert_refused(lambda: function(compared, ["a", 2]), TypeError, "labels[1]", "2")
     assert_refused(lambda: function(stable, of="noise"), ValueError, "of", "noise")
+
+
+def test_a_depth_at_which_paths_were_lost_is_left_out(compared):
+    errors, widths = np.array([0.2, 0.1, np.inf]), np.array([0.01, 0.01, np.inf])
+    lost = dataclasses.replace(compared[0], errors=errors, standard_errors=widths)
+    assert bars(dl.plot([lost]))[0].get_xdata().tolist() == [8, 16]
 
 
 def test_reports_are_equal_by_content_and_nan_equals_nan(compared, in_law, tmp_path):

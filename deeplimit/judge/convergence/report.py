@@ -242,7 +242,7 @@ class CompareReport(Report):
         return min(6, max(3, 1 - math.floor(math.log10(max(width, 1e-9)))))
 
     def _curves(self) -> list[Curve]:
-        half = 1.96 * self.standard_errors
+        half = np.where(np.isfinite(self.errors), 1.96 * self.standard_errors, 0.0)  # lost paths have no bar
         of = " of gradients" if self.quantity == GRADIENT else ""
         return [
             Curve(
