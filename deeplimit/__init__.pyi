@@ -10,6 +10,7 @@ from . import (
 from .common.load_report import load_report as load_report
 from .common.measurement import Measurement as Measurement, measure as measure
 from .common.report import Report as Report
+from .common.several_reports import plot as plot, table as table
 from .common.store import Store as Store
 from .common.validation import NoTheoremError as NoTheoremError
 from .common.verdict import Verdict as Verdict

@@ -20,6 +20,7 @@ import numpy as np
 import torch
 
 from deeplimit.common import axes as drawing, citations, fields, files, page, validation
+from deeplimit.common.curve import Curve
 from deeplimit.common.measurement import Measurement, one_thread_per_operation
 from deeplimit.common.serialised import FAILURES, Origin, Unwritable, told, written
 from deeplimit.version import versions
@@ -295,7 +296,7 @@ _SPECIAL = {
     "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}",
     ">": r"\textgreater{}", "|": r"\textbar{}",
 }  # fmt: skip
-_SYMBOLS = {
+SYMBOLS = {
     "±": r"\pm", "×": r"\times", "·": r"\cdot", "²": "^2", "½": r"\tfrac12", "√": r"\surd", "≤": r"\le",
     "≥": r"\ge", "∞": r"\infty", "∘": r"\circ", "∗": r"\ast", "→": r"\to", "∈": r"\in", "≈": r"\approx",
     "α": r"\alpha", "β": r"\beta", "γ": r"\gamma", "δ": r"\delta", "κ": r"\kappa", "ρ": r"\rho",
@@ -311,7 +312,7 @@ def printable(text: str) -> str:
 def latex(text: str) -> str:
     """Return a text as LaTeX prints it: special characters escaped, mathematical symbols in $…$."""
     return "".join(
-        f"${_SYMBOLS[letter]}$" if letter in _SYMBOLS else _SPECIAL.get(letter, letter) for letter in text
+        f"${SYMBOLS[letter]}$" if letter in SYMBOLS else _SPECIAL.get(letter, letter) for letter in text
     )
 
 
@@ -393,6 +394,13 @@ class Report(ABC):
     def _draw(self, axes: Axes) -> None:
         """Draw on axes, whatever their size; matplotlib is imported here and not before."""
 
+    def _curves(self) -> Sequence[Curve]:
+        """Return what `deeplimit.plot` and `deeplimit.table` show beside other reports; () if nothing.
+
+        The first curve is the one that is shown unless another is asked for by its name.
+        """
+        return ()
+
     def _facts(self) -> Sequence[tuple[str, str]]:
         """Return what was measured and how: pairs of a name (or "") and a text."""
         return ()
@@ -421,6 +429,15 @@ class Report(ABC):
         return drawing.SIZE
 
     # What follows from it.
+
+    def __eq__(self, other: object) -> bool:
+        """Whether two reports are of one class and hold the same content; NaN equals NaN."""
+        if type(other) is not type(self):
+            return NotImplemented
+        return self is other or self.to_dict() == other.to_dict()
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.headline))  # what is equal has the same headline
 
     def __str__(self) -> str:
         parts = [self._head(), str(self._table()).splitlines(), self._tail()]

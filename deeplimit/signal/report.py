@@ -9,6 +9,7 @@ import numpy as np
 
 from deeplimit.common import axes as drawing
 from deeplimit.common.axes import FITTED, MEASURED
+from deeplimit.common.curve import Curve
 from deeplimit.common.fields import CountPerDepth, Depths, Shape
 from deeplimit.common.report import REPEAT, Column, Report, Table
 from deeplimit.common.verdict import StabilityVerdict
@@ -214,6 +215,29 @@ class StabilityReport(Report):
         deepest = [bound for bound in self.bounds if bound.depth == self.depths[-1]]
         rest = [bound for bound in self.broken if bound.depth != self.depths[-1]]
         return [head, *(str(bound) for bound in [*rest, *deepest])]
+
+    def _curves(self) -> list[Curve]:
+        found = []
+        for name, quantity, growth, ratio in (
+            ("signal", "hidden_change", self.hidden_growth, "$|h_L - h_0|\\,/\\,|h_0|$"),
+            ("gradient", "gradient_change", self.gradient_growth, "$|p_0 - p_L|\\,/\\,|p_L|$"),
+        ):
+            low, middle, high = _exponential(self.quantiles(quantity, 0.25, 0.5, 0.75)).T
+            found.append(
+                Curve(
+                    name,
+                    f"change of the {name}, {ratio}",
+                    self.depths,
+                    middle,
+                    low,
+                    high,
+                    "quartiles",
+                    growth.exponent,
+                    growth.interval,
+                    "growth $\\gamma$",  # of averages, which a median need not follow: no line is drawn
+                )
+            )
+        return found
 
     def _draw(self, axes: Axes) -> None:
         """Draw medians and quartiles of the changes of signal and gradient against depth."""

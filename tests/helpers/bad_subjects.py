@@ -393,6 +393,8 @@ MODULES = [
 
 FILES = [
     filled("load_report", dl.load_report, path="no.json"),
+    filled("plot", dl.plot, reports=lambda: [compared()]),
+    filled("table", dl.table, reports=lambda: [compared()]),
     method(compared, "save", path="r.json"),
     method(compared, "save_html", path="r.html"),
     method(compared, "to_csv", path=None),

@@ -10,6 +10,7 @@ import numpy as np
 
 from deeplimit.common import axes as drawing
 from deeplimit.common.axes import FITTED, MEASURED, PREDICTED
+from deeplimit.common.curve import Curve
 from deeplimit.common.fields import CountPerDepth, Depths, Interval, PerDepth, Shape
 from deeplimit.common.report import REPEAT, Column, Report, Table
 from deeplimit.common.verdict import ConvergenceVerdict
@@ -240,6 +241,27 @@ class CompareReport(Report):
         width = high - low if np.isfinite(high - low) else 1.0
         return min(6, max(3, 1 - math.floor(math.log10(max(width, 1e-9)))))
 
+    def _curves(self) -> list[Curve]:
+        half = np.where(np.isfinite(self.errors), 1.96 * self.standard_errors, 0.0)  # lost paths have no bar
+        of = " of gradients" if self.quantity == GRADIENT else ""
+        return [
+            Curve(
+                "error",
+                f"{self._mean} {DISTANCES.get(self.norm, self.norm)}{of}",
+                self.depths,
+                self.errors,
+                self.errors - half,
+                self.errors + half,
+                rate=self.rate,
+                interval=self.rate_interval,
+                slope=-self.rate,
+            )
+        ]
+
+    @property
+    def _mean(self) -> str:
+        return {1.0: "mean", 2.0: "root mean square"}.get(self.p, f"$L^{{{self.p:g}}}$ mean")
+
     def _draw(self, axes: Axes) -> None:
         """Draw errors against depth, log-log, with the fitted and the predicted slope."""
         small = drawing.is_small(axes)
@@ -273,12 +295,10 @@ class CompareReport(Report):
             axes.plot(lost, heights, "x", color=FITTED, transform=top, label="paths diverged")
         drawing.depth_ticks(axes, self.depths.tolist())
         drawing.number_axis(axes)
-        of = " of gradients" if self.quantity == GRADIENT else ""
-        mean = {1.0: "mean", 2.0: "root mean square"}.get(self.p, f"$L^{{{self.p:g}}}$ mean")
         drawing.label(
             axes,
             "depth L" if small else "depth L (number of residual layers)",
-            "error" if small else f"{mean} {DISTANCES.get(self.norm, self.norm)}{of}",
+            "error" if small else self._curves()[0].axis,
             [self.verdict.capitalize(), self.network, f"limit: {self.limit}"],
         )
         axes.grid(which="major", alpha=0.3)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, final
 import numpy as np
 
 from deeplimit.common import axes as drawing
+from deeplimit.common.curve import Curve
 from deeplimit.common.fields import CountPerDepth, Depths, PerDepth, Shape
 from deeplimit.common.report import REPEAT, Column, Report, Table
 from deeplimit.common.verdict import LawVerdict
@@ -186,6 +187,17 @@ class LawReport(Report):
         rest = "" if len(found) == len(self.depths) else "; no test sees a difference at the other depths"
         return f"the tests see a difference at depth {', '.join(found)}{rest}"
 
+    def _curves(self) -> list[Curve]:
+        apart = np.abs(self.distributions - self.limit_distribution).max(axis=1)  # (m,)
+        noise = self._noise
+        axis = "largest difference of distribution functions"
+        return [Curve("distribution", axis, self.depths, apart, apart - noise, apart + noise)]
+
+    @property
+    def _noise(self) -> float:
+        """Distance of two distribution functions of n draws of one law, everywhere at once, at 95 %."""
+        return float(1.358 * (2 / self.draws) ** 0.5)
+
     def _draw(self, axes: Axes) -> None:
         """Draw the distribution function of ln(|h_L|/|h_0|) at each depth over the limit's.
 
@@ -204,9 +216,7 @@ class LawReport(Report):
             apart = self.distributions[j] - self.limit_distribution
             inset.plot(self.grid, apart, ls=style, color=colour, lw=1.3)
         axes.plot(self.grid, self.limit_distribution, color="black", lw=1.4, label="limit", zorder=3)
-        # Two distribution functions of n draws each differ by less than this at 95 %, everywhere at once.
-        noise = 1.358 * (2 / self.draws) ** 0.5
-        inset.axhspan(-noise, noise, color="#bbbbbb", alpha=0.5, lw=0)
+        inset.axhspan(-self._noise, self._noise, color="#bbbbbb", alpha=0.5, lw=0)
         inset.axhline(0.0, color="black", lw=0.8)
         inset.set_title(
             "minus limit" if small else "minus the limit's (band: noise, 95 %)",

@@ -1,0 +1,323 @@
+"""Several reports of one kind in one picture and in one table."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+from collections.abc import Sequence
+from functools import partial
+from textwrap import shorten
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from deeplimit.common import axes as drawing, files, validation
+from deeplimit.common.curve import Curve
+from deeplimit.common.report import SYMBOLS, Column, Report, Table, latex
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+"""As many as no divisor of the number of colours, so that 56 reports differ in colour or marker."""
+TEXT_SIZES: Final = ("font.size", "legend.fontsize", "axes.labelsize", "xtick.labelsize", "ytick.labelsize")
+DECADES = 2.0
+"""Up to so many decades, the vertical axis has plain numbers; on a longer one powers of ten read better."""
+LONGEST = 60
+"""Letters of a label that nobody chose."""
+TWO_LINES: Final = 34
+"""Letters from which a legend on small axes writes the exponent on a second line; twice that on larger."""
+
+
+def plot(
+    reports: Sequence[Report],
+    labels: Sequence[str] | None = None,
+    *,
+    ax: Axes | str | os.PathLike[str] | None = None,
+    of: str | None = None,
+    compact: bool = False,
+) -> Axes:
+    """Draw several reports of one kind in one picture: values with error bars, fits, one legend.
+
+    Every report has its colour and marker, and its fitted exponent with the interval in the legend.
+    Colours, markers and text sizes that are set in matplotlib's rcParams are used. On axes of yours, the
+    title and the names of the axes stay as they are.
+
+    Args:
+        reports: two or more reports of one class that have a value per depth, such as those of `compare`,
+            `compare_laws` and `stability`; one is allowed.
+        labels: a text per report for the legend, with mathematics between dollar signs; if left out, what
+            tells the reports apart in their networks or limits, else their number.
+        ax: axes to draw on, None for new ones, or a path to write a picture to (.png, .pdf or .svg).
+        of: which of a report's quantities is drawn: "signal" (the default) or "gradient" for `stability`.
+        compact: whether a new picture is as wide as a journal's column, 3.3 inches.
+
+    Returns:
+        The axes. Nothing is shown.
+
+    Raises:
+        TypeError: for something that is no report, labels that are no texts, and an `ax` of another kind.
+        ValueError: for no reports, reports of several kinds or of a kind that has no value per depth, for
+            fewer or more labels than reports, an unknown `of`, and a path that cannot be written to.
+
+    Examples:
+        >>> import deeplimit as dl
+        >>> settings = {"depths": [8, 16, 32], "paths": 64}
+        >>> reports = [dl.compare(dl.res1(3, name), **settings) for name in ("tanh", "relu")]
+        >>> axes = dl.plot(reports, labels=["tanh", "ReLU"])
+        >>> [text.get_text().split(", order")[0] for text in axes.get_legend().get_texts()]
+        ['tanh', 'ReLU']
+    """
+    checked, curves, named = _read(reports, labels, of)
+    validation.flag(compact, "compact")
+    draw = partial(_draw, curves=curves, labels=named, chosen=labels is not None)
+    if ax is not None and not isinstance(ax, (str, os.PathLike)) and hasattr(ax, "set_xscale"):
+        draw(ax)  # as the user has made them
+        return ax
+    return drawing.plot(draw, ax, checked[0]._size, compact)
+
+
+def table(
+    reports: Sequence[Report],
+    labels: Sequence[str] | None = None,
+    *,
+    of: str | None = None,
+    path: str | os.PathLike[str] | None = None,
+) -> Any:
+    """Return several reports of one kind as a pandas.DataFrame: a row per report.
+
+    Columns are "network" and "limit", where reports have them, then "rate" (the fitted exponent), "low" and
+    "high" (the ends of its interval), "verdict" and "seconds". What a report does not have is NaN, or None
+    for texts. The index holds the labels.
+
+    Args:
+        reports: reports of one class, as for `plot`.
+        labels: a text per report; if left out, what tells the reports apart.
+        of: which of a report's quantities the rate belongs to, as for `plot`.
+        path: file to write in addition: .csv in full precision, or .tex, a tabular of LaTeX's package
+            booktabs in which rates stand with their intervals. Labels enter LaTeX as they are.
+
+    Returns:
+        The frame. `to_csv`, `to_string` and further methods of pandas work on it.
+
+    Raises:
+        TypeError: for something that is no report, labels that are no texts, a path of another kind.
+        ValueError: as for `plot`.
+        ImportError: where pandas is not installed.
+
+    Examples:
+        >>> import deeplimit as dl
+        >>> settings = {"depths": [8, 16, 32], "paths": 64}
+        >>> reports = [dl.compare(dl.res1(3, name), **settings) for name in ("tanh", "relu")]
+        >>> frame = dl.table(reports, labels=["tanh", "ReLU"])
+        >>> list(frame.columns), list(frame.index)
+        (['network', 'limit', 'rate', 'low', 'high', 'verdict', 'seconds'], ['tanh', 'ReLU'])
+    """
+    checked, curves, named = _read(reports, labels, of)
+    file = None if path is None else validation.writable_file(path, "path", (".csv", ".tex"))
+    told = {name: [_said(report, name) for report in checked] for name in ("network", "limit")}
+    told = {name: values for name, values in told.items() if any(value is not None for value in values)}
+    verdicts = [_said(report, "verdict") for report in checked]
+    seconds = [getattr(report, "seconds", math.nan) for report in checked]
+    flat = Table(
+        (
+            Column("label", named),
+            *(Column(name, values) for name, values in told.items()),
+            Column("rate", [curve.rate for curve in curves]),
+            Column("low", [curve.interval[0] for curve in curves]),
+            Column("high", [curve.interval[1] for curve in curves]),
+            Column("verdict", verdicts),
+            Column("seconds", seconds),
+        )
+    )
+    frame = flat.to_frame().set_index("label")
+    if file is not None:
+        text = flat.to_csv()
+        if file.suffix == ".tex":
+            shown = named if labels is not None else [latex(name) for name in named]
+            text = _latex(curves, shown, told, verdicts, seconds)
+        with files.whole_file(file) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+    return frame
+
+
+def _read(reports: object, labels: object, of: str | None) -> tuple[list[Report], list[Curve], list[str]]:
+    """Return the reports, a curve of each and their labels, or refuse them."""
+    if isinstance(reports, Report):
+        raise TypeError(
+            f"reports must be a list of reports, got one {type(reports).__name__}; report.plot() draws one,"
+            " or put it into brackets."
+        )
+    checked = validation.entries(reports, "reports", "a list of reports, such as [a, b]")
+    if not checked:
+        raise ValueError("reports must hold at least one report, got none.")
+    for place, report in enumerate(checked):
+        if not isinstance(report, Report):
+            raise TypeError(
+                f"reports[{place}] must be a report, such as compare returns, got {validation.named(report)};"
+                " load_report reads one from its file."
+            )
+    kinds = [type(report).__name__ for report in checked]
+    for place, kind in enumerate(kinds):
+        if kind != kinds[0]:
+            raise ValueError(
+                f"reports must be of one kind, got {kinds[0]} in reports[0] and {kind} in reports[{place}];"
+                " draw each kind on axes of its own, and tabulate it by itself."
+            )
+    curves = [_chosen(report, place, of) for place, report in enumerate(checked)]
+    return checked, curves, _labels(checked, labels)
+
+
+def _chosen(report: Report, place: int, of: str | None) -> Curve:
+    curves = {curve.name: curve for curve in report._curves()}
+    if not curves:
+        raise ValueError(
+            f"reports[{place}] is of a kind without one value per depth, {type(report).__name__}; its own"
+            " plot() and to_frame() show it. A class of yours returns a Curve from `_curves`."
+        )
+    return next(iter(curves.values())) if of is None else curves[validation.choice(of, "of", [*curves])]
+
+
+def _labels(reports: Sequence[Report], labels: object) -> list[str]:
+    if labels is not None:
+        given = validation.entries(labels, "labels", "a list with one text per report")
+        for place, label in enumerate(given):
+            validation.text(label, f"labels[{place}]")
+        if len(given) != len(reports):
+            raise ValueError(
+                f"labels must be as many as reports, got {len(given)} for {len(reports)}; each needs one."
+            )
+        return given
+    for name in ("network", "limit"):
+        parts = [(_said(report, name) or "").split(", ") for report in reports]
+        shared = set(parts[0]).intersection(*parts) if len(parts) > 1 else set()
+        found = [", ".join(each for each in own if each not in shared) for own in parts]
+        if all(found) and len({*found}) == len(reports):
+            return [shorten(text, LONGEST, placeholder=" …") for text in found]
+    return [str(place) for place in range(1, len(reports) + 1)]
+
+
+def _said(report: Report, name: str) -> str | None:
+    value = getattr(report, name, None)
+    return str(value) if isinstance(value, str) else None
+
+
+def _draw(axes: Axes, curves: Sequence[Curve], labels: Sequence[str], chosen: bool) -> None:
+    """Draw curves on axes; labels that nobody chose are names, whose symbols become mathematics."""
+    small = drawing.is_small(axes)
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    for curve, label, (colour, marker) in zip(curves, labels, _styles(), strict=False):
+        _draw_one(axes, curve, _entry(curve, label if chosen else _mathematics(label), small), colour, marker)
+    depths = np.unique(np.concatenate([curve.depths for curve in curves]))
+    drawing.depth_ticks(axes, depths.tolist())
+    low, high = axes.get_ylim()
+    if math.log10(high / low) < DECADES:
+        drawing.number_axis(axes)
+    scaled = _sizes_are_default()
+    names = {curve.axis for curve in curves}
+    vertical = next(iter(names)) if len(names) == 1 and not small else curves[0].name
+    for axis, text in ((axes.xaxis, "depth $L$"), (axes.yaxis, vertical)):
+        if not axis.get_label_text():
+            axis.set_label_text(text)
+            if scaled:
+                axis.label.set_fontsize(drawing.points(axes, 10))
+    axes.grid(which="major", alpha=0.3)
+    bars = {curve.bars for curve in curves}
+    title = f"bars: {_mathematics(bars.pop())}" if len(bars) == 1 and not small else None
+    sizes = {} if scaled else {"fontsize": None, "title_fontsize": None}  # None: as rcParams say
+    _make_room(axes, title is not None)
+    drawing.legend(axes, 9.0, title=title, loc="upper right", **sizes)
+
+
+def _make_room(axes: Axes, titled: bool) -> None:
+    """Raise the vertical axis so that the legend at its top covers nothing."""
+    lines = titled + sum(text.count("\n") + 1 for text in axes.get_legend_handles_labels()[1])
+    inches = float(axes.get_window_extent().height / drawing.figure_of(axes).dpi)
+    covered = min(0.6, 0.06 + lines * 1.35 * drawing.points(axes, 9.0) / 72 / inches)
+    low, high = axes.get_ylim()
+    axes.set_ylim(low, low * (high / low) ** (1 / (1 - covered)))
+
+
+def _draw_one(axes: Axes, curve: Curve, label: str, colour: str, marker: str) -> None:
+    """Draw values with their bars, and the fitted power law through them."""
+    good = np.isfinite(curve.values) & (curve.values > 0)
+    depths, values = curve.depths[good].astype(float), curve.values[good]
+    bars = np.stack([values - curve.low[good], curve.high[good] - values])
+    # A bar that reaches 0 would end nowhere on a logarithmic axis; matplotlib cuts it off at the axes.
+    axes.errorbar(
+        depths,
+        values,
+        np.maximum(np.nan_to_num(bars, posinf=0.0), 0.0),
+        fmt=marker,
+        color=colour,
+        markersize=4,
+        capsize=2.5,
+        label=label,
+        zorder=3,
+    )
+    if math.isfinite(curve.slope) and len(depths):
+        ends = np.array([depths[0], depths[-1]])
+        height = np.exp(np.mean(np.log(values) - curve.slope * np.log(depths)))
+        axes.plot(ends, height * ends**curve.slope, color=colour)
+
+
+def _entry(curve: Curve, label: str, small: bool) -> str:
+    if not curve.order:
+        return label
+    order = f"{curve.symbol} {curve.order}"
+    is_long = len(label) + len(order) > (TWO_LINES if small else 2 * TWO_LINES)
+    return f"{label}\n{order}" if is_long else f"{label}, {order}"
+
+
+def _styles() -> list[tuple[str, str]]:
+    """Return colours and markers: those of rcParams, or the library's where rcParams are matplotlib's."""
+    from matplotlib import rcParams, rcParamsDefault
+
+    cycle = rcParams["axes.prop_cycle"]
+    own = {} if cycle == rcParamsDefault["axes.prop_cycle"] else cycle.by_key()
+    colours, markers = own.get("color", drawing.COLOURS), own.get("marker", MARKERS)
+    return list(zip(itertools.islice(itertools.cycle(colours), 56), itertools.cycle(markers), strict=False))
+
+
+def _sizes_are_default() -> bool:
+    """Whether rcParams leave the sizes of texts as matplotlib has them, so that they may follow the axes'."""
+    from matplotlib import rcParams, rcParamsDefault
+
+    return all(rcParams[name] == rcParamsDefault[name] for name in TEXT_SIZES)
+
+
+def _mathematics(text: str) -> str:
+    """Return a name with its symbols as mathematics, so that fonts without them, and LaTeX, print it."""
+    from matplotlib import rcParams
+
+    special = dict.fromkeys("&%#_{}", "\\{}") if rcParams["text.usetex"] else {}
+    known = SYMBOLS | {"√": r"\sqrt{\,}", "½": r"\frac{1}{2}"}  # which matplotlib's mathematics knows
+    letters = (
+        f"${known[each]}$" if each in known else special.get(each, "{}").format(each)
+        for each in drawing.plain(text)
+    )
+    return "".join(letters)
+
+
+def _latex(
+    curves: Sequence[Curve],
+    labels: Sequence[str],
+    told: dict[str, list[str | None]],
+    verdicts: Sequence[str | None],
+    seconds: Sequence[float],
+) -> str:
+    """Return a tabular in which rates stand with their intervals; labels are LaTeX already."""
+    places = [f"@{place}@" for place in range(len(labels))]  # a table escapes what it holds
+    columns = (
+        Column("", places, left=True),
+        *(Column(name, values, left=True) for name, values in told.items()),
+        Column("rate", [curve.order for curve in curves]),
+        Column("verdict", verdicts, left=True),
+        Column("seconds", seconds, ".1f"),
+    )
+    text = Table(columns).to_latex()
+    for place, label in zip(places, labels, strict=True):
+        text = text.replace(place, label, 1)
+    return text

@@ -1,0 +1,159 @@
+"""Several reports in one picture and one table; reports are equal by their content."""
+
+import dataclasses
+import warnings
+
+import matplotlib as mpl
+import numpy as np
+import pandas
+import pytest
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+from refusals import assert_refused
+
+import deeplimit as dl
+from deeplimit.common import axes as drawing
+
+SETTINGS = {"depths": [8, 16, 32], "paths": 64}
+
+
+@pytest.fixture(scope="module")
+def compared():
+    return [dl.compare(dl.res1(3, name), **SETTINGS) for name in ("tanh", "relu")]
+
+
+@pytest.fixture(scope="module")
+def stable():
+    return [dl.stability(dl.res3(8, exponent=beta), depths=[5, 10, 20], draws=40) for beta in (0.5, 0.9)]
+
+
+@pytest.fixture(scope="module")
+def in_law():
+    return [dl.compare_laws(dl.res3(width), depths=[2, 4, 8], draws=200) for width in (4, 6)]
+
+
+def given_axes():
+    return Figure(figsize=(6, 4)).add_subplot()
+
+
+def bars(axes):
+    return [drawn[0] for drawn in axes.containers]
+
+
+def test_every_report_has_its_colour_marker_and_order_in_one_legend(compared):
+    axes = dl.plot(compared, labels=["a", "$b$"])
+    told = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert [text.split(", ")[0] for text in told] == ["a", "$b$"]
+    for text, report in zip(told, compared, strict=True):
+        low, high = report.rate_interval
+        assert f"order {report.rate:.2f}" in text
+        assert f"[{low:.2f}, {high:.2f}]" in text
+    assert len({line.get_color() for line in bars(axes)}) == 2
+    assert len({line.get_marker() for line in bars(axes)}) == 2
+    np.testing.assert_array_equal(bars(axes)[1].get_ydata(), compared[1].errors)
+
+
+def test_titles_and_names_of_the_users_axes_are_kept(compared):
+    axes = given_axes()
+    axes.set_title("Mine")
+    axes.set_xlabel("layers", fontsize=17)
+    assert dl.plot(compared, ax=axes) is axes
+    assert (axes.get_title(), axes.get_xlabel(), axes.xaxis.label.get_fontsize()) == ("Mine", "layers", 17)
+    assert axes.get_ylabel()
+
+
+def test_colours_markers_and_sizes_of_rcparams_are_used(compared):
+    cycle = mpl.cycler(color=["#111111", "#222222"], marker=["*", "x"])
+    with mpl.rc_context({"axes.prop_cycle": cycle, "legend.fontsize": 17.0}):
+        axes = dl.plot(compared, ax=given_axes())
+        assert axes.get_legend().get_texts()[0].get_fontsize() == 17
+    assert [to_hex(line.get_color()) for line in bars(axes)] == ["#111111", "#222222"]
+    assert [line.get_marker() for line in bars(axes)] == ["*", "x"]
+
+
+def test_a_font_without_symbols_draws_every_letter_at_a_columns_width(compared):
+    fonts = {"font.family": "cmr10", "mathtext.fontset": "cm", "axes.formatter.use_mathtext": True}
+    with mpl.rc_context(fonts), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        figure = drawing.figure_of(dl.plot(compared, compact=True))
+        figure.canvas.draw()
+    assert tuple(figure.get_size_inches()) == drawing.COLUMN
+    legend = figure.axes[0].get_legend()
+    assert all("σ" not in text.get_text() for text in legend.get_texts())
+    box, whole = legend.get_window_extent(), figure.bbox
+    assert whole.x0 <= box.x0
+    assert box.x1 <= whole.x1
+
+
+def test_the_legend_covers_no_value(compared):
+    axes = dl.plot(compared, compact=True)
+    drawing.figure_of(axes).canvas.draw()
+    lowest = axes.get_legend().get_window_extent().y0
+    tops = [axes.transData.transform((8, line.get_ydata().max()))[1] for line in bars(axes)]
+    assert max(tops) < lowest
+
+
+def test_signal_or_gradient_is_chosen_by_its_name(stable):
+    gradient = dl.plot(stable, of="gradient")
+    wanted = np.median(stable[0].gradient_change, axis=1)
+    np.testing.assert_allclose(bars(gradient)[0].get_ydata(), wanted, rtol=0.1)
+    assert dl.table(stable, of="gradient")["rate"].tolist() == [
+        report.gradient_growth.exponent for report in stable
+    ]
+
+
+def test_a_table_has_rate_interval_verdict_and_seconds(compared, stable, in_law):
+    frame = dl.table(compared, labels=["a", "b"])
+    assert isinstance(frame, pandas.DataFrame)
+    assert list(frame.columns) == ["network", "limit", "rate", "low", "high", "verdict", "seconds"]
+    first = compared[0]
+    row = (first.rate, *first.rate_interval, first.verdict, first.seconds)
+    assert tuple(frame.loc["a"])[2:] == row
+    assert list(dl.table(stable).columns) == ["network", "rate", "low", "high", "verdict", "seconds"]
+    assert dl.table(in_law)["rate"].isna().all()
+    assert list(dl.table(in_law).index) == ["d = 4", "d = 6"]
+
+
+def test_tables_are_written_as_csv_and_latex(compared, tmp_path):
+    frame = dl.table(compared, labels=["$\\alpha$", "b"], path=tmp_path / "t.csv")
+    read = pandas.read_csv(tmp_path / "t.csv", index_col="label")
+    assert read["low"].tolist() == frame["low"].tolist()
+    dl.table(compared, labels=["$\\alpha$", "b"], path=tmp_path / "t.tex")
+    lines = (tmp_path / "t.tex").read_text(encoding="utf-8").splitlines()
+    assert lines[4].startswith("$\\alpha$ & res1")
+    assert f"{compared[0].rate:.2f} [" in lines[4]
+
+
+def test_labels_that_are_left_out_tell_the_reports_apart(compared):
+    assert list(dl.table(compared).index) == ["σ = tanh", "σ = relu"]
+    assert list(dl.table([compared[0]] * 2).index) == ["1", "2"]
+
+
+@pytest.mark.parametrize("function", [dl.plot, dl.table])
+def test_what_is_no_report_or_of_several_kinds_is_refused(compared, stable, function):
+    assert_refused(lambda: function(compared[0]), TypeError, "reports", "CompareReport")
+    assert_refused(lambda: function([]), ValueError, "reports", "none")
+    assert_refused(lambda: function([compared[0], 3]), TypeError, "reports[1]", "3")
+    mixed = [compared[0], stable[0]]
+    assert_refused(lambda: function(mixed), ValueError, "reports", "StabilityReport")
+    assert_refused(lambda: function(compared, ["a"]), ValueError, "labels", "1")
+    assert_refused(lambda: function(compared, ["a", 2]), TypeError, "labels[1]", "2")
+    assert_refused(lambda: function(stable, of="noise"), ValueError, "of", "noise")
+
+
+def test_a_depth_at_which_paths_were_lost_is_left_out(compared):
+    errors, widths = np.array([0.2, 0.1, np.inf]), np.array([0.01, 0.01, np.inf])
+    lost = dataclasses.replace(compared[0], errors=errors, standard_errors=widths)
+    assert bars(dl.plot([lost]))[0].get_xdata().tolist() == [8, 16]
+
+
+def test_reports_are_equal_by_content_and_nan_equals_nan(compared, in_law, tmp_path):
+    lost = dataclasses.replace(compared[0], rate=np.nan, worst=np.array([np.nan, np.inf, 1.0]))
+    for report in (compared[0], in_law[0], lost):
+        report.save(tmp_path / "r.json")
+        again = dl.load_report(tmp_path / "r.json")
+        assert again == report
+        assert hash(again) == hash(report)
+    assert compared[0] != compared[1]
+    assert dataclasses.replace(compared[0], errors=2 * compared[0].errors) != compared[0]
+    assert compared[0] != "report"
