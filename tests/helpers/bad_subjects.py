@@ -41,6 +41,10 @@ def stacks():
     }
 
 
+def distances():
+    return torch.rand(40, 3, generator=torch.Generator().manual_seed(0)) / torch.tensor([1.0, 2.0, 4.0])
+
+
 def simulated():
     return dl.simulate(res1(), depths=(2, 4), paths=3)
 
@@ -320,6 +324,16 @@ FUNCTIONS = [
         inputs=1,
     ),
     method(compared, "path", index=0, which=0),
+    filled("order", dl.order, errors=distances, steps=(8, 16, 32)),
+    filled(
+        "check_solver",
+        dl.check_solver,
+        scheme=dl.EulerMaruyama,
+        equation=lambda: dl.SDE(lambda t, h: -h, lambda t, h, dB: dB, noise="additive"),
+        x=rows,
+        steps=(2, 4, 8),
+        paths=16,
+    ),
     filled("simulate", dl.simulate, what=res1, depths=(2, 4), paths=3),
     filled(
         "simulate, an equation",

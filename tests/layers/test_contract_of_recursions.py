@@ -12,6 +12,7 @@ from deeplimit import layers as recursions
 from deeplimit.layers import OneProduct, Recursion, Side
 from deeplimit.networks.scheme_network import SchemeSteps
 from deeplimit.papers.figures.trained_classifier_figures import Res1WithBias
+from deeplimit.simulation.simulate import Waiting
 
 LIBRARY = {
     "res1": recursions.Res1("tanh"),
@@ -47,8 +48,9 @@ def test_no_recursion_of_the_library_is_left_out():
     found = {each for each in concrete(Recursion) if not each.__name__.startswith("_")}
     # Blocks of modules are no tensors that a check could make up: tests/networks/test_module_networks.py. The
     # exponent of a shaped network is that of its slopes, not of what a layer adds: test_shaped.py.
-    # A scheme's steps read an equation, and have tests with it: tests/judge/test_guests.py.
-    assert found - {recursions.ModuleBlocks, recursions.ShapedMLP, SchemeSteps} == {
+    # A scheme's steps read an equation, and have tests with it: tests/judge/test_guests.py. States that wait
+    # stand in for a network that nobody asked for: tests/simulation/test_simulate.py.
+    assert found - {recursions.ModuleBlocks, recursions.ShapedMLP, SchemeSteps, Waiting} == {
         type(each) for each in LIBRARY.values()
     }
 

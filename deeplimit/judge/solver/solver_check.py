@@ -32,7 +32,7 @@ from deeplimit.statistics.consecutive import (
     fit_order,
     paired_floor,
 )
-from deeplimit.statistics.power_law import Floor
+from deeplimit.statistics.power_law import CorrelatedData, Floor
 from deeplimit.statistics.solver_errors import ErrorOrder, WeakOrder, fit_errors, fit_means, steepest_falls
 
 log = logging.getLogger("deeplimit")
@@ -388,7 +388,7 @@ def _paths_for(plan: Plan, changes: np.ndarray, documented: float | None) -> int
     steps = np.array(plan.steps[:-1], dtype=float)
     logs = np.log(steps)
     design = np.stack([np.ones(len(logs)), -logs], axis=1)
-    needed = []
+    needed, no_offset = [], np.zeros((1, len(logs)))
     for column in np.moveaxis(changes, 2, 0):
         covariance = np.cov(column.T)
         if not covariance[0, 0] > 0:  # nothing moves
@@ -397,7 +397,8 @@ def _paths_for(plan: Plan, changes: np.ndarray, documented: float | None) -> int
         means = first * (steps[0] / steps) ** order
         relative = covariance / np.outer(means, means)
         relative += 1e-12 * np.trace(relative) * np.eye(len(steps))
-        variance = np.linalg.inv(design.T @ np.linalg.inv(relative) @ design)[1, 1]
+        fit = CorrelatedData.of(no_offset[0], relative[None]).regress(design, no_offset)
+        variance = fit.covariances[0, 1, 1]
         needed.append(float(variance) / WANTED**2)
     best = min((each for each in needed if math.isfinite(each)), default=float(FEWEST))
     return int(min(max(FEWEST * math.ceil(best / FEWEST), FEWEST), MOST))
