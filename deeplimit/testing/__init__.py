@@ -4,6 +4,7 @@
 library's classes, and name what it breaks.
 """
 
+from deeplimit.testing import strategies
 from deeplimit.testing.depth_scaling import assert_depth_scaling
 from deeplimit.testing.depth_transfer import assert_depth_transfer
 from deeplimit.testing.laws import check_law
@@ -25,4 +26,5 @@ __all__ = [
     "check_limit",
     "check_recursion",
     "check_report",
+    "strategies",
 ]

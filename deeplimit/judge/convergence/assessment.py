@@ -15,7 +15,7 @@ import torch
 
 from deeplimit.common.verdict import ConvergenceVerdict, Judgement, first
 from deeplimit.judge.convergence import verdict, wording
-from deeplimit.judge.convergence.pairing import Correction, Pairing
+from deeplimit.judge.convergence.pairing import Correction, Pairing, log_bias
 from deeplimit.judge.convergence.report import CompareReport, PartOfError
 from deeplimit.simulation import Coupled, CoupledErrors, Task, moments
 from deeplimit.statistics.consecutive import Order, log_medians, with_lost_ones_last
@@ -174,23 +174,6 @@ def median_estimates(task: Task, pairing: Pairing, distances: np.ndarray, regime
         regime.hides,
         known,
     )
-
-
-def log_bias(task: Task, order: float, coherence: float = 0.0) -> np.ndarray:
-    """Return log of the factor (m,) by which a reference of the same scheme shrinks each of its errors.
-
-    docs/statistics.md: of c²/L the squared reference error c² Σ Δ_i² is missing, Δ_i the reference's steps.
-    A step of length Δ adds c² Δ^{1 + 2·order}, whatever the order, where steps add independent errors. Of a
-    share `coherence` of the square, steps add up with their signs, and the reference takes c Δ^{1 + order}
-    from the error itself.
-    """
-    depths = np.array(task.grid.depths, dtype=float)
-    missing = depths ** (2 * order) * task.grid.sum_of_powers(1 + 2 * order)
-    if coherence > 0:
-        kept = (1 - depths**order * task.grid.sum_of_powers(1 + order)) ** 2
-        missing = (1 - coherence) * missing + coherence * (1 - kept)
-    shrink: np.ndarray = 0.5 * np.log1p(-missing)
-    return shrink
 
 
 def with_whole_scheme_error(

@@ -111,6 +111,8 @@ class Pairing:
         floor = None
         if (order := orders[-1]) is not None and order.levels == m - 1:
             sizes, near = sets[:, (kinds - 1) * (3 * m - 4) :][:, : m - 1], distances[:, -m:]
+            if found.correction is Correction.KNOWN:  # what the reference hides of distances to it
+                near = near * np.exp(-log_bias(task, 0.5))
             floor = paired_floor(depths, near, sizes, order, exact=found.exact, rate=found.known_rate)
         medians = floor is not None and any(each is not None and each.medians for each in orders)
         found = dataclasses.replace(found, distances=distances if medians else None)
@@ -273,6 +275,23 @@ class Pairing:
         The sup over all times carries the limit's modulus of continuity, which no reference shrinks.
         """
         return Correction.NONE if statistic.looks_between_layers else self.correction
+
+
+def log_bias(task: Task, order: float, coherence: float = 0.0) -> np.ndarray:
+    """Return log of the factor (m,) by which a reference of the same scheme shrinks each of its errors.
+
+    docs/statistics.md: of c²/L the squared reference error c² Σ Δ_i² is missing, Δ_i the reference's steps.
+    A step of length Δ adds c² Δ^{1 + 2·order}, whatever the order, where steps add independent errors. Of a
+    share `coherence` of the square, steps add up with their signs, and the reference takes c Δ^{1 + order}
+    from the error itself.
+    """
+    depths = np.array(task.grid.depths, dtype=float)
+    missing = depths ** (2 * order) * task.grid.sum_of_powers(1 + 2 * order)
+    if coherence > 0:
+        kept = (1 - depths**order * task.grid.sum_of_powers(1 + order)) ** 2
+        missing = (1 - coherence) * missing + coherence * (1 - kept)
+    shrink: np.ndarray = 0.5 * np.log1p(-missing)
+    return shrink
 
 
 def _positive(interval: tuple[float, float]) -> tuple[float, float]:
