@@ -89,7 +89,7 @@ def test_what_is_fixed_stays(few_looks):
     report = dl.compare(NARROW, depths=[8, 16, 32, 64], paths="auto", budget=LONG)
     assert {look.depths for look in report.looks} == {(8, 16, 32, 64)}
     assert report.paths > 512
-    report = dl.compare(dl.res1(6, "relu"), depths="auto", paths=40, budget=LONG)
+    report = dl.compare(NARROW, depths="auto", paths=40, budget=LONG)
     assert {look.paths for look in report.looks} == {40}
     assert report.depths[-1] > 256
 
