@@ -41,6 +41,6 @@ def test_a_limit_without_its_drift_is_refused_by_medians():
 
 @pytest.mark.statistical
 def test_a_right_limit_of_width_two_is_confirmed_in_nearly_every_call():
-    """399 of 400 calls are; of 20, fewer than 15 are with probability below 1e-8 at 99 %, and most at 50 %."""
+    """399 of 400 calls are. At 99 %, fewer than 15 of 20 would be with probability below 1e-8."""
     verdicts = [dl.compare(dl.res1(2, "gelu"), seed=seed).verdict for seed in range(20)]
     assert verdicts.count("converges") >= 15
