@@ -314,11 +314,17 @@ class Part:
     def floor(self) -> Floor:
         """Return what would remain at infinite depth, as a share of its own deepest square."""
         paired = self.paired_floor
-        if paired is not None and paired.probability <= verdict.DOUBTFUL:
+        if self.measured is not None and paired is not None and paired.probability <= verdict.DOUBTFUL:
             return paired
         fitted = self._fitted_floor()
+        # A theorem's order makes the fit the sharper one, where it sees no floor.
+        seen = fitted.probability > verdict.DOUBTFUL or fitted.lower > verdict.NEGLIGIBLE
+        if paired is None or not seen:
+            return fitted
+        if paired.probability <= verdict.DOUBTFUL:
+            return paired
         # Each sees some floors that the other does not; a right limit has none by either.
-        return fitted if paired is None or fitted.probability > paired.probability else paired
+        return fitted if fitted.probability > paired.probability else paired
 
     def _fitted_floor(self) -> Floor:
         remains = self.remainder
