@@ -23,7 +23,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 """As many as no divisor of the number of colours, so that 56 reports differ in colour or marker."""
 TEXT_SIZES: Final = ("font.size", "legend.fontsize", "axes.labelsize", "xtick.labelsize", "ytick.labelsize")
 DECADES = 2.0
-"""Up to so many decades, the vertical axis has plain numbers; on a longer one powers of ten read better."""
+"""A vertical axis of at most this many decades has plain numbers, a longer one powers of ten."""
 LONGEST = 60
 """Letters of a label that nobody chose."""
 TWO_LINES: Final = 34

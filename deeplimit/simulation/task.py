@@ -26,8 +26,9 @@ class Task:
     standard normal ones. With `same_network`, every path takes all of them. With `splits`, the limit's own
     scheme runs on the layers of every depth too, and stands between the network and the limit. `quantity` is
     "state", or "gradient" for the gradients by the layers' states; their graphs are kept one at a time, of
-    `segments` or fewer equal parts of the path. With `keeps_differences`, the order is measured from
-    consecutive differences, since no theorem says it.
+    `segments` or fewer equal parts of the path. With `keeps_differences`, consecutive differences and
+    distances of every path are kept: floors are held against them, and the order is measured from them where
+    no theorem says it.
     """
 
     network: ResidualNetwork

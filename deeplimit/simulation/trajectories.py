@@ -30,7 +30,7 @@ SUFFIX: Final = ".safetensors"
 FORMAT: Final = "deeplimit-trajectories"
 VERSION: Final = 1
 MOST_LINES: Final = 12
-"""More paths than this are drawn as a fan of quantiles: lines of so many cannot be told apart."""
+"""More paths than this are drawn as a fan of quantiles, since their lines would cover each other."""
 BANDS: Final = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 

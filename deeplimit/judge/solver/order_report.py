@@ -186,7 +186,7 @@ def order(errors: Any, steps: Any, *, p: float = 2, confidence: float = 0.95) ->
 
 
 def read_steps(steps: Any, at_least: int) -> tuple[int, ...]:
-    """Return numbers of steps as an increasing tuple of at least so many positive integers."""
+    """Return numbers of steps as an increasing tuple of positive integers, refused if too few."""
     given = validation.entries(steps, "steps", "a list of integers such as [16, 32, 64]")
     listed = tuple(validation.integer(each, "every number of steps", minimum=1) for each in given)
     if len(listed) < at_least or any(later <= earlier for earlier, later in itertools.pairwise(listed)):

@@ -75,7 +75,7 @@ class SolverReport(Report):
             remain at infinitely many steps, its bounds at 95 % each, and the probability that it exceeds one
             half; NaN where it was not fitted.
         remaining: the most that further steps would still change; infinite where that is not known.
-        resolvable: smallest mean difference (m - 1,) that so many paths resolve, for the noisiest test
+        resolvable: smallest mean difference (m - 1,) that these paths resolve, for the noisiest test
             function, from a pilot before the run; empty for strong convergence.
         functions: weak order per test function; empty for strong convergence.
         medians: whether the order is that of medians.
