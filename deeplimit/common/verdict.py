@@ -1,22 +1,23 @@
 """The codes of every verdict, and the way to one: the first rule of an ordered list that holds.
 
-A function gathers its evidence in a frozen record and lists its rules, each beside the code that it leads to.
-A rule is a predicate on the evidence. The sentences are elsewhere, in one file per report (`wording.py`), by
-the names of the rules: nothing here depends on how a verdict is phrased.
+A function gathers its evidence in a frozen record, and a generator goes through the rules: for each the code
+that it leads to, its name, and whether it holds. The sentences are elsewhere, in one file per report
+(`wording.py`), by the names of the rules: nothing here depends on how a verdict is phrased.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import EnumType, StrEnum
 from typing import Any, Generic, Self, TypeVar, final
 
 Code = TypeVar("Code", bound=str)
 Evidence = TypeVar("Evidence")
-Rule = Callable[[Evidence], bool]
-Rules = Sequence[tuple[Code, Rule[Evidence]]]
-"""Pairs (code, rule), the first that holds decides; the code is a member of a `Verdict`, or a text."""
+RuleByRule = Iterator[tuple[Code, str, bool]]
+"""Of each rule in order: its code, a member of a `Verdict` or a text, its name, and whether it holds."""
+Rules = Callable[[Evidence], RuleByRule[Code]]
+"""The rules of one question on their evidence; the first that holds decides, and later ones are not asked."""
 Sentences = Mapping[str, Callable[[Evidence], str]]
 """What a rule says where it holds, by its name."""
 
@@ -31,29 +32,29 @@ class Judgement(Generic[Code]):
     evidence: Any = field(compare=False, repr=False)
 
 
-def first(rules: Rules[Code, Evidence], evidence: Evidence) -> Judgement[Code] | None:
+def first(rules: Rules[Evidence, Code], evidence: Evidence) -> Judgement[Code] | None:
     """Return the judgement of the first rule that holds; None where none does.
 
     Examples:
-        >>> def is_negative(x): return x < 0
-        >>> def is_anything(x): return True
-        >>> first([("no", is_negative)], 1.0)
-        >>> first([("no", is_negative), ("yes", is_anything)], 1.0)
-        Judgement(code='yes', rule='is_anything')
+        >>> def rules(x):
+        ...     yield "no", "is_negative", x < 0
+        ...     yield "yes", "is_small", x < 10
+        >>> first(rules, 1.0)
+        Judgement(code='yes', rule='is_small')
+        >>> first(rules, 11.0)
     """
-    return next((Judgement(code, rule.__name__, evidence) for code, rule in rules if rule(evidence)), None)
+    return next((Judgement(code, name, evidence) for code, name, holds in rules(evidence) if holds), None)
 
 
-def judge(rules: Rules[Code, Evidence], evidence: Evidence) -> Judgement[Code]:
+def judge(rules: Rules[Evidence, Code], evidence: Evidence) -> Judgement[Code]:
     """Return the judgement of the first rule that holds; raise LookupError where none does.
 
     A complete list ends with a rule that always holds.
     """
-    found = first(rules, evidence)
-    if found is None:
-        names = ", ".join(rule.__name__ for _, rule in rules)
-        raise LookupError(f"no rule holds for {evidence!r}; the last of {names} must hold for any evidence.")
-    return found
+    if (found := first(rules, evidence)) is not None:
+        return found
+    names = ", ".join(name for _, name, _ in rules(evidence))
+    raise LookupError(f"no rule holds for {evidence!r}; the last of {names} must hold for any evidence.")
 
 
 def said(judgement: Judgement[Any], sentences: Sentences[Any]) -> str:
@@ -67,10 +68,10 @@ def said(judgement: Judgement[Any], sentences: Sentences[Any]) -> str:
 
 
 def all_said(
-    rules: Sequence[Rule[Evidence]], evidence: Evidence, sentences: Sentences[Evidence]
+    rules: Iterable[tuple[str, bool]], evidence: Evidence, sentences: Sentences[Evidence]
 ) -> list[str]:
     """Return the sentences of every rule that holds, in order: the reservations of a report."""
-    return [sentences[rule.__name__](evidence) for rule in rules if rule(evidence)]
+    return [sentences[name](evidence) for name, holds in rules if holds]
 
 
 Member = TypeVar("Member")

@@ -22,12 +22,12 @@ from deeplimit.signal.growth_verdict import (
     CANNOT_TELL,
     CLOSE,
     EXPLOSION,
-    FAILED_PRECONDITIONS,
-    RULES,
     STABLE,
     SURE,
     Changes,
     Evidence,
+    failed_preconditions,
+    rules,
 )
 from deeplimit.signal.layer_time import Curve
 from deeplimit.statistics.power_law import NO_SAMPLING_NOISE, slopes_between
@@ -91,7 +91,7 @@ def measure_growth(
         undefined: what made the NaN among the changes; empty if overflow did.
         spent: part of each error rate of the verdict that may be spent here, where several analyses share it.
     """
-    failed = verdict.first(FAILED_PRECONDITIONS, Changes(depths, log_change, exponential, exact, undefined))
+    failed = verdict.first(failed_preconditions, Changes(depths, log_change, exponential, exact, undefined))
     if failed is not None:
         nothing = (np.nan, np.nan)
         return Growth(np.nan, nothing, confidence, failed.code, wording.reason(failed))
@@ -116,7 +116,7 @@ def measure_growth(
         exponent=residual_exponent,
         exponential=exponential,
     )
-    judged = verdict.judge(RULES, evidence)
+    judged = verdict.judge(rules, evidence)
     return Growth(
         found.exponent,
         found.interval(confidence),

@@ -59,56 +59,24 @@ class Changes:
         return np.asarray(self.log_change == -np.inf)
 
 
-def are_undefined(changes: Changes) -> bool:
-    """A layer made NaN out of finite states, which is no growth."""
-    return bool(changes.undefined)
-
-
-def deepest_overflowed(changes: Changes) -> bool:
-    """Most of the deepest networks are beyond the range of numbers."""
-    return bool(changes.overflowed[-1].mean() > 0.5)
-
-
-def some_overflowed(changes: Changes) -> bool:
-    """The mean over the others would mislead."""
-    return bool(changes.overflowed.any())
-
-
-def deepest_are_unchanged(changes: Changes) -> bool:
-    """Every one of the deepest networks is the identity."""
-    return bool(changes.unchanged[-1].all())
-
-
-def a_depth_is_unchanged(changes: Changes) -> bool:
-    """Every network of some depth is the identity, but not of the deepest."""
-    return bool(changes.unchanged.all(axis=1).any())
-
-
-def some_are_unchanged(changes: Changes) -> bool:
-    """A mean of logarithms is infinite."""
-    return bool(not changes.exponential and changes.unchanged.any())
-
-
-def depths_are_few(changes: Changes) -> bool:
-    """A power cannot be told from its correction."""
-    return len(changes.depths) < 3
-
-
-def draws_are_few(changes: Changes) -> bool:
-    """Variances are not known."""
-    return not changes.exact and changes.draws < least_paths(len(changes.depths))
-
-
-FAILED_PRECONDITIONS: verdict.Rules[StabilityVerdict, Changes] = (
-    (CANNOT_TELL, are_undefined),
-    (EXPLOSION, deepest_overflowed),
-    (CANNOT_TELL, some_overflowed),
-    (IDENTITY, deepest_are_unchanged),
-    (CANNOT_TELL, a_depth_is_unchanged),
-    (CANNOT_TELL, some_are_unchanged),
-    (CANNOT_TELL, depths_are_few),
-    (CANNOT_TELL, draws_are_few),
-)
+def failed_preconditions(changes: Changes) -> verdict.RuleByRule[StabilityVerdict]:
+    """Yield the rules by which nothing can be fitted."""
+    # A layer made NaN out of finite states, which is no growth.
+    yield CANNOT_TELL, "are_undefined", bool(changes.undefined)
+    # Most of the deepest networks are beyond the range of numbers.
+    yield EXPLOSION, "deepest_overflowed", bool(changes.overflowed[-1].mean() > 0.5)
+    # The mean over the others would mislead.
+    yield CANNOT_TELL, "some_overflowed", bool(changes.overflowed.any())
+    # Every one of the deepest networks is the identity.
+    yield IDENTITY, "deepest_are_unchanged", bool(changes.unchanged[-1].all())
+    # Every network of some depth is the identity, but not of the deepest.
+    yield CANNOT_TELL, "a_depth_is_unchanged", bool(changes.unchanged.all(axis=1).any())
+    # A mean of logarithms is infinite.
+    yield CANNOT_TELL, "some_are_unchanged", bool(not changes.exponential and changes.unchanged.any())
+    # A power cannot be told from its correction.
+    yield CANNOT_TELL, "depths_are_few", len(changes.depths) < 3
+    # Variances are not known.
+    yield CANNOT_TELL, "draws_are_few", not changes.exact and changes.draws < least_paths(len(changes.depths))
 
 
 @dataclass(frozen=True)
@@ -150,7 +118,7 @@ class Evidence:
     @property
     def suggests(self) -> StabilityVerdict:
         """What the fit alone says."""
-        return verdict.judge(BY_THE_FIT, self).code
+        return verdict.judge(_by_the_fit, self).code
 
     @property
     def expected(self) -> StabilityVerdict | None:
@@ -159,11 +127,6 @@ class Evidence:
         if predicted is None:
             return None
         return STABLE if predicted == 0.0 else EXPLOSION if predicted > 0.0 else IDENTITY
-
-
-def dies(e: Evidence) -> bool:
-    """Next to nothing of the state is left, so that its change is bounded."""
-    return e.left < math.log(DEAD)
 
 
 def grows_no_further_than_a_turn(e: Evidence) -> bool:
@@ -203,51 +166,34 @@ def is_far_from_critical(e: Evidence) -> bool:
     return not abs(e.exponent - critical) < RESOLUTION - 1e-9
 
 
-def follows_no_power(e: Evidence) -> bool:
-    """No γ describes the depths."""
-    return e.turns
-
-
-def vanishes(e: Evidence) -> bool:
-    """γ is surely negative."""
-    return e.sure[1] < 0
-
-
-def grows(e: Evidence) -> bool:
-    """γ is surely positive."""
-    return e.sure[0] > 0
-
-
 def stays(e: Evidence) -> bool:
     """γ is near 0: growth and decay that could be told apart from it are excluded."""
     low, high = e.margins
     return low < e.close[0] <= e.close[1] < high
 
 
-def is_likely_to_change(e: Evidence) -> bool:
-    """γ is not 0 at 95 %, but may be at SURE."""
-    return not e.usual[0] <= 0.0 <= e.usual[1]
+def _by_the_fit(e: Evidence) -> verdict.RuleByRule[StabilityVerdict]:
+    """Yield the rules on the fit alone."""
+    # γ is surely negative.
+    yield IDENTITY, "vanishes", e.sure[1] < 0
+    # γ is surely positive.
+    yield EXPLOSION, "grows", e.sure[0] > 0
+    yield STABLE, "stays", stays(e)
+    # γ is not 0 at 95 %, but may be at SURE
+    yield CANNOT_TELL, "is_likely_to_change", not e.usual[0] <= 0.0 <= e.usual[1]
+    # What remains: γ may be 0, or far from it.
+    yield CANNOT_TELL, "is_too_uncertain", True
 
 
-def is_too_uncertain(e: Evidence) -> bool:
-    """What remains: γ may be 0, or far from it."""
-    return True
-
-
-BY_THE_FIT: verdict.Rules[StabilityVerdict, Evidence] = (
-    (IDENTITY, vanishes),
-    (EXPLOSION, grows),
-    (STABLE, stays),
-    (CANNOT_TELL, is_likely_to_change),
-    (CANNOT_TELL, is_too_uncertain),
-)
-RULES: verdict.Rules[StabilityVerdict, Evidence] = (
-    (CANNOT_TELL, dies),
-    (CANNOT_TELL, grows_no_further_than_a_turn),
-    (CANNOT_TELL, is_not_small_yet),
-    (CANNOT_TELL, contradicts_theory),
-    (CANNOT_TELL, should_stay),
-    (CANNOT_TELL, is_far_from_critical),
-    (CANNOT_TELL, follows_no_power),
-    *BY_THE_FIT,
-)
+def rules(e: Evidence) -> verdict.RuleByRule[StabilityVerdict]:
+    """Yield the rules on the fit, held against the deepest networks and theory."""
+    # Next to nothing of the state is left, so that its change is bounded.
+    yield CANNOT_TELL, "dies", e.left < math.log(DEAD)
+    yield CANNOT_TELL, "grows_no_further_than_a_turn", grows_no_further_than_a_turn(e)
+    yield CANNOT_TELL, "is_not_small_yet", is_not_small_yet(e)
+    yield CANNOT_TELL, "contradicts_theory", contradicts_theory(e)
+    yield CANNOT_TELL, "should_stay", should_stay(e)
+    yield CANNOT_TELL, "is_far_from_critical", is_far_from_critical(e)
+    # No γ describes the depths.
+    yield CANNOT_TELL, "follows_no_power", e.turns
+    yield from _by_the_fit(e)

@@ -8,12 +8,11 @@ import pytest
 import torch
 
 import deeplimit as dl
-from deeplimit.common.verdict import ConvergenceVerdict
 from deeplimit.judge.convergence import comparison, verdict
 from deeplimit.judge.convergence.comparison import ASKS
-from deeplimit.judge.convergence.verdict import FAILED_PRECONDITIONS
 from deeplimit.statistics import adaptive_sampling
 from deeplimit.statistics.adaptive_sampling import share
+from tests.common.listed_rules import undecided_rules
 
 AUTO = {"depths": "auto", "paths": "auto"}
 NARROW = dl.inner(2, "tanh", noise=dl.Ito(A=0.5))  # its distance to the scheme bends at default depths
@@ -27,12 +26,7 @@ def few_looks(monkeypatch):
 
 
 def test_every_rule_that_cannot_tell_says_what_it_asks_for():
-    undecided = {
-        rule.__name__
-        for word, rule in (*FAILED_PRECONDITIONS, *verdict.RULES)
-        if word == ConvergenceVerdict.CANNOT_TELL
-    }
-    assert undecided == set(ASKS)
+    assert undecided_rules(verdict.failed_preconditions, verdict.rules) == set(ASKS)
 
 
 def test_error_rates_are_shared_and_a_posterior_probability_is_not():

@@ -15,6 +15,7 @@ import deeplimit as dl
 from deeplimit.common.randomness import Purpose
 from deeplimit.judge.solver import runs, verdict, wording
 from deeplimit.judge.solver.shared_path import draw
+from tests.common.listed_rules import rule_names
 
 PROBLEMS = dl.testing.PROBLEMS
 GBM = PROBLEMS["geometric Brownian motion"]
@@ -188,13 +189,10 @@ def test_torchsde_objects_and_plain_functions_are_equations():
 
 
 def test_every_rule_has_a_sentence_and_every_sentence_a_rule():
-    for listed, sentences in (
-        (verdict.ORDER, wording.ORDER),
-        (verdict.STRONG + verdict.WEAK, wording.SOLVER),
-    ):
-        assert {rule.__name__ for _, rule in listed} == set(sentences)
-    assert {rule.__name__ for rule in verdict.ORDER_CAVEATS} == set(wording.ORDER_CAVEATS)
-    assert {rule.__name__ for rule in verdict.SOLVER_CAVEATS} == set(wording.SOLVER_CAVEATS)
+    assert set(rule_names(verdict.order)) == set(wording.ORDER)
+    assert set(rule_names(verdict.strong, verdict.weak)) == set(wording.SOLVER)
+    assert rule_names(verdict.order_caveats) == [*wording.ORDER_CAVEATS]
+    assert rule_names(verdict.solver_caveats) == [*wording.SOLVER_CAVEATS]
 
 
 def test_the_path_is_the_same_at_every_level_and_areas_add_up():

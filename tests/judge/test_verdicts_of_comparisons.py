@@ -7,10 +7,10 @@ import torch
 import deeplimit as dl
 from deeplimit.common.verdict import first
 from deeplimit.judge.convergence.verdict import (
-    FAILED_PRECONDITIONS,
     Evidence,
     Measured,
     Numbers,
+    failed_preconditions,
     gives_an_order,
     judge,
 )
@@ -208,8 +208,8 @@ def measured(**altered):
     ],
 )
 def test_each_obstacle_to_a_fit_is_named(altered, word, rule):
-    assert first(FAILED_PRECONDITIONS, measured()) is None
-    found = first(FAILED_PRECONDITIONS, measured(**altered))
+    assert first(failed_preconditions, measured()) is None
+    found = first(failed_preconditions, measured(**altered))
     assert (found.code, found.rule) == (word, rule)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from deeplimit.common import verdict
 from deeplimit.signal import growth, growth_fit
-from deeplimit.signal.growth_verdict import FAILED_PRECONDITIONS, RULES, Changes, Evidence
+from deeplimit.signal.growth_verdict import Changes, Evidence, failed_preconditions, rules
 from deeplimit.theory import Growth
 
 
@@ -53,7 +53,7 @@ GROWING = {"usual": (0.4, 0.6), "close": (0.35, 0.65), "sure": (0.3, 0.7), "chan
     ],
 )
 def test_each_piece_of_evidence_leads_to_the_verdict_it_should(altered, word, rule):
-    found = verdict.judge(RULES, evidence(**altered))
+    found = verdict.judge(rules, evidence(**altered))
     assert (found.code, found.rule) == (word, rule)
 
 
@@ -79,14 +79,14 @@ def changes(where=(), value=np.inf, depths=3, draws=20, exponential=True):
     ],
 )
 def test_each_failed_precondition_of_a_fit_is_named(given, word, rule):
-    found = verdict.first(FAILED_PRECONDITIONS, given)
+    found = verdict.first(failed_preconditions, given)
     assert (found.code, found.rule) == (word, rule)
 
 
 def test_nothing_else_keeps_changes_from_being_fitted():
-    assert verdict.first(FAILED_PRECONDITIONS, changes()) is None
-    assert verdict.first(FAILED_PRECONDITIONS, changes([(0, 3)], -np.inf)) is None
-    assert verdict.first(FAILED_PRECONDITIONS, changes(draws=10)) is None
+    assert verdict.first(failed_preconditions, changes()) is None
+    assert verdict.first(failed_preconditions, changes([(0, 3)], -np.inf)) is None
+    assert verdict.first(failed_preconditions, changes(draws=10)) is None
 
 
 DEPTHS = np.array([10.0, 30.0, 90.0, 270.0])

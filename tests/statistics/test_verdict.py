@@ -3,26 +3,24 @@
 import pytest
 
 from deeplimit.common.verdict import Judgement, all_said, first, judge, said
-from deeplimit.judge.convergence import verdict, verdict as of_errors, wording as of_compare
+from deeplimit.judge.convergence import verdict, wording as of_compare
 from deeplimit.judge.in_law import verdict as of_laws, wording as of_compare_laws
 from deeplimit.modules.depth_check import stream_meaning, wording as of_depth_check
 from deeplimit.signal import growth_verdict, wording as of_stability
 from deeplimit.trained.diagnosis import correlations, hypotheses, one_network, wording as of_diagnosis
+from tests.common.listed_rules import rule_names
 
 
-def is_negative(number):
-    return number < 0
+def incomplete(number):
+    yield "no", "is_negative", number < 0
+    yield "perhaps", "is_even", number % 2 == 0
 
 
-def is_even(number):
-    return number % 2 == 0
+def rules(number):
+    yield from incomplete(number)
+    yield "yes", "is_a_number", True
 
 
-def is_a_number(number):
-    return True
-
-
-RULES = (("no", is_negative), ("perhaps", is_even), ("yes", is_a_number))
 SENTENCES = {
     "is_negative": lambda number: f"{number} is below 0",
     "is_even": lambda number: f"{number} is even",
@@ -35,48 +33,49 @@ SENTENCES = {
     [(-2, "no", "is_negative"), (2, "perhaps", "is_even"), (3, "yes", "is_a_number")],
 )
 def test_the_first_rule_that_holds_decides_and_is_named(number, code, rule):
-    found = judge(RULES, number)
+    found = judge(rules, number)
     assert (found.code, found.rule, found.evidence) == (code, rule, number)
     assert said(found, SENTENCES) == SENTENCES[rule](number)
-    assert first(RULES, number) == found
+    assert first(rules, number) == found
 
 
 def test_where_no_rule_holds_there_is_no_judgement_and_a_complete_list_must_have_one():
-    assert first(RULES[:2], 3) is None
+    assert first(incomplete, 3) is None
     with pytest.raises(LookupError, match="is_negative, is_even"):
-        judge(RULES[:2], 3)
+        judge(incomplete, 3)
 
 
 def test_later_rules_are_not_asked():
-    def fails(number):
+    def more(number):
+        yield from rules(number)
         raise AssertionError
 
-    assert judge((*RULES, ("never", fails)), 1) == Judgement("yes", "is_a_number", 1)
+    assert judge(more, 1) == Judgement("yes", "is_a_number", 1)
 
 
 def test_reservations_are_all_that_hold_in_order():
-    rules = [is_even, is_a_number, is_negative]
-    assert all_said(rules, -2, SENTENCES) == ["-2 is even", "-2 is a number", "-2 is below 0"]
-    assert all_said([is_even, is_negative], 1, SENTENCES) == []
+    found = [("is_even", True), ("is_a_number", True), ("is_negative", False)]
+    assert all_said(found, 2, SENTENCES) == ["2 is even", "2 is a number"]
+    assert all_said(found[2:], 2, SENTENCES) == []
 
 
 @pytest.mark.parametrize(
     ("rules", "sentences"),
     [
-        (verdict.FAILED_PRECONDITIONS, of_compare.BEFORE_THE_FIT),
-        (of_errors.RULES, of_compare.OF_THE_FIT),
-        ([(None, rule) for rule in verdict.CAVEATS], of_compare.OF_THE_NUMBERS),
-        (of_laws.RULES, of_compare_laws.SENTENCES),
-        (growth_verdict.FAILED_PRECONDITIONS, of_stability.BEFORE_THE_FIT),
-        (growth_verdict.RULES, of_stability.OF_THE_FIT),
-        (stream_meaning.MEANINGS, of_depth_check.OF_A_STREAM),
-        (correlations.RULES, of_diagnosis.OF_CORRELATIONS),
-        (one_network.RULES, of_diagnosis.OF_ONE_NETWORK),
-        (hypotheses.RULES, of_diagnosis.OF_ONE_WEIGHT),
+        (verdict.failed_preconditions, of_compare.BEFORE_THE_FIT),
+        (verdict.rules, of_compare.OF_THE_FIT),
+        (verdict.caveats, of_compare.OF_THE_NUMBERS),
+        (of_laws.rules, of_compare_laws.SENTENCES),
+        (growth_verdict.failed_preconditions, of_stability.BEFORE_THE_FIT),
+        (growth_verdict.rules, of_stability.OF_THE_FIT),
+        (stream_meaning.meanings, of_depth_check.OF_A_STREAM),
+        (correlations.rules, of_diagnosis.OF_CORRELATIONS),
+        (one_network.rules, of_diagnosis.OF_ONE_NETWORK),
+        (hypotheses.rules, of_diagnosis.OF_ONE_WEIGHT),
     ],
 )
 def test_every_rule_has_its_sentence_and_every_sentence_its_rule_in_the_same_order(rules, sentences):
-    assert [rule.__name__ for _, rule in rules] == [*sentences]
+    assert rule_names(rules) == [*sentences]
 
 
 @pytest.mark.parametrize(

@@ -451,7 +451,7 @@ def assess(
     """Return the report on what a run measured: errors, order, verdict, reservations."""
     pairing = Pairing.of(task, coupled.moments.differences, rounding(task))
     estimated = _estimated(task, pairing, coupled)
-    failed_precondition = first(verdict.FAILED_PRECONDITIONS, _measured(task, pairing, coupled, estimated))
+    failed_precondition = first(verdict.failed_preconditions, _measured(task, pairing, coupled, estimated))
     outcome = (
         _judged(task, pairing, estimated, confidence, levels)
         if failed_precondition is None

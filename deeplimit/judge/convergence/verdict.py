@@ -7,12 +7,13 @@ Caveats say what to know before trusting the numbers: every one that holds is sa
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from deeplimit.common import verdict
-from deeplimit.common.verdict import ConvergenceVerdict, Judgement, Rule
+from deeplimit.common.verdict import ConvergenceVerdict, Judgement
 from deeplimit.statistics.differences import Remainder
 from deeplimit.statistics.power_law import (
     UNSETTLED,
@@ -138,6 +139,11 @@ class Evidence:
         return self.kurtosis > self.count / 4
 
     @property
+    def has_a_floor(self) -> bool:
+        """Whether a large floor is certain by the fit."""
+        return not self.floor.probability < self.levels.certain
+
+    @property
     def unsettled(self) -> bool:
         """Whether differences are known to vanish, but their order would be an extrapolation."""
         return self.remainder is not None and self.reach > UNSETTLED
@@ -197,144 +203,73 @@ def _is_hidden(estimates: ErrorEstimates, slope: float, order: float | None) -> 
     return order is not None and estimates.hides and slope > order + min(estimates.second_orders) / 2
 
 
-def has_two_depths(e: Evidence) -> bool:
-    """A slow order and a floor look the same."""
-    return e.depths <= 2
-
-
-def is_the_limits_scheme(e: Evidence) -> bool:
-    """A scheme of an equation tends to its solution, and the network is one that does tend to something."""
-    return e.is_scheme
-
-
-def is_far_from_a_power_law(e: Evidence) -> bool:
-    """Errors fall steeply, and by no power law: the depths are too small for the equation."""
-    return e.is_uncertain and e.last_slope > FLAT_GAP
-
-
-def stays_apart(e: Evidence) -> bool:
-    """The network tends to something, and its distance to that is far smaller than that to the limit."""
-    return e.apart > APART
-
-
-def grows_ever_more_slowly(e: Evidence) -> bool:
-    """Errors may be passing a maximum, where two contributions cancel in part."""
-    return e.grown and not e.nears_a_floor
-
-
-def is_flat(e: Evidence) -> bool:
-    """The whole interval of the order is near 0."""
-    return not e.interval[1] > (e.flat if e.order is None else min(e.flat, e.order / 2))
-
-
-def has_grown_and_is_level(e: Evidence) -> bool:
-    """Errors are no smaller than at the coarsest depth, and fall no more."""
+def _another_limit(e: Evidence) -> verdict.RuleByRule[ConvergenceVerdict]:
+    """Yield the rules by which errors do not fall to 0."""
+    # The whole interval of the order is near 0.
+    yield DOES_NOT, "is_flat", not e.interval[1] > (e.flat if e.order is None else min(e.flat, e.order / 2))
+    # Errors are no smaller than at the coarsest depth, and fall no more.
     level = LEVEL if e.order is None else min(LEVEL, e.order / 10)
-    return e.grown and e.last_slope + 4 * e.last_slope_error <= level
-
-
-def levels_off(e: Evidence) -> bool:
-    """A floor is certain, and the deepest slope as flat as it implies.
-
-    A floor of half the deepest square leaves at most two thirds of the order in the deepest slope, when
-    depths double. Where it is steeper, the floor model does not fit and proves nothing.
-    """
+    no_more = e.last_slope + 4 * e.last_slope_error <= level
+    yield DOES_NOT, "has_grown_and_is_level", e.grown and no_more
+    # A floor is certain, and the deepest slope as flat as it implies: a floor of half the deepest square
+    # leaves at most two thirds of the order there, when depths double. Where it is steeper, the floor model
+    # does not fit and proves nothing.
     flat = e.last_slope + 2 * e.last_slope_error < (0.33 if e.order is None else 2 * e.order / 3)
-    return not e.floor.probability < e.levels.certain and flat and not e.heavy
-
-
-def tends_elsewhere(e: Evidence) -> bool:
-    """The differences at several depths, as vectors, tend to something other than 0.
-
-    Towards a floor slopes shrink; where they grow, errors are far from any expansion in powers of the depth.
-    """
+    yield DOES_NOT, "levels_off", e.has_a_floor and flat and not e.heavy
+    # The differences at several depths, as vectors, tend to something other than 0. Towards a floor slopes
+    # shrink; where they grow, errors are far from any expansion in powers of the depth.
     certain = e.remainder is not None and e.remainder.is_certain
-    return certain and not e.last_slope > max(e.previous_slope, 0.0)
+    yield DOES_NOT, "tends_elsewhere", certain and not e.last_slope > max(e.previous_slope, 0.0)
 
 
-def falls_to_what_can_be_resolved(e: Evidence) -> bool:
-    """What looks like another limit is round-off or the reference's error."""
-    return e.deepest < RESOLVED * e.resolution and verdict.first(_ANOTHER_LIMIT, e) is not None
+def rules(e: Evidence) -> verdict.RuleByRule[ConvergenceVerdict]:
+    """Yield the rules on fits of errors that are finite and positive."""
+    # A slow order and a floor look the same.
+    yield CANNOT_TELL, "has_two_depths", e.depths <= 2
+    # A scheme of an equation tends to its solution, and the network is one that does tend to something.
+    yield CONVERGES, "is_the_limits_scheme", e.is_scheme
+    # The network tends to something, and its distance to that is far smaller than that to the limit.
+    yield DOES_NOT, "stays_apart", e.apart > APART
+    # Errors fall steeply, and by no power law: the depths are too small for the equation.
+    yield CANNOT_TELL, "is_far_from_a_power_law", e.is_uncertain and e.last_slope > FLAT_GAP
+    # Errors may be passing a maximum, where two contributions cancel in part.
+    yield CANNOT_TELL, "grows_ever_more_slowly", e.grown and not e.nears_a_floor
+    # What looks like another limit is round-off or the reference's error.
+    yield (
+        CANNOT_TELL,
+        "falls_to_what_can_be_resolved",
+        e.deepest < RESOLVED * e.resolution and verdict.first(_another_limit, e) is not None,
+    )
+    yield from _another_limit(e)
+    # A floor is certain by the fit, but a few paths make up the average.
+    yield CANNOT_TELL, "seems_to_level_off", e.has_a_floor and e.heavy
+    # A floor is certain by the fit, but the deepest slope is too steep for one.
+    yield CANNOT_TELL, "follows_no_power_law", e.has_a_floor
+    # The order would be an extrapolation far beyond the deepest slope.
+    yield CANNOT_TELL, "mixes_orders", not e.reach <= UNSETTLED and not e.hidden and e.remainder is None
+    # The interval of the order holds 0.
+    yield CANNOT_TELL, "may_not_fall", not e.interval[0] > 0
+    # A large floor is not improbable enough.
+    yield CANNOT_TELL, "may_level_off", not e.floor.probability <= e.levels.doubtful
+    # The distance to another limit may cancel in part against contributions that interfere.
+    yield CANNOT_TELL, "may_hide_a_floor", e.interfere and not e.floor.upper <= CLEAR
+    # Some floor is certain, however small.
+    yield CANNOT_TELL, "has_a_small_floor", not e.floor.lower <= e.negligible
+    # The order is surely smaller than the network's.
+    yield CANNOT_TELL, "falls_too_slowly", e.order is not None and not e.sure_upper >= e.order
+    # What remains: errors fall, and no floor of any size is in sight.
+    yield CONVERGES, "falls", True
 
 
-def seems_to_level_off(e: Evidence) -> bool:
-    """A floor is certain by the fit, but a few paths make up the average."""
-    return not e.floor.probability < e.levels.certain and e.heavy
-
-
-def follows_no_power_law(e: Evidence) -> bool:
-    """A floor is certain by the fit, but the deepest slope is too steep for one."""
-    return not e.floor.probability < e.levels.certain
-
-
-def mixes_orders(e: Evidence) -> bool:
-    """The order would be an extrapolation far beyond the deepest slope."""
-    return not e.reach <= UNSETTLED and not e.hidden and e.remainder is None
-
-
-def may_not_fall(e: Evidence) -> bool:
-    """The interval of the order holds 0."""
-    return not e.interval[0] > 0
-
-
-def may_level_off(e: Evidence) -> bool:
-    """A large floor is not improbable enough."""
-    return not e.floor.probability <= e.levels.doubtful
-
-
-def may_hide_a_floor(e: Evidence) -> bool:
-    """The distance to another limit may cancel in part against contributions that interfere."""
-    return e.interfere and not e.floor.upper <= CLEAR
-
-
-def has_a_small_floor(e: Evidence) -> bool:
-    """Some floor is certain, however small."""
-    return not e.floor.lower <= e.negligible
-
-
-def falls_too_slowly(e: Evidence) -> bool:
-    """The order is surely smaller than the network's."""
-    return e.order is not None and not e.sure_upper >= e.order
-
-
-def falls(e: Evidence) -> bool:
-    """What remains: errors fall, and no floor of any size is in sight."""
-    return True
-
-
-_ANOTHER_LIMIT: verdict.Rules[ConvergenceVerdict, Evidence] = (
-    (DOES_NOT, is_flat),
-    (DOES_NOT, has_grown_and_is_level),
-    (DOES_NOT, levels_off),
-    (DOES_NOT, tends_elsewhere),
-)
-RULES: verdict.Rules[ConvergenceVerdict, Evidence] = (
-    (CANNOT_TELL, has_two_depths),
-    (CONVERGES, is_the_limits_scheme),
-    (DOES_NOT, stays_apart),
-    (CANNOT_TELL, is_far_from_a_power_law),
-    (CANNOT_TELL, grows_ever_more_slowly),
-    (CANNOT_TELL, falls_to_what_can_be_resolved),
-    *_ANOTHER_LIMIT,
-    (CANNOT_TELL, seems_to_level_off),
-    (CANNOT_TELL, follows_no_power_law),
-    (CANNOT_TELL, mixes_orders),
-    (CANNOT_TELL, may_not_fall),
-    (CANNOT_TELL, may_level_off),
-    (CANNOT_TELL, may_hide_a_floor),
-    (CANNOT_TELL, has_a_small_floor),
-    (CANNOT_TELL, falls_too_slowly),
-    (CONVERGES, falls),
-)
-WITHOUT_ORDER = {rule.__name__ for rule in (grows_ever_more_slowly, follows_no_power_law, mixes_orders)}
+WITHOUT_ORDER = {"grows_ever_more_slowly", "follows_no_power_law", "mixes_orders"}
 """Rules by which no power law describes the errors, so that no order is given."""
-WITHOUT_ORDER_OF_DIFFERENCES = {rule.__name__ for rule in (may_level_off, may_hide_a_floor)}
+WITHOUT_ORDER_OF_DIFFERENCES = {"may_level_off", "may_hide_a_floor"}
 """Further ones where differences are expanded: these depths do not resolve the expansion."""
 
 
 def judge(evidence: Evidence) -> Judgement[ConvergenceVerdict]:
     """Return the judgement on finite, positive errors."""
-    return verdict.judge(RULES, evidence)
+    return verdict.judge(rules, evidence)
 
 
 def together(judgements: list[Judgement[ConvergenceVerdict]]) -> Judgement[ConvergenceVerdict]:
@@ -353,10 +288,8 @@ def gives_an_order(evidence: Evidence, judgement: Judgement[ConvergenceVerdict])
     return judgement.rule not in WITHOUT_ORDER and not evidence.hidden and not unclear
 
 
-CONVERGES, DOES_NOT, CANNOT_TELL = ConvergenceVerdict
 SWALLOWED = 0.01
 """Round-off beyond which equal states prove nothing: layers move states by about their own size, or by 1."""
-
 TINY = 1e-6
 """Round-off and a reference's error below this, at states of size 1, hide no other limit that matters."""
 FALLEN = 100.0
@@ -385,76 +318,32 @@ class Measured:
     kurtosis: float
 
 
-def deep_networks_diverge(measured: Measured) -> bool:
-    """Most paths of the deepest network were lost, fewer at less depth, and none by the limit."""
-    lost = measured.diverged
-    return bool(not measured.limit_lost and lost[-1] > measured.paths / 2 and lost[0] < lost[-1])
+def failed_preconditions(m: Measured) -> verdict.RuleByRule[ConvergenceVerdict]:
+    """Yield the rules by which no order can be fitted."""
+    lost, largest, deepest = m.diverged, float(m.errors.max()), float(m.errors[-1])
+    # Most paths of the deepest network were lost, fewer at less depth, and none by the limit.
+    deep_ones = bool(lost[-1] > m.paths / 2 and lost[0] < lost[-1])
+    yield DOES_NOT, "deep_networks_diverge", deep_ones and not m.limit_lost
+    # Averages over the other paths would mislead.
+    yield CANNOT_TELL, "some_paths_diverge", bool(lost.any())
+    # There is no error, but nobody could see a layer's change beside states of this size.
+    yield CANNOT_TELL, "is_swallowed", largest == 0 and m.resolution > SWALLOWED
+    yield CONVERGES, "equals_the_limit", largest == 0
+    # There is no error but round-off, which is tiny.
+    yield CONVERGES, "equals_the_limit_up_to_rounding", largest <= m.resolution < TINY
+    # Nothing can be seen of the errors.
+    yield CANNOT_TELL, "lies_within_resolution", largest <= m.resolution
+    # Errors fall until nothing can be seen of them, as they would not towards another limit.
+    yield CONVERGES, "falls_to_the_resolution", deepest <= m.resolution < float(m.errors[0]) / FALLEN
+    # The deepest errors are round-off, or the reference's, and an order of them is neither's.
+    yield CANNOT_TELL, "deepest_is_not_resolved", deepest <= m.resolution
+    # A logarithm is infinite.
+    yield CANNOT_TELL, "vanishes_at_some_depths", m.vanishes
+    # The covariance between depths cannot be inverted.
+    yield CANNOT_TELL, "has_too_few_paths", m.paths < least_paths(len(m.depths))
+    # No uncertainty can be estimated from an average of one or two paths.
+    yield CANNOT_TELL, "rests_on_two_paths", m.kurtosis > m.paths / 2
 
-
-def some_paths_diverge(measured: Measured) -> bool:
-    """Averages over the other paths would mislead."""
-    return bool(measured.diverged.any())
-
-
-def is_swallowed(measured: Measured) -> bool:
-    """There is no error, but nobody could see a layer's change beside states of this size."""
-    return not measured.errors.any() and measured.resolution > SWALLOWED
-
-
-def equals_the_limit(measured: Measured) -> bool:
-    """There is no error."""
-    return not measured.errors.any()
-
-
-def equals_the_limit_up_to_rounding(measured: Measured) -> bool:
-    """There is no error but round-off, which is tiny."""
-    return bool(measured.errors.max() <= measured.resolution < TINY)
-
-
-def lies_within_resolution(measured: Measured) -> bool:
-    """Nothing can be seen of the errors."""
-    return bool(measured.errors.max() <= measured.resolution)
-
-
-def falls_to_the_resolution(measured: Measured) -> bool:
-    """Errors fall until nothing can be seen of them, as they would not towards another limit."""
-    return bool(measured.errors[-1] <= measured.resolution < measured.errors[0] / FALLEN)
-
-
-def deepest_is_not_resolved(measured: Measured) -> bool:
-    """The deepest errors are round-off, or the reference's, and an order of them is neither's."""
-    return bool(measured.errors[-1] <= measured.resolution)
-
-
-def vanishes_at_some_depths(measured: Measured) -> bool:
-    """A logarithm is infinite."""
-    return measured.vanishes
-
-
-def has_too_few_paths(measured: Measured) -> bool:
-    """The covariance between depths cannot be inverted."""
-    return measured.paths < least_paths(len(measured.depths))
-
-
-def rests_on_two_paths(measured: Measured) -> bool:
-    """No uncertainty can be estimated from an average of one or two paths."""
-    return measured.kurtosis > measured.paths / 2
-
-
-FAILED_PRECONDITIONS: verdict.Rules[ConvergenceVerdict, Measured] = (
-    (DOES_NOT, deep_networks_diverge),
-    (CANNOT_TELL, some_paths_diverge),
-    (CANNOT_TELL, is_swallowed),
-    (CONVERGES, equals_the_limit),
-    (CONVERGES, equals_the_limit_up_to_rounding),
-    (CANNOT_TELL, lies_within_resolution),
-    (CONVERGES, falls_to_the_resolution),
-    (CANNOT_TELL, deepest_is_not_resolved),
-    (CANNOT_TELL, vanishes_at_some_depths),
-    (CANNOT_TELL, has_too_few_paths),
-    (CANNOT_TELL, rests_on_two_paths),
-)
-"""The first that holds says why no order can be fitted."""
 
 HEAVY = 100.0
 """Kurtosis from which a few paths dominate an average (Giles' warning for multilevel Monte Carlo)."""
@@ -527,80 +416,31 @@ class Numbers:
         return float(self.kurtosis.max(initial=0.0))
 
 
-def limit_was_lost(n: Numbers) -> bool:
-    """The limit overflowed."""
-    return n.limit_lost > 0
-
-
-def paths_were_lost(n: Numbers) -> bool:
-    """A network overflowed, and no median is taken, which does not mind."""
-    return bool((n.diverged > 0).any()) and not n.medians
-
-
-def paths_are_few(n: Numbers) -> bool:
-    """The covariance is poorly known."""
-    return n.paths < FEW and not n.exact
-
-
-def medians_are_taken(n: Numbers) -> bool:
-    """A few paths make up every mean, or are lost."""
-    return n.medians
-
-
-def tails_are_heavy(n: Numbers) -> bool:
-    """Few paths make up the average."""
-    return n.heaviest > HEAVY
-
-
-def reference_is_coarse(n: Numbers) -> bool:
-    """The solver's tolerance shows."""
-    return n.reference_error > CLOSE * n.smallest
-
-
-def reference_changes_errors(n: Numbers) -> bool:
-    """The correction is large."""
-    return n.swollen
-
-
-def rounding_shows(n: Numbers) -> bool:
-    """Errors are near round-off."""
-    return n.rounding > CLOSE * n.smallest
-
-
-def order_is_not_the_predicted(n: Numbers) -> bool:
-    """The interval excludes theory, and is not above a lower bound."""
-    low, high = n.interval
-    if n.predicted is None or not np.isfinite(n.rate):
-        return False
-    return not low <= n.predicted <= high and not (n.is_bound and low > n.predicted)
-
-
-def theorem_is_contradicted(n: Numbers) -> bool:
-    """The verdict is against a theorem."""
-    return n.contradicts
-
-
-def slopes_drift(n: Numbers) -> bool:
-    """The order is not asymptotic yet."""
-    return n.drift > max(DRIFT, 3 * n.drift_error)
-
-
-def errors_fall_faster_than_the_order(n: Numbers) -> bool:
-    """The order is that of a part which takes over at larger depth, and errors show another slope."""
-    return n.predicted is None and bool(n.steepness - n.rate > STEEPER)
-
-
-CAVEATS: tuple[Rule[Numbers], ...] = (
-    limit_was_lost,
-    paths_were_lost,
-    paths_are_few,
-    medians_are_taken,
-    tails_are_heavy,
-    reference_is_coarse,
-    reference_changes_errors,
-    rounding_shows,
-    order_is_not_the_predicted,
-    theorem_is_contradicted,
-    slopes_drift,
-    errors_fall_faster_than_the_order,
-)
+def caveats(n: Numbers) -> Iterator[tuple[str, bool]]:
+    """Yield what may have to be known before the numbers are trusted, and whether it does."""
+    # The limit overflowed.
+    yield "limit_was_lost", n.limit_lost > 0
+    # A network overflowed, and no median is taken, which does not mind.
+    yield "paths_were_lost", bool((n.diverged > 0).any()) and not n.medians
+    # The covariance is poorly known.
+    yield "paths_are_few", n.paths < FEW and not n.exact
+    # A few paths make up every mean, or are lost.
+    yield "medians_are_taken", n.medians
+    # Few paths make up the average.
+    yield "tails_are_heavy", n.heaviest > HEAVY
+    # The solver's tolerance shows.
+    yield "reference_is_coarse", n.reference_error > CLOSE * n.smallest
+    # The correction is large.
+    yield "reference_changes_errors", n.swollen
+    # Errors are near round-off.
+    yield "rounding_shows", n.rounding > CLOSE * n.smallest
+    # The interval excludes theory, and is not above a lower bound.
+    (low, high), order = n.interval, n.predicted if np.isfinite(n.rate) else None
+    outside = order is not None and not low <= order <= high and not (n.is_bound and low > order)
+    yield "order_is_not_the_predicted", outside
+    # The verdict is against a theorem.
+    yield "theorem_is_contradicted", n.contradicts
+    # The order is not asymptotic yet.
+    yield "slopes_drift", n.drift > max(DRIFT, 3 * n.drift_error)
+    # The order is that of a part which takes over at larger depth, and errors show another slope.
+    yield "errors_fall_faster_than_the_order", n.predicted is None and bool(n.steepness - n.rate > STEEPER)

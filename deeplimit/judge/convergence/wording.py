@@ -8,7 +8,7 @@ from typing import Any
 from deeplimit import theory
 from deeplimit.common.verdict import Judgement, Sentences, all_said, said
 from deeplimit.judge.convergence.pairing import Pairing, Reads
-from deeplimit.judge.convergence.verdict import CAVEATS, HEAVY, Evidence, Measured, Numbers
+from deeplimit.judge.convergence.verdict import HEAVY, Evidence, Measured, Numbers, caveats
 from deeplimit.simulation import Task
 from deeplimit.statistics.power_law import least_paths
 
@@ -20,7 +20,7 @@ def reason(judgement: Judgement[Any]) -> str:
 
 def reservations(numbers: Numbers) -> list[str]:
     """Return what to know before trusting the numbers."""
-    return all_said(CAVEATS, numbers, OF_THE_NUMBERS)
+    return all_said(caveats(numbers), numbers, OF_THE_NUMBERS)
 
 
 def _of_deepest(e: Evidence, share: float, least: float = 0.0) -> str:

@@ -136,76 +136,32 @@ class Evidence:
         return int(np.argmax(np.where(among, np.abs(self.floors) / self.margins, 0.0)))
 
 
-def draws_were_lost(e: Evidence) -> bool:
-    """Means over the others would mislead."""
-    return e.lost > 0
-
-
-def is_swallowed_by_rounding(e: Evidence) -> bool:
-    """Inputs are so large that layers change them by little more than round-off, or by nothing."""
-    return e.rounding > e.tolerance
-
-
-def differs_at_infinite_depth(e: Evidence) -> bool:
-    """A difference surely remains."""
-    return bool(e.remains.any())
-
-
-def grows_with_depth(e: Evidence) -> bool:
-    """A difference that no expansion fits only grows."""
-    return bool(e.growing.any())
-
-
-def follows_no_expansion(e: Evidence) -> bool:
-    """Extrapolation means nothing."""
-    return not e.fits.all()
-
-
-def differs_at_small_depth(e: Evidence) -> bool:
-    """Extrapolation from small depths is a guess."""
-    return bool(e.apart.any() and not e.deep[e.farthest])
-
-
-def still_changes(e: Evidence) -> bool:
-    """The difference may yet come down."""
-    return bool(e.apart.any() and not e.flat[e.farthest])
-
-
-def is_not_shown_clearly(e: Evidence) -> bool:
-    """Extrapolation has a difference that the deepest network does not."""
-    return bool(e.apart.any())
-
-
-def is_too_uncertain(e: Evidence) -> bool:
-    """A difference larger than the tolerance is not excluded."""
-    return bool((e.reach > e.tolerance).any())
-
-
-def differs_in_another_way(e: Evidence) -> bool:
-    """A test still rejects the deepest network, and its distance has not fallen."""
-    return bool(e.unfallen.any())
-
-
-def agrees(e: Evidence) -> bool:
-    """What remains: no difference, and none that the draws could have missed."""
-    return True
-
-
-RULES: verdict.Rules[LawVerdict, Evidence] = (
-    (CANNOT_TELL, draws_were_lost),
-    (CANNOT_TELL, is_swallowed_by_rounding),
-    (ANOTHER, differs_at_infinite_depth),
-    (ANOTHER, grows_with_depth),
-    (CANNOT_TELL, follows_no_expansion),
-    (CANNOT_TELL, differs_at_small_depth),
-    (CANNOT_TELL, still_changes),
-    (CANNOT_TELL, is_not_shown_clearly),
-    (CANNOT_TELL, is_too_uncertain),
-    (CANNOT_TELL, differs_in_another_way),
-    (SAME, agrees),
-)
+def rules(e: Evidence) -> verdict.RuleByRule[LawVerdict]:
+    """Yield the rules on differences of means at several depths."""
+    # Means over the others would mislead.
+    yield CANNOT_TELL, "draws_were_lost", e.lost > 0
+    # Inputs are so large that layers change them by little more than round-off, or by nothing.
+    yield CANNOT_TELL, "is_swallowed_by_rounding", e.rounding > e.tolerance
+    # A difference surely remains.
+    yield ANOTHER, "differs_at_infinite_depth", bool(e.remains.any())
+    # A difference that no expansion fits only grows.
+    yield ANOTHER, "grows_with_depth", bool(e.growing.any())
+    # Extrapolation means nothing.
+    yield CANNOT_TELL, "follows_no_expansion", not e.fits.all()
+    # Extrapolation from small depths is a guess.
+    yield CANNOT_TELL, "differs_at_small_depth", bool(e.apart.any() and not e.deep[e.farthest])
+    # The difference may yet come down.
+    yield CANNOT_TELL, "still_changes", bool(e.apart.any() and not e.flat[e.farthest])
+    # Extrapolation has a difference that the deepest network does not.
+    yield CANNOT_TELL, "is_not_shown_clearly", bool(e.apart.any())
+    # A difference larger than the tolerance is not excluded.
+    yield CANNOT_TELL, "is_too_uncertain", bool((e.reach > e.tolerance).any())
+    # A test still rejects the deepest network, and its distance has not fallen.
+    yield CANNOT_TELL, "differs_in_another_way", bool(e.unfallen.any())
+    # What remains: no difference, and none that the draws could have missed.
+    yield SAME, "agrees", True
 
 
 def judge(evidence: Evidence) -> Judgement[LawVerdict]:
     """Return the judgement of the first rule that holds."""
-    return verdict.judge(RULES, evidence)
+    return verdict.judge(rules, evidence)

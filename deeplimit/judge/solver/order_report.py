@@ -181,7 +181,7 @@ def order(errors: Any, steps: Any, *, p: float = 2, confidence: float = 0.95) ->
     power = validation.real(p, "p", above=0.0, maximum=100.0)
     level = validation.probability(confidence, "confidence", "0.95 is usual.")
     evidence = _gathered(values, numbers, np.ndim(errors) == 1, epsilon, level)
-    judgement = judge(rules.ORDER, evidence)
+    judgement = judge(rules.order, evidence)
     return _reported(evidence, judgement.code, judgement.rule, power, level)
 
 
@@ -278,5 +278,5 @@ def _reported(e: OrderEvidence, code: OrderVerdict, rule: str, p: float, confide
         levels=e.levels,
         caveats=(),
     )
-    told = tuple(each.__name__ for each in rules.ORDER_CAVEATS if each(report))
+    told = tuple(name for name, holds in rules.order_caveats(report) if holds)
     return dataclasses.replace(report, caveats=told)

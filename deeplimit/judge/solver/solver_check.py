@@ -255,7 +255,7 @@ def _strong_analysis(
     evidence = StrongEvidence(
         found.lost, order, interval, sure, moves, documented, distance, reference_error, floor, falls
     )
-    judgement = judge(rules.STRONG, evidence)
+    judgement = judge(rules.strong, evidence)
     slopes, slope_errors = np.full((2, len(steps) - (2 if fitted is order else 1)), math.nan)
     if fitted is not None:
         slopes[: len(fitted.slopes)], slope_errors[: len(fitted.slopes)] = fitted.slopes, fitted.slope_errors
@@ -356,7 +356,7 @@ def _weak(
     gaps, allowances = tuple(f.gap for f in described), tuple(f.allowed for f in described)
     moves = bool(np.diff(values[:, :-1], axis=1).any())
     evidence = WeakEvidence(lost, tuple(orders), moves, documented, gaps, allowances)
-    judgement = judge(rules.WEAK, evidence)
+    judgement = judge(rules.weak, evidence)
     seen = [f for f in described if f.resolved]
     decides = min(seen, key=lambda f: f.rate_interval[1]) if seen else None
     shown = max(described, key=lambda f: float(np.abs(f.differences).max())) if decides is None else decides
@@ -453,5 +453,5 @@ def _reported(plan: Plan, judgement: Judgement[SolverVerdict], started: float, *
         caveats=(),
         **{**numbers, **found},
     )
-    told = tuple(each.__name__ for each in rules.SOLVER_CAVEATS if each(report))
+    told = tuple(name for name, holds in rules.solver_caveats(report) if holds)
     return dataclasses.replace(report, caveats=told)

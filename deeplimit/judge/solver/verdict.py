@@ -1,12 +1,13 @@
 """From errors of a solver to a verdict: small named rules on the evidence, the first that holds decides.
 
-`ORDER` judges errors that somebody has, `STRONG` and `WEAK` those that `check_solver` measured. The sentences
+`order` judges errors that somebody has, `strong` and `weak` those that `check_solver` measured. The sentences
 are in `wording`.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,115 +71,54 @@ class OrderEvidence:
         return float(np.median(self.kept[:, -1])) if len(self.kept) else 0.0
 
 
-def some_are_not_finite(e: OrderEvidence) -> bool:
-    """Averages over the other paths would mislead."""
-    return not bool(np.isfinite(e.errors).all())
-
-
-def all_vanish(e: OrderEvidence) -> bool:
-    """There is nothing that could fall."""
-    return not bool((e.errors > 0).any())
-
-
-def vanish_on_every_path(e: OrderEvidence) -> bool:
-    """Every path has an error of 0 at some level."""
-    return len(e.kept) == 0
-
-
-def have_few_levels(e: OrderEvidence) -> bool:
-    """A slow order and a floor look the same."""
-    return len(e.steps) < LEAST_LEVELS
-
-
-def are_round_off(e: OrderEvidence) -> bool:
-    """Too few levels are above round-off."""
-    return e.levels < LEAST_LEVELS
-
-
-def have_few_paths(e: OrderEvidence) -> bool:
-    """The covariance between levels cannot be estimated."""
-    return not e.single and len(e.kept) < e.levels + 3
-
-
-def level_off(e: OrderEvidence) -> bool:
-    """Most of the finest error remains at infinitely many steps."""
-    return e.fit is not None and e.fit.floor.probability > CERTAIN
-
-
-def level_off_near_round_off(e: OrderEvidence) -> bool:
-    """What remains may be round-off."""
-    return (level_off(e) or are_flat(e)) and e.smallest < NEAR_ROUND_OFF * e.resolution
-
-
-def are_flat(e: OrderEvidence) -> bool:
-    """The whole interval of the order is near 0."""
-    return e.interval[0] <= 0 and e.interval[1] < FLAT
-
-
-def follow_no_power_law(e: OrderEvidence) -> bool:
-    """Large corrections explain the errors best."""
-    return e.fit is not None and e.fit.uncertain
-
-
-def may_not_fall(e: OrderEvidence) -> bool:
-    """The interval of the order contains 0."""
-    return not e.interval[0] > 0
-
-
-def may_level_off(e: OrderEvidence) -> bool:
-    """A large floor is not improbable enough."""
-    return e.fit is not None and not e.fit.floor.probability <= DOUBTFUL
-
-
-def fall(e: OrderEvidence) -> bool:
-    """What remains: errors fall, and no large floor is in sight."""
-    return True
-
-
 _LEVELS_OFF, _UNCLEAR = OrderVerdict.LEVELS_OFF, OrderVerdict.CANNOT_TELL
-ORDER: verdict.Rules[OrderVerdict, OrderEvidence] = (
-    (_UNCLEAR, some_are_not_finite),
-    (_UNCLEAR, all_vanish),
-    (_UNCLEAR, vanish_on_every_path),
-    (_UNCLEAR, have_few_levels),
-    (_UNCLEAR, are_round_off),
-    (_UNCLEAR, have_few_paths),
-    (_UNCLEAR, level_off_near_round_off),
-    (_LEVELS_OFF, level_off),
-    (_LEVELS_OFF, are_flat),
-    (_UNCLEAR, follow_no_power_law),
-    (_UNCLEAR, may_not_fall),
-    (_UNCLEAR, may_level_off),
-    (OrderVerdict.POWER_LAW, fall),
-)
 
 
-def some_paths_vanish(report: Any) -> bool:
-    """Paths with an error of exactly 0 were left out."""
-    return bool(0 < report.vanished < report.paths)
+def order(e: OrderEvidence) -> verdict.RuleByRule[OrderVerdict]:
+    """Yield the rules on errors that somebody has."""
+    # Averages over the other paths would mislead.
+    yield _UNCLEAR, "some_are_not_finite", not bool(np.isfinite(e.errors).all())
+    # There is nothing that could fall.
+    yield _UNCLEAR, "all_vanish", not bool((e.errors > 0).any())
+    # Every path has an error of 0 at some level.
+    yield _UNCLEAR, "vanish_on_every_path", len(e.kept) == 0
+    # A slow order and a floor look the same.
+    yield _UNCLEAR, "have_few_levels", len(e.steps) < LEAST_LEVELS
+    # Too few levels are above round-off.
+    yield _UNCLEAR, "are_round_off", e.levels < LEAST_LEVELS
+    # The covariance between levels cannot be estimated.
+    yield _UNCLEAR, "have_few_paths", not e.single and len(e.kept) < e.levels + 3
+    level_off = e.fit is not None and e.fit.floor.probability > CERTAIN
+    are_flat = e.interval[0] <= 0 and e.interval[1] < FLAT
+    round_off = e.smallest < NEAR_ROUND_OFF * e.resolution
+    # What remains may be round-off.
+    yield _UNCLEAR, "level_off_near_round_off", (level_off or are_flat) and round_off
+    # Most of the finest error remains at infinitely many steps.
+    yield _LEVELS_OFF, "level_off", level_off
+    # The whole interval of the order is near 0.
+    yield _LEVELS_OFF, "are_flat", are_flat
+    # Large corrections explain the errors best.
+    yield _UNCLEAR, "follow_no_power_law", e.fit is not None and e.fit.uncertain
+    # The interval of the order contains 0.
+    yield _UNCLEAR, "may_not_fall", not e.interval[0] > 0
+    # A large floor is not improbable enough.
+    yield _UNCLEAR, "may_level_off", e.fit is not None and not e.fit.floor.probability <= DOUBTFUL
+    # What remains: errors fall, and no large floor is in sight.
+    yield OrderVerdict.POWER_LAW, "fall", True
 
 
-def levels_are_left_out(report: Any) -> bool:
-    """The finest levels are round-off."""
-    return bool(0 < report.levels < len(report.steps))
-
-
-def tails_are_heavy(report: Any) -> bool:
-    """A few paths make up the mean that is stated."""
-    return bool(report.kurtosis > HEAVY or report.average == "medians")
-
-
-def round_off_is_near(report: Any) -> bool:
-    """The smallest error is not far above machine epsilon."""
-    return bool(0 < report.smallest < NEAR_ROUND_OFF * report.resolution)
-
-
-def paths_are_few(report: Any) -> bool:
-    """Covariances of less than 100 paths are rough."""
-    return bool(report.average != "single" and report.paths < 100)
-
-
-ORDER_CAVEATS = (some_paths_vanish, levels_are_left_out, tails_are_heavy, round_off_is_near, paths_are_few)
+def order_caveats(report: Any) -> Iterator[tuple[str, bool]]:
+    """Yield what may have to be known of an order, and whether it does."""
+    # Paths with an error of exactly 0 were left out.
+    yield "some_paths_vanish", bool(0 < report.vanished < report.paths)
+    # The finest levels are round-off.
+    yield "levels_are_left_out", bool(0 < report.levels < len(report.steps))
+    # A few paths make up the mean that is stated.
+    yield "tails_are_heavy", bool(report.kurtosis > HEAVY or report.average == "medians")
+    # The smallest error is not far above machine epsilon.
+    yield "round_off_is_near", bool(0 < report.smallest < NEAR_ROUND_OFF * report.resolution)
+    # Covariances of less than 100 paths are rough.
+    yield "paths_are_few", bool(report.average != "single" and report.paths < 100)
 
 
 @dataclass(frozen=True)
@@ -219,66 +159,11 @@ class StrongEvidence:
         return 0.0 if self.documented is None else max(0.0, self.documented - HALF)
 
 
-def paths_are_lost(e: StrongEvidence) -> bool:
-    """Averages over the other paths would mislead."""
-    return e.lost > 0
-
-
-def equals_the_solution(e: StrongEvidence) -> bool:
-    """There is no error at any number of steps."""
-    return not e.moves and e.distance <= APART * e.reference_error
-
-
-def does_not_move(e: StrongEvidence) -> bool:
-    """More steps change nothing, and the solution is elsewhere."""
-    return not e.moves and e.distance > APART * e.reference_error
-
-
-def stays_apart(e: StrongEvidence) -> bool:
-    """The solver tends to something, and that is not the solution."""
-    return e.distance > APART * (e.remaining + e.reference_error)
-
-
 def distance_levels_off(e: StrongEvidence) -> bool:
     """Most of the finest distance remains, and the reference's error is not what remains."""
     if e.floor is None or not e.floor.probability > SURE:
         return False
     return math.sqrt(e.floor.lower) * e.distance > APART * e.reference_error
-
-
-def distance_does_not_fall(e: StrongEvidence) -> bool:
-    """The distance to the solution is as large with many steps as with few, and stays so."""
-    return e.falls[0] < FLAT and e.falls[1] < HALF and e.distance > APART * e.reference_error
-
-
-def order_is_not_fitted(e: StrongEvidence) -> bool:
-    """Fewer than two differences are above round-off, or there are too few paths."""
-    return e.order is None
-
-
-def has_no_power_law(e: StrongEvidence) -> bool:
-    """Large corrections explain the differences best."""
-    return e.order is not None and e.order.uncertain
-
-
-def falls_more_slowly(e: StrongEvidence) -> bool:
-    """The order surely lies below the documented one."""
-    return e.documented is not None and e.sure[1] < e.documented
-
-
-def may_fall_more_slowly(e: StrongEvidence) -> bool:
-    """The printed interval lies below the documented order, and the surer one does not."""
-    return e.documented is not None and e.interval[1] < e.documented
-
-
-def does_not_settle(e: StrongEvidence) -> bool:
-    """No order is documented, and the whole interval is near 0: the solver tends to nothing."""
-    return e.documented is None and e.interval[0] <= 0 and e.interval[1] < FLAT
-
-
-def interval_is_wide(e: StrongEvidence) -> bool:
-    """The next lower order, or 0, is not excluded."""
-    return not e.interval[0] > e.next_lower
 
 
 def limit_is_open(e: StrongEvidence) -> bool:
@@ -290,40 +175,53 @@ def limit_is_open(e: StrongEvidence) -> bool:
     return e.floor.upper > LARGE and math.sqrt(e.floor.upper) * e.distance > APART * e.reference_error
 
 
-def falls_faster(e: StrongEvidence) -> bool:
-    """The order surely lies above the documented one."""
-    return e.documented is not None and e.sure[0] > e.documented
-
-
-def has_no_documented_order(e: StrongEvidence) -> bool:
-    """Nothing to compare with."""
-    return e.documented is None
-
-
-def has_its_order(e: StrongEvidence) -> bool:
-    """What remains: the order is not below the documented one, and the next lower one is excluded."""
-    return True
-
-
 _V = SolverVerdict
-STRONG: verdict.Rules[SolverVerdict, StrongEvidence] = (
-    (_V.CANNOT_TELL, paths_are_lost),
-    (_V.DOCUMENTED_ORDER, equals_the_solution),
-    (_V.NOT_THE_LIMIT, does_not_move),
-    (_V.NOT_THE_LIMIT, stays_apart),
-    (_V.NOT_THE_LIMIT, distance_levels_off),
-    (_V.NOT_THE_LIMIT, distance_does_not_fall),
-    (_V.CANNOT_TELL, order_is_not_fitted),
-    (_V.CANNOT_TELL, has_no_power_law),
-    (_V.NOT_THE_DOCUMENTED_ORDER, falls_more_slowly),
-    (_V.NOT_THE_LIMIT, does_not_settle),
-    (_V.CANNOT_TELL, may_fall_more_slowly),
-    (_V.CANNOT_TELL, interval_is_wide),
-    (_V.CANNOT_TELL, limit_is_open),
-    (_V.FASTER, falls_faster),
-    (_V.MEASURED, has_no_documented_order),
-    (_V.DOCUMENTED_ORDER, has_its_order),
-)
+
+
+def strong(e: StrongEvidence) -> verdict.RuleByRule[SolverVerdict]:
+    """Yield the rules on errors path by path."""
+    # Averages over the other paths would mislead.
+    yield _V.CANNOT_TELL, "paths_are_lost", e.lost > 0
+    # There is no error at any number of steps.
+    yield _V.DOCUMENTED_ORDER, "equals_the_solution", not e.moves and e.distance <= APART * e.reference_error
+    # More steps change nothing, and the solution is elsewhere.
+    yield _V.NOT_THE_LIMIT, "does_not_move", not e.moves and e.distance > APART * e.reference_error
+    # The solver tends to something, and that is not the solution.
+    yield _V.NOT_THE_LIMIT, "stays_apart", e.distance > APART * (e.remaining + e.reference_error)
+    yield _V.NOT_THE_LIMIT, "distance_levels_off", distance_levels_off(e)
+    # The distance to the solution is as large with many steps as with few, and stays so.
+    yield (
+        _V.NOT_THE_LIMIT,
+        "distance_does_not_fall",
+        e.falls[0] < FLAT and e.falls[1] < HALF and e.distance > APART * e.reference_error,
+    )
+    # Fewer than two differences are above round-off, or there are too few paths.
+    yield _V.CANNOT_TELL, "order_is_not_fitted", e.order is None
+    # Large corrections explain the differences best.
+    yield _V.CANNOT_TELL, "has_no_power_law", e.order is not None and e.order.uncertain
+    # The order surely lies below the documented one.
+    yield (
+        _V.NOT_THE_DOCUMENTED_ORDER,
+        "falls_more_slowly",
+        e.documented is not None and e.sure[1] < e.documented,
+    )
+    # No order is documented, and the whole interval is near 0: the solver tends to nothing.
+    yield (
+        _V.NOT_THE_LIMIT,
+        "does_not_settle",
+        e.documented is None and e.interval[0] <= 0 and e.interval[1] < FLAT,
+    )
+    # The printed interval lies below the documented order, and the surer one does not.
+    yield _V.CANNOT_TELL, "may_fall_more_slowly", e.documented is not None and e.interval[1] < e.documented
+    # The next lower order, or 0, is not excluded.
+    yield _V.CANNOT_TELL, "interval_is_wide", not e.interval[0] > e.next_lower
+    yield _V.CANNOT_TELL, "limit_is_open", limit_is_open(e)
+    # The order surely lies above the documented one.
+    yield _V.FASTER, "falls_faster", e.documented is not None and e.sure[0] > e.documented
+    # Nothing to compare with.
+    yield _V.MEASURED, "has_no_documented_order", e.documented is None
+    # What remains: the order is not below the documented one, and the next lower one is excluded.
+    yield _V.DOCUMENTED_ORDER, "has_its_order", True
 
 
 @dataclass(frozen=True)
@@ -352,89 +250,58 @@ class WeakEvidence:
         return tuple(order for order in self.orders if order.resolved)
 
 
-def weak_paths_are_lost(e: WeakEvidence) -> bool:
-    """Means over the other paths would mislead."""
-    return e.lost > 0
-
-
-def means_stay_apart(e: WeakEvidence) -> bool:
-    """Some mean tends to another value than the reference's."""
-    return any(gap > allowed for gap, allowed in zip(e.gaps, e.allowed, strict=True))
-
-
-def equals_the_means(e: WeakEvidence) -> bool:
-    """There is no error at any number of steps."""
-    return not e.moves
-
-
-def weak_error_is_noise(e: WeakEvidence) -> bool:
-    """No test function's weak error is more than noise."""
-    return not e.resolved
-
-
-def means_fall_more_slowly(e: WeakEvidence) -> bool:
-    """The order of some function's mean surely lies below the documented one."""
-    return e.documented is not None and any(order.sure_upper < e.documented for order in e.resolved)
-
-
-def means_may_fall_more_slowly(e: WeakEvidence) -> bool:
-    """Some printed interval lies below the documented order, and the surer one does not."""
-    return e.documented is not None and any(order.high < e.documented for order in e.resolved)
-
-
 def weak_intervals_are_wide(e: WeakEvidence) -> bool:
     """No function's interval excludes the next lower weak order, a whole one, or 0."""
     lower = 0.0 if e.documented is None else max(0.0, e.documented - 1.0)
     return not any(order.low > lower + 1e-9 for order in e.resolved)
 
 
-def means_fall_faster(e: WeakEvidence) -> bool:
-    """All intervals lie above the documented order."""
-    return e.documented is not None and all(order.low > e.documented for order in e.resolved)
+def weak(e: WeakEvidence) -> verdict.RuleByRule[SolverVerdict]:
+    """Yield the rules on errors of means."""
+    # Means over the other paths would mislead.
+    yield _V.CANNOT_TELL, "weak_paths_are_lost", e.lost > 0
+    # Some mean tends to another value than the reference's.
+    yield (
+        _V.NOT_THE_LIMIT,
+        "means_stay_apart",
+        any(gap > allowed for gap, allowed in zip(e.gaps, e.allowed, strict=True)),
+    )
+    # There is no error at any number of steps.
+    yield _V.DOCUMENTED_ORDER, "equals_the_means", not e.moves
+    # No test function's weak error is more than noise.
+    yield _V.CANNOT_TELL, "weak_error_is_noise", not e.resolved
+    # The order of some function's mean surely lies below the documented one.
+    yield (
+        _V.NOT_THE_DOCUMENTED_ORDER,
+        "means_fall_more_slowly",
+        e.documented is not None and any(order.sure_upper < e.documented for order in e.resolved),
+    )
+    # Some printed interval lies below the documented order, and the surer one does not.
+    yield (
+        _V.CANNOT_TELL,
+        "means_may_fall_more_slowly",
+        e.documented is not None and any(order.high < e.documented for order in e.resolved),
+    )
+    yield _V.CANNOT_TELL, "weak_intervals_are_wide", weak_intervals_are_wide(e)
+    # All intervals lie above the documented order.
+    yield (
+        _V.FASTER,
+        "means_fall_faster",
+        e.documented is not None and all(order.low > e.documented for order in e.resolved),
+    )
+    # Nothing to compare with.
+    yield _V.MEASURED, "has_no_documented_weak_order", e.documented is None
+    # What remains: no interval lies below the documented order, and some contain it.
+    yield _V.DOCUMENTED_ORDER, "has_its_weak_order", True
 
 
-def has_no_documented_weak_order(e: WeakEvidence) -> bool:
-    """Nothing to compare with."""
-    return e.documented is None
-
-
-def has_its_weak_order(e: WeakEvidence) -> bool:
-    """What remains: no interval lies below the documented order, and some contain it."""
-    return True
-
-
-WEAK: verdict.Rules[SolverVerdict, WeakEvidence] = (
-    (_V.CANNOT_TELL, weak_paths_are_lost),
-    (_V.NOT_THE_LIMIT, means_stay_apart),
-    (_V.DOCUMENTED_ORDER, equals_the_means),
-    (_V.CANNOT_TELL, weak_error_is_noise),
-    (_V.NOT_THE_DOCUMENTED_ORDER, means_fall_more_slowly),
-    (_V.CANNOT_TELL, means_may_fall_more_slowly),
-    (_V.CANNOT_TELL, weak_intervals_are_wide),
-    (_V.FASTER, means_fall_faster),
-    (_V.MEASURED, has_no_documented_weak_order),
-    (_V.DOCUMENTED_ORDER, has_its_weak_order),
-)
-
-
-def reference_is_coarse(report: Any) -> bool:
-    """The reference's error is close to the distance that it should resolve."""
-    return bool(report.reference_error > report.distances[-1] / APART)
-
-
-def functions_are_noise(report: Any) -> bool:
-    """Some test functions' weak errors are noise, and say nothing."""
-    return any(not each.resolved for each in report.functions)
-
-
-def order_is_of_medians(report: Any) -> bool:
-    """A few paths make up the means of differences."""
-    return bool(report.medians)
-
-
-def few_paths_were_run(report: Any) -> bool:
-    """Covariances of less than 100 paths are rough."""
-    return bool(report.random and report.paths < 100)
-
-
-SOLVER_CAVEATS = (reference_is_coarse, functions_are_noise, order_is_of_medians, few_paths_were_run)
+def solver_caveats(report: Any) -> Iterator[tuple[str, bool]]:
+    """Yield what may have to be known of a check, and whether it does."""
+    # The reference's error is close to the distance that it should resolve.
+    yield "reference_is_coarse", bool(report.reference_error > report.distances[-1] / APART)
+    # Some test functions' weak errors are noise, and say nothing.
+    yield "functions_are_noise", any(not each.resolved for each in report.functions)
+    # A few paths make up the means of differences.
+    yield "order_is_of_medians", bool(report.medians)
+    # Covariances of less than 100 paths are rough.
+    yield "few_paths_were_run", bool(report.random and report.paths < 100)

@@ -62,87 +62,42 @@ MARGIN = 0.2
 """Exponents closer than this to the critical one are taken for it."""
 
 
-def is_a_silent_adapter(e: Evidence) -> bool:
-    """Nothing moves, and the branch is an addition of low rank."""
-    return not e.moving and e.adapter
-
-
-def starts_at_zero(e: Evidence) -> bool:
-    """Nothing moves."""
-    return not e.moving
-
-
-def is_not_deepened(e: Evidence) -> bool:
-    """There are as many branches at every depth."""
-    return not e.swept
-
-
-def vanishes_at_some_depths(e: Evidence) -> bool:
-    """A logarithm is infinite."""
-    return e.exponent is None
-
-
-def is_too_uncertain(e: Evidence) -> bool:
-    """The interval spans two classical exponents."""
-    return e.exponent is not None and e.exponent.high - e.exponent.low > 0.5
-
-
-def would_be_an_ode(e: Evidence) -> bool:
-    """Updates are of the size of an ODE's, but independent, so that their sum vanishes."""
-    return e.exponent is not None and e.smaller and 0.8 < e.exponent.value < 1.2
-
-
-def vanishes(e: Evidence) -> bool:
-    """The sum of all updates vanishes."""
-    return e.smaller
-
-
-def turns_as_far_at_any_depth(e: Evidence) -> bool:
-    """Updates are too large for a limit, but the stream keeps its size."""
-    return e.larger and e.bounded
-
-
-def grows_like_a_power(e: Evidence) -> bool:
-    """Updates are too large, and do not depend on the stream's size."""
-    return e.larger and e.normalised
-
-
-def explodes(e: Evidence) -> bool:
-    """Updates are too large, and grow with the stream."""
-    return e.larger
-
-
-def is_critical_for_independent_layers(e: Evidence) -> bool:
-    """The critical exponent is 1/2."""
-    return e.critical == 0.5
-
-
-def is_critical_for_aligned_layers(e: Evidence) -> bool:
-    """The critical exponent is 1."""
-    return e.critical == 1.0
-
-
-def is_critical_in_between(e: Evidence) -> bool:
-    """What remains: layers are correlated, as fractional noise is."""
-    return True
-
-
-MEANINGS: verdict.Rules[str, Evidence] = (
-    (ADAPTER, is_a_silent_adapter),
-    ("identity (branches are zero at the start)", starts_at_zero),
-    ("as many at every depth", is_not_deepened),
-    ("no exponent (zero at some depths)", vanishes_at_some_depths),
-    ("cannot tell", is_too_uncertain),
-    ("neural-ODE-like (the identity while layers are independent)", would_be_an_ode),
-    ("identity", vanishes),
-    ("no limit (each layer turns the state as far at any depth)", turns_as_far_at_any_depth),
-    ("grows with depth", grows_like_a_power),
-    ("explosion", explodes),
-    ("neural-SDE-like", is_critical_for_independent_layers),
-    ("neural-ODE-like", is_critical_for_aligned_layers),
-    ("between SDE and ODE", is_critical_in_between),
-)
-"""What an exponent means for depth going to infinity."""
+def meanings(e: Evidence) -> verdict.RuleByRule[str]:
+    """Yield the rules on what an exponent means for depth going to infinity."""
+    # Nothing moves, and the branch is an addition of low rank.
+    yield ADAPTER, "is_a_silent_adapter", not e.moving and e.adapter
+    # Nothing moves.
+    yield "identity (branches are zero at the start)", "starts_at_zero", not e.moving
+    # There are as many branches at every depth.
+    yield "as many at every depth", "is_not_deepened", not e.swept
+    # A logarithm is infinite.
+    yield "no exponent (zero at some depths)", "vanishes_at_some_depths", e.exponent is None
+    # The interval spans two classical exponents.
+    yield "cannot tell", "is_too_uncertain", e.exponent is not None and e.exponent.high - e.exponent.low > 0.5
+    # Updates are of the size of an ODE's, but independent, so that their sum vanishes.
+    yield (
+        "neural-ODE-like (the identity while layers are independent)",
+        "would_be_an_ode",
+        e.exponent is not None and e.smaller and 0.8 < e.exponent.value < 1.2,
+    )
+    # The sum of all updates vanishes.
+    yield "identity", "vanishes", e.smaller
+    # Updates are too large for a limit, but the stream keeps its size.
+    yield (
+        "no limit (each layer turns the state as far at any depth)",
+        "turns_as_far_at_any_depth",
+        e.larger and e.bounded,
+    )
+    # Updates are too large, and do not depend on the stream's size.
+    yield "grows with depth", "grows_like_a_power", e.larger and e.normalised
+    # Updates are too large, and grow with the stream.
+    yield "explosion", "explodes", e.larger
+    # The critical exponent is 1/2.
+    yield "neural-SDE-like", "is_critical_for_independent_layers", e.critical == 0.5
+    # The critical exponent is 1.
+    yield "neural-ODE-like", "is_critical_for_aligned_layers", e.critical == 1.0
+    # What remains: layers are correlated, as fractional noise is.
+    yield "between SDE and ODE", "is_critical_in_between", True
 
 
 def critical_exponent(aligned: tuple[float, float, float] | None) -> float:

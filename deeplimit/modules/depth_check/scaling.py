@@ -11,7 +11,7 @@ import numpy as np
 
 from deeplimit.common import verdict
 from deeplimit.modules.depth_check.exponents import fit, slope
-from deeplimit.modules.depth_check.meaning import MEANINGS, Evidence, critical_exponent
+from deeplimit.modules.depth_check.meaning import Evidence, critical_exponent, meanings
 from deeplimit.modules.depth_check.one_depth import (
     Alignment,
     AtOneDepth,
@@ -169,7 +169,7 @@ def _scaling(
         normalised=deepest[-1].normalised,
         growth=tuple(over(one.streams[stream].end, one.streams[stream].start) for one, _ in present),
     )
-    meaning = verdict.judge(MEANINGS, evidence).code
+    meaning = verdict.judge(meanings, evidence).code
     return BranchScaling(
         kind=kind,
         stream=stream,

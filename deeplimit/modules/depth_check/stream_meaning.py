@@ -77,72 +77,37 @@ def runs_away(sums: Sequence[int], values: Sequence[float | None], power: float 
     return slope_now > power and slope_now > before * (count / earlier) ** STEEPENING
 
 
-def is_multiplied(e: Evidence) -> bool:
-    """The skip's gain is above one."""
-    return e.drift > 0
-
-
-def is_damped(e: Evidence) -> bool:
-    """The skip's gain is below one."""
-    return e.drift < 0
-
-
-def grows_exponentially(e: Evidence) -> bool:
-    """The state grows faster than any power of the depth."""
-    return runs_away(e.sums, e.growth)
-
-
-def gradient_grows_exponentially(e: Evidence) -> bool:
-    """The gradient grows faster than any power of the depth."""
-    return e.gradient_growth[-1] is not None and runs_away(e.sums, e.gradient_growth, 2 * POWER)
-
-
-def is_one_depth(e: Evidence) -> bool:
-    """Nothing can be said about larger depths."""
-    return len(set(e.sums)) == 1
-
-
-def stands_still(e: Evidence) -> bool:
-    """Updates vanish, all together."""
-    return e.excess > MARGIN if e.excess is not None else e.kept[-1] > 0.999
-
-
-def has_a_finite_clock(e: Evidence) -> bool:
-    """All updates together have a size that does not depend on the depth."""
-    return e.excess is not None and e.excess > -MARGIN
-
-
-def is_turned_at_any_depth(e: Evidence) -> bool:
-    """Post-norm with updates that are too large."""
-    return e.renormed
-
-
-def has_a_logarithmic_clock(e: Evidence) -> bool:
-    """Pre-norm with updates that are too large: they do not grow with the stream, which so outgrows them."""
-    return e.normalised
-
-
-def grows(e: Evidence) -> bool:
-    """What remains."""
-    return True
-
-
 MULTIPLIED, DAMPED = "explosion (skip above one)", "forgets its input (skip below one)"
 EXPLODING, BACKWARD = "explosion", "explosion of the gradient"
 EXPLOSIONS, RUNAWAY = (MULTIPLIED, EXPLODING, BACKWARD), (MULTIPLIED, DAMPED, EXPLODING)
-MEANINGS: verdict.Rules[str, Evidence] = (
-    (MULTIPLIED, is_multiplied),
-    (DAMPED, is_damped),
-    (EXPLODING, grows_exponentially),
-    (BACKWARD, gradient_grows_exponentially),
-    ("one depth", is_one_depth),
-    ("identity", stands_still),
-    ("finite clock", has_a_finite_clock),
-    ("forgets its input (post-norm)", is_turned_at_any_depth),
-    ("logarithmic clock (pre-norm)", has_a_logarithmic_clock),
-    ("grows with depth", grows),
-)
-"""What becomes of a stream for depth going to infinity."""
+
+
+def meanings(e: Evidence) -> verdict.RuleByRule[str]:
+    """Yield the rules on what becomes of a stream for depth going to infinity."""
+    # The skip's gain is above one.
+    yield MULTIPLIED, "is_multiplied", e.drift > 0
+    # The skip's gain is below one.
+    yield DAMPED, "is_damped", e.drift < 0
+    # The state grows faster than any power of the depth.
+    yield EXPLODING, "grows_exponentially", runs_away(e.sums, e.growth)
+    # The gradient grows faster than any power of the depth.
+    yield (
+        BACKWARD,
+        "gradient_grows_exponentially",
+        e.gradient_growth[-1] is not None and runs_away(e.sums, e.gradient_growth, 2 * POWER),
+    )
+    # Nothing can be said about larger depths.
+    yield "one depth", "is_one_depth", len(set(e.sums)) == 1
+    # Updates vanish, all together.
+    yield "identity", "stands_still", e.excess > MARGIN if e.excess is not None else e.kept[-1] > 0.999
+    # All updates together have a size that does not depend on the depth.
+    yield "finite clock", "has_a_finite_clock", e.excess is not None and e.excess > -MARGIN
+    # Post-norm with updates that are too large.
+    yield "forgets its input (post-norm)", "is_turned_at_any_depth", e.renormed
+    # Pre-norm with updates that are too large: they do not grow with the stream, which so outgrows them.
+    yield "logarithmic clock (pre-norm)", "has_a_logarithmic_clock", e.normalised
+    # What remains.
+    yield "grows with depth", "grows", True
 
 
 def power(base: float, exponent: float) -> float:

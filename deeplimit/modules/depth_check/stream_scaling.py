@@ -11,7 +11,7 @@ from deeplimit.common import verdict
 from deeplimit.modules.depth_check import wording
 from deeplimit.modules.depth_check.exponents import slope
 from deeplimit.modules.depth_check.one_depth import AtOneDepth
-from deeplimit.modules.depth_check.stream_meaning import EXPLOSIONS, MEANINGS, Evidence, power
+from deeplimit.modules.depth_check.stream_meaning import EXPLOSIONS, Evidence, meanings, power
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def _scaling(number: int, taken: Sequence[AtOneDepth], excess: float | None) -> 
         excess=excess,
     )
     told = {name: value for name, value in vars(evidence).items() if name != "excess"}
-    judged = verdict.judge(MEANINGS, evidence)
+    judged = verdict.judge(meanings, evidence)
     return StreamScaling(
         stream=number,
         branches=tuple(stream.branches for stream in own),

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from deeplimit.common import randomness
-from deeplimit.common.verdict import Judgement, Rules, judge
+from deeplimit.common.verdict import Judgement, RuleByRule, judge
 from deeplimit.trained.diagnosis.hurst import Roughness
 from deeplimit.trained.diagnosis.layer_gram import LayerGram, cosines
 from deeplimit.trained.diagnosis.order_test import OrderTest
@@ -127,11 +127,6 @@ class Evidence:
         return self.lags.coherence + MARGIN * self.lags.coherence_error
 
 
-def order_matters(seen: Evidence) -> bool:
-    """Neighbours are more alike, or less, than in random orders."""
-    return seen.order.p_value <= LEVEL
-
-
 def order_is_open(seen: Evidence) -> bool:
     """An order that is not seen is not excluded either."""
     low, high = seen.about_mean.interval
@@ -139,30 +134,19 @@ def order_is_open(seen: Evidence) -> bool:
     return not (seen.order.p_value > DOUBT and resolved)
 
 
-def all_are_alike(seen: Evidence) -> bool:
-    """Layers share a part."""
-    return seen.lags.p_common <= LEVEL
-
-
-def none_is_left(seen: Evidence) -> bool:
-    """Neither an order nor a common part of any size is left."""
-    return seen.most_coherent <= MOST_COHERENT
-
-
-def common_part_is_open(seen: Evidence) -> bool:
-    """What remains: a common part is not excluded."""
-    return True
-
-
-RULES: Rules[Answer, Evidence] = (
-    ("decaying", order_matters),
-    ("cannot tell", order_is_open),
-    ("constant", all_are_alike),
-    ("none", none_is_left),
-    ("cannot tell", common_part_is_open),
-)
+def rules(seen: Evidence) -> RuleByRule[Answer]:
+    """Yield the rules on correlations between layers."""
+    # Neighbours are more alike, or less, than in random orders.
+    yield "decaying", "order_matters", seen.order.p_value <= LEVEL
+    yield "cannot tell", "order_is_open", order_is_open(seen)
+    # Layers share a part.
+    yield "constant", "all_are_alike", seen.lags.p_common <= LEVEL
+    # Neither an order nor a common part of any size is left.
+    yield "none", "none_is_left", seen.most_coherent <= MOST_COHERENT
+    # What remains: a common part is not excluded.
+    yield "cannot tell", "common_part_is_open", True
 
 
 def answer(seen: Evidence) -> Judgement[Answer]:
     """Return which correlation it is: "constant" (a common trend), "decaying", "none" or "cannot tell"."""
-    return judge(RULES, seen)
+    return judge(rules, seen)

@@ -85,51 +85,11 @@ class Evidence:
         return self.noise.sure[0] > CHANGES
 
 
-def has_too_few_depths(e: Evidence) -> bool:
-    """No slope has an interval."""
-    return not (e.depths >= 3 and (e.noise.is_known or e.below_rounding))
-
-
-def is_sparse(e: Evidence) -> bool:
-    """A few layers hold most of the weights."""
-    return e.concentration.sure[1] < SPARSE
-
-
-def may_be_sparse(e: Evidence) -> bool:
-    """A few layers may hold most of the weights."""
-    return e.concentration.sure[0] < FEW
-
-
-def may_be_a_rough_path(e: Evidence) -> bool:
-    """Differences keep their size, but are not those of independent noise."""
-    return e.noise_stays and e.has_trend and e.fresh[1] < FRESH
-
-
-def keeps_noise_and_trend(e: Evidence) -> bool:
-    """Noise of bounded quadratic variation about a trend."""
-    return e.noise_stays and e.has_trend
-
-
-def is_noise_that_stays(e: Evidence) -> bool:
-    """Noise of bounded quadratic variation, and next to no trend."""
-    return e.noise_stays and e.trend.share() < NEGLIGIBLE
-
-
-def may_hide_a_trend(e: Evidence) -> bool:
-    """Noise stays, but a trend of its size would not be seen."""
-    return e.noise_stays
-
-
 def is_noise_that_changes(e: Evidence) -> bool:
     """Neighbours differ by as much as layers are large, whatever the depth: noise of another Hurst index."""
     low, high = e.smoothness.sure
     changes = e.noise_falls or (e.noise_grows and not e.has_trend)
     return not e.below_rounding and changes and low <= 0 <= high < ROUGH
-
-
-def grows_rough(e: Evidence) -> bool:
-    """Neither hypothesis allows differences that grow with depth."""
-    return e.noise_grows
 
 
 def keeps_its_size(e: Evidence) -> bool:
@@ -138,36 +98,44 @@ def keeps_its_size(e: Evidence) -> bool:
     return _is_smooth(e) and (e.homogeneous or -NEURAL < low <= 0 <= high < NEURAL)
 
 
-def shrinks_smoothly(e: Evidence) -> bool:
-    """A trend that vanishes like a power of depth, and noise that vanishes faster."""
-    return _is_smooth(e) and e.size.sure[0] > 0
-
-
-def is_uncertain(e: Evidence) -> bool:
-    """What remains."""
-    return True
-
-
 def _is_smooth(e: Evidence) -> bool:
     return e.noise_falls and (e.below_rounding or e.smoothness.sure[0] > CHANGES)
 
 
-RULES: verdict.Rules[RegimeVerdict, Evidence] = (
-    (RegimeVerdict.CANNOT_TELL, has_too_few_depths),
-    (RegimeVerdict.SPARSE, is_sparse),
-    (RegimeVerdict.CANNOT_TELL, may_be_sparse),
-    (RegimeVerdict.CANNOT_TELL, may_be_a_rough_path),
-    (RegimeVerdict.SDE, keeps_noise_and_trend),
-    (RegimeVerdict.NO_TREND, is_noise_that_stays),
-    (RegimeVerdict.CANNOT_TELL, may_hide_a_trend),
-    (RegimeVerdict.NO_TREND, is_noise_that_changes),
-    (RegimeVerdict.CANNOT_TELL, grows_rough),
-    (RegimeVerdict.NEURAL_ODE, keeps_its_size),
-    (RegimeVerdict.LINEAR_ODE, shrinks_smoothly),
-    (RegimeVerdict.CANNOT_TELL, is_uncertain),
-)
+def rules(e: Evidence) -> verdict.RuleByRule[RegimeVerdict]:
+    """Yield the rules on one weight at several depths."""
+    # No slope has an interval.
+    yield (
+        RegimeVerdict.CANNOT_TELL,
+        "has_too_few_depths",
+        not (e.depths >= 3 and (e.noise.is_known or e.below_rounding)),
+    )
+    # A few layers hold most of the weights.
+    yield RegimeVerdict.SPARSE, "is_sparse", e.concentration.sure[1] < SPARSE
+    # A few layers may hold most of the weights.
+    yield RegimeVerdict.CANNOT_TELL, "may_be_sparse", e.concentration.sure[0] < FEW
+    # Differences keep their size, but are not those of independent noise.
+    yield (
+        RegimeVerdict.CANNOT_TELL,
+        "may_be_a_rough_path",
+        e.noise_stays and e.has_trend and e.fresh[1] < FRESH,
+    )
+    # Noise of bounded quadratic variation about a trend.
+    yield RegimeVerdict.SDE, "keeps_noise_and_trend", e.noise_stays and e.has_trend
+    # Noise of bounded quadratic variation, and next to no trend.
+    yield RegimeVerdict.NO_TREND, "is_noise_that_stays", e.noise_stays and e.trend.share() < NEGLIGIBLE
+    # Noise stays, but a trend of its size would not be seen.
+    yield RegimeVerdict.CANNOT_TELL, "may_hide_a_trend", e.noise_stays
+    yield RegimeVerdict.NO_TREND, "is_noise_that_changes", is_noise_that_changes(e)
+    # Neither hypothesis allows differences that grow with depth.
+    yield RegimeVerdict.CANNOT_TELL, "grows_rough", e.noise_grows
+    yield RegimeVerdict.NEURAL_ODE, "keeps_its_size", keeps_its_size(e)
+    # A trend that vanishes like a power of depth, and noise that vanishes faster.
+    yield RegimeVerdict.LINEAR_ODE, "shrinks_smoothly", _is_smooth(e) and e.size.sure[0] > 0
+    # What remains.
+    yield RegimeVerdict.CANNOT_TELL, "is_uncertain", True
 
 
 def judge(evidence: Evidence) -> Judgement[RegimeVerdict]:
     """Return the judgement of the first rule that holds."""
-    return verdict.judge(RULES, evidence)
+    return verdict.judge(rules, evidence)

@@ -7,7 +7,7 @@ from typing import final
 
 import numpy as np
 
-from deeplimit.common.verdict import Judgement, LayersVerdict, Rules, judge
+from deeplimit.common.verdict import Judgement, LayersVerdict, RuleByRule, judge
 from deeplimit.trained.diagnosis.correlations import (
     Answer,
     Evidence,
@@ -121,7 +121,7 @@ class LayerStatistics:
             lags,
             correlation,
             models,
-            judge(RULES, evidence),
+            judge(rules, evidence),
         )
 
 
@@ -145,60 +145,25 @@ class Found:
         return lags.means[two] if lags.lags[two] == 2 else 0.0, lags.errors[two]
 
 
-def layers_are_copies(seen: Found) -> bool:
-    """Layers are almost equal."""
-    return seen.lags.mean >= COPIES
-
-
-def no_correlation(seen: Found) -> bool:
-    """Layers are independent."""
-    return seen.correlation.code == "none"
-
-
-def constant_correlation(seen: Found) -> bool:
-    """Layers share a part, and have no order."""
-    return seen.correlation.code == "constant"
-
-
-def correlation_is_open(seen: Found) -> bool:
-    """Nobody can tell whether layers are correlated."""
-    return seen.correlation.code == "cannot tell"
-
-
-def layers_alternate(seen: Found) -> bool:
-    """Layers two apart are more alike than others: they may be of two kinds in turn."""
-    far, error = seen.two_apart
-    return neighbours_differ(seen) and far > seen.lags.mean + MARGIN * error
-
-
-def neighbours_differ(seen: Found) -> bool:
-    """Layers undo their neighbours, as rough processes do."""
-    return not seen.order.p_smooth < seen.order.p_rough
-
-
-def smooth_wins(seen: Found) -> bool:
-    """A smooth trend with noise fits better than rough processes."""
-    return seen.models.smoother_by >= DECISIVE
-
-
-def rough_wins(seen: Found) -> bool:
-    """A rough process fits better than a smooth trend with noise."""
-    return seen.models.smoother_by <= -DECISIVE
-
-
-def smooth_or_rough(seen: Found) -> bool:
-    """What remains: both fit equally."""
-    return True
-
-
-RULES: Rules[LayersVerdict, Found] = (
-    (LayersVerdict.COPIES, layers_are_copies),
-    (LayersVerdict.INDEPENDENT, no_correlation),
-    (LayersVerdict.COMMON_TREND, constant_correlation),
-    (LayersVerdict.CANNOT_TELL, correlation_is_open),
-    (LayersVerdict.CANNOT_TELL, layers_alternate),
-    (LayersVerdict.ROUGH, neighbours_differ),
-    (LayersVerdict.SMOOTH_TREND, smooth_wins),
-    (LayersVerdict.ROUGH, rough_wins),
-    (LayersVerdict.CANNOT_TELL, smooth_or_rough),
-)
+def rules(seen: Found) -> RuleByRule[LayersVerdict]:
+    """Yield the rules on the layers of one network."""
+    # Layers are almost equal.
+    yield LayersVerdict.COPIES, "layers_are_copies", seen.lags.mean >= COPIES
+    # Layers are independent.
+    yield LayersVerdict.INDEPENDENT, "no_correlation", seen.correlation.code == "none"
+    # Layers share a part, and have no order.
+    yield LayersVerdict.COMMON_TREND, "constant_correlation", seen.correlation.code == "constant"
+    # Nobody can tell whether layers are correlated.
+    yield LayersVerdict.CANNOT_TELL, "correlation_is_open", seen.correlation.code == "cannot tell"
+    # Layers two apart are more alike than others: they may be of two kinds in turn.
+    (far, error), differ = seen.two_apart, not seen.order.p_smooth < seen.order.p_rough
+    alternate = differ and far > seen.lags.mean + MARGIN * error
+    yield LayersVerdict.CANNOT_TELL, "layers_alternate", alternate
+    # Layers undo their neighbours, as rough processes do.
+    yield LayersVerdict.ROUGH, "neighbours_differ", differ
+    # A smooth trend with noise fits better than rough processes.
+    yield LayersVerdict.SMOOTH_TREND, "smooth_wins", seen.models.smoother_by >= DECISIVE
+    # A rough process fits better than a smooth trend with noise.
+    yield LayersVerdict.ROUGH, "rough_wins", seen.models.smoother_by <= -DECISIVE
+    # What remains: both fit equally.
+    yield LayersVerdict.CANNOT_TELL, "smooth_or_rough", True
