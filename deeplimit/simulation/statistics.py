@@ -28,8 +28,14 @@ class Statistic(FinalWhereMarked, ABC):
     """How the distances along one path become one number per depth; `compare(norm=...)` takes one.
 
     The error at depth L is then (E s^p)^{1/p} over paths, s this number. A user's statistic is a
-    frozen dataclass with `name` and `fold`, and with `distance` if it is not the Euclidean one. It must be
-    0 where network and limit agree; that, and that it is of first order in the distances, is NOT checked.
+    frozen dataclass with `name` and `fold`, and with `distance` if it is not the Euclidean one. It is a
+    number made of distances: 0 where network and limit agree, twice as large where they are twice as far
+    apart, and no larger over more layers. `compare` tries that on two random states and on distances that
+    stay; what it does elsewhere is NOT checked. A functional of the state, such as its largest entry, is no
+    statistic: give the difference of the network's and the limit's.
+
+    Raises:
+        TypeError, ValueError: By `compare`, for a statistic that fails these trials.
 
     Examples:
         >>> from dataclasses import dataclass
@@ -102,23 +108,79 @@ COMPILED: tuple[Statistic, ...] = (Largest(), Last())
 STATISTICS: dict[str, Statistic] = {each.name: each for each in (Largest(), LargestAtAllTimes(), Last())}
 
 
-def try_statistic(statistic: Statistic, h: Tensor) -> None:
-    """Raise TypeError or ValueError for a statistic without a name, or with a distance of another kind.
+TRIED_LAYERS = 32
+"""Layers over which a statistic is tried, and twice as many: a mean, a largest value or a discounted sum with
+a memory of up to ten layers is the same over both, a sum twice as large."""
+NEAR = 0.1
+"""What tried statistics may be off: a trapezoid's ends weigh 1/32."""
 
-    The distance is tried between states h (P, *state_shape) and themselves.
+
+def try_statistic(statistic: Statistic, like: Tensor) -> None:
+    """Raise TypeError or ValueError for a statistic whose numbers would not fall as errors do.
+
+    Distances are tried between two random states (2, *state_shape) of the dtype and on the device of `like`,
+    and the way along a path with distances that stay: a statistic is then no larger over more layers, and
+    twice as large for distances that are.
     """
-    owner = type(statistic).__name__
+    owner = f"norm {type(statistic).__name__}"
     if not isinstance(getattr(statistic, "name", None), str):
-        raise TypeError(f"norm {owner} has no name; give the class one, such as name = 'mean'.")
-    found = statistic.distance(h, h)
-    if not isinstance(found, Tensor) or found.shape != (len(h),):
+        raise TypeError(f"{owner} has no name; give the class one, such as name = 'mean'.")
+    if type(statistic).distance is not Statistic.distance:
+        _try_distance(statistic, owner, like)
+    if statistic not in COMPILED:
+        _try_fold(statistic, owner, like.device)
+
+
+def _try_distance(statistic: Statistic, owner: str, like: Tensor) -> None:
+    generator = torch.Generator().manual_seed(0)
+    states = torch.randn((2, 2, *like.shape[1:]), generator=generator, dtype=torch.float64)
+    one, other = states.to(like.device, like.dtype)
+    found = statistic.distance(one, one)
+    if not isinstance(found, Tensor) or found.shape != (2,):
         got = tuple(found.shape) if isinstance(found, Tensor) else validation.named(found)
         raise ValueError(
-            f"norm {owner}: distance(limit, state) must return one number for each path, shape ({len(h)},);"
-            f" it returned {got}."
+            f"{owner}: distance(limit, state) must return one number for each path, shape (2,); it returned"
+            f" {got}."
         )
     if not bool((found == 0).all()):
-        raise ValueError(f"norm {owner}: distance(limit, state) must be 0 where limit and state agree.")
+        raise ValueError(
+            f"{owner}: distance(limit, state) must be 0 where limit and state agree; it returned"
+            f" {found.tolist()} there. A number made of the state alone is no distance: return the difference"
+            " of the limit's and the network's."
+        )
+    apart = statistic.distance(one, other)
+    if not bool((apart >= 0).all()) or not bool(apart.any()):
+        raise ValueError(
+            f"{owner}: distance(limit, state) must be 0 or more, and not 0 for all states; between states"
+            f" that differ it returned {apart.tolist()}. Return its absolute value."
+        )
+
+
+def _try_fold(statistic: Statistic, owner: str, device: torch.device) -> None:
+    once = _folded(statistic, 1.0, TRIED_LAYERS, device)
+    longer = _folded(statistic, 1.0, 2 * TRIED_LAYERS, device)
+    larger = _folded(statistic, 2.0, TRIED_LAYERS, device)
+    if not (once > 0 and abs(longer / once - 1.0) < NEAR):
+        raise ValueError(
+            f"{owner}: fold must give the same over {TRIED_LAYERS} and {2 * TRIED_LAYERS} layers whose"
+            f" distance is 1, and more than 0; it gave {once:g} and {longer:g}. A sum over layers grows with the depth"
+            " whatever the limit: return kept + (distance - kept) / count for a mean."
+        )
+    if not abs(larger / once - 2.0) < NEAR:
+        raise ValueError(
+            f"{owner}: fold must be of first order in the distances; twice as large ones gave"
+            f" {larger / once:g} times as much. Its order would be another than the network's: average the distances themselves,"
+            " or take p= for a power mean over paths."
+        )
+
+
+def _folded(statistic: Statistic, distance: float, layers: int, device: torch.device) -> float:
+    """Return what is kept after so many layers whose distance stays."""
+    kept, each = torch.zeros((2, 1), dtype=torch.float64, device=device)
+    each = each + distance
+    for count in range(1, layers + 1):
+        kept = statistic.fold(kept, each, count)
+    return float(kept)
 
 
 def read_statistic(value: object) -> Statistic:

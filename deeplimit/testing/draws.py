@@ -10,7 +10,7 @@ import torch
 from scipy import stats
 from torch import Tensor
 
-from deeplimit.driving import Dependence, Shape, WeightLaw, check_depths
+from deeplimit.driving import ChannelKind, Dependence, Shape, WeightLaw, check_depths
 from deeplimit.driving.law import FINITE_VARIANCE
 from deeplimit.testing.contract import normal
 from deeplimit.testing.walks import walk
@@ -152,6 +152,26 @@ def continuity(law: WeightLaw, shape: Shape, width: int) -> Iterator[str]:
 
 def _largest_step(values: Tensor) -> float:
     return float((values[1:] - values[:-1]).abs().amax())
+
+
+def heavy_tailed_sizes(law: WeightLaw, shape: Shape, width: int) -> Iterator[str]:
+    """Layers without a variance against the layer exponent, by their medians."""
+    tails = [channel.moments for channel in law.channels(shape) if channel.kind is ChannelKind.INCREMENTS]
+    if not tails or min(tails) >= FINITE_VARIANCE:
+        return
+    sizes = []
+    for depth in (8, 128):
+        values = walk(law, shape, (depth,), 512).values(0)
+        if values is None:
+            return
+        sizes.append(float(values.abs().flatten().median()) * float(depth) ** law.layer_exponent)
+    # Of 4,096 entries a median's standard error is some 3 %, which in this exponent is 0.02.
+    seen = math.log(sizes[1] / sizes[0]) / math.log(16.0)
+    if not abs(seen) < SLACK / 2:
+        yield (
+            f"layer_exponent is {law.layer_exponent:g}, but medians of layers times depth**layer_exponent"
+            f" grow like L^{seen:.2f} instead of staying"
+        )
 
 
 def natural(law: WeightLaw, shape: Shape, width: int) -> Iterator[str]:

@@ -25,7 +25,14 @@ from deeplimit.driving import (
 )
 from deeplimit.driving.law import FINITE_VARIANCE
 from deeplimit.testing.contract import SEED, hold, near, record, same, stream, watched, words
-from deeplimit.testing.draws import continuity, draws, looks_gaussian, natural, refutes_unit_variance
+from deeplimit.testing.draws import (
+    continuity,
+    draws,
+    heavy_tailed_sizes,
+    looks_gaussian,
+    natural,
+    refutes_unit_variance,
+)
 from deeplimit.testing.walks import Walk, walk, walked_twice
 
 SUMMED = 512
@@ -42,8 +49,9 @@ def check_law(law: WeightLaw, *, width: int = 3, depths: Sequence[int] = (4, 8, 
     the channels: how many motions and functions a path has, that Brownian motions are normal, that
     increments have unit variance and do not remember those before, and what layers add up to; and the stated
     facts against 4,096 draws, at the level 1e-6 each: mean, variance, symmetry, Gaussianity, independence of
-    layers and of entries, Hurst and Hölder index, natural exponent. `moments` below 4 make the test of
-    the variance milder. NOT checked: `sub_gaussian`, `atoms`, `moments` above 2, and what is not stated.
+    layers and of entries, Hurst and Hölder index, natural exponent; without a variance, the layer exponent
+    by medians. `moments` below 4 make the test of the variance milder. NOT checked: `sub_gaussian`,
+    `atoms`, `moments` above 2, and what is not stated.
 
     Args:
         law: The weight law.
@@ -89,6 +97,7 @@ def check_law(law: WeightLaw, *, width: int = 3, depths: Sequence[int] = (4, 8, 
             partial(_motions, law, largest, levels),
             partial(_adds_up, law, largest, d),
             partial(continuity, law, largest, d),
+            partial(heavy_tailed_sizes, law, largest, d),
             partial(natural, law, largest, d),
         ),
     )

@@ -6,13 +6,13 @@ import json
 import numpy as np
 import pytest
 import torch
+from listed_rules import undecided_rules
 
 import deeplimit as dl
 from deeplimit.judge.convergence import comparison, verdict
 from deeplimit.judge.convergence.comparison import ASKS
 from deeplimit.statistics import adaptive_sampling
 from deeplimit.statistics.adaptive_sampling import share
-from tests.common.listed_rules import undecided_rules
 
 AUTO = {"depths": "auto", "paths": "auto"}
 NARROW = dl.inner(2, "tanh", noise=dl.Ito(A=0.5))  # its distance to the scheme bends at default depths

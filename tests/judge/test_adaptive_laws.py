@@ -5,13 +5,13 @@ import sqlite3
 
 import numpy as np
 import pytest
+from listed_rules import undecided_rules
 
 import deeplimit as dl
 from deeplimit.judge.in_law import verdict
 from deeplimit.judge.in_law.adaptive import ASKS
 from deeplimit.statistics import adaptive_sampling
 from deeplimit.statistics.adaptive_sampling import share
-from tests.common.listed_rules import undecided_rules
 
 LONG = 3600.0
 

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 import torch
 import torchsde
+from listed_rules import rule_names
 from refusals import assert_refused, row
 
 import deeplimit as dl
 from deeplimit.common.randomness import Purpose
 from deeplimit.judge.solver import runs, verdict, wording
 from deeplimit.judge.solver.shared_path import draw
-from tests.common.listed_rules import rule_names
 
 PROBLEMS = dl.testing.PROBLEMS
 GBM = PROBLEMS["geometric Brownian motion"]

@@ -465,6 +465,70 @@ def test_stable_layers_keep_the_natural_exponent_and_no_smaller_one():
         dl.testing.check_law(Stated(natural=0.25))
 
 
+def test_layers_without_a_variance_keep_the_layer_exponent_that_their_draws_have():
+    @dataclass(frozen=True)
+    class Stated(Stable):
+        layer_exponent = 1 / 1.6
+        drawn: float = 1 / 1.6
+
+        def channels(self, shape):
+            return tuple(dataclasses.replace(each, moments=1.6) for each in super().channels(shape))
+
+        def draw(self, step, out, generator):
+            super().draw(1.0, out, generator)
+            out.mul_(step**self.drawn)
+
+    dl.testing.check_law(Stated())
+    with pytest.raises(AssertionError, match="layer_exponent"):
+        dl.testing.check_law(Stated(drawn=0.45))
+
+
+@dataclass(frozen=True)
+class Pareto(IndependentLaw):
+    """Symmetric increments of tail x^-index, which are stable in the limit alone."""
+
+    index: float = 1.5
+    facts = dl.Facts(dl.Dependence.INDEPENDENT, independent_entries=True, symmetric=True)
+
+    @property
+    def layer_exponent(self):
+        return 1 / self.index
+
+    def channels(self, shape):
+        return tuple(dataclasses.replace(each, moments=self.index) for each in super().channels(shape))
+
+    def draw(self, step, out, generator):
+        size, side = (torch.rand(out.shape, generator=generator, dtype=torch.float64) for _ in range(2))
+        out.copy_(step ** (1 / self.index) * (1 - size) ** (-1 / self.index) * torch.sign(side - 0.5))
+
+    def describe(self):
+        return "Pareto weights"
+
+
+@dataclass(frozen=True)
+class StableEquation(dl.LawLimit):
+    """The limit of Pareto weights, times a factor, by the Euler scheme."""
+
+    index: float = 1.5
+    factor: float = 1.0
+    equation = "dH = dZ tanh(H)/√2, Z stable"
+
+    def draw(self, h0, generator):
+        a, h, steps = self.index, h0.double(), 64
+        size = (math.gamma(2 - a) * math.cos(math.pi * a / 2) / (1 - a)) ** (1 / a) * self.factor
+        for _ in range(steps):
+            z = torch.empty(len(h), 2, 2, dtype=torch.float64)
+            Stable(a).draw(1 / steps, z, generator)
+            h = h + size * 2**-0.5 * torch.einsum("pij,pj->pi", z, torch.tanh(h))
+        return h.to(h0.dtype)
+
+
+def test_a_right_stable_limit_is_no_other_law_and_one_of_half_the_size_is():
+    network, call = dl.res1(2, "tanh", weights=Pareto()), {"depths": [8, 16, 32, 64], "draws": 2000}
+    assert dl.compare_laws(network, StableEquation(), **call).verdict == "cannot tell"
+    assert dl.compare_laws(network, StableEquation(factor=0.3), **call).verdict == "another law"
+
+
 @pytest.mark.nightly
 def test_slow_convergence_of_heavy_tails_is_not_another_law_and_a_wrong_variance_is():
     network = dl.res1(3, "tanh", weights=StatedStudent(2.5))
@@ -569,12 +633,73 @@ class Shifted(Nameless):
         return (limit - state).abs().sum(dim=1) + 1.0
 
 
+class OfTheState(Nameless):
+    name = "largest entry of the state, which is no distance"
+
+    def distance(self, limit, state):
+        return state.abs().amax(dim=1)
+
+
+class Signed(Nameless):
+    name = "signed"
+
+    def distance(self, limit, state):
+        return (limit - state).sum(dim=1)
+
+
+class Nothing(Nameless):
+    name = "nothing"
+
+    def distance(self, limit, state):
+        return 0.0 * (limit - state).sum(dim=1)
+
+
+class Total(Nameless):
+    name = "a sum, which grows with the number of layers"
+
+    def fold(self, kept, distance, count):
+        return kept + distance
+
+
+class MeanSquare(Nameless):
+    name = "of second order in the distances"
+
+    def fold(self, kept, distance, count):
+        return kept + (distance**2 - kept) / count
+
+
 @pytest.mark.parametrize(
-    ("norm", "kind"), [(Nameless, TypeError), (PerCoordinate, ValueError), (Shifted, ValueError)]
+    ("norm", "kind"),
+    [
+        (Nameless, TypeError),
+        *(
+            (bad, ValueError)
+            for bad in (PerCoordinate, Shifted, OfTheState, Signed, Nothing, Total, MeanSquare)
+        ),
+    ],
 )
 def test_a_statistic_of_another_kind_is_refused_by_name(norm, kind):
     with pytest.raises(kind, match=norm.__name__):
         dl.compare(dl.res1(2, "tanh"), norm=norm(), paths=20)
+
+
+class Trapezoid(Nameless):
+    name = "mean by the trapezoidal rule"
+
+    def fold(self, kept, distance, count):  # half of the first distance is forgotten like 1/count
+        return kept + (distance - kept) / (count + 0.5)
+
+
+class Discounted(Nameless):
+    name = "with a memory of some layers"
+
+    def fold(self, kept, distance, count):
+        return 0.8 * kept + 0.2 * distance
+
+
+@pytest.mark.parametrize("norm", [Trapezoid, Discounted])
+def test_a_statistic_whose_numbers_stay_is_taken(norm):
+    assert dl.compare(dl.res1(2, "tanh"), norm=norm(), depths=[8, 16, 32], paths=50).norm == norm.name
 
 
 def test_a_diffusion_a_little_too_large_is_never_said_to_converge():

@@ -13,10 +13,11 @@ from samplers import FAR, skewed
 from scipy.stats import binom, kstest, norm
 
 import deeplimit as dl
+from deeplimit.common.verdict import first
 from deeplimit.driving import layers_in_law
 from deeplimit.judge.in_law import two_sample
 from deeplimit.judge.in_law.simulation import features, last_states, random_directions
-from deeplimit.judge.in_law.verdict import is_swallowed_by_rounding
+from deeplimit.judge.in_law.verdict import rules
 
 DEPTHS = [8, 16, 32, 64, 128]
 
@@ -246,8 +247,8 @@ def test_inputs_that_swallow_every_layer_in_round_off_cannot_be_told():
 
 @pytest.mark.parametrize(("share", "is_said"), [(0.11, True), (0.09, False)])
 def test_round_off_counts_from_the_tolerance_on(share, is_said):
-    evidence = SimpleNamespace(rounding=share, tolerance=0.1)
-    assert is_swallowed_by_rounding(evidence) is is_said
+    evidence = SimpleNamespace(lost=0, rounding=share, tolerance=0.1, remains=np.ones(1))
+    assert (first(rules, evidence).rule == "is_swallowed_by_rounding") is is_said
 
 
 def test_double_precision_tells_where_single_precision_cannot():

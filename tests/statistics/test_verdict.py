@@ -1,6 +1,7 @@
 """The machinery of every verdict: the first rule that holds decides; every rule has one sentence."""
 
 import pytest
+from listed_rules import rule_names
 
 from deeplimit.common.verdict import Judgement, all_said, first, judge, said
 from deeplimit.judge.convergence import verdict, wording as of_compare
@@ -8,7 +9,6 @@ from deeplimit.judge.in_law import verdict as of_laws, wording as of_compare_law
 from deeplimit.modules.depth_check import stream_meaning, wording as of_depth_check
 from deeplimit.signal import growth_verdict, wording as of_stability
 from deeplimit.trained.diagnosis import correlations, hypotheses, one_network, wording as of_diagnosis
-from tests.common.listed_rules import rule_names
 
 
 def incomplete(number):

@@ -363,9 +363,11 @@ def _powers(network: ResidualNetwork) -> tuple[float, float]:
         network.recursion.powers_in_law(network.exponent) if _is_symmetric(network) else (0.5, 1.0)
     )
     # A tail of index m adds |t|^m L^(1 - m/2) to the characteristic function of the sum of L increments.
+    # Below m = 2 it makes up the limit, and what t^2 adds falls like L^(1 - 2/m).
     tails = [channel.moments for channel in network.channels if channel.kind is ChannelKind.INCREMENTS]
-    index = min((each for each in tails if each > FINITE_VARIANCE), default=math.inf)
-    return min(first, index / 2.0 - 1.0), min(second, index - 2.0)
+    index = min((each for each in tails if each not in (0.0, FINITE_VARIANCE)), default=math.inf)
+    slowest = index / 2.0 - 1.0 if index > FINITE_VARIANCE else 2.0 / index - 1.0
+    return min(first, slowest), min(second, 2.0 * slowest)
 
 
 def _is_symmetric(network: ResidualNetwork) -> bool:
