@@ -163,14 +163,14 @@ def _try_fold(statistic: Statistic, owner: str, device: torch.device) -> None:
     if not (once > 0 and abs(longer / once - 1.0) < NEAR):
         raise ValueError(
             f"{owner}: fold must give the same over {TRIED_LAYERS} and {2 * TRIED_LAYERS} layers whose"
-            f" distance is 1, and more than 0; it gave {once:g} and {longer:g}. A sum over layers grows with the depth"
-            " whatever the limit: return kept + (distance - kept) / count for a mean."
+            f" distance is 1, and more than 0; it gave {once:g} and {longer:g}. A sum over layers grows with"
+            " the depth whatever the limit: return kept + (distance - kept) / count for a mean."
         )
     if not abs(larger / once - 2.0) < NEAR:
         raise ValueError(
             f"{owner}: fold must be of first order in the distances; twice as large ones gave"
-            f" {larger / once:g} times as much. Its order would be another than the network's: average the distances themselves,"
-            " or take p= for a power mean over paths."
+            f" {larger / once:g} times as much. Its order would be another than the network's: average the"
+            " distances themselves, or take p= for a power mean over paths."
         )
 
 
