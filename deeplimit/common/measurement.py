@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import itertools
 import logging
 import os
@@ -17,7 +18,7 @@ import sys
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import (
     FIRST_COMPLETED,
     BrokenExecutor,
@@ -483,8 +484,14 @@ class Running:
             progress = stack.enter_context(shown(self.progress, measurement.what))
             if measurement.side_by_side:
                 stack.enter_context(one_thread_per_operation(measurement.device))
-            if self.store is None:
-                return self._in_memory(measurement, progress)
+            if self.store is None:  # without `cached` a block is forgotten once it is merged
+                cached, blocks = self.cached, range(measurement.blocks)
+                names = [] if cached is None else [*map(measurement.label, blocks)]
+                missing = blocks if cached is None else cached.begin(names)
+                ticks = Ticks(progress, len(blocks), len(blocks) - len(missing))
+                with contextlib.closing(self._parts(measurement, missing, ticks, True)) as parts:
+                    fresh = (part for _, part in parts)
+                    return measurement.merge(fresh if cached is None else cached.in_order(names, fresh))
             specification, labels = _specified(measurement)
             journal = stack.enter_context(self.store.opened(measurement.name(), specification, labels))
             self._fill(measurement, journal, progress)
@@ -501,16 +508,6 @@ class Running:
         if self.cached is None:
             return tuple(blocks)
         return self.cached.missing([*map(measurement.label, blocks)])
-
-    def _in_memory(self, measurement: Measurement[Part, Result], progress: Progress | None) -> Result:
-        """Run the blocks that are not kept; without `cached` a block is forgotten once it is merged."""
-        cached, blocks = self.cached, range(measurement.blocks)
-        labels = [] if cached is None else [*map(measurement.label, blocks)]
-        missing = blocks if cached is None else cached.begin(labels)
-        ticks = Ticks(progress, len(blocks), len(blocks) - len(missing))
-        with contextlib.closing(self._parts(measurement, missing, ticks, True)) as parts:
-            fresh = (part for _, part in parts)
-            return measurement.merge(fresh if cached is None else cached.in_order(labels, fresh))
 
     def _fill(
         self, measurement: Measurement[Part, Result], journal: Journal, progress: Progress | None
@@ -571,10 +568,7 @@ class Running:
             # OpenMP counts threads per thread: `one_thread_per_operation` does not reach those of the pool.
             threads = min(most, len(blocks))
             pool = ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,))
-
-            def started(block: int) -> Future[Part]:
-                return pool.submit(measurement.run, block, ticks)
-
+            started = functools.partial(pool.submit, functools.partial(measurement.run, tick=ticks))
             at_once = False
             try:
                 yield from flow(started, blocks, ticks, WAITING * threads, ordered)
@@ -630,12 +624,3 @@ def _unpacked(measurement: Measurement[Part, Any], journal: Journal, block: int)
             f" ({str(error).rstrip('.')}). Drop this measurement (deeplimit runs {str(journal.path)!r} --drop"
             f" {journal.digest[:12]}) and those that share its blocks, or give another file."
         ) from error
-
-
-def fold(parts: Iterable[Part], merge: Callable[[Part, Part], Part]) -> Part:
-    """Return all partial results merged two by two, from the first on."""
-    found = iter(parts)
-    whole = next(found)
-    for part in found:
-        whole = merge(whole, part)
-    return whole

@@ -69,19 +69,9 @@ class Provenance:
                 left_out[name] = str(why)
             except FAILURES as error:  # no result is lost for want of its provenance
                 left_out[name] = f"{name} cannot be written ({type(error).__name__}: {error})"
-        return Provenance.here(given.get("seed"), given.get("device"), verb, arguments, left_out)
-
-    @staticmethod
-    def here(
-        seed: Any,
-        device: Any,
-        verb: str = "",
-        arguments: dict[str, Any] | None = None,
-        left_out: dict[str, str] | None = None,
-    ) -> Provenance:
-        """Return that of a report which this process has made."""
+        seed, device = given.get("seed"), given.get("device")
         number = int(seed) if isinstance(seed, (int, np.integer)) else None
-        return Provenance(verb, arguments or {}, left_out or {}, number, versions(), device_name(device))
+        return Provenance(verb, arguments, left_out, number, versions(), device_name(device))
 
     def facts(self) -> Iterator[tuple[str, str]]:
         """Yield names and texts, the call first, without warnings and arguments that are None."""
@@ -466,7 +456,8 @@ class Report(ABC):
         """How it was made: the call with its arguments, seed, versions, device, warnings."""
         made = self._provenance
         if made is None:
-            made = Provenance.here(getattr(self, "seed", None), getattr(self, "device", None))
+            known = {name: getattr(self, name, None) for name in ("seed", "device")}
+            made = dataclasses.replace(Provenance.of("", known), arguments={}, left_out={})
         return dataclasses.replace(made, warnings=tuple(self._reservations()))
 
     def called_by(self, verb: str, given: Mapping[str, Any]) -> Self:

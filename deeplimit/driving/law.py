@@ -32,11 +32,6 @@ class Factors:
     rows: Tensor
     columns: Tensor
 
-    @property
-    def is_number(self) -> bool:
-        """Whether both factors are numbers: one variance for all entries."""
-        return self.rows.numel() == self.columns.numel() == 1
-
     def to(self, dtype: torch.dtype, device: torch.device) -> Factors:
         return Factors(self.rows.to(device, dtype), self.columns.to(device, dtype))
 

@@ -335,10 +335,17 @@ def check_residual(
 
 @torch.no_grad()
 def _tried(residual: Callable[..., Any], shape: Shape, weights: tuple[Shape, ...], has_bias: bool) -> Any:
-    """Return the residual in float64, or in float32 where float64 raises, as constants may have either."""
+    """Return the residual of ones in layers of ones and depth 2.
+
+    States are float64, or float32 where float64 raises, as constants may have either.
+    """
     for dtype in (torch.float64, torch.float32):
-        h = torch.ones(shape, dtype=dtype, device="cpu")
-        layers = tuple(_ones(shape[0], one, has_bias, dtype) for one in weights)
+        h, one = torch.ones(shape, dtype=dtype, device="cpu"), torch.ones((), dtype=dtype, device="cpu")
+        biases = [one.expand(shape[0], each[0]) if has_bias and each else None for each in weights]
+        layers = tuple(
+            Layer(one.expand(shape[0], *each), 2, 0.0, 1.0, bias)
+            for each, bias in zip(weights, biases, strict=True)
+        )
         try:
             with kept():
                 return residual(h, layers, 1.0)
@@ -346,10 +353,3 @@ def _tried(residual: Callable[..., Any], shape: Shape, weights: tuple[Shape, ...
             if dtype is torch.float32:
                 raise
     return None
-
-
-def _ones(paths: int, shape: Shape, has_bias: bool, dtype: torch.dtype) -> Layer:
-    """Return a layer of depth 2 whose weight (P, *shape) and bias (P, d) hold ones."""
-    one = torch.ones((), dtype=dtype, device="cpu")
-    bias = one.expand(paths, shape[0]) if has_bias and shape else None
-    return Layer(one.expand(paths, *shape), 2, 0.0, 1.0, bias)

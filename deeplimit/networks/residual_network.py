@@ -35,7 +35,7 @@ from deeplimit.driving.blocks import blocks_of
 from deeplimit.equations import Limit
 from deeplimit.layers import Inner, ModifiedRes1, ModuleBlocks, Recursion, Res1, Res2, Res3, activations
 from deeplimit.layers.activations import Activation
-from deeplimit.theory import Regime, limit_of, regime_of
+from deeplimit.theory import Regime, find, limit_of
 
 ActivationLike = str | Callable[[Tensor], Tensor] | Activation
 WeightsLike = WeightLaw | tuple[WeightLaw, ...]
@@ -138,7 +138,7 @@ class ResidualNetwork:
             >>> dl.res1(width=4, activation="tanh", exponent=0.25).regime().name
             'explosion'
         """
-        return regime_of(self)
+        return find(self).regime
 
     def limit(self) -> Limit:
         """Return the limit equation, usable by torchsde or torchdiffeq as it is.
@@ -211,17 +211,6 @@ def _checked_laws(weights: object, recursion: Recursion) -> tuple[WeightLaw, ...
     return tuple(simplest(law) for law in laws)
 
 
-def _make(
-    kind: type[Recursion],
-    width: int,
-    activation: ActivationLike,
-    weights: WeightsLike | None,
-    exponent: float | None,
-) -> ResidualNetwork:
-    recursion = kind(activations.resolve(activation))
-    return ResidualNetwork(recursion, width, weights, exponent)  # type: ignore[arg-type]  # None is filled in
-
-
 def res1(
     width: int,
     activation: ActivationLike = "relu",
@@ -251,7 +240,7 @@ def res1(
         >>> print(dl.res1(width=40, activation="tanh"))
         res1: h + L^-β V σ(h), σ = tanh, d = 40, β = 0.5, i.i.d. Gaussian weights
     """
-    return _make(Res1, width, activation, weights, exponent)
+    return ResidualNetwork(Res1(activations.resolve(activation)), width, weights, exponent)
 
 
 def modified_res1(
@@ -292,7 +281,7 @@ def modified_res1(
             " lead to the Stratonovich equation instead of Itô's, and below it nothing is known. res1 takes"
             " any Hurst index."
         )
-    return _make(ModifiedRes1, width, activation, weights, None)
+    return ResidualNetwork(ModifiedRes1(activations.resolve(activation)), width, weights, None)
 
 
 def res2(
@@ -316,7 +305,7 @@ def res2(
         >>> dl.res2(width=4, activation="tanh", weights=both).exponent
         1.0
     """
-    return _make(Res2, width, activation, weights, exponent)
+    return ResidualNetwork(Res2(activations.resolve(activation)), width, weights, exponent)
 
 
 def res3(width: int, *, weights: WeightsLike | None = None, exponent: float | None = None) -> ResidualNetwork:
@@ -331,7 +320,7 @@ def res3(width: int, *, weights: WeightsLike | None = None, exponent: float | No
         >>> dl.res3(width=4, weights=dl.SmoothGaussian()).limit().equation
         'dH = V_t ReLU(W_t H) dt, σ = relu, d = 4'
     """
-    return _make(Res3, width, "relu", weights, exponent)
+    return ResidualNetwork(Res3(activations.resolve("relu")), width, weights, exponent)
 
 
 def inner(
@@ -389,7 +378,7 @@ def inner(
                     f"got {name}={value!r} without trend= or noise=, whose exponent it is. With weights=,"
                     " give exponent= instead."
                 )
-        return _make(Inner, width, activation, weights, exponent)
+        return ResidualNetwork(Inner(activations.resolve(activation)), width, weights, exponent)
     for name, given in (("weights", weights), ("exponent", exponent)):
         if given is not None:
             raise ValueError(

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from deeplimit.common.grid import Grid, uniform_size
 from deeplimit.common.initial_layer import initial_layer
-from deeplimit.common.measurement import Arrays, Measurement, Tick, fold
+from deeplimit.common.measurement import Arrays, Measurement, Tick
 from deeplimit.common.specification import describe
 from deeplimit.driving import (
     ChannelKind,
@@ -101,11 +101,8 @@ def make_task(
     # Three differences are the fewest that can bend a line.
     keeps = quantity == STATE and not independent and not dense and len(depths) > 3
     measures = keeps and network.regime().rate is None
-    whole = any(channel.kind is ChannelKind.FRACTIONAL for channel in network.channels)
-    if whole or equation.needs_equal_steps:
-        grid = _uniform_grid(network, equation, shared, depths, reference, dense)
-    else:
-        grid = _union_grid(equation, depths, reference, dense, dense or (measures and equation.is_steep))
+    fine = dense or (measures and equation.is_steep)
+    grid = _grid(network, equation, shared, depths, reference, dense, fine)
     inputs, segments = len(h0) if same_network and h0 is not None else 1, 1
     if quantity == GRADIENT:
         used = "pathwise"
@@ -134,6 +131,8 @@ def make_task(
             " limit. compare_laws(resnet, limit) compares their laws; Independent(limit) measures how far"
             " independent draws are apart, on purpose."
         )
+    if tolerance is None:  # where nobody says the order, errors may be far smaller
+        tolerance = (1e-11 if measures else 1e-9) if dtype == torch.float64 else 1e-6
     return Task(
         network=network,
         limit=equation,
@@ -146,7 +145,7 @@ def make_task(
         h0=h0,
         device=device,
         dtype=dtype,
-        tolerance=tolerance if tolerance is not None else _tolerance(dtype, measures),
+        tolerance=tolerance,
         block_size=block_size,
         coupling=used,
         same_network=same_network,
@@ -157,13 +156,6 @@ def make_task(
         segments=segments,
         keeps_differences=keeps,
     )
-
-
-def _tolerance(dtype: torch.dtype, measures: bool) -> float:
-    """Return an ODE solver's tolerance: where nobody says the order, errors may be far smaller."""
-    if dtype != torch.float64:
-        return 1e-6
-    return 1e-11 if measures else 1e-9
 
 
 def _check_limit(
@@ -222,25 +214,24 @@ def _check_motions(network: ResidualNetwork, limit: Limit, drives: int | None, s
     )
 
 
-def _union_grid(
-    limit: Limit, depths: tuple[int, ...], reference: int | None, dense: bool, fine: bool
-) -> Grid:
-    extra: tuple[int, ...] = ()
-    if limit.setting == "reference" or dense:
-        factor = 4 if fine else 2
-        extra = (reference if reference is not None else factor * depths[-1],)
-    return Grid(depths, extra)
-
-
-def _uniform_grid(
+def _grid(
     network: ResidualNetwork,
     limit: Limit,
     shared: Sharing,
     depths: tuple[int, ...],
     reference: int | None,
     dense: bool,
+    fine: bool,
 ) -> Grid:
-    """Return a grid of equal steps, on which a path can be held whole; ValueError if one is too large."""
+    """Return the times of all layers and of the reference.
+
+    Where a path is held whole, steps are equal; ValueError if that takes too many.
+    """
+    whole = any(channel.kind is ChannelKind.FRACTIONAL for channel in network.channels)
+    if not whole and not limit.needs_equal_steps:
+        solved = limit.setting == "reference" or dense
+        steps = reference if reference is not None else (4 if fine else 2) * depths[-1]
+        return Grid(depths, (steps,) if solved else ())
     twice = shared.path
     factor = 8 if twice else 4 if dense else 2
     least = reference if reference is not None else factor * depths[-1]
@@ -383,11 +374,6 @@ class CoupledErrors(Measurement[Part, Coupled]):
 
     what = "compare"
 
-    @staticmethod
-    def of(task: Task) -> CoupledErrors:
-        """Return the measurement of a task, on the task's device."""
-        return CoupledErrors(task, device=task.device)
-
     @property
     def blocks(self) -> int:
         return self.task.blocks + self.task.is_ode
@@ -415,15 +401,13 @@ class CoupledErrors(Measurement[Part, Coupled]):
         return numba_pass.run_block if numba_pass.applies(self.task) else projected.run_block
 
     def merge(self, parts: Iterator[Part]) -> Coupled:
-        errors = [0.0]
-
-        def moments() -> Iterator[Moments]:
-            for part in parts:
-                errors.append(part.reference_error)
-                if part.moments is not None:
-                    yield part.moments
-
-        return Coupled(fold(moments(), Moments.merge), max(errors))
+        whole, error = None, 0.0
+        for part in parts:
+            error = max(error, part.reference_error)
+            if part.moments is not None:
+                whole = part.moments if whole is None else whole.merge(part.moments)
+        assert whole is not None  # every task has a path
+        return Coupled(whole, error)
 
     def key(self) -> dict[str, Any]:
         """Return all but the number of paths, which `label` has of each block."""

@@ -139,7 +139,7 @@ def draw_again(
         limit_states=_stacked(kept.limits),
         errors=errors[: len(depths)],
         common_errors=errors[len(depths) : 2 * len(depths)],
-        norm=task.norm,
+        norm=task.statistic.name,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any, ClassVar, cast, final
 
 import numpy as np
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from deeplimit.common import validation
-from deeplimit.common.measurement import Arrays, Measurement, Tick, fold
+from deeplimit.common.measurement import Arrays, Measurement, Tick
 from deeplimit.common.specification import describe
 from deeplimit.driving import Layer, Path
 from deeplimit.layers import Recursion
@@ -259,7 +259,7 @@ class Recording(Measurement[Arrays, Arrays]):
 
     def merge(self, parts: Iterator[Arrays]) -> Arrays:
         if self.summaries:
-            summed = fold(({n: self._summary(p, n) for n, _ in self.columns} for p in parts), _merged)
+            summed = reduce(_merged, ({n: self._summary(p, n) for n, _ in self.columns} for p in parts))
             return {f"summary/{n}/{key}": v for n, each in summed.items() for key, v in each.arrays().items()}
         whole: Arrays = {}
         first = 0

@@ -54,11 +54,6 @@ class Task:
     keeps_differences: bool = False
 
     @property
-    def norm(self) -> str:
-        """The name of the statistic."""
-        return self.statistic.name
-
-    @property
     def blocks(self) -> int:
         return -(-self.paths // self.block_size)
 

@@ -303,8 +303,9 @@ class AdaptiveSampling:
         Raises TypeError or ValueError as the function's readers do, and for a budget that is no number, not
         above 0, or given where nothing is "auto".
         """
-        fixed_depths = None if _is_auto(depths) else read_depths(depths)
-        fixed_count = None if _is_auto(count) else read_count(count)
+        open_depths, open_count = (isinstance(each, str) and each == AUTO for each in (depths, count))
+        fixed_depths = None if open_depths else read_depths(depths)
+        fixed_count = None if open_count else read_count(count)
         read = cls(
             fixed_depths,
             fixed_count,
@@ -328,10 +329,6 @@ class AdaptiveSampling:
             size.depths if self.depths is None else self.depths,
             size.count if self.count is None else self.count,
         )
-
-
-def _is_auto(value: object) -> bool:
-    return isinstance(value, str) and value == AUTO
 
 
 SomeReport = TypeVar("SomeReport")

@@ -103,17 +103,20 @@ class StudentMixture:
 
     def quantile(self, probability: float) -> float:
         """Return the value below which the mixture has this probability."""
-
-        def excess(value: float) -> float:
-            return (
-                float(self.weights @ special.stdtr(self.degrees, (value - self.centres) / self.scales))
-                - probability
-            )
-
         reach = 1.0 + 4 * np.abs(special.stdtrit(self.degrees, min(probability, 1 - probability) / 4))
         low = float((self.centres - reach * self.scales).min()) - 1e-12
         high = float((self.centres + reach * self.scales).max()) + 1e-12
-        return float(optimize.brentq(excess, low, high, xtol=1e-12))
+        return float(
+            optimize.brentq(
+                lambda x: (
+                    float(self.weights @ special.stdtr(self.degrees, (x - self.centres) / self.scales))
+                    - probability
+                ),
+                low,
+                high,
+                xtol=1e-12,
+            )
+        )
 
 
 @dataclass(frozen=True)
@@ -320,6 +323,11 @@ class ErrorEstimates:
                 kept.append(power)
         return tuple(kept)
 
+    @cached_property
+    def design(self) -> np.ndarray:
+        """The design (m, 2) of log errors: a constant, and less the log of the depth."""
+        return np.stack([np.ones(len(self.depths)), -np.log(self.depths)], axis=1)
+
     @property
     def degrees(self) -> float:
         """Degrees of freedom that estimating the covariance leaves."""
@@ -409,11 +417,6 @@ def correlated(estimates: ErrorEstimates, logs: np.ndarray, stretch: np.ndarray)
     return CorrelatedData.of(logs, covariances, log_jacobian=float(np.log(np.abs(stretch)).sum()))
 
 
-def design_of(estimates: ErrorEstimates) -> np.ndarray:
-    """Return the design (m, 2) of log errors: a constant, and less the log of the depth."""
-    return np.stack([np.ones(len(estimates.depths)), -np.log(estimates.depths)], axis=1)
-
-
 def size_prior(estimates: ErrorEstimates) -> np.ndarray:
     """Return the prior probabilities of the correction's `SIZES`."""
     scale = EULER_CORRECTION_SCALE if estimates.is_euler else CORRECTION_SCALE
@@ -429,7 +432,7 @@ def fit_rate(estimates: ErrorEstimates, trend: np.ndarray | float = 0.0) -> Fit:
     """Fit the order without a floor; `trend` (m,) is the log of a known factor, which is taken out first."""
     data = correlated(estimates, estimates.log_errors - estimates.log_bias, np.ones(len(estimates.depths)))
     factors, prior = second_contributions(estimates)
-    fits = data.regress(design_of(estimates), factors + trend)
+    fits = data.regress(estimates.design, factors + trend)
     likelihood, solution, spread = fits.log_likelihoods, fits.coefficients, fits.covariances
     weights = np.exp(likelihood - likelihood.max()) * size_prior(estimates)[:, None] * prior
     weights = (weights / weights.sum()).ravel()
@@ -539,7 +542,7 @@ def fit_floor(
     joint = np.full((len(_SHARES), len(size_prior(estimates)), len(prior)), -np.inf)
     for row, share in enumerate(_SHARES):
         seen = [
-            order.likelihoods(data, design_of(estimates), factors) + np.log(weight)
+            order.likelihoods(data, estimates.design, factors) + np.log(weight)
             for data, weight in _falling_parts(estimates, float(share), coherent=coherent)
         ]
         if seen:

@@ -2,7 +2,7 @@
 
 from deeplimit.theory.clock import CorrelationClock
 from deeplimit.theory.energy import Block, block, covered, expected_square, log_normal
-from deeplimit.theory.table import find, gradients_of, growth_of, in_law_only, limit_of, regime_of
+from deeplimit.theory.table import find, gradients_of, growth_of, in_law_only, limit_of
 from deeplimit.theory.theorem import Growth, Hypothesis, Network, Regime, Theorem, Truth, reservations
 
 __all__ = [
@@ -23,6 +23,5 @@ __all__ = [
     "in_law_only",
     "limit_of",
     "log_normal",
-    "regime_of",
     "reservations",
 ]

@@ -158,11 +158,6 @@ def _fails(regime: Regime) -> tuple[str, str]:
     )
 
 
-def regime_of(network: Network) -> Regime:
-    """Return what becomes of the network, by the first row that holds; "no theorem" where none does."""
-    return find(network).regime
-
-
 def limit_of(network: Network) -> Limit:
     """Return the limit equation; raise NoTheoremError, saying why, where no row gives one."""
     found = find(network)
@@ -191,7 +186,7 @@ def growth_of(network: Network) -> Growth:
 
 def in_law_only(network: Network) -> NoTheoremError:
     """Return the refusal of a network whose limit is known in law only, where the same noise is asked for."""
-    regime = regime_of(network)
+    regime = find(network).regime
     told = refused(network, regime.explanation, regime.closest)
     return NoTheoremError(f"{told} compare_laws compares the laws of h_L and of the limit instead.")
 

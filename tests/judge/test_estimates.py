@@ -6,7 +6,6 @@ from runs import task_of
 
 import deeplimit as dl
 from deeplimit.judge.convergence.assessment import (
-    common_estimates,
     gap_estimates,
     scheme_estimates,
     with_whole_scheme_error,
@@ -68,15 +67,17 @@ BOTH = 0.5 * np.log(
 def test_errors_are_an_euler_schemes_where_the_network_or_what_is_measured_is_one():
     def estimated(network, estimates, **how):
         task = task_of(network, paths=30)
-        measured = dl.measure(CoupledErrors.of(task), workers=1)
+        measured = dl.measure(CoupledErrors(task), workers=1)
         pairing = Pairing.of(task, measured.moments.differences, 0.0)
         return estimates(task, pairing, measured, **how)
 
     nearly = dl.inner(2, "tanh", noise=dl.Ito(A=0.1))
-    assert estimated(dl.res1(2, "tanh"), common_estimates).is_euler
+    assert estimated(dl.res1(2, "tanh"), whole_estimates, block=moments.COMMON).is_euler
     assert estimated(nearly, scheme_estimates, half=False).is_euler
     assert not estimated(nearly, gap_estimates, half=False).is_euler
-    assert not estimated(dl.res1(2, "tanh", weights=dl.SmoothGaussian()), common_estimates).is_euler
+    assert not estimated(
+        dl.res1(2, "tanh", weights=dl.SmoothGaussian()), whole_estimates, block=moments.COMMON
+    ).is_euler
 
 
 def test_all_but_the_gap_grows_by_what_the_reference_hides():

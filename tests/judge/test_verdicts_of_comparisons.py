@@ -5,16 +5,17 @@ import pytest
 import torch
 
 import deeplimit as dl
-from deeplimit.common.verdict import first
+from deeplimit.common.verdict import all_said, first, judge, said
 from deeplimit.judge.convergence.verdict import (
     Evidence,
     Measured,
     Numbers,
+    caveats,
     failed_preconditions,
     gives_an_order,
-    judge,
+    rules,
 )
-from deeplimit.judge.convergence.wording import reason, reservations
+from deeplimit.judge.convergence.wording import OF_THE_NUMBERS, REASONS
 from deeplimit.statistics.differences import Remainder
 from deeplimit.statistics.power_law import ErrorEstimates, Floor, fit_rate
 
@@ -117,7 +118,7 @@ GROWN = {"interval": (-0.3, 0.3), "fallen": -0.5, "last_slope_error": 0.01}
     ],
 )
 def test_each_piece_of_evidence_leads_to_the_verdict_it_should(altered, word, rule):
-    found = judge(evidence(**altered))
+    found = judge(rules, evidence(**altered))
     assert (found.code, found.rule) == (word, rule)
 
 
@@ -132,7 +133,7 @@ def test_each_piece_of_evidence_leads_to_the_verdict_it_should(altered, word, ru
     ],
 )
 def test_a_floor_is_told_in_per_cent_of_the_whole_squared_error(part, floor, told):
-    assert told in reason(judge(evidence(part_of_square=part, floor=floor)))
+    assert told in said(judge(rules, evidence(part_of_square=part, floor=floor)), REASONS)
 
 
 def estimates_of(slope, correlation=0.0, bias=(0.0, 0.0, 0.0, 0.0), **regime):
@@ -172,7 +173,7 @@ def test_an_order_is_given_where_a_power_law_describes_the_errors_unhidden():
         ({**GROWN, "last_slope": -0.1, "previous_slope": -0.5}, False),
     ):
         clear = evidence(**altered)
-        assert gives_an_order(clear, judge(clear)) is given, altered
+        assert gives_an_order(clear, judge(rules, clear)) is given, altered
 
 
 def measured(**altered):
@@ -235,7 +236,8 @@ def reserved(**altered):
         "drift": 0.04,
         "drift_error": 0.01,
     }
-    return reservations(Numbers(**{**plain, **altered}))
+    numbers = Numbers(**{**plain, **altered})
+    return all_said(caveats(numbers), numbers, OF_THE_NUMBERS)
 
 
 @pytest.mark.parametrize(

@@ -171,10 +171,10 @@ def test_small_tasks_do_not_wait_for_the_loops(monkeypatch):
 
 def test_the_run_takes_the_loops_where_they_apply(monkeypatch):
     task = single(dl.res1(4, "tanh"))
-    assert CoupledErrors.of(task).work is compiled.run_block
+    assert CoupledErrors(task).work is compiled.run_block
     monkeypatch.setattr(compiled, "ENABLED", False)
-    assert CoupledErrors.of(task).work is projected.run_block
-    assert CoupledErrors.of(dataclasses.replace(task, coupling="pathwise")).work is pathwise.run_block
+    assert CoupledErrors(task).work is projected.run_block
+    assert CoupledErrors(dataclasses.replace(task, coupling="pathwise")).work is pathwise.run_block
 
 
 def test_a_path_that_is_lost_is_counted_and_touches_no_other():

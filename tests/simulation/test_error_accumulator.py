@@ -99,7 +99,7 @@ def test_products_are_means_over_times_and_inputs_and_sums_over_all_paths():
     given = {"depths": (2, 4, 8), "norm": RootMeanSquare(), "paths": 300, "same_network": True}
     task = dataclasses.replace(task_of(network, x=x, **given), block_size=128)
     assert task.blocks > 1
-    moments = dl.measure(CoupledErrors.of(task), workers=1).moments
+    moments = dl.measure(CoupledErrors(task), workers=1).moments
     squares = np.exp(2 * moments.log_errors()[Columns.of(task).at(COMMON)])
     products = moments.products / moments.count
     np.testing.assert_allclose(np.diag(products), squares)

@@ -83,7 +83,7 @@ def test_only_what_the_kernel_knows_goes_through_it(monkeypatch):
     monkeypatch.setattr(fused, "runs_on", lambda device: device.type == "cuda")
     assert fused.applies(dataclasses.replace(yes, device=torch.device("cuda")))
     monkeypatch.setattr(fused, "applies", fused.is_known)
-    assert CoupledErrors.of(yes).work is fused.run_block
+    assert CoupledErrors(yes).work is fused.run_block
 
 
 @pytest.mark.parametrize("size", [1e-24, 1e21, 3.4e38])

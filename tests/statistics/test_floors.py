@@ -12,7 +12,6 @@ from deeplimit.statistics.power_law import (
     _falling,
     _Order,
     correlated,
-    design_of,
     fit_floor,
 )
 
@@ -119,7 +118,7 @@ def test_a_lower_bound_admits_steeper_orders():
 @pytest.mark.parametrize("order", [0.02, 0.5, 2.0])
 def test_an_unknown_order_has_a_flat_prior_up_to_the_steepest(order):
     of = errors(0.0, 0.0, order, noise=0.05)
-    data, design = correlated(of, of.log_errors, np.ones(5)), design_of(of)
+    data, design = correlated(of, of.log_errors, np.ones(5)), of.design
     fits = data.regress(design, np.zeros((1, 5)))
     slope, scale = fits.coefficients[:, 1], np.sqrt(fits.covariances[:, 1, 1])[:, None]
     inside = stats.norm.cdf((STEEPEST - slope) / scale) - stats.norm.cdf(-slope / scale)

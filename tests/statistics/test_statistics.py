@@ -9,7 +9,8 @@ from scipy import stats
 
 import deeplimit as dl
 from deeplimit import zoo
-from deeplimit.judge.convergence.verdict import Evidence, judge
+from deeplimit.common.verdict import judge
+from deeplimit.judge.convergence.verdict import Evidence, rules
 from deeplimit.simulation.moments import Moments
 from deeplimit.statistics.power_law import ErrorEstimates, fit_floor, fit_rate
 
@@ -34,7 +35,7 @@ def synthetic(rng, *, rate=0.5, paths=400, floor=0.0, correction=0.0, depths=DEP
 
 def verdict_on(estimates, order=0.5):
     fit = fit_rate(estimates)
-    return judge(Evidence.of(estimates, fit, fit_floor(estimates, order), order)).code
+    return judge(rules, Evidence.of(estimates, fit, fit_floor(estimates, order), order)).code
 
 
 @pytest.mark.parametrize("count", [150, pytest.param(3000, marks=pytest.mark.nightly)])

@@ -13,7 +13,7 @@ from typing import final
 import numpy as np
 import torch
 
-from deeplimit.common.verdict import ConvergenceVerdict, Judgement, first
+from deeplimit.common.verdict import ConvergenceVerdict, Judgement, all_said, first, judge, said
 from deeplimit.judge.convergence import verdict, wording
 from deeplimit.judge.convergence.pairing import Correction, Pairing, log_bias
 from deeplimit.judge.convergence.report import CompareReport, PartOfError
@@ -40,26 +40,13 @@ SCHEME = Regime("scheme", None, 0.5, "pathwise", "the limit's own scheme on each
 """How the errors of a limit's own scheme expand."""
 
 
-def layer_estimates(task: Task, pairing: Pairing, coupled: Coupled) -> ErrorEstimates:
-    """Return the errors in the task's norm, over each depth's layers."""
-    at_all_times = pairing.correction_in(task.statistic)
-    others = moments.COARSE_LAYERS if task.measures_reference else moments.GAP_LAYERS
-    return _whole(task, pairing, coupled, moments.LAYERS, others, at_all_times)
-
-
-def common_estimates(task: Task, pairing: Pairing, coupled: Coupled) -> ErrorEstimates:
-    """Return the errors over the times that all depths share."""
-    others = moments.COARSE_COMMON if task.measures_reference else moments.GAP_COMMON
-    return _whole(task, pairing, coupled, moments.COMMON, others, pairing.correction)
-
-
 def half_estimates(task: Task, pairing: Pairing, coupled: Coupled) -> ErrorEstimates:
     """Return the errors at the common times in the norm of half the power, which has lighter tails.
 
     Two solutions of a reference are extrapolated in squares only: their errors stay in the task's norm.
     """
     if task.measures_reference:
-        return common_estimates(task, pairing, coupled)
+        return whole_estimates(task, pairing, coupled, moments.COMMON)
     known = pairing.correction is Correction.KNOWN
     bias = log_bias(task, 0.5) if known else np.zeros(len(task.grid.depths))
     return _estimates(task, pairing, coupled, *_halves(task, coupled, moments.HALF), bias, pairing.regime)
@@ -94,13 +81,18 @@ def _halves(task: Task, coupled: Coupled, block: str) -> Found:
     return 2.0 * logs, 4.0 * covariance, kurtosis
 
 
-def _whole(
-    task: Task, pairing: Pairing, coupled: Coupled, block: str, others: str, correction: Correction
-) -> ErrorEstimates:
-    """Return the distances of network and limit, the reference's own error taken out.
+def whole_estimates(task: Task, pairing: Pairing, coupled: Coupled, block: str) -> ErrorEstimates:
+    """Return the distances of network and limit in the task's norm, the reference's own error taken out.
 
-    `others` are the distances to the coarser solution, or to the limit's scheme, where there are such.
+    They are over each depth's layers, `block` LAYERS, or over the times that all depths share, COMMON.
     """
+    at_layers = block == moments.LAYERS
+    correction = pairing.correction_in(task.statistic) if at_layers else pairing.correction
+    # The distances to the coarser solution, or to the limit's scheme, where there are such.
+    if task.measures_reference:
+        others = moments.COARSE_LAYERS if at_layers else moments.COARSE_COMMON
+    else:
+        others = moments.GAP_LAYERS if at_layers else moments.GAP_COMMON
     log_errors, covariance, kurtosis = _at(task, coupled, block)
     logs, covariances = coupled.moments.log_errors(), coupled.moments.relative_covariance()
     columns, bias = moments.Columns.of(task), np.zeros(len(log_errors))
@@ -114,7 +106,7 @@ def _whole(
             log_bias(task, pairing.scheme_rate, pairing.scheme_coherence),
         )
     elif correction is Correction.MEASURED:
-        apart = columns.apart + (block == moments.LAYERS and task.norm != "final")
+        apart = columns.apart + (at_layers and task.statistic.name != "final")
         both = np.concatenate([columns.at(block), columns.at(others), [apart]])
         log_errors, covariance = without_reference_error(
             logs[both], covariances[np.ix_(both, both)], pairing.surplus
@@ -316,7 +308,18 @@ class Part:
         paired = self.paired_floor
         if self.measured is not None and paired is not None and paired.probability <= verdict.DOUBTFUL:
             return paired
-        fitted = self._fitted_floor()
+        remains = self.remainder
+        if remains is not None and (self.directed or (self.exact and remains.is_small)):
+            fitted = remains.floor()
+        else:
+            fitted = fit_floor(
+                self.judged,
+                self.regime.rate,
+                is_bound=self.regime.rate_is_bound,
+                coherent=self.coherent,
+                large=LARGE / self.weight,
+                measured=self.measured,
+            )
         # A theorem's order makes the fit the sharper one, where it sees no floor.
         seen = fitted.probability > verdict.DOUBTFUL or fitted.lower > verdict.NEGLIGIBLE
         if paired is None or not seen:
@@ -325,19 +328,6 @@ class Part:
             return paired
         # Each sees some floors that the other does not; a right limit has none by either.
         return fitted if fitted.probability > paired.probability else paired
-
-    def _fitted_floor(self) -> Floor:
-        remains = self.remainder
-        if remains is not None and (self.directed or (self.exact and remains.is_small)):
-            return remains.floor()
-        return fit_floor(
-            self.judged,
-            self.regime.rate,
-            is_bound=self.regime.rate_is_bound,
-            coherent=self.coherent,
-            large=LARGE / self.weight,
-            measured=self.measured,
-        )
 
     def fit(self, estimates: ErrorEstimates) -> Fit:
         """Fit the order of errors like its own."""
@@ -370,7 +360,7 @@ def parts_of(task: Task, pairing: Pairing, coupled: Coupled, resolution: float) 
     """Return the whole error as its only part, or its two where a network is not its limit's scheme."""
     if task.splits:
         return _two_parts(task, pairing, coupled)
-    common = common_estimates(task, pairing, coupled)
+    common = whole_estimates(task, pairing, coupled, moments.COMMON)
     half = common if pairing.exact else half_estimates(task, pairing, coupled)
     products = coupled.moments.products / coupled.moments.count if task.keeps_products else None
     whole = Part(
@@ -506,8 +496,8 @@ def constant_of(errors: ErrorEstimates, rate: float) -> float:
 def _estimated(task: Task, pairing: Pairing, coupled: Coupled) -> Estimated:
     if pairing.distances is not None:
         return _estimated_by_medians(task, pairing, coupled, pairing.distances)
-    layer = layer_estimates(task, pairing, coupled)
-    common = common_estimates(task, pairing, coupled)
+    layer = whole_estimates(task, pairing, coupled, moments.LAYERS)
+    common = whole_estimates(task, pairing, coupled, moments.COMMON)
     errors, _ = corrected(layer, coupled.moments.diverged[: len(task.grid.depths)])
     resolution = max(rounding(task), coupled.reference_error)
     return Estimated(layer, common, errors, resolution, parts_of(task, pairing, coupled, resolution))
@@ -558,7 +548,10 @@ def _judged(
     """Fit order and floor of each part, and judge; it always rests on the times that all depths share."""
     known = pairing.correction is Correction.KNOWN
     floors, judged = [], []
-    for part in _decisive(pairing, estimated.parts):
+    # That a scheme of an equation approaches its solution is known, and takes the most paths to be seen: of
+    # measured orders the distance to it says whether the limit is right.
+    gaps = tuple(part for part in estimated.parts if part.is_gap)
+    for part in gaps if pairing.is_measured and gaps else estimated.parts:
         floor = part.floor()
         lifted = part.judged
         if floor.probability >= 1 - verdict.DOUBTFUL and known:
@@ -569,7 +562,7 @@ def _judged(
         uncertain = pairing.order is not None and pairing.order.uncertain
         evidence = dataclasses.replace(evidence, apart=apart, is_scheme=is_scheme, is_uncertain=uncertain)
         floors.append(floor.of_whole(part.part_of_square))
-        judged.append((evidence, verdict.judge(evidence)))
+        judged.append((evidence, judge(verdict.rules, evidence)))
     floor, judgement = floors[0], verdict.together([each for _, each in judged])
     # Half the power tames the tails of a few paths that are large.
     shown, layer = [part.judged for part in estimated.parts], estimated.layer
@@ -590,15 +583,6 @@ def _judged(
     interval = min(low for low, _ in intervals), min(high for _, high in intervals)
     constant = constant_of(estimated.common, slowest.rate)
     return Outcome(judgement, estimated, floor, slowest.rate, interval, constant)
-
-
-def _decisive(pairing: Pairing, parts: tuple[Part, ...]) -> tuple[Part, ...]:
-    """Return the parts that say whether the limit is right: of measured orders the distance to its scheme.
-
-    That a scheme of an equation approaches its solution is known, and takes the most paths to be seen.
-    """
-    gaps = tuple(part for part in parts if part.is_gap)
-    return gaps if pairing.is_measured and gaps else parts
 
 
 def _over_all_times(layer: ErrorEstimates, fit: Fit, rough: bool, confidence: float) -> tuple[float, float]:
@@ -657,7 +641,7 @@ def _report(
     )
     report = CompareReport(
         verdict=outcome.judgement.code,
-        reason=wording.reason(outcome.judgement),
+        reason=said(outcome.judgement, wording.REASONS),
         network=str(task.network),
         limit=task.limit.equation,
         regime=pairing.regime.name,
@@ -682,7 +666,7 @@ def _report(
         diverged=diverged,
         worst=moments.worst()[:m],
         kurtosis=kurtosis,
-        norm=task.norm,
+        norm=task.statistic.name,
         quantity=task.quantity,
         p=task.p,
         paths=moments.count,
@@ -697,14 +681,14 @@ def _report(
         versions=versions(),
         reservations=(
             *wording.pairing_notes(task, pairing, is_corrected),
-            *wording.reservations(numbers),
+            *all_said(verdict.caveats(numbers), numbers, wording.OF_THE_NUMBERS),
         ),
         citations=pairing.citations,
         rule=outcome.judgement.rule,
         predicted_is_bound=pairing.predicted is not None and pairing.regime.rate_is_bound,
         parts=tuple(_shown(part, confidence) for part in outcome.estimated.parts if task.splits),
     )
-    return report.measured_by(CoupledErrors.of(task))
+    return report.measured_by(CoupledErrors(task, device=task.device))
 
 
 def _in_place(slopes: np.ndarray, count: int) -> np.ndarray:

@@ -64,15 +64,16 @@ ASKS = {
 @final
 @dataclass(frozen=True)
 class Comparing(Study[CompareReport]):
-    """An adaptive comparison; `task` makes the task of a size's depths and paths."""
+    """An adaptive comparison; `task` makes the task of `depths` and `paths`."""
 
-    task: Callable[[tuple[int, ...], int], Task]
+    task: Callable[..., Task]
     confidence: float
 
     start = DEFAULT
 
     def measurement(self, size: Size) -> CoupledErrors:
-        return CoupledErrors.of(self.task(size.depths, size.count))
+        task = self.task(depths=size.depths, paths=size.count)
+        return CoupledErrors(task, device=task.device)
 
     def work(self, measurement: CoupledErrors, block: int) -> tuple[int, int]:
         task = measurement.task
@@ -220,7 +221,8 @@ def compare(
     """
     started, given = time.perf_counter(), {**locals()}
     resnet = network_of(resnet, x)
-    sampling = AdaptiveSampling.checked(depths, paths, budget, "paths", validation.depths, _read_paths)
+    paths_of = partial(validation.integer, name="paths", minimum=2, hint="An uncertainty needs at least two.")
+    sampling = AdaptiveSampling.checked(depths, paths, budget, "paths", validation.depths, paths_of)
     if reference is not None:
         reference = _read_reference(reference, sampling.depths)
     level = validation.probability(confidence, "confidence", "0.95 is usual.")
@@ -230,10 +232,9 @@ def compare(
         tolerance = validation.real(tolerance, "tolerance", above=0.0, maximum=0.1)
     running = Running.checked(workers, executor, store, progress)
     inputs = validation.inputs(x, resnet.state_shape)
-    _check_same_network(same_network, inputs, resnet)
     measured = validation.choice(quantity, "quantity", QUANTITIES)
     chosen = validation.choice(coupling, "coupling", COUPLINGS)
-    _check_gradients(measured, chosen, same_network)
+    _check_together(same_network, inputs, resnet, measured, chosen)
     checked_seed = validation.seed(seed)
     of_size = partial(
         make_task,
@@ -252,15 +253,8 @@ def compare(
         quantity=measured,
     )
 
-    def task(depths: tuple[int, ...], paths: int) -> Task:
-        return of_size(depths=depths, paths=paths)
-
-    report = carry_out(Comparing(task, level), sampling, running, "compare", started)
+    report = carry_out(Comparing(of_size, level), sampling, running, "compare", started)
     return report.called_by("compare", given)
-
-
-def _read_paths(paths: object) -> int:
-    return validation.integer(paths, "paths", minimum=2, hint="An uncertainty needs at least two.")
 
 
 def _read_reference(reference: object, depths: tuple[int, ...] | None) -> int:
@@ -278,7 +272,10 @@ def _read_reference(reference: object, depths: tuple[int, ...] | None) -> int:
     )
 
 
-def _check_same_network(same_network: object, inputs: Tensor | None, resnet: ResidualNetwork) -> None:
+def _check_together(
+    same_network: object, inputs: Tensor | None, resnet: ResidualNetwork, quantity: str, coupling: str
+) -> None:
+    """Raise TypeError or ValueError for arguments that do not go together."""
     if not isinstance(same_network, bool):
         raise TypeError(f"same_network must be True or False; got {validation.named(same_network)}.")
     if same_network and inputs is None:
@@ -291,17 +288,12 @@ def _check_same_network(same_network: object, inputs: Tensor | None, resnet: Res
             "same_network=True takes networks as the sample, but these weights are given functions of time:"
             " all networks are the same. Leave it out, and inputs are the sample."
         )
-
-
-def _check_gradients(quantity: str, coupling: str, same_network: bool) -> None:
-    if quantity != GRADIENT:
-        return
-    if coupling == "projected":
+    if quantity == GRADIENT and coupling == "projected":
         raise ValueError(
             "coupling='projected' draws the noise's products with the states alone, and quantity='gradient'"
             " needs those with their derivatives, too; use 'pathwise', or 'auto'."
         )
-    if same_network:
+    if quantity == GRADIENT and same_network:
         raise ValueError(
             "same_network=True is for states; got quantity='gradient'. Leave it out: each path then takes one"
             " of the inputs in turn."

@@ -189,18 +189,13 @@ class Evidence:
             kurtosis=estimates.kurtosis,
             count=estimates.count,
             interfere=estimates.interfere,
-            hidden=_is_hidden(estimates, float(slopes[-1]), order),
+            # Of squared errors u^2r (1 + κ² u^2s), u = 1/L, the local slope is r + s κ²u^2s / (1 + κ²u^2s):
+            # beyond r + s/2 the second contribution is the larger one.
+            hidden=order is not None
+            and estimates.hides
+            and float(slopes[-1]) > order + min(estimates.second_orders) / 2,
             levels=levels,
         )
-
-
-def _is_hidden(estimates: ErrorEstimates, slope: float, order: float | None) -> bool:
-    """Whether the deepest slope is nearer to a second contribution's order than to the network's.
-
-    Of squared errors u^2r (1 + κ² u^2s), u = 1/L, the local slope is r + s κ²u^2s / (1 + κ²u^2s): beyond r +
-    s/2 the second contribution is the larger one.
-    """
-    return order is not None and estimates.hides and slope > order + min(estimates.second_orders) / 2
 
 
 def _another_limit(e: Evidence) -> verdict.RuleByRule[ConvergenceVerdict]:
@@ -265,11 +260,6 @@ WITHOUT_ORDER = {"grows_ever_more_slowly", "follows_no_power_law", "mixes_orders
 """Rules by which no power law describes the errors, so that no order is given."""
 WITHOUT_ORDER_OF_DIFFERENCES = {"may_level_off", "may_hide_a_floor"}
 """Further ones where differences are expanded: these depths do not resolve the expansion."""
-
-
-def judge(evidence: Evidence) -> Judgement[ConvergenceVerdict]:
-    """Return the judgement on finite, positive errors."""
-    return verdict.judge(rules, evidence)
 
 
 def together(judgements: list[Judgement[ConvergenceVerdict]]) -> Judgement[ConvergenceVerdict]:
@@ -410,11 +400,6 @@ class Numbers:
         """The smallest error that is finite and not zero; infinite where there is none."""
         return float(self.errors[np.isfinite(self.errors) & (self.errors > 0)].min(initial=np.inf))
 
-    @property
-    def heaviest(self) -> float:
-        """The largest kurtosis."""
-        return float(self.kurtosis.max(initial=0.0))
-
 
 def caveats(n: Numbers) -> Iterator[tuple[str, bool]]:
     """Yield what may have to be known before the numbers are trusted, and whether it does."""
@@ -427,7 +412,7 @@ def caveats(n: Numbers) -> Iterator[tuple[str, bool]]:
     # A few paths make up every mean, or are lost.
     yield "medians_are_taken", n.medians
     # Few paths make up the average.
-    yield "tails_are_heavy", n.heaviest > HEAVY
+    yield "tails_are_heavy", n.kurtosis.max(initial=0.0) > HEAVY
     # The solver's tolerance shows.
     yield "reference_is_coarse", n.reference_error > CLOSE * n.smallest
     # The correction is large.

@@ -6,21 +6,11 @@ import math
 from typing import Any
 
 from deeplimit import theory
-from deeplimit.common.verdict import Judgement, Sentences, all_said, said
+from deeplimit.common.verdict import Sentences
 from deeplimit.judge.convergence.pairing import Pairing, Reads
-from deeplimit.judge.convergence.verdict import HEAVY, Evidence, Measured, Numbers, caveats
+from deeplimit.judge.convergence.verdict import HEAVY, Evidence, Measured, Numbers
 from deeplimit.simulation import Task
 from deeplimit.statistics.power_law import least_paths
-
-
-def reason(judgement: Judgement[Any]) -> str:
-    """Return why the verdict is what it is."""
-    return said(judgement, {**BEFORE_THE_FIT, **OF_THE_FIT})
-
-
-def reservations(numbers: Numbers) -> list[str]:
-    """Return what to know before trusting the numbers."""
-    return all_said(caveats(numbers), numbers, OF_THE_NUMBERS)
 
 
 def _of_deepest(e: Evidence, share: float, least: float = 0.0) -> str:
@@ -178,6 +168,8 @@ OF_THE_FIT: Sentences[Evidence] = {
     ),
     "falls": _falls,
 }
+REASONS: Sentences[Any] = {**BEFORE_THE_FIT, **OF_THE_FIT}
+"""Why a verdict is what it is."""
 OF_THE_NUMBERS: Sentences[Numbers] = {
     "limit_was_lost": lambda n: (
         f"the limit itself was not finite on {n.limit_lost} of {n.paths} paths, which count as lost at every"
@@ -196,7 +188,7 @@ OF_THE_NUMBERS: Sentences[Numbers] = {
         " Convergence is judged in probability."
     ),
     "tails_are_heavy": lambda n: (
-        f"the per-path errors have kurtosis {n.heaviest:.0f} (over {HEAVY:g}): a few paths dominate. Standard"
+        f"the per-path errors have kurtosis {n.kurtosis.max():.0f} (over {HEAVY:g}): a few paths dominate. Standard"
         " errors are too small, and the interval allows for it; take more paths."
     ),
     "reference_is_coarse": lambda n: (

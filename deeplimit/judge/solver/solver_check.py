@@ -15,7 +15,6 @@ from torch import Tensor
 
 from deeplimit.common import validation
 from deeplimit.common.randomness import Purpose
-from deeplimit.common.report import Provenance
 from deeplimit.common.verdict import Judgement, SolverVerdict, judge
 from deeplimit.equations import ODE, SDE, read_limit
 from deeplimit.judge.solver import runs, verdict as rules
@@ -34,6 +33,7 @@ from deeplimit.statistics.consecutive import (
 )
 from deeplimit.statistics.power_law import CorrelatedData, Floor
 from deeplimit.statistics.solver_errors import ErrorOrder, WeakOrder, fit_errors, fit_means, steepest_falls
+from deeplimit.version import versions
 
 log = logging.getLogger("deeplimit")
 STRONG, WEAK = KINDS = ("strong", "weak")
@@ -449,7 +449,7 @@ def _reported(plan: Plan, judgement: Judgement[SolverVerdict], started: float, *
         random=plan.random,
         seed=plan.seed,
         seconds=time.perf_counter() - started,
-        versions=Provenance.here(plan.seed, "cpu").versions,
+        versions=versions(),
         caveats=(),
         **{**numbers, **found},
     )

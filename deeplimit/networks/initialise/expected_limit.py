@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from deeplimit.driving import Dependence, Facts, WeightLaw, critical_exponent, together
 from deeplimit.layers import Recursion, Res1, Res3, activations
-from deeplimit.theory import Regime, regime_of, theorem
+from deeplimit.theory import Regime, find, theorem
 from deeplimit.theory.fractional_weights import EULER_SCHEME
 
 CAVEAT = (
@@ -45,7 +45,7 @@ def expected_limit(law: WeightLaw, exponent: float) -> Regime:
     critical = critical_exponent(law)
     at_critical = theorem.side(exponent, critical) == 0
     network = _stand_in(law, critical if at_critical else exponent, at_critical)
-    found = regime_of(network)
+    found = find(network).regime
     named = "1/2" if critical == 0.5 else f"{critical:g}"
     side = f"{exponent:g} {'>' if exponent > critical else '<'} {named}"
     where = f"critical exponent {named}" if at_critical else f"exponent {side}, the critical one"

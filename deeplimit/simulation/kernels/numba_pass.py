@@ -145,7 +145,7 @@ class Compiled:
                     no_biases if whole.bias_normals is None else whole.bias_normals.take(count).numpy(),
                     depths,
                     durations,
-                    task.norm == "final",
+                    task.statistic.name == "final",
                 )
                 first, done = first + count, done + count
                 yield done

@@ -8,7 +8,6 @@ from torch import Tensor
 from deeplimit.driving import Layer, factors_of, functions_of, matvec, noise_of
 from deeplimit.equations import CompiledStep, FunctionValue, Limit, Motion, Stepper
 from deeplimit.layers import Form, activations
-from deeplimit.layers.activations import Activation
 from deeplimit.networks.residual_network import ResidualNetwork
 
 
@@ -82,13 +81,14 @@ def compiled_steps(network: ResidualNetwork, limit: Limit) -> list[CompiledStep]
     """
     (law,) = network.weights
     factors = (factors_of(law, *network.weight_shapes), limit.factors())
-    if functions_of(network.channels) or not all(part is not None and part.is_number for part in factors):
+    one_variance = all(
+        part is not None and part.rows.numel() == part.columns.numel() == 1 for part in factors
+    )
+    if functions_of(network.channels) or not one_variance:
         return None
     state = torch.zeros(1, network.width)
     steppers = [NetworkStepper(state, network, 1), limit.stepper(state)]
     steps = [step for stepper in steppers if (step := stepper.compiled_step()) is not None]
-    return steps if len(steps) == 2 and all(_is_named(step.activation) for step in steps) else None
-
-
-def _is_named(sigma: Activation | None) -> bool:
-    return sigma is None or (sigma.name in activations.NAMES and sigma is activations.resolve(sigma.name))
+    used = [step.activation for step in steps if step.activation is not None]
+    named = all(each.name in activations.NAMES and each is activations.resolve(each.name) for each in used)
+    return steps if len(steps) == 2 and named else None

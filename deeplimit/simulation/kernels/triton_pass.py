@@ -89,7 +89,7 @@ def run_block(task: Task, block: int, tick: Tick | None = None) -> Moments:
         reference_scale=reference.product,
         seed=int(words[0]) << 32 | int(words[1]),
         first_path=block * task.block_size,
-        final=task.norm == "final",
+        final=task.statistic.name == "final",
     )
     if not bool(found.finite.all() & found.errors.isfinite().all()):
         # It takes states of any size, and loses one network at a time.
