@@ -8,7 +8,7 @@ import deeplimit as dl
 from benchmarks.optional import optional
 from benchmarks.strong_error import in_short
 from benchmarks.timing import FLOOR, OURS, Row, Target, Workload, timed_in_turn
-from deeplimit.common.grid import Grid
+from deeplimit.driving.path import Grid
 from deeplimit.judge.convergence import CompareReport
 
 WIDTH, PATHS = 64, 10**5

@@ -28,11 +28,6 @@ from deeplimit.driving.law import (
     FunctionLaw,
     Shape,
     WeightLaw,
-    together,
-)
-from deeplimit.driving.moving_average import MovingAverage
-from deeplimit.driving.path import CoarseSums, DrawnLayers, Layer, Path, SampledFunction, matvec
-from deeplimit.driving.reading import (
     channels_of,
     check_depths,
     critical_exponent,
@@ -41,8 +36,10 @@ from deeplimit.driving.reading import (
     motions_in_words,
     motions_of,
     noise_of,
-    simplest,
+    together,
 )
+from deeplimit.driving.moving_average import MovingAverage
+from deeplimit.driving.path import CoarseSums, DrawnLayers, Layer, Path, SampledFunction, matvec
 from deeplimit.driving.recorded import Recorded
 from deeplimit.driving.smooth import SmoothGaussian
 from deeplimit.driving.space_time import SpaceTimeBrownian
@@ -96,7 +93,6 @@ __all__ = [
     "motions_in_words",
     "motions_of",
     "noise_of",
-    "simplest",
     "stochastic_volatility",
     "together",
 ]

@@ -14,10 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from deeplimit.common import validation
-from deeplimit.common.grid import Grid
 from deeplimit.common.randomness import seeded
 from deeplimit.driving.law import Channel, ChannelKind, Dependence, Facts, Shape, WeightLaw
-from deeplimit.driving.path import Layer, Path
+from deeplimit.driving.path import Grid, Layer, Path
 
 Factory = Callable[[int], Any]
 _building = threading.Lock()

@@ -9,10 +9,8 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from deeplimit.common.grid import Grid
-from deeplimit.driving.law import Shape, WeightLaw
-from deeplimit.driving.path import DrawnLayers, Layer, Path, matvec
-from deeplimit.driving.reading import is_standard
+from deeplimit.driving.law import Shape, WeightLaw, is_standard
+from deeplimit.driving.path import DrawnLayers, Grid, Layer, Path, matvec
 
 
 def draw_layers(

@@ -13,9 +13,8 @@ from scipy import fft
 from torch import Tensor
 
 from deeplimit.common import validation
-from deeplimit.common.grid import Grid
 from deeplimit.driving.law import Channel, ChannelKind, Dependence, Facts, Shape, WeightLaw
-from deeplimit.driving.path import CoarseSums, DrawnLayers, Layer, Path
+from deeplimit.driving.path import CoarseSums, DrawnLayers, Grid, Layer, Path
 
 NUMBERS_AT_ONCE = 2**22
 """How many normals one Fourier transform takes; it bounds memory and is part of what a seed means, so it

@@ -8,9 +8,8 @@ from typing import final
 import torch
 
 from deeplimit.common import validation
-from deeplimit.common.grid import Grid
-from deeplimit.driving.law import Channel, ChannelKind, Dependence, Facts, Shape, WeightLaw
-from deeplimit.driving.path import Layer, Path
+from deeplimit.driving.law import Channel, ChannelKind, Dependence, Facts, Shape, WeightLaw, units
+from deeplimit.driving.path import Grid, Layer, Path
 
 
 @final
@@ -74,17 +73,6 @@ class HiddenUnits(WeightLaw):
 
     def describe(self) -> str:
         return f"L/{self.depth_to_width:g} hidden units in every layer"
-
-
-def units(depth: int, depth_to_width: float) -> int:
-    """Return the number L/T of hidden units at a depth; raise ValueError where it is not whole."""
-    found = depth / depth_to_width
-    if round(found) < 1 or abs(found - round(found)) > 1e-6 * found:
-        raise ValueError(
-            f"depths must be multiples of depth_to_width={depth_to_width:g}; got {depth}, which has"
-            f" {found:g} hidden units per layer."
-        )
-    return round(found)
 
 
 class _UnitsPath(Path):

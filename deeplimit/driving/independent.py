@@ -13,9 +13,8 @@ import torch
 from torch import Tensor
 
 from deeplimit.common import validation
-from deeplimit.common.grid import Chunk, Grid
 from deeplimit.driving.law import FINITE_VARIANCE, Channel, ChannelKind, Dependence, Facts, Shape, WeightLaw
-from deeplimit.driving.path import CoarseSums, DrawnLayers, Layer, Path
+from deeplimit.driving.path import Chunk, CoarseSums, DrawnLayers, Grid, Layer, Path
 from deeplimit.driving.sampler_test import Sampler, test_sampler
 
 TESTED_WIDTH = 32

@@ -10,10 +10,9 @@ import torch
 from torch import Tensor
 
 from deeplimit.common import validation
-from deeplimit.common.grid import Grid
 from deeplimit.driving.independent import Brownian, IncrementPath
 from deeplimit.driving.law import Channel, ChannelKind, Dependence, Facts, Shape, WeightLaw
-from deeplimit.driving.path import Layer, Path
+from deeplimit.driving.path import Grid, Layer, Path
 
 
 @final

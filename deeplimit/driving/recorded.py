@@ -16,9 +16,8 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from deeplimit.common import validation
-from deeplimit.common.grid import Grid
 from deeplimit.driving.law import Channel, ChannelKind, Dependence, Facts, Shape, WeightLaw
-from deeplimit.driving.path import Layer, Path
+from deeplimit.driving.path import Grid, Layer, Path
 
 
 @final

@@ -9,9 +9,8 @@ from typing import final
 import torch
 from torch import Tensor
 
-from deeplimit.common.grid import Chunk, Grid
 from deeplimit.driving.law import Channel, ChannelKind, Dependence, Facts, Shape, WeightLaw
-from deeplimit.driving.path import CoarseSums, Layer, Path
+from deeplimit.driving.path import Chunk, CoarseSums, Grid, Layer, Path
 
 
 @final

@@ -13,10 +13,9 @@ import torch
 from torch import Tensor
 
 from deeplimit.common import validation
-from deeplimit.common.grid import Chunk, Grid
 from deeplimit.driving.ito import Ito, ItoPath, ItoStep
 from deeplimit.driving.law import Channel, Dependence, Facts, FunctionLaw, Shape, WeightLaw
-from deeplimit.driving.path import CoarseSums, DrawnLayers, Layer, Path, Values
+from deeplimit.driving.path import Chunk, CoarseSums, DrawnLayers, Grid, Layer, Path, Values
 
 
 @final

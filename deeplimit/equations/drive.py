@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from deeplimit.common.grid import Grid
 from deeplimit.driving import FunctionLaw, Path, SampledFunction, Shape
+from deeplimit.driving.path import Grid
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 
 from deeplimit.common import validation
-from deeplimit.common.grid import Chunk
 from deeplimit.driving import SampledFunction
+from deeplimit.driving.path import Chunk
 from deeplimit.equations.base import Limit, ODELimit, SDELimit, VectorField
 from deeplimit.equations.drive import Drive
 from deeplimit.equations.schemes import (

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from deeplimit.common import validation
-from deeplimit.common.grid import Chunk
 from deeplimit.driving import (
     CoarseSums,
     Factors,
@@ -28,7 +27,7 @@ from deeplimit.driving import (
     noise_of,
 )
 from deeplimit.driving.covariance_rate import Rate
-from deeplimit.driving.path import Values
+from deeplimit.driving.path import Chunk, Values
 from deeplimit.equations.base import (
     CompiledStep,
     FunctionValue,

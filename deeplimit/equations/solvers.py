@@ -11,8 +11,8 @@ import torch
 import torchdiffeq
 from torch import Tensor
 
-from deeplimit.common.grid import Chunk
 from deeplimit.driving import CoarseSums
+from deeplimit.driving.path import Chunk
 from deeplimit.equations.drive import Drive
 
 

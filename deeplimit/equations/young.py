@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from deeplimit.common import validation
-from deeplimit.common.grid import Chunk
 from deeplimit.driving import FractionalBrownian, Layer, Path, Shape, WeightLaw
+from deeplimit.driving.path import Chunk
 from deeplimit.equations.base import Limit, check_one_law
 from deeplimit.equations.drive import Drive, Sharing
 from deeplimit.equations.solvers import Solver

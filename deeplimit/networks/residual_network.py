@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from deeplimit.common import validation
 from deeplimit.common.randomness import seeded
 from deeplimit.driving import (
+    AR1,
     Brownian,
     Channel,
     Dependence,
@@ -28,7 +29,6 @@ from deeplimit.driving import (
     WeightLaw,
     channels_of,
     critical_exponent,
-    simplest,
     together,
 )
 from deeplimit.driving.blocks import blocks_of
@@ -185,6 +185,15 @@ class ResidualNetwork:
         return f"{self.recursion.name}: {', '.join(part for part in parts if part)}"
 
 
+OTHER_NAMES = (AR1(0.0), FractionalBrownian(0.5))
+"""Laws that are `Brownian()`, whose theorems and passes a network of them then has."""
+
+
+def simplest(law: WeightLaw) -> WeightLaw:
+    """Return the same law in its simplest form, which a network keeps."""
+    return Brownian() if law in OTHER_NAMES else law
+
+
 def _checked_laws(weights: object, recursion: Recursion) -> tuple[WeightLaw, ...]:
     """Return one law for each weight; one law alone is meant for all of them."""
     count = len(recursion.weights)
@@ -209,6 +218,17 @@ def _checked_laws(weights: object, recursion: Recursion) -> tuple[WeightLaw, ...
             f" {recursion.name} ({', '.join(weight.name for weight in recursion.weights)}); got {len(laws)}."
         )
     return tuple(simplest(law) for law in laws)
+
+
+def _make(
+    kind: type[Recursion],
+    width: int,
+    activation: ActivationLike,
+    weights: WeightsLike | None,
+    exponent: float | None,
+) -> ResidualNetwork:
+    recursion = kind(activations.resolve(activation))
+    return ResidualNetwork(recursion, width, weights, exponent)  # type: ignore[arg-type]  # None is filled in
 
 
 def res1(
@@ -240,7 +260,7 @@ def res1(
         >>> print(dl.res1(width=40, activation="tanh"))
         res1: h + L^-β V σ(h), σ = tanh, d = 40, β = 0.5, i.i.d. Gaussian weights
     """
-    return ResidualNetwork(Res1(activations.resolve(activation)), width, weights, exponent)
+    return _make(Res1, width, activation, weights, exponent)
 
 
 def modified_res1(
@@ -281,7 +301,7 @@ def modified_res1(
             " lead to the Stratonovich equation instead of Itô's, and below it nothing is known. res1 takes"
             " any Hurst index."
         )
-    return ResidualNetwork(ModifiedRes1(activations.resolve(activation)), width, weights, None)
+    return _make(ModifiedRes1, width, activation, weights, None)
 
 
 def res2(
@@ -305,7 +325,7 @@ def res2(
         >>> dl.res2(width=4, activation="tanh", weights=both).exponent
         1.0
     """
-    return ResidualNetwork(Res2(activations.resolve(activation)), width, weights, exponent)
+    return _make(Res2, width, activation, weights, exponent)
 
 
 def res3(width: int, *, weights: WeightsLike | None = None, exponent: float | None = None) -> ResidualNetwork:
@@ -320,7 +340,7 @@ def res3(width: int, *, weights: WeightsLike | None = None, exponent: float | No
         >>> dl.res3(width=4, weights=dl.SmoothGaussian()).limit().equation
         'dH = V_t ReLU(W_t H) dt, σ = relu, d = 4'
     """
-    return ResidualNetwork(Res3(activations.resolve("relu")), width, weights, exponent)
+    return _make(Res3, width, "relu", weights, exponent)
 
 
 def inner(
@@ -378,7 +398,7 @@ def inner(
                     f"got {name}={value!r} without trend= or noise=, whose exponent it is. With weights=,"
                     " give exponent= instead."
                 )
-        return ResidualNetwork(Inner(activations.resolve(activation)), width, weights, exponent)
+        return _make(Inner, width, activation, weights, exponent)
     for name, given in (("weights", weights), ("exponent", exponent)):
         if given is not None:
             raise ValueError(

@@ -21,8 +21,8 @@ from deeplimit.common.initial_layer import starting_states
 from deeplimit.common.measurement import Measurement, Progress, Running, Tick
 from deeplimit.common.randomness import Purpose, generator
 from deeplimit.common.store import Store
-from deeplimit.driving import FractionalBrownian, critical_exponent, simplest
-from deeplimit.networks.residual_network import FOR_MODULES, ResidualNetwork
+from deeplimit.driving import FractionalBrownian, critical_exponent
+from deeplimit.networks.residual_network import FOR_MODULES, ResidualNetwork, simplest
 from deeplimit.signal.one_signal import OneSignal, Watch, one_signal
 from deeplimit.signal.passes import backward, forward
 from deeplimit.signal.phase_report import PhaseDiagram

@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from deeplimit.common.grid import Grid, uniform_size
 from deeplimit.common.initial_layer import initial_layer
 from deeplimit.common.measurement import Arrays, Measurement, Tick
 from deeplimit.common.specification import describe
@@ -23,15 +22,25 @@ from deeplimit.driving import (
     motions_in_words,
     motions_of,
 )
+from deeplimit.driving.path import Grid, uniform_size
 from deeplimit.equations import Independent, Limit, Sharing, read_limit
 from deeplimit.networks.residual_network import ResidualNetwork
 from deeplimit.simulation import gradients, pathwise
 from deeplimit.simulation.kernels import numba_pass, projected, triton_pass
-from deeplimit.simulation.kernels.steppers import compiled_steps, failed_precondition
 from deeplimit.simulation.moments import Moments
 from deeplimit.simulation.one_path import OnePath, draw_again
-from deeplimit.simulation.statistics import Statistic, read_statistic, try_statistic
-from deeplimit.simulation.task import GRADIENT, STATE, Task, sharing, splits
+from deeplimit.simulation.task import (
+    GRADIENT,
+    STATE,
+    Statistic,
+    Task,
+    compiled_steps,
+    failed_precondition,
+    read_statistic,
+    sharing,
+    splits,
+    try_statistic,
+)
 from deeplimit.theory import in_law_only
 
 COUPLINGS = ("auto", "projected", "pathwise")

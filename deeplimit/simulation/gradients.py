@@ -20,8 +20,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from deeplimit.common.grid import CHUNK
 from deeplimit.driving import ItoStep, Layer, Path
+from deeplimit.driving.path import CHUNK
 from deeplimit.equations import Drive
 from deeplimit.equations.base import VectorField
 from deeplimit.equations.solvers import Solver, solve

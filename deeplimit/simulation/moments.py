@@ -14,8 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from deeplimit.simulation.statistics import Statistic
-from deeplimit.simulation.task import Task
+from deeplimit.simulation.task import Statistic, Task
 
 MOST_ROWS = 2**17
 """Differences of more paths than this are not kept: there sampling errors of an order are negligible."""

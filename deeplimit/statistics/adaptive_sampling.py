@@ -311,17 +311,12 @@ class AdaptiveSampling:
             fixed_count,
             SECONDS if budget is None else validation.real(budget, "budget", above=0.0, hint="In seconds."),
         )
-        if budget is not None and read.is_fixed:
+        if budget is not None and not (open_depths or open_count):
             raise ValueError(
                 f"budget={budget!r} is for a call that chooses its size, but depths and {name} are both"
                 f" given; pass depths='auto', {name}='auto' or both, or leave the budget out."
             )
         return read
-
-    @property
-    def is_fixed(self) -> bool:
-        """Whether there is one size, given by the caller."""
-        return self.depths is not None and self.count is not None
 
     def within(self, size: Size) -> Size:
         """Return a size with what the caller has fixed."""
@@ -526,7 +521,7 @@ def carry_out(
     evidence alone, except for the last, which the budget may cut short. Small runs come first, which tell
     what a larger one costs; they are not judged, and so spend no level.
     """
-    if sampling.is_fixed:
+    if None not in (sampling.depths, sampling.count):  # one size, which the caller gave
         measurement = study.measurement(sampling.within(study.start))
         return study.report(measurement, running.measure(measurement), 1.0, clock() - started)
     with running.shown(name) as shown:

@@ -511,11 +511,6 @@ class Floor:
         spacing = float(np.interp(self.share, _SHARES, np.gradient(_SHARES)))
         return max((self.upper - self.lower) / (2 * 1.645), spacing)
 
-    def of_whole(self, part: float) -> Floor:
-        """Return the same as a share of a square of which the one here is this part."""
-        shares = (part * self.share, part * self.lower, part * self.upper)
-        return Floor(*shares, self.probability)
-
 
 def fit_floor(
     estimates: ErrorEstimates,

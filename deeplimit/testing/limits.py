@@ -16,8 +16,8 @@ from scipy import stats
 from torch import Tensor
 
 from deeplimit.common import validation
-from deeplimit.common.grid import Grid
 from deeplimit.driving import Layer, Path
+from deeplimit.driving.path import Grid
 from deeplimit.equations import Drive, LawLimit, Limit, SDELimit, Sharing, read_limit
 from deeplimit.testing.contract import hold, near, normal, record, same, stream, watched, words
 

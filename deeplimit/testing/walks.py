@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from deeplimit.common.grid import Grid
 from deeplimit.driving import Layer, Path, Shape, WeightLaw
+from deeplimit.driving.path import Grid
 from deeplimit.testing.contract import SEED, stream
 
 

@@ -28,6 +28,7 @@ from deeplimit.theory import (
 from deeplimit.theory.gradients import none_known
 from deeplimit.theory.growth import known_growth
 from deeplimit.theory.theorem import (
+    REGISTERED,
     Growth,
     Network,
     Regime,
@@ -38,7 +39,6 @@ from deeplimit.theory.theorem import (
     measured_without_theorem,
     refusal,
     refused,
-    registered,
     side,
 )
 
@@ -135,7 +135,7 @@ def find(network: Network) -> Found:
     """
     fallen: list[Regime] = []
     simple = simplest(network)
-    for row, asked in (*((row, network) for row in registered()), *((row, simple) for row in ROWS)):
+    for row, asked in (*((each.row, network) for each in REGISTERED), *((row, simple) for row in ROWS)):
         if row.matches(asked):
             regime = row.regime(asked)
             if not failing(regime.hypotheses):
@@ -178,8 +178,8 @@ def gradients_of(network: Network) -> Regime:
 
 def growth_of(network: Network) -> Growth:
     """Return what is known of the signal's growth with depth: by a registered row, or by the library."""
-    for row in registered():
-        if row.matches(network) and (said := row.growth(network)) is not None:
+    for each in REGISTERED:
+        if each.row.matches(network) and (said := each.row.growth(network)) is not None:
             return said
     return known_growth(simplest(network))
 

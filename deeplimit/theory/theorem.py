@@ -320,7 +320,7 @@ class Theorem(ABC):
         if not isinstance(row, Theorem):
             raise TypeError(f"row must be a Theorem, made by its own class; got {validation.named(row)}.")
         registration = Registration(row)
-        _registered.insert(0, registration)
+        REGISTERED.insert(0, registration)
         return registration
 
 
@@ -332,8 +332,8 @@ class Registration:
 
     def remove(self) -> None:
         """Take the row out of the table; once removed, doing so again changes nothing."""
-        if self in _registered:
-            _registered.remove(self)
+        if self in REGISTERED:
+            REGISTERED.remove(self)
 
     def __enter__(self) -> Theorem:
         return self.row
@@ -344,12 +344,8 @@ class Registration:
         self.remove()
 
 
-_registered: list[Registration] = []
-
-
-def registered() -> tuple[Theorem, ...]:
-    """Return the rows that users registered, the latest first."""
-    return tuple(registration.row for registration in _registered)
+REGISTERED: list[Registration] = []
+"""What users registered, the latest first."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from deeplimit.common.grid import CHUNK, Grid, uniform_size
+from deeplimit.driving.path import CHUNK, Grid, uniform_size
 
 depth_lists = st.lists(st.integers(1, 30), min_size=1, max_size=4, unique=True).map(sorted).map(tuple)
 

@@ -6,7 +6,7 @@ import torch
 from chains import chain_sde
 
 import deeplimit as dl
-from deeplimit.common.grid import Grid
+from deeplimit.driving.path import Grid
 
 
 def walked(law, depths, shape=(), paths=1, seed=0, extra=()):

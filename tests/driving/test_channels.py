@@ -19,9 +19,9 @@ from deeplimit.driving import (
     functions_of,
     motions_of,
     noise_of,
-    simplest,
 )
 from deeplimit.driving.independent import IncrementPath
+from deeplimit.networks.residual_network import simplest
 
 NOISE = dl.Ito(A=0.05, b=0.1)
 TREND = dl.Trend(lambda t: torch.eye(3), lambda t: torch.zeros(3))

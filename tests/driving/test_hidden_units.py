@@ -5,9 +5,9 @@ import torch
 from scipy import stats
 
 import deeplimit as dl
-from deeplimit.common.grid import Grid
 from deeplimit.driving import check_depths, layers_of
 from deeplimit.driving.hidden_units import units
+from deeplimit.driving.path import Grid
 
 
 def layers(law, depth, seed=0, inputs=2, paths=3):

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import deeplimit as dl
-from deeplimit.common.grid import Grid
+from deeplimit.driving.path import Grid
 
 SETTINGS = {"depths": [32, 64, 128, 256, 512], "paths": 2000, "norm": "final"}
 

@@ -9,9 +9,8 @@ from hypothesis import given, strategies as st
 from scipy import stats
 
 import deeplimit as dl
-from deeplimit.common.grid import Grid
 from deeplimit.driving.independent import IncrementPath
-from deeplimit.driving.path import FunctionPath
+from deeplimit.driving.path import FunctionPath, Grid
 
 LEVEL = 1e-5  # of every statistical test here
 

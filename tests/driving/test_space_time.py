@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from deeplimit.common.grid import Grid
 from deeplimit.driving import SpaceTimeBrownian
+from deeplimit.driving.path import Grid
 
 PATHS = 40_000
 

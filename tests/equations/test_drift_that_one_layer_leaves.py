@@ -13,7 +13,7 @@ from pairs import NOISES, SMOOTH, SMOOTH_IDS, TREND
 from scipy import stats
 
 import deeplimit as dl
-from deeplimit.common.grid import Grid
+from deeplimit.driving.path import Grid
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

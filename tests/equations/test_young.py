@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 
 import deeplimit as dl
 from deeplimit import zoo
-from deeplimit.common.grid import Grid, uniform_size
+from deeplimit.driving.path import Grid, uniform_size
 from deeplimit.equations.young import extrapolation_surplus
 from deeplimit.simulation import make_task
 

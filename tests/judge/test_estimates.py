@@ -8,11 +8,12 @@ import deeplimit as dl
 from deeplimit.judge.convergence.assessment import (
     gap_estimates,
     scheme_estimates,
+    whole_estimates,
     with_whole_scheme_error,
     without_reference_error,
 )
 from deeplimit.judge.convergence.pairing import Pairing
-from deeplimit.simulation import CoupledErrors
+from deeplimit.simulation import CoupledErrors, moments
 
 
 def taken_out(fine, coarse, apart, surplus=0.0):

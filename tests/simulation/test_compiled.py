@@ -16,7 +16,7 @@ import deeplimit as dl
 from deeplimit.layers import activations
 from deeplimit.simulation import CoupledErrors, pathwise
 from deeplimit.simulation.kernels import numba_pass as compiled, projected
-from deeplimit.simulation.statistics import read_statistic
+from deeplimit.simulation.task import read_statistic
 
 lanes = pytest.importorskip(
     "deeplimit.simulation.kernels.numba_loops", reason="numba is not installed; pip install deeplimit[fast]"

@@ -9,8 +9,8 @@ import torch
 from runs import task_of, walk
 
 import deeplimit as dl
-from deeplimit.common.grid import Grid
 from deeplimit.common.initial_layer import initial_layer
+from deeplimit.driving.path import Grid
 from deeplimit.simulation import coupled_errors
 from deeplimit.simulation.moments import Moments
 from deeplimit.simulation.pathwise import make_solver, run_block

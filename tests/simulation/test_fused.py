@@ -13,7 +13,7 @@ from scipy import stats
 import deeplimit as dl
 from deeplimit.simulation import CoupledErrors
 from deeplimit.simulation.kernels import projected, triton_pass as fused
-from deeplimit.simulation.statistics import read_statistic
+from deeplimit.simulation.task import read_statistic
 
 pytest.importorskip("triton", reason="Triton is not installed; pip install deeplimit[gpu]")
 pytestmark = pytest.mark.card

@@ -9,9 +9,9 @@ from noises import DRIFT, PUSH, TURN, random_matrix_covariance, random_psd
 from runs import walk
 
 import deeplimit as dl
-from deeplimit.common.grid import Grid
 from deeplimit.common.randomness import Purpose, generator
 from deeplimit.driving import TrendAndNoise
+from deeplimit.driving.path import Grid
 from deeplimit.driving.trend_and_noise import ShrinkingPath
 
 pytestmark = pytest.mark.usefixtures("one_thread")

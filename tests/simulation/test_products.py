@@ -8,7 +8,7 @@ from couplings import FAULTS, faulty
 from hypothesis import given, settings, strategies as st
 from noises import randn
 
-from deeplimit.common.grid import Grid
+from deeplimit.driving.path import Grid
 from deeplimit.simulation.kernels.products import Products
 
 NESTED = [

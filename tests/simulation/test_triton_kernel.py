@@ -14,7 +14,7 @@ import pytest
 import torch
 from hypothesis import settings, strategies as st
 
-from deeplimit.common.grid import Grid
+from deeplimit.driving.path import Grid
 from deeplimit.simulation.kernels.triton_kernel import Launch, choose_launch, group_size, run_kernel
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"

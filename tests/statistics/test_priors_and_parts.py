@@ -147,10 +147,6 @@ def test_the_covariance_between_depths_needs_more_paths_than_depths():
     assert [least_paths(depths) for depths in (2, 5)] == [8, 14]
 
 
-def test_a_floor_of_a_part_has_its_shares_and_the_same_probability():
-    assert Floor(0.5, 0.4, 0.8, 0.6).of_whole(0.5) == Floor(0.25, 0.2, 0.4, 0.6)
-
-
 def test_the_standard_error_of_a_floor_is_that_of_a_normal_law_or_the_nodes_spacing():
     """5 % and 95 % of a normal law lie 1.645 standard errors away; nodes are 0.025 apart around one half."""
     assert Floor(0.5, 0.3, 0.7, 0.5).error == pytest.approx(0.4 / 3.29)

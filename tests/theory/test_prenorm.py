@@ -11,7 +11,7 @@ from scipy import stats
 from torch.nn import functional
 
 import deeplimit as dl
-from deeplimit.common.grid import Grid
+from deeplimit.driving.path import Grid
 from deeplimit.judge.in_law.simulation import last_states
 from deeplimit.theory import gradients_of
 

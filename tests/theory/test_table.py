@@ -26,7 +26,7 @@ from deeplimit.layers import (
     ShapedMLP,
 )
 from deeplimit.theory.table import ROWS
-from deeplimit.theory.theorem import failing, registered
+from deeplimit.theory.theorem import REGISTERED, failing
 
 WIDTH = 3
 TURN = torch.tensor([[0.0, 1.0, 0.0], [-1.0, 0.0, 0.0], [0.0, 0.0, 0.1]])
@@ -198,8 +198,8 @@ def test_a_registered_row_speaks_first_and_goes_away_again():
         report = dl.compare(network, depths=[8, 16, 32, 64, 128], paths=200)
         assert (report.theorem, report.predicted_rate) == ("Doe (2026), Theorem 1", 0.25)
         assert dl.res1(WIDTH, "tanh").regime().name == "sde"
-        assert registered() == (row,)
-    assert registered() == ()
+        assert [each.row for each in REGISTERED] == [row]
+    assert not REGISTERED
     assert network.regime().name == "no theorem"
 
 
@@ -265,7 +265,7 @@ ROW = {"matches": about_inner, "name": "ode"}
 )
 def test_a_row_that_says_nothing_usable_is_refused(given, error, pins):
     assert_refused(lambda: dl.Theorem.register(**given), error, *pins)
-    assert registered() == ()
+    assert not REGISTERED
 
 
 def test_a_users_law_that_states_nothing_gets_no_theorem():

@@ -15,7 +15,7 @@ import torch
 
 from deeplimit.common.verdict import ConvergenceVerdict, Judgement, all_said, first, judge, said
 from deeplimit.judge.convergence import verdict, wording
-from deeplimit.judge.convergence.pairing import Correction, Pairing, log_bias
+from deeplimit.judge.convergence.pairing import Correction, Pairing, Reads, log_bias
 from deeplimit.judge.convergence.report import CompareReport, PartOfError
 from deeplimit.simulation import Coupled, CoupledErrors, Task, moments
 from deeplimit.statistics.consecutive import Order, log_medians, with_lost_ones_last
@@ -40,23 +40,11 @@ SCHEME = Regime("scheme", None, 0.5, "pathwise", "the limit's own scheme on each
 """How the errors of a limit's own scheme expand."""
 
 
-def half_estimates(task: Task, pairing: Pairing, coupled: Coupled) -> ErrorEstimates:
-    """Return the errors at the common times in the norm of half the power, which has lighter tails.
-
-    Two solutions of a reference are extrapolated in squares only: their errors stay in the task's norm.
-    """
-    if task.measures_reference:
-        return whole_estimates(task, pairing, coupled, moments.COMMON)
-    known = pairing.correction is Correction.KNOWN
-    bias = log_bias(task, 0.5) if known else np.zeros(len(task.grid.depths))
-    return _estimates(task, pairing, coupled, *_halves(task, coupled, moments.HALF), bias, pairing.regime)
-
-
 def scheme_estimates(task: Task, pairing: Pairing, coupled: Coupled, *, half: bool) -> ErrorEstimates:
     """Return the errors of the limit's own scheme on each depth's layers, at the times that all share."""
     found = _halves(task, coupled, moments.SCHEME_HALF) if half else _at(task, coupled, moments.SCHEME_COMMON)
     bias = log_bias(task, pairing.scheme_rate, pairing.scheme_coherence)
-    return _estimates(task, pairing, coupled, *found, bias, SCHEME, is_euler=not pairing.is_measured)
+    return _estimates(task, pairing, coupled, *found, bias, SCHEME, is_euler=not pairing.measured)
 
 
 def gap_estimates(task: Task, pairing: Pairing, coupled: Coupled, *, half: bool) -> ErrorEstimates:
@@ -87,7 +75,7 @@ def whole_estimates(task: Task, pairing: Pairing, coupled: Coupled, block: str) 
     They are over each depth's layers, `block` LAYERS, or over the times that all depths share, COMMON.
     """
     at_layers = block == moments.LAYERS
-    correction = pairing.correction_in(task.statistic) if at_layers else pairing.correction
+    correction = pairing.correction_over_layers if at_layers else pairing.correction
     # The distances to the coarser solution, or to the limit's scheme, where there are such.
     if task.measures_reference:
         others = moments.COARSE_LAYERS if at_layers else moments.COARSE_COMMON
@@ -347,7 +335,9 @@ class Part:
             interfere=lifted.interfere and (remains is not None or not self.coherent),
             deepest=float(np.exp(self.shown.log_errors[-1] - self.shown.log_bias[-1])),
             resolution=self.resolution,
-            on_its_own_grid=pairing.is_on_its_own_grid,
+            # Increments of other than Gaussian laws approach a Brownian motion in law, not on one path.
+            on_its_own_grid=pairing.regime.convergence == "in law"
+            or (pairing.reads == Reads.INCREMENTS and not pairing.gaussian),
             what=self.what,
             flat=verdict.FLAT_GAP if self.is_gap and pairing.is_scheme else verdict.FLAT,
             negligible=verdict.NEGLIGIBLE / self.weight,
@@ -361,7 +351,14 @@ def parts_of(task: Task, pairing: Pairing, coupled: Coupled, resolution: float) 
     if task.splits:
         return _two_parts(task, pairing, coupled)
     common = whole_estimates(task, pairing, coupled, moments.COMMON)
-    half = common if pairing.exact else half_estimates(task, pairing, coupled)
+    half = common
+    # In the norm of half the power tails are lighter. Two solutions of a reference are extrapolated in
+    # squares only: their errors stay in the task's norm.
+    if not pairing.exact and not task.measures_reference:
+        known = pairing.correction is Correction.KNOWN
+        bias = log_bias(task, 0.5) if known else np.zeros(len(task.grid.depths))
+        found = _halves(task, coupled, moments.HALF)
+        half = _estimates(task, pairing, coupled, *found, bias, pairing.regime)
     products = coupled.moments.products / coupled.moments.count if task.keeps_products else None
     whole = Part(
         half,
@@ -403,7 +400,7 @@ def _two_parts(task: Task, pairing: Pairing, coupled: Coupled) -> tuple[Part, ..
         gaps[1],
         pairing.gap,
         # What falls like the scheme's own errors fluctuates as they do; anything faster keeps its direction.
-        not pairing.is_measured and pairing.gap.rate not in (None, pairing.scheme_rate),
+        not pairing.measured and pairing.gap.rate not in (None, pairing.scheme_rate),
         resolution,
         GAP_WORDS,
         GAP_NAME,
@@ -551,7 +548,7 @@ def _judged(
     # That a scheme of an equation approaches its solution is known, and takes the most paths to be seen: of
     # measured orders the distance to it says whether the limit is right.
     gaps = tuple(part for part in estimated.parts if part.is_gap)
-    for part in gaps if pairing.is_measured and gaps else estimated.parts:
+    for part in gaps if pairing.measured and gaps else estimated.parts:
         floor = part.floor()
         lifted = part.judged
         if floor.probability >= 1 - verdict.DOUBTFUL and known:
@@ -561,14 +558,16 @@ def _judged(
         is_scheme = task.splits and not part.is_gap and pairing.falls
         uncertain = pairing.order is not None and pairing.order.uncertain
         evidence = dataclasses.replace(evidence, apart=apart, is_scheme=is_scheme, is_uncertain=uncertain)
-        floors.append(floor.of_whole(part.part_of_square))
+        shares = part.part_of_square * np.array([floor.share, floor.lower, floor.upper])  # of the whole error
+        share, lower, upper = shares.tolist()
+        floors.append(Floor(share, lower, upper, floor.probability))
         judged.append((evidence, judge(verdict.rules, evidence)))
     floor, judgement = floors[0], verdict.together([each for _, each in judged])
     # Half the power tames the tails of a few paths that are large.
     shown, layer = [part.judged for part in estimated.parts], estimated.layer
     if floor.probability >= 1 - verdict.DOUBTFUL and known:
         shown, layer = [above_uncertain_floor(shown[0], floor)], above_uncertain_floor(layer, floor)
-    if (pairing.is_measured and judgement.code != verdict.DOES_NOT) or not all(
+    if (pairing.measured and judgement.code != verdict.DOES_NOT) or not all(
         verdict.gives_an_order(evidence, each) for evidence, each in judged
     ):
         return Outcome(judgement, estimated, floor)
@@ -616,7 +615,7 @@ def _report(
     seen = np.isfinite(slopes)
     measures = pairing.correction is Correction.MEASURED
     reference_error = float(np.exp(moments.log_errors()[-1])) if measures else coupled.reference_error
-    is_corrected = pairing.correction_in(task.statistic) is not Correction.NONE
+    is_corrected = pairing.correction_over_layers is not Correction.NONE
     numbers = verdict.Numbers(
         depths=task.grid.depths,
         errors=errors,
@@ -673,7 +672,13 @@ def _report(
         seed=task.seed,
         coupling=wording.coupling(task, pairing),
         inputs=wording.inputs(task),
-        reference=wording.reference(task, reference_error, is_corrected),
+        reference=task.limit.reference_in_words(
+            task.grid.size,
+            task.tolerance,
+            reference_error,
+            reference_error if measures else None,
+            is_corrected,
+        ),
         reference_error=reference_error,
         device=str(task.device),
         dtype=str(task.dtype).removeprefix("torch."),

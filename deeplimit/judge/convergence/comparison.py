@@ -24,8 +24,7 @@ from deeplimit.judge.convergence.verdict import Levels
 from deeplimit.networks.residual_network import ResidualNetwork, network_of
 from deeplimit.simulation import Coupled, CoupledErrors, Task, make_task
 from deeplimit.simulation.coupled_errors import COUPLINGS
-from deeplimit.simulation.statistics import Statistic, read_statistic
-from deeplimit.simulation.task import GRADIENT, QUANTITIES
+from deeplimit.simulation.task import GRADIENT, QUANTITIES, Statistic, read_statistic
 from deeplimit.statistics.adaptive_sampling import (
     AdaptiveSampling,
     Asks,

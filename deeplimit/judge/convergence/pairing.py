@@ -10,7 +10,7 @@ from enum import StrEnum
 import numpy as np
 
 from deeplimit.driving import ChannelKind, Dependence
-from deeplimit.simulation import Statistic, Task
+from deeplimit.simulation import Task
 from deeplimit.simulation.task import GRADIENT, is_own, is_scheme
 from deeplimit.statistics.consecutive import Differences, Order, fit_order, paired_floor
 from deeplimit.statistics.power_law import Floor
@@ -56,6 +56,7 @@ class Pairing:
         independent: whether the limit was given independent noise on purpose.
         reads: what the limit reads of the network's path.
         correction: how the reference's error is taken out at the times that all depths share.
+        correction_over_layers: the same in a norm over each depth's layers.
         surplus: multiple of the squared reference error that belongs to a measured correction.
         rough: whether the sup over all times carries the limit's modulus of continuity, a factor √log L.
         diffuses: whether the limit is driven by Brownian motion.
@@ -83,6 +84,7 @@ class Pairing:
     independent: bool
     reads: Reads
     correction: Correction
+    correction_over_layers: Correction
     surplus: float
     rough: bool
     diffuses: bool
@@ -136,23 +138,20 @@ class Pairing:
         predicted = regime.rate if own else None
         if task.statistic.looks_between_layers:
             predicted = limit.order_over_all_times(predicted)
+        correction = Correction.NONE
+        if not limit.is_exact and (task.sharing.increments or task.measures_reference or task.splits):
+            split = Correction.OF_SCHEME if task.splits else Correction.KNOWN
+            correction = Correction.MEASURED if task.measures_reference else split
+        # The sup over all times carries the limit's modulus of continuity, which no reference shrinks.
+        over_layers = Correction.NONE if task.statistic.looks_between_layers else correction
         return cls(
             regime=regime,
             own=own,
             predicted=predicted,
             independent=task.independent,
             reads=_reads(task),
-            correction=(
-                Correction.NONE
-                if limit.is_exact
-                else Correction.MEASURED
-                if task.measures_reference
-                else Correction.OF_SCHEME
-                if task.splits
-                else Correction.KNOWN
-                if task.sharing.increments
-                else Correction.NONE
-            ),
+            correction=correction,
+            correction_over_layers=over_layers,
             surplus=limit.extrapolation_surplus,
             rough=limit.is_rough or limit.order_over_all_times(regime.rate) != regime.rate,
             diffuses=limit.driven_by_brownian_motion,
@@ -198,11 +197,6 @@ class Pairing:
         """The order, by a theorem, of the distances whose floor is judged; None where none says it."""
         known = self.regime if not self.splits else self.gap if self.own else UNKNOWN_GAP
         return None if known.rate_is_bound else known.rate
-
-    @property
-    def is_measured(self) -> bool:
-        """Whether orders are measured, since no theorem says them."""
-        return bool(self.measured)
 
     def regime_of(self, orders: tuple[Order | None, ...]) -> Regime:
         """Return what is known of the network, with measured orders in place of those that nobody stated."""
@@ -253,28 +247,12 @@ class Pairing:
     @property
     def gap(self) -> Regime:
         """How the distance of the network and its limit's scheme falls with depth."""
-        return NO_GAP if self.is_scheme and not self.is_measured else self.regime.gap or UNKNOWN_GAP
+        return NO_GAP if self.is_scheme and not self.measured else self.regime.gap or UNKNOWN_GAP
 
     @property
     def scheme_rate(self) -> float:
         """The order of the limit's scheme on each depth's layers."""
         return self.regime.scheme_rate
-
-    @property
-    def is_on_its_own_grid(self) -> bool:
-        """Whether all that is measured is the distance to the same recursion on a finer grid.
-
-        Increments of other than Gaussian laws approach a Brownian motion in law, not on one path.
-        """
-        finer = self.reads == Reads.INCREMENTS and not self.gaussian
-        return finer or self.regime.convergence == "in law"
-
-    def correction_in(self, statistic: Statistic) -> Correction:
-        """Return how the reference's error is taken out in a norm.
-
-        The sup over all times carries the limit's modulus of continuity, which no reference shrinks.
-        """
-        return Correction.NONE if statistic.looks_between_layers else self.correction
 
 
 def log_bias(task: Task, order: float, coherence: float = 0.0) -> np.ndarray:

@@ -13,6 +13,10 @@ from deeplimit.simulation import Task
 from deeplimit.statistics.power_law import least_paths
 
 
+OWN_GRID = "to its own finer grid, and to the limit at most in law: "
+"""What converges where layers are not Gaussian, or the limit is one in law."""
+
+
 def _of_deepest(e: Evidence, share: float, least: float = 0.0) -> str:
     """Say a share of their deepest square, not below `least` per cent, as one of the whole error's."""
     if e.part_of_square >= 1.0:
@@ -31,7 +35,7 @@ def _tends_elsewhere(e: Evidence) -> str:
 
 
 def _falls(e: Evidence) -> str:
-    towards = "to its own finer grid, and to the limit at most in law: " if e.on_its_own_grid else ""
+    towards = OWN_GRID * e.on_its_own_grid
     remains = f"at most {_of_deepest(e, e.floor.upper, least=1.0)} would remain at infinite depth"
     text = f"{towards}{e.what} fall with depth; {remains}"
     if e.unsettled:
@@ -105,7 +109,7 @@ OF_THE_FIT: Sentences[Evidence] = {
         " factor of 16"
     ),
     "is_the_limits_scheme": lambda e: (
-        "the network is the limit's own scheme on its layers, up to round-off, and its differences fall"
+        f"{OWN_GRID * e.on_its_own_grid}the network is the limit's own scheme on its layers, up to round-off, and its differences fall"
     ),
     "stays_apart": lambda e: (
         f"{e.what} at the deepest network are {e.apart:.3g} times what is left between it and what the"
@@ -188,8 +192,8 @@ OF_THE_NUMBERS: Sentences[Numbers] = {
         " Convergence is judged in probability."
     ),
     "tails_are_heavy": lambda n: (
-        f"the per-path errors have kurtosis {n.kurtosis.max():.0f} (over {HEAVY:g}): a few paths dominate. Standard"
-        " errors are too small, and the interval allows for it; take more paths."
+        f"the per-path errors have kurtosis {n.kurtosis.max():.0f} (over {HEAVY:g}): a few paths dominate."
+        " Standard errors are too small, and the interval allows for it; take more paths."
     ),
     "reference_is_coarse": lambda n: (
         f"the reference solution's error, about {n.reference_error:.1e}, is close to the smallest error"
@@ -309,9 +313,3 @@ def coupling(task: Task, pairing: Pairing) -> str:
     if reads is Reads.FUNCTIONS:
         return "pathwise: every depth and the limit read the same functions of time"
     return f"every depth reads the same path; the limit {its}"
-
-
-def reference(task: Task, error: float, corrected: bool) -> str:
-    """Return what the limit was solved with, and how far off that is."""
-    measured = error if task.measures_reference else None
-    return task.limit.reference_in_words(task.grid.size, task.tolerance, error, measured, corrected)

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from deeplimit.common import validation
 from deeplimit.common.randomness import Purpose, generator
-from deeplimit.driving import WeightLaw, draw_layers, simplest
+from deeplimit.driving import WeightLaw, draw_layers
+from deeplimit.networks.residual_network import simplest
 
 NUMBERS_AT_ONCE = 2**21
 """Number of weights, over all layers, in one tile. It bounds memory and is part of what a seed means: it must

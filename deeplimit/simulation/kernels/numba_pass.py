@@ -14,11 +14,9 @@ import numpy as np
 import torch
 
 from deeplimit.simulation.kernels import projected
-from deeplimit.simulation.kernels.steppers import compiled_steps
 from deeplimit.simulation.moments import Moments, moments_from
 from deeplimit.simulation.pathwise import Tick
-from deeplimit.simulation.statistics import COMPILED
-from deeplimit.simulation.task import Task
+from deeplimit.simulation.task import COMPILED, Task, compiled_steps
 
 ENABLED = True
 """Set to False to run the same computation in torch."""

@@ -9,16 +9,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from deeplimit.common.grid import Chunk
 from deeplimit.common.randomness import Purpose, generator
 from deeplimit.driving import SampledFunction, functions_of, noise_of
-from deeplimit.driving.path import Values
+from deeplimit.driving.path import Chunk, Values
 from deeplimit.equations import FunctionValue, Solver, Stepper
 from deeplimit.simulation.kernels.products import Normals, Products
-from deeplimit.simulation.kernels.steppers import NetworkStepper
 from deeplimit.simulation.moments import ErrorAccumulator, Moments, moments_of
 from deeplimit.simulation.pathwise import Observer, Tick, drive
-from deeplimit.simulation.task import Task
+from deeplimit.simulation.task import NetworkStepper, Task
 
 
 class _Trend:

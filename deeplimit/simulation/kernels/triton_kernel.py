@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from deeplimit.common.grid import Grid
+from deeplimit.driving.path import Grid
 
 ACTIVATIONS = ("identity", "relu", "tanh")
 MOST_DEPTHS = 30

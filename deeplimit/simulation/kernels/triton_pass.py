@@ -12,17 +12,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from deeplimit.common.grid import Grid
 from deeplimit.common.randomness import Purpose
 from deeplimit.driving import Dependence
+from deeplimit.driving.path import Grid
 from deeplimit.equations import CompiledStep, Motion
 from deeplimit.simulation.kernels import projected
-from deeplimit.simulation.kernels.steppers import NetworkStepper, compiled_steps
 from deeplimit.simulation.kernels.triton_kernel import ACTIVATIONS, choose_launch, run_kernel
 from deeplimit.simulation.moments import Moments, moments_from
 from deeplimit.simulation.pathwise import Tick
-from deeplimit.simulation.statistics import COMPILED
-from deeplimit.simulation.task import Task
+from deeplimit.simulation.task import COMPILED, NetworkStepper, Task, compiled_steps
 
 MOST_UNROLLED = 16
 """More depths than this make a kernel that is unrolled over their pairs too long."""
