@@ -12,7 +12,6 @@ from deeplimit.judge.convergence.verdict import HEAVY, Evidence, Measured, Numbe
 from deeplimit.simulation import Task
 from deeplimit.statistics.power_law import least_paths
 
-
 OWN_GRID = "to its own finer grid, and to the limit at most in law: "
 """What converges where layers are not Gaussian, or the limit is one in law."""
 
@@ -109,7 +108,8 @@ OF_THE_FIT: Sentences[Evidence] = {
         " factor of 16"
     ),
     "is_the_limits_scheme": lambda e: (
-        f"{OWN_GRID * e.on_its_own_grid}the network is the limit's own scheme on its layers, up to round-off, and its differences fall"
+        f"{OWN_GRID * e.on_its_own_grid}the network is the limit's own scheme on its layers, up to round-off,"
+        " and its differences fall"
     ),
     "stays_apart": lambda e: (
         f"{e.what} at the deepest network are {e.apart:.3g} times what is left between it and what the"
