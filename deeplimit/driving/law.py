@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Self, final
+from typing import Any, Self, final
 
 import torch
 from torch import Tensor
@@ -18,9 +18,6 @@ from torch import Tensor
 from deeplimit.common import validation
 from deeplimit.common.final import FinalWhereMarked
 from deeplimit.driving.path import FunctionPath, Grid, Path, SampledFunction
-
-if TYPE_CHECKING:
-    from deeplimit.driving.ito import Ito
 
 
 @final
@@ -381,8 +378,8 @@ def functions_of(channels: Iterable[Channel]) -> tuple[FunctionLaw, ...]:
     return tuple(channel.function for channel in channels if channel.function is not None)
 
 
-def noise_of(channels: Iterable[Channel]) -> Ito | None:
-    """Return the Itô process whose increments layers hold; None where there is none, or more than one."""
+def noise_of(channels: Iterable[Channel]) -> Any:
+    """Return the `Ito` whose increments layers hold; None where there is none, or more than one."""
     driven = [channel for channel in channels if channel.ito is not None]
     processes, parts = {id(channel.ito) for channel in driven}, {channel.name for channel in driven}
     # One process has each of its parts once; two weights of one law have two paths of it.
