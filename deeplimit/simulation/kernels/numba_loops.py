@@ -41,6 +41,8 @@ _FAST: dict[str, Any] = {
     "error_model": "numpy",
     "fastmath": {"contract", "nsz"},
 }
+_INNER: dict[str, Any] = {**_FAST, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+"""Of functions that loops alone call: what Python would call them by takes longer to compile than they do."""
 _ZERO, _HALF, _ONE, _TWO = np.float32(0.0), np.float32(0.5), np.float32(1.0), np.float32(2.0)
 _TINY = np.float32(np.finfo(np.float32).tiny)
 _GROWN = np.float32(1.0 + MARGIN * float(np.finfo(np.float32).eps))
@@ -142,7 +144,7 @@ class Steps(NamedTuple):
     common: np.ndarray  # (K,) bool
 
 
-@njit(**_FAST)  # type: ignore[untyped-decorator]
+@njit(**_INNER)  # type: ignore[untyped-decorator]
 def move(
     motion: Motion,
     c: int,
@@ -177,7 +179,7 @@ def move(
                 state[i, p] += factor * product[i, p] + own * bias[i, p] + outer * length * q
 
 
-@njit(**_FAST)  # type: ignore[untyped-decorator]
+@njit(**_INNER)  # type: ignore[untyped-decorator]
 def operand(motion: Motion, c: int, state: np.ndarray, out: np.ndarray, unit: np.ndarray) -> None:
     """Write to `out` (d, P) what the Brownian matrix multiplies on trajectory `c`, scaled by `unit`."""
     width, paths = state.shape
@@ -192,7 +194,7 @@ def operand(motion: Motion, c: int, state: np.ndarray, out: np.ndarray, unit: np
             out[i, p] = scaled if scaled == scaled else _ZERO  # noqa: PLR0124 (NaN)
 
 
-@njit(**_FAST)  # type: ignore[untyped-decorator]
+@njit(**_INNER)  # type: ignore[untyped-decorator]
 def pass_over(  # noqa: PLR0912
     run: Running,
     vector: np.ndarray,
@@ -238,7 +240,7 @@ def pass_over(  # noqa: PLR0912
             vector[i, p] = normals[i, p] * (unit[p] * norm[p] * root)
 
 
-@njit(**_FAST)  # type: ignore[untyped-decorator]
+@njit(**_INNER)  # type: ignore[untyped-decorator]
 def take(
     run: Running, c: int, ends: np.ndarray, normals: np.ndarray, work: np.ndarray, share: np.ndarray
 ) -> None:
@@ -270,7 +272,7 @@ def take(
                 run.overlap[other, earlier, p] -= share[other, p] * share[earlier, p]
 
 
-@njit(**_FAST)  # type: ignore[untyped-decorator]
+@njit(**_INNER)  # type: ignore[untyped-decorator]
 def gap(a: np.ndarray, b: np.ndarray, out: np.ndarray, keep_last: bool) -> None:
     """Take the squared distance (P,) between states (d, P) into `out`, the largest so far or the last."""
     width, paths = a.shape
@@ -284,20 +286,52 @@ def gap(a: np.ndarray, b: np.ndarray, out: np.ndarray, keep_last: bool) -> None:
         out[p] = squares[p] if keep_last or not squares[p] <= out[p] else out[p]
 
 
-@njit(**_FAST)  # type: ignore[untyped-decorator]
-def compare_neighbours(states: np.ndarray, out: np.ndarray, keep_last: bool) -> None:
-    """Take in the differences of neighbouring states (C, d, P) at a common time; `out` is (3 C - 4, P)."""
-    columns, width, paths = states.shape
-    for c in range(columns - 1):
-        gap(states[c + 1], states[c], out[c], keep_last)
-        gap(states[c + 1], states[c], out[columns - 1 + c], True)
-    for c in range(columns - 2):
-        row = out[2 * (columns - 1) + c]
-        row[:] = 0.0
-        for i in range(width):
-            for p in range(paths):
-                before = np.float64(states[c + 1, i, p] - states[c, i, p])
-                row[p] += before * np.float64(states[c + 2, i, p] - states[c + 1, i, p])
+@njit(**_INNER)  # type: ignore[untyped-decorator]
+def neighbour(states: np.ndarray, kind: int, depths: int, c: int, out: np.ndarray) -> None:
+    """Write to `out` (d, P) the states of network c, of its scheme, or of what lies between, by `kind`."""
+    _, width, paths = states.shape
+    for i in range(width):
+        for p in range(paths):
+            own = states[c + depths * (kind == 1), i, p]
+            out[i, p] = own - states[c + depths, i, p] if kind == 2 else own
+
+
+@njit(**_INNER)  # type: ignore[untyped-decorator]
+def compare_neighbours(
+    states: np.ndarray, kind: int, depths: int, held: np.ndarray, out: np.ndarray, keep_last: bool
+) -> None:
+    """Take in the differences of neighbouring depths at a common time; `out` is (3 depths - 4, P).
+
+    `held` (3, d, P) is work space: three neighbours at a time.
+    """
+    _, width, paths = states.shape
+    for c in range(depths):
+        here, before = held[c % 3], held[(c + 2) % 3]
+        neighbour(states, kind, depths, c, here)
+        if c > 0:
+            gap(here, before, out[c - 1], keep_last)
+            gap(here, before, out[depths - 2 + c], True)
+        if c > 1:
+            far, row = held[(c + 1) % 3], out[2 * depths - 4 + c]
+            row[:] = 0.0
+            for i in range(width):
+                for p in range(paths):
+                    step = np.float64(before[i, p] - far[i, p])
+                    row[p] += step * np.float64(here[i, p] - before[i, p])
+
+
+@njit(**_INNER)  # type: ignore[untyped-decorator]
+def clear(run: Running, c: int) -> None:
+    """Forget what is known of column c's layer, which has ended."""
+    columns, width, paths = run.known.shape
+    for i in range(width):
+        for p in range(paths):
+            run.known[c, i, p] = _ZERO
+            run.biases[c, i, p] = _ZERO
+    for other in range(columns):
+        for p in range(paths):
+            run.overlap[c, other, p] = _ZERO
+            run.overlap[other, c, p] = _ZERO
 
 
 @njit(**_FAST)  # type: ignore[untyped-decorator]
@@ -324,6 +358,7 @@ def advance(  # noqa: PLR0912
         np.zeros((width, paths), np.float32),
         np.empty(paths, np.float32),
     )
+    between = np.empty((3, width, paths), np.float32)
     drawn = 0
     for k in range(len(steps.lengths)):
         step, ends = steps.lengths[k], steps.ends[k]
@@ -347,19 +382,14 @@ def advance(  # noqa: PLR0912
             duration = np.float32(durations[c % depths])
             move(motion, c, run.states[c], run.known[c], run.biases[c], duration, work)
             operand(motion, c, run.states[c], run.held[c], run.units[c])
-            run.known[c], run.biases[c], run.overlap[c], run.overlap[:, c] = _ZERO, _ZERO, _ZERO, _ZERO
+            clear(run, c)
             if c >= depths:
                 continue
-            own, scheme = run.states[c], run.states[depths + c] if columns > depths else run.reference
-            pairs = ((run.reference, own), (run.reference, scheme), (scheme, own))
             for pair in range(3 if columns > depths else 1):
-                gap(pairs[pair][0], pairs[pair][1], run.errors[2 * pair, c], keep_last)
-                if steps.common[k]:
-                    gap(pairs[pair][0], pairs[pair][1], run.errors[2 * pair + 1, c], keep_last)
+                first = run.reference if pair < 2 else run.states[depths + c]
+                second = run.states[depths + c] if pair == 1 else run.states[c]
+                for row in range(2 * pair, 2 * pair + 1 + steps.common[k]):
+                    gap(first, second, run.errors[row, c], keep_last)
         if steps.common[k]:
-            for kind in range(min(2, len(run.differences))):
-                neighbours = run.states[kind * depths : (kind + 1) * depths]
-                compare_neighbours(neighbours, run.differences[kind], keep_last)
-            if len(run.differences) > 2:
-                between = run.states[:depths] - run.states[depths : 2 * depths]
-                compare_neighbours(between, run.differences[2], keep_last)
+            for kind in range(len(run.differences)):
+                compare_neighbours(run.states, kind, depths, between, run.differences[kind], keep_last)
