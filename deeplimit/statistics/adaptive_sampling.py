@@ -521,8 +521,8 @@ def carry_out(
     evidence alone, except for the last, which the budget may cut short. Small runs come first, which tell
     what a larger one costs; they are not judged, and so spend no level.
     """
-    if None not in (sampling.depths, sampling.count):  # one size, which the caller gave
-        measurement = study.measurement(sampling.within(study.start))
+    if sampling.depths is not None and sampling.count is not None:  # the caller gave a size
+        measurement = study.measurement(Size(sampling.depths, sampling.count))
         return study.report(measurement, running.measure(measurement), 1.0, clock() - started)
     with running.shown(name) as shown:
         report = _Sequence(study, sampling, shown, clock, started).run()

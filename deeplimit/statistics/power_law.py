@@ -40,9 +40,9 @@ class Regressions:
     """Generalised least-squares fits for k covariances and o data sets, with c coefficients each.
 
     Attributes:
-        log_likelihoods: log marginal likelihoods, coefficients integrated out with a flat prior, (k, o).
-        coefficients: solutions (k, c, o).
-        covariances: covariances of the solutions (k, c, c).
+        log_likelihoods: log marginal likelihoods, coefficients integrated out with a flat prior, (..., k, o).
+        coefficients: solutions (..., k, c, o).
+        covariances: covariances of the solutions (..., k, c, c).
     """
 
     log_likelihoods: np.ndarray
@@ -52,11 +52,11 @@ class Regressions:
 
 @dataclass(frozen=True)
 class CorrelatedData:
-    """Data whose covariance is one of k.
+    """Data whose covariance is one of k; any number of such data may stand side by side.
 
     Attributes:
-        values: data (m,).
-        inverses: inverses of the covariances (k, m, m).
+        values: data (..., m).
+        inverses: inverses of the covariances (..., k, m, m).
         log_determinants: log determinants of the covariances (k,), less twice the log Jacobian of a
             transformation that made the data.
     """
@@ -73,15 +73,15 @@ class CorrelatedData:
 
     def regress(self, design: np.ndarray, offsets: np.ndarray) -> Regressions:
         """Fit `design` (m, c) to the data less each of the `offsets` (o, m), for every covariance."""
-        z = (self.values - offsets).T
+        z = np.swapaxes(self.values[..., None, None, :] - offsets, -1, -2)  # (..., 1, m, o)
         information = design.T @ self.inverses @ design
         spread = np.linalg.inv(information)
         solution = spread @ (design.T @ self.inverses @ z)
         residual = z - design @ solution
-        chi2 = (residual * (self.inverses @ residual)).sum(axis=1)
+        chi2 = (residual * (self.inverses @ residual)).sum(axis=-2)
         free = design.shape[1] * np.log(2 * np.pi)
         likelihood = -0.5 * (
-            (self.log_determinants + np.linalg.slogdet(information)[1] - free)[:, None] + chi2
+            (self.log_determinants + np.linalg.slogdet(information)[1] - free)[..., None] + chi2
         )
         return Regressions(likelihood, solution, spread)
 
@@ -324,6 +324,14 @@ class ErrorEstimates:
         return tuple(kept)
 
     @cached_property
+    def as_data(self) -> CorrelatedData:
+        """Log errors without bias, with a covariance for each size of the correction, `SIZES`."""
+        ratio = float(self.depths[0]) / self.depths
+        correction = sum(np.outer(ratio, ratio) ** power for power in self.powers) / len(self.powers)
+        covariances = self.noise + (SIZES**2)[:, None, None] * correction
+        return CorrelatedData.of(self.log_errors - self.log_bias, covariances)
+
+    @cached_property
     def design(self) -> np.ndarray:
         """The design (m, 2) of log errors: a constant, and less the log of the depth."""
         return np.stack([np.ones(len(self.depths)), -np.log(self.depths)], axis=1)
@@ -364,7 +372,7 @@ class Fit:
     log_constant: float
     reach: float = 0.0
 
-    @property
+    @cached_property
     def rate(self) -> float:
         """The order: the mixture's median."""
         return self.orders.quantile(0.5)
@@ -407,14 +415,14 @@ def second_contributions(estimates: ErrorEstimates) -> tuple[np.ndarray, np.ndar
 
 
 def correlated(estimates: ErrorEstimates, logs: np.ndarray, stretch: np.ndarray) -> CorrelatedData:
-    """Return data `logs` (m,) that move `stretch` (m,) times as much as log errors, one covariance per size.
+    """Return data `logs` (..., m) that move `stretch` (..., m) times as much as log errors.
 
-    The sizes are those of the correction, `SIZES`.
+    They have one covariance per size of the correction, `SIZES`.
     """
-    ratio = float(estimates.depths[0]) / estimates.depths
-    correction = sum(np.outer(ratio, ratio) ** power for power in estimates.powers) / len(estimates.powers)
-    covariances = (estimates.noise + (SIZES**2)[:, None, None] * correction) * np.outer(stretch, stretch)
-    return CorrelatedData.of(logs, covariances, log_jacobian=float(np.log(np.abs(stretch)).sum()))
+    plain = estimates.as_data
+    both = stretch[..., :, None] * stretch[..., None, :]
+    # A covariance's determinant grows by the square of the Jacobian, which is taken off again.
+    return CorrelatedData(logs, plain.inverses / both[..., None, :, :], plain.log_determinants)
 
 
 def size_prior(estimates: ErrorEstimates) -> np.ndarray:
@@ -430,9 +438,8 @@ def size_prior(estimates: ErrorEstimates) -> np.ndarray:
 
 def fit_rate(estimates: ErrorEstimates, trend: np.ndarray | float = 0.0) -> Fit:
     """Fit the order without a floor; `trend` (m,) is the log of a known factor, which is taken out first."""
-    data = correlated(estimates, estimates.log_errors - estimates.log_bias, np.ones(len(estimates.depths)))
     factors, prior = second_contributions(estimates)
-    fits = data.regress(estimates.design, factors + trend)
+    fits = estimates.as_data.regress(estimates.design, factors + trend)
     likelihood, solution, spread = fits.log_likelihoods, fits.coefficients, fits.covariances
     weights = np.exp(likelihood - likelihood.max()) * size_prior(estimates)[:, None] * prior
     weights = (weights / weights.sum()).ravel()
@@ -535,13 +542,16 @@ def fit_floor(
     factors, prior = second_contributions(estimates)
     order = _Order(predicted, is_bound, measured)
     joint = np.full((len(_SHARES), len(size_prior(estimates)), len(prior)), -np.inf)
-    for row, share in enumerate(_SHARES):
-        seen = [
-            order.likelihoods(data, estimates.design, factors) + np.log(weight)
-            for data, weight in _falling_parts(estimates, float(share), coherent=coherent)
-        ]
-        if seen:
-            joint[row] = np.logaddexp.reduce(seen, axis=0)
+    found = [
+        (row, weight, *falling)
+        for row, share in enumerate(_SHARES)
+        for falling, weight in _falling_parts(estimates, float(share), coherent=coherent)
+    ]
+    rows, weights, logs, stretches = (np.array(each) for each in zip(*found, strict=True))
+    likelihoods = order.likelihoods(correlated(estimates, logs, stretches), estimates.design, factors)
+    likelihoods += np.log(weights)[:, None, None]
+    for row in np.unique(rows):
+        joint[row] = np.logaddexp.reduce(likelihoods[rows == row], axis=0)
     posterior = (
         np.exp(joint - joint.max())
         * np.gradient(_SHARES)[:, None, None]
@@ -565,9 +575,9 @@ class _Order:
     measured: tuple[float, float] | None = None
 
     def likelihoods(self, data: CorrelatedData, design: np.ndarray, factors: np.ndarray) -> np.ndarray:
-        """Return log likelihoods (sizes, contributions) of the falling part."""
+        """Return log likelihoods (..., sizes, contributions) of the falling part."""
         fits = data.regress(design, factors)
-        order, scale = fits.coefficients[:, 1], np.sqrt(fits.covariances[:, 1, 1])[:, None]
+        order, scale = fits.coefficients[..., 1, :], np.sqrt(fits.covariances[..., 1, 1])[..., None]
 
         def between(low: float, high: float) -> np.ndarray:
             inside = special.ndtr((high - order) / scale) - special.ndtr((low - order) / scale)
@@ -592,26 +602,30 @@ class _Order:
 
 def _falling_parts(
     estimates: ErrorEstimates, share: float, *, coherent: bool
-) -> Iterator[tuple[CorrelatedData, float]]:
-    """Yield the logs of what falls, for each way in which a floor of this share may be hidden, with weights.
+) -> Iterator[tuple[tuple[np.ndarray, np.ndarray], float]]:
+    """Yield what falls, as `_falling`, for each way in which a floor of this share may be hidden.
+
+    Beside it stands the way's prior weight.
 
     A floor that is too high for some error yields nothing.
     """
     if not coherent or share == 0.0:
-        data = _falling(estimates, share, 0.0, 0)
-        if data is not None:
-            yield data, 1.0
+        found = _falling(estimates, share, 0.0, 0)
+        if found is not None:
+            yield found, 1.0
         return
     for cosine, weight in _COSINES.items():
         is_beyond = np.sqrt((1.0 - share) / share) < -cosine
         for turned in range(1, _MOST_TURNED + 1) if is_beyond else (0,):
-            data = _falling(estimates, share, cosine, turned)
-            if data is not None:
-                yield data, weight
+            found = _falling(estimates, share, cosine, turned)
+            if found is not None:
+                yield found, weight
 
 
-def _falling(estimates: ErrorEstimates, share: float, cosine: float, turned: int) -> CorrelatedData | None:
-    """Return log g; None where no g gives these errors.
+def _falling(
+    estimates: ErrorEstimates, share: float, cosine: float, turned: int
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return log g (m,), and how many times as much as log errors it moves; None where there is no such g.
 
     The deepest `turned` networks lie beyond the minimum of errors that a cosine below 0 brings.
     """
@@ -632,7 +646,7 @@ def _falling(estimates: ErrorEstimates, share: float, cosine: float, turned: int
             return None
         # Beyond the minimum errors grow as g falls.
         stretch, logs = side * squares / (part * np.sqrt(rest)), np.log(part)
-    return correlated(estimates, logs + estimates.log_errors[-1] - estimates.log_bias, stretch)
+    return logs + estimates.log_errors[-1] - estimates.log_bias, stretch
 
 
 def above_floor(estimates: ErrorEstimates, share: float) -> ErrorEstimates:

@@ -62,16 +62,16 @@ def test_the_falling_part_is_recovered_from_errors(share, cosine, size):
     floor = falls[-1] * np.sqrt(share / (1 - share))
     squares = floor**2 + 2 * cosine * floor * falls + falls**2
     estimates = ErrorEstimates(DEPTHS, 0.5 * np.log(squares), np.eye(5), np.zeros(5), 10**4)
-    data = _falling(estimates, share, cosine, 0)
-    np.testing.assert_allclose(data.values, np.log(falls), rtol=0, atol=1e-6)
+    logs, _ = _falling(estimates, share, cosine, 0)
+    np.testing.assert_allclose(logs, np.log(falls), rtol=0, atol=1e-6)
 
 
 def test_beyond_the_minimum_the_smaller_root_is_taken():
     falls, floor, cosine = np.array([16.0, 8.0, 4.0, 2.0, 0.5]), 1.0, -0.9
     squares = floor**2 + 2 * cosine * floor * falls + falls**2
     estimates = ErrorEstimates(DEPTHS, 0.5 * np.log(squares), np.eye(5), np.zeros(5), 10**4)
-    data = _falling(estimates, floor**2 / (floor**2 + falls[-1] ** 2), cosine, 1)
-    np.testing.assert_allclose(data.values, np.log(falls), rtol=0, atol=1e-6)
+    logs, _ = _falling(estimates, floor**2 / (floor**2 + falls[-1] ** 2), cosine, 1)
+    np.testing.assert_allclose(logs, np.log(falls), rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("cosine", [0.0, 0.5, -0.9])
@@ -81,7 +81,8 @@ def test_the_falling_part_is_as_uncertain_as_the_delta_method_says(cosine):
     logs, covariance = 0.5 * np.log(squares), np.diag([1.0, 2.0, 3.0, 4.0, 5.0]) * 1e-4
 
     def falling(logs):
-        return _falling(ErrorEstimates(DEPTHS, logs, covariance, np.zeros(5), 10**4), 0.3, cosine, 0)
+        of = ErrorEstimates(DEPTHS, logs, covariance, np.zeros(5), 10**4)
+        return correlated(of, *_falling(of, 0.3, cosine, 0))
 
     slopes = np.stack(
         [
@@ -101,7 +102,8 @@ def test_beyond_the_minimum_errors_of_one_sign_move_what_falls_to_the_other_side
     squares = floor**2 + 2 * cosine * floor * falls + falls**2
     together = 1e-4 * (0.5 + 0.5 * np.eye(5))
     estimates = ErrorEstimates(DEPTHS, 0.5 * np.log(squares), together, np.zeros(5), 10**4)
-    data = _falling(estimates, floor**2 / (floor**2 + falls[-1] ** 2), cosine, 1)
+    falling = _falling(estimates, floor**2 / (floor**2 + falls[-1] ** 2), cosine, 1)
+    data = correlated(estimates, *falling)
     found = np.linalg.inv(data.inverses[0])
     assert (found[:4, :4] > 0).all()
     assert (found[:4, 4] < 0).all()
