@@ -1,6 +1,7 @@
 """From how a change grows with depth to one of four verdicts: identity, stable, explosion, cannot tell.
 
 Two lists of rules: FAILED_PRECONDITIONS says why nothing can be fitted, RULES judges the growth exponent γ.
+Effect and law are apart: sizes that explode are said to explode where the exponent is not resolved.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ import numpy as np
 
 from deeplimit.common import verdict
 from deeplimit.common.verdict import StabilityVerdict
+from deeplimit.signal.sizes import Sizes
 from deeplimit.statistics.power_law import least_paths
 from deeplimit.theory import Growth
 
 IDENTITY, STABLE, EXPLOSION, CANNOT_TELL = StabilityVerdict
+UNKNOWN = Growth()
 SURE = 0.999
 """Confidence level of the interval that must exclude 0 before growth or decay is claimed."""
 CLOSE = 0.98
@@ -30,11 +33,35 @@ DEAD = 0.1
 """Median ratio of norms at the deepest network below which a signal or gradient dies."""
 
 
+def expected_by(theory: Growth) -> StabilityVerdict | None:
+    """Return what theory says; None where it says nothing of γ."""
+    return None if theory.predicted is None else _verdict_of(theory.predicted)
+
+
+def _verdict_of(exponent: float) -> StabilityVerdict:
+    return STABLE if exponent == 0.0 else EXPLOSION if exponent > 0.0 else IDENTITY
+
+
+def explodes_by_theory(sizes: Sizes | None, theory: Growth) -> bool:
+    """Theory has an explosion, and the change is likely larger than that of any state that turns round."""
+    if sizes is None or expected_by(theory) != EXPLOSION:
+        return False
+    return sizes.likely[0] > math.log(MOST_OF_THE_DYING) and not sizes.has_fallen(0.05)
+
+
+def vanishes_by_theory(sizes: Sizes | None, theory: Growth) -> bool:
+    """Theory has the identity, and the change is likely small, and falls."""
+    if sizes is None or expected_by(theory) != IDENTITY:
+        return False
+    return sizes.likely[1] < math.log(SMALL) and sizes.has_fallen(0.05)
+
+
 @dataclass(frozen=True)
 class Changes:
     """What is known before any fit, as in `measure_growth`: `depths` (m,), `log_change` (m, draws), ...
 
-    `undefined` says what made the NaN among the changes; it is empty if overflow did.
+    `undefined` says what made the NaN among the changes; it is empty if overflow did. `sizes` are the
+    medians, and `theory` what is known of γ.
     """
 
     depths: np.ndarray
@@ -42,6 +69,8 @@ class Changes:
     exponential: bool
     exact: bool = False
     undefined: str = ""
+    sizes: Sizes | None = None
+    theory: Growth = UNKNOWN
 
     @property
     def overflowed(self) -> np.ndarray:
@@ -99,15 +128,37 @@ def draws_are_few(changes: Changes) -> bool:
     return not changes.exact and changes.draws < least_paths(len(changes.depths))
 
 
-FAILED_PRECONDITIONS: verdict.Rules[StabilityVerdict, Changes] = (
-    (CANNOT_TELL, are_undefined),
-    (EXPLOSION, deepest_overflowed),
+NO_FIT: verdict.Rules[StabilityVerdict, Changes] = (
     (CANNOT_TELL, some_overflowed),
     (IDENTITY, deepest_are_unchanged),
     (CANNOT_TELL, a_depth_is_unchanged),
     (CANNOT_TELL, some_are_unchanged),
     (CANNOT_TELL, depths_are_few),
     (CANNOT_TELL, draws_are_few),
+)
+
+
+def explodes_without_a_fit(changes: Changes) -> bool:
+    """No exponent can be fitted, and yet sizes explode as theory says."""
+    return verdict.first(NO_FIT, changes) is not None and explodes_by_theory(changes.sizes, changes.theory)
+
+
+def vanishes_without_a_fit(changes: Changes) -> bool:
+    """No exponent can be fitted, and yet sizes vanish as theory says."""
+    failed = verdict.first(NO_FIT, changes)
+    return (
+        failed is not None
+        and failed.code == CANNOT_TELL
+        and vanishes_by_theory(changes.sizes, changes.theory)
+    )
+
+
+FAILED_PRECONDITIONS: verdict.Rules[StabilityVerdict, Changes] = (
+    (CANNOT_TELL, are_undefined),
+    (EXPLOSION, deepest_overflowed),
+    (EXPLOSION, explodes_without_a_fit),
+    (IDENTITY, vanishes_without_a_fit),
+    *NO_FIT,
 )
 
 
@@ -121,6 +172,8 @@ class Evidence:
         turns: whether the change rises between some depths and falls between others.
         theory: what theory says of γ. exponent: the network's residual exponent.
         exponential: whether an explosion is exponential in the depth.
+        sizes: medians at the coarsest and the deepest networks; None where they are not known.
+        one_of: the γ that theory leaves open where it has two parts of which one may be missing; else empty.
     """
 
     usual: tuple[float, float]
@@ -132,6 +185,14 @@ class Evidence:
     theory: Growth
     exponent: float
     exponential: bool = False
+    sizes: Sizes | None = None
+    one_of: tuple[float, ...] = ()
+
+    @property
+    def left_by_theory(self) -> set[StabilityVerdict]:
+        """What those of theory's γ would be that the interval at SURE does not exclude."""
+        low, high = self.sure
+        return {_verdict_of(each) for each in self.one_of if low <= each <= high}
 
     @property
     def margins(self) -> tuple[float, float]:
@@ -155,10 +216,7 @@ class Evidence:
     @property
     def expected(self) -> StabilityVerdict | None:
         """What theory says; None where it says nothing of γ."""
-        predicted = self.theory.predicted
-        if predicted is None:
-            return None
-        return STABLE if predicted == 0.0 else EXPLOSION if predicted > 0.0 else IDENTITY
+        return expected_by(self.theory)
 
 
 def dies(e: Evidence) -> bool:
@@ -224,6 +282,30 @@ def stays(e: Evidence) -> bool:
     return low < e.close[0] <= e.close[1] < high
 
 
+def can_only_vanish(e: Evidence) -> bool:
+    """Of the γ that theory leaves open, the data leave none but negative ones."""
+    return e.left_by_theory == {IDENTITY}
+
+
+def can_only_stay(e: Evidence) -> bool:
+    """Of the γ that theory leaves open, the data leave none but 0."""
+    return e.left_by_theory == {STABLE}
+
+
+def explodes_in_size(e: Evidence) -> bool:
+    """γ is not resolved, but the change is large: as theory says, or surely, and growing."""
+    if explodes_by_theory(e.sizes, e.theory):
+        return True
+    if e.sizes is None or e.expected is not None or not e.usual[0] > 0.0:
+        return False
+    return e.sizes.sure[0] > math.log(MOST_OF_THE_DYING) and e.sizes.has_grown(1.0 - SURE)
+
+
+def vanishes_in_size(e: Evidence) -> bool:
+    """γ is not resolved, but sizes fall and are small, as theory says."""
+    return vanishes_by_theory(e.sizes, e.theory)
+
+
 def is_likely_to_change(e: Evidence) -> bool:
     """γ is not 0 at 95 %, but may be at SURE."""
     return not e.usual[0] <= 0.0 <= e.usual[1]
@@ -241,6 +323,10 @@ BY_THE_FIT: verdict.Rules[StabilityVerdict, Evidence] = (
     (CANNOT_TELL, is_likely_to_change),
     (CANNOT_TELL, is_too_uncertain),
 )
+BY_SIZE: verdict.Rules[StabilityVerdict, Evidence] = (
+    (EXPLOSION, explodes_in_size),
+    (IDENTITY, vanishes_in_size),
+)
 RULES: verdict.Rules[StabilityVerdict, Evidence] = (
     (CANNOT_TELL, dies),
     (CANNOT_TELL, grows_no_further_than_a_turn),
@@ -249,5 +335,14 @@ RULES: verdict.Rules[StabilityVerdict, Evidence] = (
     (CANNOT_TELL, should_stay),
     (CANNOT_TELL, is_far_from_critical),
     (CANNOT_TELL, follows_no_power),
-    *BY_THE_FIT,
+    *BY_THE_FIT[:3],
+    (IDENTITY, can_only_vanish),
+    (STABLE, can_only_stay),
+    *BY_SIZE,
+    *BY_THE_FIT[3:],
 )
+WITHOUT_LAW = {
+    rule.__name__
+    for rule in (explodes_in_size, vanishes_in_size, explodes_without_a_fit, vanishes_without_a_fit)
+}
+"""Rules by which sizes decide, while no γ is resolved."""
