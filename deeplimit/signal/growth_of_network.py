@@ -88,7 +88,9 @@ def growths_of(
         gradient_change,
         gradient_ratio,
         confidence,
-        Known(faster=known.faster) if bends and not _is_bounded(known) else known,
+        Known(vanishes_beyond=known.vanishes_beyond, faster=known.faster)
+        if bends and not _is_bounded(known)
+        else known,
         beta,
         exponential=True,
         curve=None if curves is None else curves.gradient,

@@ -253,6 +253,11 @@ def should_stay(e: Evidence) -> bool:
     return e.suggests == IDENTITY and beyond is not None and not e.exponent > beyond
 
 
+def may_level_off(e: Evidence) -> bool:
+    """A falling change may have a coherent part that stays, by theory, and is too small to be seen."""
+    return e.suggests == IDENTITY and any(_verdict_of(each) == STABLE for each in e.one_of)
+
+
 def is_far_from_critical(e: Evidence) -> bool:
     """Theory knows the critical exponent, and the network's is not near it: it cannot be stable."""
     critical = e.theory.critical
@@ -333,6 +338,7 @@ RULES: verdict.Rules[StabilityVerdict, Evidence] = (
     (CANNOT_TELL, is_not_small_yet),
     (CANNOT_TELL, contradicts_theory),
     (CANNOT_TELL, should_stay),
+    (CANNOT_TELL, may_level_off),
     (CANNOT_TELL, is_far_from_critical),
     (CANNOT_TELL, follows_no_power),
     *BY_THE_FIT[:3],

@@ -78,6 +78,10 @@ OF_THE_FIT: Sentences[Evidence] = {
         f"theory has a change that stays up to the exponent {e.theory.vanishes_beyond:g}: these depths are"
         " far from infinite; take deeper networks"
     ),
+    "may_level_off": lambda e: (
+        f"the change falls, but theory leaves γ = {_left(e)}: a part that stays may be too small to be seen;"
+        " take deeper networks"
+    ),
     "is_far_from_critical": lambda e: (
         f"theory has {e.theory.critical:g} as the critical exponent: these depths are still far from infinite"
         " depth; take deeper networks"
