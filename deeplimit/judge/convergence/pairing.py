@@ -194,16 +194,6 @@ class Pairing:
         return gap if low > 0 and high < scheme.interval(0.95)[0] else network
 
     @property
-    def reported_order(self) -> Order | None:
-        """The measured order that a report gives; None where a theorem says it.
-
-        Medians of consecutive differences approach a theorem's order slowly where tails are heavy: at 400
-        paths the scaled GELU in Theorem 4.4 at width 32 read 0.31 [0.25, 0.40] in all of eight calls, and
-        the fit to distances, which knows the further terms, 0.43 [0.27, 0.54].
-        """
-        return self.order if self.is_measured else None
-
-    @property
     def known_rate(self) -> float | None:
         """The order, by a theorem, of the distances whose floor is judged; None where none says it."""
         known = self.regime if not self.splits else self.gap if self.own else UNKNOWN_GAP
