@@ -99,7 +99,8 @@ GROUPS = {
         "`diagnose` of one network with layers of 32 × 32 entries, whose process over depth is known. The"
         " exponent is the Hurst index about the mean of the layers, where the process is fractional noise."
         " Up to now all cells drew from the same seeds, so that they share their luck: with 12 layers and"
-        " spectra 1/j, seeds 0 to 809 miss in 7.0 % of calls, and seeds 810 to 5999 in 4.7 % (5.0 % of all 6,000)."
+        " spectra 1/j, seeds 0 to 809 miss in 7.0 % of calls, and seeds 810 to 5999 in 4.7 % (5.0 % of all"
+        " 6,000)."
     ),
     "Wrong limits": (
         'Each family is wrong in one way, by a size. The right verdict is "does not converge" ("another'

@@ -457,12 +457,11 @@ def assess(
         if failed_precondition is None
         else Outcome(failed_precondition, estimated, NOT_FITTED)
     )
-    # Of a wrong limit the errors' own fit is given: the networks' order is not that of the distance to it. So it
-    # is where a theorem says the order. Medians of consecutive differences approach that slowly: at 400 paths the
-    # scaled GELU in Theorem 4.4 at width 32 reads 0.31 [0.25, 0.40] by them, and 0.43 [0.27, 0.54] by the fit.
-    if (
-        order := pairing.order if pairing.measured else None
-    ) is not None and outcome.judgement.code != verdict.DOES_NOT:
+    # Of a wrong limit the errors' own fit is given: the networks' order is not that of the distance to it.
+    # So it is where a theorem says the order. Medians of consecutive differences near it slowly: for scaled
+    # GELU in Theorem 4.4 (width 32, 400 paths) they read 0.31 [0.25, 0.40], and the fit 0.43 [0.27, 0.54].
+    order = pairing.order if pairing.measured else None
+    if order is not None and outcome.judgement.code != verdict.DOES_NOT:
         outcome = outcome.with_order(order, confidence)
     return _report(task, coupled, pairing, outcome, confidence, seconds)
 
@@ -629,9 +628,8 @@ def _report(
     common_errors, common_spread = corrected(common, lost_ones)
     raw = np.where(diverged > 0, np.inf, np.exp(moments.log_errors()[:m]))
     slopes, slope_errors = local_slopes(layer if task.statistic.looks_between_layers else common)
-    if (
-        order := pairing.order if pairing.measured else None
-    ) is not None and outcome.judgement.code != verdict.DOES_NOT:
+    order = pairing.order if pairing.measured else None
+    if order is not None and outcome.judgement.code != verdict.DOES_NOT:
         slopes, slope_errors = (_in_place(each, m - 1) for each in (order.slopes, order.slope_errors))
     lost = (lost_ones[1:] > 0) | (lost_ones[:-1] > 0)
     slopes, slope_errors = np.where(lost, np.nan, slopes), np.where(lost, np.nan, slope_errors)
