@@ -63,8 +63,8 @@ gpu: $(VENV)/installed-data-dev
 versions: $(VENV)/installed-versions
 	PATH=$(abspath $(BIN)):$$PATH $(BIN)/nox $(ARGUMENTS)
 
-# Every cell of docs/calibration.md in 1000 replications, a day or so on two cores; a stopped run goes on.
-# ARGUMENTS="--seconds 3600" or "--only Growth" takes less.
+# Every cell of docs/calibration.md, 400 calls of those that decide and 100 of the rest; a stopped run goes on.
+# ARGUMENTS="--seconds 3600", "--calls 40" or "--only Growth" takes less.
 calibrate: $(VENV)/installed-data-dev
 	$(BIN)/python -m calibration --workers $(WORKERS) $(ARGUMENTS)
 

@@ -17,7 +17,7 @@ def main() -> None:
     """Read the arguments and measure, or write the page, or list the cells."""
     parser = argparse.ArgumentParser(prog="python -m calibration", description=main.__doc__)
     parser.add_argument("command", nargs="?", choices=("measure", "page", "list"), default="measure")
-    parser.add_argument("--replications", type=int, default=1000, help="calls per cell")
+    parser.add_argument("--calls", type=int, help="calls per cell; 400 where they decide, else 100")
     parser.add_argument("--workers", type=int, default=2, help="processes, one thread each")
     parser.add_argument("--seconds", type=float, default=math.inf, help="start no call after this time")
     parser.add_argument("--only", default="*", metavar="GROUP/NAME", help="begin of a key; * and ? as usual")
@@ -39,13 +39,13 @@ def main() -> None:
         runs.measure(
             chosen,
             given.file,
-            replications=given.replications,
+            calls=given.calls,
             workers=given.workers,
             seconds=given.seconds,
         )
         results.update(cells(), given.file, given.results)
     found = results.load(given.results)
-    given.page.write_text(page(cells(), found, results.dates(given.results)), encoding="utf-8")
+    given.page.write_text(page(cells(), found), encoding="utf-8")
     print(f"wrote {given.page}: {len(found)} of {len(cells())} cells measured")
 
 

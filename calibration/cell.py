@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -16,6 +17,8 @@ import deeplimit as dl
 CONVERGES, DIVERGES = "converges", "does not converge"
 CANNOT_TELL, FAILED = "cannot tell", "failed"
 NO_INTERVAL = (math.nan, math.nan, math.nan)
+FIXED: Mapping[str, Any] = {"depths": (16, 32, 64, 128, 256), "paths": 512}
+"""Size of a call of `compare` whose cell names none: one analysis, at the whole level."""
 
 
 @final
@@ -31,6 +34,8 @@ class Outcome:
         truth: the true exponent; NaN where none is claimed.
         seconds: processor time of the call.
         error: the exception of a call that failed.
+        rule: name of the rule that decided; empty where the report names none. Where no interval was given
+            it is the reason.
     """
 
     verdict: str
@@ -42,6 +47,11 @@ class Outcome:
     seconds: float
     error: str = ""
     tolerated: tuple[str, ...] = ()
+    rule: str = ""
+
+
+Called = tuple[str, tuple[float, float, float], str]
+"""A verdict, the exponent with its interval (NaN where there is none), and the rule that decided."""
 
 
 class Trial(ABC):
@@ -52,22 +62,21 @@ class Trial(ABC):
     tolerated: tuple[str, ...] = ()
 
     @abstractmethod
-    def call(self, seed: int) -> tuple[str, tuple[float, float, float]]:
-        """Return the verdict and estimate, low and high of the exponent; NaN where there is none."""
+    def call(self, seed: int) -> Called:
+        """Return the verdict, the exponent with its interval, and the rule; "" where none is named."""
 
     def run(self, seed: int) -> Outcome:
         """Make the call with this seed; one that raises is an outcome, too."""
         started = time.process_time()
         try:
-            verdict, (estimate, low, high) = self.call(seed)
+            verdict, (estimate, low, high), rule = self.call(seed)
         except Exception as error:  # noqa: BLE001  # every failure of the library belongs on the page
             seconds = time.process_time() - started
             told = f"{type(error).__name__}: {str(error)[:200]}"
             return Outcome(FAILED, self.right, *NO_INTERVAL, self.truth, seconds, told)
         seconds = time.process_time() - started
-        return Outcome(
-            verdict, self.right, estimate, low, high, self.truth, seconds, tolerated=self.tolerated
-        )
+        found = estimate, low, high
+        return Outcome(verdict, self.right, *found, self.truth, seconds, tolerated=self.tolerated, rule=rule)
 
 
 @final
@@ -80,7 +89,7 @@ class Converging(Trial):
         truth: order in 1/L; NaN for a wrong limit, and where only the verdict is known.
         limit: None for `network.limit()`.
         right: the true verdicts.
-        settings: further arguments of `compare`.
+        settings: further arguments of `compare`; FIXED depths and paths where they name none.
     """
 
     network: Any
@@ -89,10 +98,11 @@ class Converging(Trial):
     right: tuple[str, ...] = (CONVERGES,)
     settings: Mapping[str, Any] = field(default_factory=dict)
 
-    def call(self, seed: int) -> tuple[str, tuple[float, float, float]]:
-        report = dl.compare(self.network, self.limit, seed=seed, workers=1, **self.settings)
+    def call(self, seed: int) -> Called:
+        settings = {**FIXED, **self.settings}
+        report = dl.compare(self.network, self.limit, seed=seed, workers=1, **settings)
         low, high = map(float, report.rate_interval)
-        return str(report.verdict), (float(report.rate), low, high)
+        return str(report.verdict), (float(report.rate), low, high), report.rule
 
 
 @final
@@ -109,11 +119,11 @@ class Growing(Trial):
     settings: Mapping[str, Any] = field(default_factory=dict)
     tolerated: tuple[str, ...] = ()
 
-    def call(self, seed: int) -> tuple[str, tuple[float, float, float]]:
+    def call(self, seed: int) -> Called:
         report = dl.stability(self.network, seed=seed, workers=1, **self.settings)
         growth = report.hidden_growth
         low, high = map(float, growth.interval)
-        return str(report.verdict), (float(growth.exponent), low, high)
+        return str(report.verdict), (float(growth.exponent), low, high), growth.rule
 
 
 @final
@@ -131,9 +141,9 @@ class InLaw(Trial):
     truth: float = math.nan
     tolerated: tuple[str, ...] = ()
 
-    def call(self, seed: int) -> tuple[str, tuple[float, float, float]]:
+    def call(self, seed: int) -> Called:
         report = dl.compare_laws(self.network, self.limit, seed=seed, workers=1, **self.settings)
-        return str(report.verdict), NO_INTERVAL
+        return str(report.verdict), NO_INTERVAL, ""
 
 
 @final
@@ -155,10 +165,10 @@ class Diagnosing(Trial):
     right: tuple[str, ...]
     exponent: str
 
-    def call(self, seed: int) -> tuple[str, tuple[float, float, float]]:
+    def call(self, seed: int) -> Called:
         report = dl.diagnose(self.weights(np.random.default_rng(seed)), seed=seed)
         low, high = map(float, getattr(report, f"{self.exponent}_interval"))
-        return str(report.verdict), (float(getattr(report, self.exponent)), low, high)
+        return str(report.verdict), (float(getattr(report, self.exponent)), low, high), ""
 
 
 @final
@@ -174,11 +184,11 @@ class Examining(Trial):
     truth: float
     right: tuple[str, ...]
 
-    def call(self, seed: int) -> tuple[str, tuple[float, float, float]]:
+    def call(self, seed: int) -> Called:
         report = dl.diagnose({"A": self.weights(np.random.default_rng(seed))}, seed=seed)
         (found,) = report.objects
         low, high = map(float, found.hurst_interval)
-        return str(found.verdict), (float(found.hurst), low, high)
+        return str(found.verdict), (float(found.hurst), low, high), ""
 
 
 @final
@@ -194,6 +204,7 @@ class Cell:
         size: size of the error of a wrong limit; 0 for right ones.
         family: wrong limits that differ only in size share it.
         quick: whether it may stand for its group in the tests, which make one call of one cell per group.
+        calls: how many calls a full run makes.
     """
 
     group: str
@@ -203,12 +214,14 @@ class Cell:
     size: float = 0.0
     family: str = ""
     quick: bool = False
+    calls: int = 100
 
     @property
     def key(self) -> str:
         """Group and name; no other cell has the same."""
         return f"{self.group}/{self.name}"
 
-    def run(self, seed: int) -> Outcome:
-        """Return what the replication with this seed finds."""
+    def run(self, number: int) -> Outcome:
+        """Return what the replication of this number finds; cells share no seeds, and so no luck."""
+        seed = (zlib.crc32(self.key.encode()) << 20) + number
         return self.make(seed).run(seed)

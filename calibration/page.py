@@ -3,47 +3,54 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 
 import numpy as np
 
-from calibration.cell import CANNOT_TELL, FAILED, Cell
+from calibration.cell import CANNOT_TELL, Cell
 from calibration.summary import Summary
 
 PAGE = Path(__file__).parents[1] / "docs" / "calibration.md"
 CAUGHT = 0.99
 ENOUGH = 100
 """Calls per size below which a share of 99 % means nothing."""
-FULL = 1000
-"""Calls per cell of a full run."""
+WORST = 5
+"""Cells per group that are named."""
 INTRODUCTION = """# Calibration
 
-How often does an interval contain the true exponent, and how often is a verdict false? Each line below is
-one cell: one network, or one way to draw networks, with one set of arguments. A replication is one call
-with another seed. Arguments that are not named have their defaults.
+How often does an interval contain the true exponent, and how often is a verdict false? A **cell** is one
+network, or one way to draw networks, with one set of arguments. Every call of a cell has a seed that no
+other cell has. Arguments that are not named have their defaults; calls of `compare` have depths 16 to 256
+and 512 paths, so that there is one analysis at the whole level.
 {measured}
 
-`make calibrate` measures every cell again. A run that was stopped goes on where it stopped.
-`python -m calibration page` writes this page from `calibration/results.json`, without measuring.
+`make calibrate` measures every cell, 400 times those that decide and 100 times the rest. A run that was
+stopped goes on where it stopped. `ARGUMENTS="--calls 40 --only 'Calls that decide'"` measures a share.
+The table of all cells is `calibration/results.csv`. This page is written from it alone
+(`python -m calibration page`): what each group adds up to, and the cells that are outside the aims.
 
-- **covered**: share of the 95 % intervals that contain the true exponent, with the exact binomial interval
-  of that share. The aim is 93 to 98 %. Only calls that gave an interval count; **withheld** is the share of
-  calls that gave none.
-- **width**: median width of the intervals. **in SD**: the same in standard deviations of the estimate over
-  replications. An interval that is no longer than it must be has 3.9, if estimates are normal and
-  unbiased.
+- **covered, missed, not given**: what became of every call whose true exponent is known. The aim is that 93
+  to 98 % of the intervals cover. No interval is left out because it disagrees with a theorem; the rule that
+  left it out is counted. Of sources that did not keep the rule it is `not recorded`: they left some intervals
+  out because they disagreed.
+- **in SD**: median length of the intervals, in standard deviations of the estimate over the calls. An
+  interval that is no longer than it must be has 3.9, if estimates are normal and unbiased.
 - **right, ?, false**: share of the three outcomes of the verdict. "?" is "cannot tell". Shares that do not
   add up to 100 % leave out words that are tolerated: "stable" next to the critical exponent, and "same law"
   where laws differ by less than the tolerance of `compare_laws`.
-- **seconds**: median processor time of a call.
+- **sources**: digest of the library's sources that were measured.
 
-The remarks name every cell outside these aims: coverage of 93 to 98 %, and at most 1 % false verdicts.
-"May be chance" means that the aim lies in the binomial interval. "Covers too much" needs 183 intervals: if
-fewer all contain the truth, their binomial interval still reaches down to 98 %.
+"May be chance" means that the aim lies in the exact binomial interval of the share. "Covers too much" needs
+183 intervals: if fewer all contain the truth, their binomial interval still reaches down to 98 %.
 """
 GROUPS = {
+    "Calls that decide": (
+        "Plain calls of `compare` with right limits, whose depths and paths are chosen by it. The interval is"
+        " that of the analysis that decided, at 97.5 % or more."
+    ),
     "Proposition 11": "The network is res-1 with independent layers, and the true order is 1/2.",
     "Identity": "The residual exponent is above the critical one. The true order is the difference.",
     "Theorem 4.3": (
@@ -91,8 +98,9 @@ GROUPS = {
     "One network": (
         "`diagnose` of one network with layers of 32 × 32 entries, whose process over depth is known. The"
         " exponent is the Hurst index about the mean of the layers, where the process is fractional noise."
-        " All cells draw from the same seeds, so that they share their luck: with 12 layers and spectra 1/j,"
-        " seeds 0 to 809 miss in 7.0 % of calls, and seeds 810 to 5999 in 4.7 % (5.0 % of all 6,000)."
+        " Up to now all cells drew from the same seeds, so that they share their luck: with 12 layers and"
+        " spectra 1/j, seeds 0 to 809 miss in 7.0 % of calls, and seeds 810 to 5999 in 4.7 % (5.0 % of all"
+        " 6,000)."
     ),
     "Wrong limits": (
         'Each family is wrong in one way, by a size. The right verdict is "does not converge" ("another'
@@ -123,51 +131,69 @@ GROUPS = {
 }
 
 
-def page(cells: Sequence[Cell], results: Mapping[str, Summary], dates: tuple[str, str]) -> str:
+def page(cells: Sequence[Cell], results: Mapping[str, Summary]) -> str:
     """Return the page.
 
     Args:
         cells: all cells, in the order of the page.
         results: the record of each cell that was measured.
-        dates: first and last day of measurement.
     """
-    parts = [INTRODUCTION.format(measured=_measured(results, dates)), _overview(cells, results)]
+    parts = [INTRODUCTION.format(measured=_measured(cells, results)), _overview(cells, results)]
     for group, members in groupby(cells, key=lambda cell: cell.group):
-        parts += [f"## {group}\n", GROUPS[group] + "\n", _table(list(members), results)]
+        kept = list(members)
+        parts += [f"## {group}\n", GROUPS[group] + "\n", _sum(kept, results), _table(kept, results)]
         if group == "Wrong limits":
-            parts.append(_power([cell for cell in cells if cell.group == group], results))
+            parts.append(_power(kept, results))
     return "\n".join(parts)
 
 
-def _measured(results: Mapping[str, Summary], dates: tuple[str, str]) -> str:
+def _measured(cells: Sequence[Cell], results: Mapping[str, Summary]) -> str:
     if not results:
         return "No cell has been measured yet."
     counts = [record.replications for record in results.values()]
-    when = f"on {dates[0]}" if dates[0] == dates[1] else f"from {dates[0]} to {dates[1]}"
-    versions = {code for record in results.values() for code in record.code}
-    told = f"The {sum(counts):,} calls were made {when},\n{min(counts)} to {max(counts):,} per cell."
-    if min(counts) < FULL:
-        told += f"\nThe aim is {FULL:,} calls per cell; cells with few calls say little."
-    if len(versions) == 1:
-        return told
-    return f"{told}\nThey ran on {len(versions)} versions of the sources; each cell on one."
+    days = sorted(record.measured for record in results.values())
+    when = f"on {days[0]}" if days[0] == days[-1] else f"up to {days[0]} to {days[-1]}"
+    sources = {code for record in results.values() for code in record.code}
+    few = sum(cell.key not in results or results[cell.key].replications < cell.calls for cell in cells)
+    told = f"The {sum(counts):,} calls were made {when}, {min(counts)} to {max(counts):,} per cell."
+    if few:
+        told += f" {few} of {len(cells)} cells have fewer calls than a full run makes, and say little."
+    if len(sources) > 1:
+        told += f"\nThey ran on {len(sources)} versions of the sources; each cell on one."
+    return told
 
 
 def _overview(cells: Sequence[Cell], results: Mapping[str, Summary]) -> str:
     """Return the list of groups with their sums and the number of cells with remarks."""
     lines = [
         "## Overview\n",
-        "| group | cells | measured | with intervals | cover too little | cover too much | false verdicts |",
-        "|---|---|---|---|---|---|---|",
+        "| group | cells | calls per cell | covered | missed | not given | too little | too much | false |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     for group, members in groupby(cells, key=lambda cell: cell.group):
         kept = list(members)
         found = [(cell, results[cell.key]) for cell in kept if cell.key in results]
         remarks = [remark for cell, record in found for remark in record.remarks(cell.admitted)]
         counts = [_certain_and_not(remarks, words) for words in ("too little", "too much", "false")]
-        intervals = sum(record.judged > 0 for _, record in found)
-        lines.append(f"| {group} | {len(kept)} | {len(found)} | {intervals} | {' | '.join(counts)} |")
+        fates = [sum(each) for each in zip(*(_fates(record) for _, record in found), strict=True)] or [0] * 3
+        columns = [str(len(kept)), _range([record.replications for _, record in found])]
+        columns += [f"{fate:,}" for fate in fates] if any(fates) else ["", "", ""]
+        lines.append(f"| [{group}](#{_anchor(group)}) | {' | '.join([*columns, *counts])} |")
     return "\n".join(lines) + "\n"
+
+
+def _fates(record: Summary) -> tuple[int, int, int]:
+    return record.covered, record.missed, sum(record.not_given.values())
+
+
+def _range(counts: Sequence[int]) -> str:
+    if not counts:
+        return "0"
+    return f"{min(counts)}" if min(counts) == max(counts) else f"{min(counts)}–{max(counts)}"
+
+
+def _anchor(group: str) -> str:
+    return "".join(each for each in group.lower() if each.isalnum() or each in " -").replace(" ", "-")
 
 
 def _certain_and_not(remarks: Sequence[str], words: str) -> str:
@@ -177,61 +203,72 @@ def _certain_and_not(remarks: Sequence[str], words: str) -> str:
     return f"{len(found) - chance}" + (f" and {chance} by chance?" if chance else "")
 
 
+def _sum(cells: Sequence[Cell], results: Mapping[str, Summary]) -> str:
+    """Return what the calls of a group add up to, in a sentence."""
+    records = [results[cell.key] for cell in cells if cell.key in results]
+    missing = len(cells) - len(records)
+    told = [f"{len(cells)} cells, {sum(record.replications for record in records):,} calls."]
+    if missing:
+        told.append(f"Not measured yet: {missing}.")
+    reasons: Counter[str] = Counter()
+    for record in records:
+        reasons.update(record.not_given)
+    covered, missed = (sum(getattr(record, name) for record in records) for name in ("covered", "missed"))
+    if covered + missed:
+        share = _percent(covered / (covered + missed))
+        told.append(f"Of {covered + missed:,} intervals {share} cover.")
+        lengths = [record.length for record in records if math.isfinite(record.length)]
+        if lengths:
+            told.append(f"Their lengths are {np.median(lengths):.1f} SD in the median cell.")
+    if reasons:
+        listed = ", ".join(f"`{rule}` {count}" for rule, count in reasons.most_common())
+        told.append(f"Not given, by rule: {listed}.")
+    return " ".join(told) + "\n"
+
+
 def _table(cells: Sequence[Cell], results: Mapping[str, Summary]) -> str:
-    """Return a line per cell; the columns of intervals only where the group has some."""
-    has_intervals = any(results[cell.key].judged for cell in cells if cell.key in results)
-    head = ["cell", "calls", *(["covered", "withheld", "width", "in SD"] if has_intervals else [])]
-    head += ["right", "?", "false", "seconds", "remarks"]
-    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
-    for cell in cells:
-        if cell.key in results:
-            columns = _line(cell, results[cell.key], has_intervals=has_intervals)
-        else:
-            columns = [cell.name, "0", *[""] * (len(head) - 3), "not measured yet"]
-        lines.append(f"| {' | '.join(columns)} |")
-    measured = [results[cell.key] for cell in cells if cell.key in results]
-    if cells[0].group.startswith("Default calls") and measured:
-        lines.append(f"| {' | '.join(_sum(measured, has_intervals=has_intervals))} |")
+    """Return a line per cell that decides, else per cell that is outside the aims, the worst first."""
+    found = [(cell, results[cell.key]) for cell in cells if cell.key in results]
+    decides = [pair for pair in found if pair[0].calls > Cell.calls]
+    outside = [(cell, record) for cell, record in found if record.remarks(cell.admitted)]
+    outside.sort(key=lambda pair: _badness(*pair), reverse=True)
+    shown = decides or outside[:WORST]
+    if not shown:
+        return "Every measured cell is within the aims.\n" if found else ""
+    head = ["cell", "calls", "covered", "missed", "not given", "in SD", "right", "?", "false", "remarks"]
+    lines = [f"| {' | '.join([*head, 'sources'])} |", "|---" * (len(head) + 1) + "|"]
+    lines += [f"| {' | '.join(_line(cell, record))} |" for cell, record in shown]
+    if not decides:
+        lines.append(f"\n{len(outside)} of {len(found)} cells have remarks; these are the worst of them.")
     return "\n".join(lines) + "\n"
 
 
-def _line(cell: Cell, record: Summary, *, has_intervals: bool) -> list[str]:
-    columns = [cell.name, f"{record.replications:,}"]
-    if has_intervals:
-        columns += [
-            _with_interval(*record.covers),
-            _percent(1 - record.given / record.replications) if record.judged else "",
-            _number(record.width) if record.judged else "",
-            _ratio(record.width, record.deviation),
-        ]
-    columns += [*_verdicts(record), f"{record.seconds:.2g}", "; ".join(record.remarks(cell.admitted))]
-    return columns
+def _badness(cell: Cell, record: Summary) -> tuple[bool, float, float]:
+    """Return how far a cell is outside the aims: certain remarks in bold come first."""
+    remarks = record.remarks(cell.admitted)
+    certain = any("**" in remark and "chance" not in remark for remark in remarks)
+    lack = 0.0 if math.isnan(record.covers[0]) else max(0.0, 0.95 - record.covers[0])
+    return certain, record.false / record.replications + lack, abs(record.covers[0] - 0.95)
+
+
+def _line(cell: Cell, record: Summary) -> list[str]:
+    fates = [str(each) for each in _fates(record)] if record.known else ["", "", ""]
+    length = f"{record.length:.1f}" if math.isfinite(record.length) else ""
+    remarks = "; ".join(record.remarks(cell.admitted))
+    return [
+        cell.name,
+        f"{record.replications:,}",
+        *fates,
+        length,
+        *_verdicts(record),
+        remarks,
+        ", ".join(record.code),
+    ]
 
 
 def _verdicts(record: Summary) -> list[str]:
     shrugs = record.verdicts.get(CANNOT_TELL, 0) / record.replications
     return [_percent(record.caught), _percent(shrugs), _percent(record.false / record.replications)]
-
-
-def _sum(records: Sequence[Summary], *, has_intervals: bool) -> list[str]:
-    """Return the line that averages over cells, each with the same weight."""
-    shares = np.mean(
-        [
-            (record.right, record.verdicts.get(CANNOT_TELL, 0), record.false)
-            / np.array([record.replications])
-            for record in records
-        ],
-        axis=0,
-    )
-    failed = sum(record.verdicts.get(FAILED, 0) for record in records)
-    return [
-        "**average**",
-        f"{sum(record.replications for record in records):,}",
-        *([""] * 4 if has_intervals else []),
-        *map(_percent, shares),
-        f"{sum(record.seconds for record in records):.3g} in all",
-        f"{failed} failed" if failed else "",
-    ]
 
 
 def _power(cells: Sequence[Cell], results: Mapping[str, Summary]) -> str:
@@ -265,15 +302,3 @@ def _caught_from(found: Sequence[tuple[float, float]]) -> str:
 
 def _percent(value: float) -> str:
     return "" if math.isnan(value) else f"{100 * value:.3g} %"
-
-
-def _with_interval(value: float, low: float, high: float) -> str:
-    return "" if math.isnan(value) else f"{100 * value:.1f} % ({100 * low:.0f}–{100 * high:.0f})"
-
-
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.3g}"
-
-
-def _ratio(width: float | None, deviation: float | None) -> str:
-    return f"{width / deviation:.1f}" if width is not None and deviation else ""

@@ -59,7 +59,7 @@ def measure(
     cells: Sequence[Cell],
     path: Path,
     *,
-    replications: int,
+    calls: int | None,
     workers: int,
     seconds: float,
     progress: bool = True,
@@ -71,14 +71,18 @@ def measure(
     Args:
         cells: what to measure.
         path: file of replications.
-        replications: number per cell; seeds are 0, 1, 2, ...
+        calls: number per cell; None for the cell's own.
         workers: processes, each with one thread.
         seconds: time after which no job is started.
         progress: whether to print a line per minute.
     """
     kept = read(path)
     missing = {
-        cell.key: [seed for seed in range(replications) if seed not in kept.get(cell.key, ())]
+        cell.key: [
+            seed
+            for seed in range(cell.calls if calls is None else calls)
+            if seed not in kept.get(cell.key, ())
+        ]
         for cell in cells
     }
     spent = {cell.key: sum(outcome.seconds for outcome in kept.get(cell.key, {}).values()) for cell in cells}

@@ -15,6 +15,7 @@ from calibration.cell import CANNOT_TELL, FAILED, Outcome
 
 LEAST_COVERED, MOST_COVERED = 0.93, 0.98
 CERTAIN = 0.95
+NO_RULE = "no rule named"
 
 
 @final
@@ -27,35 +28,49 @@ class Summary:
         verdicts: how often each verdict was given; "failed" for calls that raised.
         right: replications with the true verdict.
         false: replications with a verdict that is neither true nor tolerated nor "cannot tell".
-        judged: intervals of an exponent whose truth is known.
-        given: intervals, whether the truth is known or not.
-        covered: intervals that contain the truth.
+        known: calls of which the true exponent is known.
+        covered, missed: those of them whose interval contains the truth, or does not.
+        not_given: the rest of them, by the rule that left the interval out; "no rule named" where the report
+            names none, and "not recorded" where the call was made before rules were.
         width: median width of the intervals.
         deviation: standard deviation of estimate minus truth's average.
         bias: average of estimate minus truth.
         seconds: median processor time of a call.
         errors: the first three exceptions.
         code: digests of the library's sources that were measured.
+        measured: day of the last call.
     """
 
     replications: int
     verdicts: dict[str, int]
     right: int
     false: int
-    judged: int
-    given: int
+    known: int
     covered: int
+    missed: int
+    not_given: dict[str, int]
     width: float | None
     deviation: float | None
     bias: float | None
     seconds: float
     errors: tuple[str, ...] = ()
     code: tuple[str, ...] = ()
+    measured: str = ""
+
+    @property
+    def given(self) -> int:
+        """Intervals of an exponent whose truth is known."""
+        return self.covered + self.missed
 
     @property
     def covers(self) -> tuple[float, float, float]:
         """Share of intervals that contain the truth, with its own 95 % interval; NaN where there is none."""
-        return share(self.covered, self.judged)
+        return share(self.covered, self.given)
+
+    @property
+    def length(self) -> float:
+        """Median length of the intervals in standard deviations of the estimate; NaN where unknown."""
+        return self.width / self.deviation if self.width is not None and self.deviation else math.nan
 
     @property
     def wrong(self) -> tuple[float, float, float]:
@@ -77,7 +92,7 @@ class Summary:
         covered, low, high = self.covers
         if covered < LEAST_COVERED:
             found.append("**covers too little**" + ("" if high < LEAST_COVERED else " (may be chance)"))
-        elif covered > MOST_COVERED and share(self.judged, self.judged)[1] > MOST_COVERED:
+        elif covered > MOST_COVERED and share(self.given, self.given)[1] > MOST_COVERED:
             # Fewer intervals could not show it, even if all of them contained the truth.
             found.append("covers too much" + ("" if low > MOST_COVERED else " (may be chance)"))
         false, least, _ = self.wrong
@@ -96,12 +111,19 @@ def share(count: int, of: int) -> tuple[float, float, float]:
     return count / of, float(interval.low), float(interval.high)
 
 
-def summarise(outcomes: Iterable[Outcome], code: Iterable[str] = ()) -> Summary:
+def summarise(outcomes: Iterable[Outcome], code: Iterable[str] = (), measured: str = "") -> Summary:
     """Return the record of these replications, at least one."""
     outcomes = tuple(outcomes)
     verdicts = Counter(outcome.verdict for outcome in outcomes)
     given = [outcome for outcome in outcomes if math.isfinite(outcome.low) and math.isfinite(outcome.high)]
     judged = [outcome for outcome in given if math.isfinite(outcome.truth)]
+    known = [outcome for outcome in outcomes if math.isfinite(outcome.truth)]
+    covered = sum(outcome.low <= outcome.truth <= outcome.high for outcome in judged)
+    left_out = Counter(
+        outcome.rule or (FAILED if outcome.error else NO_RULE)
+        for outcome in known
+        if not (math.isfinite(outcome.low) and math.isfinite(outcome.high))
+    )
     away = np.array([outcome.estimate - outcome.truth for outcome in judged])
     return Summary(
         replications=len(outcomes),
@@ -111,15 +133,17 @@ def summarise(outcomes: Iterable[Outcome], code: Iterable[str] = ()) -> Summary:
             outcome.verdict not in (*outcome.right, *outcome.tolerated, CANNOT_TELL, FAILED)
             for outcome in outcomes
         ),
-        judged=len(judged),
-        given=len(given),
-        covered=sum(outcome.low <= outcome.truth <= outcome.high for outcome in judged),
+        known=len(known),
+        covered=covered,
+        missed=len(judged) - covered,
+        not_given=dict(sorted(left_out.items())),
         width=_rounded(np.median([outcome.high - outcome.low for outcome in given])) if given else None,
         deviation=_rounded(away.std(ddof=1)) if len(away) > 1 else None,
         bias=_rounded(away.mean()) if len(away) else None,
         seconds=_rounded(np.median([outcome.seconds for outcome in outcomes])),
         errors=tuple(dict.fromkeys(outcome.error for outcome in outcomes if outcome.error))[:3],
         code=tuple(sorted(set(code))),
+        measured=measured,
     )
 
 

@@ -6,6 +6,7 @@ from functools import cache
 
 from calibration.cell import Cell
 from calibration.cells import (
+    deciding,
     defaults,
     gradients,
     growth,
@@ -26,6 +27,7 @@ from calibration.cells import (
 def cells() -> tuple[Cell, ...]:
     """Return every cell once."""
     rooms = (
+        deciding,
         independent,
         shrinking,
         smooth,

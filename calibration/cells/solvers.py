@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, final
 
 import deeplimit as dl
-from calibration.cell import NO_INTERVAL, Cell, Trial
+from calibration.cell import NO_INTERVAL, Called, Cell, Trial
 from deeplimit.testing.problems import PROBLEMS, Problem
 
 GROUP, WEAK, FAULTS = "Solvers", "Solvers, weak order", "Solvers with a fault"
@@ -43,7 +43,7 @@ class Solving(Trial):
         """What is solved, and by what order it is judged."""
         return f"{self.problem.equation.equation}, order {self.documented:g}"
 
-    def call(self, seed: int) -> tuple[str, tuple[float, float, float]]:
+    def call(self, seed: int) -> Called:
         report = dl.check_solver(
             self.scheme,
             self.problem.equation,
@@ -53,9 +53,9 @@ class Solving(Trial):
             **self.settings,
         )
         if not math.isfinite(report.rate):
-            return str(report.verdict), NO_INTERVAL
+            return str(report.verdict), NO_INTERVAL, str(report.verdict)
         low, high = map(float, report.rate_interval)
-        return str(report.verdict), (float(report.rate), low, high)
+        return str(report.verdict), (float(report.rate), low, high), ""
 
 
 def cells() -> Iterator[Cell]:

@@ -44,14 +44,17 @@ def compare(
     hurst: Hurst = None,
     exponent: Exponent = None,
     depths: Annotated[
-        str, typer.Option(help="16:1024:x2, 100:500:+100, 10,15,27,100, or auto: deeper as needed.")
-    ] = "16:256:x2",
+        str,
+        typer.Option(help="16:1024:x2, 100:500:+100, 10,15,27,100, or auto: 16:256:x2, deeper as needed."),
+    ] = "auto",
     paths: Annotated[
         Any,
         typer.Option(
-            parser=count_or_auto, metavar="INTEGER|auto", help="Number of independent networks, or auto."
+            parser=count_or_auto,
+            metavar="INTEGER|auto",
+            help="Number of independent networks, or auto: 512, more as needed.",
         ),
-    ] = 512,
+    ] = "auto",
     budget: Budget = None,
     norm: Annotated[
         str, typer.Option(help="sup (over layers), sup-continuous (over all times) or final.")
@@ -123,8 +126,8 @@ def compare(
 
     Exit code: 0 converges, 1 does not converge, 2 bad usage, 3 cannot tell.
 
-    With --depths auto, --paths auto or both, the command looks at larger sizes until the verdict stands, or
-    --budget seconds have passed.
+    Where --depths or --paths is left out or auto, the command looks at larger sizes until the verdict stands,
+    or --budget seconds (30) have passed. With both given, it looks once.
 
     Example: deeplimit compare --network res1 --width 40 --depths 16:1024:x2 --plot p.png --json r.json
 

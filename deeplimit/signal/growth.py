@@ -24,12 +24,14 @@ from deeplimit.signal.growth_verdict import (
     EXPLOSION,
     STABLE,
     SURE,
+    WITHOUT_LAW,
     Changes,
     Evidence,
     failed_preconditions,
     rules,
 )
 from deeplimit.signal.layer_time import Curve
+from deeplimit.signal.sizes import Sizes
 from deeplimit.statistics.power_law import NO_SAMPLING_NOISE, slopes_between
 
 
@@ -38,7 +40,8 @@ class Growth:
     """The fitted exponent γ of a change's growth with depth, with its interval and what follows.
 
     `sure` is the interval at the level `certainty`, on which the verdicts "identity" and "explosion" rest. It
-    is SURE, or sharper where several interim analyses share the level.
+    is SURE, or sharper where several interim analyses share the level. `rule` is the name of the rule that
+    decided, and `sizes` the medians at the coarsest and the deepest networks, None where they are not known.
     """
 
     exponent: float
@@ -48,17 +51,32 @@ class Growth:
     reason: str
     sure: tuple[float, float] = (np.nan, np.nan)
     certainty: float = SURE
+    rule: str = ""
+    sizes: Sizes | None = None
+
+    @property
+    def law_is_resolved(self) -> bool:
+        """Whether the verdict rests on γ, and not on sizes alone."""
+        return self.verdict != CANNOT_TELL and np.isfinite(self.exponent) and self.rule not in WITHOUT_LAW
 
     def __str__(self) -> str:
         low, high = self.interval
         if not np.isfinite(self.exponent):
-            return f"{self.verdict}: {self.reason}"
+            return f"{self.verdict}: {self.reason}{self._effect}"
         interval = f"{100 * self.confidence:g} % [{low:.3f}, {high:.3f}]"
         if self.confidence != self.certainty:
             interval += f", {100 * self.certainty:g} % [{self.sure[0]:.3f}, {self.sure[1]:.3f}]"
-        return f"{self.verdict}: growth exponent {self.exponent:.3f}, {interval}; {self.reason}".replace(
-            "-0.000", "0.000"
+        return (
+            f"{self.verdict}: growth exponent {self.exponent:.3f}, {interval}; {self.reason}".replace(
+                "-0.000", "0.000"
+            )
+            + self._effect
         )
+
+    @property
+    def _effect(self) -> str:
+        """What is said of the sizes where the law is not resolved."""
+        return "" if self.law_is_resolved or self.sizes is None else f"; {wording.sizes(self.sizes)}"
 
 
 def measure_growth(
@@ -75,6 +93,7 @@ def measure_growth(
     grid_scale: float = GRID_SCALE,
     undefined: str = "",
     spent: float = 1.0,
+    one_of: tuple[float, ...] = (),
 ) -> Growth:
     """Fit γ to log |h_L - h_0|/|h_0| (depths, draws), and judge.
 
@@ -90,11 +109,17 @@ def measure_growth(
         grid_scale: expected size of the coefficient of 1/L, where no curve is known.
         undefined: what made the NaN among the changes; empty if overflow did.
         spent: part of each error rate of the verdict that may be spent here, where several analyses share it.
+        one_of: the γ that theory leaves open where it has two parts of which one may be missing.
     """
-    failed = verdict.first(failed_preconditions, Changes(depths, log_change, exponential, exact, undefined))
+    certainty = 1.0 - spent * (1.0 - SURE)
+    sizes = Sizes.of(depths, log_change[:, :1] if exact else log_change, certainty)
+    changes = Changes(depths, log_change, exponential, exact, undefined, sizes, known)
+    failed = verdict.first(failed_preconditions, changes)
     if failed is not None:
         nothing = (np.nan, np.nan)
-        return Growth(np.nan, nothing, confidence, failed.code, wording.reason(failed))
+        return Growth(
+            np.nan, nothing, confidence, failed.code, wording.reason(failed), rule=failed.rule, sizes=sizes
+        )
     if exact:
         log_change, log_ratio = log_change[:, :1], log_ratio[:, :1]
     log_means, variances = _moments(log_change, exponential=exponential)
@@ -104,7 +129,6 @@ def measure_growth(
         if curve is None
         else of_time(averages, curve, residual_exponent)
     )
-    certainty = 1.0 - spent * (1.0 - SURE)
     evidence = Evidence(
         usual=found.interval(1.0 - spent * 0.05),
         close=found.interval(1.0 - spent * (1.0 - CLOSE)),
@@ -115,6 +139,8 @@ def measure_growth(
         theory=known,
         exponent=residual_exponent,
         exponential=exponential,
+        sizes=sizes,
+        one_of=one_of,
     )
     judged = verdict.judge(rules, evidence)
     return Growth(
@@ -125,6 +151,8 @@ def measure_growth(
         wording.reason(judged),
         evidence.sure,
         certainty,
+        judged.rule,
+        sizes,
     )
 
 

@@ -18,7 +18,6 @@ from deeplimit.signal.growth_fit import GRID_SCALE, MEMORY_SCALE
 from deeplimit.signal.layer_time import Curves, curves_of
 from deeplimit.signal.undefined import OVERFLOW, Undefined
 from deeplimit.theory import Growth as Known, growth_of
-from deeplimit.theory.growth import NOTHING
 from deeplimit.theory.theorem import is_one_of
 
 
@@ -68,6 +67,7 @@ def growths_of(
     scalable, beta = network.is_homogeneous, network.exponent
     # Behind an activation that bends, a gradient may explode more slowly than the signal.
     bends = not scalable and curves is None
+    one_of = _one_of(known) if curves is None else ()
     hidden = measure_growth(
         depths,
         change,
@@ -81,19 +81,23 @@ def growths_of(
         grid_scale=scale,
         undefined=undefined.hidden,
         spent=spent,
+        one_of=one_of,
     )
     gradient = measure_growth(
         depths,
         gradient_change,
         gradient_ratio,
         confidence,
-        NOTHING if bends and not _is_bounded(known) else known,
+        Known(vanishes_beyond=known.vanishes_beyond, faster=known.faster)
+        if bends and not _is_bounded(known)
+        else known,
         beta,
         exponential=True,
         curve=None if curves is None else curves.gradient,
         grid_scale=scale,
         undefined=undefined.gradient,
         spent=spent,
+        one_of=one_of,
     )
     return Growths(hidden, gradient, said)
 
@@ -123,3 +127,13 @@ def _remembers_briefly(network: ResidualNetwork) -> bool:
 def _is_bounded(known: Known) -> bool:
     """Whether the signal's change stays bounded and has one part: a gradient's then grows like it."""
     return known.predicted is not None and known.predicted <= 0.0 and known.faster is None
+
+
+def _one_of(known: Known) -> tuple[float, ...]:
+    """Return the γ of a change that stays bounded and has two parts: of the coherent one, or of the other.
+
+    The coherent one may be missing, as where σ' has no mean slope, or too small to be seen.
+    """
+    if known.predicted is None or known.predicted > 0.0 or known.faster is None:
+        return ()
+    return known.predicted, round(known.predicted - 2.0 * known.faster, 9)

@@ -1,6 +1,7 @@
 """From how a change grows with depth to one of four verdicts: identity, stable, explosion, cannot tell.
 
 Two lists of rules: FAILED_PRECONDITIONS says why nothing can be fitted, RULES judges the growth exponent γ.
+Effect and law are apart: sizes that explode are said to explode where the exponent is not resolved.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ import numpy as np
 
 from deeplimit.common import verdict
 from deeplimit.common.verdict import StabilityVerdict
+from deeplimit.signal.sizes import Sizes
 from deeplimit.statistics.power_law import least_paths
 from deeplimit.theory import Growth
 
 IDENTITY, STABLE, EXPLOSION, CANNOT_TELL = StabilityVerdict
+UNKNOWN = Growth()
 SURE = 0.999
 """Confidence level of the interval that must exclude 0 before growth or decay is claimed."""
 CLOSE = 0.98
@@ -30,11 +33,35 @@ DEAD = 0.1
 """Median ratio of norms at the deepest network below which a signal or gradient dies."""
 
 
+def expected_by(theory: Growth) -> StabilityVerdict | None:
+    """Return what theory says; None where it says nothing of γ."""
+    return None if theory.predicted is None else _verdict_of(theory.predicted)
+
+
+def _verdict_of(exponent: float) -> StabilityVerdict:
+    return STABLE if exponent == 0.0 else EXPLOSION if exponent > 0.0 else IDENTITY
+
+
+def explodes_by_theory(sizes: Sizes | None, theory: Growth) -> bool:
+    """Theory has an explosion, and the change is likely larger than that of any state that turns round."""
+    if sizes is None or expected_by(theory) != EXPLOSION:
+        return False
+    return sizes.likely[0] > math.log(MOST_OF_THE_DYING) and not sizes.has_fallen(0.05)
+
+
+def vanishes_by_theory(sizes: Sizes | None, theory: Growth) -> bool:
+    """Theory has the identity, and the change is likely small, and falls."""
+    if sizes is None or expected_by(theory) != IDENTITY:
+        return False
+    return sizes.likely[1] < math.log(SMALL) and sizes.has_fallen(0.05)
+
+
 @dataclass(frozen=True)
 class Changes:
     """What is known before any fit, as in `measure_growth`: `depths` (m,), `log_change` (m, draws), ...
 
-    `undefined` says what made the NaN among the changes; it is empty if overflow did.
+    `undefined` says what made the NaN among the changes; it is empty if overflow did. `sizes` are the
+    medians, and `theory` what is known of γ.
     """
 
     depths: np.ndarray
@@ -42,6 +69,8 @@ class Changes:
     exponential: bool
     exact: bool = False
     undefined: str = ""
+    sizes: Sizes | None = None
+    theory: Growth = UNKNOWN
 
     @property
     def overflowed(self) -> np.ndarray:
@@ -59,12 +88,8 @@ class Changes:
         return np.asarray(self.log_change == -np.inf)
 
 
-def failed_preconditions(changes: Changes) -> verdict.RuleByRule[StabilityVerdict]:
-    """Yield the rules by which nothing can be fitted."""
-    # A layer made NaN out of finite states, which is no growth.
-    yield CANNOT_TELL, "are_undefined", bool(changes.undefined)
-    # Most of the deepest networks are beyond the range of numbers.
-    yield EXPLOSION, "deepest_overflowed", bool(changes.overflowed[-1].mean() > 0.5)
+def _no_fit(changes: Changes) -> verdict.RuleByRule[StabilityVerdict]:
+    """Yield the rules in order; the first that holds decides."""
     # The mean over the others would mislead.
     yield CANNOT_TELL, "some_overflowed", bool(changes.overflowed.any())
     # Every one of the deepest networks is the identity.
@@ -79,6 +104,22 @@ def failed_preconditions(changes: Changes) -> verdict.RuleByRule[StabilityVerdic
     yield CANNOT_TELL, "draws_are_few", not changes.exact and changes.draws < least_paths(len(changes.depths))
 
 
+def failed_preconditions(changes: Changes) -> verdict.RuleByRule[StabilityVerdict]:
+    """Yield the rules by which nothing can be fitted."""
+    # A layer made NaN out of finite states, which is no growth.
+    yield CANNOT_TELL, "are_undefined", bool(changes.undefined)
+    # Most of the deepest networks are beyond the range of numbers.
+    yield EXPLOSION, "deepest_overflowed", bool(changes.overflowed[-1].mean() > 0.5)
+    failed = verdict.first(_no_fit, changes)
+    # No exponent can be fitted, and yet sizes explode as theory says.
+    explode = failed is not None and explodes_by_theory(changes.sizes, changes.theory)
+    yield EXPLOSION, "explodes_without_a_fit", explode
+    # No exponent can be fitted, and yet sizes vanish as theory says.
+    unknown = failed is not None and failed.code == CANNOT_TELL
+    yield IDENTITY, "vanishes_without_a_fit", unknown and vanishes_by_theory(changes.sizes, changes.theory)
+    yield from _no_fit(changes)
+
+
 @dataclass(frozen=True)
 class Evidence:
     """What the fit, the deepest networks and theory say.
@@ -89,6 +130,8 @@ class Evidence:
         turns: whether the change rises between some depths and falls between others.
         theory: what theory says of γ. exponent: the network's residual exponent.
         exponential: whether an explosion is exponential in the depth.
+        sizes: medians at the coarsest and the deepest networks; None where they are not known.
+        one_of: the γ that theory leaves open where it has two parts of which one may be missing; else empty.
     """
 
     usual: tuple[float, float]
@@ -100,6 +143,14 @@ class Evidence:
     theory: Growth
     exponent: float
     exponential: bool = False
+    sizes: Sizes | None = None
+    one_of: tuple[float, ...] = ()
+
+    @property
+    def left_by_theory(self) -> set[StabilityVerdict]:
+        """What those of theory's γ would be that the interval at SURE does not exclude."""
+        low, high = self.sure
+        return {_verdict_of(each) for each in self.one_of if low <= each <= high}
 
     @property
     def margins(self) -> tuple[float, float]:
@@ -123,10 +174,7 @@ class Evidence:
     @property
     def expected(self) -> StabilityVerdict | None:
         """What theory says; None where it says nothing of γ."""
-        predicted = self.theory.predicted
-        if predicted is None:
-            return None
-        return STABLE if predicted == 0.0 else EXPLOSION if predicted > 0.0 else IDENTITY
+        return expected_by(self.theory)
 
 
 def grows_no_further_than_a_turn(e: Evidence) -> bool:
@@ -172,17 +220,36 @@ def stays(e: Evidence) -> bool:
     return low < e.close[0] <= e.close[1] < high
 
 
-def _by_the_fit(e: Evidence) -> verdict.RuleByRule[StabilityVerdict]:
-    """Yield the rules on the fit alone."""
+def explodes_in_size(e: Evidence) -> bool:
+    """γ is not resolved, but the change is large: as theory says, or surely, and growing."""
+    if explodes_by_theory(e.sizes, e.theory):
+        return True
+    if e.sizes is None or e.expected is not None or not e.usual[0] > 0.0:
+        return False
+    return e.sizes.sure[0] > math.log(MOST_OF_THE_DYING) and e.sizes.has_grown(1.0 - SURE)
+
+
+def _resolved(e: Evidence) -> verdict.RuleByRule[StabilityVerdict]:
+    """Yield the rules by which the fit decides."""
     # γ is surely negative.
     yield IDENTITY, "vanishes", e.sure[1] < 0
     # γ is surely positive.
     yield EXPLOSION, "grows", e.sure[0] > 0
     yield STABLE, "stays", stays(e)
-    # γ is not 0 at 95 %, but may be at SURE
+
+
+def _unresolved(e: Evidence) -> verdict.RuleByRule[StabilityVerdict]:
+    """Yield the rules by which it does not."""
+    # γ is not 0 at 95 %, but may be at SURE.
     yield CANNOT_TELL, "is_likely_to_change", not e.usual[0] <= 0.0 <= e.usual[1]
     # What remains: γ may be 0, or far from it.
     yield CANNOT_TELL, "is_too_uncertain", True
+
+
+def _by_the_fit(e: Evidence) -> verdict.RuleByRule[StabilityVerdict]:
+    """Yield the rules on the fit alone."""
+    yield from _resolved(e)
+    yield from _unresolved(e)
 
 
 def rules(e: Evidence) -> verdict.RuleByRule[StabilityVerdict]:
@@ -193,7 +260,25 @@ def rules(e: Evidence) -> verdict.RuleByRule[StabilityVerdict]:
     yield CANNOT_TELL, "is_not_small_yet", is_not_small_yet(e)
     yield CANNOT_TELL, "contradicts_theory", contradicts_theory(e)
     yield CANNOT_TELL, "should_stay", should_stay(e)
+    # A falling change may have a coherent part that stays, by theory, and is too small to be seen.
+    yield (
+        CANNOT_TELL,
+        "may_level_off",
+        e.suggests == IDENTITY and any(_verdict_of(each) == STABLE for each in e.one_of),
+    )
     yield CANNOT_TELL, "is_far_from_critical", is_far_from_critical(e)
     # No γ describes the depths.
     yield CANNOT_TELL, "follows_no_power", e.turns
-    yield from _by_the_fit(e)
+    yield from _resolved(e)
+    # Of the γ that theory leaves open, the data leave none but negative ones.
+    yield IDENTITY, "can_only_vanish", e.left_by_theory == {IDENTITY}
+    # Of the γ that theory leaves open, the data leave none but 0.
+    yield STABLE, "can_only_stay", e.left_by_theory == {STABLE}
+    yield EXPLOSION, "explodes_in_size", explodes_in_size(e)
+    # γ is not resolved, but sizes fall and are small, as theory says.
+    yield IDENTITY, "vanishes_in_size", vanishes_by_theory(e.sizes, e.theory)
+    yield from _unresolved(e)
+
+
+WITHOUT_LAW = {"explodes_in_size", "vanishes_in_size", "explodes_without_a_fit", "vanishes_without_a_fit"}
+"""Rules by which sizes decide, while no γ is resolved."""

@@ -282,6 +282,15 @@ def _diagram(
         f"Intervals hold the sampling error of depths {task.depths[0]} and {task.depths[1]}, not how far"
         " these are from infinity."
     ]
+    critical = np.array(
+        [np.nan if (known := growth_of(made).critical) is None else known for made in task.networks]
+    )
+    if below := int((np.array([high for _, (_, high) in edges[1]]) < critical).sum()):
+        reservations.append(
+            f"At {below} of {len(hurst)} Hurst indices the gradient's boundary lies below that of theory. Its"
+            " change has a part that stays there beside a larger one that still falls at these depths: deeper"
+            " or narrower networks bring it nearer."
+        )
     if float(np.diff(exponents).max()) > COARSE:
         reservations.append(
             f"Exponents lie up to {np.diff(exponents).max():.2g} apart: between them the boundary is"
@@ -320,9 +329,7 @@ def _diagram(
         gradient_boundary_interval=np.array([interval for _, interval in edges[1]]),
         unit_exponent=np.array([crossing(exponents, row.mean(axis=1)) for row in hidden]),
         gradient_unit_exponent=np.array([crossing(exponents, row.mean(axis=1)) for row in gradient]),
-        critical=np.array(
-            [np.nan if (known := growth_of(made).critical) is None else known for made in task.networks]
-        ),
+        critical=critical,
         overflowed=overflowed,
         confidence=confidence,
         seed=task.seed,

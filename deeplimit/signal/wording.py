@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from deeplimit.common.verdict import Judgement, Sentences, said
+from deeplimit.signal.bounds import power_of_ten
 from deeplimit.signal.growth_verdict import RESOLUTION, Changes, Evidence
+from deeplimit.signal.sizes import Sizes
 from deeplimit.statistics.power_law import least_paths
 
 
@@ -17,9 +19,25 @@ def reason(judgement: Judgement[Any]) -> str:
     return said(judgement, {**BEFORE_THE_FIT, **OF_THE_FIT})
 
 
+NO_LAW = "its law is not resolved"
+
+
+def sizes(s: Sizes) -> str:
+    """Return how large the change is at the deepest network, and how much of that came with the depth."""
+    (shallow, deep), factor = s.depths, s.log_factor
+    median = f"the median change is {power_of_ten(s.log_medians[1])} at depth {deep}"
+    if not math.isfinite(factor):
+        return median
+    return f"{median}, {power_of_ten(factor)} times that at depth {shallow}"
+
+
 BEFORE_THE_FIT: Sentences[Changes] = {
     "are_undefined": lambda c: f"{np.isnan(c.log_change).mean():.1%} of the networks gave NaN: {c.undefined}",
     "deepest_overflowed": lambda c: f"{c.overflowed[-1].mean():.0%} of the deepest networks overflowed",
+    "explodes_without_a_fit": lambda c: f"the change is large, and by theory grows with the depth; {NO_LAW}",
+    "vanishes_without_a_fit": lambda c: (
+        f"the change is small and falls with the depth, as theory says; {NO_LAW}"
+    ),
     "some_overflowed": lambda c: (
         f"{c.overflowed.mean():.1%} of the networks overflowed; dtype='float64' or smaller depths would help"
     ),
@@ -36,6 +54,12 @@ BEFORE_THE_FIT: Sentences[Changes] = {
         f" {least_paths(len(c.depths))} or more"
     ),
 }
+
+
+def _left(e: Evidence) -> str:
+    return " or ".join(f"{each:g}" for each in e.one_of)
+
+
 OF_THE_FIT: Sentences[Evidence] = {
     "dies": lambda e: (
         f"it dies: at the deepest network a median share of {math.exp(e.left):.2g} is left, so that its"
@@ -54,6 +78,10 @@ OF_THE_FIT: Sentences[Evidence] = {
         f"theory has a change that stays up to the exponent {e.theory.vanishes_beyond:g}: these depths are"
         " far from infinite; take deeper networks"
     ),
+    "may_level_off": lambda e: (
+        f"the change falls, but theory leaves γ = {_left(e)}: a part that stays may be too small to be seen;"
+        " take deeper networks"
+    ),
     "is_far_from_critical": lambda e: (
         f"theory has {e.theory.critical:g} as the critical exponent: these depths are still far from infinite"
         " depth; take deeper networks"
@@ -68,6 +96,12 @@ OF_THE_FIT: Sentences[Evidence] = {
         f"no growth or decay with depth: residual exponents {RESOLUTION:g} and more from the critical one are"
         " excluded"
     ),
+    "can_only_vanish": lambda e: f"the change vanishes as the depth grows: theory leaves γ = {_left(e)}",
+    "can_only_stay": lambda e: (
+        f"no growth or decay with depth: theory leaves γ = {_left(e)}, and the data exclude the second"
+    ),
+    "explodes_in_size": lambda e: f"the change is large and grows with the depth; {NO_LAW}",
+    "vanishes_in_size": lambda e: f"the change is small and falls with the depth, as theory says; {NO_LAW}",
     "is_likely_to_change": lambda e: (
         "growth or decay is likely (95 %) but not certain (99.9 %): take more draws, or depths over a larger"
         " range"

@@ -282,11 +282,16 @@ SECONDS = 30.0
 @final
 @dataclass(frozen=True)
 class AdaptiveSampling:
-    """What is fixed, what is left open (None), and how many seconds the call may take."""
+    """What is fixed, what is left open (None), and how many seconds the call may take.
+
+    `budget_is_given` says whether the caller chose these. Where not, the first analysis has the size of the
+    function's default call whatever it takes: so its numbers do not depend on the machine.
+    """
 
     depths: tuple[int, ...] | None
     count: int | None
     budget: float
+    budget_is_given: bool = True
 
     @classmethod
     def checked(
@@ -310,6 +315,7 @@ class AdaptiveSampling:
             fixed_depths,
             fixed_count,
             SECONDS if budget is None else validation.real(budget, "budget", above=0.0, hint="In seconds."),
+            budget is not None,
         )
         if budget is not None and not (open_depths or open_count):
             raise ValueError(
@@ -410,12 +416,14 @@ class _Sequence(Generic[SomeReport]):
         return self.predicted(size) <= self.left
 
     def first(self) -> Size:
-        """Return the size of the first analysis: the study's, or the largest that fits into the budget.
+        """Return the size of the first analysis: the study's, or the largest that fits into a given budget.
 
         Smaller runs say what it costs. They say too much rather than too little, so they end as soon as half
         of the budget is enough.
         """
         wanted = self.sampling.within(self.study.start)
+        if not self.sampling.budget_is_given:
+            return wanted
         fewer = [self.sampling.within(Size(wanted.depths, max(1, wanted.count // each))) for each in SHARES]
         coarse = Size(wanted.depths[:COARSE], fewer[0].count)
         size = coarse if self.sampling.depths is None else fewer[0]
@@ -518,8 +526,8 @@ def carry_out(
     """Return the report of the size that the caller has fixed, or of the last analysis where a size is open.
 
     Analyses of growing samples end when the verdict stands or the budget is spent. The sizes follow from the
-    evidence alone, except for the last, which the budget may cut short. Small runs come first, which tell
-    what a larger one costs; they are not judged, and so spend no level.
+    evidence alone, except for the last, which the budget may cut short. Where the caller gave a budget, small
+    runs come first, which tell what a larger one costs; they are not judged, and so spend no level.
     """
     if sampling.depths is not None and sampling.count is not None:  # the caller gave a size
         measurement = study.measurement(Size(sampling.depths, sampling.count))

@@ -4,6 +4,8 @@ import dataclasses
 import functools
 import json
 import math
+import re
+import zlib
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -26,17 +28,62 @@ def outcome(estimate=0.5, width=0.1, verdict="converges", **given):
 def test_the_page_is_what_the_file_of_results_says(monkeypatch):
     monkeypatch.setattr(summary, "share", functools.cache(share))
     written = PAGE.read_text(encoding="utf-8")
-    assert written == page(cells(), results.load(), results.dates()), "run python -m calibration page"
+    assert written == page(cells(), results.load()), "run python -m calibration page"
 
 
 def test_the_file_of_results_holds_cells_that_exist():
     assert set(results.load()) <= set(by_key())
 
 
-def test_a_cell_that_was_not_measured_stands_on_the_page():
-    written = page(cells(), {}, ("", ""))
-    assert written.count("not measured yet") == len(cells())
-    assert all(f"| {cell.name} |" in written for cell in cells())
+def test_cells_that_were_not_measured_are_counted_on_the_page():
+    written = page(cells(), {})
+    missing = [int(each) for each in re.findall(r"Not measured yet: (\d+)", written)]
+    assert sum(missing) == len(cells())
+    assert len(missing) == len({cell.group for cell in cells()})
+
+
+def test_the_table_of_results_is_read_as_it_was_written(tmp_path):
+    outcomes = [outcome(), outcome(0.9), outcome(math.nan, verdict="cannot tell", rule="mixes_orders")]
+    failed = outcome(math.nan, verdict="failed", error="ValueError: a, b; c")
+    records = {"a/b, c": summarise([*outcomes, failed], ["x"], "2020-01-02"), "d/e": summarise(outcomes[:1])}
+    results.write(records, tmp_path / "results.csv")
+    assert results.load(tmp_path / "results.csv") == records
+
+
+def test_every_call_is_covered_or_missed_or_not_given_for_a_reason():
+    outcomes = [
+        outcome(),
+        outcome(0.9),
+        outcome(math.nan, verdict="cannot tell", rule="mixes_orders"),
+        outcome(math.nan, verdict="failed", error="ValueError: x"),
+        outcome(math.nan),
+        outcome(truth=math.nan),
+    ]
+    record = summarise(outcomes)
+    assert (record.known, record.covered, record.missed) == (5, 1, 1)
+    assert record.not_given == {"failed": 1, "mixes_orders": 1, "no rule named": 1}
+    assert record.covered + record.missed + sum(record.not_given.values()) == record.known
+
+
+def test_no_two_cells_share_a_seed():
+    """Numbers of calls are below 2^20, by which the seeds of different cells are apart."""
+    firsts = {zlib.crc32(cell.key.encode()) for cell in cells()}
+    assert len(firsts) == len(cells())
+    taken = []
+    cell = Cell("Laws", "x", lambda seed: taken.append(seed) or Trial())
+    other = dataclasses.replace(cell, name="y")
+    for each in (cell, other):
+        for number in (0, 2):
+            each.run(number)
+    assert len(set(taken)) == 4
+    assert taken[1] - taken[0] == taken[3] - taken[2] == 2
+
+
+class Trial:
+    """A call that does nothing."""
+
+    def run(self, seed):
+        return outcome()
 
 
 def test_replications_add_up_to_what_was_put_in():
@@ -47,7 +94,7 @@ def test_replications_add_up_to_what_was_put_in():
         outcome(math.nan, verdict="failed", error="ValueError: x"),
     ]
     record = summarise(outcomes, ["abc"])
-    assert (record.replications, record.judged, record.covered) == (100, 96, 90)
+    assert (record.replications, record.given, record.covered) == (100, 96, 90)
     assert (record.right, record.false) == (90, 6)
     assert record.verdicts == {"cannot tell": 3, "converges": 90, "does not converge": 6, "failed": 1}
     assert record.width == pytest.approx(0.1)
@@ -85,7 +132,7 @@ def test_a_cell_outside_the_aims_is_marked_in_words(outcomes, said):
     record = summarise(outcomes)
     assert record.remarks(0.01) == said
     cell = Cell("Laws", "x", None)
-    assert "; ".join(said) in page([cell], {cell.key: record}, ("a", "a"))
+    assert "; ".join(said) in page([cell], {cell.key: record})
 
 
 @pytest.mark.parametrize(
@@ -100,7 +147,7 @@ def test_a_size_is_called_caught_only_after_a_hundred_calls_of_every_size(calls,
         cell.key: summarise([Outcome(word, (words[1],), *[math.nan] * 4, 1.0)] * count)
         for cell, word, count in zip(family, words, calls, strict=True)
     }
-    assert f"| shift | {caught} | 0.01: 0 %, 0.05: 100 %, 0.1: 100 % |" in page(family, found, ("a", "a"))
+    assert f"| shift | {caught} | 0.01: 0 %, 0.05: 100 %, 0.1: 100 % |" in page(family, found)
 
 
 @pytest.mark.usefixtures("one_thread")
@@ -108,12 +155,12 @@ def test_a_stopped_run_goes_on_and_a_half_line_is_left_out(tmp_path, monkeypatch
     monkeypatch.setattr(runs, "ProcessPoolExecutor", lambda count, mp_context: ThreadPoolExecutor(count))
     file = tmp_path / "replications.jsonl"
     settings = {"workers": 1, "seconds": math.inf, "progress": False}
-    runs.measure([by_key()[CHEAP]], file, replications=2, **settings)
+    runs.measure([by_key()[CHEAP]], file, calls=2, **settings)
     first = file.read_text(encoding="utf-8")
     file.write_text(first + '{"cell": "half', encoding="utf-8")
     assert sorted(runs.read(file)[CHEAP]) == [0, 1]
     file.write_text(first, encoding="utf-8")
-    runs.measure([by_key()[CHEAP]], file, replications=3, **settings)
+    runs.measure([by_key()[CHEAP]], file, calls=3, **settings)
     assert file.read_text(encoding="utf-8").startswith(first)
     assert sorted(runs.read(file)[CHEAP]) == [0, 1, 2]
 
@@ -123,7 +170,7 @@ def test_replications_of_other_sources_are_not_mixed_with_these(tmp_path):
         {"cell": CHEAP, "seed": seed, "code": code, "outcome": dataclasses.asdict(outcome())}
         for seed, code in ((0, runs.code()), (1, "another"))
     ]
-    file, found = tmp_path / "replications.jsonl", tmp_path / "results.json"
+    file, found = tmp_path / "replications.jsonl", tmp_path / "results.csv"
     file.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     results.update(cells(), file, found)
     assert results.load(found)[CHEAP].replications == 1

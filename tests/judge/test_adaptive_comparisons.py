@@ -53,7 +53,8 @@ def narrow():
 
 
 def test_a_call_that_a_default_leaves_open_is_decided(narrow):
-    assert dl.compare(NARROW, seed=1).verdict == "cannot tell"
+    fixed = dl.compare(NARROW, depths=(16, 32, 64, 128, 256), paths=512, seed=1)
+    assert (fixed.verdict, fixed.looks) == ("cannot tell", ())
     assert narrow.verdict == "converges"
     assert narrow.looks[0].depths == (16, 32, 64, 128, 256)
     assert [look.verdict for look in narrow.looks[:-1]] == ["cannot tell"] * (len(narrow.looks) - 1)
@@ -107,3 +108,30 @@ def test_a_network_whose_content_cannot_be_told_shares_blocks_in_memory(few_look
 def test_a_grid_for_given_depths_is_refused():
     with pytest.raises(ValueError, match=r"^reference=2048"):
         dl.compare(dl.res1(2), reference=2048, **AUTO)
+
+
+def test_a_plain_call_is_adaptive_and_starts_with_the_fixed_size_bit_for_bit():
+    """Without a budget nothing is timed first: no number depends on the machine before the verdict stands."""
+    network, fixed = dl.res1(3, "tanh"), {"depths": (16, 32, 64, 128, 256), "paths": 512}
+    plain = dl.compare(network, seed=4)
+    assert [(look.depths, look.paths) for look in plain.looks] == [tuple(fixed.values())]
+    assert plain.confidence == 0.975
+    again = dl.compare(network, seed=4, confidence=0.975, **fixed)
+    assert (plain.rate_interval, again.looks) == (again.rate_interval, ())
+    assert np.array_equal(plain.errors, again.errors)
+    assert plain.rate_interval != dl.compare(network, seed=4, **fixed).rate_interval
+
+
+@pytest.mark.parametrize("fixed", [{"depths": (16, 32, 64, 128, 256)}, {"paths": 512}])
+def test_what_is_left_out_is_chosen_although_the_other_is_given(fixed):
+    report = dl.compare(NARROW, seed=1, **fixed)
+    assert len(report.looks) > 1
+    for look in report.looks:
+        assert {"depths": look.depths, "paths": look.paths}.items() >= fixed.items()
+    assert len({(look.depths, look.paths) for look in report.looks}) == len(report.looks)
+
+
+def test_only_a_given_budget_makes_the_first_look_smaller():
+    network = dl.inner(8, "tanh", noise=dl.Ito(A=0.125))
+    assert dl.compare(network, seed=1, depths=[16, 32, 64, 128, 256]).looks[0].paths == 512
+    assert dl.compare(network, seed=1, budget=0.05).looks[0].paths < 512

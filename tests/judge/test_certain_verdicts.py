@@ -4,6 +4,7 @@ import pytest
 import torch
 
 import deeplimit as dl
+from deeplimit.judge.convergence.pairing import Pairing
 
 SIGMA = {"tanh": torch.tanh, "relu": torch.relu, "gelu": torch.nn.functional.gelu}
 
@@ -30,7 +31,32 @@ def test_errors_without_moments_are_judged_by_medians():
     assert report.diverged.any()
     assert report.verdict == "converges", str(report)
     assert report.rate_interval[0] < 0.5 < report.rate_interval[1]
-    assert any("median" in each for each in report.reservations)
+    assert report.average == "median"
+    assert "p = " not in str(report)
+    assert report._curves()[0].axis.startswith("median")
+    assert set(report._table().series()["average"]) == {"median"}
+    assert report.errors.tolist() == report.common_errors.tolist()
+    assert report.to_dict()["average"] == "median"
+
+
+def test_errors_with_moments_are_means_and_say_so():
+    report = dl.compare(dl.res1(3, "tanh"), depths=[8, 16, 32], paths=64)
+    assert report.average == "mean"
+    assert "p = 2" in str(report)
+    assert not report._curves()[0].axis.startswith("median")
+    assert "average" not in report._table().series()
+
+
+def test_medians_in_a_theorem_have_its_order_where_their_differences_do_not():
+    """Differences at these depths read 0.3: the fit to distances knows the theorem's further terms."""
+    network = dl.inner(28, "scaled_gelu", noise=dl.Ito(A=1 / 28))
+    task, seen = {}, Pairing.of
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Pairing, "of", lambda *args: task.setdefault("pairing", seen(*args)))
+        report = dl.compare(network, paths=400, seed=1)
+    assert report.average == "median"
+    assert report.rate_interval[0] < 0.5 < report.rate_interval[1]
+    assert task["pairing"].order.interval(0.95)[1] < 0.5
 
 
 def test_a_limit_without_its_drift_is_refused_by_medians():

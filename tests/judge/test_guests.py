@@ -84,7 +84,7 @@ def milstein():
     return dl.ResidualNetwork(Milstein("identity"), 1, (dl.Brownian(),), 0.5)
 
 
-MORE = dict(dtype="float64")
+MORE = dict(depths=(16, 32, 64, 128, 256), paths=512, dtype="float64")
 
 
 def test_an_exact_solution_is_not_corrected():
@@ -157,7 +157,7 @@ def test_the_same_scheme_of_another_equation_does_not_converge(name):
         if name == "additive":
             changed = {"drift": lambda t, h: -0.9 * torch.sin(2 * h)}
         other = dataclasses.replace(equation, **changed)
-    report = dl.compare(dl.scheme_network(dl.Heun(), equation, width), other, paths=1024, **MORE)
+    report = dl.compare(dl.scheme_network(dl.Heun(), equation, width), other, **{**MORE, "paths": 1024})
     assert report.verdict == "does not converge"
 
 
@@ -590,7 +590,9 @@ def test_a_martingale_of_order_one_hides_no_noise_of_order_one_half(drift, diffu
 def test_a_stiff_equation_whose_depths_are_too_small_is_not_called_another_limit():
     stiff = dl.ODE(lambda t, h: -60 * (h - torch.cos(t)))
     for scheme in (dl.EulerMaruyama(), dl.Heun()):
-        report = dl.compare(dl.scheme_network(scheme, stiff, 1), stiff, paths=32, tolerance=1e-8, **MORE)
+        report = dl.compare(
+            dl.scheme_network(scheme, stiff, 1), stiff, tolerance=1e-8, **{**MORE, "paths": 32}
+        )
         assert report.verdict != "does not converge"
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from deeplimit.signal.growth_fit import STEP_SCALE, Averages, of_power, of_time
+from deeplimit.signal.growth_fit import STEP_SCALE, Averages, Deviations, _fit, of_power, of_time
 from deeplimit.statistics.power_law import MODEL_ERROR
 from deeplimit.theory import Growth
 
@@ -56,3 +56,15 @@ def test_two_parts_of_a_change_are_told_apart():
     assert found.exponent == pytest.approx(0.0, abs=0.02)
     assert low < 0.0 < high
     assert high - low < 0.1
+
+
+@pytest.mark.parametrize("floor", [0.0, 0.001, 0.002])
+def test_a_floor_is_no_slow_decay_where_theory_says_nothing(floor):
+    """f + 0.3/L: a single power, the wrong twin, is sure that it falls; two parts leave 0 open."""
+    noise = np.random.default_rng(0).normal(size=5)
+    log_means = np.log(floor + 0.3 / DEPTHS) + 0.05 * noise
+    averages = Averages(DEPTHS, log_means, np.full(5, 0.05**2), 400)
+    found = of_power(averages, Growth()).interval(0.999)
+    assert (found[0] < 0.0 < found[1]) == (floor > 0.0)
+    one_power = _fit(averages, Deviations(0.7 / DEPTHS, 0.05, 0.05, 0.0)).interval(0.999)
+    assert one_power[1] < 0.0

@@ -1,5 +1,6 @@
 """Each piece of evidence on growth with depth, one at a time: the verdict it leads to and the rule's name."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from deeplimit.common import verdict
 from deeplimit.signal import growth, growth_fit
 from deeplimit.signal.growth_verdict import Changes, Evidence, failed_preconditions, rules
+from deeplimit.signal.sizes import Sizes
 from deeplimit.theory import Growth
 
 
@@ -18,6 +20,16 @@ def evidence(**altered):
     return Evidence(**{**values, "change": math.log(values["change"]), "left": math.log(values["left"])})
 
 
+def sizes(least, most, rises=0.5, falls=0.5):
+    """Return sizes whose deepest median lies between these ratios at both levels."""
+    bounds = math.log(least), math.log(most)
+    return Sizes((10, 100), (0.0, sum(bounds) / 2), bounds, bounds, rises, falls, 0.999)
+
+
+HUGE, TINY = sizes(5.0, 1e6, rises=1e-5), sizes(1e-3, 0.1, falls=1e-5)
+OPEN = {"usual": (-0.1, 1.0), "close": (-0.2, 1.1), "sure": (-0.4, 1.4)}
+UP, DOWN = {"theory": Growth(predicted=1.0)}, {"theory": Growth(predicted=-0.3)}
+TWO = {"sure": (-0.3, 0.3), "close": (-0.2, 0.2), "one_of": (0.0, -1.0), "theory": Growth(predicted=0.0)}
 FALLING = {"usual": (-0.6, -0.4), "close": (-0.65, -0.35), "sure": (-0.7, -0.3), "change": 0.3}
 GROWING = {"usual": (0.4, 0.6), "close": (0.35, 0.65), "sure": (0.3, 0.7), "change": 5.0}
 
@@ -50,6 +62,25 @@ GROWING = {"usual": (0.4, 0.6), "close": (0.35, 0.65), "sure": (0.3, 0.7), "chan
         ({"theory": Growth(critical=0.5), "exponent": 0.55}, "cannot tell", "is_far_from_critical"),
         ({"theory": Growth(critical=0.5), "exponent": 0.46}, "stable", "stays"),
         ({"turns": True}, "cannot tell", "follows_no_power"),
+        ({**OPEN, **UP, "sizes": HUGE}, "explosion", "explodes_in_size"),
+        ({**OPEN, **UP, "sizes": sizes(1.9, 1e6, rises=1e-5)}, "cannot tell", "is_too_uncertain"),
+        ({**OPEN, **UP, "sizes": sizes(5.0, 1e6, falls=0.02)}, "cannot tell", "is_too_uncertain"),
+        ({**OPEN, "theory": Growth(predicted=0.0), "sizes": HUGE}, "cannot tell", "is_too_uncertain"),
+        ({**OPEN, "sizes": HUGE}, "cannot tell", "is_too_uncertain"),
+        ({**OPEN, "usual": (0.01, 1.0), "sizes": HUGE}, "explosion", "explodes_in_size"),
+        (
+            {**OPEN, "usual": (0.01, 1.0), "sizes": sizes(5.0, 9.0, 1e-3)},
+            "cannot tell",
+            "is_likely_to_change",
+        ),
+        ({**OPEN, **DOWN, "sizes": TINY}, "identity", "vanishes_in_size"),
+        ({**OPEN, **DOWN, "sizes": sizes(1e-3, 0.6, falls=1e-5)}, "cannot tell", "is_too_uncertain"),
+        ({**OPEN, "sizes": TINY}, "cannot tell", "is_too_uncertain"),
+        (TWO, "stable", "can_only_stay"),
+        ({**TWO, "sure": (-1.1, 0.3)}, "cannot tell", "is_too_uncertain"),
+        ({**TWO, "one_of": (-0.2, -1.2), **DOWN}, "identity", "can_only_vanish"),
+        ({**FALLING, "one_of": (0.0, -0.5)}, "cannot tell", "may_level_off"),
+        ({**FALLING, "one_of": (-0.1, -0.5)}, "identity", "vanishes"),
     ],
 )
 def test_each_piece_of_evidence_leads_to_the_verdict_it_should(altered, word, rule):
@@ -81,6 +112,35 @@ def changes(where=(), value=np.inf, depths=3, draws=20, exponential=True):
 def test_each_failed_precondition_of_a_fit_is_named(given, word, rule):
     found = verdict.first(failed_preconditions, given)
     assert (found.code, found.rule) == (word, rule)
+
+
+@pytest.mark.parametrize(
+    ("altered", "rule"),
+    [
+        ({"sizes": HUGE, **UP}, "explodes_without_a_fit"),
+        ({"sizes": HUGE}, "some_overflowed"),
+        ({"sizes": TINY, **DOWN}, "vanishes_without_a_fit"),
+        ({"sizes": TINY}, "some_overflowed"),
+    ],
+)
+def test_sizes_decide_with_theory_where_some_networks_overflowed(altered, rule):
+    given = dataclasses.replace(changes([(-1, slice(0, 3))]), **altered)
+    assert verdict.first(failed_preconditions, given).rule == rule
+
+
+def test_sizes_hold_the_median_at_their_levels():
+    """Of 400 samples of 25 draws 2.5 % miss on either side; half as wide bounds miss far more."""
+    draws = np.random.default_rng(0).standard_cauchy((400, 25))
+    found = [Sizes.of(np.array([5, 50]), np.stack([row, row]), 0.999) for row in draws]
+    missed = sum(not each.likely[0] < 0.0 < each.likely[1] for each in found)
+    assert missed < 45  # P(Bin(400, 0.05) >= 45) = 2e-7
+    third = [
+        (m + (low - m) / 3, m + (high - m) / 3)
+        for low, high, m in ((*each.likely, each.log_medians[1]) for each in found)
+    ]
+    narrow = sum(not low < 0.0 < high for low, high in third)
+    assert narrow > 100
+    assert not any(each.has_grown(0.05) or each.has_fallen(0.05) for each in found)
 
 
 def test_nothing_else_keeps_changes_from_being_fitted():

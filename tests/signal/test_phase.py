@@ -137,3 +137,18 @@ def test_a_diagram_of_several_indices_is_a_map_and_one_of_a_single_index_a_curve
     for of in ("hidden", "gradient"):
         assert several.plot(of=of).collections
         assert not one.plot(of=of, compact=True).collections
+
+
+def test_a_gradients_boundary_below_theorys_is_said_to_be_one_of_these_depths():
+    """Behind softplus a mean part levels off beside one that falls as L^-1/2; behind tanh is one part."""
+    how = {"width": 20, "depth": 200, "hurst": [0.8], "draws": 6, "exponents": [0.5, 0.7, 0.8, 0.9, 1.0, 1.1]}
+    said = {
+        name: [
+            text
+            for text in dl.phase_diagram(functools.partial(dl.inner, activation=name), **how).reservations
+            if "gradient" in text
+        ]
+        for name in ("softplus", "tanh")
+    }
+    assert len(said["softplus"]) == 1
+    assert said["tanh"] == []

@@ -11,7 +11,7 @@ FUNCTIONS = {
     "compare_laws": ("draws", lambda **how: dl.compare_laws(dl.res3(2), **how)),
 }
 REFUSED = [
-    ({"depths": (2, 4, 8), "budget": 5}, ValueError, "budget", "5"),
+    ({"depths": (2, 4, 8), "COUNT": 400, "budget": 5}, ValueError, "budget", "5"),
     ({"depths": "auto", "budget": 0}, ValueError, "budget", "0"),
     ({"depths": "auto", "budget": -1.5}, ValueError, "budget", "-1.5"),
     ({"depths": "auto", "budget": float("inf")}, ValueError, "budget", "inf"),

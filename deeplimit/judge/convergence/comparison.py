@@ -26,6 +26,7 @@ from deeplimit.simulation import Coupled, CoupledErrors, Task, make_task
 from deeplimit.simulation.coupled_errors import COUPLINGS
 from deeplimit.simulation.task import GRADIENT, QUANTITIES, Statistic, read_statistic
 from deeplimit.statistics.adaptive_sampling import (
+    AUTO,
     AdaptiveSampling,
     Asks,
     InterimAnalysis,
@@ -128,8 +129,8 @@ def compare(
     limit: object = None,
     x: Tensor | None = None,
     *,
-    depths: Sequence[int] | str = DEFAULT.depths,
-    paths: int | str = DEFAULT.count,
+    depths: Sequence[int] | str = AUTO,
+    paths: int | str = AUTO,
     budget: float | None = None,
     norm: str | Statistic = "sup",
     p: float = 2,
@@ -165,11 +166,14 @@ def compare(
             (n, *state_shape) for states that are no vectors, such as tokens. None for standard normal h_0,
             one per path.
         depths: Strictly increasing numbers of layers L, at least two; five over a factor of 16 make a useful
-            fit. "auto" starts with the default, and goes deeper where the evidence asks for depth.
-        paths: Number of paths P; "auto" takes more, too. All analyses share the level, and the last is the
-            report, with `confidence` its level.
-        budget: Seconds that a call with "auto" may take, by default 30. It ends the analyses, so that their
-            number depends on the machine; `depths` and `paths` of the report reproduce its numbers.
+            fit. "auto" starts with 16 to 256, and goes deeper where the evidence asks for depth.
+        paths: Number of paths P. "auto" starts with 512, and takes more where the evidence asks for paths. Of
+            depths and paths, one that is left out is "auto" although the other is given; where both are
+            given, there is one analysis. All analyses share the level, and the last is the report, with
+            `confidence` its level: 0.975 after the first.
+        budget: Seconds that a call with "auto" may take, by default 30, but for the first analysis, which is
+            made smaller for a given budget alone. It ends the analyses, so that their number depends on the
+            machine; `depths` and `paths` of the report reproduce its numbers.
         norm: "sup", "sup-continuous" or "final", as above, or a
             `Statistic` that you wrote. p: The L^p norm over paths, between 1 and 100.
         seed: Everything random derives from it. confidence: Level of the order's interval.

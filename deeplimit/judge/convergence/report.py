@@ -37,6 +37,12 @@ DISTANCES = {
     "final": "final distance",
 }
 
+OVER_COMMON_TIMES = "sup over the times that all depths share"
+COMMON_NORMS = {**dict.fromkeys(NORMS, OVER_COMMON_TIMES), "final": NORMS["final"]}
+COMMON_DISTANCES = {**dict.fromkeys(NORMS, "largest distance over common times"), "final": "final distance"}
+"""The same where medians are taken, of distances at the times that all depths share."""
+MEAN, MEDIAN = "mean", "median"
+
 OF_LOSS = f"by the state of each layer, ∂ℓ(h_L)/∂h_k, of the loss {LOSS}"
 NO_THEOREM = {STATE: "none pairs these two", GRADIENT: "none is about gradients of this pair"}
 
@@ -108,6 +114,9 @@ class CompareReport(Report):
             to that scheme on the same layers, and the scheme's to the limit. The order is that of the part
             that falls more slowly. Whether the limit is the network's shows in the first part. Else empty.
         quantity: "state", or "gradient": what network and limit were compared in.
+        average: "mean" where errors are L^p means over paths. "median" where a few paths make up every
+            mean, or are not finite: errors are then medians of distances at the times that all depths share,
+            and p plays no part. `raw_errors` are means in both cases.
     """
 
     kind = "compare"
@@ -159,6 +168,7 @@ class CompareReport(Report):
     parts: tuple[PartOfError, ...] = ()
     predicted_is_bound: bool = False
     quantity: str = STATE
+    average: str = MEAN
 
     @property
     def headline(self) -> str:
@@ -187,7 +197,7 @@ class CompareReport(Report):
             ("reference", self.reference),
             (
                 "",
-                f"{self.paths} paths, {NORMS.get(self.norm, self.norm)}, p = {self.p:g}, seed {self.seed},"
+                f"{self.paths} paths, {self._average}, seed {self.seed},"
                 f" {self.dtype} on {self.device}, {self.seconds:.1f} s",
             ),
             *facts(self.looks, self.needs, "paths"),
@@ -231,6 +241,7 @@ class CompareReport(Report):
                 Column("local slope", slopes, ".3f", error=slope_errors),
                 Column("worst path", self.worst, ".4g"),
                 Column("diverged", self.diverged),
+                *([Column("average", [self.average] * len(self.depths))] * self.takes_medians),
             )
         )
 
@@ -243,11 +254,10 @@ class CompareReport(Report):
 
     def _curves(self) -> list[Curve]:
         half = np.where(np.isfinite(self.errors), 1.96 * self.standard_errors, 0.0)  # lost paths have no bar
-        of = " of gradients" if self.quantity == GRADIENT else ""
         return [
             Curve(
                 "error",
-                f"{self._mean} {DISTANCES.get(self.norm, self.norm)}{of}",
+                self._axis,
                 self.depths,
                 self.errors,
                 self.errors - half,
@@ -259,7 +269,26 @@ class CompareReport(Report):
         ]
 
     @property
+    def takes_medians(self) -> bool:
+        """Whether errors are medians over paths, and not means."""
+        return self.average == MEDIAN
+
+    @property
+    def _average(self) -> str:
+        if self.takes_medians:
+            return f"medians over paths, {COMMON_NORMS.get(self.norm, self.norm)}"
+        return f"{NORMS.get(self.norm, self.norm)}, p = {self.p:g}"
+
+    @property
+    def _axis(self) -> str:
+        of = " of gradients" if self.quantity == GRADIENT else ""
+        distances = COMMON_DISTANCES if self.takes_medians else DISTANCES
+        return f"{self._mean} {distances.get(self.norm, self.norm)}{of}"
+
+    @property
     def _mean(self) -> str:
+        if self.takes_medians:
+            return MEDIAN
         return {1.0: "mean", 2.0: "root mean square"}.get(self.p, f"$L^{{{self.p:g}}}$ mean")
 
     def _draw(self, axes: Axes) -> None:
@@ -269,6 +298,7 @@ class CompareReport(Report):
         depths, errors = self.depths[good].astype(float), self.errors[good]
         axes.set_xscale("log", base=2)
         axes.set_yscale("log")
+        measured = "measured median" if self.takes_medians else "measured"
         if len(depths):
             axes.errorbar(
                 depths,
@@ -278,7 +308,7 @@ class CompareReport(Report):
                 color=MEASURED,
                 markersize=4,
                 capsize=4,
-                label="measured (95 %)" if small else f"measured error, {self.paths} paths (bars: 95 %)",
+                label=f"{measured} (95 %)" if small else f"{measured} error, {self.paths} paths (bars: 95 %)",
                 zorder=3,
             )
         for part, marker in zip(self.parts, ("^", "v"), strict=False):
