@@ -330,6 +330,23 @@ def test_a_weak_order_of_2_is_found_and_claimed_for_euler_it_is_not():
     assert wrong.verdict == "not the documented order"
 
 
+def test_a_weak_error_that_does_not_fall_yet_says_nothing():
+    """E cos h turns with h = e² and deviations of several radians: its slopes are -0.5, 0.7, 0.9."""
+    drift, noise = 2.0, 0.2
+    fast = dl.testing.Problem(
+        dl.SDE(lambda t, h: drift * h, lambda t, h, dB: noise * h * dB, noise="diagonal"),
+        torch.ones(1, 1),
+        {},
+        "",
+    )
+    given = {"kind": "weak", "paths": 4096, "order": 1.0, "reference": "none"}
+    cosine = check(fast, dl.EulerMaruyama(), functions={"cosine": lambda h: h[:, 0].cos()}, **given)
+    assert (cosine.verdict, cosine.rule) == ("cannot tell", "weak_error_is_noise")
+    (slow,) = check(fast, dl.EulerMaruyama(), functions=[square], **given).functions
+    assert slow.resolved
+    assert slow.rate_interval[0] < 1.0 < slow.rate_interval[1]
+
+
 def test_a_weak_limit_that_is_another_one_is_named_by_its_function():
     wrong = GBM.faults["Milstein without -dt"].solver
     report = check(GBM, wrong, kind="weak", functions=[linear, square], paths=1024, order=1.0)

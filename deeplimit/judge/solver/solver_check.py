@@ -24,7 +24,6 @@ from deeplimit.judge.solver.runs import Plan
 from deeplimit.judge.solver.solver_report import FunctionOrder, SolverReport
 from deeplimit.judge.solver.verdict import StrongEvidence, WeakEvidence
 from deeplimit.statistics.consecutive import (
-    PRIOR_POWERS,
     ROUNDED,
     Coherence,
     Differences,
@@ -33,7 +32,14 @@ from deeplimit.statistics.consecutive import (
     paired_floor,
 )
 from deeplimit.statistics.power_law import CorrelatedData, Floor
-from deeplimit.statistics.solver_errors import ErrorOrder, WeakOrder, fit_errors, fit_means, steepest_falls
+from deeplimit.statistics.solver_errors import (
+    OF_SOLVERS,
+    ErrorOrder,
+    WeakOrder,
+    fit_errors,
+    fit_means,
+    steepest_falls,
+)
 
 log = logging.getLogger("deeplimit")
 STRONG, WEAK = KINDS = ("strong", "weak")
@@ -227,7 +233,8 @@ def _strong_analysis(
     # Round-off of one step, and of as many steps as there are, which add up like a random walk.
     round_off = float(np.finfo(float).eps) * max(found.scale, 1e-300) * math.sqrt(steps[-1])
     order = fit_order(
-        Differences(steps, found.sizes, found.squares, found.products, round_off, exact=not plan.random)
+        Differences(steps, found.sizes, found.squares, found.products, round_off, exact=not plan.random),
+        OF_SOLVERS,
     )
     distance, floor, falls = math.nan, None, (math.inf, math.inf)
     reference_error = round_off + found.reference_error / _shrinks(plan)
@@ -300,7 +307,7 @@ def _of_distances(
     kept = distances[(distances > 0).all(axis=1)]
     if len(kept) < len(steps) + 3:
         return None
-    return fit_errors(kept, steps, power=PRIOR_POWERS[order.coherence])
+    return fit_errors(kept, steps)
 
 
 def _shrinks(plan: Plan) -> float:

@@ -26,7 +26,7 @@ def order_line(report: Any) -> list[str]:
 def function_line(each: Any) -> str:
     """Return the weak order of one test function in a line."""
     if not each.resolved:
-        return f"{each.name}: its weak error is not more than noise"
+        return f"{each.name}: its weak error is noise, or does not fall yet"
     low, high = each.rate_interval
     gap = "" if math.isnan(each.gap) else f"; {each.gap:.2g} from the reference, {each.allowed:.2g} allowed"
     return f"{each.name}: weak order {each.rate:.3f} [{low:.3f}, {high:.3f}]{gap}"
@@ -175,8 +175,8 @@ SOLVER: Sentences = {
     ),
     "equals_the_means": lambda r: "the solver gives the same states at every number of steps",
     "weak_error_is_noise": lambda r: (
-        f"with {r.paths} paths no test function's weak error is more than noise; take more paths, or fewer"
-        " steps"
+        f"with {r.paths} paths every test function's weak error is noise, or grows with the steps; take more"
+        " paths, or finer steps"
     ),
     "means_fall_more_slowly": lambda r: (
         f"the interval {_interval(r)} lies below the documented weak order {r.documented:g}"
@@ -203,7 +203,7 @@ SOLVER_CAVEATS: Sentences = {
         f" {r.distances[-1]:.1e}; an equation with solution= decides more."
     ),
     "functions_are_noise": lambda r: (
-        "some test functions' weak errors are not more than noise, and say nothing: "
+        "some test functions' weak errors are noise, or do not fall yet, and say nothing: "
         + ", ".join(each.name for each in r.functions if not each.resolved)
         + "."
     ),
