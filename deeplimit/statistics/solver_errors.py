@@ -34,9 +34,10 @@ from deeplimit.statistics.consecutive import (
 from deeplimit.statistics.power_law import CorrelatedData, Floor, StudentMixture, slopes_between
 
 OF_SOLVERS = Corrections((0.5, 1.0), 0.5)
-"""Corrections of a solver's error. Stochastic Taylor expansions go in half powers of the step, and a power of
-1/4, as layers may have, is all but another order. One prior serves drifts and martingales alike: in 200 checks
-each of Euler's, Milstein's and Heun's scheme and SRK, 93 to 100 % of the intervals at 97.5 % hold the order."""
+"""Corrections of a solver's error. Stochastic Taylor expansions go in half powers of the step, and a power
+of 1/4, as layers may have, is all but another order. One prior serves drifts and martingales alike: in 200
+checks each of Euler's, Milstein's and Heun's scheme and SRK, 93 to 100 % of the intervals at 97.5 % hold
+the order."""
 STEEPEST = 8.0
 """The largest order that errors above a floor may have: no solver in use has a higher one."""
 FLOOR_POWERS = (0.5, 1.0, 2.0)

@@ -145,7 +145,7 @@ def check_solver(
     if start is None:
         raise TypeError("x must be a tensor of initial states (n, d), got None.")
     start = start.double()
-    equation = _read_equation(equation, start)
+    equation = read_equation(equation, start)
     numbers = read_steps(steps, 3)
     runs.check_grid(numbers)
     convergence = validation.choice(kind, "kind", KINDS)
@@ -168,8 +168,11 @@ def check_solver(
     return report.called_by("check_solver", given)
 
 
-def _read_equation(equation: Any, x: Tensor) -> SDE | ODE:
-    with validation.noted("check_solver runs in float64; module.double() converts an equation's parameters."):
+def read_equation(equation: Any, x: Tensor) -> SDE | ODE:
+    """Return what a user gave as an equation, or refuse it."""
+    with validation.noted(
+        "solvers are checked in float64; module.double() converts an equation's parameters."
+    ):
         found = read_limit(equation, x, None)
     if not isinstance(found, (SDE, ODE)):
         raise TypeError(

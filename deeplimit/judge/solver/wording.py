@@ -52,6 +52,49 @@ def _deepest(report: Any) -> str:
     )
 
 
+def _span(ends: tuple[float, float]) -> str:
+    return f"[{ends[0]:.2f}, {ends[1]:.2f}]"
+
+
+def work_lines(report: Any) -> list[str]:
+    """Return the exponents of the tolerance and of the work, a line each; nothing where there are none."""
+    lines = []
+    level = f"{100 * report.confidence:g} % interval"
+    if math.isfinite(report.exponent):
+        lines.append(f"error ~ tolerance^{report.exponent:.2f}, {level} {_span(report.exponent_interval)}")
+    if math.isfinite(report.work_order):
+        known = "" if report.documented is None else f"; the method's order is {report.documented:g}"
+        lines.append(
+            f"error ~ evaluations^-{report.work_order:.2f}, {level}"
+            f" {_span(report.work_order_interval)}{known}"
+        )
+    return lines
+
+
+WORK: Sentences = {
+    "runs_are_lost": lambda r: f"{r.lost} of {r.paths} runs are not finite; take finer tolerances",
+    "tolerances_are_few": lambda r: (
+        f"only {r.levels} of {len(r.tolerances)} tolerances have errors above the reference's own"
+        f" ({r.reference_error:.1e}); take looser tolerances, or an equation with solution="
+    ),
+    "hardly_moves": lambda r: (
+        f"the error is {r.errors[0]:.2g} at tolerance {r.tolerances[0]:.0e} and {r.errors[-1]:.2g} at"
+        f" {r.tolerances[-1]:.0e}"
+    ),
+    "lags_behind": lambda r: (
+        f"the error falls with the power {r.exponent:.2f} {_span(r.exponent_interval)} of the tolerance; at"
+        f" {r.tolerances[-1]:.0e} it is {r.errors[-1] / r.tolerances[-1]:.2g} times as large"
+    ),
+    "exponent_is_open": lambda r: (
+        f"the power {r.exponent:.2f} {_span(r.exponent_interval)} of the tolerance may be below 0.75, or"
+        " above; take more tolerances, or more runs"
+    ),
+    "follows": lambda r: (
+        f"the error falls with the power {r.exponent:.2f} {_span(r.exponent_interval)} of the tolerance; at"
+        f" {r.tolerances[r.levels - 1]:.0e} it is"
+        f" {r.errors[r.levels - 1] / r.tolerances[r.levels - 1]:.2g} times as large"
+    ),
+}
 ORDER: Sentences = {
     "some_are_not_finite": lambda r: (
         f"{r.lost} of {r.paths} paths have an error that is not finite, and averages over the others would"
