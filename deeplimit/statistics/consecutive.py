@@ -195,7 +195,8 @@ def fit_order(found: Differences, corrections: Corrections | None = None) -> Ord
         allowed = Corrections(allowed.powers, min(allowed.prior, 0.0 if medians else 0.5))
     depths = found.depths.astype(float)
     logs = logs - _spacing(depths, logs, coherence)
-    orders, weights = mixture_of_orders(depths[:-1], logs, covariance, allowed, max(count - levels, 1))
+    degrees = math.inf if found.exact else max(count - levels, 1)  # an exact covariance, 0, is not estimated
+    orders, weights = mixture_of_orders(depths[:-1], logs, covariance, allowed, degrees)
     steps = np.diff(np.log(depths[:-1]))
     variances = np.diag(covariance)
     change = variances[1:] + variances[:-1] - 2 * np.diag(covariance, 1)
@@ -404,7 +405,7 @@ def paired_floor(
 
 
 def mixture_of_orders(
-    depths: np.ndarray, logs: np.ndarray, covariance: np.ndarray, corrections: Corrections, degrees: int
+    depths: np.ndarray, logs: np.ndarray, covariance: np.ndarray, corrections: Corrections, degrees: float
 ) -> tuple[StudentMixture, np.ndarray]:
     """Return the order's distribution and the weights of `SIZES`."""
     ratio = depths / ANCHOR

@@ -96,9 +96,8 @@ def fit_errors(errors: np.ndarray, steps: np.ndarray, *, exact: bool = False) ->
     covariance = influence.T @ influence / max(count - 1, 1) / count
     if exact:
         covariance = np.zeros_like(covariance)
-    orders, weights = mixture_of_orders(
-        steps.astype(float), logs, covariance, OF_SOLVERS, max(count - levels, 1)
-    )
+    degrees = math.inf if exact else max(count - levels, 1)  # an exact covariance, 0, is not estimated
+    orders, weights = mixture_of_orders(steps.astype(float), logs, covariance, OF_SOLVERS, degrees)
     slopes, slope_errors = slopes_between(np.log(steps), logs, covariance)
     return ErrorOrder(
         orders,
