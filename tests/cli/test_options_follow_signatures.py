@@ -126,11 +126,7 @@ def test_a_value_given_to_an_option_reaches_the_function(command, monkeypatch):
     if command == "check_solver":
         required = {"scheme": "heun"}
     with contextlib.suppress(typer.Exit, AttributeError):  # what was replaced returns no report to print
-        made(
-            **values
-            | changed
-            | {name: required[name] for name in required if values.get(name) is inspect.Parameter.empty}
-        )
+        made(**values | changed | {name: required[name] for name in required if name in here})
     assert changed
     assert {name: told[name] for name in changed} == changed
 
