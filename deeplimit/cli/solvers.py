@@ -82,9 +82,10 @@ def _scheme(text: str, problem: Any) -> Any:
     import deeplimit as dl
     from deeplimit.equations import Noise
 
-    ours = dict(zip(OURS, (dl.EulerMaruyama, dl.Milstein, dl.Heun, dl.RK4), strict=True))
+    schemes = (dl.EulerMaruyama(), dl.Milstein(), dl.Heun(), dl.RK4())
+    ours: dict[str, Any] = dict(zip(OURS, schemes, strict=True))
     if text in ours:
-        return ours[text]()
+        return ours[text]
     package, _, name = text.partition(":")
     random = problem.equation.noise_structure is not Noise.NONE
     for known, takes in (("torchsde", True), ("torchdiffeq", False)):

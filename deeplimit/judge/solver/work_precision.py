@@ -215,7 +215,7 @@ def _measured(plan: _Plan) -> tuple[np.ndarray, np.ndarray, float]:
 
 
 def _counting(equation: Any, tally: _Tally) -> Any:
-    if isinstance(equation, ODE):
+    if equation.noise_structure is Noise.NONE:
         return dataclasses.replace(equation, field=tally.counted(equation.field))
     return dataclasses.replace(
         equation, drift=tally.counted(equation.drift), diffusion=tally.counted(equation.diffusion)
