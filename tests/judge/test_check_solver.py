@@ -1,6 +1,7 @@
 """`dl.check_solver`: documented orders are found, and each solver's twin that is wrong in one way is
 named."""
 
+import dataclasses
 import itertools
 import logging
 import math
@@ -328,6 +329,20 @@ def test_a_weak_order_of_2_is_found_and_claimed_for_euler_it_is_not():
     assert right.rate_interval[0] < 2.0 < right.rate_interval[1]
     wrong = check(QUIET, dl.EulerMaruyama(), paths=8192, **given)
     assert wrong.verdict == "not the documented order"
+
+
+def test_a_solver_of_order_2_is_not_blamed_for_its_references_weak_error():
+    """The reference has order 1: its weak error is several times what the solver's noise and steps leave."""
+    unknown = dl.testing.Problem(dataclasses.replace(QUIET.equation, solution=None), QUIET.x, {}, "")
+    given = {"kind": "weak", "functions": {"square": square}, "steps": (2, 4, 8, 16), "order": 2.0}
+    report = check(unknown, second_order, paths=2048, **given)
+    assert report.verdict == "documented order"
+    assert report.functions[0].allowed < 0.02
+
+    def farther(equation, x, brownian, times):
+        return 1.05 * second_order(equation, x, brownian, times)
+
+    assert check(unknown, farther, paths=512, **given).verdict == "not the limit"
 
 
 def test_a_weak_error_that_does_not_fall_yet_says_nothing():
