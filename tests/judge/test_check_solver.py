@@ -331,13 +331,14 @@ def test_a_weak_order_of_2_is_found_and_claimed_for_euler_it_is_not():
     assert wrong.verdict == "not the documented order"
 
 
+@pytest.mark.nightly
 def test_a_solver_of_order_2_is_not_blamed_for_its_references_weak_error():
     """The reference has order 1: its weak error is several times what the solver's noise and steps leave."""
     unknown = dl.testing.Problem(dataclasses.replace(QUIET.equation, solution=None), QUIET.x, {}, "")
-    given = {"kind": "weak", "functions": {"square": square}, "steps": (2, 4, 8, 16), "order": 2.0}
+    given = {"kind": "weak", "functions": {"square": square}, "steps": (2, 4, 8, 16, 32), "order": 2.0}
     report = check(unknown, second_order, paths=2048, **given)
     assert report.verdict == "documented order"
-    assert report.functions[0].allowed < 0.02
+    assert report.functions[0].allowed < 0.01
 
     def farther(equation, x, brownian, times):
         return 1.05 * second_order(equation, x, brownian, times)
