@@ -65,7 +65,7 @@ def work_lines(report: Any) -> list[str]:
     if math.isfinite(report.work_order):
         known = "" if report.documented is None else f"; the method's order is {report.documented:g}"
         lines.append(
-            f"error ~ evaluations^-{report.work_order:.2f}, {level}"
+            f"order {report.work_order:.2f} in evaluations, {level}"
             f" {_span(report.work_order_interval)}{known}"
         )
     return lines
