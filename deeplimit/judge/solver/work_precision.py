@@ -101,7 +101,8 @@ def work_precision(
     Examples:
         >>> import torch, deeplimit as dl
         >>> pendulum = dl.ODE(lambda t, h: torch.stack([h[:, 1], -h[:, 0].sin()], dim=1))
-        >>> report = dl.work_precision("dopri5", pendulum, torch.tensor([[1.0, 0.0], [2.0, 0.0]]))
+        >>> x = torch.randn(8, 2, generator=torch.Generator().manual_seed(0))
+        >>> report = dl.work_precision("dopri5", pendulum, x)
         >>> report.verdict, len(report.evaluations)
         ('follows the tolerance', 6)
     """
