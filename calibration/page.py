@@ -112,8 +112,9 @@ GROUPS = {
         " changed. The last line is the average over the calls."
     ),
     "Solvers": (
-        "`check_solver` with default arguments on the problems of `dl.testing.PROBLEMS`: methods of torchsde,"
-        " and Milstein's scheme with Lévy areas. Intervals are those of the analysis that decided, at 97.5 %."
+        "`check_solver` with default arguments on the problems of `dl.testing.PROBLEMS`: methods of torchsde"
+        " and torchdiffeq, and Milstein's scheme with Lévy areas. An ODE has four initial states, which the"
+        " seed draws. Intervals are those of the analysis that decided: 97.5 % for an SDE, 95 % for an ODE."
         ' The right verdict is "documented order", or "faster than documented" where the order is higher.'
     ),
     "Solvers, weak order": (

@@ -78,8 +78,10 @@ from .judge.in_law import LawReport as LawReport, OneDraw as OneDraw, compare_la
 from .judge.solver import (
     OrderReport as OrderReport,
     SolverReport as SolverReport,
+    WorkReport as WorkReport,
     check_solver as check_solver,
     order as order,
+    work_precision as work_precision,
 )
 from .layers import (
     Attention as Attention,

@@ -15,6 +15,7 @@ from deeplimit.cli.modules import check
 from deeplimit.cli.options import parse_depths
 from deeplimit.cli.runs import runs
 from deeplimit.cli.signal import phase, stability
+from deeplimit.cli.solvers import check_solver
 from deeplimit.cli.trajectories import simulate
 
 __all__ = ["app", "command_line", "parse_depths"]
@@ -52,6 +53,7 @@ for command in (
     compare_laws,
     validate,
     simulate,
+    check_solver,
     stability,
     phase,
     check,

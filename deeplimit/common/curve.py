@@ -23,6 +23,7 @@ class Curve:
         rate, interval: fitted exponent with its interval; NaN where none was fitted.
         symbol: what the exponent is called.
         slope: power of the depth that the values follow by that fit, such as -rate; NaN for none.
+        across: what the depths are, as the horizontal axis says it.
 
     Examples:
         >>> import numpy as np
@@ -44,6 +45,7 @@ class Curve:
     interval: tuple[float, float] = (math.nan, math.nan)
     symbol: str = "order"
     slope: float = math.nan
+    across: str = "depth $L$"
 
     @property
     def order(self) -> str:

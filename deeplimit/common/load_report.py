@@ -10,6 +10,7 @@ from deeplimit.common import files
 from deeplimit.common.report import KINDS
 
 HOMES = {
+    "work-precision": "judge.solver.work_report",
     "compare": "judge.convergence.report",
     "order": "judge.solver.order_report",
     "solver": "judge.solver.solver_report",

@@ -24,6 +24,8 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 TEXT_SIZES: Final = ("font.size", "legend.fontsize", "axes.labelsize", "xtick.labelsize", "ytick.labelsize")
 DECADES = 2.0
 """A vertical axis of at most this many decades has plain numbers, a longer one powers of ten."""
+SUBJECTS = ("network", "limit", "scheme", "equation")
+"""Fields that say what a report is of. Labels that nobody chose come from the first that tells them apart."""
 LONGEST = 60
 """Letters of a label that nobody chose."""
 TWO_LINES: Final = 34
@@ -45,10 +47,10 @@ def plot(
     title and the names of the axes stay as they are.
 
     Args:
-        reports: two or more reports of one class that have a value per depth, such as those of `compare`,
-            `compare_laws` and `stability`; one is allowed.
+        reports: two or more reports of one class that have a value per depth or number of steps, such as
+            those of `compare`, `compare_laws`, `stability`, `order` and `check_solver`; one is allowed.
         labels: a text per report for the legend, with mathematics between dollar signs; if left out, what
-            tells the reports apart in their networks or limits, else their number.
+            tells the reports apart in their networks, limits, schemes or equations, else their number.
         ax: axes to draw on, None for new ones, or a path to write a picture to (.png, .pdf or .svg).
         of: which of a report's quantities is drawn: "signal" (the default) or "gradient" for `stability`.
         compact: whether a new picture is as wide as a journal's column, 3.3 inches.
@@ -87,9 +89,9 @@ def table(
 ) -> Any:
     """Return several reports of one kind as a pandas.DataFrame: a row per report.
 
-    Columns are "network" and "limit", where reports have them, then "rate" (the fitted exponent), "low" and
-    "high" (the ends of its interval), "verdict" and "seconds". What a report does not have is NaN, or None
-    for texts. The index holds the labels.
+    Columns are "network", "limit", "scheme" and "equation", where reports have them, then "rate" (the fitted
+    exponent), "low" and "high" (the ends of its interval), "verdict" and "seconds". What a report does not
+    have is NaN, or None for texts. The index holds the labels.
 
     Args:
         reports: reports of one class, as for `plot`.
@@ -116,7 +118,7 @@ def table(
     """
     checked, curves, named = _read(reports, labels, of)
     file = None if path is None else validation.writable_file(path, "path", (".csv", ".tex"))
-    told = {name: [_said(report, name) for report in checked] for name in ("network", "limit")}
+    told = {name: [_said(report, name) for report in checked] for name in SUBJECTS}
     told = {name: values for name, values in told.items() if any(value is not None for value in values)}
     verdicts = [_said(report, "verdict") for report in checked]
     seconds = [getattr(report, "seconds", math.nan) for report in checked]
@@ -189,7 +191,7 @@ def _labels(reports: Sequence[Report], labels: object) -> list[str]:
                 f"labels must be as many as reports, got {len(given)} for {len(reports)}; each needs one."
             )
         return given
-    for name in ("network", "limit"):
+    for name in SUBJECTS:
         parts = [(_said(report, name) or "").split(", ") for report in reports]
         shared = set(parts[0]).intersection(*parts) if len(parts) > 1 else set()
         found = [", ".join(each for each in own if each not in shared) for own in parts]
@@ -218,7 +220,7 @@ def _draw(axes: Axes, curves: Sequence[Curve], labels: Sequence[str], chosen: bo
     scaled = _sizes_are_default()
     names = {curve.axis for curve in curves}
     vertical = next(iter(names)) if len(names) == 1 and not small else curves[0].name
-    for axis, text in ((axes.xaxis, "depth $L$"), (axes.yaxis, vertical)):
+    for axis, text in ((axes.xaxis, curves[0].across), (axes.yaxis, vertical)):
         if not axis.get_label_text():
             axis.set_label_text(text)
             if scaled:

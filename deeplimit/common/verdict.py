@@ -145,6 +145,15 @@ class OrderVerdict(Verdict):
     CANNOT_TELL = "cannot tell", None
 
 
+class ToleranceVerdict(Verdict):
+    """Does the error of an adaptive solver follow the tolerance that it is given?"""
+
+    FOLLOWS = "follows the tolerance", True
+    LAGS = "lags behind the tolerance", None
+    DOES_NOT_FOLLOW = "does not follow the tolerance", False
+    CANNOT_TELL = "cannot tell", None
+
+
 class SolverVerdict(Verdict):
     """Has a solver its documented order, and is what it tends to the equation's solution?"""
 

@@ -84,6 +84,14 @@ where martingales leave next to none, and negative where orders mix."""
 
 
 @dataclass(frozen=True)
+class Corrections:
+    """Which corrections a power law may have: their powers of 1/L together, and τ^-prior for their size τ."""
+
+    powers: tuple[float, ...]
+    prior: float
+
+
+@dataclass(frozen=True)
 class Differences:
     """Consecutive differences of m levels on P paths.
 
@@ -157,11 +165,11 @@ class Order:
         return float(self.orders.quantile(tail)), float(self.orders.quantile(1.0 - tail))
 
 
-def fit_order(found: Differences) -> Order | None:
-    """Return the order; None where fewer than two differences are larger than round-off, or no path moves.
+def fit_order(found: Differences, corrections: Corrections | None = None) -> Order | None:
+    """Return the order; its corrections are those of networks, by coherence, where no others are given.
 
-    None, too, where more than `MOST_LOST` of the paths are not finite. Paths whose differences vanish at some
-    level are left out.
+    None where fewer than two differences are larger than round-off, where no path moves, and where more than
+    `MOST_LOST` of the paths are not finite. Paths whose differences vanish at some level are left out.
     """
     sizes, lost = with_lost_ones_last(found.sizes)
     if lost > MOST_LOST or (lost and found.exact):
@@ -182,12 +190,13 @@ def fit_order(found: Differences) -> Order | None:
     covariance = influence.T @ influence / max(count - 1, 1) / count
     if found.exact:
         covariance = np.zeros_like(covariance)
-    power = PRIOR_POWERS[coherence]
+    allowed = Corrections(POWERS, PRIOR_POWERS[coherence]) if corrections is None else corrections
     if medians or share_of_the_largest(sizes) > LONG_TAIL_SHARE:
-        power = min(power, 0.0 if medians else 0.5)
+        allowed = Corrections(allowed.powers, min(allowed.prior, 0.0 if medians else 0.5))
     depths = found.depths.astype(float)
     logs = logs - _spacing(depths, logs, coherence)
-    orders, weights = mixture_of_orders(depths[:-1], logs, covariance, power, max(count - levels, 1))
+    degrees = math.inf if found.exact else max(count - levels, 1)  # an exact covariance, 0, is not estimated
+    orders, weights = mixture_of_orders(depths[:-1], logs, covariance, allowed, degrees)
     steps = np.diff(np.log(depths[:-1]))
     variances = np.diag(covariance)
     change = variances[1:] + variances[:-1] - 2 * np.diag(covariance, 1)
@@ -396,16 +405,16 @@ def paired_floor(
 
 
 def mixture_of_orders(
-    depths: np.ndarray, logs: np.ndarray, covariance: np.ndarray, power: float, degrees: int
+    depths: np.ndarray, logs: np.ndarray, covariance: np.ndarray, corrections: Corrections, degrees: float
 ) -> tuple[StudentMixture, np.ndarray]:
-    """Return the order's distribution and the weights of `SIZES`; the prior of a size τ is τ^-power."""
+    """Return the order's distribution and the weights of `SIZES`."""
     ratio = depths / ANCHOR
-    bend = sum(np.outer(ratio, ratio) ** -s for s in POWERS)
+    bend = sum(np.outer(ratio, ratio) ** -s for s in corrections.powers)
     fixed = covariance + MODEL_ERROR**2 * np.eye(len(depths))
     data = CorrelatedData.of(logs, fixed + (SIZES**2)[:, None, None] * bend)
     design = np.stack([np.ones(len(depths)), -np.log(depths / depths[0])], axis=1)
     fits = data.regress(design, np.zeros((1, len(depths))))
-    likelihood = fits.log_likelihoods[:, 0] - power * np.log(SIZES)
+    likelihood = fits.log_likelihoods[:, 0] - corrections.prior * np.log(SIZES)
     weights = np.exp(likelihood - special.logsumexp(likelihood))
     scales = np.sqrt(fits.covariances[:, 1, 1])
     return StudentMixture(weights, fits.coefficients[:, 1, 0], scales, float(degrees)), weights

@@ -105,6 +105,14 @@ def _root(equation: Any, x: Tensor, brownian: Any, times: Tensor) -> Tensor:
     return x
 
 
+def _whole(equation: Any, x: Tensor, brownian: Any, times: Tensor) -> Tensor:
+    """The midpoint rule, whose slope is read a whole step on, not half a step."""
+    for start, end in itertools.pairwise(times.tolist()):
+        length = end - start
+        x = x + length * equation.field(start, x + length * equation.field(start, x))
+    return x
+
+
 DRIFT, VOLATILITY = 0.5, 0.5
 
 
@@ -199,7 +207,7 @@ LEVY_AREA_STRATONOVICH = dataclasses.replace(
     equation=dataclasses.replace(_AREAS, interpretation="stratonovich"),
     strong={"heun": 0.5, "midpoint": 0.5, "log_ode": 0.5},
     solvers={},
-    faults={},
+    faults={"noise redrawn": Fault(_redrawn, 0.5)},
 )
 CIRCLE = Problem(
     SDE(
@@ -280,6 +288,7 @@ OSCILLATOR = Problem(
     torch.tensor([[1.0, 0.0], [0.3, -1.2]]),
     strong={"euler": 1.0, "midpoint": 2.0, "heun2": 2.0, "heun3": 3.0, "rk4": 4.0},
     citation="Hairer, Nørsett & Wanner (1993), Solving Ordinary Differential Equations I",
+    faults={"half a step taken whole": Fault(_whole, 2.0)},
 )
 PROBLEMS: dict[str, Problem] = {
     "geometric Brownian motion": GEOMETRIC,

@@ -37,6 +37,7 @@ COMMANDS = {
     "compare-laws": "--width 2 --depths 2,4,8 --draws 200 --quiet",
     "validate": "--quick --only 'α = 1, β = 0'",
     "simulate": "--width 2 --depths 2,4 --paths 3 --quiet",
+    "check-solver": "milstein --steps 2,4,8 --paths 16",
     "stability": "--width 2 --depths 2,4 --draws 8 --quiet",
     "phase": "--width 2 --depth 20 --hurst 0.5 --exponents 0,1 --draws 3 --inputs 1 --quiet",
     "check": "my_stack:stack --depths 2,3 --batch normal:2x5x8 --quiet",

@@ -8,7 +8,7 @@ import typer
 
 import deeplimit as dl
 from deeplimit import cli
-from deeplimit.cli import convergence, diagnosis, figures, modules, options, signal, trajectories
+from deeplimit.cli import convergence, diagnosis, figures, modules, options, signal, solvers, trajectories
 from deeplimit.cli.shared import NAMES, Run
 from deeplimit.papers.figures import run_demo
 
@@ -18,6 +18,7 @@ COMMANDS = {
     "validate": (convergence.validate, dl.validate),
     "demo": (figures.demo, run_demo),
     "simulate": (trajectories.simulate, dl.simulate),
+    "check_solver": (solvers.check_solver, dl.check_solver),
     "stability": (signal.stability, dl.stability),
     "phase": (signal.phase, dl.phase_diagram),
     "reproduce": (figures.reproduce, dl.reproduce),
@@ -37,6 +38,8 @@ NO_TEXT = {
     "resnet": "made of --network, --width, --weights and others",
     "what": "made of --network and others, or --equation",
     "x": "a tensor",
+    ("check_solver", "equation"): "it comes with --problem",
+    "functions": "functions of states",
     "same_network": "needs x",
     "loss": "a function",
     "on_row": "a function: the command prints rows",
@@ -65,7 +68,9 @@ def read(name, value):
     """Return an option's text as the function takes it."""
     if name in ("hurst", "exponents") and isinstance(value, str):
         return options.parse_numbers(value, name)
-    return options.depths_or_auto(value) if name == "depths" and value is not None else value
+    if name == "depths" and value is not None:
+        return options.depths_or_auto(value)
+    return options.parse_depths(value) if name == "steps" and value is not None else value
 
 
 def test_every_command_that_takes_time_is_held_here():
@@ -95,7 +100,8 @@ def test_every_default_of_an_option_is_the_functions(command):
             continue
         wanted = there[name].default
         given = read(name, here[name].default)
-        if name in ("depths", "hurst", "exponents") and wanted is not None and wanted != "auto":
+        lists = ("depths", "steps", "hurst", "exponents")
+        if name in lists and wanted is not None and wanted != "auto":
             assert given == pytest.approx([*wanted], abs=1e-3), name
         elif not (wanted is inspect.Parameter.empty and name == "width"):
             assert given == wanted, name
@@ -119,6 +125,8 @@ def test_a_value_given_to_an_option_reaches_the_function(command, monkeypatch):
     changed = {name: value * 0.9 for name, value in values.items() if type(value) is float and name in there}
     changed |= {name: value + 1 for name, value in values.items() if type(value) is int and name in there}
     required = {"factory": "json:dumps", "figures": ["marion-fig6"], "files": ["8=a.safetensors"]}
+    if command == "check_solver":
+        required = {"scheme": "heun"}
     with contextlib.suppress(typer.Exit, AttributeError):  # what was replaced returns no report to print
         made(**values | changed | {name: required[name] for name in required if name in here})
     assert changed

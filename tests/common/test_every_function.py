@@ -86,6 +86,7 @@ ONE_PASS = {
     "depth_controls": "the user's own function takes the time, wherever that runs",
     "diagnose": "it reads given weights once, in seconds, and draws signs, permutations and a probe",
     "check_solver": "the user's solver takes the time, wherever that runs",
+    "work_precision": "the user's solver takes the time, wherever that runs",
     "order": "it fits errors that the user holds",
     "probe": "one forward and one backward pass of a module that the caller holds",
     "measure": "its measurement says on which device",

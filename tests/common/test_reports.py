@@ -101,6 +101,7 @@ MADE = {
         np.abs(np.random.default_rng(0).standard_normal((200, 1))) / [8, 16, 32], [8, 16, 32]
     ),
     "solver": lambda: _solved(),
+    "work-precision": lambda: dl.work_precision("dopri5", lambda t, h: -h, torch.eye(2)),
     OWN: own,
 }
 

@@ -32,6 +32,14 @@ def in_law():
     return [dl.compare_laws(dl.res3(width), depths=[2, 4, 8], draws=200) for width in (4, 6)]
 
 
+@pytest.fixture(scope="module")
+def checked():
+    problem = dl.testing.PROBLEMS["geometric Brownian motion"]
+    settings = {"steps": (8, 16, 32, 64), "paths": 64}
+    schemes = dl.EulerMaruyama(), dl.Milstein()
+    return [dl.check_solver(scheme, problem.equation, problem.x, **settings) for scheme in schemes]
+
+
 def given_axes():
     return Figure(figsize=(6, 4)).add_subplot()
 
@@ -112,6 +120,29 @@ def test_a_table_has_rate_interval_verdict_and_seconds(compared, stable, in_law)
     assert list(dl.table(stable).columns) == ["network", "rate", "low", "high", "verdict", "seconds"]
     assert dl.table(in_law)["rate"].isna().all()
     assert list(dl.table(in_law).index) == ["d = 4", "d = 6"]
+
+
+def test_solvers_stand_beside_each_other_by_their_schemes(checked):
+    axes = dl.plot(checked)
+    assert axes.get_xlabel() == "number of steps"
+    np.testing.assert_array_equal(bars(axes)[1].get_xdata(), checked[1].steps[:-1])
+    np.testing.assert_array_equal(bars(axes)[1].get_ydata(), checked[1].differences)
+    frame = dl.table(checked)
+    assert list(frame.columns) == ["scheme", "equation", "rate", "low", "high", "verdict", "seconds"]
+    assert list(frame.index) == [report.scheme for report in checked]
+    assert frame["rate"].tolist() == [report.rate for report in checked]
+
+
+def test_orders_of_errors_stand_beside_each_other():
+    steps = np.array([8, 16, 32, 64])
+    paths = np.abs(np.random.default_rng(0).standard_normal((300, 1)))
+    reports = [dl.order(paths / steps**order, steps) for order in (0.5, 1.0)]
+    axes = dl.plot(reports, labels=["a", "b"])
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("number of steps", "root mean square error")
+    np.testing.assert_array_equal(bars(axes)[0].get_ydata(), reports[0].errors)
+    frame = dl.table(reports)
+    assert list(frame.index) == ["1", "2"]
+    np.testing.assert_allclose(frame["rate"], [0.5, 1.0], atol=0.05)
 
 
 def test_tables_are_written_as_csv_and_latex(compared, tmp_path):

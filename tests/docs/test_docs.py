@@ -44,7 +44,7 @@ def pages_with_code():
     """Yield the pages; those that build models of transformers or timm need them."""
     for page in PAGES:
         text = "".join(blocks(page, "python"))
-        marks = [pytest.mark.thirdparty] if re.search(r"\b(transformers|timm)\b", text) else []
+        marks = [pytest.mark.thirdparty] if re.search(r"\b(transformers|timm|diffrax)\b", text) else []
         if text:
             marks += tier(page)
             yield pytest.param(page, id=str(page.relative_to(ROOT)), marks=marks)
@@ -62,6 +62,8 @@ def test_every_python_block_of_a_page_runs_in_order(page, tmp_path, monkeypatch)
                 namespace = {"__name__": "page"}
             if (file := re.match(r"# (\w+)\.py\n", block)) is not None:  # a file that the reader saves
                 (tmp_path / f"{file[1]}.py").write_text(block, encoding="utf-8")
+            if "diffrax" in block:
+                pytest.importorskip("diffrax")
             if re.search(r"\b(transformers|timm)\b", block):
                 families.mend_torchvision()
             exec(compile(block, f"{page.name}, block {number}", "exec"), namespace)
@@ -84,6 +86,7 @@ def test_every_command_of_a_page_works(arguments, tmp_path, monkeypatch):
     # All figures and all cases are steps of CI by themselves (see below); here one stands for them.
     monkeypatch.setattr(experiments, "RECIPES", {"marion-fig6": experiments.RECIPES["marion-fig6"]})
     monkeypatch.setattr("deeplimit.papers.scoreboard.runs.validated", lambda: validated()[:1])
+    monkeypatch.setattr("deeplimit.papers.scoreboard.runs.solver_cases", tuple)
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output
 

@@ -334,6 +334,14 @@ FUNCTIONS = [
         steps=(2, 4, 8),
         paths=16,
     ),
+    filled(
+        "work_precision",
+        dl.work_precision,
+        scheme="dopri5",
+        equation=lambda: dl.ODE(lambda t, h: -h),
+        x=rows,
+        tolerances=(1e-2, 1e-3, 1e-4),
+    ),
     filled("simulate", dl.simulate, what=res1, depths=(2, 4), paths=3),
     filled(
         "simulate, an equation",

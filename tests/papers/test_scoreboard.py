@@ -14,6 +14,7 @@ from deeplimit.cli import app
 from deeplimit.common.measurement import Running
 from deeplimit.papers.cases import validated
 from deeplimit.papers.scoreboard import runs
+from deeplimit.papers.scoreboard.solver_rows import solver_cases
 
 ONE = "α = 1, β = 0"
 
@@ -83,6 +84,34 @@ def test_a_row_in_law_can_fail():
     assert (missed.outcome, missed.control, missed.control_verdict) == ("agrees", "not caught", "same law")
     assert dl.Scoreboard((missed,), True, 0, 0.999, "cpu", "1").verdict == "disagrees"
     assert runs._measure_law(swapped, "key", *given).outcome == "disagrees"
+
+
+def test_solvers_agree_and_their_faults_are_caught():
+    board = dl.validate(quick=True, only="solver: circle")
+    (row,) = board.rows
+    assert (board.verdict, row.outcome, row.control) == ("agrees", "agrees", "caught"), str(board)
+    assert (row.verdict, row.control_verdict, row.predicted) == ("documented order", "not the limit", 1.0)
+    dl.testing.check_report(board)
+
+
+@pytest.mark.nightly
+def test_every_problem_is_validated():
+    assert {case.setting.partition(", ")[0] for case in solver_cases()} == {
+        name.partition(", ")[0] for name in dl.testing.PROBLEMS
+    }
+    board = dl.validate(quick=True, only="solver: ")
+    assert len(board.rows) == len(dl.testing.PROBLEMS)
+    assert board.verdict == "agrees", str(board)
+
+
+def test_a_row_of_a_solver_can_fail():
+    case = next(case for case in solver_cases() if "circle" in case.name)
+    swapped = dataclasses.replace(
+        case, scheme=case.fault.solver, fault=dataclasses.replace(case.fault, solver="heun", documented=1.0)
+    )
+    row = runs._measure_solver(swapped, "key", runs.STEPS, 512, 0)
+    assert (row.outcome, row.control, row.control_verdict) == ("disagrees", "not caught", "documented order")
+    assert dl.Scoreboard((row,), True, 0, 0.999, "cpu", "1").verdict == "disagrees"
 
 
 def test_a_control_that_is_the_right_limit_is_not_caught():

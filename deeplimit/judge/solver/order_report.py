@@ -13,6 +13,7 @@ import torch
 
 from deeplimit.common import axes as drawing, validation
 from deeplimit.common.axes import FITTED, MEASURED
+from deeplimit.common.curve import Curve
 from deeplimit.common.fields import Interval, Shape
 from deeplimit.common.report import Column, Report, Table
 from deeplimit.common.verdict import OrderVerdict, judge
@@ -118,9 +119,24 @@ class OrderReport(Report):
             )
         )
 
+    def _curves(self) -> list[Curve]:
+        mean = {1.0: "mean error", 2.0: "root mean square error"}.get(
+            self.p, f"$L^{{{self.p:g}}}$ mean error"
+        )
+        return [of_steps("error", mean, self, self.steps, self.errors, self.standard_errors)]
+
     def _draw(self, axes: Axes) -> None:
         draw_levels(axes, self.steps, self.errors, self.standard_errors, self.rate, self.rate_interval)
         drawing.label(axes, "steps", "error", [self.verdict.capitalize(), *wording.order_line(self)])
+
+
+def of_steps(
+    name: str, axis: str, report: Any, steps: np.ndarray, sizes: np.ndarray, errors: np.ndarray
+) -> Curve:
+    """Return sizes (m,) with 95 % bars against numbers of steps, and the report's order."""
+    half = 1.96 * np.nan_to_num(errors)
+    fitted = {"rate": report.rate, "interval": report.rate_interval, "slope": -report.rate}
+    return Curve(name, axis, steps, sizes, sizes - half, sizes + half, across="number of steps", **fitted)
 
 
 def draw_levels(

@@ -366,7 +366,10 @@ def _of_block(block: Block) -> tuple[Any, ...]:
 def function_values(
     plan: Plan, functions: tuple[Callable[[Tensor], Tensor], ...], paths: int, purpose: Purpose
 ) -> np.ndarray:
-    """Return K functions of the last states (P, m + 1, K); the last level is the reference's, or NaN."""
+    """Return K functions of the last states (P, m + 2, K).
+
+    The last two are those of the reference, or NaN: as it is, and with half as many steps.
+    """
     blocks = []
     for block in range(-(-paths // plan.block)):
         first = block * plan.block
@@ -378,8 +381,8 @@ def function_values(
 def _values(functions: tuple[Callable[[Tensor], Tensor], ...], found: Block) -> np.ndarray:
     states = [*found.states[:, -1].double()]
     count = len(states[0])
-    reference = torch.full_like(states[0], math.nan)
-    states.append(reference if found.reference is None else found.reference[-1].double())
+    for stand_in in (found.reference, found.coarse):
+        states.append(torch.full_like(states[0], math.nan) if stand_in is None else stand_in[-1].double())
     columns = []
     for number, function in enumerate(functions):
         values = [function(each) for each in states]

@@ -23,7 +23,6 @@ from deeplimit.judge.solver.runs import Plan
 from deeplimit.judge.solver.solver_report import FunctionOrder, SolverReport
 from deeplimit.judge.solver.verdict import StrongEvidence, WeakEvidence
 from deeplimit.statistics.consecutive import (
-    PRIOR_POWERS,
     ROUNDED,
     Coherence,
     Differences,
@@ -32,7 +31,14 @@ from deeplimit.statistics.consecutive import (
     paired_floor,
 )
 from deeplimit.statistics.power_law import CorrelatedData, Floor
-from deeplimit.statistics.solver_errors import ErrorOrder, WeakOrder, fit_errors, fit_means, steepest_falls
+from deeplimit.statistics.solver_errors import (
+    OF_SOLVERS,
+    ErrorOrder,
+    WeakOrder,
+    fit_errors,
+    fit_means,
+    steepest_falls,
+)
 from deeplimit.version import versions
 
 log = logging.getLogger("deeplimit")
@@ -139,7 +145,7 @@ def check_solver(
     if start is None:
         raise TypeError("x must be a tensor of initial states (n, d), got None.")
     start = start.double()
-    equation = _read_equation(equation, start)
+    equation = read_equation(equation, start)
     numbers = read_steps(steps, 3)
     runs.check_grid(numbers)
     convergence = validation.choice(kind, "kind", KINDS)
@@ -162,8 +168,11 @@ def check_solver(
     return report.called_by("check_solver", given)
 
 
-def _read_equation(equation: Any, x: Tensor) -> SDE | ODE:
-    with validation.noted("check_solver runs in float64; module.double() converts an equation's parameters."):
+def read_equation(equation: Any, x: Tensor) -> SDE | ODE:
+    """Return what a user gave as an equation, or refuse it."""
+    with validation.noted(
+        "solvers are checked in float64; module.double() converts an equation's parameters."
+    ):
         found = read_limit(equation, x, None)
     if not isinstance(found, (SDE, ODE)):
         raise TypeError(
@@ -227,7 +236,8 @@ def _strong_analysis(
     # Round-off of one step, and of as many steps as there are, which add up like a random walk.
     round_off = float(np.finfo(float).eps) * max(found.scale, 1e-300) * math.sqrt(steps[-1])
     order = fit_order(
-        Differences(steps, found.sizes, found.squares, found.products, round_off, exact=not plan.random)
+        Differences(steps, found.sizes, found.squares, found.products, round_off, exact=not plan.random),
+        OF_SOLVERS,
     )
     distance, floor, falls = math.nan, None, (math.inf, math.inf)
     reference_error = round_off + found.reference_error / _shrinks(plan)
@@ -300,7 +310,7 @@ def _of_distances(
     kept = distances[(distances > 0).all(axis=1)]
     if len(kept) < len(steps) + 3:
         return None
-    return fit_errors(kept, steps, power=PRIOR_POWERS[order.coherence])
+    return fit_errors(kept, steps)
 
 
 def _shrinks(plan: Plan) -> float:
@@ -320,7 +330,7 @@ def _weak(
 ) -> SolverReport:
     tests = tuple(functions.values())
     pilot = runs.function_values(plan, tests, PILOT, Purpose.SOLVER_PILOT)
-    changes = np.diff(pilot[:, :-1], axis=1)  # (P, m - 1, K)
+    changes = np.diff(pilot[:, :-2], axis=1)  # (P, m - 1, K)
     size = count if count is not None else _paths_for(plan, changes, documented)
     resolvable = 2 * changes.std(axis=0, ddof=1).max(axis=-1) / math.sqrt(size)
     log.info(
@@ -329,17 +339,17 @@ def _weak(
         resolvable.tolist(),
         list(plan.steps[:-1]),
     )
-    values = runs.function_values(plan, tests, size, Purpose.SOLVER_PATHS)  # (P, m + 1, K)
-    lost = int((~np.isfinite(values[:, :-1])).any(axis=(1, 2)).sum())
+    values = runs.function_values(plan, tests, size, Purpose.SOLVER_PATHS)  # (P, m + 2, K)
+    lost = int((~np.isfinite(values[:, :-2])).any(axis=(1, 2)).sum())
     each = 1.0 - (1.0 - confidence) / len(tests)
     steps = np.array(plan.steps)
     orders, described = [], []
     for name, column in zip(functions, np.moveaxis(values, 2, 0), strict=True):
-        changes = np.diff(column[:, :-1], axis=1)
+        changes = np.diff(column[:, :-2], axis=1)
         if lost:
-            changes = changes[np.isfinite(column[:, :-1]).all(axis=1)]
+            changes = changes[np.isfinite(column[:, :-2]).all(axis=1)]
         found = fit_means(changes, steps[:-1].astype(float), each)
-        gap, allowed = _gap(column, steps, found, each)
+        gap, allowed = _gap(plan, column, steps, found, each)
         orders.append(found)
         described.append(
             FunctionOrder(
@@ -354,7 +364,7 @@ def _weak(
             )
         )
     gaps, allowances = tuple(f.gap for f in described), tuple(f.allowed for f in described)
-    moves = bool(np.diff(values[:, :-1], axis=1).any())
+    moves = bool(np.diff(values[:, :-2], axis=1).any())
     evidence = WeakEvidence(lost, tuple(orders), moves, documented, gaps, allowances)
     judgement = judge(rules.weak, evidence)
     seen = [f for f in described if f.resolved]
@@ -404,15 +414,23 @@ def _paths_for(plan: Plan, changes: np.ndarray, documented: float | None) -> int
     return int(min(max(FEWEST * math.ceil(best / FEWEST), FEWEST), MOST))
 
 
-def _gap(column: np.ndarray, steps: np.ndarray, order: WeakOrder, confidence: float) -> tuple[float, float]:
+def _gap(
+    plan: Plan, column: np.ndarray, steps: np.ndarray, order: WeakOrder, confidence: float
+) -> tuple[float, float]:
     """Return |mean of f at infinitely many steps less that of the reference|, and what is allowed of it.
 
-    Values (P, m + 1), the reference last. The mean is extrapolated by its last change at the measured order.
-    In addition to noise, as much is allowed as further steps leave at the low end of that order's interval.
+    Values (P, m + 2), those of the reference last. The mean is extrapolated by its last change at the
+    measured order, a fine reference by its own change at its scheme's order. In addition to noise, as much is
+    allowed as further steps leave at the low end of that order's interval, and the reference's change.
     """
-    last, before, reference = column[:, -2], column[:, -3], column[:, -1]
-    if not np.isfinite(column).all():
+    last, before, reference, coarse = column[:, -3], column[:, -4], column[:, -2], column[:, -1]
+    if not np.isfinite(column[:, :-1]).all():
         return math.nan, math.nan
+    own = 0.0
+    if np.isfinite(coarse).all():
+        moved = reference - coarse
+        reference = reference + moved / (2.0 ** plan.reference_scheme.weak_order(plan.equation) - 1.0)
+        own = abs(float(moved.mean()))
     ratio, change = steps[-1] / steps[-2], last - before
     gaps = last + change / (ratio ** max(order.rate, SLOWEST) - 1.0) - reference
     noise = float(gaps.std(ddof=1)) / math.sqrt(len(gaps))
@@ -420,7 +438,7 @@ def _gap(column: np.ndarray, steps: np.ndarray, order: WeakOrder, confidence: fl
     # `rules.SURE`.
     sure = min(1.0 - confidence, 1.0 - rules.SURE)
     left = abs(float(change.mean())) / (ratio ** max(order.low, SLOWEST) - 1.0)
-    return abs(float(gaps.mean())), float(special.ndtri(1.0 - sure / 2)) * noise + left
+    return abs(float(gaps.mean())), float(special.ndtri(1.0 - sure / 2)) * noise + left + own
 
 
 def _reported(plan: Plan, judgement: Judgement[SolverVerdict], started: float, **found: Any) -> SolverReport:

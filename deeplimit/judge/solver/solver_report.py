@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated, final
 import numpy as np
 
 from deeplimit.common import axes as drawing
+from deeplimit.common.curve import Curve
 from deeplimit.common.fields import Interval, Shape
 from deeplimit.common.report import Column, Report, Table
 from deeplimit.common.verdict import SolverVerdict
 from deeplimit.judge.solver import wording
-from deeplimit.judge.solver.order_report import BetweenSteps, PerStep, Steps, draw_levels
+from deeplimit.judge.solver.order_report import BetweenSteps, PerStep, Steps, draw_levels, of_steps
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -166,6 +167,14 @@ class SolverReport(Report):
             )
         )
 
+    @property
+    def _change(self) -> str:
+        return "change when steps double" if self.convergence == "strong" else "change of means"
+
+    def _curves(self) -> list[Curve]:
+        sizes = np.abs(self.differences)
+        return [of_steps("change", self._change, self, self.steps[:-1], sizes, self.standard_errors)]
+
     def _draw(self, axes: Axes) -> None:
         sizes, errors = np.abs(self.differences), self.standard_errors
         draw_levels(axes, self.steps[:-1], sizes, errors, self.rate, self.rate_interval)
@@ -175,6 +184,5 @@ class SolverReport(Report):
             )
             drawing.depth_ticks(axes, self.steps.tolist())
             drawing.legend(axes)
-        what = "change when steps double" if self.convergence == "strong" else "change of means"
         title = [self.verdict.capitalize(), self.scheme, self.equation]
-        drawing.label(axes, "steps", "size" if drawing.is_small(axes) else what, title)
+        drawing.label(axes, "steps", "size" if drawing.is_small(axes) else self._change, title)

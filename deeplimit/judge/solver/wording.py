@@ -26,7 +26,7 @@ def order_line(report: Any) -> list[str]:
 def function_line(each: Any) -> str:
     """Return the weak order of one test function in a line."""
     if not each.resolved:
-        return f"{each.name}: its weak error is not more than noise"
+        return f"{each.name}: its weak error is noise, or does not fall yet"
     low, high = each.rate_interval
     gap = "" if math.isnan(each.gap) else f"; {each.gap:.2g} from the reference, {each.allowed:.2g} allowed"
     return f"{each.name}: weak order {each.rate:.3f} [{low:.3f}, {high:.3f}]{gap}"
@@ -52,6 +52,49 @@ def _deepest(report: Any) -> str:
     )
 
 
+def _span(ends: tuple[float, float]) -> str:
+    return f"[{ends[0]:.2f}, {ends[1]:.2f}]"
+
+
+def work_lines(report: Any) -> list[str]:
+    """Return the exponents of the tolerance and of the work, a line each; nothing where there are none."""
+    lines = []
+    level = f"{100 * report.confidence:g} % interval"
+    if math.isfinite(report.exponent):
+        lines.append(f"error ~ tolerance^{report.exponent:.2f}, {level} {_span(report.exponent_interval)}")
+    if math.isfinite(report.work_order):
+        known = "" if report.documented is None else f"; the method's order is {report.documented:g}"
+        lines.append(
+            f"order {report.work_order:.2f} in evaluations, {level}"
+            f" {_span(report.work_order_interval)}{known}"
+        )
+    return lines
+
+
+WORK: Sentences = {
+    "runs_are_lost": lambda r: f"{r.lost} of {r.paths} runs are not finite; take finer tolerances",
+    "tolerances_are_few": lambda r: (
+        f"only {r.levels} of {len(r.tolerances)} tolerances have errors above the reference's own"
+        f" ({r.reference_error:.1e}); take looser tolerances, or an equation with solution="
+    ),
+    "hardly_moves": lambda r: (
+        f"the error is {r.errors[0]:.2g} at tolerance {r.tolerances[0]:.0e} and {r.errors[-1]:.2g} at"
+        f" {r.tolerances[-1]:.0e}"
+    ),
+    "lags_behind": lambda r: (
+        f"the error falls with the power {r.exponent:.2f} {_span(r.exponent_interval)} of the tolerance; at"
+        f" {r.tolerances[-1]:.0e} it is {r.errors[-1] / r.tolerances[-1]:.2g} times as large"
+    ),
+    "exponent_is_open": lambda r: (
+        f"the power {r.exponent:.2f} {_span(r.exponent_interval)} of the tolerance may be below 0.75, or"
+        " above; take more tolerances, or more runs"
+    ),
+    "follows": lambda r: (
+        f"the error falls with the power {r.exponent:.2f} {_span(r.exponent_interval)} of the tolerance; at"
+        f" {r.tolerances[r.levels - 1]:.0e} it is"
+        f" {r.errors[r.levels - 1] / r.tolerances[r.levels - 1]:.2g} times as large"
+    ),
+}
 ORDER: Sentences = {
     "some_are_not_finite": lambda r: (
         f"{r.lost} of {r.paths} paths have an error that is not finite, and averages over the others would"
@@ -175,8 +218,8 @@ SOLVER: Sentences = {
     ),
     "equals_the_means": lambda r: "the solver gives the same states at every number of steps",
     "weak_error_is_noise": lambda r: (
-        f"with {r.paths} paths no test function's weak error is more than noise; take more paths, or fewer"
-        " steps"
+        f"with {r.paths} paths every test function's weak error is noise, or grows with the steps; take more"
+        " paths, or finer steps"
     ),
     "means_fall_more_slowly": lambda r: (
         f"the interval {_interval(r)} lies below the documented weak order {r.documented:g}"
@@ -203,7 +246,7 @@ SOLVER_CAVEATS: Sentences = {
         f" {r.distances[-1]:.1e}; an equation with solution= decides more."
     ),
     "functions_are_noise": lambda r: (
-        "some test functions' weak errors are not more than noise, and say nothing: "
+        "some test functions' weak errors are noise, or do not fall yet, and say nothing: "
         + ", ".join(each.name for each in r.functions if not each.resolved)
         + "."
     ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar, Literal, final
 
 from torch import Tensor
 
@@ -65,6 +65,7 @@ class Case:
     short: str = ""
     quantity: str = "state"
     in_law: ClassVar[bool] = False
+    of_solver: ClassVar[Literal[False]] = False
 
     def __repr__(self) -> str:
         return f"Case({self.name!r}: {self.network} | {self.equation})"
@@ -119,6 +120,7 @@ class LawCase:
     paths: int = 0
     quantity: ClassVar[str] = "state"
     in_law: ClassVar[bool] = True
+    of_solver: ClassVar[Literal[False]] = False
 
     def __repr__(self) -> str:
         return f"LawCase({self.name!r}: {self.network} | {self.equation})"

@@ -18,6 +18,7 @@ from deeplimit.common.verdict import (
     ControlVerdict,
     ConvergenceVerdict,
     LawVerdict,
+    SolverVerdict,
     Verdict,
 )
 
@@ -26,8 +27,13 @@ if TYPE_CHECKING:
 
 AGREES, DISAGREES, CANNOT_TELL = AgreementVerdict
 CAUGHT, MISSED = ControlVerdict
-Compared = Annotated[Verdict, OneOf((*ConvergenceVerdict, *LawVerdict))]
-RIGHT_AFTER_ALL = (ConvergenceVerdict.CONVERGES, LawVerdict.SAME_LAW)
+Compared = Annotated[Verdict, OneOf((*ConvergenceVerdict, *LawVerdict, *SolverVerdict))]
+RIGHT_AFTER_ALL = (
+    ConvergenceVerdict.CONVERGES,
+    LawVerdict.SAME_LAW,
+    SolverVerdict.DOCUMENTED_ORDER,
+    SolverVerdict.FASTER,
+)
 """What the comparison with a wrong limit must never say."""
 PAPERS = "[M] is Marion et al. (2025), [C] Cohen et al. (2021)"
 """What the marks in the names of rows mean."""
@@ -38,6 +44,9 @@ _VERBS = {AGREES: "agree", DISAGREES: "disagree"}
 @dataclass(frozen=True, eq=False)
 class RowResult:
     """What one row of the scoreboard measured.
+
+    A row of a solver has a scheme for the network, an equation for the limit, a documented order for the
+    prediction, numbers of steps for depths, and a solver with a fault for the control.
 
     Attributes:
         key: name of the row, and how it was measured.
@@ -50,11 +59,12 @@ class RowResult:
             "disagrees", "cannot tell".
         wrongly: how the control's limit is wrong.
         control_verdict, control_reason: result of comparing the network with that limit.
-        control: "caught" if the wrong limit is told "does not converge", or "another law"; else "not caught".
+        control: "caught" if the wrong limit is told "does not converge", "another law", or, of a solver, "not
+            the limit" or "not the documented order"; else "not caught".
         depths, errors, control_errors: errors against the right limit and against the wrong one (m,); of
             laws, the largest differences of the test functions.
         worst: error of the worst path against the right limit (m,); of laws, the largest distance of two
-            distribution functions.
+            distribution functions; NaN for solvers, which keep no single path.
         seconds: time of both comparisons.
     """
 

@@ -16,9 +16,10 @@ import torch
 from deeplimit.common import fields, files, validation
 from deeplimit.common.measurement import Progress, Running
 from deeplimit.common.store import Store
-from deeplimit.common.verdict import LawVerdict
+from deeplimit.common.verdict import LawVerdict, SolverVerdict
 from deeplimit.judge.convergence import CompareReport, compare
 from deeplimit.judge.in_law import LawReport, compare_laws
+from deeplimit.judge.solver import SolverReport, check_solver
 from deeplimit.papers.cases import Case, LawCase, validated
 from deeplimit.papers.scoreboard.report import (
     AGREES,
@@ -29,15 +30,19 @@ from deeplimit.papers.scoreboard.report import (
     RowResult,
     Scoreboard,
 )
+from deeplimit.papers.scoreboard.solver_rows import SolverCase, solver_cases
 from deeplimit.version import __version__
 
+Row = Case | LawCase | SolverCase
 CONFIDENCE = 0.999
 """Confidence level of each row's interval: with some forty rows, 95 % would give two false alarms per run."""
 QUICK_DEPTHS = (16, 32, 64, 128, 256, 512)
 FULL_DEPTHS = (16, 32, 64, 128, 256, 512, 1024)
 LAW_DEPTHS = (8, 16, 32, 64, 128)
+STEPS = (16, 32, 64, 128, 256)
 LEVEL = 1e-3
 """Probability of a false alarm in each comparison of laws."""
+WRONG_SOLVERS = (SolverVerdict.NOT_THE_LIMIT, SolverVerdict.NOT_THE_DOCUMENTED_ORDER)
 FULL_FACTOR = 5
 """A full run takes this many times the paths, and depths twice as large."""
 
@@ -62,7 +67,8 @@ def validate(
     exponents and covariances vary. A row agrees if the network converges to its limit and the 99.9 % interval
     of the order contains the predicted one. A control is caught if comparing the same network with its wrong
     limit "does not converge". Where a limit is known in law, laws are compared: a row agrees on "same law", a
-    control is caught by "another law".
+    control is caught by "another law". Solvers are held to their documented orders on the problems of
+    `testing.PROBLEMS`, and a control is a solver with one fault.
 
     Args:
         quick: Depths up to 512 and up to 2000 paths, instead of 1024 and 10,000.
@@ -113,11 +119,10 @@ def validate(
             )
             share = (number / len(chosen), (number + 1) / len(chosen))
             part = bar.share(*share, case.name)
-            measure = _measure_law if case.in_law else _measure
             result = (
                 earlier[key]
                 if key in earlier
-                else measure(case, key, depths, paths, checked_seed, place, part)
+                else _measure_row(case, key, depths, paths, checked_seed, place, part)
             )
             results.append(result)
             if callable(bar.progress):
@@ -144,19 +149,21 @@ def _keep(board: Scoreboard, path: Path) -> None:
         whole.made_as(fields.plain(board.provenance)).save(path)
 
 
-def _size(case: Case | LawCase, quick: bool) -> tuple[tuple[int, ...], int]:
-    """Return the depths and the paths, or draws, of a case."""
+def _size(case: Row, quick: bool) -> tuple[tuple[int, ...], int]:
+    """Return the depths or steps, and the paths or draws, of a case."""
+    if case.of_solver:
+        return STEPS, case.paths if quick else FULL_FACTOR * case.paths
     depths = LAW_DEPTHS if case.in_law else QUICK_DEPTHS if quick else FULL_DEPTHS
     return depths, case.paths if quick else FULL_FACTOR * case.paths
 
 
-def _chosen(only: str | Sequence[str] | None) -> list[Case | LawCase]:
+def _chosen(only: str | Sequence[str] | None) -> list[Row]:
     texts = [only] if isinstance(only, str) else only
     if texts is not None and not (
         isinstance(texts, (list, tuple)) and all(isinstance(text, str) for text in texts)
     ):
         raise TypeError(f"only must be a text or several, got {validation.named(only)}.")
-    every = validated()
+    every: tuple[Row, ...] = (*validated(), *solver_cases())
     if texts is None:
         return list(every)
     # Every text must name a row: one that is misspelt would leave its rows out in silence.
@@ -173,8 +180,10 @@ def _chosen(only: str | Sequence[str] | None) -> list[Case | LawCase]:
     return [case for case in every if any(text.lower() in case.name.lower() for text in texts)]
 
 
-def _cited(case: Case | LawCase) -> tuple[str, ...]:
+def _cited(case: Row) -> tuple[str, ...]:
     """Return what the theorem, the limit and the paths of a case rest on."""
+    if case.of_solver:
+        return (case.problem.citation,)
     network = case.network
     return (*network.regime().citations, *getattr(case.limit, "citations", ()), *network.citations)
 
@@ -191,6 +200,21 @@ def _earlier(path: Path) -> dict[str, RowResult]:
         raise ValueError(
             f"{str(path)!r} is a damaged scoreboard: {str(error).rstrip('.')}; delete it to start again."
         ) from error
+
+
+def _measure_row(
+    case: Row,
+    key: str,
+    depths: tuple[int, ...],
+    paths: int,
+    seed: int,
+    device: torch.device,
+    running: Running,
+) -> RowResult:
+    if case.of_solver:
+        return _measure_solver(case, key, depths, paths, seed)
+    measure = _measure_law if case.in_law else _measure
+    return measure(case, key, depths, paths, seed, device, running)
 
 
 def _measure(
@@ -282,6 +306,55 @@ def _measure_law(
         errors=np.abs(right.differences).max(axis=0),
         control_errors=np.abs(wrong.differences).max(axis=0),
         worst=right.distances[:-1].max(axis=0),
+    )
+
+
+def _measure_solver(case: SolverCase, key: str, steps: tuple[int, ...], paths: int, seed: int) -> RowResult:
+    started, problem = time.perf_counter(), case.problem
+
+    def run(scheme: object, order: float, confidence: float) -> SolverReport:
+        return check_solver(
+            scheme,
+            problem.equation,
+            problem.x,
+            steps=steps,
+            paths="auto" if paths == case.paths else paths,  # a quick run takes more where they cannot tell
+            order=order,
+            seed=seed,
+            confidence=confidence,
+        )
+
+    right = run(case.scheme, case.order, CONFIDENCE)
+    # A solver is accused from 99.9 % on whatever the printed interval is.
+    wrong = run(case.fault.solver, case.fault.documented, 0.95)
+    low, high = right.rate_interval
+    outcome = CANNOT_TELL
+    if right.verdict in (SolverVerdict.DOCUMENTED_ORDER, SolverVerdict.FASTER):
+        outcome = AGREES if low <= case.order <= high else DISAGREES
+    elif right.verdict in WRONG_SOLVERS:
+        outcome = DISAGREES
+    return RowResult(
+        key=key,
+        statement=case.statement,
+        setting=case.setting,
+        theorem=problem.citation,
+        network=right.scheme,
+        limit=right.equation,
+        predicted=case.order,
+        rate=right.rate,
+        interval=right.rate_interval,
+        verdict=right.verdict,
+        reason=right.reason,
+        outcome=outcome,
+        wrongly=case.wrong[0].wrongly,
+        control_verdict=wrong.verdict,
+        control_reason=wrong.reason,
+        control=CAUGHT if wrong.verdict in WRONG_SOLVERS else MISSED,
+        depths=right.steps,
+        errors=right.distances,
+        control_errors=wrong.distances,
+        worst=np.full(len(right.steps), np.nan),
+        seconds=time.perf_counter() - started,
     )
 
 
