@@ -85,7 +85,10 @@ where martingales leave next to none, and negative where orders mix."""
 
 @dataclass(frozen=True)
 class Corrections:
-    """Which corrections a power law may have: their powers of 1/L together, and τ^-prior for their size τ."""
+    """Which corrections a power law may have: their powers of 1/L together, and τ^-prior for their size τ.
+
+    Where differences say how they lie to each other, that prior is the one of `PRIOR_POWERS`, if smaller.
+    """
 
     powers: tuple[float, ...]
     prior: float
@@ -166,7 +169,7 @@ class Order:
 
 
 def fit_order(found: Differences, corrections: Corrections | None = None) -> Order | None:
-    """Return the order; its corrections are those of networks, by coherence, where no others are given.
+    """Return the order; its corrections are those of networks where no others are given.
 
     None where fewer than two differences are larger than round-off, where no path moves, and where more than
     `MOST_LOST` of the paths are not finite. Paths whose differences vanish at some level are left out.
@@ -190,7 +193,8 @@ def fit_order(found: Differences, corrections: Corrections | None = None) -> Ord
     covariance = influence.T @ influence / max(count - 1, 1) / count
     if found.exact:
         covariance = np.zeros_like(covariance)
-    allowed = Corrections(POWERS, PRIOR_POWERS[coherence]) if corrections is None else corrections
+    most = Corrections(POWERS, math.inf) if corrections is None else corrections
+    allowed = Corrections(most.powers, min(most.prior, PRIOR_POWERS[coherence]))
     if medians or share_of_the_largest(sizes) > LONG_TAIL_SHARE:
         allowed = Corrections(allowed.powers, min(allowed.prior, 0.0 if medians else 0.5))
     depths = found.depths.astype(float)

@@ -23,6 +23,7 @@ from deeplimit.judge.solver.runs import Plan
 from deeplimit.judge.solver.solver_report import FunctionOrder, SolverReport
 from deeplimit.judge.solver.verdict import StrongEvidence, WeakEvidence
 from deeplimit.statistics.consecutive import (
+    PRIOR_POWERS,
     ROUNDED,
     Coherence,
     Differences,
@@ -310,7 +311,7 @@ def _of_distances(
     kept = distances[(distances > 0).all(axis=1)]
     if len(kept) < len(steps) + 3:
         return None
-    return fit_errors(kept, steps)
+    return fit_errors(kept, steps, prior=min(OF_SOLVERS.prior, PRIOR_POWERS[order.coherence]))
 
 
 def _shrinks(plan: Plan) -> float:
