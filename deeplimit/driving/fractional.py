@@ -67,8 +67,8 @@ def fractional_gaussian_noise(
 
     Stretches are independent; every number has variance 1.
 
-    Exact in law by circulant embedding (Davies & Harte; Wood & Chan): eigenvalues in float64, the transform
-    in `dtype`.
+    Exact in law by circulant embedding (Davies & Harte; Wood & Chan), but for the digits of the normals,
+    which are float32: eigenvalues in float64, the transform in `dtype`.
     """
     device = generator.device
     if count == 1 or hurst == 0.5:  # noise that does not remember needs no transform
@@ -79,16 +79,17 @@ def fractional_gaussian_noise(
     amplitudes[[0, -1]] *= math.sqrt(2.0)
     columns = math.prod(shape)
     noise = torch.empty(count, columns, dtype=dtype, device=device)
-    most = max(1, NUMBERS_AT_ONCE // (2 * half))
+    most = max(1, NUMBERS_AT_ONCE // (4 * half))
     for start in range(0, columns, most):
         width = min(most, columns - start)
-        coefficients = torch.empty(half + 1, width, 2, dtype=dtype, device=device).normal_(
-            generator=generator
-        )
-        coefficients *= amplitudes[:, None, None]
-        coefficients[[0, -1], :, 1] = 0.0
-        waves = torch.fft.irfft(torch.view_as_complex(coefficients), n=2 * half, dim=0)
-        noise[:, start : start + width] = waves[:count]
+        # Torch draws float64 normals five times more slowly, and transforms a first axis at half the speed.
+        drawn = torch.empty(width, half + 1, 2, dtype=torch.float32, device=device)
+        coefficients = drawn.normal_(generator=generator).to(dtype)
+        del drawn
+        coefficients *= amplitudes[:, None]
+        coefficients[:, [0, -1], 1] = 0.0
+        waves = torch.fft.irfft(torch.view_as_complex(coefficients), n=2 * half)
+        noise[:, start : start + width] = waves[:, :count].T
     return noise.reshape(count, *shape)
 
 

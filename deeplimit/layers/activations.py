@@ -371,8 +371,19 @@ def _slope_around(activation: Activation, size: float) -> float:
     return float(torch.stack(quotients).abs().max())
 
 
+_SLOPES: dict[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]] = {
+    _identity: torch.ones_like,
+    torch.tanh: lambda x: 1.0 - torch.tanh(x).square(),
+    torch.sin: torch.cos,
+    functional.relu: lambda x: (x > 0).to(x.dtype),
+}
+"""Slopes in closed form, where no graph is asked for: automatic differentiation takes ten times as long."""
+
+
 def derivative(activation: Activation, x: Tensor) -> Tensor:
-    """Return σ'(x), entry by entry, of x's shape, by automatic differentiation; ReLU's at 0 is 0.
+    """Return σ'(x), entry by entry, of x's shape; ReLU's at 0 is 0.
+
+    It is a closed form or by automatic differentiation.
 
     It has a graph where x has one, so that it can be differentiated again.
 
@@ -389,6 +400,8 @@ def derivative(activation: Activation, x: Tensor) -> Tensor:
     if not validation.real_tensor(x, "x").is_floating_point():
         raise TypeError(f"x must be floating point, got {x.dtype}; x.float() converts.")
     tracked = x.requires_grad and torch.is_grad_enabled()
+    if not tracked and (known := _SLOPES.get(activation.function)) is not None:
+        return known(x)
     with torch.enable_grad():
         at = x if tracked else x.detach().requires_grad_(True)
         try:

@@ -15,12 +15,12 @@ TURN = dl.Trend(lambda t: torch.tensor([[0.0, 1.0], [-1.0, 0.0]]))
 @pytest.mark.parametrize(
     ("network", "rules"),
     [
-        (dl.res1(3, "identity", weights=dl.Trend(lambda t: -torch.eye(3)), exponent=0.5), {"dies"}),
-        (dl.res1(1, "identity", exponent=0.1), {"dies"}),
-        (dl.inner(2, "tanh", trend=TURN, alpha=0.2, beta=0.5), {"grows_no_further_than_a_turn"}),
-        (dl.res1(2, "identity", weights=TURN, exponent=0.75), {"is_not_small_yet"}),
-        (dl.res1(2, "identity", weights=TURN, exponent=0.8), {"follows_no_power", "is_not_small_yet"}),
-        (dl.res1(5, "relu", weights=dl.FractionalBrownian(0.1)), {"should_stay", "is_too_uncertain"}),
+        (dl.res1(3, "identity", weights=dl.Trend(lambda t: -torch.eye(3)), exponent=0.5), ("dies",)),
+        (dl.res1(1, "identity", exponent=0.1), ("dies",)),
+        (dl.inner(2, "tanh", trend=TURN, alpha=0.2, beta=0.5), ("grows_no_further_than_a_turn",)),
+        (dl.res1(2, "identity", weights=TURN, exponent=0.75), ("is_not_small_yet",)),
+        (dl.res1(2, "identity", weights=TURN, exponent=0.8), ("follows_no_power", "is_not_small_yet")),
+        (dl.res1(5, "relu", weights=dl.FractionalBrownian(0.1)), ("should_stay", "is_too_uncertain")),
     ],
     ids=str,
 )
