@@ -3,12 +3,17 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
+# Where torch has builds without CUDA. Asked first where there is no card, for five seconds; else pip's own index decides.
+TORCH_CPU := https://download.pytorch.org/whl/cpu
 
 .PHONY: demo test test-times nightly pages families trust faults mutants gpu versions calibrate validate reproduce lint format types docs notebooks docs-serve looks benchmark clean
 
 $(VENV)/installed-%: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "deeplimit needs Python 3.11 or newer; set PYTHON=python3.12, say" >&2; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -c 'import torch' 2> /dev/null || command -v nvidia-smi > /dev/null \
+		|| { $(BIN)/python -c 'import urllib.request; urllib.request.urlopen("$(TORCH_CPU)/torch/", timeout=5)' 2> /dev/null \
+			&& $(BIN)/python -m pip install --quiet --no-deps --constraint constraints.txt --index-url $(TORCH_CPU) torch; } || true
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[$(subst -,$(comma),$*)]'
 	touch $@
 
