@@ -138,12 +138,15 @@ def of_time(averages: Averages, curve: Curve, residual_exponent: float) -> Fitte
 
 def of_power(averages: Averages, known: Growth, grid_scale: float = GRID_SCALE) -> FittedExponent:
     """Fit γ to the averages themselves, which need not be a power of the depth yet."""
-    if known.predicted is None or known.faster is not None or averages.draws == NO_SAMPLING_NOISE:
-        return _as_order(averages, known)
+    if known.faster is not None or averages.draws == NO_SAMPLING_NOISE:
+        return _as_order(averages, known, known.faster)
     # A change much smaller than 1 is a power, with nothing that bends it.
     size = float(np.exp(min(averages.log_means.mean(), 30.0)))
     grid, bends = grid_scale / averages.depths, size / (1.0 + size)
-    return _fit(averages, Deviations(grid, 0.05, 0.05, 0.1 * bends))
+    if known.predicted is not None:
+        return _fit(averages, Deviations(grid, 0.05, 0.05, 0.1 * bends))
+    of_one = _fit(averages, Deviations(grid, 0.05, 0.5, 0.2 * bends))
+    return ExponentFromBelow(_as_order(averages, known, OTHER_PART), of_one)
 
 
 def _fit(averages: Averages, deviations: Deviations) -> FittedExponent:
@@ -166,15 +169,34 @@ def _fit(averages: Averages, deviations: Deviations) -> FittedExponent:
     )
 
 
-def _as_order(averages: Averages, known: Growth) -> FittedExponent:
-    """Fit γ as orders of convergence are fitted: to averages without sampling noise, or with two parts.
+@final
+@dataclass(frozen=True)
+class ExponentFromBelow:
+    """γ where nobody knows whether a change has a second part, which falls faster.
 
-    Two parts of a squared change are two parts of its root whose squares add, as that fit expects.
+    Squares of parts add, so that no local slope lies above γ: from below, γ is known as well as if there were
+    one part.
+    """
+
+    of_two: FittedExponent
+    of_one: FittedExponent
+
+    @property
+    def exponent(self) -> float:
+        return self.of_two.exponent
+
+    def interval(self, confidence: float) -> tuple[float, float]:
+        low, high = self.of_two.interval(confidence)
+        low = max(low, self.of_one.interval(confidence)[0])
+        return low, max(low, high)
+
+
+def _as_order(averages: Averages, known: Growth, faster: float | None) -> FittedExponent:
+    """Fit γ as orders are fitted, with a second part that falls faster by a power of 1/L, or none.
+
+    Two parts of a squared change are two parts of its root whose squares add, as the fit of orders expects.
     """
     depths, log_means = averages.depths, averages.log_means
-    faster = known.faster
-    if faster is None and known.predicted is None and averages.draws != NO_SAMPLING_NOISE:
-        faster = OTHER_PART
     root = 1.0 if faster is None else 0.5
     # The overall slope is taken out and put back, so that no size of it overflows.
     slope = float((log_means[-1] - log_means[0]) / np.log(depths[-1] / depths[0]))
