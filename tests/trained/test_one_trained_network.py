@@ -115,9 +115,13 @@ def test_a_batch_that_was_made_up_is_told(independent):
 
 def test_networks_without_comparable_layers_are_refused():
     stream = torch.Generator().manual_seed(0)
-    weights = {f"conv.{k}.weight": torch.randn(4, 4, 3, 3, generator=stream) for k in range(8)}
+    weights = {
+        f"conv.{k}.{name}.weight": torch.randn(4, 4, 3, 3, generator=stream)
+        for k in range(8)
+        for name in "ab"
+    }
     assert_refused(
-        lambda: diagnose_network(weights), ValueError, "weights", "got none", "conv.*.weight", "module"
+        lambda: diagnose_network(weights), ValueError, "weights", "got none", "conv.*.a.weight", "module"
     )
     bad = copy.deepcopy(transformer())
     with torch.no_grad():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from torch import nn
@@ -13,10 +13,9 @@ from deeplimit.modules.trace.branches import layout, record
 from deeplimit.modules.trace.recording import Trace
 from deeplimit.trained.diagnosis.branch_functions import functions_on
 from deeplimit.trained.diagnosis.influence import Influence, influence
-from deeplimit.trained.diagnosis.invariants import invariants
+from deeplimit.trained.diagnosis.invariants import Seen, invariants, seen_in
 from deeplimit.trained.diagnosis.layer_families import NoNumberedWeightsError, families
 from deeplimit.trained.diagnosis.network_report import NOISE, STATES, WEIGHTS, Examined, NetworkDiagnosis
-from deeplimit.trained.diagnosis.normalisations import gains_before
 from deeplimit.trained.diagnosis.sources import Source, source_of
 from deeplimit.trained.diagnosis.stacks import Stack
 from deeplimit.trained.diagnosis.stream_states import stream_states
@@ -39,10 +38,10 @@ def diagnose_network(
     if isinstance(weights, nn.Module):
         given = as_batch(weights, batch)
         trace = record(weights, given, trained=True)
-        run.read_weights(layers, groups, gains_before(trace))
+        run.read_weights(layers, groups, seen_in(trace, blocks))
         run.run_module(weights, given, trace, blocks)
     else:
-        run.read_weights(layers, groups, {})
+        run.read_weights(layers, groups, None)
     if not run.objects:
         reasons = [f"{name}: {reason.rstrip('.')}." for name, reason in [*run.left_out.items()][:3]]
         if not isinstance(weights, nn.Module):
@@ -76,9 +75,7 @@ class _Run:
         except ValueError as error:
             self.left_out[f"{stack.name} ({what})"] = str(error).rstrip(".")
 
-    def read_weights(
-        self, layers: str | None, groups: Sequence[int] | None, gains: Mapping[str, str]
-    ) -> None:
+    def read_weights(self, layers: str | None, groups: Sequence[int] | None, seen: Seen | None) -> None:
         """Examine the weights that can be compared over depth."""
         try:
             found = families(self.source, layers, groups)
@@ -86,7 +83,7 @@ class _Run:
             self.left_out["weights"] = str(error).rstrip(".")
             return
         self.left_out.update(found.left_out)
-        for stack in invariants(self.source, found, self.left_out, gains):
+        for stack in invariants(self.source, found, self.left_out, seen):
             self.examine(stack, WEIGHTS)
 
     def run_module(

@@ -8,9 +8,13 @@ from typing import Any, final
 
 import numpy as np
 import torch
+from torch import nn
 
 from deeplimit.common import validation
-from deeplimit.trained.diagnosis.layer_families import SameLayersError, families, stack
+from deeplimit.modules.trace.batches import as_batch
+from deeplimit.modules.trace.branches import record
+from deeplimit.trained.diagnosis.invariants import Seen, invariants, seen_in
+from deeplimit.trained.diagnosis.layer_families import families
 from deeplimit.trained.diagnosis.norms import LEAST_LAYERS
 from deeplimit.trained.diagnosis.sources import Source, finite_numbers, source_of
 from deeplimit.trained.diagnosis.stacks import Stack
@@ -95,7 +99,7 @@ def _network(given: Any, depth: int, name: str, layers: str | None) -> Network:
         source = source_of(given)
         if _are_stacks(source.shapes):
             return _of_stacks({key: source.read(key) for key in source.shapes}, depth, name)
-        return _of_names(source, depth, name, layers)
+        return _of_names(given, source, depth, name, layers)
     except (TypeError, ValueError) as error:
         if str(error).startswith(name):
             raise
@@ -129,30 +133,35 @@ def _of_stacks(values: Mapping[str, Any], depth: int, name: str) -> Network:
     return Network(depth, stacks, None if factors is None else _flat(factors))
 
 
-def _of_names(source: Source, depth: int, name: str, layers: str | None) -> Network:
-    """Return the network whose layers are told by the running number in the names of its tensors."""
-    stacks: dict[str, Stack] = {}
+def _of_names(given: object, source: Source, depth: int, name: str, layers: str | None) -> Network:
+    """Return what hidden permutations leave of the network whose layers are told by numbers in names."""
+    found = families(source, layers)
     factors = None
-    for family in families(source, layers).found:
+    for family in found.found:
         if len(family.numbers) != depth:
             raise ValueError(
                 f"{name} must hold {depth} layers of {family.name!r}, got {len(family.numbers)}. Give the"
                 " depth that counts them, or name the layers by layers='...{}...'."
             )
-        try:
-            found = stack(source, family)
-        except SameLayersError:
-            continue
-        if found.values[0].numel() == 1 and family.name.rpartition(".")[2] == "delta":
-            factors = _flat(found.values)
-        else:
-            stacks[family.name] = found
+        if source.shapes[family.members[0]] in ((), (1,)) and family.name.rpartition(".")[2] == "delta":
+            factors = _flat(torch.stack([source.read(member) for member in family.members]))
+    left_out = dict(found.left_out)
+    seen = _seen(given) if isinstance(given, nn.Module) else None
+    stacks = {made.name: made for made in invariants(source, found, left_out, seen, biases=True)}
     if not stacks:
+        reasons = "; ".join(f"{key} {reason}" for key, reason in [*left_out.items()][:3])
         raise ValueError(
-            f"{name} must hold a weight that differs between layers; all layers are copies. Take the weights"
-            " after training."
+            f"{name} must hold weights that can be compared over depth: {reasons or 'it has vectors alone'}."
         )
     return Network(depth, stacks, factors)
+
+
+def _seen(model: nn.Module) -> Seen | None:
+    """Return what one forward on a batch that is made up tells; None where none can be made up."""
+    try:
+        return seen_in(record(model, as_batch(model, None), trained=True))
+    except (TypeError, ValueError):
+        return None
 
 
 def _flat(factors: torch.Tensor) -> np.ndarray:

@@ -115,11 +115,7 @@ class LayerNorms:
                 spectral_norms(each, spatial)
                 for each in (kernels, kernels.diff(dim=0), kernels.cumsum(dim=0))
             ]
-        kind = stack.values.dtype
-        rounding = torch.finfo(kind).eps if kind.is_floating_point else 0.0
-        return cls(
-            norms[0], norms[1], norms[2], squares, first, second, fourth, apart, products, waves, rounding
-        )
+        return cls(*norms, squares, first, second, fourth, apart, products, waves, stack.precision)
 
     @property
     def depth(self) -> int:

@@ -15,7 +15,9 @@ from deeplimit.common.verdict import Judgement, RegimeVerdict
 from deeplimit.trained.diagnosis import hypotheses, published_steps, slopes, wording
 from deeplimit.trained.diagnosis.fresh_noise import fresh_share, sampling_variances
 from deeplimit.trained.diagnosis.hidden_slopes import NOTHING, hidden_trends
+from deeplimit.trained.diagnosis.hurst import roughness
 from deeplimit.trained.diagnosis.hypotheses import Evidence
+from deeplimit.trained.diagnosis.layer_gram import LayerGram
 from deeplimit.trained.diagnosis.networks_of_sweep import Network, networks_of
 from deeplimit.trained.diagnosis.norms import PUBLISHED, QUANTITIES, LayerNorms
 from deeplimit.trained.diagnosis.slopes import Slope
@@ -27,6 +29,8 @@ from deeplimit.version import versions
 
 ROUNDED = 4.0
 """Differences below this many units of round-off of the layers are no noise."""
+SURE_ERRORS = float(special.ndtri(0.5 + slopes.SURE / 2))
+"""Half an interval of level `slopes.SURE`, in standard errors."""
 FOUND = (RegimeVerdict.SDE, RegimeVerdict.LINEAR_ODE, RegimeVerdict.NEURAL_ODE)
 """Verdicts that find a trend."""
 
@@ -39,6 +43,7 @@ def _with_factors(network: Network) -> dict[str, Stack]:
         key: Stack(
             f"|δ|{key}",
             stack.values * factors.to(stack.values.dtype).reshape(-1, *[1] * (stack.values.ndim - 1)),
+            rounding=stack.rounding,
         )
         for key, stack in network.stacks.items()
     }
@@ -70,7 +75,7 @@ def diagnose_sweep(
         if not all(norms.total > 0 for norms in measured):
             reservations.append(f"{ofkind[0].name} is zero at some depth, and is left out")
             continue
-        finding, evidence = _find(ofkind[-1], measured, depths, confidence, homogeneous, seed)
+        finding, evidence = _find(ofkind, measured, depths, confidence, homogeneous, seed)
         findings.append(finding)
         judged[key] = evidence
     if not findings:
@@ -107,7 +112,7 @@ def diagnose_sweep(
 
 
 def _find(
-    deepest: Stack,
+    stacks: Sequence[Stack],
     measured: Sequence[LayerNorms],
     depths: np.ndarray,
     confidence: float,
@@ -115,6 +120,7 @@ def _find(
     seed: int,
 ) -> tuple[Finding, Evidence]:
     """Return what the networks say of one weight."""
+    deepest = stacks[-1]
     numbers = [norms.quantities() for norms in measured]
     values = {each: np.array([one[each] for one in numbers]) for each in QUANTITIES}
     fits = {each: slopes.fit(depths, values[each], confidence) for each in QUANTITIES}
@@ -140,6 +146,7 @@ def _find(
         fresh=fresh,
         trend=trend,
         size=-fits["root mean square"],
+        roughness=_roughness(stacks, smoothness, confidence),
         depths=len(np.unique(depths)),
         homogeneous=homogeneous,
     )
@@ -190,6 +197,29 @@ def _smoothness(
     return found.at_most(1.0)
 
 
+def _roughness(stacks: Sequence[Stack], smoothness: Slope, confidence: float) -> Slope:
+    """Return the Hurst index that all networks' layers have, sizes divided out.
+
+    Networks are independent: indices of each weigh by the inverse of their squared standard errors. Layers whose
+    neighbours draw near with depth are no noise, and have none.
+    """
+    if not smoothness.is_known or smoothness.sure[0] > hypotheses.CHANGES:
+        return slopes.UNKNOWN
+    indices, errors = [], []
+    for stack in stacks:
+        try:
+            found = roughness(LayerGram.of(stack), slopes.SURE, about_mean=True, equal_sizes=True)
+        except ValueError:  # layers that are equal, or zero
+            continue
+        indices.append(found.hurst)
+        errors.append((found.interval[1] - found.interval[0]) / 2 / SURE_ERRORS)
+    if not indices:
+        return slopes.UNKNOWN
+    weights = np.maximum(errors, 1e-9) ** -2.0
+    value, error = float(np.average(indices, weights=weights)), float(weights.sum() ** -0.5)
+    return Slope.of(lambda level: value + error * float(special.ndtri(level)), confidence)
+
+
 def _exponents(e: Evidence, word: RegimeVerdict, confidence: float) -> dict[str, Any]:
     """Return β, the trend's Hölder exponent and the noise's Hurst index, those that the verdict leaves."""
     beta = holder = hurst = slopes.UNKNOWN
@@ -198,7 +228,7 @@ def _exponents(e: Evidence, word: RegimeVerdict, confidence: float) -> dict[str,
     elif word in (RegimeVerdict.LINEAR_ODE, RegimeVerdict.NEURAL_ODE):
         beta, holder = e.size, e.smoothness
     if word in (RegimeVerdict.SDE, RegimeVerdict.NO_TREND):
-        hurst = (-e.noise).plus(0.5)
+        hurst = e.roughness if word is RegimeVerdict.NO_TREND else (-e.noise).plus(0.5)
     found = {"beta": beta, "holder": holder, "hurst": hurst}
     return {name: each.value for name, each in found.items()} | {
         f"{name}_interval": each.interval for name, each in found.items()
