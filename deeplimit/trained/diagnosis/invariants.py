@@ -175,7 +175,7 @@ class _Block:
         if len(weights) == 1 and len(set(self.shapes[weights[0]][:2])) == 1:
             self.used.add(weights[0])
             self.writes.append(weights[0])
-            yield from _plain(self.source, self.tensors[weights[0]], self.left_out)
+            yield from self._square(weights[0])
         else:
             yield from self._attention()
             yield from self._seen_branches()
@@ -187,6 +187,27 @@ class _Block:
                     "has entries without a counterpart in the next layer, and is part of no product that is"
                     " known by its name",
                 )
+
+    def _square(self, rest: str) -> Iterator[Stack]:
+        """Yield the one weight of a block, which maps the stream to the stream, gains multiplied in."""
+        norm = self._before(rest) or self._gain(BEFORE["attention"])
+        if norm is None and self._batch_norm_after(rest) is None:
+            yield from _plain(self.source, self.tensors[rest], self.left_out)
+            return
+        centred = norm is not None and self._centres(norm)
+        layers = [
+            self._normalised(self._matrix(rest, place), norm, centred, place)
+            for place, _ in enumerate(self.numbers)
+        ]
+        yield from self._stacked(self.tensors[rest].name, layers)
+
+    def _stacked(self, name: str, layers: Sequence[Tensor]) -> Iterator[Stack]:
+        try:
+            refuse_copies(self.numbers, layers)
+        except SameLayersError as error:
+            self.left_out[name] = str(error)
+        else:
+            yield Stack(name, torch.stack([*layers]), self.groups, self.rounding)
 
     def biases(self) -> Iterator[Stack]:
         """Yield the biases of weights that write to the stream."""
@@ -295,13 +316,7 @@ class _Block:
             for name, value in combine(pieces, centred).items():
                 layers.setdefault(name, []).append(value)
         for name in list(layers):
-            values = layers.pop(name)
-            try:
-                refuse_copies(self.numbers, values)
-            except SameLayersError as error:
-                self.left_out[f"{title}: {name}"] = str(error)
-            else:
-                yield Stack(f"{title}: {name}", torch.stack(values), self.groups, self.rounding)
+            yield from self._stacked(f"{title}: {name}", layers.pop(name))
 
     def _normalised(self, reads: Tensor, norm: str | None, centred: bool, place: int) -> Tensor:
         """Return what reads the stream with the gain of the normalisation before it multiplied in."""

@@ -40,13 +40,24 @@ class Network:
     stacks: dict[str, Stack]
     factors: np.ndarray | None
 
+    def reordered(self, order: torch.Tensor) -> Network:
+        """Return the network with its layers in another order (L,)."""
+        stacks = {
+            key: Stack(each.name, each.values[order], each.groups, each.rounding)
+            for key, each in self.stacks.items()
+        }
+        factors = self.factors
+        moved = factors[order.numpy()] if factors is not None and len(factors) > 1 else factors
+        return Network(self.depth, stacks, moved)
 
-def networks_of(weights: Mapping[Any, Any], layers: str | None = None) -> list[Network]:
+
+def networks_of(weights: Mapping[Any, Any], layers: str | None = None, batch: Any = None) -> list[Network]:
     """Return the networks of a sweep, by depth; a list at a depth holds networks of several seeds.
 
     Args:
         weights: stacks, a file, a state_dict or a module for each depth, or a list of them.
         layers: name of the layers with {} for their number, where names leave it open.
+        batch: input of modules; made up if left out.
 
     Raises:
         TypeError: For anything else by depth.
@@ -61,7 +72,7 @@ def networks_of(weights: Mapping[Any, Any], layers: str | None = None) -> list[N
             key, "every depth of weights", minimum=LEAST_LAYERS, hint="Fewer layers show no noise."
         )
         for one, name in _seeds(given, f"weights[{depth}]"):
-            found.append(_network(one, depth, name, layers))
+            found.append(_network(one, depth, name, layers, batch))
     found.sort(key=lambda network: network.depth)
     first = found[0]
     for network in found[1:]:
@@ -86,7 +97,9 @@ def _seeds(given: Any, name: str) -> Iterator[tuple[Any, str]]:
     yield from ((one, f"{name}[{place}]") for place, one in enumerate(given))
 
 
-def _network(given: Any, depth: int, name: str, layers: str | None) -> Network:
+def _network(given: Any, depth: int, name: str, layers: str | None, batch: Any) -> Network:
+    if isinstance(given, Network):
+        return given
     if isinstance(given, Mapping) and ("A" in given or _are_stacks(given)):
         unknown = set(given) - NAMES
         if unknown:
@@ -99,7 +112,7 @@ def _network(given: Any, depth: int, name: str, layers: str | None) -> Network:
         source = source_of(given)
         if _are_stacks(source.shapes):
             return _of_stacks({key: source.read(key) for key in source.shapes}, depth, name)
-        return _of_names(given, source, depth, name, layers)
+        return _of_names(source, depth, name, layers, _seen(given, batch))
     except (TypeError, ValueError) as error:
         if str(error).startswith(name):
             raise
@@ -133,7 +146,7 @@ def _of_stacks(values: Mapping[str, Any], depth: int, name: str) -> Network:
     return Network(depth, stacks, None if factors is None else _flat(factors))
 
 
-def _of_names(given: object, source: Source, depth: int, name: str, layers: str | None) -> Network:
+def _of_names(source: Source, depth: int, name: str, layers: str | None, seen: Seen | None) -> Network:
     """Return what hidden permutations leave of the network whose layers are told by numbers in names."""
     found = families(source, layers)
     factors = None
@@ -146,7 +159,6 @@ def _of_names(given: object, source: Source, depth: int, name: str, layers: str 
         if source.shapes[family.members[0]] in ((), (1,)) and family.name.rpartition(".")[2] == "delta":
             factors = _flat(torch.stack([source.read(member) for member in family.members]))
     left_out = dict(found.left_out)
-    seen = _seen(given) if isinstance(given, nn.Module) else None
     stacks = {made.name: made for made in invariants(source, found, left_out, seen, biases=True)}
     if not stacks:
         reasons = "; ".join(f"{key} {reason}" for key, reason in [*left_out.items()][:3])
@@ -156,11 +168,15 @@ def _of_names(given: object, source: Source, depth: int, name: str, layers: str 
     return Network(depth, stacks, factors)
 
 
-def _seen(model: nn.Module) -> Seen | None:
-    """Return what one forward on a batch that is made up tells; None where none can be made up."""
+def _seen(given: object, batch: Any) -> Seen | None:
+    """Return what one forward of a module tells; None where no batch can be made up."""
+    if not isinstance(given, nn.Module):
+        return None
     try:
-        return seen_in(record(model, as_batch(model, None), trained=True))
+        return seen_in(record(given, as_batch(given, batch), trained=True))
     except (TypeError, ValueError):
+        if batch is not None:
+            raise
         return None
 
 

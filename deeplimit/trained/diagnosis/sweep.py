@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from scipy import special
 
-from deeplimit.common.randomness import Purpose, generator
+from deeplimit.common import validation
+from deeplimit.common.randomness import Purpose, generator, seeded
 from deeplimit.common.verdict import Judgement, RegimeVerdict
 from deeplimit.trained.diagnosis import hypotheses, published_steps, slopes, wording
 from deeplimit.trained.diagnosis.fresh_noise import fresh_share, sampling_variances
@@ -22,11 +24,13 @@ from deeplimit.trained.diagnosis.networks_of_sweep import Network, networks_of
 from deeplimit.trained.diagnosis.norms import PUBLISHED, QUANTITIES, LayerNorms
 from deeplimit.trained.diagnosis.slopes import Slope
 from deeplimit.trained.diagnosis.stacks import Stack
-from deeplimit.trained.diagnosis.sweep_report import DepthDiagnosis, Finding, Quantity
+from deeplimit.trained.diagnosis.sweep_report import DepthDiagnosis, Finding, Null, Quantity
 from deeplimit.trained.diagnosis.trend import TrendEvidence
 from deeplimit.trained.diagnosis.variogram import Variogram
 from deeplimit.version import versions
 
+GRAM = r": (read|write) Gram"
+"""Names of objects that say which directions a branch reads or writes, and not what it does."""
 ROUNDED = 4.0
 """Differences below this many units of round-off of the layers are no noise."""
 SURE_ERRORS = float(special.ndtri(0.5 + slopes.SURE / 2))
@@ -57,17 +61,27 @@ def diagnose_sweep(
     spatial: tuple[int, int] | None,
     layers: str | None,
     seed: int,
+    batch: Any = None,
+    null: Callable[[int], Any] | None = None,
 ) -> DepthDiagnosis:
     """Return the diagnosis of checked arguments."""
     start = time.perf_counter()
-    networks = networks_of(weights, layers)
+    how = {
+        "confidence": confidence,
+        "homogeneous": homogeneous,
+        "spatial": spatial,
+        "layers": layers,
+        "seed": seed,
+        "batch": batch,
+    }
+    networks = networks_of(weights, layers, batch)
     if homogeneous and networks[0].factors is None:
         raise ValueError(
             "homogeneous=True needs residual factors: give delta at every depth, 1 where there is none."
         )
     depths = np.array([network.depth for network in networks])
     stacks = [_with_factors(network) if homogeneous else network.stacks for network in networks]
-    reservations, findings, judged = [], [], {}
+    reservations, findings, judged, carriers = [], [], {}, []
     for key in stacks[0]:
         ofkind = [each[key] for each in stacks]
         size = spatial if ofkind[0].values.ndim == 5 else None
@@ -78,15 +92,21 @@ def diagnose_sweep(
         finding, evidence = _find(ofkind, measured, depths, confidence, homogeneous, seed)
         findings.append(finding)
         judged[key] = evidence
+        carriers.append(ofkind[0].values.ndim > 2 and not re.search(GRAM, key))
     if not findings:
         raise ValueError("weights must not be zero at any depth; all stacks are. Take them after training.")
     factors = [network.factors for network in networks if network.factors is not None]
     largest = np.array([np.abs(each).max() for each in factors])
     alpha = -slopes.fit(depths, largest, confidence) if len(largest) and largest.all() else None
-    judgement = _together(findings, list(judged.values()))
-    main = next(
-        finding for finding in findings if finding.verdict == judgement.code or finding is findings[0]
-    )
+    judgement = _together(findings, list(judged.values()), carriers)
+    first = findings[carriers.index(True) if any(carriers) else 0]
+    ofcode = [finding for finding in findings if finding.verdict == judgement.code]
+    main = first if first in ofcode or not ofcode else ofcode[0]
+    reservations += [
+        f"{finding.weight} alone is {finding.verdict!s}"
+        for finding in findings
+        if finding.verdict not in (judgement.code, RegimeVerdict.CANNOT_TELL)
+    ]
     published = published_steps.follow(
         depths,
         {name: findings[0].norms[name].values for name in PUBLISHED},
@@ -108,7 +128,32 @@ def diagnose_sweep(
         seconds=time.perf_counter() - start,
         versions=versions(),
         reservations=tuple(reservations),
+        nulls=_nulls(networks, null, how) if null is not None else (),
     )
+
+
+def _nulls(
+    networks: Sequence[Network], null: Callable[[int], Any], how: Mapping[str, Any]
+) -> tuple[Null, ...]:
+    """Return what untrained networks of the same depths say, and the layers in a random order."""
+    made: dict[int, list[Any]] = {}
+    for place, network in enumerate(networks):
+        with seeded(how["seed"] + place), validation.noted(f"deeplimit called null({network.depth})."):
+            made.setdefault(network.depth, []).append(null(network.depth))
+    shuffled: dict[int, list[Any]] = {}
+    stream = generator(how["seed"], Purpose.LAYER_ORDER)
+    for network in networks:
+        order = torch.randperm(network.depth, generator=stream)
+        shuffled.setdefault(network.depth, []).append(network.reordered(order))
+    found = []
+    for name, weights in (("untrained", made), ("shuffled", shuffled)):
+        try:
+            report = diagnose_sweep(weights, **how)
+        except ValueError as error:  # layers that are zero or copies at the start have no order to speak of
+            found.append(Null(name, RegimeVerdict.CANNOT_TELL, str(error).rstrip("."), ()))
+        else:
+            found.append(Null(name, report.verdict, report.reason, report.findings))
+    return tuple(found)
 
 
 def _find(
@@ -235,16 +280,26 @@ def _exponents(e: Evidence, word: RegimeVerdict, confidence: float) -> dict[str,
     }
 
 
-def _together(findings: Sequence[Finding], evidence: Sequence[Evidence]) -> Judgement[RegimeVerdict]:
-    """Return the verdict on all weights: that of the first, unless noise of another one stays."""
-    first = findings[0]
-    for finding, e in zip(findings[1:], evidence[1:], strict=True):
-        other_noise = first.verdict in (RegimeVerdict.LINEAR_ODE, RegimeVerdict.NEURAL_ODE) and e.noise_stays
-        other_trend = (
-            evidence[0].noise_stays and first.verdict is RegimeVerdict.NO_TREND and finding.verdict in FOUND
-        )
-        if finding.verdict in (RegimeVerdict.SDE, RegimeVerdict.NO_TREND) and other_noise:
-            return Judgement(RegimeVerdict.SDE, "noise_of_another_weight_stays", (first, finding))
-        if other_trend:
-            return Judgement(RegimeVerdict.SDE, "another_weight_has_a_trend", (first, finding))
-    return Judgement(first.verdict, first.rule, evidence[0])
+def _together(
+    findings: Sequence[Finding], evidence: Sequence[Evidence], carriers: Sequence[bool]
+) -> Judgement[RegimeVerdict]:
+    """Return the verdict on all weights.
+
+    Those that carry the function decide, matrices and not their Grams or biases; noise of any weight that stays
+    overrules a trend that has none. Where those that decide do not agree, nothing is decided by their order.
+    """
+    pairs = [*zip(findings, evidence, strict=True)]
+    deciding = [pair for pair, carries in zip(pairs, carriers, strict=True) if carries] or pairs
+    for first, e in deciding:
+        for finding, other in pairs:
+            is_smooth = first.verdict in (RegimeVerdict.LINEAR_ODE, RegimeVerdict.NEURAL_ODE)
+            is_noise = finding.verdict in (RegimeVerdict.SDE, RegimeVerdict.NO_TREND)
+            if is_smooth and is_noise and other.noise_stays:
+                return Judgement(RegimeVerdict.SDE, "noise_of_another_weight_stays", (first, finding))
+            if first.verdict is RegimeVerdict.NO_TREND and e.noise_stays and finding.verdict in FOUND:
+                return Judgement(RegimeVerdict.SDE, "another_weight_has_a_trend", (first, finding))
+    first, e = deciding[0]
+    codes = {finding.verdict for finding, _ in deciding}
+    if len(codes) > 1 and not codes <= {RegimeVerdict.LINEAR_ODE, RegimeVerdict.NEURAL_ODE}:
+        return Judgement(RegimeVerdict.CANNOT_TELL, "weights_disagree", [each for each, _ in deciding])
+    return Judgement(first.verdict, first.rule, e)

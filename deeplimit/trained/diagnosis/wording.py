@@ -161,6 +161,9 @@ OF_ONE_WEIGHT: Sentences[Evidence] = {
     ),
 }
 OF_ALL_WEIGHTS: Sentences[Any] = {
+    "weights_disagree": lambda e: (
+        "weights have different verdicts: " + "; ".join(f"{each.weight} {each.verdict}" for each in e)
+    ),
     "noise_of_another_weight_stays": lambda e: f"{e[0].reason}; but {e[1].reason}",
     "another_weight_has_a_trend": lambda e: f"{e[0].reason}; but {e[1].reason}",
 }
