@@ -46,8 +46,8 @@ def depth_controls(
     """Replace a network's layers in ways that tell what their trend and their noise do, and evaluate each.
 
     Weights are split into a trend over depth and noise around it (`diagnosis.smoother`). The network is then
-    evaluated with its branches off; with the trend alone; with its noise moved to other layers; with new noise of the same
-    covariance; and with whole layers in another order. If new noise does as well as the network's, the noise
+    evaluated with its branches off; with the trend alone; with its noise moved to other layers; with new
+    noise of the same covariance; and with whole layers in another order. If new noise does as well as the network's, the noise
     matters by its law alone: it may be read as that of an SDE.
 
     Args:

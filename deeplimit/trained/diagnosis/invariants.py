@@ -9,9 +9,9 @@ s_j = |v_j| ∏ |w_j|, a product over the matrices that read; hats are unit vect
     a write Gram Σ_j s_j v̂_j v̂_jᵀ;
 
 both Grams less their part along the identity, which is positive in independent layers, too;
-attention has W_Qᵀ W_K and W_O W_V, sums over heads. Gains of the normalisation before a branch belong to what
-reads, layer scale to what writes. A layer normalisation also removes the mean over coordinates. Norms and Grams
-of convolutions are sums over taps, and products are those at frequency zero.
+attention has W_Qᵀ W_K and W_O W_V, sums over heads. Gains of the normalisation before a branch belong to
+what reads, layer scale to what writes. A layer normalisation also removes the mean over coordinates. Norms
+and Grams of convolutions are sums over taps, and products are those at frequency zero.
 """
 
 from __future__ import annotations

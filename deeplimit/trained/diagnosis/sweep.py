@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -19,38 +18,21 @@ from deeplimit.trained.diagnosis.fresh_noise import fresh_share, sampling_varian
 from deeplimit.trained.diagnosis.hidden_slopes import NOTHING, hidden_trends
 from deeplimit.trained.diagnosis.hurst import roughness
 from deeplimit.trained.diagnosis.hypotheses import Evidence
-from deeplimit.trained.diagnosis.layer_gram import LayerGram
+from deeplimit.trained.diagnosis.measured import MeasuredNetwork, MeasuredWeight
 from deeplimit.trained.diagnosis.networks_of_sweep import Network, networks_of
-from deeplimit.trained.diagnosis.norms import PUBLISHED, QUANTITIES, LayerNorms
+from deeplimit.trained.diagnosis.norms import PUBLISHED, QUANTITIES
 from deeplimit.trained.diagnosis.slopes import Slope
-from deeplimit.trained.diagnosis.stacks import Stack
 from deeplimit.trained.diagnosis.sweep_report import DepthDiagnosis, Finding, Null, Quantity
 from deeplimit.trained.diagnosis.trend import TrendEvidence
 from deeplimit.trained.diagnosis.variogram import Variogram
 from deeplimit.version import versions
 
-GRAM = r": (read|write) Gram"
-"""Names of objects that say which directions a branch reads or writes, and not what it does."""
 ROUNDED = 4.0
 """Differences below this many units of round-off of the layers are no noise."""
 SURE_ERRORS = float(special.ndtri(0.5 + slopes.SURE / 2))
 """Half an interval of level `slopes.SURE`, in standard errors."""
 FOUND = (RegimeVerdict.SDE, RegimeVerdict.LINEAR_ODE, RegimeVerdict.NEURAL_ODE)
 """Verdicts that find a trend."""
-
-
-def _with_factors(network: Network) -> dict[str, Stack]:
-    """Return the stacks multiplied by the sizes of the residual factors."""
-    assert network.factors is not None
-    factors = torch.as_tensor(network.factors).abs()
-    return {
-        key: Stack(
-            f"|δ|{key}",
-            stack.values * factors.to(stack.values.dtype).reshape(-1, *[1] * (stack.values.ndim - 1)),
-            rounding=stack.rounding,
-        )
-        for key, stack in network.stacks.items()
-    }
 
 
 def diagnose_sweep(
@@ -79,26 +61,39 @@ def diagnose_sweep(
         raise ValueError(
             "homogeneous=True needs residual factors: give delta at every depth, 1 where there is none."
         )
+    measured = [MeasuredNetwork.of(network, homogeneous, spatial) for network in networks]
+    nulls = _nulls(networks, null, how) if null is not None else ()
+    return judge_networks(measured, confidence, homogeneous=homogeneous, seed=seed, start=start, nulls=nulls)
+
+
+def judge_networks(
+    networks: Sequence[MeasuredNetwork],
+    confidence: float,
+    *,
+    homogeneous: bool = False,
+    seed: int = 0,
+    start: float | None = None,
+    nulls: tuple[Null, ...] = (),
+) -> DepthDiagnosis:
+    """Return the diagnosis of networks that were measured, shallow ones first; all have the same weights."""
+    start = time.perf_counter() if start is None else start
     depths = np.array([network.depth for network in networks])
-    stacks = [_with_factors(network) if homogeneous else network.stacks for network in networks]
-    reservations, findings, judged, carriers = [], [], {}, []
-    for key in stacks[0]:
-        ofkind = [each[key] for each in stacks]
-        size = spatial if ofkind[0].values.ndim == 5 else None
-        measured = [LayerNorms.of(stack, size) for stack in ofkind]
-        if not all(norms.total > 0 for norms in measured):
+    reservations, findings, judged, carriers = [], [], [], []
+    for key in networks[0].weights:
+        ofkind = [network.weights[key] for network in networks]
+        if not all(each.norms.total > 0 for each in ofkind):
             reservations.append(f"{ofkind[0].name} is zero at some depth, and is left out")
             continue
-        finding, evidence = _find(ofkind, measured, depths, confidence, homogeneous, seed)
+        finding, evidence = _find(ofkind, depths, confidence, homogeneous, seed)
         findings.append(finding)
-        judged[key] = evidence
-        carriers.append(ofkind[0].values.ndim > 2 and not re.search(GRAM, key))
+        judged.append(evidence)
+        carriers.append(ofkind[0].carries)
     if not findings:
         raise ValueError("weights must not be zero at any depth; all stacks are. Take them after training.")
     factors = [network.factors for network in networks if network.factors is not None]
     largest = np.array([np.abs(each).max() for each in factors])
     alpha = -slopes.fit(depths, largest, confidence) if len(largest) and largest.all() else None
-    judgement = _together(findings, list(judged.values()), carriers)
+    judgement = _together(findings, judged, carriers)
     first = findings[carriers.index(True) if any(carriers) else 0]
     ofcode = [finding for finding in findings if finding.verdict == judgement.code]
     main = first if first in ofcode or not ofcode else ofcode[0]
@@ -128,7 +123,7 @@ def diagnose_sweep(
         seconds=time.perf_counter() - start,
         versions=versions(),
         reservations=tuple(reservations),
-        nulls=_nulls(networks, null, how) if null is not None else (),
+        nulls=nulls,
     )
 
 
@@ -157,15 +152,14 @@ def _nulls(
 
 
 def _find(
-    stacks: Sequence[Stack],
-    measured: Sequence[LayerNorms],
+    weights: Sequence[MeasuredWeight],
     depths: np.ndarray,
     confidence: float,
     homogeneous: bool,
     seed: int,
 ) -> tuple[Finding, Evidence]:
     """Return what the networks say of one weight."""
-    deepest = stacks[-1]
+    deepest, measured = weights[-1], [each.norms for each in weights]
     numbers = [norms.quantities() for norms in measured]
     values = {each: np.array([one[each] for one in numbers]) for each in QUANTITIES}
     fits = {each: slopes.fit(depths, values[each], confidence) for each in QUANTITIES}
@@ -191,7 +185,7 @@ def _find(
         fresh=fresh,
         trend=trend,
         size=-fits["root mean square"],
-        roughness=_roughness(stacks, smoothness, confidence),
+        roughness=_roughness(weights, smoothness, confidence),
         depths=len(np.unique(depths)),
         homogeneous=homogeneous,
     )
@@ -209,7 +203,7 @@ def _find(
         trend_share_interval=1 - reach[:, ::-1],
         noise_share=share,
         noise_share_interval=reach,
-        variogram=Variogram.of(deepest, float(share[-1])),
+        variogram=Variogram.of(deepest.gram, float(share[-1])),
         trend_p_value=evidence.trend.p_value,
         **exponents,
     ), evidence
@@ -242,7 +236,7 @@ def _smoothness(
     return found.at_most(1.0)
 
 
-def _roughness(stacks: Sequence[Stack], smoothness: Slope, confidence: float) -> Slope:
+def _roughness(weights: Sequence[MeasuredWeight], smoothness: Slope, confidence: float) -> Slope:
     """Return the Hurst index that all networks' layers have, sizes divided out.
 
     Networks are independent: indices of each weigh by the inverse of their squared standard errors. Layers whose
@@ -251,17 +245,17 @@ def _roughness(stacks: Sequence[Stack], smoothness: Slope, confidence: float) ->
     if not smoothness.is_known or smoothness.sure[0] > hypotheses.CHANGES:
         return slopes.UNKNOWN
     indices, errors = [], []
-    for stack in stacks:
+    for weight in weights:
         try:
-            found = roughness(LayerGram.of(stack), slopes.SURE, about_mean=True, equal_sizes=True)
+            found = roughness(weight.gram, slopes.SURE, about_mean=True, equal_sizes=True)
         except ValueError:  # layers that are equal, or zero
             continue
         indices.append(found.hurst)
         errors.append((found.interval[1] - found.interval[0]) / 2 / SURE_ERRORS)
     if not indices:
         return slopes.UNKNOWN
-    weights = np.maximum(errors, 1e-9) ** -2.0
-    value, error = float(np.average(indices, weights=weights)), float(weights.sum() ** -0.5)
+    trusted = np.maximum(errors, 1e-9) ** -2.0
+    value, error = float(np.average(indices, weights=trusted)), float(trusted.sum() ** -0.5)
     return Slope.of(lambda level: value + error * float(special.ndtri(level)), confidence)
 
 
