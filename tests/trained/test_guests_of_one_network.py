@@ -107,9 +107,7 @@ def test_untrained_and_shuffled_layers_stand_in_the_same_table():
         assert [each.full_name for each in null] == names
         assert {str(each.verdict) for each in null} <= {"independent", "cannot tell", "common trend"}
     table = report.to_frame()
-    assert table["network"].tolist() == sum(
-        ([kind] * len(names) for kind in ("trained", "untrained", "shuffled")), []
-    )
+    assert table["network"].tolist() == [kind for kind in ("trained", "untrained", "shuffled") for _ in names]
     assert "network" not in dl.diagnose(network).to_frame()
     assert_refused(lambda: dl.diagnose(network, null=lambda: 3), TypeError, "null", "3")
 

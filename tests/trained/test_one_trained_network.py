@@ -147,7 +147,7 @@ STACKS = {"A": torch.arange(24.0).reshape(6, 4).sin()}
     [
         row("no depth", lambda: dl.diagnose({}), ValueError, "weights", "at least one depth"),
         row("confidence", lambda: dl.diagnose(STACKS, confidence=0.9), ValueError, "confidence"),
-        row("batch", lambda: dl.diagnose({6: STACKS}, batch=1), ValueError, "batch", "several depths"),
+        row("batch", lambda: dl.diagnose({6: STACKS}, batch=1), ValueError, "batch", "modules"),
         row("groups", lambda: dl.diagnose({6: STACKS}, groups=[0]), ValueError, "groups", "several depths"),
         row("seed", lambda: dl.diagnose(STACKS, seed=-1), ValueError, "seed", "-1"),
     ],

@@ -123,6 +123,8 @@ def diagnose(
         )
         return one.called_by("diagnose", given)
     _refuse(SWEEP, NETWORK, groups=groups, blocks=blocks)
+    if batch is not None and not _has_module(weights):
+        raise ValueError("batch belongs to modules, and weights hold none: leave batch out.")
     homogeneous = validation.flag(homogeneous, "homogeneous")
     if spatial is not None:
         if not isinstance(spatial, tuple) or len(spatial) != 2:
@@ -158,6 +160,13 @@ def _replicates(weights: object) -> tuple[list[Any] | None, int | None]:
     if not weights:
         raise ValueError("weights must hold at least one network, got an empty list; give [seed1, seed2].")
     return list(weights), depth
+
+
+def _has_module(weights: object) -> bool:
+    """Whether a network of a sweep is a module, or any in a list of seeds."""
+    given = weights.values() if isinstance(weights, Mapping) else []
+    lists = [each if isinstance(each, (list, tuple)) else [each] for each in given]
+    return any(isinstance(one, nn.Module) for each in lists for one in each)
 
 
 def _is_one_network(weights: object) -> bool:

@@ -68,7 +68,7 @@ class MeasuredNetwork:
     def of(
         cls, network: Network, homogeneous: bool = False, spatial: tuple[int, int] | None = None
     ) -> MeasuredNetwork:
-        """Return what is kept of a network, with homogeneous activations its residual factors multiplied in."""
+        """Return what is kept of a network; of a homogeneous one with its residual factors multiplied in."""
         stacks = _with_factors(network) if homogeneous else network.stacks
         weights = {key: MeasuredWeight.of(stack, spatial) for key, stack in stacks.items()}
         return cls(network.depth, weights, network.factors)
@@ -93,11 +93,8 @@ class MeasuredNetwork:
     def read(cls, arrays: Mapping[str, np.ndarray], prefix: str) -> MeasuredNetwork:
         """Return the network that `write` gave these arrays for."""
         weights = {}
-        places = sorted(
-            name.split("/")[-2]
-            for name in arrays
-            if name.startswith(f"{prefix}/") and name.endswith("/names")
-        )
+        inside = [name.split("/") for name in arrays if name.startswith(f"{prefix}/")]
+        places = sorted(parts[-2] for parts in inside if parts[-1] == "names")
         for place in places:
             here = f"{prefix}/{place}"
             key, name = (str(text) for text in arrays[f"{here}/names"])

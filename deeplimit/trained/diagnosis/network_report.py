@@ -150,11 +150,10 @@ class NetworkDiagnosis(Report):
     def headline(self) -> str:
         """In how many objects the order of layers is real, and what layers are as a function of depth."""
         counts = Counter(str(each.verdict) for each in self.objects)
+        several = f"{self.replicates} networks, " if self.replicates > 1 else ""
         words = ", ".join(f"{word} ({count})" for word, count in counts.most_common())
         return (
-            f"{self.replicates} networks, "
-            * (self.replicates > 1)
-            + f"{self.model}: the order of layers is real in {len(self.ordered)} of {len(self.objects)} objects"
+            f"{several}{self.model}: the order of layers is real in {len(self.ordered)} of {len(self.objects)} objects"
             f" (level {100 * LEVEL:g} % over all); {words}."
         )
 

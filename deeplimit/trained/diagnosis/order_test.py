@@ -64,8 +64,8 @@ def order_test(gram: LayerGram, seed: int = 0, permutations: int = 9999) -> Orde
     exponential tail: the law's tail is lighter, so the p-value is too large rather than too small.
 
     Args:
-        gram: products of layers; permutations stay within its groups. Several networks are permuted apart, and
-            the mean over them is tested.
+        gram: products of layers; permutations stay within its groups. Several networks are permuted apart,
+            and the mean over them is tested.
         seed: which random orders are drawn.
         permutations: how many, at least.
 

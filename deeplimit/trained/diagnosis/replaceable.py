@@ -60,7 +60,7 @@ class Replaceable(ABC):
 
     @abstractmethod
     def off(self) -> Layers:
-        """Return the weights with which branches add nothing to the stream: matrices and their biases zero."""
+        """Return the weights with which branches add nothing: matrices and their biases are zero."""
 
     @abstractmethod
     def with_layers(self, replaced: Layers) -> Any:

@@ -239,8 +239,8 @@ def _smoothness(
 def _roughness(weights: Sequence[MeasuredWeight], smoothness: Slope, confidence: float) -> Slope:
     """Return the Hurst index that all networks' layers have, sizes divided out.
 
-    Networks are independent: indices of each weigh by the inverse of their squared standard errors. Layers whose
-    neighbours draw near with depth are no noise, and have none.
+    Networks are independent: indices of each weigh by the inverse of their squared standard errors. Layers
+    whose neighbours draw near with depth are no noise, and have none.
     """
     if not smoothness.is_known or smoothness.sure[0] > hypotheses.CHANGES:
         return slopes.UNKNOWN
@@ -279,8 +279,8 @@ def _together(
 ) -> Judgement[RegimeVerdict]:
     """Return the verdict on all weights.
 
-    Those that carry the function decide, matrices and not their Grams or biases; noise of any weight that stays
-    overrules a trend that has none. Where those that decide do not agree, nothing is decided by their order.
+    Those that carry the function decide, matrices and not their Grams or biases; noise of any weight that
+    stays overrules a trend that has none. Where those that decide do not agree, nothing is decided by their order.
     """
     pairs = [*zip(findings, evidence, strict=True)]
     deciding = [pair for pair, carries in zip(pairs, carriers, strict=True) if carries] or pairs

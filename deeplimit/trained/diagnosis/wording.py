@@ -129,8 +129,9 @@ OF_ONE_WEIGHT: Sentences[Evidence] = {
         " tell"
     ),
     "layers_are_independent": lambda e: (
-        f"layers of {e.weight} are independent in every network (Hurst index {_value(e.roughness)}, size divided"
-        f" out), of size L^-β with β = {_value(e.size)}, and networks share no trend (p = {e.trend.p_value:.2g})"
+        f"layers of {e.weight} are independent in every network (Hurst index {_value(e.roughness)}, size"
+        f" divided out), of size L^-β with β = {_value(e.size)}, and networks share no trend (p ="
+        f" {e.trend.p_value:.2g})"
     ),
     "is_noise_that_changes": lambda e: (
         f"{e.weight} is noise at every depth: neighbouring layers differ by a fixed share of their size. With"
