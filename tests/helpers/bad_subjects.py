@@ -381,6 +381,15 @@ MODULES = [
         evaluate=fixed(lambda model: float(model(torch.ones(1, WIDTH)).sum())),
         draws=2,
     ),
+    filled(
+        "study",
+        dl.study,
+        factory=fixed(lambda depth: Stack(depth)),
+        train=fixed(lambda model, depth, seed: model),
+        depths=(6, 7),
+        seeds=1,
+        batch=rows,
+    ),
     filled("fitted_limit", dl.fitted_limit, weights=stacks),
     *(
         filled(

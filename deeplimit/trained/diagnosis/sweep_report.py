@@ -11,7 +11,7 @@ import numpy as np
 from deeplimit.common import axes as drawing
 from deeplimit.common.fields import Interval, Shape
 from deeplimit.common.report import Column, Report, Table
-from deeplimit.common.verdict import RegimeVerdict
+from deeplimit.common.verdict import RegimeVerdict, Verdict
 from deeplimit.trained.diagnosis.published_steps import PublishedSteps
 from deeplimit.trained.diagnosis.variogram import Variogram
 
@@ -95,7 +95,7 @@ class Null:
     """
 
     name: str
-    verdict: Word
+    verdict: Verdict
     reason: str
     findings: tuple[Finding, ...]
 
