@@ -45,8 +45,11 @@ def board(monkeypatch, **how):
     return dl.validate(quick=True, only="tanh, α = 1", **how)
 
 
-def untouched(model, depth, seed):
-    """Train nothing."""
+def shaken(model, depth, seed):
+    """Add noise in place of training."""
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn(parameter.shape))
     return model
 
 
@@ -81,7 +84,7 @@ FUNCTIONS = {
     "train": lambda **how: dl.train(
         dl.inner(4, "tanh", weights=dl.SmoothGaussian()), [4, 9], SYSTEM, repeats=9, epochs=2, **how
     ),
-    "study": lambda **how: dl.study(stack, untouched, [6, 7], 1, batch=torch.ones(2, 5, 8), **how),
+    "study": lambda **how: dl.study(stack, shaken, [6, 7], 1, batch=torch.ones(2, 5, 8), **how),
     "demo": demonstration,
 }  # fmt: skip
 

@@ -94,7 +94,7 @@ MADE = {
     "network-diagnosis": lambda: dl.diagnose(_transformer(4, 8), batch=tokens()),
     "depth-controls": lambda: dl.depth_controls({"A": np.eye(12)}, lambda stacks: stacks["A"].sum()),
     "study": lambda: dl.study(
-        lambda depth: _transformer(depth, 8), lambda model, depth, seed: model, [6, 7], 1, batch=tokens()
+        lambda depth: _transformer(depth, 8), lambda model, depth, seed: model, [6], 1, batch=tokens()
     ),
     "training": lambda: dl.train(dl.inner(4, "tanh"), [2, 4], SYSTEM, repeats=2, epochs=2),
     "training-check": lambda: _trained(),

@@ -55,6 +55,8 @@ WHITE = {"smoothness": near(0.0), "roughness": near(0.5)}
         ({**WHITE, **NONE}, "no trend", "layers_are_independent"),
         ({**WHITE, **NONE, "noise": near(0.5), "size": near(0.0)}, "no trend", "layers_are_independent"),
         ({**WHITE, "noise": near(0.5)}, "cannot tell", "grows_rough"),  # and networks share a trend
+        ({**WHITE, **NONE, "roughness": near(0.53, 0.02)}, "no trend", "layers_are_independent"),
+        ({**WHITE, **NONE, "roughness": near(0.65, 0.12)}, "cannot tell", "may_be_independent"),
         ({**WHITE, **NONE, "roughness": near(0.5, 0.2)}, "cannot tell", "may_be_independent"),
         ({**ROUGH, **NONE}, "no trend", "is_noise_that_changes"),
         ({**ROUGH, **NONE, "noise": near(0.2)}, "no trend", "is_noise_that_changes"),

@@ -34,7 +34,10 @@ ROUGH = 0.25
 NEURAL = 0.1
 """Weights keep their size where the exponent is surely within this of 0."""
 INDEPENDENT = 0.1
-"""Layers are independent where their Hurst index is surely within this of 1/2, as in `correlations`."""
+"""Layers are independent where their Hurst index is surely within this of 1/2, as in `correlations`.
+
+They are called related where it is surely further from 1/2 than half of this: intervals of 99 % around 1/2 end
+just beside it once in a hundred times."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +96,7 @@ class Evidence:
 def layers_are_independent(e: Evidence) -> bool:
     """No network's layers are related, and networks share no trend: the size of layers says no more."""
     low, high = e.roughness.sure
-    near = 0.5 - INDEPENDENT < low <= 0.5 <= high < 0.5 + INDEPENDENT
+    near = 0.5 - INDEPENDENT < low <= high < 0.5 + INDEPENDENT
     return near and not e.has_trend and e.trend.share() < NEGLIGIBLE
 
 
@@ -142,7 +145,8 @@ def rules(e: Evidence) -> verdict.RuleByRule[RegimeVerdict]:
     yield RegimeVerdict.CANNOT_TELL, "may_hide_a_trend", e.noise_stays
     # Layers are related, and noise of their Hurst index changes its size.
     low, high = e.roughness.sure
-    yield RegimeVerdict.NO_TREND, "is_noise_that_changes", is_noise_that_changes(e) and not low <= 0.5 <= high
+    related = low > 0.5 + INDEPENDENT / 2 or high < 0.5 - INDEPENDENT / 2
+    yield RegimeVerdict.NO_TREND, "is_noise_that_changes", is_noise_that_changes(e) and related
     # Whether layers are related is open.
     yield RegimeVerdict.CANNOT_TELL, "may_be_independent", is_noise_that_changes(e)
     # Neither hypothesis allows differences that grow with depth.

@@ -56,7 +56,7 @@ class MeasuredNetwork:
         depth: number of layers.
         weights: what is kept of each weight, by its name.
         factors: residual factors, (L,) or (1,); None where none are given.
-        trouble: why there are no weights to compare; empty where there are.
+        trouble: why all layers are copies, and nothing is kept; empty where they are not.
     """
 
     depth: int

@@ -153,8 +153,8 @@ class NetworkDiagnosis(Report):
         several = f"{self.replicates} networks, " if self.replicates > 1 else ""
         words = ", ".join(f"{word} ({count})" for word, count in counts.most_common())
         return (
-            f"{several}{self.model}: the order of layers is real in {len(self.ordered)} of {len(self.objects)} objects"
-            f" (level {100 * LEVEL:g} % over all); {words}."
+            f"{several}{self.model}: the order of layers is real in {len(self.ordered)} of"
+            f" {len(self.objects)} objects (level {100 * LEVEL:g} % over all); {words}."
         )
 
     def _facts(self) -> list[tuple[str, str]]:

@@ -14,7 +14,7 @@ from deeplimit.common import validation
 from deeplimit.modules.trace.batches import as_batch
 from deeplimit.modules.trace.branches import record
 from deeplimit.trained.diagnosis.invariants import Seen, invariants, seen_in
-from deeplimit.trained.diagnosis.layer_families import families
+from deeplimit.trained.diagnosis.layer_families import SAME, SameLayersError, families
 from deeplimit.trained.diagnosis.norms import LEAST_LAYERS
 from deeplimit.trained.diagnosis.sources import Source, finite_numbers, source_of
 from deeplimit.trained.diagnosis.stacks import Stack
@@ -162,7 +162,8 @@ def _of_names(source: Source, depth: int, name: str, layers: str | None, seen: S
     stacks = {made.name: made for made in invariants(source, found, left_out, seen, biases=True)}
     if not stacks:
         reasons = "; ".join(f"{key} {reason}" for key, reason in [*left_out.items()][:3])
-        raise ValueError(
+        are_copies = left_out and all(SAME in reason for reason in left_out.values())
+        raise (SameLayersError if are_copies else ValueError)(
             f"{name} must hold weights that can be compared over depth: {reasons or 'it has vectors alone'}."
         )
     return Network(depth, stacks, factors)

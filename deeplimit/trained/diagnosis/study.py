@@ -19,6 +19,7 @@ from deeplimit.common.randomness import Purpose, generator, seeded
 from deeplimit.common.specification import describe
 from deeplimit.common.store import Store
 from deeplimit.common.verdict import LayersVerdict, RegimeVerdict
+from deeplimit.trained.diagnosis.layer_families import SameLayersError
 from deeplimit.trained.diagnosis.layer_gram import LayerGram
 from deeplimit.trained.diagnosis.measured import MeasuredNetwork
 from deeplimit.trained.diagnosis.network_report import SHUFFLED, UNTRAINED, WEIGHTS, Examined
@@ -50,16 +51,16 @@ def study(
     store: Store | str | os.PathLike[str] | None = None,
     progress: Progress | bool | None = None,
 ) -> StudyReport:
-    """Train networks of several depths and seeds with your own loop, and say what their layers are over depth.
+    """Train networks of several depths and seeds with your own loop, and say what their layers are.
 
-    Every network is measured as the factory makes it, after training, and with its trained layers shuffled. What
-    is kept are invariants: products of layers of what hidden permutations leave alone, and no weights.
+    Every network is measured as the factory makes it, after training, and with its trained layers shuffled.
+    What is kept are invariants: products of layers of what hidden permutations leave alone, and no weights.
 
     Args:
-        factory: function of the depth L that returns an untrained module. It is called with torch's global
-            generator at the seed.
-        train: function (model, depth, seed) that trains the module and returns it; torch's global generator is
-            at the seed, and put back after.
+        factory: function of the depth L that returns an untrained module. torch's global generator is seeded
+            before each call, by depth and seed: networks of two depths must not share draws.
+        train: function (model, depth, seed) that trains the module and returns it; torch's global generator
+            is seeded as well, and put back after.
         depths: numbers of layers L, at least 6 each. A verdict needs at least three; five decide most.
         seeds: how many networks per depth, or their seeds. Networks of one depth are pooled.
         batch: input of a module, as in `diagnose`; made up if left out.
@@ -80,8 +81,8 @@ def study(
         TypeError: for arguments of another kind, and where factory or train returns no module.
         ValueError: for values out of range, and for modules without layers that can be compared over depth.
 
-    Not checked: that training has converged, that it is the same at all depths, and that train takes its random
-    numbers from torch's global generator or from the seed.
+    Not checked: that training has converged, that it is the same at all depths, and that train takes its
+    random numbers from torch's global generator or from the seed.
 
     Examples:
         >>> import torch, deeplimit as dl
@@ -163,13 +164,13 @@ class Study(Measurement[Kept, "list[Kept]"]):
 
     def run(self, block: int, tick: Callable[[float], None] | None = None) -> Kept:
         depth, seed = self._blocks()[block]
-        with seeded(seed), validation.noted(f"deeplimit called factory({depth})."):
+        with seeded(_own(depth, seed, 0)), validation.noted(f"deeplimit called factory({depth})."):
             model = _module(self.factory(depth), "factory").to(self.device)
-        try:
-            untrained = self._measured(model, depth)[0]
-        except ValueError as error:  # tied layers, or zeros: nothing to compare before training
-            untrained = MeasuredNetwork(depth, {}, None, str(error).rstrip("."))
-        with seeded(seed), validation.noted(f"deeplimit called train(model, {depth}, {seed})."):
+        untrained = self._measured(model, depth)[0]
+        with (
+            seeded(_own(depth, seed, 1)),
+            validation.noted(f"deeplimit called train(model, {depth}, {seed})."),
+        ):
             model = _module(self.train(model, depth, seed), "train")
         trained, shuffled = self._measured(model, depth, seed)
         if tick is not None:
@@ -180,7 +181,11 @@ class Study(Measurement[Kept, "list[Kept]"]):
         self, model: nn.Module, depth: int, seed: int = 0
     ) -> tuple[MeasuredNetwork, MeasuredNetwork]:
         """Return a network as it is, and with its layers in a random order."""
-        (network,) = networks_of({depth: model}, self.layers, self.batch)
+        try:
+            (network,) = networks_of({depth: model}, self.layers, self.batch)
+        except SameLayersError as error:  # a tied start, or zeros
+            copies = MeasuredNetwork(depth, {}, None, str(error).rstrip("."))
+            return copies, copies
         order = torch.randperm(depth, generator=generator(seed, Purpose.LAYER_ORDER, depth))
         return MeasuredNetwork.of(network), MeasuredNetwork.of(network.reordered(order))
 
@@ -192,6 +197,12 @@ class Study(Measurement[Kept, "list[Kept]"]):
 
     def read(self, arrays: Any) -> Kept:
         return {kind: MeasuredNetwork.read(arrays, kind) for kind in KINDS}
+
+
+def _own(depth: int, seed: int, index: int) -> int:
+    """Return a seed of torch's generator; networks of two depths share no draws, for they must be independent."""
+    stream = generator(seed, Purpose.TRAINED_WEIGHTS, depth, index)
+    return int(torch.randint(2**31, (), generator=stream))
 
 
 def _module(made: object, argument: str) -> nn.Module:
@@ -207,9 +218,7 @@ def _report(plan: Study, kept: Sequence[Kept], confidence: float, started: float
         networks = [each[kind] for each in kept]
         troubles = [network.trouble for network in networks if network.trouble]
         if troubles:
-            copies = "same numbers" in troubles[0]
-            word = LayersVerdict.COPIES if copies else RegimeVerdict.CANNOT_TELL
-            sweeps.append(Null(kind, word, troubles[0], ()))
+            sweeps.append(Null(kind, LayersVerdict.COPIES, troubles[0], ()))
             continue
         forms = [[*network.weights] for network in networks]
         if any(form != forms[0] for form in forms):

@@ -12,7 +12,7 @@ from deeplimit.common.fields import Shape
 from deeplimit.common.report import Column, Report, Table
 from deeplimit.common.verdict import Verdict
 from deeplimit.trained.diagnosis.network_report import DECAYING, Examined
-from deeplimit.trained.diagnosis.sweep_report import Null
+from deeplimit.trained.diagnosis.sweep_report import TINY, Null
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -151,7 +151,8 @@ class StudyReport(Report):
             right.plot(depths, [row.size for row in rows], "o-", ms=4, color=colour, label=each.name)
         for panel, what in ((left, "share of noise"), (right, "size of a layer")):
             panel.set_xscale("log", base=2)
-            drawing.label(panel, "depth L", what, [drawing.plain(name)])
+            tiny = drawing.width(panel) < TINY
+            drawing.label(panel, "" if tiny else "depth L", "" if tiny else what, [drawing.plain(name)])
             drawing.legend(panel, 8)
         left.set_ylim(-0.05, 1.3)
         right.set_yscale("log")

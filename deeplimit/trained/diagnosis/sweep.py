@@ -280,7 +280,7 @@ def _together(
     """Return the verdict on all weights.
 
     Those that carry the function decide, matrices and not their Grams or biases; noise of any weight that
-    stays overrules a trend that has none. Where those that decide do not agree, nothing is decided by their order.
+    stays overrules a trend that has none. Where those that decide do not agree, their order decides nothing.
     """
     pairs = [*zip(findings, evidence, strict=True)]
     deciding = [pair for pair, carries in zip(pairs, carriers, strict=True) if carries] or pairs
