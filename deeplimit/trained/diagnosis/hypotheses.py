@@ -36,8 +36,8 @@ NEURAL = 0.1
 INDEPENDENT = 0.1
 """Layers are independent where their Hurst index is surely within this of 1/2, as in `correlations`.
 
-They are called related where it is surely further from 1/2 than half of this: intervals of 99 % around 1/2 end
-just beside it once in a hundred times."""
+They are called related where it is surely further from 1/2 than half of this: intervals of 99 % miss 1/2 once
+in a hundred times, by little."""
 
 
 @dataclass(frozen=True)

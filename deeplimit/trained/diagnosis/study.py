@@ -200,7 +200,7 @@ class Study(Measurement[Kept, "list[Kept]"]):
 
 
 def _own(depth: int, seed: int, index: int) -> int:
-    """Return a seed of torch's generator; networks of two depths share no draws, for they must be independent."""
+    """Return a seed of torch's generator, another one at each depth: networks must be independent."""
     stream = generator(seed, Purpose.TRAINED_WEIGHTS, depth, index)
     return int(torch.randint(2**31, (), generator=stream))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, final
 
@@ -92,10 +93,10 @@ class StudyReport(Report):
         told = []
         for each in self.sweeps:
             rows = [row for row in self.rows if row.network == each.name]
+            words = Counter(str(row.examined.verdict) for row in rows).most_common(1)
             ordered = sum(row.is_ordered for row in rows)
-            told.append(
-                f"{each.name}: {each.verdict}" + (f", order real in {ordered} of {len(rows)}" if rows else "")
-            )
+            layers = f" (order real in {ordered} of {len(rows)}, mostly {words[0][0]})" if rows else ""
+            told.append(f"{each.name}: {each.verdict}{layers}")
         return "; ".join(told) + "."
 
     def _facts(self) -> list[tuple[str, str]]:
