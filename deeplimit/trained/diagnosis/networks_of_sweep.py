@@ -98,8 +98,6 @@ def _seeds(given: Any, name: str) -> Iterator[tuple[Any, str]]:
 
 
 def _network(given: Any, depth: int, name: str, layers: str | None, batch: Any) -> Network:
-    if isinstance(given, Network):
-        return given
     if isinstance(given, Mapping) and ("A" in given or _are_stacks(given)):
         unknown = set(given) - NAMES
         if unknown:

@@ -135,15 +135,19 @@ def _nulls(
     for place, network in enumerate(networks):
         with seeded(how["seed"] + place), validation.noted(f"deeplimit called null({network.depth})."):
             made.setdefault(network.depth, []).append(null(network.depth))
-    shuffled: dict[int, list[Any]] = {}
     stream = generator(how["seed"], Purpose.LAYER_ORDER)
-    for network in networks:
-        order = torch.randperm(network.depth, generator=stream)
-        shuffled.setdefault(network.depth, []).append(network.reordered(order))
+    shuffled = [each.reordered(torch.randperm(each.depth, generator=stream)) for each in networks]
+    ways: dict[str, Callable[[], Sequence[Network]]] = {
+        "untrained": lambda: networks_of(made, how["layers"], how["batch"]),
+        "shuffled": lambda: shuffled,
+    }
     found = []
-    for name, weights in (("untrained", made), ("shuffled", shuffled)):
+    for name, way in ways.items():
         try:
-            report = diagnose_sweep(weights, **how)
+            measured = [MeasuredNetwork.of(each, how["homogeneous"], how["spatial"]) for each in way()]
+            report = judge_networks(
+                measured, how["confidence"], homogeneous=how["homogeneous"], seed=how["seed"]
+            )
         except ValueError as error:  # layers that are zero or copies at the start have no order to speak of
             found.append(Null(name, RegimeVerdict.CANNOT_TELL, str(error).rstrip("."), ()))
         else:
