@@ -112,6 +112,7 @@ def test_untrained_and_shuffled_layers_stand_in_the_same_table():
     assert_refused(lambda: dl.diagnose(network, null=lambda: 3), TypeError, "null", "3")
 
 
+@pytest.mark.nightly
 def test_the_null_of_several_depths_is_made_at_these_depths():
     made = []
 

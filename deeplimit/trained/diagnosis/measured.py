@@ -6,7 +6,7 @@ import dataclasses
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import numpy as np
 import torch
@@ -98,10 +98,10 @@ class MeasuredNetwork:
         for place in places:
             here = f"{prefix}/{place}"
             key, name = (str(text) for text in arrays[f"{here}/names"])
-            norms = {
-                field.name: arrays[f"{here}/norms/{field.name}"] for field in dataclasses.fields(LayerNorms)
-            }
-            norms |= {name: float(value) for name, value in norms.items() if value.ndim == 0}
+            norms: dict[str, Any] = {}
+            for field in dataclasses.fields(LayerNorms):
+                value = arrays[f"{here}/norms/{field.name}"]
+                norms[field.name] = value if value.ndim else float(value)
             gram = LayerGram(
                 arrays[f"{here}/products"],
                 int(arrays[f"{here}/entries"]),

@@ -213,7 +213,8 @@ def _module(made: object, argument: str) -> nn.Module:
 
 def _report(plan: Study, kept: Sequence[Kept], confidence: float, started: float) -> StudyReport:
     reservations: list[str] = []
-    sweeps, rows = [], []
+    sweeps: list[Null] = []
+    rows: list[StudyRow] = []
     for kind in KINDS:
         networks = [each[kind] for each in kept]
         troubles = [network.trouble for network in networks if network.trouble]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -23,7 +24,7 @@ from deeplimit.trained.diagnosis.networks_of_sweep import Network, networks_of
 from deeplimit.trained.diagnosis.norms import PUBLISHED, QUANTITIES
 from deeplimit.trained.diagnosis.slopes import Slope
 from deeplimit.trained.diagnosis.sweep_report import DepthDiagnosis, Finding, Null, Quantity
-from deeplimit.trained.diagnosis.trend import TrendEvidence
+from deeplimit.trained.diagnosis.trend import TrendEvidence, share_draws
 from deeplimit.trained.diagnosis.variogram import Variogram
 from deeplimit.version import versions
 
@@ -31,6 +32,8 @@ ROUNDED = 4.0
 """Differences below this many units of round-off of the layers are no noise."""
 SURE_ERRORS = float(special.ndtri(0.5 + slopes.SURE / 2))
 """Half an interval of level `slopes.SURE`, in standard errors."""
+MOST_LAYERS = 256
+"""Deeper networks would make the Hurst index more exact than any verdict needs, at a cost of L cubed."""
 FOUND = (RegimeVerdict.SDE, RegimeVerdict.LINEAR_ODE, RegimeVerdict.NEURAL_ODE)
 """Verdicts that find a trend."""
 
@@ -84,6 +87,11 @@ def judge_networks(
         if not all(each.norms.total > 0 for each in ofkind):
             reservations.append(f"{ofkind[0].name} is zero at some depth, and is left out")
             continue
+        if share_draws([each.norms for each in ofkind]):
+            reservations.append(
+                f"{ofkind[0].name} begins with the same layers in networks of several depths, as with one"
+                " seed for all: what they have in common is no trend. Draw each from a seed of its own"
+            )
         finding, evidence = _find(ofkind, depths, confidence, homogeneous, seed)
         findings.append(finding)
         judged.append(evidence)
@@ -175,6 +183,8 @@ def _find(
     clear = [norms for norms, size in zip(measured, seen, strict=True) if size > 0]
     fresh = fresh_share(clear, slopes.SURE)[1] if clear else (0.0, 0.0)
     trend = TrendEvidence.of(measured, generator(seed, Purpose.SIGN_FLIPS))
+    if share_draws(measured):  # their agreement is no evidence of a trend
+        trend = dataclasses.replace(trend, p_value=1.0)
     hidden = NOTHING
     if clear and fresh[1] >= hypotheses.MIXED:
         found = trend.p_value <= hypotheses.LEVEL
@@ -248,8 +258,9 @@ def _roughness(weights: Sequence[MeasuredWeight], smoothness: Slope, confidence:
     """
     if not smoothness.is_known or smoothness.sure[0] > hypotheses.CHANGES:
         return slopes.UNKNOWN
+    shallow = [weight for weight in weights if weight.norms.depth <= MOST_LAYERS] or weights
     indices, errors = [], []
-    for weight in weights:
+    for weight in shallow:
         try:
             found = roughness(weight.gram, slopes.SURE, about_mean=True, equal_sizes=True)
         except ValueError:  # layers that are equal, or zero
