@@ -8,8 +8,6 @@ from typing import Any
 
 from torch import nn
 
-from deeplimit.common import validation
-from deeplimit.common.randomness import seeded
 from deeplimit.modules.trace.batches import Batch, as_batch
 from deeplimit.modules.trace.branches import layout, record
 from deeplimit.modules.trace.recording import Trace
@@ -19,6 +17,7 @@ from deeplimit.trained.diagnosis.invariants import Seen, invariants, seen_in
 from deeplimit.trained.diagnosis.layer_families import NoNumberedWeightsError, families
 from deeplimit.trained.diagnosis.layer_gram import LayerGram
 from deeplimit.trained.diagnosis.network_report import NOISE, STATES, WEIGHTS, Examined, NetworkDiagnosis
+from deeplimit.trained.diagnosis.networks_of_sweep import made_by
 from deeplimit.trained.diagnosis.sources import Source, source_of
 from deeplimit.trained.diagnosis.stacks import Stack
 from deeplimit.trained.diagnosis.stream_states import stream_states
@@ -47,7 +46,7 @@ def diagnose_network(
     pooled = _pooled(runs)
     untrained: dict[tuple[str, str], LayerGram] = {}
     if null is not None:
-        made = [_made(null, seed + k) for k in range(len(replicates))]
+        made = [made_by(null, seed + k) for k in range(len(replicates))]
         untrained = _pooled([_run(each, **how) for each in made])
     left_out = dict(first.left_out)
     objects = _examined(pooled, seed, left_out)
@@ -91,15 +90,6 @@ def _run(
     else:
         run.read_weights(layers, groups, None)
     return run
-
-
-def _made(null: Callable[[], nn.Module], seed: int) -> nn.Module:
-    """Return an untrained network, made with torch's generators at a seed and put back after."""
-    with seeded(seed), validation.noted("deeplimit called null() for an untrained network."):
-        made = null()
-    if not isinstance(made, nn.Module):
-        raise TypeError(f"null must return an untrained module, got {validation.named(made)}.")
-    return made
 
 
 def _pooled(runs: Sequence[_Run]) -> dict[tuple[str, str], LayerGram]:

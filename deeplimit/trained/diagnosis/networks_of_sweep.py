@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from deeplimit.common import validation
+from deeplimit.common.randomness import seeded
 from deeplimit.modules.trace.batches import as_batch
 from deeplimit.modules.trace.branches import record
 from deeplimit.trained.diagnosis.invariants import Seen, invariants, seen_in
@@ -49,6 +50,15 @@ class Network:
         factors = self.factors
         moved = factors[order.numpy()] if factors is not None and len(factors) > 1 else factors
         return Network(self.depth, stacks, moved)
+
+
+def made_by(null: Callable[..., Any], seed: int, *given: int) -> nn.Module:
+    """Return an untrained network, made with torch's generators at a seed, which are put back after."""
+    with seeded(seed), validation.noted(f"deeplimit called null({', '.join(map(str, given))})."):
+        made = null(*given)
+    if not isinstance(made, nn.Module):
+        raise TypeError(f"null must return an untrained module, got {validation.named(made)}.")
+    return made
 
 
 def networks_of(weights: Mapping[Any, Any], layers: str | None = None, batch: Any = None) -> list[Network]:
@@ -173,9 +183,9 @@ def _seen(given: object, batch: Any) -> Seen | None:
         return None
     try:
         return seen_in(record(given, as_batch(given, batch), trained=True))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError) as error:
         if batch is not None:
-            raise
+            raise type(error)(f"batch does not fit {type(given).__name__}: {error}") from error
         return None
 
 

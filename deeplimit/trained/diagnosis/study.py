@@ -104,7 +104,7 @@ def study(
         chosen = tuple(range(validation.integer(seeds, "seeds", minimum=1)))
     else:
         named = validation.entries(seeds, "seeds", "a number of networks per depth, or their seeds")
-        chosen = tuple(validation.seed(seed) for seed in named)
+        chosen = tuple(validation.seed(seed, "every one of seeds") for seed in named)
         if not chosen or len({*chosen}) < len(chosen):
             raise ValueError(f"seeds must be different numbers, at least one; got {list(chosen)}.")
     if layers is not None:
@@ -113,7 +113,9 @@ def study(
         factory,
         train,
         tuple(
-            validation.integer(depth, "every depth", minimum=LEAST_LAYERS, hint="Fewer layers show no noise.")
+            validation.integer(
+                depth, "every one of depths", minimum=LEAST_LAYERS, hint="Fewer layers show no noise."
+            )
             for depth in validation.depths(depths, at_least=1)
         ),
         chosen,

@@ -11,8 +11,7 @@ import numpy as np
 import torch
 from scipy import special
 
-from deeplimit.common import validation
-from deeplimit.common.randomness import Purpose, generator, seeded
+from deeplimit.common.randomness import Purpose, generator
 from deeplimit.common.verdict import Judgement, RegimeVerdict
 from deeplimit.trained.diagnosis import hypotheses, published_steps, slopes, wording
 from deeplimit.trained.diagnosis.fresh_noise import fresh_share, sampling_variances
@@ -20,7 +19,7 @@ from deeplimit.trained.diagnosis.hidden_slopes import NOTHING, hidden_trends
 from deeplimit.trained.diagnosis.hurst import roughness
 from deeplimit.trained.diagnosis.hypotheses import Evidence
 from deeplimit.trained.diagnosis.measured import MeasuredNetwork, MeasuredWeight
-from deeplimit.trained.diagnosis.networks_of_sweep import Network, networks_of
+from deeplimit.trained.diagnosis.networks_of_sweep import Network, made_by, networks_of
 from deeplimit.trained.diagnosis.norms import PUBLISHED, QUANTITIES
 from deeplimit.trained.diagnosis.slopes import Slope
 from deeplimit.trained.diagnosis.sweep_report import DepthDiagnosis, Finding, Null, Quantity
@@ -141,8 +140,8 @@ def _nulls(
     """Return what untrained networks of the same depths say, and the layers in a random order."""
     made: dict[int, list[Any]] = {}
     for place, network in enumerate(networks):
-        with seeded(how["seed"] + place), validation.noted(f"deeplimit called null({network.depth})."):
-            made.setdefault(network.depth, []).append(null(network.depth))
+        untrained = made_by(null, how["seed"] + place, network.depth)
+        made.setdefault(network.depth, []).append(untrained)
     stream = generator(how["seed"], Purpose.LAYER_ORDER)
     shuffled = [each.reordered(torch.randperm(each.depth, generator=stream)) for each in networks]
     ways: dict[str, Callable[[], Sequence[Network]]] = {
