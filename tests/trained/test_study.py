@@ -140,7 +140,7 @@ def test_a_tied_start_is_called_copies():
 REFUSED = [
     row("factory", lambda: dl.study(3, turned, (8, 9)), TypeError, "factory", "3"),
     row("train", lambda: dl.study(network, 3, (8, 9)), TypeError, "train", "3"),
-    row("depths", lambda: dl.study(network, turned, (3, 9)), ValueError, "depth", "3"),
+    row("depths", lambda: dl.study(network, turned, (3, 9)), ValueError, "depths", "3"),
     row("seeds", lambda: dl.study(network, turned, (8, 9), [1, 1]), ValueError, "seeds", "[1, 1]"),
     row("none", lambda: dl.study(network, lambda *given: None, (8, 9)), TypeError, "train", "None"),
 ]
