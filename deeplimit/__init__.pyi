@@ -155,9 +155,11 @@ from .trained.diagnosis import (
     DepthDiagnosis as DepthDiagnosis,
     FittedLimit as FittedLimit,
     NetworkDiagnosis as NetworkDiagnosis,
+    StudyReport as StudyReport,
     depth_controls as depth_controls,
     diagnose as diagnose,
     fitted_limit as fitted_limit,
+    study as study,
 )
 from .trained.training import (
     SGD as SGD,

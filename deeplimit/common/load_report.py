@@ -20,6 +20,7 @@ HOMES = {
     "depth": "modules.depth_check.report",
     "depth-diagnosis": "trained.diagnosis.sweep_report",
     "network-diagnosis": "trained.diagnosis.network_report",
+    "study": "trained.diagnosis.study_report",
     "depth-controls": "trained.diagnosis.depth_controls_report",
     "training": "trained.training.report",
     "training-check": "modules.training_check.report",

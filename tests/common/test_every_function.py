@@ -45,6 +45,14 @@ def board(monkeypatch, **how):
     return dl.validate(quick=True, only="tanh, α = 1", **how)
 
 
+def shaken(model, depth, seed):
+    """Add noise in place of training."""
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn(parameter.shape))
+    return model
+
+
 COMPARED = {"depths": [2, 3, 8], "paths": 500, "seed": 3}
 SYSTEM = dl.datasets.synthetic_system(width=4, count=70, test=9)
 X = torch.linspace(-1.0, 1.0, 12).reshape(3, 4)
@@ -76,6 +84,7 @@ FUNCTIONS = {
     "train": lambda **how: dl.train(
         dl.inner(4, "tanh", weights=dl.SmoothGaussian()), [4, 9], SYSTEM, repeats=9, epochs=2, **how
     ),
+    "study": lambda **how: dl.study(stack, shaken, [6, 7], 1, batch=torch.ones(2, 5, 8), **how),
     "demo": demonstration,
 }  # fmt: skip
 

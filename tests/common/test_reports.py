@@ -93,6 +93,9 @@ MADE = {
     "depth-diagnosis": lambda: dl.diagnose(depth_sweeps.seven(width=3)["Hypothesis 2, much noise"][1]),
     "network-diagnosis": lambda: dl.diagnose(_transformer(4, 8), batch=tokens()),
     "depth-controls": lambda: dl.depth_controls({"A": np.eye(12)}, lambda stacks: stacks["A"].sum()),
+    "study": lambda: dl.study(
+        lambda depth: _transformer(depth, 8), lambda model, depth, seed: model, [6], 1, batch=tokens()
+    ),
     "training": lambda: dl.train(dl.inner(4, "tanh"), [2, 4], SYSTEM, repeats=2, epochs=2),
     "training-check": lambda: _trained(),
     "initialisation": lambda: dl.init.iid_([torch.empty(4, 4) for _ in range(3)]),

@@ -107,7 +107,7 @@ def rows():
     return torch.ones(2, WIDTH)
 
 
-OWN_CODE = ("factory", "batch", "loss", "optimizer", "evaluate", "network")
+OWN_CODE = ("factory", "batch", "loss", "optimizer", "evaluate", "network", "null", "train")
 """Arguments that are the user's code, or go into it."""
 CALLED = {  # how messages call an argument, where not by its name; "*" is said of the base of one subject
     "*": ("only=",),
@@ -389,6 +389,15 @@ MODULES = [
         evaluate=fixed(lambda model: float(model(torch.ones(1, WIDTH)).sum())),
         draws=2,
     ),
+    filled(
+        "study",
+        dl.study,
+        factory=fixed(lambda depth: Stack(depth)),
+        train=fixed(lambda model, depth, seed: model),
+        depths=(6, 7),
+        seeds=1,
+        batch=rows,
+    ),
     filled("fitted_limit", dl.fitted_limit, weights=stacks),
     *(
         filled(
@@ -429,7 +438,7 @@ FILES = [
 
 TAKES_ANYTHING = {"Independent": ("limit",), "validate": ("only",)}
 RUNS_OWN_CODE = ("module_network", "phase_diagram", "check_depth", "check_training", "probe")
-RUNS_OWN_CODE += ("branch_scalars", "find_branches", "depth_controls", "init.residual_")
+RUNS_OWN_CODE += ("branch_scalars", "find_branches", "depth_controls", "init.residual_", "study", "diagnose")
 SUBJECTS = [
     dataclasses.replace(
         each,

@@ -17,7 +17,7 @@ def by_depth(**changes):
 
 
 ROWS = [
-    row("no mapping", lambda: dl.diagnose([1, 2]), TypeError, "weights", "[1, 2]"),
+    row("no mapping", lambda: dl.diagnose([1, 2]), TypeError, "weights", "1"),
     row("a name", lambda: dl.diagnose({"deep": stacks(8), 9: stacks(9)}), TypeError, "depth", "'deep'"),
     row("too shallow", lambda: dl.diagnose({4: stacks(4)}), ValueError, "depth", "6", "4"),
     row("no network", lambda: dl.diagnose({8: 3.0}), TypeError, "weights[8]", "3.0"),

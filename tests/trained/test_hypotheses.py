@@ -30,13 +30,15 @@ def evidence(**more):
         "fresh": (0.98, 1.02),
         "trend": trend(0.001),
         "size": near(0.3),
+        "roughness": UNKNOWN,
         "depths": 5,
     }
     return Evidence(**given | more)
 
 
 STAYS, NONE = {"noise": near(0.0)}, {"trend": trend(0.5, 0.1)}
-ROUGH = {"smoothness": near(0.0)}
+ROUGH = {"smoothness": near(0.0), "roughness": near(0.75)}
+WHITE = {"smoothness": near(0.0), "roughness": near(0.5)}
 
 
 @pytest.mark.parametrize(
@@ -50,6 +52,12 @@ ROUGH = {"smoothness": near(0.0)}
         (STAYS, "sde", "keeps_noise_and_trend"),
         ({**STAYS, **NONE}, "no trend", "is_noise_that_stays"),
         ({**STAYS, "trend": trend(0.5, 0.1, error=0.2)}, "cannot tell", "may_hide_a_trend"),
+        ({**WHITE, **NONE}, "no trend", "layers_are_independent"),
+        ({**WHITE, **NONE, "noise": near(0.5), "size": near(0.0)}, "no trend", "layers_are_independent"),
+        ({**WHITE, "noise": near(0.5)}, "cannot tell", "grows_rough"),  # and networks share a trend
+        ({**WHITE, **NONE, "roughness": near(0.53, 0.02)}, "no trend", "layers_are_independent"),
+        ({**WHITE, **NONE, "roughness": near(0.65, 0.12)}, "cannot tell", "may_be_independent"),
+        ({**WHITE, **NONE, "roughness": near(0.5, 0.2)}, "cannot tell", "may_be_independent"),
         ({**ROUGH, **NONE}, "no trend", "is_noise_that_changes"),
         ({**ROUGH, **NONE, "noise": near(0.2)}, "no trend", "is_noise_that_changes"),
         ({"noise": near(0.2)}, "cannot tell", "grows_rough"),

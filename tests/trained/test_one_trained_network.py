@@ -115,9 +115,13 @@ def test_a_batch_that_was_made_up_is_told(independent):
 
 def test_networks_without_comparable_layers_are_refused():
     stream = torch.Generator().manual_seed(0)
-    weights = {f"conv.{k}.weight": torch.randn(4, 4, 3, 3, generator=stream) for k in range(8)}
+    weights = {
+        f"conv.{k}.{name}.weight": torch.randn(4, 4, 3, 3, generator=stream)
+        for k in range(8)
+        for name in "ab"
+    }
     assert_refused(
-        lambda: diagnose_network(weights), ValueError, "weights", "got none", "conv.*.weight", "module"
+        lambda: diagnose_network(weights), ValueError, "weights", "got none", "conv.*.a.weight", "module"
     )
     bad = copy.deepcopy(transformer())
     with torch.no_grad():
@@ -143,7 +147,7 @@ STACKS = {"A": torch.arange(24.0).reshape(6, 4).sin()}
     [
         row("no depth", lambda: dl.diagnose({}), ValueError, "weights", "at least one depth"),
         row("confidence", lambda: dl.diagnose(STACKS, confidence=0.9), ValueError, "confidence"),
-        row("batch", lambda: dl.diagnose({6: STACKS}, batch=1), ValueError, "batch", "several depths"),
+        row("batch", lambda: dl.diagnose({6: STACKS}, batch=1), ValueError, "batch", "modules"),
         row("groups", lambda: dl.diagnose({6: STACKS}, groups=[0]), ValueError, "groups", "several depths"),
         row("seed", lambda: dl.diagnose(STACKS, seed=-1), ValueError, "seed", "-1"),
     ],

@@ -7,13 +7,18 @@ from scipy import stats
 
 import deeplimit as dl
 from calibration import depth_sweeps
+from deeplimit.trained.diagnosis.layer_gram import LayerGram
 from deeplimit.trained.diagnosis.stacks import Stack
 from deeplimit.trained.diagnosis.variogram import Variogram
 
 
+def gram_of(name, values):
+    return LayerGram.of(Stack(name, values))
+
+
 def test_independent_layers_differ_by_as_much_at_every_distance():
     draws = torch.randn(256, 4000, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    found = Variogram.of(Stack("A", draws), 1.0)
+    found = Variogram.of(gram_of("A", draws), 1.0)
     assert found.values == pytest.approx(np.ones(len(found.lags)), abs=0.01)
     assert found.slope * (1 / 8) ** found.power < 0.01 if found.slope > 0 else np.isnan(found.power)
 
@@ -24,14 +29,14 @@ def test_a_brownian_path_with_noise_has_power_one_and_the_noises_share():
     path = steps.cumsum(dim=0) / 512**0.5
     layers = path + noise / 10
     size = float(layers.square().mean())
-    found = Variogram.of(Stack("A", layers), 0.01 / size)
+    found = Variogram.of(gram_of("A", layers), 0.01 / size)
     assert found.power == pytest.approx(1.0, abs=0.05)
     assert found.slope == pytest.approx(0.5 / size, rel=0.1)
     assert found.fitted == pytest.approx(found.values, rel=0.1)
 
 
 def test_a_line_without_noise_has_power_two():
-    found = Variogram.of(Stack("A", torch.arange(1.0, 65.0)[:, None]), 0.0)
+    found = Variogram.of(gram_of("A", torch.arange(1.0, 65.0)[:, None]), 0.0)
     assert found.power == pytest.approx(2.0)
     assert found.values[0] == pytest.approx(0.5 / np.mean(np.arange(1.0, 65.0) ** 2))
 

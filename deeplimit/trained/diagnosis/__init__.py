@@ -4,7 +4,8 @@
 most statistics here need. Of networks at several depths `norms` measures each, `slopes` fits over depths,
 `hypotheses` judges, and `sweep_report` is the result. `fitted_limit` puts such networks beside the ODE that
 the deepest one suggests. Of one network `invariants` and `branch_functions` are what can be compared over
-depth, and `network_report` is the result. `depth_controls` replaces layers and evaluates the network.
+depth, and `network_report` is the result. `depth_controls` replaces layers and evaluates the
+network. `study` trains networks with the user's loop and keeps what `measured` says of each.
 """
 
 from deeplimit.trained.diagnosis.depth_controls import depth_controls
@@ -12,6 +13,8 @@ from deeplimit.trained.diagnosis.depth_controls_report import DepthControls
 from deeplimit.trained.diagnosis.diagnose import diagnose
 from deeplimit.trained.diagnosis.fitted_limit import FittedLimit, fitted_limit
 from deeplimit.trained.diagnosis.network_report import NetworkDiagnosis
+from deeplimit.trained.diagnosis.study import study
+from deeplimit.trained.diagnosis.study_report import StudyReport
 from deeplimit.trained.diagnosis.sweep_report import DepthDiagnosis
 
 __all__ = [
@@ -19,7 +22,9 @@ __all__ = [
     "DepthDiagnosis",
     "FittedLimit",
     "NetworkDiagnosis",
+    "StudyReport",
     "depth_controls",
     "diagnose",
     "fitted_limit",
+    "study",
 ]

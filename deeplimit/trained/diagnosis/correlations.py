@@ -115,11 +115,15 @@ def lag_correlations(gram: LayerGram, effective_entries: float, seed: int = 0) -
 
 @dataclass(frozen=True)
 class Evidence:
-    """What decides which of the three it is: correlations, the test of order, roughness about the mean."""
+    """What decides which of the three it is: correlations, the test of order, roughness about the mean.
+
+    The order is seen at `level`, which is smaller where many objects are tested.
+    """
 
     lags: LagCorrelations
     order: OrderTest
     about_mean: Roughness
+    level: float = LEVEL
 
     @property
     def most_coherent(self) -> float:
@@ -137,7 +141,7 @@ def order_is_open(seen: Evidence) -> bool:
 def rules(seen: Evidence) -> RuleByRule[Answer]:
     """Yield the rules on correlations between layers."""
     # Neighbours are more alike, or less, than in random orders.
-    yield "decaying", "order_matters", seen.order.p_value <= LEVEL
+    yield "decaying", "order_matters", seen.order.p_value <= seen.level
     yield "cannot tell", "order_is_open", order_is_open(seen)
     # Layers share a part.
     yield "constant", "all_are_alike", seen.lags.p_common <= LEVEL

@@ -16,6 +16,7 @@ from deeplimit.trained.diagnosis.depth_controls_report import (
     HALF,
     MOVED,
     NEW,
+    OFF,
     ORDER,
     TREND,
     Control,
@@ -45,9 +46,9 @@ def depth_controls(
     """Replace a network's layers in ways that tell what their trend and their noise do, and evaluate each.
 
     Weights are split into a trend over depth and noise around it (`diagnosis.smoother`). The network is then
-    evaluated with the trend alone; with its noise moved to other layers; with new noise of the same
-    covariance; and with whole layers in another order. If new noise does as well as the network's, the noise
-    matters by its law alone: it may be read as that of an SDE.
+    evaluated with its branches off; with the trend alone; with its noise moved to other layers; with new
+    noise of the same covariance; and with whole layers in another order. If new noise does as well as the
+    network's, the noise matters by its law alone: it may be read as that of an SDE.
 
     Args:
         weights: a module; or a dict of stacks A (L, ...), with b (L, d) and delta, () or (L,), where given.
@@ -98,7 +99,10 @@ def depth_controls(
         ORDER: lambda: _reordered(network.stacks, stream),
     }
     original = _number(evaluate, network.with_layers({}), "itself")
-    found = [Control(TREND, (_number(evaluate, network.with_layers(_trends(split)), "its trend alone"),))]
+    found = [
+        Control(OFF, (_number(evaluate, network.with_layers(network.off()), "its branches off"),)),
+        Control(TREND, (_number(evaluate, network.with_layers(_trends(split)), "its trend alone"),)),
+    ]
     for name, draw in random.items():
         numbers = tuple(_number(evaluate, network.with_layers(draw()), name) for _ in range(count))
         found.append(Control(name, numbers))

@@ -14,7 +14,8 @@ from deeplimit.common.report import Column, Report, Table
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-TREND, MOVED, NEW, ORDER, HALF = (
+OFF, TREND, MOVED, NEW, ORDER, HALF = (
+    "branches off",
     "trend alone",
     "noise in other layers",
     "new noise",
@@ -22,6 +23,7 @@ TREND, MOVED, NEW, ORDER, HALF = (
     "half the layers",
 )
 READINGS = {
+    OFF: "the network does as well without its layers: the evaluation does not see them, nor what they do",
     TREND: "the trend alone does as well, so the noise is not needed: read the network as an ODE",
     NEW: "new noise of the same covariance does as well, and the trend alone does not: read it as an SDE",
     MOVED: (
@@ -31,7 +33,9 @@ READINGS = {
     ORDER: "layers may stand in any order, though trend and noise alone do not do as well",
     "": "neither the trend alone nor other noise does as well: every layer matters as it is",
 }
-"""What each reading means, in the order in which they are tried."""
+"""What each reading means, in the order in which they are tried.
+
+Without an evaluation that sees the layers all other controls do as well, whatever the layers are."""
 
 
 @final

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, overload
 
 from torch import nn
@@ -29,12 +30,13 @@ def diagnose(
 ) -> DepthDiagnosis: ...
 @overload
 def diagnose(
-    weights: nn.Module | str | os.PathLike[str] | Mapping[str, Any],
+    weights: nn.Module | str | os.PathLike[str] | Mapping[str, Any] | Sequence[Any],
     *,
     layers: str | None = None,
     batch: Any = None,
     groups: Sequence[int] | None = None,
     blocks: str | Sequence[str] | None = None,
+    null: Callable[..., nn.Module] | None = None,
     seed: int = 0,
 ) -> NetworkDiagnosis: ...
 def diagnose(
@@ -47,6 +49,7 @@ def diagnose(
     batch: Any = None,
     groups: Sequence[int] | None = None,
     blocks: str | Sequence[str] | None = None,
+    null: Callable[..., nn.Module] | None = None,
     seed: int = 0,
 ) -> DepthDiagnosis | NetworkDiagnosis:
     """Say what trained weights are as functions of depth: a trend, a trend with noise, or neither.
@@ -72,6 +75,8 @@ def diagnose(
         groups: number of each layer's group (L,) in one network whose layers come in kinds, where no module
             says so.
         blocks: patterns of module names, as in `find_branches`; one module only.
+        null: function that makes an untrained module: of no argument for one network, of the depth for
+            several. It is put into the same table, and so are the layers in a random order.
         seed: of the sign flips, permutations and noise that are drawn.
 
     Returns:
@@ -102,11 +107,24 @@ def diagnose(
     seed = validation.seed(seed)
     if layers is not None:
         validation.text(layers, "layers")
-    if _is_one_network(weights):
+    if null is not None:
+        validation.function(null, "null", "a function that makes an untrained module")
+    replicates, depth = _replicates(weights)
+    if replicates is not None or _is_one_network(weights):
         _refuse(NETWORK, SWEEP, confidence=confidence != 0.95, homogeneous=homogeneous, spatial=spatial)
-        one = diagnose_network(weights, batch=batch, layers=layers, groups=groups, blocks=blocks, seed=seed)
+        one = diagnose_network(
+            weights if replicates is None else replicates,
+            batch=batch,
+            layers=layers,
+            groups=groups,
+            blocks=blocks,
+            seed=seed,
+            null=null if null is None or depth is None else functools.partial(null, depth),
+        )
         return one.called_by("diagnose", given)
-    _refuse(SWEEP, NETWORK, batch=batch, groups=groups, blocks=blocks)
+    _refuse(SWEEP, NETWORK, groups=groups, blocks=blocks)
+    if batch is not None and not _has_module(weights):
+        raise ValueError("batch belongs to modules, and weights hold none: leave batch out.")
     homogeneous = validation.flag(homogeneous, "homogeneous")
     if spatial is not None:
         if not isinstance(spatial, tuple) or len(spatial) != 2:
@@ -125,8 +143,30 @@ def diagnose(
         spatial=spatial,
         layers=layers,
         seed=seed,
+        batch=batch,
+        null=null,
     )
     return sweep.called_by("diagnose", given)
+
+
+def _replicates(weights: object) -> tuple[list[Any] | None, int | None]:
+    """Return the networks of a list, or of the list at one depth, with that depth; None for anything else."""
+    depth = None
+    if isinstance(weights, Mapping) and len(weights) == 1:
+        depth, inside = next(iter(weights.items()))
+        weights = inside if isinstance(depth, int) and isinstance(inside, (list, tuple)) else None
+    if not isinstance(weights, (list, tuple)) or (depth is not None and len(weights) < 2):
+        return None, None
+    if not weights:
+        raise ValueError("weights must hold at least one network, got an empty list; give [seed1, seed2].")
+    return list(weights), depth
+
+
+def _has_module(weights: object) -> bool:
+    """Whether a network of a sweep is a module, or any in a list of seeds."""
+    given = weights.values() if isinstance(weights, Mapping) else []
+    lists = [each if isinstance(each, (list, tuple)) else [each] for each in given]
+    return any(isinstance(one, nn.Module) for each in lists for one in each)
 
 
 def _is_one_network(weights: object) -> bool:

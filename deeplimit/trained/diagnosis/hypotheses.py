@@ -33,6 +33,11 @@ ROUGH = 0.25
 """Layers are noise alone where neighbours differ by a share of their size that falls more slowly."""
 NEURAL = 0.1
 """Weights keep their size where the exponent is surely within this of 0."""
+INDEPENDENT = 0.1
+"""Layers are independent where their Hurst index is surely within this of 1/2, as in `correlations`.
+
+They are called related where it is surely further from 1/2 than half of this: intervals of 99 % miss 1/2 once
+in a hundred times, by little."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +53,8 @@ class Evidence:
         fresh: interval of D4²/D2², 1 for noise that is new in every layer.
         trend: evidence of a trend.
         size: exponent of the root mean square.
+        roughness: Hurst index of layers about their mean, within each network; `UNKNOWN` where layers are
+            not noise alone. The size of layers does not enter.
         depths: how many different depths there are.
         homogeneous: whether weights are multiplied by the residual factors of a homogeneous activation.
     """
@@ -60,6 +67,7 @@ class Evidence:
     fresh: tuple[float, float]
     trend: TrendEvidence
     size: Slope
+    roughness: Slope
     depths: int
     homogeneous: bool = False
 
@@ -83,6 +91,13 @@ class Evidence:
     def noise_grows(self) -> bool:
         """Whether the noise's quadratic variation surely grows with depth."""
         return self.noise.sure[0] > CHANGES
+
+
+def layers_are_independent(e: Evidence) -> bool:
+    """No network's layers are related, and networks share no trend: the size of layers says no more."""
+    low, high = e.roughness.sure
+    near = 0.5 - INDEPENDENT < low <= high < 0.5 + INDEPENDENT
+    return near and not e.has_trend and e.trend.share() < NEGLIGIBLE
 
 
 def is_noise_that_changes(e: Evidence) -> bool:
@@ -124,9 +139,16 @@ def rules(e: Evidence) -> verdict.RuleByRule[RegimeVerdict]:
     yield RegimeVerdict.SDE, "keeps_noise_and_trend", e.noise_stays and e.has_trend
     # Noise of bounded quadratic variation, and next to no trend.
     yield RegimeVerdict.NO_TREND, "is_noise_that_stays", e.noise_stays and e.trend.share() < NEGLIGIBLE
+    # Layers of any size that are independent in every network.
+    yield RegimeVerdict.NO_TREND, "layers_are_independent", layers_are_independent(e)
     # Noise stays, but a trend of its size would not be seen.
     yield RegimeVerdict.CANNOT_TELL, "may_hide_a_trend", e.noise_stays
-    yield RegimeVerdict.NO_TREND, "is_noise_that_changes", is_noise_that_changes(e)
+    # Layers are related, and noise of their Hurst index changes its size.
+    low, high = e.roughness.sure
+    related = low > 0.5 + INDEPENDENT / 2 or high < 0.5 - INDEPENDENT / 2
+    yield RegimeVerdict.NO_TREND, "is_noise_that_changes", is_noise_that_changes(e) and related
+    # Whether layers are related is open.
+    yield RegimeVerdict.CANNOT_TELL, "may_be_independent", is_noise_that_changes(e)
     # Neither hypothesis allows differences that grow with depth.
     yield RegimeVerdict.CANNOT_TELL, "grows_rough", e.noise_grows
     yield RegimeVerdict.NEURAL_ODE, "keeps_its_size", keeps_its_size(e)

@@ -9,8 +9,9 @@ s_j = |v_j| ∏ |w_j|, a product over the matrices that read; hats are unit vect
     a write Gram Σ_j s_j v̂_j v̂_jᵀ;
 
 both Grams less their part along the identity, which is positive in independent layers, too;
-attention has W_Qᵀ W_K and W_O W_V, sums over heads. Gains of the normalisation before a branch belong to what
-reads, layer scale to what writes. A layer normalisation also removes the mean over coordinates.
+attention has W_Qᵀ W_K and W_O W_V, sums over heads. Gains of the normalisation before a branch belong to
+what reads, layer scale to what writes. A layer normalisation also removes the mean over coordinates. Norms
+and Grams of convolutions are sums over taps, and products are those at frequency zero.
 """
 
 from __future__ import annotations
@@ -18,12 +19,16 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import final
 
 import torch
 from torch import Tensor
 
+from deeplimit.modules.trace.branches import layout
+from deeplimit.modules.trace.recording import Trace
 from deeplimit.trained.diagnosis.layer_families import Families, Family, SameLayersError, refuse_copies, stack
+from deeplimit.trained.diagnosis.normalisations import gains_before
 from deeplimit.trained.diagnosis.sources import Source
 from deeplimit.trained.diagnosis.stacks import Stack
 
@@ -46,10 +51,41 @@ AFTER = {
 }
 """Names of the gains after a branch: layer scale."""
 Pieces = dict[str, Tensor]
+TINY = 1e-300
+"""A hidden unit without weights is divided by this and stays 0; normal numbers go down to 1e-308."""
+
+
+@final
+@dataclass(frozen=True)
+class Seen:
+    """What one forward of a module tells of its weights, in place of names.
+
+    Attributes:
+        gains: name of the gain of the normalised input of a weight, by the weight's name.
+        branches: of each branch, names of the weights that read, and of those that write to the stream.
+    """
+
+    gains: Mapping[str, str] = field(default_factory=dict)
+    branches: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = ()
+
+
+def seen_in(trace: Trace, blocks: str | Sequence[str] | None = None) -> Seen:
+    """Return what a recorded forward tells of the weights; branches are none where it has no residual sum."""
+    try:
+        parts = [part.branch for part in layout(trace, blocks).parts if part.counted]
+    except ValueError:
+        parts = []
+    first = {branch.kind: (branch.inner, branch.output) for branch in reversed(parts)}
+    return Seen(gains_before(trace), tuple(reversed(first.values())))
 
 
 def invariants(
-    source: Source, found: Families, left_out: dict[str, str], gains: Mapping[str, str] | None = None
+    source: Source,
+    found: Families,
+    left_out: dict[str, str],
+    seen: Seen | None = None,
+    *,
+    biases: bool = False,
 ) -> Iterator[Stack]:
     """Yield the objects of all blocks that can be compared over depth, one at a time.
 
@@ -60,8 +96,8 @@ def invariants(
         source: named tensors.
         found: the weights that layers share.
         left_out: takes, by name, the reason why a weight is in no object.
-        gains: name of the gain of the normalised input of a weight, by the weight's name; told by the names
-            of modules if left out.
+        seen: what a forward tells; names and shapes tell it if left out.
+        biases: whether to yield the biases that branches add to the stream, too.
 
     Raises:
         ValueError: for numbers that are not finite; the message names the tensor.
@@ -94,7 +130,10 @@ def invariants(
         else:
             blocks.setdefault(prefix + star, {})[rest.lstrip(".")] = family
     for prefix, tensors in blocks.items():
-        yield from _Block(source, prefix, tensors, left_out, gains or {}).objects()
+        block = _Block(source, prefix, tensors, left_out, seen)
+        yield from block.objects()
+        if biases:
+            yield from block.biases()
 
 
 def _plain(source: Source, family: Family, left_out: dict[str, str]) -> Iterator[Stack]:
@@ -114,15 +153,17 @@ class _Block:
         prefix: str,
         tensors: dict[str, Family],
         left_out: dict[str, str],
-        gains: Mapping[str, str],
+        seen: Seen | None,
     ) -> None:
-        self.source, self.prefix, self.left_out, self.gains = source, prefix, left_out, gains
+        self.source, self.prefix, self.left_out, self.seen = source, prefix, left_out, seen
         # Weights of a few layers only cannot be put together with the others.
         self.numbers = Counter(family.numbers for family in tensors.values()).most_common(1)[0][0]
         self.tensors = {rest: family for rest, family in tensors.items() if family.numbers == self.numbers}
         self.shapes = {rest: source.shapes[family.members[0]] for rest, family in self.tensors.items()}
         self.groups = next((each.groups for each in self.tensors.values() if each.groups), ())
         self.used: set[str] = set()
+        self.writes: list[str] = []
+        self.rounding = 0.0
         # (in, out), as GPT-2 stores weights, where a bias has the length of the second axis.
         self.transposed = any(
             len(shape) == 2 and shape[0] != shape[1] and self.shapes.get(_bias(rest)) == (shape[1],)
@@ -131,18 +172,49 @@ class _Block:
 
     def objects(self) -> Iterator[Stack]:
         weights = [rest for rest, shape in self.shapes.items() if len(shape) > 1]
-        if len(weights) == 1 and len(set(self.shapes[weights[0]])) == 1 and len(self.shapes[weights[0]]) == 2:
+        if len(weights) == 1 and len(set(self.shapes[weights[0]][:2])) == 1:
             self.used.add(weights[0])
-            yield from _plain(self.source, self.tensors[weights[0]], self.left_out)
+            self.writes.append(weights[0])
+            yield from self._square(weights[0])
         else:
             yield from self._attention()
+            yield from self._seen_branches()
             yield from self._mlps()
         for rest in weights:
             if rest not in self.used:
-                self.left_out[self.tensors[rest].name] = (
+                self.left_out.setdefault(
+                    self.tensors[rest].name,
                     "has entries without a counterpart in the next layer, and is part of no product that is"
-                    " known by its name"
+                    " known by its name",
                 )
+
+    def _square(self, rest: str) -> Iterator[Stack]:
+        """Yield the one weight of a block, which maps the stream to the stream, gains multiplied in."""
+        norm = self._before(rest) or self._gain(BEFORE["attention"])
+        if norm is None and self._batch_norm_after(rest) is None:
+            yield from _plain(self.source, self.tensors[rest], self.left_out)
+            return
+        centred = norm is not None and self._centres(norm)
+        layers = [
+            self._normalised(self._matrix(rest, place), norm, centred, place)
+            for place, _ in enumerate(self.numbers)
+        ]
+        yield from self._stacked(self.tensors[rest].name, layers)
+
+    def _stacked(self, name: str, layers: Sequence[Tensor]) -> Iterator[Stack]:
+        try:
+            refuse_copies(self.numbers, layers)
+        except SameLayersError as error:
+            self.left_out[name] = str(error)
+        else:
+            yield Stack(name, torch.stack([*layers]), self.groups, self.rounding)
+
+    def biases(self) -> Iterator[Stack]:
+        """Yield the biases of weights that write to the stream."""
+        for rest in self.writes:
+            bias = self.tensors.get(_bias(rest))
+            if bias is not None and bias.name != self.tensors[rest].name:
+                yield from _plain(self.source, bias, self.left_out)
 
     def _attention(self) -> Iterator[Stack]:
         roles: dict[str, dict[str, str]] = {}
@@ -166,19 +238,54 @@ class _Block:
                 continue
             yield from self._made(parent, "attention", named, inner, _heads)
 
+    def _seen_branches(self) -> Iterator[Stack]:
+        """Yield what a forward showed: branches of weights that read the stream and one that writes to it."""
+        rests = {family.members[0]: rest for rest, family in self.tensors.items()}
+        for inner, output in (self.seen or Seen()).branches:
+            known = [rests.get(name) for name in (*inner, *output)]
+            names = [rest for rest in known if rest is not None and rest not in self.used]
+            if len(output) != 1 or not inner or len(names) < len(known):
+                continue
+            write, reads = names[-1], names[:-1]
+            hidden = self._columns(write)
+            if len(reads) > 1 and hidden == self._rows(write):
+                continue  # shapes do not tell a chain of weights from several that read
+            if all(self._rows(rest) == hidden and self._columns(rest) == self._rows(write) for rest in reads):
+                yield from self._pair(reads, write)
+
     def _mlps(self) -> Iterator[Stack]:
-        width = self._width()
+        free = {
+            rest: shape for rest, shape in self.shapes.items() if len(shape) > 1 and rest not in self.used
+        }
+        widths = self._widths(free)
+        if len(widths) > 1:
+            named = " or ".join(map(str, widths))
+            for rest in free:
+                self.left_out[self.tensors[rest].name] = (
+                    f"reads or writes a stream of width {named}, which shapes do not tell. Pass the module"
+                )
+            return
+        for reads, write in (pair for width in widths for pair in self._pairs(free, width)):
+            yield from self._pair(reads, write)
+
+    def _pairs(self, free: Mapping[str, tuple[int, ...]], width: int) -> list[tuple[list[str], str]]:
+        """Return weights that read a stream of this width, with the one that writes to it."""
         pairs: dict[int, list[str]] = {}
-        for rest, shape in self.shapes.items():
-            if len(shape) == 2 and rest not in self.used and width in shape and shape[0] != shape[1]:
-                pairs.setdefault(sum(shape) - width, []).append(rest)
+        for rest, shape in free.items():
+            if width in shape[:2] and shape[0] != shape[1]:
+                pairs.setdefault(shape[0] + shape[1] - width, []).append(rest)
+        found = []
         for names in pairs.values():
             writes = [rest for rest in names if self._rows(rest) == width]
             reads = [rest for rest in names if self._columns(rest) == width]
             if len(writes) == 1 and reads:
-                named = {f"reads {place}": rest for place, rest in enumerate(reads)} | {"output": writes[0]}
-                parent = _common([*reads, *writes])
-                yield from self._made(parent, "mlp", named, list(named)[:-1], _units)
+                found.append((reads, writes[0]))
+        return found
+
+    def _pair(self, reads: list[str], write: str) -> Iterator[Stack]:
+        named = {f"reads {place}": rest for place, rest in enumerate(reads)} | {"output": write}
+        self.writes.append(write)
+        yield from self._made(_common([*reads, write]), "mlp", named, list(named)[:-1], _units)
 
     def _made(
         self,
@@ -193,7 +300,7 @@ class _Block:
         title = f"{self.prefix}.{parent}".rstrip(".")
         norm = self._before(named[inner[0]]) or self._gain(BEFORE[branch])
         scale = self._gain(AFTER[branch])
-        if norm is None:
+        if norm is None and self.seen is None:
             self.left_out[f"{title}, normalisation"] = (
                 "has no name that is known, if there is one: no gains are multiplied into the weights"
             )
@@ -204,33 +311,41 @@ class _Block:
             for role in inner:
                 pieces[role] = self._normalised(pieces[role], norm, centred, place)
             if scale is not None:
-                pieces["output"] = self._read(scale, place)[:, None] * pieces["output"]
+                by = self._read(scale, place).reshape(-1, *[1] * (pieces["output"].ndim - 1))
+                pieces["output"] = by * pieces["output"]
             for name, value in combine(pieces, centred).items():
                 layers.setdefault(name, []).append(value)
         for name in list(layers):
-            values = layers.pop(name)
-            try:
-                refuse_copies(self.numbers, values)
-            except SameLayersError as error:
-                self.left_out[f"{title}: {name}"] = str(error)
-            else:
-                yield Stack(f"{title}: {name}", torch.stack(values), self.groups)
+            yield from self._stacked(f"{title}: {name}", layers.pop(name))
 
     def _normalised(self, reads: Tensor, norm: str | None, centred: bool, place: int) -> Tensor:
         """Return what reads the stream with the gain of the normalisation before it multiplied in."""
         if norm is None:
             return reads
-        reads = reads * self._read(norm, place)
+        gain = self._read(norm, place)
+        reads = reads * gain.reshape(1, -1, *[1] * (reads.ndim - 2))
         return reads - reads.mean(1, keepdim=True) if centred else reads
 
     def _centres(self, norm: str) -> bool:
         """Whether a normalisation takes off the mean over coordinates, as those with a bias do."""
-        said = self.source.settings.get(self.tensors[norm].members[0], "")
-        return said.startswith("LayerNorm") or _bias(norm) in self.shapes
+        return self._said(norm).startswith("LayerNorm") or _bias(norm) in self.shapes
+
+    def _batch_norm_after(self, rest: str) -> str | None:
+        """Return the gain of the batch normalisation that a layer has next to a weight, after it."""
+        following = [*self.shapes][[*self.shapes].index(rest) + 1 :]
+        after = next((other for other in following if other != _bias(rest)), None)
+        if after is None or not after.endswith("weight") or not self._said(after).startswith("BatchNorm"):
+            return None
+        known = re.sub(r"weight$", "running_var", after) in self.shapes
+        return after if known and self.shapes[after] == self.shapes[rest][:1] else None
+
+    def _said(self, rest: str) -> str:
+        """Return what the module of a weight says of itself; empty where no module is known."""
+        return self.source.settings.get(self.tensors[rest].members[0], "")
 
     def _before(self, rest: str) -> str | None:
         """Return the gain that was seen before a weight."""
-        gain = self.gains.get(self.tensors[rest].members[0])
+        gain = (self.seen or Seen()).gains.get(self.tensors[rest].members[0])
         return next((other for other, each in self.tensors.items() if each.members[0] == gain), None)
 
     def _gain(self, pattern: str) -> str | None:
@@ -243,14 +358,24 @@ class _Block:
 
     def _read(self, rest: str, place: int) -> Tensor:
         name = self.tensors[rest].members[place]
-        values = self.source.read(name).detach().to(torch.float32)
+        given = self.source.read(name).detach()
+        self.rounding = max(self.rounding, torch.finfo(given.dtype).eps if given.is_floating_point() else 0.0)
+        values = given.to(torch.float64)
         if not bool(torch.isfinite(values).all()):
             raise ValueError(f"{name!r} in {self.source.name} must be finite, but holds NaN or infinity.")
         return values
 
     def _matrix(self, rest: str, place: int) -> Tensor:
+        """Return a weight (out, in, ...), the batch normalisation that follows multiplied in."""
         values = self._read(rest, place)
-        return values.T if self.transposed else values
+        if (norm := self._batch_norm_after(rest)) is not None:
+            variance = self._read(re.sub(r"weight$", "running_var", norm), place)
+            said = re.search(r"eps=([\d.e-]+)", self._said(norm))
+            gain = self._read(norm, place) / torch.sqrt(
+                variance + (float(said[1].rstrip(".")) if said else 0.0)
+            )
+            values = values * gain.reshape(-1, *[1] * (values.ndim - 1))
+        return values.T if self.transposed and values.ndim == 2 else values
 
     def _rows(self, rest: str) -> int:
         return self.shapes[rest][1 if self.transposed else 0]
@@ -258,13 +383,23 @@ class _Block:
     def _columns(self, rest: str) -> int:
         return self.shapes[rest][0 if self.transposed else 1]
 
-    def _width(self) -> int:
-        """Return the width of the stream: the length of most vectors, or else of all matrices; 0 if none."""
-        vectors = Counter(shape[0] for shape in self.shapes.values() if len(shape) == 1)
-        if vectors:
-            return vectors.most_common(1)[0][0]
-        shared = set.intersection(*({*shape} for shape in self.shapes.values()))
-        return shared.pop() if len(shared) == 1 else 0
+    def _widths(self, free: Mapping[str, tuple[int, ...]]) -> list[int]:
+        """Return the widths that the stream may have: one, where gains of norms or other tensors tell it."""
+        plain = [
+            shape[0]
+            for rest, shape in self.shapes.items()
+            if len(shape) == 1 and len(self.shapes.get(re.sub(r"bias$", "weight", rest), shape)) == 1
+        ]
+        if plain:
+            return [Counter(plain).most_common(1)[0][0]]
+        both = sorted({size for shape in free.values() for size in shape[:2]})
+        possible = [width for width in both if self._pairs(free, width)]
+        if len(possible) > 1:
+            layered = {name for family in self.tensors.values() for name in family.members}
+            others = [shape for name, shape in self.source.shapes.items() if name not in layered]
+            told = [width for width in possible if any(width in shape for shape in others)]
+            possible = told if len(told) == 1 else possible
+        return possible
 
 
 def _heads(pieces: Pieces, _centred: bool) -> Pieces:
@@ -278,19 +413,25 @@ def _heads(pieces: Pieces, _centred: bool) -> Pieces:
 
 def _units(pieces: Pieces, centred: bool) -> Pieces:
     """Return the products and Grams of one layer's MLP, sums over its hidden units."""
-    writes = torch.nn.functional.normalize(pieces["output"], dim=0)
-    strength = pieces["output"].norm(dim=0)
-    reads = {}
-    for role, matrix in pieces.items():
+    taps = {
+        role: matrix.flatten(2) if matrix.ndim > 2 else matrix[..., None] for role, matrix in pieces.items()
+    }
+    strength = taps["output"].norm(dim=(0, 2))
+    writes = taps["output"] / strength.clamp_min(TINY)[:, None]
+    reads = []
+    for role, matrix in taps.items():
         if role != "output":
-            reads[role] = torch.nn.functional.normalize(matrix, dim=1)
-            strength = strength * matrix.norm(dim=1)
+            sizes = matrix.norm(dim=(1, 2))
+            reads.append(matrix / sizes.clamp_min(TINY)[:, None, None])
+            strength = strength * sizes
     made = {}
-    for place, matrix in enumerate(reads.values()):
+    for place, matrix in enumerate(reads):
         number = f" {place + 1}" if len(reads) > 1 else ""
-        made[f"product{number}"] = (writes * strength) @ matrix
-        made[f"read Gram{number}"] = _remainder(matrix.T @ (strength[:, None] * matrix), centred)
-    return made | {"write Gram": _remainder((writes * strength) @ writes.T, False)}
+        made[f"product{number}"] = (writes.sum(2) * strength) @ matrix.sum(2)
+        gram = torch.einsum("jct,j,jdt->cd", matrix, strength, matrix)
+        made[f"read Gram{number}"] = _remainder(gram, centred)
+    gram = torch.einsum("cjt,j,djt->cd", writes, strength, writes)
+    return made | {"write Gram": _remainder(gram, False)}
 
 
 def _remainder(gram: Tensor, centred: bool) -> Tensor:

@@ -62,6 +62,10 @@ class NoNumberedWeightsError(ValueError):
     """No name among the tensors has a number that runs over layers."""
 
 
+SAME = "hold the same numbers"
+"""What a reason says of layers that are copies."""
+
+
 class SameLayersError(ValueError):
     """Several layers of a family hold the same numbers: they are tied, copied, or never trained."""
 
@@ -162,11 +166,11 @@ def refuse_copies(numbers: Sequence[int], layers: Sequence[torch.Tensor]) -> Non
         if before != number:
             twins.append((before, number))
     if len(seen) == 1:
-        raise SameLayersError("all layers hold the same numbers: they are tied, a constant, or never trained")
+        raise SameLayersError(f"all layers {SAME}: they are tied, a constant, or never trained")
     if twins:
         first, second = twins[0]
         more = f", and {len(twins) - 1} more pairs" if len(twins) > 1 else ""
-        raise SameLayersError(f"layers {first} and {second} hold the same numbers{more}: tied, or copies")
+        raise SameLayersError(f"layers {first} and {second} {SAME}{more}: tied, or copies")
 
 
 def _pattern(layers: str | None) -> re.Pattern[str] | None:

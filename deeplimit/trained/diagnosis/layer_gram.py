@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
 import numpy as np
 import torch
 
+from deeplimit.common import randomness
 from deeplimit.trained.diagnosis.stacks import Stack
 
 CHUNK = 2**22
@@ -23,11 +25,43 @@ class LayerGram:
         products: mean over entries of layer k's times layer l's (L, L), float64.
         entries: how many entries a layer has.
         groups: number of each layer's group (L,); empty where all layers are alike.
+        replicates: products of each network (L, L), where `products` is the mean over several.
     """
 
     products: np.ndarray
     entries: int
     groups: tuple[int, ...] = ()
+    replicates: tuple[np.ndarray, ...] = ()
+
+    @classmethod
+    def pooled(cls, grams: Sequence[LayerGram]) -> LayerGram:
+        """Return the products of networks of one form, of equal weight, as if they were one with all entries.
+
+        Not checked: that they have as many layers, and the same groups.
+        """
+        if len(grams) == 1:
+            return grams[0]
+        sizes = [float(np.trace(each.products)) / len(each.products) or 1.0 for each in grams]
+        replicates = tuple(each.products / size for each, size in zip(grams, sizes, strict=True))
+        entries = sum(each.entries for each in grams)
+        return cls(np.mean(replicates, axis=0), entries, grams[0].groups, replicates)
+
+    def each(self) -> tuple[LayerGram, ...]:
+        """Return the products of every network."""
+        return tuple(LayerGram(one, self.entries, self.groups) for one in self.replicates) or (self,)
+
+    def shuffled(self, seed: int) -> LayerGram:
+        """Return the same layers in a random order within groups, another one in each network."""
+        stream = randomness.generator(seed, randomness.Purpose.LAYER_ORDER)
+        labels = np.asarray(self.groups or (0,) * len(self.products))
+        slots = np.argsort(labels, kind="stable")
+        found = []
+        for one in self.each():
+            order = np.empty(len(labels), dtype=int)
+            keys = torch.rand(len(labels), generator=stream, dtype=torch.float64).numpy()
+            order[slots] = np.argsort(keys + labels)
+            found.append(LayerGram(one.products[np.ix_(order, order)], one.entries, self.groups))
+        return LayerGram.pooled(found)
 
     @classmethod
     def of(cls, stack: Stack) -> LayerGram:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from torch import nn
@@ -13,10 +13,11 @@ from deeplimit.modules.trace.branches import layout, record
 from deeplimit.modules.trace.recording import Trace
 from deeplimit.trained.diagnosis.branch_functions import functions_on
 from deeplimit.trained.diagnosis.influence import Influence, influence
-from deeplimit.trained.diagnosis.invariants import invariants
+from deeplimit.trained.diagnosis.invariants import Seen, invariants, seen_in
 from deeplimit.trained.diagnosis.layer_families import NoNumberedWeightsError, families
+from deeplimit.trained.diagnosis.layer_gram import LayerGram
 from deeplimit.trained.diagnosis.network_report import NOISE, STATES, WEIGHTS, Examined, NetworkDiagnosis
-from deeplimit.trained.diagnosis.normalisations import gains_before
+from deeplimit.trained.diagnosis.networks_of_sweep import made_by
 from deeplimit.trained.diagnosis.sources import Source, source_of
 from deeplimit.trained.diagnosis.stacks import Stack
 from deeplimit.trained.diagnosis.stream_states import stream_states
@@ -31,33 +32,92 @@ def diagnose_network(
     groups: Sequence[int] | None = None,
     blocks: str | Sequence[str] | None = None,
     seed: int = 0,
+    null: Callable[[], nn.Module] | None = None,
 ) -> NetworkDiagnosis:
-    """Return what the layers of one trained network say about depth; `diagnose` documents the arguments."""
+    """Return what the layers of one trained network, or of several replicates, say about depth.
+
+    `diagnose` documents the arguments.
+    """
     started = time.perf_counter()
-    source = source_of(weights)
-    run = _Run(source, seed)
+    replicates = list(weights) if isinstance(weights, (list, tuple)) else [weights]
+    how: dict[str, Any] = {"batch": batch, "layers": layers, "groups": groups, "blocks": blocks, "seed": seed}
+    runs = [_run(each, **how) for each in replicates]
+    first = runs[0]
+    pooled = _pooled(runs)
+    untrained: dict[tuple[str, str], LayerGram] = {}
+    if null is not None:
+        made = [made_by(null, seed + k) for k in range(len(replicates))]
+        untrained = _pooled([_run(each, **how) for each in made])
+    left_out = dict(first.left_out)
+    objects = _examined(pooled, seed, left_out)
+    if not objects:
+        reasons = [f"{name}: {reason.rstrip('.')}." for name, reason in [*left_out.items()][:3]]
+        if not isinstance(replicates[0], nn.Module):
+            reasons.append("Pass the module: its branches are functions.")
+        told = f"{first.source.name} must have layers that can be compared over depth, got none:"
+        raise ValueError("\n- ".join([told, *reasons]))
+    shuffled = {key: gram.shuffled(seed) for key, gram in pooled.items()} if null is not None else {}
+    return NetworkDiagnosis(
+        model=first.source.name,
+        objects=objects,
+        streams=tuple(stream for run in runs for stream in run.streams),
+        left_out=left_out,
+        made_up=isinstance(replicates[0], nn.Module) and batch is None,
+        seconds=time.perf_counter() - started,
+        versions=versions(),
+        replicates=len(replicates),
+        untrained=_examined(untrained, seed, {}),
+        shuffled=_examined(shuffled, seed, {}),
+    )
+
+
+def _run(
+    weights: Any,
+    *,
+    batch: Any,
+    layers: str | None,
+    groups: Sequence[int] | None,
+    blocks: str | Sequence[str] | None,
+    seed: int,
+) -> _Run:
+    """Return what is found of one network."""
+    run = _Run(source_of(weights), seed)
     if isinstance(weights, nn.Module):
         given = as_batch(weights, batch)
         trace = record(weights, given, trained=True)
-        run.read_weights(layers, groups, gains_before(trace))
+        run.read_weights(layers, groups, seen_in(trace, blocks))
         run.run_module(weights, given, trace, blocks)
     else:
-        run.read_weights(layers, groups, {})
-    if not run.objects:
-        reasons = [f"{name}: {reason.rstrip('.')}." for name, reason in [*run.left_out.items()][:3]]
-        if not isinstance(weights, nn.Module):
-            reasons.append("Pass the module: its branches are functions.")
-        told = f"{source.name} must have layers that can be compared over depth, got none:"
-        raise ValueError("\n- ".join([told, *reasons]))
-    return NetworkDiagnosis(
-        model=source.name,
-        objects=tuple(run.objects),
-        streams=tuple(run.streams),
-        left_out=run.left_out,
-        made_up=isinstance(weights, nn.Module) and batch is None,
-        seconds=time.perf_counter() - started,
-        versions=versions(),
-    )
+        run.read_weights(layers, groups, None)
+    return run
+
+
+def _pooled(runs: Sequence[_Run]) -> dict[tuple[str, str], LayerGram]:
+    """Return the products of layers of all networks, by object; all must have the same objects."""
+    first = runs[0].grams
+    for place, run in enumerate(runs):
+        forms = {key: (gram.products.shape, gram.groups) for key, gram in run.grams.items()}
+        known = {key: (gram.products.shape, gram.groups) for key, gram in first.items()}
+        if forms != known:
+            differ = sorted(str(key[0]) for key in {*forms} ^ {*known}) or ["numbers of layers"]
+            raise ValueError(
+                f"weights must be networks of one form, but weights[{place}] differs from weights[0] in"
+                f" {', '.join(differ[:4])}; give networks of several depths as {{depth: network}}."
+            )
+    return {key: LayerGram.pooled([run.grams[key] for run in runs]) for key in first}
+
+
+def _examined(
+    grams: Mapping[tuple[str, str], LayerGram], seed: int, left_out: dict[str, str]
+) -> tuple[Examined, ...]:
+    """Return the statistics of all objects, or the reason why one has none."""
+    found = []
+    for (name, what), gram in grams.items():
+        try:
+            found.append(Examined.of(name, gram, what, seed, len(grams)))
+        except ValueError as error:
+            left_out[f"{name} ({what})"] = str(error).rstrip(".")
+    return tuple(found)
 
 
 class _Run:
@@ -65,20 +125,15 @@ class _Run:
 
     def __init__(self, source: Source, seed: int) -> None:
         self.source, self.seed = source, seed
-        self.objects: list[Examined] = []
+        self.grams: dict[tuple[str, str], LayerGram] = {}
         self.streams: list[Influence] = []
         self.left_out: dict[str, str] = {}
 
     def examine(self, stack: Stack, what: str) -> None:
-        """Take the statistics of one stack, or the reason why it has none."""
-        try:
-            self.objects.append(Examined.of(stack, what, self.seed))
-        except ValueError as error:
-            self.left_out[f"{stack.name} ({what})"] = str(error).rstrip(".")
+        """Keep the products of one stack's layers."""
+        self.grams[stack.name, what] = LayerGram.of(stack)
 
-    def read_weights(
-        self, layers: str | None, groups: Sequence[int] | None, gains: Mapping[str, str]
-    ) -> None:
+    def read_weights(self, layers: str | None, groups: Sequence[int] | None, seen: Seen | None) -> None:
         """Examine the weights that can be compared over depth."""
         try:
             found = families(self.source, layers, groups)
@@ -86,7 +141,7 @@ class _Run:
             self.left_out["weights"] = str(error).rstrip(".")
             return
         self.left_out.update(found.left_out)
-        for stack in invariants(self.source, found, self.left_out, gains):
+        for stack in invariants(self.source, found, self.left_out, seen):
             self.examine(stack, WEIGHTS)
 
     def run_module(

@@ -12,12 +12,11 @@ from deeplimit.common import axes as drawing
 from deeplimit.common.fields import Interval
 from deeplimit.common.report import Column, Report, Table
 from deeplimit.common.verdict import LayersVerdict
-from deeplimit.trained.diagnosis import wording
+from deeplimit.trained.diagnosis import correlations, wording
 from deeplimit.trained.diagnosis.influence import Influence
 from deeplimit.trained.diagnosis.layer_gram import LayerGram
 from deeplimit.trained.diagnosis.merging import Merging, merging
 from deeplimit.trained.diagnosis.one_network import LayerStatistics
-from deeplimit.trained.diagnosis.stacks import Stack
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,8 +24,12 @@ if TYPE_CHECKING:
 Word = LayersVerdict
 LEVEL = 0.01
 """Probability of calling any order real where there is none, over all objects of a network."""
+DECAYING = "decaying"
+"""What correlations are called where the order is real."""
 WEIGHTS, NOISE, STATES = "weights", "function of noise", "function of states"
 """What an object is: weights themselves, or what a branch adds to a probe."""
+UNTRAINED, SHUFFLED = "untrained", "shuffled"
+"""The two nulls: networks as the factory makes them, and trained layers in a random order."""
 SHOWN = 6
 """So many things that were left out, or layers that stand out, are named in a text."""
 
@@ -73,9 +76,9 @@ class Examined:
     merging: Merging
 
     @classmethod
-    def of(cls, stack: Stack, what: str, seed: int) -> Examined:
-        """Return what one stack says; raise ValueError where it has no statistics."""
-        found = LayerStatistics.of(stack, seed)
+    def of(cls, name: str, gram: LayerGram, what: str, seed: int, count: int = 1) -> Examined:
+        """Return what one of `count` objects says; raise ValueError where it has no statistics."""
+        found = LayerStatistics.of_products(name, gram, seed, level=min(correlations.LEVEL, LEVEL / count))
         return cls(
             name=found.name,
             what=what,
@@ -92,7 +95,7 @@ class Examined:
             noise_interval=found.noise.noise_interval,
             length=found.noise.length,
             effective_entries=found.about_mean.effective_entries,
-            merging=merging(LayerGram.of(stack)),
+            merging=merging(gram),
         )
 
     @property
@@ -113,6 +116,9 @@ class NetworkDiagnosis(Report):
         left_out: reason, by name, why a tensor or branch is not among the objects.
         made_up: whether the module was run on a batch that was made up.
         seconds, versions: how it was run.
+        replicates: how many networks were pooled.
+        untrained: the same objects of untrained networks; empty where none are given.
+        shuffled: the objects with the layers of each network in a random order; empty without a null.
     """
 
     kind = "network-diagnosis"
@@ -125,6 +131,9 @@ class NetworkDiagnosis(Report):
     made_up: bool
     seconds: float
     versions: dict[str, str]
+    replicates: int = 1
+    untrained: tuple[Examined, ...] = ()
+    shuffled: tuple[Examined, ...] = ()
 
     @property
     def verdict(self) -> LayersVerdict:
@@ -135,17 +144,17 @@ class NetworkDiagnosis(Report):
     @property
     def ordered(self) -> tuple[Examined, ...]:
         """Objects whose layers have a real order, at a level of 1 % over all objects."""
-        bound = LEVEL / len(self.objects)
-        return tuple(each for each in self.objects if each.p_value <= bound)
+        return tuple(each for each in self.objects if each.correlation == DECAYING)
 
     @property
     def headline(self) -> str:
         """In how many objects the order of layers is real, and what layers are as a function of depth."""
         counts = Counter(str(each.verdict) for each in self.objects)
+        several = f"{self.replicates} networks, " if self.replicates > 1 else ""
         words = ", ".join(f"{word} ({count})" for word, count in counts.most_common())
         return (
-            f"{self.model}: the order of layers is real in {len(self.ordered)} of {len(self.objects)} objects"
-            f" (level {100 * LEVEL:g} % over all); {words}."
+            f"{several}{self.model}: the order of layers is real in {len(self.ordered)} of"
+            f" {len(self.objects)} objects (level {100 * LEVEL:g} % over all); {words}."
         )
 
     def _facts(self) -> list[tuple[str, str]]:
@@ -195,9 +204,13 @@ class NetworkDiagnosis(Report):
         return told
 
     def _table(self) -> Table:
-        found = self.objects
+        kinds = {"trained": self.objects, UNTRAINED: self.untrained, SHUFFLED: self.shuffled}
+        found = [each for objects in kinds.values() for each in objects]
+        networks = [kind for kind, objects in kinds.items() for _ in objects]
+        compared = bool(self.untrained or self.shuffled)
         return Table(
             (
+                *([Column("network", networks, left=True)] if compared else []),
                 Column("object", [each.name for each in found], left=True),
                 Column("what", [each.what for each in found], left=True),
                 Column("verdict", [str(each.verdict) for each in found], left=True),
@@ -220,7 +233,7 @@ class NetworkDiagnosis(Report):
                 "H: roughness about the mean, with 95 % intervals; entries: independent entries that would"
                 " scatter as these do",
                 "",
-                *(f"{each.full_name}: {each.reason}." for each in found),
+                *(f"{each.full_name}: {each.reason}." for each in self.objects),
             ),
         )
 

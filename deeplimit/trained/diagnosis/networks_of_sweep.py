@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
 import torch
+from torch import nn
 
 from deeplimit.common import validation
-from deeplimit.trained.diagnosis.layer_families import SameLayersError, families, stack
+from deeplimit.common.randomness import seeded
+from deeplimit.modules.trace.batches import as_batch
+from deeplimit.modules.trace.branches import record
+from deeplimit.trained.diagnosis.invariants import Seen, invariants, seen_in
+from deeplimit.trained.diagnosis.layer_families import SAME, SameLayersError, families
 from deeplimit.trained.diagnosis.norms import LEAST_LAYERS
 from deeplimit.trained.diagnosis.sources import Source, finite_numbers, source_of
 from deeplimit.trained.diagnosis.stacks import Stack
@@ -36,13 +41,33 @@ class Network:
     stacks: dict[str, Stack]
     factors: np.ndarray | None
 
+    def reordered(self, order: torch.Tensor) -> Network:
+        """Return the network with its layers in another order (L,)."""
+        stacks = {
+            key: Stack(each.name, each.values[order], each.groups, each.rounding)
+            for key, each in self.stacks.items()
+        }
+        factors = self.factors
+        moved = factors[order.numpy()] if factors is not None and len(factors) > 1 else factors
+        return Network(self.depth, stacks, moved)
 
-def networks_of(weights: Mapping[Any, Any], layers: str | None = None) -> list[Network]:
+
+def made_by(null: Callable[..., Any], seed: int, *given: int) -> nn.Module:
+    """Return an untrained network, made with torch's generators at a seed, which are put back after."""
+    with seeded(seed), validation.noted(f"deeplimit called null({', '.join(map(str, given))})."):
+        made = null(*given)
+    if not isinstance(made, nn.Module):
+        raise TypeError(f"null must return an untrained module, got {validation.named(made)}.")
+    return made
+
+
+def networks_of(weights: Mapping[Any, Any], layers: str | None = None, batch: Any = None) -> list[Network]:
     """Return the networks of a sweep, by depth; a list at a depth holds networks of several seeds.
 
     Args:
         weights: stacks, a file, a state_dict or a module for each depth, or a list of them.
         layers: name of the layers with {} for their number, where names leave it open.
+        batch: input of modules; made up if left out.
 
     Raises:
         TypeError: For anything else by depth.
@@ -57,7 +82,7 @@ def networks_of(weights: Mapping[Any, Any], layers: str | None = None) -> list[N
             key, "every depth of weights", minimum=LEAST_LAYERS, hint="Fewer layers show no noise."
         )
         for one, name in _seeds(given, f"weights[{depth}]"):
-            found.append(_network(one, depth, name, layers))
+            found.append(_network(one, depth, name, layers, batch))
     found.sort(key=lambda network: network.depth)
     first = found[0]
     for network in found[1:]:
@@ -82,7 +107,7 @@ def _seeds(given: Any, name: str) -> Iterator[tuple[Any, str]]:
     yield from ((one, f"{name}[{place}]") for place, one in enumerate(given))
 
 
-def _network(given: Any, depth: int, name: str, layers: str | None) -> Network:
+def _network(given: Any, depth: int, name: str, layers: str | None, batch: Any) -> Network:
     if isinstance(given, Mapping) and ("A" in given or _are_stacks(given)):
         unknown = set(given) - NAMES
         if unknown:
@@ -95,7 +120,7 @@ def _network(given: Any, depth: int, name: str, layers: str | None) -> Network:
         source = source_of(given)
         if _are_stacks(source.shapes):
             return _of_stacks({key: source.read(key) for key in source.shapes}, depth, name)
-        return _of_names(source, depth, name, layers)
+        return _of_names(source, depth, name, layers, _seen(given, batch))
     except (TypeError, ValueError) as error:
         if str(error).startswith(name):
             raise
@@ -129,30 +154,39 @@ def _of_stacks(values: Mapping[str, Any], depth: int, name: str) -> Network:
     return Network(depth, stacks, None if factors is None else _flat(factors))
 
 
-def _of_names(source: Source, depth: int, name: str, layers: str | None) -> Network:
-    """Return the network whose layers are told by the running number in the names of its tensors."""
-    stacks: dict[str, Stack] = {}
+def _of_names(source: Source, depth: int, name: str, layers: str | None, seen: Seen | None) -> Network:
+    """Return what hidden permutations leave of the network whose layers are told by numbers in names."""
+    found = families(source, layers)
     factors = None
-    for family in families(source, layers).found:
+    for family in found.found:
         if len(family.numbers) != depth:
             raise ValueError(
                 f"{name} must hold {depth} layers of {family.name!r}, got {len(family.numbers)}. Give the"
                 " depth that counts them, or name the layers by layers='...{}...'."
             )
-        try:
-            found = stack(source, family)
-        except SameLayersError:
-            continue
-        if found.values[0].numel() == 1 and family.name.rpartition(".")[2] == "delta":
-            factors = _flat(found.values)
-        else:
-            stacks[family.name] = found
+        if source.shapes[family.members[0]] in ((), (1,)) and family.name.rpartition(".")[2] == "delta":
+            factors = _flat(torch.stack([source.read(member) for member in family.members]))
+    left_out = dict(found.left_out)
+    stacks = {made.name: made for made in invariants(source, found, left_out, seen, biases=True)}
     if not stacks:
-        raise ValueError(
-            f"{name} must hold a weight that differs between layers; all layers are copies. Take the weights"
-            " after training."
+        reasons = "; ".join(f"{key} {reason}" for key, reason in [*left_out.items()][:3])
+        are_copies = left_out and all(SAME in reason for reason in left_out.values())
+        raise (SameLayersError if are_copies else ValueError)(
+            f"{name} must hold weights that can be compared over depth: {reasons or 'it has vectors alone'}."
         )
     return Network(depth, stacks, factors)
+
+
+def _seen(given: object, batch: Any) -> Seen | None:
+    """Return what one forward of a module tells; None where no batch can be made up."""
+    if not isinstance(given, nn.Module):
+        return None
+    try:
+        return seen_in(record(given, as_batch(given, batch), trained=True))
+    except (TypeError, ValueError) as error:
+        if batch is not None:
+            raise type(error)(f"batch does not fit {type(given).__name__}: {error}") from error
+        return None
 
 
 def _flat(factors: torch.Tensor) -> np.ndarray:

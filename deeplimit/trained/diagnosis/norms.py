@@ -18,6 +18,8 @@ WAVES = 4
 """Slow components: cosines of 0, 1, 2, 3 half-turns over the network."""
 ENTRIES = 2**16
 """Most entries, evenly spaced, whose slow components are kept."""
+HEAD = 256
+"""Most entries of the first layers that are kept, to see whether networks share draws."""
 LEAST_LAYERS = 6
 """Fourth differences of fewer layers say too little."""
 PUBLISHED = ("maximum", "increments", "cumulative sum", "root sum of squares")
@@ -46,6 +48,7 @@ class LayerNorms:
         block_products: products of the sums over blocks of neighbouring layers (K, K), K <= BLOCKS.
         waves: sums over layers of cosines of 0, 1, ... half-turns times the entries (WAVES, M), of at most
             ENTRIES entries.
+        heads: first entries of the first two layers (2, E), E <= HEAD.
         rounding: round-off of one entry relative to it, of the precision in which the layers were given.
     """
 
@@ -59,6 +62,7 @@ class LayerNorms:
     apart: np.ndarray
     block_products: np.ndarray
     waves: np.ndarray
+    heads: np.ndarray
     rounding: float
 
     @classmethod
@@ -115,10 +119,20 @@ class LayerNorms:
                 spectral_norms(each, spatial)
                 for each in (kernels, kernels.diff(dim=0), kernels.cumsum(dim=0))
             ]
-        kind = stack.values.dtype
-        rounding = torch.finfo(kind).eps if kind.is_floating_point else 0.0
+        sizes, grown, sums = norms
         return cls(
-            norms[0], norms[1], norms[2], squares, first, second, fourth, apart, products, waves, rounding
+            sizes,
+            grown,
+            sums,
+            squares,
+            first,
+            second,
+            fourth,
+            apart,
+            products,
+            waves,
+            flat[:2, :HEAD].to(torch.float64).numpy(),
+            stack.precision,
         )
 
     @property

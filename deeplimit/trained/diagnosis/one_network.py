@@ -9,6 +9,7 @@ import numpy as np
 
 from deeplimit.common.verdict import Judgement, LayersVerdict, RuleByRule, judge
 from deeplimit.trained.diagnosis.correlations import (
+    LEVEL,
     Answer,
     Evidence,
     LagCorrelations,
@@ -94,9 +95,9 @@ class LayerStatistics:
 
     @classmethod
     def of_products(
-        cls, name: str, gram: LayerGram, seed: int = 0, confidence: float = 0.95
+        cls, name: str, gram: LayerGram, seed: int = 0, confidence: float = 0.95, level: float = LEVEL
     ) -> LayerStatistics:
-        """Return the same from products of layers."""
+        """Return the same from products of layers; an order is seen from p-values of `level` on."""
         models = compare_models(gram, equal_sizes=True)
         equal = models.effective_entries >= ENOUGH_ENTRIES
         if not equal:
@@ -106,7 +107,7 @@ class LayerStatistics:
         about_mean = roughness(gram, confidence, about_mean=True, equal_sizes=equal)
         judged = roughness(gram, about_mean=True, equal_sizes=equal) if confidence != 0.95 else about_mean
         lags = lag_correlations(gram, about_mean.effective_entries, seed)
-        correlation = answer(Evidence(lags, order, judged))
+        correlation = answer(Evidence(lags, order, judged, level))
         evidence = Found(order, noise, lags, correlation, models)
         return cls(
             name,

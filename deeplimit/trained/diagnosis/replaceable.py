@@ -59,6 +59,10 @@ class Replaceable(ABC):
         return found
 
     @abstractmethod
+    def off(self) -> Layers:
+        """Return the weights with which branches add nothing: matrices and their biases are zero."""
+
+    @abstractmethod
     def with_layers(self, replaced: Layers) -> Any:
         """Return a copy of the network in which these weights are replaced."""
 
@@ -112,6 +116,21 @@ class ModuleLayers(Replaceable):
                 f"weights must have layers that differ, got {source.name}: {told}. Take them after training."
             )
 
+    def off(self) -> Layers:
+        """Return zeros for matrices and what their modules hold beside them; gains of norms stay."""
+        tensors = self.model.state_dict()
+        owners = {
+            name.rpartition(".")[0]
+            for family in self.families.values()
+            for name in family.members
+            if tensors[name].dim() > 1
+        }
+        return {
+            name: torch.zeros_like(self.stacks[name].values)
+            for name, family in self.families.items()
+            if family.members[0].rpartition(".")[0] in owners
+        }
+
     def with_layers(self, replaced: Layers) -> nn.Module:
         model = copy.deepcopy(self.model)
         tensors = model.state_dict(keep_vars=True)
@@ -146,6 +165,9 @@ class MappedLayers(Replaceable):
                 f"weights must hold stacks (L, ...) of one depth L, at least {LEAST}; got {depths}. Leave out"
                 " what is no stack of all layers."
             )
+
+    def off(self) -> Layers:
+        return {name: torch.zeros_like(each.values) for name, each in self.stacks.items() if name != FACTORS}
 
     def with_layers(self, replaced: Layers) -> dict[str, torch.Tensor]:
         return {name: replaced.get(name, value).clone() for name, value in self.given.items()}

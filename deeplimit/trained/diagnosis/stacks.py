@@ -20,11 +20,20 @@ class Stack:
         values: layers (L, ...) on the CPU, in the precision in which they were given.
         groups: number of each layer's group (L,). Layers of one group are alike by construction, such as
             those of one stage. Empty where all layers are.
+        rounding: relative round-off of the weights that the layers were made of; None for that of `values`.
     """
 
     name: str
     values: torch.Tensor
     groups: tuple[int, ...] = ()
+    rounding: float | None = None
+
+    @property
+    def precision(self) -> float:
+        """Relative round-off of a layer's numbers."""
+        if self.rounding is not None:
+            return self.rounding
+        return torch.finfo(self.values.dtype).eps if self.values.dtype.is_floating_point else 0.0
 
     @property
     def depth(self) -> int:

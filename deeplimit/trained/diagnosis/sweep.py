@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,33 +16,25 @@ from deeplimit.common.verdict import Judgement, RegimeVerdict
 from deeplimit.trained.diagnosis import hypotheses, published_steps, slopes, wording
 from deeplimit.trained.diagnosis.fresh_noise import fresh_share, sampling_variances
 from deeplimit.trained.diagnosis.hidden_slopes import NOTHING, hidden_trends
+from deeplimit.trained.diagnosis.hurst import roughness
 from deeplimit.trained.diagnosis.hypotheses import Evidence
-from deeplimit.trained.diagnosis.networks_of_sweep import Network, networks_of
-from deeplimit.trained.diagnosis.norms import PUBLISHED, QUANTITIES, LayerNorms
+from deeplimit.trained.diagnosis.measured import MeasuredNetwork, MeasuredWeight
+from deeplimit.trained.diagnosis.networks_of_sweep import Network, made_by, networks_of
+from deeplimit.trained.diagnosis.norms import PUBLISHED, QUANTITIES
 from deeplimit.trained.diagnosis.slopes import Slope
-from deeplimit.trained.diagnosis.stacks import Stack
-from deeplimit.trained.diagnosis.sweep_report import DepthDiagnosis, Finding, Quantity
-from deeplimit.trained.diagnosis.trend import TrendEvidence
+from deeplimit.trained.diagnosis.sweep_report import DepthDiagnosis, Finding, Null, Quantity
+from deeplimit.trained.diagnosis.trend import TrendEvidence, share_draws
 from deeplimit.trained.diagnosis.variogram import Variogram
 from deeplimit.version import versions
 
 ROUNDED = 4.0
 """Differences below this many units of round-off of the layers are no noise."""
+SURE_ERRORS = float(special.ndtri(0.5 + slopes.SURE / 2))
+"""Half an interval of level `slopes.SURE`, in standard errors."""
+MOST_LAYERS = 256
+"""Deeper networks would make the Hurst index more exact than any verdict needs, at a cost of L cubed."""
 FOUND = (RegimeVerdict.SDE, RegimeVerdict.LINEAR_ODE, RegimeVerdict.NEURAL_ODE)
 """Verdicts that find a trend."""
-
-
-def _with_factors(network: Network) -> dict[str, Stack]:
-    """Return the stacks multiplied by the sizes of the residual factors."""
-    assert network.factors is not None
-    factors = torch.as_tensor(network.factors).abs()
-    return {
-        key: Stack(
-            f"|δ|{key}",
-            stack.values * factors.to(stack.values.dtype).reshape(-1, *[1] * (stack.values.ndim - 1)),
-        )
-        for key, stack in network.stacks.items()
-    }
 
 
 def diagnose_sweep(
@@ -52,36 +45,70 @@ def diagnose_sweep(
     spatial: tuple[int, int] | None,
     layers: str | None,
     seed: int,
+    batch: Any = None,
+    null: Callable[[int], Any] | None = None,
 ) -> DepthDiagnosis:
     """Return the diagnosis of checked arguments."""
     start = time.perf_counter()
-    networks = networks_of(weights, layers)
+    how = {
+        "confidence": confidence,
+        "homogeneous": homogeneous,
+        "spatial": spatial,
+        "layers": layers,
+        "seed": seed,
+        "batch": batch,
+    }
+    networks = networks_of(weights, layers, batch)
     if homogeneous and networks[0].factors is None:
         raise ValueError(
             "homogeneous=True needs residual factors: give delta at every depth, 1 where there is none."
         )
+    measured = [MeasuredNetwork.of(network, homogeneous, spatial) for network in networks]
+    nulls = _nulls(networks, null, how) if null is not None else ()
+    return judge_networks(measured, confidence, homogeneous=homogeneous, seed=seed, start=start, nulls=nulls)
+
+
+def judge_networks(
+    networks: Sequence[MeasuredNetwork],
+    confidence: float,
+    *,
+    homogeneous: bool = False,
+    seed: int = 0,
+    start: float | None = None,
+    nulls: tuple[Null, ...] = (),
+) -> DepthDiagnosis:
+    """Return the diagnosis of networks that were measured, shallow ones first; all have the same weights."""
+    start = time.perf_counter() if start is None else start
     depths = np.array([network.depth for network in networks])
-    stacks = [_with_factors(network) if homogeneous else network.stacks for network in networks]
-    reservations, findings, judged = [], [], {}
-    for key in stacks[0]:
-        ofkind = [each[key] for each in stacks]
-        size = spatial if ofkind[0].values.ndim == 5 else None
-        measured = [LayerNorms.of(stack, size) for stack in ofkind]
-        if not all(norms.total > 0 for norms in measured):
+    reservations, findings, judged, carriers = [], [], [], []
+    for key in networks[0].weights:
+        ofkind = [network.weights[key] for network in networks]
+        if not all(each.norms.total > 0 for each in ofkind):
             reservations.append(f"{ofkind[0].name} is zero at some depth, and is left out")
             continue
-        finding, evidence = _find(ofkind[-1], measured, depths, confidence, homogeneous, seed)
+        if share_draws([each.norms for each in ofkind]):
+            reservations.append(
+                f"{ofkind[0].name} begins with the same layers in networks of several depths, as with one"
+                " seed for all: what they have in common is no trend. Draw each from a seed of its own"
+            )
+        finding, evidence = _find(ofkind, depths, confidence, homogeneous, seed)
         findings.append(finding)
-        judged[key] = evidence
+        judged.append(evidence)
+        carriers.append(ofkind[0].carries)
     if not findings:
         raise ValueError("weights must not be zero at any depth; all stacks are. Take them after training.")
     factors = [network.factors for network in networks if network.factors is not None]
     largest = np.array([np.abs(each).max() for each in factors])
     alpha = -slopes.fit(depths, largest, confidence) if len(largest) and largest.all() else None
-    judgement = _together(findings, list(judged.values()))
-    main = next(
-        finding for finding in findings if finding.verdict == judgement.code or finding is findings[0]
-    )
+    judgement = _together(findings, judged, carriers)
+    first = findings[carriers.index(True) if any(carriers) else 0]
+    ofcode = [finding for finding in findings if finding.verdict == judgement.code]
+    main = first if first in ofcode or not ofcode else ofcode[0]
+    reservations += [
+        f"{finding.weight} alone is {finding.verdict!s}"
+        for finding in findings
+        if finding.verdict not in (judgement.code, RegimeVerdict.CANNOT_TELL)
+    ]
     published = published_steps.follow(
         depths,
         {name: findings[0].norms[name].values for name in PUBLISHED},
@@ -103,18 +130,47 @@ def diagnose_sweep(
         seconds=time.perf_counter() - start,
         versions=versions(),
         reservations=tuple(reservations),
+        nulls=nulls,
     )
 
 
+def _nulls(
+    networks: Sequence[Network], null: Callable[[int], Any], how: Mapping[str, Any]
+) -> tuple[Null, ...]:
+    """Return what untrained networks of the same depths say, and the layers in a random order."""
+    made: dict[int, list[Any]] = {}
+    for place, network in enumerate(networks):
+        untrained = made_by(null, how["seed"] + place, network.depth)
+        made.setdefault(network.depth, []).append(untrained)
+    stream = generator(how["seed"], Purpose.LAYER_ORDER)
+    shuffled = [each.reordered(torch.randperm(each.depth, generator=stream)) for each in networks]
+    ways: dict[str, Callable[[], Sequence[Network]]] = {
+        "untrained": lambda: networks_of(made, how["layers"], how["batch"]),
+        "shuffled": lambda: shuffled,
+    }
+    found = []
+    for name, way in ways.items():
+        try:
+            measured = [MeasuredNetwork.of(each, how["homogeneous"], how["spatial"]) for each in way()]
+            report = judge_networks(
+                measured, how["confidence"], homogeneous=how["homogeneous"], seed=how["seed"]
+            )
+        except ValueError as error:  # layers that are zero or copies at the start have no order to speak of
+            found.append(Null(name, RegimeVerdict.CANNOT_TELL, str(error).rstrip("."), ()))
+        else:
+            found.append(Null(name, report.verdict, report.reason, report.findings))
+    return tuple(found)
+
+
 def _find(
-    deepest: Stack,
-    measured: Sequence[LayerNorms],
+    weights: Sequence[MeasuredWeight],
     depths: np.ndarray,
     confidence: float,
     homogeneous: bool,
     seed: int,
 ) -> tuple[Finding, Evidence]:
     """Return what the networks say of one weight."""
+    deepest, measured = weights[-1], [each.norms for each in weights]
     numbers = [norms.quantities() for norms in measured]
     values = {each: np.array([one[each] for one in numbers]) for each in QUANTITIES}
     fits = {each: slopes.fit(depths, values[each], confidence) for each in QUANTITIES}
@@ -126,6 +182,8 @@ def _find(
     clear = [norms for norms, size in zip(measured, seen, strict=True) if size > 0]
     fresh = fresh_share(clear, slopes.SURE)[1] if clear else (0.0, 0.0)
     trend = TrendEvidence.of(measured, generator(seed, Purpose.SIGN_FLIPS))
+    if share_draws(measured):  # their agreement is no evidence of a trend
+        trend = dataclasses.replace(trend, p_value=1.0)
     hidden = NOTHING
     if clear and fresh[1] >= hypotheses.MIXED:
         found = trend.p_value <= hypotheses.LEVEL
@@ -140,6 +198,7 @@ def _find(
         fresh=fresh,
         trend=trend,
         size=-fits["root mean square"],
+        roughness=_roughness(weights, smoothness, confidence),
         depths=len(np.unique(depths)),
         homogeneous=homogeneous,
     )
@@ -157,7 +216,7 @@ def _find(
         trend_share_interval=1 - reach[:, ::-1],
         noise_share=share,
         noise_share_interval=reach,
-        variogram=Variogram.of(deepest, float(share[-1])),
+        variogram=Variogram.of(deepest.gram, float(share[-1])),
         trend_p_value=evidence.trend.p_value,
         **exponents,
     ), evidence
@@ -190,6 +249,30 @@ def _smoothness(
     return found.at_most(1.0)
 
 
+def _roughness(weights: Sequence[MeasuredWeight], smoothness: Slope, confidence: float) -> Slope:
+    """Return the Hurst index that all networks' layers have, sizes divided out.
+
+    Networks are independent: indices of each weigh by the inverse of their squared standard errors. Layers
+    whose neighbours draw near with depth are no noise, and have none.
+    """
+    if not smoothness.is_known or smoothness.sure[0] > hypotheses.CHANGES:
+        return slopes.UNKNOWN
+    shallow = [weight for weight in weights if weight.norms.depth <= MOST_LAYERS] or weights
+    indices, errors = [], []
+    for weight in shallow:
+        try:
+            found = roughness(weight.gram, slopes.SURE, about_mean=True, equal_sizes=True)
+        except ValueError:  # layers that are equal, or zero
+            continue
+        indices.append(found.hurst)
+        errors.append((found.interval[1] - found.interval[0]) / 2 / SURE_ERRORS)
+    if not indices:
+        return slopes.UNKNOWN
+    trusted = np.maximum(errors, 1e-9) ** -2.0
+    value, error = float(np.average(indices, weights=trusted)), float(trusted.sum() ** -0.5)
+    return Slope.of(lambda level: value + error * float(special.ndtri(level)), confidence)
+
+
 def _exponents(e: Evidence, word: RegimeVerdict, confidence: float) -> dict[str, Any]:
     """Return β, the trend's Hölder exponent and the noise's Hurst index, those that the verdict leaves."""
     beta = holder = hurst = slopes.UNKNOWN
@@ -198,23 +281,33 @@ def _exponents(e: Evidence, word: RegimeVerdict, confidence: float) -> dict[str,
     elif word in (RegimeVerdict.LINEAR_ODE, RegimeVerdict.NEURAL_ODE):
         beta, holder = e.size, e.smoothness
     if word in (RegimeVerdict.SDE, RegimeVerdict.NO_TREND):
-        hurst = (-e.noise).plus(0.5)
+        hurst = e.roughness if word is RegimeVerdict.NO_TREND else (-e.noise).plus(0.5)
     found = {"beta": beta, "holder": holder, "hurst": hurst}
     return {name: each.value for name, each in found.items()} | {
         f"{name}_interval": each.interval for name, each in found.items()
     }
 
 
-def _together(findings: Sequence[Finding], evidence: Sequence[Evidence]) -> Judgement[RegimeVerdict]:
-    """Return the verdict on all weights: that of the first, unless noise of another one stays."""
-    first = findings[0]
-    for finding, e in zip(findings[1:], evidence[1:], strict=True):
-        other_noise = first.verdict in (RegimeVerdict.LINEAR_ODE, RegimeVerdict.NEURAL_ODE) and e.noise_stays
-        other_trend = (
-            evidence[0].noise_stays and first.verdict is RegimeVerdict.NO_TREND and finding.verdict in FOUND
-        )
-        if finding.verdict in (RegimeVerdict.SDE, RegimeVerdict.NO_TREND) and other_noise:
-            return Judgement(RegimeVerdict.SDE, "noise_of_another_weight_stays", (first, finding))
-        if other_trend:
-            return Judgement(RegimeVerdict.SDE, "another_weight_has_a_trend", (first, finding))
-    return Judgement(first.verdict, first.rule, evidence[0])
+def _together(
+    findings: Sequence[Finding], evidence: Sequence[Evidence], carriers: Sequence[bool]
+) -> Judgement[RegimeVerdict]:
+    """Return the verdict on all weights.
+
+    Those that carry the function decide, matrices and not their Grams or biases; noise of any weight that
+    stays overrules a trend that has none. Where those that decide do not agree, their order decides nothing.
+    """
+    pairs = [*zip(findings, evidence, strict=True)]
+    deciding = [pair for pair, carries in zip(pairs, carriers, strict=True) if carries] or pairs
+    for first, e in deciding:
+        for finding, other in pairs:
+            is_smooth = first.verdict in (RegimeVerdict.LINEAR_ODE, RegimeVerdict.NEURAL_ODE)
+            is_noise = finding.verdict in (RegimeVerdict.SDE, RegimeVerdict.NO_TREND)
+            if is_smooth and is_noise and other.noise_stays:
+                return Judgement(RegimeVerdict.SDE, "noise_of_another_weight_stays", (first, finding))
+            if first.verdict is RegimeVerdict.NO_TREND and e.noise_stays and finding.verdict in FOUND:
+                return Judgement(RegimeVerdict.SDE, "another_weight_has_a_trend", (first, finding))
+    first, e = deciding[0]
+    codes = {finding.verdict for finding, _ in deciding}
+    if len(codes) > 1 and not codes <= {RegimeVerdict.LINEAR_ODE, RegimeVerdict.NEURAL_ODE}:
+        return Judgement(RegimeVerdict.CANNOT_TELL, "weights_disagree", [each for each, _ in deciding])
+    return Judgement(first.verdict, first.rule, e)

@@ -11,7 +11,7 @@ import numpy as np
 from deeplimit.common import axes as drawing
 from deeplimit.common.fields import Interval, Shape
 from deeplimit.common.report import Column, Report, Table
-from deeplimit.common.verdict import RegimeVerdict
+from deeplimit.common.verdict import RegimeVerdict, Verdict
 from deeplimit.trained.diagnosis.published_steps import PublishedSteps
 from deeplimit.trained.diagnosis.variogram import Variogram
 
@@ -85,6 +85,23 @@ class Finding:
 
 @final
 @dataclass(frozen=True, eq=False)
+class Null:
+    """What networks say in which training left nothing to find.
+
+    Attributes:
+        name: "untrained", as the factory makes them, or "shuffled", trained layers in a random order.
+        verdict, reason: the verdict on these networks.
+        findings: what was found of each weight; empty where they could not be measured.
+    """
+
+    name: str
+    verdict: Verdict
+    reason: str
+    findings: tuple[Finding, ...]
+
+
+@final
+@dataclass(frozen=True, eq=False)
 class DepthDiagnosis(Report):
     """What `diagnose` found in weights of n networks of several depths.
 
@@ -101,6 +118,7 @@ class DepthDiagnosis(Report):
         confidence: level of the intervals. Verdicts rest on intervals of 99 %.
         seconds, versions: how it was run.
         reservations: what to know before trusting the numbers.
+        nulls: untrained and shuffled networks of the same depths; empty where no null is given.
     """
 
     kind = "depth-diagnosis"
@@ -120,6 +138,7 @@ class DepthDiagnosis(Report):
     seconds: float
     versions: dict[str, str]
     reservations: tuple[str, ...]
+    nulls: tuple[Null, ...] = ()
 
     @property
     def finding(self) -> Finding:
@@ -203,18 +222,26 @@ class DepthDiagnosis(Report):
         published = f"{self.published.verdict} by the published steps"
         if self.published.difference:
             published += f": {self.published.difference}"
+        nulls = [(null.name, f"{null.verdict}: {null.reason}") for null in self.nulls]
         return [
             ("weights", f"{len(self.depths)} networks, depths {', '.join(map(str, np.unique(self.depths)))}"),
             ("exponents", f"{'; '.join(told)} ({percent})" if told else "none is identified"),
             ("paper", published),
+            *nulls,
         ]
 
     def _table(self) -> Table:
         rows = [(each, name) for each in self.findings for name in each.norms]
+        kinds = ["trained"] * len(rows)
+        for null in self.nulls:
+            more = [(each, name) for each in null.findings for name in each.norms]
+            rows += more
+            kinds += [null.name] * len(more)
         quantities = [each.norms[name] for each, name in rows]
         low, high = ([quantity.interval[end] for quantity in quantities] for end in (0, 1))
         return Table(
             (
+                *([Column("network", kinds, left=True)] if self.nulls else []),
                 Column("weight", [each.weight for each, _ in rows], left=True),
                 Column("quantity", [name for _, name in rows], left=True),
                 Column(f"L = {self.depths[0]}", [quantity.values[0] for quantity in quantities], ".3g"),

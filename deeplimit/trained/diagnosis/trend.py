@@ -29,6 +29,13 @@ SIZES = np.geomspace(1e-3, 1e2, 101)
 """Energies of the trend at the deepest network that are tried, over the largest |T|."""
 
 
+SAME, ALIKE = 1 - 1e-6, 0.9
+"""Cosines of layers that are the same draw, and of neighbours in one network that may be a trend."""
+
+ENTRIES_TOLD = 4
+"""Layers of fewer entries are alike by chance."""
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class TrendEvidence:
@@ -82,6 +89,26 @@ class TrendEvidence:
         posterior = np.exp(joint - joint.max()).sum(axis=(0, 1))
         cumulative = (np.cumsum(posterior) - 0.5 * posterior) / posterior.sum()
         return Slope.of(lambda level: float(np.interp(level, cumulative, EXPONENTS)), confidence)
+
+
+def share_draws(networks: Sequence[LayerNorms]) -> bool:
+    """Whether networks of two depths have the same first two layers, up to size, and these two differ.
+
+    Trends that start alike have the same first layer, but not the same second one.
+    """
+    units: list[np.ndarray] = []
+    if networks[0].heads.shape[1] < ENTRIES_TOLD:
+        return False
+    for norms in networks:
+        sizes = np.linalg.norm(norms.heads, axis=1, keepdims=True)
+        units.append(norms.heads / np.where(sizes > 0, sizes, 1.0))
+    alone = [each for each, norms in zip(units, networks, strict=True) if each[0] @ each[1] < ALIKE]
+    depths = [norms.depth for each, norms in zip(units, networks, strict=True) if each[0] @ each[1] < ALIKE]
+    return any(
+        depths[i] != depths[j] and bool(((alone[i] * alone[j]).sum(axis=1) > SAME).all())
+        for i in range(len(alone))
+        for j in range(i)
+    )
 
 
 def agreement(networks: Sequence[LayerNorms], generator: torch.Generator) -> float:

@@ -6,13 +6,10 @@ from dataclasses import dataclass
 from typing import Annotated, final
 
 import numpy as np
-import torch
 
 from deeplimit.common.fields import Shape
-from deeplimit.trained.diagnosis.stacks import Stack
+from deeplimit.trained.diagnosis.layer_gram import LayerGram
 
-MOST = 2**22
-"""Most numbers, in evenly spaced entries of all layers, that are compared."""
 LAGS = 16
 """Most distances."""
 NEAR, FEWEST = 8, 3
@@ -42,13 +39,13 @@ class Variogram:
     fitted: Annotated[np.ndarray, Shape("lags")]
 
     @classmethod
-    def of(cls, stack: Stack, nugget: float) -> Variogram:
-        """Return the variogram of a stack, with the law whose nugget is the noise's share.
+    def of(cls, gram: LayerGram, nugget: float) -> Variogram:
+        """Return the variogram of layers, with the law whose nugget is the noise's share.
 
         The law is fitted to near layers, by least squares of relative errors. Its slope is not negative.
 
         Args:
-            stack: layers that are not all zero, at least two.
+            gram: products of layers that are not all zero, at least two.
             nugget: share of noise, at least 0.
 
         Returns:
@@ -57,18 +54,22 @@ class Variogram:
         Not checked: that layers are finite.
 
         Examples:
+            >>> import torch
             >>> line = torch.arange(8.0)[:, None]
-            >>> found = Variogram.of(Stack("A", line), 0.0)
+            >>> found = Variogram.of(LayerGram((line @ line.T).numpy(), 1), 0.0)
             >>> round(found.power, 2), found.lags.tolist()
             (2.0, [1, 2, 3, 4])
         """
-        depth = stack.depth
-        flat = stack.values.reshape(depth, -1)
-        every = -(-flat.shape[1] * depth // MOST)
-        layers = flat[:, ::every].to(torch.float64).numpy()
+        products, depth = gram.products, len(gram.products)
+        squares = np.diagonal(products)
         lags = np.unique(np.geomspace(1, max(1, depth // 2), LAGS).round().astype(int))
-        size = float((layers**2).mean()) or 1.0
-        values = np.array([((layers[lag:] - layers[:-lag]) ** 2).mean() for lag in lags]) / 2 / size
+        size = float(squares.mean()) or 1.0
+        values = np.array(
+            [
+                (squares[lag:] + squares[:-lag] - 2 * np.diagonal(products, lag)).mean().clip(0.0)
+                for lag in lags
+            ]
+        ) / (2 * size)
         near = np.maximum(depth / NEAR, lags[: min(FEWEST, len(lags))].max()) >= lags
         weights = near / np.maximum(values, 1e-12) ** 2
         tried = []

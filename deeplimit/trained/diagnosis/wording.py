@@ -128,10 +128,18 @@ OF_ONE_WEIGHT: Sentences[Evidence] = {
         f" as {e.trend.share():.2g} times the noise's slow energy is not excluded. More depths or seeds would"
         " tell"
     ),
+    "layers_are_independent": lambda e: (
+        f"layers of {e.weight} are independent in every network (Hurst index {_value(e.roughness)}, size"
+        f" divided out), of size L^-β with β = {_value(e.size)}, and networks share no trend (p ="
+        f" {e.trend.p_value:.2g})"
+    ),
     "is_noise_that_changes": lambda e: (
-        f"{e.weight} is noise at every depth: neighbouring layers differ by a fixed share of their size. It"
-        f" has Hurst index {0.5 - e.noise.value:.2f} [{0.5 - e.noise.sure[1]:.2f},"
-        f" {0.5 - e.noise.sure[0]:.2f}], not 1/2"
+        f"{e.weight} is noise at every depth: neighbouring layers differ by a fixed share of their size. With"
+        f" the size L^-β, β = {_value(e.size)}, divided out it has Hurst index {_value(e.roughness)}, not 1/2"
+    ),
+    "may_be_independent": lambda e: (
+        f"{e.weight} is noise at every depth, of size L^-β with β = {_value(e.size)}. Its layers may be"
+        f" independent: their Hurst index is {_value(e.roughness)}. Wider networks or more seeds would tell"
     ),
     "grows_rough": lambda e: (
         f"the noise of {e.weight} has a quadratic variation that grows with depth (D4 changes like"
@@ -154,6 +162,9 @@ OF_ONE_WEIGHT: Sentences[Evidence] = {
     ),
 }
 OF_ALL_WEIGHTS: Sentences[Any] = {
+    "weights_disagree": lambda e: (
+        "weights have different verdicts: " + "; ".join(f"{each.weight} {each.verdict}" for each in e)
+    ),
     "noise_of_another_weight_stays": lambda e: f"{e[0].reason}; but {e[1].reason}",
     "another_weight_has_a_trend": lambda e: f"{e[0].reason}; but {e[1].reason}",
 }

@@ -1,0 +1,266 @@
+"""`study`: the user's training at several depths and seeds, and what its layers are as functions of depth."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+import torch
+from torch import nn
+
+from deeplimit.common import validation
+from deeplimit.common.measurement import Measurement, Progress, Running
+from deeplimit.common.randomness import Purpose, generator, seeded
+from deeplimit.common.specification import describe
+from deeplimit.common.store import Store
+from deeplimit.common.verdict import LayersVerdict, RegimeVerdict
+from deeplimit.trained.diagnosis.layer_families import SameLayersError
+from deeplimit.trained.diagnosis.layer_gram import LayerGram
+from deeplimit.trained.diagnosis.measured import MeasuredNetwork
+from deeplimit.trained.diagnosis.network_report import SHUFFLED, UNTRAINED, WEIGHTS, Examined
+from deeplimit.trained.diagnosis.networks_of_sweep import networks_of
+from deeplimit.trained.diagnosis.norms import LEAST_LAYERS
+from deeplimit.trained.diagnosis.study_report import TRAINED, StudyReport, StudyRow
+from deeplimit.trained.diagnosis.sweep import judge_networks
+from deeplimit.trained.diagnosis.sweep_report import Null
+from deeplimit.version import versions
+
+KINDS = (TRAINED, UNTRAINED, SHUFFLED)
+"""The networks of one block: as trained, as the factory made it, and trained with its layers shuffled."""
+Kept = dict[str, MeasuredNetwork]
+"""What is kept of one training: invariants by kind of network, and no weights."""
+
+
+def study(
+    factory: Callable[[int], nn.Module],
+    train: Callable[[nn.Module, int, int], nn.Module],
+    depths: Sequence[int],
+    seeds: int | Sequence[int] = 3,
+    *,
+    batch: Any = None,
+    layers: str | None = None,
+    confidence: float = 0.95,
+    device: str | torch.device = "cpu",
+    workers: int | None = None,
+    executor: Executor | None = None,
+    store: Store | str | os.PathLike[str] | None = None,
+    progress: Progress | bool | None = None,
+) -> StudyReport:
+    """Train networks of several depths and seeds with your own loop, and say what their layers are.
+
+    Every network is measured as the factory makes it, after training, and with its trained layers shuffled.
+    What is kept are invariants: products of layers of what hidden permutations leave alone, and no weights.
+
+    Args:
+        factory: function of the depth L that returns an untrained module. torch's global generator is seeded
+            before each call, by depth and seed: networks of two depths must not share draws.
+        train: function (model, depth, seed) that trains the module and returns it; torch's global generator
+            is seeded as well, and put back after.
+        depths: numbers of layers L, at least 6 each. A verdict needs at least three; five decide most.
+        seeds: how many networks per depth, or their seeds. Networks of one depth are pooled.
+        batch: input of a module, as in `diagnose`; made up if left out.
+        layers: name of the layers with {} for their number, where names leave it open.
+        confidence: level of the intervals.
+        device: where modules are moved before training: "cpu" or "cuda".
+        workers: number of threads; trainings run one after the other, for they share torch's generator.
+        executor: any `concurrent.futures.Executor`, or a Dask client, that trains networks side by side.
+        store: file, or `Store`, that keeps the invariants of every finished network: a call made again trains
+            only what is missing, and more seeds or depths extend it.
+        progress: function of the fraction done, between 0 and 1; True shows a bar, False nothing. Left out, a
+            call of more than ten seconds says in the log how long it will take.
+
+    Returns:
+        A `StudyReport`: one table over depths with trained, untrained and shuffled networks.
+
+    Raises:
+        TypeError: for arguments of another kind, and where factory or train returns no module.
+        ValueError: for values out of range, and for modules without layers that can be compared over depth.
+
+    Not checked: that training has converged, that it is the same at all depths, and that train takes its
+    random numbers from torch's global generator or from the seed.
+
+    Examples:
+        >>> import torch, deeplimit as dl
+        >>> def factory(depth):
+        ...     return torch.nn.Sequential(*(torch.nn.Linear(5, 5) for _ in range(depth)))
+        >>> def train(model, depth, seed):
+        ...     with torch.no_grad():
+        ...         for k, layer in enumerate(model):
+        ...             layer.weight.copy_(torch.eye(5) + torch.ones(5, 5) * k / depth)
+        ...     return model
+        >>> report = dl.study(factory, train, [8, 16, 32, 64], seeds=1)
+        >>> report.verdict, report.of("untrained").verdict
+        ('neural-ode', 'no trend')
+    """
+    given = {**locals()}
+    validation.function(factory, "factory", "a function of the depth that makes a module")
+    validation.function(train, "train", "a function (model, depth, seed) that returns the trained module")
+    if isinstance(seeds, (int, np.integer)) and not isinstance(seeds, bool):
+        chosen = tuple(range(validation.integer(seeds, "seeds", minimum=1)))
+    else:
+        named = validation.entries(seeds, "seeds", "a number of networks per depth, or their seeds")
+        chosen = tuple(validation.seed(seed, "every one of seeds") for seed in named)
+        if not chosen or len({*chosen}) < len(chosen):
+            raise ValueError(f"seeds must be different numbers, at least one; got {list(chosen)}.")
+    if layers is not None:
+        validation.text(layers, "layers")
+    plan = Study(
+        factory,
+        train,
+        tuple(
+            validation.integer(
+                depth, "every one of depths", minimum=LEAST_LAYERS, hint="Fewer layers show no noise."
+            )
+            for depth in validation.depths(depths, at_least=1)
+        ),
+        chosen,
+        batch,
+        layers,
+        device=validation.device(device),
+    )
+    level, started = validation.probability(confidence, "confidence"), time.perf_counter()
+    kept = Running.checked(workers, executor, store, progress).measure(plan)
+    return _report(plan, kept, level, started).called_by("study", given)
+
+
+@final
+@dataclass(frozen=True)
+class Study(Measurement[Kept, "list[Kept]"]):
+    """The trainings of a study, one block per depth and seed."""
+
+    factory: Callable[[int], nn.Module]
+    train: Callable[[nn.Module, int, int], nn.Module]
+    depths: tuple[int, ...]
+    seeds: tuple[int, ...]
+    batch: Any = None
+    layers: str | None = None
+
+    what = "study"
+    carries = "the factory, the training function and the batch"
+    side_by_side = False
+
+    @property
+    def blocks(self) -> int:
+        return len(self._blocks())
+
+    def _blocks(self) -> list[tuple[int, int]]:
+        """Return depth and seed of each block; deep ones first, for they take long."""
+        return [(depth, seed) for depth in sorted(self.depths, reverse=True) for seed in self.seeds]
+
+    def label(self, block: int) -> str:
+        depth, seed = self._blocks()[block]
+        return f"depth {depth}, seed {seed}"
+
+    def key(self) -> dict[str, Any]:
+        """Return what decides a block beside its label, so that more depths or seeds extend a store."""
+        return {
+            name: describe(value, name)
+            for name, value in self._fields().items()
+            if name not in ("depths", "seeds")
+        }
+
+    def run(self, block: int, tick: Callable[[float], None] | None = None) -> Kept:
+        depth, seed = self._blocks()[block]
+        with seeded(_own(depth, seed, 0)), validation.noted(f"deeplimit called factory({depth})."):
+            model = _module(self.factory(depth), "factory").to(self.device)
+        untrained = self._measured(model, depth)[0]
+        with (
+            seeded(_own(depth, seed, 1)),
+            validation.noted(f"deeplimit called train(model, {depth}, {seed})."),
+        ):
+            model = _module(self.train(model, depth, seed), "train")
+        trained, shuffled = self._measured(model, depth, seed)
+        if tick is not None:
+            tick(1.0)
+        return {TRAINED: trained, UNTRAINED: untrained, SHUFFLED: shuffled}
+
+    def _measured(
+        self, model: nn.Module, depth: int, seed: int = 0
+    ) -> tuple[MeasuredNetwork, MeasuredNetwork]:
+        """Return a network as it is, and with its layers in a random order."""
+        try:
+            (network,) = networks_of({depth: model}, self.layers, self.batch)
+        except SameLayersError as error:  # a tied start, or zeros
+            copies = MeasuredNetwork(depth, {}, None, str(error).rstrip("."))
+            return copies, copies
+        order = torch.randperm(depth, generator=generator(seed, Purpose.LAYER_ORDER, depth))
+        return MeasuredNetwork.of(network), MeasuredNetwork.of(network.reordered(order))
+
+    def merge(self, parts: Iterator[Kept]) -> list[Kept]:
+        return sorted(parts, key=lambda kept: kept[TRAINED].depth)
+
+    def write(self, part: Kept) -> dict[str, np.ndarray]:
+        return {name: value for kind in KINDS for name, value in part[kind].write(kind).items()}
+
+    def read(self, arrays: Any) -> Kept:
+        return {kind: MeasuredNetwork.read(arrays, kind) for kind in KINDS}
+
+
+def _own(depth: int, seed: int, index: int) -> int:
+    """Return a seed of torch's generator, another one at each depth: networks must be independent."""
+    stream = generator(seed, Purpose.TRAINED_WEIGHTS, depth, index)
+    return int(torch.randint(2**31, (), generator=stream))
+
+
+def _module(made: object, argument: str) -> nn.Module:
+    if not isinstance(made, nn.Module):
+        raise TypeError(f"{argument} must return a module, got {validation.named(made)}.")
+    return made
+
+
+def _report(plan: Study, kept: Sequence[Kept], confidence: float, started: float) -> StudyReport:
+    reservations: list[str] = []
+    sweeps: list[Null] = []
+    rows: list[StudyRow] = []
+    for kind in KINDS:
+        networks = [each[kind] for each in kept]
+        troubles = [network.trouble for network in networks if network.trouble]
+        if troubles:
+            sweeps.append(Null(kind, LayersVerdict.COPIES, troubles[0], ()))
+            continue
+        forms = [[*network.weights] for network in networks]
+        if any(form != forms[0] for form in forms):
+            raise ValueError(
+                f"factory must make networks with the same weights at all depths; got {forms[0]} and"
+                f" {next(form for form in forms if form != forms[0])}."
+            )
+        try:
+            found = judge_networks(networks, confidence)
+        except ValueError as error:
+            sweeps.append(Null(kind, RegimeVerdict.CANNOT_TELL, str(error).rstrip("."), ()))
+            continue
+        sweeps.append(Null(kind, found.verdict, found.reason, found.findings))
+        reservations += [f"{kind}: {text}" for text in found.reservations]
+        rows += _rows(kind, networks, reservations)
+    return StudyReport(
+        depths=np.array(sorted(plan.depths)),
+        seeds=np.array(plan.seeds),
+        sweeps=tuple(sweeps),
+        rows=tuple(rows),
+        confidence=confidence,
+        seconds=time.perf_counter() - started,
+        versions=versions(),
+        reservations=tuple(dict.fromkeys(reservations)),
+    )
+
+
+def _rows(kind: str, networks: Sequence[MeasuredNetwork], reservations: list[str]) -> Iterator[StudyRow]:
+    """Yield what networks of each depth say together, weight by weight; biases have no row."""
+    depths = sorted({network.depth for network in networks})
+    names = [key for key, each in networks[0].weights.items() if not each.name.endswith("bias")]
+    for key in names:
+        for depth in depths:
+            weights = [network.weights[key] for network in networks if network.depth == depth]
+            size = float(np.mean([np.sqrt(each.norms.total / depth) for each in weights]))
+            gram = LayerGram.pooled([each.gram for each in weights])
+            try:
+                found = Examined.of(key, gram, WEIGHTS, 0, len(names) * len(depths))
+            except ValueError as error:
+                reservations.append(f"{kind}, {key} at depth {depth}: {str(error).rstrip('.')}")
+            else:
+                yield StudyRow(kind, depth, size, found)

@@ -1,0 +1,191 @@
+"""A study trains with the user's loop, keeps invariants and not weights, and ends in one table."""
+
+import math
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+import torch
+from refusals import assert_refused, row
+from torch import nn
+
+import deeplimit as dl
+
+WIDTH = 5
+
+
+class Layer(nn.Module):
+    """h + scale · V tanh(W h)."""
+
+    def __init__(self, width, hidden, scale):
+        super().__init__()
+        self.read, self.write = nn.Linear(width, hidden, bias=False), nn.Linear(hidden, width, bias=False)
+        self.scale = scale
+
+    def forward(self, h):
+        return h + self.scale * self.write(torch.tanh(self.read(h)))
+
+
+def network(depth, exponent=1.0, tied=False, width=WIDTH, hidden=8):
+    layers = nn.Sequential(*(Layer(width, hidden, depth**-exponent) for _ in range(depth)))
+    if tied:
+        for layer in layers[1:]:
+            layer.load_state_dict(layers[0].state_dict())
+    return layers
+
+
+def one_matrix(depth):
+    return nn.Sequential(*(nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(depth)))
+
+
+def fit(model, x, y, steps, rate):
+    optimizer = torch.optim.Adam(model.parameters(), lr=rate)
+    for _ in range(steps):
+        loss = (model(x) - y).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return model
+
+
+def regression(model, depth, seed):
+    x = torch.randn(64, WIDTH, generator=torch.Generator().manual_seed(seed))
+    return fit(model, x, torch.roll(x, 1, dims=1) + torch.tanh(x), 30, 0.02)
+
+
+def turned(model, depth, seed):
+    """Make the layers a smooth function of depth, without training."""
+    stream = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, like in model[0].named_parameters():
+            first, second = torch.randn(2, *like.shape, generator=stream)
+            for k, layer in enumerate(model):
+                angle = 1.5 * (k + 0.5) / depth
+                layer.get_parameter(name).copy_(math.cos(angle) * first + math.sin(angle) * second)
+    return model
+
+
+def numbers(report):
+    return [
+        (each.network, each.depth, each.size, each.examined.p_value, each.examined.hurst)
+        for each in report.rows
+    ]
+
+
+@pytest.fixture(scope="module")
+def smooth():
+    return dl.study(one_matrix, turned, (8, 12, 18), seeds=2)
+
+
+def test_trained_untrained_and_shuffled_stand_in_one_table(smooth):
+    assert smooth.verdict in ("neural-ode", "cannot tell")
+    assert {each.network for each in smooth.rows} == {"trained", "untrained", "shuffled"}
+    trained = [each for each in smooth.rows if each.network == "trained"]
+    others = [each for each in smooth.rows if each.network != "trained"]
+    assert all(each.is_ordered for each in trained)
+    assert not any(each.is_ordered for each in others)  # the wrong twins
+    assert max(each.examined.noise for each in trained) < 0.1 < min(each.examined.noise for each in others)
+    assert smooth.of("untrained").verdict in ("no trend", "cannot tell")
+    assert_refused(lambda: smooth.of("other"), ValueError, "network", "'other'")
+
+
+def test_the_table_the_picture_and_the_file_hold_every_row(smooth, tmp_path):
+    frame = smooth.to_frame()
+    assert len(frame) == len(smooth.rows) == 3 * 3
+    assert frame["L"].tolist()[:3] == [8, 12, 18]
+    assert "trained" in smooth.to_latex()
+    smooth.plot(tmp_path / "study.png")
+    smooth.save(tmp_path / "study.json")
+    again = dl.load_report(tmp_path / "study.json")
+    assert numbers(again) == numbers(smooth)
+    assert again.headline == smooth.headline
+
+
+def test_finished_networks_come_from_the_store_and_seeds_extend_it(tmp_path):
+    log = tmp_path / "log"
+
+    def counted(model, depth, seed):
+        with log.open("a") as file:
+            file.write(f"{depth} {seed},")
+        return turned(model, depth, seed)
+
+    def trained():
+        return sorted(log.read_text().split(",")[:-1])
+
+    plan = {"factory": one_matrix, "train": counted, "depths": (6, 7)}
+    first = dl.study(**plan, seeds=[4], store=tmp_path / "study.db")
+    assert trained() == ["6 4", "7 4"]
+    again = dl.study(**plan, seeds=[4], store=tmp_path / "study.db")
+    assert len(trained()) == 2
+    assert numbers(first) == numbers(again)
+    more = dl.study(**plan, seeds=[4, 9], store=tmp_path / "study.db")
+    assert trained() == ["6 4", "6 9", "7 4", "7 9"]
+    assert numbers(more) == numbers(dl.study(**plan, seeds=[4, 9]))
+    size = sum(file.stat().st_size for file in tmp_path.iterdir())
+    assert size < 2_000_000  # products of layers, not weights
+
+
+def test_an_executor_changes_no_bit():
+    plan = {"factory": one_matrix, "train": regression, "depths": (6,), "seeds": 2}
+    with ThreadPoolExecutor(1) as pool:
+        assert numbers(dl.study(**plan, executor=pool)) == numbers(dl.study(**plan))
+
+
+def test_a_tied_start_is_called_copies():
+    report = dl.study(lambda depth: network(depth, tied=True), turned, (6,), seeds=1)
+    assert report.of("untrained").verdict == "copies"
+    assert report.of("trained").verdict != "copies"
+
+
+REFUSED = [
+    row("factory", lambda: dl.study(3, turned, (8, 9)), TypeError, "factory", "3"),
+    row("train", lambda: dl.study(network, 3, (8, 9)), TypeError, "train", "3"),
+    row("depths", lambda: dl.study(network, turned, (3, 9)), ValueError, "depths", "3"),
+    row("seeds", lambda: dl.study(network, turned, (8, 9), [1, 1]), ValueError, "seeds", "[1, 1]"),
+    row("none", lambda: dl.study(network, lambda *given: None, (8, 9)), TypeError, "train", "None"),
+]
+
+
+@pytest.mark.parametrize(("call", "kind", "names"), REFUSED)
+def test_wrong_arguments_are_refused_by_name(call, kind, names):
+    assert_refused(call, kind, *names)
+
+
+@pytest.mark.nightly
+def test_digits_with_one_over_depth_and_a_tied_start_differ_from_one_over_its_root():
+    """Marion et al.: with 1/L and a tied start layers stay smooth; with 1/√L they keep their noise."""
+    data = dl.datasets.digits()
+    x, y = data.inputs.flatten(1)[:600].float(), data.targets[:600]
+
+    def build(exponent, tied):
+        return lambda depth: nn.Sequential(
+            nn.Linear(x.shape[1], 12), network(depth, exponent, tied, 12, 12), nn.Linear(12, 10)
+        )
+
+    def train(model, depth, seed):
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+        for _ in range(60):
+            loss = nn.functional.cross_entropy(model(x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        return model
+
+    depths = (8, 12, 18, 27, 40)
+    ode = dl.study(build(1.0, True), train, depths, seeds=3, batch=x[:4])
+    sde = dl.study(build(0.5, False), train, depths, seeds=3, batch=x[:4])
+    products = [
+        [
+            each.examined.noise
+            for each in report.rows
+            if each.network == kind and each.examined.name.endswith("product")
+        ]
+        for report, kind in ((ode, "trained"), (sde, "trained"), (sde, "untrained"))
+    ]
+    smooth, rough, untrained = map(np.array, products)
+    assert ode.verdict in ("neural-ode", "linear-ode", "cannot tell")
+    assert ode.of("untrained").verdict == "copies"
+    assert sde.of("untrained").verdict in ("no trend", "cannot tell")
+    assert smooth.max() < 0.05
+    assert rough.min() > 0.5
+    assert (rough < untrained).all()
