@@ -483,7 +483,7 @@ class Running:
         with contextlib.ExitStack() as stack:
             progress = stack.enter_context(shown(self.progress, measurement.what))
             if measurement.side_by_side:
-                stack.enter_context(one_thread_per_operation(measurement.device))
+                stack.enter_context(threads_per_operation(1, measurement.device))
             if self.store is None:  # without `cached` a block is forgotten once it is merged
                 cached, blocks = self.cached, range(measurement.blocks)
                 names = [] if cached is None else [*map(measurement.label, blocks)]
@@ -544,7 +544,9 @@ class Running:
             executor, attempts = self.executor, itertools.count()
 
             def sent(block: int) -> Future[Part]:
-                return executor.submit(_run, measurement, block, next(attempts), environment())
+                return executor.submit(
+                    _run, measurement, block, next(attempts), environment(), torch.get_num_threads()
+                )
 
             try:
                 with contextlib.closing(flow(sent, blocks, ticks, SENT, ordered)) as parts:
@@ -565,7 +567,7 @@ class Running:
         elif blocks:
             cpu = measurement.device.type == "cpu"
             most = self.workers if self.workers is not None else (os.cpu_count() or 1) if cpu else 1
-            # OpenMP counts threads per thread: `one_thread_per_operation` does not reach those of the pool.
+            # OpenMP counts threads per thread: `threads_per_operation` does not reach those of the pool.
             threads = min(most, len(blocks))
             pool = ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,))
             started = functools.partial(pool.submit, functools.partial(measurement.run, tick=ticks))
@@ -580,13 +582,15 @@ class Running:
 
 
 @contextlib.contextmanager
-def one_thread_per_operation(device: torch.device) -> Iterator[None]:
-    """Give each block one core: blocks side by side use cores better than threads in small operations."""
+def threads_per_operation(threads: int, device: torch.device) -> Iterator[None]:
+    """Give each operation on a CPU this many threads; blocks side by side have one each, in which they use
+    cores better than threads in small operations.
+    """
     if device.type != "cpu":
         yield
         return
     before = torch.get_num_threads()
-    torch.set_num_threads(1)
+    torch.set_num_threads(threads)
     try:
         yield
     finally:
@@ -596,23 +600,28 @@ def one_thread_per_operation(device: torch.device) -> Iterator[None]:
 def _specified(measurement: Measurement[Any, Any]) -> tuple[dict[str, Any], list[str]]:
     """Return what a store tells a measurement from others by, and its blocks from each other."""
     specification = {"what": measurement.what, **measurement.key()}
+    if measurement.device.type == "cuda":
+        specification["card"] = torch.cuda.get_device_name(measurement.device)
+    if not measurement.side_by_side:  # its operations use these threads, which add in another order
+        specification["threads"] = torch.get_num_threads()
     return specification, [*map(measurement.label, range(measurement.blocks))]
 
 
-def _run(measurement: Measurement[Part, Any], block: int, _attempt: int, versions: dict[str, str]) -> Part:
+def _run(
+    measurement: Measurement[Part, Any], block: int, _attempt: int, versions: dict[str, str], threads: int
+) -> Part:
     """Run a block on an executor; Dask would take a second attempt with equal arguments for the first.
 
-    Raises ValueError on a machine with other versions than the caller's, whose last bits may differ.
+    Operations of one that does not run side by side use as many threads as the caller's. Raises ValueError on
+    a machine with other versions or kernels than the caller's, whose last bits may differ.
     """
     if different := [*differences(environment(), versions)]:
         raise ValueError(
-            f"executor has workers with other versions ({'; '.join(different)}). Their numbers are not mixed:"
-            " install the same versions on all machines."
+            f"executor has workers with other versions, or on another machine ({'; '.join(different)}). Their"
+            " numbers are not mixed: install the same versions, and use machines of one kind."
         )
-    if not measurement.side_by_side:
-        return measurement.run(block)
-    with one_thread_per_operation(measurement.device):  # in this process, too
-        return measurement.run(block)
+    with threads_per_operation(1 if measurement.side_by_side else threads, measurement.device):
+        return measurement.run(block)  # in this process, too
 
 
 def _unpacked(measurement: Measurement[Part, Any], journal: Journal, block: int) -> Part:

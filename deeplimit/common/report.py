@@ -21,7 +21,7 @@ import torch
 
 from deeplimit.common import axes as drawing, citations, fields, files, page, validation
 from deeplimit.common.curve import Curve
-from deeplimit.common.measurement import Measurement, one_thread_per_operation
+from deeplimit.common.measurement import Measurement, threads_per_operation
 from deeplimit.common.serialised import FAILURES, Origin, Unwritable, told, written
 from deeplimit.version import versions
 
@@ -492,7 +492,7 @@ class Report(ABC):
         if self._origin is None:
             raise ValueError(f"{type(self).__name__} has no paths to draw again: {self.no_paths}.")
         measurement = self._origin.again()
-        with one_thread_per_operation(measurement.device):
+        with threads_per_operation(1, measurement.device):
             return measurement.path(index, *which)
 
     def to_dict(self) -> dict[str, Any]:
