@@ -47,7 +47,7 @@ trust: $(VENV)/installed-data-dev
 
 # 330 processes and Dask workers are killed at random moments, and executors and disks fail.
 faults: $(VENV)/installed-data-dev
-	$(BIN)/python -m pytest -m "" $(addprefix tests/common/test_,kills.py executors.py lost_files.py flipped_bits.py machines.py) tests/cli/test_full_disks.py
+	$(BIN)/python -m pytest -m "" $(addprefix tests/common/test_,kills.py executors.py lost_files.py flipped_bits.py machines.py signals.py) tests/cli/test_full_disks.py
 
 # A sample of broken lines, each against the tests near it: an hour or so; a stopped run goes on. ARGUMENTS="theory
 # inference --size 50 --seed 3" chooses. --again runs what survived once more, after a test was added.

@@ -168,7 +168,8 @@ WHAT_IS_DONE = "What is done is in the store, if there is one: call again with a
 class Ticks:
     """Counts what is done, for the user's progress; raises in every block once all is given up.
 
-    `stopped` is what the progress function raised.
+    `stopped` is what the progress function raised; `by_a_block` says whether all was given up since a block
+    raised, not the thread that waits for it.
     """
 
     def __init__(self, progress: Progress | None, blocks: int, done: int) -> None:
@@ -176,6 +177,7 @@ class Ticks:
         self.lock = threading.Lock()
         self.given_up = False
         self.stopped: BaseException | None = None
+        self.by_a_block = False
         self.skipped: set[int] = set()
         if done and progress is not None:
             progress(done / blocks)
@@ -205,7 +207,8 @@ def flow(
     """Yield (block, result) as blocks end, or in their order; give all up where one fails or the caller ends.
 
     At most `window` blocks are submitted at a time: the results of a million paths would fill memory, if
-    slowly. A block that fails for want of memory, or of a file or a machine, is tried once more.
+    slowly. A block that fails for want of memory, or of a file or a machine, is tried once more; what a
+    signal raises in the waiting thread, such as a TimeoutError of an alarm, comes through.
     """
     waiting = (block for block in blocks if block not in ticks.skipped)
     running: dict[Future[Part], int] = {}
@@ -224,8 +227,14 @@ def flow(
                 block = running.pop(future)
                 try:
                     part = _result(future, block, ticks)
-                except (OSError, MemoryError) as error:
+                except BaseException as error:
+                    if not _is_of(future, error):
+                        raise
+                    ticks.by_a_block = True
+                    if not isinstance(error, (OSError, MemoryError)):
+                        raise
                     _note_failure(error, block, failed, ticks)
+                    ticks.by_a_block = False
                     running = {submit(block): block, **running}  # first in line, as before
                 else:
                     del future
@@ -244,6 +253,11 @@ def flow(
 
 def _failed(future: Future[Part]) -> bool:
     return future.cancelled() or future.exception() is not None
+
+
+def _is_of(future: Future[Any], error: BaseException) -> bool:
+    """Return whether a block raised this, and not the thread that waits for it."""
+    return future.done() and not future.cancelled() and future.exception() is error
 
 
 def _result(future: Future[Part], block: int, ticks: Ticks) -> Part:
@@ -571,13 +585,11 @@ class Running:
             threads = min(most, len(blocks))
             pool = ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,))
             started = functools.partial(pool.submit, functools.partial(measurement.run, tick=ticks))
-            at_once = False
             try:
                 yield from flow(started, blocks, ticks, WAITING * threads, ordered)
-            except (KeyboardInterrupt, GeneratorExit):
-                at_once = True  # blocks end by themselves, at their next tick, and nobody reads them
-                raise
             finally:
+                # Given up by the waiting thread: blocks end by themselves, at their next tick, unread.
+                at_once = ticks.given_up and not ticks.by_a_block and ticks.stopped is None
                 pool.shutdown(wait=not at_once, cancel_futures=True)
 
 

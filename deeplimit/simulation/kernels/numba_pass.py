@@ -113,7 +113,7 @@ class Compiled:
             biases=np.zeros(shape, np.float32),
             errors=np.zeros((6, depths, self.paths)),
             differences=np.zeros(
-                ((1 + 2 * task.splits) * task.keeps_differences, 3 * depths - 4, self.paths)
+                ((1 + 2 * task.splits) * task.keeps_differences, max(3 * depths - 4, 0), self.paths)
             ),
         )
 
