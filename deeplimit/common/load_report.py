@@ -8,6 +8,7 @@ from typing import Any
 
 from deeplimit.common import files
 from deeplimit.common.report import KINDS
+from deeplimit.common.switches import by_default
 
 HOMES = {
     "work-precision": "judge.solver.work_report",
@@ -31,6 +32,7 @@ HOMES = {
 """Where the library's own kinds of reports live: only the one that is asked for is imported."""
 
 
+@by_default
 def load_report(path: str | os.PathLike[str]) -> Any:
     """Read a report that `report.save(path)` wrote, of whatever class; your own class must be imported first.
 

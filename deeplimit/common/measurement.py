@@ -39,6 +39,7 @@ from deeplimit.common.cached_blocks import CachedBlocks
 from deeplimit.common.contents import DAMAGED, packed, unpacked
 from deeplimit.common.specification import describe, differences, environment
 from deeplimit.common.store import Journal, Store, as_store
+from deeplimit.common.switches import by_default
 
 Progress = Callable[[float], None]
 SECONDS_BETWEEN = 0.1
@@ -397,6 +398,7 @@ class Measurement(ABC, Generic[Part, Result]):
         return {entry.name: getattr(self, entry.name) for entry in dataclasses.fields(self)}
 
 
+@by_default
 def measure(
     measurement: Measurement[Part, Result],
     *,

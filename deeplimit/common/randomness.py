@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import random
 import struct
+import threading
 from collections.abc import Iterator
 from enum import IntEnum
 from functools import cache
@@ -121,9 +122,27 @@ def _seeded_state() -> np.ndarray[Any, np.dtype[np.uint8]]:
     return state
 
 
+_alone = threading.RLock()
+
+
+@contextlib.contextmanager
+def alone() -> Iterator[None]:
+    """One thread of the library at a time inside: global generators, and a module that is traced, have one
+    owner. Threads of the caller's that use either are not kept out.
+    """
+    with _alone:
+        yield
+
+
 @contextlib.contextmanager
 def kept() -> Iterator[None]:
     """The CPU's global generators (torch, numpy, random) as they were before, whatever is drawn inside."""
+    with alone(), _kept():
+        yield
+
+
+@contextlib.contextmanager
+def _kept() -> Iterator[None]:
     python, numbers = random.getstate(), np.random.get_state()
     with torch.random.fork_rng(devices=[]):
         try:
@@ -138,8 +157,8 @@ def seeded(seed: int) -> Iterator[None]:
     """Every global generator (torch, numpy, random) set to `seed` inside, and as it was before afterwards."""
     started = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
     devices = list(range(torch.cuda.device_count())) if started else []
-    first = torch.initial_seed()
     with kept(), torch.random.fork_rng(devices=devices):
+        first = torch.initial_seed()
         try:
             torch.manual_seed(seed % 2**64)
             np.random.seed(seed % 2**32)

@@ -16,6 +16,7 @@ from deeplimit.common import validation
 from deeplimit.common.initial_layer import starting_states
 from deeplimit.common.measurement import Progress, Running
 from deeplimit.common.store import Store
+from deeplimit.common.switches import by_default
 from deeplimit.driving import check_depths
 from deeplimit.networks.residual_network import ResidualNetwork, network_of
 from deeplimit.signal.adaptive import DEFAULT, MeasuringStability
@@ -36,6 +37,7 @@ from deeplimit.theory import covered, log_normal, reservations
 from deeplimit.version import versions
 
 
+@by_default
 def stability(
     resnet: ResidualNetwork | Callable[[int], Any],
     depths: Sequence[int] | str = DEFAULT.depths,

@@ -21,6 +21,7 @@ from deeplimit.common.initial_layer import starting_states
 from deeplimit.common.measurement import Measurement, Progress, Running, Tick
 from deeplimit.common.randomness import Purpose, generator
 from deeplimit.common.store import Store
+from deeplimit.common.switches import by_default
 from deeplimit.driving import FractionalBrownian, critical_exponent
 from deeplimit.networks.residual_network import FOR_MODULES, ResidualNetwork, simplest
 from deeplimit.signal.one_signal import OneSignal, Watch, one_signal
@@ -150,6 +151,7 @@ def run_draw(task: PhaseTask, block: int, tick: Tick | None = None, watch: Watch
     return logs.reshape(2, len(task.exponents), task.inputs).cpu().numpy()
 
 
+@by_default
 def phase_diagram(
     network: Callable[..., ResidualNetwork],
     width: int = 40,

@@ -19,6 +19,7 @@ from deeplimit.common import validation
 from deeplimit.common.measurement import Progress, Running
 from deeplimit.common.serialised import Origin
 from deeplimit.common.store import Store
+from deeplimit.common.switches import by_default
 from deeplimit.driving import ChannelKind, Layer, Trend
 from deeplimit.equations import RK4, EulerMaruyama, Identity, Independent, Limit, Scheme, read_limit
 from deeplimit.layers import Formula, Recursion, Weight, activations
@@ -43,6 +44,7 @@ MOST_NUMBERS = 2**30
 """States and weights are held whole: 4 GiB in float32, and the same again while blocks are put together."""
 
 
+@by_default
 def simulate(
     what: Any,
     x: Tensor | None = None,

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from deeplimit.common import axes as drawing, fields, files, validation
 from deeplimit.common.report import KINDS, Report
+from deeplimit.common.switches import by_default
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -29,6 +30,7 @@ DAMAGE: list[Any] = ["damaged", {}]
 VOID = {"br", "meta", "link", "img", "path", "use", "image", "rect", "hr"}
 
 
+@by_default
 def check_report(report: Report) -> None:
     """Check an instance of your `deeplimit.Report` against the contract of all reports.
 

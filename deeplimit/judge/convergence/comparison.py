@@ -17,6 +17,7 @@ from torch import Tensor
 from deeplimit.common import validation
 from deeplimit.common.measurement import Progress, Running
 from deeplimit.common.store import Store
+from deeplimit.common.switches import by_default
 from deeplimit.common.verdict import ConvergenceVerdict
 from deeplimit.judge.convergence.assessment import assess
 from deeplimit.judge.convergence.report import CompareReport
@@ -124,6 +125,7 @@ def sampling_share(report: CompareReport) -> float:
     return share if np.isfinite(share) else 1.0
 
 
+@by_default
 def compare(
     resnet: ResidualNetwork | Callable[[int], Any],
     limit: object = None,

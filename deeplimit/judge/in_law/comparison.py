@@ -18,6 +18,7 @@ from deeplimit.common.initial_layer import starting_states
 from deeplimit.common.measurement import Progress, Running
 from deeplimit.common.randomness import Purpose, generator
 from deeplimit.common.store import Store
+from deeplimit.common.switches import by_default
 from deeplimit.common.validation import NoTheoremError
 from deeplimit.driving import ChannelKind, Dependence
 from deeplimit.driving.law import FINITE_VARIANCE
@@ -39,6 +40,7 @@ GRID = 241
 """Points at which distribution functions are kept."""
 
 
+@by_default
 def compare_laws(
     resnet: ResidualNetwork | Callable[[int], Any],
     limit: object = None,

@@ -16,6 +16,7 @@ from deeplimit.common.axes import FITTED, MEASURED
 from deeplimit.common.curve import Curve
 from deeplimit.common.fields import Interval, Shape
 from deeplimit.common.report import Column, Report, Table
+from deeplimit.common.switches import by_default
 from deeplimit.common.verdict import OrderVerdict, judge
 from deeplimit.judge.solver import verdict as rules, wording
 from deeplimit.judge.solver.verdict import LEAST_LEVELS, OrderEvidence
@@ -159,6 +160,7 @@ def draw_levels(
     drawing.legend(axes)
 
 
+@by_default
 def order(errors: Any, steps: Any, *, p: float = 2, confidence: float = 0.95) -> OrderReport:
     """Return the order of convergence of a solver from its errors at several numbers of steps.
 

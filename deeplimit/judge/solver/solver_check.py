@@ -15,6 +15,7 @@ from torch import Tensor
 
 from deeplimit.common import validation
 from deeplimit.common.randomness import Purpose
+from deeplimit.common.switches import by_default
 from deeplimit.common.verdict import Judgement, SolverVerdict, judge
 from deeplimit.equations import ODE, SDE, read_limit
 from deeplimit.judge.solver import runs, verdict as rules
@@ -71,6 +72,7 @@ FUNCTIONS: dict[str, Function] = {"mean": _mean, "mean square": _square, "mean c
 """Test functions of a weak check: a first and a second moment, and a bounded one without a symmetry."""
 
 
+@by_default
 def check_solver(
     scheme: Any,
     equation: Any,

@@ -15,7 +15,9 @@ from torch import nn
 
 from deeplimit.common import validation
 from deeplimit.common.measurement import Progress, Running
+from deeplimit.common.randomness import alone
 from deeplimit.common.store import Store
+from deeplimit.common.switches import by_default
 from deeplimit.modules.depth_check.best_rule import best_report
 from deeplimit.modules.depth_check.judgement import report_on
 from deeplimit.modules.depth_check.one_depth import AtOneDepth, measure_module
@@ -27,6 +29,7 @@ from deeplimit.modules.depth_check.trained import as_trained, not_an_initialisat
 from deeplimit.modules.trace.batches import as_batch
 
 
+@by_default
 def check_depth(
     factory: Factory,
     depths: Sequence[int] = (4, 8, 16, 32),
@@ -141,6 +144,8 @@ def check_depth(
     return report.called_by("check_depth", given)
 
 
+@by_default
+@alone()
 def probe(
     model: nn.Module,
     batch: Any = None,
@@ -215,6 +220,8 @@ def probe(
     return report.called_by("probe", given)
 
 
+@by_default
+@alone()
 def branch_scalars(
     model: nn.Module, batch: Any = None, *, prefix: str = "depth/", blocks: str | Sequence[str] | None = None
 ) -> dict[str, float]:
@@ -249,6 +256,7 @@ def branch_scalars(
     return scalars
 
 
+@by_default
 def sweep(build: Callable[..., nn.Module], config: Any, field: str, **fields: Any) -> Factory:
     """Return a factory depth -> module for a model class whose depth is one field of a configuration.
 

@@ -14,6 +14,7 @@ from torch import nn
 from deeplimit.common import validation
 from deeplimit.common.measurement import Progress, Running
 from deeplimit.common.store import Store
+from deeplimit.common.switches import by_default
 from deeplimit.common.verdict import DepthVerdict
 from deeplimit.modules.depth_check import DepthReport, Rule, check_depth
 from deeplimit.modules.trace.losses import check_loss
@@ -36,6 +37,7 @@ from deeplimit.modules.training_check.widths import width_findings, width_transf
 from deeplimit.version import versions
 
 
+@by_default
 def check_training(
     factory: Factory,
     depths: Sequence[int] = (4, 8, 16, 32),

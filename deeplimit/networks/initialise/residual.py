@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from deeplimit.common import validation
-from deeplimit.common.randomness import seeded
+from deeplimit.common.randomness import alone, seeded
+from deeplimit.common.switches import by_default
 from deeplimit.driving import Brownian, FractionalBrownian, WeightLaw, critical_exponent
 from deeplimit.modules.trace.batches import as_batch
 from deeplimit.modules.trace.branches import Part, layout, record
@@ -26,6 +27,8 @@ centred law.
 """
 
 
+@by_default
+@alone()
 def residual_(
     model: nn.Module,
     *,

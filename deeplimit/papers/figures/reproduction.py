@@ -15,6 +15,7 @@ from deeplimit.common.fields import OneOf
 from deeplimit.common.measurement import Progress, Running
 from deeplimit.common.report import Column, Report, Table
 from deeplimit.common.store import Store
+from deeplimit.common.switches import by_default
 from deeplimit.common.verdict import ReproductionVerdict
 from deeplimit.papers.figures.recipe import Check, Numbers, Recipe
 from deeplimit.papers.figures.recipes import RECIPES
@@ -103,6 +104,7 @@ class Reproduction(Report):
         axes.set_title("\n".join(lines), fontsize=drawing.points(axes, 10))
 
 
+@by_default
 def reproduce(
     figure: str,
     *,

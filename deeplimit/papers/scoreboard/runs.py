@@ -16,6 +16,7 @@ import torch
 from deeplimit.common import fields, files, validation
 from deeplimit.common.measurement import Progress, Running
 from deeplimit.common.store import Store
+from deeplimit.common.switches import by_default
 from deeplimit.common.verdict import LawVerdict, SolverVerdict
 from deeplimit.judge.convergence import CompareReport, compare
 from deeplimit.judge.in_law import LawReport, compare_laws
@@ -47,6 +48,7 @@ FULL_FACTOR = 5
 """A full run takes this many times the paths, and depths twice as large."""
 
 
+@by_default
 def validate(
     *,
     quick: bool = False,

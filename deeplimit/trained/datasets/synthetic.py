@@ -8,12 +8,14 @@ import torch
 
 from deeplimit.common import validation
 from deeplimit.common.randomness import Purpose, generator
+from deeplimit.common.switches import by_default
 from deeplimit.trained.datasets.data import Data
 
 STEPS = 100
 """How many steps the system takes."""
 
 
+@by_default
 def synthetic_system(
     width: int = 10, count: int = 1024, test: int = 256, *, normalise: str = "both", seed: int = 0
 ) -> Data:

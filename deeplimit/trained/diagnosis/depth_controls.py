@@ -12,6 +12,7 @@ from torch import nn
 
 from deeplimit.common import validation
 from deeplimit.common.randomness import Purpose, generator
+from deeplimit.common.switches import by_default
 from deeplimit.trained.diagnosis.depth_controls_report import (
     HALF,
     MOVED,
@@ -31,6 +32,7 @@ Split = Mapping[str, tuple[torch.Tensor, torch.Tensor]]
 """Trend and noise (L, ...) of each weight."""
 
 
+@by_default
 def depth_controls(
     weights: nn.Module | Mapping[str, Any],
     evaluate: Callable[[Any], float],

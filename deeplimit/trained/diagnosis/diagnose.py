@@ -9,6 +9,7 @@ from typing import Any, overload
 from torch import nn
 
 from deeplimit.common import validation
+from deeplimit.common.switches import by_default
 from deeplimit.trained.diagnosis.network import diagnose_network
 from deeplimit.trained.diagnosis.network_report import NetworkDiagnosis
 from deeplimit.trained.diagnosis.sweep import diagnose_sweep
@@ -37,6 +38,7 @@ def diagnose(
     blocks: str | Sequence[str] | None = None,
     seed: int = 0,
 ) -> NetworkDiagnosis: ...
+@by_default
 def diagnose(
     weights: Any,
     *,

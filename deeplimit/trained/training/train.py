@@ -14,6 +14,7 @@ import torch
 from deeplimit.common import validation
 from deeplimit.common.measurement import Progress, Running
 from deeplimit.common.store import Store
+from deeplimit.common.switches import by_default
 from deeplimit.layers.stacked import BIAS
 from deeplimit.networks.residual_network import ResidualNetwork
 from deeplimit.trained.datasets import Data
@@ -29,6 +30,7 @@ from deeplimit.trained.training.stop import Ending, Stop
 from deeplimit.version import versions
 
 
+@by_default
 def train(
     network: ResidualNetwork,
     depths: Sequence[int],
