@@ -10,7 +10,7 @@ import math
 import os
 import platform
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -230,11 +230,7 @@ class Table:
     def to_csv(self) -> str:
         """Return the numbers in full precision as CSV, with headings in the first line."""
         series = self.series()
-        buffer = io.StringIO()
-        writer = csv.writer(buffer, lineterminator="\n")
-        writer.writerow(series)
-        writer.writerows(zip(*series.values(), strict=True))
-        return buffer.getvalue()
+        return as_csv([[*series], *zip(*series.values(), strict=True)])
 
     def to_latex(self) -> str:
         """Return a tabular of the package booktabs, with everything escaped."""
@@ -299,10 +295,48 @@ def printable(text: str) -> str:
     return "".join(each if each == "\n" or each.isprintable() else ascii(each)[1:-1] for each in text)
 
 
+def one_line(text: str) -> str:
+    """Return a text without any control character, ends of lines included.
+
+    Examples:
+        >>> one_line("a\\x1b[31m\\nb")
+        'a\\\\x1b[31m\\\\nb'
+    """
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
+
+
+FORMULAS = ("=", "+", "-", "@", "\t", "\r")
+"""A spreadsheet takes a cell that begins with one of these for a formula, and runs it."""
+
+
+def as_csv(rows: Iterable[Sequence[Any]]) -> str:
+    """Return rows as CSV: texts on one line each, and none that a spreadsheet runs; numbers stay numbers.
+
+    Examples:
+        >>> as_csv([["=HYPERLINK(1)", "-0.5", -0.5, None]])
+        "'=HYPERLINK(1),-0.5,-0.5,\\n"
+    """
+    buffer = io.StringIO()
+    csv.writer(buffer, lineterminator="\n").writerows([*map(_harmless, row)] for row in rows)
+    return buffer.getvalue()
+
+
+def _harmless(cell: Any) -> Any:
+    """Return a text behind an apostrophe where a spreadsheet would run it."""
+    if not isinstance(cell, str):
+        return cell
+    try:
+        float(cell)
+    except ValueError:
+        return ("'" if cell.startswith(FORMULAS) else "") + one_line(cell)
+    return cell.strip()
+
+
 def latex(text: str) -> str:
     """Return a text as LaTeX prints it: special characters escaped, mathematical symbols in $…$."""
     return "".join(
-        f"${SYMBOLS[letter]}$" if letter in SYMBOLS else _SPECIAL.get(letter, letter) for letter in text
+        f"${SYMBOLS[letter]}$" if letter in SYMBOLS else _SPECIAL.get(letter, letter)
+        for letter in one_line(text)
     )
 
 
