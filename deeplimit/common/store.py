@@ -92,6 +92,9 @@ class Store:
             refused, and the message says what differs. Left out: measurements are told apart by their
             specifications, so that one file holds any number of them.
 
+    A file that cannot be written to, or lies on a read-only disk, can be listed and exported; it refuses a
+    measurement before any work.
+
     Raises:
         TypeError: For an argument of the wrong kind.
         ValueError: For a file that is damaged or not a store; the file is not changed.
@@ -112,7 +115,8 @@ class Store:
     name: str | None = None
 
     def __init__(self, path: str | os.PathLike[str], name: str | None = None) -> None:
-        checked = validation.writable_file(path, "store")
+        given = validation.as_path(path, "store")
+        checked = given if _is_read_only(given) else validation.writable_file(path, "store")
         if name is not None and (not isinstance(name, str) or not name.strip()):
             raise TypeError(f"name must be a text that is not empty, got {validation.named(name)}.")
         object.__setattr__(self, "path", checked.absolute())
@@ -442,7 +446,13 @@ def _writing(connection: sqlite3.Connection) -> Iterator[None]:
 def _connected(path: Path) -> Iterator[sqlite3.Connection]:
     """Yield a connection to a store, which is made where the file is empty or missing."""
     with _told(path):
-        connection = sqlite3.connect(path, timeout=SECONDS_TO_WAIT, isolation_level=None)
+        where: str | Path = path
+        if is_read_only := _is_read_only(path):
+            # SQLite makes files beside the store, unless it is told that nobody writes to it.
+            written = path.with_name(f"{path.name}-wal")
+            alone = "" if written.exists() and written.stat().st_size else "&immutable=1"
+            where = f"{path.absolute().as_uri()}?mode=ro{alone}"
+        connection = sqlite3.connect(where, timeout=SECONDS_TO_WAIT, isolation_level=None, uri=is_read_only)
         # A damaged text is told by its digest.
         connection.text_factory = lambda content: content.decode("utf-8", "replace")
         try:
@@ -453,6 +463,11 @@ def _connected(path: Path) -> Iterator[sqlite3.Connection]:
             yield connection
         finally:
             connection.close()
+
+
+def _is_read_only(path: Path) -> bool:
+    """Return whether there is a file that this process may read and not write, or not beside."""
+    return path.is_file() and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
 
 
 def _checked(connection: sqlite3.Connection, path: Path) -> None:

@@ -219,9 +219,7 @@ class DepthDiagnosis(Report):
                 Column("weight", [each.weight for each, _ in rows], left=True),
                 Column("quantity", [name for _, name in rows], left=True),
                 Column(f"L = {self.depths[0]}", [quantity.values[0] for quantity in quantities], ".3g"),
-                Column(
-                    f"{last}L = {self.depths[-1]}", [quantity.values[-1] for quantity in quantities], ".3g"
-                ),
+                Column(deepest, [quantity.values[-1] for quantity in quantities], ".3g"),
                 Column(
                     "slope",
                     [quantity.slope for quantity in quantities],
