@@ -527,7 +527,16 @@ class Report(ABC):
             raise ValueError(f"{type(self).__name__} has no paths to draw again: {self.no_paths}.")
         measurement = self._origin.again()
         with threads_per_operation(1, measurement.device):
-            return measurement.path(index, *which)
+            try:
+                return measurement.path(index, *which)
+            except FAILURES as error:
+                fit = isinstance(error, ValueError) or not isinstance(index, int)
+                if fit or self._origin.measurement is not None:
+                    raise
+                raise ValueError(
+                    f"report cannot draw a path again: the measurement in its file is damaged"
+                    f" ({error}). Call the verb again with the same arguments."
+                ) from error
 
     def to_dict(self) -> dict[str, Any]:
         """Return every field as plain Python: lists, texts, numbers; NaN and infinities as texts."""
