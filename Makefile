@@ -43,7 +43,8 @@ families: $(VENV)/installed-data-dev
 
 # Thirty thousand bad calls, all of docs/promises.md's first section.
 trust: $(VENV)/installed-data-dev
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "" tests/common/test_every_bad_value.py tests/cli/test_every_bad_option.py
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "" tests/common/test_every_bad_value.py tests/cli/test_every_bad_option.py \
+		tests/common/test_switches.py tests/common/test_text_that_leaves.py tests/modules/test_threads.py
 
 # 330 processes and Dask workers are killed at random moments, and executors and disks fail.
 faults: $(VENV)/installed-data-dev

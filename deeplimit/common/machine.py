@@ -22,7 +22,7 @@ def machine() -> dict[str, str]:
     by variables such as OPENBLAS_CORETYPE, which nothing states: a few sums, products and functions tell.
     """
     found = re.search(r"BLAS_INFO=(\w+)", torch.__config__.show())
-    beneath = np.show_config(mode="dicts")["Build Dependencies"]["blas"]  # type: ignore[call-overload]
+    beneath = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
     return {
         "processor": f"{platform.machine()}, {torch.backends.cpu.get_cpu_capability()}",
         "BLAS of torch": found[1] if found else "unknown",

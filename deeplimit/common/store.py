@@ -151,7 +151,7 @@ class Store:
                 raise _damaged(self.path, "a measurement in it has no name, version or date")
             own = tuple(str(name) for named, name in names if named == owner)
             content = _plain(self.path, specification, owner)
-            runs.append(StoredRun(key, what, own, done, total, told[2], date, content, versions))
+            runs.append(StoredRun(key, what, own, done, total, str(told[2]), date, content, versions))
         return tuple(runs)
 
     def run(self, key: str) -> StoredRun:
