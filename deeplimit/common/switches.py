@@ -31,8 +31,22 @@ def by_default(function: Callable[Given, Returned]) -> Callable[Given, Returned]
     return run
 
 
+def written_by_default(function: Callable[Given, Returned]) -> Callable[Given, Returned]:
+    """Have a function that writes into the caller's tensors do the same, but leave inference mode as it is.
+
+    Tensors that were made in inference mode can be written to in it alone.
+    """
+
+    @functools.wraps(function)
+    def run(*given: Given.args, **named: Given.kwargs) -> Returned:
+        with defaults(inference=torch.is_inference_mode_enabled()):
+            return function(*given, **named)
+
+    return run
+
+
 @contextlib.contextmanager
-def defaults() -> Iterator[None]:
+def defaults(*, inference: bool = False) -> Iterator[None]:
     """Have torch's default device and dtype, gradients and autocast, and numpy's errors, as they start.
 
     Deterministic mode stays as it is: it changes no bit of what is computed here.
@@ -41,9 +55,9 @@ def defaults() -> Iterator[None]:
         if torch.get_default_device().type != "cpu":
             stack.enter_context(torch.device("cpu"))
         stack.enter_context(_precision())
-        if torch.is_inference_mode_enabled():
+        if torch.is_inference_mode_enabled() and not inference:
             stack.enter_context(torch.inference_mode(False))
-        if not torch.is_grad_enabled():
+        if not torch.is_grad_enabled() and not inference:
             stack.enter_context(torch.enable_grad())
         for place in PLACES:
             if torch.is_autocast_enabled(place):
