@@ -48,11 +48,12 @@ families: $(VENV)/installed-data-dev
 
 # Thirty thousand bad calls, all of docs/promises.md's first section.
 trust: $(VENV)/installed-data-dev
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "" tests/common/test_every_bad_value.py tests/cli/test_every_bad_option.py
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "" tests/common/test_every_bad_value.py tests/cli/test_every_bad_option.py \
+		tests/common/test_switches.py tests/common/test_text_that_leaves.py tests/modules/test_threads.py
 
 # 330 processes and Dask workers are killed at random moments, and executors and disks fail.
 faults: $(VENV)/installed-data-dev
-	$(BIN)/python -m pytest -m "" $(addprefix tests/common/test_,kills.py executors.py lost_files.py) tests/cli/test_full_disks.py
+	$(BIN)/python -m pytest -m "" $(addprefix tests/common/test_,kills.py executors.py lost_files.py flipped_bits.py machines.py signals.py) tests/cli/test_full_disks.py
 
 # A sample of broken lines, each against the tests near it: an hour or so; a stopped run goes on. ARGUMENTS="theory
 # inference --size 50 --seed 3" chooses. --again runs what survived once more, after a test was added.

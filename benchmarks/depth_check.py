@@ -9,7 +9,7 @@ from torch import nn
 
 import deeplimit as dl
 from benchmarks.timing import FLOOR, OURS, Row, Target, Workload, timed_in_turn
-from deeplimit.common.randomness import seeded
+from deeplimit.common.global_state import seeded
 
 
 def transformer(width: int, depth: int) -> nn.Module:

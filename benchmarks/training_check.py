@@ -8,7 +8,7 @@ from torch.nn import functional
 
 import deeplimit as dl
 from benchmarks.timing import FLOOR, OURS, Row, Target, Workload, timed_in_turn
-from deeplimit.common.randomness import seeded
+from deeplimit.common.global_state import seeded
 
 WIDTH, STEPS, SEEDS = 64, 4, 4
 

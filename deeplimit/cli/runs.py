@@ -43,7 +43,7 @@ def runs(
     from json import dumps
 
     from deeplimit.common import export as exporting
-    from deeplimit.common.report import printable
+    from deeplimit.common.report import one_line, printable
     from deeplimit.common.store import Store
 
     try:
@@ -65,4 +65,4 @@ def runs(
         return
     typer.echo("Removed:" if drop is not None else HEADER)
     for run in found:
-        typer.echo(str(run))
+        typer.echo(one_line(str(run)))

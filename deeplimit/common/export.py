@@ -6,15 +6,14 @@ makes no measurement again, so blocks are exported as they are, not merged.
 
 from __future__ import annotations
 
-import csv
 import dataclasses
-import io
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from deeplimit.common import fields, files, validation
+from deeplimit.common.report import as_csv
 from deeplimit.common.store import Store, StoredRun
 
 MOST_SHOWN: Final = 5
@@ -54,7 +53,7 @@ def export(store: Store, key: str | None, path: str | Path) -> None:
         content = [_summary(run) for run in store.runs()] if key is None else _whole(store, key)
         text = json.dumps(fields.plain(content), ensure_ascii=False, allow_nan=False, indent=1) + "\n"
     else:
-        text = _csv(_listed(store) if key is None else _cells(store, key))
+        text = as_csv(_listed(store) if key is None else _cells(store, key))
     with files.whole_file(checked) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
@@ -87,12 +86,6 @@ def _cells(store: Store, key: str) -> Iterator[Sequence[Any]]:
         for name, array in (arrays or {}).items():
             for place, value in enumerate(array.reshape(-1).tolist()):
                 yield label, name, place, value
-
-
-def _csv(rows: Iterator[Sequence[Any]]) -> str:
-    written = io.StringIO()
-    csv.writer(written, lineterminator="\n").writerows(rows)
-    return written.getvalue()
 
 
 def _few(labels: Sequence[str]) -> str:

@@ -40,6 +40,8 @@ def whole_file(path: Path) -> Iterator[Path]:
         temporary.chmod(0o666 & ~_umask())
         temporary.replace(path)
     except OSError as error:
+        if error.errno is None:  # of no disk: an alarm of the caller's, say
+            raise
         raise OSError(
             error.errno,
             f"{error.strerror or error}: nothing was written, what was there is unchanged",

@@ -7,6 +7,7 @@ import os
 from typing import Any
 
 from deeplimit.common import files
+from deeplimit.common.global_state import by_default
 from deeplimit.common.report import KINDS
 
 HOMES = {
@@ -32,6 +33,7 @@ HOMES = {
 """Where the library's own kinds of reports live: only the one that is asked for is imported."""
 
 
+@by_default
 def load_report(path: str | os.PathLike[str]) -> Any:
     """Read a report that `report.save(path)` wrote, of whatever class; your own class must be imported first.
 

@@ -37,6 +37,7 @@ import torch
 from deeplimit.common import validation
 from deeplimit.common.cached_blocks import CachedBlocks
 from deeplimit.common.contents import DAMAGED, packed, unpacked
+from deeplimit.common.global_state import by_default
 from deeplimit.common.specification import describe, differences, environment
 from deeplimit.common.store import Journal, Store, as_store
 
@@ -168,7 +169,8 @@ WHAT_IS_DONE = "What is done is in the store, if there is one: call again with a
 class Ticks:
     """Counts what is done, for the user's progress; raises in every block once all is given up.
 
-    `stopped` is what the progress function raised.
+    `stopped` is what the progress function raised; `by_a_block` says whether all was given up since a block
+    raised, not the thread that waits for it.
     """
 
     def __init__(self, progress: Progress | None, blocks: int, done: int) -> None:
@@ -176,6 +178,7 @@ class Ticks:
         self.lock = threading.Lock()
         self.given_up = False
         self.stopped: BaseException | None = None
+        self.by_a_block = False
         self.skipped: set[int] = set()
         if done and progress is not None:
             progress(done / blocks)
@@ -205,7 +208,8 @@ def flow(
     """Yield (block, result) as blocks end, or in their order; give all up where one fails or the caller ends.
 
     At most `window` blocks are submitted at a time: the results of a million paths would fill memory, if
-    slowly. A block that fails for want of memory, or of a file or a machine, is tried once more.
+    slowly. A block that fails for want of memory, or of a file or a machine, is tried once more; what a
+    signal raises in the waiting thread, such as a TimeoutError of an alarm, comes through.
     """
     waiting = (block for block in blocks if block not in ticks.skipped)
     running: dict[Future[Part], int] = {}
@@ -224,8 +228,14 @@ def flow(
                 block = running.pop(future)
                 try:
                     part = _result(future, block, ticks)
-                except (OSError, MemoryError) as error:
+                except BaseException as error:
+                    if not _is_of(future, error):
+                        raise
+                    ticks.by_a_block = True
+                    if not isinstance(error, (OSError, MemoryError)):
+                        raise
                     _note_failure(error, block, failed, ticks)
+                    ticks.by_a_block = False
                     running = {submit(block): block, **running}  # first in line, as before
                 else:
                     del future
@@ -244,6 +254,11 @@ def flow(
 
 def _failed(future: Future[Part]) -> bool:
     return future.cancelled() or future.exception() is not None
+
+
+def _is_of(future: Future[Any], error: BaseException) -> bool:
+    """Return whether a block raised this, and not the thread that waits for it."""
+    return future.done() and not future.cancelled() and future.exception() is error
 
 
 def _result(future: Future[Part], block: int, ticks: Ticks) -> Part:
@@ -383,6 +398,7 @@ class Measurement(ABC, Generic[Part, Result]):
         return {entry.name: getattr(self, entry.name) for entry in dataclasses.fields(self)}
 
 
+@by_default
 def measure(
     measurement: Measurement[Part, Result],
     *,
@@ -483,7 +499,7 @@ class Running:
         with contextlib.ExitStack() as stack:
             progress = stack.enter_context(shown(self.progress, measurement.what))
             if measurement.side_by_side:
-                stack.enter_context(one_thread_per_operation(measurement.device))
+                stack.enter_context(threads_per_operation(1, measurement.device))
             if self.store is None:  # without `cached` a block is forgotten once it is merged
                 cached, blocks = self.cached, range(measurement.blocks)
                 names = [] if cached is None else [*map(measurement.label, blocks)]
@@ -544,7 +560,9 @@ class Running:
             executor, attempts = self.executor, itertools.count()
 
             def sent(block: int) -> Future[Part]:
-                return executor.submit(_run, measurement, block, next(attempts), environment())
+                return executor.submit(
+                    _run, measurement, block, next(attempts), environment(), torch.get_num_threads()
+                )
 
             try:
                 with contextlib.closing(flow(sent, blocks, ticks, SENT, ordered)) as parts:
@@ -565,28 +583,28 @@ class Running:
         elif blocks:
             cpu = measurement.device.type == "cpu"
             most = self.workers if self.workers is not None else (os.cpu_count() or 1) if cpu else 1
-            # OpenMP counts threads per thread: `one_thread_per_operation` does not reach those of the pool.
+            # OpenMP counts threads per thread: `threads_per_operation` does not reach those of the pool.
             threads = min(most, len(blocks))
             pool = ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,))
             started = functools.partial(pool.submit, functools.partial(measurement.run, tick=ticks))
-            at_once = False
             try:
                 yield from flow(started, blocks, ticks, WAITING * threads, ordered)
-            except (KeyboardInterrupt, GeneratorExit):
-                at_once = True  # blocks end by themselves, at their next tick, and nobody reads them
-                raise
             finally:
+                # Given up by the waiting thread: blocks end by themselves, at their next tick, unread.
+                at_once = ticks.given_up and not ticks.by_a_block and ticks.stopped is None
                 pool.shutdown(wait=not at_once, cancel_futures=True)
 
 
 @contextlib.contextmanager
-def one_thread_per_operation(device: torch.device) -> Iterator[None]:
-    """Give each block one core: blocks side by side use cores better than threads in small operations."""
+def threads_per_operation(threads: int, device: torch.device) -> Iterator[None]:
+    """Give each operation on a CPU this many threads; blocks side by side have one each, in which they use
+    cores better than threads in small operations.
+    """
     if device.type != "cpu":
         yield
         return
     before = torch.get_num_threads()
-    torch.set_num_threads(1)
+    torch.set_num_threads(threads)
     try:
         yield
     finally:
@@ -596,23 +614,28 @@ def one_thread_per_operation(device: torch.device) -> Iterator[None]:
 def _specified(measurement: Measurement[Any, Any]) -> tuple[dict[str, Any], list[str]]:
     """Return what a store tells a measurement from others by, and its blocks from each other."""
     specification = {"what": measurement.what, **measurement.key()}
+    if measurement.device.type == "cuda":
+        specification["card"] = torch.cuda.get_device_name(measurement.device)
+    if not measurement.side_by_side:  # its operations use these threads, which add in another order
+        specification["threads"] = torch.get_num_threads()
     return specification, [*map(measurement.label, range(measurement.blocks))]
 
 
-def _run(measurement: Measurement[Part, Any], block: int, _attempt: int, versions: dict[str, str]) -> Part:
+def _run(
+    measurement: Measurement[Part, Any], block: int, _attempt: int, versions: dict[str, str], threads: int
+) -> Part:
     """Run a block on an executor; Dask would take a second attempt with equal arguments for the first.
 
-    Raises ValueError on a machine with other versions than the caller's, whose last bits may differ.
+    Operations of one that does not run side by side use as many threads as the caller's. Raises ValueError on
+    a machine with other versions or kernels than the caller's, whose last bits may differ.
     """
     if different := [*differences(environment(), versions)]:
         raise ValueError(
-            f"executor has workers with other versions ({'; '.join(different)}). Their numbers are not mixed:"
-            " install the same versions on all machines."
+            f"executor has workers with other versions, or on another machine ({'; '.join(different)}). Their"
+            " numbers are not mixed: install the same versions, and use machines of one kind."
         )
-    if not measurement.side_by_side:
-        return measurement.run(block)
-    with one_thread_per_operation(measurement.device):  # in this process, too
-        return measurement.run(block)
+    with threads_per_operation(1 if measurement.side_by_side else threads, measurement.device):
+        return measurement.run(block)  # in this process, too
 
 
 def _unpacked(measurement: Measurement[Part, Any], journal: Journal, block: int) -> Part:

@@ -7,11 +7,8 @@ builds a module comes from them, `seeded`.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import random
 import struct
-from collections.abc import Iterator
 from enum import IntEnum
 from functools import cache
 from typing import Any
@@ -119,33 +116,3 @@ def _seeded_state() -> np.ndarray[Any, np.dtype[np.uint8]]:
             " know. Install another version of torch (2.13 is known to work)."
         )
     return state
-
-
-@contextlib.contextmanager
-def kept() -> Iterator[None]:
-    """The CPU's global generators (torch, numpy, random) as they were before, whatever is drawn inside."""
-    python, numbers = random.getstate(), np.random.get_state()
-    with torch.random.fork_rng(devices=[]):
-        try:
-            yield
-        finally:
-            random.setstate(python)
-            np.random.set_state(numbers)
-
-
-@contextlib.contextmanager
-def seeded(seed: int) -> Iterator[None]:
-    """Every global generator (torch, numpy, random) set to `seed` inside, and as it was before afterwards."""
-    started = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
-    devices = list(range(torch.cuda.device_count())) if started else []
-    first = torch.initial_seed()
-    with kept(), torch.random.fork_rng(devices=devices):
-        try:
-            torch.manual_seed(seed % 2**64)
-            np.random.seed(seed % 2**32)
-            random.seed(int(seed))
-            yield
-        finally:
-            # The seed waits for CUDA to start, or CUDA started inside: all devices get their seed again.
-            if not started:
-                torch.cuda.manual_seed_all(first)

@@ -10,7 +10,7 @@ import math
 import os
 import platform
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -21,7 +21,7 @@ import torch
 
 from deeplimit.common import axes as drawing, citations, fields, files, page, validation
 from deeplimit.common.curve import Curve
-from deeplimit.common.measurement import Measurement, one_thread_per_operation
+from deeplimit.common.measurement import Measurement, threads_per_operation
 from deeplimit.common.serialised import FAILURES, Origin, Unwritable, told, written
 from deeplimit.version import versions
 
@@ -230,11 +230,7 @@ class Table:
     def to_csv(self) -> str:
         """Return the numbers in full precision as CSV, with headings in the first line."""
         series = self.series()
-        buffer = io.StringIO()
-        writer = csv.writer(buffer, lineterminator="\n")
-        writer.writerow(series)
-        writer.writerows(zip(*series.values(), strict=True))
-        return buffer.getvalue()
+        return as_csv([[*series], *zip(*series.values(), strict=True)])
 
     def to_latex(self) -> str:
         """Return a tabular of the package booktabs, with everything escaped."""
@@ -299,10 +295,48 @@ def printable(text: str) -> str:
     return "".join(each if each == "\n" or each.isprintable() else ascii(each)[1:-1] for each in text)
 
 
+def one_line(text: str) -> str:
+    """Return a text without any control character, ends of lines included.
+
+    Examples:
+        >>> one_line("a\\x1b[31m\\nb")
+        'a\\\\x1b[31m\\\\nb'
+    """
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
+
+
+FORMULAS = ("=", "+", "-", "@", "\t", "\r")
+"""A spreadsheet takes a cell that begins with one of these for a formula, and runs it."""
+
+
+def as_csv(rows: Iterable[Sequence[Any]]) -> str:
+    """Return rows as CSV: texts on one line each, and none that a spreadsheet runs; numbers stay numbers.
+
+    Examples:
+        >>> as_csv([["=HYPERLINK(1)", "-0.5", -0.5, None]])
+        "'=HYPERLINK(1),-0.5,-0.5,\\n"
+    """
+    buffer = io.StringIO()
+    csv.writer(buffer, lineterminator="\n").writerows([*map(_harmless, row)] for row in rows)
+    return buffer.getvalue()
+
+
+def _harmless(cell: Any) -> Any:
+    """Return a text behind an apostrophe where a spreadsheet would run it."""
+    if not isinstance(cell, str):
+        return cell
+    try:
+        float(cell)
+    except ValueError:
+        return ("'" if cell.startswith(FORMULAS) else "") + one_line(cell)
+    return cell.strip()
+
+
 def latex(text: str) -> str:
     """Return a text as LaTeX prints it: special characters escaped, mathematical symbols in $…$."""
     return "".join(
-        f"${SYMBOLS[letter]}$" if letter in SYMBOLS else _SPECIAL.get(letter, letter) for letter in text
+        f"${SYMBOLS[letter]}$" if letter in SYMBOLS else _SPECIAL.get(letter, letter)
+        for letter in one_line(text)
     )
 
 
@@ -492,8 +526,17 @@ class Report(ABC):
         if self._origin is None:
             raise ValueError(f"{type(self).__name__} has no paths to draw again: {self.no_paths}.")
         measurement = self._origin.again()
-        with one_thread_per_operation(measurement.device):
-            return measurement.path(index, *which)
+        with threads_per_operation(1, measurement.device):
+            try:
+                return measurement.path(index, *which)
+            except FAILURES as error:
+                fit = isinstance(error, ValueError) or not isinstance(index, int)
+                if fit or self._origin.measurement is not None:
+                    raise
+                raise ValueError(
+                    f"report cannot draw a path again: the measurement in its file is damaged"
+                    f" ({error}). Call the verb again with the same arguments."
+                ) from error
 
     def to_dict(self) -> dict[str, Any]:
         """Return every field as plain Python: lists, texts, numbers; NaN and infinities as texts."""

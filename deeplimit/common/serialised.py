@@ -26,6 +26,9 @@ from deeplimit.common.measurement import Measurement
 LIBRARY: Final = "deeplimit"
 MOST_NUMBERS: Final = 4096
 """The largest tensor that a file keeps, in numbers; larger inputs stay with whoever has them."""
+SIZES: Final = ("depths", "depth", "width", "reference", "steps", "layers", "state_shape")
+LARGEST_SIZE: Final = 2**20
+"""No file may ask for a network deeper or wider than this: one path of it takes hours, or all memory."""
 FUNCTIONS: Final = (
     "deeplimit.papers.cases.",
     "deeplimit.networks.residual_network.",
@@ -82,6 +85,7 @@ class Origin:
                 f"report was read from a file and cannot draw a path again: {self.refusal}. {advice}"
             )
         try:
+            _refuse_excess(self.serialised)
             made = rebuilt(self.serialised)
         except FAILURES as error:
             raise ValueError(
@@ -175,6 +179,19 @@ def _told(content: Any) -> str:
         shown = ", ".join(f"{key}={_told(item)}" for key, item in fields.items())
         return f"{content['of'].partition(':')[2]}({shown})"
     return content["of"].partition(":")[2] if kind == "name" else str(content["value"])
+
+
+def _refuse_excess(content: Any) -> None:
+    """Raise ValueError where a file asks for a network that is too deep or too wide to be drawn."""
+    waiting: list[tuple[str, Any]] = [("", content)]
+    while waiting:
+        name, each = waiting.pop()
+        if isinstance(each, dict):
+            waiting += [(name if key == "items" else key, item) for key, item in each.items()]
+        elif isinstance(each, list):
+            waiting += [(name, item) for item in each]
+        elif name in SIZES and isinstance(each, (int, float)) and each > LARGEST_SIZE:
+            raise ValueError(f"its {name} holds a number above {LARGEST_SIZE}, more than a file may ask for")
 
 
 def _tensor(value: torch.Tensor, name: str) -> Any:

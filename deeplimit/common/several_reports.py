@@ -14,6 +14,7 @@ import numpy as np
 
 from deeplimit.common import axes as drawing, files, validation
 from deeplimit.common.curve import Curve
+from deeplimit.common.global_state import by_default
 from deeplimit.common.report import SYMBOLS, Column, Report, Table, latex
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ TWO_LINES: Final = 34
 """Letters from which a legend on small axes writes the exponent on a second line; twice that on larger."""
 
 
+@by_default
 def plot(
     reports: Sequence[Report],
     labels: Sequence[str] | None = None,
@@ -80,6 +82,7 @@ def plot(
     return drawing.plot(draw, ax, checked[0]._size, compact)
 
 
+@by_default
 def table(
     reports: Sequence[Report],
     labels: Sequence[str] | None = None,

@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from deeplimit.common.machine import machine
 from deeplimit.common.randomness import STREAMS
 from deeplimit.version import versions
 
@@ -74,7 +75,7 @@ def text(plain: object) -> str:
 def environment() -> dict[str, str]:
     """Return what decides the last bits of a result and what a function's code looks like."""
     found = versions()
-    return {**found, "python": ".".join(found["python"].split(".")[:2]), "streams": STREAMS}
+    return {**found, "python": ".".join(found["python"].split(".")[:2]), "streams": STREAMS, **machine()}
 
 
 def differences(there: object, here: object, name: str = "") -> Iterator[str]:

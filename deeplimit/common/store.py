@@ -1,7 +1,8 @@
 """A file (SQLite) that keeps the finished blocks of measurements, so that only missing ones are computed.
 
 Blocks are kept under the digest of the specification that decides them. Measurements that differ only in how
-many paths they have share it, and their common blocks. A file's content is never written over. A damaged
+many paths they have share it, and their common blocks. A file's content is never written over. Each block
+has a digest over its specification, its label and its content, which is checked when it is read. A damaged
 file, one that is not a store, and blocks of another version of the library are refused.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import datetime
+import hashlib
 import json
 import os
 import random
@@ -28,7 +30,7 @@ from deeplimit.common.contents import DAMAGED, unpacked
 from deeplimit.common.specification import differences, digest, environment, text
 
 APPLICATION = 0x646C696D  # "dlim", in the file's header
-LAYOUT = 2
+LAYOUT = 3
 SECONDS_TO_WAIT = 60.0
 """How long a process waits for another one to finish writing."""
 SHORT = 12
@@ -44,7 +46,7 @@ _TABLES = (
     "CREATE TABLE names (name TEXT PRIMARY KEY, specification TEXT NOT NULL REFERENCES specifications)",
     "CREATE TABLE blocks (number INTEGER PRIMARY KEY,"
     " specification TEXT NOT NULL REFERENCES specifications, label TEXT NOT NULL, content BLOB NOT NULL,"
-    " UNIQUE (specification, label))",
+    " seal TEXT NOT NULL, UNIQUE (specification, label))",
 )
 """A specification decides blocks; a measurement has some of them as members, told apart by their labels."""
 
@@ -90,6 +92,9 @@ class Store:
             refused, and the message says what differs. Left out: measurements are told apart by their
             specifications, so that one file holds any number of them.
 
+    A file that cannot be written to, or lies on a read-only disk, can be listed and exported; it refuses a
+    measurement before any work.
+
     Raises:
         TypeError: For an argument of the wrong kind.
         ValueError: For a file that is damaged or not a store; the file is not changed.
@@ -110,7 +115,8 @@ class Store:
     name: str | None = None
 
     def __init__(self, path: str | os.PathLike[str], name: str | None = None) -> None:
-        checked = validation.writable_file(path, "store")
+        given = validation.as_path(path, "store")
+        checked = given if _is_read_only(given) else validation.writable_file(path, "store")
         if name is not None and (not isinstance(name, str) or not name.strip()):
             raise TypeError(f"name must be a text that is not empty, got {validation.named(name)}.")
         object.__setattr__(self, "path", checked.absolute())
@@ -137,13 +143,16 @@ class Store:
                 " ON specifications.digest = measurements.specification ORDER BY date, measurements.digest"
             ).fetchall()
             names = connection.execute("SELECT specification, name FROM names ORDER BY name").fetchall()
-        return tuple(
-            StoredRun(
-                key, what, tuple(name for named, name in names if named == owner), done, total,
-                json.loads(made)["deeplimit"], date, json.loads(specification), json.loads(made),
-            )
-            for key, what, owner, specification, made, total, date, done in rows
-        )  # fmt: skip
+        runs = []
+        for key, what, owner, specification, made, total, date, done in rows:
+            versions = _plain(self.path, made)
+            told = (key, what, versions.get("deeplimit"), date)
+            if not all(isinstance(each, str) for each in told) or not isinstance(total, int):
+                raise _damaged(self.path, "a measurement in it has no name, version or date")
+            own = tuple(str(name) for named, name in names if named == owner)
+            content = _plain(self.path, specification, owner)
+            runs.append(StoredRun(key, what, own, done, total, str(told[2]), date, content, versions))
+        return tuple(runs)
 
     def run(self, key: str) -> StoredRun:
         """Return the measurement whose key begins with `key`, or that has this name.
@@ -175,17 +184,21 @@ class Store:
         Raises as `run` does, and ValueError for a block that is damaged.
         """
         found = self.run(key)
+        found_in = digest(found.specification)
         with _connected(self.path) as connection:
             rows = connection.execute(
-                "SELECT members.label, content FROM measurements JOIN members ON measurement = digest"
+                "SELECT members.label, content, seal FROM measurements JOIN members ON measurement = digest"
                 " LEFT JOIN blocks ON blocks.label = members.label"
                 " AND blocks.specification = measurements.specification WHERE digest = ?"
                 " ORDER BY blocks.number IS NULL, members.label",
                 (found.key,),
             )
-            for label, content in rows:
+            for label, content, seal in rows:
                 try:
-                    yield label, None if content is None else unpacked(content)
+                    yield (
+                        label,
+                        None if content is None else unpacked(_intact(found_in, label, content, seal)),
+                    )
                 except DAMAGED as error:
                     raise ValueError(
                         f"store {str(self.path)!r} is damaged: block {label!r} of {found.what} cannot be read"
@@ -226,7 +239,7 @@ class Store:
                 (self.name,),
             ).fetchone()
             if named is not None and named[0] != owner:
-                found = differences(json.loads(named[1]), json.loads(text(specification)))
+                found = differences(_plain(self.path, *named[::-1]), json.loads(text(specification)))
                 raise ValueError(
                     f"store {str(self.path)!r} holds another measurement under the name {self.name!r}:"
                     f" {_listed(found)}. Give another name, or none."
@@ -235,13 +248,14 @@ class Store:
             "SELECT environment FROM specifications WHERE digest = ?", (owner,)
         ).fetchone()
         now = environment()
-        if row is not None and json.loads(row[0]) != now:
+        made = now if row is None else _plain(self.path, row[0])
+        if made != now:
             keys = connection.execute("SELECT digest FROM measurements WHERE specification = ?", (owner,))
             drops = ", then ".join(f"--drop {key[:SHORT]}" for (key,) in keys)
             raise ValueError(
-                f"store {str(self.path)!r} holds this measurement, made by other versions:"
-                f" {_listed(differences(json.loads(row[0]), now))}. Their numbers are not mixed: give another"
-                f" file, or drop it (deeplimit runs {str(self.path)!r} {drops})."
+                f"store {str(self.path)!r} holds this measurement, made by other versions or on another"
+                f" machine: {_listed(differences(made, now))}. Their numbers are not mixed: go on there,"
+                f" give another file, or drop it (deeplimit runs {str(self.path)!r} {drops})."
             )
         if row is None:
             row = (owner, text(specification), text(now))
@@ -325,25 +339,60 @@ class Journal:
             return
         with _writing(self.connection):
             self.connection.executemany(
-                "INSERT OR IGNORE INTO blocks (specification, label, content) VALUES (?, ?, ?)",
-                [(self.specification, self.labels[block], content) for block, content in blocks],
+                "INSERT OR IGNORE INTO blocks (specification, label, content, seal) VALUES (?, ?, ?, ?)",
+                [
+                    (self.specification, label, content, _seal(self.specification, label, content))
+                    for label, content in ((self.labels[block], content) for block, content in blocks)
+                ],
             )
 
     def load(self, block: int) -> bytes:
-        """Return the content of a kept block."""
+        """Return the content of a kept block; raise ValueError where it is not what was kept."""
         row = self.connection.execute(
-            "SELECT content FROM blocks WHERE specification = ? AND label = ?",
+            "SELECT content, seal FROM blocks WHERE specification = ? AND label = ?",
             (self.specification, self.labels[block]),
         ).fetchone()
         if row is None:
             raise KeyError("it was removed while this measurement ran")
-        return bytes(row[0])
+        return _intact(self.specification, self.labels[block], *row)
 
     def shuffled(self, blocks: Sequence[int]) -> list[int]:
         """Return blocks in an order that differs from process to process: two then share the work."""
         mixed = list(blocks)
         random.Random(os.getpid()).shuffle(mixed)
         return mixed
+
+
+def _seal(specification: str, label: str, content: bytes) -> str:
+    """Return the digest of a block: its numbers, and whose they are."""
+    return digest(
+        {"specification": specification, "label": label, "sha256": hashlib.sha256(content).hexdigest()}
+    )
+
+
+def _intact(specification: str, label: str, content: object, seal: object) -> bytes:
+    """Return a block's content; raise ValueError where it is not what was kept under this label."""
+    if not isinstance(content, bytes) or _seal(specification, label, content) != seal:
+        raise ValueError("its bytes are not those that were kept for it")
+    return content
+
+
+def _plain(path: Path, written: object, owner: str | None = None) -> dict[str, Any]:
+    """Return the plain data that a store holds as a text, whose digest is `owner` where one is given."""
+    try:
+        found = json.loads(written) if isinstance(written, str) else None
+    except (ValueError, RecursionError) as error:
+        raise _damaged(path, f"a specification in it cannot be read ({error})") from error
+    if not isinstance(found, dict) or (owner is not None and digest(found) != owner):
+        raise _damaged(path, "a specification in it is not the one that was kept")
+    return found
+
+
+def _damaged(path: Path, why: object) -> ValueError:
+    return ValueError(
+        f"store {str(path)!r} is not a store of deeplimit, or it is damaged: {why}. It was not changed;"
+        " give another file."
+    )
 
 
 def _identity(path: Path) -> tuple[int, int]:
@@ -370,15 +419,13 @@ def _told(path: Path) -> Iterator[None]:
     """Raise SQLite's errors as ours, with the file's name."""
     try:
         yield
-    except sqlite3.OperationalError as error:
+    except sqlite3.DatabaseError as error:
+        without_tables = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR
+        if not isinstance(error, sqlite3.OperationalError) or without_tables:
+            raise _damaged(path, error) from error
         raise OSError(
             f"store {str(path)!r} could not be read or written: {error}. What it held before is kept: call"
             " again when it can be used."
-        ) from error
-    except sqlite3.DatabaseError as error:
-        raise ValueError(
-            f"store {str(path)!r} is not a store of deeplimit, or it is damaged: {error}. It was not changed;"
-            " give another file."
         ) from error
 
 
@@ -399,12 +446,28 @@ def _writing(connection: sqlite3.Connection) -> Iterator[None]:
 def _connected(path: Path) -> Iterator[sqlite3.Connection]:
     """Yield a connection to a store, which is made where the file is empty or missing."""
     with _told(path):
-        connection = sqlite3.connect(path, timeout=SECONDS_TO_WAIT, isolation_level=None)
+        where: str | Path = path
+        if is_read_only := _is_read_only(path):
+            # SQLite makes files beside the store, unless it is told that nobody writes to it.
+            written = path.with_name(f"{path.name}-wal")
+            alone = "" if written.exists() and written.stat().st_size else "&immutable=1"
+            where = f"{path.absolute().as_uri()}?mode=ro{alone}"
+        connection = sqlite3.connect(where, timeout=SECONDS_TO_WAIT, isolation_level=None, uri=is_read_only)
+        # A damaged text is told by its digest.
+        connection.text_factory = lambda content: content.decode("utf-8", "replace")
         try:
-            _checked(connection, path)
+            try:
+                _checked(connection, path)
+            except UnicodeDecodeError as error:  # what SQLite says of tables whose names are damaged
+                raise _damaged(path, error) from error
             yield connection
         finally:
             connection.close()
+
+
+def _is_read_only(path: Path) -> bool:
+    """Return whether there is a file that this process may read and not write, or not beside."""
+    return path.is_file() and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
 
 
 def _checked(connection: sqlite3.Connection, path: Path) -> None:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from deeplimit.common import validation
+from deeplimit.common.global_state import by_default
 from deeplimit.driving.independent import Brownian, IncrementPath
 from deeplimit.driving.law import Channel, ChannelKind, Dependence, Facts, Shape, WeightLaw
 from deeplimit.driving.path import Grid, Layer, Path
@@ -36,6 +37,7 @@ class AR1(WeightLaw):
 
     rho: float
 
+    @by_default
     def __post_init__(self) -> None:
         validation.plain_numbers(self)
         hint = "It is the correlation of neighbouring layers: above -1 and below 1."

@@ -10,6 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from deeplimit.common import validation
+from deeplimit.common.global_state import by_default
 from deeplimit.driving.covariance import as_tensor
 
 Coefficient = Callable[[float, Tensor], Tensor]
@@ -46,6 +47,7 @@ class AuxiliaryDiffusion:
     start: Any = 0.0
     leverage: float = 0.0
 
+    @by_default
     def __post_init__(self) -> None:
         validation.plain_numbers(self)
         for name in ("drift", "diffusion"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -14,12 +13,11 @@ import torch
 from torch import Tensor, nn
 
 from deeplimit.common import validation
-from deeplimit.common.randomness import seeded
+from deeplimit.common.global_state import seeded
 from deeplimit.driving.law import Channel, ChannelKind, Dependence, Facts, Shape, WeightLaw
 from deeplimit.driving.path import Grid, Layer, Path
 
 Factory = Callable[[int], Any]
-_building = threading.Lock()
 """Modules draw their weights from the global generators: one stack is built at a time."""
 
 
@@ -58,7 +56,7 @@ class FreshBlocks(WeightLaw):
 
     def stack(self, depth: int, seed: int, device: torch.device, dtype: torch.dtype) -> Sequence[nn.Module]:
         """Return the blocks of one network; raise where they are not modules, or not one per layer."""
-        with _building, seeded(seed):
+        with seeded(seed):
             blocks = blocks_of(self.factory, depth)
             blocks = [copy.deepcopy(block) for block in blocks] if self.keeps else blocks
         return [block.to(device, dtype).eval().requires_grad_(False) for block in blocks]

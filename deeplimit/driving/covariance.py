@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from deeplimit.common import validation
+from deeplimit.common.global_state import by_default
 from deeplimit.driving.law import Factors
 
 ROUNDING = 1e-6
@@ -102,6 +103,7 @@ class Kronecker:
     row_root: Tensor = field(init=False, repr=False)
     column_root: Tensor = field(init=False, repr=False)
 
+    @by_default
     def __post_init__(self) -> None:
         for name, root in (("R", "row_root"), ("C", "column_root")):
             value = as_tensor(getattr(self, name), f"Kronecker's {name}")

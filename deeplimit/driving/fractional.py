@@ -13,6 +13,7 @@ from scipy import fft
 from torch import Tensor
 
 from deeplimit.common import validation
+from deeplimit.common.global_state import by_default
 from deeplimit.driving.law import Channel, ChannelKind, Dependence, Facts, Shape, WeightLaw
 from deeplimit.driving.path import CoarseSums, DrawnLayers, Grid, Layer, Path
 
@@ -119,6 +120,7 @@ class FractionalBrownian(WeightLaw):
 
     hurst: float
 
+    @by_default
     def __post_init__(self) -> None:
         validation.plain_numbers(self)
         hint = "It is a Hurst index: above 0 and below 1; 0.5 is Brownian motion."

@@ -8,6 +8,7 @@ from typing import final
 import torch
 
 from deeplimit.common import validation
+from deeplimit.common.global_state import by_default
 from deeplimit.driving.law import Channel, ChannelKind, Dependence, Facts, Shape, WeightLaw, units
 from deeplimit.driving.path import Grid, Layer, Path
 
@@ -35,6 +36,7 @@ class HiddenUnits(WeightLaw):
 
     depth_to_width: float = 1.0
 
+    @by_default
     def __post_init__(self) -> None:
         validation.plain_numbers(self)
         validation.real(

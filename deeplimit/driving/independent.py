@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from deeplimit.common import validation
+from deeplimit.common.global_state import by_default
 from deeplimit.driving.law import FINITE_VARIANCE, Channel, ChannelKind, Dependence, Facts, Shape, WeightLaw
 from deeplimit.driving.path import Chunk, CoarseSums, DrawnLayers, Grid, Layer, Path
 from deeplimit.driving.sampler_test import Sampler, test_sampler
@@ -155,6 +156,7 @@ class IID(IndependentLaw):
 
     law: str | Sampler = "gaussian"
 
+    @by_default
     def __post_init__(self) -> None:
         if isinstance(self.law, str):
             validation.choice(self.law, "law", ("gaussian", "uniform", "rademacher"))

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from deeplimit.common import validation
 from deeplimit.common.final import FinalWhereMarked
+from deeplimit.common.global_state import by_default
 from deeplimit.driving.auxiliary import AuxiliaryDiffusion
 from deeplimit.driving.covariance import Kronecker, as_tensor, read_matrix, read_vector
 from deeplimit.driving.covariance_rate import JointRate, Rate, SeparateRate, joint_rate
@@ -93,6 +94,7 @@ class Ito(FinalWhereMarked):
     drift: Trend | None = None
     auxiliary: AuxiliaryDiffusion | None = None
 
+    @by_default
     def __post_init__(self) -> None:
         if self.A is None and self.b is None:
             raise ValueError(

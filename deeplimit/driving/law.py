@@ -17,6 +17,7 @@ from torch import Tensor
 
 from deeplimit.common import validation
 from deeplimit.common.final import FinalWhereMarked
+from deeplimit.common.global_state import by_default
 from deeplimit.driving.path import FunctionPath, Grid, Path, SampledFunction
 
 
@@ -233,6 +234,7 @@ class Channel:
     depths: tuple[int, ...] = ()
     citations: tuple[str, ...] = ()
 
+    @by_default
     def __post_init__(self) -> None:
         validation.text(self.name, "name")
         validation.instance(self.kind, "kind", ChannelKind, "a ChannelKind, such as ChannelKind.BROWNIAN")

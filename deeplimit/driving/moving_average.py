@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from deeplimit.common import validation
+from deeplimit.common.global_state import by_default
 from deeplimit.driving.independent import Brownian, IncrementPath
 from deeplimit.driving.law import Channel, ChannelKind, Dependence, Facts, Shape, WeightLaw
 from deeplimit.driving.path import Grid, Layer, Path
@@ -41,6 +42,7 @@ class MovingAverage(WeightLaw):
 
     coefficients: tuple[float, ...]
 
+    @by_default
     def __post_init__(self) -> None:
         entries = validation.entries(self.coefficients, "coefficients", "numbers such as (1, 0.6)")
         plain = tuple(validation.real(each, f"coefficients[{i}]") for i, each in enumerate(entries))

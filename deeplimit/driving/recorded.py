@@ -16,6 +16,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from deeplimit.common import validation
+from deeplimit.common.global_state import by_default
 from deeplimit.driving.law import Channel, ChannelKind, Dependence, Facts, Shape, WeightLaw
 from deeplimit.driving.path import Grid, Layer, Path
 
@@ -50,6 +51,7 @@ class Recorded(WeightLaw):
     stacks: Mapping[int, Any] = field(compare=False, repr=False)
     content: str = field(init=False)
 
+    @by_default
     def __post_init__(self) -> None:
         if not isinstance(self.stacks, Mapping) or not self.stacks:
             raise TypeError(

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from deeplimit.common import validation
+from deeplimit.common.global_state import by_default
 from deeplimit.driving.law import Dependence, Facts, FunctionLaw, Shape
 from deeplimit.driving.path import SampledFunction
 
@@ -100,6 +101,7 @@ class SmoothGaussian(FunctionLaw):
 
     length_scale: float = field(default=0.1)
 
+    @by_default
     def __post_init__(self) -> None:
         validation.plain_numbers(self)
         hint = "it is a time on [0, 1]."

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from deeplimit.common import validation
+from deeplimit.common.global_state import by_default
 from deeplimit.driving.law import Dependence, Facts, FunctionLaw, Shape
 from deeplimit.driving.path import SampledFunction
 
@@ -66,6 +67,7 @@ class Trend(FunctionLaw):
     b: TimeFunction | None = None
     holder: float = 1.0
 
+    @by_default
     def __post_init__(self) -> None:
         validation.plain_numbers(self)
         validation.real(

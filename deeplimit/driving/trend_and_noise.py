@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from deeplimit.common import validation
+from deeplimit.common.global_state import by_default
 from deeplimit.driving.ito import Ito, ItoPath, ItoStep
 from deeplimit.driving.law import Channel, Dependence, Facts, FunctionLaw, Shape, WeightLaw
 from deeplimit.driving.path import Chunk, CoarseSums, DrawnLayers, Grid, Layer, Path, Values
@@ -33,6 +34,7 @@ class TrendAndNoise(WeightLaw):
     ito: Ito | None
     exponent: float
 
+    @by_default
     def __post_init__(self) -> None:
         validation.plain_numbers(self)
         functions = "a function of time, such as Trend(A, b), or None"

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from deeplimit.common import validation
+from deeplimit.common.global_state import by_default
 from deeplimit.driving.auxiliary import AuxiliaryDiffusion
 from deeplimit.driving.covariance import Kronecker, as_tensor
 from deeplimit.driving.ito import Ito
@@ -45,6 +46,7 @@ class _Scaled:
         return scaled if self.columns is None else Kronecker(scaled, self.columns)
 
 
+@by_default
 def stochastic_volatility(
     A: Any = None,
     b: Any = None,

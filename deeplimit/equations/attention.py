@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from deeplimit.common import validation
+from deeplimit.common.global_state import by_default
 from deeplimit.driving import Layer, Shape, WeightLaw
 from deeplimit.equations.base import SDELimit, check_one_law
 from deeplimit.layers import Attention
@@ -39,6 +40,7 @@ class AttentionSDE(SDELimit):
     weights: tuple[WeightLaw, ...]
     width: int
 
+    @by_default
     def __post_init__(self) -> None:
         validation.plain_numbers(self)
         validation.instance(self.recursion, "recursion", Attention, "an Attention, such as Attention(8)")

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from deeplimit.common import validation
+from deeplimit.common.global_state import by_default
 from deeplimit.equations.base import SDELimit
 from deeplimit.layers.activations import Activation, derivative
 
@@ -45,6 +46,7 @@ class ColouredSDE(SDELimit):
     sde_type: ClassVar[str] = "ito"
     noise_type: ClassVar[str] = "general"
 
+    @by_default
     def __post_init__(self) -> None:
         validation.instance(
             self.activation, "activation", Activation, "an Activation, such as resolve('tanh')"

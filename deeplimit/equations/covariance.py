@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from deeplimit.common import validation
+from deeplimit.common.global_state import by_default
 from deeplimit.driving import Shape
 from deeplimit.equations.in_law import LawLimit
 from deeplimit.layers.shaped import cholesky
@@ -60,6 +61,7 @@ class CovarianceSDE(LawLimit):
     is_drawn_by_steps: ClassVar[bool] = True
     scheme: ClassVar[str] = "Euler-Maruyama for a factor of V"
 
+    @by_default
     def __post_init__(self) -> None:
         validation.plain_numbers(self)
         validation.integer(self.width, "width", minimum=1, hint="It is the number of inputs m.")

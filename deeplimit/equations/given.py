@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from deeplimit.common import validation
+from deeplimit.common.global_state import by_default
 from deeplimit.driving import SampledFunction
 from deeplimit.driving.path import Chunk
 from deeplimit.equations.base import Limit, ODELimit, SDELimit, VectorField
@@ -86,6 +87,7 @@ class SDE(SDELimit):
     name: str | None = None
     is_drawable: ClassVar[bool] = True
 
+    @by_default
     def __post_init__(self) -> None:
         validation.function(self.drift, "drift", "a function of time and states")
         validation.function(self.diffusion, "diffusion", "a function of time, states and increments")
@@ -276,6 +278,7 @@ class ODE(ODELimit):
     solution: Callable[..., Tensor] | None = None
     name: str | None = None
 
+    @by_default
     def __post_init__(self) -> None:
         validation.function(self.field, "field", "a function of time and states")
         if self.solution is not None:

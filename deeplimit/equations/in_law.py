@@ -13,6 +13,7 @@ from scipy.integrate import quad
 from torch import Tensor
 
 from deeplimit.common import validation
+from deeplimit.common.global_state import by_default
 from deeplimit.equations.base import Limit
 from deeplimit.equations.drive import Drive
 from deeplimit.equations.solvers import Solver
@@ -80,6 +81,7 @@ class IsotropicSDE(LawLimit):
     # Not "diagonal", which in torchsde promises that g_i depends on y_i alone.
     noise_type: ClassVar[str] = "general"
 
+    @by_default
     def __post_init__(self) -> None:
         validation.plain_numbers(self)
         validation.integer(self.width, "width", minimum=1, hint="It is the number of hidden units d.")

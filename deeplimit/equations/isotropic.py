@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from deeplimit.common import validation
+from deeplimit.common.global_state import by_default
 from deeplimit.driving import SampledFunction
 from deeplimit.equations.base import ODELimit, VectorField
 from deeplimit.equations.in_law import LawLimit
@@ -90,6 +91,7 @@ class RadialSDE(LawLimit):
     sde_type: ClassVar[str] = "ito"
     noise_type: ClassVar[str] = "general"
 
+    @by_default
     def __post_init__(self) -> None:
         _check(self)
 
@@ -159,6 +161,7 @@ class AveragedODE(ODELimit):
     activation: Activation
     width: int
 
+    @by_default
     def __post_init__(self) -> None:
         _check(self)
 

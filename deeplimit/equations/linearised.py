@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from deeplimit.common import validation
+from deeplimit.common.global_state import by_default
 from deeplimit.driving import (
     CoarseSums,
     Factors,
@@ -85,6 +86,7 @@ class LinearODE(ODELimit):
     slope: float = 1.0
     seed: int = field(default=0, compare=False)
 
+    @by_default
     def __post_init__(self) -> None:
         validation.plain_numbers(self)
         validation.integer(self.width, "width", minimum=1, hint="It is the number of hidden units d.")
@@ -153,6 +155,7 @@ class ItoCorrectedSDE(SDELimit):
     sde_type: ClassVar[str] = "ito"
     noise_type: ClassVar[str] = "general"
 
+    @by_default
     def __post_init__(self) -> None:
         validation.plain_numbers(self)
         validation.integer(self.width, "width", minimum=1, hint="It is the number of hidden units d.")

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from deeplimit.common import validation
+from deeplimit.common.global_state import by_default
 from deeplimit.driving import FunctionLaw, SampledFunction, Shape, WeightLaw, channels_of, functions_of
 from deeplimit.equations.base import SDELimit
 from deeplimit.equations.drive import Drive, Sharing, places
@@ -57,6 +58,7 @@ class MixedSDE(SDELimit):
     has_schemes: ClassVar[bool] = False
     """Its scheme on a depth's layers is the network itself."""
 
+    @by_default
     def __post_init__(self) -> None:
         validation.plain_numbers(self)
         validation.integer(self.width, "width", minimum=1, hint="It is the number of hidden units d.")

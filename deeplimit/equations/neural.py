@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from deeplimit.common import validation
+from deeplimit.common.global_state import by_default
 from deeplimit.common.randomness import Purpose, generator
 from deeplimit.driving import (
     Brownian,
@@ -60,6 +61,7 @@ class NeuralSDE(SDELimit):
     weights: tuple[WeightLaw, ...]
     width: int
 
+    @by_default
     def __post_init__(self) -> None:
         validation.plain_numbers(self)
         validation.integer(self.width, "width", minimum=1, hint="It is the number of hidden units d.")
@@ -167,6 +169,7 @@ class NeuralODE(ODELimit):
     width: int
     seed: int = field(default=0, compare=False)  # which draw f(t, h) reads is no part of the equation
 
+    @by_default
     def __post_init__(self) -> None:
         validation.plain_numbers(self)
         validation.integer(self.width, "width", minimum=1, hint="It is the number of hidden units d.")

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from deeplimit.common import validation
 from deeplimit.common.final import FinalWhereMarked
+from deeplimit.common.global_state import by_default
 from deeplimit.equations.torchsde_step import torchsde_step
 
 ITO, STRATONOVICH = "ito", "stratonovich"
@@ -321,6 +322,7 @@ class TorchSDE(Scheme):
         """The method's name."""
         return f"torchsde's {self.method}"
 
+    @by_default
     def __post_init__(self) -> None:
         validation.choice(
             self.method, "method", tuple(dict.fromkeys([*_ITO_METHODS, *_STRATONOVICH_METHODS]))

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from deeplimit.common import validation
+from deeplimit.common.global_state import by_default
 from deeplimit.driving import FractionalBrownian, Layer, Path, Shape, WeightLaw
 from deeplimit.driving.path import Chunk
 from deeplimit.equations.base import Limit, check_one_law
@@ -63,6 +64,7 @@ class NeuralYoung(Limit):
     citations: ClassVar[tuple[str, ...]] = ("hu2016",)
     needs_equal_steps: ClassVar[bool] = True
 
+    @by_default
     def __post_init__(self) -> None:
         validation.plain_numbers(self)
         validation.integer(self.width, "width", minimum=1, hint="It is the number of hidden units d.")

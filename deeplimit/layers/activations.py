@@ -19,6 +19,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from deeplimit.common import validation
+from deeplimit.common.global_state import by_default
 from deeplimit.common.validation import NoTheoremError
 
 T = TypeVar("T")
@@ -41,6 +42,7 @@ class Activation:
     curvature: float | None = None
     third: float | None = None
 
+    @by_default
     def __post_init__(self) -> None:
         validation.text(self.name, "name")
         validation.function(self.function, "function", "a callable on tensors, elementwise")
@@ -123,6 +125,7 @@ NAMES = tuple(sorted(_NAMED))
 """The names that `activation=` accepts."""
 
 
+@by_default
 def resolve(
     activation: str | Callable[[Tensor], Tensor] | Activation, *, lipschitz: bool = True
 ) -> Activation:
@@ -236,6 +239,7 @@ class Slopes:
     negative: float
 
 
+@by_default
 @_kept
 def slopes(activation: Activation) -> Slopes | None:
     """Return the two slopes of a positively homogeneous activation (ReLU, leaky ReLU, the identity), or None.
@@ -252,6 +256,7 @@ def slopes(activation: Activation) -> Slopes | None:
     return Slopes(float(positive[0]), float(negative[0]))
 
 
+@by_default
 @_kept
 def is_bounded(activation: Activation) -> bool:
     """Return whether σ stops growing: |σ(±10⁶)| is at most twice |σ(±10³)|."""
@@ -261,6 +266,7 @@ def is_bounded(activation: Activation) -> bool:
     return bool((far <= 2.0 * near + 1e-9).all())
 
 
+@by_default
 @_kept
 def is_odd(activation: Activation) -> bool:
     """Return whether σ(-x) = -σ(x) for a few x in [1e-3, 1e3]; σ of symmetric weights then has mean 0."""
@@ -269,6 +275,7 @@ def is_odd(activation: Activation) -> bool:
         return torch.allclose(activation(-sizes), -activation(sizes), rtol=1e-9, atol=1e-12)
 
 
+@by_default
 @_kept
 def has_kink(activation: Activation) -> bool:
     """Return whether σ' jumps between -10 and 10, as it does for ReLU at 0.
@@ -423,6 +430,7 @@ _SCALED = "scaled_softplus, scaled_silu, scaled_gelu"
 _ORDERS = ("σ", "σ'", "σ''")
 
 
+@by_default
 @_kept
 def expansion(activation: Activation) -> Expansion:
     """Return σ'(0), σ''(0) and σ'''(0), from the table or by automatic differentiation of a callable.

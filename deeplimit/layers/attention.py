@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from deeplimit.common import validation
+from deeplimit.common.global_state import by_default
 from deeplimit.driving import Layer, Shape
 from deeplimit.layers import activations
 from deeplimit.layers.activations import Activation
@@ -57,6 +58,7 @@ class Attention(Recursion):
     )
     weights: ClassVar[tuple[Weight, ...]] = (Weight("V"),)
 
+    @by_default
     def __post_init__(self) -> None:
         validation.plain_numbers(self)
         super().__post_init__()

@@ -19,7 +19,7 @@ from torch import Tensor
 from deeplimit.common import validation
 from deeplimit.common.arrays import ArrayLibrary
 from deeplimit.common.final import FinalWhereMarked
-from deeplimit.common.randomness import kept
+from deeplimit.common.global_state import kept
 from deeplimit.driving import Layer, Shape
 from deeplimit.layers import activations
 from deeplimit.layers.activations import Activation

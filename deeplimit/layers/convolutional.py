@@ -9,6 +9,7 @@ from torch import Tensor
 
 from deeplimit.common import validation
 from deeplimit.common.arrays import ArrayLibrary
+from deeplimit.common.global_state import by_default
 from deeplimit.driving import Layer, Shape
 from deeplimit.layers.activations import slopes
 from deeplimit.layers.base import Formula, Recursion, Weight
@@ -25,6 +26,7 @@ class _Convolution(Recursion):
     size: tuple[int, int] = (8, 8)
     kernel: int = 3
 
+    @by_default
     def __post_init__(self) -> None:
         validation.plain_numbers(self)
         super().__post_init__()

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from deeplimit.common import validation
+from deeplimit.common.global_state import by_default
 from deeplimit.driving import Layer
 from deeplimit.layers.base import Formula, Recursion, Weight
 
@@ -50,6 +51,7 @@ class PreNorm(Recursion):
     weights: ClassVar[tuple[Weight, ...]] = (Weight("V"),)
     is_euler: ClassVar[bool] = True
 
+    @by_default
     def __post_init__(self) -> None:
         super().__post_init__()
         validation.choice(self.norm, "norm", tuple(NORMS))

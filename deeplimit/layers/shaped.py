@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from deeplimit.common import validation
+from deeplimit.common.global_state import by_default
 from deeplimit.driving import Layer, Shape
 from deeplimit.layers import activations
 from deeplimit.layers.activations import Activation
@@ -61,6 +62,7 @@ class ShapedMLP(Recursion):
     )
     weights: ClassVar[tuple[Weight, ...]] = (Weight("ξ", "m"),)
 
+    @by_default
     def __post_init__(self) -> None:
         super().__post_init__()
         if not isinstance(self.slopes, tuple) or len(self.slopes) != 2:

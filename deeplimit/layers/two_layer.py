@@ -10,6 +10,7 @@ from torch import Tensor
 
 from deeplimit.common import validation
 from deeplimit.common.arrays import ArrayLibrary
+from deeplimit.common.global_state import by_default
 from deeplimit.driving import Layer
 from deeplimit.layers.activations import slopes
 from deeplimit.layers.base import Formula, Recursion, Side, Weight
@@ -55,6 +56,7 @@ class TwoLayer(Recursion):
         Weight("W", "M d", side=Side.INNER),
     )
 
+    @by_default
     def __post_init__(self) -> None:
         validation.plain_numbers(self)
         super().__post_init__()

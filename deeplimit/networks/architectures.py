@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from deeplimit.common import validation
+from deeplimit.common.global_state import by_default
 from deeplimit.driving import Brownian, HiddenUnits, Trend, WeightLaw
 from deeplimit.layers import (
     Attention,
@@ -30,6 +31,7 @@ class _Constant:
         return torch.tensor(self.value, dtype=torch.float64)
 
 
+@by_default
 def fully_connected(
     width: int,
     activation: ActivationLike = "tanh",
@@ -75,6 +77,7 @@ def fully_connected(
     return ResidualNetwork(recursion, width, laws, exponent)  # type: ignore[arg-type]  # None is filled in
 
 
+@by_default
 def convolutional(
     channels: int,
     activation: ActivationLike = "relu",
@@ -123,6 +126,7 @@ def convolutional(
     return ResidualNetwork(recursion, checked, weights, exponent)  # type: ignore[arg-type]
 
 
+@by_default
 def attention(
     width: int,
     *,
@@ -162,6 +166,7 @@ def attention(
     return ResidualNetwork(recursion, width, weights, exponent)  # type: ignore[arg-type]
 
 
+@by_default
 def shaped_mlp(
     inputs: int,
     *,

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from deeplimit.common import validation
-from deeplimit.common.randomness import seeded
+from deeplimit.common.global_state import by_default, seeded
 from deeplimit.driving import (
     AR1,
     Brownian,
@@ -75,6 +75,7 @@ class ResidualNetwork:
     weights: tuple[WeightLaw, ...] = None  # type: ignore[assignment]  # filled in below
     exponent: float = None  # type: ignore[assignment]  # filled in below
 
+    @by_default
     def __post_init__(self) -> None:
         if not isinstance(self.recursion, Recursion):
             raise TypeError(
@@ -231,6 +232,7 @@ def _make(
     return ResidualNetwork(recursion, width, weights, exponent)  # type: ignore[arg-type]  # None is filled in
 
 
+@by_default
 def res1(
     width: int,
     activation: ActivationLike = "relu",
@@ -263,6 +265,7 @@ def res1(
     return _make(Res1, width, activation, weights, exponent)
 
 
+@by_default
 def modified_res1(
     width: int, activation: ActivationLike = "tanh", *, weights: FractionalBrownian
 ) -> ResidualNetwork:
@@ -304,6 +307,7 @@ def modified_res1(
     return _make(ModifiedRes1, width, activation, weights, None)
 
 
+@by_default
 def res2(
     width: int,
     activation: ActivationLike = "relu",
@@ -328,6 +332,7 @@ def res2(
     return _make(Res2, width, activation, weights, exponent)
 
 
+@by_default
 def res3(width: int, *, weights: WeightsLike | None = None, exponent: float | None = None) -> ResidualNetwork:
     """Make the original network h_{k+1} = h_k + L^-exponent V_{k+1} ReLU(W_{k+1} h_k), res-3.
 
@@ -343,6 +348,7 @@ def res3(width: int, *, weights: WeightsLike | None = None, exponent: float | No
     return _make(Res3, width, "relu", weights, exponent)
 
 
+@by_default
 def inner(
     width: int,
     activation: ActivationLike = "tanh",
@@ -448,6 +454,7 @@ A_MODULE_WEIGHS = 1000
 """What a module costs in memory beside its parameters, in numbers."""
 
 
+@by_default
 def module_network(
     factory: Callable[[int], nn.Module | list[nn.Module]], width: int | tuple[int, ...]
 ) -> ResidualNetwork:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from deeplimit.common import validation
+from deeplimit.common.global_state import by_default
 from deeplimit.driving import Brownian, Layer, Shape, SpaceTimeBrownian, Trend, WeightLaw
 from deeplimit.equations import Noise, ODELimit, Scheme, SDELimit
 from deeplimit.layers import Formula, Recursion, Weight, activations
@@ -80,6 +81,7 @@ def _time(t: float) -> Tensor:
     return torch.as_tensor(t, dtype=torch.float64)
 
 
+@by_default
 def scheme_network(scheme: Scheme, equation: SDELimit | ODELimit, width: int) -> ResidualNetwork:
     """Return the network whose layers are a scheme's steps, so that `compare` measures its order and limit.
 

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from deeplimit.common import validation
+from deeplimit.common.global_state import by_default
 from deeplimit.common.initial_layer import starting_states
 from deeplimit.common.measurement import Progress, Running
 from deeplimit.common.store import Store
@@ -36,6 +37,7 @@ from deeplimit.theory import covered, log_normal, reservations
 from deeplimit.version import versions
 
 
+@by_default
 def stability(
     resnet: ResidualNetwork | Callable[[int], Any],
     depths: Sequence[int] | str = DEFAULT.depths,

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from deeplimit.common import validation
+from deeplimit.common.global_state import by_default
 from deeplimit.common.initial_layer import starting_states
 from deeplimit.common.measurement import Measurement, Progress, Running, Tick
 from deeplimit.common.randomness import Purpose, generator
@@ -150,6 +151,7 @@ def run_draw(task: PhaseTask, block: int, tick: Tick | None = None, watch: Watch
     return logs.reshape(2, len(task.exponents), task.inputs).cpu().numpy()
 
 
+@by_default
 def phase_diagram(
     network: Callable[..., ResidualNetwork],
     width: int = 40,

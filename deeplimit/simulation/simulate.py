@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from deeplimit.common import validation
+from deeplimit.common.global_state import by_default
 from deeplimit.common.measurement import Progress, Running
 from deeplimit.common.serialised import Origin
 from deeplimit.common.store import Store
@@ -43,6 +44,7 @@ MOST_NUMBERS = 2**30
 """States and weights are held whole: 4 GiB in float32, and the same again while blocks are put together."""
 
 
+@by_default
 def simulate(
     what: Any,
     x: Tensor | None = None,

@@ -18,9 +18,10 @@ from torch import Tensor, nn
 
 from deeplimit.common import axes as drawing, files, page, validation
 from deeplimit.common.axes import FITTED, MEASURED
-from deeplimit.common.measurement import one_thread_per_operation
+from deeplimit.common.measurement import threads_per_operation
 from deeplimit.common.report import Column, Table, printable
 from deeplimit.common.serialised import Origin
+from deeplimit.common.specification import describe, digest
 from deeplimit.simulation.summaries import Summary
 
 if TYPE_CHECKING:
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
 
 SUFFIX: Final = ".safetensors"
 FORMAT: Final = "deeplimit-trajectories"
-VERSION: Final = 1
+VERSION: Final = 2
+WITHOUT_DIGEST: Final = 1
+"""The version whose files have no digest over their content."""
 MOST_LINES: Final = 12
 """More paths than this are drawn as a fan of quantiles, since their lines would cover each other."""
 BANDS: Final = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -186,7 +189,7 @@ class Trajectories:
             (64, True, True)
         """
         number, measurement = self._depth(depth), self._origin.again()
-        with one_thread_per_operation(measurement.device):
+        with threads_per_operation(1, measurement.device):
             made: nn.Sequential = measurement.path(path, number)
         return made
 
@@ -401,7 +404,8 @@ class Trajectories:
         content = {"version": VERSION, **plain, "measurement": self._origin.written()}
         with files.whole_file(checked) as temporary:
             whole = {name: tensor.contiguous() for name, tensor in tensors.items()}
-            save_file(whole, temporary, metadata={FORMAT: json.dumps(content)})
+            told = json.dumps(content)
+            save_file(whole, temporary, metadata={FORMAT: told, "digest": _digest(told, whole)})
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Trajectories:
@@ -423,16 +427,23 @@ class Trajectories:
             raise ValueError(f"No such file: {str(source)!r}.")
         try:
             with safe_open(source, framework="pt") as opened:
-                told = (opened.metadata() or {}).get(FORMAT)
+                metadata = opened.metadata() or {}
+                told = metadata.get(FORMAT)
                 names = opened.keys()
                 tensors = {name: opened.get_tensor(name) for name in names}
             content = json.loads(told) if told is not None else {}
-        except (OSError, SafetensorError, ValueError) as error:
+        except (OSError, SafetensorError, ValueError, RecursionError) as error:
             raise ValueError(f"{str(source)!r} cannot be read as trajectories: {error}.") from error
-        if content.get("version") != VERSION:
+        version = content.get("version") if isinstance(content, dict) else None
+        if version not in (VERSION, WITHOUT_DIGEST):
             raise ValueError(
                 f"{str(source)!r} holds no trajectories that this version reads (version"
-                f" {content.get('version')!r}, not {VERSION}); `Trajectories.save` writes such files."
+                f" {version!r}, not {VERSION}); `Trajectories.save` writes such files."
+            )
+        if version == VERSION and metadata.get("digest") != _digest(str(told), tensors):
+            raise ValueError(
+                f"{str(source)!r} holds damaged trajectories: its bytes are not those that were saved."
+                " Simulate again; the same seed gives the same paths."
             )
         return _read(tensors, content, str(source))
 
@@ -443,6 +454,11 @@ PLAIN = tuple(
     if entry.type in ("str", "str | None", "int", "float", "bool", "tuple[int, ...]")
     or entry.name in ("lost", "versions", "remarks")
 )
+
+
+def _digest(told: str, tensors: Mapping[str, Tensor]) -> str:
+    """Return what stands for the whole content of a file."""
+    return digest({"told": told, "tensors": describe({**tensors}, "tensors")})
 
 
 def assembled(arrays: Mapping[str, Any], facts: Mapping[str, Any], origin: Origin) -> Trajectories:

@@ -123,7 +123,9 @@ def fit_order(estimates: ErrorEstimates, products: np.ndarray, most: float) -> F
     merged = max((power for power in near if power < DISTINCT), default=0.0)
     half = float(max(ORDER_CHANGES * changes, SLOPE_CHANGES * abs(fitted[-1] - slope), merged))
     scale = half / special.ndtri(0.975)
-    orders = StudentMixture(np.ones(1), np.array([fitted[-1]]), np.array([scale]), estimates.degrees)
+    orders = StudentMixture(
+        np.ones(1), np.array([fitted[-1]]), np.array([scale]), float(estimates.count - len(estimates.depths))
+    )
     constant = float(np.mean(estimates.log_errors + fitted[-1] * np.log(depths)))
     return Fit(orders, constant, half if half > UNSETTLED_ORDER else 0.0)
 

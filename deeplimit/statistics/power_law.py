@@ -337,11 +337,6 @@ class ErrorEstimates:
         return np.stack([np.ones(len(self.depths)), -np.log(self.depths)], axis=1)
 
     @property
-    def degrees(self) -> float:
-        """Degrees of freedom that estimating the covariance leaves."""
-        return float(self.count - len(self.depths))
-
-    @property
     def noise(self) -> np.ndarray:
         """The covariance (m, m), made larger where it is known to be too small.
 
@@ -446,7 +441,10 @@ def fit_rate(estimates: ErrorEstimates, trend: np.ndarray | float = 0.0) -> Fit:
     centres, scales = solution[:, 1].ravel(), np.repeat(np.sqrt(spread[:, 1, 1]), len(prior))
     kept = weights > 1e-12 / len(weights)
     orders = StudentMixture(
-        weights[kept] / weights[kept].sum(), centres[kept], scales[kept], estimates.degrees
+        weights[kept] / weights[kept].sum(),
+        centres[kept],
+        scales[kept],
+        float(estimates.count - len(estimates.depths)),  # those that estimating the covariance leaves
     )
     fit = Fit(orders, float(weights @ solution[:, 0].ravel()))
     if not estimates.second_powers:

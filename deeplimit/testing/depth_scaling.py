@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from deeplimit.common.global_state import by_default
 from deeplimit.modules.depth_check import DepthReport, Rule, check_depth
 from deeplimit.modules.depth_check.runs import Factory
 
 
+@by_default
 def assert_depth_scaling(
     factory: Factory,
     depths: Sequence[int] = (4, 8, 16, 32),

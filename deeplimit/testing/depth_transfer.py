@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from deeplimit.common.global_state import by_default
 from deeplimit.modules.depth_check import Rule
 from deeplimit.modules.training_check import TrainingCheckReport, check_training
 from deeplimit.modules.training_check.runs import Factory, Optimizers
 
 
+@by_default
 def assert_depth_transfer(
     factory: Factory,
     depths: Sequence[int] = (4, 8, 16, 32),

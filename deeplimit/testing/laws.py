@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from deeplimit.common import validation
+from deeplimit.common.global_state import by_default
 from deeplimit.driving import (
     Channel,
     ChannelKind,
@@ -39,6 +40,7 @@ SUMMED = 512
 """Depth at which layers are summed: their ends then weigh less than the 5 % that a response may be off."""
 
 
+@by_default
 @torch.no_grad()  # as in `compare`, where paths lend their buffers: what a law keeps of one must be a copy
 def check_law(law: WeightLaw, *, width: int = 3, depths: Sequence[int] = (4, 8, 16)) -> None:
     """Check an instance of your `deeplimit.WeightLaw` against the contract of all weight laws.

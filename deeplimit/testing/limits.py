@@ -16,6 +16,7 @@ from scipy import stats
 from torch import Tensor
 
 from deeplimit.common import validation
+from deeplimit.common.global_state import by_default
 from deeplimit.driving import Layer, Path
 from deeplimit.driving.path import Grid
 from deeplimit.equations import Drive, LawLimit, Limit, SDELimit, Sharing, read_limit
@@ -29,6 +30,7 @@ TOLERANCE = 1e-6
 PATHS = 256
 
 
+@by_default
 def check_limit(limit: Any, width: int) -> None:
     """Check a limit against the contract: a `deeplimit.Limit`, a torchsde object or f(t, h).
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from deeplimit.common import validation
+from deeplimit.common.global_state import by_default
 from deeplimit.common.verdict import ConvergenceVerdict, OrderVerdict
 from deeplimit.judge.convergence import compare
 from deeplimit.judge.solver import order as order_of
@@ -13,6 +14,7 @@ APART = 0.5
 """Orders of schemes are multiples of this: an interval that contains two of them asserts nothing."""
 
 
+@by_default
 def assert_order(errors: Any, steps: Any, order: float, *, confidence: float = 0.999) -> None:
     """Raise AssertionError unless errors fall at this order, by an interval that excludes the next ones.
 
@@ -52,6 +54,7 @@ def assert_order(errors: Any, steps: Any, order: float, *, confidence: float = 0
         )
 
 
+@by_default
 def assert_converges(network: Any, limit: Any = None, *, rate: float | None = None, **settings: Any) -> None:
     """Raise AssertionError unless a network converges to a limit, at this rate if one is given.
 

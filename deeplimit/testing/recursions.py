@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from deeplimit.common import validation
+from deeplimit.common.global_state import by_default
 from deeplimit.driving import Layer
 from deeplimit.layers import Formula, Recursion, Weight
 from deeplimit.layers.activations import Activation
@@ -17,6 +18,7 @@ from deeplimit.testing.contract import hold, near, normal, record, same, watched
 PATHS, DEPTH, DEEP = 5, 7, 1000
 
 
+@by_default
 def check_recursion(recursion: Recursion, *, width: int = 3) -> None:
     """Check an instance of your `deeplimit.Recursion` against the contract of all recursions.
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from deeplimit.common import axes as drawing, fields, files, validation
+from deeplimit.common.global_state import by_default
 from deeplimit.common.report import KINDS, Report
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ DAMAGE: list[Any] = ["damaged", {}]
 VOID = {"br", "meta", "link", "img", "path", "use", "image", "rect", "hr"}
 
 
+@by_default
 def check_report(report: Report) -> None:
     """Check an instance of your `deeplimit.Report` against the contract of all reports.
 

@@ -63,7 +63,11 @@ class IndependentIdentity(Theorem):
             " Lipschitz activation.",
             # States move by L^-(exponent - 1/2). Squared errors have even powers of it. With a kink, which as
             # large a share of states passes, they have odd ones, too.
-            corrections=(2 * exponent - 1.0, *((3 * (exponent - 0.5),) if _is_kinked(network) else ()), 1.0),
+            corrections=(
+                2 * exponent - 1.0,
+                *((3 * (exponent - 0.5),) if has_kink(network.recursion.activation) else ()),
+                1.0,
+            ),
             hypotheses=(
                 Hypothesis.unknown("(A2)", f"the corollary's assumption {A2}"),
                 *of_the_weights(network),
@@ -213,7 +217,7 @@ class Diffusion(Theorem):
             " scheme of a neural SDE.",
             # Squared errors have powers of 1/L. A share L^-1/2 of states passes a kink of σ in a step, where
             # Euler's rule errs by another factor.
-            corrections=(0.5, 1.0) if _is_kinked(network) else (1.0,),
+            corrections=(0.5, 1.0) if has_kink(network.recursion.activation) else (1.0,),
             hypotheses=(lipschitz(network), *of_the_weights(network)),
             citations=(MARION_KEY,),
         )
@@ -223,10 +227,6 @@ class Diffusion(Theorem):
 
     def gradients(self, network: Network) -> Regime | None:
         return first_variation(self.regime(network), network)
-
-
-def _is_kinked(network: Network) -> bool:
-    return has_kink(network.recursion.activation)
 
 
 def neural_sde(network: Network) -> NeuralSDE:

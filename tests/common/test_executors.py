@@ -136,7 +136,7 @@ def test_every_block_has_one_thread_in_other_processes_too():
         assert dl.measure(Threads(2), executor=pool) == [[1], [1]]
         assert pool.submit(torch.get_num_threads).result() == 3  # as it was
     torch.set_num_threads(before)
-    assert measurement._run(Threads(1), 0, 0, environment()) == [1]
+    assert measurement._run(Threads(1), 0, 0, environment(), 3) == [1]
 
 
 def test_a_call_on_an_executor_ends_without_a_word_but_its_error(caplog):

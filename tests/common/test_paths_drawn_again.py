@@ -14,7 +14,7 @@ from refusals import assert_refused
 
 import deeplimit as dl
 from deeplimit.common import serialised
-from deeplimit.common.randomness import seeded
+from deeplimit.common.global_state import seeded
 from deeplimit.common.specification import describe
 from deeplimit.judge.in_law import comparison
 from deeplimit.judge.in_law.simulation import Sample
@@ -300,3 +300,29 @@ def test_a_path_prints_its_numbers_and_draws_itself(verb):
 def test_a_coordinate_that_a_draw_does_not_have_is_refused():
     draw = reported("laws, Gaussian").path(0)
     assert_refused(lambda: draw.plot(coordinate=4), ValueError, "coordinate", "4")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("depths", {"is": "tuple", "items": [4, 10**9]}),
+        ("width", 10**7),
+        ("depths", [4, 10**9]),
+        ("paths", "x"),
+    ],
+)
+def test_a_file_may_not_ask_for_what_takes_days_or_is_of_another_kind(key, value, tmp_path):
+    dl.compare(dl.res1(4, "tanh"), depths=[4, 8], paths=20).save(tmp_path / "r.json")
+    document = json.loads((tmp_path / "r.json").read_text(encoding="utf-8"))
+
+    def change(content):
+        for name, item in content.items() if isinstance(content, dict) else enumerate(content):
+            if name == key:
+                content[name] = value
+            elif isinstance(item, (dict, list)):
+                change(item)
+
+    change(document["measurement"])
+    (tmp_path / "r.json").write_text(json.dumps(document), encoding="utf-8")
+    report = dl.load_report(tmp_path / "r.json")
+    assert_refused(lambda: report.path(0), ValueError, "report", "file")

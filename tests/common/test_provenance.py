@@ -10,8 +10,9 @@ from refusals import assert_refused
 from stacks import Transformer, tokens
 
 import deeplimit as dl
+from deeplimit.common.global_state import seeded
+from deeplimit.common.machine import machine
 from deeplimit.common.measurement import _run as run_block
-from deeplimit.common.randomness import seeded
 from deeplimit.common.report import device_name
 from deeplimit.common.specification import environment
 
@@ -50,10 +51,10 @@ def test_versions_are_of_all_that_computes_and_a_store_asks_for_the_same(report,
     assert report.provenance.versions.keys() == known | numba
     dl.compare(dl.res1(4, "tanh"), **SMALL, store=tmp_path / "s.sqlite")
     (run,) = dl.Store(tmp_path / "s.sqlite").runs()
-    assert run.environment.keys() == known | numba | {"streams"}
+    assert run.environment.keys() == known | numba | {"streams"} | machine().keys()
     # A machine without numba would take another pass, whose last bits differ.
     assert_refused(
-        lambda: run_block(None, 0, 0, {**environment(), "numba": "0.0.1"}), ValueError, "executor", "numba"
+        lambda: run_block(None, 0, 0, {**environment(), "numba": "0.0.1"}, 1), ValueError, "executor", "numba"
     )
 
 

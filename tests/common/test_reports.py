@@ -18,7 +18,7 @@ from stacks import Transformer, tokens
 import deeplimit as dl
 from calibration import depth_sweeps
 from deeplimit.common import citations, fields, load_report as reports, page
-from deeplimit.common.randomness import seeded
+from deeplimit.common.global_state import seeded
 from deeplimit.common.report import KINDS, Column, Table
 from deeplimit.modules.depth_check.rules import RULES
 from deeplimit.theory.theorem import COHEN_KEY, HU_KEY, MARION_KEY

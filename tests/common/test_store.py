@@ -363,3 +363,27 @@ def test_dropping_one_of_two_runs_leaves_the_blocks_that_the_other_has(path, run
     for each in dl.Store(path).runs():
         dl.Store(path).drop(each.key)
     assert kept(path) == 0
+
+
+def test_a_store_that_cannot_be_written_to_is_read_and_refuses_new_work_first(path, notes, monkeypatch):
+    right = dl.measure(Sum(3), store=path)
+    content = path.read_bytes()
+    notes.unlink()
+    connected = []
+    connect = sqlite3.connect
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    monkeypatch.setattr(
+        stores.sqlite3,
+        "connect",
+        lambda where, **options: connected.append(where) or connect(where, **options),
+    )
+    store = dl.Store(path)
+    (run,) = store.runs()
+    assert (run.done, len(dict(store.blocks(run.key)))) == (3, 3)
+    assert all("mode=ro" in str(where) for where in connected)
+    with pytest.raises(OSError, match="readonly") as caught:
+        dl.measure(Sum(4), store=path)
+    assert str(path) in str(caught.value)
+    assert (ran(notes), path.read_bytes()) == ([], content)
+    monkeypatch.undo()
+    assert dl.measure(Sum(3), store=path) == right

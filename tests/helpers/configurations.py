@@ -24,7 +24,7 @@ from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 import deeplimit as dl
-from deeplimit.common.randomness import seeded
+from deeplimit.common.global_state import seeded
 
 Layout = dict[str, str]
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from deeplimit.common.randomness import seeded
+from deeplimit.common.global_state import seeded
 
 WIDTH = 16
 DEPTHS = [2, 4, 8]

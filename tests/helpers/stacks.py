@@ -5,7 +5,7 @@ import math
 import torch
 from torch import nn
 
-from deeplimit.common.randomness import seeded
+from deeplimit.common.global_state import seeded
 
 
 class Res1(nn.Module):

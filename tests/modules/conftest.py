@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 from families import FAMILIES
 
-from deeplimit.common.randomness import seeded
+from deeplimit.common.global_state import seeded
 
 
 @pytest.fixture(scope="session")

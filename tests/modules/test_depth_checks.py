@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 from stacks import Res1, Transformer, tokens, vectors
 
 import deeplimit as dl
-from deeplimit.common.randomness import seeded
+from deeplimit.common.global_state import seeded
 from deeplimit.modules.depth_check.exponents import fit
 
 DEPTHS = [4, 8, 16, 32]

@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import deeplimit as dl
-from deeplimit.common.randomness import seeded
+from deeplimit.common.global_state import seeded
 from deeplimit.modules.depth_check.exponents import fit
 
 WIDTH = 16

@@ -12,7 +12,7 @@ from stacks import BatchNormed, Res1, Transformer, make, tokens, vectors
 from torch import nn
 
 import deeplimit as dl
-from deeplimit.common.randomness import seeded
+from deeplimit.common.global_state import seeded
 
 DEPTHS = [2, 4, 8]
 

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import deeplimit as dl
 from deeplimit.cli import app
-from deeplimit.common.randomness import seeded
+from deeplimit.common.global_state import seeded
 
 DEPTHS = [4, 8, 16]
 

@@ -7,7 +7,7 @@ import torch
 import transfer_models as models
 
 import deeplimit as dl
-from deeplimit.common.randomness import seeded
+from deeplimit.common.global_state import seeded
 from deeplimit.modules.trace.batches import as_batch
 from deeplimit.modules.training_check.one_network import train_and_measure
 

@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import deeplimit as dl
-from deeplimit.common.randomness import seeded
+from deeplimit.common.global_state import seeded
 
 
 def words():

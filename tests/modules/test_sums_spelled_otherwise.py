@@ -7,7 +7,7 @@ from residual_stacks import DEPTHS, WIDTH, Stack as Layers, made, states
 from torch import nn
 
 import deeplimit as dl
-from deeplimit.common.randomness import seeded
+from deeplimit.common.global_state import seeded
 
 pytestmark = pytest.mark.usefixtures("one_thread", "own_generator")
 

@@ -10,7 +10,7 @@ from stacks import Transformer, tokens
 from torch import nn
 
 import deeplimit as dl
-from deeplimit.common.randomness import seeded
+from deeplimit.common.global_state import seeded
 
 WIDTH, DEPTH = 32, 12
 

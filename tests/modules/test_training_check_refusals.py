@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import deeplimit as dl
 from deeplimit.cli import app
-from deeplimit.common.randomness import seeded
+from deeplimit.common.global_state import seeded
 
 ROW = next(row for row in models.ROWS if row.name == "Depth-muP")
 FACTORY = functools.partial(models.Stack, exponent=0.5, width=8)

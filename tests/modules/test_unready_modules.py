@@ -8,7 +8,7 @@ from residual_stacks import WIDTH, Stack, made, states
 from torch import nn
 
 import deeplimit as dl
-from deeplimit.common.randomness import seeded
+from deeplimit.common.global_state import seeded
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -330,3 +330,23 @@ def test_the_fan_in_is_that_of_the_module(module, name, shape, expected):
 def test_a_role_is_a_parameter_with_its_layer_left_open(parameter, outputs, role):
     words = [output.split(".") for output in outputs]
     assert roles.role_name(parameter, words[0], words) == role
+
+
+@pytest.mark.parametrize("failure", [RuntimeError("no memory"), KeyboardInterrupt()], ids=["error", "Ctrl-C"])
+def test_a_failure_midway_changes_no_tensor(failure, monkeypatch):
+    with torch.random.fork_rng():
+        layer = torch.nn.TransformerEncoderLayer(8, 2, 16, norm_first=True, batch_first=True)
+        model = torch.nn.TransformerEncoder(layer, 4, enable_nested_tensor=False)
+    before = [each.detach().clone() for each in model.parameters()]
+    write, calls = residual.write_layers, []
+
+    def failing(*arguments):
+        calls.append(write(*arguments))
+        if len(calls) == 2:
+            raise failure
+
+    monkeypatch.setattr(residual, "write_layers", failing)
+    with pytest.raises(type(failure)):
+        dl.init.residual_(model, batch=torch.zeros(1, 5, 8))
+    assert len(calls) == 2
+    assert all(map(torch.equal, before, model.parameters()))

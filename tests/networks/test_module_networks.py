@@ -12,7 +12,7 @@ from refusals import assert_refused
 from torch import nn
 
 import deeplimit as dl
-from deeplimit.common.randomness import seeded
+from deeplimit.common.global_state import seeded
 from deeplimit.driving import FreshBlocks, layers_of
 
 WIDTH = 3

@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 import deeplimit as dl
 from deeplimit.cli import app
+from deeplimit.common.global_state import seeded
 from deeplimit.common.measurement import Running
-from deeplimit.common.randomness import seeded
 from deeplimit.papers.figures import (
     trained_classifier_figures as classifiers,
     trained_convolution_figures as convolutions,

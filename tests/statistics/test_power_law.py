@@ -22,7 +22,7 @@ DEPTHS = np.array([16, 32, 64, 128, 256])
 def test_few_paths_have_few_degrees_of_freedom_and_an_inflated_covariance():
     """m = 5 depths and 17 paths: Student with 12 degrees, and the mean of an inverse Wishart matrix."""
     estimates = ErrorEstimates(DEPTHS, -0.5 * np.log(DEPTHS), 1e-4 * np.eye(5), np.zeros(5), 17, 1.0)
-    assert estimates.degrees == 12
+    assert fit_rate(estimates).orders.degrees == 12
     np.testing.assert_allclose(estimates.noise, (1e-4 * 16 / 10 + MODEL_ERROR**2) * np.eye(5))
 
 

@@ -9,7 +9,7 @@ from refusals import assert_refused, row
 from stacks import BatchNormed, Res1, Transformer, images, make, tokens, vectors
 from torch import nn
 
-from deeplimit.common.randomness import seeded
+from deeplimit.common.global_state import seeded
 from deeplimit.trained.diagnosis.branch_functions import branch_functions
 
 

@@ -11,7 +11,7 @@ from test_guests_of_sweeps import Block, scrambled, shown, smooth
 from torch import nn
 
 import deeplimit as dl
-from deeplimit.common.randomness import seeded
+from deeplimit.common.global_state import seeded
 from deeplimit.trained.diagnosis.layer_gram import LayerGram
 from deeplimit.trained.diagnosis.order_test import order_test
 

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 import deeplimit as dl
-from deeplimit.common.randomness import seeded
+from deeplimit.common.global_state import seeded
 
 DEPTHS = (8, 13, 21, 34, 55)
 

@@ -5,7 +5,7 @@ import torch
 from refusals import assert_refused, row
 from torch import nn
 
-from deeplimit.common.randomness import seeded
+from deeplimit.common.global_state import seeded
 from deeplimit.trained.diagnosis.layer_families import (
     NoNumberedWeightsError,
     SameLayersError,

@@ -5,7 +5,7 @@ import torch
 from stacks import BatchNormed, Transformer, images, make, tokens
 from torch import nn
 
-from deeplimit.common.randomness import seeded
+from deeplimit.common.global_state import seeded
 from deeplimit.modules.trace.batches import as_batch
 from deeplimit.modules.trace.branches import record
 from deeplimit.trained.diagnosis.normalisations import gains_before

@@ -176,3 +176,12 @@ def test_a_rough_trend_whose_differences_keep_their_size_is_not_called_noise():
     report = dl.diagnose(depth_sweeps.sweep(rng, depth_sweeps.rough(rng, 6), 0.0, width=6))
     assert report.norms["A"]["D4"].slope == pytest.approx(0.0, abs=0.03)
     assert (report.verdict, report.rule) == ("cannot tell", "may_be_a_rough_path")
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+def test_layers_that_add_up_to_nothing_leave_no_number_that_is_none():
+    signs = torch.tensor([1.0, -1.0])[:, None, None]
+    layers = {depth: {"A": signs.repeat(depth // 2, 1, 1) * torch.eye(4)} for depth in (16, 32, 64)}
+    told = str(dl.diagnose(layers))
+    assert "nan" not in told
+    assert "Step 2" in told

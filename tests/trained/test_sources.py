@@ -10,7 +10,7 @@ import torch
 from refusals import assert_refused, row
 from torch import nn
 
-from deeplimit.common.randomness import seeded
+from deeplimit.common.global_state import seeded
 from deeplimit.trained.diagnosis.sources import source_of
 
 WEIGHTS = {f"layers.{k}.weight": torch.full((2, 3), float(k)) for k in range(5)}

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from deeplimit.common import validation
+from deeplimit.common.global_state import by_default
 from deeplimit.common.measurement import Progress, Running
 from deeplimit.common.store import Store
 from deeplimit.common.verdict import ConvergenceVerdict
@@ -124,6 +125,7 @@ def sampling_share(report: CompareReport) -> float:
     return share if np.isfinite(share) else 1.0
 
 
+@by_default
 def compare(
     resnet: ResidualNetwork | Callable[[int], Any],
     limit: object = None,

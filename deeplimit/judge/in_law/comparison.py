@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from deeplimit.common import validation
+from deeplimit.common.global_state import by_default
 from deeplimit.common.initial_layer import starting_states
 from deeplimit.common.measurement import Progress, Running
 from deeplimit.common.randomness import Purpose, generator
@@ -39,6 +40,7 @@ GRID = 241
 """Points at which distribution functions are kept."""
 
 
+@by_default
 def compare_laws(
     resnet: ResidualNetwork | Callable[[int], Any],
     limit: object = None,

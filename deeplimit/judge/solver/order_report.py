@@ -15,6 +15,7 @@ from deeplimit.common import axes as drawing, validation
 from deeplimit.common.axes import FITTED, MEASURED
 from deeplimit.common.curve import Curve
 from deeplimit.common.fields import Interval, Shape
+from deeplimit.common.global_state import by_default
 from deeplimit.common.report import Column, Report, Table
 from deeplimit.common.verdict import OrderVerdict, judge
 from deeplimit.judge.solver import verdict as rules, wording
@@ -159,6 +160,7 @@ def draw_levels(
     drawing.legend(axes)
 
 
+@by_default
 def order(errors: Any, steps: Any, *, p: float = 2, confidence: float = 0.95) -> OrderReport:
     """Return the order of convergence of a solver from its errors at several numbers of steps.
 

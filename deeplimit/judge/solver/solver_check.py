@@ -14,6 +14,7 @@ from scipy import special
 from torch import Tensor
 
 from deeplimit.common import validation
+from deeplimit.common.global_state import by_default
 from deeplimit.common.randomness import Purpose
 from deeplimit.common.verdict import Judgement, SolverVerdict, judge
 from deeplimit.equations import ODE, SDE, read_limit
@@ -72,6 +73,7 @@ FUNCTIONS: dict[str, Function] = {"mean": _mean, "mean square": _square, "mean c
 """Test functions of a weak check: a first and a second moment, and a bounded one without a symmetry."""
 
 
+@by_default
 def check_solver(
     scheme: Any,
     equation: Any,

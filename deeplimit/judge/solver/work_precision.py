@@ -19,6 +19,7 @@ from scipy import special
 from torch import Tensor
 
 from deeplimit.common import validation
+from deeplimit.common.global_state import by_default
 from deeplimit.common.verdict import ToleranceVerdict, judge
 from deeplimit.equations import ODE, SDE, Noise
 from deeplimit.equations.solvers import solve
@@ -59,6 +60,7 @@ class _Tally:
         return call
 
 
+@by_default
 def work_precision(
     scheme: Any,
     equation: Any,

@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from deeplimit.common import validation
+from deeplimit.common.global_state import alone, by_default
 from deeplimit.common.measurement import Progress, Running
 from deeplimit.common.store import Store
 from deeplimit.modules.depth_check.best_rule import best_report
@@ -27,6 +28,7 @@ from deeplimit.modules.depth_check.trained import as_trained, not_an_initialisat
 from deeplimit.modules.trace.batches import as_batch
 
 
+@by_default
 def check_depth(
     factory: Factory,
     depths: Sequence[int] = (4, 8, 16, 32),
@@ -141,6 +143,8 @@ def check_depth(
     return report.called_by("check_depth", given)
 
 
+@by_default
+@alone()
 def probe(
     model: nn.Module,
     batch: Any = None,
@@ -215,6 +219,8 @@ def probe(
     return report.called_by("probe", given)
 
 
+@by_default
+@alone()
 def branch_scalars(
     model: nn.Module, batch: Any = None, *, prefix: str = "depth/", blocks: str | Sequence[str] | None = None
 ) -> dict[str, float]:
@@ -249,6 +255,7 @@ def branch_scalars(
     return scalars
 
 
+@by_default
 def sweep(build: Callable[..., nn.Module], config: Any, field: str, **fields: Any) -> Factory:
     """Return a factory depth -> module for a model class whose depth is one field of a configuration.
 

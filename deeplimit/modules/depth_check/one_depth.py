@@ -15,7 +15,7 @@ import torch
 from torch import nn
 from torch.autograd.graph import GradientEdge
 
-from deeplimit.common.randomness import seeded
+from deeplimit.common.global_state import alone, seeded
 from deeplimit.modules.depth_check.shared_stream import SharedStream
 from deeplimit.modules.trace.batches import Batch, run
 from deeplimit.modules.trace.branches import Branch, Layout, Part, layout
@@ -147,6 +147,7 @@ class AtOneDepth:
     outside: tuple[str, ...] = ()
 
 
+@alone()
 def measure_module(
     model: nn.Module,
     batch: Batch,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, final
@@ -14,16 +13,15 @@ import torch
 from torch import nn
 
 from deeplimit.common import fields, measurement as running, validation
+from deeplimit.common.global_state import alone, seeded
 from deeplimit.common.installation import advice
 from deeplimit.common.measurement import Arrays, Tick
-from deeplimit.common.randomness import seeded
 from deeplimit.common.specification import describe
 from deeplimit.modules.depth_check.one_depth import AtOneDepth, measure_module
 from deeplimit.modules.trace.batches import as_batch
 
 Factory = Callable[[int], nn.Module]
 Part = tuple[str, AtOneDepth]
-_ONE_AT_A_TIME = threading.Lock()
 """Modules draw from the global generators, which threads share."""
 
 
@@ -49,7 +47,7 @@ class Depths(running.Measurement[Part, list[Part]]):
         return len(self.depths)
 
     def run(self, block: int, tick: Tick | None = None) -> Part:
-        with _ONE_AT_A_TIME:
+        with alone():
             found = self._measured(self.depths[block])
         if tick is not None:
             tick(1.0)

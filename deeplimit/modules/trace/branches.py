@@ -11,6 +11,7 @@ from typing import Any
 
 from torch import nn
 
+from deeplimit.common.global_state import alone, by_default
 from deeplimit.common.validation import named
 from deeplimit.modules.trace.batches import Batch, as_batch
 from deeplimit.modules.trace.branch_inputs import entry_scale
@@ -91,6 +92,8 @@ class Layout:
     heads: tuple[int, ...]
 
 
+@by_default
+@alone()
 def find_branches(
     model: nn.Module, batch: Any = None, *, blocks: str | Sequence[str] | None = None
 ) -> tuple[Branch, ...]:
@@ -119,6 +122,7 @@ def find_branches(
     return tuple(part.branch for part in layout(trace, blocks).parts)
 
 
+@alone()
 def record(model: nn.Module, batch: Batch, *, trained: bool = False) -> Trace:
     """Return the trace of one forward; a `trained` model normalises with its running statistics."""
     with undisturbed(model, trained=trained):

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from deeplimit.common import validation
+from deeplimit.common.global_state import by_default
 from deeplimit.common.measurement import Progress, Running
 from deeplimit.common.store import Store
 from deeplimit.common.verdict import DepthVerdict
@@ -36,6 +37,7 @@ from deeplimit.modules.training_check.widths import width_findings, width_transf
 from deeplimit.version import versions
 
 
+@by_default
 def check_training(
     factory: Factory,
     depths: Sequence[int] = (4, 8, 16, 32),

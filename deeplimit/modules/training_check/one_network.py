@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from deeplimit.common.randomness import seeded
+from deeplimit.common.global_state import alone, seeded
 from deeplimit.modules.trace.batches import Batch, outputs, run
 from deeplimit.modules.trace.branches import Layout, layout
 from deeplimit.modules.trace.forwards import recorded
@@ -91,6 +91,7 @@ class AfterSteps:
     epsilon: float
 
 
+@alone()
 def train_and_measure(
     model: nn.Module,
     optimizer: torch.optim.Optimizer,
@@ -146,6 +147,7 @@ def train_and_measure(
     )
 
 
+@alone()
 def losses_after(
     model: nn.Module,
     optimizers: Callable[[], torch.optim.Optimizer],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, final
@@ -14,8 +13,8 @@ import torch
 from torch import nn
 
 from deeplimit.common import fields, measurement as running, validation
+from deeplimit.common.global_state import seeded
 from deeplimit.common.measurement import Arrays, Tick
-from deeplimit.common.randomness import seeded
 from deeplimit.common.specification import describe
 from deeplimit.modules.depth_check.runs import built
 from deeplimit.modules.trace.batches import Batch, as_batch
@@ -26,7 +25,6 @@ Factory = Callable[..., nn.Module]
 Optimizers = Callable[..., torch.optim.Optimizer]
 """Function of a module and its depth, or of both and its width."""
 Out = TypeVar("Out")
-_ONE_AT_A_TIME = threading.Lock()
 """Modules draw from the global generators, which threads share."""
 
 
@@ -71,7 +69,7 @@ class TrainedNetworks(running.Measurement[AfterSteps, list[AfterSteps]]):
         place, number = divmod(block, self.seeds)
         sizes = self.sizes[place]
         own = int(np.random.SeedSequence([self.seed, number]).generate_state(1)[0])
-        with _ONE_AT_A_TIME, seeded(own):
+        with seeded(own):
             model = built(lambda depth: self.factory(depth, *sizes[1:]), sizes[0])
             try:
                 model = model.to(self.device) if self.moved else model

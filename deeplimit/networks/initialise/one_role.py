@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from deeplimit.common import validation
+from deeplimit.common.global_state import written_by_default
 from deeplimit.driving import IID, FractionalBrownian, SmoothGaussian, WeightLaw, critical_exponent
 from deeplimit.driving.sampler_test import Sampler
 from deeplimit.networks.initialise.filling import (
@@ -21,6 +22,7 @@ from deeplimit.networks.initialise.result import Initialisation, shared_fields
 from deeplimit.networks.initialise.tensors import layers_of_weights
 
 
+@written_by_default
 def sample_(
     weights: Sequence[Tensor],
     process: WeightLaw,
@@ -90,6 +92,7 @@ def sample_(
     return report.called_by("init.sample_", given)
 
 
+@written_by_default
 def iid_(
     weights: Sequence[Tensor],
     *,
@@ -114,6 +117,7 @@ def iid_(
     return sample_(weights, IID(law), exponent=exponent, gain=gain, fan_in=fan_in, seed=seed)
 
 
+@written_by_default
 def smooth_(
     weights: Sequence[Tensor],
     *,
@@ -143,6 +147,7 @@ def smooth_(
     return sample_(weights, process, exponent=exponent, gain=gain, fan_in=fan_in, seed=seed)
 
 
+@written_by_default
 def fractional_(
     weights: Sequence[Tensor],
     *,

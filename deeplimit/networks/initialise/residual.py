@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from deeplimit.common import validation
-from deeplimit.common.randomness import seeded
+from deeplimit.common.global_state import alone, by_default, seeded
 from deeplimit.driving import Brownian, FractionalBrownian, WeightLaw, critical_exponent
 from deeplimit.modules.trace.batches import as_batch
 from deeplimit.modules.trace.branches import Part, layout, record
@@ -26,6 +27,8 @@ centred law.
 """
 
 
+@by_default
+@alone()
 def residual_(
     model: nn.Module,
     *,
@@ -129,21 +132,22 @@ def residual_(
         plan for role, plan in zip(roles, plans, strict=True) if role.part == "inner" and _is_structured(role)
     ]
     done = []
-    for number, (role, plan) in enumerate(zip(roles, plans, strict=True)):
-        if plan.standard_deviation == 0.0:
-            notes.append(
-                f"{role.name} is left as it was, all zeros: inner weights keep their standard deviation."
-            )
-            continue
-        if plan in structured:
-            notes.append(
-                f"{role.name} is left as it was: its mean is not 0, so it is not a centred random weight."
-            )
-            continue
-        layers = list(zip(role.positions, role.tensors, strict=True))
-        write_layers(law, role.depth, layers, plan.standard_deviation, streams_of(seed, number))
-        done.append(plan)
-    notes += _biases(model, roles, cleared)
+    with all_or_nothing(tensors.values()):
+        for number, (role, plan) in enumerate(zip(roles, plans, strict=True)):
+            if plan.standard_deviation == 0.0:
+                notes.append(
+                    f"{role.name} is left as it was, all zeros: inner weights keep their standard deviation."
+                )
+                continue
+            if plan in structured:
+                notes.append(
+                    f"{role.name} is left as it was: its mean is not 0, so it is not a centred random weight."
+                )
+                continue
+            layers = list(zip(role.positions, role.tensors, strict=True))
+            write_layers(law, role.depth, layers, plan.standard_deviation, streams_of(seed, number))
+            done.append(plan)
+        notes += _biases(model, roles, cleared)
     notes += _notes(stacks, roles, tensors, weights)
     report = ResidualInitialisation(
         model=type(model).__name__,
@@ -152,6 +156,19 @@ def residual_(
         **shared_fields(law, power, whole=True),
     )
     return report.called_by("init.residual_", given)
+
+
+@contextlib.contextmanager
+def all_or_nothing(tensors: Iterable[Tensor]) -> Iterator[None]:
+    """Put all tensors back where the block fails, an interrupt included; a copy of them is held meanwhile."""
+    before = [(tensor, tensor.detach().clone()) for tensor in tensors]
+    try:
+        yield
+    except BaseException:
+        with torch.no_grad():
+            for tensor, numbers in before:
+                tensor.copy_(numbers)
+        raise
 
 
 def find_parts(

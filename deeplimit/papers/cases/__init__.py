@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from deeplimit.common.global_state import by_default
 from deeplimit.papers.cases import (
     attention,
     fractional,
@@ -25,6 +26,7 @@ from deeplimit.papers.cases.trends import WIDTH
 __all__ = ["Case", "LawCase", "Pair", "WrongTwin", "case", "cases", "law_cases", "pairs", "validated"]
 
 
+@by_default
 def cases(width: int = WIDTH) -> tuple[Case, ...]:
     """Return every case, in the order of the statements.
 
@@ -60,6 +62,7 @@ def case(name: str) -> Case:
     return {found.name: found for found in cases()}[name]
 
 
+@by_default
 def law_cases() -> tuple[LawCase, ...]:
     """Return every case whose limit is known in law, for `compare_laws`.
 
@@ -83,6 +86,7 @@ def validated() -> tuple[Case | LawCase, ...]:
     return tuple(found for found in every if found.paths)
 
 
+@by_default
 def pairs(width: int = WIDTH) -> tuple[Pair, ...]:
     """Return a short list for checking a method: right pairs, and then each way of being wrong once.
 

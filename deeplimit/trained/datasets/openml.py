@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from deeplimit.common import validation
+from deeplimit.common.global_state import by_default
 from deeplimit.trained.datasets.data import Data
 from deeplimit.trained.datasets.images import MNIST, not_installed, standardised
 
@@ -26,6 +27,7 @@ SOURCES = {
 CLASSES = 10
 
 
+@by_default
 def openml(
     name: str,
     *,

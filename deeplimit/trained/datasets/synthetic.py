@@ -7,6 +7,7 @@ import math
 import torch
 
 from deeplimit.common import validation
+from deeplimit.common.global_state import by_default
 from deeplimit.common.randomness import Purpose, generator
 from deeplimit.trained.datasets.data import Data
 
@@ -14,6 +15,7 @@ STEPS = 100
 """How many steps the system takes."""
 
 
+@by_default
 def synthetic_system(
     width: int = 10, count: int = 1024, test: int = 256, *, normalise: str = "both", seed: int = 0
 ) -> Data:

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from deeplimit.common import validation
-from deeplimit.common.randomness import seeded
+from deeplimit.common.global_state import alone, seeded
 from deeplimit.modules.depth_check.shared_stream import SharedStream
 from deeplimit.modules.trace.batches import Batch, as_batch, run
 from deeplimit.modules.trace.branches import Layout, Part, layout, record
@@ -79,6 +79,7 @@ def branch_functions(
     return functions_on(model, as_batch(model, batch), probe, blocks, seed)
 
 
+@alone()
 def functions_on(
     model: nn.Module, taken: Batch, probe: str, blocks: str | Sequence[str] | None, seed: int
 ) -> tuple[tuple[Stack, ...], dict[str, str]]:

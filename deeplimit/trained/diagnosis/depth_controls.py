@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from deeplimit.common import validation
+from deeplimit.common.global_state import by_default
 from deeplimit.common.randomness import Purpose, generator
 from deeplimit.trained.diagnosis.depth_controls_report import (
     HALF,
@@ -32,6 +33,7 @@ Split = Mapping[str, tuple[torch.Tensor, torch.Tensor]]
 """Trend and noise (L, ...) of each weight."""
 
 
+@by_default
 def depth_controls(
     weights: nn.Module | Mapping[str, Any],
     evaluate: Callable[[Any], float],

@@ -10,6 +10,7 @@ from typing import Any, overload
 from torch import nn
 
 from deeplimit.common import validation
+from deeplimit.common.global_state import by_default
 from deeplimit.trained.diagnosis.network import diagnose_network
 from deeplimit.trained.diagnosis.network_report import NetworkDiagnosis
 from deeplimit.trained.diagnosis.sweep import diagnose_sweep
@@ -39,6 +40,7 @@ def diagnose(
     null: Callable[..., nn.Module] | None = None,
     seed: int = 0,
 ) -> NetworkDiagnosis: ...
+@by_default
 def diagnose(
     weights: Any,
     *,

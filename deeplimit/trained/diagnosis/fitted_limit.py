@@ -9,6 +9,7 @@ from typing import Any, cast, final
 import torch
 
 from deeplimit.common import validation
+from deeplimit.common.global_state import by_default
 from deeplimit.driving import Recorded, Trend
 from deeplimit.equations import LinearODE, ODELimit
 from deeplimit.judge.convergence import CompareReport, compare
@@ -52,6 +53,7 @@ class FittedLimit:
         return compare(self.network, self.limit, x, **{"depths": self.depths, "tolerance": 1e-7, **arguments})
 
 
+@by_default
 def fitted_limit(
     weights: Mapping[int, Any], activation: ActivationLike = "tanh", *, regime: str = "linear-ode"
 ) -> FittedLimit:

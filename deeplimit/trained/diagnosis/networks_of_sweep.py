@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from deeplimit.common import validation
-from deeplimit.common.randomness import seeded
+from deeplimit.common.global_state import seeded
 from deeplimit.modules.trace.batches import as_batch
 from deeplimit.modules.trace.branches import record
 from deeplimit.trained.diagnosis.invariants import Seen, invariants, seen_in

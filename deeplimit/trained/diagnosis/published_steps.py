@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import final
@@ -77,14 +78,25 @@ def follow(
         word, third = RegimeVerdict.SPARSE, "does not vanish, and the maximum is constant: neither"
     elif abs(root) < FLAT and beta >= 0.5 - FLAT:
         word, third = RegimeVerdict.SDE, "does not vanish: Hypothesis 2"
+    elif math.isnan(beta):
+        word, third = RegimeVerdict.CANNOT_TELL, ""
     else:
         word, third = RegimeVerdict.CANNOT_TELL, "does not vanish, but steps 4 and 5 do not give Hypothesis 2"
     steps = (
         "Step 1: no residual factors are given"
         if alpha is None
         else f"Step 1: the largest residual factor is L^{-alpha:.2f}, α = {alpha:.2f}",
-        f"Step 2: the cumulative sum is L^{slopes['cumulative sum']:.2f}, β = {beta:.2f}",
-        f"Step 3: the β-scaled norm of increments is L^{scaled:.2f} and {third}",
+        *(
+            (
+                "Step 2: the layers add up to 0, which has no power, so that no β is read off it",
+                "Step 3: without β no norm is scaled",
+            )
+            if math.isnan(beta)
+            else (
+                f"Step 2: the cumulative sum is L^{slopes['cumulative sum']:.2f}, β = {beta:.2f}",
+                f"Step 3: the β-scaled norm of increments is L^{scaled:.2f} and {third}",
+            )
+        ),
         "Step 4: the noise is drawn as L^(β - 1) W, which vanishes for every β below 1",
         f"Step 5: the root sum of squares is L^{root:.2f}",
     )

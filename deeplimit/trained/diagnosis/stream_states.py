@@ -10,7 +10,7 @@ from typing import Any, final
 import torch
 from torch import nn
 
-from deeplimit.common.randomness import seeded
+from deeplimit.common.global_state import alone, seeded
 from deeplimit.modules.trace.batches import Batch, run
 from deeplimit.modules.trace.branches import Layout, Part
 from deeplimit.modules.trace.operations import Operands, TorchCalls
@@ -33,6 +33,7 @@ class StreamStates:
     channels: int
 
 
+@alone()
 def stream_states(model: nn.Module, batch: Batch, found: Layout, seed: int = 0) -> dict[int, StreamStates]:
     """Return the states of every residual stream, by its number.
 

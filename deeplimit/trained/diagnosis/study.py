@@ -14,8 +14,9 @@ import torch
 from torch import nn
 
 from deeplimit.common import validation
+from deeplimit.common.global_state import by_default, seeded
 from deeplimit.common.measurement import Measurement, Progress, Running
-from deeplimit.common.randomness import Purpose, generator, seeded
+from deeplimit.common.randomness import Purpose, generator
 from deeplimit.common.specification import describe
 from deeplimit.common.store import Store
 from deeplimit.common.verdict import LayersVerdict, RegimeVerdict
@@ -36,6 +37,7 @@ Kept = dict[str, MeasuredNetwork]
 """What is kept of one training: invariants by kind of network, and no weights."""
 
 
+@by_default
 def study(
     factory: Callable[[int], nn.Module],
     train: Callable[[nn.Module, int, int], nn.Module],

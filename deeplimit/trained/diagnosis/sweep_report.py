@@ -239,13 +239,14 @@ class DepthDiagnosis(Report):
             kinds += [null.name] * len(more)
         quantities = [each.norms[name] for each, name in rows]
         low, high = ([quantity.interval[end] for quantity in quantities] for end in (0, 1))
+        deepest = ("last, " if self.depths[0] == self.depths[-1] else "") + f"L = {self.depths[-1]}"
         return Table(
             (
                 *([Column("network", kinds, left=True)] if self.nulls else []),
                 Column("weight", [each.weight for each, _ in rows], left=True),
                 Column("quantity", [name for _, name in rows], left=True),
                 Column(f"L = {self.depths[0]}", [quantity.values[0] for quantity in quantities], ".3g"),
-                Column(f"L = {self.depths[-1]} ", [quantity.values[-1] for quantity in quantities], ".3g"),
+                Column(deepest, [quantity.values[-1] for quantity in quantities], ".3g"),
                 Column(
                     "slope",
                     [quantity.slope for quantity in quantities],

@@ -12,11 +12,12 @@ import numpy as np
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save_file
+from torch import Tensor
 
 from deeplimit.common import files
 from deeplimit.common.arrays import Array, ArrayLibrary
 from deeplimit.common.measurement import Measurement
-from deeplimit.common.specification import digest
+from deeplimit.common.specification import describe, differences, digest, environment
 from deeplimit.trained.training.stop import Ending
 
 Arrays = dict[str, Array]
@@ -80,7 +81,7 @@ class Checkpoint:
 
     def _file(self, of: Measurement[Any, Any], block: int) -> Path:
         assert self.folder is not None
-        name = digest({**of.key(), "block": of.label(block)})[:16]
+        name = _digest(of, block)[:16]
         return self.folder / f"{of.label(block).replace(', ', '-').replace(' ', '-')}-{name}.safetensors"
 
     def found(self, of: Measurement[Any, Any], block: int, library: ArrayLibrary) -> Progress | None:
@@ -98,17 +99,28 @@ class Checkpoint:
             # Read once: another process may put a newer file in its place between two reads.
             content = path.read_bytes()
             header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
-            told = json.loads(header["__metadata__"]["progress"])
+            written = header["__metadata__"]["progress"]
             tensors = load(content)
+            sealed = written + header["__metadata__"]["environment"]
+            if header["__metadata__"].get("digest") != _digest(of, block, sealed, tensors):
+                raise ValueError("its bytes are not those that were kept for this block")
+            made = json.loads(header["__metadata__"]["environment"])
+            told = json.loads(written)
         except OSError as error:  # of the disk; what the file holds may be whole
             raise OSError(
                 f"checkpoint {str(path)!r} could not be read: {str(error).rstrip('.')}. Call again when its"
                 " folder is there."
             ) from error
-        except (SafetensorError, KeyError, TypeError, ValueError) as error:
+        except (SafetensorError, KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
             raise ValueError(
                 f"checkpoint {str(path)!r} is damaged ({str(error).rstrip('.')}). Delete it to begin again."
             ) from error
+        if different := [*differences(made, environment())]:
+            raise ValueError(
+                f"checkpoint {str(path)!r} was made by other versions or on another machine:"
+                f" {'; '.join(different)}. Their numbers are not mixed: go on there, or delete it to begin"
+                " again."
+            )
         groups: dict[str, Arrays] = {}
         for name, tensor in tensors.items():
             group, _, key = name.partition("/")
@@ -146,5 +158,18 @@ class Checkpoint:
         }
         self.folder.mkdir(parents=True, exist_ok=True)
         with files.whole_file(self._file(of, block)) as temporary:
-            save_file(tensors, temporary, {"progress": json.dumps(told), "block": of.label(block)})
+            written = json.dumps(told)
+            made = json.dumps(environment())
+            sealed = {"progress": written, "digest": _digest(of, block, written + made, tensors)}
+            save_file(tensors, temporary, {"block": of.label(block), "environment": made, **sealed})
         self.written[block] = time.monotonic()
+
+
+def _digest(
+    of: Measurement[Any, Any], block: int, progress: str = "", tensors: dict[str, Tensor] | None = None
+) -> str:
+    """Return what stands for a block's specification and, where given, for what is kept of it."""
+    whose = {**of.key(), "block": of.label(block)}
+    if tensors is None:
+        return digest(whose)
+    return digest({"of": whose, "progress": progress, "tensors": describe(tensors, "tensors")})

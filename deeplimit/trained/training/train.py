@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from deeplimit.common import validation
+from deeplimit.common.global_state import by_default
 from deeplimit.common.measurement import Progress, Running
 from deeplimit.common.store import Store
 from deeplimit.layers.stacked import BIAS
@@ -29,6 +30,7 @@ from deeplimit.trained.training.stop import Ending, Stop
 from deeplimit.version import versions
 
 
+@by_default
 def train(
     network: ResidualNetwork,
     depths: Sequence[int],
