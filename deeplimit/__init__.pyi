@@ -73,6 +73,7 @@ from .equations import (
     Solver as Solver,
     TorchSDE as TorchSDE,
 )
+from .judge.block_limit import IdentifiedLimit as IdentifiedLimit, identify as identify
 from .judge.convergence import CompareReport as CompareReport, compare as compare
 from .judge.in_law import LawReport as LawReport, OneDraw as OneDraw, compare_laws as compare_laws
 from .judge.solver import (

@@ -87,6 +87,7 @@ ONE_PASS = {
     "diagnose": "it reads given weights once, in seconds, and draws signs, permutations and a probe",
     "check_solver": "the user's solver takes the time, wherever that runs",
     "work_precision": "the user's solver takes the time, wherever that runs",
+    "identify": "it builds the user's own blocks, whose code takes the time, one network after the other",
     "order": "it fits errors that the user holds",
     "probe": "one forward and one backward pass of a module that the caller holds",
     "measure": "its measurement says on which device",
