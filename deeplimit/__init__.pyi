@@ -110,6 +110,7 @@ from .modules.depth_check import (
     probe as probe,
     sweep as sweep,
 )
+from .modules.recommendation import Recommendation as Recommendation, recommend as recommend
 from .modules.trace import Branch as Branch, find_branches as find_branches
 from .modules.training_check import (
     TrainingCheckReport as TrainingCheckReport,

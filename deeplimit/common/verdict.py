@@ -185,6 +185,14 @@ class BlockLimitVerdict(Verdict):
     CANNOT_TELL = "cannot tell", None
 
 
+class RecommendationVerdict(Verdict):
+    """Does a module's initialisation need another scaling for a depth?"""
+
+    RIGHT = "right as it is", True
+    CHANGE = "change", False
+    CANNOT_TELL = "cannot tell", None
+
+
 class StabilityVerdict(Verdict):
     """What becomes of signal and gradient at initialisation as the depth grows?"""
 

@@ -365,6 +365,7 @@ FUNCTIONS = [
 ]
 
 MODULES = [
+    filled("recommend", dl.recommend, factory=fixed(Stack), depth=6, depths=(2, 4, 5), batch=rows),
     filled("check_depth", dl.check_depth, factory=fixed(Stack), depths=(2, 4), batch=rows),
     filled(
         "check_training",

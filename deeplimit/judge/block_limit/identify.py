@@ -45,10 +45,11 @@ def identify(
     compared with the networks. A limit is named only where parts and whole agree.
 
     Args:
-        factory: Function of a depth that returns the blocks in order (`nn.Sequential`, `nn.ModuleList`, list),
-            or a module with one list of blocks, or of branches that its forward adds, as long as the depth.
-        x: Input of the module: a tensor (n, *shape), a tuple of arguments or a dict of keyword arguments. Left
-            out, it is made up from the module's configuration or its first layer.
+        factory: Function of a depth that returns the blocks in order (`nn.Sequential`, `nn.ModuleList`,
+            list), or a module with one list of blocks, or of branches that its forward adds, as long as the
+            depth.
+        x: Input of the module: a tensor (n, *shape), a tuple of arguments or a dict of keyword arguments.
+            Left out, it is made up from the module's configuration or its first layer.
         depths: At least three increasing depths.
         draws: Networks per depth, at least 16.
         confidence: Level of the exponents' intervals.
@@ -59,7 +60,8 @@ def identify(
 
     Raises:
         TypeError: For a factory that is not a function or does not return modules.
-        ValueError: For too few depths or draws, and for a module whose blocks are not found or not run in order.
+        ValueError: For too few depths or draws, and for a module whose blocks are not found or not run in
+            order.
 
     What the factory or a block raises comes through.
 
@@ -128,8 +130,8 @@ def _identified(
         if len(finite) < LEAST_DRAWS:
             break
         kept = finite
-        # States differ in what layers add to them: all depths are given the same ones. After one layer they are
-        # normalised where all later states are.
+        # States differ in what layers add to them: all depths are given the same ones. After one layer they
+        # are normalised where all later states are.
         shared = kept[0].states[1] if shared is None else shared
         chosen = coordinates(shared, stream) if chosen is None else chosen
         size = float(shared.flatten(1)[:, chosen].double().square().sum(dim=1).mean())

@@ -1,4 +1,4 @@
-"""The limit that measured updates have, drawn from the blocks themselves, beside the network it belongs to."""
+"""The limit that updates have, drawn from the blocks themselves, beside the network it belongs to."""
 
 from __future__ import annotations
 
@@ -78,9 +78,9 @@ def draw_limit(stacks: Sequence[Stack], drifts: bool, generator: torch.Generator
 
 @torch.no_grad()
 def ode_distances(stacks: Sequence[Stack]) -> np.ndarray:
-    """Return how far networks are from the ODE through their layers, relative to how far they move, for a few of them.
+    """Return how far networks are from the ODE through their layers, relative to how far they move.
 
-    The ODE is solved by the midpoint rule over pairs of layers.
+    A few networks are followed. The ODE is solved by the midpoint rule over pairs of layers.
     """
     return np.array([_ode_distance(stack) for stack in stacks[:FOLLOWED]])
 
@@ -104,8 +104,8 @@ def beside(
     starts, ends = draw_limit(stacks, drifts, generator)
     own = [torch.stack([stack.states[at] for stack in stacks]) for at in (0, -1)]
     began, ended, begin, end = (each.flatten(2).double().numpy() for each in (*own, starts, ends))
-    direction = random.standard_normal(began.shape[2])
-    direction /= np.linalg.norm(direction)
+    drawn = random.standard_normal(began.shape[2])
+    direction = np.asarray(drawn / np.linalg.norm(drawn))
     here, there = features(began, ended, direction), features(begin, end, direction)
     blur = BLUR * float((np.linalg.norm(ended - began, axis=2) / np.linalg.norm(began, axis=2)).mean())
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -40,7 +41,8 @@ class _Call:
 
     @property
     def state(self) -> Tensor:
-        return next(value for value in (*self.args, *self.kwargs.values()) if _is_state(value))
+        found: Tensor = next(value for value in (*self.args, *self.kwargs.values()) if _is_state(value))
+        return found
 
 
 def _is_state(value: object) -> bool:
@@ -74,16 +76,12 @@ def growing_list(models: Sequence[nn.Module]) -> str:
     """Return the name of the outermost list of modules that is longer in every deeper model."""
     lists = [{name: len(blocks) for name, blocks in lists_of(model).items()} for model in models]
     names = [name for name in lists[0] if all(name in found for found in lists)]
-    growing = [
-        name
-        for name in names
-        if all(before[name] < after[name] for before, after in zip(lists, lists[1:], strict=False))
-    ]
+    growing = [name for name in names if all(before[name] < after[name] for before, after in pairwise(lists))]
     if not growing:
         raise ValueError(
-            f"factory must return blocks in a list that is longer the deeper the network; {type(models[0]).__name__}"
-            " has no nn.Sequential or nn.ModuleList of that kind. Return the list of its blocks instead, or"
-            " use check_depth, which follows the forward."
+            "factory must return blocks in a list that is longer the deeper the network;"
+            f" {type(models[0]).__name__} has no nn.Sequential or nn.ModuleList of that kind. Return the"
+            " list of its blocks instead, or use check_depth, which follows the forward."
         )
     return min(growing, key=lambda name: (name.count("."), -lists[-1][name]))
 

@@ -33,8 +33,8 @@ class IdentifiedLimit(Report):
         model: class of the module that was built.
         depths, blocks: depths as the factory counts them, and numbers of blocks there (m,).
         update_sizes: root mean square of one update (m,).
-        fluctuations, drifts: sizes of the sum of all updates about its mean, and of that mean (m,); a drift that
-            is not seen is 0.
+        fluctuations, drifts: sizes of the sum of all updates about its mean, and of that mean (m,); a drift
+            that is not seen is 0.
         fluctuation_exponent, fluctuation_interval: power of the depth that fluctuations follow; NaN for none.
         drift_exponent, drift_interval: the same of drifts.
         alignments: variance of the sum over the sum of the layers' variances (m,): 1 for independent layers.
@@ -145,10 +145,20 @@ class IdentifiedLimit(Report):
         )
 
     def _curves(self) -> list[Curve]:
-        fitted = {"rate": self.exponent, "interval": self.exponent_interval, "slope": -self.exponent}
         size = self.update_sizes
         return [
-            Curve("update", "size of one update", self.depths, size, size, size, **fitted, symbol="exponent")
+            Curve(
+                "update",
+                "size of one update",
+                self.depths,
+                size,
+                size,
+                size,
+                rate=self.exponent,
+                interval=self.exponent_interval,
+                symbol="exponent",
+                slope=-self.exponent,
+            )
         ]
 
     def _draw(self, axes: Axes) -> None:

@@ -23,8 +23,8 @@ normal vectors the largest is 1 %; of 1.8-stable ones it is a quarter."""
 ISOTROPIC = 1.1
 """Largest anisotropy statistic that is read as a multiple of the identity; its error is about 2 %."""
 SMOOTH = 0.7
-"""Exponent of the alignment from which layers are read as values of a smooth function; independent ones have 0,
-smooth ones 1, fractional noise 2H - 1."""
+"""Exponent of the alignment from which layers are read as values of a smooth function; independent ones have
+0, smooth ones 1, fractional noise 2H - 1."""
 REJECTED = 1e-3
 """Adjusted p-value below which the network's law is not the measured limit's."""
 RUNAWAY = 3.0

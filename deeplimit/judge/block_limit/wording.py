@@ -23,7 +23,8 @@ REASONS: Sentences[Evidence] = {
     "is_not_finite": lambda e: f"{e.lost:.0%} of the networks have states that are not finite",
     "nothing_moves": lambda e: "every update is zero at initialisation",
     "has_heavy_tails": lambda e: (
-        f"one update carries {e.deepest.largest_update:.0%} of all squares: updates have no variance to speak of"
+        f"one update carries {e.deepest.largest_update:.0%} of all squares:"
+        " the variance of updates is infinite or nearly so"
     ),
     "grows": lambda e: f"{_sum(e)}, and the state moves by {power(e.displacement)}",
     "turns_as_far_at_any_depth": lambda e: (
@@ -55,8 +56,8 @@ REASONS: Sentences[Evidence] = {
         f" (statistic {e.deepest.anisotropy:.2f}); the network's law is the measured diffusion's"
     ),
     "has_directed_noise": lambda e: (
-        f"updates are independent over layers, with directions of their own (statistic {e.deepest.anisotropy:.2f},"
-        " 1 for isotropic ones); the network's law is the measured diffusion's"
+        "updates are independent over layers, with directions of their own (statistic"
+        f" {e.deepest.anisotropy:.2f}, 1 for isotropic ones); the network's law is the measured diffusion's"
     ),
     "has_correlated_layers": lambda e: (
         f"the alignment of layers grows like {power(e.alignment)}: neither independent (0) nor smooth (1)"
