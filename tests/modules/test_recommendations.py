@@ -106,8 +106,8 @@ def test_the_line_makes_an_exploding_mlp_train():
     assert report.gradient_after[-1] < 10
     before = losses(seeded(MLP, DEEP))
     after = losses(run(report, seeded(MLP, DEEP)))
-    assert not before[-1] < before[0]  # it diverges, to nan
-    assert after[-1] < 0.7 * after[0]
+    assert not before[-1] < 1  # far above the variance of y, or nan
+    assert after[-1] < min(0.7 * after[0], 0.5)
 
 
 @pytest.mark.parametrize("model", [Convolutions, Transformer])
