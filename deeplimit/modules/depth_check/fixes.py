@@ -168,7 +168,7 @@ class Fixes:
             return f"for i in {chosen if places else f'range(len({stack}))'}: ", _path(name)
         every = "model.named_modules()" if module else "model.named_parameters()"
         pattern = re.escape(name).replace(r"\*", r"\d+")
-        found = f'[p for n, p in {every} if re.fullmatch(r"{pattern}", n)]'
+        found = f'[p for n, p in {every} if __import__("re").fullmatch(r"{pattern}", n)]'
         if places:
             return f"for p in [p for i, p in enumerate({found}) if i in {chosen}]: ", "p"
         return f"for i, p in enumerate(found := {found}): ", "p"

@@ -17,6 +17,7 @@ from torch.autograd.graph import GradientEdge
 
 from deeplimit.common.randomness import seeded
 from deeplimit.modules.depth_check.shared_stream import SharedStream
+from deeplimit.modules.depth_check.whole_stream import WholeStream
 from deeplimit.modules.trace.batches import Batch, run
 from deeplimit.modules.trace.branches import Branch, Layout, Part, layout
 from deeplimit.modules.trace.forwards import recorded
@@ -94,6 +95,9 @@ class Stream:
             divided by the sum's.
         normalised: Whether every branch normalises its input.
         renormed: Whether the stream itself is normalised between sums (post-norm).
+        turned: Cosine between the state at the end and at the start; None where their shapes differ.
+        mixed: Largest share of the state at a sum that is no multiple of the sum before: an earlier state was
+            added in between.
     """
 
     start: float
@@ -107,6 +111,8 @@ class Stream:
     kept: float
     normalised: bool
     renormed: bool
+    turned: float | None = None
+    mixed: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -165,10 +171,12 @@ def measure_module(
     check_loss(loss)
     with undisturbed(model, trained=trained):
         trace, found, gradients, cut = _two_forwards(model, batch, blocks, loss, seed, backward, trained)
+        with seeded(seed), WholeStream(found) as whole:
+            run(model, batch)
         if not cut.complete:
             # The first forward may have computed a constant that later ones find in a cache.
             trace, found, gradients, cut = _two_forwards(model, batch, blocks, loss, seed, backward, trained)
-    return _summary(model, trace, found, cut, gradients)
+    return _summary(model, trace, found, cut, gradients, whole)
 
 
 Gradients = list[tuple[float | None, float | None]]
@@ -252,6 +260,7 @@ def _summary(
     found: Layout,
     cut: SharedStream,
     gradients: Sequence[tuple[float | None, float | None]],
+    whole: WholeStream,
 ) -> AtOneDepth:
     if cut.count != cut.expected:
         raise ValueError(
@@ -322,6 +331,8 @@ def _summary(
                 math.prod(_kept(part.join) for part in sums.values()),
                 all(part.join.normalised for part in own),
                 own[-1].renormed,
+                whole.turned.get(number),
+                whole.mixed.get(number, 0.0),
             )
         )
     used = {

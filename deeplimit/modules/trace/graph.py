@@ -155,7 +155,8 @@ class Graph:
             if enter is not None and not enter(place.node):
                 continue
             for edge in following(place):
-                if edge.node._sequence_nr() >= bound:
+                # Parameters may have been cut into layers before the state was there: zip(w.unbind(0), ...).
+                if edge.node._sequence_nr() >= bound or self.parameters_only(edge.node):
                     places.add(edge)
                     waiting.append(edge)
         return places, nodes

@@ -23,6 +23,7 @@ from deeplimit.modules.trace.forwards import recorded
 from deeplimit.modules.trace.losses import Loss, first_output, loss_of
 from deeplimit.modules.trace.operations import size
 from deeplimit.modules.trace.side_effects import undisturbed
+from deeplimit.modules.training_check.several_optimizers import name_of
 from deeplimit.modules.training_check.replay import Places, States, Watched
 from deeplimit.modules.training_check.settings import Settings, settings_of
 
@@ -141,7 +142,7 @@ def train_and_measure(
         tuple(losses),
         tuple(size(later - seen[0]) for later in seen[1:]),
         settings,
-        type(optimizer).__name__,
+        name_of(optimizer),
         epsilon,
     )
 
@@ -194,7 +195,7 @@ def _step(
     try:
         optimizer.step()
     except TypeError as error:
-        error.add_note(f"deeplimit called {type(optimizer).__name__}.step() without a closure.")
+        error.add_note(f"deeplimit called {name_of(optimizer)}.step() without a closure.")
         raise
 
 
