@@ -46,6 +46,7 @@ class MeasuredBranch:
         skip: Number that multiplies the stream between the sum before and this one.
         entry: Number that multiplies the branch's normalised input.
         opens: Whether no sum comes before, so that `skip` may lack a number.
+        dropped: Probability with which dropout, in training, drops an entry of the skip.
         counted: Whether it counts among its stream's branches. Experts in one sum count once, a zero adapter
             beside another branch does not count.
     """
@@ -64,6 +65,7 @@ class MeasuredBranch:
     entry: float
     opens: bool
     counted: bool
+    dropped: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -283,6 +285,7 @@ def _summary(
             f"batch must not be zero: every state and every update of {type(model).__name__} is zero on it,"
             " so that nothing can be measured. Pass one whose entries are not all zero."
         )
+    renormed = {part.branch.stream for part in found.parts if part.renormed}
     measured = []
     for part in found.parts:
         addition, join = trace.additions[part.ordinal], part.join.addition
@@ -292,6 +295,8 @@ def _summary(
         stream = join.sides[part.join.skip].size
         probed = cut.updates[part.ordinal][part.side] * share
         start = cut.updates[join.ordinal][part.join.skip]
+        if part.branch.stream not in renormed and part.passed > 0:
+            start /= part.passed  # the branch reads the state before the skip scales it: (1 - 1/L) h + f/L
         if not part.join.normalised:
             probed = probed / start if start > 0 else math.inf
         ratio = update / stream if stream > 0 else math.inf
@@ -311,6 +316,7 @@ def _summary(
                 part.entry,
                 part.opens,
                 part.counted,
+                part.dropped,
             )
         )
     streams = []

@@ -33,6 +33,11 @@ class Evidence:
         return bool(self.mixed) and max(self.mixed) > MIXED
 
     @property
+    def log_skips(self) -> list[float]:
+        """Logarithms of what all skips together multiply the state by, at each depth."""
+        return [count * math.log(max(gain, TINY)) for count, gain in zip(self.sums, self.skip, strict=True)]
+
+    @property
     def grows_like_a_power(self) -> bool:
         """Whether the state grows with depth, by more than updates of one size in total do."""
         rises = self.growth_exponent is not None and self.growth_exponent > OUTGROWN
@@ -40,7 +45,7 @@ class Evidence:
 
     @property
     def keeps_its_input(self) -> bool:
-        """Whether the last state still points where the first does, at the largest depth as at the smallest."""
+        """Whether the last state still points where the first does, at the largest depth and the least."""
         known = [value for value in self.turned if value is not None]
         return bool(known) and len(known) == len(self.turned) and min(known[-1], known[0]) > KEPT
 
@@ -123,7 +128,7 @@ def meanings(e: Evidence) -> verdict.RuleByRule[str]:
     # The skip's gain is above one.
     yield MULTIPLIED, "is_multiplied", e.drift > 0
     # The skip's gain is below one.
-    yield DAMPED, "is_damped", e.drift < 0 and not e.keeps_its_input
+    yield DAMPED, "is_damped", e.drift < 0
     # The state grows faster than any power of the depth.
     yield EXPLODING, "grows_exponentially", runs_away(e.sums, e.growth)
     # The gradient grows faster than any power of the depth.
@@ -134,6 +139,19 @@ def meanings(e: Evidence) -> verdict.RuleByRule[str]:
     )
     # Nothing can be said about larger depths.
     yield "one depth", "is_one_depth", len(set(e.sums)) == 1
+    # The skips shrink or grow the state by one factor at any depth, which is a drift of its own.
+    yield (
+        "finite clock",
+        "is_scaled_as_a_whole",
+        (
+            len(e.skip) > 1
+            and not e.renormed
+            and all(abs(whole) > DRIFT for whole in e.log_skips)
+            and e.drift == 0
+            and e.excess is not None
+            and e.excess > -MARGIN
+        ),
+    )
     # Updates vanish, all together.
     yield "identity", "stands_still", e.excess > MARGIN if e.excess is not None else e.kept[-1] > 0.999
     # Updates do not make it grow, and yet it does.

@@ -91,13 +91,15 @@ def _scaling(number: int, taken: Sequence[AtOneDepth], excess: float | None) -> 
     sums = tuple(stream.sums for stream in own)
     growth = tuple(over(stream.end, stream.start) for stream in own)
     fitted = slope(sums, growth) if len(set(sums)) > 1 else None
+    # Where a deeper network has more streams, the gradient reaches this one by other ways than its end.
+    scattered = len(taken[-1].streams) > len(taken[0].streams)
     evidence = Evidence(
         sums=sums,
         skip=tuple(stream.skip for stream in own),
         growth=growth,
         gradient_growth=tuple(
             None
-            if stream.gradient_start is None or not stream.gradient_end
+            if scattered or stream.gradient_start is None or not stream.gradient_end
             else over(stream.gradient_start, stream.gradient_end)
             for stream in own
         ),

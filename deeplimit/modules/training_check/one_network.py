@@ -23,9 +23,9 @@ from deeplimit.modules.trace.forwards import recorded
 from deeplimit.modules.trace.losses import Loss, first_output, loss_of
 from deeplimit.modules.trace.operations import size
 from deeplimit.modules.trace.side_effects import undisturbed
-from deeplimit.modules.training_check.several_optimizers import name_of
 from deeplimit.modules.training_check.replay import Places, States, Watched
 from deeplimit.modules.training_check.settings import Settings, settings_of
+from deeplimit.modules.training_check.several_optimizers import name_of
 
 SHARE = 1 / 8
 """Share of the weights' change by which they are moved forth and back. The error of the linear part is a

@@ -135,8 +135,8 @@ def _made(optimizers: Optimizers, model: nn.Module, sizes: tuple[int, ...]) -> t
     held = [id(parameter) for each in listed for group in each.param_groups for parameter in group["params"]]
     if len(set(held)) < len(held):
         raise ValueError(
-            f"optimizer(model, {depth}) returns optimizers that share {len(held) - len(set(held))} parameters:"
-            " give each parameter to one of them."
+            f"optimizer(model, {depth}) returns optimizers that share {len(held) - len(set(held))}"
+            " parameters: give each parameter to one of them."
         )
     made = listed[0] if len(listed) == 1 else Several(listed)
     own = {id(parameter) for parameter in model.parameters()}
