@@ -45,8 +45,9 @@ def about_copies(
         f" 0.5): the sum of the updates grows like depth^{1 - target:g} at exponent {target:g}, {grown:.3g}"
         f" times from depth {depths[0]} to {depths[-1]}"
     )
+    drawn = [*outputs, *(part for part in scaling.parts if part.role == "bias")]
     if "*" in projection.name:
-        names = "|".join(re.escape(part.name).replace(r"\*", r"\d+") for part in outputs)
+        names = "|".join(re.escape(part.name).replace(r"\*", r"\d+") for part in drawn)
         fix = (
             "[torch.nn.init.normal_(p, std=float(p.detach().std())) for n, p in model.named_parameters() if"
             f' __import__("re").fullmatch(r"{names}", n)]'

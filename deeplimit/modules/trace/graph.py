@@ -187,13 +187,21 @@ class Graph:
             crossed = {
                 place.node
                 for place, skip in sums.items()
-                if place.node in crossed and skip != root and skip.node not in made
+                if place.node in crossed
+                and skip != root
+                and skip.node not in made
+                and self._weighs_between(place, root)
             }
             enter = partial(_none_of, crossed | {root.node})
             nearer = self.reach(sources, age_of(root), enter=enter)[1] - crossed if crossed else set()
             if any(_is_weight(self, node) for node in nearer):
                 nodes = nearer
         return nodes - {root.node}
+
+    def _weighs_between(self, place: Edge, root: Edge) -> bool:
+        """Whether there is a weight on the way from `root` to a place."""
+        between = self.reach((place,), age_of(root), enter=partial(_other_than, root.node))[1]
+        return any(_is_weight(self, node) for node in between - {root.node})
 
 
 def following(place: Edge) -> list[Edge]:
