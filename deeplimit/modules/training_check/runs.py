@@ -124,8 +124,8 @@ def shown(sizes: tuple[int, ...]) -> str:
 
 def _made(optimizers: Optimizers, model: nn.Module, sizes: tuple[int, ...]) -> torch.optim.Optimizer:
     """Return optimizers(model, depth) or optimizers(model, depth, width), checked."""
-    made, depth = optimizers(model, *sizes), shown(sizes)
-    listed = made if isinstance(made, (list, tuple)) and made else [made]
+    given, depth = optimizers(model, *sizes), shown(sizes)
+    listed: list[Any] = list(given) if isinstance(given, (list, tuple)) and given else [given]
     for each in listed:
         if not isinstance(each, torch.optim.Optimizer):
             raise TypeError(
@@ -138,7 +138,7 @@ def _made(optimizers: Optimizers, model: nn.Module, sizes: tuple[int, ...]) -> t
             f"optimizer(model, {depth}) returns optimizers that share {len(held) - len(set(held))}"
             " parameters: give each parameter to one of them."
         )
-    made = listed[0] if len(listed) == 1 else Several(listed)
+    made: torch.optim.Optimizer = listed[0] if len(listed) == 1 else Several(listed)
     own = {id(parameter) for parameter in model.parameters()}
     foreign = sum(id(each) not in own for group in made.param_groups for each in group["params"])
     if foreign:
