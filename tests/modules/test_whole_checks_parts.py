@@ -173,7 +173,7 @@ def test_copies_are_a_finding_where_a_rule_assumes_independent_layers(build, exp
     assert check(mended(alike(build), report), expected).ok
 
 
-def test_tied_layers_pass_under_their_own_rule_and_not_under_that_of_independent_ones():
+def test_tied_layers_pass_under_their_own_rule_alone():
     assert check(tied, 1.0).ok
     assert check(tied, "completep").ok
     assert not check(lambda depth: Net([Branch(depth**-0.5)] * depth, plain)).ok

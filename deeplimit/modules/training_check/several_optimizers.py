@@ -28,5 +28,5 @@ class Several(torch.optim.Optimizer):
 
 def name_of(optimizer: torch.optim.Optimizer) -> str:
     """Return the class of an optimizer, or the classes of several: "Muon + AdamW"."""
-    parts = optimizer.optimizers if isinstance(optimizer, Several) else (optimizer,)
+    parts = getattr(optimizer, "optimizers", (optimizer,))
     return " + ".join(dict.fromkeys(type(each).__name__ for each in parts))
