@@ -148,7 +148,7 @@ def _identified(
         )
     evidence = evidence_of(taken, odes, lost, level)
     if verdict.may_diffuse(evidence):
-        evidence = dataclasses.replace(evidence, beside=beside(kept, evidence.has_drift, stream, random))
+        evidence = dataclasses.replace(evidence, beside=beside(kept, evidence.may_drift, stream, random))
     judged = judge(verdict.limit, evidence)
     return IdentifiedLimit(
         verdict=judged.code,

@@ -18,7 +18,7 @@ PATHS = 400
 BANK = 48
 """Blocks behind the covariance of one step. It is drawn again for every step, so that the relative error of
 the whole quadratic variation is the root of 2 over blocks x steps x width, below 1 %."""
-BANK_FOR_DRIFT = 192
+BANK_FOR_DRIFT = 96
 """The same where updates have a mean: its error, 1/√(steps x blocks) of the noise, is common to all paths."""
 BLUR = 0.1
 """Standard deviation of the noise that is added to both samples of a feature, in units of the distance that

@@ -12,6 +12,8 @@ from deeplimit.judge.block_limit.scaling import Power
 
 SEEN = 5.0
 """Standard errors by which a mean must exceed 0 to count as a drift; chance does so once in 10^6."""
+SUSPECTED = 1.5
+"""The same from which a mean is drawn with the limit, though not yet counted."""
 SHARE = 0.02
 """A drift whose square is below this share of the fluctuations' moves no feature by a tenth of its spread."""
 ONE_LAYER = 0.25
@@ -76,6 +78,11 @@ class Evidence:
         """Whether the mean of the sum of all updates is seen, and not negligible beside the fluctuations."""
         one = self.deepest
         return one.drift > SEEN * one.drift_noise and one.drift > SHARE * float(one.spreads.mean())
+
+    @property
+    def may_drift(self) -> bool:
+        """Whether the limit is drawn with a mean: one that is not there costs time alone."""
+        return self.deepest.drift > SUSPECTED * self.deepest.drift_noise
 
     @property
     def is_independent(self) -> bool:
