@@ -73,6 +73,7 @@ from .equations import (
     Solver as Solver,
     TorchSDE as TorchSDE,
 )
+from .judge.block_limit import IdentifiedLimit as IdentifiedLimit, identify as identify
 from .judge.convergence import CompareReport as CompareReport, compare as compare
 from .judge.in_law import LawReport as LawReport, OneDraw as OneDraw, compare_laws as compare_laws
 from .judge.solver import (
@@ -109,6 +110,7 @@ from .modules.depth_check import (
     probe as probe,
     sweep as sweep,
 )
+from .modules.recommendation import Recommendation as Recommendation, recommend as recommend
 from .modules.trace import Branch as Branch, find_branches as find_branches
 from .modules.training_check import (
     TrainingCheckReport as TrainingCheckReport,

@@ -13,6 +13,8 @@ from deeplimit.common.report import KINDS
 HOMES = {
     "work-precision": "judge.solver.work_report",
     "compare": "judge.convergence.report",
+    "recommendation": "modules.recommendation.report",
+    "block-limit": "judge.block_limit.report",
     "order": "judge.solver.order_report",
     "solver": "judge.solver.solver_report",
     "laws": "judge.in_law.report",

@@ -47,6 +47,7 @@ class Purpose(IntEnum):
     ORDER_OF_INPUTS = 62
     SOLVER_PATHS = 70
     SOLVER_PILOT = 71
+    BLOCKS = 80
 
 
 def generator(

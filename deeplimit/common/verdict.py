@@ -173,6 +173,26 @@ class LawVerdict(Verdict):
     CANNOT_TELL = "cannot tell", None
 
 
+class BlockLimitVerdict(Verdict):
+    """Which limit has a stack of torch blocks as its depth goes to infinity?"""
+
+    ISOTROPIC_SDE = "isotropic SDE", True
+    NEURAL_SDE = "neural SDE", True
+    NEURAL_ODE = "neural ODE", True
+    IDENTITY = "identity", False
+    EXPLOSION = "explosion", False
+    NONE = "none", None  # measured, and none of these
+    CANNOT_TELL = "cannot tell", None
+
+
+class RecommendationVerdict(Verdict):
+    """Does a module's initialisation need another scaling for a depth?"""
+
+    RIGHT = "right as it is", True
+    CHANGE = "change", False
+    CANNOT_TELL = "cannot tell", None
+
+
 class StabilityVerdict(Verdict):
     """What becomes of signal and gradient at initialisation as the depth grows?"""
 

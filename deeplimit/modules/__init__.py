@@ -2,7 +2,7 @@
 
 `trace` follows one forward pass and finds the residual branches. `depth_check` measures them at several
 depths and judges how they scale. `training_check` trains a few steps at several depths and judges how
-learning rates carry over.
+learning rates carry over. `recommendation` writes the code that a depth asks for, and runs it.
 
 A library of its own: it imports statistics and common, and nothing of networks, limits or theory.
 """

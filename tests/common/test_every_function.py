@@ -96,6 +96,8 @@ ONE_PASS = {
     "diagnose": "it reads given weights once, in seconds, and draws signs, permutations and a probe",
     "check_solver": "the user's solver takes the time, wherever that runs",
     "work_precision": "the user's solver takes the time, wherever that runs",
+    "identify": "it builds the user's own blocks, whose code takes the time, one network after the other",
+    "recommend": "it builds the user's own modules, one depth after the other, as `probe` does",
     "order": "it fits errors that the user holds",
     "probe": "one forward and one backward pass of a module that the caller holds",
     "measure": "its measurement says on which device",

@@ -104,9 +104,24 @@ MADE = {
         np.abs(np.random.default_rng(0).standard_normal((200, 1))) / [8, 16, 32], [8, 16, 32]
     ),
     "solver": lambda: _solved(),
+    "block-limit": lambda: dl.identify(_stack, depths=(2, 4, 8), draws=16),
+    "recommendation": lambda: dl.recommend(_stack, 8, depths=(2, 4, 6), batch=torch.ones(2, 4)),
     "work-precision": lambda: dl.work_precision("dopri5", lambda t, h: -h, torch.eye(2)),
     OWN: own,
 }
+
+
+class Added(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 4)
+
+    def forward(self, h):
+        return h + self.linear(torch.tanh(h))
+
+
+def _stack(depth):
+    return torch.nn.Sequential(*(Added() for _ in range(depth)))
 
 
 def _transformer(depth, width=32):

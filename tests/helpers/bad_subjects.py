@@ -311,6 +311,14 @@ TRAINING = [
 FUNCTIONS = [
     filled("compare", dl.compare, resnet=res1, depths=(2, 4, 8), paths=16),
     filled("compare_laws", dl.compare_laws, resnet=res1, depths=(2, 4, 8), draws=200),
+    filled(
+        "identify",
+        dl.identify,
+        factory=lambda: lambda depth: [torch.nn.Identity() for _ in range(depth)],
+        x=rows,
+        depths=(2, 4, 8),
+        draws=16,
+    ),
     filled("stability", dl.stability, resnet=res1, depths=(2, 4, 8), draws=8),
     filled(
         "phase_diagram",
@@ -357,6 +365,7 @@ FUNCTIONS = [
 ]
 
 MODULES = [
+    filled("recommend", dl.recommend, factory=fixed(Stack), depth=6, depths=(2, 4, 5), batch=rows),
     filled("check_depth", dl.check_depth, factory=fixed(Stack), depths=(2, 4), batch=rows),
     filled(
         "check_training",

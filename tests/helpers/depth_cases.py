@@ -44,6 +44,10 @@ class Case:
 def encoder(depth, bug=None, law="0.02"):
     """torch's own encoder, whose layers are all copies of one unless each is initialised."""
     model = torch_encoder(depth)
+    for layer in model.layers:  # weights and biases of every layer apart
+        for linear in (layer.self_attn.out_proj, layer.linear1, layer.linear2):
+            linear.reset_parameters()
+        layer.self_attn._reset_parameters()
     if law == "0.02":
         for parameter in model.parameters():
             if parameter.dim() > 1:

@@ -92,8 +92,10 @@ def test_a_sum_is_found_however_it_is_written(name):
     report = dl.check_depth(factory, DEPTHS, batch=tokens(), expected=0.5)
     assert [branch.kind for branch in report.branches] == ["blocks.*.attn", "blocks.*.mlp"]
     assert [branch.counts for branch in report.branches] == [tuple(DEPTHS)] * 2
-    assert {finding.parameter.split(" ")[0] for finding in report.findings} <= {"skip"}, report
-    assert report.verdict == ("not as expected" if name == "shrinking" else "as expected"), report
+    assert {finding.parameter.split(" ")[0] for finding in report.findings} <= {"skip", "stream"}, report
+    # States that are added once more make a stream grow with depth whatever its branches do.
+    departs = name in ("shrinking", "skips over the middle")
+    assert report.verdict == ("not as expected" if departs else "as expected"), report
     wrong = dl.check_depth(lambda depth: factory(depth, "none"), DEPTHS, batch=tokens(), expected=0.5)
     assert wrong.verdict == "not as expected", wrong
 

@@ -206,3 +206,58 @@ def test_frozen_parameters_stay_and_are_no_finding():
     assert exact(checked(depths=(2, 4), factory=factory, optimizer=optimizer, loss=loss)) == []
     assert not any(weight.requires_grad for weight, _ in seen)
     assert all(stayed)
+
+
+def in_two(model, depth):
+    """Matrices to one optimizer and the rest to another, as Muon asks for."""
+    groups = models.groups(model, depth, ROWS["Depth-muP"])
+    every = [({**group, "params": [each]}, each.dim() > 1) for group in groups for each in group["params"]]
+    return [
+        torch.optim.AdamW([group for group, matrix in every if matrix == first]) for first in (True, False)
+    ]
+
+
+def test_a_list_of_optimizers_is_judged_like_one_with_all_their_groups():
+    both = dl.check_training(**_of("Depth-muP"), optimizer=in_two, depths=DEPTHS, seeds=2, steps=(1,))
+    assert both.optimizer == "AdamW"
+    assert exact(both) == []
+    spoiled = dl.check_training(
+        **_of("Depth-muP"),
+        optimizer=lambda model, depth: in_two(model, 1),
+        depths=DEPTHS,
+        seeds=2,
+        steps=(1,),
+    )
+    assert "learning rate" in {what for what, *_ in exact(spoiled)}
+
+
+def test_optimizers_that_are_none_or_share_parameters_are_refused():
+    for wrong, kind in (
+        (lambda model, depth: [3], TypeError),
+        (lambda model, depth: [], TypeError),
+        (lambda model, depth: [torch.optim.SGD(model.parameters(), lr=0.1)] * 2, ValueError),
+    ):
+        with pytest.raises(kind, match="optimizer"):
+            dl.check_training(**_of("Depth-muP"), optimizer=wrong, depths=DEPTHS, seeds=2, steps=(1,))
+
+
+def test_muon_beside_adamw_is_measured_under_both_names():
+    def muon(model, depth):
+        inside = [each for name, each in model.named_parameters() if each.dim() == 2 and "block" in name]
+        held = {id(each) for each in inside}
+        others = [each for each in model.parameters() if id(each) not in held]
+        return [torch.optim.Muon(inside, lr=0.01), torch.optim.AdamW(others, lr=1e-3)]
+
+    report = dl.check_training(
+        **_of("CompleteP") | {"expected": None}, optimizer=muon, depths=(2, 4), seeds=2, steps=(1,)
+    )
+    assert (report.verdict, report.optimizer) == ("measured", "Muon + AdamW")
+
+
+def _of(name):
+    row = ROWS[name]
+    return {
+        "factory": functools.partial(models.factory(row), width=16),
+        "batch": models.inputs(16),
+        "expected": row.claims,
+    }

@@ -81,6 +81,14 @@ class Fixes:
         factor = self.power(self.projection, factors, stated, drawn=False)
         return f"{header}{path}.register_forward_hook(lambda module, given, out: out * {factor})"
 
+    def multiply_each(self, parameter: str, factor: str) -> str:
+        """Return the line that multiplies a parameter, or else the projection's output, by code in i."""
+        if parameter:
+            header, path = self._each(parameter)
+            return f"{header}{path}.data.mul_({factor})"
+        header, path = self._each(self.projection.rpartition(".")[0], module=True)
+        return f"{header}{path}.register_forward_hook(lambda module, given, out, i=i: out * ({factor}))"
+
     def third(self, line: str, parameter: str, place: int) -> str:
         """Return a line about a parameter as one about a third of its rows."""
         path = self._each(parameter)[1]
@@ -168,7 +176,7 @@ class Fixes:
             return f"for i in {chosen if places else f'range(len({stack}))'}: ", _path(name)
         every = "model.named_modules()" if module else "model.named_parameters()"
         pattern = re.escape(name).replace(r"\*", r"\d+")
-        found = f'[p for n, p in {every} if re.fullmatch(r"{pattern}", n)]'
+        found = f'[p for n, p in {every} if __import__("re").fullmatch(r"{pattern}", n)]'
         if places:
             return f"for p in [p for i, p in enumerate({found}) if i in {chosen}]: ", "p"
         return f"for i, p in enumerate(found := {found}): ", "p"

@@ -22,6 +22,7 @@ from deeplimit.modules.depth_check.scaling import BranchScaling, excess, scaling
 from deeplimit.modules.depth_check.stream_findings import about_skip, about_streams
 from deeplimit.modules.depth_check.stream_scaling import streams
 from deeplimit.modules.depth_check.uneven_layers import against_layers
+from deeplimit.modules.depth_check.whole_findings import about_copies, about_dropout, as_profiles
 from deeplimit.version import versions
 
 
@@ -76,6 +77,11 @@ def report_on(
         if deepens and scaling.stream < len(flows):
             fixes = Fixes.of(scaling, present_depths, totals)
             found += about_skip(scaling, flows[scaling.stream], rule, number, depths[-1], fixes)
+        if deepens and (rule is not None or number is not None) and scaling.meaning != ADAPTER:
+            target = number if rule is None else rule.exponent
+            found = as_profiles(scaling, target, found, present_depths, totals)
+            found += [] if found else about_copies(scaling, target, present_depths, totals)
+            found += about_dropout(scaling)
         findings += found
         statuses.append(
             DepthVerdict.NOT_AS_EXPECTED
@@ -98,8 +104,8 @@ def report_on(
         ),
         statuses[0],
     )
-    if verdict == DepthVerdict.AS_EXPECTED and _overlooked(taken):
-        verdict = DepthVerdict.CANNOT_TELL  # about what was not seen
+    if verdict == DepthVerdict.AS_EXPECTED and (_overlooked(taken) or _scattered(taken)):
+        verdict = DepthVerdict.CANNOT_TELL  # about what was not seen, or not followed
     return DepthReport(
         verdict=verdict,
         model=name,

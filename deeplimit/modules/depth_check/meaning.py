@@ -31,6 +31,7 @@ class Evidence:
         renormed: whether the stream is normalised after the branch. normalised: whether the branch's input
             is.
         growth: size of the stream at its end over that at its start, one per depth.
+        turned: cosine between the stream's last state and its first, at the largest depth.
     """
 
     exponent: Exponent | None
@@ -41,6 +42,7 @@ class Evidence:
     renormed: bool
     normalised: bool
     growth: tuple[float, ...]
+    turned: float | None = None
 
     @property
     def smaller(self) -> bool:
@@ -54,10 +56,21 @@ class Evidence:
 
     @property
     def bounded(self) -> bool:
-        """Whether the stream keeps its size however large updates are: it is normalised, or gated."""
-        return self.renormed or self.growth[-1] < 1.2 * max(self.growth[0], 1.0)
+        """Whether the stream keeps its size however large updates are: it is normalised, or gated.
+
+        What reads a normalised state makes a stream grow that nothing holds, be it ever so slowly.
+        """
+        held = not self.normalised and self.growth[-1] < 1.2 * max(self.growth[0], 1.0)
+        return self.renormed or held
+
+    @property
+    def stands(self) -> bool:
+        """Whether the state has hardly turned at the largest depth, so that its size says nothing yet."""
+        return not self.renormed and self.turned is not None and self.turned > TURNED
 
 
+TURNED = 0.5
+"""Cosine above which a state still points where it began. Updates of the state's size in total leave 0.7."""
 MARGIN = 0.2
 """Exponents closer than this to the critical one are taken for it."""
 
@@ -82,6 +95,8 @@ def meanings(e: Evidence) -> verdict.RuleByRule[str]:
     )
     # The sum of all updates vanishes.
     yield "identity", "vanishes", e.smaller
+    # Updates are too large for a limit, but small in all at these depths: their effect is still to come.
+    yield "grows with depth", "is_small_yet", e.larger and e.bounded and e.stands
     # Updates are too large for a limit, but the stream keeps its size.
     yield (
         "no limit (each layer turns the state as far at any depth)",

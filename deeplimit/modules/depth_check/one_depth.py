@@ -17,6 +17,7 @@ from torch.autograd.graph import GradientEdge
 
 from deeplimit.common.global_state import alone, seeded
 from deeplimit.modules.depth_check.shared_stream import SharedStream
+from deeplimit.modules.depth_check.whole_stream import WholeStream
 from deeplimit.modules.trace.batches import Batch, run
 from deeplimit.modules.trace.branches import Branch, Layout, Part, layout
 from deeplimit.modules.trace.forwards import recorded
@@ -45,6 +46,7 @@ class MeasuredBranch:
         skip: Number that multiplies the stream between the sum before and this one.
         entry: Number that multiplies the branch's normalised input.
         opens: Whether no sum comes before, so that `skip` may lack a number.
+        dropped: Probability with which dropout, in training, drops an entry of the skip.
         counted: Whether it counts among its stream's branches. Experts in one sum count once, a zero adapter
             beside another branch does not count.
     """
@@ -63,6 +65,7 @@ class MeasuredBranch:
     entry: float
     opens: bool
     counted: bool
+    dropped: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -94,6 +97,9 @@ class Stream:
             divided by the sum's.
         normalised: Whether every branch normalises its input.
         renormed: Whether the stream itself is normalised between sums (post-norm).
+        turned: Cosine between the state at the end and at the start; None where their shapes differ.
+        mixed: Largest share of the state at a sum that is no multiple of the sum before: an earlier state was
+            added in between.
     """
 
     start: float
@@ -107,6 +113,8 @@ class Stream:
     kept: float
     normalised: bool
     renormed: bool
+    turned: float | None = None
+    mixed: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -166,10 +174,12 @@ def measure_module(
     check_loss(loss)
     with undisturbed(model, trained=trained):
         trace, found, gradients, cut = _two_forwards(model, batch, blocks, loss, seed, backward, trained)
+        with seeded(seed), WholeStream(found) as whole:
+            run(model, batch)
         if not cut.complete:
             # The first forward may have computed a constant that later ones find in a cache.
             trace, found, gradients, cut = _two_forwards(model, batch, blocks, loss, seed, backward, trained)
-    return _summary(model, trace, found, cut, gradients)
+    return _summary(model, trace, found, cut, gradients, whole)
 
 
 Gradients = list[tuple[float | None, float | None]]
@@ -253,6 +263,7 @@ def _summary(
     found: Layout,
     cut: SharedStream,
     gradients: Sequence[tuple[float | None, float | None]],
+    whole: WholeStream,
 ) -> AtOneDepth:
     if cut.count != cut.expected:
         raise ValueError(
@@ -275,6 +286,7 @@ def _summary(
             f"batch must not be zero: every state and every update of {type(model).__name__} is zero on it,"
             " so that nothing can be measured. Pass one whose entries are not all zero."
         )
+    renormed = {part.branch.stream for part in found.parts if part.renormed}
     measured = []
     for part in found.parts:
         addition, join = trace.additions[part.ordinal], part.join.addition
@@ -284,6 +296,8 @@ def _summary(
         stream = join.sides[part.join.skip].size
         probed = cut.updates[part.ordinal][part.side] * share
         start = cut.updates[join.ordinal][part.join.skip]
+        if part.branch.stream not in renormed and part.passed > 0:
+            start /= part.passed  # the branch reads the state before the skip scales it: (1 - 1/L) h + f/L
         if not part.join.normalised:
             probed = probed / start if start > 0 else math.inf
         ratio = update / stream if stream > 0 else math.inf
@@ -303,6 +317,7 @@ def _summary(
                 part.entry,
                 part.opens,
                 part.counted,
+                part.dropped,
             )
         )
     streams = []
@@ -323,6 +338,8 @@ def _summary(
                 math.prod(_kept(part.join) for part in sums.values()),
                 all(part.join.normalised for part in own),
                 own[-1].renormed,
+                whole.turned.get(number),
+                whole.mixed.get(number, 0.0),
             )
         )
     used = {

@@ -137,7 +137,7 @@ class DepthReport(Report):
         columns = [Column("residual branch", [kind.kind for kind in kinds], left=True)]
         for place in places:
             heading = f"update/stream, L={self.depths[place]}" if several else "update/stream"
-            columns.append(Column(heading, [kind.ratios[place] for kind in kinds], ".3g", left=True))
+            columns.append(Column(heading, [kind.ratios[place] for kind in kinds], _size, left=True))
         if several:
             intervals = [kind.exponent_interval or (float("nan"),) * 2 for kind in kinds]
             low, high = ([interval[end] for interval in intervals] for end in (0, 1))
@@ -221,6 +221,11 @@ class DepthReport(Report):
             ("Reservations", page.items(self.reservations)),
             ("Terms", tables.terms()),
         ]
+
+
+def _size(value: float) -> str:
+    """Return a size; "-" where a depth has no such branch."""
+    return "-" if math.isnan(value) else f"{value:.3g}"
 
 
 def _count(number: int) -> str:

@@ -81,6 +81,7 @@ class BranchScaling:
         meaning: What exponent and alignment say about the limit, in words.
         parts: The branch's weights, gains, biases and multipliers.
         numbers: The layers' numbers in the deepest network, as in the names of their weights.
+        dropped: Largest probability with which dropout, in training, drops an entry of the skip.
         probed: As `sizes`, of every layer, at each depth that has this kind of branch.
     """
 
@@ -103,6 +104,7 @@ class BranchScaling:
     parts: tuple[PartScaling, ...]
     numbers: tuple[int, ...] = ()
     probed: tuple[tuple[float, ...], ...] = ()
+    dropped: float = 0.0
 
     @property
     def exponent_in_words(self) -> str:
@@ -167,6 +169,7 @@ def _scaling(
         adapter=not any(measured.counted for measured in deepest),
         renormed=deepest[-1].renormed,
         normalised=deepest[-1].normalised,
+        turned=present[-1][0].streams[stream].turned,
         growth=tuple(over(one.streams[stream].end, one.streams[stream].start) for one, _ in present),
     )
     meaning = verdict.judge(meanings, evidence).code
@@ -191,6 +194,7 @@ def _scaling(
         parts=_parts([group for _, group in present], [one for one, _ in present], known),
         numbers=layer_numbers([measured.branch.output[0] for measured in deepest]),
         probed=tuple(map(tuple, sizes)),
+        dropped=max(measured.dropped for measured in deepest),
     )
 
 

@@ -61,8 +61,14 @@ def about_streams(
         blamed = [finding for finding in findings if finding.branch in own]
         skips = any(finding.parameter.startswith("skip of ") for finding in blamed)
         statuses.append(
-            DepthVerdict.NOT_AS_EXPECTED if skips or stream.explodes else DepthVerdict.AS_EXPECTED
+            DepthVerdict.NOT_AS_EXPECTED
+            if skips or stream.explodes or stream.outgrows_its_branches
+            else DepthVerdict.AS_EXPECTED
         )
+        if stream.outgrows_its_branches and not blamed:
+            kind = next(kind.kind for kind in branches if kind.stream == stream.stream)
+            told = f"grows {stream.growth[-1]:.3g}x at the largest depth: {stream.follows}."
+            found.append(Finding(kind, f"stream {stream.stream + 1}", stream.growth[-1], told))
         if stream.explodes and not blamed:
             name = f"stream {stream.stream + 1}"
             kind = next(kind.kind for kind in branches if kind.stream == stream.stream)

@@ -11,7 +11,7 @@ from deeplimit.common import verdict
 from deeplimit.modules.depth_check import wording
 from deeplimit.modules.depth_check.exponents import slope
 from deeplimit.modules.depth_check.one_depth import AtOneDepth
-from deeplimit.modules.depth_check.stream_meaning import EXPLOSIONS, Evidence, meanings, power
+from deeplimit.modules.depth_check.stream_meaning import EXPLOSIONS, OUTGROWS, Evidence, meanings, power
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,8 @@ class StreamScaling:
         growth_exponent: Exponent of growth ~ sums**exponent; None with one depth.
         normalised: Whether every branch normalises its input.
         renormed: Whether the stream itself is normalised between sums (post-norm).
+        turned: Cosine between the last state and the first, at each depth; None where their shapes differ.
+        mixed: Largest share of a state that is no multiple of the sum before it, at each depth.
         meaning: What growth and skip say about the limit, in words.
         follows: The reason for the meaning, and what follows from it, in a sentence.
     """
@@ -44,6 +46,8 @@ class StreamScaling:
     growth_exponent: float | None = None
     normalised: bool = False
     renormed: bool = False
+    turned: tuple[float | None, ...] = ()
+    mixed: tuple[float, ...] = ()
     meaning: str = ""
     follows: str = ""
 
@@ -65,6 +69,11 @@ class StreamScaling:
         """Whether state or gradient grow faster than any power of the depth."""
         return self.meaning in EXPLOSIONS
 
+    @property
+    def outgrows_its_branches(self) -> bool:
+        """Whether the state grows with depth though its branches do not make it grow."""
+        return self.meaning == OUTGROWS
+
 
 def streams(
     taken: Sequence[AtOneDepth], excess: Mapping[int, float] = MappingProxyType({})
@@ -82,13 +91,15 @@ def _scaling(number: int, taken: Sequence[AtOneDepth], excess: float | None) -> 
     sums = tuple(stream.sums for stream in own)
     growth = tuple(over(stream.end, stream.start) for stream in own)
     fitted = slope(sums, growth) if len(set(sums)) > 1 else None
+    # Where a deeper network has more streams, the gradient reaches this one by other ways than its end.
+    scattered = len(taken[-1].streams) > len(taken[0].streams)
     evidence = Evidence(
         sums=sums,
         skip=tuple(stream.skip for stream in own),
         growth=growth,
         gradient_growth=tuple(
             None
-            if stream.gradient_start is None or not stream.gradient_end
+            if scattered or stream.gradient_start is None or not stream.gradient_end
             else over(stream.gradient_start, stream.gradient_end)
             for stream in own
         ),
@@ -97,6 +108,8 @@ def _scaling(number: int, taken: Sequence[AtOneDepth], excess: float | None) -> 
         normalised=own[-1].normalised,
         renormed=own[-1].renormed,
         excess=excess,
+        turned=tuple(stream.turned for stream in own),
+        mixed=tuple(stream.mixed for stream in own),
     )
     told = {name: value for name, value in vars(evidence).items() if name != "excess"}
     judged = verdict.judge(meanings, evidence)

@@ -24,6 +24,18 @@ def _power_of_depth(e: Evidence) -> str:
 
 
 OF_A_STREAM: Sentences[Evidence] = {
+    "grows_by_earlier_states": lambda e: (
+        f"{_power_of_depth(e)}, and its branches do not explain that: earlier states are added between sums"
+        f" (up to {100 * max(e.mixed):.2g} % of a state)"
+    ),
+    "holds_by_earlier_states": lambda e: (
+        f"earlier states are added between sums, the last state has cosine {e.turned[-1]:.2f} with the first"
+    ),
+    "is_mixed": lambda e: (
+        f"earlier states are added between sums (up to {100 * max(e.mixed):.2g} % of a state), so that skip"
+        " and updates are not the whole"
+    ),
+    "outgrows": lambda e: f"{_power_of_depth(e)}, though all updates together are as large at any depth",
     "is_multiplied": lambda e: f"{_per_sum(e)}, so the state grows exponentially",
     "is_damped": lambda e: f"{_per_sum(e)}, so the input is forgotten exponentially",
     "grows_exponentially": lambda e: (
@@ -36,6 +48,10 @@ OF_A_STREAM: Sentences[Evidence] = {
     ),
     "is_one_depth": lambda e: (
         f"{100 * min(e.kept[-1], 1.0):.2g} % of the last state came through the skips alone"
+    ),
+    "is_scaled_as_a_whole": lambda e: (
+        f"the skips multiply the state by {power(e.skip[-1], e.sums[-1]):.3g} in all, as much at any"
+        " depth: a drift"
     ),
     "stands_still": lambda e: "all updates together vanish as depth grows",
     "has_a_finite_clock": lambda e: "all updates together are as large at any depth",

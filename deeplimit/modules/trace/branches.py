@@ -74,6 +74,8 @@ class Part:
     gain: float  # what the parameters in `gains` scale it by
     entry: float  # what scales the branch's input after its norm
     skip: float  # numbers that scale the skip, from where the sum before it ends
+    passed: float  # the same from the branch's root on
+    dropped: float  # probability with which dropout, in training, drops an entry of the stream on its way
     opens: bool  # whether no sum of its stream comes before, so that numbers between sums are not known
     renormed: bool  # whether the stream that the branch reads was normalised as a whole after the last sum
     # Whether a normalisation stands between projection and sum, so that the projection's size does not count.
@@ -160,6 +162,7 @@ def layout(trace: Trace, blocks: str | Sequence[str] | None = None) -> Layout:
         join = piece.join
         index = sum(part.branch.stream == piece.stream for part in parts)
         skipped, carry = join.addition.sides[join.skip], carries[join.addition.ordinal]
+        passed = skipped.factor * _scale(graph, skipped.sources, until=join.root)
         beside = max(
             trace.additions[other.ordinal].sides[other.side].size for other in pieces if other.join is join
         )
@@ -186,9 +189,9 @@ def layout(trace: Trace, blocks: str | Sequence[str] | None = None) -> Layout:
                 multiplier=made.multiplier * piece.scale,
                 gain=made.gain,
                 entry=entry_scale(graph, join),
-                skip=(1.0 if carry is None else carry)
-                * skipped.factor
-                * _scale(graph, skipped.sources, until=join.root),
+                skip=(1.0 if carry is None else carry) * passed,
+                passed=passed,
+                dropped=_dropped(graph, join, joins[: joins.index(join)]),
                 opens=carry is None,
                 renormed=any(graph.normalises(place.node) for place in graph.climb((join.root,))),
                 normed=made.normed,
@@ -364,6 +367,24 @@ def _applies_weights(graph: Graph, join: Join, side: Summand) -> bool:
     return any(
         place.node in region and set(made.weights) & names for place, made in graph.trace.projections.items()
     )
+
+
+def _dropped(graph: Graph, join: Join, earlier: Sequence[Join]) -> float:
+    """Return the probability with which dropout drops an entry of the stream between two of its sums.
+
+    Dropout before the first sum, as after an embedding, is no part of what repeats with depth.
+    """
+    kept = 1.0
+    for place in graph.climb(join.addition.sides[join.skip].sources):
+        if place == join.root:
+            break
+        kept *= 1 - graph.trace.dropped.get(place, 0.0)
+    sums, before = {other.addition.place for other in earlier}, 1.0
+    for place in graph.climb((join.root,)):
+        if place in sums:
+            return 1 - kept * before
+        before *= 1 - graph.trace.dropped.get(place, 0.0)
+    return 1 - kept
 
 
 def _scale(graph: Graph, sources: tuple[Edge, ...], until: Edge) -> float:

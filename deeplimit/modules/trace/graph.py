@@ -7,7 +7,7 @@ alone. The other side, the branch, must come from the same tensor through at lea
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -23,6 +23,8 @@ PASSING = {
     "SplitWithSizes", "Split", "Squeeze", "ToCopy", "Transpose", "T", "Unbind", "UnsafeSplit",
     "UnsafeView", "Unsqueeze", "View", "Movedim", "Where",
 }  # fmt: skip
+# Nodes that hand on parts of a tensor.
+CUTTING = {"Select", "Slice", "Split", "SplitWithSizes", "Unbind", "UnsafeSplit"}
 # Nodes after which a tensor is still the same stream, normalised or passed through an activation.
 ACTIVATING = {
     "Relu", "Gelu", "Silu", "LeakyRelu", "Elu", "Threshold", "Hardtanh", "Hardswish", "Tanh", "Mish",
@@ -91,6 +93,10 @@ class Graph:
         variable = getattr(node, "variable", None)
         return None if variable is None else self.trace.names.get(id(variable))
 
+    def cuts_a_parameter(self, node: Any) -> bool:
+        """Whether a node cuts a stack of parameters into those of single layers."""
+        return kind(node) in CUTTING and bool(self.parameters_only(node))
+
     def onward(self, place: Edge, also: set[str] = frozenset()) -> Edge | None:  # type: ignore[assignment]
         """Return what `place` was reshaped or scaled from, or None; `also` names further kinds that pass."""
         if place in self.trace.continued:
@@ -155,15 +161,18 @@ class Graph:
             if enter is not None and not enter(place.node):
                 continue
             for edge in following(place):
-                if edge.node._sequence_nr() >= bound:
+                # Parameters may have been cut into layers before the state was there: zip(w.unbind(0), ...).
+                if edge.node._sequence_nr() >= bound or self.cuts_a_parameter(edge.node):
                     places.add(edge)
                     waiting.append(edge)
         return places, nodes
 
-    def region(self, sources: tuple[Edge, ...], root: Edge, sums: Iterable[Edge]) -> set[Any]:
+    def region(self, sources: tuple[Edge, ...], root: Edge, sums: Mapping[Edge, Edge]) -> set[Any]:
         """Return the nodes between `root` and `sources`, without what is behind `sums` of other streams.
 
-        In joint attention a branch reads two streams: what made the other one is no part of the branch.
+        `sums` says of each where its skip comes from. In joint attention a branch reads two streams: what
+        made the other one is no part of the branch. Nor is it in a reversible block, whose streams read each
+        other by turns, unless nothing but that sum would be left, as of a velocity.
         """
         nodes = self.reach(sources, age_of(root), enter=partial(_other_than, root.node))[1]
         others = {place.node for place in sums} & nodes - {root.node}
@@ -171,7 +180,28 @@ class Graph:
             others -= _made_from(root.node, nodes)
             enter = partial(_none_of, others | {root.node})
             nodes = self.reach(sources, age_of(root), enter=enter)[1] - others
+        crossed = {place.node for place in sums if place.node in nodes} - {root.node}
+        if crossed:
+            made = _made_from(root.node, nodes)
+            # Two parts of one tensor that was cut have the same node and are different streams.
+            crossed = {
+                place.node
+                for place, skip in sums.items()
+                if place.node in crossed
+                and skip != root
+                and skip.node not in made
+                and self._weighs_between(place, root)
+            }
+            enter = partial(_none_of, crossed | {root.node})
+            nearer = self.reach(sources, age_of(root), enter=enter)[1] - crossed if crossed else set()
+            if any(_is_weight(self, node) for node in nearer):
+                nodes = nearer
         return nodes - {root.node}
+
+    def _weighs_between(self, place: Edge, root: Edge) -> bool:
+        """Whether there is a weight on the way from `root` to a place."""
+        between = self.reach((place,), age_of(root), enter=partial(_other_than, root.node))[1]
+        return any(_is_weight(self, node) for node in between - {root.node})
 
 
 def following(place: Edge) -> list[Edge]:
@@ -286,7 +316,7 @@ def _outermost(graph: Graph, joins: list[Join]) -> tuple[Join, ...]:
 
     If a branch holds a chain of joins, its own join skips a whole stack and is dropped instead.
     """
-    kept = list(joins)
+    kept = [join for join in joins if not _is_buffer(graph, join, joins)]
     for outer in sorted(joins, key=lambda join: len(join.region)):
         if outer not in kept:
             continue
@@ -301,6 +331,19 @@ def _outermost(graph: Graph, joins: list[Join]) -> tuple[Join, ...]:
         else:
             kept = [join for join in kept if join not in inner]
     return tuple(kept)
+
+
+def _is_buffer(graph: Graph, join: Join, joins: Sequence[Join]) -> bool:
+    """Whether a sum goes on from a velocity that another sum adds to the stream: v = 0.9 v + f(x); x = x + v.
+
+    Its branch then reads the velocity through the stream alone, which is what is residual.
+    """
+    return any(
+        other is not join
+        and other.addition.place.node in join.region
+        and join.root in graph.climb(other.addition.sides[other.branch].sources)
+        for other in joins
+    )
 
 
 def stream_of(graph: Graph, join: Join, earlier: list[Join]) -> Join | None:

@@ -86,7 +86,9 @@ class TorchCalls(TorchFunctionMode):
             with self:
                 return sum_of_two()
         if name in DROPOUT and isinstance(args[0] if args else kwargs.get("input"), torch.Tensor):
-            return args[0] if args else kwargs["input"]
+            given = args[0] if args else kwargs["input"]
+            share = args[1] if len(args) > 1 else kwargs.get("p", 0.5)
+            return self.returned(this, self.dropout(given, float(share)))
         if "dropout_p" in kwargs:
             kwargs["dropout_p"] = 0.0
         return self.returned(this, self.call(name, func, args, kwargs, _operands(name, args, kwargs)))
@@ -96,6 +98,10 @@ class TorchCalls(TorchFunctionMode):
     ) -> Any:
         """Return func(*args, **kwargs); `operands` are those of an addition of two activations, else None."""
         raise NotImplementedError
+
+    def dropout(self, given: torch.Tensor, share: float) -> torch.Tensor:
+        """Return what a module gets of dropout, which drops nothing here."""
+        return given
 
     def returned(self, this: Call, result: Any) -> Any:
         """Return what the module gets of a call."""

@@ -129,6 +129,8 @@ class Trace:
     continued: dict[Edge, Edge] = field(default_factory=dict)
     # Those that add an earlier state of the stream again, by ordinal: which side is the stream.
     injected: dict[int, int] = field(default_factory=dict)
+    # What dropout would drop in training: the probability, by the place of its output.
+    dropped: dict[Edge, float] = field(default_factory=dict)
 
 
 class ParameterChanged(Exception):
@@ -156,6 +158,15 @@ class Recorder(TorchCalls):
         if isinstance(result, torch.Tensor) and (where := place(result)) is not None:
             self.trace.calls.setdefault(where, this)
         return result
+
+    def dropout(self, given: torch.Tensor, share: float) -> torch.Tensor:
+        if share <= 0 or given.grad_fn is None or given.is_nested:
+            return given
+        passed = given.view_as(given)  # a place of its own: the tensor may also go elsewhere, undropped
+        where = place(passed)
+        if where is not None:
+            self.trace.dropped[where] = share
+        return passed
 
     def call(
         self, name: str, func: Callable[..., Any], args: Any, kwargs: Any, operands: Operands | None

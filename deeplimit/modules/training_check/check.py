@@ -75,7 +75,8 @@ def check_training(
         factory: Function of a depth that returns an `nn.Module` with that many blocks.
         depths: At least two different depths, as `factory` counts them.
         optimizer: Function of a module and its depth that returns a `torch.optim.Optimizer` for it, with
-            the groups and learning rates that you train with.
+            the groups and learning rates that you train with; or a list of optimizers, as Muon needs, which
+            takes matrices alone.
         batch: Input of the module, as in `check_depth`; one batch for all depths, steps and seeds.
         loss: Function of the module's output that returns a scalar tensor. If left out, the mean squared
             distance of the first output from normal noise.

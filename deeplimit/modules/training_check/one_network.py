@@ -25,11 +25,18 @@ from deeplimit.modules.trace.operations import size
 from deeplimit.modules.trace.side_effects import undisturbed
 from deeplimit.modules.training_check.replay import Places, States, Watched
 from deeplimit.modules.training_check.settings import Settings, settings_of
+from deeplimit.modules.training_check.several_optimizers import name_of
 
 SHARE = 1 / 8
 """Share of the weights' change by which they are moved forth and back. The error of the linear part is a
 64th of the cubic one; round-off is eight times that of the whole change.
 """
+
+
+ROUNDED = 10.0
+"""Round-offs of a branch's update within which its distance from linear is not told from round-off."""
+DOUBLE = 1e-15
+"""Machine epsilon above which there is a finer arithmetic to tell by."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +149,7 @@ def train_and_measure(
         tuple(losses),
         tuple(size(later - seen[0]) for later in seen[1:]),
         settings,
-        type(optimizer).__name__,
+        name_of(optimizer),
         epsilon,
     )
 
@@ -196,7 +203,7 @@ def _step(
     try:
         optimizer.step()
     except TypeError as error:
-        error.add_note(f"deeplimit called {type(optimizer).__name__}.step() without a closure.")
+        error.add_note(f"deeplimit called {name_of(optimizer)}.step() without a closure.")
         raise
 
 
@@ -263,6 +270,56 @@ def _watched(
 
 
 def _changed(
+    model: nn.Module,
+    batch: Batch,
+    places: Places,
+    before: States,
+    start: Mapping[nn.Parameter, torch.Tensor],
+) -> _Change:
+    """Return what training has changed, in double precision where round-off would be taken for curvature."""
+    found = _differences(model, batch, places, before, start)
+    if not _is_rounded(found, before, places):
+        return found
+    with _in_double(model):
+        trained = {parameter: parameter.detach().clone() for parameter in start}
+        exact = {parameter: value.double() for parameter, value in start.items()}
+        try:
+            _put(exact)
+            began = _watched(model, batch, places)
+            _put(trained)
+            return _differences(model, batch, places, began, exact)
+        except RuntimeError:  # a module that insists on its own dtype
+            _put(trained)
+            return found
+
+
+def _is_rounded(found: _Change, before: States, places: Places) -> bool:
+    """Whether some branch is as far from linear as round-off alone would make it."""
+    for place, update, linear in zip(places.updates, found.updates, found.linear, strict=True):
+        epsilon = torch.finfo(update.dtype).eps
+        level = ROUNDED * epsilon * size(before.updates[place]) / SHARE
+        if epsilon > DOUBLE and 0 < size(update - linear) < level:
+            return True
+    return False
+
+
+@contextmanager
+def _in_double(model: nn.Module) -> Iterator[None]:
+    """Every floating parameter and buffer in double precision inside, and in its own dtype afterwards."""
+    tensors = [*model.parameters(), *model.buffers()]
+    kept = [(each, each.dtype, each.grad) for each in tensors if each.is_floating_point()]
+    for each, _, _ in kept:
+        each.grad = None
+        each.data = each.data.double()
+    try:
+        yield
+    finally:
+        for each, dtype, gradient in kept:
+            each.data = each.data.to(dtype)
+            each.grad = gradient
+
+
+def _differences(
     model: nn.Module,
     batch: Batch,
     places: Places,

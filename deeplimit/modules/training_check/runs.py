@@ -19,11 +19,12 @@ from deeplimit.common.specification import describe
 from deeplimit.modules.depth_check.runs import built
 from deeplimit.modules.trace.batches import Batch, as_batch
 from deeplimit.modules.training_check.one_network import AfterSteps, train_and_measure
+from deeplimit.modules.training_check.several_optimizers import Several, name_of
 
 Factory = Callable[..., nn.Module]
 """Function of a depth, or of a depth and a width."""
-Optimizers = Callable[..., torch.optim.Optimizer]
-"""Function of a module and its depth, or of both and its width."""
+Optimizers = Callable[..., "torch.optim.Optimizer | Sequence[torch.optim.Optimizer]"]
+"""Function of a module and its depth, or of both and its width, that returns one optimizer or several."""
 Out = TypeVar("Out")
 """Modules draw from the global generators, which threads share."""
 
@@ -121,11 +122,21 @@ def shown(sizes: tuple[int, ...]) -> str:
 
 def _made(optimizers: Optimizers, model: nn.Module, sizes: tuple[int, ...]) -> torch.optim.Optimizer:
     """Return optimizers(model, depth) or optimizers(model, depth, width), checked."""
-    made, depth = optimizers(model, *sizes), shown(sizes)
-    if not isinstance(made, torch.optim.Optimizer):
-        raise TypeError(
-            f"optimizer(model, {depth}) must return a torch.optim.Optimizer, got {validation.named(made)}."
+    given, depth = optimizers(model, *sizes), shown(sizes)
+    listed: list[Any] = list(given) if isinstance(given, (list, tuple)) and given else [given]
+    for each in listed:
+        if not isinstance(each, torch.optim.Optimizer):
+            raise TypeError(
+                f"optimizer(model, {depth}) must return a torch.optim.Optimizer or a list of them, got"
+                f" {validation.named(each)}."
+            )
+    held = [id(parameter) for each in listed for group in each.param_groups for parameter in group["params"]]
+    if len(set(held)) < len(held):
+        raise ValueError(
+            f"optimizer(model, {depth}) returns optimizers that share {len(held) - len(set(held))}"
+            " parameters: give each parameter to one of them."
         )
+    made: torch.optim.Optimizer = listed[0] if len(listed) == 1 else Several(listed)
     own = {id(parameter) for parameter in model.parameters()}
     foreign = sum(id(each) not in own for group in made.param_groups for each in group["params"])
     if foreign:
@@ -136,7 +147,7 @@ def _made(optimizers: Optimizers, model: nn.Module, sizes: tuple[int, ...]) -> t
     without = [place for place, group in enumerate(made.param_groups) if "lr" not in group]
     if without:
         raise ValueError(
-            f"optimizer(model, {depth}) is a {type(made).__name__} whose parameter group {without[0]} has no"
+            f"optimizer(model, {depth}) is a {name_of(made)} whose parameter group {without[0]} has no"
             " 'lr', so there is no learning rate to check."
         )
     return made

@@ -1,0 +1,197 @@
+"""The blocks of a built module as functions of a state, and the states of one forward."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from deeplimit.common.validation import named
+from deeplimit.modules.trace.batches import Batch, run
+
+LINEAR = 1e-4
+"""Relative error up to which a step between states is a multiple of what a branch returned: float32
+arithmetic of one step leaves about 1e-6."""
+
+
+@dataclass(frozen=True)
+class Stack:
+    """One network: N blocks, each a function of a state (n, *shape), and the states of one forward.
+
+    Attributes:
+        blocks: state -> next state.
+        states: the N + 1 states (n, *shape) of the forward, the input of the first block first.
+    """
+
+    blocks: tuple[Callable[[Tensor], Tensor], ...]
+    states: tuple[Tensor, ...]
+
+
+@dataclass(frozen=True)
+class _Call:
+    module: nn.Module
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    output: Tensor
+
+    @property
+    def state(self) -> Tensor:
+        found: Tensor = next(value for value in (*self.args, *self.kwargs.values()) if _is_state(value))
+        return found
+
+
+def _is_state(value: object) -> bool:
+    return isinstance(value, Tensor) and value.is_floating_point() and value.ndim >= 2
+
+
+def as_module(built: object, depth: int) -> nn.Module:
+    """Return what a factory built as one module; raise TypeError where it built no modules."""
+    if isinstance(built, nn.ModuleList):
+        return nn.Sequential(*built)
+    if isinstance(built, (list, tuple)) and built and all(isinstance(block, nn.Module) for block in built):
+        return nn.Sequential(*built)
+    if isinstance(built, nn.Module):
+        return built
+    raise TypeError(
+        f"factory({depth}) must return a torch.nn.Module or a list of its blocks in order, got"
+        f" {named(built)}."
+    )
+
+
+def lists_of(model: nn.Module) -> dict[str, list[nn.Module]]:
+    """Return the modules in each list of a model, by the list's name; the model itself may be one."""
+    return {
+        name: list(module)
+        for name, module in model.named_modules()
+        if isinstance(module, (nn.Sequential, nn.ModuleList))
+    }
+
+
+def growing_list(models: Sequence[nn.Module]) -> str:
+    """Return the name of the outermost list of modules that is longer in every deeper model."""
+    lists = [{name: len(blocks) for name, blocks in lists_of(model).items()} for model in models]
+    names = [name for name in lists[0] if all(name in found for found in lists)]
+    growing = [name for name in names if all(before[name] < after[name] for before, after in pairwise(lists))]
+    if not growing:
+        raise ValueError(
+            "factory must return blocks in a list that is longer the deeper the network;"
+            f" {type(models[0]).__name__} has no nn.Sequential or nn.ModuleList of that kind. Return the"
+            " list of its blocks instead, or use check_depth, which follows the forward."
+        )
+    return min(growing, key=lambda name: (name.count("."), -lists[-1][name]))
+
+
+@torch.no_grad()
+def read(model: nn.Module, where: str, batch: Batch) -> Stack:
+    """Run one forward, in evaluation mode, and return the blocks of the list of this name with its states."""
+    if where == "" and not batch.kwargs and len(batch.args) == 1 and isinstance(model, nn.Sequential):
+        return _in_a_row(model, batch.args[0])
+    blocks = lists_of(model)[where]
+    calls: list[_Call] = []
+
+    def note(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
+        first = output if isinstance(output, Tensor) else output[0]
+        calls.append(_Call(module, args, kwargs, first.clone()))
+
+    def before(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return tuple(v.clone() if _is_state(v) else v for v in args), {
+            k: v.clone() if _is_state(v) else v for k, v in kwargs.items()
+        }
+
+    handles = [block.register_forward_pre_hook(before, with_kwargs=True) for block in blocks]
+    handles += [block.register_forward_hook(note, with_kwargs=True) for block in blocks]
+    try:
+        _run(model, batch)
+    finally:
+        for handle in handles:
+            handle.remove()
+    if [call.module for call in calls] != blocks:
+        raise ValueError(
+            f"the {len(blocks)} blocks in {where or 'the list'} of {type(model).__name__} must run once each,"
+            f" in order; {len(calls)} calls of them were seen. Return the list of blocks instead."
+        )
+    return _stack(calls, type(model).__name__)
+
+
+def _in_a_row(model: nn.Sequential, x: Any) -> Stack:
+    """Return the stack of a module that is the list of its blocks itself."""
+    blocks = tuple(model)
+    states = [x.detach()]
+    for block in blocks:
+        states.append(block(states[-1].clone()))
+        if not isinstance(states[-1], Tensor) or states[-1].shape != states[0].shape:
+            raise ValueError(
+                f"blocks must return states of the shape {tuple(states[0].shape)} that they are given; a"
+                f" {type(block).__name__} returned {named(states[-1])}."
+            )
+    return Stack(blocks, tuple(states))
+
+
+def _run(model: nn.Module, batch: Batch) -> None:
+    if any(parameter.is_floating_point() for parameter in model.parameters()):
+        run(model, batch)
+    else:
+        model(*batch.args, **batch.kwargs)
+
+
+def _stack(calls: Sequence[_Call], name: str) -> Stack:
+    """Return the stack of recorded calls: blocks that return the next state, or branches that are added."""
+    inputs = [call.state for call in calls]
+    if len({tuple(state.shape) for state in inputs} | {tuple(call.output.shape) for call in calls}) > 1:
+        raise ValueError(
+            f"the blocks of {name} must return states of the shape that they are given; got"
+            f" {tuple(inputs[0].shape)} to {tuple(calls[0].output.shape)}."
+        )
+    following = [*inputs[1:], None]
+    factors = [_factor(call, nxt) for call, nxt in zip(calls, following, strict=True) if nxt is not None]
+    if all(factor is None for factor in factors):
+        return Stack(tuple(partial(_whole, call) for call in calls), (*inputs, calls[-1].output))
+    if any(factor is None for factor in factors):
+        raise ValueError(_unknown(name))
+    scales = [factor for factor in factors if factor is not None]
+    scales.append(scales[-1])  # what follows the last branch is not a block
+    last = inputs[-1] + scales[-1] * calls[-1].output
+    steps = tuple(partial(_added, call, scale) for call, scale in zip(calls, scales, strict=True))
+    return Stack(steps, (*inputs, last))
+
+
+def _unknown(name: str) -> str:
+    return (
+        f"the forward of {name} does more between its blocks than to add a multiple of what each returns, so"
+        " that its layers are not the blocks. Return blocks that each map a state to the next."
+    )
+
+
+def _factor(call: _Call, following: Tensor) -> float | None:
+    """Return c with next state = state + c · output; None where the output is the next state itself."""
+    if torch.allclose(following, call.output, rtol=LINEAR, equal_nan=True):
+        return None
+    size = torch.linalg.vector_norm(following).clamp_min(1e-30)
+    step = following - call.state
+    square = (call.output * call.output).sum()
+    factor = (step * call.output).sum() / square if square > 0 else step.new_zeros(())
+    if torch.linalg.vector_norm(step - factor * call.output) > LINEAR * size:
+        raise ValueError(_unknown(type(call.module).__name__ + "s"))
+    return float(factor)
+
+
+def _whole(call: _Call, state: Tensor) -> Tensor:
+    out = call.module(*_given(call, state)[0], **_given(call, state)[1])
+    result: Tensor = out if isinstance(out, Tensor) else out[0]
+    return result
+
+
+def _added(call: _Call, scale: float, state: Tensor) -> Tensor:
+    return state + scale * _whole(call, state.clone())
+
+
+def _given(call: _Call, state: Tensor) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the recorded arguments with another state in the place of the recorded one."""
+    recorded = call.state
+    args = tuple(state if value is recorded else value for value in call.args)
+    return args, {key: state if value is recorded else value for key, value in call.kwargs.items()}

@@ -1,0 +1,179 @@
+"""The limit of a stack of blocks with the moments that it rests on: table, picture, verdict."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, final
+
+import numpy as np
+
+from deeplimit.common import axes as drawing
+from deeplimit.common.curve import Curve
+from deeplimit.common.fields import Depths, Interval, PerDepth, Shape
+from deeplimit.common.report import Column, Report, Table
+from deeplimit.common.verdict import BlockLimitVerdict
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+PerLag = Annotated[np.ndarray, Shape("lags")]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class IdentifiedLimit(Report):
+    """What `identify` found: m depths; sizes are divided by the size of the state that all layers were given.
+
+    Attributes:
+        verdict: "isotropic SDE", "neural SDE", "neural ODE", "identity", "explosion"; "none" where the stack
+            was measured and has none of these limits; "cannot tell".
+        rule, reason: name of the rule that decided, and why, in a sentence.
+        exponent, exponent_interval: β of the size of one update ~ depth^-β, with its interval.
+        model: class of the module that was built.
+        depths, blocks: depths as the factory counts them, and numbers of blocks there (m,).
+        update_sizes: root mean square of one update (m,).
+        fluctuations, drifts: sizes of the sum of all updates about its mean, and of that mean (m,); a drift
+            that is not seen is 0.
+        fluctuation_exponent, fluctuation_interval: power of the depth that fluctuations follow; NaN for none.
+        drift_exponent, drift_interval: the same of drifts.
+        alignments: variance of the sum over the sum of the layers' variances (m,): 1 for independent layers.
+        alignment_exponent, alignment_interval: its power of the depth: 0 independent, 1 smooth.
+        lags, correlations: distances between layers of the deepest network, and correlations there.
+        anisotropy: 1 where the covariance of an update is a multiple of the identity, else larger.
+        displacements, growths, turned: mean |h_L - h_0|/|h_0|, |h_L|/|h_0| and cos(h_L, h_0) (m,).
+        inputs_before, inputs_after: mean cosine between different inputs before and after all blocks (m,).
+        features, distances, p_values: what was compared in law at the deepest network: Kolmogorov distances
+            from the measured limit and p-values adjusted by Holm; empty where no diffusion was drawn.
+        ode_distances: relative distance of the networks from the ODE through their layers (m,).
+        draws, confidence, seed, seconds, versions: how it was run.
+        reservations: what to know before trusting the numbers.
+    """
+
+    kind = "block-limit"
+    no_paths = "networks are built and measured one by one; simulate(factory, x) draws their states again"
+
+    verdict: BlockLimitVerdict
+    rule: str
+    reason: str
+    exponent: float
+    exponent_interval: Interval
+    model: str
+    depths: Depths
+    blocks: Annotated[np.ndarray, Shape("depths", whole=True)]
+    update_sizes: PerDepth
+    fluctuations: PerDepth
+    drifts: PerDepth
+    fluctuation_exponent: float
+    fluctuation_interval: Interval
+    drift_exponent: float
+    drift_interval: Interval
+    alignments: PerDepth
+    alignment_exponent: float
+    alignment_interval: Interval
+    lags: Annotated[np.ndarray, Shape("lags", whole=True)]
+    correlations: PerLag
+    anisotropy: float
+    displacements: PerDepth
+    growths: PerDepth
+    turned: PerDepth
+    inputs_before: PerDepth
+    inputs_after: PerDepth
+    features: Annotated[tuple[str, ...], Shape("features")]
+    distances: Annotated[np.ndarray, Shape("features")]
+    p_values: Annotated[np.ndarray, Shape("features")]
+    ode_distances: PerDepth
+    draws: int
+    confidence: float
+    seed: int
+    seconds: float
+    versions: dict[str, str]
+    reservations: tuple[str, ...] = ()
+
+    @property
+    def limit(self) -> str | None:
+        """The name of the limit; None where nothing is named."""
+        named = self.verdict not in (BlockLimitVerdict.NONE, BlockLimitVerdict.CANNOT_TELL)
+        return str(self.verdict) if named else None
+
+    @property
+    def headline(self) -> str:
+        """The limit, the exponent and the reason."""
+        exponent = "" if math.isnan(self.exponent) else f" (exponent {self._exponent()})"
+        return f"{self.verdict}{exponent}: {self.reason}."
+
+    def _exponent(self) -> str:
+        low, high = self.exponent_interval
+        return f"{self.exponent:.2f} [{low:.2f}, {high:.2f}]"
+
+    def _facts(self) -> list[tuple[str, str]]:
+        facts = [
+            ("blocks of", self.model),
+            (
+                "correlation over layers",
+                ", ".join(
+                    f"{value:.2f} at distance {lag}"
+                    for lag, value in zip(self.lags, self.correlations, strict=True)
+                ),
+            ),
+        ]
+        if len(self.features):
+            beside = zip(self.features, self.distances, self.p_values, strict=True)
+            told = "; ".join(f"{name} {far:.2f} (p {p:.2g})" for name, far, p in beside)
+            facts.append(("distance in law from the measured limit", told))
+        facts.append(
+            (
+                "",
+                f"{self.draws} networks per depth, {self.confidence:.0%} intervals, seed {self.seed},"
+                f" {self.seconds:.1f} s",
+            )
+        )
+        return facts
+
+    def _table(self) -> Table:
+        return Table(
+            (
+                Column("depth", self.depths),
+                Column("update", self.update_sizes, ".3g"),
+                Column("fluctuation of sum", self.fluctuations, ".3g"),
+                Column("mean of sum", self.drifts, ".3g"),
+                Column("alignment", self.alignments, ".3g"),
+                Column("|h_L - h_0|/|h_0|", self.displacements, ".3g"),
+                Column("cos(h_L, h_0)", self.turned, ".3f"),
+                Column("cos between inputs", self.inputs_after, ".3f"),
+            )
+        )
+
+    def _curves(self) -> list[Curve]:
+        size = self.update_sizes
+        return [
+            Curve(
+                "update",
+                "size of one update",
+                self.depths,
+                size,
+                size,
+                size,
+                rate=self.exponent,
+                interval=self.exponent_interval,
+                symbol="exponent",
+                slope=-self.exponent,
+            )
+        ]
+
+    def _draw(self, axes: Axes) -> None:
+        series = {
+            "one update": self.update_sizes,
+            "fluctuation of the sum": self.fluctuations,
+            "mean of the sum": self.drifts,
+            "state, |h_L - h_0|/|h_0|": self.displacements,
+        }
+        for name, values in series.items():
+            shown = np.where(values > 0, values, np.nan)
+            if np.isfinite(shown).any():
+                axes.plot(self.depths, shown, "o-", label=name)
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        drawing.depth_ticks(axes, self.depths.tolist())
+        drawing.label(axes, "depth", "relative size", [f"{self.model}: {self.verdict}"])
+        drawing.legend(axes, 8)

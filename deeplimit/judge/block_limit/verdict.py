@@ -1,0 +1,182 @@
+"""Which limit measured updates have: a list of rules, the first that holds decides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from deeplimit.common import verdict
+from deeplimit.common.verdict import BlockLimitVerdict
+from deeplimit.judge.block_limit.in_law import Beside
+from deeplimit.judge.block_limit.measure import AtDepth
+from deeplimit.judge.block_limit.scaling import Power
+
+SEEN = 5.0
+"""Standard errors by which a mean must exceed 0 to count as a drift; chance does so once in 10^6."""
+SUSPECTED = 1.5
+"""The same from which a mean is drawn with the limit, though not yet counted."""
+SHARE = 0.02
+"""A drift whose square is below this share of the fluctuations' moves no feature by a tenth of its spread."""
+ONE_LAYER = 0.25
+"""Share of one layer in the variance of all, in the deepest network, above which the sum is no diffusion:
+the limit then has a jump (multiplier 1/(i+1) gives 0.6 at any depth)."""
+HEAVY = 0.12
+"""Share of one update among all squares that updates with a variance do not reach: of a thousand squares of
+normal vectors the largest is 1 %; of 1.8-stable ones it is a quarter."""
+ISOTROPIC = 1.1
+"""Largest anisotropy statistic that is read as a multiple of the identity; its error is about 2 %."""
+SMOOTH = 0.7
+"""Exponent of the alignment from which layers are read as values of a smooth function; independent ones have
+0, smooth ones 1, fractional noise 2H - 1."""
+REJECTED = 1e-3
+"""Adjusted p-value below which the network's law is not the measured limit's."""
+RUNAWAY = 3.0
+"""Factor over all depths by which a state that explodes moves further; the last is then also the largest."""
+GROWN = 1.2
+"""Factor over all depths by which a state that is not held at one size grows at least."""
+CLOSE = 0.3
+"""Largest relative distance of the deepest network from the ODE through its layers."""
+FALLS = -0.35
+"""Largest exponent of that distance: 1 for smooth layers, 1/2 where independent fluctuations vanish."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a name rests on.
+
+    Attributes:
+        taken: moments at every depth.
+        size, noise, alignment, displacement, growth: powers of the depth; None where a value is zero.
+        drift: power of the mean of the sum of all updates; None where it is not seen at every depth.
+        ode: power of the distance to the ODE through the layers, and ode_distance: that of the deepest.
+        beside: the comparison in law; None where no limit was drawn.
+        lost: share of networks whose states were not finite.
+    """
+
+    taken: tuple[AtDepth, ...]
+    size: Power | None
+    noise: Power | None
+    alignment: Power | None
+    drift: Power | None
+    displacement: Power | None
+    growth: Power | None
+    ode: Power | None
+    ode_distance: float
+    beside: Beside | None
+    lost: float
+
+    @property
+    def deepest(self) -> AtDepth:
+        return self.taken[-1]
+
+    @property
+    def varies(self) -> bool:
+        """Whether networks of one depth differ in their updates at all."""
+        return float(self.deepest.spreads.mean()) > 1e-12 * max(self.deepest.drift, 0.0)
+
+    @property
+    def has_drift(self) -> bool:
+        """Whether the mean of the sum of all updates is seen, and not negligible beside the fluctuations."""
+        one = self.deepest
+        return one.drift > SEEN * one.drift_noise and one.drift > SHARE * float(one.spreads.mean())
+
+    @property
+    def may_drift(self) -> bool:
+        """Whether the limit is drawn with a mean: one that is not there costs time alone."""
+        return self.deepest.drift > SUSPECTED * self.deepest.drift_noise
+
+    @property
+    def is_independent(self) -> bool:
+        return self.alignment is not None and self.alignment.is_flat
+
+    @property
+    def is_smooth(self) -> bool:
+        return self.alignment is not None and self.alignment.exponent > SMOOTH
+
+    @property
+    def noise_stays(self) -> bool:
+        return self.varies and self.noise is not None and self.noise.is_flat
+
+    @property
+    def noise_falls(self) -> bool:
+        return not self.varies or (self.noise is not None and self.noise.falls)
+
+    @property
+    def drift_stays(self) -> bool:
+        return self.has_drift and self.drift is not None and self.drift.is_flat
+
+    @property
+    def drift_falls(self) -> bool:
+        return not self.has_drift or (self.drift is not None and self.drift.falls)
+
+    @property
+    def sum_rises(self) -> bool:
+        """Whether the sum of all updates at one state grows with depth."""
+        noise = self.varies and self.noise is not None and self.noise.rises
+        return noise or (self.has_drift and self.drift is not None and self.drift.rises)
+
+    @property
+    def state_rises(self) -> bool:
+        """Whether the network's state itself moves further the deeper it is, and grows."""
+        moved, grown = (
+            [float(value.mean()) for value in row]
+            for row in zip(*((one.displacement, one.growth) for one in self.taken), strict=True)
+        )
+        runs_away = moved == sorted(moved) and moved[-1] > RUNAWAY * moved[0]  # no power of the depth
+        rises = runs_away or (self.displacement is not None and self.displacement.rises)
+        return rises and grown[-1] > max(GROWN * grown[0], 1.5)
+
+    @property
+    def state_moves_as_far(self) -> bool:
+        return self.displacement is not None and abs(self.displacement.exponent) < 0.25
+
+    @property
+    def is_rejected(self) -> bool:
+        return self.beside is not None and bool((self.beside.p_values < REJECTED).any())
+
+    @property
+    def follows_ode(self) -> bool:
+        """Whether the network approaches the ODE through its layers."""
+        falls = self.ode is None or self.ode.exponent < FALLS
+        return self.ode_distance < 1e-5 or (falls and self.ode_distance < CLOSE)
+
+
+def may_diffuse(e: Evidence) -> bool:
+    """Whether a diffusion is what the powers of the depth allow, so that its law is worth drawing."""
+    if e.lost > 0 or len(e.taken) < 2 or e.sum_rises or e.state_rises or not e.is_independent:
+        return False
+    return e.noise_stays and e.deepest.largest_update <= HEAVY and e.deepest.largest_layer <= ONE_LAYER
+
+
+def limit(e: Evidence) -> verdict.RuleByRule[BlockLimitVerdict]:
+    """Yield the rules on the limit of a stack of blocks."""
+    code = BlockLimitVerdict
+    # A state that no number holds: only explosion does that, where the sum at one state says so, too.
+    yield code.EXPLOSION, "overflows", e.lost > 0.5 and (e.sum_rises or not e.taken)
+    yield code.CANNOT_TELL, "is_not_finite", e.lost > 0
+    still = all(float(one.squares.mean()) == 0 for one in e.taken)
+    yield code.IDENTITY, "nothing_moves", still
+    # Moments mean nothing where one update carries them.
+    yield code.NONE, "has_heavy_tails", e.varies and e.deepest.largest_update > HEAVY
+    yield code.EXPLOSION, "grows", e.sum_rises and e.state_rises
+    # The parts grow, the whole does not: each layer turns or contracts the state as far at any depth.
+    yield code.NONE, "turns_as_far_at_any_depth", e.sum_rises
+    yield code.NONE, "grows_in_spite_of_its_parts", e.state_rises
+    vanish = e.noise_falls and e.drift_falls
+    yield code.IDENTITY, "vanishes", vanish and e.displacement is not None and e.displacement.falls
+    yield code.CANNOT_TELL, "parts_and_whole_disagree", vanish or not e.state_moves_as_far
+    yield code.NEURAL_ODE, "has_a_drift_alone", e.drift_stays and e.noise_falls and e.follows_ode
+    one_field = e.noise_stays and e.is_smooth
+    yield code.NEURAL_ODE, "has_smooth_layers", one_field and e.follows_ode
+    yield code.NONE, "is_far_from_its_ode", one_field
+    diffuses = e.noise_stays  # with or without a drift, whose size the comparison in law judges
+    yield code.NONE, "has_one_large_layer", diffuses and e.deepest.largest_layer > ONE_LAYER
+    diffuses = diffuses and e.is_independent
+    # What was drawn from the measured coefficients is not what the network is.
+    yield code.NONE, "law_is_another_one", diffuses and e.is_rejected
+    is_drawn = e.beside is not None
+    even = e.deepest.anisotropy < ISOTROPIC
+    yield code.ISOTROPIC_SDE, "has_isotropic_noise", diffuses and is_drawn and even
+    yield code.NEURAL_SDE, "has_directed_noise", diffuses and is_drawn
+    correlated = e.noise_stays and e.alignment is not None and e.alignment.rises
+    yield code.NONE, "has_correlated_layers", correlated
+    yield code.CANNOT_TELL, "is_not_resolved", True

@@ -1,0 +1,66 @@
+"""Why a stack of blocks has its limit, as sentences by the names of the rules."""
+
+from __future__ import annotations
+
+from deeplimit.common.verdict import Sentences
+from deeplimit.judge.block_limit.scaling import Power
+from deeplimit.judge.block_limit.verdict import Evidence
+
+
+def power(value: Power | None) -> str:
+    """Return "depth^0.02 [-0.01, 0.05]"."""
+    if value is None:
+        return "no power of the depth"
+    return f"depth^{value.exponent:.2f} [{value.low:.2f}, {value.high:.2f}]"
+
+
+def _sum(e: Evidence) -> str:
+    return f"the sum of all updates fluctuates like {power(e.noise)}"
+
+
+REASONS: Sentences[Evidence] = {
+    "overflows": lambda e: f"{e.lost:.0%} of the deepest networks overflow",
+    "is_not_finite": lambda e: f"{e.lost:.0%} of the networks have states that are not finite",
+    "nothing_moves": lambda e: "every update is zero at initialisation",
+    "has_heavy_tails": lambda e: (
+        f"one update carries {e.deepest.largest_update:.0%} of all squares:"
+        " the variance of updates is infinite or nearly so"
+    ),
+    "grows": lambda e: f"{_sum(e)}, and the state moves by {power(e.displacement)}",
+    "turns_as_far_at_any_depth": lambda e: (
+        f"{_sum(e)}, but the state does not grow: every layer changes it as much at any depth"
+    ),
+    "grows_in_spite_of_its_parts": lambda e: (
+        f"the state moves by {power(e.displacement)} though the sum of all updates at one state does not grow"
+    ),
+    "vanishes": lambda e: f"all updates together vanish: the state moves by {power(e.displacement)}",
+    "parts_and_whole_disagree": lambda e: (
+        f"{_sum(e)}, but the state moves by {power(e.displacement)}: updates do not explain the network"
+    ),
+    "has_a_drift_alone": lambda e: (
+        f"the mean of the sum of all updates stays ({power(e.drift)}), fluctuations vanish"
+    ),
+    "has_smooth_layers": lambda e: (
+        f"neighbouring layers are alike (correlation {e.deepest.correlations[0]:.2f}), and the network is"
+        f" {e.ode_distance:.2g} from the ODE through its layers"
+    ),
+    "is_far_from_its_ode": lambda e: (
+        f"layers are aligned, but the network is {e.ode_distance:.2g} from their ODE"
+    ),
+    "has_one_large_layer": lambda e: f"one layer has {e.deepest.largest_layer:.0%} of the variance of all",
+    "law_is_another_one": lambda e: (
+        "the diffusion with the measured drift and covariance has another law than the network"
+    ),
+    "has_isotropic_noise": lambda e: (
+        "updates are independent over layers, and their covariance is a multiple of the identity"
+        f" (statistic {e.deepest.anisotropy:.2f}); the network's law is the measured diffusion's"
+    ),
+    "has_directed_noise": lambda e: (
+        "updates are independent over layers, with directions of their own (statistic"
+        f" {e.deepest.anisotropy:.2f}, 1 for isotropic ones); the network's law is the measured diffusion's"
+    ),
+    "has_correlated_layers": lambda e: (
+        f"the alignment of layers grows like {power(e.alignment)}: neither independent (0) nor smooth (1)"
+    ),
+    "is_not_resolved": lambda e: f"{_sum(e)}: add depths that are further apart, or more draws",
+}

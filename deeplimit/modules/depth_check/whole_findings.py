@@ -1,0 +1,146 @@
+"""Findings about what no single part shows: copies of a layer, profiles over layers, dropout on the skip."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from deeplimit.modules.depth_check.findings import Finding, part_name
+from deeplimit.modules.depth_check.fixes import IN_FORWARD, Fixes
+from deeplimit.modules.depth_check.part_rules import power_in_code
+from deeplimit.modules.depth_check.scaling import BranchScaling, PartScaling
+
+ALIGNED, TOLD_APART = 0.9, 0.6
+"""Alignment from which layers are copies, and the least lower end of its interval. Independent layers have
+0.5; a positive mean of a ReLU's outputs leaves them below 0.85 at the depths of a check."""
+INDEPENDENT = (0.25, 0.75)
+"""Exponents between these are asked for because layers are independent."""
+FIRST_LAYERS = 4
+"""Fewer layers follow any profile."""
+EXACT = 1e-4
+"""Relative error of a profile of numbers in the forward, which float32 arithmetic leaves exact to 1e-6."""
+
+
+def about_copies(
+    scaling: BranchScaling, target: float | None, depths: Sequence[int], totals: Sequence[int]
+) -> list[Finding]:
+    """Return what speaks against an exponent for independent layers where layers are copies."""
+    interval = scaling.alignment_interval
+    if target is None or interval is None or scaling.alignment is None or len(depths) < 2:
+        return []
+    if not INDEPENDENT[0] < target < INDEPENDENT[1] or not any(scaling.sizes):
+        return []
+    if scaling.alignment < ALIGNED or interval[0] < TOLD_APART:
+        return []
+    outputs = [part for part in scaling.parts if part.role in ("output", "inner")]
+    if not outputs:
+        return []
+    projection, layers = outputs[0], scaling.counts[-1]
+    grown = (totals[-1] / totals[0]) ** (1 - target)
+    told = (
+        f"is alike in all {layers} layers (alignment {scaling.alignment:.2f} where independent layers have"
+        f" 0.5): the sum of the updates grows like depth^{1 - target:g} at exponent {target:g}, {grown:.3g}"
+        f" times from depth {depths[0]} to {depths[-1]}"
+    )
+    drawn = [*outputs, *(part for part in scaling.parts if part.role == "bias")]
+    if "*" in projection.name:
+        names = "|".join(re.escape(part.name).replace(r"\*", r"\d+") for part in drawn)
+        fix = (
+            "[torch.nn.init.normal_(p, std=float(p.detach().std())) for n, p in model.named_parameters() if"
+            f' __import__("re").fullmatch(r"{names}", n)]'
+        )
+        return [Finding(scaling.kind, projection.name, grown, f"{told}. Draw the layers apart.", fix=fix)]
+    factor = power_in_code(1.0, str(totals[-1]), 1 - target)
+    fix = f"model.get_parameter({projection.name!r}).data.mul_({factor})  # {totals[-1]}: residual branches"
+    told = f"{told}. Layers that share their weights ask for exponent 1."
+    return [Finding(scaling.kind, projection.name, grown, told, fix=fix)]
+
+
+def profile_of(part: PartScaling) -> tuple[float, tuple[float, ...]] | None:
+    """Return p and c, one per depth, where layer i of every depth has size c (i + 1)^-p; else None."""
+    if part.role not in ("multiplier", "gain") or len(part.layers) < 2:
+        return None
+    powers, constants = [], []
+    for sizes in part.layers:
+        values = np.asarray(sizes)
+        if len(values) < FIRST_LAYERS or not np.all((values > 0) & np.isfinite(values)):
+            return None
+        numbers, logs = np.log(np.arange(1, len(values) + 1)), np.log(values)
+        slope = float((logs[-1] - logs[0]) / numbers[-1])
+        if abs(slope) < 0.05 or np.abs(logs - logs[0] - slope * numbers).max() > EXACT:
+            return None
+        powers.append(-slope)
+        constants.append(float(values[0]))
+    return (powers[-1], tuple(constants)) if max(powers) - min(powers) < EXACT else None
+
+
+def as_profiles(
+    scaling: BranchScaling,
+    target: float | None,
+    findings: Sequence[Finding],
+    depths: Sequence[int],
+    totals: Sequence[int],
+) -> list[Finding]:
+    """Return findings in which parts that are a function of the layer's number are named as such."""
+    if target is None:
+        return [*findings]
+    profiles = {part_name(part, scaling): (part, profile_of(part)) for part in scaling.parts}
+    told: list[Finding] = []
+    for finding in findings:
+        part, profile = profiles.get(finding.parameter, (None, None))
+        if part is None or profile is None:
+            told.append(finding)
+        elif all(other.parameter != finding.parameter for other in told):
+            told.append(_profile(scaling, part, *profile, target, depths, totals))
+    return told
+
+
+def _profile(
+    scaling: BranchScaling,
+    part: PartScaling,
+    power: float,
+    constants: Sequence[float],
+    target: float,
+    depths: Sequence[int],
+    totals: Sequence[int],
+) -> Finding:
+    fixes = Fixes.of(scaling, depths, totals)
+    exact = round(power * 4) / 4 if abs(power * 4 - round(power * 4)) < 1e-2 else power
+    # The first layer's number may fall with depth as well, by a part of what is wanted.
+    falls = math.log(constants[0] / constants[-1]) / math.log(totals[-1] / totals[0])
+    lacking = round(4 * (target - falls)) / 4
+    factor = f"(i + 1) ** {exact:g}" if exact != 1 else "(i + 1)"
+    if lacking:
+        factor += f" * {power_in_code(1.0, fixes.names(fixes.projection).branches, lacking)}"
+    line = fixes.multiply_each(part.name if part.role == "gain" else "", factor)
+    over = part.sizes[-1] / (part.sizes[0] * (totals[-1] / totals[0]) ** -target)
+    return Finding(
+        scaling.kind,
+        part_name(part, scaling),
+        over,
+        f"is a profile over layers, {constants[-1]:.3g} * (i + 1)^-{exact:g} in layer i at depth {depths[-1]}"
+        f" and {constants[0]:.3g} * (i + 1)^-{exact:g} at depth {depths[0]}: a function of the layer's"
+        f" number, where depth^-{target:g} is a function of the depth.",
+        fix=line,
+    )
+
+
+def about_dropout(scaling: BranchScaling) -> list[Finding]:
+    """Return what dropout on the skip does in training, which evaluation mode does not show."""
+    share, sums = scaling.dropped, scaling.counts[-1]
+    if share <= 0:
+        return []
+    return [
+        Finding(
+            scaling.kind,
+            f"skip of {scaling.kind}",
+            (1 - share) ** (-sums / 2),
+            f"passes dropout with probability {share:.3g} in training: over {sums} sums a part"
+            f" {(1 - share) ** sums:.2g} of the first state's entries is left, and its mean square grows"
+            f" {(1 - share) ** -sums:.3g} times. Everything else here is measured in evaluation mode.",
+            fix=f"{IN_FORWARD}x = x + dropout(branch(x))  # no dropout on x",
+        )
+    ]

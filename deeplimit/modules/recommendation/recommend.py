@@ -1,0 +1,155 @@
+"""`recommend`: measure a module, write the line that its depth asks for, run it, and keep it if it passes."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from deeplimit.common import validation
+from deeplimit.common.global_state import by_default, seeded
+from deeplimit.common.verdict import DepthVerdict, judge, said
+from deeplimit.modules.depth_check.check import check_depth
+from deeplimit.modules.depth_check.report import DepthReport
+from deeplimit.modules.recommendation import wording
+from deeplimit.modules.recommendation.measured import Growth, growth_of
+from deeplimit.modules.recommendation.report import Recommendation
+from deeplimit.modules.recommendation.scaling_line import (
+    SMALL,
+    by_initialiser,
+    by_names,
+    executed,
+    learning_rates,
+    wanted_exponent,
+)
+from deeplimit.modules.recommendation.verdict import LARGEST, Evidence, rules
+from deeplimit.version import versions
+
+Factory = Callable[[int], nn.Module]
+DOES_NOT_FIT = (AttributeError, IndexError, KeyError, NameError, RuntimeError, TypeError, ValueError)
+"""What code raises on a model that it does not fit: it is then no recommendation."""
+COPIES = 0.9
+"""Alignment above which layers are copies of one another: independent ones have 0.5, equal ones 1."""
+
+
+@by_default
+def recommend(
+    factory: Factory,
+    depth: int = 200,
+    *,
+    batch: Any = None,
+    depths: Sequence[int] = (4, 8, 16, 32),
+    exponent: float | None = None,
+    seed: int = 0,
+) -> Recommendation:
+    """Recommend how the residual branches of a module are to be scaled at a depth, as code that was run.
+
+    The branches are measured at a few depths: their exponent, and how much layers point the same way, which
+    decides the exponent they need. Code that gives it to them is written and run on a fresh module at every
+    depth and at the depth asked for. It is in the report only if it passes at all of them.
+
+    Args:
+        factory: Function of a depth that returns an `nn.Module` with that many blocks.
+        depth: Depth at which the module is to be trained.
+        batch: Input of the module, as in `check_depth`.
+        depths: Depths at which exponents are measured, at least three.
+        exponent: Residual exponent to aim at, such as 1 for CompleteP with a stable learning rate; left out,
+            0.5 where layers are independent and 1 where they are aligned.
+        seed: Seed of the generators while modules are built.
+
+    Returns:
+        A `Recommendation`: `verdict`, `exponent`, `code`, `learning_rate`, growth before and after.
+
+    Raises:
+        TypeError: For a factory that is not a function or does not return modules.
+        ValueError: For a depth below the largest of `depths`, and where no residual branch is found.
+
+    Not checked: training itself, which `check_training` measures; widths and batch sizes.
+
+    Examples:
+        >>> import torch, deeplimit as dl
+        >>> class Block(torch.nn.Module):
+        ...     def __init__(self):
+        ...         super().__init__()
+        ...         self.first, self.second = torch.nn.Linear(16, 16), torch.nn.Linear(16, 16)
+        ...     def forward(self, h):
+        ...         return h + 3 * self.second(torch.relu(self.first(h)))
+        >>> def stack(depth):
+        ...     return torch.nn.Sequential(*(Block() for _ in range(depth)))
+        >>> found = dl.recommend(stack, 60, batch=torch.ones(4, 16), depths=(4, 8, 16))
+        >>> found.verdict, found.exponent, bool(found.signal_after[-1] < 10)
+        ('change', 0.5, True)
+    """
+    started, given = time.perf_counter(), {**locals()}
+    checked = validation.depths(depths, at_least=3)
+    hint = "It lies beyond the depths at which exponents are measured."
+    aim = validation.integer(depth, "depth", minimum=checked[-1] + 1, hint=hint)
+    asked = None if exponent is None else validation.real(exponent, "exponent", minimum=0.0, maximum=2.0)
+    first = validation.seed(seed)
+    measured = check_depth(factory, checked, batch=batch, seed=first)
+    wanted = wanted_exponent(measured.branches) if asked is None else asked
+    totals = [sum(stream.branches[place] for stream in measured.streams) for place in range(len(checked))]
+    every = (*checked, aim)
+    before = [growth_of(_built(factory, each, first), batch) for each in every]
+    lacking = any(kind.exponent is not None and wanted - kind.exponent > SMALL for kind in measured.branches)
+    code, after = "", before
+    candidates = [by_names(measured.branches, wanted, checked, totals), by_initialiser(wanted)]
+    for tried in filter(None, candidates if lacking else []):
+        found = _passed(factory, tried, every, batch, wanted, first)
+        if found is not None:
+            code, after = tried, found
+            break
+    alike = [kind.kind for kind in measured.branches if (kind.alignment or 0.0) > COPIES]
+    reservations = [wording.ALIGNED.format(", ".join(alike))] if alike and asked is None else []
+    evidence = Evidence(aim, wanted, lacking, code, before[-1], after[-1])
+    judged = judge(rules, evidence)
+    report = Recommendation(
+        verdict=judged.code,
+        rule=judged.rule,
+        reason=said(judged, wording.REASONS),
+        exponent=wanted,
+        code=code,
+        learning_rate=learning_rates(wanted, bool(code)),
+        depth=aim,
+        model=measured.model,
+        kinds=tuple(kind.kind for kind in measured.branches),
+        exponents=np.array(
+            [math.nan if kind.exponent is None else kind.exponent for kind in measured.branches]
+        ),
+        depths=np.array(every),
+        signal_before=np.array([each.signal for each in before]),
+        signal_after=np.array([each.signal for each in after]),
+        gradient_before=np.array([each.gradient for each in before]),
+        gradient_after=np.array([each.gradient for each in after]),
+        seed=first,
+        seconds=time.perf_counter() - started,
+        versions=versions(),
+        reservations=tuple(reservations),
+    )
+    return report.called_by("recommend", given)
+
+
+def _built(factory: Factory, depth: int, seed: int) -> nn.Module:
+    with seeded(seed), validation.noted(f"deeplimit called the factory with depth {depth}."):
+        return factory(depth)
+
+
+def _passed(
+    factory: Factory, code: str, depths: Sequence[int], batch: Any, wanted: float, seed: int
+) -> list[Growth] | None:
+    """Return the growth at every depth after the code; None where it fails at one, or does not mend it."""
+
+    def mended(depth: int) -> nn.Module:
+        return executed(code, factory(depth), depth, batch)
+
+    try:
+        report: DepthReport = check_depth(mended, depths[:-1], batch=batch, expected=wanted, seed=seed)
+        grown = [growth_of(_built(mended, depth, seed), batch) for depth in depths]
+    except DOES_NOT_FIT:
+        return None
+    wrong = report.verdict is DepthVerdict.NOT_AS_EXPECTED
+    return None if wrong or not all(each.is_within(LARGEST) for each in grown) else grown

@@ -1,0 +1,31 @@
+"""What is to be done about a module's scaling: a list of rules, the first that holds decides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from deeplimit.common.verdict import RecommendationVerdict, RuleByRule
+from deeplimit.modules.recommendation.measured import Growth
+
+LARGEST = 30.0
+"""Growth of signal or gradient over the whole depth that training stands: a diffusion with updates of the
+stream's own size grows by e^½ to e^2, and heavy tails of one draw add a factor."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What the verdict rests on: growth at the depth that was asked for, before and after the code."""
+
+    depth: int
+    wanted: float
+    lacking: bool
+    code: str
+    before: Growth
+    after: Growth
+
+
+def rules(e: Evidence) -> RuleByRule[RecommendationVerdict]:
+    """Yield the rules on what is to be done."""
+    yield RecommendationVerdict.CHANGE, "is_mended", bool(e.code)
+    yield RecommendationVerdict.RIGHT, "is_right", not e.lacking and e.before.is_within(LARGEST)
+    yield RecommendationVerdict.CANNOT_TELL, "no_line_passed", True

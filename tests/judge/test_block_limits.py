@@ -1,0 +1,272 @@
+"""`identify` names the limit of stacks of torch blocks where it is known, and none where there is none."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import deeplimit as dl
+from deeplimit.judge.block_limit.verdict import Evidence
+from deeplimit.testing import check_report
+
+WIDTH = 12
+DEPTHS = (4, 8, 16, 32)
+
+
+def linear(inputs=WIDTH, outputs=WIDTH, gain=1.0):
+    made = nn.Linear(inputs, outputs, bias=False)
+    nn.init.normal_(made.weight, std=gain * inputs**-0.5)
+    return made
+
+
+def tanh_first():
+    return nn.Sequential(nn.Tanh(), linear())
+
+
+def two_layers():
+    return nn.Sequential(linear(), nn.ReLU(), linear(gain=1.4))
+
+
+def relu_last():
+    return nn.Sequential(linear(), nn.ReLU())
+
+
+def prenorm():
+    return nn.Sequential(nn.LayerNorm(WIDTH), linear(), nn.GELU(), linear())
+
+
+def directed():
+    made = linear()
+    with torch.no_grad():
+        made.weight.mul_(torch.linspace(0.1, 2.0, WIDTH)[:, None])
+    return nn.Sequential(nn.Tanh(), made)
+
+
+def stable(tail=1.5):
+    """A branch with tail-stable weights, by Chambers, Mallows and Stuck."""
+    made = linear()
+    angle = (torch.rand(WIDTH, WIDTH) - 0.5) * math.pi
+    waiting = -torch.log(torch.rand(WIDTH, WIDTH))
+    drawn = torch.sin(tail * angle) / torch.cos(angle) ** (1 / tail)
+    drawn *= (torch.cos((1 - tail) * angle) / waiting) ** ((1 - tail) / tail)
+    with torch.no_grad():
+        made.weight.copy_(0.3 * drawn * WIDTH ** (-1 / tail))
+    return nn.Sequential(nn.Tanh(), made)
+
+
+class Residual(nn.Module):
+    def __init__(self, branch, scale=1.0, skip=1.0):
+        super().__init__()
+        self.branch, self.scale, self.skip = branch, scale, skip
+
+    def forward(self, h):
+        return self.skip * h + self.scale * self.branch(h)
+
+
+class PostNorm(Residual):
+    def forward(self, h):
+        return nn.functional.layer_norm(super().forward(h), (WIDTH,))
+
+
+class Whole(nn.Module):
+    """A model whose forward adds what a list of branches returns."""
+
+    def __init__(self, depth, exponent):
+        super().__init__()
+        self.first, self.last = linear(5), linear(WIDTH, 3)
+        self.branches = nn.ModuleList([two_layers() for _ in range(depth)])
+        self.scale = depth**-exponent
+
+    def forward(self, x):
+        h = self.first(x)
+        for branch in self.branches:
+            h = h + self.scale * branch(h)
+        return self.last(h)
+
+
+def stack(branch, exponent, skip=lambda depth: 1.0, kind=Residual):
+    def blocks(depth):
+        return [kind(branch(), depth**-exponent, skip(depth)) for _ in range(depth)]
+
+    return blocks
+
+
+def copies(branch, exponent):
+    def blocks(depth):
+        one = branch()
+        return nn.ModuleList([Residual(one, depth**-exponent) for _ in range(depth)])
+
+    return blocks
+
+
+def turning(branch, exponent):
+    def blocks(depth):
+        ends, found = (branch(), branch()), []
+        for k in range(depth):
+            made, angle = branch(), 1.5 * k / depth
+            with torch.no_grad():
+                for weight, a, b in zip(*(each.parameters() for each in (made, *ends)), strict=True):
+                    weight.copy_(math.cos(angle) * a + math.sin(angle) * b)
+            found.append(Residual(made, depth**-exponent))
+        return nn.Sequential(*found)
+
+    return blocks
+
+
+def moving_average(depth):
+    """Layers that overlap with the next one: not independent, however independent their powers look."""
+    raw = [linear().weight.detach() for _ in range(depth + 1)]
+    made = [tanh_first() for _ in range(depth)]
+    for k, branch in enumerate(made):
+        branch[1].weight.data.copy_(raw[k] + raw[k + 1])
+    return [Residual(branch, depth**-0.5) for branch in made]
+
+
+def harmonic(depth):
+    return [Residual(tanh_first(), 1 / (i + 1)) for i in range(depth)]
+
+
+def fractional(depth):
+    made = [tanh_first() for _ in range(depth)]
+    seed = torch.Generator().manual_seed(int(torch.randint(2**31, ())))
+    dl.init.fractional_([branch[1].weight for branch in made], hurst=0.75, seed=seed)
+    return [Residual(branch) for branch in made]
+
+
+def plain(depth):
+    return [nn.Sequential(linear(gain=2**0.5), nn.ReLU()) for _ in range(depth)]
+
+
+def found(factory, seed=1, inputs=WIDTH, **how):
+    x = torch.randn(3, inputs, generator=torch.Generator().manual_seed(seed))
+    return dl.identify(factory, x, depths=DEPTHS, draws=32, seed=seed, **how)
+
+
+KNOWN = {
+    "isotropic SDE": {
+        "tanh": (stack(tanh_first, 0.5), 0.5),
+        "two layers": (stack(two_layers, 0.5), 0.5),
+        "pre-norm": (stack(prenorm, 0.5), 0.5),
+        "with a drift": (stack(tanh_first, 0.5, lambda depth: 1 - 1 / depth), 0.5),
+        "a model": (lambda depth: Whole(depth, 0.5), 0.5),
+    },
+    "neural SDE": {
+        "directed": (stack(directed, 0.5), 0.5),
+        "post-norm": (stack(tanh_first, 0.5, kind=PostNorm), 0.5),
+    },
+    "neural ODE": {
+        "copies": (copies(two_layers, 1.0), 1.0),
+        "smooth": (turning(tanh_first, 1.0), 1.0),
+        "decay": (stack(tanh_first, 1.0, lambda depth: 1 - 1 / depth), 1.0),
+        "a mean": (stack(relu_last, 1.0), 1.0),
+    },
+    "identity": {
+        "independent": (stack(two_layers, 1.0), 1.0),
+        "small": (stack(tanh_first, 0.8), 0.8),
+        "zero": (lambda depth: [Residual(tanh_first(), 0.0) for _ in range(depth)], math.nan),
+    },
+    "explosion": {
+        "plain sum": (stack(two_layers, 0.0), 0.0),
+        "too large": (stack(two_layers, 0.25), 0.25),
+        "copies": (copies(two_layers, 0.5), 0.5),
+        "a mean": (stack(relu_last, 0.5), 0.5),
+    },
+}
+WITHOUT = {
+    "has_heavy_tails": stack(stable, 1 / 1.5),
+    "has_correlated_layers": fractional,
+    "has_one_large_layer": harmonic,
+    "law_is_another_one": moving_average,
+    "turns_as_far_at_any_depth": stack(tanh_first, 0.5, lambda depth: 0.9),
+}
+CASES = [(limit, name) for limit, cases in KNOWN.items() for name in cases]
+
+
+@pytest.mark.parametrize(("limit", "name"), CASES)
+def test_a_known_limit_is_named_with_its_exponent(limit, name):
+    factory, exponent = KNOWN[limit][name]
+    report = found(factory, inputs=5 if name == "a model" else WIDTH)
+    assert (report.verdict, report.limit) == (limit, limit)
+    if not math.isnan(exponent):
+        assert abs(report.exponent - exponent) < 0.08
+        low, high = report.exponent_interval
+        assert low - 0.03 <= exponent <= high + 0.03
+
+
+@pytest.mark.parametrize("rule", WITHOUT)
+def test_a_stack_without_a_limit_has_none_named(rule):
+    report = found(WITHOUT[rule])
+    assert (report.verdict, report.limit, report.rule) == ("none", None, rule)
+
+
+def test_post_norm_with_large_updates_has_no_limit_though_its_state_is_bounded():
+    report = found(stack(tanh_first, 0.0, kind=PostNorm))
+    assert report.limit is None
+    assert np.allclose(report.growths, report.growths[0], rtol=0.2)
+
+
+def test_layers_that_are_not_residual_have_no_limit():
+    assert found(plain).limit is None
+
+
+def test_two_depths_of_one_law_and_too_few_draws_are_not_enough():
+    with pytest.raises(ValueError, match="depths"):
+        dl.identify(stack(tanh_first, 0.5), torch.ones(1, WIDTH), depths=(4,))
+    with pytest.raises(ValueError, match="draws"):
+        dl.identify(stack(tanh_first, 0.5), torch.ones(1, WIDTH), draws=3)
+
+
+def test_a_module_without_a_growing_list_is_refused():
+    with pytest.raises(ValueError, match="factory"):
+        dl.identify(lambda depth: nn.Identity(), torch.ones(1, WIDTH), depths=(2, 4, 8))
+    with pytest.raises(TypeError, match="factory"):
+        dl.identify(nn.Identity(), torch.ones(1, WIDTH))
+    with pytest.raises(TypeError, match="factory"):
+        dl.identify(lambda depth: 3, torch.ones(1, WIDTH))
+
+
+def test_a_forward_that_does_more_than_add_its_branches_is_refused():
+    class Gated(Whole):
+        def forward(self, x):
+            h = self.first(x)
+            for branch in self.branches:
+                h = torch.tanh(h + branch(h))
+            return h
+
+    with pytest.raises(ValueError, match="blocks"):
+        found(lambda depth: Gated(depth, 0.5), inputs=5)
+
+
+def test_nothing_is_left_changed_and_the_same_seed_gives_the_same_numbers():
+    with torch.random.fork_rng():
+        held = {depth: nn.Sequential(*stack(tanh_first, 0.5)(depth)) for depth in (2, 4, 8)}
+    before = torch.get_rng_state()
+    first = dl.identify(held.__getitem__, torch.ones(1, WIDTH), depths=(2, 4, 8), draws=16)
+    second = dl.identify(held.__getitem__, torch.ones(1, WIDTH), depths=(2, 4, 8), draws=16)
+    assert torch.equal(before, torch.get_rng_state())
+    assert all(block.training for blocks in held.values() for block in blocks.modules())
+    assert first.verdict == second.verdict
+    np.testing.assert_array_equal(first.update_sizes, second.update_sizes)
+
+
+def test_the_report_is_one_like_the_others(tmp_path):
+    report = dl.identify(stack(tanh_first, 0.5), torch.ones(2, WIDTH), depths=(4, 8, 16), draws=16)
+    check_report(report)
+    assert len(report.to_frame()) == 3
+    report.plot(tmp_path / "limit.png")
+
+
+def test_the_comparison_in_law_is_what_holds_a_moving_average_back(monkeypatch):
+    """The twin of the check: without it, the powers of the depth alone would name a diffusion."""
+    monkeypatch.setattr(Evidence, "is_rejected", property(lambda self: False))
+    assert found(moving_average).verdict == "isotropic SDE"
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("seed", range(2, 8))
+@pytest.mark.parametrize(("limit", "name"), CASES)
+def test_a_known_limit_is_named_for_every_seed(limit, name, seed):
+    factory, _ = KNOWN[limit][name]
+    assert found(factory, seed, inputs=5 if name == "a model" else WIDTH).verdict == limit

@@ -1,0 +1,185 @@
+"""`recommend` prints a line that was run at every depth and makes exploding networks train, or none."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import deeplimit as dl
+from deeplimit.modules.recommendation import recommend as entered
+from deeplimit.modules.recommendation.scaling_line import count_in_code
+from deeplimit.testing import check_report
+
+WIDTH, DEEP, DEPTHS = 16, 64, (4, 8, 16)
+X = torch.randn(16, 5, generator=torch.Generator().manual_seed(0))
+Y = torch.sin(X.sum(dim=1, keepdim=True))
+
+
+def branch():
+    return nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.ReLU(), nn.Linear(WIDTH, WIDTH))
+
+
+class MLP(nn.Module):
+    """A residual MLP whose branches are multiplied by gain * depth**-exponent, tied or not."""
+
+    def __init__(self, depth, exponent=0.0, gain=2.0, tied=False):
+        super().__init__()
+        self.first, self.last = nn.Linear(5, WIDTH), nn.Linear(WIDTH, 1)
+        self.blocks = nn.ModuleList([branch() for _ in range(1 if tied else depth)])
+        self.scale, self.depth = gain * depth**-exponent, depth
+
+    def forward(self, x):
+        h = self.first(x)
+        for k in range(self.depth):
+            h = h + self.scale * self.blocks[k % len(self.blocks)](h)
+        return self.last(h)
+
+
+class Convolutions(nn.Module):
+    def __init__(self, depth):
+        super().__init__()
+        self.first = nn.Conv2d(1, 4, 3, padding=1)
+        self.blocks = nn.ModuleList(
+            nn.Sequential(nn.Conv2d(4, 4, 3, padding=1), nn.ReLU(), nn.Conv2d(4, 4, 3, padding=1))
+            for _ in range(depth)
+        )
+        for weight in self.blocks.parameters():
+            if weight.dim() > 1:
+                nn.init.kaiming_normal_(weight)
+
+    def forward(self, x):
+        h = self.first(x)
+        for block in self.blocks:
+            h = h + block(h)
+        return h.mean(dim=(2, 3))
+
+
+class Transformer(nn.Module):
+    """Attention and MLP without norms, two branches per layer."""
+
+    def __init__(self, depth):
+        super().__init__()
+        self.layers = nn.ModuleList(
+            nn.ModuleDict({"attention": nn.MultiheadAttention(WIDTH, 2, batch_first=True), "mlp": branch()})
+            for _ in range(depth)
+        )
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = x + layer["attention"](x, x, x, need_weights=False)[0]
+            x = x + 3 * layer["mlp"](x)
+        return x
+
+
+def run(report, model, batch=None):
+    """The model after the report's code, which is run as it stands."""
+    exec(report.code, {"model": model, "depth": report.depth, "batch": batch})
+    return model
+
+
+def losses(model, rate=1e-3, steps=20):
+    optimizer = torch.optim.Adam(model.parameters(), lr=rate)
+    found = []
+    for _ in range(steps):
+        loss = nn.functional.mse_loss(model(X), Y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        found.append(loss.item())
+    return found
+
+
+def seeded(factory, *given, **how):
+    with torch.random.fork_rng():
+        torch.manual_seed(3)
+        return factory(*given, **how)
+
+
+def test_the_line_makes_an_exploding_mlp_train():
+    report = dl.recommend(MLP, DEEP, batch=X, depths=DEPTHS)
+    assert (report.verdict, report.exponent) == ("change", 0.5)
+    assert report.signal_before[-1] > 100
+    assert report.signal_after[-1] < 10
+    assert report.gradient_before[-1] > 100
+    assert report.gradient_after[-1] < 10
+    before = losses(seeded(MLP, DEEP))
+    after = losses(run(report, seeded(MLP, DEEP)))
+    assert not before[-1] < 1  # far above the variance of y, or nan
+    assert after[-1] < min(0.7 * after[0], 0.5)
+
+
+@pytest.mark.parametrize("model", [Convolutions, Transformer])
+def test_the_line_holds_signal_and_gradient_of_other_architectures(model):
+    batch = {"Convolutions": (2, 1, 5, 5), "Transformer": (2, 3, WIDTH)}[model.__name__]
+    x = torch.randn(batch, generator=torch.Generator().manual_seed(0))
+    report = dl.recommend(model, 48, batch=x, depths=DEPTHS)
+    assert report.verdict == "change"
+    assert report.signal_before[-1] > 100
+    assert 0.5 < report.signal_after[-1] < 10
+    assert report.gradient_before[-1] > 100
+    assert report.gradient_after[-1] < 10
+
+
+def test_tied_layers_get_the_exponent_of_aligned_ones():
+    report = dl.recommend(lambda depth: MLP(depth, tied=True), 48, batch=X, depths=DEPTHS)
+    assert (report.verdict, report.exponent) == ("change", 1.0)
+    assert report.reservations
+
+
+def test_a_network_that_is_right_is_left_alone():
+    report = dl.recommend(lambda depth: MLP(depth, 0.5), DEEP, batch=X, depths=DEPTHS)
+    assert (report.verdict, report.code) == ("right as it is", "")
+    np.testing.assert_array_equal(report.signal_before, report.signal_after)
+
+
+def test_a_line_that_does_not_pass_is_not_printed(monkeypatch):
+    """The twin: a line of half the exponent, one that names what is not there, and no other to try."""
+    half = "[p.data.mul_(depth ** -0.25) for n, p in model.named_parameters() if n.endswith('2.weight')]"
+    for wrong in (half, "model.stem.data.mul_(0)", "re.fullmatch('', '')"):
+        monkeypatch.setattr(entered_module(), "by_names", lambda *given, line=wrong: line)
+        monkeypatch.setattr(entered_module(), "by_initialiser", lambda wanted: "")
+        report = dl.recommend(MLP, 48, batch=X, depths=DEPTHS)
+        assert (report.verdict, report.code) == ("cannot tell", "")
+
+
+def entered_module():
+    import sys
+
+    return sys.modules[entered.__module__]
+
+
+@pytest.mark.parametrize(
+    ("totals", "code"),
+    [((4, 8, 16), "depth"), ((8, 16, 32), "2 * depth"), ((9, 17, 33), "2 * depth + 1"), ((4, 9, 16), None)],
+)
+def test_the_number_of_branches_is_written_in_the_depth(totals, code):
+    assert count_in_code((4, 8, 16), totals) == code
+
+
+def test_learning_rates_follow_from_the_exponent():
+    rates = dl.recommend(MLP, 48, batch=X, depths=DEPTHS).learning_rate
+    assert "-0.5" in rates["Adam, other weights of a branch"]
+    assert "-1" in rates["Adam, projection"]
+
+
+def test_bad_arguments_are_refused_by_their_names():
+    for how in ({"depth": 8}, {"exponent": -1.0}, {"depths": (4,)}):
+        with pytest.raises(ValueError, match=next(iter(how))):
+            dl.recommend(MLP, **{"depth": 48, "batch": X, "depths": DEPTHS, **how})
+
+
+def test_the_report_is_one_like_the_others():
+    report = dl.recommend(MLP, 24, batch=X, depths=DEPTHS)
+    check_report(report)
+    assert len(report.to_frame()) == 4
+
+
+@pytest.mark.nightly
+def test_the_line_makes_two_hundred_layers_train():
+    """The depth that is the default, through twenty-odd orders of magnitude."""
+    report = dl.recommend(MLP, 200, batch=X)
+    deep = losses(run(report, seeded(MLP, 200)), rate=5e-4, steps=30)
+    assert math.isfinite(deep[-1])
+    assert deep[-1] < deep[0]

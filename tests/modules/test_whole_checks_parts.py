@@ -1,0 +1,320 @@
+"""What a stream does as a whole is measured, and no sentence about its parts contradicts it."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+import deeplimit as dl
+from deeplimit.modules.depth_check.fixes import IN_FORWARD
+
+WIDTH, DEPTHS = 20, (4, 8, 16, 32)
+X = torch.randn(12, 6, generator=torch.Generator().manual_seed(0))
+
+
+class Branch(nn.Module):
+    def __init__(self, scale=1.0, norm=False, std=None):
+        super().__init__()
+        self.norm = nn.LayerNorm(WIDTH) if norm else nn.Identity()
+        self.inner = nn.Linear(WIDTH, WIDTH, bias=False)
+        self.outer = nn.Linear(WIDTH, WIDTH, bias=False)
+        nn.init.normal_(self.inner.weight, std=WIDTH**-0.5)
+        nn.init.normal_(self.outer.weight, std=std or WIDTH**-0.5)
+        self.scale = scale
+
+    def forward(self, x):
+        return self.scale * self.outer(torch.tanh(self.inner(self.norm(x))))
+
+
+class Net(nn.Module):
+    """A list of branches, and a function of the first state and the branches that makes the last one."""
+
+    def __init__(self, branches, stream, width=WIDTH):
+        super().__init__()
+        self.first, self.last = nn.Linear(6, width), nn.Linear(width, 2)
+        self.blocks, self.stream = nn.ModuleList(branches), stream
+
+    def forward(self, x):
+        return self.last(self.stream(self, self.first(x)))
+
+
+def plain(net, h):
+    for block in net.blocks:
+        h = h + block(h)
+    return h
+
+
+def unet(net, h):
+    skips, half = [], len(net.blocks) // 2
+    for block in net.blocks[:half]:
+        h = h + block(h)
+        skips.append(h)
+    for block in net.blocks[half:]:
+        h = h + 0.8 * skips.pop()
+        h = h + block(h)
+    return h
+
+
+def mixed(net, h):
+    first = h
+    for block in net.blocks:
+        h = 0.85 * h + 0.15 * first + block(h)
+    return h
+
+
+def averaged(net, h):
+    states = [h]
+    for block in net.blocks:
+        h = h + block(h)
+        states.append(h)
+        h = 0.7 * h + 0.3 * sum(states[:-1]) / len(states[:-1])
+    return h
+
+
+def momentum(net, h):
+    velocity = torch.zeros_like(h)
+    for block in net.blocks:
+        velocity = 0.8 * velocity + block(h)
+        h = h + velocity
+    return h
+
+
+def reversible(net, h):
+    a, b = h.chunk(2, dim=-1)
+    for k in range(0, len(net.blocks), 2):
+        a = a + net.blocks[k](b)
+        b = b + net.blocks[k + 1](a)
+    return torch.cat([a, b], dim=-1)
+
+
+def dropped(net, h):
+    for block in net.blocks:
+        h = nn.functional.dropout(h, 0.06, net.training) + block(h)
+    return h
+
+
+def dropped_branch(net, h):
+    for block in net.blocks:
+        h = h + nn.functional.dropout(block(h), 0.06, net.training)
+    return h
+
+
+def decaying(net, h):
+    for block in net.blocks:
+        h = (1 - 1.5 / len(net.blocks)) * h + block(h)
+    return h
+
+
+def forgetting(net, h):
+    for block in net.blocks:
+        h = 0.85 * h + block(h)
+    return h
+
+
+def built(stream, exponent=0.5, gain=1.0, norm=False, count=lambda depth: depth, width=WIDTH):
+    def build(depth):
+        branches = [Branch(gain * depth**-exponent, norm) for _ in range(count(depth))]
+        return Net(branches, stream, width)
+
+    return build
+
+
+def alike(build):
+    """The same networks with the first layer's weights in all layers."""
+
+    def copied(depth):
+        model = build(depth)
+        for block in model.blocks[1:]:
+            block.load_state_dict(model.blocks[0].state_dict())
+        return model
+
+    return copied
+
+
+def weighted(depth):
+    """Pre-norm layers whose projections fall like depth^-1/2, as gpt-2 asks for."""
+    branches = [Branch(norm=True, std=0.02 * depth**-0.5) for _ in range(depth)]
+    for branch in branches:
+        nn.init.normal_(branch.inner.weight, std=0.02)
+    return Net(branches, plain)
+
+
+def tied(depth):
+    return Net([Branch(1 / depth)] * depth, plain)
+
+
+def check(build, expected=0.5, **how):
+    return dl.check_depth(build, DEPTHS, batch=X, expected=expected, **how)
+
+
+def mended(build, report):
+    lines = [line for line in dict.fromkeys(finding.fix for finding in report.findings) if line]
+    assert lines
+    assert not any(line.startswith(IN_FORWARD) for line in lines)
+
+    def build_again(depth):
+        model = build(depth)
+        for line in lines:
+            exec(line, {"model": model, "torch": torch})
+        return model
+
+    return build_again
+
+
+@pytest.mark.parametrize(("build", "expected"), [(built(plain, norm=True), 0.5), (weighted, "gpt-2")])
+def test_copies_are_a_finding_where_a_rule_assumes_independent_layers(build, expected):
+    assert check(build, expected).ok
+    report = check(alike(build), expected)
+    assert report.verdict == "not as expected"
+    (finding,) = report.findings
+    assert finding.parameter == "blocks.*.outer.weight"
+    assert math.isclose(finding.factor, 8**0.5, rel_tol=1e-6)
+    assert check(mended(alike(build), report), expected).ok
+
+
+def test_tied_layers_pass_under_their_own_rule_alone():
+    assert check(tied, 1.0).ok
+    assert check(tied, "completep").ok
+    assert not check(lambda depth: Net([Branch(depth**-0.5)] * depth, plain)).ok
+
+
+@pytest.mark.parametrize("std", [0.003, 0.02, 0.2])
+def test_pre_norm_has_one_statement_about_its_stream_however_small_its_updates(std):
+    report = check(lambda depth: Net([Branch(norm=True, std=std) for _ in range(depth)], plain), None)
+    assert report.branches[0].meaning == "grows with depth"
+    assert report.streams[0].meaning == "logarithmic clock (pre-norm)"
+
+
+@pytest.mark.parametrize("power", [1.0, 0.5])
+def test_a_multiplier_that_is_a_function_of_the_layer_is_named_as_a_profile(power):
+    def build(depth):
+        return Net([Branch((i + 1) ** -power, norm=True) for i in range(depth)], plain)
+
+    report = check(build, "completep")
+    (finding,) = report.findings
+    assert finding.layers == ()
+    assert f"(i + 1)^-{power:g}" in finding.message
+    assert check(mended(build, report), "completep").ok
+
+
+def test_dropout_on_the_skip_is_found_and_on_the_branch_it_is_right():
+    (finding,) = check(built(dropped)).findings
+    assert finding.parameter.startswith("skip of ")
+    assert math.isclose(finding.factor, 0.94**-16, rel_tol=1e-6)
+    assert check(built(dropped_branch)).ok
+
+
+@pytest.mark.parametrize("cut", ["zip", "unbind", "chunk"])
+def test_stacked_parameters_that_are_cut_before_the_stream_begins_are_followed(cut):
+    class Stacked(nn.Module):
+        def __init__(self, depth, power):
+            super().__init__()
+            self.first = nn.Linear(6, WIDTH)
+            self.inner = nn.Parameter(torch.randn(depth, WIDTH, WIDTH) * WIDTH**-0.5)
+            self.outer = nn.Parameter(torch.randn(depth, WIDTH, WIDTH) * WIDTH**-0.5 * depth**-power)
+
+        def forward(self, x):
+            h = self.first(x)
+            layers = {
+                "zip": lambda: zip(self.inner, self.outer, strict=True),
+                "unbind": lambda: zip(self.inner.unbind(0), torch.unbind(self.outer), strict=True),
+                "chunk": lambda: zip(self.inner.split(1), self.outer.chunk(len(self.outer)), strict=True),
+            }[cut]()
+            for inner, outer in layers:
+                h = h + torch.tanh(h @ inner.squeeze(0)) @ outer.squeeze(0)
+            return h
+
+    assert check(lambda depth: Stacked(depth, 0.5)).ok
+    assert not check(lambda depth: Stacked(depth, 0.0)).ok
+
+
+def test_an_additive_unet_grows_more_than_its_branches_and_that_is_the_finding():
+    report = check(built(unet))
+    (stream,) = report.streams
+    assert stream.outgrows_its_branches
+    assert report.verdict == "not as expected"
+    assert stream.growth[-1] > 5
+    assert report.branches[0].exponent == pytest.approx(0.5, abs=0.1)
+
+
+@pytest.mark.parametrize("stream", [mixed, averaged])
+def test_a_stream_into_which_earlier_states_are_mixed_forgets_nothing(stream):
+    report = check(built(stream))
+    assert min(report.streams[0].turned) > 0.8
+    assert not report.streams[0].meaning.startswith("forgets")
+    assert report.ok
+    assert not check(built(stream, exponent=0.0)).ok
+
+
+def test_a_stream_that_forgets_its_input_is_told_so():
+    """The twin: the same skip without the first state."""
+    report = check(built(forgetting))
+    assert report.streams[0].meaning.startswith("forgets its input")
+    assert report.streams[0].growth[-1] < 0.1
+
+
+def test_the_velocity_of_a_momentum_network_is_not_taken_for_its_stream():
+    (stream,) = check(built(momentum, gain=0.2), None).streams
+    assert stream.growth[-1] < 2
+    assert stream.skip[-1] == pytest.approx(1.0)
+    assert not stream.explodes
+
+
+def test_both_streams_of_a_reversible_network_are_followed():
+    wide = 2 * WIDTH
+    report = check(built(reversible, width=wide, count=lambda depth: 2 * depth))
+    assert report.ok
+    assert [stream.branches for stream in report.streams] == [DEPTHS, DEPTHS]
+    assert not check(built(reversible, 0.0, width=wide, count=lambda depth: 2 * depth)).ok
+
+
+def test_a_concatenated_unet_is_not_said_to_explode():
+    class Concatenated(nn.Module):
+        def __init__(self, depth):
+            super().__init__()
+            half = depth // 2
+            self.first = nn.Linear(6, WIDTH)
+            self.down = nn.ModuleList(Branch(depth**-0.5) for _ in range(half))
+            self.up = nn.ModuleList(Branch(depth**-0.5) for _ in range(half))
+            self.merge = nn.ModuleList(nn.Linear(2 * WIDTH, WIDTH, bias=False) for _ in range(half))
+
+        def forward(self, x):
+            h, skips = self.first(x), []
+            for block in self.down:
+                h = h + block(h)
+                skips.append(h)
+            for block, merge in zip(self.up, self.merge, strict=True):
+                h = merge(torch.cat([h, skips.pop()], dim=-1))
+                h = h + block(h)
+            return h
+
+    report = check(Concatenated)
+    assert report.verdict == "cannot tell"
+    assert not any(stream.explodes for stream in report.streams)
+    assert "nan" not in str(report)
+
+
+@pytest.mark.parametrize("gain", [0.5, 1.0, 2.0])
+def test_skips_of_one_minus_a_number_over_depth_leave_the_exponent_of_the_branch(gain):
+    report = check(built(decaying, exponent=1.0, gain=gain), 1.0)
+    (branch,) = report.branches
+    low, high = branch.exponent_interval
+    assert low - 0.01 < 1.0 < high + 0.01
+    assert report.streams[0].meaning == "finite clock"
+
+
+def test_printed_fixes_need_no_name_but_the_model_and_torch():
+    class Nested(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.parts = nn.ModuleList([nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(2)])
+
+        def forward(self, x):
+            return x + self.parts[1](torch.tanh(self.parts[0](x)))
+
+    def build(depth):
+        return nn.Sequential(nn.Linear(6, WIDTH), *(Nested() for _ in range(depth)))
+
+    report = check(build)
+    assert check(mended(build, report)).ok
