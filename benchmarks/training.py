@@ -19,7 +19,7 @@ from torch import nn
 
 import deeplimit as dl
 from benchmarks.timing import FLOOR, OURS, Row, Target, Workload
-from deeplimit.common.measurement import one_thread_per_operation
+from deeplimit.common.measurement import threads_per_operation
 
 WIDTH, BATCH, SEEDS = 10, 32, 8
 DEPTHS, DEEP = (1000, 5000), 10_000
@@ -181,7 +181,7 @@ def w5(*, quick: bool, repeats: int) -> Workload:
 
 def medians(works: list[Callable[[], float]], repeats: int) -> list[float]:
     """Return the median of the seconds that each returns on one core; in turn, as slow minutes slow all."""
-    with one_thread_per_operation(torch.device("cpu")):
+    with threads_per_operation(1, torch.device("cpu")):
         rounds = [[work() for work in works] for _ in range(repeats)]
     return [statistics.median(seconds) for seconds in zip(*rounds, strict=True)]
 

@@ -45,6 +45,7 @@ NO_TEXT = {
     "on_row": "a function: the command prints rows",
     "on_report": "a function: the command prints reports",
     ("diagnose", "batch"): "the command reads files, which hold no module to run",
+    ("diagnose", "null"): "a function that builds a model",
     ("diagnose", "blocks"): "the command reads files, which hold no module to run",
 }
 """Arguments that no option can give, and why."""

@@ -35,7 +35,6 @@ OF_A_STREAM: Sentences[Evidence] = {
         f"earlier states are added between sums (up to {100 * max(e.mixed):.2g} % of a state), so that skip"
         " and updates are not the whole"
     ),
-    "outgrows": lambda e: f"{_power_of_depth(e)}, though all updates together are as large at any depth",
     "is_multiplied": lambda e: f"{_per_sum(e)}, so the state grows exponentially",
     "is_damped": lambda e: f"{_per_sum(e)}, so the input is forgotten exponentially",
     "grows_exponentially": lambda e: (
@@ -54,6 +53,7 @@ OF_A_STREAM: Sentences[Evidence] = {
         " depth: a drift"
     ),
     "stands_still": lambda e: "all updates together vanish as depth grows",
+    "outgrows": lambda e: f"{_power_of_depth(e)}, though all updates together are as large at any depth",
     "has_a_finite_clock": lambda e: "all updates together are as large at any depth",
     "is_turned_at_any_depth": lambda e: (
         f"each sum is normalised again; {100 * e.kept[-1]:.2g} % of the last state came through the skips"

@@ -44,13 +44,13 @@ def as_batch(model: nn.Module, batch: Any) -> Batch:
             " values to measure. Build the model on a real device; if it is too large for that, make it"
             " narrower: depth scaling does not depend on width."
         )
+    _refuse_unready(model)
     frozen = [name for name, parameter in model.named_parameters() if parameter.is_inference()]
     if frozen:
         raise ValueError(
             f"model has {len(frozen)} parameters made in inference mode ({frozen[0]} is the first), which"
             " have no gradients: build it outside torch.inference_mode()."
         )
-    _refuse_unready(model)
     if batch is None:
         batch = made_up(model)
     if isinstance(batch, Mapping):

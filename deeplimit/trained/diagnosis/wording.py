@@ -123,15 +123,15 @@ OF_ONE_WEIGHT: Sentences[Evidence] = {
         f" and no trend is found (p = {e.trend.p_value:.2g}; it has at most {100 * e.trend.share():.0f} % of"
         " the noise's slow energy). This is Hypothesis 2 without a trend: β is not identified"
     ),
-    "may_hide_a_trend": lambda e: (
-        f"{e.weight} has noise that stays, and no trend is found (p = {e.trend.p_value:.2g}); one as large"
-        f" as {e.trend.share():.2g} times the noise's slow energy is not excluded. More depths or seeds would"
-        " tell"
-    ),
     "layers_are_independent": lambda e: (
         f"layers of {e.weight} are independent in every network (Hurst index {_value(e.roughness)}, size"
         f" divided out), of size L^-β with β = {_value(e.size)}, and networks share no trend (p ="
         f" {e.trend.p_value:.2g})"
+    ),
+    "may_hide_a_trend": lambda e: (
+        f"{e.weight} has noise that stays, and no trend is found (p = {e.trend.p_value:.2g}); one as large"
+        f" as {e.trend.share():.2g} times the noise's slow energy is not excluded. More depths or seeds would"
+        " tell"
     ),
     "is_noise_that_changes": lambda e: (
         f"{e.weight} is noise at every depth: neighbouring layers differ by a fixed share of their size. With"
