@@ -156,12 +156,12 @@ def _measured(cells: Sequence[Cell], results: Mapping[str, Summary]) -> str:
     when = f"on {days[0]}" if days[0] == days[-1] else f"up to {days[0]} to {days[-1]}"
     sources = {code for record in results.values() for code in record.code}
     few = sum(cell.key not in results or results[cell.key].replications < cell.calls for cell in cells)
-    told = f"The {sum(counts):,} calls were made {when}, {min(counts)} to {max(counts):,} per cell."
+    sentences = f"The {sum(counts):,} calls were made {when}, {min(counts)} to {max(counts):,} per cell."
     if few:
-        told += f" {few} of {len(cells)} cells have fewer calls than a full run makes, and say little."
+        sentences += f" {few} of {len(cells)} cells have fewer calls than a full run makes, and say little."
     if len(sources) > 1:
-        told += f"\nThey ran on {len(sources)} versions of the sources; each cell on one."
-    return told
+        sentences += f"\nThey ran on {len(sources)} versions of the sources; each cell on one."
+    return sentences
 
 
 def _overview(cells: Sequence[Cell], results: Mapping[str, Summary]) -> str:
@@ -208,23 +208,23 @@ def _sum(cells: Sequence[Cell], results: Mapping[str, Summary]) -> str:
     """Return what the calls of a group add up to, in a sentence."""
     records = [results[cell.key] for cell in cells if cell.key in results]
     missing = len(cells) - len(records)
-    told = [f"{len(cells)} cells, {sum(record.replications for record in records):,} calls."]
+    sentences = [f"{len(cells)} cells, {sum(record.replications for record in records):,} calls."]
     if missing:
-        told.append(f"Not measured yet: {missing}.")
+        sentences.append(f"Not measured yet: {missing}.")
     reasons: Counter[str] = Counter()
     for record in records:
         reasons.update(record.not_given)
     covered, missed = (sum(getattr(record, name) for record in records) for name in ("covered", "missed"))
     if covered + missed:
         share = _percent(covered / (covered + missed))
-        told.append(f"Of {covered + missed:,} intervals {share} cover.")
+        sentences.append(f"Of {covered + missed:,} intervals {share} cover.")
         lengths = [record.length for record in records if math.isfinite(record.length)]
         if lengths:
-            told.append(f"Their lengths are {np.median(lengths):.1f} SD in the median cell.")
+            sentences.append(f"Their lengths are {np.median(lengths):.1f} SD in the median cell.")
     if reasons:
         listed = ", ".join(f"`{rule}` {count}" for rule, count in reasons.most_common())
-        told.append(f"Not given, by rule: {listed}.")
-    return " ".join(told) + "\n"
+        sentences.append(f"Not given, by rule: {listed}.")
+    return " ".join(sentences) + "\n"
 
 
 def _table(cells: Sequence[Cell], results: Mapping[str, Summary]) -> str:

@@ -98,7 +98,7 @@ def _no_fit(changes: Changes) -> verdict.RuleByRule[StabilityVerdict]:
     yield CANNOT_TELL, "a_depth_is_unchanged", bool(changes.unchanged.all(axis=1).any())
     # A mean of logarithms is infinite.
     yield CANNOT_TELL, "some_are_unchanged", bool(not changes.exponential and changes.unchanged.any())
-    # A power cannot be told from its correction.
+    # With two depths a power and its correction look the same.
     yield CANNOT_TELL, "depths_are_few", len(changes.depths) < 3
     # Variances are not known.
     yield CANNOT_TELL, "draws_are_few", not changes.exact and changes.draws < least_paths(len(changes.depths))

@@ -184,7 +184,7 @@ def _try_fold(statistic: Statistic, owner: str, device: torch.device) -> None:
 
 
 def _folded(statistic: Statistic, distance: float, layers: int, device: torch.device) -> float:
-    """Return what is kept after so many layers whose distance stays."""
+    """Return what is kept after this number of layers, if every layer has the same distance."""
     kept, each = torch.zeros((2, 1), dtype=torch.float64, device=device)
     each = each + distance
     for count in range(1, layers + 1):

@@ -8,7 +8,9 @@ import torch
 from torch import nn
 
 import deeplimit as dl
+from deeplimit.judge.block_limit.reading import read
 from deeplimit.judge.block_limit.verdict import Evidence
+from deeplimit.modules.trace.batches import Batch
 from deeplimit.testing import check_report
 
 WIDTH = 12
@@ -270,3 +272,23 @@ def test_the_comparison_in_law_is_what_holds_a_moving_average_back(monkeypatch):
 def test_a_known_limit_is_named_for_every_seed(limit, name, seed):
     factory, _ = KNOWN[limit][name]
     assert found(factory, seed, inputs=5 if name == "a model" else WIDTH).verdict == limit
+
+
+@pytest.mark.parametrize(("factors", "blocks"), [((0.5, 0.5, 0.5, 0.5), 4), ((1.0, 0.5, 0.3, 0.2), 3)])
+def test_what_the_last_branch_is_multiplied_by_is_measured_and_not_presumed(factors, blocks):
+    class Profile(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.branches = nn.ModuleList([two_layers() for _ in factors])
+
+        def forward(self, h):
+            for factor, branch in zip(factors, self.branches, strict=True):
+                h = h + factor * branch(h)
+            return 3.0 * h
+
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        stack = read(Profile(), "branches", Batch((torch.randn(2, WIDTH),), {}))
+    assert (len(stack.blocks), len(stack.states)) == (blocks, blocks + 1)
+    for block, before, after in zip(stack.blocks, stack.states, stack.states[1:], strict=False):
+        torch.testing.assert_close(block(before), after)

@@ -12,6 +12,7 @@ import torch
 
 import deeplimit as dl
 from deeplimit.driving import ChannelKind, IndependentLaw
+from deeplimit.judge.in_law.comparison import _powers
 
 DRIFT, VOLATILITY = 0.4, 0.3
 FEW = dict(depths=[8, 16, 32, 64], paths=200)
@@ -521,6 +522,12 @@ class StableEquation(dl.LawLimit):
             Stable(a).draw(1 / steps, z, generator)
             h = h + size * 2**-0.5 * torch.einsum("pij,pj->pi", z, torch.tanh(h))
         return h.to(h0.dtype)
+
+
+@pytest.mark.parametrize(("index", "first"), [(1.5, 1 / 3), (1.25, 0.6), (1.9, 1 / 19)])
+def test_differences_of_laws_without_a_variance_fall_by_the_tails_own_power(index, first):
+    """Of L draws of tail x^-m, scaled by L^-1/m, t² adds L^(1 - 2/m) to the log of the transform."""
+    assert _powers(dl.res1(2, "tanh", weights=Pareto(index))) == pytest.approx((first, 2 * first))
 
 
 def test_a_right_stable_limit_is_no_other_law_and_one_of_half_the_size_is():

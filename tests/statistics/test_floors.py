@@ -7,12 +7,16 @@ from scipy import stats
 
 from deeplimit.statistics.power_law import (
     _COSINES,
+    _SHARES,
     STEEPEST,
     ErrorEstimates,
     _falling,
+    _falling_parts,
     _Order,
     correlated,
     fit_floor,
+    second_contributions,
+    size_prior,
 )
 
 DEPTHS = np.array([16, 32, 64, 128, 256])
@@ -64,6 +68,23 @@ def test_the_falling_part_is_recovered_from_errors(share, cosine, size):
     estimates = ErrorEstimates(DEPTHS, 0.5 * np.log(squares), np.eye(5), np.zeros(5), 10**4)
     logs, _ = _falling(estimates, share, cosine, 0)
     np.testing.assert_allclose(logs, np.log(falls), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("coherent", [False, True])
+def test_all_shares_at_once_are_what_one_after_the_other_gives(coherent):
+    """A second route: every way to hide a floor is fitted alone, with its prior weight, and added up."""
+    of, order = errors(0.2, -0.5 if coherent else 0.0, 0.5, noise=0.05), _Order(0.5, False)
+    factors, prior = second_contributions(of)
+    joint = np.zeros((len(_SHARES), len(size_prior(of)), len(prior)))
+    for row, share in enumerate(_SHARES):
+        for falling, weight in _falling_parts(of, share, coherent=coherent):
+            joint[row] += weight * np.exp(order.likelihoods(correlated(of, *falling), of.design, factors))
+    posterior = (joint * size_prior(of)[:, None] * prior).sum(axis=(1, 2)) * np.gradient(_SHARES)
+    marginal = posterior / posterior.sum()
+    found = fit_floor(of, 0.5, coherent=coherent)
+    assert 0.001 < found.probability < 0.999  # else nothing would be seen of the weights
+    assert found.probability == pytest.approx(marginal[_SHARES > 0.5].sum(), rel=1e-9)
+    assert found.share == _SHARES[np.searchsorted(np.cumsum(marginal), 0.5)]
 
 
 def test_beyond_the_minimum_the_smaller_root_is_taken():

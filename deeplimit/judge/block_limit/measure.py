@@ -12,8 +12,8 @@ from torch import Tensor
 from deeplimit.judge.block_limit.reading import Stack
 
 COORDINATES = 256
-"""At most so many coordinates of a state enter moments; they are drawn at random. The isotropy statistic
-needs pairs of vectors, whose error falls with the number of pairs and hardly with that of coordinates."""
+"""Largest number of a state's coordinates that enter moments; of wider states these are drawn at random. The
+error of the isotropy statistic falls with the number of pairs of updates, and hardly with this one."""
 PAIRS = 20_000
 """Pairs of updates behind the isotropy statistic: its error is then about 1 %."""
 

@@ -154,10 +154,13 @@ def _stack(calls: Sequence[_Call], name: str) -> Stack:
     if any(factor is None for factor in factors):
         raise ValueError(_unknown(name))
     scales = [factor for factor in factors if factor is not None]
-    scales.append(scales[-1])  # what follows the last branch is not a block
+    steps = tuple(partial(_added, call, scale) for call, scale in zip(calls, scales, strict=False))
+    # No block follows the last branch, which would show by what it is multiplied. Where the others have one
+    # factor it has it, too; else it is left out.
+    if max(scales) - min(scales) > LINEAR * max(map(abs, scales)):
+        return Stack(steps, tuple(inputs))
     last = inputs[-1] + scales[-1] * calls[-1].output
-    steps = tuple(partial(_added, call, scale) for call, scale in zip(calls, scales, strict=True))
-    return Stack(steps, (*inputs, last))
+    return Stack((*steps, partial(_added, calls[-1], scales[-1])), (*inputs, last))
 
 
 def _unknown(name: str) -> str:

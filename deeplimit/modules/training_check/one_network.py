@@ -34,7 +34,7 @@ SHARE = 1 / 8
 
 
 ROUNDED = 10.0
-"""Round-offs of a branch's update within which its distance from linear is not told from round-off."""
+"""A departure from linearity below this many units of the update's round-off may be round-off alone."""
 DOUBLE = 1e-15
 """Machine epsilon above which there is a finer arithmetic to tell by."""
 

@@ -19,9 +19,9 @@ from deeplimit.common import randomness
 from deeplimit.trained.diagnosis.layer_gram import LayerGram, cosines
 
 ALL = 40320
-"""Up to so many orders, those of eight layers, are all tried."""
+"""Number of orders of eight layers, 8!: all orders are tried of eight layers or fewer."""
 MORE = 10
-"""Where fewer than SEEN orders are as extreme, so many times as many are drawn."""
+"""Factor by which the number of drawn orders grows where fewer than SEEN of them are as extreme."""
 SEEN = 10
 """A p-value from fewer random orders at least as extreme is that of a tail, which is fitted."""
 TAIL = 250
