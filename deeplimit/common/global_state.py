@@ -7,7 +7,7 @@ import functools
 import random
 import threading
 from collections.abc import Callable, Iterator
-from typing import Final, ParamSpec, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar
 
 import numpy as np
 import torch
@@ -84,7 +84,18 @@ def defaults(*, inference: bool = False) -> Iterator[None]:
                     torch.set_default_dtype(_before)
 
 
-_alone = threading.RLock()
+class _Here(threading.local):
+    """What a thread takes to be alone: one lock for all, but for threads that stand in for its owner."""
+
+    lock: Any = threading.RLock()
+
+
+here = _Here()
+
+
+def stand_in(lock: Any) -> None:
+    """Have this thread take another lock: one that threads share whose end the owner of `alone` waits for."""
+    here.lock = lock
 
 
 @contextlib.contextmanager
@@ -92,14 +103,14 @@ def alone() -> Iterator[None]:
     """One thread of the library at a time inside: global generators, and a module that is traced, have one
     owner. Threads of the caller's that use either are not kept out.
     """
-    with _alone:
+    with here.lock:
         yield
 
 
 @contextlib.contextmanager
 def kept() -> Iterator[None]:
     """The CPU's global generators (torch, numpy, random) as they were before, whatever is drawn inside."""
-    with _alone:
+    with here.lock:
         python, numbers = random.getstate(), np.random.get_state()
         with torch.random.fork_rng(devices=[]):
             try:

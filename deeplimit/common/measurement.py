@@ -34,7 +34,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import numpy as np
 import torch
 
-from deeplimit.common import validation
+from deeplimit.common import global_state, validation
 from deeplimit.common.cached_blocks import CachedBlocks
 from deeplimit.common.contents import DAMAGED, packed, unpacked
 from deeplimit.common.global_state import by_default
@@ -585,7 +585,10 @@ class Running:
             most = self.workers if self.workers is not None else (os.cpu_count() or 1) if cpu else 1
             # OpenMP counts threads per thread: `threads_per_operation` does not reach those of the pool.
             threads = min(most, len(blocks))
-            pool = ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,))
+            lock = global_state.here.lock
+            if lock._is_owned():  # this thread waits for those of the pool, which would wait for it
+                lock = threading.RLock()
+            pool = ThreadPoolExecutor(threads, initializer=_begin, initargs=(lock,))
             started = functools.partial(pool.submit, functools.partial(measurement.run, tick=ticks))
             try:
                 yield from flow(started, blocks, ticks, WAITING * threads, ordered)
@@ -593,6 +596,12 @@ class Running:
                 # Given up by the waiting thread: blocks end by themselves, at their next tick, unread.
                 at_once = ticks.given_up and not ticks.by_a_block and ticks.stopped is None
                 pool.shutdown(wait=not at_once, cancel_futures=True)
+
+
+def _begin(lock: Any) -> None:
+    """Prepare a thread of a pool."""
+    torch.set_num_threads(1)
+    global_state.stand_in(lock)
 
 
 @contextlib.contextmanager
