@@ -55,7 +55,7 @@ def test_intervals_cover_whatever_the_spectrum_of_entries(
         covered += found.interval[0] <= index <= found.interval[1]
         model = module._model(index, (0,) * min(depth, 128), 1, False)
         # Fisher's information of independent entries, ½ tr M² for each
-        error = 1 / np.sqrt(width**2 * depth / len(model.score) * np.square(model.score).sum() / 2)
+        error = 1 / np.sqrt(width**2 * depth / len(model.score) * model.square / 2)
         naive += abs(found.hurst - index) < 1.96 * error
     assert covered >= stats.binom.ppf(1e-5, repeats, 0.95)
     if decay >= 1 and depth == 12:
@@ -82,11 +82,10 @@ def test_error_of_blocks_counts_what_they_share() -> None:
     """Against the variance of the sum of scores from the covariance of all layers."""
     depth, blocks, index = 24, 5, 0.8
     model = module._model(index, (0,) * depth, blocks, False)
-    back = linalg.inv(model.factor)
-    weights = linalg.block_diag(*[back.T @ model.score @ back] * blocks)
+    weights = linalg.block_diag(*[model.score] * blocks)
     product = weights @ covariance(index, depth * blocks)
     variance = 2 * np.trace(product @ product)
-    alone = 2 * blocks * np.square(model.score).sum()
+    alone = 2 * blocks * model.square
     assert model.across == pytest.approx(variance / alone, rel=1e-9)
     assert model.across > 1.1
 
@@ -101,8 +100,7 @@ def test_score_is_the_slope_of_the_likelihood() -> None:
         return -0.5 * (10 * np.log(fit) + np.linalg.slogdet(matrix)[1])
 
     model = module._model(0.7, (0,) * 10, 1, False)
-    white = model.whiten(products[None])[0]
-    slope = 5 * (model.score * white).sum() / np.trace(white)
+    slope = 5 * (model.score * products).sum() / (model.inverse * products).sum()
     assert slope == pytest.approx((likelihood(0.7001) - likelihood(0.6999)) / 2e-4, rel=1e-5)
 
 

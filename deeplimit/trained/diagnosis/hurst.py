@@ -58,32 +58,27 @@ class Roughness:
     variogram: float | None
 
 
+@final
 @dataclass(frozen=True)
 class _Model:
-    """Fractional noise of one index over a block of layers.
+    """Fractional noise of one index over M contrasts, of covariance K = F Fᵀ, in a block of layers.
+
+    The score is the derivative of K in whitened coordinates less its mean diagonal, N = F⁻¹ K' F⁻ᵀ - c. What
+    is read of it and of whitened products W = F⁻¹ S F⁻ᵀ are traces, and these F does not enter: tr N W is
+    tr Q S with Q = F⁻ᵀ N F⁻¹, and K⁻¹ S has the traces of W and of its powers.
 
     Attributes:
-        basis: what is looked at (L, M): contrasts, or the layers themselves.
-        factor: lower Cholesky factor of its covariance.
-        score: derivative of the covariance in whitened coordinates, less its mean diagonal (M, M).
+        inverse: K⁻¹ (M, M). log_determinant: log det K.
+        score: Q (M, M). square, cube: traces of N² and of N³.
         across: variance of the sum of blocks' scores, over that of independent blocks.
     """
 
-    basis: np.ndarray
-    factor: np.ndarray
+    inverse: np.ndarray
+    log_determinant: float
     score: np.ndarray
+    square: float
+    cube: float
     across: float
-
-    def whiten(self, matrices: np.ndarray) -> np.ndarray:
-        """Return F⁻¹ Bᵀ S B F⁻ᵀ for each of the matrices S (blocks, L, L)."""
-        return np.stack([_whitened(self.factor, self.basis.T @ matrix @ self.basis) for matrix in matrices])
-
-
-def _whitened(factor: np.ndarray, matrix: np.ndarray) -> np.ndarray:
-    half = linalg.solve_triangular(factor, matrix, lower=True, check_finite=False)
-    whole = linalg.solve_triangular(factor, half.T, lower=True, check_finite=False)
-    symmetric: np.ndarray = (whole + whole.T) / 2
-    return symmetric
 
 
 def contrasts(labels: tuple[int, ...]) -> np.ndarray:
@@ -126,22 +121,36 @@ def _by_rank(row: np.ndarray, labels: tuple[int, ...]) -> np.ndarray:
 @lru_cache(maxsize=64)
 def _model(hurst: float, labels: tuple[int, ...], blocks: int, about_mean: bool) -> _Model:
     depth, step = len(labels), 1e-5
-    basis = contrasts(labels) if about_mean else np.eye(depth)
+    basis = _basis(labels, about_mean)
     slope = (fractional_covariance(hurst + step, labels) - fractional_covariance(hurst - step, labels)) / (
         2 * step
     )
-    factor = np.linalg.cholesky(basis.T @ fractional_covariance(hurst, labels) @ basis)
-    score = _whitened(factor, basis.T @ slope @ basis)
-    score -= np.trace(score) / len(score) * np.eye(len(score))
+    covariance = basis.T @ fractional_covariance(hurst, labels) @ basis
+    inverse = np.linalg.inv(covariance)
+    moved = inverse @ (basis.T @ slope @ basis)
+    moved -= np.trace(moved) / len(moved) * np.eye(len(moved))
+    score = moved @ inverse
+    square, cube = map(float, rotations.power_traces(moved))
     shared = 0.0
     if len(set(labels)) == 1:
         for apart in range(1, min(blocks - 1, NEIGHBOURS) + 1):
             lags = apart * depth + np.subtract.outer(np.arange(depth), np.arange(depth)).T
             between = basis.T @ noise_covariance(hurst, lags) @ basis
-            half = linalg.solve_triangular(factor, between, lower=True)
-            tie = linalg.solve_triangular(factor, half.T, lower=True).T
-            shared += 2 * (1 - apart / blocks) * float((score @ tie * (tie @ score)).sum())
-    return _Model(basis, factor, score, 1 + shared / float((score**2).sum()))
+            shared += 2 * (1 - apart / blocks) * float((score @ between * (between @ score)).sum())
+    log_determinant = float(np.linalg.slogdet(covariance)[1])
+    return _Model(
+        inverse,
+        log_determinant,
+        (score + score.T) / 2,
+        float(square),
+        float(cube),
+        1 + shared / float(square),
+    )
+
+
+def _basis(labels: tuple[int, ...], about_mean: bool) -> np.ndarray:
+    """Return what is looked at (L, M): contrasts, or the layers themselves."""
+    return contrasts(labels) if about_mean else np.eye(len(labels))
 
 
 def diagonal_blocks(products: np.ndarray, longest: int = BLOCK) -> np.ndarray:
@@ -160,7 +169,7 @@ class _Blocks:
     """Blocks of layers, sorted by how groups lie in them.
 
     Attributes:
-        products: mean products (blocks, B, B) per pattern of groups.
+        products: mean products (blocks, M, M) per pattern of groups, of what its basis looks at.
         about_mean: whether means of groups are removed.
         lost: variance of the score over that of layers that may differ in size.
     """
@@ -182,22 +191,29 @@ class _Blocks:
             if size - about_mean * len(set(here)) >= rotations.FEWEST:
                 found.setdefault(pattern, []).append(block)
         lost = rotations.spread_lost(size) if equal_sizes else 1.0
-        return cls({pattern: np.stack(found[pattern]) for pattern in found}, about_mean, lost)
+        bases = {pattern: _basis(pattern, about_mean) for pattern in found}
+        return cls(
+            {each: basis.T @ np.stack(found[each]) @ basis for each, basis in bases.items()}, about_mean, lost
+        )
 
-    def whitened(self, hurst: float) -> list[tuple[_Model, np.ndarray]]:
-        """Return the model of each pattern, and its whitened blocks (blocks, M, M)."""
-        models = [
+    def models(self, hurst: float) -> list[tuple[_Model, np.ndarray]]:
+        """Return the model of each pattern, and its products (blocks, M, M)."""
+        return [
             (_model(float(hurst), pattern, len(blocks), self.about_mean), blocks)
             for pattern, blocks in self.products.items()
         ]
-        return [(model, model.whiten(blocks)) for model, blocks in models]
 
     def score(self, hurst: float) -> float:
         """Return the slope of the log likelihood as a normal score."""
         total = variance = third = 0.0
-        for model, white in self.whitened(hurst):
-            second, cube = rotations.moments(model.score, white)
-            total += float((model.score * white).sum())
+        for model, products in self.models(hurst):
+            white = model.inverse @ products
+            sizes = np.trace(white, axis1=1, axis2=2) / white.shape[-1]
+            squares, cubes = rotations.power_traces(white - sizes[:, None, None] * np.eye(white.shape[-1]))
+            second, cube = rotations.moments_of_traces(
+                white.shape[-1], (model.square, model.cube), (float(squares.sum()), float(cubes.sum()))
+            )
+            total += float((model.score * products).sum())
             variance, third = variance + second * model.across, third + cube
         if variance <= 0:  # the products are those of the model, exactly
             return 0.0
@@ -209,15 +225,15 @@ class _Blocks:
     def likelihood(self, hurst: float) -> float:
         """Return the log likelihood per entry, scale profiled out."""
         count, fit, determinant = 0, 0.0, 0.0
-        for model, white in self.whitened(hurst):
-            count += white.shape[0] * white.shape[1]
-            fit += float(np.trace(white, axis1=1, axis2=2).sum())
-            determinant += 2 * len(white) * float(np.log(np.diagonal(model.factor)).sum())
+        for model, products in self.models(hurst):
+            count += products.shape[0] * products.shape[1]
+            fit += float((model.inverse * products).sum())
+            determinant += len(products) * model.log_determinant
         return -0.5 * (count * math.log(fit) + determinant)
 
     def effective_entries(self, hurst: float, entries: int) -> float:
         """Return the effective entries of whitened blocks, their inverse averaged over all products."""
-        pieces = [white for _, white in self.whitened(hurst)]
+        pieces = [model.inverse @ products for model, products in self.models(hurst)]
         inverse = [1 / rotations.effective_entries(white, entries) for white in pieces]
         return float(1 / self.lost / np.average(inverse, weights=[white.size for white in pieces]))
 

@@ -20,7 +20,8 @@ def effective_entries(grams: np.ndarray, entries: int) -> float:
     """Return how many independent entries of equal variance would scatter as the whitened layers do.
 
     Args:
-        grams: mean products of whitened layers (..., L, L), averaged over leading dimensions.
+        grams: mean products of whitened layers (..., L, L), or matrices that are similar to them, averaged
+            over leading dimensions.
         entries: number of entries, which is an upper bound.
 
     Returns:
@@ -36,7 +37,7 @@ def effective_entries(grams: np.ndarray, entries: int) -> float:
     """
     depth = grams.shape[-1]
     sizes = np.trace(grams, axis1=-2, axis2=-1)
-    spread = np.square(grams).sum(axis=(-2, -1)) - sizes**2 / depth
+    spread = (grams * np.swapaxes(grams, -1, -2)).sum(axis=(-2, -1)) - sizes**2 / depth
     excess = float(spread.mean() / sizes.mean() ** 2)
     if excess <= 0:
         return float(entries)
@@ -71,16 +72,25 @@ def moments(weights: np.ndarray, grams: np.ndarray) -> tuple[float, float]:
         (0.0, 0.0)
     """
     depth = weights.shape[-1]
-    square = weights @ weights
     means = np.trace(grams, axis1=-2, axis2=-1) / depth
-    centred = grams - means[:, None, None] * np.eye(depth)
-    squares = centred @ centred
-    second = float(np.trace(squares, axis1=-2, axis2=-1).sum())
-    third = float((squares * centred).sum())
-    variance = 2 * float(np.trace(square)) * second / ((depth - 1) * (depth + 2))
-    cube = float((square * weights).sum())
+    squares, cubes = power_traces(grams - means[:, None, None] * np.eye(depth))
+    square, cube = power_traces(weights)
+    return moments_of_traces(depth, (float(square), float(cube)), (float(squares.sum()), float(cubes.sum())))
+
+
+def power_traces(matrices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the traces (...) of the squares and of the cubes of matrices (..., L, L)."""
+    turned = np.swapaxes(matrices, -1, -2)
+    return (matrices * turned).sum(axis=(-2, -1)), (matrices @ matrices * turned).sum(axis=(-2, -1))
+
+
+def moments_of_traces(
+    depth: int, weights: tuple[float, float], grams: tuple[float, float]
+) -> tuple[float, float]:
+    """Return the same from traces of squares and cubes, for the Gram matrices summed, less their means."""
+    (square, cube), (second, third) = weights, grams
     ways = (depth - 2) * (depth - 1) * (depth + 2) * (depth + 4) / (8 * depth)
-    return variance, cube * third / ways
+    return 2 * square * second / ((depth - 1) * (depth + 2)), cube * third / ways
 
 
 def normal_score(deviation: float, skewness: float) -> float:
