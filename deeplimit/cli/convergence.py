@@ -284,12 +284,15 @@ def validate(
 
     def show(row: RowResult) -> None:
         while header:  # it waits for the first row, so that bad usage prints one line and no more
-            typer.echo(header.pop())
-        typer.echo(str(row))
+            run.say(header.pop())
+        run.say(str(row))
 
     shared = {**run.arguments(), "progress": None}  # the rows show it
-    board = run_validate(quick=quick, only=only, resume=run.json, on_row=show, **shared)
-    typer.echo("\n".join(["", *board.troubles(), board.headline]))
+    resume = None if run.pipes else run.json  # which is written by it
+    board = run_validate(quick=quick, only=only, resume=resume, on_row=show, **shared)
+    run.say("\n".join(["", *board.troubles(), board.headline]))
+    if run.pipes:
+        run.write_json(board)
     if run.plot is not None:
         board.plot(run.plot, compact=run.compact)
     if run.html is not None:

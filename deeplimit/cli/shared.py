@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from typing import Annotated, Any, NoReturn, get_type_hints
 import typer
 
 BAD_USAGE = 2
+STANDARD_OUTPUT = ("-", "/dev/stdout")
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,12 @@ class Run:
     compact: Annotated[
         bool, typer.Option("--compact", help="Pictures as wide as a journal's column, 3.3 inches.")
     ] = False
-    json: Annotated[Path | None, typer.Option("--json", help="Write the report here (.json).")] = None
+    json: Annotated[
+        Path | None,
+        typer.Option(
+            "--json", help="Write the report here (.json). - is standard output; the text goes to errors."
+        ),
+    ] = None
     html: Annotated[
         Path | None, typer.Option("--html", help="Write one self-contained page here (.html).")
     ] = None
@@ -58,14 +65,39 @@ class Run:
             "progress": not self.quiet,
         }
 
+    @property
+    def pipes(self) -> bool:
+        """Whether --json names standard output, or another pipe or device, and no file."""
+        if str(self.json) in STANDARD_OUTPUT:
+            return True
+        if self.json is None:
+            return False
+        try:
+            mode = self.json.stat().st_mode
+        except OSError:  # there is no such thing yet
+            return False
+        return stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)
+
+    def say(self, text: str) -> None:
+        """Print text, to standard error where standard output is for the JSON alone."""
+        typer.echo(text, err=str(self.json) in STANDARD_OUTPUT)
+
+    def write_json(self, report: Any) -> None:
+        """Write the numbers where --json says, if it was given."""
+        if str(self.json) in STANDARD_OUTPUT:
+            typer.echo(report.to_json(), nl=False)
+        elif self.json is not None and self.pipes:
+            self.json.write_text(report.to_json(), encoding="utf-8")
+        elif self.json is not None:
+            report.save(self.json)
+
     def finish(self, report: Any, codes: Mapping[str, int] | None = None, **drawing: Any) -> None:
         """Print the report, write the numbers, the picture and the page, and leave with its verdict's code.
 
         It is printed first: where the disk is full, the result is on the screen at least.
         """
-        typer.echo(str(report))
-        if self.json is not None:
-            report.save(self.json)
+        self.say(str(report))
+        self.write_json(report)
         if self.plot is not None:
             report.plot(self.plot, compact=self.compact, **drawing)
         if self.html is not None:
@@ -125,7 +157,7 @@ def _check_files(run: Run) -> None:
 
     if run.plot is not None:
         validation.writable_file(run.plot, "--plot", axes.SUFFIXES)
-    if run.json is not None:
+    if run.json is not None and not run.pipes:
         validation.writable_file(run.json, "--json", (".json",))
     if run.html is not None:
         validation.writable_file(run.html, "--html", (".html",))

@@ -77,18 +77,11 @@ def _umask() -> int:
     return current
 
 
-def save(kind: str, content: dict[str, Any], path: str | os.PathLike[str], **beside: object) -> None:
-    """Write a report's `to_dict()` as JSON, and what else is given by name, unless it is None.
-
-    Raises TypeError or ValueError, before anything is written, where `path` cannot be written to.
-    """
-    checked = validation.writable_file(path, "path", (".json",))
+def as_text(kind: str, content: dict[str, Any], **beside: object) -> str:
+    """Return a report's `to_dict()` as the JSON of a file, and what else is given by name, unless None."""
     document = {"format": FORMAT, "version": VERSION, "kind": kind, "report": fields.plain(content)}
     document |= {name: value for name, value in beside.items() if value is not None}
-    with whole_file(checked) as temporary:
-        temporary.write_text(
-            json.dumps(document, indent=1, allow_nan=False, ensure_ascii=False) + "\n", encoding="utf-8"
-        )
+    return json.dumps(document, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
 
 
 def load(path: str | os.PathLike[str]) -> tuple[str, dict[str, Any]]:

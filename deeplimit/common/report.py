@@ -553,9 +553,13 @@ class Report(ABC):
 
         Raises TypeError or ValueError, before anything is written, where `path` cannot be written to (.json).
         """
+        self._written(self.to_json(), path, ".json")
+
+    def to_json(self) -> str:
+        """Return the text that `save` writes, which other tools can read from a pipe."""
         measurement = None if self._origin is None else self._origin.written()
         provenance = fields.plain(self.provenance)
-        files.save(self.kind, self.to_dict(), path, measurement=measurement, provenance=provenance)
+        return files.as_text(self.kind, self.to_dict(), measurement=measurement, provenance=provenance)
 
     def plot(self, ax: Axes | str | os.PathLike[str] | None = None, *, compact: bool = False) -> Axes:
         """Draw the report and return the axes; nothing is shown.
