@@ -90,6 +90,26 @@ def test_error_of_blocks_counts_what_they_share() -> None:
     assert model.across > 1.1
 
 
+@pytest.mark.parametrize("about_mean", [False, True])
+def test_traces_are_those_of_whitened_layers(about_mean: bool) -> None:
+    """Against layers that are whitened by a Cholesky factor."""
+    gram = LayerGram(np.cov(fractional(0.7, 9, 4, 0.5, seed=3)), 16)
+    blocks, labels = module._Blocks.of(gram, about_mean), (0,) * 9
+    basis = module.contrasts(labels) if about_mean else np.eye(9)
+    cut = linalg.cholesky(basis.T @ covariance(0.6, 9) @ basis, lower=True)
+    slope = basis.T @ (covariance(0.60001, 9) - covariance(0.59999, 9)) @ basis / 2e-5
+    products = basis.T @ gram.products @ basis / np.trace(gram.products)
+    noise, white = (linalg.solve(cut, linalg.solve(cut, each).T) for each in (slope, products))
+    noise -= np.trace(noise) / len(noise) * np.eye(len(noise))
+    model = module._model(0.6, labels, 1, about_mean)
+    assert model.square == pytest.approx(np.trace(noise @ noise), rel=1e-6)
+    assert model.cube == pytest.approx(np.trace(noise @ noise @ noise), rel=1e-6)
+    variance, third = module.rotations.moments(noise, white[None])
+    deviation = np.trace(noise @ white) / variance**0.5
+    expected = module.rotations.normal_score(deviation, third / variance**1.5)
+    assert blocks.score(0.6) == pytest.approx(expected, rel=1e-6)
+
+
 def test_score_is_the_slope_of_the_likelihood() -> None:
     layers = fractional(0.6, 10, 3, 0.0, seed=8)
     products = layers @ layers.T

@@ -138,18 +138,11 @@ def _model(hurst: float, labels: tuple[int, ...], blocks: int, about_mean: bool)
             between = basis.T @ noise_covariance(hurst, lags) @ basis
             shared += 2 * (1 - apart / blocks) * float((score @ between * (between @ score)).sum())
     log_determinant = float(np.linalg.slogdet(covariance)[1])
-    return _Model(
-        inverse,
-        log_determinant,
-        (score + score.T) / 2,
-        float(square),
-        float(cube),
-        1 + shared / float(square),
-    )
+    return _Model(inverse, log_determinant, (score + score.T) / 2, square, cube, 1 + shared / square)
 
 
 def _basis(labels: tuple[int, ...], about_mean: bool) -> np.ndarray:
-    """Return what is looked at (L, M): contrasts, or the layers themselves."""
+    """Return the combinations of layers (L, M) that are used: contrasts, or the layers themselves."""
     return contrasts(labels) if about_mean else np.eye(len(labels))
 
 
@@ -169,7 +162,7 @@ class _Blocks:
     """Blocks of layers, sorted by how groups lie in them.
 
     Attributes:
-        products: mean products (blocks, M, M) per pattern of groups, of what its basis looks at.
+        products: mean products (blocks, M, M) of contrasts, or of layers themselves, per pattern of groups.
         about_mean: whether means of groups are removed.
         lost: variance of the score over that of layers that may differ in size.
     """
