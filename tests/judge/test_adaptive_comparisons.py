@@ -12,7 +12,7 @@ import deeplimit as dl
 from deeplimit.judge.convergence import comparison, verdict
 from deeplimit.judge.convergence.comparison import ASKS
 from deeplimit.statistics import adaptive_sampling
-from deeplimit.statistics.adaptive_sampling import share
+from deeplimit.statistics.adaptive_sampling import Asks, share
 
 AUTO = {"depths": "auto", "paths": "auto"}
 NARROW = dl.inner(2, "tanh", noise=dl.Ito(A=0.5))  # its distance to the scheme bends at default depths
@@ -135,3 +135,32 @@ def test_only_a_given_budget_makes_the_first_look_smaller():
     network = dl.inner(8, "tanh", noise=dl.Ito(A=0.125))
     assert dl.compare(network, seed=1, depths=[16, 32, 64, 128, 256]).looks[0].paths == 512
     assert dl.compare(network, seed=1, budget=0.05).looks[0].paths < 512
+
+
+@pytest.mark.parametrize("rule", [rule for rule, asks in ASKS.items() if asks is not Asks.NOTHING])
+def test_inputs_that_were_all_seen_are_not_asked_for_again(rule, narrow):
+    """Random networks are the control: the same rule asks for what it always does."""
+    report = dataclasses.replace(narrow, verdict="cannot tell", rule=rule)
+    asked = {
+        repeats: comparison.Comparing(None, 0.95, repeats).request(report).order for repeats in (False, True)
+    }
+    assert asked[False]
+    assert Asks.COUNT not in asked[True]
+    assert (asked[True] == ()) == (asked[False] == (Asks.COUNT,))
+
+
+@pytest.mark.parametrize(
+    ("network", "given", "repeats"),
+    [
+        (dl.inner(2, "tanh", trend=dl.Trend(lambda t: torch.eye(2))), True, True),
+        (dl.inner(2, "tanh", trend=dl.Trend(lambda t: torch.eye(2))), False, False),
+        (dl.res1(2, "tanh"), True, False),
+    ],
+)
+def test_only_given_inputs_of_a_network_without_noise_repeat(network, given, repeats, monkeypatch):
+    studies = []
+    carry_out = comparison.carry_out
+    monkeypatch.setattr(comparison, "carry_out", lambda *v: studies.append(v[0]) or carry_out(*v))
+    inputs = torch.eye(2) if given else None
+    dl.compare(network, x=inputs, depths=[4, 8, 16], paths=64)
+    assert [study.repeats for study in studies] == [repeats]

@@ -65,10 +65,15 @@ ASKS = {
 @final
 @dataclass(frozen=True)
 class Comparing(Study[CompareReport]):
-    """An adaptive comparison; `task` makes the task of `depths` and `paths`."""
+    """An adaptive comparison; `task` makes the task of `depths` and `paths`.
+
+    Where neither network nor limit is random and the inputs are given, `repeats`: more paths would be the
+    same numbers once more.
+    """
 
     task: Callable[..., Task]
     confidence: float
+    repeats: bool = False
 
     start = DEFAULT
 
@@ -105,6 +110,8 @@ class Comparing(Study[CompareReport]):
         if report.verdict != ConvergenceVerdict.CANNOT_TELL:
             return None
         asks = ASKS.get(report.rule, Asks.EITHER)
+        if self.repeats and asks is not Asks.NOTHING:
+            asks = Asks.NOTHING if asks is Asks.COUNT else Asks.DEPTH
         return SampleSizeRequest.of(asks, sampling_share(report))
 
 
@@ -171,7 +178,8 @@ def compare(
             fit. "auto" starts with 16 to 256, and goes deeper where the evidence asks for depth.
         paths: Number of paths P. "auto" starts with 512, and takes more where the evidence asks for paths. Of
             depths and paths, one that is left out is "auto" although the other is given; where both are
-            given, there is one analysis. All analyses share the level, and the last is the report, with
+            given, there is one analysis. Inputs that are given to a network without noise are not taken again
+            for more paths. All analyses share the level, and the last is the report, with
             `confidence` its level: 0.975 after the first.
         budget: Seconds that a call with "auto" may take, by default 30, but for the first analysis, which is
             made smaller for a given budget alone. It ends the analyses, so that their number depends on the
@@ -241,10 +249,11 @@ def compare(
     chosen = validation.choice(coupling, "coupling", COUPLINGS)
     _check_together(same_network, inputs, resnet, measured, chosen)
     checked_seed = validation.seed(seed)
+    equation = resnet.limit() if limit is None else limit
     of_size = partial(
         make_task,
         resnet,
-        resnet.limit() if limit is None else limit,
+        equation,
         inputs,
         reference=reference,
         norm=read_statistic(norm),
@@ -258,7 +267,8 @@ def compare(
         quantity=measured,
     )
 
-    report = carry_out(Comparing(of_size, level), sampling, running, "compare", started)
+    repeats = inputs is not None and not resnet.is_random and not getattr(equation, "is_random", True)
+    report = carry_out(Comparing(of_size, level, repeats), sampling, running, "compare", started)
     return report.called_by("compare", given)
 
 
