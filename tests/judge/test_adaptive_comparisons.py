@@ -139,28 +139,29 @@ def test_only_a_given_budget_makes_the_first_look_smaller():
 
 @pytest.mark.parametrize("rule", [rule for rule, asks in ASKS.items() if asks is not Asks.NOTHING])
 def test_inputs_that_were_all_seen_are_not_asked_for_again(rule, narrow):
-    """Random networks are the control: the same rule asks for what it always does."""
+    """Random networks, and inputs of which some are left, are the control: more paths are asked for."""
     report = dataclasses.replace(narrow, verdict="cannot tell", rule=rule)
-    asked = {
-        repeats: comparison.Comparing(None, 0.95, repeats).request(report).order for repeats in (False, True)
-    }
-    assert asked[False]
-    assert Asks.COUNT not in asked[True]
-    assert (asked[True] == ()) == (asked[False] == (Asks.COUNT,))
+    usual, some_left, all_seen = (
+        comparison.Comparing(None, 0.95, distinct).request(report).order
+        for distinct in (None, report.paths + 1, report.paths)
+    )
+    assert usual == some_left != ()
+    assert Asks.COUNT not in all_seen
+    assert (all_seen == ()) == (usual == (Asks.COUNT,))
 
 
 @pytest.mark.parametrize(
-    ("network", "given", "repeats"),
+    ("network", "given", "distinct"),
     [
-        (dl.inner(2, "tanh", trend=dl.Trend(lambda t: torch.eye(2))), True, True),
-        (dl.inner(2, "tanh", trend=dl.Trend(lambda t: torch.eye(2))), False, False),
-        (dl.res1(2, "tanh"), True, False),
+        (dl.inner(2, "tanh", trend=dl.Trend(lambda t: torch.eye(2))), True, 2),
+        (dl.inner(2, "tanh", trend=dl.Trend(lambda t: torch.eye(2))), False, None),
+        (dl.res1(2, "tanh"), True, None),
     ],
 )
-def test_only_given_inputs_of_a_network_without_noise_repeat(network, given, repeats, monkeypatch):
+def test_only_given_inputs_of_a_network_without_noise_repeat(network, given, distinct, monkeypatch):
     studies = []
     carry_out = comparison.carry_out
     monkeypatch.setattr(comparison, "carry_out", lambda *v: studies.append(v[0]) or carry_out(*v))
     inputs = torch.eye(2) if given else None
     dl.compare(network, x=inputs, depths=[4, 8, 16], paths=64)
-    assert [study.repeats for study in studies] == [repeats]
+    assert [study.distinct for study in studies] == [distinct]

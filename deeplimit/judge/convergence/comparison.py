@@ -67,13 +67,13 @@ ASKS = {
 class Comparing(Study[CompareReport]):
     """An adaptive comparison; `task` makes the task of `depths` and `paths`.
 
-    Where neither network nor limit is random and the inputs are given, `repeats`: more paths would be the
-    same numbers once more.
+    `distinct` is how many paths can differ: the number of inputs, where these are given and neither network
+    nor limit is random. More paths would be the same numbers once more. None where each path is new.
     """
 
     task: Callable[..., Task]
     confidence: float
-    repeats: bool = False
+    distinct: int | None = None
 
     start = DEFAULT
 
@@ -110,7 +110,7 @@ class Comparing(Study[CompareReport]):
         if report.verdict != ConvergenceVerdict.CANNOT_TELL:
             return None
         asks = ASKS.get(report.rule, Asks.EITHER)
-        if self.repeats and asks is not Asks.NOTHING:
+        if self.distinct is not None and report.paths >= self.distinct and asks is not Asks.NOTHING:
             asks = Asks.NOTHING if asks is Asks.COUNT else Asks.DEPTH
         return SampleSizeRequest.of(asks, sampling_share(report))
 
@@ -267,8 +267,9 @@ def compare(
         quantity=measured,
     )
 
-    repeats = inputs is not None and not resnet.is_random and not getattr(equation, "is_random", True)
-    report = carry_out(Comparing(of_size, level, repeats), sampling, running, "compare", started)
+    is_fixed = not resnet.is_random and not getattr(equation, "is_random", True)
+    distinct = len(inputs) if is_fixed and inputs is not None else None
+    report = carry_out(Comparing(of_size, level, distinct), sampling, running, "compare", started)
     return report.called_by("compare", given)
 
 
