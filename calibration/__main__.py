@@ -10,6 +10,7 @@ from pathlib import Path
 
 from calibration import results, runs
 from calibration.cells import cells
+from calibration.figures import draw
 from calibration.page import PAGE, page
 
 
@@ -46,6 +47,9 @@ def main() -> None:
         results.update(cells(), given.file, given.results)
     found = results.load(given.results)
     given.page.write_text(page(cells(), found), encoding="utf-8")
+    pictures = given.page.parent / "images"
+    pictures.mkdir(exist_ok=True)
+    draw(cells(), found, pictures)
     print(f"wrote {given.page}: {len(found)} of {len(cells())} cells measured")
 
 

@@ -8,7 +8,8 @@ import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, final
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple, final
 
 import numpy as np
 
@@ -36,6 +37,7 @@ class Outcome:
         error: the exception of a call that failed.
         rule: name of the rule that decided; empty where the report names none. Where no interval was given
             it is the reason.
+        level: level of the interval; NaN where the call failed.
     """
 
     verdict: str
@@ -48,35 +50,56 @@ class Outcome:
     error: str = ""
     tolerated: tuple[str, ...] = ()
     rule: str = ""
+    level: float = math.nan
 
 
-Called = tuple[str, tuple[float, float, float], str]
-"""A verdict, the exponent with its interval (NaN where there is none), and the rule that decided."""
+class Called(NamedTuple):
+    """A verdict, the exponent with its interval (NaN where there is none), the rule that decided ("" where
+    none is named), and the level of the interval."""
+
+    verdict: str
+    interval: tuple[float, float, float]
+    rule: str = ""
+    level: float = 0.95
+
+
+JUDGING = ("common", "driving", "equations", "judge", "layers", "networks", "papers/cases", "simulation")
+JUDGING += ("statistics", "theory")
+"""Rooms whose sources decide what `compare` and `compare_laws` find; no other is loaded by a call."""
 
 
 class Trial(ABC):
-    """One call of the library, with what is true of it."""
+    """One call of the library, with what is true of it; sources of `rooms` decide, "" for all."""
 
     right: tuple[str, ...]
     truth: float
     tolerated: tuple[str, ...] = ()
+    rooms: ClassVar[tuple[str, ...]] = ("",)
 
     @abstractmethod
     def call(self, seed: int) -> Called:
-        """Return the verdict, the exponent with its interval, and the rule; "" where none is named."""
+        """Return what was found."""
 
     def run(self, seed: int) -> Outcome:
         """Make the call with this seed; one that raises is an outcome, too."""
         started = time.process_time()
         try:
-            verdict, (estimate, low, high), rule = self.call(seed)
+            called = self.call(seed)
         except Exception as error:  # noqa: BLE001  # every failure of the library belongs on the page
             seconds = time.process_time() - started
             told = f"{type(error).__name__}: {str(error)[:200]}"
             return Outcome(FAILED, self.right, *NO_INTERVAL, self.truth, seconds, told)
         seconds = time.process_time() - started
-        found = estimate, low, high
-        return Outcome(verdict, self.right, *found, self.truth, seconds, tolerated=self.tolerated, rule=rule)
+        return Outcome(
+            called.verdict,
+            self.right,
+            *called.interval,
+            self.truth,
+            seconds,
+            tolerated=self.tolerated,
+            rule=called.rule,
+            level=called.level,
+        )
 
 
 @final
@@ -97,12 +120,13 @@ class Converging(Trial):
     limit: Any = None
     right: tuple[str, ...] = (CONVERGES,)
     settings: Mapping[str, Any] = field(default_factory=dict)
+    rooms: ClassVar[tuple[str, ...]] = JUDGING
 
     def call(self, seed: int) -> Called:
         settings = {**FIXED, **self.settings}
         report = dl.compare(self.network, self.limit, seed=seed, workers=1, **settings)
-        low, high = map(float, report.rate_interval)
-        return str(report.verdict), (float(report.rate), low, high), report.rule
+        interval = float(report.rate), *map(float, report.rate_interval)
+        return Called(str(report.verdict), interval, report.rule, report.confidence)
 
 
 @final
@@ -118,12 +142,15 @@ class Growing(Trial):
     right: tuple[str, ...]
     settings: Mapping[str, Any] = field(default_factory=dict)
     tolerated: tuple[str, ...] = ()
+    rooms: ClassVar[tuple[str, ...]] = (*JUDGING, "signal")
 
     def call(self, seed: int) -> Called:
         report = dl.stability(self.network, seed=seed, workers=1, **self.settings)
         growth = report.hidden_growth
         low, high = map(float, growth.interval)
-        return str(report.verdict), (float(growth.exponent), low, high), growth.rule
+        return Called(
+            str(report.verdict), (float(growth.exponent), low, high), growth.rule, growth.confidence
+        )
 
 
 @final
@@ -140,10 +167,11 @@ class InLaw(Trial):
     settings: Mapping[str, Any] = field(default_factory=dict)
     truth: float = math.nan
     tolerated: tuple[str, ...] = ()
+    rooms: ClassVar[tuple[str, ...]] = JUDGING
 
     def call(self, seed: int) -> Called:
         report = dl.compare_laws(self.network, self.limit, seed=seed, workers=1, **self.settings)
-        return str(report.verdict), NO_INTERVAL, ""
+        return Called(str(report.verdict), NO_INTERVAL)
 
 
 @final
@@ -168,7 +196,7 @@ class Diagnosing(Trial):
     def call(self, seed: int) -> Called:
         report = dl.diagnose(self.weights(np.random.default_rng(seed)), seed=seed)
         low, high = map(float, getattr(report, f"{self.exponent}_interval"))
-        return str(report.verdict), (float(getattr(report, self.exponent)), low, high), ""
+        return Called(str(report.verdict), (float(getattr(report, self.exponent)), low, high))
 
 
 @final
@@ -188,7 +216,7 @@ class Examining(Trial):
         report = dl.diagnose({"A": self.weights(np.random.default_rng(seed))}, seed=seed)
         (found,) = report.objects
         low, high = map(float, found.hurst_interval)
-        return str(found.verdict), (float(found.hurst), low, high), ""
+        return Called(str(found.verdict), (float(found.hurst), low, high))
 
 
 @final
@@ -220,6 +248,11 @@ class Cell:
     def key(self) -> str:
         """Group and name; no other cell has the same."""
         return f"{self.group}/{self.name}"
+
+    @cached_property
+    def rooms(self) -> tuple[str, ...]:
+        """Rooms of the library whose sources decide what its calls find."""
+        return self.make(0).rooms
 
     def run(self, number: int) -> Outcome:
         """Return what the replication of this number finds; cells share no seeds, and so no luck."""

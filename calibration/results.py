@@ -15,7 +15,7 @@ from calibration.cell import Cell
 from calibration.summary import Summary, summarise
 
 RESULTS = Path(__file__).parent / "results.csv"
-NUMBERS = ("width", "deviation", "bias")
+NUMBERS = ("width", "deviation", "bias", "level")
 
 
 def _counts(text: str) -> dict[str, int]:
@@ -61,7 +61,7 @@ def update(cells: Sequence[Cell], replications: Path, path: Path = RESULTS) -> N
     kept, before = runs.read(replications), load(path)
     today = time.strftime("%Y-%m-%d")
     records = {
-        cell.key: summarise(kept[cell.key].values(), [runs.code()], today)
+        cell.key: summarise(kept[cell.key].values(), [runs.code(cell.rooms)], today)
         if cell.key in kept
         else before[cell.key]
         for cell in cells

@@ -25,11 +25,11 @@ Kept = Mapping[str, Mapping[int, Outcome]]
 
 
 @cache
-def code() -> str:
-    """Return a digest of the library's sources: replications of other sources are not mixed with these."""
+def code(rooms: tuple[str, ...] = ("",)) -> str:
+    """Return a digest of these rooms' sources: replications of other sources are not mixed with these."""
     digest = hashlib.sha256()
     root = Path(deeplimit.__file__).parent
-    for path in sorted(root.rglob("*.py")):
+    for path in sorted({path for room in rooms for path in (root / room).rglob("*.py")}):
         digest.update(path.relative_to(root).as_posix().encode() + path.read_bytes())
     return digest.hexdigest()[:12]
 
@@ -38,7 +38,8 @@ def read(path: Path) -> dict[str, dict[int, Outcome]]:
     """Return the finished replications of the library's present sources, by cell and seed."""
     kept: dict[str, dict[int, Outcome]] = defaultdict(dict)
     for record in _records(path):
-        if record["code"] == code():
+        cell = by_key().get(record["cell"])
+        if cell is not None and record["code"] == code(cell.rooms):
             outcome = record["outcome"]
             words = {name: tuple(outcome[name]) for name in ("right", "tolerated")}
             kept[record["cell"]][record["seed"]] = Outcome(**{**outcome, **words})
@@ -112,7 +113,7 @@ def measure(
                     record = {
                         "cell": key,
                         "seed": seed,
-                        "code": code(),
+                        "code": code(by_key()[key].rooms),
                         "outcome": dataclasses.asdict(outcome),
                     }
                     file.write(json.dumps(record, ensure_ascii=False) + "\n")

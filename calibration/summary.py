@@ -15,6 +15,9 @@ from calibration.cell import CANNOT_TELL, FAILED, Outcome
 
 LEAST_COVERED, MOST_COVERED = 0.93, 0.98
 CERTAIN = 0.95
+SIGMA = stats.norm.cdf([-1.0, 1.0])
+HARDLY = 1e-3
+"""Standard deviation of an exponent below which an interval's length is a matter of depth, not of calls."""
 NO_RULE = "no rule named"
 
 
@@ -33,8 +36,10 @@ class Summary:
         not_given: the rest of them, by the rule that left the interval out; "no rule named" where the report
             names none, and "not recorded" where the call was made before rules were.
         width: median width of the intervals.
-        deviation: standard deviation of estimate minus truth's average.
-        bias: average of estimate minus truth.
+        deviation: standard deviation of the estimates: half of what lies between their quantiles of a normal
+            law's one standard deviation, so that a few outliers do not hide how long intervals are.
+        bias: median of estimate minus truth.
+        level: median level of the intervals.
         seconds: median processor time of a call.
         errors: the first three exceptions.
         code: digests of the library's sources that were measured.
@@ -52,6 +57,7 @@ class Summary:
     width: float | None
     deviation: float | None
     bias: float | None
+    level: float | None
     seconds: float
     errors: tuple[str, ...] = ()
     code: tuple[str, ...] = ()
@@ -69,8 +75,15 @@ class Summary:
 
     @property
     def length(self) -> float:
-        """Median length of the intervals in standard deviations of the estimate; NaN where unknown."""
-        return self.width / self.deviation if self.width is not None and self.deviation else math.nan
+        """Median length of the intervals in standard deviations of the estimate, shortened to 95 %.
+
+        A normal law's interval has 3.9. NaN where unknown, and where estimates hardly differ: there it
+        speaks of finite depth, and not of sampling.
+        """
+        if self.width is None or not self.deviation or self.deviation < HARDLY:
+            return math.nan
+        own, usual = stats.norm.ppf([0.5 + (self.level or CERTAIN) / 2, 0.5 + CERTAIN / 2])
+        return float(self.width / self.deviation * usual / own)
 
     @property
     def wrong(self) -> tuple[float, float, float]:
@@ -138,13 +151,18 @@ def summarise(outcomes: Iterable[Outcome], code: Iterable[str] = (), measured: s
         missed=len(judged) - covered,
         not_given=dict(sorted(left_out.items())),
         width=_rounded(np.median([outcome.high - outcome.low for outcome in given])) if given else None,
-        deviation=_rounded(away.std(ddof=1)) if len(away) > 1 else None,
-        bias=_rounded(away.mean()) if len(away) else None,
+        deviation=_rounded(np.diff(np.quantile(away, SIGMA))[0] / 2) if len(away) > 1 else None,
+        bias=_rounded(np.median(away)) if len(away) else None,
+        level=_rounded(np.median(levels)) if (levels := _levels(judged)) else None,
         seconds=_rounded(np.median([outcome.seconds for outcome in outcomes])),
         errors=tuple(dict.fromkeys(outcome.error for outcome in outcomes if outcome.error))[:3],
         code=tuple(sorted(set(code))),
         measured=measured,
     )
+
+
+def _levels(outcomes: Iterable[Outcome]) -> list[float]:
+    return [outcome.level for outcome in outcomes if math.isfinite(outcome.level)]
 
 
 def _rounded(value: float) -> float:

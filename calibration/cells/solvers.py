@@ -6,12 +6,12 @@ import dataclasses
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import torch
 
 import deeplimit as dl
-from calibration.cell import NO_INTERVAL, Called, Cell, Trial
+from calibration.cell import JUDGING, NO_INTERVAL, Called, Cell, Trial
 from deeplimit.testing.problems import PROBLEMS, Problem
 
 GROUP, WEAK, FAULTS = "Solvers", "Solvers, weak order", "Solvers with a fault"
@@ -40,6 +40,7 @@ class Solving(Trial):
     truth: float
     right: tuple[str, ...]
     settings: Mapping[str, Any] = field(default_factory=dict)
+    rooms: ClassVar[tuple[str, ...]] = (*JUDGING, "testing")
 
     @property
     def network(self) -> str:
@@ -56,9 +57,9 @@ class Solving(Trial):
             **self.settings,
         )
         if not math.isfinite(report.rate):
-            return str(report.verdict), NO_INTERVAL, str(report.verdict)
-        low, high = map(float, report.rate_interval)
-        return str(report.verdict), (float(report.rate), low, high), ""
+            return Called(str(report.verdict), NO_INTERVAL, str(report.verdict))
+        interval = float(report.rate), *map(float, report.rate_interval)
+        return Called(str(report.verdict), interval, level=report.confidence)
 
 
 def _turning(scheme: str, order: float, seed: int) -> Solving:

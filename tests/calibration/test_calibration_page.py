@@ -8,11 +8,16 @@ import re
 import zlib
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
+import torch
 
+import deeplimit as dl
+from benchmarks.entered import entered
 from calibration import results, runs, summary
-from calibration.cell import Cell, Outcome
-from calibration.cells import by_key, cells
+from calibration.cell import Cell, Converging, Growing, InLaw, Outcome
+from calibration.cells import by_key, cells, wrong
+from calibration.cells.solvers import Solving
 from calibration.page import PAGE, page
 from calibration.summary import share, summarise
 
@@ -98,7 +103,7 @@ def test_replications_add_up_to_what_was_put_in():
     assert (record.right, record.false) == (90, 6)
     assert record.verdicts == {"cannot tell": 3, "converges": 90, "does not converge": 6, "failed": 1}
     assert record.width == pytest.approx(0.1)
-    assert record.bias == pytest.approx(0.6 / 96, rel=1e-3)
+    assert record.bias == pytest.approx(0.01)
     assert record.errors == ("ValueError: x",)
 
 
@@ -136,12 +141,12 @@ def test_a_cell_outside_the_aims_is_marked_in_words(outcomes, said):
 
 
 @pytest.mark.parametrize(
-    ("calls", "caught"), [((200, 200, 200), "0.05"), ((200, 99, 200), "open"), ((5, 5, 5), "open")]
+    ("calls", "caught"), [((200, 200, 200), "0.05"), ((200, 39, 200), "open"), ((5, 5, 5), "open")]
 )
-def test_a_size_is_called_caught_only_after_a_hundred_calls_of_every_size(calls, caught):
+def test_a_size_is_called_caught_only_after_enough_calls_of_every_size(calls, caught):
     words = ("cannot tell", "does not converge", "does not converge")
     family = [
-        Cell("Wrong limits", f"shift {size}", None, size=size, family="shift") for size in (0.01, 0.05, 0.1)
+        Cell(wrong.GROUP, f"shift {size}", None, size=size, family="shift") for size in (0.01, 0.05, 0.1)
     ]
     found = {
         cell.key: summarise([Outcome(word, (words[1],), *[math.nan] * 4, 1.0)] * count)
@@ -168,13 +173,13 @@ def test_a_stopped_run_goes_on_and_a_half_line_is_left_out(tmp_path, monkeypatch
 def test_replications_of_other_sources_are_not_mixed_with_these(tmp_path):
     lines = [
         {"cell": CHEAP, "seed": seed, "code": code, "outcome": dataclasses.asdict(outcome())}
-        for seed, code in ((0, runs.code()), (1, "another"))
+        for seed, code in ((0, runs.code(by_key()[CHEAP].rooms)), (1, "another"))
     ]
     file, found = tmp_path / "replications.jsonl", tmp_path / "results.csv"
     file.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     results.update(cells(), file, found)
     assert results.load(found)[CHEAP].replications == 1
-    assert results.load(found)[CHEAP].code == (runs.code(),)
+    assert results.load(found)[CHEAP].code == (runs.code(by_key()[CHEAP].rooms),)
 
 
 def test_every_cell_has_a_call_that_is_drawn_from_the_seed():
@@ -184,3 +189,35 @@ def test_every_cell_has_a_call_that_is_drawn_from_the_seed():
         assert first.right == again.right
         assert first.truth == again.truth or math.isnan(first.truth)
         assert str(first.network) == str(again.network), cell.key
+
+
+FEW = {"depths": [4, 8, 16], "paths": 32, "workers": 1}
+
+
+@pytest.mark.parametrize(
+    ("trial", "call"),
+    [
+        (Converging, lambda: dl.compare(dl.res1(4, "tanh"), **FEW)),
+        (Converging, lambda: dl.compare(dl.inner(4, "scaled_gelu", noise=dl.Ito(A=0.1)), **FEW)),
+        (InLaw, lambda: dl.compare_laws(dl.res1(4, "tanh"), depths=[4, 8, 16], draws=200, workers=1)),
+        (Growing, lambda: dl.stability(dl.res1(4, "tanh"), depths=[4, 8, 16], draws=8, workers=1)),
+        (Solving, lambda: dl.check_solver(dl.Heun(), dl.ODE(lambda t, h: -h), torch.ones(2, 3))),
+    ],
+    ids=["compare", "Ito correction", "compare_laws", "stability", "check_solver"],
+)
+def test_a_call_enters_no_room_but_those_whose_sources_its_cells_keep(trial, call):
+    files = {file for file, _ in entered(call)}
+    others = {file for file in files if "/" in file and not file.startswith(trial.rooms)}
+    assert len(files) > 10
+    assert not others
+
+
+def test_intervals_have_their_length_at_95_percent_and_outliers_do_not_hide_it():
+    drawn = np.random.default_rng(0).normal(size=400) * 0.01 + 0.5
+    usual = summarise([outcome(float(each), 0.055) for each in drawn])
+    assert usual.length == pytest.approx(5.5, rel=0.1)
+    sure = summarise([outcome(float(each), 0.055, level=0.975) for each in drawn])
+    assert sure.length == pytest.approx(usual.length * 1.96 / 2.2414, rel=1e-3)
+    drawn[:4] = 30.0
+    assert summarise([outcome(float(each), 0.055) for each in drawn]).length == pytest.approx(5.5, rel=0.1)
+    assert math.isnan(summarise([outcome(0.5 + 1e-6 * each, 0.01) for each in range(40)]).length)
