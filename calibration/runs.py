@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import hashlib
 import json
@@ -26,12 +27,34 @@ Kept = Mapping[str, Mapping[int, Outcome]]
 
 @cache
 def code(rooms: tuple[str, ...] = ("",)) -> str:
-    """Return a digest of these rooms' sources: replications of other sources are not mixed with these."""
+    """Return a digest of these rooms' sources: replications of other sources are not mixed with these.
+
+    Comments and docstrings decide nothing, and do not count.
+    """
     digest = hashlib.sha256()
     root = Path(deeplimit.__file__).parent
     for path in sorted({path for room in rooms for path in (root / room).rglob("*.py")}):
-        digest.update(path.relative_to(root).as_posix().encode() + path.read_bytes())
+        digest.update(path.relative_to(root).as_posix().encode() + _statements(path).encode())
     return digest.hexdigest()[:12]
+
+
+def _statements(path: Path) -> str:
+    """Return a file's statements without its comments and docstrings."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        for field in ("body", "orelse", "finalbody"):
+            block = getattr(node, field, None)
+            if isinstance(block, list):
+                setattr(node, field, [each for each in block if not _is_text(each)])
+    return ast.dump(tree)
+
+
+def _is_text(node: ast.AST) -> bool:
+    return (
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    )
 
 
 def read(path: Path) -> dict[str, dict[int, Outcome]]:

@@ -2,7 +2,7 @@
 
 A right pair must come out "converges" at its order, a wrong one "does not converge". A method that says
 otherwise cannot be trusted. Every wrong limit is wrong in one way only. The full list of
-cases is on the page [Known cases](cases.md).
+cases is on the page [Known cases](../cases.md).
 """
 
 from deeplimit.papers.cases import Case, LawCase, Pair, WrongTwin, cases, law_cases, pairs

@@ -3,7 +3,7 @@
 Formulas become MathML, which browsers render themselves: they need neither a network nor a script.
 `pymdownx.arithmatex` finds them. Tables fit a telephone, pictures lead to themselves in full size, and
 [M] and [C] say which papers they are.
-mkdocs calls `on_page_content` (see `hooks` in mkdocs.yml).
+Pages that teach come first in the search. mkdocs calls the functions `on_…` (see `hooks` in mkdocs.yml).
 """
 
 from __future__ import annotations
@@ -97,6 +97,17 @@ def in_full_size(picture: re.Match[str]) -> str:
         return picture[0]
     scrolls = ' class="panels"' if 'class="panels"' in picture[0] else ""
     return f'<a{scrolls} href="{picture["source"]}">{picture[0]}</a>'
+
+
+BOOST = {"Start": 3, "Tutorials": 2, "How-to": 2, "Gallery": 0.5, "Under the hood": 0.5}
+"""How much pages of a part of the site count in the search: pages that teach come before internals."""
+
+
+def on_page_markdown(_markdown: str, page: Any, **_: Any) -> None:
+    """Say how much a page counts in the search; what it says itself holds."""
+    part = page.ancestors[-1].title if page.ancestors else ""
+    if part in BOOST:
+        page.meta.setdefault("search", {"boost": BOOST[part]})
 
 
 def on_page_content(content: str, **_: Any) -> str:

@@ -221,3 +221,17 @@ def test_intervals_have_their_length_at_95_percent_and_outliers_do_not_hide_it()
     drawn[:4] = 30.0
     assert summarise([outcome(float(each), 0.055) for each in drawn]).length == pytest.approx(5.5, rel=0.1)
     assert math.isnan(summarise([outcome(0.5 + 1e-6 * each, 0.01) for each in range(40)]).length)
+
+
+def test_words_about_the_sources_are_no_other_sources(tmp_path, monkeypatch):
+    room = tmp_path / "room"
+    room.mkdir()
+    monkeypatch.setattr(runs.deeplimit, "__file__", str(tmp_path / "__init__.py"))
+
+    def digest(text):
+        (room / "a.py").write_text(text, encoding="utf-8")
+        return runs.code.__wrapped__(("room",))
+
+    plain = digest("X = 1\n\n\ndef f():\n    return X\n")
+    assert digest('"""A."""\n\nX = 1  # one\n"""B."""\n\n\ndef f():\n    """C."""\n    return X\n') == plain
+    assert digest("X = 2\n\n\ndef f():\n    return X\n") != plain
