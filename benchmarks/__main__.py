@@ -17,6 +17,7 @@ from pathlib import Path
 
 from benchmarks import report
 from benchmarks.depth_check import check
+from benchmarks.doors import doors
 from benchmarks.generator_rate import pathwise
 from benchmarks.initialisation import w2, w3, w4
 from benchmarks.on_device import gpu
@@ -30,6 +31,7 @@ from benchmarks.training_check import check_train
 WORKLOADS = {
     "w1": w1,
     "theorem-4-4": theorem_4_4,
+    "doors": doors,
     "pathwise": pathwise,
     "scaling": scaling,
     "memory": memory,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar, final
 
 import torch
@@ -85,6 +86,10 @@ class NeuralYoung(Limit):
         """The Hurst index of the driving path."""
         return float(self.weights[0].hurst)
 
+    @cached_property
+    def _step(self) -> ModifiedRes1:
+        return ModifiedRes1(self.recursion.activation)
+
     @property
     def scale(self) -> float:
         """The factor of dB, 1/√d."""
@@ -130,7 +135,7 @@ class NeuralYoung(Limit):
         above (at 3/4 with a factor √log), Euler's is 2H - 1.
         """
         layer = Layer(increment, count, self.hurst, self.scale)
-        return h + ModifiedRes1(self.recursion.activation).residual(h, (layer,), self.hurst)
+        return h + self._step.residual(h, (layer,), self.hurst)
 
     def solve(self, h0: Tensor, increments: Tensor) -> Tensor:
         """Return the solution (N + 1, P, d) from `h0` (P, d) along increments (N, P, d, d) of B.

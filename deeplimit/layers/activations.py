@@ -403,7 +403,8 @@ def derivative(activation: Activation, x: Tensor) -> Tensor:
         >>> activations.derivative(activations.resolve("relu"), torch.tensor([-1.0, 2.0]))
         tensor([0., 1.])
     """
-    activation = resolve(activation, lipschitz=False)
+    if not isinstance(activation, Activation):  # schemes come here at every step, with one
+        activation = resolve(activation, lipschitz=False)
     if not validation.real_tensor(x, "x").is_floating_point():
         raise TypeError(f"x must be floating point, got {x.dtype}; x.float() converts.")
     tracked = x.requires_grad and torch.is_grad_enabled()

@@ -11,6 +11,7 @@ import torch
 import deeplimit as dl
 from benchmarks import (
     __main__ as command,
+    doors,
     initialisation,
     on_device,
     optional,
@@ -247,3 +248,20 @@ def test_records_change_only_when_asked_to(monkeypatch, capsys, tmp_path):
     assert "nothing regressed" in run_command(monkeypatch, capsys, tmp_path)
     assert "no recorded run (w4-quick.json)" in run_command(monkeypatch, capsys, tmp_path, "--quick")
     assert recorded.read_bytes() == before
+
+
+@pytest.mark.usefixtures("one_thread")
+@pytest.mark.parametrize(
+    "make",
+    [doors.independent, doors.corrected, doors.smooth, doors.fractional],
+    ids=lambda make: make.__name__,
+)
+def test_a_users_loop_measures_the_errors_that_compare_measures(make):
+    """Level: 300 paths leave 3 % to either side; 20 % is beyond four standard errors of each."""
+    door = make(4, 2.0)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        found = door.loop((8, 16, 32), 300)
+    expected = dl.compare(door.network, depths=(8, 16, 32), paths=300, workers=1).raw_errors
+    assert found == pytest.approx(expected.tolist(), rel=0.2)
+    assert 1.3 * np.array(found) != pytest.approx(expected, rel=0.2)
