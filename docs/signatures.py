@@ -1,9 +1,14 @@
-"""Signatures of the reference show the values of defaults that the code names, such as `DEFAULT.depths`."""
+"""What the reference reads of the code: values of defaults that have a name, and one entry per attribute.
+
+A signature shows the value of `DEFAULT.depths`, say. Where a docstring says of two attributes together what
+they are ("errors, standard_errors: ..."), each has an entry of its own on its page.
+"""
 
 from __future__ import annotations
 
 import importlib
 import inspect
+import re
 from typing import Any
 
 import griffe
@@ -12,8 +17,28 @@ LONGEST = 40
 """Characters of a value that is shown; longer ones keep their name, and the docstring says what they are."""
 
 
+TOGETHER = re.compile(r"^(    )(\w+)((?:, \w+)+): (?=\S)(.*(?:\n {8}.*)*)", re.MULTILINE)
+"""An entry that is about several names."""
+
+
+def apart(docstring: str) -> str:
+    """Return a docstring whose entries have one name each: the first has the text, the others name it."""
+
+    def entries(found: re.Match[str]) -> str:
+        indent, first, others, text = found.groups()
+        more = [f"{indent}{name}: see {first}." for name in others.removeprefix(", ").split(", ")]
+        return "\n".join([f"{indent}{first}: {text}", *more])
+
+    return TOGETHER.sub(entries, docstring)
+
+
 class Values(griffe.Extension):
     """Puts the value of a default in the place of its name, where it is a constant."""
+
+    def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
+        """Set entries of several names apart."""
+        if obj.docstring is not None:
+            obj.docstring.value = apart(obj.docstring.value)
 
     def on_function(self, *, func: griffe.Function, **_: Any) -> None:
         """Replace defaults of one function that begin with a constant's name."""

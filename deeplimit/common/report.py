@@ -122,12 +122,14 @@ class Column:
     """One column: a heading, one value per row, and how a value reads.
 
     Attributes:
-        heading: what stands above it. values: numbers or texts, one per row; None leaves a cell empty.
+        heading: what stands above it.
+        values: numbers or texts, one per row; None leaves a cell empty.
         form: format specification, such as ".4g", or a function value -> text.
         error: standard errors, one per row: cells read "value ± error".
         interval: lower and upper ends, one per row each: cells read "value [low, high]".
         number: what CSV and frames hold in place of a value, such as math.exp for a logarithm.
-        left: whether cells are flush left. least: the least width in text.
+        left: whether cells are flush left.
+        least: the least width in text.
     """
 
     heading: str

@@ -56,10 +56,13 @@ class StoredRun:
     """One measurement in a store.
 
     Attributes:
-        key: Digest of its specification and its blocks. what: A few words.
+        key: Digest of its specification and its blocks.
+        what: A few words.
         names: Names that its specification was given (`Store(name=...)`).
-        done, total: Number of blocks that are kept, and of all. version: Version of deeplimit that made them.
-        date: When it was begun (UTC). specification: All that decides the numbers of a block, as plain data.
+        done, total: Number of blocks that are kept, and of all.
+        version: Version of deeplimit that made them.
+        date: When it was begun (UTC).
+        specification: All that decides the numbers of a block, as plain data.
         environment: Versions that made the blocks.
     """
 

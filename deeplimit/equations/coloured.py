@@ -27,7 +27,10 @@ class ColouredSDE(SDELimit):
     A torchsde object as it is: f (P, d), g_prod (P, d).
 
     Args:
-        activation: σ. response: r. memory: m. width: d.
+        activation: σ.
+        response: r.
+        memory: m.
+        width: d.
 
     Raises TypeError or ValueError for arguments of another kind.
 

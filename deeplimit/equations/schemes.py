@@ -91,7 +91,8 @@ class Scheme(FinalWhereMarked, ABC):
         """Return the states after a step.
 
         Args:
-            equation: what is solved. time, length: where the step begins, and how long it is.
+            equation: what is solved.
+            time, length: where the step begins, and how long it is.
             h: states (P, *state_shape) at its beginning.
             noise: increments of the Brownian motions over it (P, Brownian motions), none for an ODE; with
                 `reads_areas` (P, 2 · Brownian motions).

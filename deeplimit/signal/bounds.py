@@ -34,8 +34,10 @@ class Bound:
     """One statement at one depth, beside the data.
 
     Attributes:
-        statement: Where it is from. depth: L.
-        says: What it says, with numbers. measured: What was measured, in the same terms.
+        statement: Where it is from.
+        depth: L.
+        says: What it says, with numbers.
+        measured: What was measured, in the same terms.
         holds: Whether the data agree (at level LEVEL); None where it does not apply, or the data cannot tell.
         why: Why it does not apply, or why the data cannot tell; empty otherwise.
     """

@@ -98,9 +98,11 @@ def measure_growth(
     """Fit γ to log |h_L - h_0|/|h_0| (depths, draws), and judge.
 
     Args:
-        depths: numbers of layers (m,). log_change: log |h_L - h_0|/|h_0| (m, draws).
+        depths: numbers of layers (m,).
+        log_change: log |h_L - h_0|/|h_0| (m, draws).
         log_ratio: log |h_L|/|h_0| (m, draws), which tells a state that dies from one that is stable.
-        confidence: confidence level of the interval. known: what theory says of γ.
+        confidence: confidence level of the interval.
+        known: what theory says of γ.
         residual_exponent: the network's.
         exponential: whether an explosion is exponential in the depth; else it is a power.
         exact: whether all draws are the same, so that one is enough: the interval then holds only what

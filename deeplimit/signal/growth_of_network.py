@@ -50,9 +50,11 @@ def growths_of(
     """Fit and judge both.
 
     Args:
-        network: the network. depths: numbers of layers (m,).
+        network: the network.
+        depths: numbers of layers (m,).
         logs: logs of |h_L|/|h_0|, |h_L - h_0|/|h_0|, |p_0|/|p_L| and |p_0 - p_L|/|p_L| (4, m, draws).
-        h0: inputs (n, d); None for standard normal ones. confidence: confidence level of the intervals.
+        h0: inputs (n, d); None for standard normal ones.
+        confidence: confidence level of the intervals.
         exact: whether all draws of the signal are the same.
         undefined: what made the NaN among the changes.
         spent: part of each error rate of the verdict that may be spent here.

@@ -128,7 +128,8 @@ class Evidence:
         usual, close, sure: intervals of γ at 95 %, at CLOSE and at SURE.
         change, left: medians of log |h_L - h_0|/|h_0| and of log |h_L|/|h_0| at the deepest network.
         turns: whether the change rises between some depths and falls between others.
-        theory: what theory says of γ. exponent: the network's residual exponent.
+        theory: what theory says of γ.
+        exponent: the network's residual exponent.
         exponential: whether an explosion is exponential in the depth.
         sizes: medians at the coarsest and the deepest networks; None where they are not known.
         one_of: the γ that theory leaves open where it has two parts of which one may be missing; else empty.

@@ -74,11 +74,14 @@ def stability(
             and the last is the report.
         budget: Seconds that a call with "auto" may take, by default 30. It ends the analyses, so that their
             number depends on the machine; the report states its depths and draws.
-        seed: Everything random derives from it. confidence: Level of the growth exponents' intervals.
+        seed: Everything random derives from it.
+        confidence: Level of the growth exponents' intervals.
         delta: δ of the probability bounds of Marion et al. (2025), Section 2; 0.25 bounds quartiles.
-        device: "cpu" or "cuda". dtype: Number type of the states, by default float32; statistics are float64.
-        workers: Number of threads, by default one per core. executor: Any `concurrent.futures.Executor`, or a
-            Dask client, instead. Neither changes a bit of the result.
+        device: "cpu" or "cuda".
+        dtype: Number type of the states, by default float32; statistics are float64.
+        workers: Number of threads, by default one per core.
+        executor: Any `concurrent.futures.Executor`, or a Dask client, instead. Neither changes a bit of the
+            result.
         store: File, or `Store`, that keeps finished blocks: a call made again computes only what is missing.
         progress: Function of the fraction done, between 0 and 1; True shows a bar, False nothing. Left out, a
             call of more than ten seconds says in the log how long it will take.

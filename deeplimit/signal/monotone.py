@@ -14,7 +14,8 @@ class Monotone:
     """A rising, piecewise linear function, continued as a straight line at both ends.
 
     Attributes:
-        x: points, increasing (n,). y: values there, increasing (n,).
+        x: points, increasing (n,).
+        y: values there, increasing (n,).
     """
 
     x: np.ndarray

@@ -182,16 +182,20 @@ def phase_diagram(
     Args:
         network: A factory such as `dl.res3`, called as network(width=..., weights=FractionalBrownian(H),
             exponent=...); give others an activation by functools.partial(dl.res1, activation="tanh").
-        width: d. depth: L, at least 20.
-        hurst: Hurst indices in (0, 1); 12 from 0.05 to 0.97 if left out. exponents: Residual exponents, at
-            least two, increasing; 27 from 0 to 1.3 if left out.
-        draws: Weight draws per Hurst index; an interval needs three. inputs: Number of standard normal h_0
-            per weight draw.
+        width: d.
+        depth: L, at least 20.
+        hurst: Hurst indices in (0, 1); 12 from 0.05 to 0.97 if left out.
+        exponents: Residual exponents, at least two, increasing; 27 from 0 to 1.3 if left out.
+        draws: Weight draws per Hurst index; an interval needs three.
+        inputs: Number of standard normal h_0 per weight draw.
         x: Inputs (n, d) or (n, n_in) instead of `inputs` normal ones, the same for all draws.
-        seed: Everything random derives from it. confidence: Level of the boundary's intervals.
-        device: "cpu" or "cuda". dtype: Number type of the states, by default float32.
-        workers: Number of threads, by default one per core. executor: Any `concurrent.futures.Executor`, or a
-            Dask client, instead. Neither changes a bit of the result.
+        seed: Everything random derives from it.
+        confidence: Level of the boundary's intervals.
+        device: "cpu" or "cuda".
+        dtype: Number type of the states, by default float32.
+        workers: Number of threads, by default one per core.
+        executor: Any `concurrent.futures.Executor`, or a Dask client, instead. Neither changes a bit of the
+            result.
         store: File, or `Store`, that keeps finished blocks: a call made again computes only what is missing.
         progress: Function of the fraction done, between 0 and 1; True shows a bar, False nothing. Left out, a
             call of more than ten seconds says in the log how long it will take.

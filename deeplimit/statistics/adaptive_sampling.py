@@ -245,8 +245,9 @@ class RequiredSampleSize:
     """What the next analysis would be, where the verdict is "cannot tell".
 
     Attributes:
-        depths: numbers of layers. paths: paths or draws. seconds: how long it would take, by the analyses so
-            far.
+        depths: numbers of layers.
+        paths: paths or draws.
+        seconds: how long it would take, by the analyses so far.
     """
 
     depths: tuple[int, ...]

@@ -101,7 +101,8 @@ class Differences:
     Attributes:
         depths: numbers of steps (m,), increasing.
         sizes: |d_j| (P, m - 1) in the norm asked for, over the times that all levels share.
-        squares: |d_j|² at the last time (P, m - 1). products: d_j·d_{j+1} there (P, m - 2).
+        squares: |d_j|² at the last time (P, m - 1).
+        products: d_j·d_{j+1} there (P, m - 2).
         resolution: what round-off leaves uncertain of a difference.
         exact: whether another run would give the same numbers, so that there is no sampling error.
     """
@@ -124,7 +125,8 @@ class Order:
     Attributes:
         orders: its distribution, a mixture over the sizes of the corrections.
         slopes, slope_errors: local orders (levels - 1,) of E|d|^½ or of medians, and their standard errors.
-        coherence: how differences lie to each other. medians: whether medians were taken.
+        coherence: how differences lie to each other.
+        medians: whether medians were taken.
         coherent_share: share of the coarsest E|d|² that keeps its direction.
         uncertain: whether large corrections have most of the weight, so that no power law is in sight.
         levels: number of differences that were used.

@@ -39,10 +39,12 @@ def extrapolate(
     is what leaving out one more would change, beyond one standard deviation of that change.
 
     Args:
-        depths: numbers of layers L (m,). differences: network minus limit (m,).
+        depths: numbers of layers L (m,).
+        differences: network minus limit (m,).
         variances: those of the networks' means (m,), which are independent.
         shared: variance of the limit's mean, which all differences have in common.
-        powers: the two leading powers of 1/L. level: as above.
+        powers: the two leading powers of 1/L.
+        level: as above.
     """
     terms = 3 if len(depths) >= 4 else 2
 

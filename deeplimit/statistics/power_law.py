@@ -275,7 +275,8 @@ class ErrorEstimates:
         count: number of paths.
         kurtosis: largest kurtosis of the per-path errors to the power p.
         corrections: powers of 1/L by which further terms are smaller than the first, as in `Regime`.
-        second_orders: powers of second contributions. interfere: whether they may correlate with the first.
+        second_orders: powers of second contributions.
+        interfere: whether they may correlate with the first.
         resolution: what an ODE reference's own error leaves uncertain of each error.
         hides: whether a second contribution may hide the first.
         is_euler: whether these are errors of an Euler-Maruyama scheme, which fall short of their power law by

@@ -54,8 +54,10 @@ def probability(
 
     Args:
         starts: states h_0, not 0.
-        variance: A > 0, of the entries of W^A. bias: b ≥ 0, of the entries of W^b.
-        slope: σ'(0). curvature: σ''(0), not 0.
+        variance: A > 0, of the entries of W^A.
+        bias: b ≥ 0, of the entries of W^b.
+        slope: σ'(0).
+        curvature: σ''(0), not 0.
         seed: seed of the paths.
     """
     paths, width = starts.shape

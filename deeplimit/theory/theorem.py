@@ -266,8 +266,8 @@ class Theorem(ABC):
             corrections: Powers of 1/L of further terms of the error, as in `Regime`.
             hypotheses: Function of the network that returns a tuple of `Hypothesis`; where one of them
                 fails, the statement is not named.
-            checked: Assumptions that `matches` checks, as sentences. not_checked: Assumptions that it does
-                not.
+            checked: Assumptions that `matches` checks, as sentences.
+            not_checked: Assumptions that it does not.
             citation: Where the statement is from: a BibTeX entry, or a line such as "Doe (2026), Theorem 1".
             rate_is_bound: Whether `rate` is only a lower bound of the order, as in `Regime`.
 

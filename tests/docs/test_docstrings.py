@@ -1,6 +1,7 @@
 """Docstrings as the built reference reads them: every example is a block of code."""
 
 import inspect
+import re
 
 import griffe
 import pytest
@@ -51,3 +52,24 @@ def test_a_signature_shows_the_value_of_a_default_that_the_code_names(package):
     for name, module in (("compare", "judge.convergence.comparison"), ("stability", "signal.measure")):
         shown = package[f"{module}.{name}"].parameters["depths"].default
         assert shown == repr(inspect.signature(getattr(dl, name)).parameters["depths"].default)
+
+
+def test_every_parameter_has_an_entry_of_its_own(package):
+    """None stands in the text of its neighbour, where the reference would not show it as a parameter."""
+    swallowed, entries = [], 0
+    for thing, sections in documented(package):
+        names = {each.name for each in getattr(thing, "parameters", None) or ()} | set(thing.members)
+        for section in sections:
+            if section.kind not in (
+                griffe.DocstringSectionKind.parameters,
+                griffe.DocstringSectionKind.attributes,
+            ):
+                continue
+            for entry in section.value:
+                entries += 1
+                inside = re.findall(r"[.;)] (\w+(?:, \w+)*): \S", entry.description.replace("\n", " "))
+                lost = [name for found in inside for name in found.split(", ") if name in names]
+                if lost or "," in entry.name:
+                    swallowed.append((thing.path, entry.name, lost))
+    assert entries > 1000
+    assert swallowed == []

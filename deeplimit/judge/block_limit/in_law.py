@@ -35,7 +35,9 @@ class Beside:
     """How far the law of h_L is from the measured limit's.
 
     Attributes:
-        features: names of the features. distances: Kolmogorov distances (T,). p_values: adjusted (T,).
+        features: names of the features.
+        distances: Kolmogorov distances (T,).
+        p_values: adjusted (T,).
     """
 
     features: tuple[str, ...]

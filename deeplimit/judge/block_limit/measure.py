@@ -28,7 +28,8 @@ class AtDepth:
         spreads: square of the sum of all updates minus its mean over networks, per network (R,).
         apart: the same if layers were uncorrelated: sums of the layers' variances, per network (R,).
         drift: square of the mean over networks of the sum of all updates, without bias.
-        drift_error: its standard error, by the jackknife. drift_noise: the same where the mean is zero.
+        drift_error: its standard error, by the jackknife.
+        drift_noise: the same where the mean is zero.
         lags, correlations: distances between layers, and the correlation of updates that far apart.
         largest_layer: largest share of one layer in the sum of the layers' variances.
         largest_update: largest share of one update among all squares.

@@ -243,7 +243,8 @@ class Part:
         regime: what theory says of its order.
         coherent: whether its errors do not fluctuate about either limit.
         resolution: what round-off and the reference's own error allow.
-        what: its name in a sentence, in the plural. name: the same as a heading.
+        what: its name in a sentence, in the plural.
+        name: the same as a heading.
         products: those of the differences at two depths (m, m), where differences keep their direction.
         directed: whether these differences fluctuate with nothing finer than a layer.
         exact: whether another run would give the same numbers.

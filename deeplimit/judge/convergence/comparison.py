@@ -185,8 +185,10 @@ def compare(
             made smaller for a given budget alone. It ends the analyses, so that their number depends on the
             machine; `depths` and `paths` of the report reproduce its numbers.
         norm: "sup", "sup-continuous" or "final", as above, or a
-            `Statistic` that you wrote. p: The L^p norm over paths, between 1 and 100.
-        seed: Everything random derives from it. confidence: Level of the order's interval.
+            `Statistic` that you wrote.
+        p: The L^p norm over paths, between 1 and 100.
+        seed: Everything random derives from it.
+        confidence: Level of the order's interval.
         reference: Depth of an SDE limit's grid, at least twice the deepest network. By default twice; four
             times for "sup-continuous", and under Theorem 4.4, whose network is not an Euler scheme. For a
             Young equation it is eight times, rounded up to a multiple of all depths. Its error is corrected
@@ -202,10 +204,12 @@ def compare(
             times as long.
         same_network: Whether all n inputs go through each path's network, and its limit, together. Their
             errors to the power p are averaged over inputs within a path before they are over paths.
-        device: "cpu" or "cuda". dtype: dtype of the states; by default float64 for weights that are functions
-            of time (errors fall like 1/L), float32 for independent layers. Statistics are always float64.
-        workers: Number of threads, by default one per core. executor: Any `concurrent.futures.Executor`, or a
-            Dask client, instead. Neither changes a bit of the result.
+        device: "cpu" or "cuda".
+        dtype: dtype of the states; by default float64 for weights that are functions of time (errors fall
+            like 1/L), float32 for independent layers. Statistics are always float64.
+        workers: Number of threads, by default one per core.
+        executor: Any `concurrent.futures.Executor`, or a Dask client, instead. Neither changes a bit of the
+            result.
         store: File, or `Store`, that keeps finished blocks: a call made again computes only what is missing.
         progress: Function of the fraction done, between 0 and 1; True shows a bar, False nothing. Left out, a
             call of more than ten seconds says in the log how long it will take.

@@ -89,8 +89,10 @@ class Evidence:
         deepest, resolution: the deepest error in the norm asked for, and what round-off and the reference's
             own error allow.
         on_its_own_grid: whether a finer grid of the same recursion stands in for the limit.
-        what: what was fitted, in the plural. levels: how sure a verdict must be.
-        flat: order below which errors count as flat. negligible: share below which floors do not count.
+        what: what was fitted, in the plural.
+        levels: how sure a verdict must be.
+        flat: order below which errors count as flat.
+        negligible: share below which floors do not count.
         remainder: what the differences of network and limit tend to, where they keep their direction.
         part_of_square: part of the whole error's deepest square that these errors have.
         is_uncertain: whether the networks' differences follow no power law that is in sight.
@@ -291,8 +293,11 @@ class Measured:
     """What is known before any fit.
 
     Attributes:
-        depths: numbers of layers (m,). paths: number of paths. errors: (m,), infinite where a path was lost.
-        diverged: paths that were not finite, by depth (m,). limit_lost: those on which the limit was not.
+        depths: numbers of layers (m,).
+        paths: number of paths.
+        errors: (m,), infinite where a path was lost.
+        diverged: paths that were not finite, by depth (m,).
+        limit_lost: those on which the limit was not.
         resolution: what round-off and the reference's own error allow.
         vanishes: whether the error is exactly zero at some depth, on either set of times.
         kurtosis: kurtosis of the per-path errors at the times that all depths share.
@@ -352,13 +357,14 @@ class Numbers:
     """What the reservations rest on; arrays have one entry per depth.
 
     Attributes:
-        depths, errors, kurtosis: as in the report. diverged, limit_lost: paths lost by depth, and by the
-            limit.
-        paths: number of paths. exact: whether nothing is random, given them.
+        depths, errors, kurtosis: as in the report.
+        diverged, limit_lost: paths lost by depth, and by the limit.
+        paths: number of paths.
+        exact: whether nothing is random, given them.
         rate, interval, predicted: order, its interval, and the predicted one (None where there is none).
         is_bound: whether that is a lower bound.
-        contradicts: whether the verdict is "does not converge", against a theorem. unknown: what the theorem
-            assumes, and nobody knows of this network, as sentences.
+        contradicts: whether the verdict is "does not converge", against a theorem.
+        unknown: what the theorem assumes, and nobody knows of this network, as sentences.
         drift, drift_error: change of the local slope from the first to the last, and its standard error.
         reference_error, rounding: size of the reference solution's error and of round-off.
         medians: whether errors are medians over paths.

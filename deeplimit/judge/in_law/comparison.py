@@ -91,9 +91,11 @@ def compare_laws(
             deviations of the limit.
         steps: Number of Euler-Maruyama steps for a limit that cannot be drawn exactly; by default four times
             the deepest network's depth, at least 256, and as many as the limit needs (`fewest_steps`).
-        device: "cpu" or "cuda". dtype: Number type of the states, by default float32; statistics are float64.
-        workers: Number of threads, by default one per core. executor: Any `concurrent.futures.Executor`, or a
-            Dask client, instead. Neither changes a bit of the result.
+        device: "cpu" or "cuda".
+        dtype: Number type of the states, by default float32; statistics are float64.
+        workers: Number of threads, by default one per core.
+        executor: Any `concurrent.futures.Executor`, or a Dask client, instead. Neither changes a bit of the
+            result.
         store: File, or `Store`, that keeps finished blocks: a call made again computes only what is missing.
         progress: Function of the fraction done, between 0 and 1; True shows a bar, False nothing. Left out, a
             call of more than ten seconds says in the log how long it will take.

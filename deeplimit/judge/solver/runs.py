@@ -306,8 +306,8 @@ class Measured:
     """What all paths add up to, in float64; P paths, m levels.
 
     Attributes:
-        sizes: |d_j| (P, m - 1), largest over common times. squares, products: as in
-            `consecutive.Differences`.
+        sizes: |d_j| (P, m - 1), largest over common times.
+        squares, products: as in `consecutive.Differences`.
         distances: largest distance to the reference over common times (P, m); None without one.
         reference_error: root mean square of what separates the reference from itself with half its steps.
         lost: paths with a state that is not finite.

@@ -101,10 +101,13 @@ def draw(
     """Draw the path of one block.
 
     Args:
-        intervals: number of intervals of the grid. finer: fine steps per interval.
-        shape: (P, m). areas: whether ∫ B ⊗ dB is kept.
+        intervals: number of intervals of the grid.
+        finer: fine steps per interval.
+        shape: (P, m).
+        areas: whether ∫ B ⊗ dB is kept.
         seed, block, purpose: what decides the numbers.
-        advance: called at every fine step. each: called at the end of interval k with k + 1.
+        advance: called at every fine step.
+        each: called at the end of interval k with k + 1.
     """
     stream = generator(seed, purpose, block)
     paths, motions = shape

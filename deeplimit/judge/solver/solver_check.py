@@ -112,7 +112,8 @@ def check_solver(
         reference: what stands for the solution: "exact" (`equation.solution`), "fine" (a scheme with 16 times
             the steps), "none" (differences alone); "auto" is exact where the equation has a solution, else
             fine.
-        seed: decides the paths. confidence: level of the order's interval.
+        seed: decides the paths.
+        confidence: level of the order's interval.
 
     Returns:
         A report: verdict, order with interval, distance to the solution; `print` it, `plot` it, `save` it.

@@ -49,11 +49,14 @@ class OrderEvidence:
     """Errors that somebody has.
 
     Attributes:
-        errors: errors (P, m) as given. kept: those of the paths (P', m) whose errors are finite and not 0.
-        steps: numbers of steps (m,). levels: how many are above round-off, from the coarsest on.
+        errors: errors (P, m) as given.
+        kept: those of the paths (P', m) whose errors are finite and not 0.
+        steps: numbers of steps (m,).
+        levels: how many are above round-off, from the coarsest on.
         single: whether it is one vector without sampling noise.
         resolution: machine epsilon of the errors.
-        fit: what was fitted; None where nothing could be. interval: interval of the order.
+        fit: what was fitted; None where nothing could be.
+        interval: interval of the order.
     """
 
     errors: np.ndarray
@@ -128,7 +131,8 @@ class StrongEvidence:
     Attributes:
         lost: paths with a state that is not finite.
         order: the order of the solver's consecutive differences; None where it could not be fitted.
-        interval: interval of the order, of these or of distances. sure: the same at level `SURE`.
+        interval: interval of the order, of these or of distances.
+        sure: the same at level `SURE`.
         moves: whether any two levels differ.
         documented: the documented order; None where there is none.
         distance: root mean square distance of the finest level to the reference; NaN without one.

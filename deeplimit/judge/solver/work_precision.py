@@ -86,8 +86,8 @@ def work_precision(
         tolerances: absolute and relative tolerances alike, three or more, falling, between 0 and 1; left out,
             1e-3 to 1e-8 for an ODE and 1e-2 to 1e-4 for an SDE.
         paths: number of runs; left out, n for an ODE and 16 for an SDE.
-        seed: decides the Brownian paths. confidence: level of each interval, of the tolerance's exponent and
-            of the order in evaluations.
+        seed: decides the Brownian paths.
+        confidence: level of each interval, of the tolerance's exponent and of the order in evaluations.
 
     Returns:
         A report: verdict, both exponents with intervals, a work-precision diagram; `print` it, `plot` it.

@@ -59,7 +59,8 @@ def fit(
     the slopes between neighbouring depths.
 
     Args:
-        depths: numbers of layers (m,). sizes: one sequence of branches per depth.
+        depths: numbers of layers (m,).
+        sizes: one sequence of branches per depth.
         confidence: confidence level of the interval.
         epsilon: machine epsilon of the numbers in which the module computes.
     """

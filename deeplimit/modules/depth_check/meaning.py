@@ -27,9 +27,10 @@ class Evidence:
         exponent: the fitted one; None where updates are zero at some depth.
         critical: the critical exponent of the alignment.
         swept: whether depths have different numbers of branches.
-        moving: whether any update is not zero. adapter: whether the branch is an addition of low rank.
-        renormed: whether the stream is normalised after the branch. normalised: whether the branch's input
-            is.
+        moving: whether any update is not zero.
+        adapter: whether the branch is an addition of low rank.
+        renormed: whether the stream is normalised after the branch.
+        normalised: whether the branch's input is.
         growth: size of the stream at its end over that at its start, one per depth.
         turned: cosine between the stream's last state and its first, at the largest depth.
     """

@@ -54,8 +54,9 @@ def residual_(
 
     Args:
         model: Any module with residual branches, its weights already initialised.
-        hurst: For `FractionalBrownian(hurst)`. process: A weight law: `Brownian()` (the default), `IID(law)`,
-            `SmoothGaussian(length_scale)` or `FractionalBrownian(hurst)`. Give one of the two.
+        hurst: For `FractionalBrownian(hurst)`.
+        process: A weight law: `Brownian()` (the default), `IID(law)`, `SmoothGaussian(length_scale)` or
+            `FractionalBrownian(hurst)`. Give one of the two.
         exponent: Exponent of the depth, at least 0; the law's critical exponent if left out: 1/2, 1 or
             max(H, 1/2).
         gain: Gain of the output projections, more than 0. With 1, inputs of unit variance become outputs of

@@ -22,7 +22,8 @@ class Mean:
     """A mean over repeats with its standard error.
 
     Attributes:
-        value, error: mean and standard error. degrees: degrees of freedom.
+        value, error: mean and standard error.
+        degrees: degrees of freedom.
     """
 
     value: float

@@ -31,10 +31,11 @@ class Reproduction(Report):
     """A figure of a paper made again.
 
     Attributes:
-        figure: Its name, such as "marion-fig7". title: What it shows. quick: Whether it was run at a reduced
-            size.
-        checks: The paper's statements, each passed or not. findings: What the numbers say beyond them, or
-            against the paper.
+        figure: Its name, such as "marion-fig7".
+        title: What it shows.
+        quick: Whether it was run at a reduced size.
+        checks: The paper's statements, each passed or not.
+        findings: What the numbers say beyond them, or against the paper.
         numbers: Everything that the picture shows.
         seed, seconds, versions: How it was run.
         citations: Keys of the works that were used in addition to the paper.
@@ -124,9 +125,11 @@ def reproduce(
             "trained-transformers".
         quick: At a reduced size: seconds, up to a minute, instead of minutes, or of hours for figures of
             trained networks.
-        seed: Everything random derives from it. device: "cpu" or "cuda".
-        workers: Number of threads, by default one per core. executor: Any `concurrent.futures.Executor`, or a
-            Dask client, instead. Neither changes a bit of the result.
+        seed: Everything random derives from it.
+        device: "cpu" or "cuda".
+        workers: Number of threads, by default one per core.
+        executor: Any `concurrent.futures.Executor`, or a Dask client, instead. Neither changes a bit of the
+            result.
         store: File, or `Store`, that keeps finished blocks: a call made again computes only what is missing.
         progress: Function of the fraction done, between 0 and 1; True shows a bar, False nothing. Left out, a
             call of more than ten seconds says in the log how long it will take.

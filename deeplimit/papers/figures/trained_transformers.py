@@ -95,7 +95,8 @@ class Setting:
 
     Attributes:
         name: in words.
-        eps: AdamW's ε in units of 1/(L^scale H). rate: its step size at scale 1.
+        eps: AdamW's ε in units of 1/(L^scale H).
+        rate: its step size at scale 1.
         scale: a layer adds the mean of its heads over L^scale. The step size is in proportion to L^(scale-1),
             so that outputs move as much.
         tied: whether all layers begin with one draw of heads.

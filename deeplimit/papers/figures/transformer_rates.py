@@ -96,7 +96,8 @@ class Bias:
     """Means over networks as m + u L^-r + v/(LH), with vectors m, u and v, from `LEAST` layers on.
 
     Attributes:
-        order: r. interval, sure: its intervals at 95 % and at the level of a check.
+        order: r.
+        interval, sure: its intervals at 95 % and at the level of a check.
         misfit: probability that noise alone leaves residuals as large.
         by_depth, by_heads: root mean squares of u and v at r = 1, less what noise adds.
         seen: probability that noise alone makes v as large.

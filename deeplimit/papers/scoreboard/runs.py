@@ -76,12 +76,14 @@ def validate(
         quick: Depths up to 512 and up to 2000 paths, instead of 1024 and 10,000.
         only: A text, or several: only rows that have one of them in their name are run, such as "Thm 4.3";
             each must name one.
-        seed: Everything random derives from it. device: "cpu" or "cuda".
+        seed: Everything random derives from it.
+        device: "cpu" or "cuda".
         resume: A .json file that is written after every row. Rows that it holds already, measured by the same
             version in the same way, are not run again. Rows measured in another way stay in it, after those
             of this run.
-        workers: Number of threads, by default one per core. executor: Any `concurrent.futures.Executor`, or a
-            Dask client, instead. Neither changes a bit of the result.
+        workers: Number of threads, by default one per core.
+        executor: Any `concurrent.futures.Executor`, or a Dask client, instead. Neither changes a bit of the
+            result.
         store: File, or `Store`, that keeps finished blocks: a call made again computes only what is missing.
         progress: Function of the fraction done, between 0 and 1; True shows a bar, False nothing. Left out, a
             call of more than ten seconds says in the log how long it will take.

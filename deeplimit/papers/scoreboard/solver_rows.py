@@ -32,8 +32,10 @@ class SolverCase:
     Attributes:
         statement, setting: as in `Case`.
         problem: the equation and what is known of it.
-        scheme: the solver, or the name of a method. order: its documented strong order.
-        fault: the control. wrong: its name.
+        scheme: the solver, or the name of a method.
+        order: its documented strong order.
+        fault: the control.
+        wrong: its name.
         paths: paths of a quick run.
     """
 

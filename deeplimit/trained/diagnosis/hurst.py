@@ -68,8 +68,10 @@ class _Model:
     tr Q S with Q = F⁻ᵀ N F⁻¹, and K⁻¹ S has the traces of W and of its powers.
 
     Attributes:
-        inverse: K⁻¹ (M, M). log_determinant: log det K.
-        score: Q (M, M). square, cube: traces of N² and of N³.
+        inverse: K⁻¹ (M, M).
+        log_determinant: log det K.
+        score: Q (M, M).
+        square, cube: traces of N² and of N³.
         across: variance of the sum of blocks' scores, over that of independent blocks.
     """
 

@@ -41,9 +41,11 @@ class TrainingReport(Report):
     """Networks of several depths after training, `repeats` of each.
 
     Attributes:
-        network: what was trained, in words. data: on what.
+        network: what was trained, in words.
+        data: on what.
         settings: how, in words: weights before training, roles of weights, optimiser, batches and ends.
-        depths: numbers of layers (m,). repeats: how many networks there are of each depth.
+        depths: numbers of layers (m,).
+        repeats: how many networks there are of each depth.
         train_losses: loss in the last epoch (m, repeats), the mean over its batches.
         test_losses, accuracies: on the test set (m, repeats); NaN for the accuracy of targets that are
             numbers, and for networks that diverged.
