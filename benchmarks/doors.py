@@ -134,7 +134,8 @@ def doors(quick: bool, repeats: int = 3) -> Workload:
         ours()  # compiles
         seconds, report = _processor_seconds(ours, repeats)
         found = report.raw_errors.tolist()
-        rows.append(Row(door.name, seconds, str(report.coupling.split(":")[0]), found, OURS))
+        how = str(report.coupling.split(":")[0])
+        rows.append(Row(door.name, seconds, how, found, OURS, door.name))
         part = min(paths, FEWER) if width >= WIDE else paths
         theirs, found = _processor_seconds(partial(door.loop, depths, part), repeats)
         theirs *= paths / part

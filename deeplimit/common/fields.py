@@ -62,6 +62,22 @@ class OneOf:
     words: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class Within:
+    """The bounds of a number's field; they belong to it, infinity does not."""
+
+    low: float
+    high: float = math.inf
+
+
+Seed = Annotated[int, Within(0)]
+Seconds = Annotated[float, Within(0.0)]
+Count = Annotated[int, Within(0, 2**53)]
+"""A number of paths, draws or networks: what a float can count."""
+Level = Annotated[float, Within(0.0, 1.0)]
+"""A probability."""
+
+
 def plain(value: Any) -> Any:
     """Return `value` as JSON can hold it: records as dictionaries, arrays as lists, NaN as text."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -116,9 +132,13 @@ def read(kind: Any, content: Any, where: str) -> Any:
         if name in content:
             inside = f"{where}.{name}" if where else name
             values[name] = _value(wanted, content[name], inside, sizes)
-            if wanted is int and sizes.setdefault(name, values[name]) != values[name]:
+            if _is_integer(wanted) and sizes.setdefault(name, values[name]) != values[name]:
                 raise ValueError(f"{inside} must be {sizes[name]}, the size of an array, got {values[name]}")
     return kind(**values)
+
+
+def _is_integer(wanted: Any) -> bool:
+    return wanted is int or (typing.get_origin(wanted) is Annotated and typing.get_args(wanted)[0] is int)
 
 
 def _value(wanted: Any, value: Any, name: str, sizes: Sizes) -> Any:
@@ -148,6 +168,8 @@ def _value(wanted: Any, value: Any, name: str, sizes: Sizes) -> Any:
 def _annotated(wanted: Any, rule: Any, value: Any, name: str, sizes: Sizes) -> Any:
     if isinstance(rule, OneOf):
         return _word(rule.words, wanted, value, name)
+    if isinstance(rule, Within):
+        return _within(rule, _value(wanted, value, name, sizes), name)
     if not isinstance(rule, Shape):
         return _value(wanted, value, name, sizes)
     if wanted is np.ndarray:
@@ -157,6 +179,13 @@ def _annotated(wanted: Any, rule: Any, value: Any, name: str, sizes: Sizes) -> A
     if (len(result),) != expected:
         raise ValueError(f"{name} must have {expected[0]} entries, got {len(result)}")
     return result
+
+
+def _within(rule: Within, value: Any, name: str) -> Any:
+    if not (rule.low <= value <= rule.high and value < math.inf):
+        above = f" and at most {rule.high:g}" if rule.high < math.inf else ", and finite"
+        raise ValueError(f"{name} must be at least {rule.low:g}{above}; got {named(value)}")
+    return value
 
 
 def _word(words: Sequence[str], kind: Any, value: Any, name: str) -> Any:

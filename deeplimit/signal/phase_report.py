@@ -12,7 +12,7 @@ import numpy as np
 
 from deeplimit.common import axes as drawing, validation
 from deeplimit.common.axes import FITTED, MEASURED, PREDICTED
-from deeplimit.common.fields import Shape
+from deeplimit.common.fields import Count, Level, Seconds, Seed, Shape
 from deeplimit.common.report import REPEAT, Column, Report, Table
 from deeplimit.signal.one_signal import OneSignal
 
@@ -64,7 +64,7 @@ class PhaseDiagram(Report):
     depth: int
     shallow_depth: int
     width: int
-    draws: int
+    draws: Count
     inputs: int
     hurst: Annotated[np.ndarray, Shape("hurst", finite=True)]
     exponents: Annotated[np.ndarray, Shape("exponents", finite=True)]
@@ -82,11 +82,11 @@ class PhaseDiagram(Report):
     gradient_unit_exponent: PerHurst
     critical: PerHurst
     overflowed: Annotated[np.ndarray, Shape("hurst exponents", whole=True)]
-    confidence: float
-    seed: int
+    confidence: Level
+    seed: Seed
     device: str
     dtype: str
-    seconds: float
+    seconds: Seconds
     versions: dict[str, str]
     reservations: tuple[str, ...]
 

@@ -10,7 +10,7 @@ import numpy as np
 from deeplimit.common import axes as drawing
 from deeplimit.common.axes import FITTED, MEASURED
 from deeplimit.common.curve import Curve
-from deeplimit.common.fields import CountPerDepth, Depths, Shape
+from deeplimit.common.fields import Count, CountPerDepth, Depths, Seconds, Seed, Shape
 from deeplimit.common.report import REPEAT, Column, Report, Table
 from deeplimit.common.verdict import StabilityVerdict
 from deeplimit.signal.bounds import Bound, power_of_ten
@@ -66,7 +66,7 @@ class StabilityReport(Report):
     exponent: float
     critical_exponent: float | None
     depths: Depths
-    draws: int
+    draws: Count
     log_hidden_ratio: PerDraw
     log_hidden_change: PerDraw
     log_gradient_ratio: PerDraw
@@ -81,10 +81,10 @@ class StabilityReport(Report):
     overflowed: CountPerDepth
     method: str
     inputs: str
-    seed: int
+    seed: Seed
     device: str
     dtype: str
-    seconds: float
+    seconds: Seconds
     versions: dict[str, str]
     reservations: tuple[str, ...]
     citations: tuple[str, ...] = ()

@@ -10,7 +10,7 @@ import numpy as np
 
 from deeplimit.common import axes as drawing
 from deeplimit.common.curve import Curve
-from deeplimit.common.fields import Depths, Interval, PerDepth, Shape
+from deeplimit.common.fields import Count, Depths, Interval, Level, PerDepth, Seconds, Seed, Shape
 from deeplimit.common.report import Column, Report, Table
 from deeplimit.common.verdict import BlockLimitVerdict
 
@@ -83,10 +83,10 @@ class IdentifiedLimit(Report):
     distances: Annotated[np.ndarray, Shape("features")]
     p_values: Annotated[np.ndarray, Shape("features")]
     ode_distances: PerDepth
-    draws: int
-    confidence: float
-    seed: int
-    seconds: float
+    draws: Count
+    confidence: Level
+    seed: Seed
+    seconds: Seconds
     versions: dict[str, str]
     reservations: tuple[str, ...] = ()
 

@@ -11,7 +11,17 @@ import numpy as np
 from deeplimit.common import axes as drawing
 from deeplimit.common.axes import FITTED, MEASURED, PREDICTED
 from deeplimit.common.curve import Curve
-from deeplimit.common.fields import CountPerDepth, Depths, Interval, PerDepth, Shape
+from deeplimit.common.fields import (
+    Count,
+    CountPerDepth,
+    Depths,
+    Interval,
+    Level,
+    PerDepth,
+    Seconds,
+    Seed,
+    Shape,
+)
 from deeplimit.common.report import REPEAT, Column, Report, Table
 from deeplimit.common.verdict import ConvergenceVerdict
 from deeplimit.simulation.gradients import LOSS
@@ -138,7 +148,7 @@ class CompareReport(Report):
     rate: float
     rate_interval: Interval
     constant: float
-    confidence: float
+    confidence: Level
     local_slopes: BetweenDepths
     local_slope_errors: BetweenDepths
     floor: float
@@ -150,15 +160,15 @@ class CompareReport(Report):
     kurtosis: PerDepth
     norm: str
     p: float
-    paths: int
-    seed: int
+    paths: Count
+    seed: Seed
     coupling: str
     inputs: str
     reference: str
     reference_error: float
     device: str
     dtype: str
-    seconds: float
+    seconds: Seconds
     versions: dict[str, str]
     reservations: tuple[str, ...]
     citations: tuple[str, ...] = ()

@@ -9,7 +9,7 @@ import numpy as np
 
 from deeplimit.common import axes as drawing
 from deeplimit.common.curve import Curve
-from deeplimit.common.fields import CountPerDepth, Depths, PerDepth, Shape
+from deeplimit.common.fields import Count, CountPerDepth, Depths, Level, PerDepth, Seconds, Seed, Shape
 from deeplimit.common.report import REPEAT, Column, Report, Table
 from deeplimit.common.verdict import LawVerdict
 from deeplimit.judge.in_law.one_draw import OneDraw
@@ -85,15 +85,15 @@ class LawReport(Report):
     distributions: Annotated[np.ndarray, Shape("depths grid")]
     limit_distribution: Annotated[np.ndarray, Shape("grid")]
     diverged: CountPerDepth
-    level: float
+    level: Level
     tolerance: float
-    draws: int
-    seed: int
+    draws: Count
+    seed: Seed
     inputs: str
     sampling: str
     device: str
     dtype: str
-    seconds: float
+    seconds: Seconds
     versions: dict[str, str]
     reservations: tuple[str, ...]
     citations: tuple[str, ...] = ()

@@ -14,7 +14,7 @@ import torch
 from deeplimit.common import axes as drawing, validation
 from deeplimit.common.axes import FITTED, MEASURED
 from deeplimit.common.curve import Curve
-from deeplimit.common.fields import Interval, Shape
+from deeplimit.common.fields import Count, Interval, Level, Shape
 from deeplimit.common.global_state import by_default
 from deeplimit.common.report import Column, Report, Table
 from deeplimit.common.verdict import OrderVerdict, judge
@@ -68,7 +68,7 @@ class OrderReport(Report):
     standard_errors: PerStep
     rate: float
     rate_interval: Interval
-    confidence: float
+    confidence: Level
     local_slopes: BetweenSteps
     local_slope_errors: BetweenSteps
     floor: float
@@ -77,7 +77,7 @@ class OrderReport(Report):
     floor_probability: float
     average: str
     p: float
-    paths: int
+    paths: Count
     lost: int
     vanished: int
     kurtosis: float

@@ -10,7 +10,7 @@ import numpy as np
 
 from deeplimit.common import axes as drawing
 from deeplimit.common.curve import Curve
-from deeplimit.common.fields import Interval, Shape
+from deeplimit.common.fields import Count, Interval, Level, Seconds, Seed, Shape
 from deeplimit.common.report import Column, Report, Table
 from deeplimit.common.verdict import SolverVerdict
 from deeplimit.judge.solver import wording
@@ -99,7 +99,7 @@ class SolverReport(Report):
     standard_errors: BetweenSteps
     rate: float
     rate_interval: Interval
-    confidence: float
+    confidence: Level
     source: str
     local_slopes: tuple[float, ...]
     local_slope_errors: tuple[float, ...]
@@ -114,11 +114,11 @@ class SolverReport(Report):
     resolvable: tuple[float, ...]
     functions: tuple[FunctionOrder, ...]
     medians: bool
-    paths: int
+    paths: Count
     random: bool
     lost: int
-    seed: int
-    seconds: float
+    seed: Seed
+    seconds: Seconds
     versions: dict[str, str]
     caveats: tuple[str, ...]
     citations: tuple[str, ...] = ()

@@ -11,7 +11,7 @@ import numpy as np
 from deeplimit.common import axes as drawing, verdict
 from deeplimit.common.axes import FITTED, MEASURED
 from deeplimit.common.curve import Curve
-from deeplimit.common.fields import Interval, Shape
+from deeplimit.common.fields import Count, Interval, Level, Seconds, Seed, Shape
 from deeplimit.common.report import Column, Report, Table
 from deeplimit.common.verdict import ToleranceVerdict
 from deeplimit.judge.solver import wording
@@ -89,14 +89,14 @@ class WorkReport(Report):
     work_order: float
     work_order_interval: Interval
     documented: float | None
-    confidence: float
+    confidence: Level
     levels: int
     reference: str
     reference_error: float
-    paths: int
+    paths: Count
     lost: int
-    seed: int
-    seconds: float
+    seed: Seed
+    seconds: Seconds
     versions: dict[str, str]
     citations: tuple[str, ...] = ()
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, final
 
 from deeplimit.common import axes as drawing, page
-from deeplimit.common.fields import Shape
+from deeplimit.common.fields import Level, Seconds, Seed, Shape
 from deeplimit.common.report import Column, Report, Table
 from deeplimit.common.verdict import DepthVerdict
 from deeplimit.modules.depth_check import drawing as pictures, page as tables
@@ -63,9 +63,9 @@ class DepthReport(Report):
     streams: tuple[StreamScaling, ...]
     findings: tuple[Finding, ...]
     tolerance: float
-    confidence: float
-    seed: int
-    seconds: float
+    confidence: Level
+    seed: Seed
+    seconds: Seconds
     versions: dict[str, str]
     reservations: tuple[str, ...]
     citations: tuple[str, ...] = ()

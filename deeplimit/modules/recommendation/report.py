@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, final
 import numpy as np
 
 from deeplimit.common import axes as drawing
-from deeplimit.common.fields import Depths, PerDepth, Shape
+from deeplimit.common.fields import Depths, PerDepth, Seconds, Seed, Shape
 from deeplimit.common.report import Column, Report, Table
 from deeplimit.common.verdict import RecommendationVerdict
 
@@ -56,8 +56,8 @@ class Recommendation(Report):
     signal_after: PerDepth
     gradient_before: PerDepth
     gradient_after: PerDepth
-    seed: int
-    seconds: float
+    seed: Seed
+    seconds: Seconds
     versions: dict[str, str]
     reservations: tuple[str, ...] = ()
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, final
 
 from deeplimit.common import axes as drawing, page
-from deeplimit.common.fields import Shape
+from deeplimit.common.fields import Level, Seconds, Seed, Shape
 from deeplimit.common.report import Column, Report, Table
 from deeplimit.common.verdict import DepthVerdict
 from deeplimit.modules.training_check import drawing as pictures
@@ -68,10 +68,10 @@ class TrainingCheckReport(Report):
     parameters: tuple[ParameterScaling, ...]
     findings: tuple[TrainingFinding, ...]
     tolerance: float
-    confidence: float
+    confidence: Level
     seeds: int
-    seed: int
-    seconds: float
+    seed: Seed
+    seconds: Seconds
     versions: dict[str, str]
     reservations: tuple[str, ...]
     citations: tuple[str, ...] = ()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, final
 import torch
 
 from deeplimit.common import axes as drawing, validation
-from deeplimit.common.fields import OneOf
+from deeplimit.common.fields import OneOf, Seconds, Seed
 from deeplimit.common.global_state import by_default
 from deeplimit.common.measurement import Progress, Running
 from deeplimit.common.report import Column, Report, Table
@@ -50,8 +50,8 @@ class Reproduction(Report):
     checks: tuple[Check, ...]
     findings: tuple[str, ...]
     numbers: Numbers
-    seed: int
-    seconds: float
+    seed: Seed
+    seconds: Seconds
     versions: dict[str, str]
     citations: tuple[str, ...] = ()
 

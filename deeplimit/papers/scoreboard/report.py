@@ -11,7 +11,7 @@ import numpy as np
 
 from deeplimit.common import axes as drawing
 from deeplimit.common.axes import FITTED, MEASURED, PREDICTED
-from deeplimit.common.fields import Depths, Interval, OneOf, PerDepth
+from deeplimit.common.fields import Depths, Interval, Level, OneOf, PerDepth, Seconds, Seed
 from deeplimit.common.report import Column, Report, Table
 from deeplimit.common.verdict import (
     AgreementVerdict,
@@ -88,7 +88,7 @@ class RowResult:
     errors: PerDepth
     control_errors: PerDepth
     worst: PerDepth
-    seconds: float
+    seconds: Seconds
 
     def __str__(self) -> str:
         return table_of((self,)).lines()[1]
@@ -134,8 +134,8 @@ class Scoreboard(Report):
 
     rows: tuple[RowResult, ...]
     quick: bool
-    seed: int
-    confidence: float
+    seed: Seed
+    confidence: Level
     device: str
     version: str
     citations: tuple[str, ...] = ()
