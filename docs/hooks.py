@@ -3,7 +3,7 @@
 Formulas become MathML, which browsers render themselves: they need neither a network nor a script.
 `pymdownx.arithmatex` finds them. Tables fit a telephone, pictures lead to themselves in full size, and
 [M] and [C] say which papers they are.
-mkdocs calls `on_page_content` (see `hooks` in mkdocs.yml).
+mkdocs calls `on_config` and `on_page_content` (see `hooks` in mkdocs.yml).
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from __future__ import annotations
 import html
 import itertools
 import re
+import tomllib
+from pathlib import Path
 from typing import Any
 
 from latex2mathml.converter import convert
@@ -97,6 +99,16 @@ def in_full_size(picture: re.Match[str]) -> str:
         return picture[0]
     scrolls = ' class="panels"' if 'class="panels"' in picture[0] else ""
     return f'<a{scrolls} href="{picture["source"]}">{picture[0]}</a>'
+
+
+def on_config(config: Any) -> Any:
+    """Return the settings, with links to the repository that pyproject.toml names, if it names one."""
+    project = Path(config["config_file_path"]).with_name("pyproject.toml").read_text(encoding="utf-8")
+    repository = tomllib.loads(project)["tool"]["deeplimit"]["repository"].rstrip("/")
+    if repository:
+        config["repo_url"], config["repo_name"] = repository, "/".join(repository.split("/")[-2:])
+        config["edit_uri"] = "edit/main/docs/"
+    return config
 
 
 def on_page_content(content: str, **_: Any) -> str:
