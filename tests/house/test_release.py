@@ -28,16 +28,21 @@ FOR_SOME = {"vision", "gpu"}
 
 
 ADDRESS = "https://example.org/us/deeplimit"
-NOT_RELEASED = shutil.ignore_patterns(
-    ".git", ".venv", ".*_cache", ".hypothesis", "__pycache__", "*.egg-info", "build", "dist", "out", "site"
-)
+FOLDERS = ("benchmarks", "calibration", "docs", "mutation", "recipe", "tests", ".github")
+NAMED = [line.split() for line in (ROOT / "MANIFEST.in").read_text(encoding="utf-8").splitlines()]
+BESIDE = {name for what, *names in NAMED for name in names if what == "include"}
+BESIDE |= {"LICENSE", "MANIFEST.in", "README.md", "pyproject.toml", "setup.py"}
 
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
     """The names in wheel and source archive, and the wheel's metadata, built from a copy with an address."""
     place = tmp_path_factory.mktemp("release") / "copy"
-    shutil.copytree(ROOT, place, ignore=NOT_RELEASED)
+    for folder in ("deeplimit", *FOLDERS):
+        shutil.copytree(ROOT / folder, place / folder)
+    (place / ".ci").mkdir()
+    for name in BESIDE:
+        shutil.copy(ROOT / name, place / name)
     settings = (place / "pyproject.toml").read_text(encoding="utf-8")
     addressed = re.sub('^repository = ".*"$', f'repository = "{ADDRESS}"', settings, flags=re.MULTILINE)
     (place / "pyproject.toml").write_text(addressed, encoding="utf-8")
@@ -59,18 +64,14 @@ def test_the_wheel_holds_the_package_and_the_source_archive_tests_and_docs_too(b
             str(path.relative_to(ROOT))
             for folder in folders
             for path in (ROOT / folder).rglob("*")
-            if path.is_file() and path.parent.name != "__pycache__"
+            if path.is_file() and path.parent.name not in ("__pycache__", "latest")
         }
-        for folders in (["deeplimit"], ["tests", "docs", "benchmarks", "calibration", "mutation", ".github"])
+        for folders in (["deeplimit"], FOLDERS)
     )
     assert {"deeplimit/py.typed", "deeplimit/__init__.pyi"} <= package
     assert {name for name in wheel if ".dist-info/" not in name} == package
     assert any(name.endswith("licenses/LICENSE") for name in wheel)
-    beside = {
-        path.name for path in ROOT.iterdir() if path.is_file() and path.name not in (".git", ".gitignore")
-    }
-    rest = {name for name in rest if not name.startswith("benchmarks/results/latest")}
-    assert package | rest | beside - {".coverage"} | {".ci/run"} <= set(archive)
+    assert package | rest | BESIDE | {".ci/run", "Makefile", "SECURITY.md"} <= set(archive)
     assert not [name for name in archive if name.endswith(".pyc")]
 
 
