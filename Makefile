@@ -3,17 +3,19 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
-# Where torch has builds without CUDA. Asked first where there is no card, for five seconds; else pip's own index decides.
+# Where torch has builds without CUDA, and the torchvision that fits them. Asked first where there is no card, once,
+# for five seconds: the alarm ends waiting for a name, too. Else pip's own index decides.
 TORCH_CPU := https://download.pytorch.org/whl/cpu
+REACHED := 'import signal, urllib.request as u; signal.alarm(5); u.urlopen("$(TORCH_CPU)/torch/")'
 
-.PHONY: demo test test-times nightly pages families trust faults mutants gpu versions calibrate validate reproduce lint format types docs notebooks docs-serve looks benchmark clean
+.PHONY: demo test test-times nightly pages families trust faults mutants gpu versions calibrate validate reproduce lint format types docs notebooks docs-serve looks benchmark package release clean
 
 $(VENV)/installed-%: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "deeplimit needs Python 3.11 or newer; set PYTHON=python3.12, say" >&2; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -c 'import torch' 2> /dev/null || command -v nvidia-smi > /dev/null \
-		|| { $(BIN)/python -c 'import urllib.request; urllib.request.urlopen("$(TORCH_CPU)/torch/", timeout=5)' 2> /dev/null \
-			&& $(BIN)/python -m pip install --quiet --no-deps --constraint constraints.txt --index-url $(TORCH_CPU) torch; } || true
+		|| { $(BIN)/python -c $(REACHED) 2> /dev/null && $(BIN)/python -m pip install --quiet --no-deps --retries 0 \
+			--timeout 5 --constraint constraints.txt --index-url $(TORCH_CPU) torch torchvision; } || true
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[$(subst -,$(comma),$*)]'
 	touch $@
 
@@ -107,5 +109,23 @@ validate: $(VENV)/installed-data-dev
 benchmark: $(VENV)/installed-data-dev
 	$(BIN)/python -m benchmarks
 
+# What one publishes, in dist: both archives are checked, and the wheel is imported from an environment of its own, beside
+# the packages of .venv.
+package: $(VENV)/installed-data-dev
+	rm -rf build dist out/package
+	$(BIN)/python -m build --no-isolation > /dev/null
+	$(BIN)/python -m twine check --strict dist/*
+	$(BIN)/python -m venv --without-pip out/package
+	$(BIN)/python -m pip --quiet --python out/package/bin/python install --no-deps --no-index dist/*.whl
+	cd out/package && PYTHONPATH=$$($(abspath $(BIN))/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') \
+		bin/python -P -c 'import deeplimit, sys; assert deeplimit.__file__.startswith(sys.prefix); print(deeplimit.res1(2).regime())'
+
+# What is missing before a tag is published: TAG=v1.0.0 is the tag.
+release: package
+	@test "$(TAG)" = "v$$(sed -n 's/^__version__ = "\(.*\)"$$/\1/p' deeplimit/version.py)" \
+		|| { echo "TAG must be v and the version in deeplimit/version.py, got '$(TAG)'" >&2; exit 1; }
+	@grep -q '^repository = "http' pyproject.toml || { echo "pyproject.toml: set repository under [tool.deeplimit]" >&2; exit 1; }
+	@! grep -q 'INSERT CONTACT' CODE_OF_CONDUCT.md || { echo "CODE_OF_CONDUCT.md: say who is to be written to" >&2; exit 1; }
+
 clean:
-	rm -rf $(VENV) out site build
+	rm -rf $(VENV) out site build dist

@@ -11,6 +11,8 @@ from __future__ import annotations
 import html
 import itertools
 import re
+import tomllib
+from pathlib import Path
 from typing import Any
 
 from latex2mathml.converter import convert
@@ -108,6 +110,16 @@ def on_page_markdown(_markdown: str, page: Any, **_: Any) -> None:
     part = page.ancestors[-1].title if page.ancestors else ""
     if part in BOOST:
         page.meta.setdefault("search", {"boost": BOOST[part]})
+
+
+def on_config(config: Any) -> Any:
+    """Return the settings, with links to the repository that pyproject.toml names, if it names one."""
+    project = Path(config["config_file_path"]).with_name("pyproject.toml").read_text(encoding="utf-8")
+    repository = tomllib.loads(project)["tool"]["deeplimit"]["repository"].rstrip("/")
+    if repository:
+        config["repo_url"], config["repo_name"] = repository, "/".join(repository.split("/")[-2:])
+        config["edit_uri"] = "edit/main/docs/"
+    return config
 
 
 def on_page_content(content: str, **_: Any) -> str:

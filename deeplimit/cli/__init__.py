@@ -11,11 +11,12 @@ import typer
 from deeplimit.cli.convergence import compare, compare_laws, validate
 from deeplimit.cli.diagnosis import diagnose
 from deeplimit.cli.figures import demo, reproduce
-from deeplimit.cli.modules import check
+from deeplimit.cli.modules import check, check_training
 from deeplimit.cli.options import parse_depths
 from deeplimit.cli.runs import runs
 from deeplimit.cli.signal import phase, stability
 from deeplimit.cli.solvers import check_solver
+from deeplimit.cli.training import train
 from deeplimit.cli.trajectories import simulate
 
 __all__ = ["app", "command_line", "parse_depths"]
@@ -25,7 +26,6 @@ INTERRUPTED = 130
 app = typer.Typer(
     name="deeplimit",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     help="Residual networks and their infinite-depth limits: which limit, how fast, how certain.",
 )
@@ -57,6 +57,8 @@ for command in (
     stability,
     phase,
     check,
+    check_training,
+    train,
     diagnose,
     reproduce,
     demo,

@@ -1,8 +1,9 @@
-"""`check`."""
+"""`check` and `check-training`."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -10,68 +11,49 @@ import typer
 from deeplimit.cli.options import imported, parse_depths
 from deeplimit.cli.shared import Run, command
 
+EXIT_CODES = {"as expected": 0, "measured": 0, "not as expected": 1, "cannot tell": 3}
+
+Factory = Annotated[str, typer.Argument(help="package.module:function, a function depth -> nn.Module.")]
+Depths = Annotated[str, typer.Option(help="4:32:x2 or 4,8,16,32.")]
+Batch = Annotated[
+    str | None,
+    typer.Option(
+        help=(
+            "tokens:BATCHxLENGTH:VOCABULARY, normal:SIZExSIZE..., or package.module:function that returns a"
+            " batch; left out: made up from the module's configuration or first layer."
+        )
+    ),
+]
+Blocks = Annotated[
+    list[str] | None,
+    typer.Option(help="Pattern of module names, such as 'model.layers.*'; may be repeated."),
+]
+Tolerance = Annotated[float, typer.Option(help="How far an exponent may lie from the expected one.")]
+Confidence = Annotated[float, typer.Option(help="Joint confidence level of the exponents' intervals.")]
+Loss = Annotated[
+    str | None,
+    typer.Option(help="package.module:function, the model's output -> a scalar tensor; left out: made up."),
+]
+
 
 @command()
 def check(
-    factory: Annotated[str, typer.Argument(help="package.module:function, a function depth -> nn.Module.")],
-    depths: Annotated[str, typer.Option(help="4:32:x2 or 4,8,16,32.")] = "4,8,16,32",
+    factory: Factory,
+    depths: Depths = "4,8,16,32",
     expected: Annotated[
         str | None,
         typer.Option(
             help=(
                 "An exponent (0.5, 1), a rule (gpt-2, completep, mitchell; a wrong name lists all), or"
-                " auto: the rule that fits best; with --train completep or depth-mup; left out: measure only."
+                " auto: the rule that fits best; left out: measure only."
             )
         ),
     ] = None,
-    batch: Annotated[
-        str | None,
-        typer.Option(
-            help=(
-                "tokens:BATCHxLENGTH:VOCABULARY, normal:SIZExSIZE..., or package.module:function that returns"
-                " a batch; "
-                "left out: made up from the module's configuration or first layer."
-            )
-        ),
-    ] = None,
-    blocks: Annotated[
-        list[str] | None,
-        typer.Option(help="Pattern of module names, such as 'model.layers.*'; may be repeated."),
-    ] = None,
-    tolerance: Annotated[
-        float | None,
-        typer.Option(
-            help="How far an exponent may lie from the expected one; left out: 0.1, with --train 0.2."
-        ),
-    ] = None,
-    confidence: Annotated[
-        float, typer.Option(help="Joint confidence level of the exponents' intervals.")
-    ] = 0.99,
-    train: Annotated[
-        bool, typer.Option("--train", help="Check a few training steps, too: do learning rates carry over?")
-    ] = False,
-    optimizer: Annotated[
-        str | None,
-        typer.Option(help="With --train: package.module:function, (model, depth) -> torch.optim.Optimizer."),
-    ] = None,
-    loss: Annotated[
-        str | None,
-        typer.Option(
-            help="package.module:function, the model's output -> a scalar tensor; left out: made up."
-        ),
-    ] = None,
-    steps: Annotated[str, typer.Option(help="With --train: numbers of steps, 1,4.")] = "1,4",
-    widths: Annotated[
-        str | None,
-        typer.Option(help="With --train: 64,128,256, and factory(depth, width); the check in width, too."),
-    ] = None,
-    rate_factors: Annotated[
-        str | None,
-        typer.Option(
-            help="With --train: 0.1,0.3,1,3,10, factors of the learning rates; the best over depths."
-        ),
-    ] = None,
-    seeds: Annotated[int, typer.Option(help="With --train: networks per depth.")] = 4,
+    batch: Batch = None,
+    blocks: Blocks = None,
+    tolerance: Tolerance = 0.1,
+    confidence: Confidence = 0.99,
+    loss: Loss = None,
     *,
     run: Run,
 ) -> None:
@@ -80,54 +62,102 @@ def check(
     Exit code: 0 as expected (or nothing was expected), 1 not as expected, 2 bad usage, 3 cannot tell.
 
     Example: deeplimit check mypkg.models:make_model --depths 4,8,16,32 --expected 0.5 --html report.html
-
-    Example: deeplimit check mypkg.models:make --train --optimizer mypkg.models:adam --expected completep
     """
     import deeplimit as dl
 
-    shared = run.arguments()
-    # The factory's name stands for what it builds, in the current folder's code, files and settings.
-    shared["store"] = None if run.store is None else dl.Store(run.store, f"check {factory}")
-    shared["device"] = None if run.device == "cpu" else run.device
-    levels = parse_depths(depths)
-    if train != (optimizer is not None):
-        raise ValueError(
-            "--train needs --optimizer package.module:function, a function (model, depth) ->"
-            " torch.optim.Optimizer."
-            if train
-            else f"--optimizer {optimizer} is used with --train only, got no --train."
-        )
-    build = imported("FACTORY", factory)
-    asked: dict[str, Any] = {
-        "batch": _batch(batch, run.seed),
-        "expected": _expected(expected),
-        "blocks": blocks or None,
-        "loss": None if loss is None else imported("--loss", loss),
-        "confidence": confidence,
-        **({} if tolerance is None else {"tolerance": tolerance}),
+    shared = _shared(run, f"check {factory}")
+    _finish(
+        run,
+        dl.check_depth,
+        imported("FACTORY", factory),
+        parse_depths(depths),
+        batch=_batch(batch, run.seed),
+        expected=_expected(expected),
+        blocks=blocks or None,
+        tolerance=tolerance,
+        confidence=confidence,
+        loss=None if loss is None else imported("--loss", loss),
         **shared,
+    )
+
+
+@command()
+def check_training(
+    factory: Factory,
+    optimizer: Annotated[
+        str, typer.Option(help="package.module:function, (model, depth) -> torch.optim.Optimizer.")
+    ],
+    depths: Depths = "4,8,16,32",
+    expected: Annotated[
+        str | None, typer.Option(help="completep or depth-mup; left out: measure only.")
+    ] = None,
+    batch: Batch = None,
+    blocks: Blocks = None,
+    loss: Loss = None,
+    steps: Annotated[str, typer.Option(help="Numbers of steps, 1,4.")] = "1,4",
+    widths: Annotated[
+        str | None, typer.Option(help="64,128,256, and factory(depth, width); the check in width, too.")
+    ] = None,
+    rate_factors: Annotated[
+        str | None,
+        typer.Option(help="0.1,0.3,1,3,10, factors of the learning rates; the best over depths."),
+    ] = None,
+    seeds: Annotated[int, typer.Option(help="Networks per depth.")] = 4,
+    tolerance: Tolerance = 0.2,
+    confidence: Confidence = 0.99,
+    *,
+    run: Run,
+) -> None:
+    """Do learning rates carry over from one depth to another? Trains a few steps at several depths.
+
+    Exit code: 0 as expected (or nothing was expected), 1 not as expected, 2 bad usage, 3 cannot tell.
+
+    Example: deeplimit check-training mypkg.models:make --optimizer mypkg.models:adam --expected completep
+    """
+    import deeplimit as dl
+
+    shared = _shared(run, f"check-training {factory}")
+    _finish(
+        run,
+        dl.check_training,
+        imported("FACTORY", factory),
+        parse_depths(depths),
+        optimizer=imported("--optimizer", optimizer),
+        batch=_batch(batch, run.seed),
+        loss=None if loss is None else imported("--loss", loss),
+        steps=_numbers(steps, "--steps", int, "1,4"),
+        expected=expected,
+        blocks=blocks or None,
+        widths=None if widths is None else _numbers(widths, "--widths", int, "64,128,256"),
+        rate_factors=(
+            None
+            if rate_factors is None
+            else _numbers(rate_factors, "--rate-factors", float, "0.1,0.3,1,3,10")
+        ),
+        seeds=seeds,
+        tolerance=tolerance,
+        confidence=confidence,
+        **shared,
+    )
+
+
+def _shared(run: Run, name: str) -> dict[str, Any]:
+    """Return the shared arguments; in a store `name` stands for what the factory builds."""
+    import deeplimit as dl
+
+    return run.arguments() | {
+        "store": None if run.store is None else dl.Store(run.store, name),
+        "device": None if run.device == "cpu" else run.device,
     }
+
+
+def _finish(run: Run, function: Callable[..., Any], *given: Any, **named: Any) -> None:
+    """Call the function, print its report and leave with its verdict's code."""
     try:
-        if optimizer is None:
-            report: Any = dl.check_depth(build, levels, **asked)
-        else:
-            report = dl.check_training(
-                build,
-                levels,
-                optimizer=imported("--optimizer", optimizer),
-                steps=_numbers(steps, "--steps", int, "1,4"),
-                widths=None if widths is None else _numbers(widths, "--widths", int, "64,128,256"),
-                rate_factors=(
-                    None
-                    if rate_factors is None
-                    else _numbers(rate_factors, "--rate-factors", float, "0.1,0.3,1,3,10")
-                ),
-                seeds=seeds,
-                **asked,
-            )
+        report = function(*given, **named)
     except Exception as error:  # whatever the user's module does when it is built and run
         raise _noted(error) from error
-    run.finish(report, {"as expected": 0, "measured": 0, "not as expected": 1, "cannot tell": 3})
+    run.finish(report, EXIT_CODES)
 
 
 def _noted(error: Exception) -> Exception:

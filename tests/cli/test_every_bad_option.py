@@ -41,6 +41,9 @@ COMMANDS = {
     "stability": "--width 2 --depths 2,4 --draws 8 --quiet",
     "phase": "--width 2 --depth 20 --hurst 0.5 --exponents 0,1 --draws 3 --inputs 1 --quiet",
     "check": "my_stack:stack --depths 2,3 --batch normal:2x5x8 --quiet",
+    "check-training": "my_stack:stack --optimizer my_stack:adam --depths 2,3 --steps 1 --seeds 2"
+    " --batch normal:2x5x8 --quiet",
+    "train": "--width 2 --depths 2,3 --epochs 1 --batch 128 --quiet",
     "diagnose": "8=a.safetensors 16=b.safetensors",
     "reproduce": "marion-fig6 --quick --quiet --out figures",
     "demo": "--paths 20 --quiet --out demo",
@@ -50,6 +53,8 @@ STACK = """
 import torch
 def stack(depth):
     return torch.nn.TransformerEncoder(torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), depth)
+def adam(model, depth):
+    return torch.optim.Adam(model.parameters(), lr=1e-3)
 """
 
 

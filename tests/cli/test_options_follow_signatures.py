@@ -8,7 +8,17 @@ import typer
 
 import deeplimit as dl
 from deeplimit import cli
-from deeplimit.cli import convergence, diagnosis, figures, modules, options, signal, solvers, trajectories
+from deeplimit.cli import (
+    convergence,
+    diagnosis,
+    figures,
+    modules,
+    options,
+    signal,
+    solvers,
+    training,
+    trajectories,
+)
 from deeplimit.cli.shared import NAMES, Run
 from deeplimit.papers.figures import run_demo
 
@@ -23,6 +33,8 @@ COMMANDS = {
     "phase": (signal.phase, dl.phase_diagram),
     "reproduce": (figures.reproduce, dl.reproduce),
     "check": (modules.check, dl.check_depth),
+    "check_training": (modules.check_training, dl.check_training),
+    "train": (training.train, dl.train),
     "diagnose": (diagnosis.diagnose, dl.diagnose),
 }
 SHARED = {"seed": "seed", "device": "device", "workers": "workers", "store": "store"}
@@ -41,7 +53,8 @@ NO_TEXT = {
     ("check_solver", "equation"): "it comes with --problem",
     "functions": "functions of states",
     "same_network": "needs x",
-    "loss": "a function",
+    ("train", "stop"): "made of --stop-loss and --patience",
+    ("train", "ends"): "chosen by the shapes of the data",
     "on_row": "a function: the command prints rows",
     "on_report": "a function: the command prints reports",
     ("diagnose", "batch"): "the command reads files, which hold no module to run",
@@ -53,9 +66,16 @@ OTHER_DEFAULTS = {
     ("check", "device"): "modules stay where the factory puts them; --device cpu means just that",
     ("demo", "folder"): "the command has a folder to write into",
     ("phase", "network"): "the function leaves its factory to the caller",
-    ("check", "tolerance"): "0.1 without --train, 0.2 with it, as the two functions have it",
-    ("check", "loss"): "a function is named, not given",
     ("check", "factory"): "an argument without a default, here and there",
+    ("check_training", "device"): "modules stay where the factory puts them; --device cpu means just that",
+    ("train", "network"): "the function has no network of its own",
+    ("train", "depths"): "the function has no depths of its own",
+    ("train", "data"): "the function has no data of its own",
+    ("train", "optimizer"): "a word; Adam(0.01) is the function's, too",
+    ("train", "initial"): "a word; FromWeightLaws is the function's, too",
+    ("train", "tied"): "no option given is None",
+    ("train", "nonnegative"): "no option given is None",
+    ("train", "fixed"): "no option given is None",
     ("reproduce", "figure"): "several figures may be named",
 }
 
@@ -125,7 +145,8 @@ def test_a_value_given_to_an_option_reaches_the_function(command, monkeypatch):
     values = {name: parameter.default for name, parameter in here.items()}
     changed = {name: value * 0.9 for name, value in values.items() if type(value) is float and name in there}
     changed |= {name: value + 1 for name, value in values.items() if type(value) is int and name in there}
-    required = {"factory": "json:dumps", "figures": ["marion-fig6"], "files": ["8=a.safetensors"]}
+    required = {"optimizer": "json:dumps"} if command == "check_training" else {}
+    required |= {"factory": "json:dumps", "figures": ["marion-fig6"], "files": ["8=a.safetensors"]}
     if command == "check_solver":
         required = {"scheme": "heun"}
     with contextlib.suppress(typer.Exit, AttributeError):  # what was replaced returns no report to print

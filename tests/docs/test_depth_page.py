@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from shown_output import same_but_for_time
 from typer.testing import CliRunner
 
 import deeplimit as dl
@@ -33,22 +34,6 @@ def project(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     yield tmp_path
     sys.modules.pop("models", None)
-
-
-def same_but_for_time(shown, printed):
-    """Words are the same; numbers, which another processor may round otherwise, nearly; the seconds do not
-    matter.
-    """
-    number = r"-?\d+(?:\.\d+)?(?:e-?\d+)?"
-    pair = [
-        [re.sub(r", [\d.]+ s$", "", line) for line in text.strip().splitlines()] for text in (shown, printed)
-    ]
-    for mine, theirs in zip(*pair, strict=True):
-        assert re.sub(r"\s+", " ", re.sub(number, "#", mine)) == re.sub(
-            r"\s+", " ", re.sub(number, "#", theirs)
-        )
-        for one, other in zip(re.findall(number, mine), re.findall(number, theirs), strict=True):
-            assert float(one) == pytest.approx(float(other), rel=0.03, abs=0.015)
 
 
 def test_the_command_fails_with_the_line_that_is_shown(project):

@@ -7,7 +7,8 @@ from pathlib import Path
 import families
 import pytest
 import torch
-from test_depth_page import fenced, same_but_for_time
+from shown_output import same_but_for_time
+from test_depth_page import fenced
 from typer.testing import CliRunner
 
 import deeplimit as dl

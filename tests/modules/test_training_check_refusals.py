@@ -205,7 +205,7 @@ def test_the_command_checks_training_and_ends_with_the_verdicts_code(optimizer, 
     (tmp_path / f"mine_{optimizer}.py").write_text(MODELS.format(helpers=helpers), encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     arguments = [
-        "check", f"mine_{optimizer}:make", "--train", "--optimizer", f"mine_{optimizer}:{optimizer}",
+        "check-training", f"mine_{optimizer}:make", "--optimizer", f"mine_{optimizer}:{optimizer}",
         "--loss", f"mine_{optimizer}:loss", "--depths", "4,8,16", "--expected", "depth-mup",
         "--seeds", "2" if code else "5", "--steps", "1",
         "--batch", "normal:16x48", "--quiet", "--html", "report.html",
@@ -219,24 +219,13 @@ def test_the_command_checks_training_and_ends_with_the_verdicts_code(optimizer, 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--train"], "--optimizer"),
-        (["--optimizer", "json:dumps"], "--train"),
-        (["--steps", "1;4"], "--steps"),
-        (["--rate-factors", "1;2"], "--rate-factors"),
+        ([], "--optimizer"),
+        (["--optimizer", "json"], "--optimizer"),
+        (["--optimizer", "json:dumps", "--steps", "1;4"], "--steps"),
+        (["--optimizer", "json:dumps", "--rate-factors", "1;2"], "--rate-factors"),
     ],
 )
-def test_the_command_refuses_what_does_not_belong_together(arguments, words):
-    more = ["--train", "--optimizer", "json:dumps"] if "1;" in arguments[-1] else []
-    result = CliRunner().invoke(app, ["check", "json:dumps", *more, *arguments])
+def test_the_command_refuses_what_it_cannot_read(arguments, words):
+    result = CliRunner().invoke(app, ["check-training", "json:dumps", *arguments])
     assert result.exit_code == 2
     assert words in result.output
-
-
-def test_every_argument_of_the_function_has_an_option():
-    import inspect
-
-    from deeplimit.cli import modules
-
-    here, there = (inspect.signature(each).parameters for each in (modules.check, dl.check_training))
-    named = {"executor": "dask", "progress": "quiet"}
-    assert [name for name in there if named.get(name, name) not in here] == []
