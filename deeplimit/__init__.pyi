@@ -176,6 +176,7 @@ from .trained.training import (
     PooledEnds as PooledEnds,
     SmallGaussian as SmallGaussian,
     Stop as Stop,
+    TrainingPoint as TrainingPoint,
     TrainingReport as TrainingReport,
     train as train,
 )
