@@ -10,6 +10,8 @@ from refusals import assert_refused, row
 from torch import nn
 
 import deeplimit as dl
+from deeplimit.common.measurement import measure
+from deeplimit.trained.diagnosis.study import Study
 
 WIDTH = 5
 
@@ -137,7 +139,108 @@ def test_a_tied_start_is_called_copies():
     assert report.of("trained").verdict != "copies"
 
 
+def noise_until(first, steps):
+    """A training whose layers are independent at every step before `first`, and mostly smooth from it on."""
+
+    def train(model, depth, seed, checkpoint):
+        stream = torch.Generator().manual_seed(1000 * depth + seed)
+        start, end = torch.randn(2, WIDTH, WIDTH, generator=stream)
+        for step in steps:
+            with torch.no_grad():
+                for k, layer in enumerate(model):
+                    angle = 1.5 * (k + 0.5) / depth
+                    trend = (math.cos(angle) * start + math.sin(angle) * end) * (step >= first)
+                    layer.weight.copy_(trend + 0.3 * torch.randn(WIDTH, WIDTH, generator=stream))
+            checkpoint(model, step)
+        return model
+
+    return train
+
+
+@pytest.fixture(scope="module")
+def course():
+    return dl.study(one_matrix, noise_until(4, (0, 2, 4, 6)), (10, 14), seeds=2)
+
+
+def test_the_step_at_which_order_appears_is_found(course, tmp_path):
+    assert course.first_ordered() == {"*.weight": {10: 4, 14: 4}}
+    during = [each for each in course.rows if each.network == "checkpoint"]
+    assert [(each.step, each.depth) for each in during] == [(s, L) for s in (0, 2, 4, 6) for L in (10, 14)]
+    assert course.to_frame()["step"].tolist()[-2:] == [6, 6]
+    course.plot(tmp_path / "study.png")
+    course.save(tmp_path / "study.json")
+    assert dl.load_report(tmp_path / "study.json").first_ordered() == course.first_ordered()
+
+
+def test_no_order_appears_where_there_is_none(smooth):
+    report = dl.study(one_matrix, noise_until(9, (0, 3)), (10,), seeds=2)
+    assert report.first_ordered() == {"*.weight": {10: None}}
+    assert smooth.first_ordered() == {}
+
+
+def watched(model, depth, seed, checkpoint=None):
+    """A training in which every random number, the mode and the gradients matter."""
+    x = torch.randn(64, WIDTH, generator=torch.Generator().manual_seed(seed))
+    model = nn.Sequential(model, nn.Dropout(0.1)).train()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+    for step in range(3):
+        optimizer.zero_grad()
+        (model(x) - x).square().mean().backward()
+        if checkpoint is not None:
+            checkpoint(model, step)
+        optimizer.step()
+    return model
+
+
+def test_checkpoints_change_no_bit_of_training_and_come_back_from_a_store(tmp_path):
+    def bits(kept, kind):
+        return {name: value.tobytes() for name, value in kept[kind].write(kind).items()}
+
+    def measured(train, **how):
+        return measure(Study(one_matrix, train, (6, 7), (0, 1)), **how)
+
+    seen = measured(watched, store=tmp_path / "study.db")
+    alone = measured(lambda model, depth, seed: watched(model, depth, seed))
+    again = measured(watched, store=tmp_path / "study.db")
+    kinds = {"trained", "untrained", "shuffled"}
+    for with_steps, without, read in zip(seen, alone, again, strict=True):
+        assert with_steps.keys() == read.keys() == kinds | {f"step {step}" for step in range(3)}
+        assert without.keys() == kinds
+        assert all(bits(with_steps, kind) == bits(without, kind) for kind in kinds)
+        assert all(bits(with_steps, kind) == bits(read, kind) for kind in with_steps)
+        assert bits(with_steps, "step 1") != bits(with_steps, "step 2")
+
+
+def test_steps_that_only_some_seeds_have_are_left_out_and_copies_have_no_order():
+    def train(model, depth, seed, checkpoint):
+        checkpoint(model, 0)
+        for step in range(1, 2 + seed):
+            checkpoint(turned(model, depth, seed), step)
+        return model
+
+    def copies(depth):
+        layers = one_matrix(depth)
+        for layer in layers:
+            layer.load_state_dict(layers[0].state_dict())
+        return layers
+
+    report = dl.study(copies, train, (9,), seeds=2)
+    assert [each.step for each in report.rows if each.network == "checkpoint"] == [1]
+    assert sum("step" in text for text in report.reservations) == 2
+
+
+def backwards(model, depth, seed, checkpoint):
+    checkpoint(model, 3)
+    checkpoint(model, 3)
+
+
+def of_no_module(model, depth, seed, checkpoint):
+    checkpoint(3, 1)
+
+
 REFUSED = [
+    row("steps", lambda: dl.study(one_matrix, backwards, (8, 9)), ValueError, "step", "3"),
+    row("module", lambda: dl.study(one_matrix, of_no_module, (8, 9)), TypeError, "checkpoint", "3"),
     row("factory", lambda: dl.study(3, turned, (8, 9)), TypeError, "factory", "3"),
     row("train", lambda: dl.study(network, 3, (8, 9)), TypeError, "train", "3"),
     row("depths", lambda: dl.study(network, turned, (3, 9)), ValueError, "depths", "3"),
