@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import logging
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -27,6 +28,7 @@ from deeplimit.trained.diagnosis.measured import MeasuredNetwork
 from deeplimit.trained.diagnosis.network_report import SHUFFLED, UNTRAINED, WEIGHTS, Examined
 from deeplimit.trained.diagnosis.networks_of_sweep import networks_of
 from deeplimit.trained.diagnosis.norms import LEAST_LAYERS
+from deeplimit.trained.diagnosis.study_power import study_power
 from deeplimit.trained.diagnosis.study_report import DURING, TRAINED, StudyReport, StudyRow
 from deeplimit.trained.diagnosis.sweep import judge_networks
 from deeplimit.trained.diagnosis.sweep_report import Null
@@ -70,7 +72,8 @@ def study(
             is seeded as well, and put back after. If it has a fourth argument `checkpoint`, it gets there a
             function (model, step) to call during training, with steps that increase: the invariants of that
             moment are kept, and the report says at which step the order of layers is first real.
-        depths: numbers of layers L, at least 6 each. A verdict needs at least three; five decide most.
+        depths: numbers of layers L, at least 6 each. A verdict needs at least three; five decide most. What
+            depths and seeds cannot decide is logged before training, as `study_power` says it.
         seeds: how many networks per depth, or their seeds. Networks of one depth are pooled.
         batch: input of a module, as in `diagnose`; made up if left out.
         layers: name of the layers with {} for their number, where names leave it open.
@@ -102,9 +105,9 @@ def study(
         ...         for k, layer in enumerate(model):
         ...             layer.weight.copy_(torch.eye(5) + torch.ones(5, 5) * k / depth)
         ...     return model
-        >>> report = dl.study(factory, train, [8, 16, 32, 64], seeds=1)
-        >>> report.verdict, report.of("untrained").verdict
-        ('neural-ode', 'no trend')
+        >>> report = dl.study(factory, train, [8, 16], seeds=1, progress=False)
+        >>> [(row.network, row.depth, row.is_ordered) for row in report.rows][:3]
+        [('trained', 8, True), ('trained', 16, True), ('untrained', 8, False)]
     """
     given = {**locals()}
     validation.function(factory, "factory", "a function of the depth that makes a module")
@@ -133,6 +136,9 @@ def study(
         device=validation.device(device),
     )
     level, started = validation.probability(confidence, "confidence"), time.perf_counter()
+    if progress is not False:
+        for lack in study_power(plan.depths, len(plan.seeds)).lacks:
+            logging.getLogger("deeplimit").warning("study: %s.", lack)
     every = Running.checked(workers, executor, store, progress).measure(plan)
     return _report(plan, every, level, started).called_by("study", given)
 
@@ -279,6 +285,8 @@ def _report(plan: Study, every: Sequence[Kept], confidence: float, started: floa
         reservations += [f"{kind}: {text}" for text in found.reservations]
         rows += _rows(kind, networks, reservations)
     rows += _course(every, reservations)
+    objects = len({row.examined.name for row in rows if row.network == TRAINED})
+    reservations += study_power(plan.depths, len(plan.seeds), objects=max(objects, 1)).lacks
     return StudyReport(
         depths=np.array(sorted(plan.depths)),
         seeds=np.array(plan.seeds),
