@@ -302,6 +302,7 @@ def _report(plan: Study, every: Sequence[Kept], confidence: float, started: floa
 def _course(every: Sequence[Kept], reservations: list[str]) -> Iterator[StudyRow]:
     """Yield the rows of all steps, at one level over objects, depths and steps together."""
     steps: dict[int, list[MeasuredNetwork]] = {}
+    copies: dict[str, list[str]] = {}
     for depth in sorted({each[TRAINED].depth for each in every}):
         same = [each for each in every if each[TRAINED].depth == depth]
         shared = [kind for kind in same[0] if kind.startswith(STEP) and all(kind in each for each in same)]
@@ -309,11 +310,14 @@ def _course(every: Sequence[Kept], reservations: list[str]) -> Iterator[StudyRow
             reservations.append(f"steps at depth {depth} that not all seeds have are left out")
         for kind in shared:
             networks = [each[kind] for each in same]
-            troubles = [network.trouble for network in networks if network.trouble]
-            if troubles:
-                reservations.append(f"{kind} at depth {depth}: {troubles[0]}")
+            if any(network.trouble for network in networks):
+                copies.setdefault(kind, []).append(str(depth))
             else:
                 steps.setdefault(int(kind.removeprefix(STEP)), []).extend(networks)
+    for kind, depths in copies.items():
+        reservations.append(
+            f"{kind}: layers are copies of each other, without an order, at L = {', '.join(depths)}"
+        )
     tests = sum(len({network.depth for network in networks}) for networks in steps.values())
     for step in sorted(steps):
         yield from _rows(DURING, steps[step], reservations, step, tests)

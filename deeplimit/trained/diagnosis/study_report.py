@@ -132,9 +132,12 @@ class StudyReport(Report):
                 if np.isfinite(size.slope):
                     told.append(("", f"{finding.weight}: size L^{size.slope:.2f} [{low:.2f}, {high:.2f}]"))
         for place, (name, steps) in enumerate(self.first_ordered().items()):
-            words = ", ".join(
-                f"{'at no step' if step is None else f'step {step}'} at L = {depth}"
-                for depth, step in steps.items()
+            alike: dict[int | None, list[str]] = {}
+            for depth, step in steps.items():
+                alike.setdefault(step, []).append(str(depth))
+            words = "; ".join(
+                f"{'at no step' if step is None else f'step {step}'} at L = {', '.join(depths)}"
+                for step, depths in alike.items()
             )
             told.append(("" if place else "order first real", f"{name}: {words}"))
         return told
