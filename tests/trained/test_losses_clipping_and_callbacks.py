@@ -96,6 +96,7 @@ def test_a_function_that_is_a_named_loss_trains_alike(data, loss):
     own, named = trained(data, loss=loss), trained(data)
     np.testing.assert_allclose(own.histories, named.histories, rtol=1e-10)
     np.testing.assert_allclose(own.test_losses, named.test_losses, rtol=1e-10)
+    assert own.loss_of({}, 5, 1, test=True) == pytest.approx(own.test_losses[0, 1], rel=1e-12)
     assert numbers(own) != numbers(trained(data, loss=lambda y, t: 0.5 * own.networks.training.loss(y, t)))
 
 

@@ -11,6 +11,7 @@ from torch import nn
 
 import deeplimit as dl
 from deeplimit.common.measurement import measure
+from deeplimit.trained.diagnosis.network_report import Examined
 from deeplimit.trained.diagnosis.study import Study
 
 WIDTH = 5
@@ -172,16 +173,41 @@ def test_the_step_at_which_order_appears_is_found(course, tmp_path):
     assert dl.load_report(tmp_path / "study.json").first_ordered() == course.first_ordered()
 
 
+def test_one_level_holds_over_objects_depths_and_steps(monkeypatch):
+    counts = []
+
+    def counted(name, gram, what, seed, count=1):
+        counts.append(count)
+        raise ValueError("not needed here")
+
+    def train(model, depth, seed, checkpoint):
+        for step in range(4):
+            checkpoint(model, step)
+        return model
+
+    monkeypatch.setattr(Examined, "of", counted)
+    dl.study(network, train, (6, 7), seeds=1)
+    objects = 3  # the product of a branch's weights, and what it reads and writes
+    assert counts == [objects * 2] * (3 * objects * 2) + [objects * 2 * 4] * (4 * objects * 2)
+
+
 def test_no_order_appears_where_there_is_none(smooth):
     report = dl.study(one_matrix, noise_until(9, (0, 3)), (10,), seeds=2)
     assert report.first_ordered() == {"*.weight": {10: None}}
     assert smooth.first_ordered() == {}
 
 
+class Noisy(nn.Module):
+    """Draws in every forward, also in evaluation mode."""
+
+    def forward(self, h):
+        return h + 0.1 * torch.randn(h.shape)
+
+
 def watched(model, depth, seed, checkpoint=None):
     """A training in which every random number, the mode and the gradients matter."""
     x = torch.randn(64, WIDTH, generator=torch.Generator().manual_seed(seed))
-    model = nn.Sequential(model, nn.Dropout(0.1)).train()
+    model = nn.Sequential(model, nn.Dropout(0.1), Noisy()).train()
     optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
     for step in range(3):
         optimizer.zero_grad()

@@ -200,7 +200,8 @@ class Study(Measurement[Kept, "list[Kept]"]):
     ) -> tuple[MeasuredNetwork, MeasuredNetwork]:
         """Return a network as it is, and with its layers in a random order."""
         try:
-            (network,) = networks_of({depth: model}, self.layers, self.batch)
+            with kept():  # a forward of the user's may draw
+                (network,) = networks_of({depth: model}, self.layers, self.batch)
         except SameLayersError as error:  # a tied start, or zeros
             copies = MeasuredNetwork(depth, {}, None, str(error).rstrip("."))
             return copies, copies
@@ -229,8 +230,7 @@ class _Checkpoint:
     def __call__(self, model: nn.Module, step: int) -> None:
         hint = "Steps of one training increase."
         self.last = validation.integer(step, "step", minimum=self.last + 1, hint=hint)
-        with kept():
-            self.found[f"{STEP}{self.last}"] = self.study.measured(_model(model), self.depth)[0]
+        self.found[f"{STEP}{self.last}"] = self.study.measured(_model(model), self.depth)[0]
 
 
 def _takes_checkpoint(train: Callable[..., Any]) -> bool:
