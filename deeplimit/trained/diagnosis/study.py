@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from deeplimit.common import validation
-from deeplimit.common.global_state import by_default, kept, seeded
+from deeplimit.common.global_state import by_default, seeded
 from deeplimit.common.measurement import Measurement, Progress, Running
 from deeplimit.common.randomness import Purpose, generator
 from deeplimit.common.specification import describe
@@ -200,8 +200,7 @@ class Study(Measurement[Kept, "list[Kept]"]):
     ) -> tuple[MeasuredNetwork, MeasuredNetwork]:
         """Return a network as it is, and with its layers in a random order."""
         try:
-            with kept():  # a forward of the user's may draw
-                (network,) = networks_of({depth: model}, self.layers, self.batch)
+            (network,) = networks_of({depth: model}, self.layers, self.batch)
         except SameLayersError as error:  # a tied start, or zeros
             copies = MeasuredNetwork(depth, {}, None, str(error).rstrip("."))
             return copies, copies
