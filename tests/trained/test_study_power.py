@@ -12,10 +12,13 @@ from torch import nn
 import deeplimit as dl
 from calibration import depth_sweeps
 from deeplimit.trained.diagnosis import slopes
+from deeplimit.trained.diagnosis.hypotheses import NEURAL
 from deeplimit.trained.diagnosis.layer_gram import LayerGram
+from deeplimit.trained.diagnosis.network_report import Examined
 from deeplimit.trained.diagnosis.norms import LayerNorms
 from deeplimit.trained.diagnosis.order_test import order_test
 from deeplimit.trained.diagnosis.stacks import Stack
+from deeplimit.trained.diagnosis.study_power import depths_that_tell
 from deeplimit.trained.diagnosis.trend import agreement
 
 
@@ -76,7 +79,17 @@ def test_widths_are_those_of_networks_that_scatter_so_much():
     assert "0.0" in str(power)
 
 
-def test_what_cannot_be_decided_is_logged_before_training_and_stands_in_the_report(caplog):
+@pytest.fixture
+def no_rows(monkeypatch):
+    """Studies without their rows, which take most of the time."""
+
+    def refused(*given):
+        raise ValueError("not needed here")
+
+    monkeypatch.setattr(Examined, "of", refused)
+
+
+def test_what_cannot_be_decided_is_logged_before_training_and_reported(caplog, no_rows):
     told = []
 
     def train(model, depth, seed):
@@ -95,6 +108,39 @@ def test_what_cannot_be_decided_is_logged_before_training_and_stands_in_the_repo
     lacks = dl.study_power([6, 7], 1).lacks
     assert len(lacks) == 2
     assert set(lacks) <= set(report.reservations)
+
+
+def scattered(depths, seed):
+    """Smooth weights that keep their size but for 3 %, three networks per depth."""
+    rng = np.random.default_rng(seed)
+    return {L: [{"A": smooth(L, np.exp(0.03 * rng.standard_normal()))} for _ in range(3)] for L in depths}
+
+
+def test_the_depths_that_are_proposed_would_tell():
+    few = dl.study_power([8, 12, 18, 27], 3)
+    more = depths_that_tell(few, 0.03)
+    assert more.depths[:4] == few.depths
+    assert more.half_width(0.03) < NEURAL <= dl.study_power(more.depths[:-1], 3).half_width(0.03)
+    assert depths_that_tell(few, 3.0) is None
+    verdicts = [[dl.diagnose(scattered(p.depths, s)).verdict for s in range(3)] for p in (few, more)]
+    assert verdicts[0].count("cannot tell") >= 2
+    assert verdicts[1].count("neural-ode") >= 2
+
+
+def test_a_study_that_cannot_tell_names_them(no_rows):
+    def train(model, depth, seed):
+        size = np.exp(0.03 * np.random.default_rng(100 * depth + seed).standard_normal())
+        with torch.no_grad():
+            for layer, weight in zip(model, smooth(depth, size), strict=True):
+                layer.weight.copy_(weight)
+        return model
+
+    def factory(depth):
+        return nn.Sequential(*(nn.Linear(4, 4, bias=False) for _ in range(depth)))
+
+    report = dl.study(factory, train, [6, 7, 8], 2, progress=False)
+    assert report.verdict == "cannot tell"
+    assert sum("128" in text and "*.weight" in text for text in report.reservations) == 1
 
 
 REFUSED = [

@@ -22,13 +22,15 @@ from deeplimit.common.randomness import Purpose, generator
 from deeplimit.common.specification import describe
 from deeplimit.common.store import Store
 from deeplimit.common.verdict import LayersVerdict, RegimeVerdict
+from deeplimit.trained.diagnosis.hypotheses import NEURAL
 from deeplimit.trained.diagnosis.layer_families import SameLayersError
 from deeplimit.trained.diagnosis.layer_gram import LayerGram
 from deeplimit.trained.diagnosis.measured import MeasuredNetwork
 from deeplimit.trained.diagnosis.network_report import SHUFFLED, UNTRAINED, WEIGHTS, Examined
 from deeplimit.trained.diagnosis.networks_of_sweep import networks_of
 from deeplimit.trained.diagnosis.norms import LEAST_LAYERS
-from deeplimit.trained.diagnosis.study_power import study_power
+from deeplimit.trained.diagnosis.slopes import LEAST_DEPTHS
+from deeplimit.trained.diagnosis.study_power import depths_that_tell, study_power
 from deeplimit.trained.diagnosis.study_report import DURING, TRAINED, StudyReport, StudyRow
 from deeplimit.trained.diagnosis.sweep import judge_networks
 from deeplimit.trained.diagnosis.sweep_report import Null
@@ -282,6 +284,8 @@ def _report(plan: Study, every: Sequence[Kept], confidence: float, started: floa
             continue
         sweeps.append(Null(kind, found.verdict, found.reason, found.findings))
         reservations += [f"{kind}: {text}" for text in found.reservations]
+        if kind == TRAINED and found.verdict is RegimeVerdict.CANNOT_TELL:
+            reservations += _what_would_tell(plan, networks, found.weight)
         rows += _rows(kind, networks, reservations)
     rows += _course(every, reservations)
     objects = len({row.examined.name for row in rows if row.network == TRAINED})
@@ -296,6 +300,29 @@ def _report(plan: Study, every: Sequence[Kept], confidence: float, started: floa
         versions=versions(),
         reservations=tuple(dict.fromkeys(reservations)),
     )
+
+
+def _what_would_tell(plan: Study, networks: Sequence[MeasuredNetwork], name: str) -> Iterator[str]:
+    """Yield which depths would tell whether sizes stay, where seeds scatter too much for those there are."""
+    logs: dict[int, list[float]] = {}
+    for network in networks:
+        for weight in network.weights.values():
+            if weight.name == name and weight.norms.total > 0:
+                logs.setdefault(network.depth, []).append(0.5 * np.log(weight.norms.total / network.depth))
+    several = [each for each in logs.values() if len(each) > 1]
+    if len(several) < LEAST_DEPTHS:
+        return
+    scatter = float(np.sqrt(np.mean([np.var(each, ddof=1) for each in several])))
+    power = study_power(plan.depths, len(plan.seeds))
+    if power.half_width(scatter) < NEURAL:
+        return
+    told = (
+        f"sizes of {name} scatter by {scatter:.1%} among seeds, so that exponents are known to about"
+        f" ±{power.half_width(scatter):.2f}, and ±{NEURAL:g} would tell whether sizes stay"
+    )
+    deeper = depths_that_tell(power, scatter)
+    more = "" if deeper is None else ", ".join(map(str, deeper.depths[len(power.depths) :]))
+    yield f"{told}. Depths {more} in addition would do" if more else f"{told}: far deeper networks are needed"
 
 
 def _course(every: Sequence[Kept], reservations: list[str]) -> Iterator[StudyRow]:

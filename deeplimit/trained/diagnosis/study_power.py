@@ -20,6 +20,8 @@ from deeplimit.trained.diagnosis.trend import FLIPS
 
 SCATTERS = (0.0, 0.03, 0.1)
 """Relative scatters of a size among networks, for which widths are printed: none is the best case."""
+DOUBLINGS = 4
+"""At most so many depths are proposed; the last is then 16 times the deepest that there is."""
 DRAWS = 9
 """Draws of scattered sizes, whose median width is given."""
 
@@ -188,6 +190,20 @@ def study_power(depths: Sequence[int], seeds: int = 3, *, objects: int = 1, step
         # Flips of all even parts, or of all odd ones, change no cosine: 4 of 4^n flips are none.
         trend_floor=max(4.0 ** (1 - count * len(levels)), 1 / (1 + FLIPS)),
     )
+
+
+def depths_that_tell(power: StudyPower, scatter: float) -> StudyPower | None:
+    """Return the design with the fewest depths added, each twice the last, that tells a size that stays.
+
+    None where DOUBLINGS of them are not enough.
+    """
+    depths = power.depths
+    for _ in range(DOUBLINGS):
+        depths = (*depths, 2 * max(depths))
+        deeper = study_power(depths, power.seeds, objects=power.objects, steps=power.steps)
+        if deeper.half_width(scatter) < hypotheses.NEURAL:
+            return deeper
+    return None
 
 
 def _order_floor(depth: int, seeds: int) -> float:
