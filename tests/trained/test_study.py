@@ -75,6 +75,11 @@ def numbers(report):
     ]
 
 
+def bits(kept, kind):
+    """What is kept of one kind of network, as bytes."""
+    return {name: value.tobytes() for name, value in kept[kind].write(kind).items()}
+
+
 @pytest.fixture(scope="module")
 def smooth():
     return dl.study(one_matrix, turned, (8, 12, 18), seeds=2)
@@ -115,17 +120,18 @@ def test_finished_networks_come_from_the_store_and_seeds_extend_it(tmp_path):
     def trained():
         return sorted(log.read_text().split(",")[:-1])
 
-    plan = {"factory": one_matrix, "train": counted, "depths": (6, 7)}
-    first = dl.study(**plan, seeds=[4], store=tmp_path / "study.db")
+    def kept(*seeds, **how):
+        found = measure(Study(one_matrix, counted, (6, 7), seeds), **how)
+        return [bits(each, kind) for each in found for kind in sorted(each)]
+
+    first = kept(4, store=tmp_path / "study.db")
     assert trained() == ["6 4", "7 4"]
-    again = dl.study(**plan, seeds=[4], store=tmp_path / "study.db")
+    assert kept(4, store=tmp_path / "study.db") == first
     assert len(trained()) == 2
-    assert numbers(first) == numbers(again)
-    more = dl.study(**plan, seeds=[4, 9], store=tmp_path / "study.db")
+    more = kept(4, 9, store=tmp_path / "study.db")
     assert trained() == ["6 4", "6 9", "7 4", "7 9"]
-    assert numbers(more) == numbers(dl.study(**plan, seeds=[4, 9]))
-    size = sum(file.stat().st_size for file in tmp_path.iterdir())
-    assert size < 2_000_000  # products of layers, not weights
+    assert more == kept(4, 9)
+    assert sum(file.stat().st_size for file in tmp_path.iterdir()) < 2_000_000  # products, not weights
 
 
 def test_an_executor_changes_no_bit():
@@ -219,9 +225,6 @@ def watched(model, depth, seed, checkpoint=None):
 
 
 def test_checkpoints_change_no_bit_of_training_and_come_back_from_a_store(tmp_path):
-    def bits(kept, kind):
-        return {name: value.tobytes() for name, value in kept[kind].write(kind).items()}
-
     def measured(train, **how):
         return measure(Study(one_matrix, train, (6, 7), (0, 1)), **how)
 
