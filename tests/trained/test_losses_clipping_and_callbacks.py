@@ -144,7 +144,8 @@ def test_a_callback_sees_every_epoch_and_changes_no_bit():
 
 
 def test_true_ends_one_network_and_an_error_ends_the_call():
-    report = trained(depths=(3, 5), callback=lambda at: at.depth == 5 and at.repeat == 1 and at.epoch == 2)
+    chosen = np.array([5, 1, 2])  # numpy's truth counts as well
+    report = trained(depths=(3, 5), callback=lambda at: (chosen == [at.depth, at.repeat, at.epoch]).all())
     assert report.endings == (("epochs", "epochs"), ("epochs", "callback"))
     assert report.epochs.tolist() == [[3, 3], [3, 2]]
     assert numbers(report)[0] == numbers(trained())[0]
@@ -169,6 +170,7 @@ def test_other_losses_clips_and_validation_sets_are_other_runs_in_a_store(tmp_pa
     held = NUMBERS.test_inputs, NUMBERS.test_targets
     other = NUMBERS.test_inputs, -NUMBERS.test_targets
     settings = [{}, dict(loss=per_input), dict(loss=weighted_twice), dict(clip=0.1), dict(clip=0.2),
+                dict(loss=torch.nn.HuberLoss()), dict(loss=torch.nn.HuberLoss(delta=0.1)),
                 dict(validation=held), dict(validation=other)]  # fmt: skip
     assert not any(kept(**given) for given in settings)
     assert all(kept(**given) for given in settings)
@@ -251,6 +253,7 @@ REFUSED = [
         "11",
     ),
     row("callback", lambda: trained(callback=3), TypeError, "callback", "3"),
+    row("answer", lambda: trained(callback=lambda at: 0.5), TypeError, "callback", "0.5"),
 ]
 
 

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, final
 
+import numpy as np
+
 from deeplimit.common import validation
 
 
@@ -52,7 +54,9 @@ class Callback:
             return False
         with validation.noted(f"deeplimit called callback({point!r})."):
             answer = self.function(point)
-        if answer is not True:
+        if answer is not None and not isinstance(answer, (bool, np.bool_)):
+            raise TypeError(f"callback must return True, False or None, got {validation.named(answer)}.")
+        if not answer:
             return False
         if not self.may_stop:
             raise ValueError(

@@ -95,9 +95,9 @@ def train(
         seed: decides weights and orders of inputs, by depth and repeat.
         dtype: torch.float32 (by default) or torch.float64.
         checkpoints: folder in which a run that is killed leaves what it needs to go on, every minute.
-        callback: function of a `TrainingPoint`, called after every epoch of every network. It changes no bit
-            but by returning True, which ends the training of that network; what it raises ends the call.
-            Networks that a store holds are not trained again, so it is not called for them.
+        callback: function of a `TrainingPoint`, called after every epoch of every network. Returning True
+            ends the training of that network, None or False changes no bit, and an exception ends the call.
+            It is not called for networks that a store holds, for they are not trained again.
         device: "cpu" or "cuda".
         workers: number of threads. Small networks gain nothing from threads on a CPU; an executor of
             processes uses all cores.
