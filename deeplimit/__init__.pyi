@@ -157,11 +157,13 @@ from .trained.diagnosis import (
     DepthDiagnosis as DepthDiagnosis,
     FittedLimit as FittedLimit,
     NetworkDiagnosis as NetworkDiagnosis,
+    StudyPower as StudyPower,
     StudyReport as StudyReport,
     depth_controls as depth_controls,
     diagnose as diagnose,
     fitted_limit as fitted_limit,
     study as study,
+    study_power as study_power,
 )
 from .trained.training import (
     SGD as SGD,
@@ -176,6 +178,7 @@ from .trained.training import (
     PooledEnds as PooledEnds,
     SmallGaussian as SmallGaussian,
     Stop as Stop,
+    TrainingPoint as TrainingPoint,
     TrainingReport as TrainingReport,
     train as train,
 )

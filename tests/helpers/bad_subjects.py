@@ -407,6 +407,7 @@ MODULES = [
         seeds=1,
         batch=rows,
     ),
+    filled("study_power", dl.study_power, depths=(6, 7), seeds=2),
     filled("fitted_limit", dl.fitted_limit, weights=stacks),
     *(
         filled(

@@ -351,3 +351,14 @@ def test_modules_may_differentiate_as_they_run():
         report = dl.probe(make(kind, depth=3), vectors())
         assert len(report.branches[0].layers) == 3
         assert plain is None or report.branches[0].sizes == plain.branches[0].sizes
+
+
+def test_a_forward_that_draws_leaves_the_global_generator_where_it_was():
+    class Drawing(Res1):
+        def forward(self, x):
+            return super().forward(x + 0.1 * torch.randn(x.shape))
+
+    before = torch.get_rng_state()
+    for ask in (dl.find_branches, lambda model, x: dl.diagnose(model, batch=x)):
+        ask(make(Drawing, depth=8), vectors())
+        assert torch.equal(torch.get_rng_state(), before)

@@ -20,6 +20,12 @@ CASES = {
     "res1": (dl.res1(5, "relu", exponent=0.5), SMALL, dict(optimizer=dl.SGD(0.01, momentum=0.9))),
     "res2": (dl.res2(5, "gelu", exponent=0.5), SMALL, dict(optimizer=dl.AdamW(0.01, weight_decay=0.1))),
     "inner": (dl.inner(5, "identity", exponent=1.0), SMALL, dict(checkpointing=True)),
+    "a loss, a clip and validation": (
+        dl.res1(5, "tanh", exponent=0.5),
+        SMALL,
+        dict(loss=torch.nn.CrossEntropyLoss(label_smoothing=0.1), clip=0.3, callback=lambda at: at.loss < 0.1)
+        | dict(validation=(SMALL.test_inputs, SMALL.test_targets)),
+    ),
     "convolutional": (dl.convolutional(3, size=(8, 8), shortcut=True, exponent=0.5), IMAGES, {}),
     "by automatic differentiation": (
         dl.ResidualNetwork(dl.ModifiedRes1("tanh"), 5, dl.IID("gaussian"), 0.7),
@@ -39,6 +45,9 @@ def test_tensors_give_the_numbers_of_numpy(case, monkeypatch):
     np.testing.assert_allclose(by_torch.histories, by_numpy.histories, rtol=1e-9)
     np.testing.assert_allclose(by_torch.test_losses, by_numpy.test_losses, rtol=1e-9)
     assert by_torch.endings == by_numpy.endings
+    if "validation" in settings:
+        found, wanted = by_torch.validation_histories, by_numpy.validation_histories
+        np.testing.assert_allclose(found, wanted, rtol=1e-9)
 
 
 def test_a_device_trains_as_a_cpu_does(device):

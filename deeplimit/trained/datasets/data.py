@@ -198,6 +198,30 @@ def _frozen(value: object, name: str, classes: int | None) -> Tensor:
     return found.detach().to("cpu", copy=True, memory_format=torch.contiguous_format)
 
 
+def held_out(given: object, data: Data, name: str) -> tuple[Tensor, Tensor]:
+    """Return a user's pair (inputs, targets) that fits a training set; messages call it by its name."""
+    if not isinstance(given, (tuple, list)) or len(given) != 2:
+        raise TypeError(
+            f"{name} must be a pair (inputs, targets) of tensors or arrays, got {validation.named(given)}."
+        )
+    found = []
+    for value, part, like in zip(given, ("inputs", "targets"), (data.inputs, data.targets), strict=True):
+        whose = f"{name} {part}"
+        tensor = _frozen(_numbers(value, whose), whose, data.classes)
+        if tensor.shape[1:] != like.shape[1:]:
+            raise ValueError(
+                f"{whose} must have rows of shape {tuple(like.shape[1:])}, as those for training have; got"
+                f" {tuple(tensor.shape[1:])}."
+            )
+        found.append(tensor)
+    inputs, targets = found
+    if len(inputs) != len(targets):
+        raise ValueError(
+            f"{name} must have a target per input; got {len(inputs)} inputs and {len(targets)} targets."
+        )
+    return inputs, targets
+
+
 def _check_pairs(data: Data) -> None:
     for part in ("", "test_"):
         inputs, targets = getattr(data, f"{part}inputs"), getattr(data, f"{part}targets")

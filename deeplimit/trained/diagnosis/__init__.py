@@ -5,7 +5,8 @@ most statistics here need. Of networks at several depths `norms` measures each, 
 `hypotheses` judges, and `sweep_report` is the result. `fitted_limit` puts such networks beside the ODE that
 the deepest one suggests. Of one network `invariants` and `branch_functions` are what can be compared over
 depth, and `network_report` is the result. `depth_controls` replaces layers and evaluates the
-network. `study` trains networks with the user's loop and keeps what `measured` says of each.
+network. `study` trains networks with the user's loop and keeps what `measured` says of each; `study_power`
+says what it can decide.
 """
 
 from deeplimit.trained.diagnosis.depth_controls import depth_controls
@@ -14,6 +15,7 @@ from deeplimit.trained.diagnosis.diagnose import diagnose
 from deeplimit.trained.diagnosis.fitted_limit import FittedLimit, fitted_limit
 from deeplimit.trained.diagnosis.network_report import NetworkDiagnosis
 from deeplimit.trained.diagnosis.study import study
+from deeplimit.trained.diagnosis.study_power import StudyPower, study_power
 from deeplimit.trained.diagnosis.study_report import StudyReport
 from deeplimit.trained.diagnosis.sweep_report import DepthDiagnosis
 
@@ -22,9 +24,11 @@ __all__ = [
     "DepthDiagnosis",
     "FittedLimit",
     "NetworkDiagnosis",
+    "StudyPower",
     "StudyReport",
     "depth_controls",
     "diagnose",
     "fitted_limit",
     "study",
+    "study_power",
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import logging
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -20,27 +22,34 @@ from deeplimit.common.randomness import Purpose, generator
 from deeplimit.common.specification import describe
 from deeplimit.common.store import Store
 from deeplimit.common.verdict import LayersVerdict, RegimeVerdict
+from deeplimit.trained.diagnosis.hypotheses import NEURAL
 from deeplimit.trained.diagnosis.layer_families import SameLayersError
 from deeplimit.trained.diagnosis.layer_gram import LayerGram
 from deeplimit.trained.diagnosis.measured import MeasuredNetwork
 from deeplimit.trained.diagnosis.network_report import SHUFFLED, UNTRAINED, WEIGHTS, Examined
 from deeplimit.trained.diagnosis.networks_of_sweep import networks_of
 from deeplimit.trained.diagnosis.norms import LEAST_LAYERS
-from deeplimit.trained.diagnosis.study_report import TRAINED, StudyReport, StudyRow
+from deeplimit.trained.diagnosis.slopes import LEAST_DEPTHS
+from deeplimit.trained.diagnosis.study_power import depths_that_tell, study_power
+from deeplimit.trained.diagnosis.study_report import DURING, TRAINED, StudyReport, StudyRow
 from deeplimit.trained.diagnosis.sweep import judge_networks
 from deeplimit.trained.diagnosis.sweep_report import Null
 from deeplimit.version import versions
 
+CHECKPOINT = "checkpoint"
+"""What a training function calls the argument by which it is given a function of the model and the step."""
 KINDS = (TRAINED, UNTRAINED, SHUFFLED)
 """The networks of one block: as trained, as the factory made it, and trained with its layers shuffled."""
 Kept = dict[str, MeasuredNetwork]
-"""What is kept of one training: invariants by kind of network, and no weights."""
+"""What is kept of one training: invariants by kind of network and by step, and no weights."""
+STEP = "step "
+"""Before the number of a step, this is the kind of a network that is not yet trained."""
 
 
 @by_default
 def study(
     factory: Callable[[int], nn.Module],
-    train: Callable[[nn.Module, int, int], nn.Module],
+    train: Callable[..., nn.Module],
     depths: Sequence[int],
     seeds: int | Sequence[int] = 3,
     *,
@@ -62,8 +71,11 @@ def study(
         factory: function of the depth L that returns an untrained module. torch's global generator is seeded
             before each call, by depth and seed: networks of two depths must not share draws.
         train: function (model, depth, seed) that trains the module and returns it; torch's global generator
-            is seeded as well, and put back after.
-        depths: numbers of layers L, at least 6 each. A verdict needs at least three; five decide most.
+            is seeded as well, and put back after. If it has a fourth argument `checkpoint`, it gets there a
+            function (model, step) to call during training, with steps that increase: the invariants of that
+            moment are kept, and the report says at which step the order of layers is first real.
+        depths: numbers of layers L, at least 6 each. A verdict needs at least three; five decide most. What
+            depths and seeds cannot decide is logged before training, as `study_power` says it.
         seeds: how many networks per depth, or their seeds. Networks of one depth are pooled.
         batch: input of a module, as in `diagnose`; made up if left out.
         layers: name of the layers with {} for their number, where names leave it open.
@@ -95,9 +107,9 @@ def study(
         ...         for k, layer in enumerate(model):
         ...             layer.weight.copy_(torch.eye(5) + torch.ones(5, 5) * k / depth)
         ...     return model
-        >>> report = dl.study(factory, train, [8, 16, 32, 64], seeds=1)
-        >>> report.verdict, report.of("untrained").verdict
-        ('neural-ode', 'no trend')
+        >>> report = dl.study(factory, train, [8, 16], seeds=1, progress=False)
+        >>> [(row.network, row.depth, row.is_ordered) for row in report.rows][:3]
+        [('trained', 8, True), ('trained', 16, True), ('untrained', 8, False)]
     """
     given = {**locals()}
     validation.function(factory, "factory", "a function of the depth that makes a module")
@@ -126,8 +138,11 @@ def study(
         device=validation.device(device),
     )
     level, started = validation.probability(confidence, "confidence"), time.perf_counter()
-    kept = Running.checked(workers, executor, store, progress).measure(plan)
-    return _report(plan, kept, level, started).called_by("study", given)
+    if progress is not False:
+        for lack in study_power(plan.depths, len(plan.seeds)).lacks:
+            logging.getLogger("deeplimit").warning("study: %s.", lack)
+    every = Running.checked(workers, executor, store, progress).measure(plan)
+    return _report(plan, every, level, started).called_by("study", given)
 
 
 @final
@@ -136,7 +151,7 @@ class Study(Measurement[Kept, "list[Kept]"]):
     """The trainings of a study, one block per depth and seed."""
 
     factory: Callable[[int], nn.Module]
-    train: Callable[[nn.Module, int, int], nn.Module]
+    train: Callable[..., nn.Module]
     depths: tuple[int, ...]
     seeds: tuple[int, ...]
     batch: Any = None
@@ -170,18 +185,19 @@ class Study(Measurement[Kept, "list[Kept]"]):
         depth, seed = self._blocks()[block]
         with seeded(_own(depth, seed, 0)), validation.noted(f"deeplimit called factory({depth})."):
             model = _module(self.factory(depth), "factory").to(self.device)
-        untrained = self._measured(model, depth)[0]
+        untrained, during = self.measured(model, depth)[0], _Checkpoint(self, depth)
         with (
             seeded(_own(depth, seed, 1)),
             validation.noted(f"deeplimit called train(model, {depth}, {seed})."),
         ):
-            model = _module(self.train(model, depth, seed), "train")
-        trained, shuffled = self._measured(model, depth, seed)
+            more = {CHECKPOINT: during} if _takes_checkpoint(self.train) else {}
+            model = _module(self.train(model, depth, seed, **more), "train")
+        trained, shuffled = self.measured(model, depth, seed)
         if tick is not None:
             tick(1.0)
-        return {TRAINED: trained, UNTRAINED: untrained, SHUFFLED: shuffled}
+        return {TRAINED: trained, UNTRAINED: untrained, SHUFFLED: shuffled} | during.found
 
-    def _measured(
+    def measured(
         self, model: nn.Module, depth: int, seed: int = 0
     ) -> tuple[MeasuredNetwork, MeasuredNetwork]:
         """Return a network as it is, and with its layers in a random order."""
@@ -194,13 +210,43 @@ class Study(Measurement[Kept, "list[Kept]"]):
         return MeasuredNetwork.of(network), MeasuredNetwork.of(network.reordered(order))
 
     def merge(self, parts: Iterator[Kept]) -> list[Kept]:
-        return sorted(parts, key=lambda kept: kept[TRAINED].depth)
+        return sorted(parts, key=lambda part: part[TRAINED].depth)
 
     def write(self, part: Kept) -> dict[str, np.ndarray]:
-        return {name: value for kind in KINDS for name, value in part[kind].write(kind).items()}
+        return {name: value for kind in part for name, value in part[kind].write(kind).items()}
 
     def read(self, arrays: Any) -> Kept:
-        return {kind: MeasuredNetwork.read(arrays, kind) for kind in KINDS}
+        kinds = dict.fromkeys(name.partition("/")[0] for name in arrays)
+        return {kind: MeasuredNetwork.read(arrays, kind) for kind in kinds}
+
+
+@final
+class _Checkpoint:
+    """The function that a training calls with its model and the step; it keeps invariants by step."""
+
+    def __init__(self, study: Study, depth: int) -> None:
+        self.study, self.depth, self.last = study, depth, -1
+        self.found: Kept = {}
+
+    def __call__(self, model: nn.Module, step: int) -> None:
+        hint = "Steps of one training increase."
+        self.last = validation.integer(step, "step", minimum=self.last + 1, hint=hint)
+        self.found[f"{STEP}{self.last}"] = self.study.measured(_model(model), self.depth)[0]
+
+
+def _takes_checkpoint(train: Callable[..., Any]) -> bool:
+    """Return whether a training function has an argument `checkpoint` that is not used otherwise."""
+    try:
+        argument = inspect.signature(train).parameters.get(CHECKPOINT)
+    except ValueError:  # functions written in C may have no signature
+        return False
+    return argument is not None and argument.default in (inspect.Parameter.empty, None)
+
+
+def _model(given: object) -> nn.Module:
+    if not isinstance(given, nn.Module):
+        raise TypeError(f"checkpoint takes the module and the step, got {validation.named(given)} first.")
+    return given
 
 
 def _own(depth: int, seed: int, index: int) -> int:
@@ -215,12 +261,12 @@ def _module(made: object, argument: str) -> nn.Module:
     return made
 
 
-def _report(plan: Study, kept: Sequence[Kept], confidence: float, started: float) -> StudyReport:
+def _report(plan: Study, every: Sequence[Kept], confidence: float, started: float) -> StudyReport:
     reservations: list[str] = []
     sweeps: list[Null] = []
     rows: list[StudyRow] = []
     for kind in KINDS:
-        networks = [each[kind] for each in kept]
+        networks = [each[kind] for each in every]
         troubles = [network.trouble for network in networks if network.trouble]
         if troubles:
             sweeps.append(Null(kind, LayersVerdict.COPIES, troubles[0], ()))
@@ -238,7 +284,12 @@ def _report(plan: Study, kept: Sequence[Kept], confidence: float, started: float
             continue
         sweeps.append(Null(kind, found.verdict, found.reason, found.findings))
         reservations += [f"{kind}: {text}" for text in found.reservations]
+        if kind == TRAINED and found.verdict is RegimeVerdict.CANNOT_TELL:
+            reservations += _what_would_tell(plan, networks, found.weight)
         rows += _rows(kind, networks, reservations)
+    rows += _course(every, reservations)
+    objects = len({row.examined.name for row in rows if row.network == TRAINED})
+    reservations += study_power(plan.depths, len(plan.seeds), objects=max(objects, 1)).lacks
     return StudyReport(
         depths=np.array(sorted(plan.depths)),
         seeds=np.array(plan.seeds),
@@ -251,8 +302,64 @@ def _report(plan: Study, kept: Sequence[Kept], confidence: float, started: float
     )
 
 
-def _rows(kind: str, networks: Sequence[MeasuredNetwork], reservations: list[str]) -> Iterator[StudyRow]:
-    """Yield what networks of each depth say together, weight by weight; biases have no row."""
+def _what_would_tell(plan: Study, networks: Sequence[MeasuredNetwork], name: str) -> Iterator[str]:
+    """Yield which depths would tell whether sizes stay, where seeds scatter too much for those there are."""
+    logs: dict[int, list[float]] = {}
+    for network in networks:
+        for weight in network.weights.values():
+            if weight.name == name and weight.norms.total > 0:
+                logs.setdefault(network.depth, []).append(0.5 * np.log(weight.norms.total / network.depth))
+    several = [each for each in logs.values() if len(each) > 1]
+    if len(several) < LEAST_DEPTHS:
+        return
+    scatter = float(np.sqrt(np.mean([np.var(each, ddof=1) for each in several])))
+    power = study_power(plan.depths, len(plan.seeds))
+    if power.half_width(scatter) < NEURAL:
+        return
+    told = (
+        f"sizes of {name} scatter by {scatter:.1%} among seeds, so that exponents are known to about"
+        f" ±{power.half_width(scatter):.2f}, and ±{NEURAL:g} would tell whether sizes stay"
+    )
+    deeper = depths_that_tell(power, scatter)
+    more = "" if deeper is None else ", ".join(map(str, deeper.depths[len(power.depths) :]))
+    yield f"{told}. Depths {more} in addition would do" if more else f"{told}: far deeper networks are needed"
+
+
+def _course(every: Sequence[Kept], reservations: list[str]) -> Iterator[StudyRow]:
+    """Yield the rows of all steps, at one level over objects, depths and steps together."""
+    steps: dict[int, list[MeasuredNetwork]] = {}
+    copies: dict[str, list[str]] = {}
+    for depth in sorted({each[TRAINED].depth for each in every}):
+        same = [each for each in every if each[TRAINED].depth == depth]
+        shared = [kind for kind in same[0] if kind.startswith(STEP) and all(kind in each for each in same)]
+        if any(len(each) - len(KINDS) > len(shared) for each in same):
+            reservations.append(f"steps at depth {depth} that not all seeds have are left out")
+        for kind in shared:
+            networks = [each[kind] for each in same]
+            if any(network.trouble for network in networks):
+                copies.setdefault(kind, []).append(str(depth))
+            else:
+                steps.setdefault(int(kind.removeprefix(STEP)), []).extend(networks)
+    for kind, depths in copies.items():
+        reservations.append(
+            f"{kind}: layers are copies of each other, without an order, at L = {', '.join(depths)}"
+        )
+    tests = sum(len({network.depth for network in networks}) for networks in steps.values())
+    for step in sorted(steps):
+        yield from _rows(DURING, steps[step], reservations, step, tests)
+
+
+def _rows(
+    kind: str,
+    networks: Sequence[MeasuredNetwork],
+    reservations: list[str],
+    step: int | None = None,
+    tests: int = 0,
+) -> Iterator[StudyRow]:
+    """Yield what networks of each depth say together, weight by weight; biases have no row.
+
+    The order is judged at one level over all weights, and over `tests` depths and steps.
+    """
     depths = sorted({network.depth for network in networks})
     names = [key for key, each in networks[0].weights.items() if not each.name.endswith("bias")]
     for key in names:
@@ -261,8 +368,8 @@ def _rows(kind: str, networks: Sequence[MeasuredNetwork], reservations: list[str
             size = float(np.mean([np.sqrt(each.norms.total / depth) for each in weights]))
             gram = LayerGram.pooled([each.gram for each in weights])
             try:
-                found = Examined.of(key, gram, WEIGHTS, 0, len(names) * len(depths))
+                found = Examined.of(key, gram, WEIGHTS, 0, len(names) * (tests or len(depths)))
             except ValueError as error:
                 reservations.append(f"{kind}, {key} at depth {depth}: {str(error).rstrip('.')}")
             else:
-                yield StudyRow(kind, depth, size, found)
+                yield StudyRow(kind, depth, size, found, step)

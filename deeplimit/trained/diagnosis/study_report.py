@@ -18,7 +18,8 @@ from deeplimit.trained.diagnosis.sweep_report import TINY, Null
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-TRAINED = "trained"
+TRAINED, DURING = "trained", "checkpoint"
+"""Networks after training, and at a step of it."""
 
 
 @final
@@ -27,16 +28,18 @@ class StudyRow:
     """One weight of the networks of one kind and depth, all seeds pooled.
 
     Attributes:
-        network: "trained", "untrained" or "shuffled".
+        network: "trained", "untrained", "shuffled", or "checkpoint" for networks at a step of training.
         depth: number of layers.
         size: root mean square of the layers' norms, mean over seeds.
         examined: statistics over layers.
+        step: step of training, of a checkpoint; else None.
     """
 
     network: str
     depth: int
     size: float
     examined: Examined
+    step: int | None = None
 
     @property
     def is_ordered(self) -> bool:
@@ -82,6 +85,23 @@ class StudyReport(Report):
             raise ValueError(f"network must be one of {', '.join(found)}; got {network!r}.")
         return found[network]
 
+    def first_ordered(self) -> dict[str, dict[int, int | None]]:
+        """Return the first checkpoint at which the order of layers is real, by object and depth.
+
+        None where it is real at no checkpoint. The level of 1 % holds over all objects, depths and steps
+        together. Empty where the training function took no `checkpoint`.
+        """
+        found: dict[str, dict[int, int | None]] = {}
+        for row in self._during:
+            steps = found.setdefault(row.examined.name, {})
+            if steps.setdefault(row.depth) is None and row.is_ordered:
+                steps[row.depth] = row.step
+        return found
+
+    @property
+    def _during(self) -> list[StudyRow]:
+        return [row for row in self.rows if row.network == DURING]
+
     @property
     def verdict(self) -> Verdict:
         """The verdict over depths on the trained networks."""
@@ -109,14 +129,26 @@ class StudyReport(Report):
             for finding in each.findings:
                 size = finding.norms["root mean square"]
                 low, high = size.interval
-                told.append(("", f"{finding.weight}: size L^{size.slope:.2f} [{low:.2f}, {high:.2f}]"))
+                if np.isfinite(size.slope):
+                    told.append(("", f"{finding.weight}: size L^{size.slope:.2f} [{low:.2f}, {high:.2f}]"))
+        for place, (name, steps) in enumerate(self.first_ordered().items()):
+            alike: dict[int | None, list[str]] = {}
+            for depth, step in steps.items():
+                alike.setdefault(step, []).append(str(depth))
+            words = "; ".join(
+                f"{'at no step' if step is None else f'step {step}'} at L = {', '.join(depths)}"
+                for step, depths in alike.items()
+            )
+            told.append(("" if place else "order first real", f"{name}: {words}"))
         return told
 
     def _table(self) -> Table:
         rows = self.rows
+        steps = (Column("step", [row.step for row in rows]),) if self._during else ()
         return Table(
             (
                 Column("network", [row.network for row in rows], left=True),
+                *steps,
                 Column("object", [row.examined.name for row in rows], left=True),
                 Column("L", [row.depth for row in rows]),
                 Column("verdict", [str(row.examined.verdict) for row in rows], left=True),
@@ -138,11 +170,15 @@ class StudyReport(Report):
 
     @property
     def _size(self) -> tuple[float, float]:
-        return (10.0, 4.0)
+        return (15.0, 4.0) if self._during else (10.0, 4.0)
 
     def _draw(self, axes: Axes) -> None:
-        """Draw shares of noise and sizes of the first weight against depth, by kind of network."""
-        left, right = drawing.panels(axes, 2, gap=0.12)
+        """Draw shares of noise and sizes of the first weight against depth, by kind of network.
+
+        With checkpoints a third panel has the share of noise at each step.
+        """
+        count, gap = (3, 0.08) if self._during else (2, 0.12)
+        left, right, *third = drawing.panels(axes, count, gap)
         name = self.rows[0].examined.name if self.rows else ""
         for place, each in enumerate(self.sweeps):
             rows = [row for row in self.rows if row.network == each.name and row.examined.name == name]
@@ -152,8 +188,31 @@ class StudyReport(Report):
             right.plot(depths, [row.size for row in rows], "o-", ms=4, color=colour, label=each.name)
         for panel, what in ((left, "share of noise"), (right, "size of a layer")):
             panel.set_xscale("log", base=2)
+            drawing.depth_ticks(panel, self.depths.tolist())
             tiny = drawing.width(panel) < TINY
             drawing.label(panel, "" if tiny else "depth L", "" if tiny else what, [drawing.plain(name)])
             drawing.legend(panel, 8)
+        for panel in third:
+            self._draw_course(panel, name)
         left.set_ylim(-0.05, 1.3)
         right.set_yscale("log")
+        drawing.number_axis(right)
+
+    def _draw_course(self, axes: Axes, name: str) -> None:
+        """Draw the share of noise over steps, filled where the order is real; deep networks dark."""
+        from matplotlib import colormaps
+
+        shades = colormaps["viridis"](np.linspace(0.0, 0.9, len(self.depths))[::-1])
+        for depth, shade in zip(self.depths, shades, strict=True):
+            rows = [row for row in self._during if row.depth == depth and row.examined.name == name]
+            points = np.array([(row.step, row.examined.noise, row.is_ordered) for row in rows], dtype=float)
+            if len(points):
+                real = points[:, 2] > 0
+                axes.plot(points[:, 0], points[:, 1], "-", color=shade, lw=1, label=f"L = {depth}")
+                axes.plot(points[real, 0], points[real, 1], "o", ms=4, color=shade)
+                axes.plot(points[~real, 0], points[~real, 1], "o", ms=4, color=shade, mfc="none")
+        tiny = drawing.width(axes) < TINY
+        names = ("", "") if tiny else ("step of training", "share of noise (filled: order is real)")
+        drawing.label(axes, *names, [drawing.plain(name)])
+        drawing.legend(axes, 8)
+        axes.set_ylim(-0.05, 1.3)

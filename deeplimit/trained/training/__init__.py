@@ -3,6 +3,7 @@
 from deeplimit.trained.training.ends import DirectEnds, Ends, LinearEnds, PooledEnds
 from deeplimit.trained.training.initialisation import FromWeightLaws, Initialisation, SmallGaussian
 from deeplimit.trained.training.optimizers import SGD, Adam, AdamW, Optimizer
+from deeplimit.trained.training.points import TrainingPoint
 from deeplimit.trained.training.report import TrainingReport
 from deeplimit.trained.training.stop import Stop
 from deeplimit.trained.training.train import train
@@ -20,6 +21,7 @@ __all__ = [
     "PooledEnds",
     "SmallGaussian",
     "Stop",
+    "TrainingPoint",
     "TrainingReport",
     "train",
 ]

@@ -36,6 +36,7 @@ class Progress:
         live: their repeats, in this order.
         epoch, steps: how many there were.
         losses: training losses of each epoch, by repeat.
+        validated: loss and accuracy on the validation set after each epoch, by repeat; empty without one.
         ended: parameters and ending of the others, by repeat.
     """
 
@@ -46,10 +47,12 @@ class Progress:
     steps: int = 0
     losses: dict[int, list[float]] = field(default_factory=dict)
     ended: dict[int, tuple[Arrays, Ending]] = field(default_factory=dict)
+    validated: dict[int, list[tuple[float, float]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for repeat in self.live:
             self.losses.setdefault(repeat, [])
+            self.validated.setdefault(repeat, [])
 
     def end(self, repeat: int, place: int, ending: Ending, library: ArrayLibrary) -> None:
         """Set aside the network at this place; one that is no longer finite has diverged.
@@ -134,6 +137,7 @@ class Checkpoint:
             told["steps"],
             {int(repeat): losses for repeat, losses in told["losses"].items()},
             {repeat: (groups[f"ended-{repeat}"], ending) for repeat, ending in endings.items()},
+            {int(repeat): [*map(tuple, pairs)] for repeat, pairs in told["validated"].items()},
         )
 
     def keep(self, of: Measurement[Any, Any], block: int, progress: Progress, library: ArrayLibrary) -> None:
@@ -154,6 +158,7 @@ class Checkpoint:
             "epoch": progress.epoch,
             "steps": progress.steps,
             "losses": progress.losses,
+            "validated": progress.validated,
             "endings": {repeat: ending for repeat, (_, ending) in progress.ended.items()},
         }
         self.folder.mkdir(parents=True, exist_ok=True)

@@ -22,7 +22,6 @@ from deeplimit.driving import Recorded
 from deeplimit.layers.stacked import BIAS
 from deeplimit.networks.residual_network import ResidualNetwork
 from deeplimit.trained.training.initialisation import FACTOR
-from deeplimit.trained.training.losses import LOSSES
 from deeplimit.trained.training.network_pass import NetworkPass, Parametrisation
 from deeplimit.trained.training.run import TrainedNetwork, Training
 from deeplimit.trained.training.stop import Ending
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 PerNetwork = Annotated[np.ndarray, Shape("depths repeats")]
+PerEpoch = Annotated[np.ndarray, Shape("depths repeats epochs")]
 DELTA = "delta"
 """What `diagnose` calls residual factors."""
 
@@ -50,12 +50,16 @@ class TrainingReport(Report):
         test_losses, accuracies: on the test set (m, repeats); NaN for the accuracy of targets that are
             numbers, and for networks that diverged.
         epochs: number of epochs of each network (m, repeats).
-        endings: why training ended, one word per network: "loss", "patience", "epochs" or "diverged".
+        endings: why training ended, one word per network: "loss", "patience", "callback", "epochs" or
+            "diverged".
         histories: training loss of every epoch (m, repeats, epochs), NaN after the end.
-        loss: "squared error" or "cross entropy".
+        loss: "squared error", "cross entropy", or what your function is called.
         seed, seconds, versions: how it was run.
         reservations: what to know before trusting the numbers.
         citations: sources of the data and of the weights before training.
+        validation_histories, validation_accuracies: loss and accuracy on the validation set after every epoch
+            (m, repeats, epochs), NaN after the end; None without a validation set, and accuracies without
+            classes.
     """
 
     kind = "training"
@@ -71,13 +75,15 @@ class TrainingReport(Report):
     accuracies: PerNetwork
     epochs: Annotated[np.ndarray, Shape("depths repeats", whole=True)]
     endings: tuple[tuple[str, ...], ...]
-    histories: Annotated[np.ndarray, Shape("depths repeats epochs")]
+    histories: PerEpoch
     loss: str
     seed: int
     seconds: float
     versions: dict[str, str]
     reservations: tuple[str, ...]
     citations: tuple[str, ...]
+    validation_histories: PerEpoch | None = None
+    validation_accuracies: PerEpoch | None = None
     _trained: ClassVar[_Trained | None] = None
 
     def of(self, training: Training, networks: list[TrainedNetwork]) -> TrainingReport:
@@ -190,6 +196,7 @@ class TrainingReport(Report):
         told = {
             "loss": "reached the loss",
             "patience": "stopped improving",
+            "callback": "stopped by the callback",
             "epochs": "used all epochs",
             "diverged": "diverged",
         }
@@ -211,32 +218,50 @@ class TrainingReport(Report):
             Column("depth", [*map(int, self.depths)]),
             Column("epochs", np.median(self.epochs, axis=1), ".0f"),
             Column("train loss", _median(self.train_losses), ".3g"),
-            Column("test loss", _median(self.test_losses), ".3g"),
         ]
+        for word, kind, held in (
+            ("loss", ".3g", self.validation_histories),
+            ("accuracy", ".3f", self.validation_accuracies),
+        ):
+            if held is not None:
+                columns.append(Column(f"validation {word}", _median(self._last(held)), kind))
+        columns.append(Column("test loss", _median(self.test_losses), ".3g"))
         if np.isfinite(self.accuracies).any():
-            columns.append(Column("accuracy", _median(self.accuracies), ".3f"))
+            columns.append(Column("test accuracy", _median(self.accuracies), ".3f"))
         columns.append(Column("ended by", rows, left=True))
         return Table(
             tuple(columns), title=f"medians over {self.repeats} networks" if self.repeats > 1 else ""
         )
 
+    def _last(self, histories: np.ndarray) -> np.ndarray:
+        """Return what was found after each network's last epoch (m, repeats)."""
+        found: np.ndarray = np.take_along_axis(histories, self.epochs[..., None] - 1, axis=2)[..., 0]
+        return found
+
     def _draw(self, axes: Axes) -> None:
-        """Draw the losses of every epoch, shallow networks light and deep ones dark."""
+        """Draw the losses of every epoch, shallow networks light and deep ones dark; validation dashed."""
         from matplotlib import colormaps
         from matplotlib.ticker import MaxNLocator
 
         shades = colormaps["viridis"](np.linspace(0.0, 0.9, len(self.depths))[::-1])
-        for depth, histories, shade in zip(self.depths, self.histories, shades, strict=True):
-            for repeat, history in enumerate(histories):
-                shown = np.isfinite(history) & (history > 0)
-                label = f"L = {depth}" if repeat == 0 and depth in (self.depths[0], self.depths[-1]) else None
-                epochs = 1 + np.arange(len(history))
-                style = "-" if shown.sum() > 1 else "."
-                axes.plot(epochs[shown], np.log10(history[shown]), style, color=shade, lw=1, label=label)
+        ends = self.depths[0], self.depths[-1]
+        for every, lines, dots, what in (
+            (self.histories, "-", ".", ""),
+            (self.validation_histories, "--", "x", ", validation"),
+        ):
+            for place, histories in enumerate([] if every is None else every):
+                depth, shade = self.depths[place], shades[place]
+                for repeat, history in enumerate(histories):
+                    shown = np.isfinite(history) & (history > 0)
+                    label = f"L = {depth}{what}" if repeat == 0 and depth in ends else None
+                    epochs = 1 + np.arange(len(history))
+                    style = lines if shown.sum() > 1 else dots
+                    axes.plot(epochs[shown], np.log10(history[shown]), style, color=shade, lw=1, label=label)
         drawing.power_axis(axes)
         axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True))
-        small = drawing.is_small(axes)
-        drawing.label(axes, "epoch", "" if small else f"training loss ({self.loss})", [self.data])
+        small, both = drawing.is_small(axes), self.validation_histories is not None
+        loss = f"loss ({self.loss})" if both else f"training loss ({self.loss})"
+        drawing.label(axes, "epoch", "" if small else loss, [self.data])
         drawing.legend(axes, 8)
 
 
@@ -349,7 +374,7 @@ class _Trained:
         """Return what runs networks whose parameters are the weights of all layers."""
         training, of = self.training, self.training.parametrisation
         library = ArrayLibrary(training.device, training.dtype)
-        return NetworkPass(Parametrisation(of.network, of.ends), depth, LOSSES[training.loss], library)
+        return NetworkPass(Parametrisation(of.network, of.ends), depth, training.objective, library)
 
     def _parameters(self, stacks: Mapping[str, Any], depth: int, repeat: int) -> dict[str, Any]:
         """Return the weights of all layers and the ends of one network, some of the former replaced."""

@@ -13,16 +13,21 @@ import torch
 from deeplimit.common.arrays import ArrayLibrary
 from deeplimit.common.measurement import Arrays, Measurement, Tick
 from deeplimit.common.randomness import Purpose, generator
+from deeplimit.common.specification import describe
 from deeplimit.trained.datasets import Data
 from deeplimit.trained.training.checkpoint import Checkpoint, Progress
+from deeplimit.trained.training.clipping import clipped
 from deeplimit.trained.training.initialisation import Initialisation
-from deeplimit.trained.training.losses import LOSSES, Loss
+from deeplimit.trained.training.losses import LOSSES, Loss, LossFunction, UserLoss
 from deeplimit.trained.training.network_pass import NetworkPass, Parametrisation
 from deeplimit.trained.training.optimizers import Optimizer
+from deeplimit.trained.training.points import Callback, TrainingPoint
 from deeplimit.trained.training.stop import Ending, Stop
 
 NETWORKS_AT_ONCE = 8
 """How many networks of one depth a block trains."""
+TRIED = 4
+"""A user's loss is tried on this many inputs before training."""
 
 
 @final
@@ -34,6 +39,7 @@ class TrainedNetwork:
         depth, repeat: which one it is.
         parameters: its parameters by name (L, *shape), or (1, *shape) where all layers share them.
         losses: training loss of each epoch.
+        validated: loss and accuracy on the validation set after each epoch (epochs, 2); (0, 2) without one.
         test_loss, accuracy: on the test set; NaN for the accuracy of targets that are numbers.
         ending: why training ended.
     """
@@ -42,6 +48,7 @@ class TrainedNetwork:
     repeat: int
     parameters: dict[str, np.ndarray]
     losses: np.ndarray
+    validated: np.ndarray
     test_loss: float
     accuracy: float
     ending: Ending
@@ -60,8 +67,10 @@ class Training(Measurement[list[TrainedNetwork], list[TrainedNetwork]]):
     depths: tuple[int, ...]
     repeats: int
     data: Data
-    loss: str
+    validation: tuple[torch.Tensor, torch.Tensor] | None
+    loss: str | LossFunction
     optimizer: Optimizer
+    clip: float | None
     batch: int | None
     epochs: int
     stop: Stop
@@ -69,16 +78,15 @@ class Training(Measurement[list[TrainedNetwork], list[TrainedNetwork]]):
     dtype: torch.dtype
     seed: int
     checkpoints: Checkpoint
+    callback: Callback
 
     what: ClassVar[str] = "training"
-    carries: ClassVar[str] = "the activation, the weight laws and the data"
+    carries: ClassVar[str] = "the activation, the weight laws, the loss and the data"
 
     def key(self) -> dict[str, Any]:
         """What decides the numbers of one network: neither the depths, nor how many there are."""
-        found = super().key()
-        for name in ("depths", "repeats", "checkpoints"):
-            del found[name]
-        return found
+        left_out = ("depths", "repeats", "checkpoints", "callback")
+        return {name: describe(value, name) for name, value in self._fields().items() if name not in left_out}
 
     def name(self) -> str:
         network = self.parametrisation.network
@@ -95,7 +103,8 @@ class Training(Measurement[list[TrainedNetwork], list[TrainedNetwork]]):
         batch = "full batches" if self.batch is None else f"batches of {self.batch}"
         first = f"at first {self.initial.describe(of.network)}"
         epochs = "1 epoch" if self.epochs == 1 else f"{self.epochs} epochs"
-        return "; ".join((first, *roles, self.optimizer.describe(), batch, f"{epochs} at most"))
+        clip = () if self.clip is None else (f"gradients clipped at norm {self.clip:g}",)
+        return "; ".join((first, *roles, self.optimizer.describe(), *clip, batch, f"{epochs} at most"))
 
     @property
     def blocks(self) -> int:
@@ -117,14 +126,19 @@ class Training(Measurement[list[TrainedNetwork], list[TrainedNetwork]]):
     def run(self, block: int, tick: Tick | None = None) -> list[TrainedNetwork]:
         depth, repeats = self._blocks()[block]
         library = ArrayLibrary(self.device, self.dtype)
-        passes = NetworkPass(self.parametrisation, depth, self._loss, library)
+        passes = NetworkPass(self.parametrisation, depth, self.objective, library)
         progress = self.checkpoints.found(self, block, library) or self._beginning(depth, repeats, passes)
         inputs = library.array(self.data.inputs)
         targets = self._targets(self.data.targets)
+        held = None
+        if self.validation is not None:
+            held = library.array(self.validation[0]), self._targets(self.validation[1])
         self._tick(tick, progress.epoch)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             while progress.epoch < self.epochs and progress.live:
                 self._epoch(depth, passes, progress, inputs, targets, library)
+                self._validate(passes, progress, held)
+                self._end(depth, progress, library)
                 self.checkpoints.keep(self, block, progress, library)
                 self._tick(tick, 1)
             self._tick(tick, self.epochs - progress.epoch)
@@ -135,8 +149,23 @@ class Training(Measurement[list[TrainedNetwork], list[TrainedNetwork]]):
             tick(epochs / self.epochs)
 
     @property
-    def _loss(self) -> Loss:
-        return LOSSES[self.loss]
+    def objective(self) -> Loss:
+        """What is made small."""
+        return LOSSES[self.loss] if isinstance(self.loss, str) else UserLoss(self.loss)
+
+    def try_loss(self) -> None:
+        """Try a user's loss on the first outputs of a network; raise where it cannot be used."""
+        if isinstance(self.loss, str):
+            return
+        loss = UserLoss(self.loss)
+        library = ArrayLibrary(self.device, self.dtype)
+        passes = NetworkPass(self.parametrisation, self.depths[0], loss, library)
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            first = self._beginning(self.depths[0], range(1), passes)
+            _, outputs = next(passes.outputs(first.parameters, library.array(self.data.inputs[:TRIED])))
+        if not bool(torch.isfinite(outputs).all()):  # of the network, and not the loss's fault
+            outputs = torch.zeros_like(outputs)
+        loss.tried(outputs[0], self._targets(self.data.targets[:TRIED]))
 
     def _targets(self, targets: torch.Tensor) -> torch.Tensor:
         moved = targets.to(self.device)
@@ -169,7 +198,7 @@ class Training(Measurement[list[TrainedNetwork], list[TrainedNetwork]]):
         targets: torch.Tensor,
         library: ArrayLibrary,
     ) -> None:
-        """Train every network that still learns on all inputs once; let those end that are done."""
+        """Train every network that still learns on all inputs once."""
         count = len(inputs)
         batch = count if self.batch is None else min(self.batch, count)
         orders = self._orders(depth, progress, count)
@@ -179,18 +208,42 @@ class Training(Measurement[list[TrainedNetwork], list[TrainedNetwork]]):
             chosen = torch.from_numpy(rows).to(self.device)
             x = inputs[rows] if library.on_cpu else inputs[chosen]
             losses, gradients = passes.losses_and_gradients(progress.parameters, x, targets[chosen])
+            if self.clip is not None:
+                gradients = clipped(gradients, self.clip, library)
             progress.steps += 1
             parameters = {name: progress.parameters[name] for name in gradients}
             self.optimizer.step(parameters, gradients, progress.memory, rate, progress.steps, library)
             sums += losses * rows.shape[1]
         progress.epoch += 1
-        for place in range(len(progress.live) - 1, -1, -1):
-            repeat = progress.live[place]
+        for place, repeat in enumerate(progress.live):
             progress.losses[repeat].append(float(sums[place] / count))
+
+    def _validate(
+        self, passes: NetworkPass, progress: Progress, held: tuple[Any, torch.Tensor] | None
+    ) -> None:
+        """Keep the loss and the accuracy of every network that still learns on the validation set."""
+        if held is None:
+            return
+        found = passes.measured(progress.parameters, *held, self.data.classes is not None)
+        for repeat, loss, accuracy in zip(progress.live, *found, strict=True):
+            progress.validated[repeat].append((float(loss), float(accuracy)))
+
+    def _end(self, depth: int, progress: Progress, library: ArrayLibrary) -> None:
+        """Let those networks end that are done."""
+        for place, repeat in enumerate(progress.live):
             ending = self.stop.ending(progress.losses[repeat])
+            if self.callback.stops(self._point(depth, repeat, progress)):
+                ending = ending or Ending.CALLBACK
             if ending is not None or progress.epoch == self.epochs:
                 progress.end(repeat, place, ending or Ending.EPOCHS, library)
         progress.forget_ended(library)
+
+    def _point(self, depth: int, repeat: int, progress: Progress) -> TrainingPoint:
+        held = progress.validated[repeat][-1] if self.validation is not None else (None, None)
+        accuracy = held[1] if self.data.classes is not None else None
+        return TrainingPoint(
+            depth, repeat, progress.epoch, progress.steps, progress.losses[repeat][-1], held[0], accuracy
+        )
 
     def _orders(self, depth: int, progress: Progress, count: int) -> np.ndarray:
         """Return the order of inputs of each network in this epoch (networks, n); full batches keep it."""
@@ -219,6 +272,7 @@ class Training(Measurement[list[TrainedNetwork], list[TrainedNetwork]]):
             repeat,
             {name: library.to_numpy(value)[:, 0] for name, value in parameters.items()},
             np.array(progress.losses[repeat]),
+            np.array(progress.validated[repeat]).reshape(-1, 2),
             loss,
             accuracy,
             ending,
@@ -235,6 +289,7 @@ class Training(Measurement[list[TrainedNetwork], list[TrainedNetwork]]):
             arrays[f"{one.repeat}/told"] = told
             arrays[f"{one.repeat}/ending"] = np.array(one.ending.value)
             arrays[f"{one.repeat}/losses"] = one.losses
+            arrays[f"{one.repeat}/validated"] = one.validated
             arrays |= {f"{one.repeat}/parameter/{name}": value for name, value in one.parameters.items()}
         return arrays
 
@@ -247,6 +302,8 @@ class Training(Measurement[list[TrainedNetwork], list[TrainedNetwork]]):
                 name.removeprefix(prefix): arrays[name] for name in arrays if name.startswith(prefix)
             }
             ending = Ending(str(arrays[f"{repeat}/ending"]))
-            losses = arrays[f"{repeat}/losses"]
-            found.append(TrainedNetwork(int(depth), repeat, parameters, losses, test_loss, accuracy, ending))
+            losses, validated = arrays[f"{repeat}/losses"], arrays[f"{repeat}/validated"]
+            found.append(
+                TrainedNetwork(int(depth), repeat, parameters, losses, validated, test_loss, accuracy, ending)
+            )
         return found

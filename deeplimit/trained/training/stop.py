@@ -17,6 +17,8 @@ class Ending(StrEnum):
     """The training loss fell below what was asked for."""
     PATIENCE = "patience"
     """The training loss did not improve any more."""
+    CALLBACK = "callback"
+    """The user's callback returned True."""
     EPOCHS = "epochs"
     """The number of epochs was reached."""
     DIVERGED = "diverged"
