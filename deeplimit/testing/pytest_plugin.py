@@ -119,16 +119,9 @@ def _fail(report: DepthReport) -> None:
 
 
 def _warn(report: DepthReport) -> None:
-    warnings.warn(pytest.PytestWarning(_in_a_line(report)), stacklevel=3)
+    warnings.warn(pytest.PytestWarning(report.in_one_line), stacklevel=3)
 
 
 def _skip(report: DepthReport) -> None:
     __tracebackhide__ = True
-    pytest.skip(_in_a_line(report))
-
-
-def _in_a_line(report: DepthReport) -> str:
-    """Return the verdict and why it could not be another one."""
-    from deeplimit.common.report import one_line
-
-    return one_line("; ".join([report.headline, *report.reservations]))
+    pytest.skip(report.in_one_line)

@@ -44,7 +44,11 @@ def pages_with_code():
     """Yield the pages; those that build models of transformers or timm need them."""
     for page in PAGES:
         text = "".join(blocks(page, "python"))
-        marks = [pytest.mark.thirdparty] if re.search(r"\b(transformers|timm|diffrax)\b", text) else []
+        marks = (
+            [pytest.mark.thirdparty] if re.search(r"\b(transformers|lightning|timm|diffrax)\b", text) else []
+        )
+        if re.search(r"\blightning\b", text):  # it warns of few workers, and of old names of torch
+            marks.append(pytest.mark.filterwarnings("ignore"))
         if text:
             marks += tier(page)
             yield pytest.param(page, id=str(page.relative_to(ROOT)), marks=marks)
@@ -64,7 +68,7 @@ def test_every_python_block_of_a_page_runs_in_order(page, tmp_path, monkeypatch)
                 (tmp_path / f"{file[1]}.py").write_text(block, encoding="utf-8")
             if "diffrax" in block:
                 pytest.importorskip("diffrax")
-            if re.search(r"\b(transformers|timm)\b", block):
+            if re.search(r"\b(transformers|lightning|timm)\b", block):
                 families.mend_torchvision()
             exec(compile(block, f"{page.name}, block {number}", "exec"), namespace)
     for name in {"models"} & (set(sys.modules) - known):
@@ -138,11 +142,19 @@ TRAINING = ("deeplimit.testing.depth_transfer", "deeplimit.modules.training_chec
 """Their examples train networks for more than two CPU seconds."""
 
 
+OTHER_TRAINERS = ("deeplimit.callbacks.transformers", "deeplimit.callbacks.lightning")
+"""They import libraries that take seconds."""
+
+
 @pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[pytest.mark.nightly] * (n in TRAINING)) for n in MODULES]
+    "name",
+    [pytest.param(n, marks=[pytest.mark.nightly] * (n in TRAINING + OTHER_TRAINERS)) for n in MODULES],
 )
 def test_examples_in_docstrings_are_true(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    if name in OTHER_TRAINERS:
+        families.mend_torchvision()
+        pytest.importorskip(name.rpartition(".")[2])
     with (
         warnings.catch_warnings(),
         torch.random.fork_rng(),

@@ -178,7 +178,8 @@ def test_the_assertion_is_the_diagnosis():
 
 
 def names(stem, *kinds):
-    return {f"depth/{stem}.{kind}/{scalar}" for kind in kinds for scalar in ("update", "alignment")}
+    of_kinds = {f"depth/{stem}.{kind}/{scalar}" for kind in kinds for scalar in ("update", "alignment")}
+    return of_kinds | {"depth/stream_1/growth"}
 
 
 def test_scalars_follow_a_bare_loop_of_training():
