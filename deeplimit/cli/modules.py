@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -10,6 +11,8 @@ import typer
 from deeplimit.cli.options import imported
 from deeplimit.cli.shared import Run, command
 from deeplimit.common.depths_as_text import parse_depths
+
+CODES = {"as expected": 0, "measured": 0, "not as expected": 1, "cannot tell": 3}
 
 
 @command()
@@ -73,6 +76,13 @@ def check(
         ),
     ] = None,
     seeds: Annotated[int, typer.Option(help="With --train: networks per depth.")] = 4,
+    sarif: Annotated[
+        Path | None,
+        typer.Option("--sarif", help="Write the findings here as SARIF 2.1.0, for code scanning (.sarif)."),
+    ] = None,
+    annotations: Annotated[
+        bool, typer.Option("--annotations", help="Print the findings as annotations of GitHub Actions, too.")
+    ] = False,
     *,
     run: Run,
 ) -> None:
@@ -85,7 +95,11 @@ def check(
     Example: deeplimit check mypkg.models:make --train --optimizer mypkg.models:adam --expected completep
     """
     import deeplimit as dl
+    from deeplimit.cli import continuous_integration as reviewed
+    from deeplimit.common import files, validation
 
+    if sarif is not None:
+        validation.writable_file(sarif, "--sarif", (".sarif", ".json"))
     shared = run.arguments()
     # The factory's name stands for what it builds, in the current folder's code, files and settings.
     shared["store"] = None if run.store is None else dl.Store(run.store, f"check {factory}")
@@ -128,7 +142,18 @@ def check(
             )
     except Exception as error:  # whatever the user's module does when it is built and run
         raise _noted(error) from error
-    run.finish(report, {"as expected": 0, "measured": 0, "not as expected": 1, "cannot tell": 3})
+    source = reviewed.source_of(build, factory)
+    if annotations:
+        with reviewed.without_commands(run.say):
+            run.finish(report)
+        for line in reviewed.workflow_commands(report, source):
+            run.say(line)
+    else:
+        run.finish(report)
+    if sarif is not None:
+        with files.whole_file(sarif) as place:
+            place.write_text(reviewed.sarif(report, source), encoding="utf-8")
+    raise typer.Exit(CODES[report.verdict])
 
 
 def _noted(error: Exception) -> Exception:

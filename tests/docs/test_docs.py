@@ -13,6 +13,7 @@ from pathlib import Path
 import families
 import pytest
 import torch
+from rooms import OTHER_TRAINERS
 from typer.testing import CliRunner
 
 import deeplimit
@@ -140,10 +141,6 @@ def test_links_and_pictures_lead_to_files(page):
 
 TRAINING = ("deeplimit.testing.depth_transfer", "deeplimit.modules.training_check.check")
 """Their examples train networks for more than two CPU seconds."""
-
-
-OTHER_TRAINERS = ("deeplimit.callbacks.transformers", "deeplimit.callbacks.lightning")
-"""They import libraries that take seconds."""
 
 
 @pytest.mark.parametrize(

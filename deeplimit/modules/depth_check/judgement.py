@@ -154,6 +154,7 @@ def _effective(
                     None,
                     f"is zero, but the gate that it makes is not, {wanted}. Is its layer's bias zero?",
                     fix=fixes.zero_module(part.name),
+                    about="zero start",
                 )
                 for part in scaling.parts
                 if part.role == "gate"
@@ -164,10 +165,13 @@ def _effective(
                     None,
                     f"is {part.sizes[-1]:.4g} at the start {wanted}.",
                     fix=fixes.fill(part.name, "0"),
+                    about="zero start",
                 )
                 for part in biases_of(scaling)
             ]
-            whole = Finding(scaling.kind, scaling.kind, None, f"does not start at zero {wanted}.")
+            whole = Finding(
+                scaling.kind, scaling.kind, None, f"does not start at zero {wanted}.", about="zero start"
+            )
             return left or [whole], False
         return [], True
     if uneven := list(against_layers(scaling, target, tolerance, level, depths, totals)):
