@@ -131,10 +131,14 @@ def _as_sarif(result: Result, index: int, source: Source | None) -> dict[str, An
 
 
 def _message(text: str) -> str:
-    """Return a text as SARIF takes it as it is: no placeholder, and no link, whatever a module's name is."""
-    for special, plain in (("\\", "\\\\"), ("[", "\\["), ("]", "\\]"), ("{", "{{"), ("}", "}}")):
-        text = text.replace(special, plain)
-    return text
+    """Return a text as SARIF takes it as it is: no placeholder, and no link, whatever a module's name is.
+
+    Brackets may be escaped anywhere; where nothing looks like a link, readers that know no escapes are spared.
+    """
+    if "](" in text:
+        for special in "\\[]":
+            text = text.replace(special, f"\\{special}")
+    return text.replace("{", "{{").replace("}", "}}")
 
 
 def workflow_commands(report: Any, source: Source | None) -> Iterator[str]:
