@@ -133,7 +133,7 @@ def _as_sarif(result: Result, index: int, source: Source | None) -> dict[str, An
 def _message(text: str) -> str:
     """Return a text as SARIF takes it as it is: no placeholder, and no link, whatever a module's name is.
 
-    Brackets may be escaped anywhere; where nothing looks like a link, readers that know no escapes are spared.
+    Brackets may be escaped anywhere. They are where something looks like a link: some readers show escapes.
     """
     if "](" in text:
         for special in "\\[]":
