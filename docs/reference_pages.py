@@ -13,7 +13,7 @@ from typing import Any
 
 OVERVIEW = Path(__file__).parent / "reference.md"
 SECTION = re.compile(r"^## (.*)$", re.MULTILINE)
-GROUP = re.compile(r"^- ([^:\n]+): ((?:.|\n(?!\n|- ))*)", re.MULTILINE)
+GROUP = re.compile(r"^- ([^:\n]+):\s((?:.|\n(?!\n|- ))*)", re.MULTILINE)
 NAME = re.compile(r"\[`[^`]*`\]\[deeplimit\.([\w.]+)\]")
 
 

@@ -12,14 +12,13 @@ from deeplimit.cli.convergence import compare, compare_laws, validate
 from deeplimit.cli.diagnosis import diagnose
 from deeplimit.cli.figures import demo, reproduce
 from deeplimit.cli.modules import check, check_training
-from deeplimit.cli.options import parse_depths
 from deeplimit.cli.runs import runs
 from deeplimit.cli.signal import phase, stability
 from deeplimit.cli.solvers import check_solver
 from deeplimit.cli.training import train
 from deeplimit.cli.trajectories import simulate
 
-__all__ = ["app", "command_line", "parse_depths"]
+__all__ = ["app", "command_line"]
 
 INTERRUPTED = 130
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from deeplimit.cli.options import imported, parse_depths
+from deeplimit.cli.options import imported
 from deeplimit.cli.shared import Run, command
+from deeplimit.common.depths_as_text import parse_depths
 
 EXIT_CODES = {"as expected": 0, "measured": 0, "not as expected": 1, "cannot tell": 3}
 
@@ -54,6 +56,13 @@ def check(
     tolerance: Tolerance = 0.1,
     confidence: Confidence = 0.99,
     loss: Loss = None,
+    sarif: Annotated[
+        Path | None,
+        typer.Option("--sarif", help="Write the findings here as SARIF 2.1.0, for code scanning (.sarif)."),
+    ] = None,
+    annotations: Annotated[
+        bool, typer.Option("--annotations", help="Print the findings as annotations of GitHub Actions, too.")
+    ] = False,
     *,
     run: Run,
 ) -> None:
@@ -64,12 +73,16 @@ def check(
     Example: deeplimit check mypkg.models:make_model --depths 4,8,16,32 --expected 0.5 --html report.html
     """
     import deeplimit as dl
+    from deeplimit.cli import continuous_integration as reviewed
+    from deeplimit.common import files, validation
 
+    if sarif is not None:
+        validation.writable_file(sarif, "--sarif", (".sarif", ".json"))
     shared = _shared(run, f"check {factory}")
-    _finish(
-        run,
+    build = imported("FACTORY", factory)
+    report = _called(
         dl.check_depth,
-        imported("FACTORY", factory),
+        build,
         parse_depths(depths),
         batch=_batch(batch, run.seed),
         expected=_expected(expected),
@@ -79,6 +92,18 @@ def check(
         loss=None if loss is None else imported("--loss", loss),
         **shared,
     )
+    source = reviewed.source_of(build, factory)
+    if annotations:
+        with reviewed.without_commands(run.say):
+            run.finish(report)
+        for line in reviewed.workflow_commands(report, source):
+            run.say(line)
+    else:
+        run.finish(report)
+    if sarif is not None:
+        with files.whole_file(sarif) as place:
+            place.write_text(reviewed.sarif(report, source), encoding="utf-8")
+    raise typer.Exit(EXIT_CODES[report.verdict])
 
 
 @command()
@@ -117,8 +142,7 @@ def check_training(
     import deeplimit as dl
 
     shared = _shared(run, f"check-training {factory}")
-    _finish(
-        run,
+    report = _called(
         dl.check_training,
         imported("FACTORY", factory),
         parse_depths(depths),
@@ -139,6 +163,7 @@ def check_training(
         confidence=confidence,
         **shared,
     )
+    run.finish(report, EXIT_CODES)
 
 
 def _shared(run: Run, name: str) -> dict[str, Any]:
@@ -151,13 +176,12 @@ def _shared(run: Run, name: str) -> dict[str, Any]:
     }
 
 
-def _finish(run: Run, function: Callable[..., Any], *given: Any, **named: Any) -> None:
-    """Call the function, print its report and leave with its verdict's code."""
+def _called(function: Callable[..., Any], *given: Any, **named: Any) -> Any:
+    """Return what a function returns; what a user's module raises has its notes in its message."""
     try:
-        report = function(*given, **named)
+        return function(*given, **named)
     except Exception as error:  # whatever the user's module does when it is built and run
         raise _noted(error) from error
-    run.finish(report, EXIT_CODES)
 
 
 def _noted(error: Exception) -> Exception:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import re
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -12,8 +11,9 @@ from typing import Annotated, Any
 
 import typer
 
+from deeplimit.common.depths_as_text import parse_depths
+
 EXIT_CODES = {"converges": 0, "does not converge": 1, "cannot tell": 3}
-MOST_DEPTHS = 64
 MOST_NUMBERS = 1000
 
 NETWORKS = ("res1", "res2", "res3", "inner", "prenorm")
@@ -65,30 +65,6 @@ def count_or_auto(text: str | int) -> int | str:
         return int(text)
     except ValueError:
         raise typer.BadParameter(f"{text!r} is neither an integer nor auto.") from None
-
-
-def parse_depths(text: str) -> list[int]:
-    """Return the depths that '16:1024:x2', '100:500:+100' or '10,15,27,100' stand for."""
-    spans = re.fullmatch(r"(\d{1,12}):(\d{1,12}):([x+])(\d{1,12})", text.replace(" ", ""))
-    if spans is None:
-        if re.fullmatch(r"\d{1,12}(,\d{1,12})*", text.replace(" ", "")) is None:
-            raise ValueError(
-                f"--depths must look like 16:1024:x2, 100:500:+100 or 10,15,27,100; got {text!r}."
-            )
-        return [int(item) for item in text.replace(" ", "").split(",")]
-    first, last, kind, by = int(spans[1]), int(spans[2]), spans[3], int(spans[4])
-    if first < 1 or by < (2 if kind == "x" else 1) or last < first:
-        raise ValueError(
-            f"--depths {text!r} does not grow: use first:last:xFACTOR or first:last:+STEP with first < last, "
-            "first at least 1, FACTOR at least 2, "
-            "STEP at least 1."
-        )
-    depths = [first]
-    while (following := depths[-1] * by if kind == "x" else depths[-1] + by) <= last:
-        depths.append(following)
-        if len(depths) > MOST_DEPTHS:
-            raise ValueError(f"--depths {text!r} names more than {MOST_DEPTHS} depths; take larger steps.")
-    return depths
 
 
 def parse_numbers(text: str, option: str) -> list[float]:

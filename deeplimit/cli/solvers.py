@@ -6,8 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
-from deeplimit.cli.options import imported, parse_depths
+from deeplimit.cli.options import imported
 from deeplimit.cli.shared import Run, command
+from deeplimit.common.depths_as_text import parse_depths
 
 OURS = ("euler-maruyama", "milstein", "heun", "rk4")
 

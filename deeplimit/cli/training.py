@@ -16,10 +16,10 @@ from deeplimit.cli.options import (
     Weights,
     imported,
     make_network,
-    parse_depths,
     weight_law,
 )
 from deeplimit.cli.shared import Run, command
+from deeplimit.common.depths_as_text import parse_depths
 
 FULLY_CONNECTED = "fully-connected"
 

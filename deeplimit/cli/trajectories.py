@@ -17,10 +17,10 @@ from deeplimit.cli.options import (
     Width,
     imported,
     make_network,
-    parse_depths,
     parse_numbers,
 )
 from deeplimit.cli.shared import Run, command
+from deeplimit.common.depths_as_text import parse_depths
 
 
 @command("json", "html")

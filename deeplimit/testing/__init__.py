@@ -1,30 +1,12 @@
 """For test suites: assertions whose failure message is the diagnosis.
 
 `check_law`, `check_recursion`, `check_limit` and `check_report` check your class against the contract of the
-library's classes, and name what it breaks.
+library's classes, and name what it breaks. `pytest_plugin` is the fixture `deeplimit_check`.
+
+The names stand once, in `__init__.pyi`, and are loaded when first used: pytest imports the plugin in every
+run, also in those that never ask for it.
 """
 
-from deeplimit.testing import strategies
-from deeplimit.testing.depth_scaling import assert_depth_scaling
-from deeplimit.testing.depth_transfer import assert_depth_transfer
-from deeplimit.testing.laws import check_law
-from deeplimit.testing.limits import check_limit
-from deeplimit.testing.orders import assert_converges, assert_order
-from deeplimit.testing.problems import PROBLEMS, Fault, Problem
-from deeplimit.testing.recursions import check_recursion
-from deeplimit.testing.reports import check_report
+import lazy_loader
 
-__all__ = [
-    "PROBLEMS",
-    "Fault",
-    "Problem",
-    "assert_converges",
-    "assert_depth_scaling",
-    "assert_depth_transfer",
-    "assert_order",
-    "check_law",
-    "check_limit",
-    "check_recursion",
-    "check_report",
-    "strategies",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

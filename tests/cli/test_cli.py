@@ -9,7 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 import deeplimit as dl
-from deeplimit.cli import app, parse_depths
+from deeplimit.cli import app
+from deeplimit.common.depths_as_text import parse_depths
 
 OPTION = {".png": "plot", ".json": "json", ".html": "html"}
 SMALL = ["--width", "4", "--depths", "8:64:x2", "--quiet"]

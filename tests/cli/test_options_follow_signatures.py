@@ -20,6 +20,7 @@ from deeplimit.cli import (
     trajectories,
 )
 from deeplimit.cli.shared import NAMES, Run
+from deeplimit.common.depths_as_text import parse_depths
 from deeplimit.papers.figures import run_demo
 
 COMMANDS = {
@@ -91,7 +92,7 @@ def read(name, value):
         return options.parse_numbers(value, name)
     if name == "depths" and value is not None:
         return options.depths_or_auto(value)
-    return options.parse_depths(value) if name == "steps" and value is not None else value
+    return parse_depths(value) if name == "steps" and value is not None else value
 
 
 def test_every_command_that_takes_time_is_held_here():

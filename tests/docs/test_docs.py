@@ -13,6 +13,7 @@ from pathlib import Path
 import families
 import pytest
 import torch
+from rooms import OTHER_TRAINERS
 from shown_output import shown_in_order
 from typer.testing import CliRunner
 
@@ -50,7 +51,11 @@ def pages_with_code():
     """Yield the pages; those that build models of transformers or timm need them."""
     for page in PAGES:
         text = "".join(blocks(page, "python"))
-        marks = [pytest.mark.thirdparty] if re.search(r"\b(transformers|timm|diffrax)\b", text) else []
+        marks = (
+            [pytest.mark.thirdparty] if re.search(r"\b(transformers|lightning|timm|diffrax)\b", text) else []
+        )
+        if re.search(r"\blightning\b", text):  # it warns of few workers, and of old names of torch
+            marks.append(pytest.mark.filterwarnings("ignore"))
         if text:
             marks += tier(page)
             yield pytest.param(page, id=str(page.relative_to(ROOT)), marks=marks)
@@ -70,7 +75,7 @@ def test_every_python_block_of_a_page_runs_in_order(page, tmp_path, monkeypatch,
                 (tmp_path / f"{file[1]}.py").write_text(block, encoding="utf-8")
             if "diffrax" in block:
                 pytest.importorskip("diffrax")
-            if re.search(r"\b(transformers|timm)\b", block):
+            if re.search(r"\b(transformers|lightning|timm)\b", block):
                 families.mend_torchvision()
             exec(compile(block, f"{page.name}, block {number}", "exec"), namespace)
             if page.name == "README.md":
@@ -147,10 +152,14 @@ TRAINING = ("deeplimit.testing.depth_transfer", "deeplimit.modules.training_chec
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[pytest.mark.nightly] * (n in TRAINING)) for n in MODULES]
+    "name",
+    [pytest.param(n, marks=[pytest.mark.nightly] * (n in TRAINING + OTHER_TRAINERS)) for n in MODULES],
 )
 def test_examples_in_docstrings_are_true(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    if name in OTHER_TRAINERS:
+        families.mend_torchvision()
+        pytest.importorskip(name.rpartition(".")[2])
     with (
         warnings.catch_warnings(),
         torch.random.fork_rng(),

@@ -12,6 +12,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 ABOVE_ALL = ("benchmarks", "calibration", "docs", "guard", "house", "mutation")
 """Folders of tests that read the whole library."""
+OTHER_TRAINERS = ("deeplimit.callbacks.transformers", "deeplimit.callbacks.lightning")
+"""Files that import libraries of others, which take seconds; tests/callbacks imports them."""
 
 
 def layers():

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 import deeplimit as dl
 from deeplimit.cli import app
 from deeplimit.common.global_state import seeded
+from deeplimit.modules.depth_check.findings import ABOUT
 
 DEPTHS = [4, 8, 16]
 
@@ -177,8 +178,18 @@ def test_the_assertion_is_the_diagnosis():
         call(lambda depth: Res1(depth, width=2), [2, 3], 0.5, lambda: vectors(1))
 
 
+def test_findings_say_what_they_are_about_in_a_word_that_programs_read(reports):
+    found = {finding.about for finding in reports["wrong"].findings}
+    assert found
+    assert found <= set(ABOUT)
+    assert [finding.parameters for finding in reports["wrong"].findings] == [
+        (finding.parameter,) for finding in reports["wrong"].findings
+    ]
+
+
 def names(stem, *kinds):
-    return {f"depth/{stem}.{kind}/{scalar}" for kind in kinds for scalar in ("update", "alignment")}
+    of_kinds = {f"depth/{stem}.{kind}/{scalar}" for kind in kinds for scalar in ("update", "alignment")}
+    return of_kinds | {"depth/stream_1/growth"}
 
 
 def test_scalars_follow_a_bare_loop_of_training():

@@ -224,16 +224,19 @@ def probe(
 def branch_scalars(
     model: nn.Module, batch: Any = None, *, prefix: str = "depth/", blocks: str | Sequence[str] | None = None
 ) -> dict[str, float]:
-    """Return two scalars for each kind of residual branch, to be logged while a module trains.
+    """Return scalars for each kind of residual branch and each stream, to be logged while a module trains.
 
     "update": size of the update divided by the size of its stream, as a root mean square over layers.
     "alignment": the power of the number of layers with which updates add up on one stream. It is 1/2 while
     layers are independent, as at initialisation. It is 1 if they all push the same way, which an ODE limit
     needs. It is left out if there is one layer, or nothing is added.
 
-    Costs two forward passes and no backward pass. Call it in a plain loop, in Lightning's
-    `on_train_batch_end` (`self.log_dict`), or in the `on_step_end` of a callback of transformers'
-    `Trainer`. It restores the model's mode, buffers, gradients and hooks, and the global generators.
+    "stream_1/growth": size of the first stream's last state divided by that of its first state, and so on for
+    further streams. It is left out if the stream begins at zero.
+
+    Costs three forward passes and no backward pass. Call it in a plain loop; `deeplimit.callbacks` calls it
+    in transformers' `Trainer` and in Lightning. It restores the model's mode, buffers, gradients and hooks,
+    and the global generators.
     Arguments and errors are those of `find_branches`; `prefix`, a string, begins every key.
 
     Examples:
@@ -242,8 +245,9 @@ def branch_scalars(
         >>> model = torch.nn.TransformerEncoder(layer, 3)
         >>> batch = torch.randn(2, 5, 16, generator=torch.Generator().manual_seed(0))
         >>> scalars = dl.branch_scalars(model, batch)
-        >>> print(*sorted(scalars)[:2])
-        depth/layers.*.self_attn/alignment depth/layers.*.self_attn/update
+        >>> print(*sorted(scalars)[1:], sep=", ")
+        depth/layers.*.self_attn/update, depth/layers.*.{linear1,linear2}/alignment, \
+depth/layers.*.{linear1,linear2}/update, depth/stream_1/growth
     """
     validation.instance(prefix, "prefix", str, "a string, with which every key begins")
     taken = measure_module(model, as_batch(model, batch), blocks=blocks, backward=False)
@@ -252,6 +256,9 @@ def branch_scalars(
         scalars[f"{prefix}{kind.kind}/update"] = kind.ratios[0]
         if kind.alignment is not None:
             scalars[f"{prefix}{kind.kind}/alignment"] = kind.alignment
+    for number, stream in enumerate(taken.streams, 1):
+        if stream.start > 0:
+            scalars[f"{prefix}stream_{number}/growth"] = stream.end / stream.start
     return scalars
 
 

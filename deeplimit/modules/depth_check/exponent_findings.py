@@ -69,13 +69,20 @@ def against_exponent(
                 f" It is not scaled like {part.name}, which {power_of_depth(part.exponent)}, so {effect}:"
                 f" {so_far}.",
                 fix=fixes.fill(bias.name, "0"),
+                about="exponent",
             )
         return
     stray = [other for other in moving if other is not part and other.role == "inner"]
     strayed = f" (instead {stray[0].name} {power_of_depth(stray[0].exponent or 0.0)})" if stray else ""
     constant = part.exponent is not None and abs(part.exponent) <= SAME
     own = power_of_depth(0.0 if constant else part.exponent or 0.0)
-    told = Finding(scaling.kind, part_name(part, scaling), factor, f"{own}{strayed}; {effect}: {so_far}.")
+    told = Finding(
+        scaling.kind,
+        part_name(part, scaling),
+        factor,
+        f"{own}{strayed}; {effect}: {so_far}.",
+        about="exponent",
+    )
     yield replace(told, fix=_multiplied(fixes, scaling, told, factors))
 
 
@@ -103,6 +110,7 @@ def _zero(scaling: BranchScaling, expected: float, fixes: Fixes) -> Finding:
         else fixes.initialise(part.name, part.weight.fan_in**-0.5, scale)
         if part.weight is not None
         else "",
+        about="exponent",
     )
 
 
@@ -125,6 +133,7 @@ def _too_much(
             factor,
             f"scaled down too much: {several or power_of_depth(part.exponent or 0.0)}; the branch's effective"
             f" exponent is {scaling.exponent:.2f} where {expected:g} is expected{twice}: {so_far}.",
+            about="exponent",
         )
 
 

@@ -17,6 +17,25 @@ ALIKE = 6
 FACTOR = 1.1
 
 
+ABOUT = {
+    "exponent": "A branch falls with depth by another exponent than expected.",
+    "layers": "Some layers of a branch do not scale as the others do.",
+    "copies": "Layers are alike where independent ones are expected.",
+    "profile": "A part is a function of the layer's number, not of the depth.",
+    "dropout": "Dropout on the skip loses the state in training.",
+    "weight": "A weight's standard deviation is not what the rule asks for.",
+    "gain": "A gain is missing, or not what the rule asks for.",
+    "gate": "A gate is missing, or not what the rule asks for.",
+    "multiplier": "A number that multiplies a branch is not what the rule asks for.",
+    "skip": "The skip does not pass the state on as it should.",
+    "growth": "The state of a residual stream grows more than its branches say.",
+    "zero start": "A branch does not start at zero where it should.",
+}
+"""What findings are about, by the word that programs read, with a sentence for those who see it alone."""
+ROLES = {"output": "weight", "inner": "weight", "entry": "multiplier"}
+"""Of parts, where the word is not the role itself."""
+
+
 @dataclass(frozen=True)
 class Finding:
     """One departure from what was expected.
@@ -29,6 +48,7 @@ class Finding:
         message: What was measured, what is expected, and by how much they differ.
         layers: Numbers of the layers that depart from it, where not all do.
         fix: Line of code that sets it right in `model`; "" if none does.
+        about: What departs, one of `ABOUT`; "" in files of earlier versions.
     """
 
     branch: str
@@ -37,6 +57,12 @@ class Finding:
     message: str
     layers: tuple[int, ...] = ()
     fix: str = ""
+    about: str = ""
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The parameter alone, as a finding about training may name several."""
+        return (self.parameter,)
 
     def __str__(self) -> str:
         return f"{self.parameter}: {self.message}"

@@ -11,7 +11,7 @@ from deeplimit.common.verdict import DepthVerdict
 from deeplimit.modules.depth_check.base_scale import bases_of
 from deeplimit.modules.depth_check.departures import EXACT
 from deeplimit.modules.depth_check.exponent_findings import against_exponent, has_exponent
-from deeplimit.modules.depth_check.findings import Finding, biases_of
+from deeplimit.modules.depth_check.findings import Finding, biases_of, number as in_words
 from deeplimit.modules.depth_check.fixes import Fixes
 from deeplimit.modules.depth_check.meaning import ADAPTER
 from deeplimit.modules.depth_check.one_depth import AtOneDepth
@@ -53,9 +53,9 @@ def report_on(
         carrying = [taken[index].streams[scaling.stream] for index in present]
         totals = [stream.branches + stream.heads for stream in carrying]
         deepens = len(depths) == 1 or (len(set(scaling.counts)) > 1 and len(set(totals)) > 1)
-        if scaling.meaning == ADAPTER or not deepens:
+        if scaling.meaning == ADAPTER or not deepens or _remembers_longer(scaling):
             # A predictor, class attention: a rule about depth does not bind it.
-            agreed = True if all(scaling.counts) else None
+            agreed = True if all(scaling.counts) and not _remembers_longer(scaling) else None
         elif rule is not None:
             everything = [_everywhere(taken[index]) for index in present]
             exact = max(EXACT, *(one.epsilon for one in taken))
@@ -77,11 +77,10 @@ def report_on(
         if deepens and scaling.stream < len(flows):
             fixes = Fixes.of(scaling, present_depths, totals)
             found += about_skip(scaling, flows[scaling.stream], rule, number, depths[-1], fixes)
-        if deepens and (rule is not None or number is not None) and scaling.meaning != ADAPTER:
+        if deepens and not _remembers_longer(scaling) and scaling.meaning != ADAPTER:
             target = number if rule is None else rule.exponent
-            found = as_profiles(scaling, target, found, present_depths, totals)
-            found += [] if found else about_copies(scaling, target, present_depths, totals)
-            found += about_dropout(scaling)
+            asked = rule is not None or number is not None
+            found = _of_the_whole(scaling, target, found, present_depths, totals) if asked else found
         findings += found
         statuses.append(
             DepthVerdict.NOT_AS_EXPECTED
@@ -154,6 +153,7 @@ def _effective(
                     None,
                     f"is zero, but the gate that it makes is not, {wanted}. Is its layer's bias zero?",
                     fix=fixes.zero_module(part.name),
+                    about="zero start",
                 )
                 for part in scaling.parts
                 if part.role == "gate"
@@ -164,10 +164,13 @@ def _effective(
                     None,
                     f"is {part.sizes[-1]:.4g} at the start {wanted}.",
                     fix=fixes.fill(part.name, "0"),
+                    about="zero start",
                 )
                 for part in biases_of(scaling)
             ]
-            whole = Finding(scaling.kind, scaling.kind, None, f"does not start at zero {wanted}.")
+            whole = Finding(
+                scaling.kind, scaling.kind, None, f"does not start at zero {wanted}.", about="zero start"
+            )
             return left or [whole], False
         return [], True
     if uneven := list(against_layers(scaling, target, tolerance, level, depths, totals)):
@@ -176,6 +179,24 @@ def _effective(
     if agreed is False:
         return list(against_exponent(scaling, target, depths, totals)), False
     return [], agreed
+
+
+def _of_the_whole(
+    scaling: BranchScaling,
+    target: float | None,
+    found: Sequence[Finding],
+    depths: Sequence[int],
+    totals: Sequence[int],
+) -> list[Finding]:
+    """Return the findings of a kind of branch with those that no single part shows."""
+    told = as_profiles(scaling, target, found, depths, totals)
+    told += [] if told else about_copies(scaling, target, depths, totals)
+    return told + about_dropout(scaling)
+
+
+def _remembers_longer(scaling: BranchScaling) -> bool:
+    """Whether branches add to a velocity that keeps another share of itself at another depth."""
+    return bool(scaling.kept) and max(scaling.kept) - min(scaling.kept) > EXACT
 
 
 def _everywhere(one: AtOneDepth) -> int:
@@ -244,6 +265,7 @@ def _reservations(
             " the smallest. An operation between residual sums (a concatenation, a choice between tensors,"
             " one that is not known) hides that they continue one stream, so its depth cannot be counted."
         )
+    told += _of_velocities(branches)
     bent = [scaling.kind for scaling in branches if not scaling.power_law]
     if bent:
         told.append(
@@ -267,7 +289,10 @@ def _reservations(
     ):
         told.append("all weights depend on depth, so constant factors could not be judged.")
     if any(
-        status == DepthVerdict.CANNOT_TELL and scaling.exponent is not None and scaling.power_law
+        status == DepthVerdict.CANNOT_TELL
+        and scaling.exponent is not None
+        and scaling.power_law
+        and not _remembers_longer(scaling)
         for scaling, status in zip(branches, statuses, strict=True)
     ):
         told.append(
@@ -275,3 +300,22 @@ def _reservations(
             " apart, or pass a larger batch."
         )
     return told
+
+
+def _of_velocities(branches: Sequence[BranchScaling]) -> Iterator[str]:
+    """Yield what a reader must know of branches that add to a velocity."""
+    for scaling in branches:
+        first, last = (scaling.kept[0], scaling.kept[-1]) if any(scaling.kept) else (0.0, 0.0)
+        if _remembers_longer(scaling):
+            yield (
+                f"{scaling.kind}: not judged. It adds to a velocity that keeps {first:.4g} of itself from"
+                f" layer to layer at the smallest depth and {last:.4g} at the largest, so how often an update"
+                " is added depends on the depth."
+            )
+        elif last:
+            memory = f"about {in_words(1 / (1 - last))} layers" if last < 1 else "all later layers"
+            yield (
+                f"{scaling.kind}: adds to a velocity that keeps {last:.4g} of itself from layer to layer."
+                " Update, exponent and alignment are those of what a layer adds to it. Each is added in"
+                f" {memory}, so networks should be much deeper than that."
+            )

@@ -47,6 +47,7 @@ class MeasuredBranch:
         entry: Number that multiplies the branch's normalised input.
         opens: Whether no sum comes before, so that `skip` may lack a number.
         dropped: Probability with which dropout, in training, drops an entry of the skip.
+        kept: Share that a velocity keeps from layer to layer where the branch adds to one, else 0.
         counted: Whether it counts among its stream's branches. Experts in one sum count once, a zero adapter
             beside another branch does not count.
     """
@@ -66,6 +67,7 @@ class MeasuredBranch:
     opens: bool
     counted: bool
     dropped: float = 0.0
+    kept: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -318,6 +320,7 @@ def _summary(
                 part.opens,
                 part.counted,
                 part.dropped,
+                part.kept,
             )
         )
     streams = []

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, final
 
 from deeplimit.common import axes as drawing, page
 from deeplimit.common.fields import Level, Seconds, Seed, Shape
-from deeplimit.common.report import Column, Report, Table
+from deeplimit.common.report import Column, Report, Table, one_line
 from deeplimit.common.verdict import DepthVerdict
 from deeplimit.modules.depth_check import drawing as pictures, page as tables
 from deeplimit.modules.depth_check.findings import Finding, grouped
@@ -87,6 +87,11 @@ class DepthReport(Report):
             "; ..." if len(self.branches) > 4 else ""
         )
         return f"{self.verdict}: {seen}"
+
+    @property
+    def in_one_line(self) -> str:
+        """The verdict and what to know before trusting it, without characters that a terminal would obey."""
+        return one_line("; ".join([self.headline, *self.reservations]))
 
     @property
     def largest_updates(self) -> tuple[tuple[str, int, float], ...]:

@@ -23,6 +23,7 @@ from deeplimit.modules.depth_check.departures import (
 )
 from deeplimit.modules.depth_check.findings import (
     FACTOR,
+    ROLES,
     Finding,
     layers_in_words,
     part_name,
@@ -99,6 +100,7 @@ class _Judged:
                 None,
                 f"is missing: {self.rule.name} multiplies the branch by a parameter ({self.rule.formula}).",
                 fix=self._fixes.add_gain(self._code(self.rule.gain, self._fixes.projection)),
+                about="gain",
             )
         if self._zeros() and not any(part.role in self._zeros() for part in self.scaling.parts):
             yield Finding(
@@ -107,6 +109,7 @@ class _Judged:
                 None,
                 f"is missing: {self.rule.name} multiplies the branch by {_FROM_ZERO[self._zeros()[-1]]}.",
                 fix=self._fixes.add_gain("0.0") if self.rule.gain.zero else ADD_GATE,
+                about=self._zeros()[-1],
             )
         yield from self._scale()
 
@@ -443,7 +446,9 @@ class _Judged:
 
     def _finding(self, part: PartScaling, found: Departure, message: str, fix: str = "") -> Finding:
         name = part_name(part, self.scaling)
-        return Finding(self.scaling.kind, name, found.factor, message, self._numbers(found.layers), fix)
+        about = ROLES.get(part.role, part.role)
+        layers = self._numbers(found.layers)
+        return Finding(self.scaling.kind, name, found.factor, message, layers, fix, about)
 
 
 def _departs_by(findings: Sequence[Finding]) -> float:

@@ -82,6 +82,8 @@ class BranchScaling:
         parts: The branch's weights, gains, biases and multipliers.
         numbers: The layers' numbers in the deepest network, as in the names of their weights.
         dropped: Largest probability with which dropout, in training, drops an entry of the skip.
+        kept: Share that a velocity keeps from layer to layer, at each depth (largest over layers); 0 without
+            one. With one, sizes, exponent and alignment are those of what each layer adds to it.
         probed: As `sizes`, of every layer, at each depth that has this kind of branch.
     """
 
@@ -105,6 +107,7 @@ class BranchScaling:
     numbers: tuple[int, ...] = ()
     probed: tuple[tuple[float, ...], ...] = ()
     dropped: float = 0.0
+    kept: tuple[float, ...] = ()
 
     @property
     def exponent_in_words(self) -> str:
@@ -195,6 +198,7 @@ def _scaling(
         numbers=layer_numbers([measured.branch.output[0] for measured in deepest]),
         probed=tuple(map(tuple, sizes)),
         dropped=max(measured.dropped for measured in deepest),
+        kept=tuple(max(measured.kept for measured in group) for _, group in present),
     )
 
 

@@ -46,6 +46,7 @@ def about_skip(
             gain,
             f"is {gain:.4g} at depth {depth} where a residual network has 1: {stream.follows}.",
             fix=fixes.pass_on(gain),
+            about="skip",
         )
     ]
 
@@ -58,17 +59,24 @@ def about_streams(
     statuses: list[Status] = []
     for stream in streams:
         own = {kind.kind for kind in branches if kind.stream == stream.stream}
+        # A velocity adds each update in several layers, so the state may grow by more until they are few.
+        carries = any(kind.stream == stream.stream and any(kind.kept) for kind in branches)
+        outgrows = stream.outgrows_its_branches and not carries
         blamed = [finding for finding in findings if finding.branch in own]
         skips = any(finding.parameter.startswith("skip of ") for finding in blamed)
         statuses.append(
             DepthVerdict.NOT_AS_EXPECTED
-            if skips or stream.explodes or stream.outgrows_its_branches
+            if skips or stream.explodes or outgrows
+            else DepthVerdict.CANNOT_TELL
+            if stream.outgrows_its_branches
             else DepthVerdict.AS_EXPECTED
         )
-        if stream.outgrows_its_branches and not blamed:
+        if outgrows and not blamed:
             kind = next(kind.kind for kind in branches if kind.stream == stream.stream)
             told = f"grows {stream.growth[-1]:.3g}x at the largest depth: {stream.follows}."
-            found.append(Finding(kind, f"stream {stream.stream + 1}", stream.growth[-1], told))
+            found.append(
+                Finding(kind, f"stream {stream.stream + 1}", stream.growth[-1], told, about="growth")
+            )
         if stream.explodes and not blamed:
             name = f"stream {stream.stream + 1}"
             kind = next(kind.kind for kind in branches if kind.stream == stream.stream)
@@ -76,5 +84,7 @@ def about_streams(
             # Branches that read a state of one size add no more to a larger one.
             calms = stream.meaning == EXPLODING and not stream.normalised
             fix = f"{IN_FORWARD}x = x + branch(norm(x))" if calms else ""
-            found.append(Finding(kind, name, rate, f"explodes with depth: {stream.follows}.", fix=fix))
+            found.append(
+                Finding(kind, name, rate, f"explodes with depth: {stream.follows}.", fix=fix, about="growth")
+            )
     return found, statuses

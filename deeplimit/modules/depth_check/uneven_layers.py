@@ -136,4 +136,5 @@ def _told(
         fixes.multiply_output(back, places)
         if part.role == "multiplier"
         else fixes.multiply(part.name, back, places),
+        "layers",
     )

@@ -52,11 +52,20 @@ def about_copies(
             "[torch.nn.init.normal_(p, std=float(p.detach().std())) for n, p in model.named_parameters() if"
             f' __import__("re").fullmatch(r"{names}", n)]'
         )
-        return [Finding(scaling.kind, projection.name, grown, f"{told}. Draw the layers apart.", fix=fix)]
+        return [
+            Finding(
+                scaling.kind,
+                projection.name,
+                grown,
+                f"{told}. Draw the layers apart.",
+                fix=fix,
+                about="copies",
+            )
+        ]
     factor = power_in_code(1.0, str(totals[-1]), 1 - target)
     fix = f"model.get_parameter({projection.name!r}).data.mul_({factor})  # {totals[-1]}: residual branches"
     told = f"{told}. Layers that share their weights ask for exponent 1."
-    return [Finding(scaling.kind, projection.name, grown, told, fix=fix)]
+    return [Finding(scaling.kind, projection.name, grown, told, fix=fix, about="copies")]
 
 
 def profile_of(part: PartScaling) -> tuple[float, tuple[float, ...]] | None:
@@ -125,6 +134,7 @@ def _profile(
         f" and {constants[0]:.3g} * (i + 1)^-{exact:g} at depth {depths[0]}: a function of the layer's"
         f" number, where depth^-{target:g} is a function of the depth.",
         fix=line,
+        about="profile",
     )
 
 
@@ -142,5 +152,6 @@ def about_dropout(scaling: BranchScaling) -> list[Finding]:
             f" {(1 - share) ** sums:.2g} of the first state's entries is left, and its mean square grows"
             f" {(1 - share) ** -sums:.3g} times. Everything else here is measured in evaluation mode.",
             fix=f"{IN_FORWARD}x = x + dropout(branch(x))  # no dropout on x",
+            about="dropout",
         )
     ]

@@ -5,7 +5,7 @@ scales them after.
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,6 +82,8 @@ class Part:
     normed: bool
     # As one of its stream's branches, which an expert after the first in one sum and an adapter are not.
     counted: bool
+    # Share that a velocity keeps of what earlier branches added to it, where the branch adds to one; else 0.
+    kept: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -146,8 +148,11 @@ def layout(trace: Trace, blocks: str | Sequence[str] | None = None) -> Layout:
     if not joins:
         raise ValueError(_nothing_found(trace, blocks))
     streams = _streams(graph, joins)
+    velocities = _velocities(graph, joins)
     pieces = [
-        piece for join, stream in zip(joins, streams, strict=True) for piece in _pieces(graph, join, stream)
+        piece
+        for join, stream in zip(joins, streams, strict=True)
+        for piece in _pieces(graph, join, stream, velocities)
     ]
     dissected = [
         branch_parts(graph, piece.join, trace.additions[piece.ordinal].sides[piece.side]) for piece in pieces
@@ -200,6 +205,7 @@ def layout(trace: Trace, blocks: str | Sequence[str] | None = None) -> Layout:
                     part.join is join and (part.key == key or _one_mixture(trace, part, piece, made))
                     for part in parts
                 ),
+                kept=piece.kept,
             )
         )
     heads = [
@@ -323,8 +329,8 @@ def _streams(graph: Graph, joins: Sequence[Join]) -> list[int]:
 
 @dataclass(frozen=True)
 class _Piece:
-    """One of the branches that a join adds: the addition and the side that hold it, and what scales it
-    after that.
+    """One of the branches that a join adds: the addition and the side that hold it, what scales it after
+    that, and the share that a velocity keeps if the addition makes one.
     """
 
     join: Join
@@ -332,10 +338,51 @@ class _Piece:
     ordinal: int
     side: int
     scale: float
+    kept: float = 0.0
 
 
-def _pieces(graph: Graph, join: Join, stream: int) -> list[_Piece]:
-    """Return the branches that a join adds at once, x + (attention(x) + mlp(x))."""
+@dataclass(frozen=True)
+class _Velocity:
+    """A sum of what earlier branches have added and a new force, v = 0.9 v + f(x), which a join adds.
+
+    Attributes:
+        force: The side that is new in this layer.
+        kept: What scales the other side.
+    """
+
+    force: int
+    kept: float
+
+
+def _velocities(graph: Graph, joins: Sequence[Join]) -> dict[int, _Velocity]:
+    """Return the sums of joins' branches that go on from the branch of an earlier join, by ordinal.
+
+    The first such sum adds its force to zeros, which no operation has made.
+    """
+    sums = {addition.place: addition for addition in graph.trace.additions}
+    found: dict[int, _Velocity] = {}
+    added: dict[Edge, Addition | None] = {}  # what earlier joins add, and the sum inside that makes it
+    for join in joins:
+        places = [*graph.climb(join.addition.sides[join.branch].sources)]
+        inner = next((sums[place] for place in places if place in sums), None)
+        for side, one in enumerate(inner.sides if inner is not None else ()):
+            before = next((place for place in graph.climb(one.sources) if place in added), None)
+            if inner is None or before is None:
+                continue
+            found[inner.ordinal] = _Velocity(1 - side, one.factor * _scale(graph, one.sources, until=before))
+            kept, first = found[inner.ordinal].kept, added[before]
+            empty = [] if first is None else [not side.sources for side in first.sides]
+            if first is not None and sum(empty) == 1:
+                found.setdefault(first.ordinal, _Velocity(empty.index(False), kept))
+        added.update(dict.fromkeys(places, inner))
+    return found
+
+
+def _pieces(graph: Graph, join: Join, stream: int, velocities: Mapping[int, _Velocity]) -> list[_Piece]:
+    """Return the branches that a join adds at once, x + (attention(x) + mlp(x)).
+
+    Of a velocity that is its force, the rest are branches of earlier joins.
+    """
     sums = {
         addition.place: addition for addition in graph.trace.additions if addition.place.node in join.region
     }
@@ -347,10 +394,14 @@ def _pieces(graph: Graph, join: Join, stream: int) -> list[_Piece]:
         piece = waiting.pop()
         sources = graph.trace.additions[piece.ordinal].sides[piece.side].sources
         inner = next((sums[place] for place in graph.climb(sources) if place in sums), None)
-        if inner is not None and all(_applies_weights(graph, join, side) for side in inner.sides):
+        if inner is not None and (velocity := velocities.get(inner.ordinal)) is not None:
+            scale = piece.scale * _scale(graph, sources, until=inner.place)
+            scale *= inner.sides[velocity.force].factor
+            waiting.append(_Piece(join, stream, inner.ordinal, velocity.force, scale, velocity.kept))
+        elif inner is not None and all(_applies_weights(graph, join, side) for side in inner.sides):
             scale = piece.scale * _scale(graph, sources, until=inner.place)
             waiting += [
-                _Piece(join, stream, inner.ordinal, place, scale * inner.sides[place].factor)
+                _Piece(join, stream, inner.ordinal, place, scale * inner.sides[place].factor, piece.kept)
                 for place in (1, 0)
             ]
         else:

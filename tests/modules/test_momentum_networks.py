@@ -1,0 +1,93 @@
+"""Networks whose updates go through a velocity are judged by what each layer adds to it."""
+
+import pytest
+import torch
+from torch import nn
+
+import deeplimit as dl
+
+DEPTHS = [4, 8, 16, 32]
+BATCH = torch.randn(16, 48, generator=torch.Generator().manual_seed(0))
+
+
+class Force(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.into, self.out = nn.Linear(48, 48), nn.Linear(48, 48)
+
+    def forward(self, x):
+        return self.out(torch.tanh(self.into(x)))
+
+
+class Momentum(nn.Module):
+    """x = x + scale * v in every layer, where `step` says how the velocity v goes on."""
+
+    def __init__(self, depth, step, scale, keeps=0.9):
+        super().__init__()
+        self.forces = nn.ModuleList(Force() for _ in range(depth))
+        self.step, self.scale, self.keeps = step, scale, keeps
+
+    def forward(self, x):
+        velocity = torch.zeros_like(x)
+        for force in self.forces:
+            velocity = self.step(velocity, force(x), self.keeps)
+            x = x + self.scale * velocity
+        return x
+
+
+def averaged(velocity, force, keeps):
+    return keeps * velocity + (1 - keeps) * force
+
+
+def heavy_ball(velocity, force, keeps):
+    return keeps * velocity - force
+
+
+def into_itself(velocity, force, keeps):
+    return (velocity * keeps).add_(force, alpha=1 - keeps)
+
+
+def check(step, expected, keeps=0.9, exponent=0.5):
+    """Check networks of this velocity; `keeps` may be a function of the depth."""
+
+    def build(depth):
+        kept = keeps(depth) if callable(keeps) else keeps
+        return Momentum(depth, step, depth**-exponent, kept)
+
+    return dl.check_depth(build, DEPTHS, batch=BATCH, expected=expected)
+
+
+@pytest.mark.parametrize("step", [averaged, heavy_ball, into_itself])
+@pytest.mark.parametrize("keeps", [0.9, 0.75, 0.99])
+def test_a_velocity_does_not_hide_the_exponent_of_its_forces(step, keeps):
+    report = check(step, 0.5, keeps)
+    (branch,) = report.branches
+    # Until networks are deeper than the memory of a heavy ball, their state grows by more than one update.
+    assert report.verdict == ("cannot tell" if step is heavy_ball and keeps > 0.8 else "as expected"), report
+    assert not report.findings
+    assert branch.exponent == pytest.approx(0.5, abs=0.03)
+    assert branch.alignment < 0.65
+    assert branch.kept == pytest.approx([keeps] * len(DEPTHS))
+    assert any(f"{keeps:g}" in told for told in report.reservations)
+
+
+def test_a_wrong_exponent_is_found_behind_a_velocity():
+    report = check(averaged, 0.5, exponent=0.0)
+    assert report.verdict == "not as expected"
+    assert {finding.about for finding in report.findings} == {"exponent"}
+    assert check(averaged, 1.0, exponent=1.0).ok
+
+
+@pytest.mark.parametrize("expected", [0.5, "depth-mup"])
+def test_a_velocity_whose_memory_grows_with_depth_is_not_judged(expected):
+    report = check(averaged, expected, keeps=lambda depth: 1 - 2 / depth)
+    assert report.verdict == "cannot tell"
+    assert not report.findings
+    (told,) = report.reservations
+    assert "velocity" in told
+
+
+def test_networks_without_a_velocity_keep_nothing():
+    report = check(lambda velocity, force, keeps: force, 0.5)
+    assert report.ok
+    assert report.branches[0].kept == (0.0,) * len(DEPTHS)
