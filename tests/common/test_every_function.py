@@ -84,7 +84,7 @@ FUNCTIONS = {
     "train": lambda **how: dl.train(
         dl.inner(4, "tanh", weights=dl.SmoothGaussian()), [4, 9], SYSTEM, repeats=9, epochs=2, **how
     ),
-    "study": lambda **how: dl.study(stack, shaken, [6, 7], 1, batch=torch.ones(2, 5, 8), **how),
+    "study": lambda **how: dl.study(stack, shaken, [6], 2, batch=torch.ones(2, 5, 8), **how),
     "demo": demonstration,
 }  # fmt: skip
 
