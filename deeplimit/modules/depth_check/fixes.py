@@ -191,8 +191,8 @@ def pattern(*names: str) -> str:
     """Return the code of a pattern that names match, with any number for *, whatever else is in them.
 
     Examples:
-        >>> pattern("h.*.up", "h.*.down")
-        'r"h\\.\\d+\\.up|h\\.\\d+\\.down"'
+        >>> print(pattern("h.*.up", "h.*.down"))
+        r"h\\.\\d+\\.up|h\\.\\d+\\.down"
     """
     text = "|".join(re.escape(name).replace(r"\*", r"\d+") for name in names)
     return f'r"{text}"' if text.isprintable() and '"' not in text else ascii(text)
