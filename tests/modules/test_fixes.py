@@ -1,7 +1,6 @@
 """Findings end with the line of code that sets right what they name: run on the model, the check passes."""
 
 import math
-import re
 from functools import partial
 
 import pytest
@@ -14,20 +13,18 @@ from torch import nn
 
 import deeplimit as dl
 from deeplimit.modules.depth_check.findings import Finding, grouped
-from deeplimit.modules.depth_check.fixes import IN_FORWARD
+from deeplimit.modules.depth_check.fixes import IN_FORWARD, Fixes
 
 DEPTHS = [3, 6, 12]
 
 
 def mended(factory, lines):
-    """The same models, with lines of code run on each; those of some layers on the deepest one."""
+    """The same models, with lines of code run on each as they stand."""
 
     def build(depth):
         model = factory(depth)
         for line in lines:
-            if re.match(r"for i in (range\(\d|\[)", line) and depth < DEPTHS[-1]:
-                continue
-            exec(line, {"model": model, "torch": torch, "re": re})
+            exec(line, {"model": model, "torch": torch})
         return model
 
     return build
@@ -143,6 +140,56 @@ def test_the_printed_lines_mend_the_model(fault):
     assert all(str(report).count(line) == 1 for line in lines)
     again = dl.check_depth(mended(factory, lines), DEPTHS, batch=batch, expected=expected)
     assert again.verdict == "as expected", "\n".join([*lines, str(again)])
+
+
+class Named(nn.Module):
+    """A stack whose name holds what ends a text in code."""
+
+    def __init__(self, depth, name):
+        super().__init__()
+        self.name = name
+        self.add_module(name, gpt(depth))
+
+    def forward(self, x):
+        return getattr(self, self.name)(x)
+
+
+@pytest.mark.parametrize("name", ['a"b', "a'b\"c", 'a", n)] + [1 / 0', "a\nb\\"])
+def test_a_line_quotes_names_that_would_end_its_texts(name):
+    factory = partial(Named, name=name)
+    report = dl.check_depth(factory, DEPTHS, batch=tokens(), expected=1.0)
+    lines = lines_of(report)
+    assert lines, report
+    assert dl.check_depth(mended(factory, lines), DEPTHS, batch=tokens(), expected=1.0).ok
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["model.absent.data.mul_(2)", "for i in :", "1 / 0", "next(model.parameters()).data.mul_(torch.nan)"],
+)
+def test_a_line_that_does_not_run_at_every_depth_is_not_printed(monkeypatch, line):
+    monkeypatch.setattr(Fixes, "multiply", lambda *_: line)
+    report = dl.check_depth(gpt, DEPTHS, batch=tokens(), expected=1.0)
+    assert report.verdict == "not as expected"
+    assert not any(finding.fix for finding in report.findings)
+    assert line not in str(report)
+    parameter = report.findings[0].parameter
+    assert any(told.startswith(parameter) and "3" in told for told in report.reservations)
+
+
+def test_a_factory_that_cannot_be_called_again_costs_no_report():
+    called = []
+
+    def once(depth):
+        if depth in called:
+            raise OSError("the file is gone")
+        called.append(depth)
+        return gpt(depth)
+
+    report = dl.check_depth(once, DEPTHS, batch=tokens(), expected=1.0)
+    assert report.verdict == "not as expected"
+    assert not any(finding.fix for finding in report.findings)
+    assert any("OSError" in told for told in report.reservations)
 
 
 def gated(depth, fault):

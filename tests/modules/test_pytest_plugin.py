@@ -71,7 +71,7 @@ def run(pytester, *arguments):
 
 def test_a_test_passes_fails_or_is_undecided_as_the_module_is(pytester):
     outcome = run(pytester, "--deeplimit-depths", "2:8:x2", "-rA", "-vv")
-    outcome.assert_outcomes(passed=4, failed=3, skipped=1, warnings=1)
+    outcome.assert_outcomes(passed=4, failed=3, skipped=1)
     failed = [line.split()[1] for line in outcome.outlines if line.startswith("FAILED")]
     wanted = ["test_wrong", "test_undecided[fail]", "test_undecided_by_default"]
     assert [name.partition("::")[2] for name in failed] == wanted

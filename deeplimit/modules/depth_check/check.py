@@ -25,6 +25,7 @@ from deeplimit.modules.depth_check.rules import AUTO, RULES, Rule, rule_of
 from deeplimit.modules.depth_check.runs import Depths, Factory
 from deeplimit.modules.depth_check.scaling import scalings
 from deeplimit.modules.depth_check.trained import as_trained, not_an_initialisation, visibly_trained
+from deeplimit.modules.depth_check.tried_fixes import tried
 from deeplimit.modules.trace.batches import as_batch
 
 
@@ -50,8 +51,9 @@ def check_depth(
     training.
 
     Every depth is built from the same seed, run forward and backward once, and run forward a second time with
-    the same stream for every branch. One depth is in memory at a time. Global generators and modules are left
-    as they were.
+    the same stream for every branch. One depth is in memory at a time. Lines of code that set findings right
+    are run on every depth, built once more, and left out where they fail. Global generators and modules are
+    left as they were.
 
     Args:
         factory: Function of a depth that returns an `nn.Module` with that many blocks; `deeplimit.sweep`
@@ -140,7 +142,7 @@ def check_depth(
         return report_on(name, checked, taken, rule, number, tolerance, confidence, seed, started)
 
     report = best_report(RULES.values(), judged) if rule == AUTO else judged(rule)
-    return report.called_by("check_depth", given)
+    return tried(report, factory).called_by("check_depth", given)
 
 
 @by_default

@@ -172,14 +172,30 @@ class Fixes:
             return "", _path(name)
         stack = self._stack(name)
         chosen = f"range({places[0]}, {places[-1] + 1})" if _run(places) else f"{list(places)}"
+        deepest = self.layers[-1]
         if stack is not None:
-            return f"for i in {chosen if places else f'range(len({stack}))'}: ", _path(name)
+            some = f"{chosen} if len({stack}) == {deepest} else ()"
+            return f"for i in {some if places else f'range(len({stack}))'}: ", _path(name)
         every = "model.named_modules()" if module else "model.named_parameters()"
-        pattern = re.escape(name).replace(r"\*", r"\d+")
-        found = f'[p for n, p in {every} if __import__("re").fullmatch(r"{pattern}", n)]'
+        found = f'[p for n, p in {every} if __import__("re").fullmatch({pattern(name)}, n)]'
         if places:
-            return f"for p in [p for i, p in enumerate({found}) if i in {chosen}]: ", "p"
+            # The layers of the deepest network that were blamed; shallower ones have other layers.
+            return (
+                f"for p in [found[i] for i in {chosen}] if len(found := {found}) == {deepest} else []: ",
+                "p",
+            )
         return f"for i, p in enumerate(found := {found}): ", "p"
+
+
+def pattern(*names: str) -> str:
+    """Return the code of a pattern that names match, with any number for *, whatever else is in them.
+
+    Examples:
+        >>> print(pattern("h.*.up", "h.*.down"))
+        r"h\\.\\d+\\.up|h\\.\\d+\\.down"
+    """
+    text = "|".join(re.escape(name).replace(r"\*", r"\d+") for name in names)
+    return f'r"{text}"' if text.isprintable() and '"' not in text else ascii(text)
 
 
 def _run(places: Sequence[int]) -> bool:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 
 import numpy as np
 
 from deeplimit.modules.depth_check.findings import Finding, part_name
-from deeplimit.modules.depth_check.fixes import IN_FORWARD, Fixes
+from deeplimit.modules.depth_check.fixes import IN_FORWARD, Fixes, pattern
 from deeplimit.modules.depth_check.part_rules import power_in_code
 from deeplimit.modules.depth_check.scaling import BranchScaling, PartScaling
 
@@ -47,10 +46,9 @@ def about_copies(
     )
     drawn = [*outputs, *(part for part in scaling.parts if part.role == "bias")]
     if "*" in projection.name:
-        names = "|".join(re.escape(part.name).replace(r"\*", r"\d+") for part in drawn)
         fix = (
             "[torch.nn.init.normal_(p, std=float(p.detach().std())) for n, p in model.named_parameters() if"
-            f' __import__("re").fullmatch(r"{names}", n)]'
+            f' __import__("re").fullmatch({pattern(*(part.name for part in drawn))}, n)]'
         )
         return [
             Finding(

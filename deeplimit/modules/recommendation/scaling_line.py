@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 
 from torch import nn
 
+from deeplimit.modules.depth_check.fixes import pattern
 from deeplimit.modules.depth_check.meaning import critical_exponent
 from deeplimit.modules.depth_check.part_rules import power_in_code
 from deeplimit.modules.depth_check.scaling import BranchScaling
@@ -72,9 +72,9 @@ def by_names(
         return ""
     lines = []
     for factor, names in groups.items():
-        pattern = "|".join(re.escape(name).replace(r"\*", r"\d+") for name in dict.fromkeys(names))
+        matched = pattern(*dict.fromkeys(names))
         lines.append(
-            f'[p.data.mul_({factor}) for n, p in model.named_parameters() if re.fullmatch(r"{pattern}", n)]'
+            f"[p.data.mul_({factor}) for n, p in model.named_parameters() if re.fullmatch({matched}, n)]"
         )
     return "\n".join(["import re", *lines])
 
