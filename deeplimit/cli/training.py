@@ -60,6 +60,9 @@ def train(
     learning_rate: Annotated[
         float | None, typer.Option(help="Step size of adam, adamw or sgd; left out: 0.01.")
     ] = None,
+    clip: Annotated[
+        float | None, typer.Option(help="Largest Euclidean norm of a network's gradient; left out: any.")
+    ] = None,
     batch: Annotated[int, typer.Option(help="Inputs per step; 0 for all of them.")] = 32,
     epochs: Annotated[int, typer.Option(help="Number of epochs at most.")] = 200,
     stop_loss: Annotated[
@@ -121,6 +124,7 @@ def train(
         _data(data, width),
         loss=loss,
         optimizer=_optimizer(optimizer, learning_rate),
+        clip=clip,
         batch=batch or None,
         epochs=epochs,
         stop=dl.Stop(stop_loss, patience),

@@ -54,6 +54,8 @@ NO_TEXT = {
     ("check_solver", "equation"): "it comes with --problem",
     "functions": "functions of states",
     "same_network": "needs x",
+    ("train", "validation"): "a command's data have a test set",
+    ("train", "callback"): "a function of the user's",
     ("train", "stop"): "made of --stop-loss and --patience",
     ("train", "ends"): "chosen by the shapes of the data",
     "on_row": "a function: the command prints rows",
