@@ -173,35 +173,31 @@ class FractionalPath(Path):
         self.depths = grid.depths
         self.scale = law.entry_scale(shape)
         self.size = float(grid.size) ** -float(law.hurst)
-        self.dtype = dtype
         self.noise = partial(
-            fractional_gaussian_noise, float(law.hurst), grid.size, (paths, *shape), generator
+            fractional_gaussian_noise, float(law.hurst), grid.size, (paths, *shape), generator, dtype
         )
-        self.held: Tensor | None = None  # (N, P, *shape) in float32, drawn by the first step
-        self.current: Tensor | None = None
+        self.increments: Tensor | None = None  # (N, P, *shape), drawn by the first step
         self.next = 0
 
-    def advance(self, index: int) -> None:
-        if self.held is None:
-            # With the digits that its normals have, which every depth and the limit share: in float64 the
-            # transform takes twice as long, and the path twice the memory.
-            self.held = self.noise(torch.float32)
-        increment = self.held[self.next].to(self.dtype) * self.size
-        if self.next == 0:
-            self.sums = CoarseSums(self.depths, increment)
-        self.next += 1
-        self.sums.add(increment)
-        self.current = increment
-
     @property
-    def increment(self) -> Tensor | None:
-        return self.current
+    def increment(self) -> Tensor:
+        assert self.increments is not None  # a step comes first
+        return self.increments[self.next - 1]
+
+    def advance(self, index: int) -> None:
+        if self.increments is None:
+            self.increments = self.noise().mul_(self.size)
+            self.sums = CoarseSums(self.depths, self.increments[0])
+        self.next += 1
+        self.sums.add(self.increment)
 
     def layer(self, j: int) -> Layer:
         return Layer(self.sums.take(j), self.depths[j], self.law.layer_exponent, self.scale)
 
     def rewind(self) -> None:
         self.next = 0
+        if self.increments is not None:
+            self.sums.forget()
 
     def whole(self) -> DrawnLayers:
-        return DrawnLayers(self.noise(self.dtype), None, self.scale)
+        return DrawnLayers(self.noise(), None, self.scale)
