@@ -31,7 +31,8 @@ def errors(
     """Return the errors at all depths, which double and divide the reference.
 
     `layer` and `limit` take a state (P, d), increments and a step's length; `draw` yields the increments of
-    the finest grid for a number of paths. Layers read the sums of increments; unless it `adds`, the last one.
+    the finest grid for a number of paths. A layer reads the sum of its increments, or the
+    last of them where `adds` is False.
     """
     block = max(8, min(paths, 2**15 // width**2))
     squares = torch.zeros(len(depths))

@@ -142,13 +142,13 @@ def _diffusions() -> Iterator[Cell]:
         yield from _family(f"slope of σ × (1 + size), {setting}", network, _slope, SIZES)
         alter = _stratonovich_of_noise(1 / width)
         yield from _family(f"Stratonovich's drift times size, {setting}", network, alter, SHARES)
-    for activation, width, rate, told in (
+    for activation, width, rate, fraction in (
         ("scaled_silu", 4, 0.04, "0.04"),
         ("scaled_gelu", 4, 0.25, "1/4"),
         ("scaled_gelu", 8, 0.125, "1/8"),
     ):
         network = dl.inner(width, activation, noise=dl.Ito(A=rate, b=0.1))
-        name = f"share of ½σ''Q that is missing, Theorem 4.4, {activation}, d = {width}, A = {told}"
+        name = f"share of ½σ''Q that is missing, Theorem 4.4, {activation}, d = {width}, A = {fraction}"
         yield from _family(name, network, _missing_q, SHARES)
     network = dl.inner(4, "scaled_silu", noise=covariances()["W^A and W^b covary"])
     name = "share of Q's cross term that is missing, Theorem 4.4, scaled_silu, d = 4"

@@ -18,7 +18,7 @@ from urllib.parse import quote
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 UNDECIDED = "undecided"
 SENTENCES = {UNDECIDED: "The check cannot tell whether the module scales with depth as expected."}
-"""What rules mean that no finding has; those of a depth check are told in `findings.ABOUT`."""
+"""What a rule means that belongs to no finding; `findings.ABOUT` has those of a depth check."""
 
 
 @final
@@ -133,7 +133,7 @@ def _as_sarif(result: Result, index: int, source: Source | None) -> dict[str, An
 def _message(text: str) -> str:
     """Return a text as SARIF takes it as it is: no placeholder, and no link, whatever a module's name is.
 
-    Brackets may be escaped anywhere. They are where something looks like a link: some readers show escapes.
+    Brackets are escaped only where they could be read as a link, since some readers show the escapes.
     """
     if "](" in text:
         for special in "\\[]":

@@ -64,7 +64,7 @@ class OneOf:
 
 @dataclass(frozen=True)
 class Within:
-    """The bounds of a number's field; they belong to it, infinity does not."""
+    """The least and the largest value that a number may have; infinity is refused."""
 
     low: float
     high: float = math.inf

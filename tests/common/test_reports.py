@@ -420,3 +420,27 @@ def test_a_code_of_several_questions_is_as_good_in_each():
     for code in dl.Verdict:
         assert code.is_good is dl.Verdict(code).is_good
         assert type(code)(str(code)) is code
+
+
+OUT_OF_BOUNDS = {
+    "seed": (-1,),
+    "seconds": (-0.5, "inf", "nan"),
+    "paths": (-1, 2**60),
+    "draws": (-1, 2**60),
+    "confidence": (-0.1, 1.5, "nan"),
+    "level": (-0.1, 1.5),
+}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(each, marks=pytest.mark.nightly if each in LONG else ()) for each in NAMES if each != OWN],
+)
+def test_a_number_out_of_its_bounds_is_refused_by_its_name(name):
+    report = instance(name)
+    content = report.to_dict()
+    assert type(report).from_dict(content) == report
+    for field in OUT_OF_BOUNDS.keys() & content.keys():
+        for value in OUT_OF_BOUNDS[field]:
+            with pytest.raises(ValueError, match=field):
+                type(report).from_dict(content | {field: value})

@@ -9,6 +9,7 @@ import numpy as np
 
 from deeplimit.common import axes as drawing
 from deeplimit.common.axes import FITTED, MEASURED
+from deeplimit.common.fields import Seconds, Seed
 from deeplimit.common.report import Column, Report, Table
 
 if TYPE_CHECKING:
@@ -85,8 +86,8 @@ class DepthControls(Report):
     tolerance: float
     noise_share: dict[str, float]
     depth: int
-    seed: int
-    seconds: float
+    seed: Seed
+    seconds: Seconds
     versions: dict[str, str]
     reservations: tuple[str, ...] = ()
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, final
 import numpy as np
 
 from deeplimit.common import axes as drawing
-from deeplimit.common.fields import Interval
+from deeplimit.common.fields import Interval, Seconds
 from deeplimit.common.report import Column, Report, Table
 from deeplimit.common.verdict import LayersVerdict
 from deeplimit.trained.diagnosis import correlations, wording
@@ -129,7 +129,7 @@ class NetworkDiagnosis(Report):
     streams: tuple[Influence, ...]
     left_out: dict[str, str]
     made_up: bool
-    seconds: float
+    seconds: Seconds
     versions: dict[str, str]
     replicates: int = 1
     untrained: tuple[Examined, ...] = ()

@@ -21,7 +21,7 @@ from deeplimit.trained.diagnosis.trend import FLIPS
 SCATTERS = (0.0, 0.03, 0.1)
 """Relative scatters of a size among networks, for which widths are printed: none is the best case."""
 DOUBLINGS = 4
-"""At most so many depths are proposed; the last is then 16 times the deepest that there is."""
+"""How many depths are proposed at most. Each is twice the one before: the last is 16 times as deep."""
 DRAWS = 9
 """Draws of scattered sizes, whose median width is given."""
 

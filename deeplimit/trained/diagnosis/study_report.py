@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, final
 import numpy as np
 
 from deeplimit.common import axes as drawing
-from deeplimit.common.fields import Shape
+from deeplimit.common.fields import Level, Seconds, Shape
 from deeplimit.common.report import Column, Report, Table
 from deeplimit.common.verdict import Verdict
 from deeplimit.trained.diagnosis.network_report import DECAYING, Examined
@@ -69,8 +69,8 @@ class StudyReport(Report):
     seeds: Annotated[np.ndarray, Shape("seeds", whole=True)]
     sweeps: tuple[Null, ...]
     rows: tuple[StudyRow, ...]
-    confidence: float
-    seconds: float
+    confidence: Level
+    seconds: Seconds
     versions: dict[str, str]
     reservations: tuple[str, ...]
 

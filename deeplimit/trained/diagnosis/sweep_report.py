@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, final
 import numpy as np
 
 from deeplimit.common import axes as drawing
-from deeplimit.common.fields import Interval, Shape
+from deeplimit.common.fields import Interval, Level, Seconds, Shape
 from deeplimit.common.report import Column, Report, Table
 from deeplimit.common.verdict import RegimeVerdict, Verdict
 from deeplimit.trained.diagnosis.published_steps import PublishedSteps
@@ -134,8 +134,8 @@ class DepthDiagnosis(Report):
     alpha_interval: Interval | None
     published: PublishedSteps
     homogeneous: bool
-    confidence: float
-    seconds: float
+    confidence: Level
+    seconds: Seconds
     versions: dict[str, str]
     reservations: tuple[str, ...]
     nulls: tuple[Null, ...] = ()

@@ -16,7 +16,7 @@ from safetensors.torch import save_file
 
 from deeplimit.common import axes as drawing, files, validation
 from deeplimit.common.arrays import ArrayLibrary
-from deeplimit.common.fields import Shape
+from deeplimit.common.fields import Seconds, Seed, Shape
 from deeplimit.common.report import Column, Report, Table
 from deeplimit.driving import Recorded
 from deeplimit.layers.stacked import BIAS
@@ -77,8 +77,8 @@ class TrainingReport(Report):
     endings: tuple[tuple[str, ...], ...]
     histories: PerEpoch
     loss: str
-    seed: int
-    seconds: float
+    seed: Seed
+    seconds: Seconds
     versions: dict[str, str]
     reservations: tuple[str, ...]
     citations: tuple[str, ...]
