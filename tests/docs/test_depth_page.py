@@ -83,15 +83,6 @@ def test_the_test_that_is_shown_fails_and_passes_once_fixed(project):
 
 
 @pytest.mark.nightly
-def test_the_table_that_is_shown_is_the_one_that_is_printed(project, monkeypatch):
-    monkeypatch.syspath_prepend(project)
-    from models import FixedGPT
-
-    report = dl.check_depth(FixedGPT, depths=[4, 8, 16, 32], expected="gpt-2")
-    same_but_for_time(fenced("text")[2], str(report))
-
-
-@pytest.mark.nightly
 @pytest.mark.thirdparty
 def test_the_table_of_gpt_2_is_the_one_that_is_printed():
     import families

@@ -147,6 +147,15 @@ def test_links_and_pictures_lead_to_files(page):
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
+WRITTEN_BY_PROGRAMS = {"cases.md", "families.md", "calibration.md", "reference.md"}
+
+
+def test_pages_of_prose_hold_at_most_35_000_words():
+    """Code and tables count, as `wc -w` counts; a reader has an evening."""
+    pages = [page for page in (ROOT / "docs").rglob("*.md") if page.name not in WRITTEN_BY_PROGRAMS]
+    assert sum(len(page.read_text(encoding="utf-8").split()) for page in pages) <= 35_000
+
+
 TRAINING = ("deeplimit.testing.depth_transfer", "deeplimit.modules.training_check.check")
 """Their examples train networks for more than two CPU seconds."""
 
