@@ -29,6 +29,22 @@ from deeplimit.common import measurement, store as stores
 from deeplimit.trained.training import checkpoint
 
 UNIFORM = dl.IID("uniform")
+BATCH = torch.ones(2, 5, 8)
+
+
+def stack(depth):
+    """Build a module to check."""
+    layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    return torch.nn.TransformerEncoder(layer, depth)
+
+
+def _adam(model, depth):
+    return torch.optim.Adam(model.parameters(), lr=1e-3)
+
+
+def _named(how):
+    """Return the arguments with a name for the store, which functions of modules ask for."""
+    return how | {"store": dl.Store(how["store"], "stack")} if "store" in how else how
 
 
 def _trained(checkpoints=None, **how):
@@ -48,18 +64,21 @@ FUNCTIONS = {
         dl.res1(40, "tanh", weights=UNIFORM), depths=[2, 3, 4], draws=500, **how
     ),
     "stability": lambda **how: dl.stability(dl.res3(40, weights=UNIFORM), [5, 9], draws=800, **how),
+    "compare, adaptive": lambda **how: dl.compare(
+        dl.res1(40, "relu"), depths=[4, 8, 16], coupling="pathwise", **how
+    ),
+    "phase_diagram": lambda **how: dl.phase_diagram(
+        dl.res3, 24, 60, hurst=[0.3, 0.7], exponents=[0.0, 0.5, 1.0], draws=12, **how
+    ),
+    "check_depth": lambda **how: dl.check_depth(
+        stack, [2, 3, 5, 8], batch=BATCH, expected=0.5, **_named(how)
+    ),
+    "check_training": lambda **how: dl.check_training(
+        stack, [2, 3, 4], optimizer=_adam, batch=BATCH, steps=(1, 2), seeds=3, **_named(how)
+    ),
     "train": _trained,
     "train, checkpoints": lambda **how: _trained(True, **how),
 }  # fmt: skip
-
-
-BATCH = torch.ones(2, 5, 8)
-
-
-def stack(depth):
-    """Build a module to check."""
-    layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
-    return torch.nn.TransformerEncoder(layer, depth)
 
 
 def timeless(content):

@@ -12,6 +12,7 @@ from deeplimit.judge.convergence.pairing import NO_GAP
 from deeplimit.statistics.power_law import ErrorEstimates, fit_floor
 
 LEVEL = 1e-5
+DEPTHS = (16, 32, 64, 128, 256)
 
 
 def usual(width, activation="tanh"):
@@ -176,3 +177,19 @@ def test_no_order_is_read_off_round_off():
     narrow, wide = (dl.compare(network, paths=64, dtype=dtype) for dtype in ("float32", "float64"))
     assert np.isnan(narrow.rate)
     assert wide.rate == pytest.approx(2.5, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    "noise", [dl.Ito(A=0.0, b=0.3), dl.Ito(A=1e-6, b=0.3)], ids=["exact", "nearly exact"]
+)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_round_off_of_an_exact_scheme_says_no_order(noise, dtype):
+    """With noise in the biases alone the limit's scheme is exact; the network still converges at 1/2."""
+    network = dl.inner(3, "gelu", noise=noise)
+    report = dl.compare(network, depths=DEPTHS, paths=512, dtype=dtype)
+    assert report.verdict == "converges"
+    assert report.rate_interval[0] < 0.5 < report.rate_interval[1]
+    assert report.rate == pytest.approx(0.5, abs=0.05)
+    without_drift = dl.inner(3, "tanh", noise=noise).limit()
+    wrong = dl.compare(network, without_drift, depths=DEPTHS[:4], paths=200, dtype=dtype)
+    assert wrong.verdict == "does not converge"

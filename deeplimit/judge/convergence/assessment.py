@@ -221,6 +221,13 @@ def corrected(estimates: ErrorEstimates, diverged: np.ndarray) -> tuple[np.ndarr
 ROUNDED_PRODUCTS = 8.0
 """In products of nearly equal vectors this many roots of a unit in the last place are noise."""
 GAP_WORDS, GAP_NAME = "the distances of the network and its limit's scheme", "network to scheme"
+ROUND_OFF, BESIDE = 30.0, 100.0
+"""A scheme's errors within this many units of `rounding` are round-off in part, and say no order.
+
+They decide nothing where the network's distance is this many times as large. `rounding` takes states for 4
+and units for random: where noise in the biases alone makes the scheme exact, its errors come to 1.7 of them
+in float32, and to 2.3 in float64.
+"""
 LARGE = 0.5
 """A floor of this share of the deepest square is one that "converges" must be sure not to overlook."""
 VISIBLE = 3.0
@@ -411,11 +418,11 @@ def _two_parts(task: Task, pairing: Pairing, coupled: Coupled) -> tuple[Part, ..
         part_of_square=_part_of_square(gaps[0].log_errors[-1], schemes[0].log_errors[-1]),
     )
     least = np.maximum(gap.resolution, blurred * np.exp(scheme.shown.log_errors))
-    seen = [
-        part
-        for part, resolved in ((gap, least), (scheme, scheme.resolution))
-        if (np.exp(part.shown.log_errors) > resolved).any()
-    ]
+    seen = [gap] if (np.exp(gap.shown.log_errors) > least).any() else []
+    left, apart = np.exp(scheme.shown.log_errors), np.exp(gap.shown.log_errors[-1])
+    is_round_off = left[-1] <= min(ROUND_OFF * scheme.resolution, apart / BESIDE)
+    if (left > scheme.resolution).any() and not is_round_off:
+        seen.append(scheme)
     return tuple(seen) or (scheme,)
 
 

@@ -1,0 +1,102 @@
+"""Called again and again, no function keeps memory, open files or threads."""
+
+import gc
+import os
+import threading
+
+import pytest
+import torch
+from test_every_function import CALLS, SLOW, X, stack
+
+import deeplimit as dl
+
+WARM, COUNTED = 40, 160
+GROWTH = 8 * 2**20
+"""Bytes that the resident set may grow in 160 calls: 50 KiB per call. What a call keeps by mistake is an array, a
+report or a graph, 64 KiB or more (the control below); the allocator's fragments stay below 2 MiB."""
+BATCH = torch.ones(2, 5, 8)
+WIDE = torch.randn(12, 8, 8, generator=torch.Generator().manual_seed(0)) / 8
+DEEPER = {depth: {"A": WIDE[:depth] / depth} for depth in (6, 9, 12)}
+PROBLEM = dl.testing.PROBLEMS["geometric Brownian motion"]
+GIVEN = {"depths": [2, 3, 8], "paths": 200, "seed": 3}
+
+
+class Block(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inside = torch.nn.Linear(4, 4)
+
+    def forward(self, x):
+        return x + torch.tanh(self.inside(x))
+
+
+def blocks(depth):
+    return torch.nn.Sequential(*(Block() for _ in range(depth)))
+
+
+ONCE = {
+    "check_solver": lambda: dl.check_solver("euler", PROBLEM.equation, PROBLEM.x, paths=50),
+    "depth_controls": lambda: dl.depth_controls({"A": WIDE}, lambda w: float(w["A"].sum(0).norm())),
+    "diagnose": lambda: dl.diagnose({"A": WIDE}),
+    "fitted_limit": lambda: dl.fitted_limit({n: {"A": WIDE[:n] / n} for n in (6, 9, 12)}).compare(
+        WIDE[:3, 0]
+    ),
+    "identify": lambda: dl.identify(blocks, x=X, depths=[2, 4, 8], draws=16),
+    "recommend": lambda: dl.recommend(blocks, depth=17, depths=[4, 8, 16], batch=X),
+    "order": lambda: dl.order(torch.rand(50, 3, generator=torch.Generator().manual_seed(1)) + 1, [4, 8, 16]),
+    "probe": lambda: dl.probe(stack(3), BATCH),
+    "simulate": lambda: dl.simulate(dl.res1(4, "tanh"), X, depths=[4, 8], paths=20),
+    "compare, drawn": lambda: dl.compare(dl.res1(4, "tanh"), **GIVEN).to_json(),
+    "compare, inner": lambda: dl.compare(dl.inner(4, "tanh", noise=dl.Ito(A=0.1, b=0.2)), **GIVEN),
+}
+EVERY = {**{name: call for name, call in CALLS.items() if name not in SLOW}, **ONCE}
+
+
+def held():
+    """Return the bytes of the resident set, the open files and the threads of this process."""
+    gc.collect()
+    with open("/proc/self/statm", encoding="ascii") as file:
+        pages = int(file.read().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE"), len(os.listdir("/proc/self/fd")), threading.active_count()
+
+
+def grown(call, warm, counted):
+    for _ in range(warm):
+        call()
+    before = held()
+    for _ in range(counted):
+        call()
+    return [after - first for first, after in zip(before, held(), strict=True)]
+
+
+@pytest.mark.nightly
+@pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="counts in /proc")
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", EVERY)
+def test_two_hundred_calls_keep_no_memory_files_or_threads(name):
+    memory, files, threads = grown(EVERY[name], WARM, COUNTED)
+    assert memory < GROWTH
+    assert files <= 0
+    assert threads <= 0
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="counts in /proc")
+@pytest.mark.parametrize("name", ["compare, drawn", "order", "simulate", "stability"])
+def test_a_few_calls_keep_no_files_or_threads(name):
+    _, files, threads = grown(EVERY[name], 1, 2)
+    assert files <= 0
+    assert threads <= 0
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="counts in /proc")
+def test_what_a_call_keeps_is_counted():
+    kept = []
+
+    def leaking():
+        kept.append((bytearray(2**16), open(os.devnull, "rb")))  # noqa: SIM115
+
+    memory, files, _ = grown(leaking, 1, COUNTED)
+    for _, file in kept:
+        file.close()
+    assert memory >= GROWTH
+    assert files == COUNTED
