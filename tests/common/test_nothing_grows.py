@@ -12,8 +12,11 @@ import deeplimit as dl
 
 WARM, COUNTED = 40, 160
 GROWTH = 8 * 2**20
-"""Bytes that the resident set may grow in 160 calls: 50 KiB per call. What a call keeps by mistake is an array, a
-report or a graph, 64 KiB or more (the control below); the allocator's fragments stay below 2 MiB."""
+"""Bytes that the resident set may grow in 160 calls: 50 KiB per call.
+
+What a call keeps by mistake is an array, a report or a graph, 64 KiB or more (the control below); the
+allocator's fragments stay below 2 MiB.
+"""
 BATCH = torch.ones(2, 5, 8)
 WIDE = torch.randn(12, 8, 8, generator=torch.Generator().manual_seed(0)) / 8
 DEEPER = {depth: {"A": WIDE[:depth] / depth} for depth in (6, 9, 12)}
