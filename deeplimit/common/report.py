@@ -351,6 +351,11 @@ KINDS: dict[str, type[Report]] = {}
 """Every report class that has been imported, by the word that names it in files."""
 
 
+def lines(facts: Sequence[tuple[str, str]]) -> list[str]:
+    """Return pairs of a name and a text as lines."""
+    return [f"{name:<9}  {text}" if name else text for name, text in facts]
+
+
 class Report(ABC):
     """A result: plain numbers with a headline, a table, a picture, and reservations.
 
@@ -428,7 +433,15 @@ class Report(ABC):
         return ()
 
     def _facts(self) -> Sequence[tuple[str, str]]:
-        """Return what was measured and how: pairs of a name (or "") and a text."""
+        """Return what was found beside the table: pairs of a name (or "") and a text."""
+        return ()
+
+    def _details(self) -> Sequence[str]:
+        """Return lines that `full()` alone prints, behind the table."""
+        return ()
+
+    def _setting(self) -> Sequence[tuple[str, str]]:
+        """Return what was measured and how, which comes last: pairs of a name (or "") and a text."""
         return ()
 
     def _reservations(self) -> Sequence[str]:
@@ -466,15 +479,22 @@ class Report(ABC):
         return hash((type(self), self.headline))  # what is equal has the same headline
 
     def __str__(self) -> str:
-        parts = [self._head(), str(self._table()).splitlines(), self._tail()]
-        return printable("\n\n".join("\n".join(part) for part in parts if part))
+        return self._text(())
 
-    def _head(self) -> list[str]:
-        return [self.headline, *(f"{name:<9}  {text}" if name else text for name, text in self._facts())]
+    def full(self) -> str:
+        """Return all that the report says; `print(report)` leaves out what few readers need."""
+        return self._text(self._details())
 
-    def _tail(self) -> list[str]:
+    def _text(self, details: Sequence[str]) -> str:
         told = self._reservations()
-        return ["Reservations:", *(f"- {text}" for text in told)] if told else []
+        parts = [
+            [self.headline, *lines(self._facts())],
+            str(self._table()).splitlines(),
+            details,
+            ["Caveats:", *(f"- {text}" for text in told)] if told else [],
+            lines(self._setting()),
+        ]
+        return printable("\n\n".join("\n".join(part) for part in parts if part))
 
     def measured_by(self, measurement: Measurement[Any, Any]) -> Self:
         """Return this report, which from now on can draw the paths of its measurement again."""
@@ -599,7 +619,9 @@ class Report(ABC):
             ("", f"<p>{page.facts(self._facts())}</p>"),
             ("", (f"<p>{html.escape(table.title)}</p>" if table.title else "") + table.to_html() + notes),
             ("", drawing.to_svg(self._draw, self._size)),
-            ("Reservations", page.items(self._reservations())),
+            ("", page.items(self._details())),
+            ("Caveats", page.items(self._reservations())),
+            ("Setting", f"<p>{page.facts(self._setting())}</p>"),
         ]
 
     def _repr_html_(self) -> str:

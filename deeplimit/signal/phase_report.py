@@ -90,7 +90,7 @@ class PhaseDiagram(Report):
     versions: dict[str, str]
     reservations: tuple[str, ...]
 
-    def _facts(self) -> list[tuple[str, str]]:
+    def _setting(self) -> list[tuple[str, str]]:
         return [
             ("network", f"{self.network}, d = {self.width}"),
             (

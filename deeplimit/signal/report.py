@@ -16,7 +16,7 @@ from deeplimit.common.verdict import StabilityVerdict
 from deeplimit.signal.bounds import Bound, power_of_ten
 from deeplimit.signal.growth import Growth
 from deeplimit.signal.one_signal import OneSignal
-from deeplimit.statistics.adaptive_sampling import InterimAnalysis, RequiredSampleSize, facts
+from deeplimit.statistics.adaptive_sampling import InterimAnalysis, RequiredSampleSize, analyses, required
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -158,6 +158,11 @@ class StabilityReport(Report):
         return [
             ("signal", str(self.hidden_growth)),
             ("gradient", str(self.gradient_growth)),
+            *required(self.needs, "draws"),
+        ]
+
+    def _setting(self) -> list[tuple[str, str]]:
+        return [
             ("network", self.network),
             ("inputs", self.inputs),
             ("weights", self.method),
@@ -166,7 +171,7 @@ class StabilityReport(Report):
                 f"{self.draws} draws per depth, seed {self.seed}, {self.dtype} on {self.device},"
                 f" {self.seconds:.1f} s",
             ),
-            *facts(self.looks, self.needs, "draws"),
+            *analyses(self.looks),
         ]
 
     def _table(self) -> Table:
@@ -211,10 +216,11 @@ class StabilityReport(Report):
             f" tested, over all depths (δ = {self.delta:g})"
         )
         end = "all hold" if not self.broken else f"{len(self.broken)} are BROKEN"
-        head = f"{count}{f', and {end}' if tested else ''}; at the deepest network:"
+        return [f"{count}{f', and {end}' if tested else ''}.", *map(str, self.broken)]
+
+    def _details(self) -> list[str]:
         deepest = [bound for bound in self.bounds if bound.depth == self.depths[-1]]
-        rest = [bound for bound in self.broken if bound.depth != self.depths[-1]]
-        return [head, *(str(bound) for bound in [*rest, *deepest])]
+        return ["At the deepest network:", *map(str, deepest)] if deepest else []
 
     def _curves(self) -> list[Curve]:
         found = []

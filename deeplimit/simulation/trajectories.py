@@ -122,13 +122,13 @@ class Trajectories:
     def __str__(self) -> str:
         head = [f"{name:<9}  {text}" if name else text for name, text in self._facts()]
         told = [f"- {text}" for text in self.reservations]
-        parts = [head, str(self._table()).splitlines(), ["Reservations:", *told] if told else []]
+        parts = [head, str(self._table()).splitlines(), ["Caveats:", *told] if told else []]
         return printable("\n\n".join("\n".join(part) for part in parts if part))
 
     def _repr_html_(self) -> str:
         facts, told = page.facts(self._facts()), page.items(self.reservations)
         picture = drawing.to_svg(lambda axes: self._draw(axes, 0, self.depths))
-        sections = [("", facts), ("", self._table().to_html()), ("", picture), ("Reservations", told)]
+        sections = [("", facts), ("", self._table().to_html()), ("", picture), ("Caveats", told)]
         return printable(f"<div>{page.body(sections)}</div>")
 
     @property

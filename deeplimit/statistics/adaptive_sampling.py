@@ -262,17 +262,17 @@ class RequiredSampleSize:
         )
 
 
-def facts(
-    looks: Sequence[InterimAnalysis], needs: RequiredSampleSize | None, counted: str
-) -> list[tuple[str, str]]:
-    """Return the lines of a report on its looks: nothing for a call of fixed size."""
-    found = []
-    if looks:
-        listed = "; ".join(map(str, looks))
-        found.append(("looks", f"{len(looks)} of at most {MOST_ANALYSES}, which share the level: {listed}"))
-    if needs is not None:
-        found.append(("needed", needs.told(counted)))
-    return found
+def analyses(made: Sequence[InterimAnalysis]) -> list[tuple[str, str]]:
+    """Return the line of a report on its interim analyses: nothing for a call of fixed size."""
+    if not made:
+        return []
+    listed = "; ".join(map(str, made))
+    return [("analyses", f"{len(made)} of at most {MOST_ANALYSES}, which share the level: {listed}")]
+
+
+def required(needs: RequiredSampleSize | None, counted: str) -> list[tuple[str, str]]:
+    """Return the line of a report on what would decide: nothing where the verdict stands."""
+    return [] if needs is None else [("needed", needs.told(counted))]
 
 
 AUTO = "auto"

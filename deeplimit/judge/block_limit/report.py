@@ -107,28 +107,18 @@ class IdentifiedLimit(Report):
         return f"{self.exponent:.2f} [{low:.2f}, {high:.2f}]"
 
     def _facts(self) -> list[tuple[str, str]]:
-        facts = [
-            ("blocks of", self.model),
-            (
-                "correlation over layers",
-                ", ".join(
-                    f"{value:.2f} at distance {lag}"
-                    for lag, value in zip(self.lags, self.correlations, strict=True)
-                ),
-            ),
-        ]
+        lagged = zip(self.lags, self.correlations, strict=True)
+        correlations = ", ".join(f"{value:.2f} at distance {lag}" for lag, value in lagged)
+        facts = [("correlation over layers", correlations)]
         if len(self.features):
             beside = zip(self.features, self.distances, self.p_values, strict=True)
             told = "; ".join(f"{name} {far:.2f} (p {p:.2g})" for name, far, p in beside)
             facts.append(("distance in law from the measured limit", told))
-        facts.append(
-            (
-                "",
-                f"{self.draws} networks per depth, {self.confidence:.0%} intervals, seed {self.seed},"
-                f" {self.seconds:.1f} s",
-            )
-        )
         return facts
+
+    def _setting(self) -> list[tuple[str, str]]:
+        drawn = f"{self.draws} networks per depth, {self.confidence:.0%} intervals, seed {self.seed}"
+        return [("blocks of", self.model), ("", f"{drawn}, {self.seconds:.1f} s")]
 
     def _table(self) -> Table:
         return Table(

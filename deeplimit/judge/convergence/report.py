@@ -27,7 +27,7 @@ from deeplimit.common.verdict import ConvergenceVerdict
 from deeplimit.simulation.gradients import LOSS
 from deeplimit.simulation.one_path import OnePath
 from deeplimit.simulation.task import GRADIENT, STATE
-from deeplimit.statistics.adaptive_sampling import InterimAnalysis, RequiredSampleSize, facts
+from deeplimit.statistics.adaptive_sampling import InterimAnalysis, RequiredSampleSize, analyses, required
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -198,6 +198,11 @@ class CompareReport(Report):
         return [
             *(("", text) for text in order),
             *(("part", _told(part, self.digits)) for part in self.parts),
+            *required(self.needs, "paths"),
+        ]
+
+    def _setting(self) -> list[tuple[str, str]]:
+        return [
             ("network", self.network),
             ("limit", self.limit),
             *((("gradients", OF_LOSS),) if self.quantity == GRADIENT else ()),
@@ -210,7 +215,7 @@ class CompareReport(Report):
                 f"{self.paths} paths, {self._average}, seed {self.seed},"
                 f" {self.dtype} on {self.device}, {self.seconds:.1f} s",
             ),
-            *facts(self.looks, self.needs, "paths"),
+            *analyses(self.looks),
         ]
 
     def path(self, index: int, which: int = 0) -> OnePath:

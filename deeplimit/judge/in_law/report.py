@@ -13,7 +13,7 @@ from deeplimit.common.fields import Count, CountPerDepth, Depths, Level, PerDept
 from deeplimit.common.report import REPEAT, Column, Report, Table
 from deeplimit.common.verdict import LawVerdict
 from deeplimit.judge.in_law.one_draw import OneDraw
-from deeplimit.statistics.adaptive_sampling import InterimAnalysis, RequiredSampleSize, facts
+from deeplimit.statistics.adaptive_sampling import InterimAnalysis, RequiredSampleSize, analyses, required
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -112,8 +112,10 @@ class LawReport(Report):
         return f"{self.verdict}: {self.reason}."
 
     def _facts(self) -> list[tuple[str, str]]:
+        return [("", self._where()), *required(self.needs, "draws")]
+
+    def _setting(self) -> list[tuple[str, str]]:
         return [
-            ("", self._where()),
             ("network", self.network),
             ("limit", f"{self.limit}; {self.sampling}"),
             ("theorem", self.theorem or "none in the papers"),
@@ -123,7 +125,7 @@ class LawReport(Report):
                 f"{self.draws} draws of each law, level {self.level:g}, tolerance {self.tolerance:g}, seed"
                 f" {self.seed}, {self.dtype} on {self.device}, {self.seconds:.1f} s",
             ),
-            *facts(self.looks, self.needs, "draws"),
+            *analyses(self.looks),
         ]
 
     def path(self, index: int) -> OneDraw:
@@ -153,8 +155,6 @@ class LawReport(Report):
 
     def _table(self) -> Table:
         least = self.adjusted.argmin(axis=0)
-        width = max(len(name) for name in self.effects)
-        floors = zip(self.effects, self.floors, self.floor_margins, strict=True)
         return Table(
             (
                 Column("depth", self.depths),
@@ -167,14 +167,29 @@ class LawReport(Report):
             ),
             notes=(
                 "p-values are corrected for all tests and depths (Holm); ± is one standard error",
-                "",
-                f"at infinite depth, simultaneous intervals at {100 * (1 - self.level):g} %:",
-                *(
-                    f"  {name:<{width}}  {floor:>8.4f} ± {margin:.4f}"
-                    f"{'' if abs(floor) <= margin else '  not 0'}"
-                    for name, floor, margin in floors
-                ),
+                self._at_infinite_depth(),
             ),
+        )
+
+    def _details(self) -> list[str]:
+        floors = zip(self.effects, self.floors, self.floor_margins, strict=True)
+        width = max(len(name) for name in self.effects)
+        return [
+            f"At infinite depth, simultaneous intervals at {100 * (1 - self.level):g} %:",
+            *(
+                f"  {name:<{width}}  {floor:>8.4f} ± {margin:.4f}{'' if abs(floor) <= margin else '  not 0'}"
+                for name, floor, margin in floors
+            ),
+        ]
+
+    def _at_infinite_depth(self) -> str:
+        """Return how many differences are certain at infinite depth, and the one known least."""
+        certain = int((np.abs(self.floors) > self.floor_margins).sum())
+        widest = int(np.argmax(self.floor_margins))
+        seen = f"{certain or 'none'} of {len(self.effects)} differences"
+        return (
+            f"at infinite depth: {seen} certain, simultaneously at {100 * (1 - self.level):g} %; least known:"
+            f" {self.effects[widest]}, to ± {self.floor_margins[widest]:.2g}"
         )
 
     def _where(self) -> str:

@@ -97,9 +97,11 @@ class OrderReport(Report):
         return f"{self.verdict}: {self.reason}."
 
     def _facts(self) -> list[tuple[str, str]]:
+        return [("", text) for text in wording.order_line(self)]
+
+    def _setting(self) -> list[tuple[str, str]]:
         return [
-            *(("", text) for text in wording.order_line(self)),
-            ("", f"{self.paths} paths, L^{self.p:g} mean of errors; the order is fitted to {self.average}"),
+            ("", f"{self.paths} paths, L^{self.p:g} mean of errors; the order is fitted to {self.average}")
         ]
 
     def _reservations(self) -> list[str]:

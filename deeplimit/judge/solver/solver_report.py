@@ -137,10 +137,14 @@ class SolverReport(Report):
         return [
             *(("", text) for text in wording.order_line(self)),
             *(("", wording.function_line(each)) for each in self.functions),
+            *(("resolves", text) for text in wording.resolvable_line(self)),
+        ]
+
+    def _setting(self) -> list[tuple[str, str]]:
+        return [
             ("scheme", self.scheme),
             ("equation", self.equation),
             ("reference", self.reference),
-            *(("resolves", text) for text in wording.resolvable_line(self)),
             (
                 "",
                 f"{self.convergence} convergence, {self.paths} paths, seed {self.seed}, {self.seconds:.1f} s",
@@ -151,7 +155,7 @@ class SolverReport(Report):
         return [wording.SOLVER_CAVEATS[name](self) for name in self.caveats]
 
     def _table(self) -> Table:
-        nothing = [math.nan]
+        nothing = [None]  # the finest steps are doubled by none
         count = len(self.steps)
         slopes, errors = (
             [math.nan, *given, *[math.nan] * (count - 1 - len(given))]

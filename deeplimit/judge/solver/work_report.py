@@ -111,8 +111,10 @@ class WorkReport(Report):
         return f"{self.verdict}: {self.reason}."
 
     def _facts(self) -> list[tuple[str, str]]:
+        return [("", text) for text in wording.work_lines(self)]
+
+    def _setting(self) -> list[tuple[str, str]]:
         return [
-            *(("", text) for text in wording.work_lines(self)),
             ("scheme", self.scheme),
             ("equation", self.equation),
             ("reference", self.reference),

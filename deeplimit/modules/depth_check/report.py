@@ -104,6 +104,9 @@ class DepthReport(Report):
         return tuple(sorted(every, key=lambda item: -item[2])[:3])
 
     def _facts(self) -> list[tuple[str, str]]:
+        return [("", f"- {told}") for told in grouped(self.findings)]
+
+    def _setting(self) -> list[tuple[str, str]]:
         return [("", self.what)]
 
     @property
@@ -129,11 +132,8 @@ class DepthReport(Report):
         return "nothing" if self.expected is None else f"exponent {self.expected:g} for every branch"
 
     def _table(self) -> Table:
-        findings = (
-            ["", "Findings:", *(f"- {told}" for told in grouped(self.findings))] if self.findings else []
-        )
         ends = (0, -1) if len(self.depths) > 1 else (0,)
-        return Table(self._columns(ends), notes=("", *self._streams(), *findings))
+        return Table(self._columns(ends), notes=("", *self._streams()))
 
     def _columns(self, places: Sequence[int]) -> tuple[Column, ...]:
         """Return what is known of each kind of branch, with its updates at the depths of these places."""
@@ -223,7 +223,7 @@ class DepthReport(Report):
             ("Update against depth", drawing.to_svg(self._draw, self._size)),
             ("Parts of the branches", tables.parts_table(self.depths, self.branches).to_html()),
             ("Streams", tables.streams_table(self.streams).to_html()),
-            ("Reservations", page.items(self.reservations)),
+            ("Caveats", page.items(self.reservations)),
             ("Terms", tables.terms()),
         ]
 

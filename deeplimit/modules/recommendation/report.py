@@ -70,7 +70,10 @@ class Recommendation(Report):
         facts = [("exponent", f"{self.exponent:g}")]
         facts += [("", line) for line in self.code.splitlines()]
         facts += [(f"learning rate, {place}", what) for place, what in self.learning_rate.items()]
-        return [*facts, ("", f"{self.model}, seed {self.seed}, {self.seconds:.1f} s")]
+        return facts
+
+    def _setting(self) -> list[tuple[str, str]]:
+        return [("", f"{self.model}, seed {self.seed}, {self.seconds:.1f} s")]
 
     def _table(self) -> Table:
         return Table(

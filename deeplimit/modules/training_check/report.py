@@ -95,6 +95,9 @@ class TrainingCheckReport(Report):
         return f"{self.verdict}: exponent of the features {features}, of {branches}{more}"
 
     def _facts(self) -> list[tuple[str, str]]:
+        return [("", f"- {finding}") for finding in self.findings]
+
+    def _setting(self) -> list[tuple[str, str]]:
         return [("", self.what)]
 
     @property
@@ -109,9 +112,7 @@ class TrainingCheckReport(Report):
         )
 
     def _table(self) -> Table:
-        findings = ["", "Findings:", *(f"- {finding}" for finding in self.findings)] if self.findings else []
-        lines = self._lines()
-        return Table(self._columns(), notes=("", *lines, *findings))
+        return Table(self._columns(), notes=("", *self._lines()))
 
     def _columns(self) -> tuple[Column, ...]:
         percent = f"({100 * self.confidence:g} %)"
@@ -188,7 +189,7 @@ class TrainingCheckReport(Report):
             ("Change against depth", drawing.to_svg(self._draw, self._size)),
             *self._drift_section(),
             ("Settings of the optimizer", self._settings().to_html()),
-            ("Reservations", page.items(self.reservations)),
+            ("Caveats", page.items(self.reservations)),
         ]
 
     def _drift_section(self) -> list[page.Section]:

@@ -164,14 +164,11 @@ class Scoreboard(Report):
             f" {self.seed}, {self.device}, {seconds:.0f} s)"
         )
 
-    def _facts(self) -> list[tuple[str, str]]:
+    def _setting(self) -> list[tuple[str, str]]:
         return [("", PAPERS)] if self.rows else []
 
     def _table(self) -> Table:
         return table_of(self.rows)
-
-    def _tail(self) -> list[str]:
-        return self.troubles()
 
     def _reservations(self) -> list[str]:
         return [text.removeprefix("- ") for text in self.troubles()]

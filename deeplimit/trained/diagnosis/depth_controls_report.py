@@ -116,7 +116,11 @@ class DepthControls(Report):
         return [
             ("itself", f"{self.original:.4g}, {self.depth} layers"),
             ("noise", f"share of the mean square: {shares}"),
-            ("", f"within {100 * self.tolerance:g} % counts as well, seed {self.seed}, {self.seconds:.1f} s"),
+        ]
+
+    def _setting(self) -> list[tuple[str, str]]:
+        return [
+            ("", f"within {100 * self.tolerance:g} % counts as well, seed {self.seed}, {self.seconds:.1f} s")
         ]
 
     def _table(self) -> Table:

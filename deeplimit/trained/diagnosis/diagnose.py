@@ -103,7 +103,7 @@ def diagnose(
         ('linear-ode', 0.3)
         >>> noise = torch.randn(12, 8, 8, generator=torch.Generator().manual_seed(0))
         >>> print(dl.diagnose(dict(A=noise)).headline)
-        weights: the order of layers is real in 0 of 1 objects (level 1 % over all); independent (1).
+        weights: no depth structure: shuffled layers would look the same (1 object, level 1 % over all); independent (1).
     """
     given = {**locals()}
     seed = validation.seed(seed)

@@ -148,14 +148,18 @@ class NetworkDiagnosis(Report):
 
     @property
     def headline(self) -> str:
-        """In how many objects the order of layers is real, and what layers are as a function of depth."""
+        """In how many objects layers have depth structure, and what they are as a function of depth."""
         counts = Counter(str(each.verdict) for each in self.objects)
         several = f"{self.replicates} networks, " if self.replicates > 1 else ""
         words = ", ".join(f"{word} ({count})" for word, count in counts.most_common())
-        return (
-            f"{several}{self.model}: the order of layers is real in {len(self.ordered)} of"
-            f" {len(self.objects)} objects (level {100 * LEVEL:g} % over all); {words}."
+        count, level = len(self.objects), f"level {100 * LEVEL:g} % over all"
+        objects = f"{count} object{'s' * (count != 1)}"
+        seen = (
+            f"depth structure in {len(self.ordered)} of {objects} ({level})"
+            if self.ordered
+            else f"no depth structure: shuffled layers would look the same ({objects}, {level})"
         )
+        return f"{several}{self.model}: {seen}; {words}."
 
     def _facts(self) -> list[tuple[str, str]]:
         told = []

@@ -204,7 +204,7 @@ class TrainingReport(Report):
         networks = "1 network" if len(words) == 1 else f"{len(words)} networks"
         return f"{networks} trained: {', '.join(parts)}."
 
-    def _facts(self) -> list[tuple[str, str]]:
+    def _setting(self) -> list[tuple[str, str]]:
         return [
             ("network", self.network),
             ("data", self.data),
