@@ -9,9 +9,9 @@ from pathlib import Path
 DOCS = Path(__file__).parent
 INTRODUCTION = """# Gallery
 
-Every limit with a picture, and every figure of two papers that deeplimit draws again, with the number of the
-paper's statements that hold (bold where not all do). The command of a figure is `deeplimit reproduce NAME`, with
-`--quick` at a reduced size; that of a limit is `deeplimit validate --quick --only "ROWS"`.
+Every limit with a picture, and every figure of two papers drawn again, with the number of the paper's
+statements that hold (bold where not all do). `deeplimit reproduce marion-fig1` draws Figure 1 of Marion et
+al. and checks it; `deeplimit validate --quick --only "ROWS"` measures a limit.
 
 More: [every limit with its wrong twin](cases.md), and [four experiments on training](trained-experiments.md).
 """
@@ -41,11 +41,11 @@ def anchor(heading: str) -> str:
 
 
 def row(page: str, heading: str, section: str) -> str:
-    """Return the line of one figure: picture, link, how many statements hold, name."""
-    found = re.search(r"!\[(.*?)\]\((images/([\w-]+)\.png)\)", section)
+    """Return the line of one figure: picture, link, how many statements hold."""
+    found = re.search(r"!\[.*?\]\((images/([\w-]+)\.png)\)", section)
     if found is None:
         raise ValueError(f"{page}: the section {heading!r} has no picture.")
-    told, image, name = found.groups()
+    image, name = found.groups()
     counted = re.search(r"^(?:All|(\d+) of) (\d+) statements hold", section, re.MULTILINE)
     if counted is None:
         raise ValueError(f"{page}: the section {heading!r} does not say how many statements hold.")
@@ -53,7 +53,7 @@ def row(page: str, heading: str, section: str) -> str:
     holds = f"{total} of {total}" if counted[1] is None else f"**{counted[1]} of {total}**"
     title = heading.split(", ", 1)[1] if heading.startswith(("Cohen", "Marion")) else heading
     link = f"[{title}]({page}#{anchor(heading)})".replace("|", "&#124;")
-    return f"| ![{told}]({image}){{width=280}} | {link} | {holds} | `{name}` |"
+    return f"| ![{name}]({image}){{width=280}} | {link} | {holds} |"
 
 
 def limit_row(name: str, rows: str) -> str:
@@ -77,7 +77,7 @@ def page() -> str:
         text = (DOCS / source).read_text(encoding="utf-8")
         sections = [section.split("\n", 1) for section in re.split(r"^## ", text, flags=re.MULTILINE)[1:]]
         rows = [row(source, heading, body) for heading, body in sections if f"](images/{author}-fig" in body]
-        head = "| picture | figure | hold | name |\n|---|---|---|---|"
+        head = "| picture | figure | hold |\n|---|---|---|"
         parts.append("\n".join([f"## {title}\n", head, *rows]) + "\n")
     return "\n".join(parts)
 
