@@ -50,7 +50,7 @@ def row(page: str, heading: str, section: str) -> str:
     if counted is None:
         raise ValueError(f"{page}: the section {heading!r} does not say how many statements hold.")
     total = counted[2]
-    holds = f"{total} of {total}" if counted[1] is None else f"**{counted[1]} of {total}**"
+    holds = f"{total}/{total}" if counted[1] is None else f"**{counted[1]}/{total}**"
     title = heading.split(", ", 1)[1] if heading.startswith(("Cohen", "Marion")) else heading
     link = f"[{title}]({page}#{anchor(heading)})".replace("|", "&#124;")
     return f"| ![{name}]({image}){{width=280}} | {link} | {holds} |"
