@@ -46,11 +46,10 @@ def row(page: str, heading: str, section: str) -> str:
     if found is None:
         raise ValueError(f"{page}: the section {heading!r} has no picture.")
     image, name = found.groups()
-    counted = re.search(r"^(?:All|(\d+) of) (\d+) statements hold", section, re.MULTILINE)
+    counted = re.search(r"^(\d+) of (\d+) statements hold", section, re.MULTILINE)
     if counted is None:
         raise ValueError(f"{page}: the section {heading!r} does not say how many statements hold.")
-    total = counted[2]
-    holds = f"{total}/{total}" if counted[1] is None else f"**{counted[1]}/{total}**"
+    holds = "/".join(counted.groups()) if counted[1] == counted[2] else f"**{counted[1]}/{counted[2]}**"
     title = heading.split(", ", 1)[1] if heading.startswith(("Cohen", "Marion")) else heading
     link = f"[{title}]({page}#{anchor(heading)})".replace("|", "&#124;")
     return f"| ![{name}]({image}){{width=280}} | {link} | {holds} |"

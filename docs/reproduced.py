@@ -43,9 +43,8 @@ def section(figure: list[dict[str, str]]) -> str:
     """Return what a page says below a figure: how many statements hold, and those that do not."""
     stated = [row for row in figure if row["holds"]]
     failed = [f"- {row['stated']}: {row['measured']}\n" for row in stated if row["holds"] == "no"]
-    if not failed:
-        return f"All {len(stated)} statements hold.\n"
-    return f"{len(stated) - len(failed)} of {len(stated)} statements hold, not:\n\n" + "".join(failed)
+    held = f"{len(stated) - len(failed)} of {len(stated)} statements hold"
+    return f"{held}, except:\n\n{''.join(failed)}" if failed else f"{held}.\n"
 
 
 def written(page: str, name: str, figure: list[dict[str, str]]) -> str:

@@ -35,7 +35,7 @@ def test_a_statement_that_fails_is_named_and_others_are_counted(pages, report):
     assert "one thing" not in section
     every = pages.section(pages.rows(report))
     assert "- " not in every
-    assert str(len(report.checks)) in every
+    assert f"{len(report.checks)} of {len(report.checks)} " in every
 
 
 def test_pages_of_figures_are_as_their_writer_leaves_them(pages):
