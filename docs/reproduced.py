@@ -66,8 +66,8 @@ def main(folder: Path) -> None:
             raise SystemExit(f"{file} is of reduced size; the pages show figures at full size.")
         shutil.copy(file.with_suffix(".png"), DOCS / "images")
         statements = [row for row in statements if row["figure"] != report.figure] + rows(report)
-    with STATEMENTS.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+    with STATEMENTS.open("w", encoding="utf-8", newline="") as table:
+        writer = csv.DictWriter(table, COLUMNS, lineterminator="\n")
         writer.writeheader()
         writer.writerows(statements)
     for name in PAGES:
