@@ -9,11 +9,11 @@ from pathlib import Path
 DOCS = Path(__file__).parent
 INTRODUCTION = """# Gallery
 
-Every figure of two papers that deeplimit reproduces, with the number of statements about it that hold; bold
-where not all do. The link leads to each statement beside what was measured. The command draws the figure
-again and checks it, with `--quick` at a reduced size. The limits stand first, each with the command that
-measures it beside a wrong one; [every limit with its wrong twin](cases.md) is a page of its own. So are [four
-experiments on training](trained-experiments.md) that the papers left open.
+Every limit with a picture, and every figure of two papers drawn again, with the number of the paper's
+statements that hold (bold where not all do). `deeplimit reproduce marion-fig1` draws Figure 1 of Marion et
+al. and checks it; `deeplimit validate --quick --only "ROWS"` measures a limit.
+
+More: [every limit with its wrong twin](cases.md), and [four experiments on training](trained-experiments.md).
 """
 LIMITS = {
     "proposition-11": "Prop. 11",
@@ -41,51 +41,42 @@ def anchor(heading: str) -> str:
 
 
 def row(page: str, heading: str, section: str) -> str:
-    """Return the line of one figure: picture, link, how many statements hold, command."""
-    found = re.search(r"!\[(.*?)\]\((images/([\w-]+)\.png)\)", section)
+    """Return the line of one figure: picture, link, how many statements hold."""
+    found = re.search(r"!\[.*?\]\((images/([\w-]+)\.png)\)", section)
     if found is None:
         raise ValueError(f"{page}: the section {heading!r} has no picture.")
-    told, image, name = found.groups()
-    statements = [
-        line for line in section.splitlines() if line.startswith("| ") and not line.startswith("| stated |")
-    ]
-    held = sum("**no**" not in line for line in statements)
-    holds = f"{held} of {len(statements)} hold"
+    image, name = found.groups()
+    counted = re.search(r"^(\d+) of (\d+) statements hold", section, re.MULTILINE)
+    if counted is None:
+        raise ValueError(f"{page}: the section {heading!r} does not say how many statements hold.")
+    holds = "/".join(counted.groups()) if counted[1] == counted[2] else f"**{counted[1]}/{counted[2]}**"
     title = heading.split(", ", 1)[1] if heading.startswith(("Cohen", "Marion")) else heading
     link = f"[{title}]({page}#{anchor(heading)})".replace("|", "&#124;")
-    picture = f"![{told}]({image}){{width=280}}".replace("|", "&#124;")
-    cells = (
-        picture,
-        link,
-        holds if held == len(statements) else f"**{holds}**",
-        f"`deeplimit reproduce {name}`",
-    )
-    return f"| {' | '.join(cells)} |"
+    return f"| ![{name}]({image}){{width=280}} | {link} | {holds} |"
 
 
 def limit_row(name: str, rows: str) -> str:
-    """Return the line of one limit: picture, link to its page, command."""
+    """Return the line of one limit: picture, link to its page, rows of the scoreboard."""
     text = (DOCS / "theorems" / f"{name}.md").read_text(encoding="utf-8")
     heading = re.match(r"# (.*)", text)
     found = re.search(r"!\[(.*?)\]\(\.\./(images/[\w-]+\.png)\)", text)
     if heading is None or found is None:
         raise ValueError(f"theorems/{name}.md must have a heading and a picture.")
-    picture = f"![{found[1]}]({found[2]}){{width=280}}".replace("|", "&#124;")
-    return (
-        f'| {picture} | [{heading[1]}](theorems/{name}.md) | `deeplimit validate --quick --only "{rows}"` |'
-    )
+    title = heading[1].replace(" of Marion et al. (2025)", "").replace(" of Cohen et al. (2021)", "")
+    picture = Path(found[2]).stem
+    return f"| ![{picture}]({found[2]}){{width=280}} | [{title}](theorems/{name}.md) | `{rows}` |"
 
 
 def page() -> str:
     """Return the page, with a table of the limits and one per paper."""
     limits = [limit_row(name, rows) for name, rows in LIMITS.items()]
-    head = "| picture | limit | command |\n|---|---|---|"
+    head = "| picture | limit | rows |\n|---|---|---|"
     parts = [INTRODUCTION, "\n".join(["## Limits\n", head, *limits]) + "\n"]
     for title, source, author in PAPERS:
         text = (DOCS / source).read_text(encoding="utf-8")
         sections = [section.split("\n", 1) for section in re.split(r"^## ", text, flags=re.MULTILINE)[1:]]
         rows = [row(source, heading, body) for heading, body in sections if f"](images/{author}-fig" in body]
-        head = "| picture | figure | statements | command |\n|---|---|---|---|"
+        head = "| picture | figure | hold |\n|---|---|---|"
         parts.append("\n".join([f"## {title}\n", head, *rows]) + "\n")
     return "\n".join(parts)
 

@@ -3,7 +3,13 @@
 With W^A's entries independent, of variance A, and W^b's of variance b, the covariance rate of the limit is
 q = A|H|² + b times the identity, and its drift is ½σ''(0) q times (1, …, 1). In the clock dτ = q dt it is a
 Brownian motion with a constant drift. The limit explodes at the time t = ∫ dτ / (A|H|² + b) over all τ, which
-is finite, since |H| grows like τ. docs/theorems/theorem-4-4.md has the general test.
+is finite, since |H| grows like τ.
+
+For any constant nonsingular covariance of W^A, take dτ = tr S(H) dt, S the covariance rate of H, and Y the
+sum of H's entries times the sign of σ''(0). Q is the diagonal of S, so Y drifts by ½|σ''(0)| per unit of τ,
+and its variance grows by at most σ'(0)² d. From a large Y = 2K, with positive probability Y ≥ K + |σ''(0)|
+τ/8 for all τ. Then tr S ≥ λ Y²/d, with λ > 0, and all τ up to infinity take a time of size 1/K. Noise reaches
+Y = 2K early with positive probability, since it moves H in every direction.
 """
 
 from __future__ import annotations
