@@ -140,6 +140,9 @@ def _text(report: Report) -> Iterator[str]:
     for reservation in report._reservations():
         if text.find(reservation) < max(places):
             yield f"a reservation is not printed below the table: {reservation!r}"
+    whole = set(report.full().splitlines())
+    if missing := [line for line in text.splitlines() if line not in whole]:
+        yield f"full() lacks a line of the printed report: {missing[0]!r}"
 
 
 def _csv(report: Report) -> Iterator[str]:

@@ -69,7 +69,8 @@ def test_one_file_without_a_number_is_one_network(files, tmp_path):
     save_file({"A": noise}, tmp_path / "noise.safetensors")
     result = run(tmp_path / "noise.safetensors", "--json", tmp_path / "r.json", "--html", tmp_path / "r.html")
     assert result.exit_code == 0, result.output
-    assert "noise.safetensors'" in result.stdout and "independent (1)" in result.stdout
+    assert "noise.safetensors'" in result.stdout
+    assert "independent (1)" in result.stdout
     assert json.loads((tmp_path / "r.json").read_text())["kind"] == "network-diagnosis"
     assert run(f"64={files[64]}").exit_code == 3
     grouped = run(files[8], "--groups", "0,0,0,0,1,1,1,1")

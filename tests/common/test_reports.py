@@ -265,6 +265,10 @@ def test_a_field_with_a_default_may_be_missing_in_older_files():
     assert Own.from_dict(content).later == 0.5
 
 
+def _without_caveats(report):
+    return f"{report.headline}\n{report._table()}"
+
+
 BREACHES = {
     "headline": {"headline": property(lambda self: "two\nlines")},
     "JSON": {"to_dict": lambda self: {"word": object()}},
@@ -273,7 +277,8 @@ BREACHES = {
     "inches wide": {"plot": lambda self, ax=None, compact=False: Own.plot(self, ax)},
     "points": {"_draw": lambda self, axes: axes.set_title("too small", fontsize=5)},
     "runs off": {"_draw": lambda self, axes: axes.set_title("much too long " * 20)},
-    "below": {"_tail": lambda self: []},
+    "below": {"_reservations": lambda self: ["a few paths"], "_text": lambda self, _: _without_caveats(self)},
+    "full": {"full": lambda self: self.headline},
     "BibTeX": {"citation": lambda self: "see the paper"},
     "HTML": {"_repr_html_": lambda self: f"<p>{self.headline}</p>"},
 }

@@ -42,6 +42,18 @@ def blocks(page, language):
     )
 
 
+def shown_after(page):
+    """Return what a page shows behind each block of Python; None where the next block is another one."""
+    text = page.read_text(encoding="utf-8")
+    every = re.findall(r"^```(\w+)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    after = [*every[1:], ("", "")]
+    return [
+        shown if following == "text" else None
+        for (language, _), (following, shown) in zip(every, after, strict=True)
+        if language == "python"
+    ]
+
+
 def tier(page):
     """README's code runs in the fast tier, that of the other pages with `make pages`."""
     return [] if page.name == "README.md" else [pytest.mark.nightly]
@@ -68,7 +80,7 @@ def test_every_python_block_of_a_page_runs_in_order(page, tmp_path, monkeypatch,
     namespace = {"__name__": "page"}
     known = set(sys.modules)
     with torch.random.fork_rng():  # torch's own modules draw their weights from the global generator
-        for number, block in enumerate(blocks(page, "python")):
+        for number, (block, shown) in enumerate(zip(blocks(page, "python"), shown_after(page), strict=True)):
             if page.name == "README.md":  # each of its blocks is read, and copied, alone
                 namespace = {"__name__": "page"}
             if (file := re.match(r"# (\w+)\.py\n", block)) is not None:  # a file that the reader saves
@@ -78,8 +90,9 @@ def test_every_python_block_of_a_page_runs_in_order(page, tmp_path, monkeypatch,
             if re.search(r"\b(transformers|lightning|timm)\b", block):
                 families.mend_torchvision()
             exec(compile(block, f"{page.name}, block {number}", "exec"), namespace)
-            if page.name == "README.md":
-                shown_in_order(blocks(page, "text")[number], capsys.readouterr().out)
+            printed = capsys.readouterr().out
+            if shown is not None:
+                shown_in_order(shown, printed)
     for name in {"models"} & (set(sys.modules) - known):
         del sys.modules[name]
 

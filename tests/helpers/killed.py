@@ -68,13 +68,13 @@ FUNCTIONS = {
         dl.res1(40, "relu"), depths=[4, 8, 16], coupling="pathwise", **how
     ),
     "phase_diagram": lambda **how: dl.phase_diagram(
-        dl.res3, 24, 60, hurst=[0.3, 0.7], exponents=[0.0, 0.5, 1.0], draws=12, **how
+        dl.res3, 16, 40, hurst=[0.7], exponents=[0.0, 1.0], draws=8, **how
     ),
     "check_depth": lambda **how: dl.check_depth(
         stack, [2, 3, 5, 8], batch=BATCH, expected=0.5, **_named(how)
     ),
     "check_training": lambda **how: dl.check_training(
-        stack, [2, 3, 4], optimizer=_adam, batch=BATCH, steps=(1, 2), seeds=3, **_named(how)
+        stack, [2, 3], optimizer=_adam, batch=BATCH, steps=(1,), seeds=2, **_named(how)
     ),
     "train": _trained,
     "train, checkpoints": lambda **how: _trained(True, **how),

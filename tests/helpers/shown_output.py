@@ -6,15 +6,14 @@ import pytest
 
 NUMBER = r"-?\d+(?:\.\d+)?(?:e-?\d+)?"
 LEFT_OUT = "…"
+SECONDS = re.compile(r", [\d.]+ s$", re.MULTILINE)
 
 
 def same_but_for_time(shown, printed):
     """Words are the same; numbers, which another processor may round otherwise, nearly; the seconds do not
     matter.
     """
-    pair = [
-        [re.sub(r", [\d.]+ s$", "", line) for line in text.strip().splitlines()] for text in (shown, printed)
-    ]
+    pair = [SECONDS.sub("", text.strip()).splitlines() for text in (shown, printed)]
     for mine, theirs in zip(*pair, strict=True):
         assert words(mine) == words(theirs)
         for one, other in zip(re.findall(NUMBER, mine), re.findall(NUMBER, theirs), strict=True):
@@ -27,8 +26,8 @@ def words(line):
 
 def shown_in_order(shown, printed):
     """Every line that is shown is printed, in this order; what stands behind "…" in a line is left out."""
-    lines = iter(printed.splitlines())
-    for line in filter(None, shown.splitlines()):
+    lines = iter(SECONDS.sub("", printed).splitlines())
+    for line in filter(None, SECONDS.sub("", shown).splitlines()):
         kept = line.removesuffix(LEFT_OUT).rstrip()
         ends = None if kept == line else len(words(kept))
         found = next((each for each in lines if words(each)[:ends] == words(kept)), None)
