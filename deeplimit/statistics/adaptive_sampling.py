@@ -457,7 +457,7 @@ class _Sequence(Generic[SomeReport]):
         """Measure and judge a size as analysis `number`; return its report, its measurement, its seconds."""
         measurement, cached = self.prepared(size)
         before = self.clock()
-        label = f"depths {[*size.depths]}, look {number + 1}"
+        label = f"depths {[*size.depths]}, analysis {number + 1}"
         running = dataclasses.replace(self.moving(size).share(0.0, 1.0, label), cached=cached)
         result = running.measure(measurement)
         report = self.study.report(measurement, result, share(number), self.clock() - before)

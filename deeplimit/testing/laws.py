@@ -256,9 +256,9 @@ def _states(law: WeightLaw, shape: Shape, depths: tuple[int, ...]) -> Iterator[s
         return
     found, motions = walk(law, shape, depths, 5), motions_of(channels)
     if motions and not found.brownian:
-        yield f"channels({shape}) state {motions} motions, but path.brownian is None"
+        yield f"channels({shape}) state {motions} Brownian channels, but path.brownian is None"
     elif not motions and found.brownian:
-        yield f"channels({shape}) state no motions, but the path has Brownian increments"
+        yield f"channels({shape}) state no Brownian channels, but the path has Brownian increments"
     elif motions and tuple(found.brownian[0].shape) != (5, motions):
         size = tuple(found.brownian[0].shape)
         yield f"path.brownian must have shape (paths, motions) = {(5, motions)}, got {size}"
