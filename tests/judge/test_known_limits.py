@@ -13,8 +13,8 @@ import deeplimit as dl
 
 SEEDS = (1, 2, 3)
 ALWAYS = {"two blocks in turn", "short memory", "jumps"}
-"""Each was named wrongly: by an ODE through one of two blocks; by a power that a memory of few layers has for a
-while; by moments that a few large layers share with a diffusion."""
+"""Each was named wrongly: by an ODE through one of two blocks; by a power that a memory of few layers has for
+a while; by moments that a few large layers share with a diffusion."""
 FEWER = 20
 ROWS = [
     pytest.param(row, seed, 32, id=f"{row.name}-{seed}", marks=pytest.mark.nightly)

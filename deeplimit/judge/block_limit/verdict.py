@@ -172,10 +172,7 @@ def may_diffuse(e: Evidence) -> bool:
         return False
     one = e.deepest
     return (
-        e.noise_stays
-        and not e.has_jumps
-        and one.largest_update <= HEAVY
-        and one.largest_layer <= ONE_LAYER
+        e.noise_stays and not e.has_jumps and one.largest_update <= HEAVY and one.largest_layer <= ONE_LAYER
     )
 
 

@@ -44,6 +44,18 @@ class Evidence:
         return rises and self.growth[-1] > LARGE
 
     @property
+    def outruns_powers(self) -> bool:
+        """Whether branches that read the state as it is make it grow faster than aligned updates could.
+
+        Their growth is exponential in a power of the depth; fluctuations hide that it steepens.
+        """
+        larger = self.excess is not None and self.excess < -MARGIN
+        slopes = [slope for _, slope in slopes_of(self.sums, self.growth)]
+        return (
+            larger and not self.normalised and not self.renormed and len(slopes) > 1 and min(slopes) > POWER
+        )
+
+    @property
     def keeps_its_input(self) -> bool:
         """Whether the last state still points where the first does, at the largest depth and the least."""
         known = [value for value in self.turned if value is not None]
@@ -95,7 +107,17 @@ def runs_away(sums: Sequence[int], values: Sequence[float | None], power: float 
         return False
     if known[-1][1] == math.inf:
         return True
-    slopes = [
+    slopes = slopes_of(*zip(*known, strict=True))
+    if len(slopes) < 2:
+        return bool(slopes) and slopes[0][1] > 2 * power
+    (earlier, before), (count, slope_now) = slopes[-2:]
+    return slope_now > power and slope_now > before * (count / earlier) ** STEEPENING
+
+
+def slopes_of(counts: Sequence[int], values: Sequence[float]) -> list[tuple[float, float]]:
+    """Return the powers of the count between neighbours, and where they are."""
+    known = zip(counts, values, strict=True)
+    return [
         (
             math.sqrt(count * earlier),
             math.log(max(value, TINY) / max(before, TINY)) / math.log(count / earlier),
@@ -103,10 +125,6 @@ def runs_away(sums: Sequence[int], values: Sequence[float | None], power: float 
         for (earlier, before), (count, value) in pairwise(known)
         if count > earlier
     ]
-    if len(slopes) < 2:
-        return bool(slopes) and slopes[0][1] > 2 * power
-    (earlier, before), (count, slope_now) = slopes[-2:]
-    return slope_now > power and slope_now > before * (count / earlier) ** STEEPENING
 
 
 OUTGROWS = "grows with depth, more than its branches"
@@ -130,7 +148,7 @@ def meanings(e: Evidence) -> verdict.RuleByRule[str]:
     # The skip's gain is below one.
     yield DAMPED, "is_damped", e.drift < 0
     # The state grows faster than any power of the depth.
-    yield EXPLODING, "grows_exponentially", runs_away(e.sums, e.growth)
+    yield EXPLODING, "grows_exponentially", runs_away(e.sums, e.growth) or e.outruns_powers
     # The gradient grows faster than any power of the depth.
     yield (
         BACKWARD,
