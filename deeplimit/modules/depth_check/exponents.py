@@ -88,7 +88,9 @@ def fit(
     half = student_quantile(confidence, max(freedom, 1)) * fitted.error
     low, high = -fitted.slope - half, -fitted.slope + half
     if not power_law:
-        steps, _ = slopes_between(x, y, np.diag(variances))
+        with np.errstate(divide="ignore"):  # two depths may have one number of branches
+            steps, _ = slopes_between(x, y, np.diag(variances))
+        steps = steps[np.isfinite(steps)]
         low, high = min(low, float(steps.min())), max(high, float(steps.max()))
     return Exponent(-fitted.slope, fitted.error, low, high, power_law)
 
@@ -102,8 +104,10 @@ def _noise(groups: Sequence[np.ndarray], factors: Sequence[np.ndarray]) -> np.nd
     for group, factor in zip(groups, factors, strict=True):
         squares, some = factor**2, factor > 0
         left = (group[some] / factor[some]) ** 2
-        pooled += float(np.sum((left / left.mean() - 1) ** 2)) if left.size and left.mean() > 0 else np.inf
-        weights.append(float(np.sum(squares**2) / max(np.sum(squares) ** 2, 1e-300)))
+        if not left.size or not 0 < left.mean() < np.inf:
+            return np.full(len(groups), np.inf)
+        pooled += float(np.sum((left / left.mean() - 1) ** 2))
+        weights.append(float(np.sum(squares**2) / np.sum(squares) ** 2))
     return pooled * np.array(weights)
 
 

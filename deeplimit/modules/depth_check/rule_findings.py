@@ -375,8 +375,8 @@ class _Judged:
         factors = [anchor * want / size for want, size in zip(wanted, part.sizes, strict=True)]
         places: Sequence[Sequence[int]] = ()
         if found.layers and found.factor:
-            known = all(found.places)  # in some layers of every depth
-            places = found.places if known else (*found.places[:-1], found.layers)
+            known = bool(found.places) and all(found.places)  # in some layers of every depth
+            places = found.places or (found.layers,)
             factors = [1 / factor for factor in found.factors] if known else [1 / found.factor]
             stated = True
         elif part.role == "multiplier" and max(part.layers[-1]) > min(part.layers[-1]) * (1 + self.exact):
