@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -522,4 +522,11 @@ def hooked_projection(name: str) -> DepthFault:
     return DepthFault("a hook that never runs", name, factory, base.batch, "depth-mup", told, 0.5)
 
 
-DEPTH_FAULTS = [*of_factors(), *of_weights(), *of_streams()]
+PENDING = {
+    "index for depth: falcon, numbers, 0.5": "an interval of attention holds 1/2 and what 1/sqrt(l) gives",
+    "falls over layers: falcon, numbers, 0.5": "after the line the interval of attention is too wide",
+}
+DEPTH_FAULTS = [
+    replace(fault, pending=PENDING.get(str(fault), ""))
+    for fault in (*of_factors(), *of_weights(), *of_streams())
+]

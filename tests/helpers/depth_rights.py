@@ -71,7 +71,7 @@ def of_bases() -> Iterator[DepthRight]:
     for name in names:
         yield scaled(name, 0.5, 0.5, power(0.5))
         # Without norms, updates of the state's own size explode.
-        yield scaled(name, 0.0, None, power(0.0, 0.05 if name == "resmlp" else 1.0))
+        yield scaled(name, 0.0, None, power(0.0, 0.05 if name in ("resmlp", "tower") else 1.0))
     for name in names[::2]:
         yield scaled(name, 1.0, 1.0, power(1.0))
     for name in names[1::3]:

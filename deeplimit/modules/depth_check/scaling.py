@@ -218,6 +218,8 @@ ALIKE = 1e-4
 """Relative difference of the updates of equal layers on the same stream: float32's round-off."""
 SAME = 0.1
 """Error of a weight's exponent: of 200 entries the standard deviation is known to 5 %."""
+SAME_DRAW = 0.02
+"""By how much it does where the same seed gives the layer the same draw at every depth: up to an inner weight's."""
 ONE_DRAW = 0.3
 """By how much the exponent of one layer's updates, another draw at each depth, differs from its numbers' by
 chance: between depths 4 and 16 that is a factor of 1.5."""
@@ -245,6 +247,8 @@ def _of_copies(
     if stated is None or weights is None:
         return found
     value = stated + weights
+    if abs(found.value - value) < SAME_DRAW:
+        return found
     if abs(found.value - value) < ONE_DRAW:
         return replace(found, value=value, low=value - SAME, high=value + SAME, power_law=True)
     return replace(found, low=min(found.low, value), high=max(found.high, value))
