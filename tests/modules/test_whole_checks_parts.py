@@ -249,6 +249,22 @@ def test_a_stream_into_which_earlier_states_are_mixed_forgets_nothing(stream):
     assert not check(built(stream, exponent=0.0)).ok
 
 
+def test_a_stream_that_grows_as_its_branches_say_is_right_though_earlier_states_are_added():
+    """Unscaled updates make a pre-normed stream grow like the root of the depth, whatever else is added."""
+
+    def biased(net, h):
+        first = h
+        for place, block in enumerate(net.blocks):
+            h = h + block(h) + (0.1 * first if place == 1 else 0.0)
+        return h
+
+    report = check(built(biased, exponent=0.0, norm=True), 0.0)
+    assert max(report.streams[0].mixed) > 0.02
+    assert report.streams[0].growth_exponent > 0.35
+    assert report.streams[0].growth[-1] > 2.5
+    assert report.ok
+
+
 def test_a_stream_that_forgets_its_input_is_told_so():
     """The twin: the same skip without the first state."""
     report = check(built(forgetting))

@@ -40,7 +40,9 @@ class Evidence:
     @property
     def grows_like_a_power(self) -> bool:
         """Whether the state grows with depth, by more than updates of one size in total do."""
-        rises = self.growth_exponent is not None and self.growth_exponent > OUTGROWN
+        # Updates above their critical exponent make it grow by that power themselves.
+        own = -self.excess if self.excess is not None and self.excess < -MARGIN else 0.0
+        rises = self.growth_exponent is not None and self.growth_exponent > OUTGROWN + own
         return rises and self.growth[-1] > LARGE
 
     @property
