@@ -46,7 +46,7 @@ pages: $(VENV)/installed-data-dev
 
 # Every configuration of the depth checks with three seeds, and all planted faults. Rates at the end.
 families: $(VENV)/installed-data-dev
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "" $(addprefix tests/modules/test_,configurations.py families.py planted_faults.py)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "" $(addprefix tests/modules/test_,configurations.py depth_campaign.py families.py planted_faults.py) tests/judge/test_known_limits.py
 
 # Thirty thousand bad calls, all of docs/promises.md's first section.
 trust: $(VENV)/installed-data-dev

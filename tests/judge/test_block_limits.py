@@ -5,6 +5,23 @@ import math
 import numpy as np
 import pytest
 import torch
+from block_stacks import (
+    WIDTH,
+    PostNorm,
+    Residual,
+    Whole,
+    copies,
+    directed,
+    moving_average,
+    plain,
+    prenorm,
+    relu_last,
+    stable,
+    stack,
+    tanh_first,
+    turning,
+    two_layers,
+)
 from torch import nn
 
 import deeplimit as dl
@@ -13,117 +30,7 @@ from deeplimit.judge.block_limit.verdict import Evidence
 from deeplimit.modules.trace.batches import Batch
 from deeplimit.testing import check_report
 
-WIDTH = 12
 DEPTHS = (4, 8, 16, 32)
-
-
-def linear(inputs=WIDTH, outputs=WIDTH, gain=1.0):
-    made = nn.Linear(inputs, outputs, bias=False)
-    nn.init.normal_(made.weight, std=gain * inputs**-0.5)
-    return made
-
-
-def tanh_first():
-    return nn.Sequential(nn.Tanh(), linear())
-
-
-def two_layers():
-    return nn.Sequential(linear(), nn.ReLU(), linear(gain=1.4))
-
-
-def relu_last():
-    return nn.Sequential(linear(), nn.ReLU())
-
-
-def prenorm():
-    return nn.Sequential(nn.LayerNorm(WIDTH), linear(), nn.GELU(), linear())
-
-
-def directed():
-    made = linear()
-    with torch.no_grad():
-        made.weight.mul_(torch.linspace(0.1, 2.0, WIDTH)[:, None])
-    return nn.Sequential(nn.Tanh(), made)
-
-
-def stable(tail=1.5):
-    """A branch with tail-stable weights, by Chambers, Mallows and Stuck."""
-    made = linear()
-    angle = (torch.rand(WIDTH, WIDTH) - 0.5) * math.pi
-    waiting = -torch.log(torch.rand(WIDTH, WIDTH))
-    drawn = torch.sin(tail * angle) / torch.cos(angle) ** (1 / tail)
-    drawn *= (torch.cos((1 - tail) * angle) / waiting) ** ((1 - tail) / tail)
-    with torch.no_grad():
-        made.weight.copy_(0.3 * drawn * WIDTH ** (-1 / tail))
-    return nn.Sequential(nn.Tanh(), made)
-
-
-class Residual(nn.Module):
-    def __init__(self, branch, scale=1.0, skip=1.0):
-        super().__init__()
-        self.branch, self.scale, self.skip = branch, scale, skip
-
-    def forward(self, h):
-        return self.skip * h + self.scale * self.branch(h)
-
-
-class PostNorm(Residual):
-    def forward(self, h):
-        return nn.functional.layer_norm(super().forward(h), (WIDTH,))
-
-
-class Whole(nn.Module):
-    """A model whose forward adds what a list of branches returns."""
-
-    def __init__(self, depth, exponent):
-        super().__init__()
-        self.first, self.last = linear(5), linear(WIDTH, 3)
-        self.branches = nn.ModuleList([two_layers() for _ in range(depth)])
-        self.scale = depth**-exponent
-
-    def forward(self, x):
-        h = self.first(x)
-        for branch in self.branches:
-            h = h + self.scale * branch(h)
-        return self.last(h)
-
-
-def stack(branch, exponent, skip=lambda depth: 1.0, kind=Residual):
-    def blocks(depth):
-        return [kind(branch(), depth**-exponent, skip(depth)) for _ in range(depth)]
-
-    return blocks
-
-
-def copies(branch, exponent):
-    def blocks(depth):
-        one = branch()
-        return nn.ModuleList([Residual(one, depth**-exponent) for _ in range(depth)])
-
-    return blocks
-
-
-def turning(branch, exponent):
-    def blocks(depth):
-        ends, found = (branch(), branch()), []
-        for k in range(depth):
-            made, angle = branch(), 1.5 * k / depth
-            with torch.no_grad():
-                for weight, a, b in zip(*(each.parameters() for each in (made, *ends)), strict=True):
-                    weight.copy_(math.cos(angle) * a + math.sin(angle) * b)
-            found.append(Residual(made, depth**-exponent))
-        return nn.Sequential(*found)
-
-    return blocks
-
-
-def moving_average(depth):
-    """Layers that overlap with the next one: not independent, however independent their powers look."""
-    raw = [linear().weight.detach() for _ in range(depth + 1)]
-    made = [tanh_first() for _ in range(depth)]
-    for k, branch in enumerate(made):
-        branch[1].weight.data.copy_(raw[k] + raw[k + 1])
-    return [Residual(branch, depth**-0.5) for branch in made]
 
 
 def harmonic(depth):
@@ -135,10 +42,6 @@ def fractional(depth):
     seed = torch.Generator().manual_seed(int(torch.randint(2**31, ())))
     dl.init.fractional_([branch[1].weight for branch in made], hurst=0.75, seed=seed)
     return [Residual(branch) for branch in made]
-
-
-def plain(depth):
-    return [nn.Sequential(linear(gain=2**0.5), nn.ReLU()) for _ in range(depth)]
 
 
 def found(factory, seed=1, inputs=WIDTH, **how):

@@ -334,3 +334,93 @@ def test_dozens_of_like_findings_are_told_once_with_their_names():
     assert told[1].startswith("h.*.attn.o.weight: ")
     assert grouped([other]) == [str(other)]
     assert grouped([other, other]) == [str(other)]  # as of a gain that two branches share
+
+
+def encoder(depth):
+    """torch's attention applies its projection's weight itself: a hook on the projection never runs."""
+    layer = nn.TransformerEncoderLayer(WIDTH, 4, WIDTH, 0.0, batch_first=True, norm_first=True)
+    model = nn.TransformerEncoder(layer, depth, enable_nested_tensor=False)
+    for parameter in model.parameters():
+        if parameter.dim() > 1:
+            nn.init.normal_(parameter, std=0.05)
+    return model
+
+
+class Functional(nn.Module):
+    """A block that applies its weights itself and adds: no module returns the update."""
+
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = (nn.Parameter(0.1 * torch.randn(WIDTH, WIDTH)) for _ in range(2))
+
+    def forward(self, x):
+        return x + torch.tanh(x @ self.up) @ self.down
+
+
+def tokens_of_floats():
+    return torch.randn(2, 6, WIDTH, generator=torch.Generator().manual_seed(0))
+
+
+def test_a_factor_on_attention_is_put_on_the_module_that_projects():
+    report = dl.check_depth(encoder, DEPTHS, batch=tokens_of_floats, expected="completep")
+    lines = lines_of(report)
+    assert any("self_attn.register_forward_hook" in line for line in lines)
+    assert dl.check_depth(mended(encoder, lines), DEPTHS, batch=tokens_of_floats, expected="completep").ok
+
+
+def test_where_no_module_returns_the_update_the_line_is_one_for_the_forward():
+    def factory(depth):
+        return nn.Sequential(nn.Linear(WIDTH, WIDTH), *(Functional() for _ in range(depth)))
+
+    (finding,) = dl.check_depth(factory, DEPTHS, batch=tokens_of_floats, expected="depth-mup").findings
+    assert finding.fix.startswith(f"{IN_FORWARD}x = x + ")
+
+
+FORGOTTEN = {
+    "the last layer": lambda layer, depth: layer == depth - 1,
+    "the second half": lambda layer, depth: 2 * layer >= depth,
+    "two layers of no pattern": lambda layer, depth: layer in (depth // 3, depth // 2),
+}
+
+
+@pytest.mark.parametrize("expected", [1.0, "completep"])
+@pytest.mark.parametrize("where", FORGOTTEN)
+def test_layers_that_lack_a_factor_at_every_depth_are_set_right_at_every_depth(where, expected):
+    def factory(depth):
+        model = Network(Block(multiplier=1 / depth) for _ in range(depth))
+        for layer, block in enumerate(model.blocks):
+            block.multiplier = 1.0 if FORGOTTEN[where](layer, depth) else 1 / depth
+        return model
+
+    report = dl.check_depth(factory, DEPTHS, batch=tokens(), expected=expected)
+    assert {finding.layers for finding in report.findings} == {
+        tuple(layer for layer in range(DEPTHS[-1]) if FORGOTTEN[where](layer, DEPTHS[-1]))
+    }
+    lines = lines_of(report)
+    assert dl.check_depth(mended(factory, lines), DEPTHS, batch=tokens(), expected=expected).ok
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["1 / 0", "model.blocks[0].attn.o.register_forward_hook(lambda module, given, out: out * absent)"],
+)
+def test_a_line_of_probe_is_run_on_a_copy_before_it_is_printed(monkeypatch, line):
+    with torch.random.fork_rng():
+        model = gpt(4, fault="not applied")
+    before = [parameter.clone() for parameter in model.parameters()]
+    report = dl.probe(model, tokens(), expected="gpt-2")
+    assert all(finding.fix for finding in report.findings)
+    monkeypatch.setattr(Fixes, "initialise", lambda *_: line)
+    again = dl.probe(model, tokens(), expected="gpt-2")
+    assert again.findings
+    assert not any(finding.fix for finding in again.findings)
+    for parameter, kept in zip(model.parameters(), before, strict=True):
+        assert torch.equal(parameter, kept)
+
+
+def test_a_name_with_ends_of_lines_makes_no_line_of_the_report():
+    report = dl.check_depth(partial(Named, name="a\nb"), DEPTHS, batch=tokens(), expected=1.0)
+    assert report.findings
+    lines = str(report).splitlines()
+    assert any("a\\nb" in line for line in lines)
+    assert not any(line.startswith("b.") for line in lines)

@@ -4,10 +4,12 @@ import math
 
 import pytest
 import torch
+from depth_faults import Chain, flat, summed
 from torch import nn
 
 import deeplimit as dl
 from deeplimit.modules.depth_check.fixes import IN_FORWARD
+from deeplimit.modules.depth_check.wording import _share
 
 WIDTH, DEPTHS = 20, (4, 8, 16, 32)
 X = torch.randn(12, 6, generator=torch.Generator().manual_seed(0))
@@ -247,6 +249,22 @@ def test_a_stream_into_which_earlier_states_are_mixed_forgets_nothing(stream):
     assert not check(built(stream, exponent=0.0)).ok
 
 
+def test_a_stream_that_grows_as_its_branches_say_is_right_though_earlier_states_are_added():
+    """Unscaled updates make a pre-normed stream grow like the root of the depth, whatever else is added."""
+
+    def biased(net, h):
+        first = h
+        for place, block in enumerate(net.blocks):
+            h = h + block(h) + (0.1 * first if place == 1 else 0.0)
+        return h
+
+    report = check(built(biased, exponent=0.0, norm=True), 0.0)
+    assert max(report.streams[0].mixed) > 0.02
+    assert report.streams[0].growth_exponent > 0.35
+    assert report.streams[0].growth[-1] > 2.5
+    assert report.ok
+
+
 def test_a_stream_that_forgets_its_input_is_told_so():
     """The twin: the same skip without the first state."""
     report = check(built(forgetting))
@@ -318,3 +336,117 @@ def test_printed_fixes_need_no_name_but_the_model_and_torch():
 
     report = check(build)
     assert check(mended(build, report)).ok
+
+
+@pytest.mark.parametrize(("power", "expected"), [(1.0, 1.0), (0.5, 0.5)])
+def test_a_profile_over_layers_is_no_scatter_of_layers(power, expected):
+    """Held to a number, whose interval the scatter of layers makes."""
+
+    def build(depth):
+        return Net([Branch((i + 1) ** -power, norm=True) for i in range(depth)], plain)
+
+    report = check(build, expected)
+    (finding,) = report.findings
+    assert finding.about == "profile"
+    assert check(mended(build, report), expected).ok
+
+
+def test_a_shape_over_layers_beside_the_right_power_is_right():
+    def build(depth):
+        return Net([Branch((2 - 1.8 * i / depth) * depth**-0.5, norm=True) for i in range(depth)], plain)
+
+    report = check(build)
+    low, high = report.branches[0].exponent_interval
+    assert report.ok
+    assert high - low < 0.25
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_layers_that_are_one_are_one_draw_at_every_depth(seed):
+    """The exponent is that of the numbers: another draw of one layer is as much smaller or larger."""
+
+    def build(depth):
+        branches = [Branch(1 / depth) for _ in range(depth)]  # draws that others do not take
+        return Net([branches[-1]] * depth, plain)
+
+    report = check(build, 1.0, seed=seed)
+    assert report.ok
+    assert report.branches[0].exponent == pytest.approx(1.0, abs=0.1)
+
+
+def test_a_gain_of_one_beside_a_constant_multiplier_is_not_to_blame():
+    class Gained(Branch):
+        def __init__(self):
+            super().__init__(0.2, norm=True)
+            self.gain = nn.Parameter(torch.ones(WIDTH))
+
+        def forward(self, x):
+            return self.gain * super().forward(x)
+
+    (finding,) = check(lambda depth: Net([Gained() for _ in range(depth)], plain)).findings
+    assert finding.parameter.startswith("multiplier of")
+
+
+def without_skips(which):
+    def stream(net, h):
+        for place, block in enumerate(net.blocks):
+            h = block(h) if which(place, len(net.blocks)) else h + block(h)
+        return h
+
+    return stream
+
+
+@pytest.mark.parametrize("exponent", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize(
+    "which",
+    [
+        lambda place, depth: place == depth // 2,
+        lambda place, depth: place % 2 == 1 and place < depth - 1,  # behind the last no stream begins
+    ],
+)
+def test_a_layer_without_its_skip_is_named(which, exponent):
+    report = check(built(without_skips(which), exponent, norm=True), exponent)
+    (finding,) = report.findings
+    assert finding.parameter == "blocks.*.outer.weight"
+    assert finding.about == "skip"
+    assert finding.layers == tuple(place for place in range(DEPTHS[-1]) if which(place, DEPTHS[-1]))
+
+
+def test_a_layer_that_changes_the_shape_of_the_state_may_lack_a_skip():
+    """The first layer of a stage, with weights of the same shape: a stride instead of a skip."""
+
+    class Stages(nn.Module):
+        def __init__(self, depth):
+            super().__init__()
+            self.first = nn.Conv1d(1, 4, 1)
+            self.stages = nn.ModuleList(
+                nn.ModuleList(nn.Conv1d(4, 4, 3, stride=1 + (k == 0), padding=1) for k in range(depth))
+                for _ in range(2)
+            )
+            self.scale = depth**-0.5
+
+        def forward(self, x):
+            h = self.first(x)
+            for stage in self.stages:
+                for layer in stage:
+                    h = h + self.scale * layer(torch.relu(h)) if layer.stride == (1,) else layer(h)
+            return h
+
+    x = torch.randn(2, 1, 32, generator=torch.Generator().manual_seed(0))
+    report = dl.check_depth(Stages, DEPTHS, batch=x, expected=0.5)
+    assert len(report.streams) == 2
+    assert not any(finding.about == "skip" for finding in report.findings)
+
+
+def test_growth_beyond_any_power_is_an_explosion_though_fluctuations_hide_that_it_steepens():
+    (stream,) = dl.check_depth(
+        lambda depth: Chain(depth, 0.0, summed, norm=False), DEPTHS[:3], batch=flat, expected=0.0
+    ).streams
+    assert stream.explodes
+    (held,) = check(built(plain, exponent=0.0, norm=True), 0.0).streams
+    assert not held.explodes
+
+
+@pytest.mark.parametrize("share", [0.047, 0.996, 1.0])
+def test_a_share_is_printed_as_a_number(share):
+    assert _share(share) == {0.047: "4.7 %", 0.996: "100 %", 1.0: "100 %"}[share]

@@ -196,6 +196,7 @@ def evidence_of(
         drift=drift,
         displacement=of_draws(taken, lambda one: one.displacement, level, root=False),
         growth=of_draws(taken, lambda one: one.growth, level, root=False),
+        concentration=of_draws(taken, lambda one: one.concentration, level, root=False),
         ode=power_of(blocks, distances, [0.1 * each for each in distances], level, root=False),
         ode_distance=distances[-1],
         beside=None,

@@ -33,6 +33,8 @@ class AtDepth:
         lags, correlations: distances between layers, and the correlation of updates that far apart.
         largest_layer: largest share of one layer in the sum of the layers' variances.
         largest_update: largest share of one update among all squares.
+        concentration: square of a network's shares in the layers' variances, summed over layers, per network
+            (R,): about 1/N where all layers carry the sum, no less at any depth where it jumps.
         anisotropy: 1 where the covariance of an update is a multiple of the identity, else larger.
         displacement, growth, turned: |h_L - h_0|/|h_0|, |h_L|/|h_0|, cos(h_L, h_0), per network (R,).
         inputs_start, inputs_end: mean cosine between different inputs' states, before and after all blocks.
@@ -49,6 +51,7 @@ class AtDepth:
     correlations: tuple[float, ...]
     largest_layer: float
     largest_update: float
+    concentration: np.ndarray
     anisotropy: float
     displacement: np.ndarray
     growth: np.ndarray
@@ -105,6 +108,7 @@ def moments(
         for lag in lags
     )
     by_layer = layers.mean(axis=0)
+    concentration = (layers**2).sum(axis=1) / max(float(apart.mean()) ** 2, 1e-300)
     squares = (every**2).sum(axis=3)
     start, end = (np.stack([_flat(stack.states[at]) for stack in stacks]) for at in (0, -1))
     sizes = np.linalg.norm(start, axis=2)
@@ -120,6 +124,7 @@ def moments(
         correlations=correlations,
         largest_layer=float(by_layer.max() / by_layer.sum()) if by_layer.sum() > 0 else 1.0,
         largest_update=float((squares.max(axis=(0, 1)) / np.maximum(squares.sum(axis=(0, 1)), 1e-300)).max()),
+        concentration=concentration,
         anisotropy=anisotropy,
         displacement=(np.linalg.norm(end - start, axis=2) / sizes).mean(axis=1),
         growth=(np.linalg.norm(end, axis=2) / sizes).mean(axis=1),

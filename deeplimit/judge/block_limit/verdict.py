@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from deeplimit.common import verdict
 from deeplimit.common.verdict import BlockLimitVerdict
 from deeplimit.judge.block_limit.in_law import Beside
@@ -19,6 +21,9 @@ SHARE = 0.02
 ONE_LAYER = 0.25
 """Share of one layer in the variance of all, in the deepest network, above which the sum is no diffusion:
 the limit then has a jump (multiplier 1/(i+1) gives 0.6 at any depth)."""
+JUMPS = -0.6
+"""Exponent of the concentration above which few layers carry the sum at any depth: -1 for a diffusion (by
+Lindeberg's condition it must fall), 0 for a sum of jumps."""
 HEAVY = 0.12
 """Share of one update among all squares that updates with a variance do not reach: of a thousand squares of
 normal vectors the largest is 1 %; of 1.8-stable ones it is a quarter."""
@@ -27,6 +32,9 @@ ISOTROPIC = 1.1
 SMOOTH = 0.7
 """Exponent of the alignment from which layers are read as values of a smooth function; independent ones have
 0, smooth ones 1, fractional noise 2H - 1."""
+MEMORY = 0.2
+"""Least power of the alignment between the first two depths of layers that remember a few others; it falls to
+less than half of that at the last two. A share of the depth that layers remember has one power."""
 REJECTED = 1e-3
 """Adjusted p-value below which the network's law is not the measured limit's."""
 RUNAWAY = 3.0
@@ -47,6 +55,7 @@ class Evidence:
         taken: moments at every depth.
         size, noise, alignment, displacement, growth: powers of the depth; None where a value is zero.
         drift: power of the mean of the sum of all updates; None where it is not seen at every depth.
+        concentration: power of the sum of squared shares of layers.
         ode: power of the distance to the ODE through the layers, and ode_distance: that of the deepest.
         beside: the comparison in law; None where no limit was drawn.
         lost: share of networks whose states were not finite.
@@ -59,6 +68,7 @@ class Evidence:
     drift: Power | None
     displacement: Power | None
     growth: Power | None
+    concentration: Power | None
     ode: Power | None
     ode_distance: float
     beside: Beside | None
@@ -91,6 +101,22 @@ class Evidence:
     @property
     def is_smooth(self) -> bool:
         return self.alignment is not None and self.alignment.exponent > SMOOTH
+
+    @property
+    def has_jumps(self) -> bool:
+        """Whether the layers that carry the sum do not become more with depth."""
+        found = self.concentration
+        return found is not None and found.exponent > JUMPS and found.low > -1
+
+    @property
+    def remembers_few_layers(self) -> bool:
+        """Whether the sum grows because layers are alike over a few layers, which end within the depth."""
+        if self.noise is None or self.alignment is None or len(self.taken) < 3:
+            return False
+        ratios = [float(one.spreads.mean() / max(one.apart.mean(), 1e-300)) for one in self.taken]
+        steps = np.diff(np.log(ratios)) / np.diff(np.log([one.blocks for one in self.taken]))
+        explained = abs(self.noise.exponent - self.alignment.exponent / 2) < 0.1
+        return explained and steps[0] > MEMORY and steps[-1] < steps[0] / 2
 
     @property
     def noise_stays(self) -> bool:
@@ -144,7 +170,10 @@ def may_diffuse(e: Evidence) -> bool:
     """Whether a diffusion is what the powers of the depth allow, so that its law is worth drawing."""
     if e.lost > 0 or len(e.taken) < 2 or e.sum_rises or e.state_rises or not e.is_independent:
         return False
-    return e.noise_stays and e.deepest.largest_update <= HEAVY and e.deepest.largest_layer <= ONE_LAYER
+    one = e.deepest
+    return (
+        e.noise_stays and not e.has_jumps and one.largest_update <= HEAVY and one.largest_layer <= ONE_LAYER
+    )
 
 
 def limit(e: Evidence) -> verdict.RuleByRule[BlockLimitVerdict]:
@@ -157,6 +186,7 @@ def limit(e: Evidence) -> verdict.RuleByRule[BlockLimitVerdict]:
     yield code.IDENTITY, "nothing_moves", still
     # Moments mean nothing where one update carries them.
     yield code.NONE, "has_heavy_tails", e.varies and e.deepest.largest_update > HEAVY
+    yield code.CANNOT_TELL, "remembers_few_layers", e.varies and e.remembers_few_layers
     yield code.EXPLOSION, "grows", e.sum_rises and e.state_rises
     # The parts grow, the whole does not: each layer turns or contracts the state as far at any depth.
     yield code.NONE, "turns_as_far_at_any_depth", e.sum_rises
@@ -170,6 +200,7 @@ def limit(e: Evidence) -> verdict.RuleByRule[BlockLimitVerdict]:
     yield code.NONE, "is_far_from_its_ode", one_field
     diffuses = e.noise_stays  # with or without a drift, whose size the comparison in law judges
     yield code.NONE, "has_one_large_layer", diffuses and e.deepest.largest_layer > ONE_LAYER
+    yield code.NONE, "has_jumps", diffuses and e.has_jumps
     diffuses = diffuses and e.is_independent
     # What was drawn from the measured coefficients is not what the network is.
     yield code.NONE, "law_is_another_one", diffuses and e.is_rejected

@@ -26,6 +26,10 @@ REASONS: Sentences[Evidence] = {
         f"one update carries {e.deepest.largest_update:.0%} of all squares:"
         " the variance of updates is infinite or nearly so"
     ),
+    "remembers_few_layers": lambda e: (
+        f"{_sum(e)}, because layers are like the next few (correlation"
+        f" {e.deepest.correlations[0]:.2f} of neighbours) at any depth: add depths far beyond that"
+    ),
     "grows": lambda e: f"{_sum(e)}, and the state moves by {power(e.displacement)}",
     "turns_as_far_at_any_depth": lambda e: (
         f"{_sum(e)}, but the state does not grow: every layer changes it as much at any depth"
@@ -48,6 +52,10 @@ REASONS: Sentences[Evidence] = {
         f"layers are aligned, but the network is {e.ode_distance:.2g} from their ODE"
     ),
     "has_one_large_layer": lambda e: f"one layer has {e.deepest.largest_layer:.0%} of the variance of all",
+    "has_jumps": lambda e: (
+        "few layers carry the sum at any depth: the squares of their shares add up to"
+        f" {power(e.concentration)}, where a diffusion has depth^-1"
+    ),
     "law_is_another_one": lambda e: (
         "the diffusion with the measured drift and covariance has another law than the network"
     ),

@@ -25,8 +25,8 @@ from deeplimit.modules.depth_check.rules import AUTO, RULES, Rule, rule_of
 from deeplimit.modules.depth_check.runs import Depths, Factory
 from deeplimit.modules.depth_check.scaling import scalings
 from deeplimit.modules.depth_check.trained import as_trained, not_an_initialisation, visibly_trained
-from deeplimit.modules.depth_check.tried_fixes import tried
-from deeplimit.modules.trace.batches import as_batch
+from deeplimit.modules.depth_check.tried_fixes import tried, tried_on
+from deeplimit.modules.trace.batches import as_batch, run
 
 
 @by_default
@@ -142,7 +142,11 @@ def check_depth(
         return report_on(name, checked, taken, rule, number, tolerance, confidence, seed, started)
 
     report = best_report(RULES.values(), judged) if rule == AUTO else judged(rule)
-    return tried(report, factory).called_by("check_depth", given)
+
+    def forward(model: nn.Module) -> object:
+        return run(model.to(chosen) if moved else model, as_batch(model, _made(batch)))
+
+    return tried(report, factory, forward).called_by("check_depth", given)
 
 
 @by_default
@@ -200,7 +204,7 @@ def probe(
     with validation.noted(f"deeplimit was measuring {name}."):
         taken = measure_module(
             model,
-            as_batch(model, batch() if callable(batch) and not isinstance(batch, torch.Tensor) else batch),
+            as_batch(model, _made(batch)),
             blocks=blocks,
             loss=loss,
             seed=seed,
@@ -218,7 +222,13 @@ def probe(
         report = as_trained(report)
     elif reasons:
         report = not_an_initialisation(report, reasons)
+    report = tried_on(report, model, lambda copied: run(copied, as_batch(copied, _made(batch))))
     return report.called_by("probe", given)
+
+
+def _made(batch: Any) -> Any:
+    """Return a batch, made if it is a function that makes it."""
+    return batch() if callable(batch) and not isinstance(batch, torch.Tensor) else batch
 
 
 @by_default

@@ -27,12 +27,16 @@ class Departure:
         layers: Places of the layers that depart, if not all do.
         everywhere: Whether it departs as much at every depth.
         spread: Smallest and largest factor among the layers that depart.
+        places: The layers that depart at each depth, where that is known exactly; `layers` are the last.
+        factors: By how much they do at each depth.
     """
 
     factor: float | None
     layers: tuple[int, ...] = ()
     everywhere: bool = False
     spread: tuple[float, float] | None = None
+    places: tuple[tuple[int, ...], ...] = ()
+    factors: tuple[float, ...] = ()
 
     @property
     def times(self) -> str:
@@ -132,7 +136,21 @@ def drifted(
             for size, scales, row in zip(part.sizes, shape, values, strict=True)
         ]
         return Departure(pooled[-1] / (1.0 if stated else pooled[0]))
-    return Departure(mean([values[-1][place] for place in bad]) / mean(good), bad)
+    over = mean([values[-1][place] for place in bad]) / mean(good)
+    if part.weight is not None:
+        return Departure(over, bad)
+    places = tuple(
+        tuple(place for place, value in enumerate(row) if _apart(value, good) > exact) for row in values
+    )
+    factors = tuple(
+        mean([row[place] for place in chosen]) / mean(good) if chosen else 1.0
+        for row, chosen in zip(values, places, strict=True)
+    )
+    return Departure(over, bad, places=places, factors=factors)
+
+
+def _apart(value: float, others: Sequence[float]) -> float:
+    return min(abs(math.log(value / other)) for other in others)
 
 
 def count_in_words(

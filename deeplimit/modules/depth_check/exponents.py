@@ -46,7 +46,11 @@ class Exponent:
 
 
 def fit(
-    depths: Sequence[float], sizes: Sequence[Sequence[float]], confidence: float, epsilon: float = 0.0
+    depths: Sequence[float],
+    sizes: Sequence[Sequence[float]],
+    confidence: float,
+    epsilon: float = 0.0,
+    known: Sequence[Sequence[float]] = (),
 ) -> Exponent | None:
     """Return the exponent of the root mean square of `sizes` in 1/depth.
 
@@ -63,21 +67,20 @@ def fit(
         sizes: one sequence of branches per depth.
         confidence: confidence level of the interval.
         epsilon: machine epsilon of the numbers in which the module computes.
+        known: a factor of every size that is no draw, such as a number in the forward. Layers in which it
+            differs do not scatter for that.
     """
     groups = [np.asarray(group, dtype=np.float64) for group in sizes]
     means = np.array([float(np.mean(group**2)) for group in groups])
     if np.any(means <= 0) or not np.all(np.isfinite(means)):
         return None
     x, y = np.log(np.asarray(depths, dtype=np.float64)), 0.5 * np.log(means)
-    counts = np.array([group.size for group in groups], dtype=np.float64)
-    freedom = int(counts.sum()) - len(groups)
-    # The relative scatter of squares, halved: the standard deviation of a log size.
-    scatter = (
-        sum(float(np.sum((group**2 / mean - 1) ** 2)) for group, mean in zip(groups, means, strict=True))
-        / 4
-        / max(freedom, 1)
-    )
-    variances = scatter / counts + max(SIZE_ERROR, epsilon) ** 2
+    freedom = sum(group.size for group in groups) - len(groups)
+    ones = [np.ones_like(group) for group in groups]
+    stated = [np.asarray(row, dtype=np.float64) for row in known] or ones
+    # Where something makes up for a factor, sizes scatter less than what is left of them.
+    noise = min((_noise(groups, one) for one in (stated, ones)), key=lambda found: float(found.sum()))
+    variances = noise / 4 / max(freedom, 1) + max(SIZE_ERROR, epsilon) ** 2
     fitted = line(x, y, 1 / variances)
     if fitted is None:
         return None
@@ -85,9 +88,27 @@ def fit(
     half = student_quantile(confidence, max(freedom, 1)) * fitted.error
     low, high = -fitted.slope - half, -fitted.slope + half
     if not power_law:
-        steps, _ = slopes_between(x, y, np.diag(variances))
+        with np.errstate(divide="ignore"):  # two depths may have one number of branches
+            steps, _ = slopes_between(x, y, np.diag(variances))
+        steps = steps[np.isfinite(steps)]
         low, high = min(low, float(steps.min())), max(high, float(steps.max()))
     return Exponent(-fitted.slope, fitted.error, low, high, power_law)
+
+
+def _noise(groups: Sequence[np.ndarray], factors: Sequence[np.ndarray]) -> np.ndarray:
+    """Return, up to degrees of freedom, the variance of the log mean square of sizes of known factors.
+
+    It is that of the relative squares of what is left of all sizes, times the sum of squared weights.
+    """
+    pooled, weights = 0.0, []
+    for group, factor in zip(groups, factors, strict=True):
+        squares, some = factor**2, factor > 0
+        left = (group[some] / factor[some]) ** 2
+        if not left.size or not 0 < left.mean() < np.inf:
+            return np.full(len(groups), np.inf)
+        pooled += float(np.sum((left / left.mean() - 1) ** 2))
+        weights.append(float(np.sum(squares**2) / np.sum(squares) ** 2))
+    return pooled * np.array(weights)
 
 
 def slope(depths: Sequence[float], values: Sequence[float]) -> float | None:

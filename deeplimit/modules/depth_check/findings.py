@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from deeplimit.common.report import one_line
 from deeplimit.modules.depth_check.fixes import IN_FORWARD
 from deeplimit.modules.depth_check.scaling import BranchScaling, PartScaling
 from deeplimit.modules.trace.naming import wildcard
@@ -86,10 +87,10 @@ def grouped(findings: Sequence[Finding]) -> list[str]:
             name = (
                 f"{wildcard(names[0], names) if one_list else 'parameters'} ({len(names)} of them: {listed})"
             )
-            told.append(f"{name}: {group[0].message[:-1]}, the first of them.")
+            told.append(one_line(f"{name}: {group[0].message[:-1]}, the first of them."))
         for finding in group:
             if len(group) <= ALIKE and str(finding) not in said:
-                told.append(str(finding))
+                told.append(one_line(str(finding)))  # names of modules may hold ends of lines
             said.add(str(finding))
             # A line about a parameter that branches share is run once.
             again = finding.fix in lines and not (len(group) <= ALIKE and finding.fix.startswith(IN_FORWARD))
@@ -108,11 +109,10 @@ def part_that_should_scale(scaling: BranchScaling) -> PartScaling:
     output projection.
     """
     gains = [part for part in scaling.parts if part.role == "gain"]
-    if gains:
-        return gains[0]
     multiplier = next(part for part in scaling.parts if part.role == "multiplier")
-    if any(abs(size - 1) > 1e-6 for size in multiplier.sizes):
-        return multiplier
+    scaled = [part for part in (*gains, multiplier) if any(abs(size - 1) > 1e-6 for size in part.sizes)]
+    if scaled or gains:
+        return (scaled or gains)[0]
     return next((part for part in scaling.parts if part.role == "output"), multiplier)
 
 

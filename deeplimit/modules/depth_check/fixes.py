@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from deeplimit.modules.depth_check.part_rules import Names, power_in_code
@@ -16,8 +16,23 @@ ADD_GATE = f"{IN_FORWARD}x = x + gate(condition) * branch(x)  # gate: a Linear, 
 """Adds a gate that is made of a condition."""
 EXACT = 1e-4
 """Relative error of factors of numbers that are read from the forward."""
+SOME: tuple[tuple[str, Callable[[int, int], bool]], ...] = (
+    ("i == {n} - 1", lambda i, n: i == n - 1),
+    ("i == 0", lambda i, n: i == 0),
+    ("2 * i >= {n}", lambda i, n: 2 * i >= n),
+    ("2 * i < {n}", lambda i, n: 2 * i < n),
+    ("i % 2", lambda i, n: i % 2 == 1),
+    ("i % 2 == 0", lambda i, n: i % 2 == 0),
+    ("i < {n} - 1", lambda i, n: i < n - 1),
+    ("i > 0", lambda i, n: i > 0),
+)
+"""Which layers i of n: what authors forget or treat apart. Others are listed by the number of layers."""
 ROUND = 0.02
 """Relative error up to which factors are read as a power of the depth in quarters."""
+
+
+Places = Sequence[Sequence[int]]
+"""Of layers, at each depth, or at the deepest alone; none for all layers."""
 
 
 @dataclass(frozen=True)
@@ -66,28 +81,42 @@ class Fixes:
         return f"{header}[torch.nn.init.zeros_(p) for p in {path}.parameters()]"
 
     def multiply(
-        self, parameter: str, factors: Sequence[float], places: Sequence[int] = (), stated: bool = False
+        self, parameter: str, factors: Sequence[float], places: Places = (), stated: bool = False
     ) -> str:
-        """Return the line that multiplies a parameter by these factors, one per depth."""
+        """Return the line that multiplies a parameter, in all or some layers, by a factor per depth."""
         header, path = self._each(parameter, places)
         drawn = any(part.name == parameter and part.role != "gain" for part in self.scaling.parts)
         return f"{header}{path}.data.mul_({self.power(parameter, factors, stated, drawn)})"
 
-    def multiply_output(
-        self, factors: Sequence[float], places: Sequence[int] = (), stated: bool = False
-    ) -> str:
-        """Return the line that multiplies what the branch's projection returns."""
-        header, path = self._each(self.projection.rpartition(".")[0], places, module=True)
+    def multiply_output(self, factors: Sequence[float], places: Places = (), stated: bool = False) -> str:
+        """Return the line that multiplies what the branch's projection returns, in all or some layers."""
         factor = self.power(self.projection, factors, stated, drawn=False)
-        return f"{header}{path}.register_forward_hook(lambda module, given, out: out * {factor})"
+        if not self._loops(self.scaling.hooked):
+            which = f"  # in layers {list(places[-1])} of {self.layers[-1]}" if places else ""
+            return f"{IN_FORWARD}x = x + {factor} * branch(x){which}"
+        header, path = self._each(self.scaling.hooked, places, module=True)
+        return f"{header}{path}.register_forward_hook(lambda module, given, out: {self._times(factor)})"
 
     def multiply_each(self, parameter: str, factor: str) -> str:
         """Return the line that multiplies a parameter, or else the projection's output, by code in i."""
         if parameter:
             header, path = self._each(parameter)
             return f"{header}{path}.data.mul_({factor})"
-        header, path = self._each(self.projection.rpartition(".")[0], module=True)
-        return f"{header}{path}.register_forward_hook(lambda module, given, out, i=i: out * ({factor}))"
+        if not self._loops(self.scaling.hooked):
+            return f"{IN_FORWARD}x = x + {factor} * branch(x)  # in layer i"
+        header, path = self._each(self.scaling.hooked, module=True)
+        hook = f"lambda module, given, out, i=i: {self._times(f'({factor})')}"
+        return f"{header}{path}.register_forward_hook({hook})"
+
+    def _times(self, factor: str) -> str:
+        """Return the code of an output times a factor; attention returns its weights, too."""
+        if self.scaling.hooked == self.projection.rpartition(".")[0]:
+            return f"out * {factor}"
+        return f"(out[0] * {factor}, *out[1:]) if isinstance(out, tuple) else out * {factor}"
+
+    def _loops(self, name: str) -> bool:
+        """Whether a line may loop over what has this name: code cannot count layers that are one module."""
+        return bool(name) and ("*" in name or self.layers[-1] == 1)
 
     def third(self, line: str, parameter: str, place: int) -> str:
         """Return a line about a parameter as one about a third of its rows."""
@@ -96,9 +125,9 @@ class Fixes:
 
     def add_gain(self, value: str) -> str:
         """Return the line that gives the branch's projection a gain."""
-        header, path = self._each(self.projection.rpartition(".")[0], module=True)
+        header, path = self._each(self.scaling.hooked or self.projection.rpartition(".")[0], module=True)
         made = f'{path}.register_parameter("gain", torch.nn.Parameter(torch.tensor({value})))'
-        hook = f"{path}.register_forward_hook(lambda module, given, out: module.gain * out)"
+        hook = f"{path}.register_forward_hook(lambda module, given, out: {self._times('module.gain')})"
         return f"{header}{made}; {hook}"
 
     def pass_on(self, size: float, code: str = "1") -> str:
@@ -166,25 +195,32 @@ class Fixes:
             return None
         return _path(before) if tuple(numbers) == tuple(range(self.layers[-1])) else None
 
-    def _each(self, name: str, places: Sequence[int] = (), module: bool = False) -> tuple[str, str]:
-        """Return the head of a loop over the layers, and the parameter or module in it."""
+    def _each(self, name: str, places: Places = (), module: bool = False) -> tuple[str, str]:
+        """Return the head of a loop over the layers, or over some at each depth, and what stands in it."""
         if "*" not in name and _plain(name):
             return "", _path(name)
         stack = self._stack(name)
-        chosen = f"range({places[0]}, {places[-1] + 1})" if _run(places) else f"{list(places)}"
-        deepest = self.layers[-1]
+        which = self._which(places, f"len({stack or 'found'})") if places else ""
         if stack is not None:
-            some = f"{chosen} if len({stack}) == {deepest} else ()"
-            return f"for i in {some if places else f'range(len({stack}))'}: ", _path(name)
+            every = f"range(len({stack}))"
+            return f"for i in {f'[i for i in {every} if {which}]' if which else every}: ", _path(name)
         every = "model.named_modules()" if module else "model.named_parameters()"
         found = f'[p for n, p in {every} if __import__("re").fullmatch({pattern(name)}, n)]'
-        if places:
-            # The layers of the deepest network that were blamed; shallower ones have other layers.
-            return (
-                f"for p in [found[i] for i in {chosen}] if len(found := {found}) == {deepest} else []: ",
-                "p",
-            )
+        if which:
+            some = f"[(i, p) for i, p in enumerate(found) if {which}]"
+            return f"for i, p in {some} if (found := {found}) else []: ", "p"
         return f"for i, p in enumerate(found := {found}): ", "p"
+
+    def _which(self, places: Places, count: str) -> str:
+        """Return the condition on a layer's number i that holds in these places at each depth."""
+        if len(places) == len(self.layers) > 1:
+            for code, holds in SOME:
+                wanted = [tuple(i for i in range(n) if holds(i, n)) for n in self.layers]
+                if wanted == [tuple(chosen) for chosen in places]:
+                    return code.format(n=count)
+        counts = self.layers[len(self.layers) - len(places) :]
+        listed = [f"{n}: {_listed(chosen)}" for n, chosen in zip(counts, places, strict=True) if chosen]
+        return f"i in {{{', '.join(listed)}}}.get({count}, ())"
 
 
 def pattern(*names: str) -> str:
@@ -198,8 +234,9 @@ def pattern(*names: str) -> str:
     return f'r"{text}"' if text.isprintable() and '"' not in text else ascii(text)
 
 
-def _run(places: Sequence[int]) -> bool:
-    return len(places) > 1 and list(places) == list(range(places[0], places[-1] + 1))
+def _listed(places: Sequence[int]) -> str:
+    run = len(places) > 1 and list(places) == list(range(places[0], places[-1] + 1))
+    return f"range({places[0]}, {places[-1] + 1})" if run else f"{list(places)}"
 
 
 def _plain(name: str) -> bool:

@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Iterator, Sequence
 
+from deeplimit.common.report import one_line
 from deeplimit.common.verdict import DepthVerdict
 from deeplimit.modules.depth_check.base_scale import bases_of
 from deeplimit.modules.depth_check.departures import EXACT
@@ -19,10 +20,11 @@ from deeplimit.modules.depth_check.report import DepthReport, Status
 from deeplimit.modules.depth_check.rule_findings import against_rule
 from deeplimit.modules.depth_check.rules import Rule
 from deeplimit.modules.depth_check.scaling import BranchScaling, excess, scalings
-from deeplimit.modules.depth_check.stream_findings import about_skip, about_streams
+from deeplimit.modules.depth_check.stream_findings import about_missing_skips, about_skip, about_streams
 from deeplimit.modules.depth_check.stream_scaling import streams
 from deeplimit.modules.depth_check.uneven_layers import against_layers
 from deeplimit.modules.depth_check.whole_findings import about_copies, about_dropout, as_profiles
+from deeplimit.modules.trace.naming import alike
 from deeplimit.version import versions
 
 
@@ -44,6 +46,8 @@ def report_on(
     findings: list[Finding] = []
     statuses: list[Status] = []
     withheld: list[str] = []  # findings that branches which were not found would explain
+    asked = rule is not None or number is not None
+    broken = about_missing_skips(branches, taken[-1].replacing) if asked else []
     for scaling in branches:
         found: list[Finding] = []
         agreed: bool | None = True
@@ -79,8 +83,8 @@ def report_on(
             found += about_skip(scaling, flows[scaling.stream], rule, number, depths[-1], fixes)
         if deepens and not _remembers_longer(scaling) and scaling.meaning != ADAPTER:
             target = number if rule is None else rule.exponent
-            asked = rule is not None or number is not None
             found = _of_the_whole(scaling, target, found, present_depths, totals) if asked else found
+        found, agreed = _unless_broken(scaling, broken, found, agreed)
         findings += found
         statuses.append(
             DepthVerdict.NOT_AS_EXPECTED
@@ -89,12 +93,12 @@ def report_on(
             if agreed
             else DepthVerdict.CANNOT_TELL
         )
-    if rule is None and number is None:
+    if not asked:
         statuses = [DepthVerdict.MEASURED] * len(branches)
         stream_statuses = [DepthVerdict.MEASURED] * len(flows)
     else:
         more, stream_statuses = about_streams(flows, branches, findings)
-        findings += more
+        findings += [] if broken else more  # a stream that does not go on says nothing about growth
     verdict: Status = next(
         (
             status
@@ -121,7 +125,7 @@ def report_on(
         seed=seed,
         seconds=time.perf_counter() - started,
         versions=versions(),
-        reservations=tuple(_reservations(branches, statuses, rule, taken, withheld)),
+        reservations=tuple(map(one_line, _reservations(branches, statuses, rule, taken, withheld))),
         citations=(rule.citation,) if rule is not None and rule.citation else (),
     )
 
@@ -192,6 +196,18 @@ def _of_the_whole(
     told = as_profiles(scaling, target, found, depths, totals)
     told += [] if told else about_copies(scaling, target, depths, totals)
     return told + about_dropout(scaling)
+
+
+def _unless_broken(
+    scaling: BranchScaling, broken: Sequence[Finding], found: list[Finding], agreed: bool | None
+) -> tuple[list[Finding], bool | None]:
+    """Return what is found of a kind of branch, or that layers of it lack their skip.
+
+    Its layers are then on several streams, of which each shows a few.
+    """
+    if not any(alike(finding.parameter, part.name) for finding in broken for part in scaling.parts):
+        return found, agreed
+    return [finding for finding in broken if finding.branch == scaling.kind], None
 
 
 def _remembers_longer(scaling: BranchScaling) -> bool:

@@ -48,6 +48,7 @@ class MeasuredBranch:
         opens: Whether no sum comes before, so that `skip` may lack a number.
         dropped: Probability with which dropout, in training, drops an entry of the skip.
         kept: Share that a velocity keeps from layer to layer where the branch adds to one, else 0.
+        hooked: Name of the module whose output is the projection's; "" if no module returns it.
         counted: Whether it counts among its stream's branches. Experts in one sum count once, a zero adapter
             beside another branch does not count.
     """
@@ -68,6 +69,7 @@ class MeasuredBranch:
     counted: bool
     dropped: float = 0.0
     kept: float = 0.0
+    hooked: str = ""
 
 
 @dataclass(frozen=True)
@@ -146,6 +148,7 @@ class AtOneDepth:
         parameters: Number of entries of all parameters.
         epsilon: Machine epsilon of the streams' dtype.
         outside: Names of the weights that were applied in no residual branch.
+        replacing: Names of projections like those of branches whose output takes the state's place.
     """
 
     branches: tuple[MeasuredBranch, ...]
@@ -155,6 +158,7 @@ class AtOneDepth:
     parameters: int
     epsilon: float
     outside: tuple[str, ...] = ()
+    replacing: tuple[str, ...] = ()
 
 
 @alone()
@@ -321,6 +325,7 @@ def _summary(
                 part.counted,
                 part.dropped,
                 part.kept,
+                part.hooked,
             )
         )
     streams = []
@@ -362,6 +367,7 @@ def _summary(
         parameters=sum(parameter.numel() for parameter in model.parameters()),
         epsilon=max(join.addition.epsilon for join in found.joins),
         outside=tuple(name for name in trace.shapes if name in applied - inside),
+        replacing=found.replacing,
     )
 
 

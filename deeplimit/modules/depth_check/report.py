@@ -82,11 +82,11 @@ class DepthReport(Report):
         """The verdict in one line."""
         if self.findings:
             more = f" (and {len(self.findings) - 1} more)" if len(self.findings) > 1 else ""
-            return f"{self.verdict}: {self.findings[0]}{more}"
+            return one_line(f"{self.verdict}: {self.findings[0]}{more}")
         seen = "; ".join(f"{kind.kind} {kind.exponent_in_words}" for kind in self.branches[:4]) + (
             "; ..." if len(self.branches) > 4 else ""
         )
-        return f"{self.verdict}: {seen}"
+        return one_line(f"{self.verdict}: {seen}")
 
     @property
     def in_one_line(self) -> str:
@@ -139,7 +139,7 @@ class DepthReport(Report):
         """Return what is known of each kind of branch, with its updates at the depths of these places."""
         several = len(self.depths) > 1
         kinds = self.branches
-        columns = [Column("residual branch", [kind.kind for kind in kinds], left=True)]
+        columns = [Column("residual branch", [one_line(kind.kind) for kind in kinds], left=True)]
         for place in places:
             heading = f"update/stream, L={self.depths[place]}" if several else "update/stream"
             columns.append(Column(heading, [kind.ratios[place] for kind in kinds], _size, left=True))

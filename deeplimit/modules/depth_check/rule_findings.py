@@ -373,11 +373,18 @@ class _Judged:
         wanted = [mean(scales) for scales in shape]
         anchor = 1.0 if stated else part.sizes[0] / wanted[0]
         factors = [anchor * want / size for want, size in zip(wanted, part.sizes, strict=True)]
+        places: Sequence[Sequence[int]] = ()
         if found.layers and found.factor:
-            factors = [1 / found.factor]
+            known = bool(found.places) and all(found.places)  # in some layers of every depth
+            places = found.places or (found.layers,)
+            factors = [1 / factor for factor in found.factors] if known else [1 / found.factor]
+            stated = True
+        elif part.role == "multiplier" and max(part.layers[-1]) > min(part.layers[-1]) * (1 + self.exact):
+            code = self._code(asked, self._fixes.projection)
+            return f"{IN_FORWARD}x = x + {code} * branch(x)  # alike in all layers"
         if part.role == "multiplier":
-            return self._fixes.multiply_output(factors, found.layers, stated)
-        return self._fixes.multiply(part.name, factors, found.layers, stated)
+            return self._fixes.multiply_output(factors, places, stated)
+        return self._fixes.multiply(part.name, factors, places, stated)
 
     def _number_in_words(
         self, part: PartScaling, stated: bool, shape: Sequence[Sequence[float]], found: Departure

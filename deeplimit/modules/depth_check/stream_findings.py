@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from deeplimit.common.verdict import DepthVerdict
-from deeplimit.modules.depth_check.findings import Finding, part_name
+from deeplimit.modules.depth_check.findings import Finding, layers_in_words, part_name
 from deeplimit.modules.depth_check.fixes import IN_FORWARD, Fixes
 from deeplimit.modules.depth_check.report import Status
 from deeplimit.modules.depth_check.rules import Rule
 from deeplimit.modules.depth_check.scaling import BranchScaling
 from deeplimit.modules.depth_check.stream_meaning import DAMPED, EXPLODING, MULTIPLIED
 from deeplimit.modules.depth_check.stream_scaling import StreamScaling
+from deeplimit.modules.trace.naming import wildcard
 
 
 def about_skip(
@@ -48,6 +50,37 @@ def about_skip(
             fix=fixes.pass_on(gain),
             about="skip",
         )
+    ]
+
+
+def about_missing_skips(branches: Sequence[BranchScaling], replacing: Sequence[str]) -> list[Finding]:
+    """Return what speaks against layers whose output takes the place of the state, by their weights."""
+    layers: dict[str, list[int]] = {}
+    kinds: dict[str, str] = {}
+    for name in replacing:
+        likes = [
+            (scaling.kind, part.name if "*" in part.name else wildcard(name, [name, part.name]))
+            for scaling in branches
+            for part in scaling.parts
+            if part.role == "output"
+        ]
+        for kind, like in likes:
+            if found := re.fullmatch(re.escape(like).replace(r"\*", r"(\d+)"), name):
+                layers.setdefault(like, []).append(int(found[1]))
+                kinds.setdefault(like, kind)
+                break
+    return [
+        Finding(
+            kinds[like],
+            like,
+            None,
+            f"has no skip in {layers_in_words(numbers)}: its output takes the state's place, where the other"
+            " layers add to the state.",
+            tuple(numbers),
+            f"{IN_FORWARD}x = x + branch(x)  # in {layers_in_words(numbers)}, too",
+            "skip",
+        )
+        for like, numbers in layers.items()
     ]
 
 

@@ -40,8 +40,22 @@ class Evidence:
     @property
     def grows_like_a_power(self) -> bool:
         """Whether the state grows with depth, by more than updates of one size in total do."""
-        rises = self.growth_exponent is not None and self.growth_exponent > OUTGROWN
+        # Updates above their critical exponent make it grow by that power themselves.
+        own = -self.excess if self.excess is not None and self.excess < -MARGIN else 0.0
+        rises = self.growth_exponent is not None and self.growth_exponent > OUTGROWN + own
         return rises and self.growth[-1] > LARGE
+
+    @property
+    def outruns_powers(self) -> bool:
+        """Whether branches that read the state as it is make it grow faster than aligned updates could.
+
+        Their growth is exponential in a power of the depth; fluctuations hide that it steepens.
+        """
+        larger = self.excess is not None and self.excess < -MARGIN
+        slopes = [slope for _, slope in slopes_of(self.sums, self.growth)]
+        return (
+            larger and not self.normalised and not self.renormed and len(slopes) > 1 and min(slopes) > POWER
+        )
 
     @property
     def keeps_its_input(self) -> bool:
@@ -95,7 +109,17 @@ def runs_away(sums: Sequence[int], values: Sequence[float | None], power: float 
         return False
     if known[-1][1] == math.inf:
         return True
-    slopes = [
+    slopes = slopes_of(*zip(*known, strict=True))
+    if len(slopes) < 2:
+        return bool(slopes) and slopes[0][1] > 2 * power
+    (earlier, before), (count, slope_now) = slopes[-2:]
+    return slope_now > power and slope_now > before * (count / earlier) ** STEEPENING
+
+
+def slopes_of(counts: Sequence[int], values: Sequence[float]) -> list[tuple[float, float]]:
+    """Return the powers of the count between neighbours, and where they are."""
+    known = zip(counts, values, strict=True)
+    return [
         (
             math.sqrt(count * earlier),
             math.log(max(value, TINY) / max(before, TINY)) / math.log(count / earlier),
@@ -103,10 +127,6 @@ def runs_away(sums: Sequence[int], values: Sequence[float | None], power: float 
         for (earlier, before), (count, value) in pairwise(known)
         if count > earlier
     ]
-    if len(slopes) < 2:
-        return bool(slopes) and slopes[0][1] > 2 * power
-    (earlier, before), (count, slope_now) = slopes[-2:]
-    return slope_now > power and slope_now > before * (count / earlier) ** STEEPENING
 
 
 OUTGROWS = "grows with depth, more than its branches"
@@ -130,7 +150,7 @@ def meanings(e: Evidence) -> verdict.RuleByRule[str]:
     # The skip's gain is below one.
     yield DAMPED, "is_damped", e.drift < 0
     # The state grows faster than any power of the depth.
-    yield EXPLODING, "grows_exponentially", runs_away(e.sums, e.growth)
+    yield EXPLODING, "grows_exponentially", runs_away(e.sums, e.growth) or e.outruns_powers
     # The gradient grows faster than any power of the depth.
     yield (
         BACKWARD,

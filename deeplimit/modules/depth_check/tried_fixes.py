@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 
 import torch
 from torch import nn
 
 from deeplimit.common.global_state import alone, seeded
+from deeplimit.common.report import one_line
 from deeplimit.modules.depth_check.findings import Finding
 from deeplimit.modules.depth_check.fixes import IN_FORWARD
 from deeplimit.modules.depth_check.report import DepthReport
@@ -17,24 +20,45 @@ from deeplimit.modules.depth_check.runs import Factory, built
 FAILURES = (ArithmeticError, AttributeError, LookupError, NameError, RuntimeError, SyntaxError, TypeError)
 
 
-def tried(report: DepthReport, factory: Factory) -> DepthReport:
+Forward = Callable[[nn.Module], object]
+
+
+def tried(report: DepthReport, factory: Factory, forward: Forward) -> DepthReport:
     """Return the report without the lines that do not run on the module of every depth.
 
     Each depth is built once more where there are lines to run; without findings nothing is built. Lines for a
-    forward are not run, nor is the module afterwards.
+    forward are not run. Where a line puts a hook on a module, a forward follows.
     """
-    lines = [
-        finding.fix for finding in report.findings if finding.fix and not finding.fix.startswith(IN_FORWARD)
-    ]
+    lines = _to_run(report)
     failed: dict[str, str] = {}
     for depth in report.depths if lines else ():
         with alone(), seeded(report.seed):
-            for line, why in _failures(factory, depth, [line for line in lines if line not in failed]):
+            left = [line for line in lines if line not in failed]
+            for line, why in _failures(partial(built, factory, depth), left, forward):
                 failed[line] = f"depth {depth} ({why})"
+    return _without_failed(report, failed)
+
+
+def tried_on(report: DepthReport, model: nn.Module, forward: Forward) -> DepthReport:
+    """Return the report on one module without the lines that do not run on a copy of it."""
+    lines = _to_run(report)
+    if not lines:
+        return report
+    with alone(), seeded(report.seed):
+        failures = dict(_failures(lambda: copy.deepcopy(model), lines, forward))
+    return _without_failed(report, {line: f"a copy of the module ({why})" for line, why in failures.items()})
+
+
+def _to_run(report: DepthReport) -> list[str]:
+    fixes = [finding.fix for finding in report.findings]
+    return [line for line in dict.fromkeys(fixes) if line and not line.startswith(IN_FORWARD)]
+
+
+def _without_failed(report: DepthReport, failed: Mapping[str, str]) -> DepthReport:
     if not failed:
         return report
     told = [
-        f"{finding.parameter}: the line that would set it right did not run at {failed[finding.fix]}, so it"
+        f"{finding.parameter}: the line that would set it right did not run on {failed[finding.fix]}, so it"
         " is left out."
         for finding in report.findings
         if finding.fix in failed
@@ -42,7 +66,7 @@ def tried(report: DepthReport, factory: Factory) -> DepthReport:
     return dataclasses.replace(
         report,
         findings=tuple(_without(finding, failed) for finding in report.findings),
-        reservations=(*report.reservations, *dict.fromkeys(told)),
+        reservations=(*report.reservations, *map(one_line, dict.fromkeys(told))),
     )
 
 
@@ -50,24 +74,38 @@ def _without(finding: Finding, failed: Mapping[str, str]) -> Finding:
     return dataclasses.replace(finding, fix="") if finding.fix in failed else finding
 
 
-def _failures(factory: Factory, depth: int, lines: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield the lines that fail on the module of a depth, and why; all of them if there is no module."""
+def _failures(
+    made: Callable[[], nn.Module], lines: Sequence[str], forward: Forward
+) -> Iterator[tuple[str, str]]:
+    """Yield the lines that fail on a module, and why; all of them if there is no module."""
     try:
-        model = built(factory, depth)
+        model = made()
     except Exception as error:  # noqa: BLE001  # what a factory raises when called again costs no report
-        yield from ((line, f"the factory raised {type(error).__name__}") for line in lines)
+        yield from ((line, f"it could not be built again: {type(error).__name__}") for line in lines)
         return
-    for line in dict.fromkeys(lines):
+    hooks = []
+    for line in lines:
         if why := _failure(line, model):
             yield line, why
+        elif "_hook(" in line:
+            hooks.append(line)
+    if hooks and (why := _raised(lambda: forward(model))):
+        yield from ((line, f"in a forward: {why}") for line in hooks)
+
+
+def _raised(what: Callable[[], object]) -> str:
+    try:
+        what()
+    except (*FAILURES, ValueError) as error:
+        return f"{type(error).__name__}: {error}"
+    return ""
 
 
 def _failure(line: str, model: nn.Module) -> str:
     """Return what a line raises on a module, or the parameter that it leaves not finite; "" if it runs."""
-    try:
-        exec(line, {"model": model, "torch": torch})  # noqa: S102  # written in `fixes`, from quoted names
-    except (*FAILURES, ValueError) as error:
-        return f"{type(error).__name__}: {error}"
+    # Written in `fixes`, from quoted names.
+    if why := _raised(lambda: exec(line, {"model": model, "torch": torch})):  # noqa: S102
+        return why
     for name, parameter in model.named_parameters():
         if parameter.is_floating_point() and not bool(torch.isfinite(parameter).all()):
             return f"{name} is not finite after it"

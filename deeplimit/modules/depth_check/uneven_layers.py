@@ -105,7 +105,7 @@ def _in_part(
     )
     if abs(small_power - large_power) <= tolerance or {small_follow, large_follow} != {True, False}:
         return
-    wrong = groups[-1].large if small_follow else groups[-1].small
+    wrong = [group.large if small_follow else group.small for group in groups]
     factors = ratios if small_follow else [1 / ratio for ratio in ratios]
     yield _told(part, scaling, expected, depths, totals, wrong, factors)
 
@@ -116,15 +116,20 @@ def _told(
     expected: float,
     depths: Sequence[int],
     totals: Sequence[int],
-    places: Sequence[int],
+    places: Sequence[Sequence[int]],
     factors: Sequence[float],
 ) -> Finding:
-    fixes, numbers = Fixes.of(scaling, depths, totals), tuple(scaling.numbers[place] for place in places)
-    size = mean([part.layers[-1][place] for place in places])
+    fixes, numbers = Fixes.of(scaling, depths, totals), tuple(scaling.numbers[place] for place in places[-1])
+    size = mean([part.layers[-1][place] for place in places[-1]])
     wanted = f"depth^-{expected:g}" if expected else "one size at every depth"
     shallow = times(factors[0]).removesuffix(" for") if abs(math.log(factors[0])) > EXACT else "right"
     what = "has std" if part.role in ("output", "inner") else "is"
-    back = [1 / factors[-1]]
+    alike = any(
+        group == tuple(range(len(group))) and len(group) == layers
+        for group, layers in zip(places, fixes.layers, strict=True)
+    )
+    back = [1 / factors[-1]] if alike else [1 / factor for factor in factors]
+    some = places[-1:] if alike else places
     return Finding(
         scaling.kind,
         part_name(part, scaling),
@@ -133,8 +138,8 @@ def _told(
         f" {times(factors[-1])} {wanted}, which the other layers follow. At depth {depths[0]} it is"
         f" {shallow}.",
         numbers,
-        fixes.multiply_output(back, places)
+        fixes.multiply_output(back, some, stated=True)
         if part.role == "multiplier"
-        else fixes.multiply(part.name, back, places),
+        else fixes.multiply(part.name, back, some, stated=True),
         "layers",
     )

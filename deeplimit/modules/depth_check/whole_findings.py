@@ -60,8 +60,8 @@ def about_copies(
                 about="copies",
             )
         ]
-    factor = power_in_code(1.0, str(totals[-1]), 1 - target)
-    fix = f"model.get_parameter({projection.name!r}).data.mul_({factor})  # {totals[-1]}: residual branches"
+    factor = power_in_code(1.0, "depth", 1 - target)
+    fix = f"{IN_FORWARD}x = x + {factor} * branch(x)  # depth: the number of layers"
     told = f"{told}. Layers that share their weights ask for exponent 1."
     return [Finding(scaling.kind, projection.name, grown, told, fix=fix, about="copies")]
 

@@ -23,16 +23,22 @@ def _power_of_depth(e: Evidence) -> str:
     return f"the state grows like depth^{exponent:.2f}" if exponent > 0.05 else "the state hardly grows yet"
 
 
+def _share(value: float) -> str:
+    """Return a share in percent with two digits, at most all: "100 %", "4.7 %"."""
+    percent = 100 * min(value, 1.0)
+    return f"{percent:.0f} %" if percent >= 99.5 else f"{percent:.2g} %"
+
+
 OF_A_STREAM: Sentences[Evidence] = {
     "grows_by_earlier_states": lambda e: (
         f"{_power_of_depth(e)}, and its branches do not explain that: earlier states are added between sums"
-        f" (up to {100 * max(e.mixed):.2g} % of a state)"
+        f" (up to {_share(max(e.mixed))} of a state)"
     ),
     "holds_by_earlier_states": lambda e: (
         f"earlier states are added between sums, the last state has cosine {e.turned[-1]:.2f} with the first"
     ),
     "is_mixed": lambda e: (
-        f"earlier states are added between sums (up to {100 * max(e.mixed):.2g} % of a state), so that skip"
+        f"earlier states are added between sums (up to {_share(max(e.mixed))} of a state), so that skip"
         " and updates are not the whole"
     ),
     "is_multiplied": lambda e: f"{_per_sum(e)}, so the state grows exponentially",
@@ -45,9 +51,7 @@ OF_A_STREAM: Sentences[Evidence] = {
         f"the gradient grows {power(e.gradient_growth[-1] or 0.0, 1 / e.sums[-1]):.3g}x per sum backwards,"
         " faster than any power of the depth"
     ),
-    "is_one_depth": lambda e: (
-        f"{100 * min(e.kept[-1], 1.0):.2g} % of the last state came through the skips alone"
-    ),
+    "is_one_depth": lambda e: f"{_share(e.kept[-1])} of the last state came through the skips alone",
     "is_scaled_as_a_whole": lambda e: (
         f"the skips multiply the state by {power(e.skip[-1], e.sums[-1]):.3g} in all, as much at any"
         " depth: a drift"
@@ -56,7 +60,7 @@ OF_A_STREAM: Sentences[Evidence] = {
     "outgrows": lambda e: f"{_power_of_depth(e)}, though all updates together are as large at any depth",
     "has_a_finite_clock": lambda e: "all updates together are as large at any depth",
     "is_turned_at_any_depth": lambda e: (
-        f"each sum is normalised again; {100 * e.kept[-1]:.2g} % of the last state came through the skips"
+        f"each sum is normalised again; {_share(e.kept[-1])} of the last state came through the skips"
     ),
     "has_a_logarithmic_clock": lambda e: (
         f"{_power_of_depth(e)}, updates do not: the state turns by the logarithm of the depth"

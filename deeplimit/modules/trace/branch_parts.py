@@ -26,6 +26,7 @@ class BranchParts:
         multiplier: Product of the numbers that scale the branch after the projection.
         gain: Product of the sizes of the gains.
         normed: Whether a normalisation follows the projection.
+        owner: Name of the module that ran the projection.
     """
 
     weights: tuple[str, ...]
@@ -37,6 +38,7 @@ class BranchParts:
     multiplier: float
     gain: float
     normed: bool
+    owner: str = ""
 
 
 @dataclass
@@ -148,6 +150,7 @@ def branch_parts(graph: Graph, join: Join, side: Summand) -> BranchParts:
         tail.multiplier,
         tail.gain,
         tail.normed,
+        trace.projections[shaped[0]].owner if shaped else "",
     )
 
 

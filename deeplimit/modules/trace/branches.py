@@ -5,7 +5,7 @@ scales them after.
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,7 @@ from deeplimit.modules.trace.branch_parts import BranchParts, branch_parts
 from deeplimit.modules.trace.copies import refuse_mixed_copies
 from deeplimit.modules.trace.forwards import recorded
 from deeplimit.modules.trace.graph import Graph, Join, age_of, carried_by, carried_from, find_joins, stream_of
-from deeplimit.modules.trace.naming import familiar, kinds_of, names_of
+from deeplimit.modules.trace.naming import alike, familiar, kinds_of, names_of
 from deeplimit.modules.trace.recording import (
     Addition,
     Edge,
@@ -84,6 +84,8 @@ class Part:
     counted: bool
     # Share that a velocity keeps of what earlier branches added to it, where the branch adds to one; else 0.
     kept: float = 0.0
+    # The module whose output is the projection's; none where that module adds the branch to its stream, too.
+    hooked: str = ""
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,8 @@ class Layout:
     joins: tuple[Join, ...]
     # Blocks with a projected shortcut that open each stream: they count in its depth, but are not joins.
     heads: tuple[int, ...]
+    # Projections like those of branches whose output takes the state's place: a layer without its skip.
+    replacing: tuple[str, ...] = ()
 
 
 @by_default
@@ -206,13 +210,39 @@ def layout(trace: Trace, blocks: str | Sequence[str] | None = None) -> Layout:
                     for part in parts
                 ),
                 kept=piece.kept,
+                hooked=_hooked(trace.additions[piece.ordinal].owner, made.owner),
             )
         )
     heads = [
         _opened(graph, next(join for join, own in zip(joins, streams, strict=True) if own == number))
         for number in sorted(set(streams))
     ]
-    return Layout(tuple(parts), tuple(joins), tuple(heads))
+    return Layout(tuple(parts), tuple(joins), tuple(heads), tuple(_replacing(graph, parts)))
+
+
+def _replacing(graph: Graph, parts: Sequence[Part]) -> Iterator[str]:
+    """Yield the weights from whose output a stream begins though they are those of a layer of an earlier one.
+
+    Such a layer has the weights of layers that add to a state of the same shape, and does not add.
+    """
+    trace = graph.trace
+    for number in sorted({part.branch.stream for part in parts} - {0}):
+        first = next(part for part in parts if part.branch.stream == number)
+        place = next((place for place in graph.climb((first.join.root,)) if place in trace.projections), None)
+        name = trace.projections[place].weights[-1] if place is not None else ""
+        likes = (
+            output
+            for part in parts
+            if part.branch.stream < number and part.join.addition.shape == first.join.addition.shape
+            for output in part.branch.output
+        )
+        if any(alike(name, other) and trace.shapes[name] == trace.shapes[other] for other in likes):
+            yield name
+
+
+def _hooked(adds: str, projects: str) -> str:
+    """Return the module that projects, unless it adds as well: what it returns is no longer the update."""
+    return "" if adds == projects or adds.startswith(f"{projects}.") else projects
 
 
 def _one_mixture(trace: Trace, part: Part, piece: _Piece, made: BranchParts) -> bool:

@@ -103,6 +103,16 @@ def _starred(name: str, likes: Sequence[str]) -> str:
     return ".".join(own)
 
 
+def alike(name: str, other: str) -> bool:
+    """Whether two names differ in numbers alone.
+
+    Examples:
+        >>> alike("h.3.fc.weight", "h.4.fc.weight"), alike("h.3.fc.weight", "h.3.out.weight")
+        (True, False)
+    """
+    return re.sub(r"\d+", "*", name) == re.sub(r"\d+", "*", other)
+
+
 def wildcard(name: str, likes: Iterable[str]) -> str:
     """Return `name` with a star for every number in which its likes differ.
 

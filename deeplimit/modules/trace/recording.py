@@ -98,12 +98,16 @@ class Addition:
 
 @dataclass(frozen=True)
 class Projection:
-    """The output of an operation with a weight: its size, and the names of the weights in order of use."""
+    """The output of an operation with a weight: its size, and the names of the weights in order of use.
+
+    `owner` names the module that ran it: torch's attention applies its projection's weight itself.
+    """
 
     weights: tuple[str, ...]
     size: float
     shape: tuple[int, ...]
     biases: tuple[str, ...] = ()
+    owner: str = ""
 
 
 @dataclass(frozen=True)
@@ -243,7 +247,11 @@ class Recorder(TorchCalls):
             ]
             biases = tuple(self.trace.names[id(value)] for value in small if id(value) in self.trace.names)
             self.trace.projections[where] = Projection(
-                tuple(weights), size(outcome), tuple(outcome.shape), biases
+                tuple(weights),
+                size(outcome),
+                tuple(outcome.shape),
+                biases,
+                self.owners[-1] if self.owners else "",
             )
 
     def _scaling(self, where: Edge, factors: Any, power: float = 1.0) -> None:
