@@ -51,6 +51,8 @@ class Parts:
         for layer in twin.layers:
             order = torch.randperm(HIDDEN, generator=stream)
             scale = torch.exp(normal(stream, HIDDEN)) if rescaled else torch.ones(HIDDEN, dtype=torch.float64)
+            if "gate" in layer:  # signs may move between the factor that no activation follows and the output
+                scale = scale * normal(stream, HIDDEN).sign()
             layer["up"] = (layer["up"] * scale[:, None])[order]
             layer["down"] = (layer["down"] / scale)[:, order]
             if "gate" in layer:
@@ -185,7 +187,7 @@ def test_a_scrambled_twin_has_the_same_objects(kind):
     assert all(float((mine[name] - other[name]).norm() / mine[name].norm()) > 0.5 for name in raw)
     found, known = objects(other)[0], objects(mine)[0]
     assert found.keys() == known.keys()
-    assert len(found) == (7 if kind == "llama" else 5)
+    assert len(found) == (6 if kind == "llama" else 5)
     for name, values in known.items():
         assert float((found[name] - values).norm() / values.norm()) < 1e-5, name
 
@@ -228,7 +230,7 @@ def test_shared_keys_and_convolutions_are_left_out_with_the_reason():
         if "k_proj" in name or "v_proj" in name:
             weights[name] = weights[name][: WIDTH // 2].contiguous()
     found, left_out = objects(weights)
-    assert len(found) == 5
+    assert len(found) == 4
     assert "as many keys as queries" in left_out["model.layers.*.self_attn"]
     stream = torch.Generator().manual_seed(0)
     convolutions = {

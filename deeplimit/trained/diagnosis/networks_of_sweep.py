@@ -14,11 +14,12 @@ from deeplimit.common import validation
 from deeplimit.common.global_state import seeded
 from deeplimit.modules.trace.batches import as_batch
 from deeplimit.modules.trace.branches import record
-from deeplimit.trained.diagnosis.invariants import Seen, invariants, seen_in
+from deeplimit.trained.diagnosis.invariants import invariants
 from deeplimit.trained.diagnosis.layer_families import SAME, SameLayersError, families
 from deeplimit.trained.diagnosis.norms import LEAST_LAYERS
 from deeplimit.trained.diagnosis.sources import Source, finite_numbers, source_of
 from deeplimit.trained.diagnosis.stacks import Stack
+from deeplimit.trained.diagnosis.weight_chains import Seen, seen_in
 
 WEIGHTS = {"A", "V", "W", "F", "Δ"}
 """Names of whole stacks of weights: those that the library's recursions call them by."""
