@@ -217,11 +217,13 @@ def test_layer_scale_belongs_to_what_writes():
             torch.testing.assert_close(scaled[name], values * factor[:, None, None], rtol=1e-5, atol=1e-5)
 
 
-def test_a_normalisation_that_is_not_known_is_said_to_be_left_out():
+def test_gains_of_no_known_place_leave_no_object():
     names = VIT | {"n2": "blocks.{}.odd.weight"}
     names.pop("b2")
-    _, left_out = objects(Parts().named(names))
-    assert [*left_out] == ["blocks.*.mlp, normalisation"]
+    found, left_out = objects(Parts().named(names))
+    assert found == {}
+    assert [*left_out] == ["blocks.*.attn", "blocks.*.mlp"]
+    assert all("odd.weight" in reason for reason in left_out.values())
 
 
 def test_shared_keys_and_convolutions_are_left_out_with_the_reason():

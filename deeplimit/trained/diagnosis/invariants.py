@@ -55,6 +55,11 @@ AFTER = {
     "mlp": r"(ls2|layer_scale2)\.\w+|gamma_2",
 }
 """Names of the gains after a branch: layer scale."""
+POST = r"(?:.*\.)?output\.LayerNorm"
+"""Names of normalisations of the whole stream after a branch, whose gains stand between no two weights."""
+UNKNOWN = "may have gains in {}, whose place names do not tell. Pass the module"
+NO_GAINS = ("bias", "running_mean", "running_var", "num_batches_tracked", "delta")
+"""Ends of names of vectors that multiply no weight, or are read as residual factors."""
 GATE = r"gate|gate_proj|wg|wi_0|w1_gate"
 """Names of the factor of a product that an activation follows."""
 NORMS = ("Norm", "Norm1d", "Norm2d", "Norm3d")
@@ -149,6 +154,7 @@ class _Block:
         self.shapes = {rest: source.shapes[family.members[0]] for rest, family in self.tensors.items()}
         self.groups = next((each.groups for each in self.tensors.values() if each.groups), ())
         self.used: set[str] = set()
+        self.attends = False
         self.writes: list[str] = []
         self.rounding = 0.0
         # (in, out), as GPT-2 stores weights, where a bias has the length of the second axis.
@@ -161,7 +167,6 @@ class _Block:
         weights = [rest for rest, shape in self.shapes.items() if len(shape) > 1]
         if len(weights) == 1 and len(set(self.shapes[weights[0]][:2])) == 1:
             self.used.add(weights[0])
-            self.writes.append(weights[0])
             yield from self._square(weights[0])
         else:
             yield from self._attention()
@@ -178,6 +183,11 @@ class _Block:
     def _square(self, rest: str) -> Iterator[Stack]:
         """Yield the one weight of a block, which maps the stream to the stream, gains multiplied in."""
         before = self._before(rest, "attention")
+        self.attends = before is not None
+        if self.seen is None and (unknown := self._unknown_gains()):
+            self.left_out[self.tensors[rest].name] = UNKNOWN.format(unknown[0])
+            return
+        self.writes.append(rest)
         if before is None and self._batch_norm_after(rest) is None and not self._scaled(rest):
             yield from _plain(self.source, self.tensors[rest], self.left_out)
             return
@@ -221,6 +231,7 @@ class _Block:
             inner = [role for role in ("query", "key", "value", "fused") if role in named]
             if "output" not in named or inner not in (["query", "key", "value"], ["fused"]):
                 continue
+            self.attends = True
             rows = {role: self._rows(named[role]) for role in named}
             heads = {rows[role] // (3 if role == "fused" else 1) for role in inner}
             columns = self._columns(named["output"])
@@ -293,14 +304,21 @@ class _Block:
                 )
             return
         for reads, write in (pair for width in widths for pair in self._pairs(free, width)):
-            named = {f"reads {place}": rest for place, rest in enumerate(reads)} | {"output": write}
+            roles = {f"reads {place}": rest for place, rest in enumerate(reads)} | {"output": write}
+            hidden = self._columns(write)
+            if between := [rest for rest in free if rest not in roles.values() and hidden in free[rest][:2]]:
+                for rest in roles.values():
+                    self.left_out[self.tensors[rest].name] = (
+                        f"may be followed by {between[0]}, which names do not tell. Pass the module"
+                    )
+                continue
             plain = [
                 rest
                 for rest in reads
                 if not re.fullmatch(rf"(?:.*\.)?(?:{GATE})", rest.removesuffix(".weight"))
             ]
             linear = reads.index(plain[0]) if len(plain) == 1 else -1
-            yield from self._pair(named, None if len(reads) == 1 else linear)
+            yield from self._pair(roles, None if len(reads) == 1 else linear)
 
     def _pairs(self, free: Mapping[str, tuple[int, ...]], width: int) -> list[tuple[list[str], str]]:
         """Return weights that read a stream of this width, with the one that writes to it."""
@@ -317,10 +335,12 @@ class _Block:
         return found
 
     def _pair(self, named: dict[str, str], linear: int | None) -> Iterator[Stack]:
-        self.writes.append(named["output"])
         inner = [role for role in named if role.startswith("reads")]
         combine = functools.partial(_units, linear=linear)
-        yield from self._made(_common([*named.values()]), "mlp", named, inner, combine)
+        for made in self._made(_common([*named.values()]), "mlp", named, inner, combine):
+            yield made
+            if named["output"] not in self.writes:
+                self.writes.append(named["output"])
 
     def _made(
         self,
@@ -334,12 +354,10 @@ class _Block:
         self.used.update(named.values())
         title = f"{self.prefix}.{parent}".rstrip(".")
         before = {role: self._before(rest, branch if role in inner else "") for role, rest in named.items()}
-        scale = self._gain(AFTER[branch]) if self.seen is None else None
         norm = before[inner[0]]
-        if norm is None and self.seen is None:
-            self.left_out[f"{title}, normalisation"] = (
-                "has no name that is known, if there is one: no gains are multiplied into the weights"
-            )
+        if self.seen is None and (unknown := self._unknown_gains()):
+            self.left_out[title] = UNKNOWN.format(unknown[0])
+            return
         centred = norm is not None and norm.along and self._centres(norm.gain)
         layers: dict[str, list[Tensor]] = {}
         for place, _ in enumerate(self.numbers):
@@ -347,9 +365,7 @@ class _Block:
                 role: self._normalised(self._matrix(rest, place), before[role], place)
                 for role, rest in named.items()
             }
-            pieces["output"] = self._written(pieces["output"], named["output"], place)
-            if scale is not None:
-                pieces["output"] = _along_rows(self._read(scale, place), pieces["output"])
+            pieces["output"] = self._written(pieces["output"], named["output"], place, branch)
             for name, value in combine(pieces, centred).items():
                 layers.setdefault(name, []).append(value)
         for name in list(layers):
@@ -369,17 +385,19 @@ class _Block:
         centred = self._centres(norm.gain) and not norm.bent
         return reads - reads.mean(1, keepdim=True) if centred else reads
 
-    def _scaled(self, rest: str) -> tuple[tuple[str, float], ...]:
-        """Return what multiplies the output of a weight of the first layer, but for ones."""
-        known = {} if self.seen is None else self.seen.scales
-        return tuple(
-            (name, size) for name, size in known.get(self.tensors[rest].members[0], ()) if name or size != 1.0
-        )
+    def _scaled(self, rest: str) -> bool:
+        """Whether anything but ones multiplies the output of a weight of an MLP."""
+        if self.seen is None:
+            return self._gain(AFTER["mlp"]) is not None
+        known = self.seen.scales.get(self.tensors[rest].members[0], ())
+        return any(name or size != 1.0 for name, size in known)
 
-    def _written(self, values: Tensor, rest: str, place: int) -> Tensor:
+    def _written(self, values: Tensor, rest: str, place: int, branch: str = "mlp") -> Tensor:
         """Return what writes to the stream with the residual factors after it multiplied in."""
-        known = {} if self.seen is None else self.seen.scales
-        for name, size in known.get(self.tensors[rest].members[place], ()):
+        if self.seen is None:
+            scale = self._gain(AFTER[branch])
+            return values if scale is None else _along_rows(self._read(scale, place), values)
+        for name, size in self.seen.scales.get(self.tensors[rest].members[place], ()):
             gain = torch.tensor(size, dtype=torch.float64)
             if name in self.source.shapes:
                 if self.source.settings.get(name, "").partition(" ")[0].endswith(NORMS):
@@ -441,6 +459,23 @@ class _Block:
             if len(shape) == 1 and re.fullmatch(rf"(?:.*\.)?(?:{pattern})(?:\.weight)?", rest)
         ]
         return gains[0] if len(gains) == 1 else None
+
+    def _unknown_gains(self) -> list[str]:
+        """Return names of what may be a gain, before or after a branch, of no known name.
+
+        A first normalisation is that of attention; where there is none, its place is not known.
+        """
+        branches = [*BEFORE] if self.attends else ["mlp"]
+        known = "|".join([POST, *(names[branch] for names in (BEFORE, AFTER) for branch in branches)])
+        lengths = {1} | {length for shape in self.shapes.values() if len(shape) > 1 for length in shape[:2]}
+        return [
+            rest
+            for rest, shape in self.shapes.items()
+            if math.prod(shape) in lengths
+            and math.prod(shape) == max(shape, default=1)
+            and not rest.endswith(NO_GAINS)
+            and not re.fullmatch(rf"(?:.*\.)?(?:{known})(?:\.weight)?", rest)
+        ]
 
     def _read(self, rest: str, place: int) -> Tensor:
         name = self.tensors[rest].members[place]

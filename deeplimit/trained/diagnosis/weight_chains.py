@@ -70,7 +70,8 @@ def seen_in(trace: Trace, blocks: str | Sequence[str] | None = None) -> Seen:
         parts = []
     graph = Graph(trace)
     first = {part.branch.kind: part for part in reversed(parts)}
-    chains, tangled = [], set()
+    chains: list[Chain] = []
+    tangled: set[str] = set()
     for part in reversed(first.values()):
         chain = _chain(graph, part)
         if chain is not None:
