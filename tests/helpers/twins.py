@@ -587,6 +587,47 @@ class PreActivated(nn.Module):
         columns(self.conv1, torch.arange(WIDTH), 1 / factor)
 
 
+class Stemmed(nn.Module):
+    """The same layers behind a convolution, which the first normalisation follows."""
+
+    def __init__(self, depth):
+        super().__init__()
+        self.stem = conv(WIDTH, WIDTH, 3)
+        self.blocks = nn.ModuleList(PreActivated() for _ in range(depth))
+
+    def forward(self, h):
+        h = self.stem(h)
+        for block in self.blocks:
+            h = block(h)
+        return h
+
+
+class Separable(nn.Module):
+    """h + bn(1x1(relu(bn(1x1(bn(depthwise(h))))))): a depthwise convolution reads the stream."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv1, self.bn1 = conv(WIDTH, WIDTH, 3, depthwise=True), nn.BatchNorm2d(WIDTH)
+        self.conv2, self.bn2 = conv(WIDTH, HIDDEN), nn.BatchNorm2d(HIDDEN)
+        self.conv3, self.bn3 = conv(HIDDEN, WIDTH), nn.BatchNorm2d(WIDTH)
+
+    def forward(self, h):
+        x = torch.relu(self.bn2(self.conv2(self.bn1(self.conv1(h)))))
+        return h + self.bn3(self.conv3(x))
+
+    def scramble(self, stream):
+        for module, norm in ((self.conv1, self.bn1), (self.conv2, self.bn2), (self.conv3, self.bn3)):
+            gauge_of_batch_norm(module, norm, stream)
+        order, factor = order_of(HIDDEN, stream), scales(HIDDEN, stream, "positive")
+        rows(self.conv2, order)
+        rows(self.bn2, order, factor)
+        columns(self.conv3, order, 1 / factor)
+        factor = scales(WIDTH, stream, "any")
+        for value in (self.bn1.weight, self.bn1.bias):
+            value.mul_(factor)
+        columns(self.conv2, torch.arange(WIDTH), 1 / factor)
+
+
 class Square(nn.Module):
     """h + conv(bn(h)): one weight that maps the stream to itself."""
 
@@ -794,6 +835,10 @@ TABLE: dict[str, Architecture] = {
     "depthwise": of(Inverted, permute("conv1"), IMAGE),
     "convnext": of(ConvNeXt, permute("pwconv1"), IMAGE),
     "preactivated": of(PreActivated, permute("conv1"), IMAGE),
+    "behind a stem": of(
+        nn.Identity, permute("conv1"), IMAGE, whole=Stemmed, layers=lambda network: network.blocks
+    ),
+    "separable": of(Separable, permute("conv2"), IMAGE),
     "one convolution": of(Square, permute("conv"), IMAGE),
     "gpt-2": Architecture(
         nn.Identity, scramble_gpt2, permute("mlp.c_fc", 1), (-6,), gpt2, lambda network: network.inside.h

@@ -8,7 +8,7 @@ from torch import nn
 from deeplimit.common.global_state import seeded
 from deeplimit.modules.trace.batches import as_batch
 from deeplimit.modules.trace.branches import record
-from deeplimit.trained.diagnosis.normalisations import norms_before
+from deeplimit.trained.diagnosis.normalisations import batch_norms_after, norms_before
 
 
 class ByHand(nn.Module):
@@ -24,7 +24,8 @@ class ByHand(nn.Module):
 
 
 def gains(network, batch):
-    found = norms_before(record(network, as_batch(network, batch)))
+    trace = record(network, as_batch(network, batch))
+    found = norms_before(trace, batch_norms_after(trace).values())
     return {name: each.gain for name, each in found.items()}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -38,11 +39,12 @@ class Before:
     bent: bool = False
 
 
-def norms_before(trace: Trace) -> dict[str, Before]:
+def norms_before(trace: Trace, owned: Collection[str] = ()) -> dict[str, Before]:
     """Return, by the name of a weight, the gain that multiplies its normalised input.
 
     Args:
         trace: one recorded forward of a module.
+        owned: names of gains that belong to the weight before them, and not to the one after.
 
     Not checked: gains that are no parameter, such as one plus a parameter; such weights have no entry.
 
@@ -55,11 +57,10 @@ def norms_before(trace: Trace) -> dict[str, Before]:
         '0.weight'
     """
     graph = Graph(trace)
-    after = {*batch_norms_after(trace).values()}
     found = {}
     for place, projection in trace.projections.items():
         norm = _before(graph, place) if len(projection.weights) == 1 else _before_all(graph, place)
-        if norm is None or (norm.bent and norm.gain in after):  # that gain belongs to the weight before it
+        if norm is None or norm.gain in owned:
             continue
         for name in projection.weights if len(projection.weights) == 1 else projection.weights[:-1]:
             found[name] = norm

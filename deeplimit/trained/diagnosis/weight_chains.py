@@ -78,14 +78,16 @@ def seen_in(trace: Trace, blocks: str | Sequence[str] | None = None) -> Seen:
             chains.append(chain)
         else:
             tangled.update(part.branch.inner, part.branch.output if part.branch.inner else ())
-    after = batch_norms_after(trace)
+    inside = {name for part in parts for name in (*part.branch.inner, *part.branch.output)}
+    # A normalisation that opens a branch behind a stem belongs to what reads it, as in all other layers.
+    after = {name: gain for name, gain in batch_norms_after(trace).items() if name in inside}
     sizes = {made.parameters[0]: made.factor for made in trace.scalings.values() if len(made.parameters) == 1}
     scales = {}
     for part in parts:
         gains = [(name, sizes[name]) for name in part.branch.gains if name in sizes]
         for name in part.branch.output:
             scales[name] = (("", part.multiplier), *gains)
-    return Seen(norms_before(trace), after, scales, tuple(chains), frozenset(tangled))
+    return Seen(norms_before(trace, after.values()), after, scales, tuple(chains), frozenset(tangled))
 
 
 def _chain(graph: Graph, part: Part) -> Chain | None:
@@ -146,11 +148,11 @@ def _inputs(graph: Graph, part: Part, projection: Edge) -> tuple[set[Edge], bool
     found, from_stream = set(), False
     while waiting:
         edge = waiting.pop()
+        if edge == part.join.root:  # first: the stream may begin with a projection
+            from_stream = True
+            continue
         if edge in graph.trace.projections:
             found.add(edge)
-            continue
-        if edge == part.join.root:
-            from_stream = True
             continue
         data = [
             other for other in edges_with_gradient(edge.node) if graph.parameters_only(other.node) is None
