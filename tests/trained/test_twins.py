@@ -109,3 +109,18 @@ def test_another_function_changes_what_is_printed(name):
     assert mine != known
     if name not in REFUSED:
         assert printed(others, batch) != printed(networks, batch)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", ["layer scale", "swiglu", "attention", "bottleneck", "convnext"])
+def test_twins_among_replicates_and_beside_a_null_change_no_printed_digit(name):
+    case = TABLE[name]
+    networks, batch = [case.network(DEPTH, seed) for seed in (0, 1)], case.inputs()
+    twins = [case.twin_of(network, seed) for seed, network in enumerate(networks)]
+    assert printed(twins, batch) == printed(networks, batch)
+    nulls = {"mine": case.network(DEPTH, 2), "other": case.twin_of(case.network(DEPTH, 2))}
+    reports = [
+        shown(dl.diagnose(trained, batch=batch, null=lambda which=which: nulls[which]))
+        for trained, which in ((networks[0], "mine"), (twins[0], "other"))
+    ]
+    assert reports[0] == reports[1]
