@@ -159,13 +159,16 @@ def _of_names(source: Source, depth: int, name: str, layers: str | None, seen: S
     """Return what hidden permutations leave of the network whose layers are told by numbers in names."""
     found = families(source, layers)
     factors = None
+    # Residual factors that a forward showed are multiplied into the weights.
+    folded = {gain for scales in (seen.scales.values() if seen else ()) for gain, _ in scales}
     for family in found.found:
         if len(family.numbers) != depth:
             raise ValueError(
                 f"{name} must hold {depth} layers of {family.name!r}, got {len(family.numbers)}. Give the"
                 " depth that counts them, or name the layers by layers='...{}...'."
             )
-        if source.shapes[family.members[0]] in ((), (1,)) and family.name.rpartition(".")[2] == "delta":
+        is_factor = source.shapes[family.members[0]] in ((), (1,)) and family.members[0] not in folded
+        if is_factor and family.name.rpartition(".")[2] == "delta":
             factors = _flat(torch.stack([source.read(member) for member in family.members]))
     left_out = dict(found.left_out)
     stacks = {made.name: made for made in invariants(source, found, left_out, seen, biases=True)}
