@@ -51,6 +51,8 @@ class Parts:
         for layer in twin.layers:
             order = torch.randperm(HIDDEN, generator=stream)
             scale = torch.exp(normal(stream, HIDDEN)) if rescaled else torch.ones(HIDDEN, dtype=torch.float64)
+            if "gate" in layer:  # signs may move between the factor that no activation follows and the output
+                scale = scale * normal(stream, HIDDEN).sign()
             layer["up"] = (layer["up"] * scale[:, None])[order]
             layer["down"] = (layer["down"] / scale)[:, order]
             if "gate" in layer:
@@ -185,7 +187,7 @@ def test_a_scrambled_twin_has_the_same_objects(kind):
     assert all(float((mine[name] - other[name]).norm() / mine[name].norm()) > 0.5 for name in raw)
     found, known = objects(other)[0], objects(mine)[0]
     assert found.keys() == known.keys()
-    assert len(found) == (7 if kind == "llama" else 5)
+    assert len(found) == (6 if kind == "llama" else 5)
     for name, values in known.items():
         assert float((found[name] - values).norm() / values.norm()) < 1e-5, name
 
@@ -215,11 +217,13 @@ def test_layer_scale_belongs_to_what_writes():
             torch.testing.assert_close(scaled[name], values * factor[:, None, None], rtol=1e-5, atol=1e-5)
 
 
-def test_a_normalisation_that_is_not_known_is_said_to_be_left_out():
+def test_gains_of_no_known_place_leave_no_object():
     names = VIT | {"n2": "blocks.{}.odd.weight"}
     names.pop("b2")
-    _, left_out = objects(Parts().named(names))
-    assert [*left_out] == ["blocks.*.mlp, normalisation"]
+    found, left_out = objects(Parts().named(names))
+    assert found == {}
+    assert [*left_out] == ["blocks.*.attn", "blocks.*.mlp"]
+    assert all("odd.weight" in reason for reason in left_out.values())
 
 
 def test_shared_keys_and_convolutions_are_left_out_with_the_reason():
@@ -228,7 +232,7 @@ def test_shared_keys_and_convolutions_are_left_out_with_the_reason():
         if "k_proj" in name or "v_proj" in name:
             weights[name] = weights[name][: WIDTH // 2].contiguous()
     found, left_out = objects(weights)
-    assert len(found) == 5
+    assert len(found) == 4
     assert "as many keys as queries" in left_out["model.layers.*.self_attn"]
     stream = torch.Generator().manual_seed(0)
     convolutions = {

@@ -8,7 +8,7 @@ from torch import nn
 from deeplimit.common.global_state import seeded
 from deeplimit.modules.trace.batches import as_batch
 from deeplimit.modules.trace.branches import record
-from deeplimit.trained.diagnosis.normalisations import gains_before
+from deeplimit.trained.diagnosis.normalisations import batch_norms_after, norms_before
 
 
 class ByHand(nn.Module):
@@ -24,7 +24,9 @@ class ByHand(nn.Module):
 
 
 def gains(network, batch):
-    return gains_before(record(network, as_batch(network, batch)))
+    trace = record(network, as_batch(network, batch))
+    found = norms_before(trace, batch_norms_after(trace).values())
+    return {name: each.gain for name, each in found.items()}
 
 
 @pytest.mark.parametrize("norm", [nn.LayerNorm, nn.RMSNorm, ByHand, lambda width: ByHand(width, first=False)])
@@ -44,4 +46,6 @@ def test_a_normalisation_without_a_gain_has_none():
 def test_gains_are_told_apart_from_those_behind_an_activation():
     assert gains(make(BatchNormed), images()) == {}
     found = gains(make(Transformer, depth=2), tokens())
-    assert found == {f"blocks.{k}.mlp.0.weight": f"blocks.{k}.between.weight" for k in range(2)}
+    assert found == {f"blocks.{k}.mlp.0.weight": f"blocks.{k}.between.weight" for k in range(2)} | {
+        f"blocks.{k}.attention.in_proj_weight": f"blocks.{k}.before.weight" for k in range(2)
+    }

@@ -5,32 +5,37 @@ permuted and turned, layer by layer, without any change of the function. What ma
 has no such freedom. Let hidden unit j read by rows w_j and write by the column v_j, and put
 s_j = |v_j| ∏ |w_j|, a product over the matrices that read; hats are unit vectors. An MLP has
 
-    a product Σ_j s_j v̂_j ŵ_jᵀ per matrix that reads (V W where one does), a read Gram Σ_j s_j ŵ_j ŵ_jᵀ, and
+    a product Σ_j s_j v̂_j ŵ_jᵀ (V W where one matrix reads), a read Gram Σ_j s_j ŵ_j ŵ_jᵀ, and
     a write Gram Σ_j s_j v̂_j v̂_jᵀ;
 
-both Grams less their part along the identity, which is positive in independent layers, too;
-attention has W_Qᵀ W_K and W_O W_V, sums over heads. Gains of the normalisation before a branch belong to
-what reads, layer scale to what writes. A layer normalisation also removes the mean over coordinates. Norms
-and Grams of convolutions are sums over taps, and products are those at frequency zero.
+both Grams less their part along the identity, which is positive in independent layers, too. Where outputs of
+several matrices are multiplied, a sign of unit j may sit in v_j and in a factor that no activation follows:
+only that factor has a product. With matrices M between hidden units, |v_j| is the root mean square over
+paths from j to the stream, and |w_j| that over paths from the stream.
+
+Attention has W_Qᵀ W_K and W_O W_V, sums over heads. Gains of the normalisation before a weight belong to
+what it reads, residual factors, layer scale and batch normalisation to what a weight writes. A layer
+normalisation also removes the mean over coordinates. Norms and Grams of convolutions are sums over taps, and
+products are those at frequency zero.
 """
 
 from __future__ import annotations
 
+import functools
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import final
 
 import torch
 from torch import Tensor
 
-from deeplimit.modules.trace.branches import layout
-from deeplimit.modules.trace.recording import Trace
 from deeplimit.trained.diagnosis.layer_families import Families, Family, SameLayersError, refuse_copies, stack
-from deeplimit.trained.diagnosis.normalisations import gains_before
+from deeplimit.trained.diagnosis.normalisations import Before
 from deeplimit.trained.diagnosis.sources import Source
 from deeplimit.trained.diagnosis.stacks import Stack
+from deeplimit.trained.diagnosis.weight_chains import Chain, Seen, depthwise
 
 ATTENTION = {
     "query": r"q|q_proj|query|to_q|wq|q_lin",
@@ -50,33 +55,20 @@ AFTER = {
     "mlp": r"(ls2|layer_scale2)\.\w+|gamma_2",
 }
 """Names of the gains after a branch: layer scale."""
+POST = r"(?:.*\.)?output\.LayerNorm"
+"""Names of normalisations of the whole stream after a branch, whose gains stand between no two weights."""
+UNKNOWN = "may have gains in {}, whose place names do not tell. Pass the module"
+NO_GAINS = ("bias", "running_mean", "running_var", "num_batches_tracked", "delta")
+"""Ends of names of vectors that multiply no weight, or are read as residual factors."""
+GATE = r"gate|gate_proj|wg|wi_0|w1_gate"
+"""Names of the factor of a product that an activation follows."""
+NORMS = ("Norm", "Norm1d", "Norm2d", "Norm3d")
+"""Ends of the names of classes that normalise."""
+CLOSE = 1e-5
+"""A parameter of this relative distance to what multiplies the branch is that multiplier itself."""
 Pieces = dict[str, Tensor]
 TINY = 1e-300
 """A hidden unit without weights is divided by this and stays 0; normal numbers go down to 1e-308."""
-
-
-@final
-@dataclass(frozen=True)
-class Seen:
-    """What one forward of a module tells of its weights, in place of names.
-
-    Attributes:
-        gains: name of the gain of the normalised input of a weight, by the weight's name.
-        branches: of each branch, names of the weights that read, and of those that write to the stream.
-    """
-
-    gains: Mapping[str, str] = field(default_factory=dict)
-    branches: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = ()
-
-
-def seen_in(trace: Trace, blocks: str | Sequence[str] | None = None) -> Seen:
-    """Return what a recorded forward tells of the weights; branches are none where it has no residual sum."""
-    try:
-        parts = [part.branch for part in layout(trace, blocks).parts if part.counted]
-    except ValueError:
-        parts = []
-    first = {branch.kind: (branch.inner, branch.output) for branch in reversed(parts)}
-    return Seen(gains_before(trace), tuple(reversed(first.values())))
 
 
 def invariants(
@@ -162,6 +154,7 @@ class _Block:
         self.shapes = {rest: source.shapes[family.members[0]] for rest, family in self.tensors.items()}
         self.groups = next((each.groups for each in self.tensors.values() if each.groups), ())
         self.used: set[str] = set()
+        self.attends = False
         self.writes: list[str] = []
         self.rounding = 0.0
         # (in, out), as GPT-2 stores weights, where a bias has the length of the second axis.
@@ -174,11 +167,10 @@ class _Block:
         weights = [rest for rest, shape in self.shapes.items() if len(shape) > 1]
         if len(weights) == 1 and len(set(self.shapes[weights[0]][:2])) == 1:
             self.used.add(weights[0])
-            self.writes.append(weights[0])
             yield from self._square(weights[0])
         else:
             yield from self._attention()
-            yield from self._seen_branches()
+            yield from self._seen_chains()
             yield from self._mlps()
         for rest in weights:
             if rest not in self.used:
@@ -190,13 +182,17 @@ class _Block:
 
     def _square(self, rest: str) -> Iterator[Stack]:
         """Yield the one weight of a block, which maps the stream to the stream, gains multiplied in."""
-        norm = self._before(rest) or self._gain(BEFORE["attention"])
-        if norm is None and self._batch_norm_after(rest) is None:
+        before = self._before(rest, "attention")
+        self.attends = before is not None
+        if self.seen is None and (unknown := self._unknown_gains()):
+            self.left_out[self.tensors[rest].name] = UNKNOWN.format(unknown[0])
+            return
+        self.writes.append(rest)
+        if before is None and self._batch_norm_after(rest) is None and not self._scaled(rest):
             yield from _plain(self.source, self.tensors[rest], self.left_out)
             return
-        centred = norm is not None and self._centres(norm)
         layers = [
-            self._normalised(self._matrix(rest, place), norm, centred, place)
+            self._written(self._normalised(self._matrix(rest, place), before, place), rest, place)
             for place, _ in enumerate(self.numbers)
         ]
         yield from self._stacked(self.tensors[rest].name, layers)
@@ -210,11 +206,19 @@ class _Block:
             yield Stack(name, torch.stack([*layers]), self.groups, self.rounding)
 
     def biases(self) -> Iterator[Stack]:
-        """Yield the biases of weights that write to the stream."""
+        """Yield the biases of weights that write to the stream, with what scales them."""
         for rest in self.writes:
             bias = self.tensors.get(_bias(rest))
-            if bias is not None and bias.name != self.tensors[rest].name:
+            if bias is None or bias.name == self.tensors[rest].name or self._batch_norm_after(rest):
+                continue
+            before = self._before(rest, "")
+            if before is not None and not before.bent and _bias(before.gain) in self.shapes:
+                continue  # the shift of that normalisation may be moved into the bias
+            if not self._scaled(rest):
                 yield from _plain(self.source, bias, self.left_out)
+                continue
+            layers = [self._written(self._read(_bias(rest), k), rest, k) for k, _ in enumerate(self.numbers)]
+            yield from self._stacked(bias.name, layers)
 
     def _attention(self) -> Iterator[Stack]:
         roles: dict[str, dict[str, str]] = {}
@@ -227,6 +231,7 @@ class _Block:
             inner = [role for role in ("query", "key", "value", "fused") if role in named]
             if "output" not in named or inner not in (["query", "key", "value"], ["fused"]):
                 continue
+            self.attends = True
             rows = {role: self._rows(named[role]) for role in named}
             heads = {rows[role] // (3 if role == "fused" else 1) for role in inner}
             columns = self._columns(named["output"])
@@ -238,20 +243,53 @@ class _Block:
                 continue
             yield from self._made(parent, "attention", named, inner, _heads)
 
-    def _seen_branches(self) -> Iterator[Stack]:
-        """Yield what a forward showed: branches of weights that read the stream and one that writes to it."""
+    def _seen_chains(self) -> Iterator[Stack]:
+        """Yield what a forward showed: chains of weights from the stream to the stream."""
+        if self.seen is None:
+            return
         rests = {family.members[0]: rest for rest, family in self.tensors.items()}
-        for inner, output in (self.seen or Seen()).branches:
-            known = [rests.get(name) for name in (*inner, *output)]
-            names = [rest for rest in known if rest is not None and rest not in self.used]
-            if len(output) != 1 or not inner or len(names) < len(known):
+        for chain in self.seen.chains:
+            names = (*chain.reads, *chain.middle, chain.write, *([chain.entry] if chain.entry else []))
+            known = {name: rests[name] for name in names if rests.get(name) not in (None, *self.used)}
+            if len(known) < len(names) or not chain.reads or chain.write in chain.reads:
                 continue
-            write, reads = names[-1], names[:-1]
-            hidden = self._columns(write)
-            if len(reads) > 1 and hidden == self._rows(write):
-                continue  # shapes do not tell a chain of weights from several that read
-            if all(self._rows(rest) == hidden and self._columns(rest) == self._rows(write) for rest in reads):
-                yield from self._pair(reads, write)
+            yield from self._chain(chain, known)
+        for name in self.seen.tangled:
+            if (rest := rests.get(name)) is not None and rest not in self.used:
+                self.used.add(rest)
+                self.left_out[self.tensors[rest].name] = (
+                    "belongs to a branch that is no chain of weights from the stream to the stream"
+                )
+
+    def _chain(self, chain: Chain, rests: Mapping[str, str]) -> Iterator[Stack]:
+        """Yield the objects of a chain, if the shapes of its weights follow each other."""
+        write, reads = rests[chain.write], [rests[name] for name in chain.reads]
+        middle = [rests[name] for name in chain.middle]
+        width = self._rows(reads[0])
+        fits = all(
+            (self._rows(rest), self._columns(rest)) == (width, self._columns(reads[0])) for rest in reads
+        )
+        for rest in middle:
+            alone = depthwise(self.shapes[rest])
+            fits = fits and (self._rows(rest) if alone else self._columns(rest)) == width
+            width = self._rows(rest)
+        fits = fits and self._columns(write) == width
+        if chain.entry:
+            fits = fits and self._rows(rests[chain.entry]) == self._columns(reads[0])
+        if not fits:
+            for rest in rests.values():
+                self.used.add(rest)
+                self.left_out[self.tensors[rest].name] = "is cut into groups, whose units are not matched"
+            return
+        named = {f"reads {place}": rest for place, rest in enumerate(reads)}
+        named |= {f"middle {place}": rest for place, rest in enumerate(middle)}
+        # A normalisation in between fixes the sizes of channels, and the weight that follows reads them.
+        if chain.entry and self._before(reads[0], "mlp") is None:
+            named["entry"] = rests[chain.entry]
+        elif chain.entry:
+            self.used.add(rests[chain.entry])
+        linear = None if len(reads) == 1 else reads.index(rests[chain.linear]) if chain.linear else -1
+        yield from self._pair(named | {"output": write}, linear)
 
     def _mlps(self) -> Iterator[Stack]:
         free = {
@@ -266,7 +304,21 @@ class _Block:
                 )
             return
         for reads, write in (pair for width in widths for pair in self._pairs(free, width)):
-            yield from self._pair(reads, write)
+            roles = {f"reads {place}": rest for place, rest in enumerate(reads)} | {"output": write}
+            hidden = self._columns(write)
+            if between := [rest for rest in free if rest not in roles.values() and hidden in free[rest][:2]]:
+                for rest in roles.values():
+                    self.left_out[self.tensors[rest].name] = (
+                        f"may be followed by {between[0]}, which names do not tell. Pass the module"
+                    )
+                continue
+            plain = [
+                rest
+                for rest in reads
+                if not re.fullmatch(rf"(?:.*\.)?(?:{GATE})", rest.removesuffix(".weight"))
+            ]
+            linear = reads.index(plain[0]) if len(plain) == 1 else -1
+            yield from self._pair(roles, None if len(reads) == 1 else linear)
 
     def _pairs(self, free: Mapping[str, tuple[int, ...]], width: int) -> list[tuple[list[str], str]]:
         """Return weights that read a stream of this width, with the one that writes to it."""
@@ -282,10 +334,13 @@ class _Block:
                 found.append((reads, writes[0]))
         return found
 
-    def _pair(self, reads: list[str], write: str) -> Iterator[Stack]:
-        named = {f"reads {place}": rest for place, rest in enumerate(reads)} | {"output": write}
-        self.writes.append(write)
-        yield from self._made(_common([*reads, write]), "mlp", named, list(named)[:-1], _units)
+    def _pair(self, named: dict[str, str], linear: int | None) -> Iterator[Stack]:
+        inner = [role for role in named if role.startswith("reads")]
+        combine = functools.partial(_units, linear=linear)
+        for made in self._made(_common([*named.values()]), "mlp", named, inner, combine):
+            yield made
+            if named["output"] not in self.writes:
+                self.writes.append(named["output"])
 
     def _made(
         self,
@@ -298,40 +353,73 @@ class _Block:
         """Yield what `combine` makes of the weights of each layer, gains multiplied in."""
         self.used.update(named.values())
         title = f"{self.prefix}.{parent}".rstrip(".")
-        norm = self._before(named[inner[0]]) or self._gain(BEFORE[branch])
-        scale = self._gain(AFTER[branch])
-        if norm is None and self.seen is None:
-            self.left_out[f"{title}, normalisation"] = (
-                "has no name that is known, if there is one: no gains are multiplied into the weights"
-            )
-        centred = norm is not None and self._centres(norm)
+        before = {role: self._before(rest, branch if role in inner else "") for role, rest in named.items()}
+        norm = before[inner[0]]
+        if self.seen is None and (unknown := self._unknown_gains()):
+            self.left_out[title] = UNKNOWN.format(unknown[0])
+            return
+        centred = norm is not None and norm.along and self._centres(norm.gain)
         layers: dict[str, list[Tensor]] = {}
         for place, _ in enumerate(self.numbers):
-            pieces = {role: self._matrix(rest, place) for role, rest in named.items()}
-            for role in inner:
-                pieces[role] = self._normalised(pieces[role], norm, centred, place)
-            if scale is not None:
-                by = self._read(scale, place).reshape(-1, *[1] * (pieces["output"].ndim - 1))
-                pieces["output"] = by * pieces["output"]
+            pieces = {
+                role: self._normalised(self._matrix(rest, place), before[role], place)
+                for role, rest in named.items()
+            }
+            pieces["output"] = self._written(pieces["output"], named["output"], place, branch)
             for name, value in combine(pieces, centred).items():
                 layers.setdefault(name, []).append(value)
         for name in list(layers):
             yield from self._stacked(f"{title}: {name}", layers.pop(name))
 
-    def _normalised(self, reads: Tensor, norm: str | None, centred: bool, place: int) -> Tensor:
-        """Return what reads the stream with the gain of the normalisation before it multiplied in."""
+    def _normalised(self, reads: Tensor, norm: Before | None, place: int) -> Tensor:
+        """Return what reads a normalised input, with the gain multiplied in."""
         if norm is None:
             return reads
-        gain = self._read(norm, place)
+        gain = self._read(norm.gain, place)
+        if self._said(norm.gain).startswith("BatchNorm"):
+            gain = gain / self._spread(norm.gain, place)
+        gain = gain.abs() if norm.bent else gain
+        if not norm.along or gain.numel() != reads.shape[1]:
+            return reads * gain.square().mean().sqrt()
         reads = reads * gain.reshape(1, -1, *[1] * (reads.ndim - 2))
+        centred = self._centres(norm.gain) and not norm.bent
         return reads - reads.mean(1, keepdim=True) if centred else reads
+
+    def _scaled(self, rest: str) -> bool:
+        """Whether anything but ones multiplies the output of a weight of an MLP."""
+        if self.seen is None:
+            return self._gain(AFTER["mlp"]) is not None
+        known = self.seen.scales.get(self.tensors[rest].members[0], ())
+        return any(name or size != 1.0 for name, size in known)
+
+    def _written(self, values: Tensor, rest: str, place: int, branch: str = "mlp") -> Tensor:
+        """Return what writes to the stream with the residual factors after it multiplied in."""
+        if self.seen is None:
+            scale = self._gain(AFTER[branch])
+            return values if scale is None else _along_rows(self._read(scale, place), values)
+        for name, size in self.seen.scales.get(self.tensors[rest].members[place], ()):
+            gain = torch.tensor(size, dtype=torch.float64)
+            if name in self.source.shapes:
+                if self.source.settings.get(name, "").partition(" ")[0].endswith(NORMS):
+                    continue  # the normalisation after a weight is multiplied into it, or none of its size is
+                given = self.source.read(name).detach().to(torch.float64)
+                if math.isclose(float(given.square().mean().sqrt()), size, rel_tol=CLOSE):
+                    gain = given
+            values = _along_rows(gain, values)
+        return values
 
     def _centres(self, norm: str) -> bool:
         """Whether a normalisation takes off the mean over coordinates, as those with a bias do."""
-        return self._said(norm).startswith("LayerNorm") or _bias(norm) in self.shapes
+        said = self._said(norm)
+        return said.startswith("LayerNorm") or (
+            not said.partition(" ")[0].endswith(NORMS) and _bias(norm) in self.shapes
+        )
 
     def _batch_norm_after(self, rest: str) -> str | None:
-        """Return the gain of the batch normalisation that a layer has next to a weight, after it."""
+        """Return the gain of the batch normalisation that follows a weight."""
+        if self.seen is not None:
+            gain = self.seen.after.get(self.tensors[rest].members[0])
+            return self._rest_of(gain)
         following = [*self.shapes][[*self.shapes].index(rest) + 1 :]
         after = next((other for other in following if other != _bias(rest)), None)
         if after is None or not after.endswith("weight") or not self._said(after).startswith("BatchNorm"):
@@ -339,14 +427,30 @@ class _Block:
         known = re.sub(r"weight$", "running_var", after) in self.shapes
         return after if known and self.shapes[after] == self.shapes[rest][:1] else None
 
+    def _spread(self, norm: str, place: int) -> Tensor:
+        """Return the running standard deviation of a batch normalisation."""
+        name = re.sub(r"weight$", "running_var", norm)
+        if name not in self.shapes:
+            return torch.ones((), dtype=torch.float64)
+        said = re.search(r"eps=([\d.e-]+)", self._said(norm))
+        return torch.sqrt(self._read(name, place) + (float(said[1].rstrip(".")) if said else 0.0))
+
     def _said(self, rest: str) -> str:
         """Return what the module of a weight says of itself; empty where no module is known."""
         return self.source.settings.get(self.tensors[rest].members[0], "")
 
-    def _before(self, rest: str) -> str | None:
-        """Return the gain that was seen before a weight."""
-        gain = (self.seen or Seen()).gains.get(self.tensors[rest].members[0])
-        return next((other for other, each in self.tensors.items() if each.members[0] == gain), None)
+    def _before(self, rest: str, branch: str) -> Before | None:
+        """Return the gain before a weight: the one that was seen, or the one that names tell."""
+        if self.seen is None:
+            gain = self._gain(BEFORE[branch]) if branch else None
+            return None if gain is None else Before(gain)
+        found = self.seen.before.get(self.tensors[rest].members[0])
+        gain = None if found is None else self._rest_of(found.gain)
+        return None if found is None or gain is None else Before(gain, found.along, found.bent)
+
+    def _rest_of(self, name: str | None) -> str | None:
+        """Return what follows the layer's number in the name of a tensor of the first layer."""
+        return next((rest for rest, each in self.tensors.items() if each.members[0] == name), None)
 
     def _gain(self, pattern: str) -> str | None:
         gains = [
@@ -355,6 +459,23 @@ class _Block:
             if len(shape) == 1 and re.fullmatch(rf"(?:.*\.)?(?:{pattern})(?:\.weight)?", rest)
         ]
         return gains[0] if len(gains) == 1 else None
+
+    def _unknown_gains(self) -> list[str]:
+        """Return names of what may be a gain, before or after a branch, of no known name.
+
+        A first normalisation is that of attention; where there is none, its place is not known.
+        """
+        branches = [*BEFORE] if self.attends else ["mlp"]
+        known = "|".join([POST, *(names[branch] for names in (BEFORE, AFTER) for branch in branches)])
+        lengths = {1} | {length for shape in self.shapes.values() if len(shape) > 1 for length in shape[:2]}
+        return [
+            rest
+            for rest, shape in self.shapes.items()
+            if math.prod(shape) in lengths
+            and math.prod(shape) == max(shape, default=1)
+            and not rest.endswith(NO_GAINS)
+            and not re.fullmatch(rf"(?:.*\.)?(?:{known})(?:\.weight)?", rest)
+        ]
 
     def _read(self, rest: str, place: int) -> Tensor:
         name = self.tensors[rest].members[place]
@@ -369,12 +490,7 @@ class _Block:
         """Return a weight (out, in, ...), the batch normalisation that follows multiplied in."""
         values = self._read(rest, place)
         if (norm := self._batch_norm_after(rest)) is not None:
-            variance = self._read(re.sub(r"weight$", "running_var", norm), place)
-            said = re.search(r"eps=([\d.e-]+)", self._said(norm))
-            gain = self._read(norm, place) / torch.sqrt(
-                variance + (float(said[1].rstrip(".")) if said else 0.0)
-            )
-            values = values * gain.reshape(-1, *[1] * (values.ndim - 1))
+            values = _along_rows(self._read(norm, place) / self._spread(norm, place), values)
         return values.T if self.transposed and values.ndim == 2 else values
 
     def _rows(self, rest: str) -> int:
@@ -411,27 +527,51 @@ def _heads(pieces: Pieces, _centred: bool) -> Pieces:
     return {"queries and keys": query.T @ key, "values and output": pieces["output"] @ value}
 
 
-def _units(pieces: Pieces, centred: bool) -> Pieces:
-    """Return the products and Grams of one layer's MLP, sums over its hidden units."""
+def _units(pieces: Pieces, centred: bool, linear: int | None) -> Pieces:
+    """Return the products and Grams of one layer's MLP, sums over its hidden units.
+
+    Args:
+        pieces: what reads, what is between hidden units and what writes, by role.
+        centred: whether a normalisation removed the mean of what is read.
+        linear: which of several that read has a product, below zero if none; None where there is but one.
+    """
     taps = {
         role: matrix.flatten(2) if matrix.ndim > 2 else matrix[..., None] for role, matrix in pieces.items()
     }
-    strength = taps["output"].norm(dim=(0, 2))
-    writes = taps["output"] / strength.clamp_min(TINY)[:, None]
-    reads = []
-    for role, matrix in taps.items():
-        if role != "output":
-            sizes = matrix.norm(dim=(1, 2))
-            reads.append(matrix / sizes.clamp_min(TINY)[:, None, None])
-            strength = strength * sizes
+    reads = [matrix for role, matrix in taps.items() if role.startswith("reads")]
+    middle = [matrix for role, matrix in taps.items() if role.startswith("middle")]
+    if "entry" in taps:  # (channels, 1, taps), of which a convolution by one tap, or several, reads
+        reads = [torch.einsum("jct,cs->jcts", reads[0], taps["entry"][:, 0]).flatten(2)]
+    sizes = [matrix.norm(dim=(1, 2)) for matrix in reads]
+    strength = functools.reduce(torch.mul, sizes)
+    reads = [matrix / size.clamp_min(TINY)[:, None, None] for matrix, size in zip(reads, sizes, strict=True)]
+    forth, through = strength, torch.diag(strength)  # from the stream: sizes of units, and sums over paths
+    for matrix in middle:
+        alone = matrix.shape[1] == 1 < matrix.shape[0]
+        size = matrix.norm(dim=2)
+        forth = size[:, 0] * forth if alone else (size.square() @ forth.square()).sqrt()
+        through = matrix.sum(2) * through if alone else matrix.sum(2) @ through
+    last = taps["output"].norm(dim=(0, 2))
+    writes = taps["output"] / last.clamp_min(TINY)[:, None]
+    back = last
+    for matrix in reversed(middle):
+        size = matrix.norm(dim=2)
+        alone = matrix.shape[1] == 1 < matrix.shape[0]
+        back = size[:, 0] * back if alone else (size.square().T @ back.square()).sqrt()
     made = {}
     for place, matrix in enumerate(reads):
         number = f" {place + 1}" if len(reads) > 1 else ""
-        made[f"product{number}"] = (writes.sum(2) * strength) @ matrix.sum(2)
-        gram = torch.einsum("jct,j,jdt->cd", matrix, strength, matrix)
+        if linear is None or linear == place:
+            made["product"] = taps["output"].sum(2) @ through @ matrix.sum(2)
+        gram = torch.einsum("jct,j,jdt->cd", matrix, back * strength, matrix)
         made[f"read Gram{number}"] = _remainder(gram, centred)
-    gram = torch.einsum("cjt,j,djt->cd", writes, strength, writes)
+    gram = torch.einsum("cjt,j,djt->cd", writes, last * forth, writes)
     return made | {"write Gram": _remainder(gram, False)}
+
+
+def _along_rows(gain: Tensor, values: Tensor) -> Tensor:
+    """Return the rows of a weight or a bias times a gain, one number or one per row."""
+    return gain.reshape(-1, *[1] * (values.ndim - 1)) * values
 
 
 def _remainder(gram: Tensor, centred: bool) -> Tensor:

@@ -13,7 +13,7 @@ from deeplimit.modules.trace.branches import layout, record
 from deeplimit.modules.trace.recording import Trace
 from deeplimit.trained.diagnosis.branch_functions import functions_on
 from deeplimit.trained.diagnosis.influence import Influence, influence
-from deeplimit.trained.diagnosis.invariants import Seen, invariants, seen_in
+from deeplimit.trained.diagnosis.invariants import invariants
 from deeplimit.trained.diagnosis.layer_families import NoNumberedWeightsError, families
 from deeplimit.trained.diagnosis.layer_gram import LayerGram
 from deeplimit.trained.diagnosis.network_report import NOISE, STATES, WEIGHTS, Examined, NetworkDiagnosis
@@ -21,6 +21,7 @@ from deeplimit.trained.diagnosis.networks_of_sweep import made_by
 from deeplimit.trained.diagnosis.sources import Source, source_of
 from deeplimit.trained.diagnosis.stacks import Stack
 from deeplimit.trained.diagnosis.stream_states import stream_states
+from deeplimit.trained.diagnosis.weight_chains import Seen, seen_in
 from deeplimit.version import versions
 
 

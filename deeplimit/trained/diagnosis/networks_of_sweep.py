@@ -14,11 +14,12 @@ from deeplimit.common import validation
 from deeplimit.common.global_state import seeded
 from deeplimit.modules.trace.batches import as_batch
 from deeplimit.modules.trace.branches import record
-from deeplimit.trained.diagnosis.invariants import Seen, invariants, seen_in
+from deeplimit.trained.diagnosis.invariants import invariants
 from deeplimit.trained.diagnosis.layer_families import SAME, SameLayersError, families
 from deeplimit.trained.diagnosis.norms import LEAST_LAYERS
 from deeplimit.trained.diagnosis.sources import Source, finite_numbers, source_of
 from deeplimit.trained.diagnosis.stacks import Stack
+from deeplimit.trained.diagnosis.weight_chains import Seen, seen_in
 
 WEIGHTS = {"A", "V", "W", "F", "Δ"}
 """Names of whole stacks of weights: those that the library's recursions call them by."""
@@ -158,13 +159,16 @@ def _of_names(source: Source, depth: int, name: str, layers: str | None, seen: S
     """Return what hidden permutations leave of the network whose layers are told by numbers in names."""
     found = families(source, layers)
     factors = None
+    # Residual factors that a forward showed are multiplied into the weights.
+    folded = {gain for scales in (seen.scales.values() if seen else ()) for gain, _ in scales}
     for family in found.found:
         if len(family.numbers) != depth:
             raise ValueError(
                 f"{name} must hold {depth} layers of {family.name!r}, got {len(family.numbers)}. Give the"
                 " depth that counts them, or name the layers by layers='...{}...'."
             )
-        if source.shapes[family.members[0]] in ((), (1,)) and family.name.rpartition(".")[2] == "delta":
+        is_factor = source.shapes[family.members[0]] in ((), (1,)) and family.members[0] not in folded
+        if is_factor and family.name.rpartition(".")[2] == "delta":
             factors = _flat(torch.stack([source.read(member) for member in family.members]))
     left_out = dict(found.left_out)
     stacks = {made.name: made for made in invariants(source, found, left_out, seen, biases=True)}

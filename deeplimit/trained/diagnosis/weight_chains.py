@@ -1,0 +1,183 @@
+"""How the weights of a residual branch follow each other, read off one forward instead of names and shapes.
+
+Hidden units between two weights may be permuted and rescaled as long as nothing but functions of single units
+stands between them. Then the branch is a chain: weights that read the stream, others, one that writes to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import final
+
+from deeplimit.modules.trace.branches import Part, layout
+from deeplimit.modules.trace.graph import Graph
+from deeplimit.modules.trace.recording import Edge, Trace, edges_with_gradient, kind
+from deeplimit.trained.diagnosis.normalisations import Before, batch_norms_after, input_of, norms_before
+
+MIXING = {"Bmm", "Mm", "Baddbmm", "Addmm", "Cat", "Cumsum"}
+"""Operations that mix hidden units, or put units of several weights beside each other."""
+CUTS = {"Split", "SplitWithSizes", "UnsafeSplit"}
+"""Operations that cut the units of one weight into kinds."""
+
+
+@final
+@dataclass(frozen=True)
+class Chain:
+    """The weights of one branch, by name.
+
+    Attributes:
+        reads: those that read the stream; their outputs are multiplied, where there are several.
+        middle: those between hidden units, in the order in which they run.
+        write: the one that writes to the stream.
+        entry: a depthwise convolution of the stream before what reads; empty where there is none.
+        linear: the one of several that read which no activation follows; empty where it is not one.
+    """
+
+    reads: tuple[str, ...]
+    middle: tuple[str, ...]
+    write: str
+    entry: str = ""
+    linear: str = ""
+
+
+@final
+@dataclass(frozen=True)
+class Seen:
+    """What one forward of a module tells of its weights, in place of names.
+
+    Attributes:
+        before: gain of the normalised input of a weight, by the weight's name.
+        after: gain of the batch normalisation of a weight's output.
+        scales: what multiplies the output of a weight that writes to the stream: a parameter's name, empty
+            for a number, and its root mean square.
+        chains: the first branch of each kind that is a chain.
+        tangled: names of the weights of other branches.
+    """
+
+    before: Mapping[str, Before] = field(default_factory=dict)
+    after: Mapping[str, str] = field(default_factory=dict)
+    scales: Mapping[str, tuple[tuple[str, float], ...]] = field(default_factory=dict)
+    chains: tuple[Chain, ...] = ()
+    tangled: frozenset[str] = frozenset()
+
+
+def seen_in(trace: Trace, blocks: str | Sequence[str] | None = None) -> Seen:
+    """Return what a recorded forward tells of the weights; chains are none where it has no residual sum."""
+    try:
+        parts = [part for part in layout(trace, blocks).parts if part.counted]
+    except ValueError:
+        parts = []
+    graph = Graph(trace)
+    first = {part.branch.kind: part for part in reversed(parts)}
+    chains: list[Chain] = []
+    tangled: set[str] = set()
+    for part in reversed(first.values()):
+        chain = _chain(graph, part)
+        if chain is not None:
+            chains.append(chain)
+        else:
+            tangled.update(part.branch.inner, part.branch.output if part.branch.inner else ())
+    inside = {name for part in parts for name in (*part.branch.inner, *part.branch.output)}
+    # A normalisation that opens a branch behind a stem belongs to what reads it, as in all other layers.
+    after = {name: gain for name, gain in batch_norms_after(trace).items() if name in inside}
+    sizes = {made.parameters[0]: made.factor for made in trace.scalings.values() if len(made.parameters) == 1}
+    scales = {}
+    for part in parts:
+        gains = [(name, sizes[name]) for name in part.branch.gains if name in sizes]
+        for name in part.branch.output:
+            scales[name] = (("", part.multiplier), *gains)
+    return Seen(norms_before(trace, after.values()), after, scales, tuple(chains), frozenset(tangled))
+
+
+def _chain(graph: Graph, part: Part) -> Chain | None:
+    """Return the chain of weights that a branch is; None where it is something else."""
+    trace, branch = graph.trace, part.branch
+    places = {
+        place: made.weights[0]
+        for place, made in trace.projections.items()
+        if place.node in part.join.region and len(made.weights) == 1
+    }
+    write = [place for place, name in places.items() if (name,) == branch.output]
+    if len(write) != 1:
+        return None
+    middle: list[Edge] = []
+    current = _inputs(graph, part, write[0])
+    last = write[0]
+    while current is not None:
+        sources, from_stream = current
+        if from_stream or not sources or not sources <= {*places}:
+            return None
+        ends = [_inputs(graph, part, place) for place in sorted(sources, key=lambda place: places[place])]
+        if all(end == (set(), True) for end in ends):
+            break
+        if len(ends) > 1:
+            return None
+        last = next(iter(sources))
+        middle.insert(0, last)
+        current = ends[0]
+    if current is None:
+        return None
+    order = {name: number for number, name in enumerate(trace.names.values())}
+    reads = sorted((places[place] for place in sources), key=order.__getitem__)
+    named, entry = [places[place] for place in middle], ""
+    if len(reads) == 1 and named and depthwise(trace.shapes[reads[0]]):
+        (entry,), reads, named = reads, named[:1], named[1:]
+    known = [*reads, *named, *([entry] if entry else [])]
+    if sorted(known) != sorted(branch.inner):
+        return None
+    plain = _untouched(graph, last) & sources if len(reads) > 1 else set()
+    linear = places[plain.pop()] if len(plain) == 1 else ""
+    return Chain(tuple(reads), tuple(named), branch.output[0], entry, linear)
+
+
+def depthwise(shape: Sequence[int]) -> bool:
+    """Whether a weight of this shape is a convolution of each channel with itself."""
+    return len(shape) > 2 and shape[1] == 1 < shape[0]
+
+
+def _inputs(graph: Graph, part: Part, projection: Edge) -> tuple[set[Edge], bool] | None:
+    """Return the nearest projections that one reads, and whether it reads the stream.
+
+    None where something between them mixes hidden units.
+    """
+    place = input_of(graph, projection)
+    if place is None:
+        return None
+    waiting, seen = [place], {place}
+    found, from_stream = set(), False
+    while waiting:
+        edge = waiting.pop()
+        if edge == part.join.root:  # first: the stream may begin with a projection
+            from_stream = True
+            continue
+        if edge in graph.trace.projections:
+            found.add(edge)
+            continue
+        data = [
+            other for other in edges_with_gradient(edge.node) if graph.parameters_only(other.node) is None
+        ]
+        name = kind(edge.node)
+        mixes = (name in MIXING and len(data) > 1) or name in CUTS or "Attention" in name
+        if mixes or edge.node not in part.join.region:
+            return None
+        waiting += [other for other in data if other not in seen]
+        seen.update(data)
+    return found, from_stream
+
+
+def _untouched(graph: Graph, projection: Edge) -> set[Edge]:
+    """Return the projections that the factors of a projection's input are, with no activation after them."""
+    place = input_of(graph, projection)
+    found: set[Edge] = set()
+    for _ in range(8):
+        if place is None:
+            break
+        data = [edge for edge in edges_with_gradient(place.node) if graph.parameters_only(edge.node) is None]
+        if kind(place.node) == "Mul" and len(data) == 2:
+            found.update(
+                above for edge in data for above in graph.climb((edge,)) if above in graph.trace.projections
+            )
+            break
+        place = graph.onward(place)
+    return found
