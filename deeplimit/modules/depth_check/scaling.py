@@ -219,7 +219,7 @@ ALIKE = 1e-4
 SAME = 0.1
 """Error of a weight's exponent: of 200 entries the standard deviation is known to 5 %."""
 SAME_DRAW = 0.02
-"""By how much it does where one seed gives the layer the same draw at every depth: up to an inner weight's."""
+"""By how much it does where one seed gives the layer one draw at every depth: up to an inner weight's."""
 ONE_DRAW = 0.3
 """By how much the exponent of one layer's updates, another draw at each depth, differs from its numbers' by
 chance: between depths 4 and 16 that is a factor of 1.5."""
