@@ -289,10 +289,11 @@ class SubNormed(nn.Module):
 class Gated(nn.Module):
     """h + down(silu(gate(norm(h))) · up(norm(h)))."""
 
-    def __init__(self):
+    def __init__(self, names=("gate", "up")):
         super().__init__()
         self.norm = nn.RMSNorm(WIDTH)
-        self.gate, self.up = (nn.Linear(WIDTH, HIDDEN, bias=False) for _ in range(2))
+        for name in names:
+            setattr(self, name, nn.Linear(WIDTH, HIDDEN, bias=False))
         self.down = nn.Linear(HIDDEN, WIDTH, bias=False)
 
     def forward(self, h):
@@ -717,6 +718,11 @@ def scramble_encoder(layer: nn.Module, stream: torch.Generator) -> None:
         gains(layer.norm2, [layer.linear1], stream)
 
 
+def scramble_gated(layer: nn.Module, stream: torch.Generator) -> None:
+    hidden([layer.up, layer.gate], layer.down, stream, "any")
+    gains(layer.norm, [layer.gate, layer.up], stream)
+
+
 def mlp(activation: Callable[[Tensor], Tensor], how: str, **more) -> Architecture:
     def scramble(layer: nn.Module, stream: torch.Generator) -> None:
         hidden([layer.fc1], layer.fc2, stream, how)
@@ -776,14 +782,8 @@ TABLE: dict[str, Architecture] = {
     "layer scale": mlp(torch.tanh, "signs", norm=nn.LayerNorm, scale=WIDTH),
     "rezero": mlp(torch.tanh, "signs", scale=1),
     "factor": mlp(torch.tanh, "signs", factor=0.3),
-    "swiglu": Architecture(
-        Gated,
-        lambda layer, stream: (
-            hidden([layer.up, layer.gate], layer.down, stream, "any"),
-            gains(layer.norm, [layer.gate, layer.up], stream),
-        ),
-        permute("gate"),
-    ),
+    "swiglu": Architecture(Gated, scramble_gated, permute("gate")),
+    "swiglu, gate last": Architecture(lambda: Gated(("up", "gate")), scramble_gated, permute("gate")),
     "three weights": Architecture(
         Deep,
         lambda layer, stream: (
