@@ -249,7 +249,7 @@ def test_a_stream_into_which_earlier_states_are_mixed_forgets_nothing(stream):
     assert not check(built(stream, exponent=0.0)).ok
 
 
-def test_a_stream_that_grows_as_its_branches_say_is_right_though_earlier_states_are_added():
+def test_a_stream_may_grow_as_its_branches_say_though_earlier_states_are_added():
     """Unscaled updates make a pre-normed stream grow like the root of the depth, whatever else is added."""
 
     def biased(net, h):
@@ -438,7 +438,7 @@ def test_a_layer_that_changes_the_shape_of_the_state_may_lack_a_skip():
     assert not any(finding.about == "skip" for finding in report.findings)
 
 
-def test_growth_beyond_any_power_is_an_explosion_though_fluctuations_hide_that_it_steepens():
+def test_growth_beyond_any_power_is_an_explosion_though_it_fluctuates():
     (stream,) = dl.check_depth(
         lambda depth: Chain(depth, 0.0, summed, norm=False), DEPTHS[:3], batch=flat, expected=0.0
     ).streams
