@@ -72,7 +72,8 @@ class LayerGram:
         products = torch.zeros(depth, depth, dtype=torch.float64)
         width = max(1, CHUNK // depth)
         for begin in range(0, entries, width):
-            part = flat[:, begin : begin + width].to(torch.float64)
+            # A copy: the last bits of a product depend on where its factors lie in memory.
+            part = flat[:, begin : begin + width].to(torch.float64, copy=True).contiguous()
             products += part @ part.T
         return cls((products / entries).numpy(), entries, stack.groups)
 
