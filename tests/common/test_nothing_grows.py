@@ -1,6 +1,7 @@
 """Called again and again, no function keeps memory, open files or threads."""
 
 import gc
+import mmap
 import os
 import threading
 
@@ -106,7 +107,9 @@ def test_what_a_call_keeps_is_counted():
     kept = []
 
     def leaking():
-        kept.append((bytearray(b"x" * 2**20), open(os.devnull, "rb")))  # noqa: SIM115
+        pages = mmap.mmap(-1, 2**20)  # bytes of the heap may be ones that earlier tests left free
+        pages.write(b"x" * 2**20)
+        kept.append((pages, open(os.devnull, "rb")))  # noqa: SIM115
 
     memory, files, _ = grown(leaking, 2, 16)
     for _, file in kept:

@@ -153,7 +153,7 @@ class Uniform(Alone):
 LIES = {
     "too many motions": (stating((2,)), r"\(5, 2\)"),
     "no channel": (Alone(stated=("V",)), "tuple of Channel"),
-    "no motion": (stating(kind=ChannelKind.SEPARATE), "no motions"),
+    "no motion": (stating(kind=ChannelKind.SEPARATE), "no Brownian channels"),
     "another law": (Uniform(), "normal"),
     "a function": (stating(function=TREND), "1 functions"),
     "a response": (stating(response=2.0), "response 2"),

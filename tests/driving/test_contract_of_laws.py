@@ -278,7 +278,7 @@ BROKEN = {
     "the scale": (Twin(walks=Unscaled), "scale", "layer_exponent"),
     "a bias": (Twin(walks=Biased), "bias", "facts do not state biased"),
     "the motion's size": (Twin(walks=AnotherMotion), "variance t", "4"),
-    "the motion": (Twin(walks=NoMotion), "channels(()) state 1 motions", "None"),
+    "the motion": (Twin(walks=NoMotion), "channels(()) state 1 Brownian channels", "None"),
     "global state": (Twin(sample=from_the_global_generator), "torch's global generator", "given"),
 }
 

@@ -35,6 +35,9 @@ SMOOTH = 0.7
 MEMORY = 0.2
 """Least power of the alignment between the first two depths of layers that remember a few others; it falls to
 less than half of that at the last two. A share of the depth that layers remember has one power."""
+ALIKE = 0.05
+"""Correlation of layers that remember each other, at some distance in the deepest network: the alignment then
+grows by 15 % or more, which takes correlations of .075 together. Independent layers come to .01."""
 REJECTED = 1e-3
 """Adjusted p-value below which the network's law is not the measured limit's."""
 RUNAWAY = 3.0
@@ -112,6 +115,8 @@ class Evidence:
     def remembers_few_layers(self) -> bool:
         """Whether the sum grows because layers are alike over a few layers, which end within the depth."""
         if self.noise is None or self.alignment is None or len(self.taken) < 3:
+            return False
+        if max(self.deepest.correlations, default=0.0) < ALIKE:
             return False
         ratios = [float(one.spreads.mean() / max(one.apart.mean(), 1e-300)) for one in self.taken]
         steps = np.diff(np.log(ratios)) / np.diff(np.log([one.blocks for one in self.taken]))
