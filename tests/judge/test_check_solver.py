@@ -81,6 +81,9 @@ def test_a_fault_of_the_limit_and_one_of_the_order_are_told_apart():
 def test_areas_make_order_1_of_noise_that_does_not_commute():
     right = check(AREA, AREA.solvers["Milstein with Lévy areas"], order=1.0)
     assert right.verdict == "documented order"
+
+
+def test_without_areas_order_1_is_not_reached():
     wrong = check(AREA, AREA.faults["Lévy area left out"].solver, order=1.0)
     assert wrong.verdict == "not the documented order"
 
