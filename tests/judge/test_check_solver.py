@@ -84,7 +84,7 @@ def test_areas_make_order_1_of_noise_that_does_not_commute():
 
 
 def test_without_areas_order_1_is_not_reached():
-    wrong = check(AREA, AREA.faults["Lévy area left out"].solver, order=1.0)
+    wrong = check(AREA, AREA.faults["Lévy area left out"].solver, order=1.0, paths=1024)
     assert wrong.verdict == "not the documented order"
 
 
