@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from shown_output import same_but_for_time
+from shown_output import same_but_for_time, shown_in_order
 from typer.testing import CliRunner
 
 import deeplimit as dl
@@ -98,4 +98,4 @@ def test_the_table_of_gpt_2_is_the_one_that_is_printed():
 @pytest.mark.nightly
 def test_the_first_report_is_the_one_that_is_explained():
     page = (ROOT / "docs" / "first-report.md").read_text(encoding="utf-8")
-    same_but_for_time(fenced("text", page)[0], str(dl.compare(dl.res1(width=40, activation="tanh"))))
+    shown_in_order(fenced("text", page)[0], str(dl.compare(dl.res1(width=40, activation="tanh"))))
