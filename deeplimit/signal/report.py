@@ -216,7 +216,8 @@ class StabilityReport(Report):
             f" tested, over all depths (δ = {self.delta:g})"
         )
         end = "all hold" if not self.broken else f"{len(self.broken)} are BROKEN"
-        return [f"{count}{f', and {end}' if tested else ''}.", *map(str, self.broken)]
+        listed = "report.full() lists those of the deepest network"
+        return [f"{count}{f', and {end}' if tested else ''}; {listed}.", *map(str, self.broken)]
 
     def _details(self) -> list[str]:
         deepest = [bound for bound in self.bounds if bound.depth == self.depths[-1]]

@@ -112,7 +112,7 @@ ALL = tuple(BASES)
 
 
 def turns(names: Sequence[str], count: int, start: int = 0) -> Iterator[tuple[str, Any, float]]:
-    """Give so many bases, by turns with an exponent, a rule, the other exponent and its rule."""
+    """Return `count` bases that alternate between the two exponents and the two rules."""
     ways = [(HALF[0], 0.5), (ONE[0], 1.0), (HALF[1], 0.5), (ONE[1], 1.0)]
     for place in range(start, start + count):
         yield names[place % len(names)], *ways[place % len(ways)]

@@ -22,7 +22,7 @@ from deeplimit.modules.depth_check.fixes import IN_FORWARD
 
 pytestmark = [pytest.mark.thirdparty, pytest.mark.usefixtures("model_libraries")]
 
-ORDINARY = 15  # one row of so many is part of `make test`
+ORDINARY = 15  # every fifteenth row is part of `make test`
 CLOSE = math.log(1.2)
 """Factors of exponents that are fitted to three depths."""
 

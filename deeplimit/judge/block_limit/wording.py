@@ -27,8 +27,8 @@ REASONS: Sentences[Evidence] = {
         " the variance of updates is infinite or nearly so"
     ),
     "remembers_few_layers": lambda e: (
-        f"{_sum(e)}, because layers are like the next few (correlation"
-        f" {e.deepest.correlations[0]:.2f} of neighbours) at any depth: add depths far beyond that"
+        f"{_sum(e)}, because layers are like others near them (correlation"
+        f" {max(e.deepest.correlations):.2f}) at any depth: add depths far beyond that"
     ),
     "grows": lambda e: f"{_sum(e)}, and the state moves by {power(e.displacement)}",
     "turns_as_far_at_any_depth": lambda e: (
