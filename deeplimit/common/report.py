@@ -351,6 +351,11 @@ KINDS: dict[str, type[Report]] = {}
 """Every report class that has been imported, by the word that names it in files."""
 
 
+def _paragraph(facts: Sequence[tuple[str, str]]) -> str:
+    """Return pairs of a name and a text as HTML; empty where there are none."""
+    return f"<p>{page.facts(facts)}</p>" if facts else ""
+
+
 def lines(facts: Sequence[tuple[str, str]]) -> list[str]:
     """Return pairs of a name and a text as lines."""
     return [f"{name:<9}  {text}" if name else text for name, text in facts]
@@ -616,12 +621,12 @@ class Report(ABC):
         table = self._table()
         notes = "".join(f"<br>{html.escape(note)}" for note in table.notes)
         return [
-            ("", f"<p>{page.facts(self._facts())}</p>"),
+            ("", _paragraph(self._facts())),
             ("", (f"<p>{html.escape(table.title)}</p>" if table.title else "") + table.to_html() + notes),
             ("", drawing.to_svg(self._draw, self._size)),
             ("", page.items(self._details())),
             ("Caveats", page.items(self._reservations())),
-            ("Setting", f"<p>{page.facts(self._setting())}</p>"),
+            ("Setting", _paragraph(self._setting())),
         ]
 
     def _repr_html_(self) -> str:

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from deeplimit.common import axes as drawing, files, page, validation
 from deeplimit.common.axes import FITTED, MEASURED
 from deeplimit.common.measurement import threads_per_operation
-from deeplimit.common.report import Column, Table, printable
+from deeplimit.common.report import Column, Table, lines, printable
 from deeplimit.common.serialised import Origin
 from deeplimit.common.specification import describe, digest
 from deeplimit.simulation.summaries import Summary
@@ -120,9 +120,8 @@ class Trajectories:
         ]
 
     def __str__(self) -> str:
-        head = [f"{name:<9}  {text}" if name else text for name, text in self._facts()]
         told = [f"- {text}" for text in self.reservations]
-        parts = [head, str(self._table()).splitlines(), ["Caveats:", *told] if told else []]
+        parts = [lines(self._facts()), str(self._table()).splitlines(), ["Caveats:", *told] if told else []]
         return printable("\n\n".join("\n".join(part) for part in parts if part))
 
     def _repr_html_(self) -> str:

@@ -449,3 +449,9 @@ def test_a_number_out_of_its_bounds_is_refused_by_its_name(name):
         for value in OUT_OF_BOUNDS[field]:
             with pytest.raises(ValueError, match=field):
                 type(report).from_dict(content | {field: value})
+
+
+def test_a_page_has_no_heading_without_content():
+    assert not own()._setting()
+    assert "<h2>Setting</h2>" not in own()._repr_html_()
+    assert "<h2>Setting</h2>" in instance("compare")._repr_html_()
