@@ -404,6 +404,8 @@ class Report(ABC):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
+        if "__repr__" not in vars(cls):  # `dataclass` leaves one that is there
+            cls.__repr__ = Report.__repr__  # type: ignore[method-assign]
         kind = cls.__dict__.get("kind")
         if kind is None:
             return
@@ -485,6 +487,9 @@ class Report(ABC):
 
     def __str__(self) -> str:
         return self._text(())
+
+    def __repr__(self) -> str:
+        return str(self)
 
     def full(self) -> str:
         """Return all that the report says; `print(report)` leaves out what few readers need."""

@@ -166,6 +166,14 @@ class Limit(FinalWhereMarked, ABC):
     width: int | None = None
     """The width of its states; None where it takes any."""
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "__repr__" not in vars(cls):  # `dataclass` leaves one that is there
+            cls.__repr__ = Limit.__repr__  # type: ignore[method-assign]
+
+    def __repr__(self) -> str:
+        return self.equation
+
     @property
     @abstractmethod
     def equation(self) -> str:

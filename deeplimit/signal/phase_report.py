@@ -143,10 +143,6 @@ class PhaseDiagram(Report):
             f" theory{share}{rest}."
         )
 
-    def __repr__(self) -> str:
-        grid = f"{len(self.hurst)} Hurst indices x {len(self.exponents)} exponents"
-        return f"<PhaseDiagram {self.network}, {grid}, depth {self.depth}>"
-
     def path(self, index: int, hurst: int = 0, exponent: int = 0) -> OneSignal:
         """Draw one cell's networks again, and keep the sizes of signal and gradient after every layer.
 

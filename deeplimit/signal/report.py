@@ -201,12 +201,6 @@ class StabilityReport(Report):
             else f"critical {self.critical_exponent:g}"
         )
 
-    def __repr__(self) -> str:
-        return (
-            f"<StabilityReport {self.verdict}: {self.network}, depths {self.depths.tolist()}, {self.draws}"
-            " draws>"
-        )
-
     def _theory_lines(self) -> list[str]:
         if not self.bounds:
             return [f"The bounds of Section 2 of Marion et al. (2025) do not apply: {self.bounds_refused}."]

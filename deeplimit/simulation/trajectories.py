@@ -124,6 +124,9 @@ class Trajectories:
         parts = [lines(self._facts()), str(self._table()).splitlines(), ["Caveats:", *told] if told else []]
         return printable("\n\n".join("\n".join(part) for part in parts if part))
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def _repr_html_(self) -> str:
         facts, told = page.facts(self._facts()), page.items(self.reservations)
         picture = drawing.to_svg(lambda axes: self._draw(axes, 0, self.depths))

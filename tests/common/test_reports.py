@@ -170,6 +170,12 @@ def test_every_report_keeps_the_contract(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_a_report_shows_itself_as_its_text(name):
+    report = instance(name)
+    assert repr(report) == str(report)
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_a_report_without_its_measurement_says_what_to_do_instead(name):
     with pytest.raises(ValueError, match="no paths to draw again") as caught:
         instance(name).path(0)

@@ -260,3 +260,18 @@ def test_what_is_no_limit_or_has_another_width_is_refused():
         dl.testing.check_limit(LIMITS["neural SDE"], width=4)
     with pytest.raises(TypeError, match=r"limit .*3"):
         dl.testing.check_limit(3, width=2)
+
+
+def test_a_limit_shows_itself_as_its_equation():
+    networks = (
+        dl.res1(2, "tanh"),
+        dl.res1(2, "tanh", weights=dl.SmoothGaussian()),
+        dl.res3(2),
+        dl.inner(3, "tanh", trend=TREND, noise=NOISE),
+    )
+    for limit in [network.limit() for network in networks] + [
+        ODE(lambda t, h: -h),
+        SDE(Diagonal().f, Diagonal().g),
+    ]:
+        assert repr(limit) == str(limit) == limit.equation
+    assert dl.res1(2, "tanh").limit().equation.startswith("dH = ")

@@ -257,9 +257,11 @@ def branch_scalars(
         >>> model = torch.nn.TransformerEncoder(layer, 3)
         >>> batch = torch.randn(2, 5, 16, generator=torch.Generator().manual_seed(0))
         >>> scalars = dl.branch_scalars(model, batch)
-        >>> print(*sorted(scalars)[1:], sep=", ")
-        depth/layers.*.self_attn/update, depth/layers.*.{linear1,linear2}/alignment, \
-depth/layers.*.{linear1,linear2}/update, depth/stream_1/growth
+        >>> print(*sorted(scalars)[1:], sep="\\n")
+        depth/layers.*.self_attn/update
+        depth/layers.*.{linear1,linear2}/alignment
+        depth/layers.*.{linear1,linear2}/update
+        depth/stream_1/growth
     """
     validation.instance(prefix, "prefix", str, "a string, with which every key begins")
     taken = measure_module(model, as_batch(model, batch), blocks=blocks, backward=False)
