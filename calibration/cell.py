@@ -113,9 +113,9 @@ class Converging(Trial):
         limit: None for `network.limit()`.
         right: the true verdicts.
         settings: further arguments of `compare`; FIXED depths and paths where they name none.
-        level: level of the interval that is kept. An adaptive call's analyses share its level, so that the one
-            that decides has more; its depths and paths are then analysed again at this level. None for the
-            level that the report has.
+        level: level of the interval that is kept. An adaptive call's analyses share its level, so that the
+            one that decides has more; its depths and paths are then analysed again at this level. None for
+            the level that the report has.
     """
 
     network: Any
