@@ -56,7 +56,7 @@ def check_solver(
 
     chosen = _problem(problem)
     report = dl.check_solver(
-        _scheme(scheme, chosen),
+        _scheme(scheme),
         chosen.equation,
         chosen.x,
         steps=parse_depths(steps),
@@ -78,23 +78,17 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def _scheme(text: str, problem: Any) -> Any:
+def _scheme(text: str) -> Any:
     """Return a scheme of the library, a method's name, or the user's function."""
     import deeplimit as dl
-    from deeplimit.equations import Noise
 
     schemes = (dl.EulerMaruyama(), dl.Milstein(), dl.Heun(), dl.RK4())
     ours: dict[str, Any] = dict(zip(OURS, schemes, strict=True))
     if text in ours:
         return ours[text]
     package, _, name = text.partition(":")
-    random = problem.equation.noise_structure is not Noise.NONE
-    for known, takes in (("torchsde", True), ("torchdiffeq", False)):
-        if package == known:
-            if takes is not random:
-                kind = "an SDE" if random else "an ODE"
-                raise ValueError(f"SCHEME {text!r} does not take the problem, which is {kind}.")
-            return name
+    if name and package in ("torchsde", "torchdiffeq"):
+        return text
     if not name:
         raise ValueError(
             f"SCHEME must be one of {', '.join(OURS)}, torchsde:METHOD, torchdiffeq:METHOD or"

@@ -92,16 +92,17 @@ def table(
 ) -> Any:
     """Return several reports of one kind as a pandas.DataFrame: a row per report.
 
-    Columns are "network", "limit", "scheme" and "equation", where reports have them, then "rate" (the fitted
-    exponent), "low" and "high" (the ends of its interval), "verdict" and "seconds". What a report does not
-    have is NaN, or None for texts. The index holds the labels.
+    Columns are "rate" (the fitted exponent), "low" and "high" (the ends of its interval), "verdict" and
+    "seconds", then "network", "limit", "scheme" and "equation", where reports have them. What a report does
+    not have is NaN, or None for texts. The index holds the labels.
 
     Args:
         reports: reports of one class, as for `plot`.
         labels: a text per report; if left out, what tells the reports apart.
         of: which of a report's quantities the rate belongs to, as for `plot`.
-        path: file to write in addition: .csv in full precision, or .tex, a tabular of LaTeX's package
-            booktabs in which rates stand with their intervals. Labels enter LaTeX as they are.
+        path: file to write in addition: .csv, all columns in full precision, or .tex, a tabular of LaTeX's
+            package booktabs with labels, rates with their intervals, and verdicts. Labels enter LaTeX as they
+            are.
 
     Returns:
         The frame. `to_csv`, `to_string` and further methods of pandas work on it.
@@ -117,7 +118,7 @@ def table(
         >>> reports = [dl.compare(dl.res1(3, name), **settings) for name in ("tanh", "relu")]
         >>> frame = dl.table(reports, labels=["tanh", "ReLU"])
         >>> list(frame.columns), list(frame.index)
-        (['network', 'limit', 'rate', 'low', 'high', 'verdict', 'seconds'], ['tanh', 'ReLU'])
+        (['rate', 'low', 'high', 'verdict', 'seconds', 'network', 'limit'], ['tanh', 'ReLU'])
     """
     checked, curves, named = _read(reports, labels, of)
     file = None if path is None else validation.writable_file(path, "path", (".csv", ".tex"))
@@ -128,12 +129,12 @@ def table(
     flat = Table(
         (
             Column("label", named),
-            *(Column(name, values) for name, values in told.items()),
             Column("rate", [curve.rate for curve in curves]),
             Column("low", [curve.interval[0] for curve in curves]),
             Column("high", [curve.interval[1] for curve in curves]),
             Column("verdict", verdicts),
             Column("seconds", seconds),
+            *(Column(name, values) for name, values in told.items()),
         )
     )
     frame = flat.to_frame().set_index("label")
@@ -141,7 +142,7 @@ def table(
         text = flat.to_csv()
         if file.suffix == ".tex":
             shown = named if labels is not None else [latex(name) for name in named]
-            text = _latex(curves, shown, told, verdicts, seconds)
+            text = _latex(curves, shown, verdicts)
         with files.whole_file(file) as temporary:
             temporary.write_text(text, encoding="utf-8")
     return frame
@@ -306,21 +307,13 @@ def _mathematics(text: str) -> str:
     return "".join(letters)
 
 
-def _latex(
-    curves: Sequence[Curve],
-    labels: Sequence[str],
-    told: dict[str, list[str | None]],
-    verdicts: Sequence[str | None],
-    seconds: Sequence[float],
-) -> str:
-    """Return a tabular in which rates stand with their intervals; labels are LaTeX already."""
+def _latex(curves: Sequence[Curve], labels: Sequence[str], verdicts: Sequence[str | None]) -> str:
+    """Return a tabular of rates with their intervals, and verdicts; labels are LaTeX already."""
     places = [f"@{place}@" for place in range(len(labels))]  # a table escapes what it holds
     columns = (
         Column("", places, left=True),
-        *(Column(name, values, left=True) for name, values in told.items()),
         Column("rate", [curve.order for curve in curves]),
         Column("verdict", verdicts, left=True),
-        Column("seconds", seconds, ".1f"),
     )
     text = Table(columns).to_latex()
     for place, label in zip(places, labels, strict=True):

@@ -441,9 +441,10 @@ def checked_network(value: object, name: str = "resnet") -> ResidualNetwork:
         hint = f" Call it first: {called}({'width=40' if value.__module__ == __name__ else '...'})."
     elif callable(value):
         hint = (
-            " If it builds a torch module of a given depth, check_depth(factory) measures it. If it returns"
-            " the blocks of a stack, stability(factory, x=x) and compare(factory, limit, x=x) take it, with"
-            " an ODE f(t, h) as the limit."
+            " If it builds a torch module of a given depth, identify(factory, x) says which limit it has, and"
+            " check_depth(factory) how its branches scale. If it returns the blocks of a stack,"
+            " stability(factory, x=x) and compare(factory, limit, x=x) take it, with an ODE f(t, h) as the"
+            " limit."
         )
     raise TypeError(f"{name} must be a ResidualNetwork, such as res1(width=40); got {passed}.{hint}")
 

@@ -18,7 +18,7 @@ from deeplimit.common import validation
 from deeplimit.common.validation import NoTheoremError
 from deeplimit.driving import Dependence, Facts, WeightLaw
 from deeplimit.equations import Limit
-from deeplimit.layers import Inner, Recursion, Res1, Res2, Res3
+from deeplimit.layers import Inner, ModuleBlocks, Recursion, Res1, Res2, Res3
 from deeplimit.layers.activations import steepening
 from deeplimit.theory.orders import SAME
 
@@ -552,6 +552,8 @@ def refusal(network: Network, explanation: str, closest: str) -> NoTheoremError:
 
 def measured_without_theorem(network: Network) -> str:
     """Return which functions measure a limit that the user gives, without any theorem."""
+    if isinstance(network.recursion, ModuleBlocks):
+        return "identify(factory, x) measures which exponent and which limit these blocks have."
     independent = all(facts.dependence == Dependence.INDEPENDENT for facts in laws(network))
     in_law = "; compare_laws(resnet, limit) takes a LawLimit or a torchsde object, too" if independent else ""
     return f"Your limit needs no theorem: compare(resnet, limit) measures it path by path{in_law}."

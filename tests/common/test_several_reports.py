@@ -113,11 +113,11 @@ def test_signal_or_gradient_is_chosen_by_its_name(stable):
 def test_a_table_has_rate_interval_verdict_and_seconds(compared, stable, in_law):
     frame = dl.table(compared, labels=["a", "b"])
     assert isinstance(frame, pandas.DataFrame)
-    assert list(frame.columns) == ["network", "limit", "rate", "low", "high", "verdict", "seconds"]
+    assert list(frame.columns) == ["rate", "low", "high", "verdict", "seconds", "network", "limit"]
     first = compared[0]
     row = (first.rate, *first.rate_interval, first.verdict, first.seconds)
-    assert tuple(frame.loc["a"])[2:] == row
-    assert list(dl.table(stable).columns) == ["network", "rate", "low", "high", "verdict", "seconds"]
+    assert tuple(frame.loc["a"])[:5] == row
+    assert list(dl.table(stable).columns) == ["rate", "low", "high", "verdict", "seconds", "network"]
     assert dl.table(in_law)["rate"].isna().all()
     assert list(dl.table(in_law).index) == ["d = 4", "d = 6"]
 
@@ -128,7 +128,7 @@ def test_solvers_stand_beside_each_other_by_their_schemes(checked):
     np.testing.assert_array_equal(bars(axes)[1].get_xdata(), checked[1].steps[:-1])
     np.testing.assert_array_equal(bars(axes)[1].get_ydata(), checked[1].differences)
     frame = dl.table(checked)
-    assert list(frame.columns) == ["scheme", "equation", "rate", "low", "high", "verdict", "seconds"]
+    assert list(frame.columns) == ["rate", "low", "high", "verdict", "seconds", "scheme", "equation"]
     assert list(frame.index) == [report.scheme for report in checked]
     assert frame["rate"].tolist() == [report.rate for report in checked]
 
@@ -151,7 +151,7 @@ def test_tables_are_written_as_csv_and_latex(compared, tmp_path):
     assert read["low"].tolist() == frame["low"].tolist()
     dl.table(compared, labels=["$\\alpha$", "b"], path=tmp_path / "t.tex")
     lines = (tmp_path / "t.tex").read_text(encoding="utf-8").splitlines()
-    assert lines[4].startswith("$\\alpha$ & res1")
+    assert lines[4].startswith("$\\alpha$ & ")
     assert f"{compared[0].rate:.2f} [" in lines[4]
 
 

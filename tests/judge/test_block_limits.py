@@ -1,6 +1,7 @@
 """`identify` names the limit of stacks of torch blocks where it is known, and none where there is none."""
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -94,6 +95,8 @@ def test_a_known_limit_is_named_with_its_exponent(limit, name):
     factory, exponent = KNOWN[limit][name]
     report = found(factory, inputs=5 if name == "a model" else WIDTH)
     assert (report.verdict, report.limit) == (limit, limit)
+    has_noise = limit in ("isotropic SDE", "neural SDE")
+    assert limit == "explosion" or ("dB" in report.equation) == has_noise
     if not math.isnan(exponent):
         assert abs(report.exponent - exponent) < 0.08
         low, high = report.exponent_interval
@@ -103,7 +106,7 @@ def test_a_known_limit_is_named_with_its_exponent(limit, name):
 @pytest.mark.parametrize("rule", WITHOUT)
 def test_a_stack_without_a_limit_has_none_named(rule):
     report = found(WITHOUT[rule])
-    assert (report.verdict, report.limit, report.rule) == ("none", None, rule)
+    assert (report.verdict, report.limit, report.equation, report.rule) == ("none", None, None, rule)
 
 
 def test_post_norm_with_large_updates_has_no_limit_though_its_state_is_bounded():
@@ -114,6 +117,48 @@ def test_post_norm_with_large_updates_has_no_limit_though_its_state_is_bounded()
 
 def test_layers_that_are_not_residual_have_no_limit():
     assert found(plain).limit is None
+
+
+def test_an_isotropic_limit_says_how_large_its_noise_is():
+    width, factor = 8, 0.5
+
+    class Block(nn.Module):  # E |sum of updates|² = factor² |h|²
+        def __init__(self, depth):
+            super().__init__()
+            self.linear, self.scale = nn.Linear(width, width, bias=False), factor * depth**-0.5
+            nn.init.normal_(self.linear.weight, std=width**-0.5)
+
+        def forward(self, h):
+            return h + self.scale * self.linear(h)
+
+    report = dl.identify(lambda depth: [Block(depth) for _ in range(depth)], torch.ones(1, width))
+    size = float(re.search(r"= ([0-9.]+) \|h\|", report.equation)[1])
+    assert abs(size / factor - 1) < 0.35  # 48 draws of a sum of 8 squares: 7 % each, at 1e-5
+
+
+def test_the_input_is_asked_for_by_its_own_name():
+    with pytest.raises(ValueError, match="pass x="):
+        dl.identify(lambda depth: [nn.LayerNorm(WIDTH) for _ in range(depth)])
+
+
+def test_small_operations_are_not_shared_among_threads():
+    threads = []
+
+    class Block(nn.Linear):
+        def forward(self, h):
+            threads.append(torch.get_num_threads())
+            return h + super().forward(h) / 8
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        dl.identify(
+            lambda depth: [Block(4, 4) for _ in range(depth)], torch.ones(1, 4), depths=(2, 3, 4), draws=16
+        )
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    assert set(threads) == {1}
 
 
 def test_two_depths_of_one_law_and_too_few_draws_are_not_enough():

@@ -123,6 +123,21 @@ def test_the_order_is_that_of_distances_where_a_solution_is_known_and_reached():
     assert wrong.source == "differences"  # distances would tell the order 0
 
 
+@pytest.mark.parametrize("method", ["torchsde:milstein", "milstein"])
+def test_a_method_may_be_named_with_its_package(method):
+    problem = GBM
+    report = dl.check_solver(method, problem.equation, problem.x, steps=(8, 16, 32), paths=64)
+    assert report.documented == 1.0
+
+
+def test_a_package_is_refused_where_it_does_not_solve_such_equations_and_so_is_its_whole_solver():
+    problem = GBM
+    with pytest.raises(ValueError, match="scheme 'torchdiffeq:rk4'"):
+        dl.check_solver("torchdiffeq:rk4", problem.equation, problem.x)
+    with pytest.raises(TypeError, match="scheme must be the name of a method of torchsde"):
+        dl.check_solver(torchsde.sdeint, problem.equation, problem.x)
+
+
 def test_a_callable_without_a_documented_order_is_measured():
     def solver(equation, x, brownian, times):
         for start, end in itertools.pairwise(times):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import time
@@ -23,6 +24,7 @@ from deeplimit.judge.block_limit.reading import Stack, as_module, growing_list, 
 from deeplimit.judge.block_limit.report import IdentifiedLimit
 from deeplimit.judge.block_limit.scaling import Power, of_alignment, of_draws, power_of
 from deeplimit.modules.trace.batches import as_batch
+from deeplimit.modules.trace.side_effects import threads_for
 from deeplimit.version import versions
 
 LEAST_DRAWS = 16
@@ -58,7 +60,8 @@ def identify(
         seed: Seed of everything random; global generators are left as they were.
 
     Returns:
-        An `IdentifiedLimit`: `verdict`, `exponent` with its interval, the moments, the distance in law.
+        An `IdentifiedLimit`: `verdict`, `exponent` with its interval, `equation` with the measured constants,
+        the moments, the distance in law.
 
     Raises:
         TypeError: For a factory that is not a function or does not return modules.
@@ -84,14 +87,10 @@ def identify(
         ('isotropic SDE', 0.5)
     """
     started, given = time.perf_counter(), {**locals()}
-    modes: dict[nn.Module, bool] = {}
-    try:
-        return _identified(factory, x, depths, draws, confidence, seed, modes, started).called_by(
+    with contextlib.ExitStack() as restored:
+        return _identified(factory, x, depths, draws, confidence, seed, restored, started).called_by(
             "identify", given
         )
-    finally:
-        for module, mode in modes.items():  # a factory may return modules that it holds
-            module.training = mode
 
 
 def _identified(
@@ -101,7 +100,7 @@ def _identified(
     draws: int,
     confidence: float,
     seed: int,
-    modes: dict[nn.Module, bool],
+    restored: contextlib.ExitStack,
     started: float,
 ) -> IdentifiedLimit:
     checked = validation.depths(depths, at_least=3)
@@ -113,9 +112,10 @@ def _identified(
             "factory must be a function of the depth that returns a stack of blocks, got"
             f" {validation.named(factory)}."
         )
-    models = [_built(factory, depth, first, modes) for depth in checked]
+    models = [_built(factory, depth, first, restored) for depth in checked]
     where, name = growing_list(models), type(models[-1]).__name__
-    batch = as_batch(models[0], x)
+    batch = as_batch(models[0], x, "x")
+    restored.enter_context(threads_for(models[-1]))
     del models
     stream, random = generator(first, Purpose.BLOCKS), np.random.default_rng(first)
     seeds = torch.randint(2**62, (len(checked), many), generator=stream).tolist()
@@ -126,7 +126,7 @@ def _identified(
     shared: torch.Tensor | None = None
     chosen: torch.Tensor | None = None
     for depth, row in zip(checked, seeds, strict=True):
-        stacks = [read(_built(factory, depth, each, modes), where, batch) for each in row]
+        stacks = [read(_built(factory, depth, each, restored), where, batch) for each in row]
         finite = tuple(stack for stack in stacks if bool(torch.isfinite(stack.states[-1]).all()))
         lost = 1 - len(finite) / many
         if len(finite) < LEAST_DRAWS:
@@ -167,12 +167,12 @@ def _identified(
     )
 
 
-def _built(factory: Callable[[int], Any], depth: int, seed: int, modes: dict[nn.Module, bool]) -> nn.Module:
-    """Return what a factory builds, in evaluation mode, and note in `modes` how it was."""
+def _built(factory: Callable[[int], Any], depth: int, seed: int, restored: contextlib.ExitStack) -> nn.Module:
+    """Return what a factory builds, in evaluation mode until `restored` ends: it may hold what it returns."""
     with seeded(seed), validation.noted(f"deeplimit called the factory with depth {depth}."):
         built = as_module(factory(depth), depth)
     for module in built.modules():
-        modes.setdefault(module, module.training)
+        restored.callback(setattr, module, "training", module.training)
     return built.eval()
 
 

@@ -97,6 +97,28 @@ class IdentifiedLimit(Report):
         return str(self.verdict) if named else None
 
     @property
+    def equation(self) -> str | None:
+        """The limit's equation with what was measured of its functions; None where nothing is named."""
+        fluctuates, moves = self.fluctuations[-1], self.drifts[-1]
+        stays = (
+            moves > 0 and not self.drift_interval[1] < 0
+        )  # a mean that vanishes with depth is none of the limit's
+        drift, beside = ("m(H) dt + ", f", |m(h)| = {moves:.2g} |h|") if stays else ("", "")
+        at = " at the given states h"
+        written = {
+            BlockLimitVerdict.ISOTROPIC_SDE: (
+                f"dH = {drift}s(H) dB, B as wide as H, √width s(h) = {fluctuates:.2g} |h|{beside}{at}"
+            ),
+            BlockLimitVerdict.NEURAL_SDE: (
+                f"dH = {drift}Σ(H) dB, (tr ΣΣᵀ)^½ = {fluctuates:.2g} |h|{beside}{at};"
+                " ΣΣᵀ is the depth times the covariance of a layer's update"
+            ),
+            BlockLimitVerdict.NEURAL_ODE: "dH = f(t, H) dt, f the depth times the update of the layer at t",
+            BlockLimitVerdict.IDENTITY: "dH = 0",
+        }
+        return written.get(self.verdict)
+
+    @property
     def headline(self) -> str:
         """The limit, the exponent and the reason."""
         exponent = "" if math.isnan(self.exponent) else f" (exponent {self._exponent()})"
@@ -109,7 +131,8 @@ class IdentifiedLimit(Report):
     def _facts(self) -> list[tuple[str, str]]:
         lagged = zip(self.lags, self.correlations, strict=True)
         correlations = ", ".join(f"{value:.2f} at distance {lag}" for lag, value in lagged)
-        facts = [("correlation over layers", correlations)]
+        facts = [] if self.equation is None else [("equation", self.equation)]
+        facts.append(("correlation over layers", correlations))
         if len(self.features):
             beside = zip(self.features, self.distances, self.p_values, strict=True)
             told = "; ".join(f"{name} {far:.2f} (p {p:.2g})" for name, far, p in beside)

@@ -36,6 +36,8 @@ NUMBERS = 2**24
 """Numbers of a block's path that are kept at once, 128 MiB of them."""
 MOST_MOTIONS = 8
 """Brownian motions up to which Lévy areas are kept: they are m² numbers per time and path."""
+PACKAGES = {"torchsde": True, "torchdiffeq": False}
+"""Packages whose methods have names here, and whether their equations have noise."""
 TOLERANCE = 1e-12
 """Tolerance of an ODE's reference, near the least that float64 allows."""
 
@@ -58,10 +60,11 @@ def resolve(scheme: Any, equation: SDE | ODE) -> Solver:
     """
     random = equation.noise_structure is not Noise.NONE
     if isinstance(scheme, str):
+        method = method_of(scheme, random)
         if random:
-            scheme = TorchSDE(scheme)
+            scheme = TorchSDE(method)
         else:
-            name = validation.choice(scheme, "scheme", tuple(TORCHDIFFEQ))
+            name = validation.choice(method, "scheme", tuple(TORCHDIFFEQ))
             order = TORCHDIFFEQ[name]
             return Solver(f"torchdiffeq's {name}", _torchdiffeq(name), order, order)
     if isinstance(scheme, Scheme):
@@ -69,6 +72,7 @@ def resolve(scheme: Any, equation: SDE | ODE) -> Solver:
         if isinstance(scheme, TorchSDE):
             run = _torchsde(scheme.method)
         return Solver(scheme.name, run, scheme.strong_order(equation), scheme.weak_order(equation))
+    refuse_whole_solver(scheme)
     if callable(scheme) and not isinstance(scheme, type):
         name = getattr(scheme, "__name__", type(scheme).__name__)
         return Solver(name, scheme, None, None)
@@ -76,6 +80,31 @@ def resolve(scheme: Any, equation: SDE | ODE) -> Solver:
         "scheme must be a scheme such as dl.Milstein(), the name of a method of torchsde or torchdiffeq, or a"
         f" function solver(equation, x, brownian, times); got {validation.named(scheme)}."
     )
+
+
+def method_of(text: str, random: bool) -> str:
+    """Return the method's name in a text such as "srk" or "torchsde:srk".
+
+    Raises ValueError where the package that is named does not solve such equations.
+    """
+    package, _, method = text.partition(":")
+    if package not in PACKAGES or not method:
+        return text
+    if PACKAGES[package] is not random:
+        kind = "an SDE" if random else "an ODE"
+        raise ValueError(f"scheme {text!r} does not take the equation, which is {kind}.")
+    return method
+
+
+def refuse_whole_solver(scheme: Any) -> None:
+    """Refuse `torchsde.sdeint`, `torchdiffeq.odeint` and the like, which are called otherwise."""
+    package = str(getattr(scheme, "__module__", None)).partition(".")[0]
+    if callable(scheme) and package in PACKAGES:
+        raise TypeError(
+            f"scheme must be the name of a method of {package}, such as"
+            f" {'srk' if PACKAGES[package] else 'rk4'!r}; got its function"
+            f" {getattr(scheme, '__name__', type(scheme).__name__)}."
+        )
 
 
 def _steps_of(scheme: Scheme) -> Run:

@@ -96,9 +96,10 @@ def check_solver(
 
     Args:
         scheme: a scheme such as `Milstein()`; the name of a method of torchsde (SDE) or of a fixed-step
-            method of torchdiffeq (ODE); or a function solver(equation, x, brownian, times). It returns the
-            states (P, d) at the last time, or (len(times), P, d) at all. `brownian(s, t)` is B_t - B_s (P,
-            m), with `return_U=True` and `return_A=True` for Lévy areas as in torchsde; it is None for an ODE.
+            method of torchdiffeq (ODE), such as "srk" or "torchsde:srk"; or a function solver(equation, x,
+            brownian, times). It returns the states (P, d) at the last time, or (len(times), P, d) at all.
+            `brownian(s, t)` is B_t - B_s (P, m), with `return_U=True` and `return_A=True` for Lévy areas as
+            in torchsde; it is None for an ODE.
         equation: an `SDE` or `ODE`, a torchsde object, or a function f(t, h).
         x: initial states (n, d); path i starts at row i mod n. An ODE runs from every row once.
         steps: numbers of equal steps, increasing; they should double.

@@ -24,7 +24,7 @@ from deeplimit.common.verdict import ToleranceVerdict, judge
 from deeplimit.equations import ODE, SDE, Noise
 from deeplimit.equations.solvers import solve
 from deeplimit.equations.torchsde_step import AsTorchsde
-from deeplimit.judge.solver.runs import TOLERANCE as FINEST, starts
+from deeplimit.judge.solver.runs import TOLERANCE as FINEST, method_of, refuse_whole_solver, starts
 from deeplimit.judge.solver.solver_check import read_equation
 from deeplimit.judge.solver.verdict import APART
 from deeplimit.judge.solver.work_report import LEAST, WorkReport, of_tolerances
@@ -147,7 +147,9 @@ class _Plan:
 
 
 def _resolved(scheme: Any, random: bool) -> tuple[str, Run, float | None]:
+    refuse_whole_solver(scheme)
     if isinstance(scheme, str):
+        scheme = method_of(scheme, random)
         if random:
             method = validation.choice(scheme, "scheme", ADAPTIVE_SDE)
             return f"torchsde's {method}, adaptive", _torchsde(method), None

@@ -25,8 +25,11 @@ class Batch:
     kwargs: Mapping[str, Any]
 
 
-def as_batch(model: nn.Module, batch: Any) -> Batch:
-    """Return the arguments for `model`: a tensor, a tuple of arguments, a dict of keywords, or made up."""
+def as_batch(model: nn.Module, batch: Any, name: str = "batch") -> Batch:
+    """Return the arguments for `model`: a tensor, a tuple of arguments, a dict of keywords, or made up.
+
+    `name` is what the argument is called where the user gives it.
+    """
     if not isinstance(model, nn.Module):
         raise TypeError(
             f"model must be a torch.nn.Module, got {named(model)}. For a function that builds one at a given"
@@ -52,7 +55,7 @@ def as_batch(model: nn.Module, batch: Any) -> Batch:
             " have no gradients: build it outside torch.inference_mode()."
         )
     if batch is None:
-        batch = made_up(model)
+        batch = made_up(model, name)
     if isinstance(batch, Mapping):
         found = Batch((), dict(batch))
     elif isinstance(batch, (tuple, list)):
@@ -61,13 +64,13 @@ def as_batch(model: nn.Module, batch: Any) -> Batch:
         found = Batch((batch,), {})
     else:
         raise TypeError(
-            "batch must be a tensor, a tuple of arguments or a dict of keyword arguments, got"
+            f"{name} must be a tensor, a tuple of arguments or a dict of keyword arguments, got"
             f" {named(batch)}."
         )
     for value in (*found.args, *found.kwargs.values()):
         if isinstance(value, torch.Tensor) and value.is_meta:
             raise TypeError(
-                f"batch must hold data, got a tensor of shape {tuple(value.shape)} on the device meta."
+                f"{name} must hold data, got a tensor of shape {tuple(value.shape)} on the device meta."
             )
     return found
 
@@ -172,7 +175,7 @@ def outputs(value: Any) -> Iterator[torch.Tensor]:
             yield from outputs(getattr(value, entry.name))
 
 
-def made_up(model: nn.Module) -> Any:
+def made_up(model: nn.Module, name: str = "batch") -> Any:
     """Return a batch that fits the model's configuration (transformers, timm) or its first layer.
 
     Raises ValueError if neither says enough.
@@ -214,8 +217,8 @@ def made_up(model: nn.Module) -> Any:
             )
     first = type(layer).__name__ if layer is not None else "nothing"
     raise ValueError(
-        f"no batch was given and none can be made up for {type(model).__name__}, whose first layer is"
-        f" {first}: pass batch=, a tensor, a tuple of arguments or a dict of keyword arguments."
+        f"no input was given and none can be made up for {type(model).__name__}, whose first layer is"
+        f" {first}: pass {name}=, a tensor, a tuple of arguments or a dict of keyword arguments."
     )
 
 
