@@ -547,6 +547,14 @@ class Running:
                         journal.keep(waiting)
                         waiting, last = [], time.monotonic()
                         ticks.skip(journal.news())
+            except KeyboardInterrupt as stopped:
+                journal.keep(waiting)
+                waiting, held = [], len(journal.news())
+                stopped.add_note(
+                    f"{held} of {measurement.blocks} blocks are kept in {journal.path}: the same call goes on"
+                    " from there."
+                )
+                raise
             finally:
                 journal.keep(waiting)
         if progress is not None and missing:  # also where another process did the rest

@@ -112,12 +112,15 @@ def test_an_interrupted_run_keeps_what_is_done(path):
                 raise KeyboardInterrupt
             return super().run(block, tick)
 
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt) as stopped:
         dl.measure(Late(9), workers=1, store=path)
     (run,) = dl.Store(path).runs()
     held = {int(label) for label, arrays in dl.Store(path).blocks(run.key) if arrays is not None}
     assert held >= {0, 1, 2, 3, 4}  # and perhaps some that ended before the interrupt was seen
     assert 5 not in held
+    (note,) = stopped.value.__notes__
+    assert note.startswith(f"{len(held)} of 9 ")
+    assert str(path) in note
 
 
 @pytest.mark.nightly
