@@ -35,8 +35,8 @@ The table of all cells is `calibration/results.csv`. This page is written from i
 
 - **covered, missed, not given**: what became of every call whose true exponent is known. The aim is that 93
   to 98 % of the intervals cover. No interval is left out because it disagrees with a theorem; the rule that
-  left it out is counted. Of sources that did not keep the rule it is `not recorded`: they left some intervals
-  out because they disagreed.
+  left it out is counted. Cells that say `not recorded` were measured before rules were kept; some of
+  their intervals were left out because they disagreed.
 - **in SD**: median length of the intervals, in standard deviations of the estimate over the calls (half of
   what lies between its 16 % and 84 % quantiles), shortened to the level of 95 %. An interval that is no
   longer than it must be has 3.9, if estimates are normal and unbiased. The aim is 5.5 where errors are those
@@ -56,8 +56,9 @@ finds.
 """
 GROUPS = {
     "Calls that decide": (
-        "Plain calls of `compare` with right limits, whose depths and paths are chosen by it. The interval is"
-        " that of the analysis that decided, at 97.5 % or more."
+        "Plain calls of `compare` with right limits, whose depths and paths are chosen by it. Its analyses"
+        " share the level, so that it prints an interval at 97.5 % or more. Counted is the interval of the"
+        " same depths and paths at 95 %."
     ),
     "Proposition 11": "The network is res-1 with independent layers, and the true order is 1/2.",
     "Identity": "The residual exponent is above the critical one. The true order is the difference.",
@@ -165,7 +166,7 @@ def _measured(cells: Sequence[Cell], results: Mapping[str, Summary]) -> str:
         return "No cell has been measured yet."
     counts = [record.replications for record in results.values()]
     days = sorted(record.measured for record in results.values())
-    when = f"on {days[0]}" if days[0] == days[-1] else f"up to {days[0]} to {days[-1]}"
+    when = f"on {days[0]}" if days[0] == days[-1] else f"from {days[0]} to {days[-1]}"
     sources = {code for record in results.values() for code in record.code}
     few = sum(cell.key not in results or results[cell.key].replications < cell.calls for cell in cells)
     sentences = f"The {sum(counts):,} calls were made {when}, {min(counts)} to {max(counts):,} per cell."

@@ -135,10 +135,10 @@ def make_task(
     if not independent and (lacking := _not_shared(equation, shared)) is not None:
         read = "; ".join(dict.fromkeys(map(str, network.channels)))
         raise ValueError(
-            f"limit {equation.equation} reads {lacking}, which is not among what this network reads"
-            f" ({read}): drawn apart, the two differ path by path whatever the"
-            " limit. compare_laws(resnet, limit) compares their laws; Independent(limit) measures how far"
-            " independent draws are apart, on purpose."
+            f"limit {equation.equation} reads {lacking}, and the network does not (it reads {read}): with"
+            " noise of their own the two differ path by path even if the limit is right. compare_laws(resnet,"
+            " limit) compares their distributions; Independent(limit) measures, on purpose, how far"
+            " independent draws are apart."
         )
     if tolerance is None:  # where nobody says the order, errors may be far smaller
         tolerance = (1e-11 if measures else 1e-9) if dtype == torch.float64 else 1e-6

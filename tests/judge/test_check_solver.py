@@ -130,7 +130,7 @@ def test_a_method_may_be_named_with_its_package(method):
     assert report.documented == 1.0
 
 
-def test_a_package_is_refused_where_it_does_not_solve_such_equations_and_so_is_its_whole_solver():
+def test_a_package_of_other_equations_and_a_whole_solver_are_refused():
     problem = GBM
     with pytest.raises(ValueError, match="scheme 'torchdiffeq:rk4'"):
         dl.check_solver("torchdiffeq:rk4", problem.equation, problem.x)
