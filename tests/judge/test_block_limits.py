@@ -195,3 +195,30 @@ def test_what_the_last_branch_is_multiplied_by_is_measured_and_not_presumed(fact
     assert (len(stack.blocks), len(stack.states)) == (blocks, blocks + 1)
     for block, before, after in zip(stack.blocks, stack.states, stack.states[1:], strict=False):
         torch.testing.assert_close(block(before), after)
+
+
+def test_whole_numbers_beside_a_state_are_handed_on_and_are_no_state():
+    """Places of words come first, as a matrix of integers; a switch by name is no tensor at all."""
+
+    class Shifted(nn.Module):
+        def forward(self, places, h, doubled=None):
+            assert doubled is False
+            return h + 0.1 * places.sum(dim=1, keepdim=True)
+
+    class Words(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.ModuleList([Shifted(), Shifted(), Shifted()])
+
+        def forward(self, h):
+            for layer in self.layers:
+                h = layer(torch.tensor([[1, 2], [3, 4]]), h, doubled=False)
+            return h
+
+    stack = read(Words(), "layers", Batch((torch.zeros(2, WIDTH),), {}))
+    assert [state[:, 0].tolist() for state in stack.states] == [
+        pytest.approx([0.3 * k, 0.7 * k]) for k in range(4)
+    ]
+    torch.testing.assert_close(
+        stack.blocks[1](torch.ones(2, WIDTH)), torch.tensor([[1.3], [1.7]]).expand(2, WIDTH)
+    )
