@@ -25,6 +25,7 @@ from block_stacks import (
 from torch import nn
 
 import deeplimit as dl
+from deeplimit.judge.block_limit import measure
 from deeplimit.judge.block_limit.reading import read
 from deeplimit.judge.block_limit.verdict import Evidence
 from deeplimit.modules.trace.batches import Batch
@@ -222,3 +223,13 @@ def test_whole_numbers_beside_a_state_are_handed_on_and_are_no_state():
     torch.testing.assert_close(
         stack.blocks[1](torch.ones(2, WIDTH)), torch.tensor([[1.3], [1.7]]).expand(2, WIDTH)
     )
+
+
+def test_the_anisotropy_is_width_over_the_number_of_equal_directions_whatever_the_sizes():
+    """Along one axis of 6: 6. Along three of them in turn, each with its own size: 2, but for chance."""
+    random = np.random.default_rng(0)
+    sizes = random.uniform(5.0, 20.0, (40, 50, 1, 1))
+    one = sizes * np.eye(6)[0]
+    assert measure._anisotropy(one, random) == pytest.approx(6.0)
+    three = sizes * np.eye(6)[random.integers(0, 3, (40, 50, 1))]
+    assert measure._anisotropy(three, random) == pytest.approx(2.0, rel=0.1)

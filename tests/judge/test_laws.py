@@ -16,7 +16,7 @@ import deeplimit as dl
 from deeplimit.common.verdict import first
 from deeplimit.driving import layers_in_law
 from deeplimit.judge.in_law import two_sample
-from deeplimit.judge.in_law.simulation import features, last_states, random_directions
+from deeplimit.judge.in_law.simulation import features, last_states, random_directions, rounding_share
 from deeplimit.judge.in_law.verdict import rules
 
 DEPTHS = [8, 16, 32, 64, 128]
@@ -264,3 +264,15 @@ def test_networks_that_overflow_are_counted_and_cannot_be_told():
     assert report.diverged[-1] > 0
     assert report.diverged[0] == 0
     assert f"{report.diverged.sum()} draws were not finite" in report.reason
+
+
+def test_round_off_grows_with_the_steps_of_the_deepest_network_or_of_the_limit():
+    """float32 rounds each of n sums by 2^-23 at the most, uniformly: √(n/12) of that together."""
+    sample = SimpleNamespace(features=np.array([[0.0, -2.0], [0.0, 2.0]]))  # a spread of 2 along h_0
+
+    def of(steps, *depths):
+        plan = SimpleNamespace(dtype=torch.float32, steps=steps, depths=depths)
+        return rounding_share(plan, [sample] * len(depths))
+
+    assert of(10, 4, 8, 1200) == pytest.approx(2.0**-23 * 10 / 2)
+    assert of(4800, 4, 8, 1200) == pytest.approx(2.0**-23 * 20 / 2)
