@@ -441,3 +441,11 @@ def test_the_command_writes_what_the_function_returns(tmp_path, monkeypatch):
     end = dl.Trajectories.load("t.safetensors").states[16][0, -1].item()
     assert end == pytest.approx(1 - math.exp(-1), abs=1e-6)
     assert CliRunner().invoke(app, ["simulate", "--steps", "4"]).exit_code == 2
+
+
+def test_trajectories_are_told_apart_as_objects():
+    """Arrays have no single answer to whether they are equal."""
+    one, same = (dl.simulate(GBM, X[:, :1], steps=4, paths=2) for _ in range(2))
+    assert one == one  # noqa: PLR0124
+    assert one != same
+    assert len({one, same, one}) == 2
