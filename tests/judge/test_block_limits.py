@@ -27,6 +27,7 @@ from torch import nn
 import deeplimit as dl
 from deeplimit.judge.block_limit import measure
 from deeplimit.judge.block_limit.reading import read
+from deeplimit.judge.block_limit.scaling import Power
 from deeplimit.judge.block_limit.verdict import Evidence
 from deeplimit.modules.trace.batches import Batch
 from deeplimit.testing import check_report
@@ -233,3 +234,11 @@ def test_the_anisotropy_is_width_over_the_number_of_equal_directions_whatever_th
     assert measure._anisotropy(one, random) == pytest.approx(6.0)
     three = sizes * np.eye(6)[random.integers(0, 3, (40, 50, 1))]
     assert measure._anisotropy(three, random) == pytest.approx(2.0, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("exponent", "low", "high", "flat"),
+    [(0.1, -0.2, 0.2, True), (-0.11, -0.2, 0.1, False), (0.2, 0.1, 0.24, False), (0.0, -0.3, 0.2, False)],
+)
+def test_a_power_is_flat_within_a_tenth_and_an_interval_of_a_quarter(exponent, low, high, flat):
+    assert Power(exponent, low, high).is_flat is flat

@@ -449,3 +449,12 @@ def test_trajectories_are_told_apart_as_objects():
     assert one == one  # noqa: PLR0124
     assert one != same
     assert len({one, same, one}) == 2
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_the_distance_in_the_table_is_that_of_the_last_states(together):
+    found = dl.simulate(dl.res1(4, "tanh"), X, depths=[4, 8], paths=5, same_network=together)
+    ends = {depth: found.states[depth][..., -1, :].double() for depth in (4, 8)}
+    gaps = {depth: end - found.limit_states[..., -1, :].double() for depth, end in ends.items()}
+    expected = [float(gap.square().sum(dim=-1).mean().sqrt()) for gap in gaps.values()]
+    assert found._distances() == pytest.approx(expected, rel=1e-6)
