@@ -226,7 +226,7 @@ def test_whole_numbers_beside_a_state_are_handed_on_and_are_no_state():
     )
 
 
-def test_the_anisotropy_is_width_over_the_number_of_equal_directions_whatever_the_sizes():
+def test_the_anisotropy_is_width_over_the_number_of_equal_directions():
     """Along one axis of 6: 6. Along three of them in turn, each with its own size: 2, but for chance."""
     random = np.random.default_rng(0)
     sizes = random.uniform(5.0, 20.0, (40, 50, 1, 1))
