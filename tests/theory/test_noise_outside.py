@@ -156,26 +156,3 @@ def test_a_limit_called_by_itself_reads_the_draw_of_its_seed():
     assert not torch.equal(one.g_prod(0.2, h, noise), other.g_prod(0.2, h, noise))
     assert one == other
     assert not one.f(0.0, h).any()
-
-
-def test_a_network_shares_its_function_with_its_own_limit_alone():
-    own, other = network(), network(inside=dl.Trend(lambda t: torch.eye(4) * (1 + t)))
-    laws, shapes = own.weights, ((4, 4), (4, 4))
-    assert own.limit().sharing(laws, shapes).functions
-    assert own.limit().sharing(laws, shapes).increments
-    assert not other.limit().sharing(laws, shapes).functions
-
-
-@pytest.mark.statistical
-def test_draws_in_law_grow_as_their_scheme_does():
-    """W_t = 1 + t: E|h + |W h| N(0, 1/(d N))|² = |h|² (1 + W²/N), W read at 0 and 1/2 where N = 2.
-
-    Level: five standard errors.
-    """
-    limit = dl.MixedSDE(activations.resolve("identity"), dl.Trend(lambda t: torch.eye(4) * (1 + t)), 4)
-    h0 = torch.ones(20_000, 4, dtype=torch.float64)
-    end = limit.draw_end(h0, torch.Generator().manual_seed(0), 2)
-    ratio = end.square().sum(dim=1) / 4
-    error = float(ratio.std()) / len(ratio) ** 0.5
-    assert abs(float(ratio.mean()) - (1 + 1 / 2) * (1 + 1.5**2 / 2)) < 5 * error
-    assert 5 * error < 0.1
