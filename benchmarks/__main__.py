@@ -21,6 +21,7 @@ from benchmarks.doors import doors
 from benchmarks.generator_rate import pathwise
 from benchmarks.initialisation import w2, w3, w4
 from benchmarks.on_device import gpu
+from benchmarks.peaks import peaks
 from benchmarks.scaling import memory, scaling
 from benchmarks.startup import startup
 from benchmarks.strong_error import theorem_4_4, w1
@@ -35,6 +36,7 @@ WORKLOADS = {
     "pathwise": pathwise,
     "scaling": scaling,
     "memory": memory,
+    "peaks": peaks,
     "gpu": gpu,
     "w2": w2,
     "w3": w3,

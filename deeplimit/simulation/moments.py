@@ -85,7 +85,7 @@ class Moments:
 
     def _at(self, scale: np.ndarray) -> Moments:
         """Return the same moments with other, larger scales."""
-        factor = (self.scale / scale) ** self.power
+        factor = np.minimum(self.scale / scale, 1.0) ** self.power  # above 1 where there is nothing to scale
         return dataclasses.replace(
             self,
             scale=scale,

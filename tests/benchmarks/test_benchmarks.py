@@ -15,6 +15,7 @@ from benchmarks import (
     initialisation,
     on_device,
     optional,
+    peaks,
     report,
     scaling,
     strong_error,
@@ -176,6 +177,14 @@ def test_memory_is_measured_in_a_process_that_forgets_its_parent():
     _, peak = scaling.measured(8, 16, 8, "projected")
     assert 50 < peak < 2000
     assert held[0] == 1.0
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", peaks.CALLS)
+def test_every_call_whose_peak_is_measured_runs_at_a_small_size(name):
+    call, sizes = peaks.CALLS[name]
+    _, taken = peaks.measured(call, max(1, sizes[0] // 4))
+    assert 1 < taken < 1000
 
 
 class Given(dl.Initialisation):

@@ -170,3 +170,15 @@ def test_bad_calls_are_refused():
     assert_refused(lambda: dl.AttentionSDE(dl.Res1("tanh"), laws, 3), TypeError, "recursion", "Res1")
     assert_refused(lambda: dl.AttentionSDE(dl.Attention(2), (), 3), TypeError, "weights", "()")
     assert_refused(lambda: dl.AttentionSDE(dl.Attention(2), laws, 1), ValueError, "width", "1")
+
+
+@pytest.mark.statistical
+def test_one_token_is_drawn_from_brownian_motion_on_the_sphere():
+    """At time 1/d: E⟨U_0, U_1⟩ = e^{-(d-1)/2d}, with its length. Level: five standard errors and 1/steps."""
+    start = 3.0 * unit(1, 1, 4).expand(3000, 1, 4)
+    end = dl.attention(4, tokens=1).limit().draw_end(start, torch.Generator().manual_seed(0), 32)
+    torch.testing.assert_close(end.norm(dim=-1), start.norm(dim=-1))
+    along = (start * end).sum(dim=-1) / 9.0
+    error = float(along.std()) / len(along) ** 0.5
+    assert abs(float(along.mean()) - np.exp(-3 / 8)) < 5 * error + 1 / 32
+    assert error < 0.01

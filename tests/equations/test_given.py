@@ -98,7 +98,13 @@ def test_orders_follow_from_the_noise_that_is_stated():
     [
         ("euler", "ito", (1, 0.5, 0.5)),
         ("srk", "ito", (1.5, 1.5, None)),
+        ("milstein", "ito", (1, 1, None)),
         ("heun", "stratonovich", (1, 1, 0.5)),
+        ("midpoint", "stratonovich", (1, 1, 0.5)),
+        ("euler_heun", "stratonovich", (1, 1, 0.5)),
+        ("milstein", "stratonovich", (1, 1, None)),
+        ("log_ode", "stratonovich", (1, 1, 0.5)),
+        ("reversible_heun", "stratonovich", (1, 0.5, 0.5)),
     ],
 )
 def test_torchsdes_methods_have_the_orders_that_torchsde_states(method, interpretation, orders):

@@ -26,7 +26,9 @@ from block_stacks import (
 from torch import nn
 
 import deeplimit as dl
+from deeplimit.judge.block_limit import measure
 from deeplimit.judge.block_limit.reading import read
+from deeplimit.judge.block_limit.scaling import Power
 from deeplimit.judge.block_limit.verdict import Evidence
 from deeplimit.modules.trace.batches import Batch
 from deeplimit.testing import check_report
@@ -240,3 +242,48 @@ def test_what_the_last_branch_is_multiplied_by_is_measured_and_not_presumed(fact
     assert (len(stack.blocks), len(stack.states)) == (blocks, blocks + 1)
     for block, before, after in zip(stack.blocks, stack.states, stack.states[1:], strict=False):
         torch.testing.assert_close(block(before), after)
+
+
+def test_whole_numbers_beside_a_state_are_handed_on_and_are_no_state():
+    """Places of words come first, as a matrix of integers; a switch by name is no tensor at all."""
+
+    class Shifted(nn.Module):
+        def forward(self, places, h, doubled=None):
+            assert doubled is False
+            return h + 0.1 * places.sum(dim=1, keepdim=True)
+
+    class Words(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.ModuleList([Shifted(), Shifted(), Shifted()])
+
+        def forward(self, h):
+            for layer in self.layers:
+                h = layer(torch.tensor([[1, 2], [3, 4]]), h, doubled=False)
+            return h
+
+    stack = read(Words(), "layers", Batch((torch.zeros(2, WIDTH),), {}))
+    assert [state[:, 0].tolist() for state in stack.states] == [
+        pytest.approx([0.3 * k, 0.7 * k]) for k in range(4)
+    ]
+    torch.testing.assert_close(
+        stack.blocks[1](torch.ones(2, WIDTH)), torch.tensor([[1.3], [1.7]]).expand(2, WIDTH)
+    )
+
+
+def test_the_anisotropy_is_width_over_the_number_of_equal_directions():
+    """Along one axis of 6: 6. Along three of them in turn, each with its own size: 2, but for chance."""
+    random = np.random.default_rng(0)
+    sizes = random.uniform(5.0, 20.0, (40, 50, 1, 1))
+    one = sizes * np.eye(6)[0]
+    assert measure._anisotropy(one, random) == pytest.approx(6.0)
+    three = sizes * np.eye(6)[random.integers(0, 3, (40, 50, 1))]
+    assert measure._anisotropy(three, random) == pytest.approx(2.0, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("exponent", "low", "high", "flat"),
+    [(0.1, -0.2, 0.2, True), (-0.11, -0.2, 0.1, False), (0.2, 0.1, 0.24, False), (0.0, -0.3, 0.2, False)],
+)
+def test_a_power_is_flat_within_a_tenth_and_an_interval_of_a_quarter(exponent, low, high, flat):
+    assert Power(exponent, low, high).is_flat is flat

@@ -5,6 +5,7 @@ import dataclasses
 import itertools
 import logging
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -462,3 +463,10 @@ def test_exact_solutions_and_moments_of_a_problem_agree_with_its_equation(name):
 )
 def test_bad_calls_are_refused_by_the_argument(call, error, named):
     assert_refused(call, error, *named)
+
+
+def test_the_smallest_error_is_the_median_at_the_finest_level():
+    kept = np.array([[9.0, 3.0, 1.0], [8.0, 4.0, 0.5], [7.0, 5.0, 0.25]])
+    smallest = verdict.OrderEvidence.smallest.fget
+    assert smallest(SimpleNamespace(kept=kept)) == 0.5
+    assert smallest(SimpleNamespace(kept=kept[:0])) == 0.0

@@ -16,7 +16,8 @@ import deeplimit as dl
 from deeplimit.common.verdict import first
 from deeplimit.driving import layers_in_law
 from deeplimit.judge.in_law import two_sample
-from deeplimit.judge.in_law.simulation import features, last_states, random_directions
+from deeplimit.judge.in_law.one_draw import OneDraw
+from deeplimit.judge.in_law.simulation import features, last_states, random_directions, rounding_share
 from deeplimit.judge.in_law.verdict import rules
 
 DEPTHS = [8, 16, 32, 64, 128]
@@ -264,3 +265,25 @@ def test_networks_that_overflow_are_counted_and_cannot_be_told():
     assert report.diverged[-1] > 0
     assert report.diverged[0] == 0
     assert f"{report.diverged.sum()} draws were not finite" in report.reason
+
+
+def test_round_off_grows_with_the_steps_of_the_deepest_network_or_of_the_limit():
+    """float32 rounds each of n sums by 2^-23 at the most, uniformly: √(n/12) of that together."""
+    sample = SimpleNamespace(features=np.array([[0.0, -2.0], [0.0, 2.0]]))  # a spread of 2 along h_0
+
+    def of(steps, *depths):
+        plan = SimpleNamespace(dtype=torch.float32, steps=steps, depths=depths)
+        return rounding_share(plan, [sample] * len(depths))
+
+    assert of(10, 4, 8, 1200) == pytest.approx(2.0**-23 * 10 / 2)
+    assert of(4800, 4, 8, 1200) == pytest.approx(2.0**-23 * 20 / 2)
+
+
+def test_a_plot_of_one_draw_has_every_layer_of_the_coordinate_at_its_time():
+    states = {depth: np.arange(3.0 * (depth + 1)).reshape(depth + 1, 3) for depth in (3, 6)}
+    draw = OneDraw(0, (3, 6), states, np.array([7.0, 8.0, 9.0]), ("a",), np.zeros((2, 1)), np.zeros(1))
+    *lines, end = draw.plot(coordinate=2).get_lines()
+    for line, depth in zip(lines, (3, 6), strict=True):
+        assert line.get_xdata() == pytest.approx([k / depth for k in range(depth + 1)])
+        assert line.get_ydata().tolist() == [3.0 * k + 2.0 for k in range(depth + 1)]
+    assert end.get_xydata().tolist() == [[1.0, 9.0]]

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+from types import SimpleNamespace
 
 import matplotlib.figure
 import numpy as np
@@ -10,6 +11,7 @@ import torch
 from refusals import assert_refused
 
 import deeplimit as dl
+from deeplimit.judge.convergence.report import COMMON_DISTANCES, DISTANCES, CompareReport
 
 
 def same(first, second):
@@ -63,3 +65,13 @@ def test_progress_is_the_fraction_of_all_blocks_and_reaches_one_only_at_the_end(
         dl.res1(40, "tanh"), depths=[4, 8], paths=200, workers=1, progress=seen.append, coupling="pathwise"
     )  # 3 blocks of one chunk each
     assert seen == pytest.approx([1 / 3, 2 / 3, 1.0])
+
+
+@pytest.mark.parametrize("norm", ["sup", "final"])
+def test_the_axis_names_the_distances_that_were_averaged(norm):
+    """Medians are of distances at the times that all depths share, means of those at all layers."""
+    given = {"quantity": "state", "norm": norm, "_mean": "of", "takes_medians": False}
+    axis = CompareReport._axis.fget
+    assert axis(SimpleNamespace(**given)) == f"of {DISTANCES[norm]}"
+    assert axis(SimpleNamespace(**given | {"takes_medians": True})) == f"of {COMMON_DISTANCES[norm]}"
+    assert DISTANCES["sup"] != COMMON_DISTANCES["sup"]

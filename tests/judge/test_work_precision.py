@@ -106,3 +106,11 @@ def test_every_rule_has_a_sentence():
 )
 def test_bad_calls_are_refused_by_the_argument(call, error, named):
     assert_refused(call, error, *named)
+
+
+def test_the_line_through_the_errors_falls_at_the_order_of_the_work():
+    report = check("adaptive_heun", tolerances=LOOSE)
+    (line,) = [each for each in report.plot().get_lines() if each.get_label().startswith("order")]
+    (left, right), (high, low) = line.get_data()
+    assert (left, right) == (report.evaluations[0], report.evaluations[report.levels - 1])
+    assert -np.log(low / high) / np.log(right / left) == pytest.approx(report.work_order)

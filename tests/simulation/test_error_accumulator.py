@@ -123,3 +123,16 @@ def test_nearly_equal_errors_have_the_kurtosis_of_their_differences(spread):
     varies, constant = Moments.of(errors, 1.0).kurtosis()
     assert varies == pytest.approx(stats.kurtosis(errors[:, 0], fisher=False), rel=1e-5)
     assert constant == 0.0
+
+
+@pytest.mark.parametrize("second", [[0.0, 0.0], [100.0, 100.0], [3e-160, 1e-160]])
+@pytest.mark.parametrize("first", [[1e-160, 2e-160], [1.0, 2.0], [0.0, 0.0]])
+def test_merged_moments_are_those_of_all_errors_whatever_the_scales(first, second):
+    """Blocks whose errors vanish, are all alike, or are so small that their squares are no numbers."""
+    merged = Moments.of(np.array([first]).T, 2.0).merge(Moments.of(np.array([second]).T, 2.0))
+    errors = np.array([*first, *second])
+    largest = errors.max()
+    assert merged.worst() == largest
+    with np.errstate(divide="ignore"):
+        expected = np.log(largest) + np.log(np.mean((errors / (largest or 1.0)) ** 2)) / 2
+    assert merged.log_errors() == pytest.approx(expected, rel=1e-12)

@@ -441,3 +441,20 @@ def test_the_command_writes_what_the_function_returns(tmp_path, monkeypatch):
     end = dl.Trajectories.load("t.safetensors").states[16][0, -1].item()
     assert end == pytest.approx(1 - math.exp(-1), abs=1e-6)
     assert CliRunner().invoke(app, ["simulate", "--steps", "4"]).exit_code == 2
+
+
+def test_trajectories_are_told_apart_as_objects():
+    """Arrays have no single answer to whether they are equal."""
+    one, same = (dl.simulate(GBM, X[:, :1], steps=4, paths=2) for _ in range(2))
+    assert one == one  # noqa: PLR0124
+    assert one != same
+    assert len({one, same, one}) == 2
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_the_distance_in_the_table_is_that_of_the_last_states(together):
+    found = dl.simulate(dl.res1(4, "tanh"), X, depths=[4, 8], paths=5, same_network=together)
+    ends = {depth: found.states[depth][..., -1, :].double() for depth in (4, 8)}
+    gaps = {depth: end - found.limit_states[..., -1, :].double() for depth, end in ends.items()}
+    expected = [float(gap.square().sum(dim=-1).mean().sqrt()) for gap in gaps.values()]
+    assert found._distances() == pytest.approx(expected, rel=1e-6)

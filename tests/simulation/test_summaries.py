@@ -1,14 +1,17 @@
 """Summaries of paths in bounded memory against the same numbers of all paths at once."""
 
+import math
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
 from deeplimit.simulation.summaries import CAPACITY, Sketch, Summary
+from deeplimit.simulation.trajectories import Trajectories
 
 TIMES = np.linspace(0.0, 1.0, 3)
 QS = [0.01, 0.25, 0.5, 0.9, 0.99]
@@ -114,3 +117,9 @@ def test_summaries_cost_a_quarter_more_than_compare_at_most_in_bounded_memory():
     ratio, few, many = map(float, printed.split())
     assert ratio < 1.25
     assert many < few + 60
+
+
+def test_the_spread_of_last_states_is_that_of_the_paths_that_are_finite_there():
+    states = torch.tensor([[0.0, 1.0], [0.0, 3.0], [0.0, 8.0], [0.0, math.nan]])[..., None]
+    of = SimpleNamespace(states={}, summary=lambda depth: Summary.of(states, np.array([0.0, 1.0])))
+    assert Trajectories._last(of, 4) == pytest.approx((4.0, 13**0.5))

@@ -1,5 +1,7 @@
 """Orders from consecutive differences, and floors held against them, of data with known answers."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -77,3 +79,27 @@ def test_a_floor_of_distances_is_found_and_none_where_there_is_none(share):
     assert result.share == pytest.approx(share, abs=0.2)
     assert (result.probability > 0.5) == (share > 0.5)
     assert result.probability < 0.05 or share > 0.5
+
+
+def test_m_differences_need_m_plus_three_paths():
+    """Of a covariance of m logarithms; one path is enough of what another run repeats."""
+    found = errors(0.0, 1.0)
+
+    def of(paths, exact=False):
+        return fit_order(dataclasses.replace(differences(found[:paths]), exact=exact))
+
+    assert of(len(DEPTHS) - 1 + 2) is None
+    assert of(len(DEPTHS) - 1 + 3).levels == len(DEPTHS) - 1
+    assert of(1, exact=True).levels == len(DEPTHS) - 1
+
+
+def test_the_coherent_share_is_that_of_the_coarsest_differences():
+    """Cosines of 0.997, 0.999 and 0.9999: differences that turn less and less, all but parallel."""
+    angles = np.cumsum([0.0, *np.arccos([0.997, 0.999, 0.9999])])
+    falls = 1.0 / DEPTHS[:-1]
+    moves = falls[:, None] * np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    sizes = np.random.default_rng(0).uniform(0.5, 2.0, (PATHS, 1, 1))
+    at = np.concatenate([np.zeros((PATHS, 1, 2)), np.cumsum(sizes * moves, axis=1)], axis=1)
+    found = fit_order(differences(at))
+    assert found.coherence is Coherence.STEADY
+    assert found.coherent_share == pytest.approx(0.997, abs=1e-9)

@@ -90,3 +90,12 @@ def test_no_order_is_given_where_terms_cannot_be_told_apart():
     """Slopes that run from 1.6 down to 0.9 through terms of one size: an extrapolation, and it says so."""
     of = products([(0.3, 1.0), (0.6, -30.0), (0.9, 300.0), (1.2, 900.0), (1.5, 2000.0)], seed=3)
     assert fit_order(estimates(of, (0.3, 1.0)), of, 3.0).reach > 0
+
+
+def test_the_line_of_the_fitted_order_runs_through_the_middle_of_the_errors():
+    """Two terms, so that the first fit, of one, is of another order: 0.7 is found with the second."""
+    of = products([(0.7, 2.0), (1.7, 30.0)])
+    fit = fit_order(estimates(of, (1.0,)), of, 3.0)
+    assert fit.rate == pytest.approx(0.7, abs=1e-3)
+    logs = 0.5 * np.log(np.diag(of))
+    assert fit.log_constant == pytest.approx(np.mean(logs) + 0.7 * np.mean(np.log(DEPTHS)), abs=0.01)

@@ -1,6 +1,7 @@
 """The sequence of analyses on stand-in measurements: what is raised, when it ends, what one may spend."""
 
 import itertools
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from deeplimit.statistics.adaptive_sampling import (
     SampleSizeRequest,
     Size,
     Work,
+    _Sequence,
     next_sizes,
     share,
 )
@@ -214,3 +216,11 @@ def test_a_call_that_was_killed_resumes_from_its_store(tmp_path):
     }
     first = {key for key in killed.clock.blocks if key[0] == DEPTHS}
     assert not judged & first, "blocks in the store are not run again"
+
+
+@pytest.mark.parametrize(("left", "end"), [(8.0, 0.4375), (2.0, 1.0), (1.0, 1.0), (0.0, 1.0)])
+def test_the_bar_moves_by_the_share_of_the_time_left_and_to_its_end_without_any(left, end):
+    """From a quarter on, two seconds of eight are a quarter of the other three quarters."""
+    running = SimpleNamespace(share=lambda first, last: (first, last))
+    sequence = SimpleNamespace(predicted=lambda size: 2.0, left=left, shown=0.25, running=running)
+    assert _Sequence.moving(sequence, Size((16, 32), 8)) == (0.25, end)

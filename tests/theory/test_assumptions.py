@@ -270,3 +270,10 @@ def test_a_trend_that_contracts_in_the_end_or_returns_is_not_called_an_explosion
 def test_an_activation_that_reads_the_entries_beside_is_refused(sigma):
     with pytest.raises(ValueError, match="elementwise"):
         dl.res1(6, sigma)
+
+
+def test_layers_with_a_memory_have_their_limit_at_the_critical_exponent_alone():
+    made = {exponent: dl.res1(4, "tanh", weights=dl.AR1(0.5), exponent=exponent) for exponent in (0.5, 1.5)}
+    assert made[0.5].regime().name == "sde"
+    assert isinstance(made[0.5].limit(), dl.ColouredSDE)
+    assert made[1.5].regime().name != "sde"

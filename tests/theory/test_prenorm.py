@@ -214,3 +214,11 @@ def test_what_has_no_meaning_is_refused():
     assert_refused(lambda: clock.map(1.5), ValueError, "correlation", "1.5")
     assert_refused(lambda: clock.at_time(0.0, -1.0), ValueError, "time", "-1")
     assert_refused(lambda: clock.at_depth(0.0, 0), ValueError, "depth", "0")
+
+
+@pytest.mark.parametrize(("activation", "further"), [("tanh", ()), ("relu", (0.9,))])
+def test_what_vanishes_has_corrections_of_its_own_order(activation, further):
+    """L^-0.3 moves the state, and that moves each layer: twice the order, three times at a kink, then 1/L."""
+    regime = network(activation, exponent=0.8).regime()
+    assert regime.rate == pytest.approx(0.3)
+    assert regime.corrections == pytest.approx((0.6, *further, 1.0))
