@@ -593,10 +593,10 @@ class Running:
             most = self.workers if self.workers is not None else (os.cpu_count() or 1) if cpu else 1
             # OpenMP counts threads per thread: `threads_per_operation` does not reach those of the pool.
             threads = min(most, len(blocks))
-            turn = global_state.here.turn
-            if threading.get_ident() in turn.inside:  # the pool's threads would wait for this one
-                turn = global_state.Turn()
-            pool = ThreadPoolExecutor(threads, initializer=_begin, initargs=(turn,))
+            lock = global_state.here.lock
+            if lock._is_owned():  # this thread waits for those of the pool, which would wait for it
+                lock = threading.RLock()
+            pool = ThreadPoolExecutor(threads, initializer=_begin, initargs=(lock,))
             started = functools.partial(pool.submit, functools.partial(measurement.run, tick=ticks))
             try:
                 yield from flow(started, blocks, ticks, WAITING * threads, ordered)
@@ -606,10 +606,10 @@ class Running:
                 pool.shutdown(wait=not at_once, cancel_futures=True)
 
 
-def _begin(turn: global_state.Turn) -> None:
+def _begin(lock: Any) -> None:
     """Prepare a thread of a pool."""
     torch.set_num_threads(1)
-    global_state.stand_in(turn)
+    global_state.stand_in(lock)
 
 
 @contextlib.contextmanager
