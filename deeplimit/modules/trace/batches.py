@@ -13,6 +13,7 @@ from torch import nn
 from torch.nn.parameter import is_lazy
 
 from deeplimit.common.validation import named
+from deeplimit.modules.trace.in_pieces import on_demand
 
 TOKENS = (2, 16)
 
@@ -118,7 +119,8 @@ def run(model: nn.Module, batch: Batch) -> Any:
             f"{type(model).__name__} has no floating parameters, so that there is nothing to measure."
         )
     ready = placed(batch, first.device, first.dtype)
-    before = {name: _fingerprint(parameter) for name, parameter in model.named_parameters()}
+    watched = {name: value for name, value in model.named_parameters() if not on_demand(value)}
+    before = {name: _fingerprint(parameter) for name, parameter in watched.items()}
     try:
         output = model(*ready.args, **ready.kwargs)
     except Exception as error:
@@ -127,7 +129,7 @@ def run(model: nn.Module, batch: Batch) -> Any:
             " else."
         )
         raise
-    changed = [name for name, value in model.named_parameters() if _fingerprint(value) != before[name]]
+    changed = [name for name, value in watched.items() if _fingerprint(value) != before[name]]
     if changed:
         raise ValueError(parameters_changed(model, changed))
     return output
