@@ -146,7 +146,7 @@ def check_depth(
     def forward(model: nn.Module) -> object:
         return run(model.to(chosen) if moved else model, as_batch(model, _made(batch)))
 
-    return tried(report, factory, forward).called_by("check_depth", given)
+    return tried(report, factory, forward, chosen).called_by("check_depth", given)
 
 
 @by_default

@@ -60,15 +60,18 @@ def built_to_fit(make: Callable[[], nn.Module], device: torch.device) -> Iterato
 
 
 @contextlib.contextmanager
-def changing(model: nn.Module) -> Iterator[None]:
-    """Have changes of large weights written down inside, as they are while a module is built."""
+def changing(model: nn.Module) -> Iterator[Callable[[torch.Tensor], bool]]:
+    """Have changes of a module's weights written down inside, as they are while it is built.
+
+    Yields a function that says whether a parameter may have been changed inside.
+    """
     pieces = Pieces.active if any(map(on_demand, model.parameters())) else None
     if pieces is None:
-        yield
+        yield lambda _: True
         return
-    pieces.open = True
+    first, pieces.open = len(pieces.steps), True
     try:
-        yield
+        yield lambda parameter: not on_demand(parameter) or pieces.changed_since(first, parameter)
     finally:
         pieces.close(model)
 
@@ -217,6 +220,12 @@ class Pieces(TorchDispatchMode):
                     own.add(key)
             for key in [key for key in self.present if key not in own | self.pinned]:
                 self._drop(key)
+
+    def changed_since(self, step: int, tensor: torch.Tensor) -> bool:
+        """Whether a tensor's values were changed in this step or a later one."""
+        with torch._C.DisableTorchFunction():
+            key = _storage(tensor)
+            return key is None or self.makers.get(key, [0])[-1] >= step
 
     def pin(self, tensor: torch.Tensor) -> None:
         """Have the values of a tensor in memory from now on."""
