@@ -70,3 +70,80 @@ def test_a_module_on_meta_has_the_report_of_the_one_in_memory(factory, batch, ve
     assert facts(there) == facts(here)
     assert there.verdict == verdict
     assert max(little_room) <= 2 * ROOM
+
+
+class Initialised(nn.Module):
+    """Weights by initialisers that look at values, that copy, and that draw from generators of their own."""
+
+    def __init__(self):
+        super().__init__()
+        generator = torch.Generator().manual_seed(7)
+
+        def weight(initialise=nn.init.normal_):
+            return nn.Parameter(initialise(torch.empty(32, 32)))
+
+        self.truncated = weight(nn.init.trunc_normal_)
+        self.orthogonal = weight(nn.init.orthogonal_)
+        self.sparse = weight(lambda value: nn.init.sparse_(value, 0.5))
+        self.seeded = weight(lambda value: nn.init.normal_(value, generator=generator))
+        self.product = nn.Parameter(torch.randn(32, 32) @ torch.randn(32, 32))
+        self.copied = weight()
+        self.moved = weight()
+        self.halved = nn.Parameter(torch.randn(32, 32).half())
+        drawn = np.random.default_rng(0).normal(size=(32, 32))
+        with torch.no_grad():
+            self.copied.copy_(torch.from_numpy(drawn))
+            drawn[:] = 0  # what was copied stays
+            self.moved.copy_(self.copied).mul_(2)
+            self.copied[:16].add_(1)
+        self.fused = nn.Parameter(torch.cat([self.copied, self.moved]))
+        self.tied = self.moved
+        self.register_buffer("mask", torch.tril(torch.ones(40, 40)))
+
+
+def test_weights_are_made_again_to_the_last_bit(little_room):
+    with seeded(1):
+        expected = Initialised().state_dict()
+
+    def make():
+        with seeded(1), torch.device("meta"):
+            return Initialised()
+
+    with in_pieces.built_to_fit(make, torch.device("cpu")) as model:
+        assert model.tied is model.moved
+        for _ in range(2):
+            for name, value in model.state_dict().items():
+                assert torch.equal(value, expected[name]), name
+    assert max(little_room) <= ROOM + 2 * 32 * 32 * 4
+    assert len(little_room) > 2 * len(expected)  # so they were dropped in between
+
+
+def test_a_weight_that_is_changed_in_use_keeps_its_value(little_room):
+    def make():
+        with seeded(1), torch.device("meta"):
+            return nn.Sequential(*(nn.Linear(32, 32) for _ in range(16)))
+
+    with in_pieces.built_to_fit(make, torch.device("cpu")) as model, torch.no_grad():
+        model[3].weight.zero_()
+        for layer in model:
+            assert torch.isfinite(layer.weight).all()
+        assert not model[3].weight.any()
+        assert model[4].weight.any()
+        assert not model[3].weight.numpy().any()
+
+
+def test_a_scale_that_is_forgotten_on_meta_is_named_with_its_factor(little_room):
+    report = dl.check_depth(on_meta(unscaled), DEPTHS, batch=tokens(), expected="gpt-2", device="cpu")
+    named = {finding.parameter: finding for finding in report.findings}
+    assert set(named) == {"blocks.*.attention.out_proj.weight", "blocks.*.mlp.3.weight"}
+    assert all(finding.fix for finding in named.values())
+    assert max(little_room) <= 2 * ROOM
+
+
+def test_a_module_moved_to_meta_is_judged_as_the_one_in_memory(little_room):
+    here = dl.check_depth(Res1, DEPTHS, batch=vectors(), expected=0.5)
+    there = dl.check_depth(
+        lambda depth: Res1(depth).to("meta"), DEPTHS, batch=vectors(), expected=0.5, device="cpu"
+    )
+    assert facts(there) == facts(here)
+    assert there.ok

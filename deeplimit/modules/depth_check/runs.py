@@ -59,9 +59,9 @@ class Depths(running.Measurement[Part, list[Part]]):
             with seeded(self.seed):
                 return built(self.factory, depth)
 
-        with built_to_fit(make, self.device) as model:
+        with built_to_fit(make, self.device) as there:
             try:
-                model = model.to(self.device) if self.moved else model
+                model = there.to(self.device) if self.moved else there
                 made = callable(self.batch) and not isinstance(self.batch, torch.Tensor)
                 batch = as_batch(model, self.batch() if made else self.batch)
                 taken = measure_module(model, batch, blocks=self.patterns, loss=self.loss, seed=self.seed)

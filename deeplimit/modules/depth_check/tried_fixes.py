@@ -23,9 +23,7 @@ Forward = Callable[[nn.Module], object]
 CPU = torch.device("cpu")
 
 
-def tried(
-    report: DepthReport, factory: Factory, forward: Forward, device: torch.device = CPU
-) -> DepthReport:
+def tried(report: DepthReport, factory: Factory, forward: Forward, device: torch.device = CPU) -> DepthReport:
     """Return the report without the lines that do not run on the module of every depth.
 
     Each depth is built once more where there are lines to run; without findings nothing is built. Lines for a

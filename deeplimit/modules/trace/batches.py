@@ -42,8 +42,9 @@ def as_batch(model: nn.Module, batch: Any) -> Batch:
     if on_meta:
         raise ValueError(
             f"{len(on_meta)} parameters are on the meta device ({on_meta[0]} is the first): they have no"
-            " values to measure. Build the model on a real device; if it is too large for that, make it"
-            " narrower: depth scaling does not depend on width."
+            " values to measure. Build the model on a real device. If it is too large for that, pass a"
+            " function that builds it at a given depth to dl.check_depth, which fills a few weights at a"
+            " time, or make the model narrower: depth scaling does not depend on width."
         )
     _refuse_unready(model)
     frozen = [name for name, parameter in model.named_parameters() if parameter.is_inference()]

@@ -1,8 +1,8 @@
 """Modules too large for memory: built on the meta device, and filled a few weights at a time.
 
-The factory runs as if its meta tensors were on the CPU. Every operation that changes a large tensor is written
-down, with the state of the generator before it. So any value can be dropped, and made again to the last bit by
-the initialiser that made it first.
+The factory runs as if its meta tensors were on the CPU. Every operation that changes a large tensor is
+written down, with the state of the generator before it. So any value can be dropped, and made again to the
+last bit by the initialiser that made it first.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 LARGE = 2**16
-"""Bytes from which on a tensor may be dropped; to write down what makes a smaller one takes as much memory."""
+"""Bytes from which on a tensor may be dropped: to write down what makes a smaller one takes as much room."""
 ROOM = 3 * 2**30
-"""Bytes of weights in memory at a time. Torch, activations and the largest weight come on top of them: a check of
+"""Bytes of weights in memory at a time, besides the largest weight, activations and torch itself: a check of
 7 billion parameters in float32 then stays below 8 GB."""
 
 ON_DEMAND = "_deeplimit_on_demand"
@@ -115,13 +115,15 @@ class Pieces(TorchDispatchMode):
     active: Pieces | None = None
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.open = True  # whether operations are written down
         self.storages: dict[int, torch.UntypedStorage] = {}
         self.bytes: dict[int, int] = {}
         self.steps: list[_Step] = []
         self.makers: dict[int, list[int]] = {}  # the steps that made or changed each storage
-        self.overwritten: set[tuple[int, int]] = set()  # storages, with the steps that need not know their values
+        self.overwritten: set[tuple[int, int]] = (
+            set()
+        )  # storages, with the steps that need not know their values
         self.present: dict[int, None] = {}  # storages with values, in the order in which they got them
         self.pinned: set[int] = set()
         self.used = 0
@@ -180,7 +182,7 @@ class Pieces(TorchDispatchMode):
             key = _storage(value)
             if key not in self.bytes or key is None:
                 return value.detach().clone()
-            return _View(key, value.storage_offset(), value.size(), value.stride(), value.dtype)
+            return _View(key, int(value.storage_offset()), value.size(), value.stride(), value.dtype)
 
         return tree_map_only(torch.Tensor, kept, (args, kwargs))
 
@@ -250,7 +252,7 @@ class Pieces(TorchDispatchMode):
                 torch.set_rng_state(state)
 
     def _make_room(self, size: int, wanted: set[int]) -> None:
-        # The last made goes first: whoever runs through all layers again and again finds some there each time.
+        # The last made goes first: who runs through all layers again and again finds some there each time.
         for key in reversed(list(self.present)):
             if self.used + size <= ROOM:
                 return
@@ -267,9 +269,10 @@ class Pieces(TorchDispatchMode):
 
         def tensor(view: _View) -> torch.Tensor:
             if view.storage not in at_work:
-                at_work[view.storage] = torch.UntypedStorage(self.bytes[view.storage])
+                room = torch.empty(self.bytes[view.storage], dtype=torch.uint8, device="cpu")
+                at_work[view.storage] = room.untyped_storage()
             empty = torch.empty(0, dtype=view.dtype, device="cpu")
-            return empty.set_(at_work[view.storage], view.offset, view.size, view.stride)  # type: ignore[call-overload,no-any-return]
+            return empty.set_(at_work[view.storage], view.offset, view.size, view.stride)
 
         for number in self._steps_of(key):
             step = self.steps[number]
@@ -347,7 +350,7 @@ def _storage(value: Any) -> int | None:
     """Return the address of a tensor's storage; None for anything else, and for tensors without one."""
     if not isinstance(value, torch.Tensor) or not torch._C._has_storage(value):
         return None
-    return value.untyped_storage()._cdata
+    return int(value.untyped_storage()._cdata)
 
 
 def _written(func: Any, args: Any, kwargs: Any) -> Iterator[int]:
@@ -365,7 +368,7 @@ def _generator(func: Any, kwargs: Mapping[str, Any]) -> torch.Tensor | None:
     if torch.Tag.nondeterministic_seeded not in func.tags:
         return None
     given = kwargs.get("generator")
-    return torch.get_rng_state() if given is None else given.get_state()  # type: ignore[no-any-return]
+    return torch.get_rng_state() if given is None else given.get_state()
 
 
 def _views(tree: Any) -> list[_View]:
