@@ -2,9 +2,12 @@
 against the same modules built in memory.
 """
 
+import functools
+
 import numpy as np
 import pytest
 import torch
+from refusals import assert_refused
 from stacks import Res1, Transformer, tokens, vectors
 from torch import nn
 
@@ -147,3 +150,22 @@ def test_a_module_moved_to_meta_is_judged_as_the_one_in_memory(little_room):
     )
     assert facts(there) == facts(here)
     assert there.ok
+
+
+def test_a_weight_that_nobody_initialises_is_named(little_room):
+    def forgotten(depth):
+        with torch.device("meta"):
+            model = Transformer(depth)
+            model.blocks[0].mlp[0].weight = nn.Parameter(torch.empty(64, 32))
+        return model
+
+    pins = ("blocks.0.mlp.0.weight of Transformer", "initialiser")
+    assert_refused(lambda: dl.check_depth(forgotten, DEPTHS, batch=tokens()), ValueError, *pins)
+
+
+def test_one_module_on_meta_is_refused_and_the_way_to_fill_it_named():
+    with torch.device("meta"):
+        model = Res1(2)
+    for function in (dl.find_branches, dl.probe):
+        call = functools.partial(function, model, vectors())
+        assert_refused(call, ValueError, "meta", "entry.weight", "dl.check_depth")

@@ -215,9 +215,15 @@ class Pieces(TorchDispatchMode):
         self.open = False
         with torch._C.DisableTorchFunction():
             own = set()
-            for parameter in model.parameters():
+            for name, parameter in model.named_parameters():
                 key = _storage(parameter)
                 if key in self.bytes and key is not None:
+                    if key not in self.makers:
+                        raise ValueError(
+                            f"{name} of {type(model).__name__} is made on the meta device, and the factory"
+                            " gives it no values: call its initialiser in the factory, on the meta device,"
+                            " too."
+                        )
                     setattr(parameter, ON_DEMAND, True)
                     own.add(key)
             for key in [key for key in self.present if key not in own | self.pinned]:
