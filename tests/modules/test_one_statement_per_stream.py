@@ -1,4 +1,4 @@
-"""A report says one thing about how a stream grows and turns: lines of streams, branches and findings agree."""
+"""A report says one thing about how a stream grows and turns: the lines of streams, branches and findings."""
 
 import dataclasses
 
