@@ -178,19 +178,22 @@ INPUTS = {MLP: (16, 5), Convolutions: (8, 1, 5, 5), Transformer: (8, 3, WIDTH)}
 
 
 def assert_trains_with_the_line_alone(model, depth, depths, steps):
-    """Adam fits numbers of variance one with the line, and without it ends above what zero would reach."""
+    """Adam fits numbers of variance one with the line, and without it is far away from them, or at nan."""
     x = torch.randn(INPUTS[model], generator=torch.Generator().manual_seed(0))
     y = torch.randn(seeded(model, 1)(x).shape, generator=torch.Generator().manual_seed(1))
     report = dl.recommend(model, depth, batch=x, depths=depths)
     before = losses(seeded(model, depth), steps=steps, x=x, y=y)
     after = losses(run(report, seeded(model, depth)), steps=steps, x=x, y=y)
-    assert not before[-1] < 2  # or nan
-    assert after[-1] < min(0.7 * after[0], 0.9)
+    assert not before[-1] < 5 * after[-1]  # or nan
+    assert after[-1] < 0.7 * after[0]
 
 
-@pytest.mark.parametrize("model", [Convolutions, Transformer])
-def test_the_line_makes_other_exploding_architectures_train(model):
-    assert_trains_with_the_line_alone(model, 16, (2, 4, 8), steps=20)
+@pytest.mark.parametrize(
+    ("model", "depth", "depths", "steps"),
+    [(Convolutions, 16, (2, 4, 8), 20), (Transformer, 10, (2, 3, 4), 12)],
+)
+def test_the_line_makes_other_exploding_architectures_train(model, depth, depths, steps):
+    assert_trains_with_the_line_alone(model, depth, depths, steps)
 
 
 @pytest.mark.nightly
