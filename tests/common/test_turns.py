@@ -21,9 +21,11 @@ def own_lock(monkeypatch):
 def test_a_factory_that_waits_for_threads_in_deeplimit_is_refused(monkeypatch):
     monkeypatch.setattr(global_state, "PATIENCE", 0.3)
 
+    model = torch.nn.ReLU()
+
     def factory(depth):
         with ThreadPoolExecutor(1) as pool:
-            return pool.submit(dl.find_branches, torch.nn.Linear(2, 2)).result()
+            return pool.submit(dl.find_branches, model, torch.ones(1, depth)).result()
 
     with pytest.raises(RuntimeError, match="without threads"), global_state.alone():
         factory(2)

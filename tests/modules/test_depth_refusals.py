@@ -30,14 +30,6 @@ DEPTHS = [2, 4, 8]
                 "no residual branch",
                 "blocks=",
             ),
-            (
-                lambda depth: Res1(depth).to("meta"),
-                ValueError,
-                "parameters",
-                "meta",
-                "entry.weight",
-                "real device",
-            ),
             (3, TypeError, "factory", "3"),
             (nn.Linear(2, 2, device="meta"), TypeError, "factory", "module Linear", "dl.probe"),
         )

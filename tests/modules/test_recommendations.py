@@ -1,7 +1,5 @@
 """`recommend` prints a line that was run at every depth and makes exploding networks train, or none."""
 
-import math
-
 import numpy as np
 import pytest
 import torch
@@ -79,11 +77,11 @@ def run(report, model, batch=None):
     return model
 
 
-def losses(model, rate=1e-3, steps=20):
+def losses(model, rate=1e-3, steps=20, x=X, y=Y):
     optimizer = torch.optim.Adam(model.parameters(), lr=rate)
     found = []
     for _ in range(steps):
-        loss = nn.functional.mse_loss(model(X), Y)
+        loss = nn.functional.mse_loss(model(x), y)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -176,10 +174,30 @@ def test_the_report_is_one_like_the_others():
     assert len(report.to_frame()) == 4
 
 
+INPUTS = {MLP: (16, 5), Convolutions: (8, 1, 5, 5), Transformer: (8, 3, WIDTH)}
+
+
+def assert_trains_with_the_line_alone(model, depth, depths, steps):
+    """Adam fits numbers of variance one with the line, and without it is far away from them, or at nan."""
+    x = torch.randn(INPUTS[model], generator=torch.Generator().manual_seed(0))
+    y = torch.randn(seeded(model, 1)(x).shape, generator=torch.Generator().manual_seed(1))
+    report = dl.recommend(model, depth, batch=x, depths=depths)
+    before = losses(seeded(model, depth), steps=steps, x=x, y=y)
+    after = losses(run(report, seeded(model, depth)), steps=steps, x=x, y=y)
+    assert not before[-1] < 5 * after[-1]  # or nan
+    assert after[-1] < 0.7 * after[0]
+
+
+@pytest.mark.parametrize(
+    ("model", "depth", "depths", "steps"),
+    [(Convolutions, 16, (2, 4, 8), 20), (Transformer, 10, (2, 3, 4), 12)],
+)
+def test_the_line_makes_other_exploding_architectures_train(model, depth, depths, steps):
+    assert_trains_with_the_line_alone(model, depth, depths, steps)
+
+
 @pytest.mark.nightly
-def test_the_line_makes_two_hundred_layers_train():
+@pytest.mark.parametrize("model", list(INPUTS))
+def test_the_line_makes_two_hundred_layers_train(model):
     """The depth that is the default, through twenty-odd orders of magnitude."""
-    report = dl.recommend(MLP, 200, batch=X)
-    deep = losses(run(report, seeded(MLP, 200)), rate=5e-4, steps=30)
-    assert math.isfinite(deep[-1])
-    assert deep[-1] < deep[0]
+    assert_trains_with_the_line_alone(model, 200, DEPTHS, steps=60)

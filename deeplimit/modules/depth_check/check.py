@@ -55,6 +55,9 @@ def check_depth(
     are run on every depth, built once more, and left out where they fail. Global generators and modules are
     left as they were.
 
+    A model too large for memory is built under `torch.device("meta")`. Its initialisers then run when a
+    weight is needed, and 3 GiB of weights are in memory at a time. The report is the same to the last bit.
+
     Args:
         factory: Function of a depth that returns an `nn.Module` with that many blocks; `deeplimit.sweep`
             makes one from a configuration.
@@ -73,7 +76,7 @@ def check_depth(
         confidence: Joint confidence level of the exponents' intervals of all kinds of branches.
         seed: Seed of the generators (torch, numpy, random) while modules are built and run.
         device: "cpu" or "cuda", to which modules are moved; if left out, they stay where the factory puts
-            them.
+            them. A module on the meta device is filled on it, on "cuda" as a whole.
         workers: As elsewhere, but depths run one after the other: modules draw from generators that threads
             share. Changes no bit of the result.
         executor: Any `concurrent.futures.Executor`, or a Dask client, that takes the depths. Changes no bit
@@ -90,8 +93,7 @@ def check_depth(
     Raises:
         TypeError: For a factory that is not a function, or makes something other than a module, and for an
             unknown form of batch.
-        ValueError: For too few depths, modules that do not deepen, parameters on the meta device, and where
-            no residual branch is found.
+        ValueError: For too few depths, modules that do not deepen, and where no residual branch is found.
 
     What `factory` or the module raises comes through, with a note that names the depth.
 
@@ -146,7 +148,7 @@ def check_depth(
     def forward(model: nn.Module) -> object:
         return run(model.to(chosen) if moved else model, as_batch(model, _made(batch)))
 
-    return tried(report, factory, forward).called_by("check_depth", given)
+    return tried(report, factory, forward, chosen).called_by("check_depth", given)
 
 
 @by_default

@@ -19,6 +19,7 @@ from deeplimit.common.measurement import Arrays, Tick
 from deeplimit.common.specification import describe
 from deeplimit.modules.depth_check.one_depth import AtOneDepth, measure_module
 from deeplimit.modules.trace.batches import as_batch
+from deeplimit.modules.trace.in_pieces import built_to_fit
 
 Factory = Callable[[int], nn.Module]
 Part = tuple[str, AtOneDepth]
@@ -54,17 +55,20 @@ class Depths(running.Measurement[Part, list[Part]]):
         return found
 
     def _measured(self, depth: int) -> Part:
-        with seeded(self.seed):
-            model = built(self.factory, depth)
-        try:
-            model = model.to(self.device) if self.moved else model
-            made = callable(self.batch) and not isinstance(self.batch, torch.Tensor)
-            batch = as_batch(model, self.batch() if made else self.batch)
-            taken = measure_module(model, batch, blocks=self.patterns, loss=self.loss, seed=self.seed)
-        except Exception as error:
-            error.add_note(f"deeplimit was measuring factory({depth}).")
-            raise
-        return type(getattr(model, "_orig_mod", model)).__name__, taken
+        def make() -> nn.Module:
+            with seeded(self.seed):
+                return built(self.factory, depth)
+
+        with built_to_fit(make, self.device) as there:
+            try:
+                model = there.to(self.device) if self.moved else there
+                made = callable(self.batch) and not isinstance(self.batch, torch.Tensor)
+                batch = as_batch(model, self.batch() if made else self.batch)
+                taken = measure_module(model, batch, blocks=self.patterns, loss=self.loss, seed=self.seed)
+            except Exception as error:
+                error.add_note(f"deeplimit was measuring factory({depth}).")
+                raise
+            return type(getattr(model, "_orig_mod", model)).__name__, taken
 
     def merge(self, parts: Iterator[Part]) -> list[Part]:
         return [*parts]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 
 import torch
 from torch import nn
@@ -16,25 +16,31 @@ from deeplimit.modules.depth_check.findings import Finding
 from deeplimit.modules.depth_check.fixes import IN_FORWARD
 from deeplimit.modules.depth_check.report import DepthReport
 from deeplimit.modules.depth_check.runs import Factory, built
+from deeplimit.modules.trace.in_pieces import built_to_fit, changing
 
 FAILURES = (ArithmeticError, AttributeError, LookupError, NameError, RuntimeError, SyntaxError, TypeError)
-
-
 Forward = Callable[[nn.Module], object]
+CPU = torch.device("cpu")
 
 
-def tried(report: DepthReport, factory: Factory, forward: Forward) -> DepthReport:
+def tried(report: DepthReport, factory: Factory, forward: Forward, device: torch.device = CPU) -> DepthReport:
     """Return the report without the lines that do not run on the module of every depth.
 
     Each depth is built once more where there are lines to run; without findings nothing is built. Lines for a
-    forward are not run. Where a line puts a hook on a module, a forward follows.
+    forward are not run. Where a line puts a hook on a module, a forward follows. A module on the meta device
+    is filled on `device`.
     """
     lines = _to_run(report)
     failed: dict[str, str] = {}
     for depth in report.depths if lines else ():
+
+        def make(depth: int = depth) -> nn.Module:
+            with seeded(report.seed):
+                return built(factory, depth)
+
         with alone(), seeded(report.seed):
             left = [line for line in lines if line not in failed]
-            for line, why in _failures(partial(built, factory, depth), left, forward):
+            for line, why in _failures(built_to_fit(make, device), left, forward):
                 failed[line] = f"depth {depth} ({why})"
     return _without_failed(report, failed)
 
@@ -45,7 +51,7 @@ def tried_on(report: DepthReport, model: nn.Module, forward: Forward) -> DepthRe
     if not lines:
         return report
     with alone(), seeded(report.seed):
-        failures = dict(_failures(lambda: copy.deepcopy(model), lines, forward))
+        failures = dict(_failures(_copied(model), lines, forward))
     return _without_failed(report, {line: f"a copy of the module ({why})" for line, why in failures.items()})
 
 
@@ -74,23 +80,25 @@ def _without(finding: Finding, failed: Mapping[str, str]) -> Finding:
     return dataclasses.replace(finding, fix="") if finding.fix in failed else finding
 
 
+@contextlib.contextmanager
+def _copied(model: nn.Module) -> Iterator[nn.Module]:
+    yield copy.deepcopy(model)
+
+
 def _failures(
-    made: Callable[[], nn.Module], lines: Sequence[str], forward: Forward
-) -> Iterator[tuple[str, str]]:
-    """Yield the lines that fail on a module, and why; all of them if there is no module."""
-    try:
-        model = made()
-    except Exception as error:  # noqa: BLE001  # what a factory raises when called again costs no report
-        yield from ((line, f"it could not be built again: {type(error).__name__}") for line in lines)
-        return
-    hooks = []
-    for line in lines:
-        if why := _failure(line, model):
-            yield line, why
-        elif "_hook(" in line:
-            hooks.append(line)
-    if hooks and (why := _raised(lambda: forward(model))):
-        yield from ((line, f"in a forward: {why}") for line in hooks)
+    made: contextlib.AbstractContextManager[nn.Module], lines: Sequence[str], forward: Forward
+) -> list[tuple[str, str]]:
+    """Return the lines that fail on a module, and why; all of them if there is no module."""
+    with contextlib.ExitStack() as stack:
+        try:
+            model = stack.enter_context(made)
+        except Exception as error:  # noqa: BLE001  # what a factory raises when called again costs no report
+            return [(line, f"it could not be built again: {type(error).__name__}") for line in lines]
+        failed = [(line, why) for line in lines if (why := _failure(line, model))]
+        hooks = [line for line in lines if "_hook(" in line and line not in dict(failed)]
+        if hooks and (why := _raised(lambda: forward(model))):
+            failed += [(line, f"in a forward: {why}") for line in hooks]
+        return failed
 
 
 def _raised(what: Callable[[], object]) -> str:
@@ -103,10 +111,13 @@ def _raised(what: Callable[[], object]) -> str:
 
 def _failure(line: str, model: nn.Module) -> str:
     """Return what a line raises on a module, or the parameter that it leaves not finite; "" if it runs."""
-    # Written in `fixes`, from quoted names.
-    if why := _raised(lambda: exec(line, {"model": model, "torch": torch})):  # noqa: S102
-        return why
+    with changing(model) as may_have_changed:
+        # Written in `fixes`, from quoted names.
+        if why := _raised(lambda: exec(line, {"model": model, "torch": torch})):  # noqa: S102
+            return why
     for name, parameter in model.named_parameters():
-        if parameter.is_floating_point() and not bool(torch.isfinite(parameter).all()):
+        if not parameter.is_floating_point() or not may_have_changed(parameter):
+            continue
+        if not bool(torch.isfinite(parameter).all()):
             return f"{name} is not finite after it"
     return ""

@@ -13,6 +13,7 @@ from torch import nn
 from torch.nn.parameter import is_lazy
 
 from deeplimit.common.validation import named
+from deeplimit.modules.trace.in_pieces import on_demand
 
 TOKENS = (2, 16)
 
@@ -40,14 +41,17 @@ def as_batch(model: nn.Module, batch: Any, name: str = "batch") -> Batch:
             f"{type(model).__name__} is TorchScript, whose operations cannot be seen: pass the module it was"
             " made from."
         )
+    _refuse_unready(model)
+    _refuse_sharded(model)
+    _refuse_quantised(model)
     on_meta = [name for name, parameter in model.named_parameters() if parameter.is_meta]
     if on_meta:
         raise ValueError(
             f"{len(on_meta)} parameters are on the meta device ({on_meta[0]} is the first): they have no"
-            " values to measure. Build the model on a real device; if it is too large for that, make it"
-            " narrower: depth scaling does not depend on width."
+            " values to measure. Build the model on a real device. If it is too large for that, pass a"
+            " function that builds it at a given depth to dl.check_depth, which fills a few weights at a"
+            " time, or make the model narrower: depth scaling does not depend on width."
         )
-    _refuse_unready(model)
     frozen = [name for name, parameter in model.named_parameters() if parameter.is_inference()]
     if frozen:
         raise ValueError(
@@ -76,19 +80,52 @@ def as_batch(model: nn.Module, batch: Any, name: str = "batch") -> Batch:
 
 
 def _refuse_unready(model: nn.Module) -> None:
-    """Refuse parameters that have no shape yet, or only a part of their values on this process."""
+    """Refuse parameters that have no shape yet."""
     for name, parameter in model.named_parameters():
         if is_lazy(parameter):
             raise ValueError(
                 f"{name} of {type(model).__name__} is initialised lazily, by the first forward: it has no"
                 " values to measure. Run the module once on a batch in the function that builds it."
             )
-        if hasattr(parameter, "device_mesh"):
-            raise ValueError(
-                f"{name} of {type(model).__name__} is a DTensor, of which each process holds a part"
-                " (fully_shard or a parallel plan): its operations cannot be followed. Check the module as it"
-                " is before that step; sharding does not change how its branches scale."
-            )
+
+
+def _refuse_sharded(model: nn.Module) -> None:
+    """Refuse parameters of which this process has only a part."""
+    wrapped = (
+        (name, "wrapped in FullyShardedDataParallel")
+        for name, module in model.named_modules()
+        if type(module).__name__ == "FullyShardedDataParallel"
+    )
+    tensors = (
+        (name, "a DTensor (fully_shard or a parallel plan)")
+        for name, parameter in model.named_parameters()
+        if hasattr(parameter, "device_mesh")
+    )
+    for name, what in (*wrapped, *tensors):
+        raise ValueError(
+            f"{name or 'the module'} of {type(model).__name__} is {what}, of which each process holds a part:"
+            " its operations cannot be followed. Check the module as it is before that step; sharding does"
+            " not change how its branches scale."
+        )
+
+
+def _refuse_quantised(model: nn.Module) -> None:
+    """Refuse weights of integers: no gradient flows through them, and their branches would not be seen."""
+    modules = (
+        name for name, module in model.named_modules() if "quantized" in type(module).__module__.split(".")
+    )
+    weights = (
+        name
+        for name, value in model.named_parameters()
+        if value.dim() > 1 and not (value.is_floating_point() or value.is_complex())
+    )
+    packed = (name for name, _ in model.named_buffers() if name.rpartition(".")[-1] == "qweight")
+    for name in (*modules, *weights, *packed):
+        raise ValueError(
+            f"{name or 'the module'} of {type(model).__name__} is quantised: no gradient flows through its"
+            " integers, so that the residual branches around it cannot be found. Check the module as it is"
+            " before it is quantised; rounding its weights does not change how its branches scale."
+        )
 
 
 def placed(batch: Batch, device: torch.device, dtype: torch.dtype) -> Batch:
@@ -121,7 +158,8 @@ def run(model: nn.Module, batch: Batch) -> Any:
             f"{type(model).__name__} has no floating parameters, so that there is nothing to measure."
         )
     ready = placed(batch, first.device, first.dtype)
-    before = {name: _fingerprint(parameter) for name, parameter in model.named_parameters()}
+    watched = {name: value for name, value in model.named_parameters() if not on_demand(value)}
+    before = {name: _fingerprint(parameter) for name, parameter in watched.items()}
     try:
         output = model(*ready.args, **ready.kwargs)
     except Exception as error:
@@ -130,7 +168,7 @@ def run(model: nn.Module, batch: Batch) -> Any:
             " else."
         )
         raise
-    changed = [name for name, value in model.named_parameters() if _fingerprint(value) != before[name]]
+    changed = [name for name, value in watched.items() if _fingerprint(value) != before[name]]
     if changed:
         raise ValueError(parameters_changed(model, changed))
     return output

@@ -80,7 +80,7 @@ class TorchCalls(TorchFunctionMode):
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         kwargs = dict(kwargs or {})
-        name = getattr(func, "__name__", "")
+        name = getattr(func, "__name__", "").partition(".")[0]  # an exported module calls add.Tensor
         this, self.calls = Call(self.calls, name), self.calls + 1
         if (sum_of_two := spelled_out(name, args, kwargs)) is not None:
             with self:
