@@ -113,9 +113,6 @@ class Converging(Trial):
         limit: None for `network.limit()`.
         right: the true verdicts.
         settings: further arguments of `compare`; FIXED depths and paths where they name none.
-        level: level of the interval that is kept. An adaptive call's analyses share its level, so that the
-            one that decides has more; its depths and paths are then analysed again at this level. None for
-            the level that the report has.
     """
 
     network: Any
@@ -123,18 +120,13 @@ class Converging(Trial):
     limit: Any = None
     right: tuple[str, ...] = (CONVERGES,)
     settings: Mapping[str, Any] = field(default_factory=dict)
-    level: float | None = None
     rooms: ClassVar[tuple[str, ...]] = JUDGING
 
     def call(self, seed: int) -> Called:
         settings = {**FIXED, **self.settings}
         report = dl.compare(self.network, self.limit, seed=seed, workers=1, **settings)
-        kept = report
-        if self.level is not None and report.confidence != self.level:
-            size = {"depths": report.depths.tolist(), "paths": report.paths, "confidence": self.level}
-            kept = dl.compare(self.network, self.limit, seed=seed, workers=1, **{**settings, **size})
-        interval = float(kept.rate), *map(float, kept.rate_interval)
-        return Called(str(report.verdict), interval, report.rule, kept.confidence)
+        interval = float(report.rate), *map(float, report.rate_interval)
+        return Called(str(report.verdict), interval, report.rule, report.confidence)
 
 
 @final

@@ -57,8 +57,7 @@ finds.
 GROUPS = {
     "Calls that decide": (
         "Plain calls of `compare` with right limits, whose depths and paths are chosen by it. Its analyses"
-        " share the level, so that it prints an interval at 97.5 % or more. Counted is the interval of the"
-        " same depths and paths at 95 %."
+        " share the level, so that the interval that it prints, and that is counted, has 97.5 % or more."
     ),
     "Proposition 11": "The network is res-1 with independent layers, and the true order is 1/2.",
     "Identity": "The residual exponent is above the critical one. The true order is the difference.",

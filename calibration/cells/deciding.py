@@ -40,6 +40,4 @@ def _trend(t: float) -> torch.Tensor:
 
 def _cell(name: str, network: Any, truth: float, **settings: Any) -> Cell:
     chosen = {"depths": "auto", "paths": "auto", **settings}
-    return Cell(
-        GROUP, name, lambda seed: Converging(network, truth, settings=chosen, level=0.95), calls=CALLS
-    )
+    return Cell(GROUP, name, lambda seed: Converging(network, truth, settings=chosen), calls=CALLS)

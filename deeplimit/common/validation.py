@@ -108,6 +108,13 @@ def function(value: T, name: str, hint: str) -> T:
     return value
 
 
+def factory(value: T, name: str, hint: str) -> T:
+    """Return `value` if it makes modules: a function, or their class."""
+    if isinstance(value, type) and issubclass(value, torch.nn.Module):
+        return value
+    return function(value, name, hint)
+
+
 def text(value: object, name: str) -> str:
     """Return `value` if it is a string that can be printed and written."""
     if not isinstance(value, str):

@@ -424,3 +424,29 @@ def test_a_name_with_ends_of_lines_makes_no_line_of_the_report():
     lines = str(report).splitlines()
     assert any("a\\nb" in line for line in lines)
     assert not any(line.startswith("b.") for line in lines)
+
+
+class WithBiases(nn.Module):
+    """A branch whose last layer has torch's own biases, which add up like weights."""
+
+    def __init__(self, convolution, width=8):
+        super().__init__()
+        layer = partial(nn.Conv1d, kernel_size=3, padding=1) if convolution else nn.Linear
+        self.first, self.last = layer(width, width), layer(width, width)
+
+    def forward(self, h):
+        return h + self.last(torch.nn.functional.gelu(self.first(h)))
+
+
+@pytest.mark.parametrize("expected", [0.5, 1.0])
+@pytest.mark.parametrize("convolution", [False, True])
+def test_all_lines_that_a_branch_with_biases_needs_are_printed_at_once(convolution, expected):
+    def factory(depth):
+        return nn.Sequential(*(WithBiases(convolution) for _ in range(depth)))
+
+    depths, shape = [4, 8, 16], (4, 8, 16) if convolution else (8, 8)
+    batch = torch.randn(shape, generator=torch.Generator().manual_seed(0))
+    report = dl.check_depth(factory, depths, batch=batch, expected=expected)
+    assert [finding.parameter.rpartition(".")[2] for finding in report.findings] == ["weight", "bias"]
+    again = dl.check_depth(mended(factory, lines_of(report)), depths, batch=batch, expected=expected)
+    assert again.verdict == "as expected", again

@@ -283,6 +283,23 @@ def test_wrong_arguments_are_refused_by_name(call, kind, names):
     assert_refused(call, kind, *names)
 
 
+@pytest.mark.usefixtures("own_generator")
+def test_a_class_whose_argument_is_the_depth_is_a_factory():
+    class Called(Exception):
+        pass
+
+    class Net(nn.Module):
+        def __init__(self, depth):
+            raise Called(depth)
+
+    with pytest.raises(Called):
+        dl.study(Net, fit, [6, 8], progress=False)
+    with pytest.raises(Called):
+        dl.diagnose({depth: network(depth) for depth in (6, 8, 10)}, batch=torch.ones(1, WIDTH), null=Net)
+    with pytest.raises(TypeError, match="factory"):
+        dl.study(network(6), fit, [6, 8])
+
+
 @pytest.mark.nightly
 def test_digits_with_one_over_depth_and_a_tied_start_differ_from_one_over_its_root():
     """Marion et al.: with 1/L and a tied start layers stay smooth; with 1/√L they keep their noise."""

@@ -74,16 +74,32 @@ def against_exponent(
         return
     stray = [other for other in moving if other is not part and other.role == "inner"]
     strayed = f" (instead {stray[0].name} {power_of_depth(stray[0].exponent or 0.0)})" if stray else ""
-    constant = part.exponent is not None and abs(part.exponent) <= SAME
-    own = power_of_depth(0.0 if constant else part.exponent or 0.0)
     told = Finding(
         scaling.kind,
         part_name(part, scaling),
         factor,
-        f"{own}{strayed}; {effect}: {so_far}.",
+        f"{_own_power(part)}{strayed}; {effect}: {so_far}.",
         about="exponent",
     )
     yield replace(told, fix=_multiplied(fixes, scaling, told, factors))
+    if told.parameter != part.name:  # the factor is the output's, which has the biases in it
+        return
+    for bias in unscaled:
+        if any(bias.sizes):
+            yield Finding(
+                scaling.kind,
+                bias.name,
+                factor,
+                f"{_own_power(bias)}; it needs the factor of {part.name}.",
+                fix=fixes.multiply(bias.name, factors),
+                about="exponent",
+            )
+
+
+def _own_power(part: PartScaling) -> str:
+    """Return with which power of the depth a part's entries change."""
+    constant = part.exponent is None or abs(part.exponent) <= SAME
+    return power_of_depth(0.0 if constant else part.exponent or 0.0)
 
 
 def _multiplied(fixes: Fixes, scaling: BranchScaling, found: Finding, factors: Sequence[float]) -> str:

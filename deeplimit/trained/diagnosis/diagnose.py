@@ -110,7 +110,7 @@ def diagnose(
     if layers is not None:
         validation.text(layers, "layers")
     if null is not None:
-        validation.function(null, "null", "a function that makes an untrained module")
+        validation.factory(null, "null", "a function that makes an untrained module")
     replicates, depth = _replicates(weights)
     if replicates is not None or _is_one_network(weights):
         _refuse(NETWORK, SWEEP, confidence=confidence != 0.95, homogeneous=homogeneous, spatial=spatial)

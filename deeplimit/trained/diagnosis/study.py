@@ -112,7 +112,7 @@ def study(
         [('trained', 8, True), ('trained', 16, True), ('untrained', 8, False)]
     """
     given = {**locals()}
-    validation.function(factory, "factory", "a function of the depth that makes a module")
+    validation.factory(factory, "factory", "a function of the depth that makes a module")
     validation.function(train, "train", "a function (model, depth, seed) that returns the trained module")
     if isinstance(seeds, (int, np.integer)) and not isinstance(seeds, bool):
         chosen = tuple(range(validation.integer(seeds, "seeds", minimum=1)))
