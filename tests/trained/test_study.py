@@ -283,7 +283,6 @@ def test_wrong_arguments_are_refused_by_name(call, kind, names):
     assert_refused(call, kind, *names)
 
 
-@pytest.mark.usefixtures("own_generator")
 def test_a_class_whose_argument_is_the_depth_is_a_factory():
     class Called(Exception):
         pass
@@ -292,12 +291,14 @@ def test_a_class_whose_argument_is_the_depth_is_a_factory():
         def __init__(self, depth):
             raise Called(depth)
 
+    with torch.random.fork_rng():
+        networks = {depth: network(depth) for depth in (6, 8, 10)}
     with pytest.raises(Called):
         dl.study(Net, fit, [6, 8], progress=False)
     with pytest.raises(Called):
-        dl.diagnose({depth: network(depth) for depth in (6, 8, 10)}, batch=torch.ones(1, WIDTH), null=Net)
+        dl.diagnose(networks, batch=torch.ones(1, WIDTH), null=Net)
     with pytest.raises(TypeError, match="factory"):
-        dl.study(network(6), fit, [6, 8])
+        dl.study(networks[6], fit, [6, 8])
 
 
 @pytest.mark.nightly
