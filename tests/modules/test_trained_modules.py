@@ -127,4 +127,6 @@ def test_weights_that_were_trained_are_seen_and_not_judged_as_an_initialisation(
     assert not report.ok
     assert not report.findings
     assert any("no initialisation" in text for text in report.reservations)
-    assert dl.probe(model, tokens(), trained=True).verdict == "measured"
+    report = dl.probe(model, tokens(), trained=True)
+    assert report.verdict == "measured"
+    assert all(kind.meaning in report.headline for kind in report.branches[:4])  # and no dash

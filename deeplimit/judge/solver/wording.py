@@ -242,7 +242,10 @@ SOLVER: Sentences = {
 }
 SOLVER_CAVEATS: Sentences = {
     "reference_is_coarse": lambda r: (
-        f"the reference's own error, about {r.reference_error:.1e}, is close to the finest distance"
+        f"the reference's own error, about {r.reference_error:.1e}, is not far below the finest distance"
+        f" {r.distances[-1]:.1e}; an equation with solution= decides more."
+        if r.reference_error < r.distances[-1]
+        else f"the reference's own error, about {r.reference_error:.1e}, exceeds the finest distance"
         f" {r.distances[-1]:.1e}; an equation with solution= decides more."
     ),
     "functions_are_noise": lambda r: (

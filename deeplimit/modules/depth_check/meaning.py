@@ -14,6 +14,9 @@ ADAPTER = "identity (an adapter that is zero at the start)"
 network.
 """
 
+NOT_DEEPENED = "as many at every depth"
+"""Meaning of branches whose number does not change: those of one module, or of its stem."""
+
 
 @dataclass(frozen=True)
 class Evidence:
@@ -83,7 +86,7 @@ def meanings(e: Evidence) -> verdict.RuleByRule[str]:
     # Nothing moves.
     yield "identity (branches are zero at the start)", "starts_at_zero", not e.moving
     # There are as many branches at every depth.
-    yield "as many at every depth", "is_not_deepened", not e.swept
+    yield NOT_DEEPENED, "is_not_deepened", not e.swept
     # A logarithm is infinite.
     yield "no exponent (zero at some depths)", "vanishes_at_some_depths", e.exponent is None
     # The interval spans two classical exponents.

@@ -83,7 +83,7 @@ class DepthReport(Report):
         if self.findings:
             more = f" (and {len(self.findings) - 1} more)" if len(self.findings) > 1 else ""
             return one_line(f"{self.verdict}: {self.findings[0]}{more}")
-        seen = "; ".join(f"{kind.kind} {kind.exponent_in_words}" for kind in self.branches[:4]) + (
+        seen = "; ".join(f"{kind.kind} {kind.in_words}" for kind in self.branches[:4]) + (
             "; ..." if len(self.branches) > 4 else ""
         )
         return one_line(f"{self.verdict}: {seen}")

@@ -11,7 +11,7 @@ import numpy as np
 
 from deeplimit.common import verdict
 from deeplimit.modules.depth_check.exponents import Exponent, fit, slope
-from deeplimit.modules.depth_check.meaning import Evidence, critical_exponent, meanings
+from deeplimit.modules.depth_check.meaning import NOT_DEEPENED, Evidence, critical_exponent, meanings
 from deeplimit.modules.depth_check.one_depth import (
     Alignment,
     AtOneDepth,
@@ -110,6 +110,13 @@ class BranchScaling:
     dropped: float = 0.0
     kept: tuple[float, ...] = ()
     hooked: str = ""
+
+    @property
+    def in_words(self) -> str:
+        """The exponent; what updates mean, or else their size, where there is none."""
+        if self.exponent is not None:
+            return self.exponent_in_words
+        return f"update/stream {self.ratios[-1]:.3g}" if self.meaning == NOT_DEEPENED else self.meaning
 
     @property
     def exponent_in_words(self) -> str:
