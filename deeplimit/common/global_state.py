@@ -108,9 +108,13 @@ def stand_in(lock: Any) -> None:
 
 
 @contextlib.contextmanager
-def alone() -> Iterator[None]:
+def alone(*, keeping: bool = False) -> Iterator[None]:
     """One thread of the library at a time inside: global generators, and a module that is traced, have one
     owner. Threads of the caller's that use either are not kept out.
+
+    Args:
+        keeping: whether the CPU's global generators (torch, numpy, random) are afterwards as they were
+            before, whatever is drawn inside.
 
     Raises:
         RuntimeError: Where the owner seems to wait for this thread.
@@ -119,7 +123,16 @@ def alone() -> Iterator[None]:
     if not lock.acquire(blocking=False):
         _wait(lock)
     try:
-        yield
+        if not keeping:
+            yield
+            return
+        python, numbers = random.getstate(), np.random.get_state()
+        with torch.random.fork_rng(devices=[]):
+            try:
+                yield
+            finally:
+                random.setstate(python)
+                np.random.set_state(numbers)
     finally:
         lock.release()
 
@@ -143,24 +156,11 @@ def _wait(lock: Any) -> None:
 
 
 @contextlib.contextmanager
-def kept() -> Iterator[None]:
-    """The CPU's global generators (torch, numpy, random) as they were before, whatever is drawn inside."""
-    with alone():
-        python, numbers = random.getstate(), np.random.get_state()
-        with torch.random.fork_rng(devices=[]):
-            try:
-                yield
-            finally:
-                random.setstate(python)
-                np.random.set_state(numbers)
-
-
-@contextlib.contextmanager
 def seeded(seed: int) -> Iterator[None]:
     """Every global generator (torch, numpy, random) set to `seed` inside, and as it was before afterwards."""
     started = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
     devices = list(range(torch.cuda.device_count())) if started else []
-    with kept(), torch.random.fork_rng(devices=devices):
+    with alone(keeping=True), torch.random.fork_rng(devices=devices):
         first = torch.initial_seed()
         try:
             torch.manual_seed(seed % 2**64)

@@ -19,7 +19,7 @@ from torch import Tensor
 from deeplimit.common import validation
 from deeplimit.common.arrays import ArrayLibrary
 from deeplimit.common.final import FinalWhereMarked
-from deeplimit.common.global_state import kept
+from deeplimit.common.global_state import alone
 from deeplimit.driving import Layer, Shape
 from deeplimit.layers import activations
 from deeplimit.layers.activations import Activation
@@ -347,7 +347,7 @@ def _tried(residual: Callable[..., Any], shape: Shape, weights: tuple[Shape, ...
             for each, bias in zip(weights, biases, strict=True)
         )
         try:
-            with kept():
+            with alone(keeping=True):
                 return residual(h, layers, 1.0)
         except Exception:
             if dtype is torch.float32:

@@ -255,7 +255,7 @@ def made_up(model: nn.Module, name: str = "batch") -> Any:
             )
     first = type(layer).__name__ if layer is not None else "nothing"
     raise ValueError(
-        f"no input was given and none can be made up for {type(model).__name__}, whose first layer is"
+        f"{name} was not given and cannot be made up for {type(model).__name__}, whose first layer is"
         f" {first}: pass {name}=, a tensor, a tuple of arguments or a dict of keyword arguments."
     )
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import nn
 
-from deeplimit.common.global_state import alone, by_default, kept
+from deeplimit.common.global_state import alone, by_default
 from deeplimit.common.validation import named
 from deeplimit.modules.trace.batches import Batch, as_batch
 from deeplimit.modules.trace.branch_inputs import entry_scale
@@ -133,7 +133,7 @@ def find_branches(
 @alone()
 def record(model: nn.Module, batch: Batch, *, trained: bool = False) -> Trace:
     """Return the trace of one forward; a `trained` model normalises with its running statistics."""
-    with kept(), undisturbed(model, trained=trained):  # a forward may draw, also in evaluation
+    with alone(keeping=True), undisturbed(model, trained=trained):  # a forward may draw, also in evaluation
         return recorded(model, batch)[1]
 
 

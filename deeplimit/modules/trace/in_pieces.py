@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, TypeGuard
 
 import torch
 from torch import nn
@@ -81,8 +81,11 @@ def on_demand(parameter: torch.Tensor) -> bool:
     return getattr(parameter, ON_DEMAND, False)
 
 
-class _View(NamedTuple):
+@dataclass(frozen=True)
+class _View:
     """How a tensor lies in a storage, which is given by its address."""
+
+    in_storage: ClassVar[bool] = True
 
     storage: int
     offset: int
@@ -198,7 +201,7 @@ class Pieces(TorchDispatchMode):
         number = len(self.steps)
         first = arguments[0][0] if arguments[0] else None
         read = set(large)
-        if _name(func) in OVERWRITING and isinstance(first, _View) and self._is_whole(first):
+        if _name(func) in OVERWRITING and _is_view(first) and self._is_whole(first):
             others = {value.storage for value in _views((arguments[0][1:], arguments[1]))}
             if first.storage not in others:
                 read.discard(first.storage)
@@ -378,7 +381,7 @@ def _generator(func: Any, kwargs: Mapping[str, Any]) -> torch.Tensor | None:
 
 
 def _views(tree: Any) -> list[_View]:
-    return [value for value in tree_leaves(tree, is_leaf=_is_view) if isinstance(value, _View)]
+    return [value for value in tree_leaves(tree, is_leaf=_is_view) if _is_view(value)]
 
 
 def _with_tensors(tree: Any, tensor: Callable[[_View], torch.Tensor]) -> Any:
@@ -393,5 +396,5 @@ def _with_tensors(tree: Any, tensor: Callable[[_View], torch.Tensor]) -> Any:
     return tree
 
 
-def _is_view(value: Any) -> bool:
-    return isinstance(value, _View)
+def _is_view(value: Any) -> TypeGuard[_View]:
+    return getattr(value, "in_storage", False)
