@@ -25,20 +25,20 @@ import deeplimit as dl
 
 
 class Block(nn.Module):
-    def __init__(self, scale):
+    def __init__(self, scale, bias):
         super().__init__()
-        self.first, self.second, self.scale = nn.Linear(32, 32), nn.Linear(32, 32), scale
+        self.first, self.second, self.scale = nn.Linear(32, 32), nn.Linear(32, 32, bias=bias), scale
 
     def forward(self, x):
         return x + self.scale * self.second(torch.tanh(self.first(x)))
 
 
 def wrong(depth):
-    return nn.Sequential(*(Block(1.0) for _ in range(depth)))
+    return nn.Sequential(*(Block(1.0, bias=False) for _ in range(depth)))
 
 
 def right(depth):
-    return nn.Sequential(*(Block(depth**-0.5) for _ in range(depth)))
+    return nn.Sequential(*(Block(depth**-0.5, bias=True) for _ in range(depth)))
 
 
 HOSTILE = "a\\n::error title=forged::forged\\r[link](http://evil) {0}%0A::add-mask::x\\x1b[31m"
