@@ -114,10 +114,10 @@ def large(*, quick: bool, repeats: int) -> Workload:
     (_, _, peak, parameters, right), (*_, small), (*_, wrong) = found.values()
     settings = {**sizes, "depths": depths}
     words = f"LLaMA of {parameters / 1e9:.2f} billion parameters on the meta device, depths 2, 8, 32"
-    told = float(right == small == "as expected") + float(wrong == "not as expected")
+    verdicts = float(right == small == "as expected") + float(wrong == "not as expected")
     targets = (
         Target("GB at the peak", peak / 1e9, at_most=8.0),
-        Target("right verdicts of 2", told, at_least=2.0),
+        Target("right verdicts of 2", verdicts, at_least=2.0),
     )
     return Workload("large", words, rows, settings, targets)
 

@@ -85,12 +85,12 @@ def defaults(*, inference: bool = False) -> Iterator[None]:
                     torch.set_default_dtype(_before)
 
 
-LOOK: Final = 0.1
-"""Seconds between two looks at whether the process still works."""
+BETWEEN_CHECKS: Final = 0.1
+"""Seconds between two checks whether the process still works."""
 PATIENCE: Final = 120.0
 """Seconds in which this process stands still, after which a thread gives up its wait for another one."""
 STILL: Final = 0.05
-"""Share of one core up to which a process stands still: threads that wait look again and again."""
+"""Share of one core up to which a process stands still: threads that wait check again and again."""
 
 
 class _Here(threading.local):
@@ -139,14 +139,14 @@ def alone(*, keeping: bool = False) -> Iterator[None]:
 
 def _wait(lock: Any) -> None:
     """Acquire a lock; a user's function that holds it may wait for this thread, and nothing would happen."""
-    still = 0  # looks in a row; a process that was stopped meanwhile has taken one, however long
+    still = 0  # checks in a row; a process that was stopped meanwhile counts one, however long
     while True:
         began, spent = time.monotonic(), time.process_time()
-        if lock.acquire(timeout=LOOK):
+        if lock.acquire(timeout=BETWEEN_CHECKS):
             return
         worked = time.process_time() - spent > STILL * (time.monotonic() - began)
         still = 0 if worked else still + 1
-        if still * LOOK > PATIENCE:
+        if still * BETWEEN_CHECKS > PATIENCE:
             raise RuntimeError(
                 f"thread {threading.current_thread().name} waits for another thread that is in deeplimit and"
                 f" owns the global generators, and nothing has happened for {PATIENCE:.0f} s. If that thread"

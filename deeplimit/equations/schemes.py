@@ -294,6 +294,8 @@ _STRATONOVICH_METHODS: dict[str, tuple[float, float, float]] = {
 }
 """Strong orders of torchsde's methods for additive, diagonal or scalar, and general noise, as torchsde 0.2.6
 states them (`strong_order` of each solver); NaN where a method does not take that noise."""
+TORCHSDE = tuple(dict.fromkeys([*_ITO_METHODS, *_STRATONOVICH_METHODS]))
+"""Names of torchsde's methods."""
 
 
 @final
@@ -325,9 +327,7 @@ class TorchSDE(Scheme):
 
     @by_default
     def __post_init__(self) -> None:
-        validation.choice(
-            self.method, "method", tuple(dict.fromkeys([*_ITO_METHODS, *_STRATONOVICH_METHODS]))
-        )
+        validation.choice(self.method, "method", TORCHSDE)
 
     def strong_order(self, equation: Equation) -> float:
         interpretation = getattr(equation, "interpretation", getattr(equation, "sde_type", ITO))

@@ -34,7 +34,7 @@ def test_a_factory_that_waits_for_threads_in_deeplimit_is_refused(monkeypatch):
 def test_a_thread_waits_for_as_long_as_something_happens(monkeypatch):
     """The owner takes many times as long as a thread waits where nothing happens."""
     monkeypatch.setattr(global_state, "PATIENCE", 0.05)
-    monkeypatch.setattr(global_state, "LOOK", 0.01)
+    monkeypatch.setattr(global_state, "BETWEEN_CHECKS", 0.01)
     monkeypatch.setattr(global_state.time, "process_time", itertools.count().__next__)
     begun, order = threading.Event(), []
 

@@ -133,6 +133,8 @@ def test_a_method_may_be_named_with_its_package(method):
 
 def test_a_package_of_other_equations_and_a_whole_solver_are_refused():
     problem = GBM
+    with pytest.raises(ValueError, match="scheme must be one of"):
+        dl.check_solver("torchsde:sdk", GBM.equation, GBM.x)
     with pytest.raises(ValueError, match="scheme 'torchdiffeq:rk4'"):
         dl.check_solver("torchdiffeq:rk4", problem.equation, problem.x)
     with pytest.raises(TypeError, match="scheme must be the name of a method of torchsde"):
@@ -427,7 +429,7 @@ def test_exact_solutions_and_moments_of_a_problem_agree_with_its_equation(name):
     [
         row("scheme", lambda: check(GBM, 3), TypeError, "scheme", "3"),
         row("a class", lambda: check(GBM, dl.Milstein), TypeError, "scheme", "Milstein"),
-        row("method", lambda: check(GBM, "rk4"), ValueError, "method", "'rk4'"),
+        row("method", lambda: check(GBM, "rk4"), ValueError, "scheme", "'rk4'"),
         row("ODE method", lambda: check(PROBLEMS["oscillator"], "srk"), ValueError, "scheme", "'srk'"),
         row("noise", lambda: check(AREA, "srk"), ValueError, "'srk'", "general"),
         row("SDE only", lambda: dl.TorchSDE("srk").strong_order(dl.ODE(lambda t, h: h)), ValueError, "'srk'"),

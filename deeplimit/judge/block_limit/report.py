@@ -100,9 +100,8 @@ class IdentifiedLimit(Report):
     def equation(self) -> str | None:
         """The limit's equation with what was measured of its functions; None where nothing is named."""
         fluctuates, moves = self.fluctuations[-1], self.drifts[-1]
-        stays = (
-            moves > 0 and not self.drift_interval[1] < 0
-        )  # a mean that vanishes with depth is none of the limit's
+        # A mean that vanishes with depth, or has no power of it, is none of the limit's.
+        stays = moves > 0 and self.drift_interval[1] >= 0
         drift, beside = ("m(H) dt + ", f", |m(h)| = {moves:.2g} |h|") if stays else ("", "")
         at = " at the given states h"
         written = {

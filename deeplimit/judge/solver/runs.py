@@ -17,7 +17,7 @@ from torch import Tensor
 from deeplimit.common import validation
 from deeplimit.common.randomness import Purpose
 from deeplimit.equations import ODE, SDE, EulerMaruyama, Exact, Heun, Noise, Scheme, TorchSDE
-from deeplimit.equations.schemes import STRATONOVICH
+from deeplimit.equations.schemes import STRATONOVICH, TORCHSDE
 from deeplimit.equations.solvers import solve
 from deeplimit.equations.torchsde_step import AsTorchsde
 from deeplimit.judge.solver.shared_path import LARGEST_GRID, SharedBrownian, draw
@@ -62,7 +62,7 @@ def resolve(scheme: Any, equation: SDE | ODE) -> Solver:
     if isinstance(scheme, str):
         method = method_of(scheme, random)
         if random:
-            scheme = TorchSDE(method)
+            scheme = TorchSDE(validation.choice(method, "scheme", TORCHSDE))
         else:
             name = validation.choice(method, "scheme", tuple(TORCHDIFFEQ))
             order = TORCHDIFFEQ[name]
