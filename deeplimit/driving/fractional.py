@@ -9,7 +9,6 @@ from typing import final
 
 import numpy as np
 import torch
-from scipy import fft
 from torch import Tensor
 
 from deeplimit.common import validation
@@ -74,7 +73,9 @@ def fractional_gaussian_noise(
     device = generator.device
     if count == 1 or hurst == 0.5:  # noise that does not remember needs no transform
         return torch.empty(count, *shape, dtype=dtype, device=device).normal_(generator=generator)
-    half = int(fft.next_fast_len(count, real=True))
+    from scipy.fft import next_fast_len  # here: Brownian weights need not wait for it
+
+    half = int(next_fast_len(count, real=True))
     amplitudes = torch.from_numpy(_amplitudes(hurst, half)).to(device, dtype) * math.sqrt(half)
     # There the coefficients are real, with all the variance in one part.
     amplitudes[[0, -1]] *= math.sqrt(2.0)
