@@ -213,7 +213,7 @@ def fit_order(found: Differences, corrections: Corrections | None = None) -> Ord
     logs = logs - _spacing(depths, logs, coherence)
     degrees = math.inf if found.exact else max(count - levels, 1)  # an exact covariance, 0, is not estimated
     orders, weights = mixture_of_orders(depths[:-1], logs, covariance, allowed, degrees)
-    if not found.exact and orders.quantile(0.5) > DOUBLE_INTEGRALS:
+    if corrections is None and not found.exact and orders.quantile(0.5) > DOUBLE_INTEGRALS:
         allowed = Corrections(allowed.powers, min(allowed.prior, 0.0))
         other = np.zeros(levels) if medians else MOMENTS_APART * _apart(sizes)
         orders, weights = mixture_of_orders(
