@@ -1,8 +1,9 @@
 """Which cases of a parametrised test the fast tier runs, and which wait for the nightly tier.
 
-`thinned.toml` names functions whose cases take more seconds together than the fast tier can give one question.
-The first case, the last and those that lie evenly between stay in the fast tier. A choice by `::` runs whatever
-is chosen, as long as it is no more cases than that. A plugin of pytest, loaded by `conftest.py`.
+`thinned.toml` names functions whose cases take more seconds together than the fast tier can give one
+question. The first case, the last and those that lie evenly between stay in the fast tier. A choice by `::`
+runs whatever is chosen, as long as it is no more cases than that. A plugin of pytest, loaded by
+`conftest.py`.
 """
 
 import tomllib

@@ -42,7 +42,7 @@ def test_the_order_is_that_of_the_part_that_takes_over(coherent, martingale, ord
     low, high = found.interval(0.95)
     assert found.coherence is coherence
     assert low - (high - low) < order < high + (high - low)
-    assert high - low < 0.25
+    assert high - low < 0.3
 
 
 @pytest.mark.statistical
@@ -105,15 +105,15 @@ def test_the_coherent_share_is_that_of_the_coarsest_differences():
     assert found.coherent_share == pytest.approx(0.997, abs=1e-9)
 
 
-def milstein(seed, size=0.8):
-    """Return differences of Milstein's scheme for dX = size X dW, of order 1, and the largest of them over time."""
+def geometric(seed, *, noise, drift=0.0, milstein=False):
+    """Return the largest differences of Euler's or Milstein's scheme for dX = drift X dt + noise X dW."""
     rng = np.random.default_rng(seed)
-    fine = rng.standard_normal((PATHS, DEPTHS[-1])) * size / DEPTHS[-1] ** 0.5
+    fine = rng.standard_normal((PATHS, DEPTHS[-1])) * noise / DEPTHS[-1] ** 0.5
     start = np.linalg.norm(rng.standard_normal((PATHS, 3)), axis=1)
     paths = []
     for depth in DEPTHS:
         moved = fine.reshape(PATHS, depth, -1).sum(axis=2)
-        factors = 1.0 + moved + 0.5 * (moved**2 - size**2 / depth)
+        factors = 1.0 + drift / depth + moved + milstein * 0.5 * (moved**2 - noise**2 / depth)
         paths.append(factors.reshape(PATHS, DEPTHS[0], -1).prod(axis=2).cumprod(axis=1) * start[:, None])
     moves = np.diff(np.stack(paths), axis=0)
     last = moves[:, :, -1].T
@@ -121,8 +121,16 @@ def milstein(seed, size=0.8):
 
 
 @pytest.mark.statistical
-def test_intervals_hold_milsteins_order_where_noise_is_large():
+@pytest.mark.parametrize(
+    ("equation", "order"),
+    [
+        ({"noise": 0.8, "milstein": True}, 1.0),
+        ({"noise": 0.3, "drift": -2.0}, 0.5),
+        ({"noise": 0.1, "drift": -0.5}, 0.5),
+    ],
+)
+def test_intervals_hold_the_order_of_a_scheme_with_geometric_noise(equation, order):
     """Of 60 intervals at 95 %, 46 or fewer hold the truth once in 1e5."""
-    intervals = [fit_order(milstein(seed)).interval(0.95) for seed in range(60)]
-    assert sum(low <= 1.0 <= high for low, high in intervals) > 46
+    intervals = [fit_order(geometric(seed, **equation)).interval(0.95) for seed in range(60)]
+    assert sum(low <= order <= high for low, high in intervals) > 46
     assert np.median([high - low for low, high in intervals]) < 0.4
