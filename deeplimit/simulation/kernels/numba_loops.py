@@ -150,8 +150,15 @@ class Space(NamedTuple):
     @classmethod
     def of(cls, columns: int, width: int, paths: int) -> Space:
         """Return space for C columns, width d and P paths."""
-        shapes = ((width, paths), (width, paths), (paths,), (3, paths), (columns, paths), (3, width, paths))
-        return cls(*(np.zeros(shape, np.float32) for shape in shapes), np.zeros(paths))
+        return cls(
+            vector=np.zeros((width, paths), np.float32),
+            still=np.zeros((width, paths), np.float32),
+            unit=np.zeros(paths, np.float32),
+            work=np.zeros((3, paths), np.float32),
+            share=np.zeros((columns, paths), np.float32),
+            between=np.zeros((3, width, paths), np.float32),
+            squares=np.zeros(paths),
+        )
 
 
 class Steps(NamedTuple):
