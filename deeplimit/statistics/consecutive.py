@@ -57,7 +57,11 @@ DRIFT = 0.2
 corrections of either are L^-1/2 at the most, of size 1/4 then, and cancel in part."""
 LARGEST_SIZE = 0.32
 """No power law is in sight where corrections of this size or more have most of the weight,"""
-SPREAD = 0.5
+SLOWEST = 0.05
+"""An order below which nothing is said to fall: 28 times the deepest difference is left at this one."""
+LEAST_LEVELS = 3
+"""Differences that say an order: two have one slope, and no way to see that it changes."""
+SPREAD = 0.3
 """and local orders differ by this much: those of stiff equations by ten, of slow corrections by 0.2."""
 
 
@@ -167,12 +171,11 @@ class Order:
         """The most that is left between the finest level and what the levels tend to.
 
         The triangle inequality adds up what further doublings change, at the low end of the order's interval
-        or the deepest local order, if that is less; it is infinite where that is 0, or no power law is in
-        sight.
+        or the deepest local order, if that is less; it is infinite where that is 0. Where no power law is in
+        sight, the order is taken to fall to SLOWEST.
         """
-        low = min(self.interval(0.95)[0], float(self.slopes[-1]) if len(self.slopes) else math.inf)
-        if self.uncertain:
-            return math.inf
+        last = float(self.slopes[-1]) if len(self.slopes) else math.inf
+        low = min(SLOWEST if self.uncertain else self.interval(0.95)[0], last)
         left = self.ratio**low if low > 0 else 1.0
         return self.deepest * left / (1.0 - left) if left < 1.0 else math.inf
 
@@ -190,6 +193,9 @@ class Order:
 def fit_order(found: Differences, corrections: Corrections | None = None) -> Order | None:
     """Return the order; its corrections are those of networks where no others are given.
 
+    Where all levels together follow no power law, the deepest of them may: at least LEAST_LEVELS differences.
+    So an error that falls at order 4 until what is left of order 1 takes over has order 1.
+
     None where fewer than two differences are larger than round-off, where no path moves, and where more than
     `MOST_LOST` of the paths are not finite. Paths whose differences vanish at some level are left out.
     """
@@ -197,6 +203,17 @@ def fit_order(found: Differences, corrections: Corrections | None = None) -> Ord
     if lost > MOST_LOST or (lost and found.exact):
         return None
     found = _resolved(dataclasses.replace(found, sizes=sizes))
+    whole = order = _fitted(found, corrections, lost)
+    while order is not None and order.uncertain and len(found) > LEAST_LEVELS:
+        found = _without_the_coarsest(found)
+        order = _fitted(found, corrections, lost)
+    if whole is None or order is None or order.uncertain:
+        return whole
+    return dataclasses.replace(order, slopes=whole.slopes, slope_errors=whole.slope_errors)
+
+
+def _fitted(found: Differences, corrections: Corrections | None, lost: float) -> Order | None:
+    """Return the order of all levels together."""
     kept = (found.sizes > 0).all(axis=1) & ((found.squares > 0) | ~np.isfinite(found.squares)).all(axis=1)
     sizes, squares, products = found.sizes[kept], found.squares[kept], found.products[kept]
     count, levels = sizes.shape
@@ -269,6 +286,17 @@ def _resolved(found: Differences) -> Differences:
         sizes=found.sizes[:, :count],
         squares=found.squares[:, :count],
         products=found.products[:, : max(count - 1, 0)],
+    )
+
+
+def _without_the_coarsest(found: Differences) -> Differences:
+    """Return the levels but the coarsest."""
+    return dataclasses.replace(
+        found,
+        depths=found.depths[1:],
+        sizes=found.sizes[:, 1:],
+        squares=found.squares[:, 1:],
+        products=found.products[:, 1:],
     )
 
 

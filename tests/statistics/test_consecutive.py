@@ -53,6 +53,30 @@ def test_depths_that_do_not_double_have_the_same_order():
     assert low - (high - low) < 0.5 < high + (high - low)
 
 
+@pytest.mark.parametrize("share", [1e-3, 1e-2])
+def test_the_deepest_levels_say_the_order_where_all_of_them_follow_no_power_law(share):
+    depths = 2 ** np.arange(3, 11)
+    found = fit_order(
+        dataclasses.replace(differences(directed(share / depths + 10.0 * depths**-4.0), depths), exact=True)
+    )
+    low, high = found.interval(0.95)
+    assert not found.uncertain
+    assert low < 1.0 < high < low + 0.5
+    assert len(found.slopes) == len(depths) - 2
+
+
+def test_what_is_left_is_bounded_where_no_power_law_is_in_sight():
+    sizes = 1e-4 / DEPTHS + 10.0 * DEPTHS**-4.0
+    found = fit_order(dataclasses.replace(differences(directed(sizes)), exact=True))
+    assert found.uncertain
+    assert sizes[-1] < found.remaining < 100 * sizes[-1]
+
+
+def directed(sizes):
+    """Return errors (P, m, 3) of these sizes (m,) along a direction of the path's."""
+    return np.random.default_rng(0).standard_normal((PATHS, 1, 3)) * sizes[None, :, None]
+
+
 def test_a_few_lost_paths_call_for_medians_and_many_have_no_order():
     found = errors(0.0, 1.0)
     found[0, 0, 0] = np.inf
