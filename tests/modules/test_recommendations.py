@@ -22,16 +22,16 @@ def branch():
 class MLP(nn.Module):
     """A residual MLP whose branches are multiplied by gain * depth**-exponent, tied or not."""
 
-    def __init__(self, depth, exponent=0.0, gain=2.0, tied=False):
+    def __init__(self, depth, exponent=0.0, gain=2.0, tied=False, skip=1.0):
         super().__init__()
         self.first, self.last = nn.Linear(5, WIDTH), nn.Linear(WIDTH, 1)
         self.blocks = nn.ModuleList([branch() for _ in range(1 if tied else depth)])
-        self.scale, self.depth = gain * depth**-exponent, depth
+        self.scale, self.depth, self.skip = gain * depth**-exponent, depth, skip
 
     def forward(self, x):
         h = self.first(x)
         for k in range(self.depth):
-            h = h + self.scale * self.blocks[k % len(self.blocks)](h)
+            h = self.skip * h + self.scale * self.blocks[k % len(self.blocks)](h)
         return self.last(h)
 
 
@@ -130,6 +130,19 @@ def test_a_network_that_is_right_is_left_alone():
     report = dl.recommend(lambda depth: MLP(depth, 0.5), DEEP, batch=X, depths=DEPTHS)
     assert (report.verdict, report.code) == ("right as it is", "")
     np.testing.assert_array_equal(report.signal_before, report.signal_after)
+
+
+@pytest.mark.parametrize("skip", [0.9, 1.03])
+def test_a_skip_that_no_branch_makes_up_for_is_not_right_as_it_is(skip):
+    report = dl.recommend(lambda depth: MLP(depth, 0.5, skip=skip), 24, batch=X, depths=DEPTHS)
+    assert (report.verdict, report.rule, report.code) == ("cannot tell", "skip_is_wrong", "")
+
+
+def test_the_reason_names_the_exponents_that_were_measured():
+    report = dl.recommend(lambda depth: MLP(depth, 1.0), 24, batch=X, depths=DEPTHS)
+    assert report.verdict == "right as it is"
+    assert f"{report.exponents[0]:.2f}" in report.reason
+    assert 0.9 < report.exponents[0] < 1.1
 
 
 def test_a_line_that_does_not_pass_is_not_printed(monkeypatch):

@@ -163,6 +163,21 @@ def test_a_skip_that_tends_to_one_fast_enough_has_a_limit(shrinking):
     assert report.streams[0].meaning == "finite clock"
 
 
+@pytest.mark.parametrize("power", [0.5, 0.6])
+def test_a_skip_that_tends_to_one_too_slowly_forgets_its_input(power):
+    """(1 - N^-1/2)^N is exp(-sqrt(N)), and no factor that all depths share."""
+
+    def step(h, block, depth):
+        return (1 - depth**-power) * h + block(block.norm(h))
+
+    report = check(step, 0.5)
+    assert report.verdict == "not as expected"
+    (stream,) = report.streams
+    assert stream.meaning == "forgets its input (skip below one)"
+    (finding,) = [item for item in report.findings if item.about == "skip"]
+    assert finding.factor == pytest.approx(1 - DEPTHS[-1] ** -power, rel=1e-6)
+
+
 @pytest.mark.parametrize("gain", [0.5, 1.0, 1.5, 3.0])
 def test_a_linear_stack_of_gain_g_grows_like_a_power_of_g(gain):
     class Linear(nn.Module):

@@ -67,16 +67,15 @@ class Evidence:
     def drift(self) -> float:
         """Logarithm of what the skips alone multiply the state by, in the deepest network.
 
-        0 if it does not grow like the depth: skips of sqrt(1 - 1/N), or sqrt(l / (l + 1)) in layer l.
+        0 if it does not grow like a power of the depth: skips of sqrt(1 - 1/N), or sqrt(l / (l + 1)) in
+        layer l.
         """
         if self.renormed:
             return 0.0
-        first, last = (
-            count * math.log(max(gain, TINY))
-            for count, gain in ((self.sums[0], self.skip[0]), (self.sums[-1], self.skip[-1]))
-        )
+        logs = self.log_skips
+        first, last = logs[0], logs[-1]
         deeper = (self.sums[-1] / self.sums[0]) ** STEEPENING
-        grows = len(self.sums) == 1 or abs(last) > abs(first) * deeper
+        grows = len(self.sums) == 1 or abs(last) > abs(first) * deeper or rises(self.sums, logs)
         return last if abs(last) > DRIFT and grows else 0.0
 
 
@@ -98,6 +97,9 @@ POWER = 2.0
 STEEPENING = 0.75
 """An exponential's slope on logarithmic axes grows like the number of sums, or at least this power of it."""
 
+RISING = 0.25
+"""Half way between 0, the power of the depth by which the slope of a logarithm rises, and that of 1 - N^-1/2."""
+
 
 def runs_away(sums: Sequence[int], values: Sequence[float | None], power: float = POWER) -> bool:
     """Return whether values grow exponentially in the number of sums, as far as a few depths show it.
@@ -114,6 +116,22 @@ def runs_away(sums: Sequence[int], values: Sequence[float | None], power: float 
         return bool(slopes) and slopes[0][1] > 2 * power
     (earlier, before), (count, slope_now) = slopes[-2:]
     return slope_now > power and slope_now > before * (count / earlier) ** STEEPENING
+
+
+def rises(sums: Sequence[int], logs: Sequence[float]) -> bool:
+    """Return whether the logarithm of a factor grows like a power of the number of sums.
+
+    A power of the number itself, sqrt(l / (l + 1)) in layer l, has the same slope at all depths.
+    """
+    points = sorted(dict(zip(sums, logs, strict=True)).items())
+    slopes = [
+        (math.sqrt(count * earlier), (value - before) / math.log(count / earlier))
+        for (earlier, before), (count, value) in pairwise(points)
+    ]
+    if len(slopes) < 2 or abs(points[-1][1]) < abs(points[0][1]) + DRIFT:
+        return False
+    (shallow, first), (deep, last) = slopes[0], slopes[-1]
+    return abs(last) > abs(first) * (deep / shallow) ** RISING
 
 
 def slopes_of(counts: Sequence[int], values: Sequence[float]) -> list[tuple[float, float]]:

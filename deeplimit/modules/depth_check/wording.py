@@ -53,8 +53,8 @@ OF_A_STREAM: Sentences[Evidence] = {
     ),
     "is_one_depth": lambda e: f"{_share(e.kept[-1])} of the last state came through the skips alone",
     "is_scaled_as_a_whole": lambda e: (
-        f"the skips multiply the state by {power(e.skip[-1], e.sums[-1]):.3g} in all, as much at any"
-        " depth: a drift"
+        f"the skips multiply the state by {power(e.skip[0], e.sums[0]):.3g} in all at the smallest depth, by"
+        f" {power(e.skip[-1], e.sums[-1]):.3g} at the largest: a drift"
     ),
     "stands_still": lambda e: "all updates together vanish as depth grows",
     "outgrows": lambda e: f"{_power_of_depth(e)}, though all updates together are as large at any depth",

@@ -15,6 +15,7 @@ from deeplimit.common.global_state import by_default, seeded
 from deeplimit.common.verdict import DepthVerdict, judge, said
 from deeplimit.modules.depth_check.check import check_depth
 from deeplimit.modules.depth_check.report import DepthReport
+from deeplimit.modules.depth_check.stream_meaning import DAMPED, MULTIPLIED
 from deeplimit.modules.recommendation import wording
 from deeplimit.modules.recommendation.measured import Growth, growth_of
 from deeplimit.modules.recommendation.report import Recommendation
@@ -32,6 +33,8 @@ from deeplimit.version import versions
 Factory = Callable[[int], nn.Module]
 DOES_NOT_FIT = (AttributeError, IndexError, KeyError, NameError, RuntimeError, TypeError, ValueError)
 """What code raises on a model that it does not fit: it is then no recommendation."""
+UNSOUND = (DAMPED, MULTIPLIED)
+"""What becomes of a stream by its skips, whatever exponent its branches have."""
 COPIES = 0.9
 """Alignment above which layers are copies of one another: independent ones have 0.5, equal ones 1."""
 
@@ -86,7 +89,7 @@ def recommend(
     """
     started, given = time.perf_counter(), {**locals()}
     checked = validation.depths(depths, at_least=3)
-    hint = "It lies beyond the depths at which exponents are measured."
+    hint = f"It lies beyond the depths at which exponents are measured, {checked}: pass smaller depths=."
     aim = validation.integer(depth, "depth", minimum=checked[-1] + 1, hint=hint)
     asked = None if exponent is None else validation.real(exponent, "exponent", minimum=0.0, maximum=2.0)
     first = validation.seed(seed)
@@ -105,7 +108,9 @@ def recommend(
             break
     alike = [kind.kind for kind in measured.branches if (kind.alignment or 0.0) > COPIES]
     reservations = [wording.ALIGNED.format(", ".join(alike))] if alike and asked is None else []
-    evidence = Evidence(aim, wanted, lacking, code, before[-1], after[-1])
+    known = tuple(kind.exponent for kind in measured.branches if kind.exponent is not None)
+    unsound = tuple(each.follows for each in measured.streams if each.meaning in UNSOUND)
+    evidence = Evidence(aim, wanted, known, unsound, lacking, code, before[-1], after[-1])
     judged = judge(rules, evidence)
     report = Recommendation(
         verdict=judged.code,
