@@ -14,6 +14,7 @@ import deeplimit as dl
 from deeplimit.common.global_state import seeded
 from deeplimit.trained.diagnosis.layer_gram import LayerGram
 from deeplimit.trained.diagnosis.order_test import order_test
+from deeplimit.trained.diagnosis.wording import NO_MODULE
 
 
 def untrained(depth=11, width=7, hidden=13):
@@ -39,6 +40,11 @@ def turning(depth, width, seed, noise=0.05):
     first, second = rng.normal(size=(2, width))
     angles = np.linspace(0, 1.8, depth)[:, None]
     return np.cos(angles) * first + np.sin(angles) * second + noise * rng.normal(size=(depth, width))
+
+
+def noise(depth):
+    """Independent layers."""
+    return torch.randn(depth, 9, 9, generator=torch.Generator().manual_seed(depth))
 
 
 def test_blocks_with_both_biases_and_no_norm_have_grams_on_the_side_of_the_stream():
@@ -229,6 +235,42 @@ def test_no_headline_is_about_the_gains_that_come_first():
                 block.linear.bias.add_(0.0)
                 block.norm1.weight.fill_(1.0)
     assert shown(dl.diagnose(networks))[:2] == shown(report)[:2]
+
+
+def test_a_module_that_lacks_a_batch_is_asked_for_one_and_not_for_itself():
+    with seeded(0):
+        networks = {depth: nn.Sequential(*(Normed() for _ in range(depth))) for depth in (8, 12, 16)}
+    for network in networks.values():
+        for block in network:
+            block.gain = nn.Parameter(torch.ones(6))  # names do not tell what it multiplies
+    assert_refused(lambda: dl.diagnose(networks), ValueError, "batch", "Sequential", "batch=")
+    assert dl.diagnose(networks, batch=torch.ones(2, 6)).verdict in ("no trend", "cannot tell")
+
+
+def test_a_state_dict_has_a_caveat_about_what_stands_in_forward():
+    networks = {depth: matrices(depth, 4) for depth in (8, 12)}
+    states = {depth: network.state_dict() for depth, network in networks.items()}
+    for one in (dl.diagnose(states), dl.diagnose(states[12])):
+        assert NO_MODULE in one.reservations
+        assert NO_MODULE in str(one)
+    # Modules show their forward, and stacks are what the reader made of it.
+    for one in (dl.diagnose(networks[12]), dl.diagnose(dict(A=noise(12))), dl.diagnose(networks)):
+        assert NO_MODULE not in one.reservations
+
+
+def test_what_is_left_open_is_not_said_to_be_absent():
+    """Six layers that turn slowly: their order cannot be significant, and shuffled ones differ."""
+    smooth_layers, independent = (dl.diagnose({"A": turning(6, 60, 0)}), dl.diagnose({"A": noise(24)}))
+    assert smooth_layers.objects[0].correlation == "cannot tell"
+    assert independent.objects[0].correlation == "none"
+    assert smooth_layers.headline.partition(" (")[0] != independent.headline.partition(" (")[0]
+
+
+def test_one_depth_has_no_published_steps():
+    report = dl.diagnose({9: {"A": turning(9, 9, 0)[:, :, None]}})
+    assert report.verdict == "cannot tell"
+    assert len(report.published.steps) == 1
+    assert "nan" not in str(report).lower()
 
 
 def test_an_evaluation_that_does_not_see_the_layers_is_named():

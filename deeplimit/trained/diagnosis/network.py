@@ -11,6 +11,7 @@ from torch import nn
 from deeplimit.modules.trace.batches import Batch, as_batch
 from deeplimit.modules.trace.branches import layout, record
 from deeplimit.modules.trace.recording import Trace
+from deeplimit.trained.diagnosis import wording
 from deeplimit.trained.diagnosis.branch_functions import functions_on
 from deeplimit.trained.diagnosis.influence import Influence, influence
 from deeplimit.trained.diagnosis.invariants import invariants
@@ -69,6 +70,7 @@ def diagnose_network(
         replicates=len(replicates),
         untrained=_examined(untrained, seed, {}),
         shuffled=_examined(shuffled, seed, {}),
+        reservations=() if all(run.seen_or_stacked for run in runs) else (wording.NO_MODULE,),
     )
 
 
@@ -129,6 +131,7 @@ class _Run:
         self.grams: dict[tuple[str, str], LayerGram] = {}
         self.streams: list[Influence] = []
         self.left_out: dict[str, str] = {}
+        self.seen_or_stacked = True
 
     def examine(self, stack: Stack, what: str) -> None:
         """Keep the products of one stack's layers."""
@@ -142,6 +145,8 @@ class _Run:
             self.left_out["weights"] = str(error).rstrip(".")
             return
         self.left_out.update(found.left_out)
+        numbered = any(len(family.members) > 1 for family in found.found)
+        self.seen_or_stacked = seen is not None or not numbered
         for stack in invariants(self.source, found, self.left_out, seen):
             self.examine(stack, WEIGHTS)
 

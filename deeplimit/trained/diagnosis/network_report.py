@@ -26,6 +26,8 @@ LEVEL = 0.01
 """Probability of calling any order real where there is none, over all objects of a network."""
 DECAYING = "decaying"
 """What correlations are called where the order is real."""
+UNDECIDED = "cannot tell"
+"""What they are called where neither an order nor its absence is seen."""
 WEIGHTS, NOISE, STATES = "weights", "function of noise", "function of states"
 """What an object is: weights themselves, or what a branch adds to a probe."""
 UNTRAINED, SHUFFLED = "untrained", "shuffled"
@@ -119,6 +121,7 @@ class NetworkDiagnosis(Report):
         replicates: how many networks were pooled.
         untrained: the same objects of untrained networks; empty where none are given.
         shuffled: the objects with the layers of each network in a random order; empty without a null.
+        reservations: what to know before trusting the numbers, beside what is left out.
     """
 
     kind = "network-diagnosis"
@@ -134,6 +137,7 @@ class NetworkDiagnosis(Report):
     replicates: int = 1
     untrained: tuple[Examined, ...] = ()
     shuffled: tuple[Examined, ...] = ()
+    reservations: tuple[str, ...] = ()
 
     @property
     def verdict(self) -> LayersVerdict:
@@ -154,11 +158,13 @@ class NetworkDiagnosis(Report):
         words = ", ".join(f"{word} ({count})" for word, count in counts.most_common())
         count, level = len(self.objects), f"level {100 * LEVEL:g} % over all"
         objects = f"{count} object{'s' * (count != 1)}"
-        seen = (
-            f"depth structure in {len(self.ordered)} of {objects} ({level})"
-            if self.ordered
-            else f"no depth structure: shuffled layers would look the same ({objects}, {level})"
-        )
+        undecided = sum(each.correlation == UNDECIDED for each in self.objects)
+        if self.ordered:
+            seen = f"depth structure in {len(self.ordered)} of {objects} ({level})"
+        elif undecided:
+            seen = f"no depth structure is seen, and it is left open in {undecided} of {objects} ({level})"
+        else:
+            seen = f"no depth structure: shuffled layers would look the same ({objects}, {level})"
         return f"{several}{self.model}: {seen}; {words}."
 
     def _facts(self) -> list[tuple[str, str]]:
@@ -193,7 +199,7 @@ class NetworkDiagnosis(Report):
         return told
 
     def _reservations(self) -> list[str]:
-        told = []
+        told = list(self.reservations)
         if self.made_up:
             told.append(
                 "The module was run on a batch that was made up. Influence and functions of states are those"

@@ -36,11 +36,13 @@ class Network:
         depth: number of layers.
         stacks: weights by name, without residual factors.
         factors: residual factors, (L,) or (1,), with their signs; None where none are given.
+        by_names: whether the layers are known by names alone, without a module that showed its forward.
     """
 
     depth: int
     stacks: dict[str, Stack]
     factors: np.ndarray | None
+    by_names: bool = False
 
     def reordered(self, order: torch.Tensor) -> Network:
         """Return the network with its layers in another order (L,)."""
@@ -50,7 +52,7 @@ class Network:
         }
         factors = self.factors
         moved = factors[order.numpy()] if factors is not None and len(factors) > 1 else factors
-        return Network(self.depth, stacks, moved)
+        return Network(self.depth, stacks, moved, self.by_names)
 
 
 def made_by(null: Callable[..., Any], seed: int, *given: int) -> nn.Module:
@@ -121,7 +123,7 @@ def _network(given: Any, depth: int, name: str, layers: str | None, batch: Any) 
         source = source_of(given)
         if _are_stacks(source.shapes):
             return _of_stacks({key: source.read(key) for key in source.shapes}, depth, name)
-        return _of_names(source, depth, name, layers, _seen(given, batch))
+        return _of_module_or_names(given, source, depth, name, layers, batch)
     except (TypeError, ValueError) as error:
         if str(error).startswith(name):
             raise
@@ -178,19 +180,28 @@ def _of_names(source: Source, depth: int, name: str, layers: str | None, seen: S
         raise (SameLayersError if are_copies else ValueError)(
             f"{name} must hold weights that can be compared over depth: {reasons or 'it has vectors alone'}."
         )
-    return Network(depth, stacks, factors)
+    return Network(depth, stacks, factors, by_names=seen is None)
 
 
-def _seen(given: object, batch: Any) -> Seen | None:
-    """Return what one forward of a module tells; None where no batch can be made up."""
+def _of_module_or_names(
+    given: object, source: Source, depth: int, name: str, layers: str | None, batch: Any
+) -> Network:
+    """Return the network of a module by its forward; by names alone where it is none, or cannot be run."""
     if not isinstance(given, nn.Module):
-        return None
+        return _of_names(source, depth, name, layers, None)
     try:
-        return seen_in(record(given, as_batch(given, batch), trained=True))
+        seen = seen_in(record(given, as_batch(given, batch), trained=True))
     except (TypeError, ValueError) as error:
         if batch is not None:
             raise type(error)(f"batch does not fit {type(given).__name__}: {error}") from error
-        return None
+        try:
+            return _of_names(source, depth, name, layers, None)
+        except ValueError as unknown:
+            if isinstance(unknown, SameLayersError):
+                raise
+            # Names do not suffice, and the module that they ask for is there: it lacks a batch.
+            raise ValueError(f"{name}: {error}") from unknown
+    return _of_names(source, depth, name, layers, seen)
 
 
 def _flat(factors: torch.Tensor) -> np.ndarray:

@@ -83,6 +83,27 @@ def follow(
     else:
         word, third = RegimeVerdict.CANNOT_TELL, "does not vanish, but steps 4 and 5 do not give Hypothesis 2"
     steps = (
+        ("Steps 1 to 5 read powers of the depth, which one depth does not have",)
+        if len(np.unique(depths)) < 2
+        else _in_words(slopes, alpha, beta, scaled, third)
+    )
+    return PublishedSteps(
+        word,
+        alpha,
+        beta,
+        scaled,
+        root,
+        steps,
+        _difference(word, decided, beta),
+    )
+
+
+def _in_words(
+    slopes: Mapping[str, float], alpha: float | None, beta: float, scaled: float, third: str
+) -> tuple[str, ...]:
+    """Return the five steps as sentences."""
+    root = slopes["root sum of squares"]
+    return (
         "Step 1: no residual factors are given"
         if alpha is None
         else f"Step 1: the largest residual factor is L^{-alpha:.2f}, α = {alpha:.2f}",
@@ -98,16 +119,9 @@ def follow(
             )
         ),
         "Step 4: the noise is drawn as L^(β - 1) W, which vanishes for every β below 1",
-        f"Step 5: the root sum of squares is L^{root:.2f}",
-    )
-    return PublishedSteps(
-        word,
-        alpha,
-        beta,
-        scaled,
-        root,
-        steps,
-        _difference(word, decided, beta),
+        "Step 5: the root sum of squares is 0, which has no power"
+        if math.isnan(root)
+        else f"Step 5: the root sum of squares is L^{root:.2f}",
     )
 
 

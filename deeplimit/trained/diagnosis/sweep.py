@@ -65,7 +65,12 @@ def diagnose_sweep(
         )
     measured = [MeasuredNetwork.of(network, homogeneous, spatial) for network in networks]
     nulls = _nulls(networks, null, how) if null is not None else ()
-    return judge_networks(measured, confidence, homogeneous=homogeneous, seed=seed, start=start, nulls=nulls)
+    report = judge_networks(
+        measured, confidence, homogeneous=homogeneous, seed=seed, start=start, nulls=nulls
+    )
+    if not any(network.by_names for network in networks):
+        return report
+    return dataclasses.replace(report, reservations=(*report.reservations, wording.NO_MODULE))
 
 
 def judge_networks(

@@ -13,6 +13,13 @@ from deeplimit.trained.diagnosis.slopes import Slope
 from deeplimit.trained.diagnosis.smoother import ROUGH
 
 
+NO_MODULE = (
+    "Weights by name show no forward: multipliers, residual scales such as 1/L and normalisations that stand"
+    " there are not in these numbers. Pass the module, with batch= where none can be made up."
+)
+"""A caveat of weights whose forward was not seen."""
+
+
 def reason(judgement: Judgement[Any]) -> str:
     """Return why the verdict is what it is."""
     return said(judgement, {**OF_CORRELATIONS, **OF_ONE_NETWORK, **OF_ONE_WEIGHT, **OF_ALL_WEIGHTS})
