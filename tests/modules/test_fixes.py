@@ -13,7 +13,7 @@ from torch import nn
 
 import deeplimit as dl
 from deeplimit.modules.depth_check.findings import Finding, grouped
-from deeplimit.modules.depth_check.fixes import IN_FORWARD, Fixes
+from deeplimit.modules.depth_check.fixes import IN_FORWARD, IN_INIT, Fixes
 
 DEPTHS = [3, 6, 12]
 
@@ -250,6 +250,45 @@ def test_the_line_for_the_forward_mends_it(expected, line):
     (written,) = {finding.fix.removeprefix(IN_FORWARD) for finding in report.findings}
     again = dl.check_depth(partial(factory, line=written), DEPTHS, batch=tokens(), expected=expected)
     assert again.verdict == "as expected", f"{written}\n{again}"
+
+
+class OneParameter(nn.Module):
+    """Layers that have a part each of one parameter, or share it: no list says how many there are."""
+
+    def __init__(self, depth, shared):
+        super().__init__()
+        self.depth, rows = depth, () if shared else (depth,)
+        self.inner = nn.Parameter(torch.randn(*rows, WIDTH, WIDTH) / 50)
+        self.outer = nn.Parameter(torch.randn(*rows, WIDTH, WIDTH) / 50)
+
+    def forward(self, x):
+        for layer in range(self.depth):
+            parts = [each if each.dim() == 2 else each[layer] for each in (self.inner, self.outer)]
+            x = x + torch.tanh(x @ parts[0]) @ parts[1]
+        return x
+
+
+@pytest.mark.parametrize(
+    ("shared", "expected"),
+    [(False, 0.5), (False, "gpt-2"), (True, 1.0), (False, "completep"), (True, "completep")],
+)
+def test_a_line_about_one_parameter_of_all_layers_is_one_for_its_initialiser(shared, expected):
+    x = torch.randn(8, WIDTH, generator=torch.Generator().manual_seed(0))
+    report = dl.check_depth(partial(OneParameter, shared=shared), DEPTHS, batch=x, expected=expected)
+    assert report.verdict == "not as expected"
+    (finding,) = report.findings
+    assert "found" not in finding.fix
+    assert not any("did not run" in told for told in report.reservations)
+    if finding.fix.startswith(IN_INIT):
+
+        def mended(depth):
+            model = OneParameter(depth, shared)
+            exec(finding.fix.removeprefix(IN_INIT), {"self": model, "depth": depth, "torch": torch})
+            return model
+
+        assert dl.check_depth(mended, DEPTHS, batch=x, expected=expected).ok
+    else:
+        assert finding.fix.startswith(f"{IN_FORWARD}x = x + depth ** ")
 
 
 class Summed(nn.Module):

@@ -200,6 +200,26 @@ def test_a_multiplier_that_is_a_function_of_the_layer_is_named_as_a_profile(powe
     assert check(mended(build, report), "completep").ok
 
 
+@pytest.mark.parametrize(
+    ("profile", "right"),
+    [
+        (lambda i, depth: (1.2 + math.cos(3 * i / depth)) / depth, True),
+        (lambda i, depth: (0.3 + (i + 0.5) ** 2 / depth**2) / depth, True),
+        (lambda i, depth: 2.0**-i, False),
+        (lambda i, depth: (1.2 + math.cos(3 * i / depth)) * depth**-0.5, False),
+    ],
+)
+def test_a_profile_over_layers_is_judged_as_a_whole_under_a_rule(profile, right):
+    """No layer of a profile is one that the others follow, so that none is blamed by its number."""
+
+    def build(depth):
+        return Net([Branch(profile(i, depth), norm=True) for i in range(depth)], plain)
+
+    report = check(build, "completep")
+    assert report.ok is right
+    assert all(finding.layers == () and "[0" not in finding.fix for finding in report.findings)
+
+
 def test_dropout_on_the_skip_is_found_and_on_the_branch_it_is_right():
     (finding,) = check(built(dropped)).findings
     assert finding.parameter.startswith("skip of ")

@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from deeplimit.trained.diagnosis.depth_controls import _rotation, depth_controls
+from deeplimit.trained.diagnosis.depth_controls_report import UNMATCHED
 
 DEPTH, WIDTH = 64, 6
 
@@ -40,6 +41,17 @@ def secret(stacks):
 def test_the_reading_is_what_the_number_depends_on(evaluate, reading):
     report = depth_controls({"A": 0.3 * TREND + NOISE}, evaluate)
     assert report.reading == reading, str(report)
+
+
+@pytest.mark.parametrize(
+    ("names", "evaluate", "told"),
+    [(("V", "W"), secret, True), (("V", "W"), sum_of_layers, False), (("b",), secret, False)],
+)
+def test_hidden_units_that_may_be_in_any_order_have_a_caveat(names, evaluate, told):
+    """Where replacing single entries does harm, and a layer has hidden units between two matrices."""
+    shapes = {"V": (WIDTH, 3), "W": (3, WIDTH), "b": (WIDTH,)}
+    stacks = {"A": 0.3 * TREND + NOISE} | {name: normal(5, DEPTH, *shapes[name]) for name in names}
+    assert (UNMATCHED in depth_controls(stacks, evaluate).reservations) is told
 
 
 def test_new_noise_keeps_the_covariance_of_entries():

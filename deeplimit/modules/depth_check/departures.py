@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from deeplimit.modules.depth_check.base_scale import SAME
 from deeplimit.modules.depth_check.findings import FACTOR, number, times
@@ -12,6 +13,9 @@ from deeplimit.modules.depth_check.scaling import PartScaling
 
 EXACT = 1e-3
 """Relative error of numbers that are read from the forward's operations."""
+
+FEW = 3
+"""Sizes that layers may have beside each other and be no profile: first, inner and last layers."""
 
 DRAWN = 0.02
 """The same where gains are drawn at random."""
@@ -113,6 +117,11 @@ def drifted(
         for sizes, scales in zip(part.layers, shape, strict=True)
     ]
     anchors = [1.0] if stated else values[0]
+    if part.weight is None and not stated and is_profile(values[-1], exact):
+        # No layer is one that the others follow: all of them together do, or do not.
+        over = mean(values[-1]) / mean(anchors)
+        slack = math.log(FACTOR) + (max(anchors) - min(anchors)) / (2 * len(anchors) * mean(anchors))
+        return None if abs(math.log(over)) <= slack else Departure(over)
     if part.weight is None:  # exact, layer by layer
         near = [
             [min(abs(math.log(value / one)) for one in anchors) <= exact for value in row] for row in values
@@ -147,6 +156,21 @@ def drifted(
         for row, chosen in zip(values, places, strict=True)
     )
     return Departure(over, bad, places=places, factors=factors)
+
+
+def is_profile(values: Sequence[float], exact: float) -> bool:
+    """Return whether layers follow a profile: more sizes than rules and exceptions have, none of them common.
+
+    A profile over the relative depth, c(i / L), has a mean that the smallest depth misses by half the range
+    of c divided by its number of layers, as any sum does an integral.
+    """
+    logs = sorted(map(math.log, values))
+    groups = [1]
+    for before, after in pairwise(logs):
+        if after - before > exact:
+            groups.append(0)
+        groups[-1] += 1
+    return len(groups) > FEW and 2 * max(groups) < len(values)
 
 
 def _apart(value: float, others: Sequence[float]) -> float:

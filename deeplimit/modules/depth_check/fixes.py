@@ -12,6 +12,12 @@ from deeplimit.modules.depth_check.scaling import BranchScaling
 
 IN_FORWARD = "in forward: "
 """Begins a line that belongs into the model's forward, where no parameter can set it right."""
+IN_INIT = "in __init__: "
+"""Begins a line about one parameter of all layers, beside which no list says how many there are."""
+FOUND, DEPTH = "found", "depth"
+"""What code calls the parameters of all layers, and the number of layers where it cannot count them."""
+COUNTED = "  # depth: the number of layers"
+"""Says so."""
 ADD_GATE = f"{IN_FORWARD}x = x + gate(condition) * branch(x)  # gate: a Linear, weight and bias zero"
 """Adds a gate that is made of a condition."""
 EXACT = 1e-4
@@ -66,14 +72,14 @@ class Fixes:
         """Return the line that draws a weight again, with this standard deviation times `scale`."""
         header, path = self._each(parameter)
         size = f"{std:.4g}" if scale == "1" else f"{std:.4g} * {scale}"
-        return f"{header}torch.nn.init.normal_({path}, std={size})"
+        return self._placed(parameter, f"{header}torch.nn.init.normal_({path}, std={size})", size)
 
     def fill(self, parameter: str, value: str) -> str:
         """Return the line that sets all entries of a parameter."""
         header, path = self._each(parameter)
         if value == "0":
             return f"{header}torch.nn.init.zeros_({path})"
-        return f"{header}torch.nn.init.constant_({path}, {value})"
+        return self._placed(parameter, f"{header}torch.nn.init.constant_({path}, {value})", value)
 
     def zero_module(self, parameter: str) -> str:
         """Return the line that makes a layer's weight and bias zero."""
@@ -86,14 +92,15 @@ class Fixes:
         """Return the line that multiplies a parameter, in all or some layers, by a factor per depth."""
         header, path = self._each(parameter, places)
         drawn = any(part.name == parameter and part.role != "gain" for part in self.scaling.parts)
-        return f"{header}{path}.data.mul_({self.power(parameter, factors, stated, drawn)})"
+        factor = self.power(parameter, factors, stated, drawn)
+        return self._placed(parameter, f"{header}{path}.data.mul_({factor})", factor)
 
     def multiply_output(self, factors: Sequence[float], places: Places = (), stated: bool = False) -> str:
         """Return the line that multiplies what the branch's projection returns, in all or some layers."""
         factor = self.power(self.projection, factors, stated, drawn=False)
         if not self._loops(self.scaling.hooked):
             which = f"  # in layers {list(places[-1])} of {self.layers[-1]}" if places else ""
-            return f"{IN_FORWARD}x = x + {factor} * branch(x){which}"
+            return in_forward(f"x = x + {factor} * branch(x){which}")
         header, path = self._each(self.scaling.hooked, places, module=True)
         return f"{header}{path}.register_forward_hook(lambda module, given, out: {self._times(factor)})"
 
@@ -103,7 +110,7 @@ class Fixes:
             header, path = self._each(parameter)
             return f"{header}{path}.data.mul_({factor})"
         if not self._loops(self.scaling.hooked):
-            return f"{IN_FORWARD}x = x + {factor} * branch(x)  # in layer i"
+            return in_forward(f"x = x + {factor} * branch(x)  # in layer i")
         header, path = self._each(self.scaling.hooked, module=True)
         hook = f"lambda module, given, out, i=i: {self._times(f'({factor})')}"
         return f"{header}{path}.register_forward_hook({hook})"
@@ -133,13 +140,13 @@ class Fixes:
     def pass_on(self, size: float, code: str = "1") -> str:
         """Return the line that sums as `code` asks for the skip, which is of this size so far."""
         if code != "1":
-            return f"{IN_FORWARD}x = {code} * x + branch(x)"
+            return in_forward(f"x = {code} * x + branch(x)")
         return f"{IN_FORWARD}x = x + branch(x)  # without the factor {size:.4g} on x"
 
     def names(self, parameter: str) -> Names:
         """Return what numbers of layers and branches, and the layer's, are called beside a parameter."""
         stack = self._stack(parameter)
-        layers = f"len({stack or 'found'})"
+        layers = DEPTH if self._is_one(parameter) else f"len({stack or FOUND})"
         per_layer = {total / count for total, count in zip(self.totals, self.layers, strict=True)}
         ratio = per_layer.pop() if len(per_layer) == 1 else 0.5  # not whole: code states the total instead
         if ratio == 1:
@@ -187,6 +194,16 @@ class Fixes:
                 return ratio if power == 1 else f"{ratio} ** {power:g}"
         return ""
 
+    def _is_one(self, parameter: str) -> bool:
+        """Whether this is one parameter of several layers, which share it or have a part of it each."""
+        return "*" not in parameter and self.layers[-1] > 1
+
+    def _placed(self, parameter: str, line: str, size: str) -> str:
+        """Return a line about a parameter; where its size asks for the depth, as one of an initialiser."""
+        if not self._is_one(parameter) or DEPTH not in size:
+            return line
+        return f"{IN_INIT}{line.replace('model', 'self', 1)}{COUNTED}"
+
     def _stack(self, name: str) -> str | None:
         """Return the expression of the list that holds the layers, if it holds these alone."""
         before, star, after = name.partition(".*")
@@ -221,6 +238,12 @@ class Fixes:
         counts = self.layers[len(self.layers) - len(places) :]
         listed = [f"{n}: {_listed(chosen)}" for n, chosen in zip(counts, places, strict=True) if chosen]
         return f"i in {{{', '.join(listed)}}}.get({count}, ())"
+
+
+def in_forward(line: str) -> str:
+    """Return a line for the forward, where no list of parameters counts the layers."""
+    counted = line.replace(f"len({FOUND})", DEPTH)
+    return f"{IN_FORWARD}{counted}{COUNTED if counted != line or f' {DEPTH} **' in line else ''}"
 
 
 def pattern(*names: str) -> str:

@@ -30,7 +30,7 @@ from deeplimit.modules.depth_check.findings import (
     spread_among_layers,
     times,
 )
-from deeplimit.modules.depth_check.fixes import ADD_GATE, IN_FORWARD, Fixes
+from deeplimit.modules.depth_check.fixes import ADD_GATE, Fixes, in_forward
 from deeplimit.modules.depth_check.part_rules import FREE, PartRule, Place
 from deeplimit.modules.depth_check.rules import Rule
 from deeplimit.modules.depth_check.scaling import BranchScaling, PartScaling
@@ -367,7 +367,7 @@ class _Judged:
         if part.role == "skip":
             return self._fixes.pass_on(part.sizes[-1], code)
         if part.role == "entry":
-            return f"{IN_FORWARD}x = x + branch({code} * norm(x))"
+            return in_forward(f"x = x + branch({code} * norm(x))")
         if part.role == "gain" and asked is self.rule.gain:
             return self._fixes.fill(part.name, code)
         wanted = [mean(scales) for scales in shape]
@@ -381,7 +381,7 @@ class _Judged:
             stated = True
         elif part.role == "multiplier" and max(part.layers[-1]) > min(part.layers[-1]) * (1 + self.exact):
             code = self._code(asked, self._fixes.projection)
-            return f"{IN_FORWARD}x = x + {code} * branch(x)  # alike in all layers"
+            return in_forward(f"x = x + {code} * branch(x)  # alike in all layers")
         if part.role == "multiplier":
             return self._fixes.multiply_output(factors, places, stated)
         return self._fixes.multiply(part.name, factors, places, stated)

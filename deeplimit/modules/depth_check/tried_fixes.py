@@ -13,7 +13,7 @@ from torch import nn
 from deeplimit.common.global_state import alone, seeded
 from deeplimit.common.report import one_line
 from deeplimit.modules.depth_check.findings import Finding
-from deeplimit.modules.depth_check.fixes import IN_FORWARD
+from deeplimit.modules.depth_check.fixes import IN_FORWARD, IN_INIT
 from deeplimit.modules.depth_check.report import DepthReport
 from deeplimit.modules.depth_check.runs import Factory, built
 from deeplimit.modules.trace.in_pieces import built_to_fit, changing
@@ -27,7 +27,7 @@ def tried(report: DepthReport, factory: Factory, forward: Forward, device: torch
     """Return the report without the lines that do not run on the module of every depth.
 
     Each depth is built once more where there are lines to run; without findings nothing is built. Lines for a
-    forward are not run. Where a line puts a hook on a module, a forward follows. A module on the meta device
+    forward or an initialiser are not run. Where a line puts a hook on a module, a forward follows. A module on the meta device
     is filled on `device`.
     """
     lines = _to_run(report)
@@ -57,7 +57,7 @@ def tried_on(report: DepthReport, model: nn.Module, forward: Forward) -> DepthRe
 
 def _to_run(report: DepthReport) -> list[str]:
     fixes = [finding.fix for finding in report.findings]
-    return [line for line in dict.fromkeys(fixes) if line and not line.startswith(IN_FORWARD)]
+    return [line for line in dict.fromkeys(fixes) if line and not line.startswith((IN_FORWARD, IN_INIT))]
 
 
 def _without_failed(report: DepthReport, failed: Mapping[str, str]) -> DepthReport:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import time
 from collections.abc import Callable, Mapping
@@ -20,6 +21,7 @@ from deeplimit.trained.diagnosis.depth_controls_report import (
     OFF,
     ORDER,
     TREND,
+    UNMATCHED,
     Control,
     DepthControls,
 )
@@ -124,6 +126,9 @@ def depth_controls(
         versions=versions(),
         reservations=tuple(f"{name} is left as it is: {reason}" for name, reason in network.left_out.items()),
     )
+    hidden = sum(each.values.ndim > 2 for each in chosen.values()) > 1
+    if hidden and report.reading in ("", ORDER):
+        report = dataclasses.replace(report, reservations=(*report.reservations, UNMATCHED))
     return report.called_by("depth_controls", given)
 
 
