@@ -61,7 +61,7 @@ _Q1, _Q2 = np.float32(0.46714341509387436), np.float32(0.025876983456984668)
 _Q3, _Q4 = np.float32(0.00032856353330293386), np.float32(7.776560799299991e-07)
 
 
-@njit(**_INNER)  # type: ignore[untyped-decorator]
+@njit(**_FAST)  # type: ignore[untyped-decorator]
 def activate(number: int, x: np.ndarray, out: np.ndarray) -> None:  # noqa: PLR0912
     """Write σ(x) to `out`, both (P,); `number` is the activation's place in NAMES."""
     if number == 0:
