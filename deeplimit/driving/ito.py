@@ -178,6 +178,8 @@ class Ito(FinalWhereMarked):
         if not matrices:
             return True
         matrix = torch.stack(matrices).sum(dim=0)
+        if not self.is_constant and not bool(matrix.any()):
+            return False  # a function that is 0 where it was read may not be elsewhere
         products = [matrix @ matrix.flip(0), matrix @ matrix]
         sizes = [float(matrix.abs().max()) ** 2] * 2
         biases = [step.bias for step in steps if step.bias is not None]
