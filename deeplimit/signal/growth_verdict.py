@@ -196,12 +196,12 @@ def is_not_small_yet(e: Evidence) -> bool:
 def contradicts_theory(e: Evidence) -> bool:
     """Fit and theory say different things, and the interval excludes theory's γ.
 
-    Not so where theory has an explosion and the sizes are one, by another law.
+    Sizes that surely have grown do not contradict an explosion, whatever law they follow.
     """
     predicted = e.theory.predicted
-    if predicted is None or e.sure[0] <= predicted <= e.sure[1] or has_exploded(e):
+    if predicted is None or e.sure[0] <= predicted <= e.sure[1]:
         return False
-    return e.suggests != e.expected
+    return e.suggests != e.expected and not (e.expected == EXPLOSION and has_surely_grown(e))
 
 
 def should_stay(e: Evidence) -> bool:
@@ -218,9 +218,9 @@ def is_far_from_critical(e: Evidence) -> bool:
     return not abs(e.exponent - critical) < RESOLUTION - 1e-9
 
 
-def has_exploded(e: Evidence) -> bool:
-    """Theory has an explosion, and the change surely is large, has grown, and likely still grows."""
-    if e.sizes is None or e.expected != EXPLOSION or not e.usual[0] > 0.0:
+def has_surely_grown(e: Evidence) -> bool:
+    """The change surely is large, has grown, and likely still grows."""
+    if e.sizes is None or not e.usual[0] > 0.0:
         return False
     return e.sizes.sure[0] > math.log(MOST_OF_THE_DYING) and e.sizes.has_grown(1.0 - SURE)
 
@@ -233,11 +233,7 @@ def stays(e: Evidence) -> bool:
 
 def explodes_in_size(e: Evidence) -> bool:
     """γ is not resolved, but the change is large: as theory says, or surely, and growing."""
-    if explodes_by_theory(e.sizes, e.theory):
-        return True
-    if e.sizes is None or e.expected is not None or not e.usual[0] > 0.0:
-        return False
-    return e.sizes.sure[0] > math.log(MOST_OF_THE_DYING) and e.sizes.has_grown(1.0 - SURE)
+    return explodes_by_theory(e.sizes, e.theory) or (e.expected is None and has_surely_grown(e))
 
 
 def _resolved(e: Evidence) -> verdict.RuleByRule[StabilityVerdict]:

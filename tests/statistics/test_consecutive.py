@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from scipy import special
 
 from deeplimit.statistics.consecutive import Coherence, Differences, fit_order, paired_floor
 
@@ -158,3 +159,20 @@ def test_intervals_hold_the_order_of_a_scheme_with_geometric_noise(equation, ord
     intervals = [fit_order(geometric(seed, **equation)).interval(0.95) for seed in range(60)]
     assert sum(low <= order <= high for low, high in intervals) > 46
     assert np.median([high - low for low, high in intervals]) < 0.4
+
+
+def shaped(shapes):
+    """Return orthogonal differences with E|d|^½ of order 1, |d| of a gamma law with a shape per level."""
+    rng, shapes = np.random.default_rng(0), np.array(shapes)
+    units = np.exp(special.gammaln(shapes + 0.5) - special.gammaln(shapes)) ** 2
+    moves = rng.gamma(shapes, size=(4000, 4)) / units / DEPTHS[:-1] * rng.choice([-1.0, 1.0], size=(4000, 4))
+    return Differences(DEPTHS, np.abs(moves), moves**2, moves[:, 1:] * moves[:, :-1])
+
+
+def test_an_interval_is_longer_where_other_moments_have_another_order():
+    """The law's shape changes from level to level in the first alone."""
+    lengths = [
+        -np.subtract(*fit_order(shaped(shapes)).interval(0.95))
+        for shapes in ([1.4, 1.0, 0.7, 0.5], [1.0] * 4)
+    ]
+    assert lengths[0] > 3 * lengths[1]

@@ -42,7 +42,9 @@ _FAST: dict[str, Any] = {
     "fastmath": {"contract", "nsz"},
 }
 _INNER: dict[str, Any] = {**_FAST, "no_cpython_wrapper": True, "no_cfunc_wrapper": True, "_nrt": False}
-"""Of functions that loops alone call: what Python would call them by takes longer to compile than they do."""
+"""Of functions that loops alone call, and that allocate nothing: what Python would call them by takes longer
+to compile than they do. NOT to be called from Python: without a wrapper, numba ends the process.
+"""
 _ZERO, _HALF, _ONE, _TWO = np.float32(0.0), np.float32(0.5), np.float32(1.0), np.float32(2.0)
 _TINY = np.float32(np.finfo(np.float32).tiny)
 _GROWN = np.float32(1.0 + MARGIN * float(np.finfo(np.float32).eps))
