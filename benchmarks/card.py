@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -26,7 +27,7 @@ from benchmarks import report
 from benchmarks.on_device import gpu
 
 NO_CARD = "no CUDA device: this needs a card, and a CUDA build of torch (torch.cuda.is_available() is False)"
-TESTS = (sys.executable, "-m", "pytest", "-q", "-m", "card", "-p", "no:cacheprovider")
+TESTS = (sys.executable, "-m", "pytest", "-q", "-m", "card", "-n", "auto", "-p", "no:cacheprovider")
 
 
 def card() -> dict[str, Any]:
@@ -46,7 +47,9 @@ def tests(*selection: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         written = Path(folder) / "tests.xml"
         began = time.perf_counter()
-        ended = subprocess.run([*TESTS, f"--junitxml={written}", *selection], check=False)
+        # A kernel is compiled in some ten seconds, and the limit of two CPU seconds is for tests without one.
+        limits = {**os.environ, "TEST_LIMIT": "120"}
+        ended = subprocess.run([*TESTS, f"--junitxml={written}", *selection], check=False, env=limits)
         seconds = time.perf_counter() - began
         if not written.exists():
             raise RuntimeError(f"pytest ended with code {ended.returncode} and wrote no results")

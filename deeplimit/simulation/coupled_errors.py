@@ -44,12 +44,13 @@ from deeplimit.simulation.task import (
 from deeplimit.theory import in_law_only
 
 COUPLINGS = ("auto", "projected", "pathwise")
-LEAST_WIDTH = 8
-LEAST_WIDTH_IN_TORCH = 32
+LEAST_WIDTH = {"cpu": 8, "cuda": 1}
+LEAST_WIDTH_IN_TORCH = {"cpu": 32, "cuda": 256}
 """Narrower networks take whole matrices, which then cost no more than their products do. The first width is
-for tasks with a compiled pass, the second for those that torch steps through. With n inputs through one
-network the products cost like n². The choice depends only on the arguments, never on installed packages, so
-results are the same on every machine.
+for tasks with a compiled pass, or on a GPU with the kernel's, the second for those that torch steps through.
+With n inputs through one network the products cost like n². The choice depends only on the arguments, never
+on installed packages, so results are the same on every machine. Seconds on an H200, 2,048 paths: res-1 with
+GELU at width 16 takes 0.39 by products and 0.15 by matrices, at width 128 0.68 and 0.35.
 """
 NUMBERS_PER_BLOCK = {"cpu": 2**17, "cuda": 2**24}
 PROJECTED_NUMBERS_PER_BLOCK = {"cpu": 2**16, "cuda": 2**27}
@@ -116,7 +117,7 @@ def make_task(
     if quantity == GRADIENT:
         used = "pathwise"
         block_size, segments = _gradient_blocks(network, equation, shared, device, grid)
-    elif (used := _coupling(coupling, network, equation, independent, inputs)) == "projected":
+    elif (used := _coupling(coupling, network, equation, independent, inputs, device)) == "projected":
         block_size = _projected_block_size(network, equation, device, grid, inputs)
     else:
         block_size = _block_size(network, equation, shared, device, grid)
@@ -286,7 +287,9 @@ def _natural_dtype(network: ResidualNetwork, limit: object) -> torch.dtype:
     return torch.float64 if smooth and network.regime().name != "sde" else torch.float32
 
 
-def _coupling(asked: str, network: ResidualNetwork, limit: Limit, independent: bool, inputs: int) -> str:
+def _coupling(
+    asked: str, network: ResidualNetwork, limit: Limit, independent: bool, inputs: int, device: torch.device
+) -> str:
     """Return the coupling to use; raise ValueError where the one asked for cannot be had."""
     shares = limit.driven_by_brownian_motion and not independent
     why = failed_precondition(network, limit, shares)
@@ -297,7 +300,9 @@ def _coupling(asked: str, network: ResidualNetwork, limit: Limit, independent: b
     if asked != "auto":
         return asked
     compiled = inputs == 1 and shares and why is None and compiled_steps(network, limit) is not None
-    least = LEAST_WIDTH if compiled else LEAST_WIDTH_IN_TORCH
+    if device.type == "cuda":
+        compiled = compiled and triton_pass.knows(network, limit)
+    least = (LEAST_WIDTH if compiled else LEAST_WIDTH_IN_TORCH)[device.type]
     return "projected" if why is None and network.width >= least * inputs**2 else "pathwise"
 
 

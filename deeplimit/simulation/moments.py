@@ -59,14 +59,15 @@ class Moments:
         values = (clean / scale) ** power
         mean = values.mean(axis=0)
         deviation = values - mean
+        square = deviation * deviation  # products, since numpy takes other powers than squares by logarithms
         return Moments(
             power,
             len(values),
             scale,
             mean,
             deviation.T @ deviation,
-            (deviation**3).sum(axis=0),
-            (deviation**4).sum(axis=0),
+            (square * deviation).sum(axis=0),
+            (square * square).sum(axis=0),
             (~finite).sum(axis=0),
             limit_lost,
             np.zeros((0, 0)) if products is None else products,

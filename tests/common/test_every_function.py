@@ -49,7 +49,7 @@ def shaken(model, depth, seed):
     """Add noise in place of training."""
     with torch.no_grad():
         for parameter in model.parameters():
-            parameter.add_(torch.randn(parameter.shape))
+            parameter.add_(torch.randn_like(parameter))
     return model
 
 

@@ -17,7 +17,7 @@ LEVEL = 1e-5  # of every statistical test here
 
 def heavy_sampler(shape, generator):
     """Student t with 8 degrees of freedom, scaled to unit variance, from normals."""
-    normals = torch.randn((9, *shape), generator=generator)
+    normals = torch.randn((9, *shape), generator=generator, device=generator.device)
     return normals[0] / normals[1:].square().mean(dim=0).sqrt() * math.sqrt(6 / 8)
 
 

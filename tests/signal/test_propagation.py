@@ -62,18 +62,19 @@ def draw(network, depth, paths=3, seed=0, dtype=torch.float64, device="cpu", col
     return layers, *ends
 
 
-def explicit(product, width):
+def explicit(product, start):
     """A product's matrices (L, P or 1, d, d) in float64, or None where there is none."""
     if product is None:
         return None
     if isinstance(product, Drawn):
         return product.layers.double() * product.scale
-    return torch.zeros(10**4, 1, width, width, dtype=torch.float64)
+    width = start.shape[1]
+    return start.new_zeros(10**4, 1, width, width, dtype=torch.float64)
 
 
 def plain(layers, start, wrong=0):
     """h_L as a graph on h_0, written out; `wrong` shifts the layers by so many."""
-    outer, inner = (explicit(product, start.shape[1]) for product in (layers.outer, layers.inner))
+    outer, inner = (explicit(product, start) for product in (layers.outer, layers.inner))
     h = start
     for k in range(layers.depth):
         used = (k + wrong) % layers.depth

@@ -18,10 +18,11 @@ from deeplimit.simulation.task import read_statistic
 pytest.importorskip("triton", reason="Triton is not installed; pip install deeplimit[gpu]")
 pytestmark = pytest.mark.card
 LEVEL = 1e-5
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
 def single(network, limit=None, **given):
-    given = {"dtype": None, "coupling": "projected", "paths": 256, **given}
+    given = {"dtype": None, "coupling": "projected", "paths": 256, "device": DEVICE, **given}
     return dataclasses.replace(task_of(network, limit, **given), block_size=256)
 
 
@@ -53,6 +54,24 @@ def test_the_kernel_in_place_has_the_law_of_the_torch_loops(norm, exponent, monk
     assert min(stats.ks_2samp(wrong[:, column], torch_[:, column]).pvalue for column in range(4)) < LEVEL
 
 
+@pytest.mark.statistical
+def test_consecutive_differences_have_the_law_of_the_torch_loops():
+    limit = dl.res1(3, "tanh").limit()
+    right, wrong = (
+        dataclasses.replace(
+            single(dl.res1(3, "tanh", exponent=exponent), limit, depths=(1, 2, 4)),
+            keeps_differences=True,
+            splits=False,
+        )
+        for exponent in (0.5, 0.1)
+    )
+    torch_ = projected.run_block(right, 0).differences
+    kernel, control = (fused.run_block(task, 0).differences for task in (right, wrong))
+    assert kernel.shape == torch_.shape == (256, 8)  # of consecutive depths, and distances to the limit
+    assert all(stats.ks_2samp(kernel[:, each], torch_[:, each]).pvalue > LEVEL for each in range(8))
+    assert all(stats.ks_2samp(control[:, each], torch_[:, each]).pvalue < LEVEL for each in range(4))
+
+
 def test_blocks_draw_for_their_own_paths():
     halves = dataclasses.replace(
         single(dl.res1(3, "relu"), depths=(2, 4)), block_size=128, h0=torch.ones(1, 3)
@@ -65,7 +84,7 @@ def test_blocks_draw_for_their_own_paths():
 def test_only_what_the_kernel_knows_goes_through_it(monkeypatch):
     yes = single(dl.res1(4, "tanh"))
     assert fused.is_known(yes)
-    assert not fused.applies(yes)  # it lies on the CPU
+    assert not fused.applies(dataclasses.replace(yes, device=torch.device("cpu")))
     for changes in (
         {"coupling": "pathwise"},
         {"dtype": torch.float64},
@@ -79,7 +98,11 @@ def test_only_what_the_kernel_knows_goes_through_it(monkeypatch):
     assert not fused.is_known(single(dl.res1(4, torch.tanh)))
     assert not fused.is_known(single(dl.res1(4, "tanh"), dl.res1(4, "relu").limit()))
     assert not fused.is_known(single(dl.inner(4, "tanh", noise=dl.Ito(A=0.1))))
-    assert fused.runs_on(torch.device("cpu"))  # in the interpreter
+    assert fused.runs_on(DEVICE)
+    with monkeypatch.context() as patch:
+        patch.setattr(fused, "run_kernel", lambda *_, **__: 1 / 0)
+        with pytest.warns(RuntimeWarning, match="ZeroDivisionError"):
+            assert not fused.runs_on.__wrapped__(DEVICE)
     monkeypatch.setattr(fused, "runs_on", lambda device: device.type == "cuda")
     assert fused.applies(dataclasses.replace(yes, device=torch.device("cuda")))
     monkeypatch.setattr(fused, "applies", fused.is_known)

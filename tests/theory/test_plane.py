@@ -289,7 +289,7 @@ NEAR = torch.tensor([[0.7, -0.6], [0.3, 0.5]])  # not far out, where the quadrat
 
 def saturated(t, h):
     """dH = tanh(Ā H + b̄) dt, which is the limit at α = 1, β = 0 and nowhere else."""
-    return torch.tanh(h @ STRONG.A(t).T + STRONG.b(t))
+    return torch.tanh(h @ STRONG.A(t).to(h).T + STRONG.b(t).to(h))
 
 
 def on_plane(activation, alpha, beta, trend=None, noise=None):

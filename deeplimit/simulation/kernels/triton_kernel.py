@@ -26,10 +26,17 @@ COMMON = 30
 RELATIVE_FLOOR = (8 * torch.finfo(torch.float32).eps) ** 2
 """A residual variance below this share of the product's own is rounding, on which nothing may be regressed.
 """
-NUMBERS_PER_THREAD = 200
+NUMBERS_PER_THREAD = 210
 """What one thread keeps from step to step, of the 255 registers it can have; the others are for what a step
-computes.
+computes. On an H200 a kernel that keeps 209 spills none, and one that keeps 269 spills 110.
 """
+CHUNKS_PER_THREAD = 5
+"""More are slower than twice the lanes within a warp. Milliseconds on an H200, 65,536 paths, depths 16 to
+256: at width 16 with 8 chunks 4.98, with 4 4.40; width 40, 10 and 5: 13.9 and 12.9; width 64, 8 and 4: 19.9
+and 16.9; width 128: 39.7 and 34.2. Fewer than these are slower again.
+"""
+LANES_OF_A_WARP = 32
+"""More lanes wait for other warps: at width 256, 81 ms with 32 and 106 with 64."""
 INTERPRETED_PATHS = 4096
 
 
@@ -62,12 +69,14 @@ class Launch:
 class KernelErrors:
     """Distances ‖h_j − h‖ of every depth and path, (J, P) float32: over all layers' ends or common times.
 
-    `finite` (P,) says whether the reference stayed finite; a path that did not has errors that are not finite
-    or mean nothing.
+    `differences` (3 J - 4, P) are of neighbouring depths at common times: J - 1 sizes, then at the last time
+    their squares and the products of neighbours; None unless asked for. `finite` (P,) says whether the
+    reference stayed finite; a path that did not has errors that are not finite or mean nothing.
     """
 
     errors: Tensor
     common: Tensor
+    differences: Tensor | None
     finite: Tensor
 
 
@@ -106,23 +115,26 @@ def group_size(width: int) -> int:
 
 
 def choose_launch(width: int, depths: int, paths: int, interpreted: bool = False) -> Launch:
-    """Return the launch for a size: the fewest lanes per path that keep its states in registers.
+    """Return the launch for a size: the fewest lanes per path that keep few chunks, in registers.
 
     Every lane costs exchanges. A chunk keeps three numbers per depth (state, operand, mean) and one of the
-    reference. In addition there are a covariance per pair of depths and two errors per depth. A program is
+    reference. In addition there are a covariance per pair of depths and three sizes per depth. A program is
     one warp, which never waits, unless a path needs more lanes.
     """
     if interpreted:
-        return Launch(group_size(width), min(INTERPRETED_PATHS, 1 << (paths - 1).bit_length()), 1)
+        return Launch(4 * group_size(width), min(INTERPRETED_PATHS, 1 << (paths - 1).bit_length()), 1)
     lanes = 1
-    while lanes < width and _kept(width, depths, lanes) > NUMBERS_PER_THREAD:
+    while lanes < width and (
+        _kept(width, depths, lanes) > NUMBERS_PER_THREAD
+        or (lanes < LANES_OF_A_WARP and math.ceil(width / lanes) > CHUNKS_PER_THREAD)
+    ):
         lanes *= 2
-    warps = max(1, lanes // 32)
-    return Launch(lanes, 32 * warps // lanes, warps)
+    warps = max(1, lanes // LANES_OF_A_WARP)
+    return Launch(lanes, LANES_OF_A_WARP * warps // lanes, warps)
 
 
 def _kept(width: int, depths: int, lanes: int) -> int:
-    return (3 * depths + 1) * math.ceil(width / lanes) + depths * (depths + 1) // 2 + 2 * depths
+    return (3 * depths + 1) * math.ceil(width / lanes) + depths * (depths + 1) // 2 + 3 * depths
 
 
 def run_kernel(
@@ -136,6 +148,7 @@ def run_kernel(
     seed: int | None = None,
     first_path: int = 0,
     final: bool = False,
+    consecutive: bool = False,
     launch: Launch | None = None,
 ) -> KernelErrors:
     """Return the errors of the paths that start in h0 (P, d) float32, on h0's device.
@@ -143,14 +156,15 @@ def run_kernel(
     A layer of depth j adds scales[j] ΔB σ(h), a step of the reference `reference_scale` ΔB σ(h), 1/√d unless
     given. The noise is given, as (steps, P, d) and (ends, P, d) standard normals, or drawn from `seed`. There
     is a counter per event, path (numbered from `first_path`) and coordinate, so a path's numbers depend on
-    nothing else. `final` keeps the last error instead of the largest one.
+    nothing else. `final` keeps the last error instead of the largest one; `consecutive`, for two depths or
+    more, the differences of neighbouring depths too.
 
     Raises ImportError without Triton, TypeError or ValueError for arguments that do not fit together. Norms
     are squared in float32: paths whose norm leaves 1e-15 … 1e15 lose accuracy, and are lost beyond 1e19.
     """
     source = _source()
     plan = make_schedule(grid, h0.device)
-    _check(h0, grid, plan, activation, scales, noise, seed, first_path)
+    _check(h0, grid, plan, activation, scales, noise, seed, first_path, consecutive)
     interpreted = source.is_interpreted()
     if h0.device.type != "cuda" and not interpreted:
         raise ValueError(
@@ -164,6 +178,8 @@ def run_kernel(
     h0 = h0.contiguous()
     step_noise, end_noise = (h0, h0) if noise is None else (part.contiguous() for part in noise)
     squares = torch.empty(2, depths, paths, dtype=torch.float32, device=h0.device)
+    rows = 3 * depths - 4 if consecutive else 0
+    differences = torch.empty(rows, paths, dtype=torch.float32, device=h0.device)
     finite = torch.empty(paths, dtype=torch.int32, device=h0.device)
     key = 0 if seed is None else seed
     source.coupled_errors[(-(-paths // launch.paths),)](
@@ -177,6 +193,7 @@ def run_kernel(
         step_noise,
         end_noise,
         squares,
+        differences if consecutive else squares,
         finite,
         len(plan.roots),
         paths,
@@ -189,6 +206,7 @@ def run_kernel(
         OPEN=plan.open_pairs,
         ACTIVATION=activation,
         FINAL=final,
+        CONSECUTIVE=consecutive,
         DRAWN=noise is None,
         GROUP=group_size(width),
         LANES=launch.lanes,
@@ -198,7 +216,8 @@ def run_kernel(
         enable_fp_fusion=True,  # the default differs between releases
     )
     errors, common = squares.sqrt_().unbind()
-    return KernelErrors(errors, common, finite.bool())
+    differences[: depths - 1].sqrt_()
+    return KernelErrors(errors, common, differences if consecutive else None, finite.bool())
 
 
 def _signed(word: int) -> int:
@@ -228,6 +247,7 @@ def _check(
     noise: tuple[Tensor, Tensor] | None,
     seed: int | None,
     first_path: int,
+    consecutive: bool,
 ) -> None:
     if h0.ndim != 2 or h0.numel() == 0 or h0.dtype != torch.float32:
         raise TypeError(
@@ -237,6 +257,8 @@ def _check(
         raise ValueError(f"activation {activation!r} is not one of the kernel's: {', '.join(ACTIVATIONS)}.")
     if len(scales) != len(grid.depths):
         raise ValueError(f"scales must be one for each of the {len(grid.depths)} depths, got {len(scales)}.")
+    if consecutive and len(grid.depths) < 2:
+        raise ValueError(f"consecutive differences need two depths or more, got {len(grid.depths)}.")
     if first_path < 0 or first_path + len(h0) > 2**31 - 1:
         raise ValueError(f"paths must be numbered from 0 to 2^31 - 2, got {len(h0)} from {first_path} on.")
     if (noise is None) == (seed is None):

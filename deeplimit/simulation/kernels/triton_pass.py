@@ -6,6 +6,7 @@ blocks and launches do not change them.
 
 from __future__ import annotations
 
+import warnings
 from functools import cache
 
 import numpy as np
@@ -15,7 +16,8 @@ from torch import Tensor
 from deeplimit.common.randomness import Purpose
 from deeplimit.driving import Dependence
 from deeplimit.driving.path import Grid
-from deeplimit.equations import CompiledStep, Motion
+from deeplimit.equations import CompiledStep, Limit, Motion
+from deeplimit.networks.residual_network import ResidualNetwork
 from deeplimit.simulation.kernels import projected
 from deeplimit.simulation.kernels.triton_kernel import ACTIVATIONS, choose_launch, run_kernel
 from deeplimit.simulation.moments import Moments, moments_from
@@ -38,18 +40,24 @@ def applies(task: Task) -> bool:
 
 def is_known(task: Task) -> bool:
     """Return whether the kernel computes what `projected` does for this task: res-1 and its limit."""
-    sigma, depths = task.network.recursion.activation, len(task.grid.depths)
+    depths = len(task.grid.depths)
     if task.coupling != "projected" or not task.sharing.increments or task.same_network or task.splits:
         return False
     if task.dtype != torch.float32 or task.statistic not in COMPILED or depths > MOST_UNROLLED:
         return False
-    if task.network.facts.dependence is not Dependence.INDEPENDENT or sigma.name not in ACTIVATIONS:
+    if choose_launch(task.network.width, depths, task.block_size).warps > MOST_WARPS:
         return False
-    steps = compiled_steps(task.network, task.limit)
-    return (
-        steps is not None
-        and all(step.motion is Motion.LINEAR and step.activation is sigma for step in steps)
-        and choose_launch(task.network.width, depths, task.block_size).warps <= MOST_WARPS
+    return knows(task.network, task.limit)
+
+
+def knows(network: ResidualNetwork, limit: Limit) -> bool:
+    """Return whether the kernel has the steps of this network and of the limit that shares its noise."""
+    sigma = network.recursion.activation
+    if network.facts.dependence is not Dependence.INDEPENDENT or sigma.name not in ACTIVATIONS:
+        return False
+    steps = compiled_steps(network, limit)
+    return steps is not None and all(
+        step.motion is Motion.LINEAR and step.activation is sigma for step in steps
     )
 
 
@@ -62,10 +70,16 @@ def _steps(task: Task, state: Tensor) -> list[CompiledStep]:
 
 @cache
 def runs_on(device: torch.device) -> bool:
-    """Return whether Triton is there and its compiler works, by trying."""
+    """Return whether Triton is there and its compiler works, by trying; warn once of what stops it."""
     try:
         run_kernel(torch.ones(1, 1, device=device), Grid((1, 2)), "identity", [1.0, 1.0], seed=0)
-    except Exception:  # noqa: BLE001 (whatever a compiler on a user's machine may raise: torch does it then)
+    except Exception as error:  # noqa: BLE001 (whatever a compiler on a user's machine may raise)
+        warnings.warn(
+            f"the fused kernel does not run on {device}, and torch's operations, which are slower, take its"
+            f" place: {type(error).__name__}: {error}",
+            RuntimeWarning,
+            stacklevel=2,
+        )
         return False
     return True
 
@@ -88,11 +102,14 @@ def run_block(task: Task, block: int, tick: Tick | None = None) -> Moments:
         seed=int(words[0]) << 32 | int(words[1]),
         first_path=block * task.block_size,
         final=task.statistic.name == "final",
+        consecutive=task.keeps_differences,
     )
     if not bool(found.finite.all() & found.errors.isfinite().all()):
         # It takes states of any size, and loses one network at a time.
         return projected.run_block(task, block, tick)
     errors = torch.cat([found.errors, found.common]).T.double().cpu().numpy()
+    kept = found.differences
+    differences = None if kept is None else kept.T.double().contiguous().cpu().numpy()
     if tick is not None:
         tick(1.0)
-    return moments_from(task, errors, 0)
+    return moments_from(task, errors, 0, differences=differences)

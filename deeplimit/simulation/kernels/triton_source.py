@@ -149,24 +149,25 @@ def _draw(
     that a path gets the same numbers wherever and among however many others it is computed.
     """
     zero = (path + lane) * 0
-    words = ()
-    for start in tl.static_range(0, max(GROUP, LANES), LANES):
-        drawn = tl.philox_impl(
+    result = ()
+    for c in tl.static_range(CHUNKS):
+        coordinate = c * LANES + lane
+        # Chunks of one group ask for the same words, which the compiler draws once. Words kept in a tuple for
+        # all chunks were right in PTX; ptxas (with Triton 3.6, on an H200) then gave a lane that draws twice
+        # wrong normals in some coordinates, and right ones with its optimisation off.
+        words = tl.philox_impl(
             (zero + event).to(tl.uint32, bitcast=True),
             (zero + path).to(tl.uint32, bitcast=True),
-            (zero + (start + lane) % GROUP).to(tl.uint32, bitcast=True),
+            (zero + coordinate % GROUP).to(tl.uint32, bitcast=True),
             (zero + STREAM).to(tl.uint32, bitcast=True),
             low.to(tl.uint32, bitcast=True),
             high.to(tl.uint32, bitcast=True),
         )
-        words = words + (drawn,)
-    result = ()
-    for c in tl.static_range(CHUNKS):
         if LANES <= GROUP:
-            normal = _normal(words[c * LANES % GROUP // LANES], c * LANES // GROUP, True)
+            normal = _normal(words, c * LANES // GROUP, True)
         else:
-            normal = _normal(words[0], (c * LANES + lane) // GROUP, False)
-        result = result + (tl.where(inside & (c * LANES + lane < width), normal, 0.0),)
+            normal = _normal(words, coordinate // GROUP, False)
+        result = result + (tl.where(inside & (coordinate < width), normal, 0.0),)
     return result
 
 
@@ -224,6 +225,7 @@ def coupled_errors(
     step_noise,  # (steps, paths, width) float32, not read where DRAWN
     end_noise,  # (ends, paths, width) float32, not read where DRAWN
     errors,  # out: (2, DEPTHS, paths) float32, squared: at all layers' ends, at common times
+    differences,  # out: (3 DEPTHS - 4, paths) float32, of neighbouring depths at common times, if CONSECUTIVE
     finite,  # out: (paths,) int32, 1 where the reference stayed finite
     steps,
     paths,
@@ -236,6 +238,7 @@ def coupled_errors(
     OPEN: tl.constexpr,
     ACTIVATION: tl.constexpr,
     FINAL: tl.constexpr,
+    CONSECUTIVE: tl.constexpr,
     DRAWN: tl.constexpr,
     GROUP: tl.constexpr,
     LANES: tl.constexpr,
@@ -247,7 +250,8 @@ def coupled_errors(
     `mean` is what the reference's noise and the products drawn so far say of the product of an open layer,
     `covariance` what they leave open. OPEN has bit j·DEPTHS + i if a layer of depth i can be running or
     waiting when the product of depth j is drawn. For other pairs there is no code. Where OPEN allows for a
-    layer that has just ended, its covariances are 0.
+    layer that has just ended, its covariances are 0. `differences` has the squared sizes of the DEPTHS - 1
+    consecutive differences, then at the last time their squares and the products of neighbours.
     """
     row = tl.program_id(0) * PATHS + tl.arange(0, PATHS)[:, None]
     lane = tl.arange(0, LANES)[None, :]
@@ -264,6 +268,7 @@ def coupled_errors(
     covariance = (tl.zeros((PATHS, LANES), tl.float32),) * (DEPTHS * (DEPTHS + 1) // 2)
     worst = (tl.zeros((PATHS, 1), tl.float32),) * DEPTHS
     worst_common = (tl.zeros((PATHS, 1), tl.float32),) * DEPTHS
+    sizes = (tl.zeros((PATHS, 1), tl.float32),) * DEPTHS
     end = 0
 
     for k in range(steps):
@@ -329,6 +334,15 @@ def coupled_errors(
                 now_common = tl.where((flag >> 30) & 1 == 1, now_common, worst_common[j])
                 worst_common = worst_common[:j] + (now_common,) + worst_common[j + 1 :]
 
+        if CONSECUTIVE:  # noqa: SIM102 (known when the kernel is compiled, the flag is not)
+            if (flag >> 30) & 1 == 1:
+                for j in tl.static_range(DEPTHS - 1):
+                    move = _add_multiple(states[j + 1], -1.0, states[j], CHUNKS)
+                    size = _dot(move, move, CHUNKS)
+                    if not FINAL:
+                        size = tl.maximum(sizes[j], size, propagate_nan=tl.PropagateNan.ALL)
+                    sizes = sizes[:j] + (size,) + sizes[j + 1 :]
+
     good = tl.full((PATHS, LANES), 1, tl.int32)
     for c in tl.static_range(CHUNKS):
         good = tl.where(tl.abs(h[c]) < float("inf"), good, 0)
@@ -336,3 +350,13 @@ def coupled_errors(
     for j in tl.static_range(DEPTHS):
         tl.store(errors + wide_paths * j + wide_row, worst[j], mask=inside)
         tl.store(errors + wide_paths * (DEPTHS + j) + wide_row, worst_common[j], mask=inside)
+    if CONSECUTIVE:
+        for j in tl.static_range(DEPTHS - 1):
+            move = _add_multiple(states[j + 1], -1.0, states[j], CHUNKS)
+            tl.store(differences + wide_paths * j + wide_row, sizes[j], mask=inside)
+            square_row = differences + wide_paths * (DEPTHS - 1 + j)
+            tl.store(square_row + wide_row, _dot(move, move, CHUNKS), mask=inside)
+            if j > 0:
+                before = _add_multiple(states[j], -1.0, states[j - 1], CHUNKS)
+                product_row = differences + wide_paths * (2 * DEPTHS - 3 + j)
+                tl.store(product_row + wide_row, _dot(before, move, CHUNKS), mask=inside)
