@@ -171,9 +171,7 @@ def _factors(network: Network) -> torch.Tensor:
     return torch.as_tensor(given, dtype=torch.float64).expand(network.depth).clone()
 
 
-def _ode(
-    deepest: Network, activation: ActivationLike, width: int, regime: str, offset: float
-) -> ODELimit:
+def _ode(deepest: Network, activation: ActivationLike, width: int, regime: str, offset: float) -> ODELimit:
     stacks, rates = _matrices(deepest), _factors(deepest) * deepest.depth
     if regime == "neural-ode":
         delta = Trend(Interpolated(rates, offset))
