@@ -98,7 +98,8 @@ STEEPENING = 0.75
 """An exponential's slope on logarithmic axes grows like the number of sums, or at least this power of it."""
 
 RISING = 0.25
-"""Half way between 0, the power of the depth by which the slope of a logarithm rises, and that of 1 - N^-1/2."""
+"""Half way between 0, the power of the depth by which the slope of a logarithm rises, and 1/2, that of skips
+of 1 - N^-1/2."""
 
 
 def runs_away(sums: Sequence[int], values: Sequence[float | None], power: float = POWER) -> bool:
@@ -131,7 +132,7 @@ def rises(sums: Sequence[int], logs: Sequence[float]) -> bool:
     if len(slopes) < 2 or abs(points[-1][1]) < abs(points[0][1]) + DRIFT:
         return False
     (shallow, first), (deep, last) = slopes[0], slopes[-1]
-    return abs(last) > abs(first) * (deep / shallow) ** RISING
+    return bool(abs(last) > abs(first) * (deep / shallow) ** RISING)
 
 
 def slopes_of(counts: Sequence[int], values: Sequence[float]) -> list[tuple[float, float]]:

@@ -27,8 +27,8 @@ def tried(report: DepthReport, factory: Factory, forward: Forward, device: torch
     """Return the report without the lines that do not run on the module of every depth.
 
     Each depth is built once more where there are lines to run; without findings nothing is built. Lines for a
-    forward or an initialiser are not run. Where a line puts a hook on a module, a forward follows. A module on the meta device
-    is filled on `device`.
+    forward or an initialiser are not run. Where a line puts a hook on a module, a forward follows. A module
+    on the meta device is filled on `device`.
     """
     lines = _to_run(report)
     failed: dict[str, str] = {}

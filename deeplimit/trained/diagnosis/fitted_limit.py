@@ -142,7 +142,8 @@ def _offset(shallow: Network, deep: Network) -> float:
     curvature, slope, _ = np.polyfit((places - wanted).flatten().numpy(), distances.flatten().numpy(), 2)
     if not curvature > 0:
         return 0.0
-    return round(4 * min(max(-slope / (2 * curvature) / (ratio - 1), 0.0), 1.0)) / 4
+    offset = float(-slope / (2 * curvature) / (ratio - 1))
+    return round(4 * min(max(offset, 0.0), 1.0)) / 4
 
 
 def _width(network: Network) -> int:

@@ -196,9 +196,9 @@ def _of_module_or_names(
             raise type(error)(f"batch does not fit {type(given).__name__}: {error}") from error
         try:
             return _of_names(source, depth, name, layers, None)
+        except SameLayersError:
+            raise
         except ValueError as unknown:
-            if isinstance(unknown, SameLayersError):
-                raise
             # Names do not suffice, and the module that they ask for is there: it lacks a batch.
             raise ValueError(f"{name}: {error}") from unknown
     return _of_names(source, depth, name, layers, seen)

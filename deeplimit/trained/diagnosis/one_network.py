@@ -31,7 +31,7 @@ ENOUGH_ENTRIES = 30.0
 """From so many effective entries on, dividing layers by their sizes loses next to nothing."""
 MARGIN = 3.0
 """Layers come in turns where those some distance apart are alike by so many standard errors, which kinds of
-layers make larger than they are. By chance one of 16 distances is in 2 % of networks: nothing is said then."""
+layers make larger than they are. By chance one of 16 distances is in 2 % of networks; "cannot tell" then."""
 TURNS = 3
 """So many turns of all kinds a network has at least: fewer are no period."""
 

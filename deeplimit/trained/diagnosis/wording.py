@@ -12,7 +12,6 @@ from deeplimit.trained.diagnosis.one_network import Found
 from deeplimit.trained.diagnosis.slopes import Slope
 from deeplimit.trained.diagnosis.smoother import ROUGH
 
-
 NO_MODULE = (
     "Weights by name show no forward: multipliers, residual scales such as 1/L and normalisations that stand"
     " there are not in these numbers. Pass the module, with batch= where none can be made up."
