@@ -87,8 +87,10 @@ format: $(VENV)/installed-data-dev
 types: $(VENV)/installed-data-dev
 	$(BIN)/mypy
 
+# FIGURES="cohen-fig8 marion-fig1" draws these alone.
+FIGURES := --all
 reproduce: $(VENV)/installed-data-dev
-	$(BIN)/deeplimit reproduce --all --quick --quiet
+	$(BIN)/deeplimit reproduce $(FIGURES) --quick --quiet
 
 docs: $(VENV)/installed-docs
 	$(BIN)/mkdocs build --strict
@@ -103,8 +105,10 @@ docs-serve: $(VENV)/installed-docs
 looks: docs
 	$(BIN)/python docs/looks.py $(ARGUMENTS)
 
+# ROWS="--only 'Thm 4.3'" takes these rows alone.
+ROWS :=
 validate: $(VENV)/installed-data-dev
-	$(BIN)/deeplimit validate --quick
+	$(BIN)/deeplimit validate --quick $(ROWS)
 
 benchmark: $(VENV)/installed-data-dev
 	$(BIN)/python -m benchmarks

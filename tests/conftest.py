@@ -14,7 +14,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ["cpu_times", "pytester"]
+pytest_plugins = ["cpu_times", "thinned", "pytester"]
 
 SLOW = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]  # the device fixture holds no state
 settings.register_profile(

@@ -260,7 +260,7 @@ def compare_laws(
 @command("quiet")
 def validate(
     quick: Annotated[
-        bool, typer.Option("--quick", help="Depths up to 512: about a minute on 2 cores.")
+        bool, typer.Option("--quick", help="Depths up to 512: some ten minutes on 2 cores.")
     ] = False,
     only: Annotated[
         list[str] | None, typer.Option(help="Only rows whose name has this text, such as 'Thm 4.3'.")

@@ -22,7 +22,7 @@ def reproduce(
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
     quick: Annotated[
-        bool, typer.Option("--quick", help="At a reduced size: all of them in a few minutes on 2 cores.")
+        bool, typer.Option("--quick", help="At a reduced size: all of them in some ten minutes on 2 cores.")
     ] = False,
     out: Annotated[Path, typer.Option(help="Folder for a PNG and a JSON per figure.")] = Path(
         "out/reproduce"

@@ -12,7 +12,15 @@ from torch import Tensor
 from deeplimit.common import validation
 from deeplimit.common.global_state import by_default
 from deeplimit.driving.independent import Brownian, IncrementPath
-from deeplimit.driving.law import Channel, ChannelKind, Dependence, Facts, Shape, WeightLaw
+from deeplimit.driving.law import (
+    ROUND_OFF,
+    Channel,
+    ChannelKind,
+    Dependence,
+    Facts,
+    Shape,
+    WeightLaw,
+)
 from deeplimit.driving.path import Grid, Layer, Path
 
 
@@ -43,6 +51,8 @@ class AR1(WeightLaw):
         hint = "It is the correlation of neighbouring layers: above -1 and below 1."
         if validation.real(self.rho, "rho", above=-1.0, hint=hint) >= 1.0:
             raise ValueError(f"rho must be below 1, got {self.rho:g}. {hint}")
+        if abs(self.rho) <= ROUND_OFF:
+            object.__setattr__(self, "rho", 0.0)
 
     @property
     def facts(self) -> Facts:

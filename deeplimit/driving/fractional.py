@@ -9,12 +9,19 @@ from typing import final
 
 import numpy as np
 import torch
-from scipy import fft
 from torch import Tensor
 
 from deeplimit.common import validation
 from deeplimit.common.global_state import by_default
-from deeplimit.driving.law import Channel, ChannelKind, Dependence, Facts, Shape, WeightLaw
+from deeplimit.driving.law import (
+    ROUND_OFF,
+    Channel,
+    ChannelKind,
+    Dependence,
+    Facts,
+    Shape,
+    WeightLaw,
+)
 from deeplimit.driving.path import CoarseSums, DrawnLayers, Grid, Layer, Path
 
 NUMBERS_AT_ONCE = 2**22
@@ -74,7 +81,9 @@ def fractional_gaussian_noise(
     device = generator.device
     if count == 1 or hurst == 0.5:  # noise that does not remember needs no transform
         return torch.empty(count, *shape, dtype=dtype, device=device).normal_(generator=generator)
-    half = int(fft.next_fast_len(count, real=True))
+    from scipy.fft import next_fast_len  # here: Brownian weights need not wait for it
+
+    half = int(next_fast_len(count, real=True))
     amplitudes = torch.from_numpy(_amplitudes(hurst, half)).to(device, dtype) * math.sqrt(half)
     # There the coefficients are real, with all the variance in one part.
     amplitudes[[0, -1]] *= math.sqrt(2.0)
@@ -107,7 +116,7 @@ class FractionalBrownian(WeightLaw):
     Paths are sampled exactly for every H, by circulant embedding.
 
     The default exponent is the critical one that Figure 7 of Marion et al. (2025) finds, max(H, 1/2). At
-    H = 1/2 exactly a network takes `Brownian()`.
+    H = 1/2, up to the round-off of sums such as 0.7 - 0.2, a network takes `Brownian()`.
 
     Raises TypeError for a Hurst index that is not a number, ValueError for one outside (0, 1).
 
@@ -126,6 +135,8 @@ class FractionalBrownian(WeightLaw):
         hint = "It is a Hurst index: above 0 and below 1; 0.5 is Brownian motion."
         if validation.real(self.hurst, "hurst", above=0.0, hint=hint) >= 1.0:
             raise ValueError(f"hurst must be below 1, got {self.hurst:g}. {hint}")
+        if abs(self.hurst - 0.5) <= ROUND_OFF:
+            object.__setattr__(self, "hurst", 0.5)
 
     @property
     def facts(self) -> Facts:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,6 +21,9 @@ from deeplimit.driving.covariance import Kronecker, as_tensor, read_matrix, read
 from deeplimit.driving.covariance_rate import JointRate, Rate, SeparateRate, joint_rate
 from deeplimit.driving.law import Channel, ChannelKind, Factors
 from deeplimit.driving.trend import Trend
+
+TIMES = (0.0, 0.1, 0.25, 0.4, 0.5, 0.65, 0.8, 0.9, 1.0)
+"""Times at which covariances that change are read to see whether their directions have products."""
 
 
 class QuadraticVariation(NamedTuple):
@@ -160,21 +164,27 @@ class Ito(FinalWhereMarked):
     def products_vanish(self, width: int) -> bool:
         """Return whether A_i A_j = 0 and A_i b_j = 0 for all directions that W^A and W^b move in.
 
-        The iterated integrals of the noise then vanish, as those of additive noise do. Decided by two draws:
-        products are bilinear, so that those of two random directions vanish only where all do. False where
-        rates change or drift.
+        The iterated integrals of the noise then vanish, as those of additive noise do. Decided by two sums of
+        draws at `TIMES` times: products are bilinear, so that those of two random directions vanish only
+        where all do. A drift changes neither. False where rates are random.
         """
-        if not self.is_constant or self.drift is not None or self.auxiliary is not None:
+        if self.auxiliary is not None:
             return False
-        step = self.start(width, 2, torch.Generator().manual_seed(0), torch.float64).step(0.0, 1.0)
-        if step.matrix is None:
+        noise = dataclasses.replace(self, drift=None)
+        started = noise.start(width, 2, torch.Generator().manual_seed(0), torch.float64)
+        times = (0.0,) if self.is_constant else TIMES
+        steps = [started.step(time, 1.0) for time in times]
+        matrices = [step.matrix for step in steps if step.matrix is not None]
+        if not matrices:
             return True
-        products = [step.matrix @ step.matrix.flip(0), step.matrix @ step.matrix]
-        sizes = [float(step.matrix.abs().max()) ** 2] * 2
-        if step.bias is not None:
-            biases = torch.stack([step.bias, step.bias.flip(0)], dim=-1)
-            products.append(step.matrix @ biases)
-            sizes.append(float(step.matrix.abs().max() * step.bias.abs().max()))
+        matrix = torch.stack(matrices).sum(dim=0)
+        products = [matrix @ matrix.flip(0), matrix @ matrix]
+        sizes = [float(matrix.abs().max()) ** 2] * 2
+        biases = [step.bias for step in steps if step.bias is not None]
+        if biases:
+            bias = torch.stack(biases).sum(dim=0)
+            products.append(matrix @ torch.stack([bias, bias.flip(0)], dim=-1))
+            sizes.append(float(matrix.abs().max() * bias.abs().max()))
         # Square roots of singular covariances leave 1e-8 where there should be 0.
         return all(float(p.abs().max()) <= 1e-7 * size for p, size in zip(products, sizes, strict=True))
 

@@ -174,6 +174,8 @@ Shape = tuple[int, ...]
 """The shape of one weight: (d, d) for a matrix, (d,) for a vector, () for a number, (c, c, k, k) for a
 convolution's kernel."""
 
+ROUND_OFF = 1e-9
+"""Numbers that are given as closely as this are equal: sums such as 0.7 - 0.2 are off by some 1e-16."""
 FINITE_VARIANCE = 2.0
 """Moments that sums of independent increments need to tend to Brownian motion (Donsker)."""
 

@@ -48,6 +48,10 @@ class MovingAverage(WeightLaw):
         plain = tuple(validation.real(each, f"coefficients[{i}]") for i, each in enumerate(entries))
         if not any(plain):
             raise ValueError(f"coefficients must hold a number other than 0, got {plain}.")
+        while plain[-1] == 0.0:  # innovations that no layer reads
+            plain = plain[:-1]
+        if len(plain) == 1:
+            plain = (math.copysign(1.0, plain[0]),)
         object.__setattr__(self, "coefficients", plain)
 
     @property

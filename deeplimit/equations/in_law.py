@@ -9,7 +9,6 @@ from functools import lru_cache
 from typing import Any, ClassVar, final
 
 import torch
-from scipy.integrate import quad
 from torch import Tensor
 
 from deeplimit.common import validation
@@ -172,6 +171,8 @@ def _lineages(width: int, time: float, paths: int, generator: torch.Generator) -
 @lru_cache(maxsize=64)
 def _descent(width: int, top: int) -> tuple[float, float]:
     """Return mean and variance of the time that a death process takes from infinity down to `top`."""
+    from scipy.integrate import quad  # here: comparisons without this law need not wait for it
+
     # Sums over k > top, by the midpoint rule backwards: integrals from top + 1/2.
     mean, variance = (
         quad(lambda k, p=p: (2 / (k * (k + width - 2))) ** p, top + 0.5, math.inf)[0] for p in (1, 2)

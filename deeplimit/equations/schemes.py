@@ -20,7 +20,6 @@ from torch import Tensor
 from deeplimit.common import validation
 from deeplimit.common.final import FinalWhereMarked
 from deeplimit.common.global_state import by_default
-from deeplimit.equations.torchsde_step import torchsde_step
 
 ITO, STRATONOVICH = "ito", "stratonovich"
 
@@ -357,6 +356,8 @@ class TorchSDE(Scheme):
                 " so it makes no single steps; take 'midpoint' or 'heun'."
             )
         self.strong_order(equation)  # raises for noise that it does not take
+        from deeplimit.equations.torchsde_step import torchsde_step  # here: it loads torchsde
+
         moved, area = noise.chunk(2, dim=1)
         return torchsde_step(equation, self.method, time, length, h, moved, area)
 

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import torch
-import torchdiffeq
 from torch import Tensor
 
 from deeplimit.driving import CoarseSums
@@ -131,6 +130,8 @@ def solve(field: Callable[[Any, Tensor], Tensor], state: Tensor, times: Tensor, 
 
     Raises RuntimeError where the solver gives up, with what to do.
     """
+    import torchdiffeq  # here: it brings scipy.integrate, which an SDE's first comparison needs not wait for
+
     if not bool(torch.isfinite(state).all()):
         return torch.full((len(times), *state.shape), math.nan, dtype=state.dtype, device=state.device)
     # step_t makes the solver land on the end: left alone it steps past it, where weights and users' functions

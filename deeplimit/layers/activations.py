@@ -303,8 +303,11 @@ def has_kink(activation: Activation) -> bool:
     return bool(largest.max() > 1e-3 * quotients.abs().max())
 
 
-NEAR, FAR = 20.0, 6
-"""Jumps are looked for on [-NEAR, NEAR], slopes that grow from 10 to 10^FAR."""
+PARTS = ((-20.0, 20.0, 8001), (20.0, 1000.0, 12250), (-1000.0, -20.0, 12250))
+"""Where jumps are looked for: ends and number of cells, 0.005 and 0.08 long, so that both are cut down to the
+same lengths. 0 lies inside a cell."""
+FAR = 6
+"""Slopes that grow are looked for from 10 to 10^FAR."""
 COARSE, FINE = 1e-5, 2e-8
 """Lengths between which the largest slope of a Lipschitz σ no longer changes: √|x| has 16 times as much at
 the finer one, x log|x| 1.5 times, torch's softplus, which jumps by 2e-9 at 20, 1.03 times."""
@@ -318,9 +321,9 @@ they rise in the first, or by less than half a per cent."""
 def steepening(activation: Activation) -> str | None:
     """Return where difference quotients of σ grow without bound, in words; None where none do.
 
-    Quotients are taken on ever finer grids around the places in [-20, 20] where σ changes most, and at ever
-    larger |x| up to 10⁶. NOT found: jumps below 1e-4 of the largest change, and slopes that grow by less than
-    a hundredth per decade.
+    Quotients are taken on ever finer grids around the places in [-1000, 1000] where σ changes most, and at
+    ever larger |x| up to 10⁶. NOT found: jumps below 1e-4 of the largest change, and slopes that grow by less
+    than a hundredth per decade.
 
     Examples:
         >>> from deeplimit.layers import activations
@@ -329,7 +332,7 @@ def steepening(activation: Activation) -> str | None:
         (False, True)
     """
     with torch.no_grad():
-        at, ratio = _steepest(activation)
+        at, ratio = max((_steepest(activation, *part) for part in PARTS), key=lambda found: found[1])
         if ratio > MORE:
             what = "it jumps" if ratio > JUMPS else "its slopes grow without bound"
             return f"{what} near x = {at if abs(at) > COARSE else 0.0:.4g}"
@@ -341,9 +344,9 @@ def steepening(activation: Activation) -> str | None:
     return None
 
 
-def _steepest(activation: Activation) -> tuple[float, float]:
+def _steepest(activation: Activation, low: float, high: float, count: int) -> tuple[float, float]:
     """Return where the largest difference quotient grows most from COARSE to FINE, and how many-fold."""
-    grid = torch.linspace(-NEAR, NEAR, 8002, dtype=torch.float64)  # 0 lies inside a cell
+    grid = torch.linspace(low, high, count + 1, dtype=torch.float64)
     values = activation(grid)
     quotients = values.diff() / grid.diff()
     bends = torch.nn.functional.pad(quotients.diff().abs(), (0, 1))

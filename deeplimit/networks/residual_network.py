@@ -24,6 +24,7 @@ from deeplimit.driving import (
     FreshBlocks,
     FunctionLaw,
     Ito,
+    MovingAverage,
     Shape,
     TrendAndNoise,
     WeightLaw,
@@ -186,7 +187,7 @@ class ResidualNetwork:
         return f"{self.recursion.name}: {', '.join(part for part in parts if part)}"
 
 
-OTHER_NAMES = (AR1(0.0), FractionalBrownian(0.5))
+OTHER_NAMES = (AR1(0.0), FractionalBrownian(0.5), MovingAverage((1.0,)))
 """Laws that are `Brownian()`, whose theorems and passes a network of them then has."""
 
 

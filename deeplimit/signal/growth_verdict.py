@@ -194,9 +194,12 @@ def is_not_small_yet(e: Evidence) -> bool:
 
 
 def contradicts_theory(e: Evidence) -> bool:
-    """Fit and theory say different things, and the interval excludes theory's γ."""
+    """Fit and theory say different things, and the interval excludes theory's γ.
+
+    Not so where theory has an explosion and the sizes are one, by another law.
+    """
     predicted = e.theory.predicted
-    if predicted is None or e.sure[0] <= predicted <= e.sure[1]:
+    if predicted is None or e.sure[0] <= predicted <= e.sure[1] or has_exploded(e):
         return False
     return e.suggests != e.expected
 
@@ -213,6 +216,13 @@ def is_far_from_critical(e: Evidence) -> bool:
     if e.suggests != STABLE or critical is None:
         return False
     return not abs(e.exponent - critical) < RESOLUTION - 1e-9
+
+
+def has_exploded(e: Evidence) -> bool:
+    """Theory has an explosion, and the change surely is large, has grown, and likely still grows."""
+    if e.sizes is None or e.expected != EXPLOSION or not e.usual[0] > 0.0:
+        return False
+    return e.sizes.sure[0] > math.log(MOST_OF_THE_DYING) and e.sizes.has_grown(1.0 - SURE)
 
 
 def stays(e: Evidence) -> bool:

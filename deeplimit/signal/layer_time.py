@@ -27,6 +27,9 @@ from deeplimit.theory.theorem import PAPERS, are_independent, is_one_of, laws, s
 ADDED = np.geomspace(1e-7, 1e7, 240)
 """Variance that layers have added to a coordinate, over the mean square of the start."""
 NODES = 48
+LEAST_SLOPE = 0.45
+"""Of log energy by log time: of a bounded σ the slope falls to 1/2. Below, no node of the quadrature lies
+where σ still rises, and the curve is continued as a straight line."""
 MOST_INPUTS = 16
 """Inputs whose curves are averaged, where several are given."""
 BY_WIDTH = 0.6
@@ -167,7 +170,7 @@ def _mean_field(activation: Activation, starts: list[Start]) -> tuple[Monotone, 
     changes, energies = (
         np.mean([np.interp(times, curve[0], curve[which]) for curve in curves], axis=0) for which in (1, 2)
     )
-    signal, gradient = Monotone.rising(times, changes), Monotone.rising(times, energies)
+    signal, gradient = Monotone.rising(times, changes), Monotone.rising(times, energies, LEAST_SLOPE)
     if min(len(signal.x), len(gradient.x)) < 3:
         return None
     return Monotone(signal.y, signal.x), Monotone(gradient.y, gradient.x)

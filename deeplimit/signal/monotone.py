@@ -22,10 +22,14 @@ class Monotone:
     y: np.ndarray
 
     @staticmethod
-    def rising(x: np.ndarray, y: np.ndarray) -> Monotone:
-        """Return the function up to the first point at which it is not finite or rises no more."""
+    def rising(x: np.ndarray, y: np.ndarray, least: float = 0.0) -> Monotone:
+        """Return the function up to the first point at which it is not finite, or rises no more.
+
+        It rises while its slope is above `least`.
+        """
         with np.errstate(invalid="ignore"):
-            bad = ~(np.diff(y, prepend=-np.inf) > 1e-9) | ~np.isfinite(y)
+            enough = np.maximum(1e-9, least * np.diff(x, prepend=x[0]))
+            bad = ~(np.diff(y, prepend=-np.inf) > enough) | ~np.isfinite(y)
         end = int(np.argmax(bad)) if bad.any() else len(x)
         return Monotone(x[:end], y[:end])
 

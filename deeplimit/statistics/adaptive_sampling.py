@@ -362,6 +362,10 @@ class Study(ABC, Generic[SomeReport]):
     def report(self, measurement: Any, result: Any, spent: float, seconds: float) -> SomeReport:
         """Return the report, with its levels multiplied by the share `spent`."""
 
+    def is_costly(self, measurement: Any) -> bool:
+        """Return whether the first analysis may take minutes, so that smaller runs must tell its cost."""
+        return False
+
     @abstractmethod
     def analysis(self, report: SomeReport, size: Size, seconds: float) -> InterimAnalysis:
         """Return what is kept of a report as one of several interim analyses."""
@@ -417,13 +421,14 @@ class _Sequence(Generic[SomeReport]):
         return self.predicted(size) <= self.left
 
     def first(self) -> Size:
-        """Return the size of the first analysis: the study's, or the largest that fits into a given budget.
+        """Return the size of the first analysis: the study's, or the largest that fits into the budget, where
+        that is given or the study's may be costly.
 
         Smaller runs say what it costs. They say too much rather than too little, so they end as soon as half
         of the budget is enough.
         """
         wanted = self.sampling.within(self.study.start)
-        if not self.sampling.budget_is_given:
+        if not (self.sampling.budget_is_given or self.study.is_costly(self.study.measurement(wanted))):
             return wanted
         fewer = [self.sampling.within(Size(wanted.depths, max(1, wanted.count // each))) for each in SHARES]
         coarse = Size(wanted.depths[:COARSE], fewer[0].count)

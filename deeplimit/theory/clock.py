@@ -9,7 +9,6 @@ from typing import final
 
 import numpy as np
 import torch
-from scipy.integrate import solve_ivp
 
 from deeplimit.common import validation
 from deeplimit.layers import activations
@@ -73,6 +72,8 @@ class CorrelationClock:
 
     def at_time(self, correlation: float, time: float) -> float:
         """Return the correlation after a time, from the differential equation."""
+        from scipy.integrate import solve_ivp  # here: most calls need no equation solved
+
         start = _checked(correlation)
         until = validation.real(time, "time", minimum=0.0)
         if until == 0.0:

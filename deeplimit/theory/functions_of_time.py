@@ -110,7 +110,10 @@ def _falls(law: FunctionLaw, shape: tuple[int, ...]) -> float:
             # With the cells beside it: next to a cusp the largest change is in the neighbour.
             around = torch.arange(-QUARTERS, 2 * QUARTERS + 1, dtype=torch.float64)
             within = start + length / QUARTERS * around
-            inner = _values(law, shape, within.clamp(2.0**-30, 1.0)).diff(dim=0).abs().amax(dim=1)
+            try:
+                inner = _values(law, shape, within.clamp(2.0**-30, 1.0)).diff(dim=0).abs().amax(dim=1)
+            except ValueError:  # it was finite at all times before, and is not near this one
+                return 0.0
             at = int(inner.argmax())
             change, start, length, cuts = float(inner[at]), float(within[at]), length / QUARTERS, cuts + 1
         if cuts >= 2 and change > 0:
@@ -187,7 +190,9 @@ STARTS = 3
 STEEPER = 1.5
 """Differences that fall by this power or faster have no term of order 1: between 1 and 2 there is none."""
 NOTHING = 1e-11
-"""Differences of this relative size are round-off of 256 sums."""
+"""Differences of this relative size are round-off of 256 sums,"""
+NOTHING_IN_FLOAT32 = 1e-7
+"""and of this size where users' functions return float32: a first term as small is 1e-5/L at the most."""
 
 
 @_kept
@@ -199,7 +204,7 @@ def first_term_vanishes(network: Network) -> bool:
     """
     if not all(law.facts.deterministic for law in network.weights):
         return False
-    ends = {}
+    ends, single = {}, True
     for depth in SEEN:
         generator = torch.Generator().manual_seed(0)
         h = torch.randn(STARTS, *network.recursion.state_shape(network.width), generator=generator).double()
@@ -210,8 +215,15 @@ def first_term_vanishes(network: Network) -> bool:
         ]
         with torch.no_grad():
             for layers in zip(*laws, strict=True):
+                single = single and all(_is_single(layer.values) for layer in layers)
                 h = network.recursion.advance(h, layers, network.exponent)
         ends[depth] = h
     coarse, fine = (float((ends[2 * depth] - ends[depth]).abs().max()) for depth in SEEN[:2])
     size = float(ends[SEEN[0]].abs().max())
-    return bool(fine <= NOTHING * size or coarse >= 2.0**STEEPER * fine)
+    nothing = NOTHING_IN_FLOAT32 if single else NOTHING
+    return bool(fine <= nothing * size or coarse >= 2.0**STEEPER * fine)
+
+
+def _is_single(values: Tensor) -> bool:
+    """Return whether numbers are those of float32, or few digits long."""
+    return torch.equal(values, values.float().to(values.dtype))

@@ -121,14 +121,17 @@ def test_every_command_of_a_page_works(arguments, tmp_path, monkeypatch):
     ("target", "command"),
     [
         ("validate", "deeplimit validate --quick"),
-        ("reproduce", "deeplimit reproduce --all --quick"),
+        ("reproduce", "deeplimit reproduce $(FIGURES) --quick"),
         ("pages", "python -m pytest"),
     ],
 )
 def test_ci_runs_in_full_what_the_pages_show_and_the_tests_shorten(target, command):
     recipe = re.search(rf"^{target}:.*\n\t(.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert recipe[1].startswith(f"$(BIN)/{command}")
-    assert re.search(rf"^[^#\n]*\bmake {target}\b", (ROOT / ".ci" / "run").read_text(), re.MULTILINE)
+    for run in (".github/workflows/tests.yml", ".ci/run"):  # the latter takes some rows and figures
+        assert re.search(rf"^[^#\n]*\bmake [a-z ]*\b{target}\b", (ROOT / run).read_text(), re.MULTILINE)
+    for size in (r"^FIGURES := --all$", r"^ROWS :=$"):
+        assert re.search(size, (ROOT / "Makefile").read_text(), re.MULTILINE)
 
 
 def test_make_knows_every_target_that_pages_name():

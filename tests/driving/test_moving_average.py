@@ -41,7 +41,7 @@ def test_correlations_are_those_of_the_filter_from_the_first_layer_on():
 @pytest.mark.parametrize(
     ("coefficients", "response", "memory"),
     [
-        ((5,), 1.0, 0.0),
+        ((0, 5), 1.0, 0.0),  # a delay, which another law of the driving path has
         ((1, 1, 1), 3**0.5, 1.0),
         ((1, 0.6, 0.3), 1.9 / 1.45**0.5, (0.6 + 0.6 * 0.3 + 0.3) / 1.45),
         ((1, -1), 0.0, -0.5),  # nothing adds up, and the drift alone is left

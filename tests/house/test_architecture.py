@@ -62,6 +62,14 @@ def test_importing_is_light_and_lists_the_public_rooms():
 
 
 @pytest.mark.nightly
+def test_a_comparison_with_an_sde_loads_no_solver_that_it_does_not_use():
+    """They took a fifth of a second of the first call of a process."""
+    heavy = "sorted({'scipy.integrate', 'torchdiffeq', 'torchsde', 'scipy.stats'} & {*sys.modules})"
+    made = "net = deeplimit.res1(2); deeplimit.compare(net, net.limit(), depths=[4, 8, 16], paths=16)"
+    assert printed(f"import sys, deeplimit; {made}; print({heavy})") == ["[]"]
+
+
+@pytest.mark.nightly
 def test_using_the_library_imports_public_rooms_and_no_matplotlib():
     rooms_of = f"[getattr(deeplimit, room).__name__ for room in {ROOMS}]"
     used = "deeplimit.compare, deeplimit.res1(2).limit()"

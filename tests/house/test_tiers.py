@@ -1,8 +1,13 @@
 """What `make test` runs: a limit of seconds per test, and the folders that a change can break."""
 
+from pathlib import Path
+
 import cpu_times
 import pytest
 import rooms
+import thinned
+
+TESTS = Path(__file__).parents[1]
 
 PROGRAM = """
 import time
@@ -79,3 +84,29 @@ def test_a_change_runs_its_room_and_those_above(path, inside, outside):
     found = set(rooms.folders([path]))
     assert inside <= found
     assert not outside & found
+
+
+def test_what_is_thinned_is_a_parametrised_test():
+    for function in thinned.CASES:
+        path, _, name = function.partition("::")
+        text = (TESTS / f"{path}.py").read_text(encoding="utf-8")
+        before, found, _ = text.partition(f"\ndef {name}(")
+        assert found, function
+        assert "parametrize" in before.rpartition("\n\n\n")[2], function
+
+
+@pytest.mark.parametrize(
+    ("count", "most", "expected"), [(3, 5, {0, 1, 2}), (9, 3, {0, 4, 8}), (7, 1, {0}), (4, 4, {0, 1, 2, 3})]
+)
+def test_the_cases_that_stay_lie_evenly(count, most, expected):
+    assert thinned.kept(count, most) == expected
+
+
+@pytest.mark.parametrize(("given", "count"), [([], 2), (["test_a.py::test_it[1]"], 1)])
+def test_the_fast_tier_runs_as_many_cases_as_are_named_or_chosen(pytester, monkeypatch, given, count):
+    monkeypatch.setitem(thinned.CASES, "/test_a::test_it", 2)
+    case = "import pytest\n@pytest.mark.parametrize('x', range(5))\ndef test_it(x): pass"
+    pytester.makepyfile(test_a=case)
+    plain = ["-p", "no:xdist", "-p", "no:cacheprovider", "-W", "ignore", "-m", "not nightly"]
+    ran = pytester.inline_run(*plain, *given, plugins=[thinned])
+    assert len(ran.listoutcomes()[0]) == count

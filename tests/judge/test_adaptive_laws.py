@@ -5,6 +5,7 @@ import sqlite3
 
 import numpy as np
 import pytest
+import torch
 from listed_rules import undecided_rules
 
 import deeplimit as dl
@@ -62,3 +63,30 @@ def test_deeper_networks_take_over_the_blocks_of_the_same_depths(tmp_path):
     connection = sqlite3.connect(path)
     assert connection.execute("SELECT COUNT(*) FROM blocks").fetchone()[0] == 5
     connection.close()
+
+
+@pytest.mark.nightly
+def test_the_first_analysis_of_a_modules_blocks_is_as_large_as_the_budget_allows(monkeypatch):
+    """Making a block takes as long as hundreds of steps of a network of ours."""
+    start = adaptive_sampling.Size((2, 3, 4), 3200)
+    monkeypatch.setattr("deeplimit.judge.in_law.adaptive.ComparingLaws.start", start)
+    monkeypatch.setattr(adaptive_sampling, "SECONDS", 0.2)
+    sde, x, open_size = dl.res1(2, "relu").limit(), torch.ones(1, 2), dict(depths="auto", draws="auto")
+    sizes = [
+        dl.compare_laws(network, sde, x, **open_size).looks[0].paths
+        for network in (blocks, dl.res1(2, "relu"))
+    ]
+    assert sizes[0] < sizes[1] == 3200
+
+
+def blocks(depth):
+    return [Block(depth) for _ in range(depth)]
+
+
+class Block(torch.nn.Module):
+    def __init__(self, depth):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.randn(2, 2) / (2 * depth) ** 0.5)
+
+    def forward(self, h):
+        return torch.relu(h) @ self.weight.T

@@ -42,6 +42,13 @@ def evidence(**altered):
 
 
 FLAT_FLOOR = Floor(0.8, 0.7, 0.9, 0.9995)
+NEARLY_FLAT = {
+    "interval": (-0.3, 0.3),
+    "fallen": -1e-3,
+    "fallen_error": 0.0,
+    "previous_slope": -1e-3,
+    "last_slope_error": 1e-6,
+}
 GROWN = {"interval": (-0.3, 0.3), "fallen": -0.5, "last_slope_error": 0.01}
 
 
@@ -70,6 +77,13 @@ GROWN = {"interval": (-0.3, 0.3), "fallen": -0.5, "last_slope_error": 0.01}
             {**GROWN, "last_slope": -0.21, "previous_slope": -0.5},
             "does not converge",
             "has_grown_and_is_level",
+        ),
+        ({**NEARLY_FLAT, "last_slope": -1e-4}, "does not converge", "has_grown_and_is_level"),
+        ({**NEARLY_FLAT, "last_slope": -1e-4, "fallen": -0.03}, "cannot tell", "grows_ever_more_slowly"),
+        (
+            {**NEARLY_FLAT, "last_slope": -1e-4, "previous_slope": -0.03},
+            "cannot tell",
+            "grows_ever_more_slowly",
         ),
         ({"reach": 0.11, "rate": 0.61}, "cannot tell", "mixes_orders"),
         ({"reach": 0.11, "rate": 0.61, "hidden": True}, "converges", "falls"),

@@ -31,6 +31,7 @@ OPEN = {"usual": (-0.1, 1.0), "close": (-0.2, 1.1), "sure": (-0.4, 1.4)}
 UP, DOWN = {"theory": Growth(predicted=1.0)}, {"theory": Growth(predicted=-0.3)}
 TWO = {"sure": (-0.3, 0.3), "close": (-0.2, 0.2), "one_of": (0.0, -1.0), "theory": Growth(predicted=0.0)}
 FALLING = {"usual": (-0.6, -0.4), "close": (-0.65, -0.35), "sure": (-0.7, -0.3), "change": 0.3}
+SLOW = {"usual": (0.04, 0.3), "close": (0.0, 0.4), "sure": (-0.1, 0.5), "change": 1e4}
 GROWING = {"usual": (0.4, 0.6), "close": (0.35, 0.65), "sure": (0.3, 0.7), "change": 5.0}
 
 
@@ -54,6 +55,9 @@ GROWING = {"usual": (0.4, 0.6), "close": (0.35, 0.65), "sure": (0.3, 0.7), "chan
         ({**FALLING, "theory": Growth(predicted=0.0)}, "cannot tell", "contradicts_theory"),
         ({**FALLING, "theory": Growth(predicted=0.5)}, "cannot tell", "contradicts_theory"),
         ({**GROWING, "theory": Growth(predicted=0.0)}, "cannot tell", "contradicts_theory"),
+        ({**SLOW, **UP, "sizes": HUGE}, "explosion", "explodes_in_size"),  # by another law than theory's
+        ({**SLOW, **UP, "sizes": sizes(1.9, 1e6, rises=1e-5)}, "cannot tell", "contradicts_theory"),
+        ({**SLOW, **UP, "sizes": HUGE, "usual": (-0.01, 0.3)}, "cannot tell", "contradicts_theory"),
         ({"theory": Growth(predicted=0.09)}, "stable", "stays"),
         ({"theory": Growth(predicted=0.3)}, "cannot tell", "contradicts_theory"),
         ({**FALLING, "theory": Growth(vanishes_beyond=0.8), "exponent": 0.8}, "cannot tell", "should_stay"),

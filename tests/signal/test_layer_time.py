@@ -90,3 +90,11 @@ def test_curves_of_several_inputs_are_averaged():
     )
     assert both == pytest.approx((one + other) / 2, abs=1e-3)
     assert abs(one - other) > 0.1
+
+
+@pytest.mark.parametrize("name", ["tanh", "erf", "sigmoid"])
+def test_the_gradients_energy_rises_like_the_root_of_a_long_time(name):
+    """E σ'² falls like the inverse of the state's size, which grows like the root of the time."""
+    curve = curves_of(dl.res1(8, name, exponent=0.0), None).gradient
+    times = curve.time(np.array([20.0, 40.0]))  # of log energies
+    assert 0.4 < 20.0 / (times[1] - times[0]) < 0.6

@@ -42,7 +42,7 @@ def test_the_order_is_that_of_the_part_that_takes_over(coherent, martingale, ord
     low, high = found.interval(0.95)
     assert found.coherence is coherence
     assert low - (high - low) < order < high + (high - low)
-    assert high - low < 0.25
+    assert high - low < 0.3
 
 
 @pytest.mark.statistical
@@ -51,6 +51,30 @@ def test_depths_that_do_not_double_have_the_same_order():
     found = fit_order(differences(errors(0.0, 1.0, depths), depths))
     low, high = found.interval(0.95)
     assert low - (high - low) < 0.5 < high + (high - low)
+
+
+@pytest.mark.parametrize("share", [1e-3, 1e-2])
+def test_the_deepest_levels_say_the_order_where_all_of_them_follow_no_power_law(share):
+    depths = 2 ** np.arange(3, 11)
+    found = fit_order(
+        dataclasses.replace(differences(directed(share / depths + 10.0 * depths**-4.0), depths), exact=True)
+    )
+    low, high = found.interval(0.95)
+    assert not found.uncertain
+    assert low < 1.0 < high < low + 0.5
+    assert len(found.slopes) == len(depths) - 2
+
+
+def test_what_is_left_is_bounded_where_no_power_law_is_in_sight():
+    sizes = 1e-4 / DEPTHS + 10.0 * DEPTHS**-4.0
+    found = fit_order(dataclasses.replace(differences(directed(sizes)), exact=True))
+    assert found.uncertain
+    assert sizes[-1] < found.remaining < 100 * sizes[-1]
+
+
+def directed(sizes):
+    """Return errors (P, m, 3) of these sizes (m,) along a direction of the path's."""
+    return np.random.default_rng(0).standard_normal((PATHS, 1, 3)) * sizes[None, :, None]
 
 
 def test_a_few_lost_paths_call_for_medians_and_many_have_no_order():
@@ -103,3 +127,34 @@ def test_the_coherent_share_is_that_of_the_coarsest_differences():
     found = fit_order(differences(at))
     assert found.coherence is Coherence.STEADY
     assert found.coherent_share == pytest.approx(0.997, abs=1e-9)
+
+
+def geometric(seed, *, noise, drift=0.0, milstein=False):
+    """Return the largest differences of Euler's or Milstein's scheme for dX = drift X dt + noise X dW."""
+    rng = np.random.default_rng(seed)
+    fine = rng.standard_normal((PATHS, DEPTHS[-1])) * noise / DEPTHS[-1] ** 0.5
+    start = np.linalg.norm(rng.standard_normal((PATHS, 3)), axis=1)
+    paths = []
+    for depth in DEPTHS:
+        moved = fine.reshape(PATHS, depth, -1).sum(axis=2)
+        factors = 1.0 + drift / depth + moved + milstein * 0.5 * (moved**2 - noise**2 / depth)
+        paths.append(factors.reshape(PATHS, DEPTHS[0], -1).prod(axis=2).cumprod(axis=1) * start[:, None])
+    moves = np.diff(np.stack(paths), axis=0)
+    last = moves[:, :, -1].T
+    return Differences(DEPTHS, np.abs(moves).max(axis=2).T, last**2, last[:, 1:] * last[:, :-1])
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(
+    ("equation", "order"),
+    [
+        ({"noise": 0.8, "milstein": True}, 1.0),
+        ({"noise": 0.3, "drift": -2.0}, 0.5),
+        ({"noise": 0.1, "drift": -0.5}, 0.5),
+    ],
+)
+def test_intervals_hold_the_order_of_a_scheme_with_geometric_noise(equation, order):
+    """Of 60 intervals at 95 %, 46 or fewer hold the truth once in 1e5."""
+    intervals = [fit_order(geometric(seed, **equation)).interval(0.95) for seed in range(60)]
+    assert sum(low <= order <= high for low, high in intervals) > 46
+    assert np.median([high - low for low, high in intervals]) < 0.4

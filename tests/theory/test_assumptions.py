@@ -38,6 +38,8 @@ NOT_LIPSCHITZ = {
     "floor": torch.floor,
     "root": lambda x: x.abs().sqrt(),
     **{f"root at {at}": (lambda x, at=at: (x - at).abs().sqrt()) for at in (5, 3, -4, 0.5)},
+    **{f"step at {at}": (lambda x, at=at: x + 0.01 * (x > at)) for at in (33.3, -137.3, 980.0)},
+    "root at 61.7": lambda x: (x - 61.7).abs().sqrt(),
     "sin of squares": lambda x: torch.sin(x**2),
     "x log x": log_linear,
     "x log near 0": lambda x: x * torch.log(x.abs().clamp(min=1e-300)),
@@ -51,6 +53,8 @@ LIPSCHITZ = {
     "single": lambda x: torch.tanh(x.float()).to(x.dtype),
     "narrow": lambda x: torch.exp(-((100 * (x - 3.3)) ** 2)),
     "zero": lambda x: 0 * x,
+    "far kink": lambda x: (x + 317.7).abs(),
+    "far and steep": lambda x: torch.tanh(200 * (x - 71.3)),
 }
 
 
@@ -76,6 +80,7 @@ def test_an_activation_that_reads_other_paths_is_refused(by):
         dl.res1(4, by)
 
 
+NILPOTENT = torch.tensor([[0.0, 0.1], [0.0, 0.0]])
 SKEW = torch.tensor([[0.0, 1.0], [-1.0, 0.0]])
 NONE = {
     **{f"res1, {name}": dl.res1(4, f) for name, f in NOT_LIPSCHITZ.items()},
@@ -94,6 +99,9 @@ NONE = {
     "table": dl.res1(1, "tanh", weights=one(lambda t: math.floor(20 * t))),
     "rougher than stated": dl.res1(1, "tanh", weights=one(lambda t: abs(t - 0.5) ** 0.5)),
     "a cusp inside a cell": dl.res1(1, "tanh", weights=one(lambda t: abs(t - 0.3712) ** 0.5)),
+    "1/sqrt|t - 1/3|": dl.res1(
+        1, "tanh", weights=one(lambda t: abs(t - 1 / 3) ** -0.5 if t != 1 / 3 else math.inf)
+    ),
     "trend with a jump": dl.inner(1, "tanh", trend=one(lambda t: 1 + (t > 0.37)), alpha=0.5, beta=0.5),
     "unshrunk jump": dl.inner(1, "tanh", trend=one(lambda t: 1 + (t > 0.37)), alpha=1, beta=0),
     "no noise at alpha 0": dl.inner(2, "tanh", trend=dl.Trend(lambda t: SKEW), alpha=0, beta=1),
@@ -113,6 +121,9 @@ ONE = {
     "res3 below": dl.res3(9, exponent=0.3),
     "res2 below": dl.res2(12, "leaky_relu", exponent=0.3),
     **{f"res1, {name}": dl.res1(4, f) for name, f in LIPSCHITZ.items()},
+    "H = 0.7 - 0.2": dl.res1(4, "tanh", weights=dl.FractionalBrownian(0.7 - 0.2)),
+    "AR1(0.3 - 0.2 - 0.1)": dl.res1(4, "tanh", weights=dl.AR1(0.3 - 0.2 - 0.1)),
+    "a moving average of one": dl.res1(4, "tanh", weights=dl.MovingAverage((3, 0))),
     "AR1(0)": dl.res1(4, "tanh", weights=dl.AR1(0.0)),
     "kink in time": dl.res1(1, "tanh", weights=one(lambda t: abs(t - 0.3))),
     "expanding trend": dl.inner(2, "tanh", trend=dl.Trend(lambda t: torch.eye(2)), alpha=0.2, beta=0.3),
@@ -150,10 +161,19 @@ def test_where_the_state_need_not_grow_nothing_is_said_of_its_growth():
     assert growth_of(NONE["identity below, width 1"]).predicted is None
 
 
+def test_states_that_may_stop_are_not_said_to_explode():
+    """Of res-1 with ReLU, a state without a positive entry moves no more; a small slope moves it on."""
+    assert dl.res1(12, "relu", exponent=0.1).regime().name == "no theorem"
+    assert dl.res1(12, "leaky_relu", exponent=0.1).regime().name == "explosion"
+    assert dl.res1(12, "relu", exponent=0.6).regime().name == "identity"
+
+
 @pytest.mark.parametrize(
     ("function", "activation", "vanishes"),
     [
         (lambda t: 1 / (2 - t), "identity", True),  # exact: 1 + V/L = (2 - t)/(2 - t - 1/L)
+        (lambda t: 1 / (3 - t), "identity", True),  # up to the round-off of float32
+        (lambda t: 1.001 / (3 - t), "identity", False),
         (lambda t: 1 / (1 + t), "identity", False),  # the straight path 1 + t, missed by 1/(L + 1)
         (lambda t: 1.0, "identity", False),
         (lambda t: math.cos(3 * t), "tanh", False),
@@ -180,6 +200,10 @@ def test_the_order_of_euler_is_exact_unless_its_first_term_vanishes(function, ac
             1.0,
         ),
         (dl.Ito(A=0.1), 0.5),
+        (dl.Ito(A=lambda t: (1 + t) * NILPOTENT), 1.0),
+        (dl.Ito(A=lambda t: NILPOTENT if t < 0.45 else NILPOTENT.T), 0.5),
+        (dl.Ito(A=NILPOTENT, b=lambda t: t * torch.tensor([0.2, 0.1])), 0.5),
+        (dl.Ito(A=NILPOTENT, drift=dl.Trend(lambda t: torch.eye(2))), 1.0),
     ],
 )
 def test_noise_whose_directions_multiply_to_nothing_has_the_order_of_additive_noise(noise, order):

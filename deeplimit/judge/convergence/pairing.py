@@ -201,7 +201,7 @@ class Pairing:
     def regime_of(self, orders: tuple[Order | None, ...]) -> Regime:
         """Return what is known of the network, with measured orders in place of those that nobody stated."""
         network, scheme, gap = (*orders, None, None)[:3]
-        if network is None or network.rate <= 0:  # no order of errors that fall
+        if network is None or network.uncertain or network.rate <= 0:  # no order of errors that fall
             return self.regime
         rate, (low, high) = network.rate, network.interval(0.95)
         if self.directed and low <= round(rate) <= high and round(rate) > 0:

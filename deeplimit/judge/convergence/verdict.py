@@ -136,6 +136,16 @@ class Evidence:
         return self.fallen + 4 * self.fallen_error <= 0
 
     @property
+    def is_level(self) -> bool:
+        """Whether errors change by less than LEVEL over all depths, and between the deepest three.
+
+        Near a maximum they do not stay so level: over a factor of 8 in depth, parts of orders r and s change
+        by more unless both are near 0.
+        """
+        slopes = abs(self.last_slope), abs(self.previous_slope)
+        return abs(self.fallen) <= LEVEL and max(slopes) <= LEVEL
+
+    @property
     def heavy(self) -> bool:
         """Whether a few paths make up the average."""
         return self.kurtosis > self.count / 4
@@ -229,8 +239,8 @@ def rules(e: Evidence) -> verdict.RuleByRule[ConvergenceVerdict]:
     yield DOES_NOT, "stays_apart", e.apart > APART
     # Errors fall steeply, and by no power law: the depths are too small for the equation.
     yield CANNOT_TELL, "is_far_from_a_power_law", e.is_uncertain and e.last_slope > FLAT_GAP
-    # Errors may be passing a maximum, where two contributions cancel in part.
-    yield CANNOT_TELL, "grows_ever_more_slowly", e.grown and not e.nears_a_floor
+    # Errors may be passing a maximum, where two contributions cancel in part; level ones do not.
+    yield CANNOT_TELL, "grows_ever_more_slowly", e.grown and not e.nears_a_floor and not e.is_level
     # What looks like another limit is round-off or the reference's error.
     yield (
         CANNOT_TELL,

@@ -83,7 +83,8 @@ def compare_laws(
         draws: Independent draws of each law, at least 200. More make smaller differences visible; "auto"
             takes as many as the evidence asks for. All interim analyses share `level`.
         budget: Seconds that a call with "auto" may take, by default 30. It ends the analyses, so that their
-            number depends on the machine; the report states its depths and draws.
+            number depends on the machine; the report states its depths and draws. The first analysis of a
+            module's blocks is as large as fits into half of it.
         seed: Everything random derives from it.
         level: Family-wise error rate, as far as the extrapolation holds. It bounds the probability of the
             verdict "another law" for the right limit, and of any test rejecting equal laws (Holm).

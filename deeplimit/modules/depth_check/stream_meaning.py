@@ -98,8 +98,8 @@ STEEPENING = 0.75
 """An exponential's slope on logarithmic axes grows like the number of sums, or at least this power of it."""
 
 RISING = 0.25
-"""Half way between 0, the power of the depth by which the slope of a logarithm rises, and 1/2, that of skips
-of 1 - N^-1/2."""
+"""Half way between 0, the power of the depth by which the slope of a logarithm rises, and that of
+1 - N^-1/2."""
 
 
 def runs_away(sums: Sequence[int], values: Sequence[float | None], power: float = POWER) -> bool:

@@ -41,7 +41,7 @@ _FAST: dict[str, Any] = {
     "error_model": "numpy",
     "fastmath": {"contract", "nsz"},
 }
-_INNER: dict[str, Any] = {**_FAST, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+_INNER: dict[str, Any] = {**_FAST, "no_cpython_wrapper": True, "no_cfunc_wrapper": True, "_nrt": False}
 """Of functions that loops alone call: what Python would call them by takes longer to compile than they do."""
 _ZERO, _HALF, _ONE, _TWO = np.float32(0.0), np.float32(0.5), np.float32(1.0), np.float32(2.0)
 _TINY = np.float32(np.finfo(np.float32).tiny)
@@ -136,6 +136,31 @@ class Running(NamedTuple):
     differences: np.ndarray
 
 
+class Space(NamedTuple):
+    """Work space. Loops that allocate take longer to compile."""
+
+    vector: np.ndarray  # (d, P)
+    still: np.ndarray  # (d, P), zeros: motions of the biases in a step
+    unit: np.ndarray  # (P,)
+    work: np.ndarray  # (3, P)
+    share: np.ndarray  # (C, P)
+    between: np.ndarray  # (3, d, P)
+    squares: np.ndarray  # (P,) float64
+
+    @classmethod
+    def of(cls, columns: int, width: int, paths: int) -> Space:
+        """Return space for C columns, width d and P paths."""
+        return cls(
+            vector=np.zeros((width, paths), np.float32),
+            still=np.zeros((width, paths), np.float32),
+            unit=np.zeros(paths, np.float32),
+            work=np.zeros((3, paths), np.float32),
+            share=np.zeros((columns, paths), np.float32),
+            between=np.zeros((3, width, paths), np.float32),
+            squares=np.zeros(paths),
+        )
+
+
 class Steps(NamedTuple):
     """Some consecutive steps of the grid."""
 
@@ -158,7 +183,8 @@ def move(
     width, paths = state.shape
     kind, factor, outer, squares = motion.kind[c], motion.product[c], motion.outer[c], work[0]
     if kind == ITO:
-        squares[:] = _ZERO
+        for p in range(paths):
+            squares[p] = _ZERO
         for i in range(width):
             for p in range(paths):
                 squares[p] += state[i, p] * state[i, p]
@@ -183,7 +209,8 @@ def move(
 def operand(motion: Motion, c: int, state: np.ndarray, out: np.ndarray, unit: np.ndarray) -> None:
     """Write to `out` (d, P) what the Brownian matrix multiplies on trajectory `c`, scaled by `unit`."""
     width, paths = state.shape
-    unit[:] = _TINY
+    for p in range(paths):
+        unit[p] = _TINY
     for i in range(width):
         activate(motion.activation[c] if motion.kind[c] == LINEAR else 0, state[i], out[i])
         for p in range(paths):
@@ -211,14 +238,17 @@ def pass_over(  # noqa: PLR0912
     columns, width, paths = run.held.shape
     root, length = np.float32(math.sqrt(step)), np.float32(step)
     norm, divisor, along = work[0], work[1], run.along
-    norm[:] = _ZERO
+    for p in range(paths):
+        norm[p] = _ZERO
     for i in range(width):
         for p in range(paths):
             norm[p] += vector[i, p] * vector[i, p]
     for p in range(paths):
         norm[p] = np.float32(math.sqrt(norm[p]))
         divisor[p] = max(norm[p], _TINY)
-    along[:] = _ZERO
+    for c in range(columns):
+        for p in range(paths):
+            along[c, p] = _ZERO
     for i in range(width):
         for p in range(paths):
             vector[i, p] /= divisor[p]
@@ -255,7 +285,8 @@ def take(
         for p in range(paths):
             run.known[c, i, p] = (run.known[c, i, p] + deviation[p] * normals[i, p]) * run.units[c, p]
     for other in range(columns):
-        share[other] = _ZERO
+        for p in range(paths):
+            share[other, p] = _ZERO
         if other == c or (
             other > c and ends[other]
         ):  # drawn before, at this very time: its next layer has not begun
@@ -273,15 +304,21 @@ def take(
 
 
 @njit(**_INNER)  # type: ignore[untyped-decorator]
-def gap(a: np.ndarray, b: np.ndarray, out: np.ndarray, keep_last: bool) -> None:
-    """Take the squared distance (P,) between states (d, P) into `out`, the largest so far or the last."""
+def gap(a: np.ndarray, b: np.ndarray, squares: np.ndarray) -> None:
+    """Write the squared distance (P,) between states (d, P) to `squares`."""
     width, paths = a.shape
-    squares = np.zeros(paths)
+    for p in range(paths):
+        squares[p] = 0.0
     for i in range(width):
         for p in range(paths):
             difference = np.float64(a[i, p] - b[i, p])
             squares[p] += difference * difference
-    for p in range(paths):
+
+
+@njit(**_INNER)  # type: ignore[untyped-decorator]
+def keep(squares: np.ndarray, out: np.ndarray, keep_last: bool) -> None:
+    """Take `squares` (P,) into `out`, the largest so far or the last."""
+    for p in range(len(squares)):
         # NaN compares as false: it replaces what was there, and a state that is lost stays so
         out[p] = squares[p] if keep_last or not squares[p] <= out[p] else out[p]
 
@@ -298,22 +335,31 @@ def neighbour(states: np.ndarray, kind: int, depths: int, c: int, out: np.ndarra
 
 @njit(**_INNER)  # type: ignore[untyped-decorator]
 def compare_neighbours(
-    states: np.ndarray, kind: int, depths: int, held: np.ndarray, out: np.ndarray, keep_last: bool
+    states: np.ndarray,
+    kind: int,
+    depths: int,
+    out: np.ndarray,
+    keep_last: bool,
+    held: np.ndarray,
+    squares: np.ndarray,
 ) -> None:
     """Take in the differences of neighbouring depths at a common time; `out` is (3 depths - 4, P).
 
-    `held` (3, d, P) is work space: three neighbours at a time.
+    `held` (3, d, P), three neighbours at a time, and `squares` (P,) are work space.
     """
     _, width, paths = states.shape
     for c in range(depths):
         here, before = held[c % 3], held[(c + 2) % 3]
         neighbour(states, kind, depths, c, here)
         if c > 0:
-            gap(here, before, out[c - 1], keep_last)
-            gap(here, before, out[depths - 2 + c], True)
+            gap(here, before, squares)
+            keep(squares, out[c - 1], keep_last)
+            for p in range(paths):
+                out[depths - 2 + c, p] = squares[p]
         if c > 1:
             far, row = held[(c + 1) % 3], out[2 * depths - 4 + c]
-            row[:] = 0.0
+            for p in range(paths):
+                row[p] = 0.0
             for i in range(width):
                 for p in range(paths):
                     step = np.float64(before[i, p] - far[i, p])
@@ -337,6 +383,7 @@ def clear(run: Running, c: int) -> None:
 @njit(**_FAST)  # type: ignore[untyped-decorator]
 def advance(  # noqa: PLR0912
     run: Running,
+    space: Space,
     motion: Motion,
     steps: Steps,
     step_normals: np.ndarray,
@@ -352,13 +399,8 @@ def advance(  # noqa: PLR0912
     (steps or 0, d, P).
     """
     columns, width, paths = run.held.shape
-    work, share = np.empty((3, paths), np.float32), np.empty((columns, paths), np.float32)
-    vector, still, unit = (
-        np.empty((width, paths), np.float32),
-        np.zeros((width, paths), np.float32),
-        np.empty(paths, np.float32),
-    )
-    between = np.empty((3, width, paths), np.float32)
+    vector, still, unit = space.vector, space.still, space.unit
+    work, share = space.work, space.share
     drawn = 0
     for k in range(len(steps.lengths)):
         step, ends = steps.lengths[k], steps.ends[k]
@@ -388,8 +430,11 @@ def advance(  # noqa: PLR0912
             for pair in range(3 if columns > depths else 1):
                 first = run.reference if pair < 2 else run.states[depths + c]
                 second = run.states[depths + c] if pair == 1 else run.states[c]
+                gap(first, second, space.squares)
                 for row in range(2 * pair, 2 * pair + 1 + steps.common[k]):
-                    gap(first, second, run.errors[row, c], keep_last)
+                    keep(space.squares, run.errors[row, c], keep_last)
         if steps.common[k]:
             for kind in range(len(run.differences)):
-                compare_neighbours(run.states, kind, depths, between, run.differences[kind], keep_last)
+                compare_neighbours(
+                    run.states, kind, depths, run.differences[kind], keep_last, space.between, space.squares
+                )

@@ -102,6 +102,7 @@ class Compiled:
         self.columns, depths = len(whole.columns), len(task.grid.depths)
         whole.start()
         shape = (self.columns, self.width, self.paths)
+        self.space = compiled.Space.of(*shape)
         state = whole.starts[0].T.numpy()
         self.run = compiled.Running(
             reference=state.copy(),
@@ -137,6 +138,7 @@ class Compiled:
                 )
                 self.compiled.advance(
                     self.run,
+                    self.space,
                     self.motion,
                     steps,
                     whole.step_normals.take(count).numpy(),
