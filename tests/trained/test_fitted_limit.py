@@ -11,14 +11,14 @@ from deeplimit.trained.diagnosis.fitted_limit import Interpolated, fitted_limit
 DEPTHS = (16, 32, 64, 128, 256, 512)
 
 
-def weights_of(beta, alpha, *, size=0.15, seed=0, turned=0.0, noise=0.0, depths=DEPTHS):
-    """Return weights L^-β Ā(k/L) with factors L^-α; `turned` gives every depth another Ā."""
+def weights_of(beta, alpha, *, size=0.15, seed=0, turned=0.0, noise=0.0, offset=0.0, depths=DEPTHS):
+    """Return weights L^-β Ā((k + offset)/L), factors L^-α; `turned` gives every depth another Ā."""
     generator = torch.Generator().manual_seed(seed)
     first, second, third = (torch.randn(4, 4, generator=generator, dtype=torch.float64) for _ in range(3))
     bias = torch.randn(4, generator=generator, dtype=torch.float64)
     found = {}
     for depth in depths:
-        times = (torch.arange(depth, dtype=torch.float64) / depth)[:, None, None]
+        times = ((torch.arange(depth, dtype=torch.float64) + offset) / depth)[:, None, None]
         shape = first + torch.sin(3 * times) * second + torch.cos(2 * times + turned * depth) * third
         rough = noise * torch.randn(depth, 4, 4, generator=generator, dtype=torch.float64) * depth**-0.5
         found[depth] = {
@@ -39,6 +39,17 @@ def test_networks_with_one_trend_approach_the_linear_ode_at_the_order_of_theorem
     assert report.verdict == "converges"
     assert report.rate == pytest.approx(order, abs=0.05)
     assert report.rate_interval[0] < order < report.rate_interval[1]
+
+
+@pytest.mark.parametrize("offset", [0.5, 1.0])
+@pytest.mark.parametrize("depths", [(16, 32, 64, 128, 256), (12, 30, 75, 180, 400)])
+def test_layers_may_stand_for_the_middle_or_the_end_of_their_interval(offset, depths):
+    """A limit that is shifted by half a layer of the deepest network is a floor for the others."""
+    report = fitted_limit(weights_of(0.5, 0.5, offset=offset, depths=depths)).compare(paths=64)
+    assert report.verdict == "converges"
+    assert report.rate == pytest.approx(1.0, abs=0.05)
+    turned = weights_of(0.5, 0.5, offset=offset, depths=depths, turned=1.0)
+    assert fitted_limit(turned).compare(paths=64).verdict != "converges"
 
 
 @pytest.mark.parametrize("factor", [1.01, 0.95])

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast, final
 
+import numpy as np
 import torch
 
 from deeplimit.common import validation
@@ -59,8 +61,9 @@ def fitted_limit(
 ) -> FittedLimit:
     """Return trained networks h + δ_k σ(A_k h + b_k) beside the ODE that the deepest one suggests.
 
-    Layer k of the deepest network, of L layers, stands for time k/L; between layers the ODE interpolates
-    linearly. So nothing is smoothed, and noise in the deepest layers stays in the limit.
+    Layer k of the deepest network, of L layers, stands for time (k + s)/L; between layers the ODE
+    interpolates linearly. The offset s, from 0 to 1 in quarters, is the one at which the two deepest networks
+    are most alike. So nothing is smoothed, and noise in the deepest layers stays in the limit.
 
     Args:
         weights: for each depth L a dict of stacks A (L, d, d), and where there are any b (L, d) and delta,
@@ -110,7 +113,37 @@ def fitted_limit(
         delta=Recorded({network.depth: _factors(network) for network in networks}),
         exponent=0.0,
     )
-    return FittedLimit(recorded, _ode(networks[-1], activation, width, regime), tuple(depths[:-1]))
+    ode = _ode(networks[-1], activation, width, regime, _offset(networks[-2], networks[-1]))
+    return FittedLimit(recorded, ode, tuple(depths[:-1]))
+
+
+def _offset(shallow: Network, deep: Network) -> float:
+    """Return s, if layer k of L stands for time (k + s)/L in both networks, rounded to quarters.
+
+    Layer k of the shallow network is then layer k r + s (r - 1) of the deep one, r the ratio of depths. The
+    squared distance of layers around it is a parabola near its minimum. Two networks do not share their
+    noise, which adds a constant to it. 0 where there is no minimum.
+    """
+    ratio = deep.depth / shallow.depth
+    few, many = (
+        (network.stacks["A"].values.to(torch.float64) * _factors(network)[:, None, None]).flatten(1)
+        for network in (shallow, deep)
+    )
+    shifts = torch.arange(-1, math.ceil(ratio) + 1)
+    wanted = torch.arange(shallow.depth, dtype=torch.float64) * ratio
+    places = torch.floor(wanted).to(torch.int64)[:, None] + shifts
+    inside = (places[:, 0] >= 0) & (places[:, -1] < deep.depth)
+    few, wanted, places = few[inside, None], wanted[inside, None], places[inside]
+    if not float(few.square().sum()) > 0:
+        return 0.0
+    matched = many[places]
+    size = (few * matched[:, :2]).sum() / few.square().sum() / 2
+    distances = (size * few - matched).square().sum(2)
+    curvature, slope, _ = np.polyfit((places - wanted).flatten().numpy(), distances.flatten().numpy(), 2)
+    if not curvature > 0:
+        return 0.0
+    offset = float(-slope / (2 * curvature) / (ratio - 1))
+    return round(4 * min(max(offset, 0.0), 1.0)) / 4
 
 
 def _width(network: Network) -> int:
@@ -139,31 +172,33 @@ def _factors(network: Network) -> torch.Tensor:
     return torch.as_tensor(given, dtype=torch.float64).expand(network.depth).clone()
 
 
-def _ode(deepest: Network, activation: ActivationLike, width: int, regime: str) -> ODELimit:
+def _ode(deepest: Network, activation: ActivationLike, width: int, regime: str, offset: float) -> ODELimit:
     stacks, rates = _matrices(deepest), _factors(deepest) * deepest.depth
     if regime == "neural-ode":
-        delta = Trend(Interpolated(rates))
-        made = fully_connected(width, activation, weights=_trend(stacks), delta=delta, exponent=1.0)
+        delta = Trend(Interpolated(rates, offset))
+        made = fully_connected(width, activation, weights=_trend(stacks, offset), delta=delta, exponent=1.0)
         return cast(ODELimit, made.limit())
     slope = activations.expansion(activations.resolve(activation)).slope
     rated = {name: values * rates.reshape(-1, *[1] * (values.ndim - 1)) for name, values in stacks.items()}
-    return LinearODE(_trend(rated), width, slope)
+    return LinearODE(_trend(rated, offset), width, slope)
 
 
-def _trend(stacks: Mapping[str, torch.Tensor]) -> Trend:
-    return Trend(Interpolated(stacks["A"]), Interpolated(stacks["b"]) if "b" in stacks else None)
+def _trend(stacks: Mapping[str, torch.Tensor], offset: float) -> Trend:
+    biases = Interpolated(stacks["b"], offset) if "b" in stacks else None
+    return Trend(Interpolated(stacks["A"], offset), biases)
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Interpolated:
-    """A function of time that has the value of layer k at time k/L, and is linear in between."""
+    """A function of time that has the value of layer k at time (k + offset)/L, and is linear in between."""
 
     values: torch.Tensor
+    offset: float = 0.0
 
     def __call__(self, t: float) -> torch.Tensor:
         """Return the value at time `t` in [0, 1]."""
         last = len(self.values) - 1
-        place = min(max(float(t) * len(self.values), 0.0), float(last))
+        place = min(max(float(t) * len(self.values) - self.offset, 0.0), float(last))
         before = min(int(place), last - 1)
         return torch.lerp(self.values[before], self.values[before + 1], place - before)

@@ -241,6 +241,8 @@ def _family(
         return None
     first = source.read(members[0][1])
     if not first.is_floating_point():
+        if first.ndim == 0:  # a counter, such as that of the batches of a batch normalisation
+            return None
         left_out[template] = f"holds no floating-point numbers, but {first.dtype}"
         return None
     kept = sorted((number, name) for number, name in members if source.shapes[name] == shape)

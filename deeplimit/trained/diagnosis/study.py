@@ -257,7 +257,8 @@ def _own(depth: int, seed: int, index: int) -> int:
 
 def _module(made: object, argument: str) -> nn.Module:
     if not isinstance(made, nn.Module):
-        raise TypeError(f"{argument} must return a module, got {validation.named(made)}.")
+        hint = " End it with `return model`, the module that it was given." if argument == "train" else ""
+        raise TypeError(f"{argument} must return a module, got {validation.named(made)}.{hint}")
     return made
 
 

@@ -36,6 +36,15 @@ def _best_rough(e: Found) -> str:
     return f"fractional noise with Hurst index {best.hurst:.2f}"
 
 
+def _turns(e: Found) -> str:
+    """Return after how many layers those of one kind may come again."""
+    distance, cosine = e.period or (2, 0.0)
+    return (
+        f"layers {distance} apart have cosine {cosine:.3g}: they may be of {distance} kinds in turn, which"
+        " groups would tell"
+    )
+
+
 def _value(slope: Slope) -> str:
     """Return a slope and the interval on which verdicts rest."""
     return f"{slope.value:.2f} [{slope.sure[0]:.2f}, {slope.sure[1]:.2f}]"
@@ -83,10 +92,7 @@ OF_ONE_NETWORK: Sentences[Found] = {
     "no_correlation": lambda e: reason(e.correlation),
     "constant_correlation": lambda e: reason(e.correlation),
     "correlation_is_open": lambda e: reason(e.correlation),
-    "layers_alternate": lambda e: (
-        f"{reason(e.correlation)}; but layers two apart have cosine {e.two_apart[0]:.3g}: they may be of two"
-        " kinds in turn, which groups would tell"
-    ),
+    "layers_alternate": lambda e: f"{reason(e.correlation)}; but {_turns(e)}",
     "neighbours_differ": lambda e: (
         f"{reason(e.correlation)}: layers undo their neighbours, as rough processes do"
     ),
