@@ -56,6 +56,7 @@ def test_every_parametrisation_gets_its_verdict_its_missing_factor_and_its_expon
         assert branch.nonlinearity[-1].exponent == pytest.approx(row.change, abs=slack)
 
 
+@pytest.mark.nightly
 def test_distance_from_linear_tells_depth_mup_from_completep():
     lazy, learning = checked("Depth-muP"), checked("CompleteP")
     assert lazy.streams[0].change[-1].agrees

@@ -60,6 +60,7 @@ def test_the_boundary_of_independent_layers_covers_one_half():
         assert not low < 0.62 < high
 
 
+@pytest.mark.nightly
 def test_the_boundary_of_persistent_layers_is_clearly_above_one_half():
     made = measured()
     assert made.boundary_interval[1, 0] > 0.65
