@@ -209,6 +209,14 @@ def test_given_noise_gives_what_gram_schmidt_gives(
     assert bool(result.finite.all())
 
 
+def test_sizes_of_differences_are_the_largest_over_common_times():
+    grid = Grid((4, 8), (16,))
+    h0, xi, z = draw(5, grid, 8, 3)
+    largest, last = (oracle(h0, grid, "tanh", xi, z, final=final) for final in (False, True))
+    assert np.max(largest[2][0] - last[2][0]) > 0.01  # for some path
+    assert_close(run(h0, grid, "tanh", noise=(xi, z), consecutive=True), largest)
+
+
 @pytest.mark.parametrize("size", [1e-3, 30.0])
 def test_tanh_is_right_far_out_and_close_in(size):
     grid = Grid((2, 4), (8,))
