@@ -11,7 +11,7 @@ from runs import task_of
 from scipy import stats
 
 import deeplimit as dl
-from deeplimit.simulation import CoupledErrors
+from deeplimit.simulation import CoupledErrors, coupled_errors
 from deeplimit.simulation.kernels import projected, triton_pass as fused
 from deeplimit.simulation.task import read_statistic
 
@@ -107,6 +107,23 @@ def test_only_what_the_kernel_knows_goes_through_it(monkeypatch):
     assert fused.applies(dataclasses.replace(yes, device=torch.device("cuda")))
     monkeypatch.setattr(fused, "applies", fused.is_known)
     assert CoupledErrors(yes).work is fused.run_block
+
+
+@pytest.mark.parametrize(
+    ("network", "on_cpu", "on_card"),
+    [
+        (dl.res1(4, "tanh"), "pathwise", "projected"),
+        (dl.res1(8, "gelu"), "projected", "pathwise"),
+        (dl.res1(256, "gelu"), "projected", "projected"),
+        (dl.inner(10, "scaled_silu", noise=dl.Ito(A=0.05, b=0.25)), "projected", "pathwise"),
+    ],
+    ids=str,
+)
+def test_a_card_takes_products_where_its_kernel_does_or_matrices_are_large(network, on_cpu, on_card):
+    def used(device):
+        return coupled_errors._coupling("auto", network, network.limit(), False, 1, torch.device(device))
+
+    assert (used("cpu"), used("cuda")) == (on_cpu, on_card)
 
 
 @pytest.mark.parametrize("size", [1e-24, 1e21, 3.4e38])

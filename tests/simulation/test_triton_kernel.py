@@ -367,6 +367,24 @@ def test_calls_that_do_not_fit_are_refused(changed, kind, words):
         run_kernel(**(right | changed))
 
 
+@pytest.mark.parametrize(
+    ("width", "depths", "lanes"),
+    [
+        (4, 5, 1),
+        (8, 5, 2),
+        (16, 5, 4),
+        (40, 5, 8),
+        (40, 7, 8),
+        (64, 5, 16),
+        (64, 10, 16),
+        (128, 5, 32),
+        (256, 5, 32),
+    ],
+)
+def test_a_size_that_was_timed_gets_its_fastest_launch_without_spills(width, depths, lanes):
+    assert choose_launch(width, depths, 8192) == Launch(lanes, 32 // lanes, 1)
+
+
 def test_without_triton_the_call_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "triton", None)
     with pytest.raises(ImportError, match=r"pip install 'deeplimit\[gpu\]'"):

@@ -49,7 +49,7 @@ class ComparingLaws(Study[LawReport]):
         return None  # a block's label says its depth, or the limit's steps
 
     def is_costly(self, measurement: Plan) -> bool:
-        # A module's blocks are made anew for every draw: 2048 draws took 145 s, and the start has 16384.
+        # A module's blocks are built for every draw again: 2,048 draws took 145 s; a look begins with 16,384.
         return any(channel.is_separate for channel in measurement.network.channels)
 
     def report(self, measurement: Plan, result: Drawn, spent: float, seconds: float) -> LawReport:

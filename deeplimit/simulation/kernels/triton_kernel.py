@@ -121,7 +121,7 @@ def choose_launch(width: int, depths: int, paths: int, interpreted: bool = False
     reference. In addition there are a covariance per pair of depths and three sizes per depth. A program is
     one warp, which never waits, unless a path needs more lanes.
     """
-    if interpreted:
+    if interpreted:  # one chunk, whose operations are numpy's
         return Launch(4 * group_size(width), min(INTERPRETED_PATHS, 1 << (paths - 1).bit_length()), 1)
     lanes = 1
     while lanes < width and (

@@ -30,8 +30,9 @@ DECISIVE = 10.0
 ENOUGH_ENTRIES = 30.0
 """From so many effective entries on, dividing layers by their sizes loses next to nothing."""
 MARGIN = 3.0
-"""Layers come in turns where those some distance apart are alike by so many standard errors, which kinds of
-layers make larger than they are. By chance one of 16 distances is in 2 % of networks; "cannot tell" then."""
+"""Layers come in turns where the cosine of those some distance apart is above the usual one by this many
+standard errors. (Kinds of layers make these errors too large.) By chance one of 16 distances is so in 2 % of
+networks, of which the verdict is "cannot tell"."""
 TURNS = 3
 """So many turns of all kinds a network has at least: fewer are no period."""
 
