@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
+INSTALL := $(BIN)/python -m pip install
 # Where torch has builds without CUDA, and the torchvision that fits them. Asked first where there is no card, once,
 # for five seconds: the alarm ends waiting for a name, too. Else pip's own index decides.
 TORCH_CPU := https://download.pytorch.org/whl/cpu
@@ -16,7 +17,7 @@ $(VENV)/installed-%: pyproject.toml constraints.txt
 	@$(BIN)/python -c 'import torch' 2> /dev/null || command -v nvidia-smi > /dev/null \
 		|| { $(BIN)/python -c $(REACHED) 2> /dev/null && $(BIN)/python -m pip install --quiet --no-deps --retries 0 \
 			--timeout 5 --constraint constraints.txt --index-url $(TORCH_CPU) torch torchvision; } || true
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[$(subst -,$(comma),$*)]'
+	$(INSTALL) --quiet --constraint constraints.txt --editable '.[$(subst -,$(comma),$*)]'
 	touch $@
 
 comma := ,

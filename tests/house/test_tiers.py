@@ -1,13 +1,11 @@
 """What `make test` runs: a limit of seconds per test, and the folders that a change can break."""
 
-from pathlib import Path
+import json
 
 import cpu_times
 import pytest
 import rooms
 import thinned
-
-TESTS = Path(__file__).parents[1]
 
 PROGRAM = """
 import time
@@ -87,12 +85,21 @@ def test_a_change_runs_its_room_and_those_above(path, inside, outside):
 
 
 def test_what_is_thinned_is_a_parametrised_test():
-    for function in thinned.CASES:
-        path, _, name = function.partition("::")
-        text = (TESTS / f"{path}.py").read_text(encoding="utf-8")
-        before, found, _ = text.partition(f"\ndef {name}(")
-        assert found, function
-        assert "parametrize" in before.rpartition("\n\n\n")[2], function
+    assert [function for function in thinned.CASES if not thinned.is_parametrised(function)] == []
+
+
+def test_costly_functions_keep_what_fits_their_seconds(tmp_path, monkeypatch):
+    monkeypatch.setattr(thinned, "is_parametrised", lambda function: "fixture" not in function)
+    monkeypatch.setitem(thinned.TABLES, "measured", {"a/test_a::test_fewer": 3})
+    monkeypatch.setitem(thinned.TABLES, "by_hand", {"a/test_a::test_as_said": 6})
+    each = {"fewer": 0.2, "dear": 0.5, "cheap": 0.1, "long": 9.0, "fixture": 1.0, "as_said": 1.0}
+    names = {f"tests/a/test_a.py::test_{name}[{case}]": each[name] for name in each for case in range(8)}
+    lines = [json.dumps(["test", name, seconds]) for name, seconds in names.items()]
+    (tmp_path / "gw0.jsonl").write_text("\n".join(lines))
+    found = thinned.chosen(tmp_path)
+    assert found == {
+        f"a/test_a::test_{name}": most for name, most in {"dear": 3, "fewer": 3, "long": 2}.items()
+    }
 
 
 @pytest.mark.parametrize(
