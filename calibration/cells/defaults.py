@@ -14,6 +14,8 @@ from deeplimit.papers.cases.trends import mixing, push, rotation, weak, weak_pus
 GROUP, ADAPTIVE = "Default calls", "Default calls of any size"
 COMPARED, LAST, GROWN, LAWS = "compare", "compare, final", "stability", "compare_laws"
 PATHWISE = (COMPARED, LAST)
+EACH = 5
+"""Calls of a network."""
 
 
 def networks() -> dict[str, tuple[Any, float, tuple[str, ...]]]:
@@ -103,14 +105,19 @@ def networks() -> dict[str, tuple[Any, float, tuple[str, ...]]]:
 
 
 def cells() -> Iterator[Cell]:
-    """Yield a cell per call, of fixed size and then of a size that the call chooses itself."""
-    for name, (network, order, calls) in networks().items():
-        for call in calls:
-            yield Cell(GROUP, f"{name}: {call}", _make(network, order, call, {}))
-    for name, (network, order, calls) in networks().items():
-        for call in calls:
-            sizes = {"depths": "auto", "paths" if call in PATHWISE else "draws": "auto"}
-            yield Cell(ADAPTIVE, f"{name}: {call}", _make(network, order, call, sizes))
+    """Yield a cell per kind of call, of fixed size and of a size of its own; seeds choose networks."""
+    for group, auto in ((GROUP, False), (ADAPTIVE, True)):
+        for call in (*PATHWISE, GROWN, LAWS):
+            sizes = {"depths": "auto", "paths" if call in PATHWISE else "draws": "auto"} if auto else {}
+            trials = [
+                _make(net, order, call, sizes) for net, order, calls in networks().values() if call in calls
+            ]
+            # Seeds are consecutive, so that all networks have their turn.
+            yield Cell(group, call, _in_turn(trials), calls=EACH * len(trials))
+
+
+def _in_turn(trials: list[Callable[[int], Trial]]) -> Callable[[int], Trial]:
+    return lambda seed: trials[seed % len(trials)](seed)
 
 
 def _make(network: Any, order: float, call: str, sizes: dict[str, Any]) -> Callable[[int], Trial]:

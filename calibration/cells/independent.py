@@ -14,17 +14,16 @@ from calibration.cell import Cell, Converging
 SDE, IDENTITY = "Proposition 11", "Identity"
 WIDE, USUAL = [16, 32, 64, 128, 256], [8, 16, 32, 64, 128]
 SMALL: dict[str, Any] = {"depths": [8, 16, 32, 64], "paths": 256}
-ACTIVATIONS = ("tanh", "gelu", "relu", "identity", "sin")
 
 
 def cells() -> Iterator[Cell]:
     """Yield the cells of Proposition 11 and of the identity."""
-    for activation in ACTIVATIONS:
-        for width in (1, 4, 6, 20, 40):
+    for activation in ("identity", "sin"):
+        for width in (1, 20):
             yield sde(width, activation)
-    for width, activation in ((6, "tanh"), (8, "gelu"), (6, "relu")):
-        for paths in (256, 4096, 32768):
-            yield sde(width, activation, paths=paths)
+    for activation in ("tanh", "relu"):
+        for paths in (256, 4096):
+            yield sde(6, activation, paths=paths)
     yield sde(6, "tanh", depths=USUAL, paths=256)
     yield sde(6, "relu", depths=USUAL, paths=256)
     yield sde(3, torch.sin, "sin as a callable", depths=[4, 8, 16, 32, 64], paths=1000)

@@ -140,6 +140,23 @@ def test_plain_floors_of_deterministic_weights_are_seen(activation, alpha):
         assert dl.compare(network, wrong, paths=64).verdict == "does not converge"
 
 
+@pytest.mark.parametrize(("shift", "verdict"), [(0.0, "converges"), (0.002, "does not converge")])
+def test_a_floor_is_seen_where_it_makes_slopes_grow(shift, verdict):
+    """Some shifts make errors fall faster at first: 0.002 to 0.004 passed, while 0.001 and 0.005 did not."""
+    trend = turning()
+    moved = dl.Trend(trend.A, lambda t: trend.b(t) - shift)
+    network = dl.inner(4, "scaled_silu", trend=trend, alpha=0.5, beta=0.5)
+    report = dl.compare(network, dataclasses.replace(network.limit(), trend=moved), depths=DEPTHS, paths=64)
+    assert report.verdict == verdict
+
+
+@pytest.mark.parametrize(("activation", "alpha"), [("tanh", 0.5), ("scaled_silu", 0.5), ("sin", 0.3)])
+def test_a_right_limit_is_no_other_one_before_networks_have_settled(activation, alpha):
+    """A trend whose solutions grow a thousandfold saturates layers: errors stay level, far from the limit."""
+    network = dl.inner(4, activation, trend=turning(1.5), alpha=alpha, beta=1 - alpha)
+    assert dl.compare(network, depths=(8, 16, 32, 64), paths=16).rule == "is_still_moving"
+
+
 def test_given_the_inputs_nothing_is_random():
     network = dl.inner(4, "tanh", trend=turning(), alpha=0.4, beta=0.6)
     report = dl.compare(network, paths=64)

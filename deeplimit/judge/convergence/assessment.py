@@ -230,6 +230,14 @@ in float32, and to 2.3 in float64.
 """
 LARGE = 0.5
 """A floor of this share of the deepest square is one that "converges" must be sure not to overlook."""
+SETTLING = 0.75
+"""Part of the order with which networks must differ less and less for "does not converge".
+
+Trends of size 3 to 10 with right limits (α = .3 to .7, tanh, sin, scaled SiLU, depths 8 to 256) were called
+other limits with slopes of 1/3 for 1/2 and less.
+"""
+UNMOVED = 1e-6
+"""Moves below this part of the distance to the limit are round-off of products, and lead nowhere."""
 VISIBLE = 3.0
 """A part that has less than a third of the whole error's square counts for less in proportion.
 
@@ -295,6 +303,24 @@ class Part:
         return dataclasses.replace(found, known=known)
 
     @property
+    def is_settling(self) -> bool:
+        """Whether deterministic networks differ less and less from depth to depth, about as theory says.
+
+        What they tend to is not in sight before: a trend of growth e^6 saturates tanh up to depths of 10^4,
+        and networks stay far from their own limit without a change.
+        """
+        if self.products is None or len(self.products) < 3:
+            return True
+        squares, next_to = np.diag(self.products), np.diag(self.products, 1)
+        moved = np.sqrt(np.maximum(squares[1:] + squares[:-1] - 2 * next_to, 0.0))[-2:]
+        if not moved[-1] > max(UNMOVED * math.sqrt(squares[-1]), verdict.RESOLVED * self.resolution):
+            return True
+        depths = self.judged.depths[-3:-1]
+        slope = math.log(moved[0] / moved[1]) / math.log(depths[1] / depths[0])
+        rate = 0.0 if self.regime.rate is None or self.regime.rate_is_bound else self.regime.rate
+        return slope > SETTLING * rate
+
+    @property
     def weight(self) -> float:
         """How much a share of it counts: less where it is little of the whole error."""
         return min(1.0, VISIBLE * self.part_of_square)
@@ -350,6 +376,7 @@ class Part:
             flat=verdict.FLAT_GAP if self.is_gap and pairing.is_scheme else verdict.FLAT,
             negligible=verdict.NEGLIGIBLE / self.weight,
             remainder=remains,
+            is_settling=not self.exact or self.is_settling,
             part_of_square=self.part_of_square,
         )
 

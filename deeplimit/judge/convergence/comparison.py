@@ -50,6 +50,7 @@ ASKS = {
     "seems_to_level_off": Asks.COUNT,
     "has_two_depths": Asks.DEPTH,
     "is_far_from_a_power_law": Asks.DEPTH,
+    "is_still_moving": Asks.DEPTH,
     "grows_ever_more_slowly": Asks.DEPTH,
     "follows_no_power_law": Asks.DEPTH,
     "mixes_orders": Asks.DEPTH,

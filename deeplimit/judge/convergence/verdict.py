@@ -99,6 +99,7 @@ class Evidence:
         is_scheme: whether the network is the limit's own scheme on its layers, to the last digits, and its
             measured order is surely above 0.
         apart: the deepest error over the most that the network's own differences leave of it; 0 if unknown.
+        is_settling: whether networks of two depths differ less and less, about as fast as theory says.
     """
 
     depths: int
@@ -129,6 +130,7 @@ class Evidence:
     apart: float = 0.0
     is_scheme: bool = False
     is_uncertain: bool = False
+    is_settling: bool = True
 
     @property
     def grown(self) -> bool:
@@ -223,10 +225,10 @@ def _another_limit(e: Evidence) -> verdict.RuleByRule[ConvergenceVerdict]:
     # does not fit and proves nothing.
     flat = e.last_slope + 2 * e.last_slope_error < (0.33 if e.order is None else 2 * e.order / 3)
     yield DOES_NOT, "levels_off", e.has_a_floor and flat and not e.heavy
-    # The differences at several depths, as vectors, tend to something other than 0. Towards a floor slopes
-    # shrink; where they grow, errors are far from any expansion in powers of the depth.
+    # The differences at several depths, as vectors, tend to something other than 0. Where networks have not
+    # settled, they are far from any expansion in powers of the depth.
     certain = e.remainder is not None and e.remainder.is_certain
-    yield DOES_NOT, "tends_elsewhere", certain and not e.last_slope > max(e.previous_slope, 0.0)
+    yield DOES_NOT, "tends_elsewhere", certain and e.is_settling
 
 
 def rules(e: Evidence) -> verdict.RuleByRule[ConvergenceVerdict]:
@@ -239,6 +241,8 @@ def rules(e: Evidence) -> verdict.RuleByRule[ConvergenceVerdict]:
     yield DOES_NOT, "stays_apart", e.apart > APART
     # Errors fall steeply, and by no power law: the depths are too small for the equation.
     yield CANNOT_TELL, "is_far_from_a_power_law", e.is_uncertain and e.last_slope > FLAT_GAP
+    # What the networks tend to is not in sight: at more depth they may come to the limit.
+    yield CANNOT_TELL, "is_still_moving", not e.is_settling and verdict.first(_another_limit, e) is not None
     # Errors may be passing a maximum, where two contributions cancel in part; level ones do not.
     yield CANNOT_TELL, "grows_ever_more_slowly", e.grown and not e.nears_a_floor and not e.is_level
     # What looks like another limit is round-off or the reference's error.
@@ -268,7 +272,7 @@ def rules(e: Evidence) -> verdict.RuleByRule[ConvergenceVerdict]:
     yield CONVERGES, "falls", True
 
 
-WITHOUT_ORDER = {"grows_ever_more_slowly", "follows_no_power_law", "mixes_orders"}
+WITHOUT_ORDER = {"is_still_moving", "grows_ever_more_slowly", "follows_no_power_law", "mixes_orders"}
 """Rules by which no power law describes the errors, so that no order is given."""
 WITHOUT_ORDER_OF_DIFFERENCES = {"may_level_off", "may_hide_a_floor"}
 """Further ones where differences are expanded: these depths do not resolve the expansion."""
