@@ -32,9 +32,10 @@ def _calls() -> Iterator[tuple[str, Any, float, dict[str, Any]]]:
     for width in (1, 6):
         smooth = dl.res1(width, "tanh", weights=dl.SmoothGaussian())
         yield f"Proposition 12, tanh, d = {width}", smooth, 1.0, {}
-    for activation, order in (("tanh", 1.0), ("scaled_silu", 0.5)):
-        trend = dl.inner(4, activation, trend=dl.Trend(_trend))
-        yield f"Theorem 4.3, {activation}, d = 4", trend, order, {}
+    trend = dl.Trend(_trend)
+    yield "Theorem 4.3, tanh, d = 4", dl.inner(4, "tanh", trend=trend), 1.0, {}
+    curved = dl.inner(4, "scaled_silu", trend=trend, alpha=0.5, beta=0.5)
+    yield "Theorem 4.3, scaled_silu, d = 4, α = 0.5", curved, 0.5, {}
     for width in (2, 4, 8):
         noisy = dl.inner(width, "tanh", noise=dl.Ito(A=1 / width))
         yield f"Theorem 4.4, tanh, d = {width}", noisy, 0.5, {}

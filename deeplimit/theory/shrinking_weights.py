@@ -409,6 +409,7 @@ class LocalisedDiffusion(_Diffusion):
         return dataclasses.replace(
             said,
             theorem=f"{said.theorem}, localised: up to the time of explosion",
+            moments=False,
             explanation=f"{said.explanation} {explosion.WHY_IT_EXPLODES.format(side=side)}",
             hypotheses=(
                 *(each for each in said.hypotheses if each != UNCHECKED[1]),

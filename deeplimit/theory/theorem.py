@@ -98,6 +98,7 @@ class Regime:
         citations: Keys or BibTeX entries of the publications that the statement comes from.
         rate_is_bound: Whether `rate` is only a lower bound of the order: every steeper order is in accord
             with the statement.
+        moments: Whether errors may have moments. Where they have none, convergence is in probability.
         scheme_rate: Order of the limit's own scheme on the network's layers.
         gap: Order and further terms of the distance between the network and that scheme, as another regime;
             None where the network is the scheme, or nothing is known.
@@ -116,6 +117,7 @@ class Regime:
     hypotheses: tuple[Hypothesis, ...] = ()
     citations: tuple[str, ...] = ()
     rate_is_bound: bool = False
+    moments: bool = True
     scheme_rate: float = 0.5
     gap: Regime | None = None
 

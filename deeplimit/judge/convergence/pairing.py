@@ -12,7 +12,7 @@ import numpy as np
 from deeplimit.driving import ChannelKind, Dependence
 from deeplimit.simulation import Task
 from deeplimit.simulation.task import GRADIENT, is_own, is_scheme
-from deeplimit.statistics.consecutive import Differences, Order, fit_order, paired_floor
+from deeplimit.statistics.consecutive import Differences, Order, fit_order, paired_floor, rests_on_few_paths
 from deeplimit.statistics.power_law import Floor
 from deeplimit.theory import Regime, gradients_of
 
@@ -116,7 +116,9 @@ class Pairing:
             if found.correction is Correction.KNOWN:  # what the reference hides of distances to it
                 near = near * np.exp(-log_bias(task, 0.5))
             floor = paired_floor(depths, near, sizes, order, exact=found.exact, rate=found.known_rate)
-        medians = floor is not None and any(each is not None and each.medians for each in orders)
+        heavy = any(each is not None and each.medians for each in orders)
+        heavy = heavy or (not found.regime.moments and rests_on_few_paths(distances))
+        medians = floor is not None and heavy
         found = dataclasses.replace(found, distances=distances if medians else None)
         if found.regime.rate is None:
             regime = found.regime_of(orders)
