@@ -101,8 +101,12 @@ def checked_call(
             " module that does not depend on t goes in as lambda t, h: module(h)."
         ) from error
     except Exception as error:
+        cast = " Cast what it holds to the dtype of h, W.to(h), or pass dtype='float32'." * (
+            "dtype" in str(error)
+        )
         raise ValueError(
             f"{what} must be defined on the given inputs; calling it raised {type(error).__name__}: {error}."
+            + cast
         ) from error
     if not isinstance(value, Tensor):
         raise TypeError(f"{what} must return a tensor of shape {wanted}, got {type(value).__name__}.")

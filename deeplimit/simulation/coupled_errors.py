@@ -135,11 +135,11 @@ def make_task(
         )
     if not independent and (lacking := _not_shared(equation, shared)) is not None:
         read = "; ".join(dict.fromkeys(map(str, network.channels)))
+        laws = "" if functions_of(network.channels) else "compare_laws(resnet, limit) compares their laws; "
         raise ValueError(
             f"limit {equation.equation} reads {lacking}, and the network does not (it reads {read}): with"
-            " noise of their own the two differ path by path even if the limit is right. compare_laws(resnet,"
-            " limit) compares their distributions; Independent(limit) measures, on purpose, how far"
-            " independent draws are apart."
+            f" noise of their own the two differ path by path even if the limit is right. {laws}"
+            "Independent(limit) measures, on purpose, how far independent draws are apart."
         )
     if tolerance is None:  # where nobody says the order, errors may be far smaller
         tolerance = (1e-11 if measures else 1e-9) if dtype == torch.float64 else 1e-6

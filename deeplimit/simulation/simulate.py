@@ -124,7 +124,7 @@ def simulate(
     NOT checked: what `compare` does not check, and that a stack of blocks is a residual network.
 
     Examples:
-        >>> import deeplimit as dl
+        >>> import torch, deeplimit as dl
         >>> t = dl.simulate(dl.res1(4, "tanh"), depths=[16, 64], paths=5)
         >>> t.states[64].shape, t.limit_at(64).shape
         (torch.Size([5, 65, 4]), torch.Size([5, 65, 4]))

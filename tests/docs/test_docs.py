@@ -2,6 +2,8 @@
 docstrings too.
 """
 
+import ast
+import builtins
 import doctest
 import importlib.util
 import pkgutil
@@ -170,6 +172,27 @@ def test_pages_of_prose_hold_at_most_35_000_words():
     """Code and tables count, as `wc -w` counts; a reader has an evening."""
     pages = [page for page in (ROOT / "docs").rglob("*.md") if page.name not in WRITTEN_BY_PROGRAMS]
     assert sum(len(page.read_text(encoding="utf-8").split()) for page in pages) <= 35_000
+
+
+@pytest.mark.parametrize(
+    "place", [deeplimit, deeplimit.testing, deeplimit.zoo], ids=lambda place: place.__name__
+)
+def test_examples_of_public_names_define_what_they_use(place):
+    """They are copied from help(): a name that only the module imports is a NameError there."""
+    lacking = {}
+    for name in dir(place):
+        examples = doctest.DocTestParser().get_examples(getattr(place, name).__doc__ or "")
+        source = "".join(each.source for each in examples)
+        nodes = [*ast.walk(ast.parse(source))]
+        names = {node.id for node in nodes if isinstance(node, ast.Name)}
+        known = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+        known |= {node.name for node in nodes if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+        known |= {node.arg for node in nodes if isinstance(node, ast.arg)}
+        imported = [node.names for node in nodes if isinstance(node, (ast.Import, ast.ImportFrom))]
+        known |= {each.asname or each.name.partition(".")[0] for names_ in imported for each in names_}
+        if missing := names - known - {*dir(builtins)}:
+            lacking[name] = missing
+    assert lacking == {}
 
 
 TRAINING = ("deeplimit.testing.depth_transfer", "deeplimit.modules.training_check.check")

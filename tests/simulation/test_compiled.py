@@ -160,7 +160,8 @@ def test_a_numba_that_cannot_be_used_is_as_none(monkeypatch, error):
     monkeypatch.delitem(sys.modules, "deeplimit.simulation.kernels.numba_loops")
     monkeypatch.delattr("deeplimit.simulation.kernels.numba_loops")
     monkeypatch.setattr(sys, "meta_path", [Broken(), *sys.meta_path])
-    assert compiled.loops.__wrapped__() is None
+    with pytest.warns(UserWarning, match="deeplimit\\[fast\\]"):
+        assert compiled.loops.__wrapped__() is None
 
 
 def test_small_tasks_do_not_wait_for_the_loops(monkeypatch):

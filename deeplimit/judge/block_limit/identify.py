@@ -75,7 +75,7 @@ def identify(
 
     Examples:
         >>> import torch, deeplimit as dl
-        >>> class Block(nn.Module):
+        >>> class Block(torch.nn.Module):
         ...     def __init__(self, depth):
         ...         super().__init__()
         ...         self.linear, self.scale = torch.nn.Linear(8, 8, bias=False), depth**-0.5

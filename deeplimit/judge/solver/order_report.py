@@ -101,7 +101,11 @@ class OrderReport(Report):
 
     def _setting(self) -> list[tuple[str, str]]:
         return [
-            ("", f"{self.paths} paths, L^{self.p:g} mean of errors; the order is fitted to {self.average}")
+            (
+                "",
+                f"{self.paths} paths, L^{self.p:g} mean of errors; the order is fitted to"
+                f" {'the errors themselves' if self.average == 'single' else self.average}",
+            )
         ]
 
     def _reservations(self) -> list[str]:

@@ -6,6 +6,7 @@ time.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from functools import cache
 from types import ModuleType
@@ -30,10 +31,15 @@ with 64 paths, 0.064 for 0.58 with 512, Theorem 4.4 at width 10 0.17 for 1.13.
 
 @cache
 def loops() -> ModuleType | None:
-    """Return the compiled loops; None where numba is missing, unsuited to this numpy, or cannot write."""
+    """Return the compiled loops; None, with a warning, where numba is missing, unsuited, or cannot write."""
     try:
         from deeplimit.simulation.kernels import numba_loops as compiled
-    except (ImportError, RuntimeError):
+    except (ImportError, RuntimeError) as error:
+        warnings.warn(
+            f"deeplimit runs without numba's compiled loops ({error}), which are three to ten times as fast"
+            " here; pip install 'deeplimit[fast]' installs them.",
+            stacklevel=2,
+        )
         return None
     return compiled
 

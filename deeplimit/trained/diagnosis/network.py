@@ -70,7 +70,7 @@ def diagnose_network(
         replicates=len(replicates),
         untrained=_examined(untrained, seed, {}),
         shuffled=_examined(shuffled, seed, {}),
-        reservations=() if all(run.seen_or_stacked for run in runs) else (wording.NO_MODULE,),
+        reservations=_reservations(runs),
     )
 
 
@@ -110,6 +110,12 @@ def _pooled(runs: Sequence[_Run]) -> dict[tuple[str, str], LayerGram]:
     return {key: LayerGram.pooled([run.grams[key] for run in runs]) for key in first}
 
 
+def _reservations(runs: Sequence[_Run]) -> tuple[str, ...]:
+    by_name = not all(run.seen_or_stacked for run in runs)
+    several = any(run.stacks > 1 for run in runs)
+    return (wording.NO_MODULE,) * by_name + (wording.ENTRY_BY_ENTRY,) * several
+
+
 def _examined(
     grams: Mapping[tuple[str, str], LayerGram], seed: int, left_out: dict[str, str]
 ) -> tuple[Examined, ...]:
@@ -131,7 +137,7 @@ class _Run:
         self.grams: dict[tuple[str, str], LayerGram] = {}
         self.streams: list[Influence] = []
         self.left_out: dict[str, str] = {}
-        self.seen_or_stacked = True
+        self.seen_or_stacked, self.stacks = True, 0
 
     def examine(self, stack: Stack, what: str) -> None:
         """Keep the products of one stack's layers."""
@@ -147,6 +153,7 @@ class _Run:
         self.left_out.update(found.left_out)
         numbered = any(len(family.members) > 1 for family in found.found)
         self.seen_or_stacked = seen is not None or not numbered
+        self.stacks = 0 if seen is not None or numbered else len(found.found)
         for stack in invariants(self.source, found, self.left_out, seen):
             self.examine(stack, WEIGHTS)
 

@@ -17,6 +17,11 @@ NO_MODULE = (
     " there are not in these numbers. Pass the module, with batch= where none can be made up."
 )
 """A caveat of weights whose forward was not seen."""
+ENTRY_BY_ENTRY = (
+    "Stacks are compared entry by entry. If these are several weights of one branch, hidden units may stand"
+    " in another order in every layer, and entries then say nothing about depth: pass the module."
+)
+"""A caveat of several stacks that were passed as such."""
 
 
 def reason(judgement: Judgement[Any]) -> str:
