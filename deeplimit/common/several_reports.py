@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import os
+import re
 from collections.abc import Sequence
 from functools import partial
 from textwrap import shorten
@@ -27,6 +28,8 @@ DECADES = 2.0
 """A vertical axis of at most this many decades has plain numbers, a longer one powers of ten."""
 SUBJECTS = ("network", "limit", "scheme", "equation")
 """Fields that say what a report is of. Labels that nobody chose come from the first that tells them apart."""
+ALONE = re.compile(r"(?<!\\)[%&]")
+"""Signs that end a row or a cell of LaTeX, unless a backslash stands before them."""
 LONGEST = 60
 """Letters of a label that nobody chose."""
 TWO_LINES: Final = 34
@@ -92,9 +95,10 @@ def table(
 ) -> Any:
     """Return several reports of one kind as a pandas.DataFrame: a row per report.
 
-    Columns are "rate" (the fitted exponent), "low" and "high" (the ends of its interval), "verdict" and
-    "seconds", then "network", "limit", "scheme" and "equation", where reports have them. What a report does
-    not have is NaN, or None for texts. The index holds the labels.
+    Columns are "rate" (the fitted exponent), "low" and "high" (the ends of its interval), "confidence" (its
+    level, which adaptive calls share among analyses), "verdict" and "seconds", then "network", "limit",
+    "scheme" and "equation", where reports have them. What a report does not have is NaN, or None for texts.
+    The index holds the labels.
 
     Args:
         reports: reports of one class, as for `plot`.
@@ -102,7 +106,7 @@ def table(
         of: which of a report's quantities the rate belongs to, as for `plot`.
         path: file to write in addition: .csv, all columns in full precision, or .tex, a tabular of LaTeX's
             package booktabs with labels, rates with their intervals, and verdicts. Labels enter LaTeX as they
-            are.
+            are, but for % and &, which would end the row or its cell.
 
     Returns:
         The frame. `to_csv`, `to_string` and further methods of pandas work on it.
@@ -118,20 +122,23 @@ def table(
         >>> reports = [dl.compare(dl.res1(3, name), **settings) for name in ("tanh", "relu")]
         >>> frame = dl.table(reports, labels=["tanh", "ReLU"])
         >>> list(frame.columns), list(frame.index)
-        (['rate', 'low', 'high', 'verdict', 'seconds', 'network', 'limit'], ['tanh', 'ReLU'])
+        (['rate', 'low', 'high', 'confidence', 'verdict', 'seconds', 'network', 'limit'], ['tanh', 'ReLU'])
     """
     checked, curves, named = _read(reports, labels, of)
     file = None if path is None else validation.writable_file(path, "path", (".csv", ".tex"))
     told = {name: [_said(report, name) for report in checked] for name in SUBJECTS}
     told = {name: values for name, values in told.items() if any(value is not None for value in values)}
     verdicts = [_said(report, "verdict") for report in checked]
-    seconds = [getattr(report, "seconds", math.nan) for report in checked]
+    seconds, levels = (
+        [getattr(report, name, math.nan) for report in checked] for name in ("seconds", "confidence")
+    )
     flat = Table(
         (
             Column("label", named),
             Column("rate", [curve.rate for curve in curves]),
             Column("low", [curve.interval[0] for curve in curves]),
             Column("high", [curve.interval[1] for curve in curves]),
+            Column("confidence", levels),
             Column("verdict", verdicts),
             Column("seconds", seconds),
             *(Column(name, values) for name, values in told.items()),
@@ -142,7 +149,7 @@ def table(
         text = flat.to_csv()
         if file.suffix == ".tex":
             shown = named if labels is not None else [latex(name) for name in named]
-            text = _latex(curves, shown, verdicts)
+            text = _latex(curves, shown, levels, verdicts)
         with files.whole_file(file) as temporary:
             temporary.write_text(text, encoding="utf-8")
     return frame
@@ -307,15 +314,20 @@ def _mathematics(text: str) -> str:
     return "".join(letters)
 
 
-def _latex(curves: Sequence[Curve], labels: Sequence[str], verdicts: Sequence[str | None]) -> str:
+def _latex(
+    curves: Sequence[Curve], labels: Sequence[str], levels: Sequence[float], verdicts: Sequence[str | None]
+) -> str:
     """Return a tabular of rates with their intervals, and verdicts; labels are LaTeX already."""
+    told = [f"{100 * level:g} %" if math.isfinite(level) else "" for level in levels]
+    shared = told[0] if len({*told}) == 1 else ""
     places = [f"@{place}@" for place in range(len(labels))]  # a table escapes what it holds
     columns = (
         Column("", places, left=True),
-        Column("rate", [curve.order for curve in curves]),
+        Column(f"rate, {shared} interval" if shared else "rate", [curve.order for curve in curves]),
+        *(() if shared else (Column("level", told),)),
         Column("verdict", verdicts, left=True),
     )
     text = Table(columns).to_latex()
     for place, label in zip(places, labels, strict=True):
-        text = text.replace(place, label, 1)
+        text = text.replace(place, ALONE.sub(r"\\\g<0>", label), 1)
     return text

@@ -113,11 +113,28 @@ def test_signal_or_gradient_is_chosen_by_its_name(stable):
 def test_a_table_has_rate_interval_verdict_and_seconds(compared, stable, in_law):
     frame = dl.table(compared, labels=["a", "b"])
     assert isinstance(frame, pandas.DataFrame)
-    assert list(frame.columns) == ["rate", "low", "high", "verdict", "seconds", "network", "limit"]
+    assert list(frame.columns) == [
+        "rate",
+        "low",
+        "high",
+        "confidence",
+        "verdict",
+        "seconds",
+        "network",
+        "limit",
+    ]
     first = compared[0]
-    row = (first.rate, *first.rate_interval, first.verdict, first.seconds)
-    assert tuple(frame.loc["a"])[:5] == row
-    assert list(dl.table(stable).columns) == ["rate", "low", "high", "verdict", "seconds", "network"]
+    row = (first.rate, *first.rate_interval, first.confidence, first.verdict, first.seconds)
+    assert tuple(frame.loc["a"])[:6] == row
+    assert list(dl.table(stable).columns) == [
+        "rate",
+        "low",
+        "high",
+        "confidence",
+        "verdict",
+        "seconds",
+        "network",
+    ]
     assert dl.table(in_law)["rate"].isna().all()
     assert list(dl.table(in_law).index) == ["d = 4", "d = 6"]
 
@@ -128,7 +145,16 @@ def test_solvers_stand_beside_each_other_by_their_schemes(checked):
     np.testing.assert_array_equal(bars(axes)[1].get_xdata(), checked[1].steps[:-1])
     np.testing.assert_array_equal(bars(axes)[1].get_ydata(), checked[1].differences)
     frame = dl.table(checked)
-    assert list(frame.columns) == ["rate", "low", "high", "verdict", "seconds", "scheme", "equation"]
+    assert list(frame.columns) == [
+        "rate",
+        "low",
+        "high",
+        "confidence",
+        "verdict",
+        "seconds",
+        "scheme",
+        "equation",
+    ]
     assert list(frame.index) == [report.scheme for report in checked]
     assert frame["rate"].tolist() == [report.rate for report in checked]
 
@@ -153,6 +179,17 @@ def test_tables_are_written_as_csv_and_latex(compared, tmp_path):
     lines = (tmp_path / "t.tex").read_text(encoding="utf-8").splitlines()
     assert lines[4].startswith("$\\alpha$ & ")
     assert f"{compared[0].rate:.2f} [" in lines[4]
+
+
+def test_a_latex_table_keeps_its_rows_and_says_the_level(compared, tmp_path):
+    dl.table(compared, labels=["5 % a & b", "50\\% c"], path=tmp_path / "t.tex")
+    text = (tmp_path / "t.tex").read_text(encoding="utf-8")
+    assert "5 \\% a \\& b & " in text
+    assert "50\\% c & " in text
+    assert "95 \\%" in text.splitlines()[2]
+    levels = [dataclasses.replace(compared[0], confidence=level) for level in (0.95, 0.975)]
+    dl.table(levels, path=tmp_path / "t.tex")
+    assert "97.5 \\%" in (tmp_path / "t.tex").read_text(encoding="utf-8").splitlines()[5]
 
 
 def test_labels_that_are_left_out_tell_the_reports_apart(compared):
