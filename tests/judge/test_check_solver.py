@@ -217,6 +217,15 @@ def test_every_rule_has_a_sentence_and_every_sentence_a_rule():
     assert rule_names(verdict.solver_caveats) == [*wording.SOLVER_CAVEATS]
 
 
+@pytest.mark.parametrize(
+    ("rate", "said"), [(0.40, True), (0.48, False), (0.6, False), (0.7, True), (math.nan, False)]
+)
+def test_an_order_outside_of_its_slopes_has_a_word(rate, said):
+    quiet = {"reference_error": 0.0, "distances": [1.0], "functions": (), "medians": False, "random": False}
+    report = SimpleNamespace(**quiet, paths=400, rate=rate, local_slopes=(0.632, 0.497, math.nan))
+    assert dict(verdict.solver_caveats(report))["order_is_of_a_part"] is said
+
+
 def test_the_path_is_the_same_at_every_level_and_areas_add_up():
     brownian = draw(16, 4, (50, 3), True, 0, 0, Purpose.SOLVER_PATHS)
     whole, first, second = brownian(0.25, 0.75), brownian(0.25, 0.5), brownian(0.5, 0.75)

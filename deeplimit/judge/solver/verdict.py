@@ -33,6 +33,8 @@ FLAT = 0.25
 order of a solver in use."""
 NEAR_ROUND_OFF = 1e3
 """Errors below this many machine epsilons may be round-off: some hundred operations on states of size 1."""
+OUTSIDE = 0.05
+"""An order this far outside of all local slopes needs a word: half a usual interval is twice as long."""
 HEAVY = 100.0
 """Kurtosis of |error|^p from which one path in a hundred makes up the mean."""
 APART = 3.0
@@ -307,5 +309,9 @@ def solver_caveats(report: Any) -> Iterator[tuple[str, bool]]:
     yield "functions_are_noise", any(not each.resolved for each in report.functions)
     # A few paths make up the means of differences.
     yield "order_is_of_medians", bool(report.medians)
+    # Differences have two parts, and the local slopes are those of their sum.
+    slopes = [each for each in report.local_slopes if math.isfinite(each)]
+    outside = bool(slopes) and not min(slopes) - OUTSIDE <= report.rate <= max(slopes) + OUTSIDE
+    yield "order_is_of_a_part", outside and math.isfinite(report.rate)
     # Covariances of less than 100 paths are rough.
     yield "few_paths_were_run", bool(report.random and report.paths < 100)

@@ -256,5 +256,9 @@ SOLVER_CAVEATS: Sentences = {
     "order_is_of_medians": lambda r: (
         "a few paths make up the means of differences; the order is that of medians."
     ),
+    "order_is_of_a_part": lambda r: (
+        f"the order {r.rate:.3f} lies outside of the local slopes, which are those of all differences: they"
+        " have two parts, and the order is that of the one that is left at more steps."
+    ),
     "few_paths_were_run": lambda r: f"{r.paths} paths are few for covariances between levels; take 400.",
 }
