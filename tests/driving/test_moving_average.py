@@ -74,6 +74,7 @@ def test_a_linear_network_tends_to_the_exact_solution_with_the_long_run_variance
         assert dl.compare(network, growth(r, m), **SETTINGS).verdict == "does not converge"
 
 
+@pytest.mark.nightly
 def test_res1_tends_to_its_limit_and_not_with_the_variance_of_one_layer():
     network = dl.res1(3, "tanh", weights=dl.MovingAverage((1, 0.6, 0.3)))
     assert dl.compare(network, **SETTINGS).verdict == "converges"

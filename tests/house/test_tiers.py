@@ -90,6 +90,7 @@ def test_what_is_thinned_is_a_parametrised_test():
 
 def test_costly_functions_keep_what_fits_their_seconds(tmp_path, monkeypatch):
     monkeypatch.setattr(thinned, "is_parametrised", lambda function: "fixture" not in function)
+    monkeypatch.setattr(thinned, "BUDGET", 1.5)
     monkeypatch.setitem(thinned.TABLES, "measured", {"a/test_a::test_fewer": 3})
     monkeypatch.setitem(thinned.TABLES, "by_hand", {"a/test_a::test_as_said": 6})
     each = {"fewer": 0.2, "dear": 0.5, "cheap": 0.1, "long": 9.0, "fixture": 1.0, "as_said": 1.0}

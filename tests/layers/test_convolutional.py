@@ -70,6 +70,7 @@ def test_layers_have_entries_of_variance_one_over_the_fan_in():
     assert entries.var().item() * 100 == pytest.approx(1.0, rel=0.01)
 
 
+@pytest.mark.nightly
 def test_compare_measures_it_against_a_users_limit_with_images_as_inputs():
     """Where states stay positive the network is an Euler scheme of dH = Δ_t ∗ σ(A_t ∗ H) dt."""
     network = dl.convolutional(2, size=(4, 5), weights=SMOOTH)

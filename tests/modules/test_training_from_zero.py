@@ -59,6 +59,7 @@ def test_a_parametrisation_is_told_from_the_others_though_its_branches_start_at_
         assert branch.nonlinearity[-1].exponent == pytest.approx(row.rate, abs=0.15)
 
 
+@pytest.mark.nightly
 def test_the_first_step_from_zero_is_linear():
     """The last weight alone moves: the gradients of the others are products with its zeros."""
     report = checked("CompleteP")

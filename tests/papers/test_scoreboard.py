@@ -86,6 +86,7 @@ def test_a_row_in_law_can_fail():
     assert runs._measure_law(swapped, "key", *given).outcome == "disagrees"
 
 
+@pytest.mark.nightly
 def test_solvers_agree_and_their_faults_are_caught():
     board = dl.validate(quick=True, only="solver: circle")
     (row,) = board.rows
@@ -194,6 +195,7 @@ def test_a_resumed_row_is_the_row_that_was_measured(board, tmp_path):
     np.testing.assert_array_equal(loaded.rows[0].errors, board.rows[0].errors)
 
 
+@pytest.mark.nightly
 def test_the_same_seed_gives_the_same_numbers(monkeypatch):
     monkeypatch.setattr(runs, "QUICK_DEPTHS", (4, 8, 16))
     first, again, other = (

@@ -68,6 +68,7 @@ def test_the_boundary_of_persistent_layers_is_clearly_above_one_half():
     assert np.array_equal(made.critical, [0.5, 0.9])
 
 
+@pytest.mark.nightly
 def test_changes_fall_with_the_exponent_and_means_are_those_of_the_draws():
     made = measured()
     for mean, draws in ((made.hidden, made.hidden_draws), (made.gradient, made.gradient_draws)):
@@ -98,6 +99,7 @@ def test_draws_and_depths_do_not_repeat_each_other():
 
 
 @pytest.mark.statistical
+@pytest.mark.nightly
 def test_a_cell_is_the_mean_logarithm_that_stability_measures(device):
     """The same law by the other entry: Hurst index 1/2 is i.i.d. Gaussian."""
     cells = diagram(width=6, hurst=[0.5], exponents=[0.5, 1.0], draws=150, inputs=1, device=device)

@@ -55,6 +55,7 @@ def test_no_theorem_is_about_a_users_recursion(recursion, law, exponent):
     assert "two independent matrices" not in network.regime().explanation
 
 
+@pytest.mark.nightly
 def test_a_users_recursion_with_smooth_weights_is_measured_without_a_theorem():
     network = made(Gated(TANH), dl.SmoothGaussian(), exponent=1.0)
     limit = dl.NeuralODE(network.recursion, network.weights, network.width)

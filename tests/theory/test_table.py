@@ -136,6 +136,7 @@ def test_growth_and_regime_of_one_network_agree(network):
         assert known.predicted >= 0.0
 
 
+@pytest.mark.nightly
 def test_every_row_of_the_library_is_about_some_network():
     """Every combination of the library's recursions, activations, exponents and some laws is looked up."""
     rough = dl.Trend(lambda t: t * TURN, holder=0.5)
