@@ -165,7 +165,7 @@ class NetworkDiagnosis(Report):
             seen = f"no depth structure is seen, and it is left open in {undecided} of {objects} ({level})"
         else:
             seen = f"no depth structure: shuffled layers would look the same ({objects}, {level})"
-        return f"{several}{self.model}: {seen}; {words}."
+        return f"{several}{self.model}: {seen}; as a process over depth: {words}."
 
     def _facts(self) -> list[tuple[str, str]]:
         told = []
