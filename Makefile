@@ -25,7 +25,7 @@ comma := ,
 demo: $(VENV)/installed-data-fast
 	$(BIN)/deeplimit demo --out out/demo
 
-# The fast tier: ten to fourteen minutes on two cores. ROOMS="theory equations" runs these folders of tests; ROOMS=changed runs what
+# The fast tier: ten minutes or so on two cores. ROOMS="theory equations" runs these folders of tests; ROOMS=changed runs what
 # uncommitted changes can break, ROOMS="changed main" what a branch has changed.
 ROOMS :=
 test: $(VENV)/installed-data-dev
