@@ -233,7 +233,7 @@ LARGE = 0.5
 SETTLING = 0.75
 """Part of the order with which networks must differ less and less for "does not converge".
 
-Trends of size 3 to 10 with right limits (α = .3 to .7, tanh, sin, scaled SiLU, depths 8 to 256) were called
+Trends of size 6 and 10 with right limits (α = .3 to .7, tanh, sin, scaled SiLU, depths 8 to 256) were called
 other limits with slopes of 1/3 for 1/2 and less.
 """
 UNMOVED = 1e-6
