@@ -101,8 +101,10 @@ def checked_call(
             " module that does not depend on t goes in as lambda t, h: module(h)."
         ) from error
     except Exception as error:
-        cast = " Cast what it holds to the dtype of h, W.to(h), or pass dtype='float32'." * (
-            "dtype" in str(error)
+        cast = (
+            " Cast what it holds to the dtype of h, as in W.to(h), or choose dtype=."
+            if "dtype" in str(error)
+            else ""
         )
         raise ValueError(
             f"{what} must be defined on the given inputs; calling it raised {type(error).__name__}: {error}."

@@ -44,8 +44,8 @@ TAIL_SHARE, LONG_TAIL_SHARE = 0.1, 0.045
 from which a smaller correction is no longer preferred."""
 LARGEST_KURTOSIS, LARGEST_SHARE = 100.0, 0.25
 """Kurtosis of |d|² from which a few paths make up its mean, and the same per path: one path alone has P.
-In Theorem 4.4 with scaled SiLU (width 8, 512 paths), whose limit explodes on some paths, 11 of 100 intervals
-missed 1/2 by means and 38 calls could not tell; by medians 2 and 5 of 80.
+In Theorem 4.4 with scaled SiLU (width 8, 512 paths), whose limit explodes on some paths, 31 of 400 intervals
+missed 1/2 by means and 128 calls could not tell; by medians 6 and 33.
 """
 MOST_LOST = 0.1
 """Share of paths that may overflow: in medians they count as the largest."""

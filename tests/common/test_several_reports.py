@@ -15,6 +15,7 @@ import deeplimit as dl
 from deeplimit.common import axes as drawing
 
 SETTINGS = {"depths": [8, 16, 32], "paths": 64}
+NUMBERS = ["rate", "low", "high", "confidence", "verdict", "seconds"]
 
 
 @pytest.fixture(scope="module")
@@ -113,28 +114,11 @@ def test_signal_or_gradient_is_chosen_by_its_name(stable):
 def test_a_table_has_rate_interval_verdict_and_seconds(compared, stable, in_law):
     frame = dl.table(compared, labels=["a", "b"])
     assert isinstance(frame, pandas.DataFrame)
-    assert list(frame.columns) == [
-        "rate",
-        "low",
-        "high",
-        "confidence",
-        "verdict",
-        "seconds",
-        "network",
-        "limit",
-    ]
+    assert list(frame.columns) == [*NUMBERS, "network", "limit"]
     first = compared[0]
     row = (first.rate, *first.rate_interval, first.confidence, first.verdict, first.seconds)
     assert tuple(frame.loc["a"])[:6] == row
-    assert list(dl.table(stable).columns) == [
-        "rate",
-        "low",
-        "high",
-        "confidence",
-        "verdict",
-        "seconds",
-        "network",
-    ]
+    assert list(dl.table(stable).columns) == [*NUMBERS, "network"]
     assert dl.table(in_law)["rate"].isna().all()
     assert list(dl.table(in_law).index) == ["d = 4", "d = 6"]
 
@@ -145,16 +129,7 @@ def test_solvers_stand_beside_each_other_by_their_schemes(checked):
     np.testing.assert_array_equal(bars(axes)[1].get_xdata(), checked[1].steps[:-1])
     np.testing.assert_array_equal(bars(axes)[1].get_ydata(), checked[1].differences)
     frame = dl.table(checked)
-    assert list(frame.columns) == [
-        "rate",
-        "low",
-        "high",
-        "confidence",
-        "verdict",
-        "seconds",
-        "scheme",
-        "equation",
-    ]
+    assert list(frame.columns) == [*NUMBERS, "scheme", "equation"]
     assert list(frame.index) == [report.scheme for report in checked]
     assert frame["rate"].tolist() == [report.rate for report in checked]
 

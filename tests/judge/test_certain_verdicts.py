@@ -44,7 +44,7 @@ def test_errors_without_moments_are_judged_by_medians():
 @pytest.mark.parametrize("seed", [302089957802005, 302089957802016, 302089957802023])
 @pytest.mark.parametrize(("share", "verdict"), [(1.0, "converges"), (0.5, "does not converge")])
 def test_a_limit_that_explodes_is_judged_by_medians_before_a_path_is_lost(seed, share, verdict):
-    """By means 11 of 100 intervals missed 1/2, those of these seeds among them: one path made up the mean."""
+    """By means 31 of 400 intervals missed 1/2, those of these seeds among them: one path made up the mean."""
     network = dl.inner(8, "scaled_silu", noise=dl.Ito(A=1 / 8))
     limit = network.limit()
     limit = dataclasses.replace(limit, curvature=share * limit.curvature)

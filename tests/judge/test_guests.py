@@ -385,8 +385,25 @@ def blocks(depth):
     ],
 )
 def test_where_nothing_is_shared_no_path_by_path_verdict_is_given(network, limit):
-    with pytest.raises(ValueError, match=r"compare_laws|Independent\(limit\)"):
+    with pytest.raises(ValueError, match=r"compare_laws|Independent\(limit\)") as refused:
         dl.compare(network, limit, torch.ones(2, 3), **FEW)
+    # Where weights are functions of time, `compare_laws` refuses the network in turn.
+    functions = {dl.ChannelKind.FUNCTION} & {each.kind for each in getattr(network, "channels", ())}
+    assert ("compare_laws" in str(refused.value)) != bool(functions)
+
+
+def test_a_field_of_another_dtype_is_told_to_cast():
+    weight = torch.eye(3)  # float32, where inputs are float64
+    smooth = dl.res1(3, "tanh", weights=SMOOTH)
+    with pytest.raises(ValueError, match=r"\.to\(h\)"):
+        dl.compare(smooth, lambda t, h: torch.tanh(h) @ weight, torch.ones(2, 3), **FEW)
+    with pytest.raises(ValueError, match="broken") as refused:
+        dl.compare(smooth, lambda t, h: broken(h), torch.ones(2, 3), **FEW)
+    assert ".to(h)" not in str(refused.value)
+
+
+def broken(h):
+    raise RuntimeError("broken")
 
 
 def test_channels_say_what_a_path_is_made_of():

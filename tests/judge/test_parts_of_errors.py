@@ -157,6 +157,14 @@ def test_a_right_limit_is_no_other_one_before_networks_have_settled(activation, 
     assert dl.compare(network, depths=(8, 16, 32, 64), paths=16).rule == "is_still_moving"
 
 
+def test_unequal_ratios_of_depths_leave_networks_settled():
+    """Depths 32 and 33 differ by little, 33 and 128 by much: that networks move more there proves nothing."""
+    network = dl.inner(4, "tanh", trend=turning(), alpha=0.3, beta=0.7)
+    wrong = dataclasses.replace(network.limit(), slope=1.05)
+    report = dl.compare(network, wrong, depths=(8, 9, 32, 33, 128), paths=64)
+    assert report.verdict == "does not converge"
+
+
 def test_given_the_inputs_nothing_is_random():
     network = dl.inner(4, "tanh", trend=turning(), alpha=0.4, beta=0.6)
     report = dl.compare(network, paths=64)

@@ -34,6 +34,8 @@ def test_the_theorem_is_named_up_to_the_explosion_where_noise_moves_every_direct
     assert "positive probability" in said.explanation
     assert not any("uniformly integrable" in sentence for sentence in said.not_checked)
     assert said.rate == 0.5
+    assert not said.moments
+    assert regime("tanh", noise).moments
     assert dl.inner(2, "scaled_gelu", noise=noise).limit().curvature > 1.5  # it is measured all the same
 
 

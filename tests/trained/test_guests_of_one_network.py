@@ -14,7 +14,7 @@ import deeplimit as dl
 from deeplimit.common.global_state import seeded
 from deeplimit.trained.diagnosis.layer_gram import LayerGram
 from deeplimit.trained.diagnosis.order_test import order_test
-from deeplimit.trained.diagnosis.wording import NO_MODULE
+from deeplimit.trained.diagnosis.wording import ENTRY_BY_ENTRY, NO_MODULE
 
 
 def untrained(depth=11, width=7, hidden=13):
@@ -256,6 +256,14 @@ def test_a_state_dict_has_a_caveat_about_what_stands_in_forward():
     # Modules show their forward, and stacks are what the reader made of it.
     for one in (dl.diagnose(networks[12]), dl.diagnose(dict(A=noise(12))), dl.diagnose(networks)):
         assert NO_MODULE not in one.reservations
+
+
+def test_several_stacks_have_a_caveat_about_the_order_of_hidden_units():
+    """Two weights of one branch had no depth structure as stacks, while the module's branches had."""
+    assert dl.diagnose({"W": noise(12), "V": noise(12)}).reservations == (ENTRY_BY_ENTRY,)
+    states = matrices(12, 4).state_dict()
+    for one in (dict(A=noise(12)), matrices(12, 4), states):
+        assert ENTRY_BY_ENTRY not in dl.diagnose(one).reservations
 
 
 def test_what_is_left_open_is_not_said_to_be_absent():

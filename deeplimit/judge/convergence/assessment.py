@@ -231,10 +231,10 @@ in float32, and to 2.3 in float64.
 LARGE = 0.5
 """A floor of this share of the deepest square is one that "converges" must be sure not to overlook."""
 SETTLING = 0.75
-"""Part of the order with which networks must differ less and less for "does not converge".
+"""Networks have settled where their consecutive differences fall with this part of the theorem's order.
 
 Trends of size 6 and 10 with right limits (α = .3 to .7, tanh, sin, scaled SiLU, depths 8 to 256) were called
-other limits with slopes of 1/3 for 1/2 and less.
+other limits; their differences fell with order 1/3 for 1/2, or less.
 """
 UNMOVED = 1e-6
 """Moves below this part of the distance to the limit are round-off of products, and lead nowhere."""
@@ -315,10 +315,11 @@ class Part:
         moved = np.sqrt(np.maximum(squares[1:] + squares[:-1] - 2 * next_to, 0.0))[-2:]
         if not moved[-1] > max(UNMOVED * math.sqrt(squares[-1]), verdict.RESOLVED * self.resolution):
             return True
-        depths = self.judged.depths[-3:-1]
-        slope = math.log(moved[0] / moved[1]) / math.log(depths[1] / depths[0])
         rate = 0.0 if self.regime.rate is None or self.regime.rate_is_bound else self.regime.rate
-        return slope > SETTLING * rate
+        # Of unequal ratios of depths differences are unequal, too: by these at the slowest order.
+        depths = self.judged.depths[-3:].astype(float)
+        left = depths ** (-SETTLING * rate) if rate else -np.log(depths)
+        return bool(moved[1] / moved[0] < (left[1] - left[2]) / (left[0] - left[1]))
 
     @property
     def weight(self) -> float:

@@ -111,6 +111,7 @@ def _pooled(runs: Sequence[_Run]) -> dict[tuple[str, str], LayerGram]:
 
 
 def _reservations(runs: Sequence[_Run]) -> tuple[str, ...]:
+    """Return the caveats of weights that were read without their forward."""
     by_name = not all(run.seen_or_stacked for run in runs)
     several = any(run.stacks > 1 for run in runs)
     return (wording.NO_MODULE,) * by_name + (wording.ENTRY_BY_ENTRY,) * several
