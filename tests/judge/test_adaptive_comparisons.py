@@ -80,6 +80,7 @@ def test_looks_in_different_passes_share_no_blocks():
     assert np.array_equal(report.errors, fixed.errors)
 
 
+@pytest.mark.nightly
 def test_what_is_fixed_stays(few_looks):
     report = dl.compare(NARROW, depths=[8, 16, 32, 64], paths="auto", budget=LONG)
     assert {look.depths for look in report.looks} == {(8, 16, 32, 64)}

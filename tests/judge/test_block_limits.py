@@ -121,6 +121,7 @@ def test_layers_that_are_not_residual_have_no_limit():
     assert found(plain).limit is None
 
 
+@pytest.mark.nightly
 def test_an_isotropic_limit_says_how_large_its_noise_is():
     width, factor = 8, 0.5
 
@@ -210,6 +211,7 @@ def test_the_report_is_one_like_the_others(tmp_path):
     report.plot(tmp_path / "limit.png")
 
 
+@pytest.mark.nightly
 def test_the_comparison_in_law_is_what_holds_a_moving_average_back(monkeypatch):
     """The twin of the check: without it, the powers of the depth alone would name a diffusion."""
     monkeypatch.setattr(Evidence, "is_rejected", property(lambda self: False))

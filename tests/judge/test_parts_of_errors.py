@@ -53,7 +53,7 @@ def test_a_floor_of_a_quarter_of_the_squared_error_forbids_convergence():
     network = usual(8)
     limit = network.limit()
     wrong = dataclasses.replace(limit, slope=0.97 * limit.slope)
-    assert dl.compare(network, wrong, depths=(8, 16, 32, 64), seed=3).verdict != "converges"
+    assert dl.compare(network, wrong, depths=(8, 16, 32, 64), paths=1024, seed=3).verdict != "converges"
 
 
 def test_a_floor_of_a_part_is_told_as_a_share_of_the_whole_error():

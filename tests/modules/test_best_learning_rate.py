@@ -131,6 +131,7 @@ def test_the_best_rate_of_completep_carries_over():
     assert not any(each.about == "best learning rate" for each in report.findings)
 
 
+@pytest.mark.nightly
 def test_a_report_with_rates_keeps_the_contract_and_draws_them(tmp_path):
     report = checked("CompleteP", (2, 4), 2)
     dl.testing.check_report(report)

@@ -67,6 +67,7 @@ def test_the_first_step_from_zero_is_linear():
     assert all(value > 1e-3 for value in report.branches[0].nonlinearity[1].values)
 
 
+@pytest.mark.nightly
 def test_a_wrong_multiplier_is_found_by_its_value_and_by_what_the_branches_come_to():
     found = {each.about: each for each in checked("SP, lr const").findings}
     assert found["initialisation"].parameters == ("multiplier of blocks.*.weights",)

@@ -105,6 +105,7 @@ def test_every_problem_is_validated():
     assert board.verdict == "agrees", str(board)
 
 
+@pytest.mark.nightly
 def test_a_row_of_a_solver_can_fail():
     case = next(case for case in solver_cases() if "circle" in case.name)
     swapped = dataclasses.replace(

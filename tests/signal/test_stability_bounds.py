@@ -84,6 +84,7 @@ def test_probability_bounds_hold_over_their_whole_range(network):
     assert broken(network, dl.stability(network, [1000], draws=100), 1000) == (set(), ALL_FOUR)
 
 
+@pytest.mark.nightly
 def test_weights_that_violate_a1_break_the_upper_bounds():
     """Of variance 3 instead of 1, in width 64, where all four bounds apply."""
     network = dl.res1(64, "identity")

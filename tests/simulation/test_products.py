@@ -131,7 +131,7 @@ SCRIPTS = {
 
 
 @pytest.mark.usefixtures("one_thread")
-@settings(max_examples=15)
+@settings(max_examples=10)
 @given(kinds=st.lists(st.sampled_from(KINDS), min_size=1, max_size=12), **SCRIPTS)
 def test_products_have_the_covariance_of_a_brownian_matrix_times_the_vectors(
     grid, width, kinds, seed, inputs

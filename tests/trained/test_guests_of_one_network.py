@@ -87,6 +87,7 @@ def test_a_p_value_has_no_floor_that_the_bound_over_many_objects_cannot_reach():
     assert order_test(LayerGram(layers @ layers.T / 40, 40)).p_value < 0.01 / 500
 
 
+@pytest.mark.nightly
 def test_the_tail_of_the_order_test_is_not_too_small():
     """Against 10^6 orders of nine layers, of which few are as smooth."""
     for seed in range(4):
@@ -174,6 +175,7 @@ def convolutional(depth, kernel=3):
     return network
 
 
+@pytest.mark.nightly
 def test_kernels_are_compared_by_their_taps():
     network = convolutional(12)
     report = dl.diagnose(network, batch=torch.randn(2, 4, 6, 6, generator=torch.Generator().manual_seed(0)))

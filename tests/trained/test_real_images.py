@@ -23,6 +23,7 @@ def test_images_are_standardised_by_the_training_set(load):
     assert abs(float(data.test_inputs.double().mean())) > 1e-5
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(("load", "rows"), [(mnist, 5000), (digits, 1797)])
 def test_every_image_is_there_once_with_its_own_label(load, rows):
     first, second = load(), load(seed=1)
