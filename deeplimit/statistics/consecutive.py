@@ -60,6 +60,8 @@ ROUNDED = 30.0
 DRIFT = 0.2
 """Relative change, at depth 16, of a right limit's squared distance over that of the difference there:
 corrections of either are L^-1/2 at the most, of size 1/4 then, and cancel in part."""
+FEWEST = 30
+"""Paths from which a logarithm of their average is taken for normal."""
 LARGEST_SIZE = 0.32
 """No power law is in sight where corrections of this size or more have most of the weight,"""
 SLOWEST = 0.05
@@ -181,8 +183,12 @@ class Order:
         """
         last = float(self.slopes[-1]) if len(self.slopes) else math.inf
         low = min(SLOWEST if self.uncertain else self.interval(0.95)[0], last)
-        left = self.ratio**low if low > 0 else 1.0
-        return self.deepest * left / (1.0 - left) if left < 1.0 else math.inf
+        return self.deepest * self.doublings(low)
+
+    def doublings(self, order: float) -> float:
+        """Return the sum of all further differences at this order, in units of the deepest one."""
+        left = self.ratio**order if order > 0 else 1.0
+        return left / (1.0 - left) if left < 1.0 else math.inf
 
     @property
     def rate(self) -> float:
@@ -484,6 +490,26 @@ def paired_floor(
         return None
     lower, middle, upper = (min(max(share + z * error, 0.0), 1.0) for z in (-1.645, 0.0, 1.645))
     return Floor(middle, lower, upper, float(special.ndtr((share - 0.5) / error)))
+
+
+def apart_by_paths(distances: np.ndarray, sizes: np.ndarray, order: Order, rate: float) -> float:
+    """Return the deepest distance over the most that differences leave of it, if they fall at order `rate`.
+
+    Given are distances to a limit (P, m) and differences (P, m - 1) of the same paths. As in `paired_floor`
+    their luck cancels: path by path the triangle inequality gives at most 1 for the limit that the networks
+    tend to. The lower end at SURE is returned, and 0 where paths are few, or one is lost and the order is not
+    one of medians, or where differences do not surely fall, or do so more slowly.
+    """
+    low, high = order.interval(0.95)
+    (distances, lost), (sizes, _) = with_lost_ones_last(distances), with_lost_ones_last(sizes)
+    kept = (distances[:, -1] > 0) & (sizes[:, -1] > 0)
+    if lost > (MOST_LOST if order.medians else 0.0) or kept.sum() < FEWEST or not low > 0 or high < rate:
+        return 0.0
+    logs = log_medians if order.medians else log_means
+    (far, far_influence), (near, near_influence) = (logs(each[kept, -1:]) for each in (distances, sizes))
+    influence = far_influence - near_influence
+    error = float(influence.std(ddof=1)) / math.sqrt(len(influence))
+    return math.exp(float(far[0] - near[0]) - SURE * error) / order.doublings(rate)
 
 
 def mixture_of_orders(

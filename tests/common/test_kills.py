@@ -36,7 +36,7 @@ def test_processes_killed_at_random_moments_lose_and_change_nothing(verb, writer
     assert process.returncode == 0, process.stderr
     found = json.loads(process.stdout)
     blocks = sorted(found["labels"])
-    assert len(set(blocks)) == len(blocks) > 3
+    assert len(set(blocks)) == len(blocks) >= 3
     assert sum(each["kills"] for each in found["rounds"]) == KILLS
     for each in found["rounds"]:
         assert each["results"] == [found["alone"]] * writers
@@ -83,10 +83,12 @@ def test_blocks_of_a_dask_worker_that_is_killed_run_elsewhere(tmp_path):
     chance = random.Random(0)
     with two_workers(tmp_path / "dask") as cluster, cluster.get_client() as client:
         for verb, run in killed.FUNCTIONS.items():
-            alone = killed.timeless(run().to_dict())
+            if verb.endswith(", command"):  # its executor is an address
+                continue
+            alone = killed.content(run())
             run(executor=client)  # workers import and compile
             started = time.monotonic()
-            assert killed.timeless(run(executor=client).to_dict()) == alone
+            assert killed.content(run(executor=client)) == alone
             seconds = time.monotonic() - started
             made = calls = 0
             while made < DASK_KILLS:
@@ -96,6 +98,6 @@ def test_blocks_of_a_dask_worker_that_is_killed_run_elsewhere(tmp_path):
                 with killed_at(seconds * chance.random(), cluster, chance) as done:
                     found = run(executor=client, store=store)
                 made += len(done)
-                assert killed.timeless(found.to_dict()) == alone
+                assert killed.content(found) == alone
                 (kept,) = dl.Store(store).runs()
                 assert kept.done == kept.total == len(set(killed.labels(store))) == len(killed.labels(store))

@@ -8,12 +8,14 @@ microseconds, too.
 """
 
 import contextlib
+import io
 import json
 import os
 import random
 import signal
 import sqlite3
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -25,6 +27,7 @@ if __name__ == "__main__":
 import torch
 
 import deeplimit as dl
+from deeplimit.cli import app
 from deeplimit.common import measurement, store as stores
 from deeplimit.trained.training import checkpoint
 
@@ -40,6 +43,34 @@ def stack(depth):
 
 def _adam(model, depth):
     return torch.optim.Adam(model.parameters(), lr=1e-3)
+
+
+class _Layers(torch.nn.Module):
+    def __init__(self, depth):
+        super().__init__()
+        self.blocks = torch.nn.ModuleList(torch.nn.Linear(3, 3) for _ in range(depth))
+
+    def forward(self, h):
+        for block in self.blocks:
+            h = h + block(h) / len(self.blocks)
+        return h
+
+
+def _shaken(model, depth, seed):
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter))
+    return model
+
+
+def _commanded(command, workers=1, store=None):
+    """Run a command in this process; return the report that it wrote."""
+    kept = () if store is None else ("--store", str(store))
+    given = [*command.split(), "--quiet", "--workers", str(workers), *kept]
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
+        file = Path(folder) / "report.json"
+        app([*given, "--json", str(file)], standalone_mode=False)
+        return dl.load_report(file)
 
 
 def _named(how):
@@ -76,9 +107,28 @@ FUNCTIONS = {
     "check_training": lambda **how: dl.check_training(
         stack, [2, 3], optimizer=_adam, batch=BATCH, steps=(1,), seeds=2, **_named(how)
     ),
+    "simulate": lambda **how: dl.simulate(
+        dl.res1(40, "tanh", weights=UNIFORM), depths=[2, 4], paths=600, keep="summaries", **how
+    ),
+    "study": lambda **how: dl.study(_Layers, _shaken, [6, 7], 3, batch=torch.ones(2, 3), **_named(how)),
+    "reproduce": lambda **how: dl.reproduce("marion-fig6", quick=True, **how),
+    "compare, command": lambda **how: _commanded(
+        "compare --network res1 --width 40 --depths 2:4:x2 --paths 1200 --coupling pathwise", **how
+    ),
+    "stability, command": lambda **how: _commanded(
+        "stability --network res3 --width 40 --weights uniform --depths 5,9 --draws 800", **how
+    ),
     "train": _trained,
     "train, checkpoints": lambda **how: _trained(True, **how),
 }  # fmt: skip
+
+
+def content(report):
+    """Return what a call gave without the time it took."""
+    if isinstance(report, dl.Trajectories):
+        summaries = [report.summary(depth) for depth in report.depths]
+        return [[each.mean.tolist(), each.covariance.tolist()] for each in summaries]
+    return timeless(report.to_dict())
 
 
 def timeless(content):
@@ -114,7 +164,7 @@ class Sitting:
             if statements is not None:
                 suicidal(statements)
             report = FUNCTIONS[self.verb](workers=1, store=self.store)
-        self.result.write_text(json.dumps(timeless(report.to_dict())))
+        self.result.write_text(json.dumps(content(report)))
 
     def told(self, word):
         lines = self.notes.read_text().splitlines() if self.notes.exists() else []
@@ -226,7 +276,7 @@ def main(verb, writers, kills, seed, folder):
     measurement.SECONDS_BETWEEN_WRITES = 0.03  # calls last half a second here
     checkpoint.SECONDS_BETWEEN = 0.0
     folder, chance = Path(folder), random.Random(f"{verb}, {writers}, {seed}")
-    alone = timeless(FUNCTIONS[verb](workers=1).to_dict())  # in this process: numba compiles once
+    alone = content(FUNCTIONS[verb](workers=1))  # in this process: numba compiles once
     statements = []
     connect = sqlite3.connect
 

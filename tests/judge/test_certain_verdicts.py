@@ -86,3 +86,14 @@ def test_a_right_limit_of_width_two_is_confirmed_in_nearly_every_call():
     """399 of 400 calls are. At 99 %, fewer than 8 of 12 would be with probability below 1e-7."""
     verdicts = [dl.compare(dl.res1(2, "gelu"), seed=seed).verdict for seed in range(12)]
     assert verdicts.count("converges") >= 8
+
+
+@pytest.mark.parametrize(("width", "hurst"), [(1, 0.7), (2, 0.7), (2, 0.8)])
+def test_a_young_equation_with_too_much_noise_is_refused_at_first_sizes(width, hurst):
+    """A tenth too much: its distances stay several times what is left of the networks' own differences."""
+    network = dl.res1(width, "tanh", weights=dl.FractionalBrownian(hurst))
+    limit = network.limit()
+    given = {"depths": (16, 32, 64, 128, 256), "paths": 512, "seed": 5}
+    wrong = dl.compare(network, dataclasses.replace(limit, noise_scale=1.1 * limit.noise_scale), **given)
+    assert (wrong.verdict, wrong.rule) == ("does not converge", "stays_apart")
+    assert dl.compare(network, limit, **given).verdict != "does not converge"

@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 from scipy import special
 
-from deeplimit.statistics.consecutive import Coherence, Differences, fit_order, paired_floor
+from deeplimit.statistics.consecutive import (
+    Coherence,
+    Differences,
+    apart_by_paths,
+    fit_order,
+    paired_floor,
+)
 
 DEPTHS = np.array([16, 32, 64, 128, 256])
 PATHS = 512
@@ -104,6 +110,32 @@ def test_a_floor_of_distances_is_found_and_none_where_there_is_none(share):
     assert result.share == pytest.approx(share, abs=0.2)
     assert (result.probability > 0.5) == (share > 0.5)
     assert result.probability < 0.05 or share > 0.5
+
+
+@pytest.mark.parametrize("factor", [1.0, 3.0])
+def test_distances_are_held_against_what_differences_leave_of_them(factor):
+    """At order 1 the sum of all further differences is the last one, so right distances are once as large."""
+    found = directed(1.0 / DEPTHS)
+    measured = dataclasses.replace(differences(found), exact=True)
+    distances = factor * np.linalg.norm(found, axis=2)
+    order = fit_order(measured)
+    assert apart_by_paths(distances, measured.sizes, order, 1.0) == pytest.approx(factor)
+    # Twice as slow an order leaves 1 / (2^½ - 1) of the last difference; a faster one is not what is seen.
+    assert apart_by_paths(distances, measured.sizes, order, 0.5) == pytest.approx(factor * (2**0.5 - 1))
+    assert apart_by_paths(distances, measured.sizes, order, 2.0) == 0.0
+    assert apart_by_paths(distances[:29], measured.sizes[:29], order, 1.0) == 0.0
+    distances[0, 0] = np.inf
+    assert apart_by_paths(distances, measured.sizes, order, 1.0) == 0.0
+
+
+def test_paths_that_scatter_make_distances_less_surely_large():
+    """The lower end of a ratio whose logarithm has a standard error of 1 / 30^½, at 99.75 %."""
+    found = directed(1.0 / DEPTHS)[:30]
+    measured = dataclasses.replace(differences(found), exact=True)
+    luck = np.exp(np.random.default_rng(3).permutation([-1.0, 1.0] * 15))
+    distances = 3.0 * luck[:, None] * np.linalg.norm(found, axis=2)
+    found = apart_by_paths(distances, measured.sizes, fit_order(measured), 1.0)
+    assert 3.0 * np.exp(-2.81 * 1.3 / 30**0.5) < found < 3.0
 
 
 def test_m_differences_need_m_plus_three_paths():

@@ -596,7 +596,13 @@ def _judged(
         apart = pairing.apart(part.shown.log_errors[-1], part.is_gap)
         is_scheme = task.splits and not part.is_gap and pairing.falls
         uncertain = pairing.order is not None and pairing.order.uncertain
-        evidence = dataclasses.replace(evidence, apart=apart, is_scheme=is_scheme, is_uncertain=uncertain)
+        evidence = dataclasses.replace(
+            evidence,
+            apart=apart,
+            apart_by_paths=pairing.apart_by_paths,
+            is_scheme=is_scheme,
+            is_uncertain=uncertain,
+        )
         shares = part.part_of_square * np.array([floor.share, floor.lower, floor.upper])  # of the whole error
         share, lower, upper = shares.tolist()
         floors.append(Floor(share, lower, upper, floor.probability))

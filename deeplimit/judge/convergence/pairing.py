@@ -12,7 +12,14 @@ import numpy as np
 from deeplimit.driving import ChannelKind, Dependence
 from deeplimit.simulation import Task
 from deeplimit.simulation.task import GRADIENT, is_own, is_scheme
-from deeplimit.statistics.consecutive import Differences, Order, fit_order, paired_floor, rests_on_few_paths
+from deeplimit.statistics.consecutive import (
+    Differences,
+    Order,
+    apart_by_paths,
+    fit_order,
+    paired_floor,
+    rests_on_few_paths,
+)
 from deeplimit.statistics.power_law import Floor
 from deeplimit.theory import Regime, gradients_of
 
@@ -76,6 +83,8 @@ class Pairing:
         distances: those to the limit, and where errors are split to its scheme (P, m or 2 m), of paths of
             which a few make up every mean, or are lost: medians are taken of them. None elsewhere.
         orders_of_medians: the orders of such paths where a theorem says an order in probability.
+        apart_by_paths: how far the limit is from what the networks tend to, held against their differences
+            path by path, where one path is read at all depths and a theorem says the order; 0 elsewhere.
     """
 
     regime: Regime
@@ -99,6 +108,7 @@ class Pairing:
     paired_floor: Floor | None = None
     distances: np.ndarray | None = None
     orders_of_medians: tuple[Order | None, ...] = ()
+    apart_by_paths: float = 0.0
 
     @classmethod
     def of(cls, task: Task, differences: np.ndarray, resolution: float) -> Pairing:
@@ -110,9 +120,11 @@ class Pairing:
         m, kinds = len(depths), 1 + 2 * task.splits
         sets, distances = np.split(differences, [kinds * (3 * m - 4)], axis=1)
         orders = measured_orders(sets, depths, resolution, found.exact)
-        floor = None
+        floor, apart = None, 0.0
         if (order := orders[-1]) is not None and order.levels == m - 1:
             sizes, near = sets[:, (kinds - 1) * (3 * m - 4) :][:, : m - 1], distances[:, -m:]
+            if found.reads is Reads.PATH and found.known_rate is not None:
+                apart = apart_by_paths(near, sizes, order, found.known_rate)
             if found.correction is Correction.KNOWN:  # what the reference hides of distances to it
                 near = near * np.exp(-log_bias(task, 0.5))
             floor = paired_floor(depths, near, sizes, order, exact=found.exact, rate=found.known_rate)
@@ -129,7 +141,8 @@ class Pairing:
         floor = floor if trusted else None
         medians = medians and trusted
         found = dataclasses.replace(found, distances=found.distances if trusted else None)
-        return dataclasses.replace(found, paired_floor=floor, orders_of_medians=orders if medians else ())
+        orders = orders if medians else ()
+        return dataclasses.replace(found, paired_floor=floor, orders_of_medians=orders, apart_by_paths=apart)
 
     @classmethod
     def _stated(cls, task: Task) -> Pairing:

@@ -112,8 +112,8 @@ OF_THE_FIT: Sentences[Evidence] = {
         " and its differences fall"
     ),
     "stays_apart": lambda e: (
-        f"{e.what} at the deepest network are {e.apart:.3g} times what is left between it and what the"
-        " networks tend to, so the limit is another one"
+        f"{e.what} at the deepest network are {max(e.apart, e.apart_by_paths):.3g} times what is left between"
+        " it and what the networks tend to, so the limit is another one"
     ),
     "is_far_from_a_power_law": lambda e: (
         f"{e.what} still fall, with slope {e.last_slope:.2f} between the deepest two, but by no power law"
