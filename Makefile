@@ -54,7 +54,7 @@ trust: $(VENV)/installed-data-dev
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "" tests/common/test_every_bad_value.py tests/cli/test_every_bad_option.py \
 		tests/common/test_switches.py tests/common/test_text_that_leaves.py tests/modules/test_threads.py
 
-# 330 processes and Dask workers are killed at random moments, and executors and disks fail.
+# 912 processes and Dask workers are killed at random moments, and executors and disks fail.
 faults: $(VENV)/installed-data-dev
 	$(BIN)/python -m pytest -m "" $(addprefix tests/common/test_,kills.py executors.py lost_files.py flipped_bits.py machines.py signals.py) tests/cli/test_full_disks.py
 
