@@ -17,6 +17,11 @@ NO_MODULE = (
     " there are not in these numbers. Pass the module, with batch= where none can be made up."
 )
 """A caveat of weights whose forward was not seen."""
+ORDER = (
+    "Read in the order that names say: {}, with nothing but an activation assumed between them, and a skip"
+    " around both."
+)
+"""A caveat of weights that were put into one branch by their names; what stands in braces is their names."""
 ENTRY_BY_ENTRY = (
     "Stacks are compared entry by entry. If these are several weights of one branch, hidden units may stand"
     " in another order in every layer, and entries then say nothing about depth: pass the module."
