@@ -66,6 +66,39 @@ def shown(progress: Progress | bool | None, name: str) -> Iterator[Progress | No
             yield move
 
 
+def checked_progress(progress: object) -> Progress | bool | None:
+    """Return what a user gave as `progress`; raise TypeError for anything that shows none."""
+    drawn = progress is None or isinstance(progress, bool)
+    if not drawn and (isinstance(progress, type) or not validation.takes(progress, 1)):
+        raise TypeError(
+            "progress must be a function of the fraction done, or True for a bar; got"
+            f" {validation.named(progress)}."
+        )
+    return progress  # type: ignore[return-value]
+
+
+@contextlib.contextmanager
+def in_one_pass(progress: Progress | bool | None, name: str) -> Iterator[Progress]:
+    """Yield a function that shows the fraction done of work without blocks; all is done where it ends."""
+    with shown(progress, name) as show:
+        reached = 0.0
+
+        def move(fraction: float) -> None:
+            nonlocal reached
+            if show is not None and fraction > reached:
+                reached = min(fraction, 1.0)
+                with validation.noted("deeplimit called progress with the fraction done."):
+                    show(reached)
+
+        yield move
+        move(1.0)
+
+
+def part_of(move: Progress, first: float, last: float) -> Progress:
+    """Return the function that shows the fraction done of one part of the work."""
+    return lambda fraction: move(first + fraction * (last - first))
+
+
 def _line_in_the_log(name: str) -> Progress:
     """Return the function that says once that a call takes long, and how long it may yet take."""
     first: list[tuple[float, float]] = [(time.perf_counter(), 0.0)]
@@ -456,14 +489,9 @@ class Running:
             )
         if executor is not None and hasattr(executor, "get_executor"):  # Dask's client
             executor = executor.get_executor()
-        drawn = progress is None or isinstance(progress, bool)
-        if not drawn and (isinstance(progress, type) or not validation.takes(progress, 1)):
-            raise TypeError(
-                "progress must be a function of the fraction done, or True for a bar; got"
-                f" {validation.named(progress)}."
-            )
+        shows = checked_progress(progress)
         kept = None if store is None else as_store(store)
-        return Running(workers, executor, kept, progress)  # type: ignore[arg-type]
+        return Running(workers, executor, kept, shows)  # type: ignore[arg-type]
 
     @contextlib.contextmanager
     def shown(self, name: str) -> Iterator[Running]:

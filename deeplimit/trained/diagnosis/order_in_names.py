@@ -75,8 +75,8 @@ def _before(first: str, second: str) -> bool:
         stem = first.removesuffix(one)
         if (stem + one, stem + other) == (first, second) and stem[-1:] in ("", "."):
             return DOWN_FIRST not in stem.lower()
-    one, other = _number(first), _number(second)
-    return one is not None and other is not None and one[0] == other[0] and one[1] < other[1]
+    before, after = _number(first), _number(second)
+    return before is not None and after is not None and before[0] == after[0] and before[1] < after[1]
 
 
 def _number(name: str) -> tuple[str, int] | None:
