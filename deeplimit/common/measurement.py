@@ -67,21 +67,13 @@ def shown(progress: Progress | bool | None, name: str) -> Iterator[Progress | No
             yield move
 
 
-def checked_progress(progress: object) -> Progress | bool | None:
-    """Return what a user gave as `progress`; raise TypeError for anything that shows none."""
-    drawn = progress is None or isinstance(progress, bool)
-    if not drawn and (isinstance(progress, type) or not validation.takes(progress, 1)):
-        raise TypeError(
-            "progress must be a function of the fraction done, or True for a bar; got"
-            f" {validation.named(progress)}."
-        )
-    return progress  # type: ignore[return-value]
-
-
 @contextlib.contextmanager
-def in_one_pass(progress: Progress | bool | None, name: str) -> Iterator[Progress]:
-    """Yield a function that shows the fraction done of work without blocks; all is done where it ends."""
-    with shown(progress, name) as show:
+def in_one_pass(progress: object, name: str) -> Iterator[Progress]:
+    """Yield a function that shows the fraction done of work without blocks; all is done where it ends.
+
+    Raises TypeError for a progress that is no function, truth value or None.
+    """
+    with shown(Running.checked(None, None, None, progress).progress, name) as show:
         reached = 0.0
 
         def move(fraction: float) -> None:
@@ -490,9 +482,14 @@ class Running:
             )
         if executor is not None and hasattr(executor, "get_executor"):  # Dask's client
             executor = executor.get_executor()
-        shows = checked_progress(progress)
+        drawn = progress is None or isinstance(progress, bool)
+        if not drawn and (isinstance(progress, type) or not validation.takes(progress, 1)):
+            raise TypeError(
+                "progress must be a function of the fraction done, or True for a bar; got"
+                f" {validation.named(progress)}."
+            )
         kept = None if store is None else as_store(store)
-        return Running(workers, executor, kept, shows)  # type: ignore[arg-type]
+        return Running(workers, executor, kept, progress)  # type: ignore[arg-type]
 
     @contextlib.contextmanager
     def shown(self, name: str) -> Iterator[Running]:

@@ -9,7 +9,7 @@ import torch
 import deeplimit as dl
 from deeplimit.trained.diagnosis.undecided import known
 
-LEVEL = 0.003
+REAL = 0.003
 
 
 def noise(depth, seed, width=4):
@@ -34,7 +34,7 @@ def shared():
 
 def test_layers_that_share_a_part_are_not_like_independent_ones(shared):
     (one,) = shared.objects
-    found = known(shared.objects, 1, LEVEL)
+    found = known(shared.objects, 1, REAL)
     assert one.verdict == "cannot tell"
     assert (found.reading, found.order) == ("shared", False)
     assert found.noise == one.noise_interval
@@ -42,7 +42,7 @@ def test_layers_that_share_a_part_are_not_like_independent_ones(shared):
 
 
 def test_as_many_networks_as_are_said_to_decide_do_decide(shared):
-    number = known(shared.objects, 1, LEVEL).networks
+    number = known(shared.objects, 1, REAL).networks
     assert 1 < number <= 6
     pooled = diagnosed(*(drifting(12, 2 * seed) for seed in range(number)))
     assert pooled.objects[0].correlation == "decaying"
@@ -50,7 +50,7 @@ def test_as_many_networks_as_are_said_to_decide_do_decide(shared):
 
 def test_independent_layers_of_few_entries_read_as_such():
     report = diagnosed(noise(8, 3))
-    found = known(report.objects, 1, LEVEL)
+    found = known(report.objects, 1, REAL)
     assert report.objects[0].verdict == "cannot tell"
     assert found.reading == "like independent"
     assert found.noise[1] == 1.0
@@ -59,7 +59,7 @@ def test_independent_layers_of_few_entries_read_as_such():
 def test_nothing_is_added_where_all_objects_can_tell():
     report = diagnosed(noise(24, 0, 12))
     assert report.objects[0].verdict == "independent"
-    assert known(report.objects, 1, LEVEL) is None
+    assert known(report.objects, 1, REAL) is None
     assert [label for label, _ in report._facts()] == []
 
 
@@ -69,12 +69,12 @@ def test_what_is_known_and_what_would_decide_come_first_in_a_line_each(shared):
     assert f"{low:.2f} to {high:.2f}" in lines[0]
     assert [line.split("  ")[0] for line in lines[1:3]] == ["known", "to decide"]
     assert f"{low:.2f} to {high:.2f}" in lines[1]
-    assert f"{known(shared.objects, 1, LEVEL).networks} networks" in lines[2]
+    assert f"{known(shared.objects, 1, REAL).networks} networks" in lines[2]
 
 
 def test_a_number_of_networks_that_nobody_would_train_is_not_named(shared):
     (one,) = shared.objects
     flat = dataclasses.replace(one, p_value=0.45, hurst=0.61)
-    assert known((flat,), 1, LEVEL).networks is None
+    assert known((flat,), 1, REAL).networks is None
     near = dataclasses.replace(one, p_value=0.45, hurst=0.5, hurst_interval=(0.35, 0.65))
-    assert known((near,), 2, LEVEL).networks == math.ceil(2 * 1.5**2)
+    assert known((near,), 2, REAL).networks == math.ceil(2 * 1.5**2)

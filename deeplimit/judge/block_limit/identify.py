@@ -15,7 +15,7 @@ from torch import nn
 
 from deeplimit.common import validation
 from deeplimit.common.global_state import by_default, seeded
-from deeplimit.common.measurement import Progress, checked_progress, in_one_pass, part_of
+from deeplimit.common.measurement import Progress, in_one_pass, part_of
 from deeplimit.common.randomness import Purpose, generator
 from deeplimit.common.verdict import judge, said
 from deeplimit.judge.block_limit import verdict, wording
@@ -96,7 +96,7 @@ def identify(
     started, given = time.perf_counter(), {**locals()}
     with (
         contextlib.ExitStack() as restored,
-        in_one_pass(checked_progress(progress), "identify") as move,
+        in_one_pass(progress, "identify") as move,
     ):
         found = _identified(factory, x, depths, draws, confidence, seed, restored, started, move)
     return found.called_by("identify", given)

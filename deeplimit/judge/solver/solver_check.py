@@ -15,7 +15,7 @@ from torch import Tensor
 
 from deeplimit.common import validation
 from deeplimit.common.global_state import by_default
-from deeplimit.common.measurement import Progress, checked_progress, in_one_pass, part_of
+from deeplimit.common.measurement import Progress, in_one_pass, part_of
 from deeplimit.common.randomness import Purpose
 from deeplimit.common.verdict import Judgement, SolverVerdict, judge
 from deeplimit.equations import ODE, SDE, read_limit
@@ -172,7 +172,7 @@ def check_solver(
         raise ValueError("kind='weak' is for SDEs, got an ODE, which has no noise; take kind='strong'.")
     if convergence == STRONG and functions is not None:
         raise ValueError("functions= are for kind='weak', got kind='strong'; leave them out.")
-    with in_one_pass(checked_progress(progress), "check solver") as move:
+    with in_one_pass(progress, "check solver") as move:
         if convergence == STRONG:
             report = _strong(plan, count, documented, level, started, move)
         else:

@@ -12,7 +12,7 @@ from torch import nn
 
 from deeplimit.common import validation
 from deeplimit.common.global_state import by_default, seeded
-from deeplimit.common.measurement import Progress, checked_progress, in_one_pass, part_of
+from deeplimit.common.measurement import Progress, in_one_pass, part_of
 from deeplimit.common.verdict import DepthVerdict, judge, said
 from deeplimit.modules.depth_check.check import check_depth
 from deeplimit.modules.depth_check.report import DepthReport
@@ -99,7 +99,7 @@ def recommend(
     aim = validation.integer(depth, "depth", minimum=checked[-1] + 1, hint=hint)
     asked = None if exponent is None else validation.real(exponent, "exponent", minimum=0.0, maximum=2.0)
     first = validation.seed(seed)
-    with in_one_pass(checked_progress(progress), "recommend") as move:
+    with in_one_pass(progress, "recommend") as move:
         report = _recommended(factory, aim, checked, batch, asked, first, started, move)
     return report.called_by("recommend", given)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, final
+from typing import Literal, Protocol, final
 
 import numpy as np
 from scipy import stats
@@ -13,13 +13,30 @@ from scipy import stats
 from deeplimit.common.fields import Interval
 from deeplimit.trained.diagnosis import correlations
 
-if TYPE_CHECKING:
-    from deeplimit.trained.diagnosis.network_report import Examined
-
 WIDENED = 1.75
 """95 % intervals, widened to 3.4 standard errors: several objects are then right at once."""
 MOST_NETWORKS = 24
 """More networks than this are not worth training for a verdict; other depths tell more."""
+
+
+class Examined(Protocol):
+    """What is read of one object, of those that `network_report.Examined` has."""
+
+    @property
+    def verdict(self) -> str: ...
+    @property
+    def correlation(self) -> str: ...
+    @property
+    def p_value(self) -> float: ...
+    @property
+    def noise(self) -> float: ...
+    @property
+    def noise_interval(self) -> Interval | None: ...
+    @property
+    def hurst(self) -> float: ...
+    @property
+    def hurst_interval(self) -> Interval: ...
+
 
 Reading = Literal["shared", "like independent", "mixed"]
 
